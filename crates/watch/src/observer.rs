@@ -1,0 +1,69 @@
+//! What every backend can do. The session drives it; nothing here decides anything.
+
+use std::os::fd::BorrowedFd;
+
+use wire::{Backend, Event, Record, Sample};
+
+/// Why an observer cannot go on. The text says what failed, why, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// The kernel or the user's rights do not allow this backend.
+    #[error("{what}: {why}")]
+    Unavailable {
+        /// What was tried.
+        what: String,
+        /// Why not, and what to do.
+        why: String,
+    },
+    /// A target that is not there (any more).
+    #[error("process {pid}: {why}")]
+    NoTarget {
+        /// Process id.
+        pid: u32,
+        /// Why.
+        why: String,
+    },
+    /// A system call failed while observing.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// The error.
+        source: std::io::Error,
+    },
+}
+
+/// What has arrived since the last look.
+#[derive(Debug, Default)]
+pub struct Intake {
+    /// Scheduler events, for backends that do not keep clocks themselves; in time order per CPU only.
+    pub events: Vec<Event>,
+    /// User instruction pointers.
+    pub samples: Vec<Sample>,
+}
+
+/// One way to see what the scheduler does to threads.
+///
+/// Life cycle: made (probed and loaded) → `enrol` the target → `tick` at least every 100 ms and
+/// whenever `readiness` is readable → `finish`.
+pub trait Observer {
+    /// Which backend this is.
+    fn backend(&self) -> Backend;
+
+    /// Make process `pid` with all its threads members, with all that they create from now on
+    /// (without child processes if the observer was made so).
+    fn enrol(&mut self, pid: u32) -> Result<(), WatchError>;
+
+    /// A file descriptor that becomes readable when `tick` should be called early.
+    fn readiness(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Move what has arrived into `intake`.
+    fn tick(&mut self, intake: &mut Intake) -> Result<(), WatchError>;
+
+    /// Members alive now, as (tgid, tid, name).
+    fn living(&mut self) -> Result<Vec<(u32, u32, String)>, WatchError>;
+
+    /// Stop observing and yield everything. Remaining events are pushed as in `tick`; clocks made
+    /// from events are the caller's to add.
+    fn finish(&mut self, intake: &mut Intake) -> Result<Record, WatchError>;
+}

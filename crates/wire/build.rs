@@ -1,0 +1,8 @@
+//! Compiles the clock's C transition for native tests when the `native` feature asks for it.
+
+fn main() {
+    println!("cargo::rerun-if-changed=include");
+    println!("cargo::rerun-if-changed=native");
+    #[cfg(feature = "native")]
+    cc::Build::new().file("native/clock.c").include("include").warnings_into_errors(true).compile("cox_clock");
+}

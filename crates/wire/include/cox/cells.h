@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Time integrals of a count that any CPU may change, in one 64-bit word and without a lock.
+ *
+ * A cell packs the count n in its low 20 bits and a sum S (modulo 2^44 ns = 4.9 h) in the others:
+ *
+ *   thread-time cell   W(t) = S + n t     an arrival adds (-t, +1), a departure (+t, -1)
+ *   presence cell      I(t) = S + [n>0] t the same, but only on the edges 0 -> 1 and 1 -> 0
+ *
+ * S overflows off the top of the word, so W and I are right modulo 2^44 and a difference of two
+ * readings less than 4.9 h apart is exact. The thread-time cell needs one atomic addition per
+ * change; the presence cell has to see the old count and takes a compare-and-swap.
+ *
+ * Two words (count and sum) would tear: a reader between the two additions would be wrong by the
+ * time of day.
+ */
+#ifndef COX_CELLS_H
+#define COX_CELLS_H
+
+#include "clock.h"
+
+#define COX_CELL_SHIFT 20
+#define COX_CELL_COUNT ((1ull << COX_CELL_SHIFT) - 1)
+#define COX_CELL_SUM (~0ull >> COX_CELL_SHIFT)
+
+COX_INLINE __u64 cox_cell_count(__u64 cell)
+{
+	return cell & COX_CELL_COUNT;
+}
+
+/* W(t), modulo 2^44. */
+COX_INLINE __u64 cox_cell_thread_time(__u64 cell, __u64 t)
+{
+	return ((cell >> COX_CELL_SHIFT) + cox_cell_count(cell) * t) & COX_CELL_SUM;
+}
+
+/* I(t), modulo 2^44. */
+COX_INLINE __u64 cox_cell_presence(__u64 cell, __u64 t)
+{
+	return ((cell >> COX_CELL_SHIFT) + (cox_cell_count(cell) ? t : 0)) & COX_CELL_SUM;
+}
+
+/* Time between two readings. */
+COX_INLINE __u64 cox_cell_since(__u64 later, __u64 earlier)
+{
+	return (later - earlier) & COX_CELL_SUM;
+}
+
+/* What to add to a thread-time cell for an arrival; a departure subtracts the same expression. */
+COX_INLINE __u64 cox_cell_arrival(__u64 t)
+{
+	return ((0 - t) << COX_CELL_SHIFT) + 1;
+}
+
+/* The presence cell after `delta` (+1 or -1) at t. A count never goes below zero. */
+COX_INLINE __u64 cox_cell_step(__u64 cell, __s32 delta, __u64 t)
+{
+	__u64 n = cox_cell_count(cell);
+	__u64 sum = cell >> COX_CELL_SHIFT;
+
+	if (delta > 0) {
+		if (n == 0)
+			sum -= t;
+		n++;
+	} else if (n > 0) {
+		n--;
+		if (n == 0)
+			sum += t;
+	}
+	return (sum << COX_CELL_SHIFT) | n;
+}
+
+#endif

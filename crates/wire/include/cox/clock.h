@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A thread's clock: how one scheduler event changes one account.
+ *
+ * Compiled into BPF and natively; `ledger` holds the same rule in Rust, and a test plays random
+ * and impossible event orders into both and wants equal clocks.
+ *
+ * The protocol, and why it needs no atomic operation:
+ *  1. Switch-in and switch-out of a thread happen under its run queue's lock: one writer for the
+ *     state words `since_ns`, `in_ns`, `state` and all sums.
+ *  2. A waking may run on another CPU at the same time as the switch-out it undoes, and may be
+ *     traced *before* it. It therefore stores one word, `wake_ns`, and books nothing.
+ *  3. The next switch-in has all three times and divides the absence: blocked until the waking,
+ *     wake delay after it. A waking between the last switch-in and the switch-out ("early") means
+ *     that the thread was runnable again as soon as it was off the CPU: blocked 0.
+ *     An early waking that was consumed before the thread blocked is followed by a real one, whose
+ *     time replaces it.
+ *
+ * Invariant, checked on every snapshot: run + wake delay + preempt wait + all blocked + unknown
+ * = since_ns - born_ns. A torn copy breaks it and is read again.
+ *
+ * Time that runs backwards (clock skew between CPUs) is clamped: an interval is never negative.
+ */
+#ifndef COX_CLOCK_H
+#define COX_CLOCK_H
+
+#include "wire.h"
+
+#ifdef __bpf__
+#define COX_INLINE static __attribute__((always_inline)) inline
+#else
+#define COX_INLINE static inline
+#endif
+
+COX_INLINE void cox_clock_born(struct cox_clock *c, __u64 t)
+{
+	c->born_ns = t;
+	c->since_ns = t;
+	c->state = COX_BORN;
+}
+
+/* A waking of a thread that is blocked, or about to be. Only the first since the switch-out counts. */
+COX_INLINE void cox_clock_waking(struct cox_clock *c, __u64 t)
+{
+	if (c->state == COX_BLOCKED && c->wake_ns >= c->since_ns)
+		return;
+	c->wake_ns = t;
+}
+
+/* When the thread, blocked since `since_ns`, became runnable again; `now` if no waking was seen. */
+COX_INLINE __u64 cox_clock_woken_at(const struct cox_clock *c, __u64 now)
+{
+	__u64 wake = c->wake_ns;
+
+	if (wake >= c->since_ns)
+		return wake < now ? wake : now;
+	if (wake != 0 && wake >= c->in_ns)
+		return c->since_ns; /* early */
+	return now;
+}
+
+/* Find or take the slot for `cpu`. */
+COX_INLINE void cox_clock_seat(struct cox_clock *c, __u16 cpu)
+{
+	__u16 i;
+
+	c->cpu = cpu;
+#ifdef __bpf__
+#pragma unroll
+#endif
+	for (i = 0; i < COX_CPU_SLOTS; i++) {
+		/* An unused slot has no run time; slots fill in order. */
+		if (c->cpu_id[i] == cpu + 1 || c->cpu_id[i] == 0) {
+			c->cpu_id[i] = cpu + 1;
+			break;
+		}
+	}
+	c->slot = i;
+}
+
+COX_INLINE void cox_clock_in(struct cox_clock *c, __u64 t, __u16 cpu, __u64 steal, __u64 irq)
+{
+	__u64 now = t > c->since_ns ? t : c->since_ns;
+	__u64 gap = now - c->since_ns;
+
+	switch (c->state) {
+	case COX_BLOCKED: {
+		__u64 wake = cox_clock_woken_at(c, now);
+		__u8 cause = c->cause < COX_CAUSES ? c->cause : COX_OTHER;
+
+		c->blocked_ns[cause] += wake - c->since_ns;
+		c->wake_delay_ns += now - wake;
+		c->wakeups++;
+		break;
+	}
+	case COX_PREEMPT:
+		c->preempt_wait_ns += gap;
+		if (c->yielded)
+			c->yield_wait_ns += gap;
+		break;
+	case COX_BORN:
+		c->wake_delay_ns += gap;
+		c->wakeups++;
+		break;
+	case COX_UNSEEN:
+		c->unknown_ns += gap;
+		break;
+	default: /* already running, or dead: a switch-out was lost */
+		c->unknown_ns += gap;
+		c->impossible++;
+	}
+	c->state = COX_RUN;
+	c->since_ns = now;
+	c->in_ns = now;
+	c->steal_in_ns = steal;
+	c->irq_in_ns = irq;
+	if (c->cpu != cpu || c->slot >= COX_CPU_SLOTS || c->cpu_id[c->slot] != cpu + 1)
+		cox_clock_seat(c, cpu);
+}
+
+/* Book a running stint up to `now`; what the hypervisor or interrupts took of it stays within it. */
+COX_INLINE void cox_clock_ran(struct cox_clock *c, __u64 now, __u64 steal, __u64 irq)
+{
+	__u64 stint = now - c->since_ns;
+	__u64 stolen = steal > c->steal_in_ns ? steal - c->steal_in_ns : 0;
+	__u64 interrupted = irq > c->irq_in_ns ? irq - c->irq_in_ns : 0;
+
+	c->run_ns += stint;
+	if (stolen > stint)
+		stolen = stint;
+	c->steal_ns += stolen;
+	if (interrupted > stint - stolen)
+		interrupted = stint - stolen;
+	c->irq_ns += interrupted;
+	if (c->slot < COX_CPU_SLOTS)
+		c->cpu_run_ns[c->slot] += stint;
+	else
+		c->elsewhere_run_ns += stint;
+}
+
+/*
+ * Switched out: `state` is COX_PREEMPT, COX_BLOCKED (with `cause`) or COX_DEAD. `yielded` says that
+ * a preempt wait began in sched_yield. The kernel counts a yield as an involuntary switch; so do we.
+ */
+COX_INLINE void cox_clock_out(struct cox_clock *c, __u64 t, __u8 state, __u8 cause, __u8 yielded,
+			      __u64 steal, __u64 irq)
+{
+	__u64 now = t > c->since_ns ? t : c->since_ns;
+
+	if (c->state == COX_RUN) {
+		cox_clock_ran(c, now, steal, irq);
+	} else {
+		/* Running when enrolled, or a switch-in was lost: not guessed. */
+		c->unknown_ns += now - c->since_ns;
+		if (c->state != COX_UNSEEN)
+			c->impossible++;
+	}
+	if (state == COX_BLOCKED)
+		c->switches_voluntary++;
+	else if (state == COX_PREEMPT)
+		c->switches_involuntary++;
+	c->state = state;
+	c->cause = cause;
+	c->yielded = yielded;
+	c->since_ns = now;
+}
+
+/* What kind of migration this is, from where the thread stands and whether its old CPU still allows it. */
+COX_INLINE __u32 cox_clock_migration(const struct cox_clock *c, __u8 old_cpu_allowed)
+{
+	if (!old_cpu_allowed)
+		return COX_BY_AFFINITY;
+	if (c->state == COX_BLOCKED && cox_clock_woken_at(c, ~0ull) != ~0ull)
+		return COX_AT_WAKEUP;
+	return COX_WHILE_QUEUED;
+}
+
+COX_INLINE void cox_clock_migrate(struct cox_clock *c, __u16 cpu, __u32 kind)
+{
+	if (kind < COX_MIGRATIONS)
+		c->migrations[kind]++;
+	c->cpu = cpu;
+}
+
+#endif

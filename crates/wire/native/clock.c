@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The headers that BPF compiles, as ordinary functions for tests. */
+#include "cox/cells.h"
+
+void cox_native_born(struct cox_clock *c, __u64 t)
+{
+	cox_clock_born(c, t);
+}
+
+void cox_native_waking(struct cox_clock *c, __u64 t)
+{
+	cox_clock_waking(c, t);
+}
+
+void cox_native_in(struct cox_clock *c, __u64 t, __u16 cpu, __u64 steal, __u64 irq)
+{
+	cox_clock_in(c, t, cpu, steal, irq);
+}
+
+void cox_native_out(struct cox_clock *c, __u64 t, __u8 state, __u8 cause, __u8 yielded, __u64 steal,
+		    __u64 irq)
+{
+	cox_clock_out(c, t, state, cause, yielded, steal, irq);
+}
+
+void cox_native_migrate(struct cox_clock *c, __u16 cpu, __u8 old_cpu_allowed)
+{
+	cox_clock_migrate(c, cpu, cox_clock_migration(c, old_cpu_allowed));
+}
+
+__u64 cox_native_cell_arrival(__u64 t)
+{
+	return cox_cell_arrival(t);
+}
+
+__u64 cox_native_cell_thread_time(__u64 cell, __u64 t)
+{
+	return cox_cell_thread_time(cell, t);
+}
+
+__u64 cox_native_cell_presence(__u64 cell, __u64 t)
+{
+	return cox_cell_presence(cell, t);
+}
+
+__u64 cox_native_cell_step(__u64 cell, __s32 delta, __u64 t)
+{
+	return cox_cell_step(cell, delta, t);
+}

@@ -1,0 +1,27 @@
+//! Reading the packed time integrals of `include/cox/cells.h` from a snapshot.
+//!
+//! BPF alone changes cells; user space only closes an interval that is open when it looks.
+
+const SHIFT: u32 = 20;
+const COUNT: u64 = (1 << SHIFT) - 1;
+const SUM: u64 = u64::MAX >> SHIFT;
+
+/// How many the cell counts now.
+pub fn count(cell: u64) -> u64 {
+    cell & COUNT
+}
+
+/// Thread-time integral W(t), modulo 2^44 ns.
+pub fn thread_time_ns(cell: u64, t_ns: u64) -> u64 {
+    (cell >> SHIFT).wrapping_add(count(cell).wrapping_mul(t_ns)) & SUM
+}
+
+/// Presence integral I(t), modulo 2^44 ns.
+pub fn presence_ns(cell: u64, t_ns: u64) -> u64 {
+    (cell >> SHIFT).wrapping_add(if count(cell) > 0 { t_ns } else { 0 }) & SUM
+}
+
+/// Time between two readings of one cell.
+pub fn since_ns(later: u64, earlier: u64) -> u64 {
+    later.wrapping_sub(earlier) & SUM
+}

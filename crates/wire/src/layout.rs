@@ -1,0 +1,363 @@
+//! The Rust mirror of `include/cox/wire.h`. Sizes and offsets are asserted here and there.
+//!
+//! All times are nanoseconds on CLOCK_MONOTONIC.
+
+use std::mem::{offset_of, size_of};
+
+use bytemuck::{Pod, Zeroable};
+use serde::{Deserialize, Serialize};
+
+/// CPUs with a number at or above this are not accounted.
+pub const MAX_CPUS: usize = 1024;
+/// 64-bit words of an affinity mask.
+pub const MASK_WORDS: usize = MAX_CPUS / 64;
+/// Distinct partial affinity masks a session tells apart.
+pub const MASK_CLASSES: usize = 8;
+/// CPUs a thread's run time is kept apart for.
+pub const CPU_SLOTS: usize = 16;
+/// Number of [`Cause`]s.
+pub const CAUSES: usize = 12;
+/// Number of [`Migration`] kinds.
+pub const MIGRATIONS: usize = 3;
+
+/// Why a thread left its CPU not runnable. The discriminants are the wire order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Cause {
+    /// futex(2) and its relatives: mutexes, condition variables, joins, OpenMP barriers asleep.
+    Futex = 0,
+    /// Storage: the kernel's `in_iowait`, or a call on a regular file or block device.
+    Disk,
+    /// Internet sockets.
+    Network,
+    /// Pipes, FIFOs and UNIX sockets.
+    Pipe,
+    /// poll, select, epoll, io_uring, eventfd: waiting for any of several things.
+    Poll,
+    /// nanosleep and timers.
+    Sleep,
+    /// A page fault: its read from storage, or the lock on the address space.
+    PageFault,
+    /// Waiting for a child process: wait4, waitid, vfork.
+    ChildWait,
+    /// Stopped or frozen: SIGSTOP, a tracer, the cgroup freezer.
+    Stopped,
+    /// flock and fcntl locks.
+    FileLock,
+    /// Anything else.
+    Other,
+    /// The backend cannot see causes.
+    Unspecified,
+}
+
+impl Cause {
+    /// Every cause in wire order.
+    pub const ALL: [Cause; CAUSES] = [
+        Cause::Futex,
+        Cause::Disk,
+        Cause::Network,
+        Cause::Pipe,
+        Cause::Poll,
+        Cause::Sleep,
+        Cause::PageFault,
+        Cause::ChildWait,
+        Cause::Stopped,
+        Cause::FileLock,
+        Cause::Other,
+        Cause::Unspecified,
+    ];
+
+    /// The name used in JSON and `--help`: `futex`, `page_fault`, …
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Futex => "futex",
+            Cause::Disk => "disk",
+            Cause::Network => "network",
+            Cause::Pipe => "pipe",
+            Cause::Poll => "poll",
+            Cause::Sleep => "sleep",
+            Cause::PageFault => "page_fault",
+            Cause::ChildWait => "child_wait",
+            Cause::Stopped => "stopped",
+            Cause::FileLock => "file_lock",
+            Cause::Other => "other",
+            Cause::Unspecified => "unspecified",
+        }
+    }
+}
+
+/// In the system-call table only: the cause hangs on what the file descriptor is.
+pub const CAUSE_BY_FD: u8 = 0xff;
+
+/// What a thread is doing, as far as its clock knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// Enrolled while alive, no event yet.
+    Unseen = 0,
+    /// Created, not yet switched in.
+    Born,
+    /// On a CPU.
+    Run,
+    /// Switched out runnable.
+    Preempt,
+    /// Switched out not runnable.
+    Blocked,
+    /// Switched out for the last time.
+    Dead,
+}
+
+impl State {
+    /// The state a wire byte stands for; an unknown byte is `Unseen`.
+    pub fn from_wire(byte: u8) -> State {
+        match byte {
+            1 => State::Born,
+            2 => State::Run,
+            3 => State::Preempt,
+            4 => State::Blocked,
+            5 => State::Dead,
+            _ => State::Unseen,
+        }
+    }
+}
+
+/// What moved a thread to another CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Migration {
+    /// The wake-up chose another CPU.
+    AtWakeup = 0,
+    /// The load balancer moved a runnable thread.
+    WhileQueued,
+    /// The CPU it was on is no longer allowed.
+    ByAffinity,
+}
+
+impl Migration {
+    /// Every kind in wire order.
+    pub const ALL: [Migration; MIGRATIONS] = [Migration::AtWakeup, Migration::WhileQueued, Migration::ByAffinity];
+
+    /// The name used in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Migration::AtWakeup => "at_wakeup",
+            Migration::WhileQueued => "while_queued",
+            Migration::ByAffinity => "by_affinity",
+        }
+    }
+}
+
+/// One thread's account; see `struct cox_clock` for each field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct Clock {
+    pub since_ns: u64,
+    pub in_ns: u64,
+    pub wake_ns: u64,
+    pub state: u8,
+    pub cause: u8,
+    pub yielded: u8,
+    pub counted: u8,
+    pub cpu: u16,
+    pub slot: u16,
+    pub run_ns: u64,
+    pub steal_ns: u64,
+    pub irq_ns: u64,
+    pub steal_in_ns: u64,
+    pub irq_in_ns: u64,
+    pub wake_delay_ns: u64,
+    pub preempt_wait_ns: u64,
+    pub yield_wait_ns: u64,
+    pub unknown_ns: u64,
+    pub blocked_ns: [u64; CAUSES],
+    pub switches_voluntary: u64,
+    pub switches_involuntary: u64,
+    pub wakeups: u64,
+    pub took_ns: u64,
+    pub cpu_run_ns: [u64; CPU_SLOTS],
+    pub elsewhere_run_ns: u64,
+    /// CPU number + 1, 0 for an unused slot.
+    pub cpu_id: [u16; CPU_SLOTS],
+    pub migrations: [u32; MIGRATIONS],
+    pub impossible: u32,
+    pub waker_tid: u32,
+    pub waker_count: u32,
+    pub waker_blocked_ns: u64,
+    pub born_ns: u64,
+    pub tid: u32,
+    pub tgid: u32,
+    pub parent_tgid: u32,
+    pub flags: u32,
+    pub comm: [u8; 16],
+    pub exit_code: i32,
+    pub nr_allowed: u32,
+    pub mask_hash: u64,
+    pub kernel_cpu_ns: u64,
+    pub kernel_delay_ns: u64,
+    pub fd_key: u64,
+    pub fd_cause: u64,
+}
+
+/// [`Clock::flags`]: existed before the session saw it.
+pub const ENROLLED_ALIVE: u32 = 1;
+/// [`Clock::flags`]: has called exec under the session.
+pub const EXECED: u32 = 2;
+/// [`Clock::flags`]: an io_uring worker.
+pub const IO_WORKER: u32 = 4;
+
+impl Clock {
+    /// Blocked time over all causes.
+    pub fn blocked_total_ns(&self) -> u64 {
+        self.blocked_ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
+    }
+
+    /// Whether every nanosecond from birth to `since_ns` is booked exactly once. A snapshot torn by
+    /// a concurrent update fails this and is read again.
+    pub fn is_whole(&self) -> bool {
+        let booked = [self.run_ns, self.wake_delay_ns, self.preempt_wait_ns, self.unknown_ns]
+            .iter()
+            .fold(self.blocked_total_ns(), |sum, ns| sum.saturating_add(*ns));
+        self.since_ns.checked_sub(self.born_ns) == Some(booked)
+    }
+
+    /// The thread's name, up to the first NUL; bytes that are not UTF-8 are replaced.
+    pub fn comm(&self) -> String {
+        comm_text(&self.comm)
+    }
+}
+
+/// A kernel `comm` as text.
+pub fn comm_text(comm: &[u8; 16]) -> String {
+    let end = comm.iter().position(|b| *b == 0).unwrap_or(comm.len());
+    String::from_utf8_lossy(&comm[..end]).into_owned()
+}
+
+/// What a CPU is doing, seen from the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CpuKind {
+    /// No event on this CPU yet.
+    Unseen = 0,
+    /// The idle task.
+    Idle,
+    /// A member thread.
+    Ours,
+    /// Any other thread.
+    Others,
+}
+
+/// One CPU's account; see `struct cox_cpu` for each field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct Cpu {
+    pub since_ns: u64,
+    pub kind: u64,
+    pub time_ns: [u64; 4],
+    pub idle_wait_ns: u64,
+    pub idle_blocked_ns: u64,
+    pub wait_mark: u64,
+    pub cell_mark: u64,
+    pub idle_wait_mark: u64,
+    pub idle_off_mark: u64,
+    pub took_idle_ns: u64,
+    pub events: u64,
+    pub timed_events: u64,
+    pub timed_ns: u64,
+    pub samples: u64,
+    pub pad: [u64; 7],
+    pub waiting: u64,
+    pub pinned: u64,
+    pub pad2: [u64; 6],
+}
+
+/// A presence cell alone on its cache line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct CellLine {
+    pub cell: u64,
+    pub pad: [u64; 7],
+}
+
+/// State of the crew as a whole and the loss counters; see `struct cox_crew` for each field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct Crew {
+    pub off: CellLine,
+    pub waiting: [CellLine; MASK_CLASSES],
+    pub masks: [[u64; MASK_WORDS]; MASK_CLASSES],
+    pub mask_hash: [u64; MASK_CLASSES],
+    pub classes: u64,
+    pub members: u64,
+    pub alive: u64,
+    pub lost_members: u64,
+    pub lost_finals: u64,
+    pub lost_samples: u64,
+    pub lost_pairs: u64,
+    pub lost_takers_ns: u64,
+    pub lost_classes: u64,
+    pub lost_cells: u64,
+    pub lost_cpus: u64,
+    pub pad: [u64; 5],
+}
+
+/// One user instruction pointer sampled on a member thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
+#[repr(C)]
+pub struct Sample {
+    /// User instruction pointer, also when the sample hit the kernel.
+    pub ip: u64,
+    /// Thread.
+    pub tid: u32,
+    /// Process.
+    pub tgid: u32,
+    /// 1 + system call number while in the kernel by one, 0 in user mode.
+    pub in_kernel: u32,
+    /// Unused.
+    pub pad: u32,
+    /// When.
+    pub t_ns: u64,
+}
+
+/// Who woke whom. `waker` 0 is an interrupt or the idle task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash, PartialOrd, Ord, Pod, Zeroable)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct Pair {
+    pub waker: u32,
+    pub wakee: u32,
+}
+
+/// How often, and how long the wakee had been blocked by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct PairSum {
+    pub count: u64,
+    pub blocked_ns: u64,
+}
+
+/// A thread that is not ours and held a CPU a member waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct Taker {
+    pub wait_ns: u64,
+    pub comm: [u8; 16],
+}
+
+const _: () = {
+    assert!(size_of::<Clock>() == 520);
+    assert!(offset_of!(Clock, blocked_ns) == 104);
+    assert!(offset_of!(Clock, born_ns) == 432);
+    assert!(size_of::<Cpu>() == 256);
+    assert!(offset_of!(Cpu, waiting) == 192);
+    assert!(size_of::<Crew>() == 1792);
+    assert!(size_of::<Sample>() == 32);
+    assert!(size_of::<Taker>() == 24);
+    assert!(Cause::ALL.len() == CAUSES && Cause::Unspecified as usize == CAUSES - 1);
+};

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// What the kernel did with each thread of an OpenMP team between two moments (needs -fopenmp).
+#ifndef COX_WORKLOADS_TEAM_H
+#define COX_WORKLOADS_TEAM_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "truth.h"
+
+struct team_member {
+    pid_t tid;
+    struct thread_meter meter;
+    struct thread_instant begin;
+    struct thread_span span;
+};
+
+struct team {
+    size_t size;
+    struct team_member *members;    // by OpenMP thread number; NULL when no truth is wanted
+};
+
+// Fixes the team size: `threads`, or what OMP_NUM_THREADS or the machine says when 0.
+// Call before anything else that is OpenMP.
+size_t team_set_size(size_t threads);
+
+// Both do nothing unless `wanted`. Each starts one parallel region.
+void team_begin(struct team *team, bool wanted);
+// Exit 1 when the runtime gave a thread number to another thread in the meantime.
+void team_end(struct team *team);
+// Frees the members.
+void team_destroy(struct team *team);
+
+// The schedule that schedule(runtime) loops use, as OMP_SCHEDULE writes it.
+void runtime_schedule_text(char *text, size_t bytes);
+
+#endif
