@@ -1,5 +1,7 @@
 //! Observers: eBPF, perf records or /proc become thread clocks and events.
 
+pub mod bpf;
 pub mod observer;
 
+pub use bpf::{BpfObserver, Settings};
 pub use observer::{Intake, Observer, WatchError};

@@ -19,4 +19,4 @@ pub use layout::{
     CAUSES, CPU_SLOTS, Cause, Clock, Cpu, CpuKind, Crew, MASK_CLASSES, MASK_WORDS, MAX_CPUS, MIGRATIONS, Migration,
     Pair, PairSum, Sample, State, Taker,
 };
-pub use record::{Backend, Losses, Record, Spot, Waiting};
+pub use record::{Backend, Living, Losses, Record, Spot, Waiting};

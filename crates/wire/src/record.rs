@@ -100,6 +100,15 @@ impl Losses {
     }
 }
 
+/// A living thread's clock as it was read; its open interval ends at `until_ns`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Living {
+    /// The clock.
+    pub clock: Clock,
+    /// When it was read.
+    pub until_ns: u64,
+}
+
 /// Everything an observer saw.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -107,10 +116,12 @@ pub struct Record {
     pub backend: Backend,
     /// Begin and end of the window.
     pub start_ns: u64,
-    /// End of the window; clocks of live threads are closed here.
+    /// End of the window.
     pub end_ns: u64,
-    /// One clock per thread: dead ones final, live ones as they were at `end_ns`.
+    /// Final clocks of threads that died, and clocks that the observer has closed itself.
     pub clocks: Vec<Clock>,
+    /// Clocks of threads that live, each with the moment it was read.
+    pub living: Vec<Living>,
     /// By CPU number; empty where the backend cannot see CPUs.
     pub cpus: Vec<Cpu>,
     /// Cells that are open at `end_ns`, and loss counters.
@@ -141,6 +152,7 @@ impl Record {
             start_ns,
             end_ns,
             clocks: Vec::new(),
+            living: Vec::new(),
             cpus: Vec::new(),
             crew: bytemuck::Zeroable::zeroed(),
             takers: Vec::new(),

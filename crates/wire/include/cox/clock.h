@@ -28,8 +28,11 @@
 
 #ifdef __bpf__
 #define COX_INLINE static __attribute__((always_inline)) inline
+/* Keeps the compiler from folding a bounds check into a form that the verifier cannot follow. */
+#define COX_OPAQUE(x) __asm__ volatile("" : "+r"(x))
 #else
 #define COX_INLINE static inline
+#define COX_OPAQUE(x) (void)(x)
 #endif
 
 COX_INLINE void cox_clock_born(struct cox_clock *c, __u64 t)
@@ -59,12 +62,15 @@ COX_INLINE __u64 cox_clock_woken_at(const struct cox_clock *c, __u64 now)
 	return now;
 }
 
-/* Find or take the slot for `cpu`. */
+/* Find or take the slot for `cpu`; nearly always the one it has. */
 COX_INLINE void cox_clock_seat(struct cox_clock *c, __u16 cpu)
 {
-	__u16 i;
+	__u64 i = c->slot;
 
+	COX_OPAQUE(i);
 	c->cpu = cpu;
+	if (i < COX_CPU_SLOTS && c->cpu_id[i] == cpu + 1)
+		return;
 #ifdef __bpf__
 #pragma unroll
 #endif
@@ -86,8 +92,11 @@ COX_INLINE void cox_clock_in(struct cox_clock *c, __u64 t, __u16 cpu, __u64 stea
 	switch (c->state) {
 	case COX_BLOCKED: {
 		__u64 wake = cox_clock_woken_at(c, now);
-		__u8 cause = c->cause < COX_CAUSES ? c->cause : COX_OTHER;
+		__u64 cause = c->cause;
 
+		COX_OPAQUE(cause);
+		if (cause >= COX_CAUSES)
+			cause = COX_OTHER;
 		c->blocked_ns[cause] += wake - c->since_ns;
 		c->wake_delay_ns += now - wake;
 		c->wakeups++;
@@ -114,14 +123,14 @@ COX_INLINE void cox_clock_in(struct cox_clock *c, __u64 t, __u16 cpu, __u64 stea
 	c->in_ns = now;
 	c->steal_in_ns = steal;
 	c->irq_in_ns = irq;
-	if (c->cpu != cpu || c->slot >= COX_CPU_SLOTS || c->cpu_id[c->slot] != cpu + 1)
-		cox_clock_seat(c, cpu);
+	cox_clock_seat(c, cpu);
 }
 
 /* Book a running stint up to `now`; what the hypervisor or interrupts took of it stays within it. */
 COX_INLINE void cox_clock_ran(struct cox_clock *c, __u64 now, __u64 steal, __u64 irq)
 {
 	__u64 stint = now - c->since_ns;
+	__u64 slot = c->slot;
 	__u64 stolen = steal > c->steal_in_ns ? steal - c->steal_in_ns : 0;
 	__u64 interrupted = irq > c->irq_in_ns ? irq - c->irq_in_ns : 0;
 
@@ -132,8 +141,9 @@ COX_INLINE void cox_clock_ran(struct cox_clock *c, __u64 now, __u64 steal, __u64
 	if (interrupted > stint - stolen)
 		interrupted = stint - stolen;
 	c->irq_ns += interrupted;
-	if (c->slot < COX_CPU_SLOTS)
-		c->cpu_run_ns[c->slot] += stint;
+	COX_OPAQUE(slot);
+	if (slot < COX_CPU_SLOTS)
+		c->cpu_run_ns[slot] += stint;
 	else
 		c->elsewhere_run_ns += stint;
 }

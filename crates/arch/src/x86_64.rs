@@ -1,0 +1,85 @@
+//! x86-64: what a thread that blocks in a given system call waits for.
+//!
+//! Source of the numbers: arch/x86/entry/syscalls/syscall_64.tbl. A call that is not listed blocks
+//! for `other` reasons. Calls on a descriptor depend on what the descriptor is.
+
+use wire::Cause;
+
+/// Entries of the table that BPF gets; higher numbers (x32) count as `other`.
+pub const SYSCALL_TABLE_LEN: usize = 512;
+/// sched_yield(2).
+pub const SYS_SCHED_YIELD: u32 = 24;
+/// io_uring_enter(2).
+pub const SYS_IO_URING_ENTER: u32 = 426;
+
+/// What blocking in a system call means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockedIn {
+    /// Always this cause.
+    Cause(Cause),
+    /// The cause hangs on what the descriptor in the first argument is.
+    Descriptor,
+}
+
+/// What blocking in system call `nr` means.
+pub fn blocked_in(nr: u32) -> BlockedIn {
+    use BlockedIn::Descriptor;
+    let cause = match nr {
+        // read write ioctl pread64 pwrite64 readv writev, sendfile (its output), preadv pwritev,
+        // preadv2 pwritev2, splice, copy_file_range
+        0 | 1 | 16 | 17 | 18 | 19 | 20 | 40 | 295 | 296 | 327 | 328 | 275 | 326 => return Descriptor,
+        // connect accept sendto recvfrom sendmsg recvmsg shutdown accept4 recvmmsg sendmmsg close
+        42 | 43 | 44 | 45 | 46 | 47 | 48 | 288 | 299 | 307 | 3 => return Descriptor,
+        // futex futex_waitv futex_wake futex_wait futex_requeue
+        202 | 449 | 454 | 455 | 456 => Cause::Futex,
+        // fsync fdatasync msync sync io_getevents sync_file_range fallocate readahead syncfs
+        // io_pgetevents; truncate ftruncate rename unlink (journal)
+        74 | 75 | 26 | 162 | 208 | 277 | 285 | 187 | 306 | 333 | 76 | 77 | 82 | 87 => Cause::Disk,
+        // poll select epoll_wait ppoll pselect6 epoll_pwait epoll_pwait2 io_uring_enter
+        7 | 23 | 232 | 271 | 270 | 281 | 441 | SYS_IO_URING_ENTER => Cause::Poll,
+        // nanosleep clock_nanosleep
+        35 | 230 => Cause::Sleep,
+        // wait4 waitid; vfork, clone and clone3 block only for a CLONE_VFORK child
+        61 | 247 | 58 | 56 | 435 => Cause::ChildWait,
+        // flock fcntl
+        73 | 72 => Cause::FileLock,
+        _ => Cause::Other,
+    };
+    BlockedIn::Cause(cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers against the C library's, so that a slip in the table above shows.
+    #[test]
+    fn numbers_are_the_c_librarys() {
+        for (nr, want) in [
+            (libc::SYS_read, BlockedIn::Descriptor),
+            (libc::SYS_writev, BlockedIn::Descriptor),
+            (libc::SYS_preadv2, BlockedIn::Descriptor),
+            (libc::SYS_recvmsg, BlockedIn::Descriptor),
+            (libc::SYS_accept4, BlockedIn::Descriptor),
+            (libc::SYS_sendmmsg, BlockedIn::Descriptor),
+            (libc::SYS_splice, BlockedIn::Descriptor),
+            (libc::SYS_copy_file_range, BlockedIn::Descriptor),
+            (libc::SYS_futex, BlockedIn::Cause(Cause::Futex)),
+            (libc::SYS_fdatasync, BlockedIn::Cause(Cause::Disk)),
+            (libc::SYS_io_getevents, BlockedIn::Cause(Cause::Disk)),
+            (libc::SYS_syncfs, BlockedIn::Cause(Cause::Disk)),
+            (libc::SYS_epoll_pwait, BlockedIn::Cause(Cause::Poll)),
+            (libc::SYS_pselect6, BlockedIn::Cause(Cause::Poll)),
+            (libc::SYS_io_uring_enter, BlockedIn::Cause(Cause::Poll)),
+            (libc::SYS_clock_nanosleep, BlockedIn::Cause(Cause::Sleep)),
+            (libc::SYS_waitid, BlockedIn::Cause(Cause::ChildWait)),
+            (libc::SYS_vfork, BlockedIn::Cause(Cause::ChildWait)),
+            (libc::SYS_flock, BlockedIn::Cause(Cause::FileLock)),
+            (libc::SYS_getpid, BlockedIn::Cause(Cause::Other)),
+        ] {
+            assert_eq!(blocked_in(nr as u32), want, "system call {nr}");
+        }
+        assert_eq!(libc::SYS_sched_yield as u32, SYS_SCHED_YIELD);
+        assert_eq!(libc::SYS_io_uring_enter as u32, SYS_IO_URING_ENTER);
+    }
+}

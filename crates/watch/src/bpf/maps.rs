@@ -1,0 +1,90 @@
+//! Reading the maps at the end of an observation.
+
+use libbpf_rs::{MapCore, MapFlags};
+use wire::{Clock, Crew, Losses, Pair, PairSum, Taker};
+
+use super::program::Program;
+use crate::observer::WatchError;
+
+/// Key of the enrolment map for a whole process; a bare number means one thread.
+pub(super) fn process_key(pid: u32) -> u64 {
+    1 << 32 | u64::from(pid)
+}
+
+/// Strangers that held CPUs members waited for.
+pub(super) fn takers(program: &Program) -> Result<Vec<(u32, Taker)>, WatchError> {
+    entries(program.takers())
+}
+
+/// Who woke whom, as far as it was flushed; the rest is in the clocks.
+pub(super) fn pairs(program: &Program) -> Result<Vec<(Pair, PairSum)>, WatchError> {
+    entries(program.pairs())
+}
+
+/// Sums of final clocks that found no room, over all CPUs.
+pub(super) fn unlisted(program: &Program) -> Result<Clock, WatchError> {
+    let per_cpu = program.unlisted().lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(unreadable)?;
+    let mut sum = Clock::default();
+    for bytes in per_cpu.unwrap_or_default() {
+        if let Some(bytes) = bytes.get(..size_of::<Clock>()) {
+            add(&mut sum, &bytemuck::pod_read_unaligned(bytes));
+        }
+    }
+    Ok(sum)
+}
+
+fn add(sum: &mut Clock, c: &Clock) {
+    sum.since_ns += c.since_ns;
+    sum.run_ns += c.run_ns;
+    sum.steal_ns += c.steal_ns;
+    sum.irq_ns += c.irq_ns;
+    sum.wake_delay_ns += c.wake_delay_ns;
+    sum.preempt_wait_ns += c.preempt_wait_ns;
+    sum.yield_wait_ns += c.yield_wait_ns;
+    sum.unknown_ns += c.unknown_ns;
+    for (to, from) in sum.blocked_ns.iter_mut().zip(c.blocked_ns) {
+        *to += from;
+    }
+    sum.switches_voluntary += c.switches_voluntary;
+    sum.switches_involuntary += c.switches_involuntary;
+    sum.wakeups += c.wakeups;
+    sum.took_ns += c.took_ns;
+    sum.elsewhere_run_ns += c.elsewhere_run_ns;
+    for (to, from) in sum.migrations.iter_mut().zip(c.migrations) {
+        *to += from;
+    }
+    sum.impossible += c.impossible;
+    sum.kernel_cpu_ns += c.kernel_cpu_ns;
+    sum.kernel_delay_ns += c.kernel_delay_ns;
+}
+
+/// The loss counters of the programs, with the events the kernel did not deliver to them.
+pub(super) fn losses(crew: &Crew, missed_events: u64) -> Losses {
+    Losses {
+        events: missed_events + crew.lost_cpus,
+        members: crew.lost_members,
+        finals: crew.lost_finals,
+        samples: crew.lost_samples,
+        pairs: crew.lost_pairs,
+        takers_ns: crew.lost_takers_ns,
+        idle_split: crew.lost_cells + crew.lost_classes,
+    }
+}
+
+fn entries<K: bytemuck::AnyBitPattern, V: bytemuck::AnyBitPattern>(
+    map: &dyn MapCore,
+) -> Result<Vec<(K, V)>, WatchError> {
+    let mut all = Vec::new();
+    for key in map.keys() {
+        // Gone between the two calls: nobody deletes, but a key is no promise.
+        let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(unreadable)? else { continue };
+        if let (Some(k), Some(v)) = (key.get(..size_of::<K>()), value.get(..size_of::<V>())) {
+            all.push((bytemuck::pod_read_unaligned(k), bytemuck::pod_read_unaligned(v)));
+        }
+    }
+    Ok(all)
+}
+
+fn unreadable(error: libbpf_rs::Error) -> WatchError {
+    WatchError::System { what: "reading a BPF map".into(), source: std::io::Error::other(error) }
+}

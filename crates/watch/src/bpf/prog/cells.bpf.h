@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Who waits where: the cells (cox/cells.h) that members enter when they become runnable off a CPU
+ * and leave when switched in.
+ *
+ *  - cpus[c].waiting, thread-time: for "who held the CPU members waited for".
+ *  - crew.waiting[class] or cpus[c].pinned, presence: for "this CPU idled while a member that was
+ *    allowed here waited". Members are told apart by affinity mask: class 0 may run anywhere, a
+ *    thread bound to one CPU counts on that CPU, other masks get a class each.
+ *  - crew.off, presence: members off CPU, so that idle time without any is told apart.
+ */
+#ifndef COX_CELLS_BPF_H
+#define COX_CELLS_BPF_H
+
+#include "state.bpf.h"
+
+/* `counted` is 1 + the class; this stands for "on its one CPU". */
+#define CLASS_PINNED COX_MASK_CLASSES
+
+COX_INLINE void presence_step(u64 *cell, s32 delta, u64 t)
+{
+	/* Contention is rare and short; give up rather than spin under a run queue's lock. */
+	for (int i = 0; i < 8; i++) {
+		u64 old = *(volatile u64 *)cell;
+
+		if (__sync_val_compare_and_swap(cell, old, cox_cell_step(old, delta, t)) == old)
+			return;
+	}
+	LOSE(cells, 1);
+}
+
+/* One word of a task's affinity mask. */
+COX_INLINE u64 mask_word(struct task_struct *p, u32 w)
+{
+	const unsigned long *bits = __builtin_preserve_access_index(&p->cpus_mask.bits[0]);
+	u64 word = 0;
+
+	bpf_probe_read_kernel(&word, sizeof(word), bits + (w & (COX_MASK_WORDS - 1)));
+	return word;
+}
+
+/* The class of a mask that is neither "all" nor "one": found by its hash, or taken. */
+static __attribute__((noinline)) u32 partial_class(struct task_struct *p, struct cox_clock *c)
+{
+	u64 hash = 0xcbf29ce484222325ull; /* FNV-1a over words */
+
+	for (u32 w = 0; w < COX_MASK_WORDS && w < mask_words; w++)
+		hash = (hash ^ mask_word(p, w)) * 0x100000001b3ull;
+	c->mask_hash = hash;
+	for (u32 k = 1; k < COX_MASK_CLASSES; k++) {
+		u64 there = crew.mask_hash[k];
+
+		if (there == 0) {
+			there = __sync_val_compare_and_swap(&crew.mask_hash[k], 0, hash);
+			if (there == 0) {
+				for (u32 w = 0; w < COX_MASK_WORDS && w < mask_words; w++)
+					crew.masks[k][w] = mask_word(p, w);
+				__sync_fetch_and_add(&crew.classes, 1);
+				return k;
+			}
+		}
+		if (there == hash)
+			return k;
+	}
+	LOSE(classes, 1);
+	return 0;
+}
+
+COX_INLINE u32 mask_class(struct task_struct *p, struct cox_clock *c)
+{
+	u32 allowed = p->nr_cpus_allowed;
+
+	if (allowed >= nr_cpus)
+		return 0;
+	if (allowed == 1)
+		return CLASS_PINNED;
+	return partial_class(p, c);
+}
+
+COX_INLINE u64 *presence_cell(u32 class, u32 cpu)
+{
+	if (class < COX_MASK_CLASSES) {
+		/* The compiler would fold the mask away, and the verifier needs to see it. */
+		barrier_var(class);
+		return &crew.waiting[class & (COX_MASK_CLASSES - 1)].cell;
+	}
+	return &cpus[cpu & (COX_MAX_CPUS - 1)].pinned;
+}
+
+COX_INLINE void wait_begins(struct cox_clock *c, u32 class, u64 t)
+{
+	u32 cpu = c->cpu & (COX_MAX_CPUS - 1);
+
+	if (c->counted)
+		return;
+	c->counted = 1 + class;
+	__sync_fetch_and_add(&cpus[cpu].waiting, cox_cell_arrival(t));
+	presence_step(presence_cell(class, cpu), 1, t);
+}
+
+COX_INLINE void wait_ends(struct cox_clock *c, u32 cpu, u64 t)
+{
+	u32 class = c->counted - 1;
+
+	cpu &= COX_MAX_CPUS - 1;
+	c->counted = 0;
+	__sync_fetch_and_add(&cpus[cpu].waiting, 0 - cox_cell_arrival(t));
+	presence_step(presence_cell(class, cpu), -1, t);
+}
+
+#endif

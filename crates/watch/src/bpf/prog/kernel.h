@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The kernel types and fields we read, and nothing more: CO-RE relocates each access to the running
+ * kernel's layout, so no generated 130,000-line header is needed.
+ */
+#ifndef COX_KERNEL_H
+#define COX_KERNEL_H
+
+#include "cox/cells.h"
+
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+typedef _Bool bool;
+/* Named by libbpf's helper definitions. */
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+
+enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
+enum { BPF_F_NO_PREALLOC = 1, BPF_F_MMAPABLE = 1024 };
+enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2, BPF_RB_AVAIL_DATA = 0 };
+enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
+
+/* include/linux/sched.h; unchanged since 4.14 but for TASK_FROZEN (6.1). */
+enum {
+	TASK_STOPPED = 0x0004,
+	TASK_TRACED = 0x0008,
+	TASK_DEAD = 0x0080,
+	TASK_FROZEN = 0x8000,
+};
+enum { PF_IO_WORKER = 0x10, PF_KTHREAD = 0x00200000 };
+enum { TS_COMPAT = 2 };
+
+/* arch/x86/include/asm/page_64_types.h, without KASAN. */
+#define THREAD_SIZE 16384
+
+/* include/uapi/linux/stat.h */
+enum { S_IFMT = 0170000, S_IFSOCK = 0140000, S_IFIFO = 0010000, S_IFCHR = 0020000 };
+/* include/uapi/linux/magic.h */
+#define ANON_INODE_FS_MAGIC 0x09041934
+#define AF_UNIX 1
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct thread_info {
+	unsigned int status;
+};
+
+struct cpumask {
+	unsigned long bits[1];
+};
+
+struct rq {
+	u64 prev_steal_time_rq;
+	u64 prev_irq_time;
+};
+
+struct cfs_rq {
+	struct rq *rq;
+};
+
+struct sched_entity {
+	u64 sum_exec_runtime;
+	struct cfs_rq *cfs_rq;
+};
+
+struct sched_info {
+	unsigned long long run_delay;
+};
+
+struct super_block {
+	unsigned long s_magic;
+};
+
+struct inode {
+	unsigned short i_mode;
+	struct super_block *i_sb;
+};
+
+struct file {
+	struct inode *f_inode;
+	void *private_data;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct sock_common {
+	unsigned short skc_family;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
+struct pt_regs {
+	unsigned long di;
+	unsigned long orig_ax;
+	unsigned long ip;
+	unsigned long cs;
+};
+
+struct task_struct {
+	struct thread_info thread_info;
+	void *stack;
+	unsigned int __state;
+	unsigned int flags;
+	int on_cpu;
+	struct sched_entity se;
+	int nr_cpus_allowed;
+	struct cpumask cpus_mask;
+	struct sched_info sched_info;
+	int exit_code;
+	unsigned in_iowait : 1;
+	int pid;
+	int tgid;
+	struct task_struct *group_leader;
+	struct files_struct *files;
+	char comm[16];
+};
+
+struct linux_binprm {
+	int argc;
+};
+
+struct seq_file {
+	u64 count;
+};
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+#pragma clang attribute pop
+
+/* A program's context, not a kernel object: fixed layout, no relocation. The user ABI of x86-64. */
+enum { REG_IP = 16, REG_CS = 17, REGS = 21 };
+struct bpf_perf_event_data {
+	u64 regs[REGS];
+};
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#endif

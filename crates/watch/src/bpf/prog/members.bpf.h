@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Membership: birth, enrolment of what lives, exec, the final clock. */
+#ifndef COX_MEMBERS_BPF_H
+#define COX_MEMBERS_BPF_H
+
+#include "causes.bpf.h"
+#include "cells.bpf.h"
+
+/* The account begins when the thread is next switched in: it waits, before its exec, for the go. */
+#define COX_LAUNCHED 8u
+
+COX_INLINE struct cox_clock *new_clock(struct task_struct *p, u32 parent_tgid, u32 flags)
+{
+	struct cox_clock *c = bpf_task_storage_get(&clocks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!c) {
+		LOSE(members, 1);
+		return NULL;
+	}
+	c->tid = p->pid;
+	c->tgid = p->tgid;
+	c->parent_tgid = parent_tgid;
+	c->flags = flags;
+	c->slot = COX_CPU_SLOTS;
+	__sync_fetch_and_add(&crew.members, 1);
+	__sync_fetch_and_add(&crew.alive, 1);
+	return c;
+}
+
+/* The kernel's own account over the clock's span: bases at its start, differences at its end. */
+COX_INLINE void kernel_account_begins(struct task_struct *p, struct cox_clock *c)
+{
+	c->kernel_cpu_ns = p->se.sum_exec_runtime;
+	c->kernel_delay_ns = p->sched_info.run_delay;
+}
+
+COX_INLINE void kernel_account_ends(struct task_struct *p, struct cox_clock *c)
+{
+	c->kernel_cpu_ns = p->se.sum_exec_runtime - c->kernel_cpu_ns;
+	c->kernel_delay_ns = p->sched_info.run_delay - c->kernel_delay_ns;
+}
+
+/* Add a clock's sums to another's. */
+static __attribute__((noinline)) int add_clock(struct cox_clock *to, const struct cox_clock *c)
+{
+	if (!to || !c)
+		return 0;
+	to->since_ns += c->since_ns - c->born_ns;
+	to->run_ns += c->run_ns;
+	to->steal_ns += c->steal_ns;
+	to->irq_ns += c->irq_ns;
+	to->wake_delay_ns += c->wake_delay_ns;
+	to->preempt_wait_ns += c->preempt_wait_ns;
+	to->yield_wait_ns += c->yield_wait_ns;
+	to->unknown_ns += c->unknown_ns;
+	for (int i = 0; i < COX_CAUSES; i++)
+		to->blocked_ns[i] += c->blocked_ns[i];
+	to->switches_voluntary += c->switches_voluntary;
+	to->switches_involuntary += c->switches_involuntary;
+	to->wakeups += c->wakeups;
+	to->took_ns += c->took_ns;
+	to->elsewhere_run_ns += c->run_ns;
+	for (int i = 0; i < COX_MIGRATIONS; i++)
+		to->migrations[i] += c->migrations[i];
+	to->impossible += c->impossible;
+	to->kernel_cpu_ns += c->kernel_cpu_ns;
+	to->kernel_delay_ns += c->kernel_delay_ns;
+	return 0;
+}
+
+/* A member left its CPU for the last time: hand its clock over. */
+COX_INLINE void deliver(struct task_struct *p, struct cox_clock *c)
+{
+	u64 waiting = bpf_ringbuf_query(&finals, BPF_RB_AVAIL_DATA);
+	/* Wake the reader only when the ring fills; it looks every 100 ms by itself. */
+	u64 wake = waiting > (2 << 20) ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+	struct cox_clock *sum;
+	u32 zero = 0;
+
+	kernel_account_ends(p, c);
+	__builtin_memcpy(c->comm, p->comm, COX_COMM_LEN);
+	c->exit_code = p->exit_code;
+	__sync_fetch_and_add(&crew.alive, -1);
+	if (bpf_ringbuf_output(&finals, c, sizeof(*c), wake) == 0)
+		return;
+	LOSE(finals, 1);
+	sum = bpf_map_lookup_elem(&unlisted, &zero);
+	add_clock(sum, c);
+}
+
+#endif

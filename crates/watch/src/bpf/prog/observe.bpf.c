@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The observer: one program per tracepoint.
+ *
+ * A thread is a member when it has a clock in its task storage; threads and children of members are
+ * born members. The hot paths are sched_switch and sched_waking: one clock reading per event, and a
+ * switch between two strangers with no member waiting touches nothing.
+ */
+#include "members.bpf.h"
+#include "samples.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* --- threads come ------------------------------------------------------------------------------ */
+
+/* task_newtask rather than sched_process_fork: io_uring workers pass here too, and no lock is held. */
+SEC("tp_btf/task_newtask")
+int BPF_PROG(on_newtask, struct task_struct *child, u64 clone_flags)
+{
+	struct task_struct *parent = bpf_get_current_task_btf();
+	struct cox_clock *creator = clock_of(parent);
+	struct cox_clock *c;
+	u64 t;
+
+	if (!creator)
+		return 0;
+	if (!follow_children && child->tgid != parent->tgid)
+		return 0;
+	c = new_clock(child, parent->tgid, child->flags & PF_IO_WORKER ? COX_IO_WORKER : 0);
+	if (!c)
+		return 0;
+	t = bpf_ktime_get_ns();
+	c->cpu = creator->cpu;
+	cox_clock_born(c, t);
+	presence_step(&crew.off.cell, 1, t);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(on_wakeup_new, struct task_struct *p)
+{
+	struct cox_clock *c = clock_of(p);
+
+	if (c && c->state == COX_BORN)
+		wait_begins(c, mask_class(p, c), bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *p, int old_pid, struct linux_binprm *bprm)
+{
+	struct cox_clock *c = clock_of(p);
+
+	if (c) {
+		/* A thread other than the leader takes over the leader's id. */
+		c->tid = p->pid;
+		c->flags |= COX_EXECED;
+	}
+	return 0;
+}
+
+/* --- they wake --------------------------------------------------------------------------------- */
+
+/*
+ * Whether the running code is an interrupt's rather than the current task's. The preempt count is a
+ * symbol many kernels do not list, so: interrupts and softirqs run on a stack of their own (the
+ * tracepoint's arguments, `ctx`, lie on the running stack; its low half is enough to tell), or on
+ * the task's when they hit user mode, and then no system call is in progress.
+ */
+COX_INLINE bool in_interrupt(void *ctx, struct task_struct *current)
+{
+	u32 depth = (u32)(u64)ctx - (u32)(u64)current->stack;
+
+	if (depth >= THREAD_SIZE)
+		return true;
+	return !(current->flags & PF_KTHREAD) && syscall_of(current) < 0;
+}
+
+static __attribute__((noinline)) int flush_waker(struct cox_clock *c)
+{
+	struct cox_pair_sum *sum, first;
+	struct cox_pair key;
+
+	if (!c)
+		return 0;
+	key.waker = c->waker_tid;
+	key.wakee = c->tid;
+	sum = bpf_map_lookup_elem(&pairs, &key);
+	if (sum) {
+		__sync_fetch_and_add(&sum->count, c->waker_count);
+		__sync_fetch_and_add(&sum->blocked_ns, c->waker_blocked_ns);
+	} else {
+		first.count = c->waker_count;
+		first.blocked_ns = c->waker_blocked_ns;
+		if (bpf_map_update_elem(&pairs, &key, &first, BPF_NOEXIST))
+			LOSE(pairs, c->waker_count);
+	}
+	c->waker_count = 0;
+	c->waker_blocked_ns = 0;
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *p)
+{
+	struct cox_clock *c = clock_of(p);
+	struct task_struct *current;
+	u32 waker;
+	u64 t;
+
+	if (!c)
+		return 0;
+	t = bpf_ktime_get_ns();
+	if (c->state != COX_BLOCKED || c->wake_ns >= c->since_ns) {
+		cox_clock_waking(c, t);
+		return 0;
+	}
+	cox_clock_waking(c, t);
+	current = bpf_get_current_task_btf();
+	waker = in_interrupt(ctx, current) ? 0 : current->pid;
+	if (waker != c->waker_tid) {
+		if (c->waker_count)
+			flush_waker(c);
+		c->waker_tid = waker;
+	}
+	c->waker_count++;
+	c->waker_blocked_ns += t - c->since_ns;
+	wait_begins(c, mask_class(p, c), t);
+	return 0;
+}
+
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(on_migrate, struct task_struct *p, int to)
+{
+	struct cox_clock *c = clock_of(p);
+	u32 kind, class;
+	bool allowed;
+	u64 t;
+
+	if (!c || to >= COX_MAX_CPUS)
+		return 0;
+	allowed = mask_word(p, c->cpu >> 6) >> (c->cpu & 63) & 1;
+	kind = cox_clock_migration(c, allowed);
+	if (c->counted) {
+		class = mask_class(p, c);
+		t = bpf_ktime_get_ns();
+		wait_ends(c, c->cpu, t);
+		cox_clock_migrate(c, to, kind);
+		wait_begins(c, class, t);
+	} else {
+		cox_clock_migrate(c, to, kind);
+	}
+	return 0;
+}
+
+/* --- they are switched ------------------------------------------------------------------------- */
+
+/* Book what this CPU did until t, and what its idle time coincided with. */
+COX_INLINE u64 waiting_allowed_here(struct cox_cpu *cpu, u32 number, u64 t)
+{
+	u64 sum = cox_cell_presence(cpu->pinned, t) + cox_cell_presence(crew.waiting[0].cell, t);
+
+	if (crew.classes == 0)
+		return sum & COX_CELL_SUM;
+	for (u32 k = 1; k < COX_MASK_CLASSES; k++)
+		if (crew.masks[k][(number >> 6) & (COX_MASK_WORDS - 1)] >> (number & 63) & 1)
+			sum += cox_cell_presence(crew.waiting[k].cell, t);
+	return sum & COX_CELL_SUM;
+}
+
+COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 t)
+{
+	u64 was = cpu->kind & 3;
+	u64 span = t > cpu->since_ns ? t - cpu->since_ns : 0;
+
+	cpu->time_ns[was] += span;
+	if (was == COX_CPU_IDLE) {
+		u64 waited = cox_cell_since(waiting_allowed_here(cpu, number, t), cpu->idle_wait_mark);
+		u64 off = cox_cell_since(cox_cell_presence(crew.off.cell, t), cpu->idle_off_mark);
+
+		if (waited > span)
+			waited = span;
+		if (off > span)
+			off = span;
+		cpu->idle_wait_ns += waited;
+		cpu->idle_blocked_ns += off > waited ? off - waited : 0;
+	}
+	if (kind == COX_CPU_IDLE) {
+		cpu->idle_wait_mark = waiting_allowed_here(cpu, number, t);
+		cpu->idle_off_mark = cox_cell_presence(crew.off.cell, t);
+	}
+	cpu->kind = kind;
+	cpu->since_ns = t;
+}
+
+/* A stranger held the CPU while members waited for it. */
+static __attribute__((noinline)) int charge_stranger(struct task_struct *p, u64 wait_ns)
+{
+	u32 tid = p->pid;
+	struct cox_taker *taker = bpf_map_lookup_elem(&takers, &tid);
+	struct cox_taker first;
+
+	if (taker) {
+		__sync_fetch_and_add(&taker->wait_ns, wait_ns);
+		return 0;
+	}
+	first.wait_ns = wait_ns;
+	__builtin_memcpy(first.comm, p->comm, COX_COMM_LEN);
+	if (bpf_map_update_elem(&takers, &tid, &first, BPF_NOEXIST))
+		LOSE(takers_ns, wait_ns);
+	return 0;
+}
+
+/* How the outgoing thread leaves. */
+COX_INLINE void switch_out(struct task_struct *prev, struct cox_clock *c, bool preempt, u64 t, u64 steal,
+			   u64 irq)
+{
+	u32 state = prev->__state;
+
+	if (state & TASK_DEAD) {
+		cox_clock_out(c, t, COX_DEAD, 0, 0, steal, irq);
+		deliver(prev, c);
+	} else if (preempt || state == 0) {
+		bool yielded = !preempt && syscall_of(prev) == nr_sched_yield;
+
+		cox_clock_out(c, t, COX_PREEMPT, 0, yielded, steal, irq);
+	} else {
+		cox_clock_out(c, t, COX_BLOCKED, cause_of_block(prev), 0, steal, irq);
+	}
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct cox_clock *out = NULL, *in = NULL;
+	u64 t, steal, irq, uncounted = 0, waited;
+	struct rq *rq;
+	struct cox_cpu *cpu;
+	u32 number, kind;
+	bool leaves = false;
+
+	cpu = this_cpu(&number);
+	if (!cpu)
+		return 0;
+	if (prev->pid)
+		out = clock_of(prev);
+	kind = COX_CPU_IDLE;
+	if (next->pid) {
+		in = clock_of(next);
+		kind = in ? COX_CPU_OURS : COX_CPU_OTHERS;
+	}
+	/* Stranger to stranger, nobody waiting: nothing to book. */
+	if (!out && kind == COX_CPU_OTHERS) {
+		if (cpu->kind == COX_CPU_OTHERS && cpu->waiting == cpu->cell_mark &&
+		    cox_cell_count(cpu->cell_mark) == 0)
+			return 0;
+	}
+
+	t = bpf_ktime_get_ns();
+	rq = rq_of(prev);
+	steal = steal_clock(rq);
+	irq = irq_clock(rq);
+	cpu->events++;
+
+	if (out) {
+		switch_out(prev, out, preempt, t, steal, irq);
+		leaves = out->state != COX_DEAD;
+		if (out->state == COX_PREEMPT)
+			wait_begins(out, mask_class(prev, out), t);
+	}
+	if (in) {
+		u64 before = in->wake_delay_ns;
+		u32 was_on = in->cpu;
+
+		resolve_cause(next, in, t);
+		if (in->flags & COX_LAUNCHED) {
+			in->flags &= ~COX_LAUNCHED;
+			in->born_ns = t;
+			in->since_ns = t;
+			in->state = COX_BORN;
+			kernel_account_begins(next, in);
+		}
+		cox_clock_in(in, t, number, steal, irq);
+		if (in->counted)
+			wait_ends(in, was_on, t);
+		else
+			uncounted = in->wake_delay_ns - before;
+	}
+	/* One leaves and one comes: as many members off CPU as before. */
+	if (leaves && !in)
+		presence_step(&crew.off.cell, 1, t);
+	else if (in && !leaves)
+		presence_step(&crew.off.cell, -1, t);
+
+	waited = cox_cell_thread_time(cpu->waiting, t);
+	uncounted += cox_cell_since(waited, cpu->wait_mark);
+	if (uncounted) {
+		if (out)
+			out->took_ns += uncounted;
+		else if (cpu->kind == COX_CPU_IDLE)
+			cpu->took_idle_ns += uncounted;
+		else if (cpu->kind != COX_CPU_UNSEEN)
+			charge_stranger(prev, uncounted);
+	}
+	cpu->wait_mark = waited;
+	cpu->cell_mark = cpu->waiting;
+	if (cpu->kind != kind || kind == COX_CPU_IDLE)
+		cpu_kind_changes(cpu, number, kind, t);
+	if ((cpu->events & 255) == 0) {
+		cpu->timed_events++;
+		cpu->timed_ns += bpf_ktime_get_ns() - t;
+	}
+	return 0;
+}
+
+/* --- walks over all tasks ---------------------------------------------------------------------- */
+
+SEC("iter/task")
+int enrol_tasks(struct bpf_iter__task *ctx)
+{
+	struct task_struct *p = ctx->task;
+	struct cox_clock *c;
+	u32 *flags;
+	u64 key, t;
+
+	if (!p)
+		return 0;
+	key = ENROL_PROCESS | (u32)p->tgid;
+	flags = bpf_map_lookup_elem(&enrol, &key);
+	if (!flags) {
+		key = (u32)p->pid;
+		flags = bpf_map_lookup_elem(&enrol, &key);
+	}
+	if (!flags || clock_of(p))
+		return 0;
+	c = new_clock(p, 0, *flags | COX_ENROLLED_ALIVE);
+	if (!c)
+		return 0;
+	t = bpf_ktime_get_ns();
+	cox_clock_born(c, t);
+	c->state = COX_UNSEEN;
+	kernel_account_begins(p, c);
+	if (!p->on_cpu && p->__state != 0) {
+		/* Asleep, and the kernel says in what: not a guess. */
+		c->cause = cause_of_block(p);
+		c->state = COX_BLOCKED;
+	}
+	if (!p->on_cpu)
+		presence_step(&crew.off.cell, 1, t);
+	return 0;
+}
+
+/* Ahead of each living member's clock: what the clock does not hold until it is final. */
+struct cox_living {
+	u64 t_ns;
+	u64 kernel_cpu_ns;
+	u64 kernel_delay_ns;
+	char comm[COX_COMM_LEN];
+};
+
+SEC("iter/task")
+int dump_clocks(struct bpf_iter__task *ctx)
+{
+	struct task_struct *p = ctx->task;
+	struct cox_living living;
+	struct cox_clock *c;
+
+	if (!p)
+		return 0;
+	c = clock_of(p);
+	if (!c || c->state == COX_DEAD)
+		return 0;
+	resolve_cause(p, c, ~0ull);
+	living.t_ns = bpf_ktime_get_ns();
+	living.kernel_cpu_ns = p->se.sum_exec_runtime - c->kernel_cpu_ns;
+	living.kernel_delay_ns = p->sched_info.run_delay - c->kernel_delay_ns;
+	__builtin_memcpy(living.comm, p->comm, COX_COMM_LEN);
+	bpf_seq_write(ctx->meta->seq, &living, sizeof(living));
+	bpf_seq_write(ctx->meta->seq, c, sizeof(*c));
+	return 0;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Where members' user code is, about a thousand times a second of each CPU's time. */
+#ifndef COX_SAMPLES_BPF_H
+#define COX_SAMPLES_BPF_H
+
+#include "causes.bpf.h"
+
+SEC("perf_event")
+int on_sample(struct bpf_perf_event_data *ctx)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct cox_sample sample = {};
+	struct cox_cpu *cpu;
+	struct cox_clock *c;
+	u32 number;
+
+	cpu = this_cpu(&number);
+	if (!cpu)
+		return 0;
+	c = p->pid ? clock_of(p) : NULL;
+	if (cpu->kind == COX_CPU_UNSEEN) {
+		/* No switch here yet: the sample is the first word on what this CPU does. */
+		cpu->kind = !p->pid ? COX_CPU_IDLE : c ? COX_CPU_OURS : COX_CPU_OTHERS;
+		cpu->since_ns = bpf_ktime_get_ns();
+		cpu->time_ns[COX_CPU_UNSEEN] = 0;
+	}
+	if (!c)
+		return 0;
+	sample.tid = c->tid;
+	sample.tgid = c->tgid;
+	sample.t_ns = bpf_ktime_get_ns();
+	if ((ctx->regs[REG_CS] & 3) == 3) {
+		sample.ip = ctx->regs[REG_IP];
+	} else if (!(p->flags & (PF_IO_WORKER | PF_KTHREAD))) {
+		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(p);
+
+		sample.ip = regs->ip;
+		sample.in_kernel = 1 + (u32)regs->orig_ax;
+	}
+	cpu->samples++;
+	if (bpf_ringbuf_output(&samples, &sample, sizeof(sample), BPF_RB_NO_WAKEUP))
+		LOSE(samples, 1);
+	return 0;
+}
+
+#endif

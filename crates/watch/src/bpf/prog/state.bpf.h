@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the programs keep, and the settings they are loaded with. */
+#ifndef COX_STATE_BPF_H
+#define COX_STATE_BPF_H
+
+#include "kernel.h"
+
+/* Settings: constant after load, so the verifier drops what is off. */
+const volatile u32 nr_cpus = 1;	    /* CPUs that may be in a mask: one of them all means "anywhere" */
+const volatile u32 mask_words = 1;  /* 64-bit words of an affinity mask to read */
+const volatile bool follow_children = true;
+const volatile u8 cause_of_syscall[512]; /* enum cox_cause or COX_BY_FD; filled from `arch` */
+const volatile u32 nr_sched_yield = 24;
+const volatile u32 nr_io_uring_enter = 426;
+
+struct cox_cpu cpus[COX_MAX_CPUS];
+struct cox_crew crew;
+
+/* Per-thread state lives with the task: no table to size, gone with the thread. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct cox_clock);
+} clocks SEC(".maps");
+
+/* Final clocks of threads that died. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} finals SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} samples SEC(".maps");
+
+/* Sums of final clocks that found no room. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct cox_clock);
+} unlisted SEC(".maps");
+
+/* Whom the enrolment walk takes: ENROL_PROCESS | tgid, or a tid. */
+#define ENROL_PROCESS (1ull << 32)
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u64);
+	__type(value, u32); /* flags for the new clock */
+} enrol SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct cox_pair);
+	__type(value, struct cox_pair_sum);
+} pairs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32);
+	__type(value, struct cox_taker);
+} takers SEC(".maps");
+
+#define LOSE(what, n) __sync_fetch_and_add(&crew.lost_##what, n)
+
+COX_INLINE struct cox_clock *clock_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&clocks, p, 0, 0);
+}
+
+/* This CPU's account, or NULL on a CPU we have no room for. */
+COX_INLINE struct cox_cpu *this_cpu(u32 *number)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+
+	*number = cpu;
+	if (cpu >= COX_MAX_CPUS) {
+		LOSE(cpus, 1);
+		return NULL;
+	}
+	return &cpus[cpu];
+}
+
+/*
+ * The run queue of the CPU a task is on. By way of the task because many kernels do not list the
+ * variable `runqueues` among their symbols; every task has its group's cfs_rq, of any class.
+ */
+COX_INLINE struct rq *rq_of(struct task_struct *p)
+{
+	if (!bpf_core_field_exists(p->se.cfs_rq))
+		return NULL;
+	return p->se.cfs_rq->rq;
+}
+
+/* How long the hypervisor and interrupts have held a CPU, as far as its scheduler has noticed. */
+COX_INLINE u64 steal_clock(struct rq *rq)
+{
+	return rq && bpf_core_field_exists(rq->prev_steal_time_rq) ? rq->prev_steal_time_rq : 0;
+}
+
+COX_INLINE u64 irq_clock(struct rq *rq)
+{
+	return rq && bpf_core_field_exists(rq->prev_irq_time) ? rq->prev_irq_time : 0;
+}
+
+#endif

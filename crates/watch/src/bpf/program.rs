@@ -1,0 +1,245 @@
+//! The loaded BPF object: settings in, state out.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Mutex;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, PrintLevel, ProgramMut, libbpf_sys};
+use wire::{Cpu, Crew, MASK_WORDS, MAX_CPUS};
+
+use crate::observer::WatchError;
+
+#[allow(missing_docs, unsafe_op_in_unsafe_fn, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/observe.skel.rs"));
+}
+use skeleton::{ObserveSkel, ObserveSkelBuilder};
+
+/// Flag of an enrolment: the account begins when the thread is next switched in.
+pub(super) const LAUNCHED: u32 = 8;
+
+/// What the programs are loaded with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Follow the child processes of members.
+    pub children: bool,
+    /// Time between samples of user instruction pointers on a CPU; 0: none.
+    pub sample_period_ns: u64,
+    /// CPUs an unrestricted affinity mask holds.
+    pub cpus_in_full_mask: u32,
+    /// One more than the highest possible CPU number.
+    pub cpu_limit: u32,
+}
+
+impl Settings {
+    /// Sampling at about 1 kHz. Not a whole fraction of any timer tick, so that samples do not fall
+    /// into step with periodic work.
+    pub const SAMPLE_PERIOD_NS: u64 = 1_003_009;
+}
+
+/// The programs in the kernel. Dropping it detaches and frees them.
+pub(super) struct Program {
+    links: Vec<Link>,
+    skel: ObserveSkel<'static>,
+    settings: Settings,
+}
+
+impl Program {
+    pub(super) fn load(settings: &Settings) -> Result<Program, WatchError> {
+        if settings.cpu_limit as usize > MAX_CPUS {
+            return Err(unavailable(format!(
+                "this machine has CPU numbers up to {}, the limit is {MAX_CPUS}",
+                settings.cpu_limit - 1
+            )));
+        }
+        let quiet = Libbpf::quiet();
+        // The skeleton borrows its object; one small leak per load keeps that borrow simple.
+        let object = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = ObserveSkelBuilder::default().open(object).map_err(|e| refused(&e, &quiet))?;
+        let config =
+            open.maps.rodata_data.as_deref_mut().ok_or_else(|| unavailable("the BPF object has no settings".into()))?;
+        config.nr_cpus = settings.cpus_in_full_mask;
+        config.mask_words = settings.cpu_limit.div_ceil(64).min(MASK_WORDS as u32);
+        config.follow_children = settings.children;
+        config.nr_sched_yield = arch::SYS_SCHED_YIELD;
+        config.nr_io_uring_enter = arch::SYS_IO_URING_ENTER;
+        for (nr, cause) in config.cause_of_syscall.iter_mut().enumerate() {
+            *cause = match arch::blocked_in(nr as u32) {
+                arch::BlockedIn::Cause(cause) => cause as u8,
+                arch::BlockedIn::Descriptor => wire::layout::CAUSE_BY_FD,
+            };
+        }
+        let skel = open.load().map_err(|e| refused(&e, &quiet))?;
+        Ok(Program { links: Vec::new(), skel, settings: settings.clone() })
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The tracepoints, births before switches so that no member is switched unseen.
+    pub(super) fn attach(&mut self) -> Result<(), WatchError> {
+        let p = &self.skel.progs;
+        for program in [&p.on_newtask, &p.on_wakeup_new, &p.on_exec, &p.on_waking, &p.on_migrate, &p.on_switch] {
+            self.links.push(attach(program)?);
+        }
+        Ok(())
+    }
+
+    pub(super) fn detach(&mut self) -> Result<(), WatchError> {
+        self.links.clear();
+        Ok(())
+    }
+
+    pub(super) fn sampling_program(&self) -> &ProgramMut<'static> {
+        &self.skel.progs.on_sample
+    }
+
+    pub(super) fn finals(&self) -> &dyn MapCore {
+        &self.skel.maps.finals
+    }
+
+    pub(super) fn samples(&self) -> &dyn MapCore {
+        &self.skel.maps.samples
+    }
+
+    pub(super) fn takers(&self) -> &dyn MapCore {
+        &self.skel.maps.takers
+    }
+
+    pub(super) fn pairs(&self) -> &dyn MapCore {
+        &self.skel.maps.pairs
+    }
+
+    pub(super) fn unlisted(&self) -> &dyn MapCore {
+        &self.skel.maps.unlisted
+    }
+
+    /// Make members of all tasks that `keys` name, and of none else.
+    pub(super) fn enrol(&self, keys: &[u64], flags: u32) -> Result<(), WatchError> {
+        let map = &self.skel.maps.enrol;
+        for key in keys {
+            map.update(&key.to_ne_bytes(), &flags.to_ne_bytes(), MapFlags::ANY).map_err(|e| system("enrolling", e))?;
+        }
+        // Twice: a task born behind the first walk of a creator that it had not reached yet.
+        for _ in 0..2 {
+            let mut nothing = Vec::new();
+            self.walk(Walk::Enrol, &mut nothing)?;
+        }
+        for key in keys {
+            map.delete(&key.to_ne_bytes()).map_err(|e| system("enrolling", e))?;
+        }
+        Ok(())
+    }
+
+    /// Run one of the walks over all tasks; what it writes is appended to `out`.
+    pub(super) fn walk(&self, walk: Walk, out: &mut Vec<u8>) -> Result<(), WatchError> {
+        let program = match walk {
+            Walk::Enrol => &self.skel.progs.enrol_tasks,
+            Walk::Dump => &self.skel.progs.dump_clocks,
+        };
+        let link = attach(program)?;
+        let mut iter = Iter::new(&link).map_err(|e| system("walking the tasks", e))?;
+        std::io::Read::read_to_end(&mut iter, out)
+            .map_err(|source| WatchError::System { what: "walking the tasks".into(), source })?;
+        Ok(())
+    }
+
+    /// A copy of the crew's state. Words are read one by one while the kernel changes them.
+    pub(super) fn crew(&self) -> Crew {
+        match self.skel.maps.bss_data.as_deref() {
+            // SAFETY: `crew` is a `struct cox_crew`, whose layout is asserted to be `Crew`'s; the
+            // mapping lives as long as the skeleton.
+            Some(bss) => unsafe { (&raw const bss.crew).cast::<Crew>().read_volatile() },
+            None => bytemuck::Zeroable::zeroed(),
+        }
+    }
+
+    /// Copies of the accounts of this machine's CPUs, by number.
+    pub(super) fn cpus(&self) -> Vec<Cpu> {
+        let Some(bss) = self.skel.maps.bss_data.as_deref() else { return Vec::new() };
+        let first = (&raw const bss.cpus).cast::<Cpu>();
+        (0..(self.settings.cpu_limit as usize).min(MAX_CPUS))
+            // SAFETY: `cpus` is an array of MAX_CPUS `struct cox_cpu`, whose layout is asserted to
+            // be `Cpu`'s; the index is below.
+            .map(|number| unsafe { first.add(number).read_volatile() })
+            .collect()
+    }
+
+    /// Events that the kernel did not deliver because a program was running on that CPU already.
+    pub(super) fn missed_events(&self) -> u64 {
+        let p = &self.skel.progs;
+        [&p.on_newtask, &p.on_wakeup_new, &p.on_exec, &p.on_waking, &p.on_migrate, &p.on_switch]
+            .into_iter()
+            .map(|program| recursion_misses(program))
+            .sum()
+    }
+}
+
+/// The walks over all tasks.
+#[derive(Clone, Copy)]
+pub(super) enum Walk {
+    Enrol,
+    Dump,
+}
+
+fn attach(program: &ProgramMut<'_>) -> Result<Link, WatchError> {
+    let quiet = Libbpf::quiet();
+    program.attach().map_err(|e| refused(&e, &quiet))
+}
+
+fn recursion_misses(program: &ProgramMut<'_>) -> u64 {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut len = size_of_val(&info) as u32;
+    // SAFETY: the kernel writes at most `len` bytes into `info`, which is plain data.
+    let failed = unsafe {
+        libbpf_sys::bpf_obj_get_info_by_fd(program.as_fd().as_raw_fd(), (&raw mut info).cast(), &raw mut len)
+    };
+    if failed != 0 { 0 } else { info.recursion_misses }
+}
+
+fn system(what: &str, error: libbpf_rs::Error) -> WatchError {
+    WatchError::System { what: what.into(), source: std::io::Error::other(error) }
+}
+
+fn unavailable(why: String) -> WatchError {
+    WatchError::Unavailable { what: "cannot observe by eBPF".into(), why }
+}
+
+/// The kernel's refusal, with the line of libbpf's that says most.
+fn refused(error: &libbpf_rs::Error, said: &Libbpf) -> WatchError {
+    let detail = said.last_words().map_or(String::new(), |words| format!(" ({words})"));
+    unavailable(format!("{error}{detail}"))
+}
+
+static SAID: Mutex<Option<String>> = Mutex::new(None);
+
+/// Keeps libbpf off the terminal while it is held, and remembers its first warning.
+struct Libbpf {
+    before: Option<(PrintLevel, libbpf_rs::PrintCallback)>,
+}
+
+impl Libbpf {
+    fn quiet() -> Libbpf {
+        if let Ok(mut said) = SAID.lock() {
+            *said = None;
+        }
+        let before = libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
+            if let Ok(mut said) = SAID.lock() {
+                said.get_or_insert_with(|| text.trim().to_owned());
+            }
+        })));
+        Libbpf { before }
+    }
+
+    fn last_words(&self) -> Option<String> {
+        SAID.lock().ok().and_then(|said| said.clone())
+    }
+}
+
+impl Drop for Libbpf {
+    fn drop(&mut self) {
+        libbpf_rs::set_print(self.before);
+    }
+}
