@@ -1,0 +1,63 @@
+//! From what a user writes after `--cgroup` to a cgroup.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::{Cgroup, Hierarchies, Version};
+use crate::error::Error;
+use crate::root::Root;
+
+/// Every cgroup has this file, in both versions; folders that are none have not.
+const MARK: &str = "cgroup.procs";
+
+impl Hierarchies {
+    /// Finds the cgroup a user means by `path`:
+    ///
+    /// 1. a folder inside a mounted hierarchy, `/sys/fs/cgroup/user.slice`;
+    /// 2. else a cgroup as systemd and /proc name them, with or without the leading `/`
+    ///    (`user.slice/user-1000.slice`): looked for below each mount point, version 2 first.
+    ///
+    /// # Errors
+    /// [`Error::Cgroup`] with what was tried, when there is none or the path climbs (`..`).
+    pub fn resolve(&self, root: &Root, path: &Path) -> Result<Cgroup, Error> {
+        let refuse = |reason: String| Err(Error::Cgroup { path: path.to_owned(), reason });
+        if path.as_os_str().is_empty() {
+            return refuse("the name is empty".to_owned());
+        }
+        if path.components().any(|component| component == Component::ParentDir) {
+            return refuse("must not contain \"..\"".to_owned());
+        }
+        if self.mounted.is_empty() {
+            return refuse("no cgroup hierarchy is mounted".to_owned());
+        }
+        let mut tried: Vec<PathBuf> = Vec::new();
+        // The deepest mount point wins: version 1 is mounted below a folder that may itself be version 2.
+        let inside = self
+            .mounted
+            .iter()
+            .filter(|hierarchy| path.starts_with(&hierarchy.mount_point))
+            .max_by_key(|hierarchy| hierarchy.mount_point.components().count());
+        if let Some(hierarchy) = inside {
+            tried.push(path.components().collect());
+            if root.exists(path.join(MARK)) {
+                return Ok(Cgroup {
+                    version: hierarchy.version,
+                    folder: path.components().collect(),
+                    mount_point: hierarchy.mount_point.clone(),
+                });
+            }
+        }
+        let name = path.strip_prefix("/").unwrap_or(path);
+        for version in [Version::V2, Version::V1] {
+            for hierarchy in self.mounted.iter().filter(|hierarchy| hierarchy.version == version) {
+                let folder: PathBuf = hierarchy.mount_point.components().chain(name.components()).collect();
+                if root.exists(folder.join(MARK)) {
+                    let mount_point = hierarchy.mount_point.clone();
+                    return Ok(Cgroup { version, folder, mount_point });
+                }
+                tried.push(folder);
+            }
+        }
+        let tried: Vec<String> = tried.iter().map(|folder| folder.display().to_string()).collect();
+        refuse(format!("no such cgroup; tried {}", tried.join(", ")))
+    }
+}

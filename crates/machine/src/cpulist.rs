@@ -1,0 +1,327 @@
+//! Sets of CPUs and their list form, `0-3,8`.
+//!
+//! The form is the kernel's (`%*pbl`): ranges and single numbers, ascending, separated by commas. We also
+//! accept what users write: any order, overlaps, blanks around the parts.
+
+use std::fmt;
+use std::ops::{BitAnd, BitOr, Sub};
+use std::str::FromStr;
+
+/// The largest CPU number accepted. Linux is built for at most 8,192 CPUs today; the limit only keeps a
+/// typing error from allocating memory without bound.
+pub const MAX_CPU: u32 = (1 << 20) - 1;
+
+const WORD_BITS: u32 = u64::BITS;
+
+/// A set of CPUs (hardware threads), by kernel number.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct CpuSet {
+    /// Bit n of word w is CPU 64w + n. No trailing zero words, so that equal sets compare equal.
+    words: Vec<u64>,
+}
+
+/// Why a text is no CPU list.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseCpuSetError {
+    /// A part is neither `N` nor `N-M`.
+    #[error("{0:?} is no CPU list: expected numbers and ranges such as 0-3,8")]
+    NotAList(String),
+    /// A range runs downwards.
+    #[error("{0:?} is no CPU range: the first number is above the last")]
+    Descending(String),
+    /// A number above [`MAX_CPU`].
+    #[error("{0:?}: CPU numbers end at {MAX_CPU}")]
+    TooLarge(String),
+}
+
+impl CpuSet {
+    /// The empty set.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a CPU; numbers above [`MAX_CPU`] are not representable and are left out.
+    pub fn insert(&mut self, cpu: u32) {
+        if cpu > MAX_CPU {
+            return;
+        }
+        let word = (cpu / WORD_BITS) as usize;
+        if self.words.len() <= word {
+            self.words.resize(word + 1, 0);
+        }
+        self.words[word] |= 1 << (cpu % WORD_BITS);
+    }
+
+    /// Takes a CPU out.
+    pub fn remove(&mut self, cpu: u32) {
+        if let Some(word) = self.words.get_mut((cpu / WORD_BITS) as usize) {
+            *word &= !(1 << (cpu % WORD_BITS));
+            self.trim();
+        }
+    }
+
+    /// Whether `cpu` is in the set.
+    #[must_use]
+    pub fn contains(&self, cpu: u32) -> bool {
+        self.words.get((cpu / WORD_BITS) as usize).is_some_and(|word| word & (1 << (cpu % WORD_BITS)) != 0)
+    }
+
+    /// Number of CPUs in the set.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether no CPU is in the set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// The lowest CPU.
+    #[must_use]
+    pub fn first(&self) -> Option<u32> {
+        self.iter().next()
+    }
+
+    /// The highest CPU.
+    #[must_use]
+    pub fn last(&self) -> Option<u32> {
+        let top = self.words.last()?;
+        Some((self.words.len() as u32 - 1) * WORD_BITS + top.ilog2())
+    }
+
+    /// The CPUs, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.words.iter().enumerate().flat_map(|(index, &word)| {
+            (0..WORD_BITS).filter(move |bit| word & (1 << bit) != 0).map(move |bit| index as u32 * WORD_BITS + bit)
+        })
+    }
+
+    /// CPUs in either set.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        let (long, short) = if self.words.len() >= other.words.len() { (self, other) } else { (other, self) };
+        let mut words = long.words.clone();
+        for (word, more) in words.iter_mut().zip(&short.words) {
+            *word |= more;
+        }
+        Self { words }
+    }
+
+    /// CPUs in both sets.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        let words = self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect();
+        let mut set = Self { words };
+        set.trim();
+        set
+    }
+
+    /// CPUs of this set that are not in `other`.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Self {
+        let mut words = self.words.clone();
+        for (word, less) in words.iter_mut().zip(&other.words) {
+            *word &= !less;
+        }
+        let mut set = Self { words };
+        set.trim();
+        set
+    }
+
+    /// Whether every CPU of this set is in `other`.
+    #[must_use]
+    pub fn is_subset(&self, other: &Self) -> bool {
+        self.difference(other).is_empty()
+    }
+
+    fn trim(&mut self) {
+        while self.words.last() == Some(&0) {
+            self.words.pop();
+        }
+    }
+}
+
+impl FromIterator<u32> for CpuSet {
+    fn from_iter<I: IntoIterator<Item = u32>>(cpus: I) -> Self {
+        let mut set = Self::new();
+        set.extend(cpus);
+        set
+    }
+}
+
+impl Extend<u32> for CpuSet {
+    fn extend<I: IntoIterator<Item = u32>>(&mut self, cpus: I) {
+        for cpu in cpus {
+            self.insert(cpu);
+        }
+    }
+}
+
+impl BitOr for &CpuSet {
+    type Output = CpuSet;
+    fn bitor(self, other: Self) -> CpuSet {
+        self.union(other)
+    }
+}
+
+impl BitAnd for &CpuSet {
+    type Output = CpuSet;
+    fn bitand(self, other: Self) -> CpuSet {
+        self.intersection(other)
+    }
+}
+
+impl Sub for &CpuSet {
+    type Output = CpuSet;
+    fn sub(self, other: Self) -> CpuSet {
+        self.difference(other)
+    }
+}
+
+impl FromStr for CpuSet {
+    type Err = ParseCpuSetError;
+
+    /// The empty text is the empty set, as in `/sys/devices/system/cpu/offline`.
+    fn from_str(text: &str) -> Result<Self, ParseCpuSetError> {
+        let mut set = Self::new();
+        if text.trim().is_empty() {
+            return Ok(set);
+        }
+        for part in text.split(',') {
+            let part = part.trim();
+            let (first, last) = match part.split_once('-') {
+                Some((first, last)) => (cpu_number(first, text)?, cpu_number(last, text)?),
+                None => {
+                    let cpu = cpu_number(part, text)?;
+                    (cpu, cpu)
+                }
+            };
+            if first > last {
+                return Err(ParseCpuSetError::Descending(part.to_owned()));
+            }
+            set.extend(first..=last);
+        }
+        Ok(set)
+    }
+}
+
+/// One number of the list `whole`; signs are no digits.
+fn cpu_number(digits: &str, whole: &str) -> Result<u32, ParseCpuSetError> {
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(ParseCpuSetError::NotAList(whole.to_owned()));
+    }
+    match digits.parse() {
+        Ok(cpu) if cpu <= MAX_CPU => Ok(cpu),
+        _ => Err(ParseCpuSetError::TooLarge(digits.to_owned())),
+    }
+}
+
+impl fmt::Display for CpuSet {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut cpus = self.iter().peekable();
+        let mut separator = "";
+        while let Some(first) = cpus.next() {
+            let mut last = first;
+            while let Some(next) = cpus.next_if_eq(&(last + 1)) {
+                last = next;
+            }
+            write!(out, "{separator}{first}")?;
+            if last > first {
+                write!(out, "-{last}")?;
+            }
+            separator = ",";
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for CpuSet {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "CpuSet({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn set(list: &str) -> CpuSet {
+        list.parse().expect("a CPU list")
+    }
+
+    #[test]
+    fn reads_and_prints_lists() {
+        assert_eq!(set("0-3,8").iter().collect::<Vec<_>>(), [0, 1, 2, 3, 8]);
+        assert_eq!(set(" 8 , 0-2,1-3\n").to_string(), "0-3,8");
+        assert_eq!(set("").to_string(), "");
+        assert_eq!(set("63-64,4095").to_string(), "63-64,4095");
+        assert_eq!(set("0,2,4").to_string(), "0,2,4");
+    }
+
+    #[test]
+    fn refuses_what_is_no_list() {
+        for text in ["x", "1-", "-1", "1,,2", "0-3:2", "1 2", "+1", "1-2-3", "0x3", "a-3", ","] {
+            assert!(matches!(text.parse::<CpuSet>(), Err(ParseCpuSetError::NotAList(_))), "{text:?} must be refused");
+        }
+        assert_eq!("3-1".parse::<CpuSet>(), Err(ParseCpuSetError::Descending("3-1".into())));
+        for text in ["0-4000000000", "99999999999999999999", "1048576"] {
+            assert!(matches!(text.parse::<CpuSet>(), Err(ParseCpuSetError::TooLarge(_))));
+        }
+        assert_eq!(set("1048575").len(), 1);
+    }
+
+    #[test]
+    fn removing_the_highest_cpu_leaves_an_equal_set() {
+        let mut cpus = set("1,200");
+        cpus.remove(200);
+        cpus.remove(7000);
+        assert_eq!(cpus, set("1"));
+        cpus.remove(1);
+        assert!(cpus.is_empty());
+        assert_eq!(cpus.last(), None);
+    }
+
+    fn model() -> impl Strategy<Value = BTreeSet<u32>> {
+        prop::collection::btree_set(prop_oneof![0u32..8, 0u32..200, 0u32..9000], 0..40)
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_set_of_numbers(a in model(), b in model(), probe in 0u32..9100) {
+            let (left, right): (CpuSet, CpuSet) =
+                (a.iter().copied().collect(), b.iter().copied().collect());
+            prop_assert_eq!(left.iter().collect::<BTreeSet<_>>(), a.clone());
+            prop_assert_eq!(left.len(), a.len());
+            prop_assert_eq!(left.is_empty(), a.is_empty());
+            prop_assert_eq!(left.first(), a.first().copied());
+            prop_assert_eq!(left.last(), a.last().copied());
+            prop_assert_eq!(left.contains(probe), a.contains(&probe));
+            prop_assert_eq!(&left | &right, a.union(&b).copied().collect());
+            prop_assert_eq!(&left & &right, a.intersection(&b).copied().collect());
+            prop_assert_eq!(&left - &right, a.difference(&b).copied().collect());
+            prop_assert_eq!(left.is_subset(&right), a.is_subset(&b));
+            prop_assert_eq!(left == right, a == b);
+        }
+
+        #[test]
+        fn printing_and_reading_are_inverse(a in model()) {
+            let cpus: CpuSet = a.into_iter().collect();
+            prop_assert_eq!(cpus.to_string().parse::<CpuSet>(), Ok(cpus));
+        }
+
+        #[test]
+        fn any_text_is_a_list_or_an_error(text in "[0-9,\\- x]{0,12}") {
+            if let Ok(cpus) = text.parse::<CpuSet>() {
+                prop_assert_eq!(cpus.to_string().parse::<CpuSet>(), Ok(cpus));
+            }
+        }
+    }
+}

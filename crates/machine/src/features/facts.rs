@@ -1,0 +1,173 @@
+//! What the rules about features need to know, read once.
+
+use std::path::Path;
+
+use super::kernel::{KernelConfig, Release};
+use crate::cgroup::Hierarchies;
+use crate::cpulist::CpuSet;
+use crate::error::Error;
+use crate::process::{Capabilities, SchedStat, Task};
+use crate::root::{Root, present};
+
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+const EVENT_SOURCES: &str = "/sys/bus/event_source/devices";
+
+/// The helper our eBPF record cannot do without; its number in the kernel's type information tells
+/// better than the release whether the kernel has it (Red Hat's 5.14 has).
+const NEEDED_BPF_HELPER: &[u8] = b"\0BPF_FUNC_task_pt_regs\0";
+
+/// Everything [`evaluate`](super::evaluate) looks at.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Facts {
+    /// The kernel.
+    pub release: Release,
+    /// Its configuration, if it can be found.
+    pub config: Option<KernelConfig>,
+    /// Effective user id of this process.
+    pub euid: u32,
+    /// Effective capabilities of this process.
+    pub effective: Capabilities,
+    /// Capabilities this process could get by exec.
+    pub bounding: Capabilities,
+    /// Exec gives this process no new privilege.
+    pub no_new_privileges: bool,
+    /// A seccomp filter examines the system calls of this process.
+    pub seccomp_filter: bool,
+    /// Capabilities count for the whole machine, not only inside a user namespace.
+    pub initial_user_namespace: bool,
+    /// RLIMIT_MEMLOCK, bytes; `u64::MAX` when unlimited.
+    pub memlock_bytes: u64,
+    /// The kernel shows its type information (BTF).
+    pub btf: bool,
+    /// BTF names the helpers we need; only looked at on releases too old to be sure.
+    pub bpf_backported: bool,
+    /// Kernel lockdown is in confidentiality mode.
+    pub lockdown_confidentiality: bool,
+    /// `kernel.perf_event_paranoid`; `None` when the kernel has no perf events.
+    pub perf_event_paranoid: Option<i32>,
+    /// `kernel.perf_event_max_sample_rate`, samples per second.
+    pub perf_max_sample_rate_hz: Option<u64>,
+    /// This process' own scheduler clocks; `None` without the file.
+    pub schedstat: Option<SchedStat>,
+    /// `kernel.sched_schedstats`; `None` without the sysctl.
+    pub schedstats_sysctl: Option<u32>,
+    /// CPUs in nohz_full mode; `None` when the kernel cannot do it.
+    pub nohz_full: Option<CpuSet>,
+    /// State of sched_ext; `None` when the kernel does not have it.
+    pub sched_ext_state: Option<String>,
+    /// Event sources that count in CPU cores, by name.
+    pub core_counters: Vec<String>,
+    /// Mounted cgroup hierarchies.
+    pub cgroups: Hierarchies,
+    /// The kernel keeps pressure stall information.
+    pub psi: bool,
+}
+
+impl Facts {
+    /// Reads the facts.
+    ///
+    /// # Errors
+    /// When the kernel release or the own status cannot be read, or a file that is there cannot be
+    /// understood. What is absent or not shown to this user counts as absent.
+    pub fn read(root: &Root) -> Result<Self, Error> {
+        const RELEASE: &str = "/proc/sys/kernel/osrelease";
+        let text = root.read_text(RELEASE)?;
+        let release = Release::parse(&text)
+            .ok_or_else(|| root.format_error(RELEASE, format!("{text:?} is no kernel release")))?;
+        let config = visible(KernelConfig::read(root, &release))?.flatten();
+        let own = Task::own(root);
+        let status = own.status()?;
+        let btf = root.exists(BTF);
+        let bpf_backported = btf
+            && !super::rules::is_bpf_release(&release)
+            && visible(root.read(BTF))?
+                .is_some_and(|types| types.windows(NEEDED_BPF_HELPER.len()).any(|name| name == NEEDED_BPF_HELPER));
+        let lockdown = visible(root.read_text("/sys/kernel/security/lockdown"))?;
+        Ok(Self {
+            release,
+            config,
+            euid: status.euid,
+            effective: status.effective,
+            bounding: status.bounding,
+            no_new_privileges: status.no_new_privileges,
+            seccomp_filter: status.seccomp_filter,
+            initial_user_namespace: visible(root.read_text("/proc/self/uid_map"))?.is_none_or(|map| is_identity(&map)),
+            memlock_bytes: visible(root.read_text("/proc/self/limits"))?
+                .and_then(|limits| memlock_bytes(&limits))
+                .unwrap_or(u64::MAX),
+            btf,
+            bpf_backported,
+            lockdown_confidentiality: lockdown.is_some_and(|modes| modes.contains("[confidentiality]")),
+            perf_event_paranoid: root.read_number_if_present("/proc/sys/kernel/perf_event_paranoid")?,
+            perf_max_sample_rate_hz: root.read_number_if_present("/proc/sys/kernel/perf_event_max_sample_rate")?,
+            schedstat: present(own.schedstat())?,
+            schedstats_sysctl: root.read_number_if_present("/proc/sys/kernel/sched_schedstats")?,
+            nohz_full: nohz_full(root)?,
+            sched_ext_state: visible(root.read_text("/sys/kernel/sched_ext/state"))?,
+            core_counters: core_counters(root)?,
+            cgroups: visible(Hierarchies::read(root))?.unwrap_or_default(),
+            psi: root.exists("/proc/pressure/cpu"),
+        })
+    }
+}
+
+/// `None` when absent or not shown to this user.
+fn visible<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+    match result {
+        Err(error) if error.is_denied() => Ok(None),
+        other => present(other),
+    }
+}
+
+/// The map of the initial user namespace: every id onto itself; user_namespaces(7).
+fn is_identity(map: &str) -> bool {
+    map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
+}
+
+/// The soft limit in a line such as `Max locked memory   8388608   8388608   bytes`.
+fn memlock_bytes(limits: &str) -> Option<u64> {
+    let soft =
+        limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?.split_ascii_whitespace().next()?;
+    if soft == "unlimited" { Some(u64::MAX) } else { soft.parse().ok() }
+}
+
+/// Kernels that could but were not told to print an empty line or `(null)`.
+fn nohz_full(root: &Root) -> Result<Option<CpuSet>, Error> {
+    const PATH: &str = "/sys/devices/system/cpu/nohz_full";
+    match root.read_text_if_present(PATH)? {
+        Some(text) if text.trim() == "(null)" => Ok(Some(CpuSet::new())),
+        _ => root.read_cpus_if_present(PATH),
+    }
+}
+
+/// Event sources of CPU cores: `cpu` (x86, POWER), `cpum_cf` (s390), and those that list the CPUs they
+/// belong to (hybrid x86, ARM).
+fn core_counters(root: &Root) -> Result<Vec<String>, Error> {
+    let mut names = root.list_if_present(EVENT_SOURCES)?.unwrap_or_default();
+    names.retain(|name| {
+        name == "cpu" || name == "cpum_cf" || root.exists(Path::new(EVENT_SOURCES).join(name).join("cpus"))
+    });
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_soft_limit_is_taken() {
+        let limits = "Limit                     Soft Limit           Hard Limit           Units     \nMax processes             5                    5                    processes \nMax locked memory         65536                8388608              bytes     \n";
+        assert_eq!(memlock_bytes(limits), Some(65_536));
+        assert_eq!(memlock_bytes("Max locked memory unlimited unlimited bytes"), Some(u64::MAX));
+        assert_eq!(memlock_bytes("nothing"), None);
+    }
+
+    #[test]
+    fn only_the_whole_identity_map_is_initial() {
+        assert!(is_identity("         0          0 4294967295\n"));
+        assert!(!is_identity("         0       1000          1\n"));
+        assert!(!is_identity("0 100000 65536\n"));
+        assert!(!is_identity("0 1000 1\n1 100000 65536\n"));
+    }
+}

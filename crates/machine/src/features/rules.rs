@@ -1,0 +1,326 @@
+//! The rule of each feature: a pure function from facts to a verdict. The kernel version or option that
+//! makes the rule so is named beside it.
+
+use super::facts::Facts;
+use super::kernel::{Release, Setting};
+use super::{Available, FeatureId};
+use crate::cgroup::{Hierarchy, Mode, Version};
+use crate::process::Capabilities;
+
+/// The rule of a feature.
+pub(super) fn rule(id: FeatureId) -> fn(&Facts) -> Available {
+    match id {
+        FeatureId::Btf => btf,
+        FeatureId::BpfRecord => bpf_record,
+        FeatureId::BpfMemory => bpf_memory,
+        FeatureId::PerfSwitches => perf_switches,
+        FeatureId::UserSampling => user_sampling,
+        FeatureId::TaskSchedstat => task_schedstat,
+        FeatureId::SchedStatistics => sched_statistics,
+        FeatureId::NohzFull => nohz_full,
+        FeatureId::SchedExt => sched_ext,
+        FeatureId::HardwareCounters => hardware_counters,
+        FeatureId::Cgroups => cgroups,
+        FeatureId::Psi => psi,
+    }
+}
+
+/// The eBPF record reads user registers with `bpf_task_pt_regs`, which came with Linux 5.15.
+pub(super) fn is_bpf_release(release: &Release) -> bool {
+    release.is_at_least(5, 15)
+}
+
+/// What tracing programs need since Linux 5.8; CAP_SYS_ADMIN contains both.
+const BPF_CAPABILITIES: [(u32, &str); 2] = [(Capabilities::BPF, "CAP_BPF"), (Capabilities::PERFMON, "CAP_PERFMON")];
+
+const OTHER_BACKEND: &str = "use --backend perf or proc, which see less";
+
+fn btf(facts: &Facts) -> Available {
+    if facts.btf {
+        return Available::yes("/sys/kernel/btf/vmlinux");
+    }
+    off(facts, "DEBUG_INFO_BTF", "there is no /sys/kernel/btf/vmlinux", "use a kernel with it")
+}
+
+fn bpf_record(facts: &Facts) -> Available {
+    if !is_bpf_release(&facts.release) && !facts.bpf_backported {
+        let reason = format!("Linux {} is older than 5.15", facts.release);
+        return Available::no(reason, format!("a newer kernel, or {OTHER_BACKEND}"));
+    }
+    if !facts.btf {
+        return Available::no("the kernel has no type information (CONFIG_DEBUG_INFO_BTF)", OTHER_BACKEND);
+    }
+    for option in ["BPF_SYSCALL", "BPF_EVENTS"] {
+        if facts.config.as_ref().is_some_and(|config| !config.is_set(option)) {
+            return Available::no(format!("CONFIG_{option} is not set"), OTHER_BACKEND);
+        }
+    }
+    if let Some(refusal) = lacks_bpf_capabilities(facts) {
+        return refusal;
+    }
+    if facts.lockdown_confidentiality {
+        return Available::unknown(
+            "kernel lockdown is in confidentiality mode, which refuses programs that read kernel memory",
+            format!("try it; if it is refused, {OTHER_BACKEND}"),
+        );
+    }
+    Available::yes("tp_btf, task storage, ring buffer")
+}
+
+/// BPF maps count against the memory cgroup since Linux 5.11, against RLIMIT_MEMLOCK before.
+fn bpf_memory(facts: &Facts) -> Available {
+    if facts.release.is_at_least(5, 11) {
+        return Available::yes("counted in the memory cgroup since Linux 5.11, no limit to raise");
+    }
+    if facts.memlock_bytes == u64::MAX {
+        return Available::yes("locked memory is unlimited (ulimit -l)");
+    }
+    if facts.initial_user_namespace && facts.effective.has(Capabilities::SYS_RESOURCE) {
+        return Available::yes("CAP_SYS_RESOURCE, to raise the limit of locked memory");
+    }
+    Available::no(
+        format!(
+            "Linux {} counts eBPF maps as locked memory, limited to {} KiB",
+            facts.release,
+            facts.memlock_bytes / 1024
+        ),
+        "sudo setcap cap_sys_resource+ep $(command -v cox), or ulimit -l unlimited",
+    )
+}
+
+/// Switch records say since Linux 4.17 whether the thread was preempted.
+fn perf_switches(facts: &Facts) -> Available {
+    if !facts.release.is_at_least(4, 17) {
+        return Available::no(
+            format!("Linux {} is older than 4.17: no preemption mark in switch records", facts.release),
+            "use --backend proc, which sees less",
+        );
+    }
+    own_threads_by_perf(facts)
+}
+
+fn user_sampling(facts: &Facts) -> Available {
+    /// The rate we sample at.
+    const WANTED_HZ: u64 = 1000;
+    match (own_threads_by_perf(facts), facts.perf_max_sample_rate_hz) {
+        (Available::Yes { how }, Some(max)) if max < WANTED_HZ => {
+            Available::yes(format!("{how}, at most {max} samples/s (kernel.perf_event_max_sample_rate)"))
+        }
+        (Available::Yes { how }, _) => Available::yes(format!("software clock event, {how}")),
+        (other, _) => other,
+    }
+}
+
+/// Whether perf_event_open is allowed for one's own threads, without the kernel's part of the samples.
+///
+/// The kernel's own levels end at 2, which still allows this. Debian, Ubuntu, Android and others add
+/// levels that forbid everything to users without CAP_SYS_ADMIN (Ubuntu's kernels since the end of 2025
+/// accept CAP_PERFMON), and with it the option SECURITY_PERF_EVENTS_RESTRICT: a kernel that does not know
+/// the option treats 3 and more as 2.
+fn own_threads_by_perf(facts: &Facts) -> Available {
+    let Some(level) = facts.perf_event_paranoid else {
+        return Available::no("the kernel has no perf events (CONFIG_PERF_EVENTS)", "use --backend proc");
+    };
+    if may(facts, Capabilities::SYS_ADMIN) {
+        return Available::yes("CAP_SYS_ADMIN");
+    }
+    let perfmon = may(facts, Capabilities::PERFMON);
+    let lower = "sudo sysctl kernel.perf_event_paranoid=2";
+    if level > 2 {
+        let plain_kernel = facts
+            .config
+            .as_ref()
+            .is_some_and(|config| config.setting("SECURITY_PERF_EVENTS_RESTRICT") == Setting::Absent);
+        if !plain_kernel && perfmon {
+            return Available::unknown(
+                format!("perf_event_paranoid is {level}: many such kernels ask for CAP_SYS_ADMIN, not CAP_PERFMON"),
+                format!("try it, or {lower}"),
+            );
+        }
+        if !plain_kernel {
+            return Available::no(
+                format!("perf_event_paranoid is {level}, which forbids it to users"),
+                format!("{lower}; or use --backend proc, which sees less"),
+            );
+        }
+    }
+    if perfmon {
+        return Available::yes("CAP_PERFMON");
+    }
+    if facts.seccomp_filter {
+        // The default filters of container engines allow perf_event_open only with CAP_PERFMON or more.
+        return Available::unknown(
+            format!("perf_event_paranoid {level} allows it, but a seccomp filter (container) may not"),
+            "try it, or start the container with --cap-add PERFMON",
+        );
+    }
+    Available::yes(format!("perf_event_paranoid {level}"))
+}
+
+/// The clocks exist with CONFIG_SCHED_INFO; before Linux 5.14 they stand still without delay accounting.
+fn task_schedstat(facts: &Facts) -> Available {
+    match facts.schedstat {
+        Some(stat) if stat.run_ns > 0 => Available::yes("/proc/PID/task/TID/schedstat"),
+        Some(_) => Available::no(
+            "the clocks in /proc/PID/schedstat stand still (booted with nodelayacct?)",
+            "boot without nodelayacct, or use --backend bpf or perf",
+        ),
+        None => off(
+            facts,
+            "SCHED_INFO",
+            "there is no /proc/PID/schedstat",
+            "use --backend bpf or perf, or a kernel with it",
+        ),
+    }
+}
+
+fn sched_statistics(facts: &Facts) -> Available {
+    match facts.schedstats_sysctl {
+        Some(0) => Available::no(
+            "kernel.sched_schedstats is 0",
+            "sudo sysctl kernel.sched_schedstats=1 (costs a little on every switch)",
+        ),
+        Some(_) => Available::yes("kernel.sched_schedstats is 1"),
+        None => off(
+            facts,
+            "SCHEDSTATS",
+            "there is no sysctl kernel.sched_schedstats",
+            "nothing needs it: cox measures the waits itself",
+        ),
+    }
+}
+
+fn nohz_full(facts: &Facts) -> Available {
+    match &facts.nohz_full {
+        Some(cpus) if !cpus.is_empty() => Available::yes(format!("CPUs {cpus} run without a tick")),
+        // The file exists with the option only; an unconfigured kernel without it says so by absence.
+        Some(_) if facts.config.as_ref().is_none_or(|config| config.is_set("NO_HZ_FULL")) => Available::no(
+            "the kernel can, but was not told to at boot",
+            "boot with nohz_full=LIST for the CPUs that compute",
+        ),
+        _ => off(
+            facts,
+            "NO_HZ_FULL",
+            "there is no /sys/devices/system/cpu/nohz_full",
+            "a kernel with it removes the tick",
+        ),
+    }
+}
+
+/// In the kernel since Linux 6.12.
+fn sched_ext(facts: &Facts) -> Available {
+    let Some(state) = &facts.sched_ext_state else {
+        let without = "packing uses affinity instead";
+        if !facts.release.is_at_least(6, 12) {
+            return Available::no(
+                format!("Linux {} is older than 6.12", facts.release),
+                format!("{without}; a newer kernel may have it"),
+            );
+        }
+        return off(facts, "SCHED_CLASS_EXT", "there is no /sys/kernel/sched_ext", without);
+    };
+    match lacks_bpf_capabilities(facts) {
+        Some(refusal) => refusal,
+        None => Available::yes(format!("now {state}")),
+    }
+}
+
+fn hardware_counters(facts: &Facts) -> Available {
+    if facts.core_counters.is_empty() {
+        return Available::no(
+            "the kernel found none in this processor (a virtual machine?)",
+            "ask the host for a virtual PMU; nothing needs it yet",
+        );
+    }
+    match own_threads_by_perf(facts) {
+        Available::Yes { how } => Available::yes(format!("{}; {how}", facts.core_counters.join(", "))),
+        other => other,
+    }
+}
+
+fn cgroups(facts: &Facts) -> Available {
+    let cpu = facts.cgroups.of_controller("cpu").next();
+    let at = |hierarchy: &Hierarchy| {
+        let version = match hierarchy.version {
+            Version::V1 => 1,
+            Version::V2 => 2,
+        };
+        format!("cpu controller in version {version} at {}", hierarchy.mount_point.display())
+    };
+    match (facts.cgroups.mode(), cpu) {
+        (Mode::Absent, _) => Available::no(
+            "no cgroup file system is mounted",
+            "mount -t cgroup2 none /sys/fs/cgroup; without it CPU quotas are not seen",
+        ),
+        (_, None) => Available::no(
+            "mounted, but without the cpu controller",
+            "CPU quotas of this process cannot be seen from here; --cgroup works",
+        ),
+        (Mode::Hybrid, Some(cpu)) => Available::yes(format!("hybrid: {}", at(cpu))),
+        (Mode::V1 | Mode::V2, Some(cpu)) => Available::yes(at(cpu)),
+    }
+}
+
+/// /proc/pressure exists since Linux 4.20, unless switched off at boot.
+fn psi(facts: &Facts) -> Available {
+    if facts.psi {
+        return Available::yes("/proc/pressure");
+    }
+    if facts.config.as_ref().is_some_and(|config| config.is_set("PSI_DEFAULT_DISABLED")) {
+        return Available::no("switched off by default (CONFIG_PSI_DEFAULT_DISABLED)", "boot with psi=1");
+    }
+    off(facts, "PSI", "there is no /proc/pressure", "boot with psi=1 on a kernel with it; nothing needs it yet")
+}
+
+/// The verdict when what `option` brings is not there: the configuration says whether the kernel lacks
+/// the option or something else hides it.
+fn off(facts: &Facts, option: &str, missing: &str, fix: &str) -> Available {
+    match &facts.config {
+        Some(config) if config.is_set(option) => {
+            Available::no(format!("{missing} although CONFIG_{option} is set (hidden by a container?)"), fix)
+        }
+        Some(_) => Available::no(format!("CONFIG_{option} is not set"), fix),
+        None => Available::no(
+            format!("{missing}; whether CONFIG_{option} is set is unknown (no kernel configuration found)"),
+            fix,
+        ),
+    }
+}
+
+/// Whether a capability (or CAP_SYS_ADMIN, which contains BPF and PERFMON) counts for the kernel.
+fn may(facts: &Facts, capability: u32) -> bool {
+    facts.initial_user_namespace && (facts.effective.has(capability) || facts.effective.has(Capabilities::SYS_ADMIN))
+}
+
+/// The verdict when capabilities for BPF are missing, with the fix that can work here.
+fn lacks_bpf_capabilities(facts: &Facts) -> Option<Available> {
+    let missing: Vec<&(u32, &str)> =
+        BPF_CAPABILITIES.iter().filter(|(capability, _)| !may(facts, *capability)).collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let names: Vec<&str> = missing.iter().map(|(_, name)| *name).collect();
+    let needs = format!("needs {}", names.join(" and "));
+    if !facts.initial_user_namespace {
+        return Some(Available::no(
+            format!("{needs} on the host; this is a user namespace (rootless container)"),
+            format!("run cox on the host, or {OTHER_BACKEND}"),
+        ));
+    }
+    let withheld = missing
+        .iter()
+        .any(|(capability, _)| !facts.bounding.has(*capability) && !facts.bounding.has(Capabilities::SYS_ADMIN));
+    let reason = if facts.euid == 0 {
+        format!("{needs}, which root does not have here (a container drops them)")
+    } else {
+        format!("{needs} (running as uid {})", facts.euid)
+    };
+    let fix = if withheld {
+        "start the container with --cap-add BPF --cap-add PERFMON".to_owned()
+    } else if facts.no_new_privileges {
+        "start cox as root: no_new_privs is set, so setcap and sudo have no effect here".to_owned()
+    } else {
+        "sudo setcap cap_bpf,cap_perfmon+ep $(command -v cox)".to_owned()
+    };
+    Some(Available::no(reason, format!("{fix}; or {OTHER_BACKEND}")))
+}

@@ -1,0 +1,33 @@
+//! Reads Linux and changes nothing: CPUs and what they share, processes, control groups, where CPU time
+//! went, and which kernel features exist for this user.
+//!
+//! Every path of /proc, /sys and /boot that Coxswain reads is in this crate, and is opened below a
+//! [`Root`]: the live machine, or a folder with another machine's tree. Readers return an [`Error`] that
+//! names the path; text the kernel might print is never trusted to be well formed.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`root`] | where the trees are, and reading from them |
+//! | [`cpulist`] | sets of CPUs, `0-3,8` |
+//! | [`topology`] | CPUs, SMT siblings, cores, packages, NUMA nodes, last-level caches, capacities |
+//! | [`process`] | /proc/PID and /proc/PID/task/TID |
+//! | [`cgroup`] | mounts, memberships, quotas, throttling, members |
+//! | [`limits`] | how many CPUs a process can really use |
+//! | [`steal`] | per-CPU times of /proc/stat |
+//! | [`features`] | what this kernel and user may do, with reason and fix |
+
+#![forbid(unsafe_code)]
+
+pub mod cgroup;
+pub mod cpulist;
+mod error;
+pub mod features;
+pub mod limits;
+pub mod process;
+pub mod root;
+pub mod steal;
+pub mod topology;
+
+pub use cpulist::CpuSet;
+pub use error::Error;
+pub use root::Root;

@@ -1,0 +1,152 @@
+//! How many CPUs a process can really use: its affinity mask, its cpuset and its CPU quota together.
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+use rustix::thread::sched_getaffinity;
+
+use crate::cgroup::{CpuQuota, Hierarchies};
+use crate::cpulist::CpuSet;
+use crate::error::Error;
+use crate::process::Task;
+use crate::root::{Root, present};
+use crate::topology::Topology;
+
+/// Whose limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    /// The calling thread; what a child will inherit.
+    Own,
+    /// The main thread of a process, or any thread by its id.
+    Task(u32),
+}
+
+/// The CPUs a process can use.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct CpuLimits {
+    /// CPUs its threads may run on: online, in its cpuset, in its affinity mask.
+    pub allowed: CpuSet,
+    /// The tightest CPU quota over it; `None` when there is none.
+    pub quota: Option<CpuQuota>,
+}
+
+impl CpuLimits {
+    /// Reads both limits.
+    ///
+    /// # Errors
+    /// When the task does not exist, or files about it cannot be read or understood.
+    pub fn read(root: &Root, who: Who) -> Result<Self, Error> {
+        let allowed = allowed_cpus(root, who)?;
+        // The task was there a moment ago: if these files are not, the kernel has no cgroups.
+        let memberships = present(task(root, who).cgroups())?.unwrap_or_default();
+        let hierarchies = present(Hierarchies::read(root))?.unwrap_or_default();
+        let quota = match hierarchies.cgroup_of(&memberships, "cpu")? {
+            Some(cgroup) => cgroup.cpu_quota(root)?,
+            None => None,
+        };
+        Ok(Self { allowed, quota })
+    }
+
+    /// CPUs' worth of time: the lesser of the number of allowed CPUs and the quota.
+    #[must_use]
+    pub fn effective_cpus(&self) -> f64 {
+        let allowed = self.allowed.len() as f64;
+        self.quota.as_ref().map_or(allowed, |quota| allowed.min(quota.cpus()))
+    }
+
+    /// Threads that can compute all the time without a limit stopping them: effective CPUs rounded down,
+    /// 1 at least.
+    #[must_use]
+    pub fn whole_cpus(&self) -> usize {
+        (self.effective_cpus() as usize).max(1)
+    }
+
+    /// Whether the quota, not the set of CPUs, is the tighter limit.
+    #[must_use]
+    pub fn is_quota_bound(&self) -> bool {
+        self.quota.as_ref().is_some_and(|quota| quota.cpus() < self.allowed.len() as f64)
+    }
+}
+
+/// The CPUs a task may run on: `sched_getaffinity` on the running machine, else the task's status and
+/// the online CPUs, which comes to the same.
+///
+/// # Errors
+/// When the task does not exist or cannot be asked.
+pub fn allowed_cpus(root: &Root, who: Who) -> Result<CpuSet, Error> {
+    if root.is_live() {
+        let (pid, name) = match who {
+            Who::Own => (None, "this thread".to_owned()),
+            Who::Task(id) => (i32::try_from(id).ok().and_then(Pid::from_raw), format!("task {id}")),
+        };
+        let failed = |errno: Errno| Error::Call { call: format!("sched_getaffinity of {name}"), source: errno.into() };
+        // Pid 0 and numbers beyond the kernel's are no task; as None they would mean ourselves.
+        if pid.is_none() && who != Who::Own {
+            return Err(failed(Errno::SRCH));
+        }
+        match sched_getaffinity(pid) {
+            Ok(mask) => {
+                let numbers = 0..u32::try_from(rustix::thread::CpuSet::MAX_CPU).unwrap_or(0);
+                return Ok(numbers.filter(|&cpu| mask.is_set(cpu as usize)).collect());
+            }
+            // The fixed mask is too short for this kernel (more than 1,024 CPUs): read the files.
+            Err(Errno::INVAL) => {}
+            Err(errno) => return Err(failed(errno)),
+        }
+    }
+    let allowed = task(root, who).status()?.allowed_cpus;
+    Ok(allowed.intersection(&Topology::read_online(root)?))
+}
+
+fn task(root: &Root, who: Who) -> Task {
+    match who {
+        Who::Own => Task::own(root),
+        Who::Task(id) => Task::process(root, id),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(allowed: &str, quota: Option<(u64, u64)>) -> CpuLimits {
+        let root = tempfile::tempdir().expect("temporary folder");
+        let folder = root.path().join("sys/fs/cgroup/job");
+        std::fs::create_dir_all(&folder).expect("mkdir");
+        std::fs::create_dir_all(root.path().join("proc/self")).expect("mkdir");
+        let write = |path: &str, text: &str| {
+            std::fs::write(root.path().join(path), text).expect("write");
+        };
+        write("proc/self/mountinfo", "1 2 0:3 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        write("proc/self/cgroup", "0::/job\n");
+        write("proc/self/status", &format!("Tgid:\t7\nPid:\t7\nCpus_allowed_list:\t{allowed}\n"));
+        write("proc/stat", "cpu0 1 1 1 1\ncpu1 1 1 1 1\ncpu2 1 1 1 1\ncpu3 1 1 1 1\n");
+        write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io\n");
+        if let Some((quota_us, period_us)) = quota {
+            write("sys/fs/cgroup/job/cpu.max", &format!("{quota_us} {period_us}\n"));
+        }
+        CpuLimits::read(&Root::at(root.path()), Who::Own).expect("limits")
+    }
+
+    #[test]
+    fn the_lesser_of_allowed_and_quota_counts() {
+        let free = limits("0-63", None);
+        assert_eq!(free.allowed.to_string(), "0-3");
+        assert_eq!((free.whole_cpus(), free.is_quota_bound()), (4, false));
+        let throttled = limits("0-2", Some((250_000, 100_000)));
+        assert!((throttled.effective_cpus() - 2.5).abs() < 1e-12);
+        assert_eq!((throttled.whole_cpus(), throttled.is_quota_bound()), (2, true));
+        let tiny = limits("0-2", Some((20_000, 100_000)));
+        assert_eq!(tiny.whole_cpus(), 1);
+        let wide = limits("1", Some((400_000, 100_000)));
+        assert_eq!((wide.whole_cpus(), wide.is_quota_bound()), (1, false));
+    }
+
+    #[test]
+    fn a_task_that_does_not_exist_is_gone() {
+        for id in [0, u32::MAX, i32::MAX as u32] {
+            let error = allowed_cpus(&Root::live(), Who::Task(id)).expect_err("no such task");
+            assert!(error.is_gone(), "{error}");
+        }
+    }
+}

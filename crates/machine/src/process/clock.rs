@@ -1,0 +1,74 @@
+//! From the start time in `stat` to the clocks we measure with.
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// Clock ticks per second in /proc (USER_HZ): what the kernel told this process at its start
+/// (AT_CLKTCK). 100 on every architecture Linux is built for today.
+#[must_use]
+pub fn ticks_per_s() -> u64 {
+    rustix::param::clock_ticks_per_second()
+}
+
+/// How CLOCK_BOOTTIME, which counts suspended time, stands to CLOCK_MONOTONIC, which does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BootClocks {
+    /// Time the machine was suspended since boot, nanoseconds.
+    pub suspended_ns: u64,
+}
+
+impl BootClocks {
+    /// Compares the clocks of the running machine now.
+    #[must_use]
+    pub fn now() -> Self {
+        // Boottime is read between two readings of monotonic. The closest pair of several is not spoilt by
+        // a preemption; what remains is far below what suspending takes, so that a machine that was never
+        // suspended does not show some nanoseconds of it.
+        const READINGS: usize = 8;
+        const NOISE_NS: u64 = 1_000_000;
+        let reading = || {
+            let before_ns = nanoseconds(clock_gettime(ClockId::Monotonic));
+            let boottime_ns = nanoseconds(clock_gettime(ClockId::Boottime));
+            let after_ns = nanoseconds(clock_gettime(ClockId::Monotonic));
+            let suspended_ns = boottime_ns.saturating_sub(before_ns.midpoint(after_ns));
+            (after_ns - before_ns, suspended_ns)
+        };
+        let closest = (0..READINGS).map(|_| reading()).min();
+        let suspended_ns = closest.map_or(0, |(_, suspended_ns)| suspended_ns);
+        Self { suspended_ns: if suspended_ns < NOISE_NS { 0 } else { suspended_ns } }
+    }
+
+    /// A time on CLOCK_BOOTTIME as one on CLOCK_MONOTONIC. Exact when the machine has not been suspended
+    /// since that time; otherwise too early by the time it was suspended since.
+    #[must_use]
+    pub fn monotonic_ns(self, boottime_ns: u64) -> u64 {
+        boottime_ns.saturating_sub(self.suspended_ns)
+    }
+}
+
+fn nanoseconds(time: Timespec) -> u64 {
+    let ns = i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
+    u64::try_from(ns).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suspended_time_is_taken_off() {
+        let clocks = BootClocks { suspended_ns: 5_000 };
+        assert_eq!(clocks.monotonic_ns(7_000), 2_000);
+        assert_eq!(clocks.monotonic_ns(1_000), 0);
+    }
+
+    #[test]
+    fn the_translation_agrees_with_the_clocks() {
+        let clocks = BootClocks::now();
+        let earlier = nanoseconds(clock_gettime(ClockId::Monotonic));
+        let translated = clocks.monotonic_ns(nanoseconds(clock_gettime(ClockId::Boottime)));
+        let later = nanoseconds(clock_gettime(ClockId::Monotonic));
+        let slack_ns = 1_000_000;
+        assert!(translated + slack_ns >= earlier, "{translated} before {earlier}");
+        assert!(translated <= later + slack_ns, "{translated} behind {later}");
+    }
+}

@@ -1,0 +1,179 @@
+//! /proc/PID/maps: the memory mappings of a process.
+
+use std::path::PathBuf;
+
+use crate::root::unescape_octal;
+
+/// The kernel's mark behind the path of a file that has been unlinked.
+pub(super) const DELETED: &str = " (deleted)";
+
+/// What is behind a mapping.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Backing {
+    /// Nothing: zero-filled memory.
+    Anonymous,
+    /// A region the kernel names in brackets, e.g. `[heap]`, `[stack]`, `[vdso]`.
+    Special(String),
+    /// A file.
+    File {
+        /// Path in the mount namespace of the process. For a deleted file, the path it had; for
+        /// anonymous files the kernel's name, e.g. `/memfd:name`.
+        path: PathBuf,
+        /// The file has been deleted: its path may lead to nothing or to another file, so check
+        /// [`Mapping::device`] and [`Mapping::inode`] before reading symbols from it.
+        deleted: bool,
+    },
+}
+
+/// One mapping; proc_pid_maps(5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Mapping {
+    /// First address.
+    pub start: u64,
+    /// First address behind it.
+    pub end: u64,
+    /// May be read.
+    pub readable: bool,
+    /// May be written.
+    pub writable: bool,
+    /// May be executed.
+    pub executable: bool,
+    /// Writes are seen by others; otherwise copied on write.
+    pub shared: bool,
+    /// Offset of `start` in the file, bytes.
+    pub offset_bytes: u64,
+    /// Device, major and minor number.
+    pub device: (u32, u32),
+    /// Inode number; 0 without a file.
+    pub inode: u64,
+    /// What is behind it.
+    pub backing: Backing,
+}
+
+impl Mapping {
+    /// Whether `address` lies in the mapping.
+    #[must_use]
+    pub fn contains(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+
+    /// The offset in the file that is mapped at `address`; `None` outside the mapping.
+    #[must_use]
+    pub fn file_offset(&self, address: u64) -> Option<u64> {
+        self.contains(address).then(|| self.offset_bytes.wrapping_add(address - self.start))
+    }
+}
+
+/// Reads one line; `None` when it is no mapping.
+pub(super) fn parse_line(line: &str) -> Option<Mapping> {
+    // Five fields, then the name behind any number of blanks; the name may hold blanks itself.
+    let mut rest = line;
+    let mut next = || {
+        let (field, behind) = rest.split_once(' ').unwrap_or((rest, ""));
+        rest = behind;
+        (!field.is_empty()).then_some(field)
+    };
+    let (start, end) = next()?.split_once('-')?;
+    let permissions = next()?.as_bytes();
+    let offset = next()?;
+    let (major, minor) = next()?.split_once(':')?;
+    let inode = next()?.parse().ok()?;
+    let name = rest.trim_start_matches(' ');
+    let hex = |digits: &str| u64::from_str_radix(digits, 16).ok();
+    let hex_small = |digits: &str| u32::from_str_radix(digits, 16).ok();
+    let (start, end) = (hex(start)?, hex(end)?);
+    if permissions.len() != 4 || start > end {
+        return None;
+    }
+    Some(Mapping {
+        start,
+        end,
+        readable: permissions[0] == b'r',
+        writable: permissions[1] == b'w',
+        executable: permissions[2] == b'x',
+        shared: permissions[3] == b's',
+        offset_bytes: hex(offset)?,
+        device: (hex_small(major)?, hex_small(minor)?),
+        inode,
+        backing: backing(name),
+    })
+}
+
+fn backing(name: &str) -> Backing {
+    if name.is_empty() {
+        return Backing::Anonymous;
+    }
+    if name.starts_with('[') {
+        return Backing::Special(name.to_owned());
+    }
+    let (path, deleted) = match name.strip_suffix(DELETED) {
+        Some(path) => (path, true),
+        None => (name, false),
+    };
+    Backing::File { path: unescape_octal(path), deleted }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn file(path: &str, deleted: bool) -> Backing {
+        Backing::File { path: path.into(), deleted }
+    }
+
+    #[test]
+    fn a_library_mapping() {
+        let line = "7f5c8a200000-7f5c8a355000 r-xp 00026000 fe:1a 1049      /usr/lib/libgomp.so.1.0.0";
+        let mapping = parse_line(line).expect("well formed");
+        assert_eq!((mapping.start, mapping.end), (0x7f5c_8a20_0000, 0x7f5c_8a35_5000));
+        assert_eq!(
+            (mapping.readable, mapping.writable, mapping.executable, mapping.shared),
+            (true, false, true, false)
+        );
+        assert_eq!((mapping.device, mapping.inode), ((0xfe, 0x1a), 1049));
+        assert_eq!(mapping.backing, file("/usr/lib/libgomp.so.1.0.0", false));
+        assert_eq!(mapping.file_offset(0x7f5c_8a20_0010), Some(0x26010));
+        assert_eq!(mapping.file_offset(0x7f5c_8a35_5000), None);
+        assert_eq!(mapping.file_offset(0x7f5c_8a1f_ffff), None);
+    }
+
+    #[test]
+    fn names_of_every_kind() {
+        let backing =
+            |name: &str| parse_line(&format!("1000-2000 rw-s 00000000 00:01 7 {name}")).expect("mapping").backing;
+        assert_eq!(backing(""), Backing::Anonymous);
+        assert_eq!(backing("     [heap]"), Backing::Special("[heap]".into()));
+        assert_eq!(backing("   /a b/c"), file("/a b/c", false));
+        assert_eq!(backing("   /a b/c (deleted)"), file("/a b/c", true));
+        assert_eq!(backing("   /memfd:x (deleted)"), file("/memfd:x", true));
+        assert_eq!(backing("   /line\\012end"), file("/line\nend", false));
+        // Without a name the kernel may or may not leave a blank behind the inode.
+        let bare = parse_line("1000-2000 rw-p 00000000 00:00 0").expect("mapping");
+        assert_eq!(bare.backing, Backing::Anonymous);
+    }
+
+    #[test]
+    fn lines_that_are_no_mapping() {
+        for line in [
+            "",
+            "1000-2000",
+            "1000 rw-p 0 00:00 0",
+            "2000-1000 rw-p 0 00:00 0",
+            "1000-2000 rw 0 00:00 0",
+            "1000-2000 rw-p x 00:00 0",
+            "1000-2000 rw-p 0 0000 0",
+        ] {
+            assert_eq!(parse_line(line), None, "{line:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_read_or_refused(line in "\\PC{0,80}") {
+            let _mapping_or_none = parse_line(&line);
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! What /proc tells about one process or one of its threads.
+//!
+//! [`Task`] is a folder of /proc: `/proc/PID` or `/proc/PID/task/TID`. Every method opens its file anew,
+//! so an answer is as of the call. A task that ended meanwhile gives an error for which
+//! [`Error::is_gone`] holds.
+//!
+//! In the folder of a *process* the figures of `stat` are sums over its threads, while `status`
+//! (switches), `schedstat`, `wchan` and `syscall` are those of the main thread only.
+
+mod clock;
+mod maps;
+mod membership;
+mod stat;
+mod status;
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+pub use clock::{BootClocks, ticks_per_s};
+pub use maps::{Backing, Mapping};
+pub use membership::Membership;
+pub use stat::Stat;
+pub use status::{Capabilities, Status};
+
+use crate::error::Error;
+use crate::root::{Root, present};
+
+/// A process or thread, by its folder in /proc.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task {
+    root: Root,
+    folder: String,
+}
+
+/// Cumulated scheduler clocks of one thread (`schedstat`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct SchedStat {
+    /// Time on a CPU.
+    pub run_ns: u64,
+    /// Time runnable without a CPU, from enqueue to arrival: wake delay after the enqueue plus preempt wait.
+    pub run_delay_ns: u64,
+    /// Times it was given a CPU.
+    pub timeslices: u64,
+}
+
+/// Where a task is in the kernel (`syscall`); needs the right to trace the task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SystemCall {
+    /// On a CPU or runnable: the kernel does not look.
+    Running,
+    /// Blocked, but not in a system call (a page fault, for instance).
+    None {
+        /// User stack pointer.
+        stack_pointer: u64,
+        /// User instruction pointer.
+        instruction_pointer: u64,
+    },
+    /// Blocked in a system call.
+    In {
+        /// Its number, of the architecture the kernel runs on.
+        number: i64,
+        /// Its six argument registers.
+        arguments: [u64; 6],
+        /// User stack pointer.
+        stack_pointer: u64,
+        /// User instruction pointer.
+        instruction_pointer: u64,
+    },
+}
+
+/// The program file of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Executable {
+    /// Path in the mount namespace of the process, without the kernel's mark for deleted files.
+    pub path: PathBuf,
+    /// The file has been deleted or replaced since the program started.
+    pub deleted: bool,
+}
+
+impl Task {
+    /// The process `pid`.
+    #[must_use]
+    pub fn process(root: &Root, pid: u32) -> Self {
+        Self { root: root.clone(), folder: format!("/proc/{pid}") }
+    }
+
+    /// The thread `tid` of the process `pid`.
+    #[must_use]
+    pub fn thread(root: &Root, pid: u32, tid: u32) -> Self {
+        Self { root: root.clone(), folder: format!("/proc/{pid}/task/{tid}") }
+    }
+
+    /// The calling process.
+    #[must_use]
+    pub fn own(root: &Root) -> Self {
+        Self { root: root.clone(), folder: "/proc/self".to_owned() }
+    }
+
+    /// Whether the task exists, as a zombie at least.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.root.exists(&self.folder)
+    }
+
+    /// Name, parent, state, start and CPU times.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not as in proc_pid_stat(5).
+    pub fn stat(&self) -> Result<Stat, Error> {
+        let path = self.file("stat");
+        let bytes = self.root.read(&path)?;
+        stat::parse(&bytes, ticks_per_s()).map_err(|reason| self.root.format_error(path, reason))
+    }
+
+    /// Switch counts, allowed CPUs, capabilities.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not as in proc_pid_status(5).
+    pub fn status(&self) -> Result<Status, Error> {
+        let path = self.file("status");
+        let text = self.root.read_text(&path)?;
+        status::parse(&text).map_err(|reason| self.root.format_error(path, reason))
+    }
+
+    /// Scheduler clocks. All zero on kernels that do not keep them.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not three numbers.
+    pub fn schedstat(&self) -> Result<SchedStat, Error> {
+        let path = self.file("schedstat");
+        let text = self.root.read_text(&path)?;
+        parse_schedstat(&text).ok_or_else(|| self.root.format_error(path, format!("{text:?} is not three numbers")))
+    }
+
+    /// Command name, at most 15 bytes; threads may have names of their own.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn comm(&self) -> Result<String, Error> {
+        self.root.read_text(self.file("comm"))
+    }
+
+    /// Program and arguments as they are in the memory of the process; empty for kernel threads and
+    /// zombies.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn cmdline(&self) -> Result<Vec<OsString>, Error> {
+        let bytes = self.root.read(self.file("cmdline"))?;
+        Ok(parse_cmdline(&bytes))
+    }
+
+    /// The program file.
+    ///
+    /// # Errors
+    /// When the link cannot be read: kernel threads have none, other users' are refused.
+    pub fn exe(&self) -> Result<Executable, Error> {
+        let link = self.root.read_link(self.file("exe"))?;
+        // A file may really be called "x (deleted)": then it exists under that name.
+        let original = link.as_os_str().as_bytes().strip_suffix(maps::DELETED.as_bytes());
+        Ok(match original {
+            Some(path) if !self.root.exists(&link) => {
+                Executable { path: OsString::from_vec(path.to_vec()).into(), deleted: true }
+            }
+            _ => Executable { path: link, deleted: false },
+        })
+    }
+
+    /// Memory mappings, ascending.
+    ///
+    /// # Errors
+    /// When the file cannot be read (needs the right to trace the process) or a line is not as in
+    /// proc_pid_maps(5).
+    pub fn maps(&self) -> Result<Vec<Mapping>, Error> {
+        let path = self.file("maps");
+        let text = self.root.read_text(&path)?;
+        text.lines()
+            .map(|line| {
+                maps::parse_line(line).ok_or_else(|| self.root.format_error(&path, format!("not a mapping: {line:?}")))
+            })
+            .collect()
+    }
+
+    /// The cgroup in each hierarchy, as cgroups(7) lists them.
+    ///
+    /// # Errors
+    /// When the file cannot be read or a line is malformed.
+    pub fn cgroups(&self) -> Result<Vec<Membership>, Error> {
+        let path = self.file("cgroup");
+        let text = self.root.read_text(&path)?;
+        membership::parse(&text).map_err(|line| self.root.format_error(path, format!("not a cgroup line: {line:?}")))
+    }
+
+    /// The kernel function a blocked task sleeps in; `None` when it runs or the kernel does not tell.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn wchan(&self) -> Result<Option<String>, Error> {
+        let name = self.root.read_text(self.file("wchan"))?;
+        Ok(Some(name).filter(|name| !name.is_empty() && name != "0"))
+    }
+
+    /// The system call a blocked task is in.
+    ///
+    /// # Errors
+    /// When the file cannot be read (needs the right to trace the task) or is malformed.
+    pub fn system_call(&self) -> Result<SystemCall, Error> {
+        let path = self.file("syscall");
+        let text = self.root.read_text(&path)?;
+        parse_system_call(&text).ok_or_else(|| self.root.format_error(path, format!("not a system call: {text:?}")))
+    }
+
+    /// The thread ids of a process, ascending.
+    ///
+    /// # Errors
+    /// When the folder cannot be listed.
+    pub fn threads(&self) -> Result<Vec<u32>, Error> {
+        self.root.list_numbers(self.file("task"))
+    }
+
+    /// The process ids of the children of all threads of a process, ascending. Threads that end
+    /// meanwhile are passed over.
+    ///
+    /// # Errors
+    /// When the process cannot be read.
+    pub fn children(&self) -> Result<Vec<u32>, Error> {
+        let mut children = Vec::new();
+        let mut any_file = false;
+        for tid in self.threads()? {
+            let path = self.file(&format!("task/{tid}/children"));
+            if let Some(text) = self.root.read_text_if_present(path)? {
+                any_file = true;
+                children.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+            }
+        }
+        if !any_file {
+            // Kernels without CONFIG_PROC_CHILDREN: everyone's parent, one by one.
+            let own = self.status()?.tgid;
+            for pid in pids(&self.root)? {
+                let stat = present(Self::process(&self.root, pid).stat())?;
+                if stat.is_some_and(|stat| stat.ppid == own) {
+                    children.push(pid);
+                }
+            }
+        }
+        children.sort_unstable();
+        children.dedup();
+        Ok(children)
+    }
+
+    fn file(&self, name: &str) -> String {
+        format!("{}/{name}", self.folder)
+    }
+}
+
+/// The ids of all visible processes, ascending.
+///
+/// # Errors
+/// When /proc cannot be listed.
+pub fn pids(root: &Root) -> Result<Vec<u32>, Error> {
+    root.list_numbers("/proc")
+}
+
+fn parse_schedstat(text: &str) -> Option<SchedStat> {
+    let mut numbers = text.split_ascii_whitespace().map(|number| number.parse().ok());
+    Some(SchedStat { run_ns: numbers.next()??, run_delay_ns: numbers.next()??, timeslices: numbers.next()?? })
+}
+
+fn parse_cmdline(bytes: &[u8]) -> Vec<OsString> {
+    if bytes.is_empty() {
+        return Vec::new();
+    }
+    // Each argument ends with a NUL, except where a program has overwritten its title.
+    let bytes = bytes.strip_suffix(&[0]).unwrap_or(bytes);
+    bytes.split(|&byte| byte == 0).map(|argument| OsString::from_vec(argument.to_vec())).collect()
+}
+
+fn parse_system_call(text: &str) -> Option<SystemCall> {
+    if text == "running" {
+        return Some(SystemCall::Running);
+    }
+    let mut fields = text.split_ascii_whitespace();
+    let number: i64 = fields.next()?.parse().ok()?;
+    let mut register = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
+    if number < 0 {
+        return Some(SystemCall::None { stack_pointer: register()?, instruction_pointer: register()? });
+    }
+    let mut arguments = [0; 6];
+    for argument in &mut arguments {
+        *argument = register()?;
+    }
+    Some(SystemCall::In { number, arguments, stack_pointer: register()?, instruction_pointer: register()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedstat_is_three_numbers() {
+        assert_eq!(
+            parse_schedstat("1141601 82362 2"),
+            Some(SchedStat { run_ns: 1_141_601, run_delay_ns: 82_362, timeslices: 2 })
+        );
+        assert_eq!(parse_schedstat("1 2"), None);
+        assert_eq!(parse_schedstat("1 2 x"), None);
+    }
+
+    #[test]
+    fn arguments_are_split_at_nul_and_may_be_empty() {
+        assert_eq!(parse_cmdline(b"a\0b c\0\0"), ["a", "b c", ""]);
+        assert_eq!(parse_cmdline(b"postgres: writer"), ["postgres: writer"]);
+        assert!(parse_cmdline(b"").is_empty());
+    }
+
+    #[test]
+    fn the_three_forms_of_syscall() {
+        assert_eq!(parse_system_call("running"), Some(SystemCall::Running));
+        assert_eq!(
+            parse_system_call("-1 0x7ffe 0x40"),
+            Some(SystemCall::None { stack_pointer: 0x7ffe, instruction_pointer: 0x40 })
+        );
+        assert_eq!(
+            parse_system_call("202 0x1 0x2 0x3 0x4 0x5 0x6 0x7f 0x80"),
+            Some(SystemCall::In {
+                number: 202,
+                arguments: [1, 2, 3, 4, 5, 6],
+                stack_pointer: 0x7f,
+                instruction_pointer: 0x80
+            })
+        );
+        assert_eq!(parse_system_call("202 0x1"), None);
+        assert_eq!(parse_system_call(""), None);
+    }
+}

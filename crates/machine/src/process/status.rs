@@ -1,0 +1,141 @@
+//! /proc/PID/status: one `Name:\tvalue` per line.
+
+use crate::cpulist::CpuSet;
+
+/// A set of capabilities, as the kernel's bit mask; capabilities(7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Capabilities(pub u64);
+
+impl Capabilities {
+    /// May do system administration; before Linux 5.8 also all that BPF and PERFMON allow since.
+    pub const SYS_ADMIN: u32 = 21;
+    /// May raise resource limits.
+    pub const SYS_RESOURCE: u32 = 24;
+    /// May use performance monitoring (Linux 5.8).
+    pub const PERFMON: u32 = 38;
+    /// May use privileged BPF operations (Linux 5.8).
+    pub const BPF: u32 = 39;
+
+    /// Whether the capability of that number (include/uapi/linux/capability.h) is in the set.
+    #[must_use]
+    pub fn has(self, capability: u32) -> bool {
+        self.0.checked_shr(capability).is_some_and(|bits| bits & 1 == 1)
+    }
+}
+
+/// The lines of `status` we use; proc_pid_status(5).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Status {
+    /// Process id.
+    pub tgid: u32,
+    /// Thread id.
+    pub pid: u32,
+    /// Effective user id.
+    pub euid: u32,
+    /// Threads of the process; 0 for a zombie.
+    pub threads: u32,
+    /// Switches because the thread blocked.
+    pub voluntary_switches: u64,
+    /// Switches although the thread could have run on.
+    pub involuntary_switches: u64,
+    /// CPUs the scheduler may use for it, offline ones included.
+    pub allowed_cpus: CpuSet,
+    /// Effective capabilities.
+    pub effective: Capabilities,
+    /// Capabilities that an exec could ever give; the mask of containers.
+    pub bounding: Capabilities,
+    /// An exec gives no new privilege: file capabilities and set-user-id have no effect.
+    pub no_new_privileges: bool,
+    /// A seccomp filter examines the system calls (containers, sandboxes).
+    pub seccomp_filter: bool,
+}
+
+/// Reads a status text. Lines a kernel does not print leave their default, except the ids, which every
+/// kernel prints.
+pub(super) fn parse(text: &str) -> Result<Status, String> {
+    let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    let wrong = |name: &str, value: &str| format!("{name}: {value:?} is not what proc(5) describes");
+    let number = |name: &str| match value(name) {
+        None => Ok(0),
+        Some(text) => text.parse::<u64>().map_err(|_| wrong(name, text)),
+    };
+    let small = |name: &str| {
+        let number = number(name)?;
+        u32::try_from(number).map_err(|_| wrong(name, &number.to_string()))
+    };
+    let mask = |name: &str| match value(name) {
+        None => Ok(Capabilities::default()),
+        Some(text) => u64::from_str_radix(text, 16).map(Capabilities).map_err(|_| wrong(name, text)),
+    };
+    for name in ["Tgid", "Pid"] {
+        value(name).ok_or_else(|| format!("no line {name}"))?;
+    }
+    let euid = match value("Uid") {
+        None => 0,
+        // Real, effective, saved, file system.
+        Some(ids) => {
+            ids.split_ascii_whitespace().nth(1).and_then(|id| id.parse().ok()).ok_or_else(|| wrong("Uid", ids))?
+        }
+    };
+    let allowed = value("Cpus_allowed_list").unwrap_or_default();
+    Ok(Status {
+        tgid: small("Tgid")?,
+        pid: small("Pid")?,
+        euid,
+        threads: small("Threads")?,
+        voluntary_switches: number("voluntary_ctxt_switches")?,
+        involuntary_switches: number("nonvoluntary_ctxt_switches")?,
+        allowed_cpus: allowed.parse().map_err(|error| format!("Cpus_allowed_list: {error}"))?,
+        effective: mask("CapEff")?,
+        bounding: mask("CapBnd")?,
+        no_new_privileges: number("NoNewPrivs")? != 0,
+        // 1 is the strict mode, which could not have read this file.
+        seccomp_filter: number("Seccomp")? == 2,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATUS: &str = "Name:\tPid: 9\nState:\tS (sleeping)\nTgid:\t4711\nPid:\t4712\nUid:\t1000\t1001\t1000\t1000\nThreads:\t3\nCapEff:\t000000c001200000\nCapBnd:\t000001ffffffffff\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t5\nCpus_allowed:\tf0f\nCpus_allowed_list:\t0-3,8-11\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t7\n";
+
+    #[test]
+    fn reads_the_documented_lines() {
+        let status = parse(STATUS).expect("well formed");
+        assert_eq!((status.tgid, status.pid, status.euid, status.threads), (4711, 4712, 1001, 3));
+        assert_eq!((status.voluntary_switches, status.involuntary_switches), (12, 7));
+        assert_eq!(status.allowed_cpus.to_string(), "0-3,8-11");
+        assert!(status.no_new_privileges && status.seccomp_filter);
+    }
+
+    #[test]
+    fn capability_bits_have_their_kernel_numbers() {
+        let status = parse(STATUS).expect("well formed");
+        for capability in
+            [Capabilities::BPF, Capabilities::PERFMON, Capabilities::SYS_RESOURCE, Capabilities::SYS_ADMIN]
+        {
+            assert!(status.effective.has(capability), "capability {capability}");
+        }
+        assert!(!status.effective.has(0) && !status.effective.has(40));
+        assert!(!Capabilities(u64::MAX).has(64));
+    }
+
+    #[test]
+    fn old_kernels_print_fewer_lines_but_always_ids() {
+        let status = parse("Tgid:\t1\nPid:\t1\n").expect("enough");
+        assert!(!status.seccomp_filter && status.allowed_cpus.is_empty());
+        assert_eq!(parse("Pid:\t1\n").expect_err("no Tgid"), "no line Tgid");
+    }
+
+    #[test]
+    fn malformed_values_are_named() {
+        let error = parse("Tgid:\t1\nPid:\t1\nThreads:\tmany\n").expect_err("no number");
+        assert_eq!(error, "Threads: \"many\" is not what proc(5) describes");
+        let error = parse("Tgid:\t1\nPid:\t1\nCpus_allowed_list:\t3-1\n").expect_err("no list");
+        assert!(error.starts_with("Cpus_allowed_list: \"3-1\""), "{error}");
+        assert!(parse("Tgid:\t-1\nPid:\t1\n").is_err());
+        assert!(parse("Tgid:\t1\nPid:\t1\nUid:\t0\n").is_err());
+    }
+}

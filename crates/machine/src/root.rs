@@ -1,0 +1,267 @@
+//! Where /proc, /sys and /boot are: the live machine, or a folder that holds another machine's tree.
+//!
+//! Everything this crate reads goes through a [`Root`], so that every reader can be tested on a
+//! hand-made tree and can explain a tree sent in by a user.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::cpulist::CpuSet;
+use crate::error::{Error, is_gone};
+
+/// A prefix for absolute paths such as `/proc/stat`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Root {
+    prefix: Option<PathBuf>,
+}
+
+impl Root {
+    /// The running machine.
+    #[must_use]
+    pub fn live() -> Self {
+        Self { prefix: None }
+    }
+
+    /// The tree below `folder`: `/proc/stat` is read from `folder/proc/stat`.
+    #[must_use]
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self { prefix: Some(folder.into()) }
+    }
+
+    /// Whether this is the running machine, so that system calls (`sched_getaffinity`, clocks) speak of
+    /// the same machine as the files do.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.prefix.is_none()
+    }
+
+    /// The path to open for `absolute`, a path as it is named on the machine.
+    #[must_use]
+    pub fn path(&self, absolute: impl AsRef<Path>) -> PathBuf {
+        let absolute = absolute.as_ref();
+        match &self.prefix {
+            None => absolute.to_owned(),
+            Some(prefix) => prefix.join(absolute.strip_prefix("/").unwrap_or(absolute)),
+        }
+    }
+
+    /// The bytes of a file.
+    ///
+    /// # Errors
+    /// [`Error::Read`] with the path.
+    pub fn read(&self, absolute: impl AsRef<Path>) -> Result<Vec<u8>, Error> {
+        let path = self.path(absolute);
+        fs::read(&path).map_err(|source| Error::Read { path, source })
+    }
+
+    /// The text of a file without its final line ends; bytes that are no UTF-8 become U+FFFD.
+    ///
+    /// # Errors
+    /// [`Error::Read`] with the path.
+    pub fn read_text(&self, absolute: impl AsRef<Path>) -> Result<String, Error> {
+        self.read(absolute).map(text)
+    }
+
+    /// As [`Root::read_text`]; `None` when there is no such file.
+    ///
+    /// # Errors
+    /// [`Error::Read`] when the file exists and cannot be read.
+    pub fn read_text_if_present(&self, absolute: impl AsRef<Path>) -> Result<Option<String>, Error> {
+        present(self.read_text(absolute))
+    }
+
+    /// One number, e.g. of a sysctl.
+    ///
+    /// # Errors
+    /// [`Error::Read`], or [`Error::Format`] when the text is no such number.
+    pub fn read_number<T: FromStr>(&self, absolute: impl AsRef<Path>) -> Result<T, Error> {
+        let absolute = absolute.as_ref();
+        let text = self.read_text(absolute)?;
+        text.trim().parse().map_err(|_| self.format_error(absolute, format!("{text:?} is no number in range")))
+    }
+
+    /// As [`Root::read_number`]; `None` when there is no such file.
+    ///
+    /// # Errors
+    /// As [`Root::read_number`], apart from absence.
+    pub fn read_number_if_present<T: FromStr>(&self, absolute: impl AsRef<Path>) -> Result<Option<T>, Error> {
+        present(self.read_number(absolute))
+    }
+
+    /// A CPU list such as `/sys/devices/system/cpu/online`; `None` when there is no such file.
+    ///
+    /// # Errors
+    /// [`Error::Read`] when the file exists and cannot be read, [`Error::CpuList`] when it is no list.
+    pub fn read_cpus_if_present(&self, absolute: impl AsRef<Path>) -> Result<Option<CpuSet>, Error> {
+        let absolute = absolute.as_ref();
+        match self.read_text_if_present(absolute)? {
+            None => Ok(None),
+            Some(list) => list.parse().map(Some).map_err(|source| Error::CpuList { path: self.path(absolute), source }),
+        }
+    }
+
+    /// Where a symbolic link points, e.g. `/proc/PID/exe`.
+    ///
+    /// # Errors
+    /// [`Error::Read`] with the path.
+    pub fn read_link(&self, absolute: impl AsRef<Path>) -> Result<PathBuf, Error> {
+        let path = self.path(absolute);
+        fs::read_link(&path).map_err(|source| Error::Read { path, source })
+    }
+
+    /// The names in a folder, sorted; `None` when there is no such folder.
+    ///
+    /// # Errors
+    /// [`Error::Read`] when the folder exists and cannot be listed.
+    pub fn list_if_present(&self, absolute: impl AsRef<Path>) -> Result<Option<Vec<String>>, Error> {
+        present(self.list(absolute))
+    }
+
+    /// The names in a folder, sorted. Names that are no UTF-8 have U+FFFD in them: /proc, /sys and
+    /// cgroup folders of interest have plain names.
+    ///
+    /// # Errors
+    /// [`Error::Read`] with the path.
+    pub fn list(&self, absolute: impl AsRef<Path>) -> Result<Vec<String>, Error> {
+        let path = self.path(absolute);
+        let failed = |source: io::Error| Error::Read { path: path.clone(), source };
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&path).map_err(failed)? {
+            names.push(entry.map_err(failed)?.file_name().to_string_lossy().into_owned());
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// The numbers among the names in a folder, ascending: `/proc`, `/proc/PID/task`.
+    ///
+    /// # Errors
+    /// [`Error::Read`] with the path.
+    pub fn list_numbers(&self, absolute: impl AsRef<Path>) -> Result<Vec<u32>, Error> {
+        let mut numbers: Vec<u32> = self.list(absolute)?.iter().filter_map(|name| name.parse().ok()).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// The numbers N of the names `{prefix}N` in a folder, ascending (`cpu7`, `node0`, `index3`); empty
+    /// when there is no such folder.
+    ///
+    /// # Errors
+    /// [`Error::Read`] when the folder exists and cannot be listed.
+    pub fn list_indexed(&self, absolute: impl AsRef<Path>, prefix: &str) -> Result<Vec<u32>, Error> {
+        let mut numbers: Vec<u32> = self
+            .list_if_present(absolute)?
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|name| name.strip_prefix(prefix)?.parse().ok())
+            .collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// Whether a path exists and may be looked at.
+    #[must_use]
+    pub fn exists(&self, absolute: impl AsRef<Path>) -> bool {
+        self.path(absolute).exists()
+    }
+
+    /// An [`Error::Format`] about a file of this root.
+    pub(crate) fn format_error(&self, absolute: impl AsRef<Path>, reason: String) -> Error {
+        Error::Format { path: self.path(absolute), reason }
+    }
+}
+
+/// Absence as `None`.
+pub(crate) fn present<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Error::Read { ref source, .. }) if is_gone(source) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Kernel text: lossy, because a command name may hold any byte.
+fn text(bytes: Vec<u8>) -> String {
+    let mut text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    };
+    text.truncate(text.trim_end_matches('\n').len());
+    text
+}
+
+/// Undo the octal escapes (`\040` for a blank) of mountinfo and maps.
+pub(crate) fn unescape_octal(text: &str) -> PathBuf {
+    let bytes = text.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let escape = bytes
+            .get(at..at + 4)
+            .filter(|four| four[0] == b'\\')
+            .and_then(|four| std::str::from_utf8(&four[1..]).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match escape {
+            Some(byte) => {
+                plain.push(byte);
+                at += 4;
+            }
+            None => {
+                plain.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    PathBuf::from(OsStr::from_bytes(&plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefix_goes_before_absolute_paths() {
+        assert_eq!(Root::live().path("/proc/stat"), Path::new("/proc/stat"));
+        assert_eq!(Root::at("/a/b").path("/proc/stat"), Path::new("/a/b/proc/stat"));
+    }
+
+    #[test]
+    fn errors_name_the_path_that_was_opened() {
+        let error = Root::at("/no/such/root").read("/proc/stat").expect_err("there is no such file");
+        assert!(error.is_gone());
+        assert!(error.to_string().starts_with("cannot read /no/such/root/proc/stat: "), "{error}");
+    }
+
+    #[test]
+    fn absence_is_none_and_garbage_is_an_error() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        fs::write(folder.path().join("n"), "12x\n").expect("write");
+        let root = Root::at(folder.path());
+        assert_eq!(root.read_number_if_present::<u32>("/absent").expect("absence is fine"), None);
+        let error = root.read_number_if_present::<u32>("/n").expect_err("12x is no number");
+        assert!(error.to_string().contains("12x"), "{error}");
+        assert!(!error.is_gone());
+    }
+
+    #[test]
+    fn indexed_names_sort_by_number() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        for name in ["cpu10", "cpu2", "cpufreq", "cpu"] {
+            fs::create_dir(folder.path().join(name)).expect("mkdir");
+        }
+        let root = Root::at(folder.path());
+        assert_eq!(root.list_indexed("/", "cpu").expect("list"), [2, 10]);
+        assert!(root.list_indexed("/absent", "cpu").expect("absent is empty").is_empty());
+    }
+
+    #[test]
+    fn octal_escapes_are_undone() {
+        assert_eq!(unescape_octal("/a\\040b\\134c"), Path::new("/a b\\c"));
+        assert_eq!(unescape_octal("/a\\9"), Path::new("/a\\9"));
+        assert_eq!(unescape_octal("\\04"), Path::new("\\04"));
+    }
+}
