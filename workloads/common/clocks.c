@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -68,13 +69,21 @@ static uint64_t read_run_delay_ns(const struct thread_meter *meter)
     return strtoull(second, NULL, 10);
 }
 
+static uint64_t read_voluntary_switches(void)
+{
+    struct rusage usage;
+    if (getrusage(RUSAGE_THREAD, &usage) != 0)
+        system_failed("read the thread's resource usage");
+    return (uint64_t)usage.ru_nvcsw;
+}
+
 struct thread_instant thread_meter_read(const struct thread_meter *meter)
 {
-    // The three values cannot be read at once. When the run delay is the same before and after,
-    // the thread did not wait for a CPU in between, so the three belong to one moment. A thread
-    // that is preempted again and again still gets its last reading.
+    // The values cannot be read at once. When the run delay is the same before and after, the
+    // thread did not wait for a CPU in between, so they belong to one moment. A thread that is
+    // preempted again and again still gets its last reading.
     enum { MAX_TRIES = 16 };
-    struct thread_instant now;
+    struct thread_instant now = {.voluntary_switches = read_voluntary_switches()};
     uint64_t delay_after_ns = read_run_delay_ns(meter);
     int tries = 0;
     do {
@@ -92,6 +101,7 @@ struct thread_span span_between(struct thread_instant begin, struct thread_insta
         .wall_ns = end.monotonic_ns - begin.monotonic_ns,
         .cpu_ns = end.cpu_ns - begin.cpu_ns,
         .run_delay_ns = end.run_delay_ns - begin.run_delay_ns,
+        .voluntary_switches = end.voluntary_switches - begin.voluntary_switches,
     };
 }
 

@@ -15,7 +15,7 @@ uint64_t thread_cpu_ns(void);    // CLOCK_THREAD_CPUTIME_ID of the caller
 // Sleeps the whole time, also when signals interrupt it.
 void sleep_for_ns(uint64_t duration_ns);
 
-// Reads of the calling thread only. The schedstat file stays open, so a reading costs two preads.
+// Reads of the calling thread only. The schedstat file stays open, so a reading costs few system calls.
 struct thread_meter {
     int schedstat_fd;
 };
@@ -25,6 +25,7 @@ struct thread_instant {
     uint64_t monotonic_ns;
     uint64_t cpu_ns;
     uint64_t run_delay_ns;    // schedstat field 2: time spent runnable and waiting for a CPU
+    uint64_t voluntary_switches;
 };
 
 // Differences of two instants of one thread.
@@ -32,6 +33,7 @@ struct thread_span {
     uint64_t wall_ns;
     uint64_t cpu_ns;
     uint64_t run_delay_ns;
+    uint64_t voluntary_switches;
 };
 
 // Ends the program with 77 where the kernel has no per-thread schedstat.
@@ -41,8 +43,9 @@ struct thread_instant thread_meter_read(const struct thread_meter *meter);
 
 struct thread_span span_between(struct thread_instant begin, struct thread_instant end);
 
-// wall − CPU − run delay: what is left is time in which the thread could not run.
-// Time stolen by a hypervisor while the thread ran is in no other part, so it lands here too.
+// wall − CPU − run delay: what is left is time in which the thread could not run. Two things that
+// are not quite blocking land here too: time stolen by a hypervisor while the thread ran, and, per
+// wake-up, the time from the waker's call until the thread is on a run queue.
 uint64_t span_blocked_ns(struct thread_span span);
 
 #endif

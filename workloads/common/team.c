@@ -8,10 +8,13 @@
 
 #include "fail.h"
 
-size_t team_set_size(size_t threads)
+size_t team_prepare(size_t threads)
 {
     // A team that shrinks with the load of the machine could not be compared with anything.
     omp_set_dynamic(0);
+    // libgomp's own default is dynamic,1, which is the worst of all for cheap iterations.
+    if (getenv("OMP_SCHEDULE") == NULL)
+        omp_set_schedule(omp_sched_static, 0);
     if (threads != 0)
         omp_set_num_threads((int)threads);
     size_t size = 0;
@@ -56,6 +59,17 @@ void team_end(struct team *team)
         me->span = span_between(me->begin, thread_meter_read(&me->meter));
         thread_meter_close(&me->meter);
     }
+}
+
+void team_truth(struct truth *truth, const struct team *team)
+{
+    truth_array_begin(truth, "threads");
+    for (size_t i = 0; i < team->size; i++) {
+        truth_object_begin(truth);
+        truth_thread_span(truth, team->members[i].tid, team->members[i].span);
+        truth_object_end(truth);
+    }
+    truth_array_end(truth);
 }
 
 void team_destroy(struct team *team)

@@ -20,14 +20,17 @@ struct team {
     struct team_member *members;    // by OpenMP thread number; NULL when no truth is wanted
 };
 
-// Fixes the team size: `threads`, or what OMP_NUM_THREADS or the machine says when 0.
+// Fixes the team size, `threads`, or what OMP_NUM_THREADS or the machine says when 0, and makes
+// static the schedule of schedule(runtime) loops unless OMP_SCHEDULE names one. Returns the size.
 // Call before anything else that is OpenMP.
-size_t team_set_size(size_t threads);
+size_t team_prepare(size_t threads);
 
 // Both do nothing unless `wanted`. Each starts one parallel region.
 void team_begin(struct team *team, bool wanted);
 // Exit 1 when the runtime gave a thread number to another thread in the meantime.
 void team_end(struct team *team);
+// Writes the member "threads": tid, cpu_ns, wall_ns, run_delay_ns of each, by thread number.
+void team_truth(struct truth *truth, const struct team *team);
 // Frees the members.
 void team_destroy(struct team *team);
 

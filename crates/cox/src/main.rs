@@ -1,1 +1,51 @@
-fn main() {}
+//! `cox`: the command. One module per verb; the session they share.
+
+mod cli;
+mod outputs;
+mod session;
+mod surroundings;
+mod verbs;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use cli::{Cli, Verb};
+
+/// cox itself failed before the program ran, as env(1) and timeout(1) have it.
+const FAILED: u8 = 125;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let done = match cli.verb {
+        Verb::Run(options) => verbs::run::run(&options),
+        Verb::Doctor(options) => verbs::doctor::doctor(&options),
+        Verb::Schema => verbs::pages::schema(),
+        Verb::Completions { shell } => verbs::pages::completions(shell),
+        Verb::Man { folder } => verbs::pages::man(&folder),
+        Verb::Bench { arguments } => verbs::bench::bench(&arguments),
+    };
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("cox: {error:#}");
+            ExitCode::from(session::launch_error(&error).map_or(FAILED, |launch| launch.exit_code() as u8))
+        }
+    }
+}
+
+/// Help and version are no errors. With a program to run, a bad command line is 125 (the program's
+/// own codes must stay tellable apart); other verbs use 2.
+fn usage(error: &clap::Error) -> ExitCode {
+    // Nothing to be done when the terminal is gone.
+    let _ = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+        _ if std::env::args_os().nth(1).is_some_and(|verb| verb == "run") => ExitCode::from(FAILED),
+        _ => ExitCode::from(2),
+    }
+}

@@ -302,7 +302,8 @@ pub struct Crew {
     pub lost_classes: u64,
     pub lost_cells: u64,
     pub lost_cpus: u64,
-    pub pad: [u64; 5],
+    pub recovered: u64,
+    pub pad: [u64; 4],
 }
 
 /// One user instruction pointer sampled on a member thread.

@@ -178,7 +178,8 @@ struct cox_crew {
 	__u64 lost_classes;	/* waits under a mask beyond COX_MASK_CLASSES, counted as class 0 */
 	__u64 lost_cells;	/* presence updates given up under contention */
 	__u64 lost_cpus;	/* events on CPUs beyond COX_MAX_CPUS */
-	__u64 pad[5];
+	__u64 recovered;	/* switch-ins the kernel did not announce, known from its own books */
+	__u64 pad[4];
 };
 
 /* Ring records. */

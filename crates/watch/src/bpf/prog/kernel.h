@@ -67,6 +67,7 @@ struct cpumask {
 };
 
 struct rq {
+	u64 clock;
 	u64 prev_steal_time_rq;
 	u64 prev_irq_time;
 };
@@ -82,6 +83,7 @@ struct sched_entity {
 
 struct sched_info {
 	unsigned long long run_delay;
+	unsigned long long last_arrival;
 };
 
 struct super_block {

@@ -1,0 +1,146 @@
+//! The command line. Help, man pages and completions are generated from here.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::session::observing::Choice;
+
+/// Keeps the threads of parallel programs working: says what the OS scheduler costs them.
+#[derive(Debug, Parser)]
+#[command(name = "cox", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Run a program, or watch one that runs, and say where its threads' time went
+    Run(Run),
+    /// Say what this kernel and user may do, feature by feature
+    Doctor(Doctor),
+    /// Print the JSON schema of `cox run --json`
+    Schema,
+    /// Print a shell's completions
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the man pages into a folder
+    Man {
+        /// The folder; it is created if it is not there
+        folder: PathBuf,
+    },
+    /// Run one of the experiments that measure cox itself (`cox bench overhead`)
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// What cox-bench understands
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+}
+
+/// Run a program and say what the OS scheduler cost it.
+///
+/// The program's output, exit code and signals are untouched; the report goes to stderr. Everything
+/// that the program starts is included. No privilege is needed, but with CAP_BPF and CAP_PERFMON
+/// (root has them) the report is exact and says why threads were blocked; see `cox doctor`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "cox run [OPTIONS] -- PROGRAM [ARGS]...\n       cox run [OPTIONS] --pid PID\n       cox run [OPTIONS] --cgroup PATH",
+    after_help = "Example:\n  cox run -- make -j4\n  cox run --json report.json -- ./app input\n  cox run --pid 4711 --for 10s\n\n\
+Exit codes: the program's own; 128+n when signal n ended it; 125 cox failed before the program ran; \
+126 the program cannot be executed; 127 it was not found."
+)]
+pub struct Run {
+    /// Write the whole account as JSON to FILE ('-': stdout). %p pid, %h host, %r MPI or Slurm rank
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Show all threads, not only the ten that lost most
+    #[arg(long)]
+    pub threads: bool,
+    /// How to observe
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub backend: Choice,
+    /// Watch a process that runs, until it ends, Ctrl-C, or --for (may be given more than once)
+    #[arg(long, value_name = "PID", conflicts_with_all = ["cgroup", "program"])]
+    pub pid: Vec<u32>,
+    /// Watch all that is in a control group, until Ctrl-C or --for
+    #[arg(long, value_name = "PATH", conflicts_with = "program")]
+    pub cgroup: Option<PathBuf>,
+    /// End a watch after this long: 500ms, 10s, 2m, 1h
+    #[arg(long = "for", value_name = "TIME", value_parser = duration, conflicts_with = "program")]
+    pub length: Option<Duration>,
+    /// Leave out child processes
+    #[arg(long)]
+    pub no_children: bool,
+    /// Wait for everything the program has started, not only for its main process
+    #[arg(long, conflicts_with_all = ["pid", "cgroup"])]
+    pub wait_all: bool,
+    /// Write the report to FILE instead of stderr (placeholders as for --json)
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// No report (for use with --json)
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "PROGRAM", required_unless_present_any = ["pid", "cgroup"])]
+    pub program: Vec<OsString>,
+}
+
+/// Say what this kernel and user may do, feature by feature: yes, or no with the reason and the fix.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  cox doctor\n\nExit codes: 0 when programs can be observed exactly (eBPF), 1 when only by a weaker way."
+)]
+pub struct Doctor {
+    /// Write the findings as JSON to FILE ('-': stdout)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// `10s`, `500ms`, `2m`, `1h`, or plain seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let scale = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("unknown unit '{unit}'; use ms, s, m or h")),
+    };
+    let seconds = number.parse::<f64>().map_err(|_| "not a number; write it like 10s or 500ms".to_owned())? * scale;
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|length| !length.is_zero())
+        .ok_or_else(|| "must be more than 0 and less than some centuries".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration("10s"), Ok(Duration::from_secs(10)));
+        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("3"), Ok(Duration::from_secs(3)));
+        for bad in ["", "s", "-1s", "0s", "10 parsecs", "1e400s", "1..2s"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

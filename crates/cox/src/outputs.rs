@@ -1,0 +1,123 @@
+//! Where reports go: stderr, stdout or a file whose name may hold placeholders.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// Variables in which launchers tell a process its rank, by what sets them.
+const RANKS: [&str; 6] =
+    ["PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID", "FLUX_TASK_RANK"];
+
+/// `%p` our process id, `%h` the host's name, `%r` the rank (0 outside a launcher), `%%` a per cent sign.
+pub fn expand(path: &Path) -> PathBuf {
+    let bytes = path.as_os_str().as_bytes();
+    let mut name = Vec::with_capacity(bytes.len());
+    let mut rest = bytes.iter().copied();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            name.push(byte);
+            continue;
+        }
+        match rest.next() {
+            Some(b'p') => name.extend(std::process::id().to_string().bytes()),
+            Some(b'h') => name.extend(rustix::system::uname().nodename().to_bytes()),
+            Some(b'r') => name.extend(RANKS.iter().find_map(env::var_os).unwrap_or_else(|| "0".into()).as_bytes()),
+            Some(b'%') => name.push(b'%'),
+            Some(other) => name.extend([b'%', other]),
+            None => name.push(b'%'),
+        }
+    }
+    PathBuf::from(OsString::from_vec(name))
+}
+
+/// A place to write to, opened before the program starts so that a bad path is refused in time.
+pub enum Output {
+    /// Our own stderr.
+    Stderr,
+    /// Our own stdout.
+    Stdout,
+    /// A file: its final name, and the open one that takes its place when all is written.
+    File(PathBuf, File),
+}
+
+impl Output {
+    /// `-` is stdout, `None` stderr.
+    ///
+    /// # Errors
+    /// When the file cannot be created or written to.
+    pub fn open(path: Option<&Path>) -> Result<Output> {
+        let Some(path) = path else { return Ok(Output::Stderr) };
+        if path == Path::new("-") {
+            return Ok(Output::Stdout);
+        }
+        let path = expand(path);
+        // Not truncated yet: if the session fails, an older report is still there.
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .with_context(|| format!("cannot write '{}'", path.display()))?;
+        Ok(Output::File(path, file))
+    }
+
+    /// Write everything.
+    ///
+    /// # Errors
+    /// When not all of it could be written; an incomplete file is removed rather than left to be
+    /// taken for a report.
+    pub fn write(self, text: &[u8]) -> Result<()> {
+        match self {
+            Output::Stderr => io::stderr().write_all(text).context("writing to stderr"),
+            Output::Stdout => {
+                let mut stdout = io::stdout().lock();
+                stdout.write_all(text).and_then(|()| stdout.flush()).context("writing to stdout")
+            }
+            Output::File(path, mut file) => {
+                let regular = file.metadata().is_ok_and(|m| m.is_file());
+                let written = (|| {
+                    if regular {
+                        file.set_len(0)?;
+                    }
+                    file.write_all(text)?;
+                    // Some file systems find out at close that they are full.
+                    if regular { file.sync_all() } else { Ok(()) }
+                })();
+                if written.is_err() && regular {
+                    let _ = fs::remove_file(&path);
+                }
+                written.with_context(|| format!("cannot write '{}'", path.display()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders() {
+        let pid = std::process::id();
+        assert_eq!(expand(Path::new("a.%p.json")), PathBuf::from(format!("a.{pid}.json")));
+        assert_eq!(expand(Path::new("100%%.%x%")), PathBuf::from("100%.%x%"));
+        assert!(!expand(Path::new("%h")).as_os_str().is_empty());
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_and_the_device_stays() {
+        let full = Output::open(Some(Path::new("/dev/full"))).unwrap();
+        assert!(full.write(b"x").is_err());
+        assert!(Path::new("/dev/full").exists());
+    }
+
+    #[test]
+    fn an_unwritable_path_is_refused_before_anything_starts() {
+        assert!(Output::open(Some(Path::new("/nowhere/at/all"))).is_err());
+    }
+}

@@ -1,0 +1,261 @@
+//! Starting the program: fork, wait at a gate, exec.
+//!
+//! The child blocks on reading the gate, a pipe. One byte lets it go; end of file (cox has died)
+//! ends it unstarted. A second pipe, closed by a successful exec, carries the errno of a failed one.
+//!
+//! Between fork and exec only async-signal-safe calls are made, and everything they need (arguments,
+//! candidates on PATH) is built before the fork.
+
+use std::env;
+use std::ffi::{CString, OsStr, OsString};
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid};
+
+use super::sigpipe;
+use super::target::Exit;
+
+/// A program that could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// There is no such program.
+    #[error("cannot run '{0}': {1}")]
+    NotFound(String, String),
+    /// It is there and cannot be executed.
+    #[error("cannot run '{0}': {1}")]
+    CannotExecute(String, String),
+}
+
+impl LaunchError {
+    /// 127 or 126, as env(1) and the shells have it.
+    pub fn exit_code(&self) -> i32 {
+        match self {
+            LaunchError::NotFound(..) => 127,
+            LaunchError::CannotExecute(..) => 126,
+        }
+    }
+}
+
+/// A forked child that waits at the gate.
+pub struct Child {
+    pid: Pid,
+    pidfd: OwnedFd,
+    gate: OwnedFd,
+    status: OwnedFd,
+    program: OsString,
+}
+
+/// A child that has been let go.
+pub struct Running {
+    pid: Pid,
+    pidfd: OwnedFd,
+}
+
+impl Child {
+    /// Fork a child for `command` that waits for [`Child::go`]; `mask` is the signal mask it shall have.
+    pub fn fork(command: &[OsString], mask: libc::sigset_t) -> Result<Child> {
+        let program = command.first().context("no program given")?.clone();
+        let candidates = candidates(&program)?;
+        let arguments = strings(command.iter().map(OsString::as_os_str))?;
+        let environment: Vec<OsString> = env::vars_os()
+            .map(|(name, value)| {
+                let mut pair = name;
+                pair.push("=");
+                pair.push(value);
+                pair
+            })
+            .collect();
+        let environment = strings(environment.iter().map(OsString::as_os_str))?;
+        let argv = pointers(&arguments);
+        let envp = pointers(&environment);
+
+        let (gate_read, gate) = pipe_with(PipeFlags::CLOEXEC).context("pipe")?;
+        let (status, status_write) = pipe_with(PipeFlags::CLOEXEC).context("pipe")?;
+        // SAFETY: cox is single-threaded here (sessions start before any thread does), and the
+        // child only makes async-signal-safe calls until it execs or exits.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            // The child must not hold the write end, or end of file would never come.
+            drop(gate);
+            let errno = become_program(&gate_read, &candidates, &argv, &envp, &mask);
+            let bytes = errno.to_ne_bytes();
+            // SAFETY: plain system calls on open descriptors; _exit does not return.
+            unsafe {
+                libc::write(status_write.as_raw_fd(), bytes.as_ptr().cast(), bytes.len());
+                libc::_exit(127)
+            }
+        }
+        let pid = Pid::from_raw(pid).filter(|_| pid > 0).ok_or_else(io::Error::last_os_error).context("fork")?;
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).context("pidfd_open")?;
+        let child = Child { pid, pidfd, gate, status, program };
+        child.wait_until_at_gate()?;
+        Ok(child)
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid.as_raw_nonzero().get() as u32
+    }
+
+    /// It has to be asleep at the gate before observers enrol it: its account begins with its next
+    /// switch-in, which must be the one that the go brings about.
+    fn wait_until_at_gate(&self) -> Result<()> {
+        let stat = PathBuf::from(format!("/proc/{}/stat", self.pid()));
+        loop {
+            let text = fs::read_to_string(&stat).with_context(|| format!("reading {}", stat.display()))?;
+            // The state follows the name, which may itself hold parentheses.
+            match text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {
+                Some('S') => return Ok(()),
+                Some('Z' | 'X') | None => anyhow::bail!("the forked child ended before it was let go"),
+                Some(_) => std::thread::sleep(std::time::Duration::from_micros(50)),
+            }
+        }
+    }
+
+    /// Open the gate and see the program through its exec.
+    ///
+    /// # Errors
+    /// [`LaunchError`] when it cannot be executed.
+    pub fn go(self) -> Result<Running> {
+        fs::File::from(self.gate).write_all(b"g").context("letting the program go")?;
+        let mut errno = [0; 4];
+        // Ends with the exec, which closes the other end, or brings its errno.
+        match fs::File::from(self.status).read_exact(&mut errno) {
+            Ok(()) => {
+                waitpid(Some(self.pid), WaitOptions::empty()).context("waitpid")?;
+                Err(why_not(&self.program, i32::from_ne_bytes(errno)).into())
+            }
+            Err(_) => Ok(Running { pid: self.pid, pidfd: self.pidfd }),
+        }
+    }
+}
+
+impl Running {
+    /// Its end, if it has ended.
+    pub fn try_wait(&self) -> Result<Option<Exit>> {
+        let Some((_, status)) = waitpid(Some(self.pid), WaitOptions::NOHANG).context("waitpid")? else {
+            return Ok(None);
+        };
+        Ok(match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Some(Exit::Code(code)),
+            (_, Some(signal)) => Some(Exit::Signal(signal)),
+            _ => None,
+        })
+    }
+
+    /// Pass a signal on. A program that has just ended does not mind.
+    pub fn send(&self, signal: i32) {
+        if let Some(signal) = Signal::from_named_raw(signal) {
+            let _ = pidfd_send_signal(&self.pidfd, signal);
+        }
+    }
+}
+
+impl AsFd for Running {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+/// In the child: wait at the gate, put back what cox changed for itself, exec. Returns the errno.
+fn become_program(
+    gate: &OwnedFd,
+    candidates: &[CString],
+    argv: &[*const libc::c_char],
+    envp: &[*const libc::c_char],
+    mask: &libc::sigset_t,
+) -> i32 {
+    let mut byte = 0u8;
+    // SAFETY: async-signal-safe calls with valid pointers; argv and envp end with null pointers.
+    unsafe {
+        if libc::read(gate.as_raw_fd(), (&raw mut byte).cast(), 1) != 1 {
+            libc::_exit(125);
+        }
+        sigpipe::restore();
+        libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
+        let mut worst = libc::ENOENT;
+        for candidate in candidates {
+            libc::execve(candidate.as_ptr(), argv.as_ptr(), envp.as_ptr());
+            // As execvp(3): go on along PATH, but remember what was there and forbidden.
+            match *libc::__errno_location() {
+                libc::ENOENT | libc::ENOTDIR => {}
+                libc::EACCES => worst = libc::EACCES,
+                other => return other,
+            }
+        }
+        worst
+    }
+}
+
+/// Where the program may be: itself when it has a slash, else along PATH.
+fn candidates(program: &OsStr) -> Result<Vec<CString>> {
+    if program.as_bytes().contains(&b'/') || program.is_empty() {
+        return strings([program].into_iter());
+    }
+    let path = env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    let found: Vec<OsString> = env::split_paths(&path).map(|folder| folder.join(program).into_os_string()).collect();
+    strings(found.iter().map(OsString::as_os_str))
+}
+
+fn strings<'a>(all: impl Iterator<Item = &'a OsStr>) -> Result<Vec<CString>> {
+    all.map(|s| CString::new(s.as_bytes()).with_context(|| format!("'{}' holds a NUL byte", s.display()))).collect()
+}
+
+fn pointers(all: &[CString]) -> Vec<*const libc::c_char> {
+    all.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+/// A person's words for an exec that failed.
+fn why_not(program: &OsStr, errno: i32) -> LaunchError {
+    let name = program.display().to_string();
+    let path = Path::new(program);
+    match errno {
+        libc::ENOENT | libc::ENOTDIR if program.as_bytes().contains(&b'/') && path.exists() => {
+            LaunchError::CannotExecute(
+                name,
+                "the interpreter it names does not exist (its #! line, or the dynamic loader of another system)".into(),
+            )
+        }
+        libc::ENOENT | libc::ENOTDIR if program.as_bytes().contains(&b'/') => {
+            LaunchError::NotFound(name, "no such file".into())
+        }
+        libc::ENOENT | libc::ENOTDIR => LaunchError::NotFound(name, "not found on PATH".into()),
+        libc::EACCES if path.is_dir() => LaunchError::CannotExecute(name, "it is a directory".into()),
+        libc::EACCES => LaunchError::CannotExecute(name, "permission denied (is it executable? chmod +x)".into()),
+        libc::ENOEXEC => LaunchError::CannotExecute(
+            name.clone(),
+            format!(
+                "neither a binary for this machine nor a script with a #! line (for a shell script: cox run -- sh {name})"
+            ),
+        ),
+        other => LaunchError::CannotExecute(name, io::Error::from_raw_os_error(other).to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_a_slash_is_not_looked_up() {
+        assert_eq!(candidates(OsStr::new("./a")).unwrap(), [c"./a".to_owned()]);
+    }
+
+    #[test]
+    fn a_nul_byte_is_refused() {
+        assert!(candidates(OsStr::from_bytes(b"./a\0b")).is_err());
+    }
+
+    #[test]
+    fn errors_have_the_codes_of_env() {
+        assert_eq!(why_not(OsStr::new("nowhere"), libc::ENOENT).exit_code(), 127);
+        assert_eq!(why_not(OsStr::new("/"), libc::EACCES).exit_code(), 126);
+        assert_eq!(why_not(OsStr::new("./x"), libc::ENOEXEC).exit_code(), 126);
+    }
+}

@@ -1,0 +1,139 @@
+//! A session: one target, some engines, one life cycle.
+//!
+//! 1. probe: each engine says whether it can work here, before anything is started.
+//! 2. start: the program is forked but waits, before its exec, for the go; or the processes to
+//!    attach to are looked up.
+//! 3. apply: each engine takes hold of the target.
+//! 4. go: the program execs. Had cox died before this, nothing would have been started.
+//! 5. tick until the end: of the program, of `--for`, or by Ctrl-C.
+//! 6. undo, in reverse order; then each engine has its section.
+
+pub mod engine;
+pub mod launch;
+pub mod observing;
+mod signals;
+pub mod sigpipe;
+pub mod target;
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use engine::Engine;
+use launch::{Child, LaunchError};
+use signals::{Received, Signals};
+pub use target::{Exit, Subject, Target};
+
+/// Engines are ticked at least this often.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How long a session lasts, apart from its target.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// End after this long (attached sessions).
+    pub length: Option<Duration>,
+    /// After the main process has ended, wait for all that it has started.
+    pub wait_all: bool,
+}
+
+/// How a session ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How the launched program ended; `None` for an attached session.
+    pub exit: Option<Exit>,
+    /// When the target got going, on CLOCK_MONOTONIC.
+    pub start_ns: u64,
+    /// When the main process ended, or the session did.
+    pub end_ns: u64,
+}
+
+/// Run `engine` over `target`. Programs that cannot be started are a [`LaunchError`] inside the error.
+pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<Outcome> {
+    match target {
+        Target::Launch(command) => {
+            let signals = Signals::take()?;
+            let child = Child::fork(command, signals.original_mask())?;
+            engine.apply(&Subject::Launched(child.pid()))?;
+            let start_ns = arch::monotonic_ns();
+            let child = child.go()?;
+            let exit = follow(&child, engine, &signals)?;
+            let end_ns = arch::monotonic_ns();
+            if limits.wait_all {
+                wait_for_all(engine, &signals)?;
+            }
+            engine.undo()?;
+            Ok(Outcome { exit: Some(exit), start_ns, end_ns })
+        }
+        Target::Attach(subject) => {
+            let signals = Signals::take()?;
+            engine.apply(subject)?;
+            let start_ns = arch::monotonic_ns();
+            watch(subject, engine, &signals, limits)?;
+            let end_ns = arch::monotonic_ns();
+            engine.undo()?;
+            Ok(Outcome { exit: None, start_ns, end_ns })
+        }
+    }
+}
+
+/// Until the launched program ends; signals sent to cox are passed on to it.
+fn follow(child: &launch::Running, engine: &mut dyn Engine, signals: &Signals) -> Result<Exit, anyhow::Error> {
+    loop {
+        wait_for_something(&[signals.as_fd(), child.as_fd()], engine, TICK)?;
+        for received in signals.read()? {
+            match received {
+                // The terminal sends to the whole foreground group: the program has it already.
+                Received::FromTerminal(_) => {}
+                Received::FromProcess(signal) => child.send(signal),
+            }
+        }
+        engine.tick()?;
+        if let Some(exit) = child.try_wait()? {
+            return Ok(exit);
+        }
+    }
+}
+
+/// Until nothing that the program started is left, or somebody loses patience.
+fn wait_for_all(engine: &mut dyn Engine, signals: &Signals) -> Result<()> {
+    while engine.anything_alive()? {
+        wait_for_something(&[signals.as_fd()], engine, TICK)?;
+        if !signals.read()?.is_empty() {
+            break;
+        }
+        engine.tick()?;
+    }
+    Ok(())
+}
+
+/// Until the target is gone, the time is up, or a signal asks for the end.
+fn watch(subject: &Subject, engine: &mut dyn Engine, signals: &Signals, limits: Limits) -> Result<()> {
+    let deadline_ns = limits.length.map(|length| arch::monotonic_ns().saturating_add(length.as_nanos() as u64));
+    loop {
+        let left = deadline_ns.map_or(TICK, |at| Duration::from_nanos(at.saturating_sub(arch::monotonic_ns())));
+        wait_for_something(&[signals.as_fd()], engine, left.min(TICK))?;
+        engine.tick()?;
+        let over = deadline_ns.is_some_and(|at| arch::monotonic_ns() >= at);
+        if over || !signals.read()?.is_empty() || subject.is_gone() {
+            return Ok(());
+        }
+    }
+}
+
+fn wait_for_something(fds: &[BorrowedFd<'_>], engine: &dyn Engine, at_most: Duration) -> Result<()> {
+    let readiness = engine.readiness();
+    let mut polled: Vec<PollFd<'_>> =
+        fds.iter().copied().chain(readiness).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    let timeout = Timespec::try_from(at_most).context("a tick is short")?;
+    match poll(&mut polled, Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error).context("waiting for events"),
+    }
+}
+
+/// Whether an error is a program that could not be started, which has an exit code of its own.
+pub fn launch_error(error: &anyhow::Error) -> Option<&LaunchError> {
+    error.downcast_ref()
+}

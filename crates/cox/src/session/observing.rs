@@ -1,0 +1,218 @@
+//! The observer as an engine: it changes nothing, and its section is a [`Record`].
+
+use std::collections::BTreeSet;
+use std::os::fd::BorrowedFd;
+
+use anyhow::{Context, Result};
+use ledger::replay::Replay;
+use machine::Root;
+use machine::cgroup::Cgroup;
+use machine::topology::Topology;
+use symbols::Symboliser;
+use watch::{BpfObserver, Intake, Observer, Settings, WatchError};
+use wire::Record;
+
+use super::Subject;
+use super::engine::Engine;
+
+/// Which backend the user wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Choice {
+    /// The best that works: bpf, then perf, then proc.
+    #[default]
+    Auto,
+    /// eBPF on the scheduler's tracepoints: everything is seen.
+    Bpf,
+    /// perf context-switch records: no wake-ups, no causes.
+    Perf,
+    /// /proc, polled: sums only.
+    Proc,
+}
+
+/// The observing engine.
+pub struct Observing {
+    observer: Watcher,
+    /// Why better backends were passed over.
+    pub passed_over: Vec<String>,
+    symboliser: Symboliser,
+    replay: Replay,
+    intake: Intake,
+    cgroup: Option<Cgroup>,
+    enrolled: BTreeSet<u32>,
+    record: Option<Record>,
+    alive_at_end: Vec<(u32, u32, String)>,
+}
+
+/// The backends; BPF has ways to enrol that the others lack.
+enum Watcher {
+    Bpf(Box<BpfObserver>),
+    Other(Box<dyn Observer>),
+}
+
+impl Observing {
+    /// Choose and load a backend. `auto` takes the best that works and remembers why better ones did
+    /// not; a named one must work.
+    pub fn new(choice: Choice, children: bool) -> Result<Observing> {
+        let mut passed_over = Vec::new();
+        let observer = match choice {
+            Choice::Bpf => bpf(children)?,
+            Choice::Perf => perf(children)?,
+            Choice::Proc => proc(children)?,
+            Choice::Auto => bpf(children)
+                .or_else(|error| {
+                    passed_over.push(error.to_string());
+                    perf(children)
+                })
+                .or_else(|error| {
+                    passed_over.push(error.to_string());
+                    proc(children)
+                })?,
+        };
+        Ok(Observing {
+            observer,
+            passed_over,
+            symboliser: Symboliser::new(Root::live()),
+            replay: Replay::new(),
+            intake: Intake::default(),
+            cgroup: None,
+            enrolled: BTreeSet::new(),
+            record: None,
+            alive_at_end: Vec::new(),
+        })
+    }
+
+    /// What was seen; there once after `undo`.
+    pub fn take_record(&mut self) -> Result<Record> {
+        self.record.take().context("the observation has not ended")
+    }
+
+    /// Members that outlived the session: process, thread, name.
+    pub fn alive_at_end(&self) -> &[(u32, u32, String)] {
+        &self.alive_at_end
+    }
+
+    fn observer(&mut self) -> &mut dyn Observer {
+        match &mut self.observer {
+            Watcher::Bpf(bpf) => bpf.as_mut(),
+            Watcher::Other(other) => other.as_mut(),
+        }
+    }
+
+    /// Hand on what has arrived: events to the ledger, samples to the symboliser while the process
+    /// that they belong to is (probably) still there to be asked for its maps.
+    fn hand_on(&mut self) {
+        for event in self.intake.events.drain(..) {
+            self.replay.push(event);
+        }
+        self.symboliser.observe(&self.intake.samples);
+        self.intake.samples.clear();
+    }
+
+    /// Whatever has come into the watched cgroup since the last look.
+    fn enrol_newcomers(&mut self) -> Result<()> {
+        let Some(cgroup) = &self.cgroup else { return Ok(()) };
+        let root = Root::live();
+        match &mut self.observer {
+            Watcher::Bpf(bpf) => {
+                let new: Vec<u32> = cgroup.tids(&root)?.into_iter().filter(|tid| self.enrolled.insert(*tid)).collect();
+                if !new.is_empty() {
+                    bpf.enrol_threads(&new)?;
+                }
+            }
+            Watcher::Other(other) => {
+                for pid in cgroup.pids(&root)? {
+                    if self.enrolled.insert(pid) {
+                        match other.enrol(pid) {
+                            // Came and went between the list and now.
+                            Ok(()) | Err(WatchError::NoTarget { .. }) => {}
+                            Err(error) => return Err(error.into()),
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Engine for Observing {
+    fn apply(&mut self, subject: &Subject) -> Result<()> {
+        match subject {
+            Subject::Launched(pid) => match &mut self.observer {
+                Watcher::Bpf(bpf) => bpf.enrol_launched(*pid)?,
+                Watcher::Other(other) => other.enrol(*pid)?,
+            },
+            Subject::Processes(pids) => {
+                for pid in pids {
+                    self.observer().enrol(*pid)?;
+                }
+            }
+            Subject::Cgroup(cgroup) => {
+                self.cgroup = Some(cgroup.clone());
+                self.enrol_newcomers()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        match &self.observer {
+            Watcher::Bpf(bpf) => bpf.readiness(),
+            Watcher::Other(other) => other.readiness(),
+        }
+    }
+
+    fn tick(&mut self) -> Result<()> {
+        let mut intake = std::mem::take(&mut self.intake);
+        self.observer().tick(&mut intake)?;
+        self.intake = intake;
+        self.hand_on();
+        self.replay.advance(arch::monotonic_ns().saturating_sub(REORDER_NS));
+        self.enrol_newcomers()
+    }
+
+    fn anything_alive(&mut self) -> Result<bool> {
+        Ok(!self.observer().living()?.is_empty())
+    }
+
+    fn undo(&mut self) -> Result<()> {
+        self.alive_at_end = self.observer().living()?;
+        let mut intake = std::mem::take(&mut self.intake);
+        let mut record = self.observer().finish(&mut intake)?;
+        self.intake = intake;
+        self.hand_on();
+        record.events += self.replay.events();
+        let end_ns = record.end_ns;
+        record.clocks.extend(self.replay.finish(end_ns));
+        record.pairs.extend(self.replay.pairs());
+        record.spots = self.symboliser.spots();
+        self.record = Some(record);
+        Ok(())
+    }
+}
+
+/// Events of different CPUs arrive at most this far out of order: two ticks.
+const REORDER_NS: u64 = 200_000_000;
+
+fn bpf(children: bool) -> Result<Watcher, WatchError> {
+    let topology = Topology::read(&Root::live()).map_err(unavailable)?;
+    let settings = Settings {
+        children,
+        sample_period_ns: Settings::SAMPLE_PERIOD_NS,
+        cpus_in_full_mask: topology.online.len() as u32,
+        cpu_limit: topology.possible.last().map_or(1, |last| last + 1),
+    };
+    Ok(Watcher::Bpf(Box::new(BpfObserver::new(&settings)?)))
+}
+
+fn perf(children: bool) -> Result<Watcher, WatchError> {
+    Ok(Watcher::Other(Box::new(watch::perf::PerfObserver::new(watch::perf::Options { children })?)))
+}
+
+fn proc(children: bool) -> Result<Watcher, WatchError> {
+    Ok(Watcher::Other(Box::new(watch::proc::ProcObserver::new(watch::proc::Options { children })?)))
+}
+
+fn unavailable(error: machine::Error) -> WatchError {
+    WatchError::Unavailable { what: "cannot observe".into(), why: error.to_string() }
+}

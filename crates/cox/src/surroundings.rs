@@ -1,0 +1,104 @@
+//! What the session knows besides the account: limits, quota, environment, topology.
+
+use std::collections::BTreeMap;
+use std::env;
+
+use advise::Facts;
+use machine::cgroup::{Hierarchies, ThrottleCounts, Throttling, most_throttled};
+use machine::limits::{CpuLimits, Who, allowed_cpus};
+use machine::process::Task;
+use machine::topology::Topology;
+use machine::{CpuSet, Error, Root};
+
+/// The verbs and options of this version that advice may name.
+const VERBS: [&str; 2] = ["run", "doctor"];
+
+/// Read at the start of a session, because throttling is a difference.
+pub struct Surroundings {
+    root: Root,
+    who: Who,
+    limits: Option<CpuLimits>,
+    own_allowed: Option<CpuSet>,
+    topology: Option<Topology>,
+    throttling: Vec<Throttling>,
+    environment: BTreeMap<String, String>,
+}
+
+impl Surroundings {
+    /// For a program that cox will start (`None`: it inherits what cox has) or a process that runs.
+    /// What cannot be read is left out: advice then claims less.
+    pub fn read(pid: Option<u32>) -> Surroundings {
+        let root = Root::live();
+        let who = pid.map_or(Who::Own, Who::Task);
+        Surroundings {
+            limits: CpuLimits::read(&root, who).ok(),
+            own_allowed: allowed_cpus(&root, Who::Own).ok(),
+            topology: Topology::read(&root).ok(),
+            throttling: throttling(&root, who).unwrap_or_default(),
+            environment: environment(&root, pid),
+            who,
+            root,
+        }
+    }
+
+    /// The facts for advice, at the end of the session.
+    pub fn facts(&self, command: &[String]) -> Facts {
+        let now = throttling(&self.root, self.who).unwrap_or_default();
+        let throttled = since(&now, &self.throttling);
+        let allowed = self.own_allowed.as_ref().map(list).unwrap_or_default();
+        let pinned = self.limits.as_ref().map(|limits| list(&limits.allowed)).filter(|mask| mask.len() < allowed.len());
+        Facts {
+            online_cpus: self.topology.as_ref().map(|t| list(&t.online)).unwrap_or_default(),
+            allowed_cpus: allowed,
+            cpu_quota: self.limits.as_ref().and_then(|limits| limits.quota.as_ref()).map(|quota| quota.cpus()),
+            throttled_ns: throttled.as_ref().map_or(0, |t| t.throttled_ns),
+            nr_throttled: throttled.as_ref().map_or(0, |t| t.throttled_periods),
+            environment: self.environment.clone(),
+            pinned_cpus: pinned,
+            smt: self.topology.as_ref().is_some_and(Topology::has_smt),
+            verbs: VERBS.iter().map(|verb| (*verb).to_owned()).collect(),
+            command: command.to_vec(),
+        }
+    }
+}
+
+fn list(cpus: &CpuSet) -> Vec<u32> {
+    cpus.iter().collect()
+}
+
+fn throttling(root: &Root, who: Who) -> Result<Vec<Throttling>, Error> {
+    let task = match who {
+        Who::Own => Task::own(root),
+        Who::Task(pid) => Task::process(root, pid),
+    };
+    let Some(cgroup) = Hierarchies::read(root)?.cgroup_of(&task.cgroups()?, "cpu")? else { return Ok(Vec::new()) };
+    cgroup.throttling(root)
+}
+
+/// The level that was throttled longest between two readings.
+fn since(now: &[Throttling], before: &[Throttling]) -> Option<ThrottleCounts> {
+    let mut grown = now.to_vec();
+    for level in &mut grown {
+        if let Some(earlier) = before.iter().find(|b| b.cgroup == level.cgroup) {
+            level.counts = level.counts.since(earlier.counts);
+        }
+    }
+    most_throttled(&grown).map(|level| level.counts)
+}
+
+/// The variables that steer waiting and placement, as the program sees them.
+fn environment(root: &Root, pid: Option<u32>) -> BTreeMap<String, String> {
+    let of_process = |pid: u32| -> Vec<(String, String)> {
+        let text = root.read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        text.split(|byte| *byte == 0)
+            .filter_map(|pair| String::from_utf8_lossy(pair).split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned())))
+            .collect()
+    };
+    let all: Vec<(String, String)> = match pid {
+        Some(pid) => of_process(pid),
+        None => {
+            env::vars_os().map(|(k, v)| (k.to_string_lossy().into_owned(), v.to_string_lossy().into_owned())).collect()
+        }
+    };
+    all.into_iter().filter(|(name, _)| Facts::VARIABLES.contains(&name.as_str())).collect()
+}

@@ -1,0 +1,16 @@
+//! `cox bench`: the experiments are a program of their own, so that installing cox does not need them.
+
+use std::env;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+/// Become `cox-bench`, found beside cox or on PATH.
+pub fn bench(arguments: &[OsString]) -> Result<u8> {
+    let beside = env::current_exe().context("finding cox's own file")?.with_file_name("cox-bench");
+    let program = if beside.exists() { beside } else { "cox-bench".into() };
+    let error = Command::new(&program).args(arguments).exec();
+    Err(error).with_context(|| format!("cannot run '{}' (build it with: make build)", program.display()))
+}

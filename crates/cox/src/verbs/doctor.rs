@@ -1,0 +1,80 @@
+//! `cox doctor`: what this kernel and user may do.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use machine::Root;
+use machine::features::{Available, Facts, Feature, FeatureId, evaluate};
+use serde_json::json;
+use watch::{BpfObserver, Settings};
+
+use crate::cli;
+use crate::outputs::Output;
+
+/// Exit code when programs can only be observed by a weaker backend.
+const FINDING: u8 = 1;
+
+/// Print the findings: one line per feature, and below a "no" what to do about it.
+pub fn doctor(options: &cli::Doctor) -> Result<u8> {
+    let json_output = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    let facts = Facts::read(&Root::live()).context("looking at this machine")?;
+    let mut features = evaluate(&facts);
+    try_out(&mut features);
+    let quiet = options.json.as_deref() == Some(Path::new("-"));
+    if !quiet {
+        Output::Stdout.write(text(&features).as_bytes())?;
+    }
+    if let Some(output) = json_output {
+        let document = json!({ "schema_version": 1, "features": features.iter().map(as_json).collect::<Vec<_>>() });
+        output.write(format!("{document:#}\n").as_bytes())?;
+    }
+    let exact = features.iter().any(|f| f.id == FeatureId::BpfRecord && f.available.is_yes());
+    Ok(if exact { 0 } else { FINDING })
+}
+
+/// Facts promise, loading proves: the verifier and a container's seccomp filter have the last word.
+fn try_out(features: &mut [Feature]) {
+    let Some(feature) = features.iter_mut().find(|f| f.id == FeatureId::BpfRecord && !f.available.is_no()) else {
+        return;
+    };
+    let settings = Settings { children: true, sample_period_ns: 0, cpus_in_full_mask: 1, cpu_limit: 1 };
+    match BpfObserver::new(&settings) {
+        Ok(_) => {
+            feature.available = Available::Yes { how: "tp_btf, task storage, ring buffer; loaded and attached".into() }
+        }
+        Err(error) => {
+            feature.available =
+                Available::No { reason: error.to_string(), fix: "cox falls back to perf or proc by itself".into() };
+        }
+    }
+}
+
+/// The column where reasons begin.
+const NAMES: usize = 30;
+
+fn text(features: &[Feature]) -> String {
+    let mut text = String::new();
+    for feature in features {
+        let (word, why, fix) = match &feature.available {
+            Available::Yes { how } => ("yes", how, None),
+            Available::No { reason, fix } => ("no", reason, Some(fix)),
+            Available::Unknown { reason, fix } => ("?", reason, Some(fix)),
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {:NAMES$} {word:4} {why}", feature.name);
+        if let Some(fix) = fix.filter(|fix| !fix.is_empty()) {
+            let _ = writeln!(text, "  {:NAMES$}      -> {fix} ({})", "", feature.doc);
+        }
+    }
+    text
+}
+
+fn as_json(feature: &Feature) -> serde_json::Value {
+    let (available, how, reason, fix) = match &feature.available {
+        Available::Yes { how } => (Some(true), Some(how), None, None),
+        Available::No { reason, fix } => (Some(false), None, Some(reason), Some(fix)),
+        Available::Unknown { reason, fix } => (None, None, Some(reason), Some(fix)),
+    };
+    json!({ "name": feature.name, "available": available, "how": how, "reason": reason, "fix": fix, "doc": feature.doc })
+}

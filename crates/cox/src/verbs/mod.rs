@@ -1,0 +1,6 @@
+//! One module per verb.
+
+pub mod bench;
+pub mod doctor;
+pub mod pages;
+pub mod run;

@@ -1,0 +1,33 @@
+//! What is generated from the command line's and the report's own definitions.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+
+use crate::cli::Cli;
+
+/// Print the JSON schema of `cox run --json`.
+pub fn schema() -> Result<u8> {
+    let text = serde_json::to_string_pretty(&report::json::schema()).context("printing the schema")?;
+    writeln!(io::stdout(), "{text}").context("writing to stdout")?;
+    Ok(0)
+}
+
+/// Print completions for a shell.
+pub fn completions(shell: clap_complete::Shell) -> Result<u8> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "cox", &mut text);
+    io::stdout().write_all(&text).context("writing to stdout")?;
+    Ok(0)
+}
+
+/// Write `cox.1` and one page per verb into `folder`.
+pub fn man(folder: &Path) -> Result<u8> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot create '{}'", folder.display()))?;
+    clap_mangen::generate_to(Cli::command(), folder)
+        .with_context(|| format!("writing man pages to '{}'", folder.display()))?;
+    Ok(0)
+}

@@ -1,0 +1,213 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# Short self-test of every workload: check.sh DIRECTORY_WITH_THE_PROGRAMS
+set -u -o pipefail
+
+bin=${1:?usage: check.sh DIRECTORY_WITH_THE_PROGRAMS}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+passed=0 failed=0 skipped=0
+
+pass() { passed=$((passed + 1)); }
+fail() { failed=$((failed + 1)); echo "FAILED: $*"; }
+skip() { skipped=$((skipped + 1)); echo "skipped: $*"; }
+
+# Whether the program was built; some are not for some sanitizers.
+built() { [ -x "$bin/$1" ]; }
+
+# run PROGRAM ARGS… : its exit code in $code, its output in $scratch/out and $scratch/err.
+run() {
+    timeout 20 "$bin/$1" "${@:2}" >"$scratch/out" 2>"$scratch/err"
+    code=$?
+}
+
+# Runs with --truth; it must succeed and write one JSON object that names the program.
+works() {
+    built "$1" || return 0
+    rm -f "$scratch/truth"
+    run "$@" --truth "$scratch/truth"
+    if [ $code -eq 77 ]; then
+        skip "$* ($(cat "$scratch/err"))"
+    elif [ $code -ne 0 ]; then
+        fail "$*: exit $code: $(cat "$scratch/err")"
+    elif [ -s "$scratch/err" ] || [ ! -s "$scratch/out" ]; then
+        fail "$*: wants output on stdout only"
+    elif ! valid_truth "$1"; then
+        fail "$*: the truth is not what it should be: $(head -c 200 "$scratch/truth")"
+    else
+        pass
+    fi
+}
+
+valid_truth() {
+    if command -v python3 >"$scratch/which"; then
+        python3 -c '
+import json, sys
+truth = json.load(open(sys.argv[1]))
+assert truth["program"] == sys.argv[2]
+for thread in truth.get("threads", []):
+    assert thread["tid"] > 0
+    if "wall_ns" in thread:
+        assert 0 < thread["cpu_ns"] <= thread["wall_ns"] * 1.01 + 1e6
+' "$scratch/truth" "$1" 2>"$scratch/err"
+    else
+        grep -q "^{\"program\":\"$1\",.*}\$" "$scratch/truth"
+    fi
+}
+
+# refuses CODE PROGRAM ARGS… : that exit code, one line on stderr, nothing on stdout.
+refuses() {
+    local wanted=$1
+    shift
+    built "$1" || return 0
+    run "$@"
+    if [ $code -ne "$wanted" ]; then
+        fail "$*: exit $code instead of $wanted"
+    elif [ "$(wc -l <"$scratch/err")" -ne 1 ] || [ -s "$scratch/out" ]; then
+        fail "$*: wants one line on stderr and nothing else"
+    elif ! grep -q "^$1: " "$scratch/err"; then
+        fail "$*: the line does not begin with the program's name: $(cat "$scratch/err")"
+    else
+        pass
+    fi
+}
+
+# equal WHAT A B
+equal() {
+    if [ "$2" = "$3" ]; then pass; else fail "$1: '$2' is not '$3'"; fi
+}
+
+known="child fault flock mutex pipe poll sleep socket spin stopped unix vfork write"
+all="barriers mandelbrot triad imbalance pingpong hog storm $(printf 'known-%s ' $known)"
+
+for program in $all; do
+    if ! built "$program"; then
+        skip "$program: not built"
+        continue
+    fi
+    run "$program" --help
+    for section in "Usage: $program" Options: Example: Checked --truth; do
+        grep -q -e "$section" "$scratch/out" || fail "$program --help has no '$section'"
+    done
+    equal "$program --help" "$code" 0
+    refuses 2 "$program" --no-such-option
+    refuses 2 "$program" -x
+    refuses 2 "$program" stray
+    refuses 2 "$program" --truth
+    refuses 2 "$program" --truth /no/such/directory/truth.json
+    if [ "$program" != known-mutex ] && [ "$program" != mandelbrot ]; then
+        for value in x -1 0 nan inf 0x10 "1 " "" 1e99; do
+            refuses 2 "$program" --seconds "$value"
+        done
+    fi
+done
+
+# barriers
+for wait in futex spin yield spin-futex; do
+    works barriers --threads 3 --rounds 100 --work-us 50 --wait $wait
+    works barriers --threads 2 --seconds 0.05 --work-us 20 --wait $wait --no-pause --spin-us 5 \
+        --working-set 64K --imbalance 0.5
+done
+works barriers --threads 1 --rounds 10
+works barriers --threads 16 --rounds 20 --work-us 0
+fixed="barriers --threads 3 --rounds 50 --iterations-per-us 100"
+run $fixed && first=$(grep -o 'checksum.*' "$scratch/out")
+run $fixed --wait yield && second=$(grep -o 'checksum.*' "$scratch/out")
+equal "checksum of barriers with fixed iterations" "$first" "$second"
+refuses 2 barriers --threads 0
+refuses 2 barriers --wait sometimes
+refuses 2 barriers --rounds 5 --seconds 1
+refuses 2 barriers --working-set 1T
+refuses 2 barriers --imbalance -1
+
+# mandelbrot: one checksum whatever the schedule and the team
+checksum_line() { grep -o 'checksum 0x[0-9a-f]*, verified' "$scratch/out"; }
+if built mandelbrot; then
+    picture="mandelbrot --size 64 --steps 4"
+    works $picture --threads 2
+    run $picture --threads 1
+    reference=$(checksum_line)
+    for schedule in static static,7 dynamic guided,3 auto monotonic:dynamic,5; do
+        for threads in 2 3; do
+            export OMP_SCHEDULE=$schedule
+            run $picture --threads $threads
+            equal "mandelbrot with $schedule" "$(checksum_line)" "$reference"
+        done
+    done
+    unset OMP_SCHEDULE
+    run $picture --no-verify
+    equal "unverified mandelbrot" "$(grep -c verified "$scratch/out")" 0
+fi
+refuses 2 mandelbrot --size 0
+refuses 2 mandelbrot --verify --no-verify
+
+# triad, imbalance, hog
+works triad --bytes 1M --repeats 3
+works triad --bytes 1000K --seconds 0.05 --threads 3
+refuses 2 triad --bytes 12Q
+works imbalance --threads 2 --factor 3 --seconds 0.1
+works imbalance --threads 3 --rounds 20 --slow-thread 0 --work-us 100
+refuses 2 imbalance --threads 2 --slow-thread 2
+works hog --threads 2 --seconds 0.05
+first_cpu=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
+works hog --threads 3 --seconds 0.05 --cpu "$first_cpu"
+for list in 4000 x 0- 0,0 3-1 ,; do refuses 2 hog --cpu $list; done
+
+# pingpong: the live counter ends at the number of round trips
+works pingpong --rounds 2000
+works pingpong --seconds 0.05 --threads
+works pingpong --rounds 200 --no-pin
+run pingpong --rounds 1234 --counter "$scratch/counter"
+equal "live counter of pingpong" "$(od -An -t u8 -N 8 "$scratch/counter" | tr -d ' ')" 1234
+refuses 2 pingpong --cpu 0 --no-pin
+refuses 2 pingpong --counter /no/such/directory/counter
+refuses 2 pingpong --counter /dev/null
+
+# storm: the same bytes in every run
+works storm --threads 500
+works storm --processes 200
+works storm --sleepers 100 --seconds 0.1
+everything="storm --threads 300 --processes 50 --sleepers 20 --daemonise --seconds 0.2 --exec-thread"
+run $everything
+equal "exit code after exec" $code 7
+cp "$scratch/out" "$scratch/first"
+run $everything --at-once 8
+equal "output of storm" "$(cat "$scratch/out")" "$(cat "$scratch/first")"
+equal "lines of storm" "$(wc -l <"$scratch/out")" 5
+refuses 2 storm
+
+# A daemon outlives the program, and does not hold its output.
+run storm --daemonise --seconds 1 --truth "$scratch/truth"
+daemon=$(grep -o '"daemon_pid":[0-9]*' "$scratch/truth" | cut -d: -f2)
+equal "name of the daemon left behind" "$(cat "/proc/$daemon/comm")" storm-daemon
+
+# known answers
+for name in child flock pipe poll sleep socket spin stopped unix vfork; do
+    works known-$name --seconds 0.1
+done
+works known-mutex --rounds 20
+works known-write --seconds 0.1 --dir "$bin"
+works known-write --seconds 0.1 --blocks 3 --block-bytes 8K --dir "$bin"
+works known-fault --seconds 0.1 --pages 100 --dir "$bin"
+works known-socket --protocol tcp --seconds 0.05 --each-ms 1
+for call in recv read recvmsg; do works known-unix --call $call --seconds 0.05; done
+for call in poll select epoll; do works known-poll --call $call --seconds 0.05; done
+refuses 2 known-write --dir /no/such/directory
+refuses 2 known-write --block-bytes 5000
+if [ "$(stat -f -c %T /dev/shm)" = tmpfs ]; then
+    refuses 77 known-write --dir /dev/shm
+    refuses 77 known-fault --dir /dev/shm
+else
+    skip "known-write and known-fault in memory: /dev/shm is no tmpfs"
+fi
+
+# Output that cannot be written is said.
+run hog --seconds 0.01 --truth /dev/full
+equal "exit code with a full disk for the truth" $code 1
+equal "what is said about it" "$(cut -d: -f 1-2 "$scratch/err")" \
+    "hog: cannot write the truth to '/dev/full'"
+timeout 20 "$bin/hog" --seconds 0.01 2>"$scratch/err" >/dev/full
+equal "exit code with a full standard output" $? 1
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]
