@@ -1,10 +1,20 @@
-//! The one clock of the house: CLOCK_MONOTONIC, which BPF's `bpf_ktime_get_ns` reads too.
+//! The one clock of the house: CLOCK_MONOTONIC, which BPF's `bpf_ktime_get_ns` reads too; and what the
+//! process itself has used.
 
 use rustix::time::{ClockId, clock_gettime};
 
 /// Now, in nanoseconds on CLOCK_MONOTONIC.
 pub fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    // CLOCK_MONOTONIC starts near zero at boot and is never negative.
+    read_ns(ClockId::Monotonic)
+}
+
+/// CPU time of this process so far, all threads.
+pub fn process_cpu_ns() -> u64 {
+    read_ns(ClockId::ProcessCPUTime)
+}
+
+fn read_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    // Both start at zero, at boot or birth, and are never negative.
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

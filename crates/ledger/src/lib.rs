@@ -1,6 +1,19 @@
 //! Scheduler events or clocks → where each thread's time went. Pure: no I/O, no clock, no unsafe.
+//!
+//! - [`transition`]: how one event changes one thread's clock. The same rule runs in BPF.
+//! - [`close`]: a clock that is still open when it is read.
+//! - [`replay`]: a stream of events → clocks, for backends that do not keep them in the kernel.
+//! - [`accounts`]: what an observer recorded → the [`Account`].
+//! - [`account`]: its shape, which is the JSON that users read.
+//! - [`summary`], [`check`](mod@check): the figures of verdict and report, each defined once.
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod accounts;
+pub mod check;
+pub mod close;
+pub mod replay;
+pub mod summary;
+pub mod transition;
 
 pub use account::*;

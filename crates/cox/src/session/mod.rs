@@ -47,6 +47,9 @@ pub struct Outcome {
     pub start_ns: u64,
     /// When the main process ended, or the session did.
     pub end_ns: u64,
+    /// CPU time of cox itself up to then: what it took while the target ran. Reading binaries for the
+    /// report comes later and disturbs nobody.
+    pub own_cpu_ns: u64,
 }
 
 /// Run `engine` over `target`. Programs that cannot be started are a [`LaunchError`] inside the error.
@@ -60,11 +63,12 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
             let child = child.go()?;
             let exit = follow(&child, engine, &signals)?;
             let end_ns = arch::monotonic_ns();
+            let own_cpu_ns = arch::clock::process_cpu_ns();
             if limits.wait_all {
                 wait_for_all(engine, &signals)?;
             }
             engine.undo()?;
-            Ok(Outcome { exit: Some(exit), start_ns, end_ns })
+            Ok(Outcome { exit: Some(exit), start_ns, end_ns, own_cpu_ns })
         }
         Target::Attach(subject) => {
             let signals = Signals::take()?;
@@ -72,8 +76,9 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
             let start_ns = arch::monotonic_ns();
             watch(subject, engine, &signals, limits)?;
             let end_ns = arch::monotonic_ns();
+            let own_cpu_ns = arch::clock::process_cpu_ns();
             engine.undo()?;
-            Ok(Outcome { exit: None, start_ns, end_ns })
+            Ok(Outcome { exit: None, start_ns, end_ns, own_cpu_ns })
         }
     }
 }

@@ -1,9 +1,12 @@
 //! `cox run`: observe a program and report.
 
+use std::io::IsTerminal;
+
 use anyhow::{Context, Result};
 use ledger::accounts::ProgramInfo;
 use machine::Root;
 use machine::cgroup::Hierarchies;
+use report::{Document, Style};
 
 use crate::cli;
 use crate::outputs::Output;
@@ -83,15 +86,44 @@ fn report(
         end_ns: Some(outcome.end_ns),
     };
     let record = observing.take_record()?;
-    let account = ledger::accounts::build(&record, &[program], own_cpu_ns());
-    if let Some(o) = json {
-        o.write(serde_json::to_string_pretty(&account)?.as_bytes())?;
+    let account = ledger::accounts::build(&record, &[program], outcome.own_cpu_ns);
+    let document = Document::new(env!("CARGO_PKG_VERSION"), account, surroundings.facts(&command));
+    if let Some(output) = text {
+        let mut page = report::text::text(&document, &style(&output, options.threads));
+        page.push_str(&afterwards(observing));
+        output.write(page.as_bytes())?;
+    }
+    if let Some(output) = json {
+        output.write(document.to_json().context("making the JSON")?.as_bytes())?;
     }
     Ok(())
 }
 
-/// CPU time of this process so far.
-fn own_cpu_ns() -> u64 {
-    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
+/// What is worth saying beside the account: members that outlived it, and why a better backend was
+/// passed over.
+fn afterwards(observing: &Observing) -> String {
+    let mut text = String::new();
+    for reason in &observing.passed_over {
+        text.push_str(&format!("  passed over: {reason}\n"));
+    }
+    text
+}
+
+/// How the reader's terminal wants it. A file gets UTF-8 without colour.
+fn style(output: &Output, all_threads: bool) -> Style {
+    let terminal = matches!(output, Output::Stderr) && std::io::stderr().is_terminal()
+        || matches!(output, Output::Stdout) && std::io::stdout().is_terminal();
+    // As the C library chooses a locale: the first of these that is set and not empty.
+    let locale =
+        ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
+    let utf8 = locale.is_some_and(|l| {
+        let l = l.to_ascii_lowercase();
+        l.contains("utf-8") || l.contains("utf8")
+    });
+    Style {
+        color: terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        unicode: utf8 || matches!(output, Output::File(..)),
+        all_threads,
+        ..Style::default()
+    }
 }

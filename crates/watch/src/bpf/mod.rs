@@ -62,12 +62,14 @@ impl BpfObserver {
             builder.add(program.samples(), move |bytes| keep(&into, bytes)).map_err(unreadable)?;
             builder.build().map_err(unreadable)?
         };
+        // Before attaching: no CPU can have more time than the window.
+        let start_ns = arch::monotonic_ns();
         program.attach()?;
         let sampler = match settings.sample_period_ns {
             0 => None,
             period_ns => Some(Sampler::start(&program, period_ns)?),
         };
-        Ok(BpfObserver { rings, sampler, program, finals, samples, start_ns: arch::monotonic_ns() })
+        Ok(BpfObserver { rings, sampler, program, finals, samples, start_ns })
     }
 
     /// Make a freshly forked child a member whose account begins when it is next switched in: it

@@ -7,6 +7,7 @@
  * switch between two strangers with no member waiting touches nothing.
  */
 #include "members.bpf.h"
+#include "cpus.bpf.h"
 #include "samples.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -155,62 +156,6 @@ int BPF_PROG(on_migrate, struct task_struct *p, int to)
 
 /* --- they are switched ------------------------------------------------------------------------- */
 
-/* Book what this CPU did until t, and what its idle time coincided with. */
-COX_INLINE u64 waiting_allowed_here(struct cox_cpu *cpu, u32 number, u64 t)
-{
-	u64 sum = cox_cell_presence(cpu->pinned, t) + cox_cell_presence(crew.waiting[0].cell, t);
-
-	if (crew.classes == 0)
-		return sum & COX_CELL_SUM;
-	for (u32 k = 1; k < COX_MASK_CLASSES; k++)
-		if (crew.masks[k][(number >> 6) & (COX_MASK_WORDS - 1)] >> (number & 63) & 1)
-			sum += cox_cell_presence(crew.waiting[k].cell, t);
-	return sum & COX_CELL_SUM;
-}
-
-COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 t)
-{
-	u64 was = cpu->kind & 3;
-	u64 span = t > cpu->since_ns ? t - cpu->since_ns : 0;
-
-	cpu->time_ns[was] += span;
-	if (was == COX_CPU_IDLE) {
-		u64 waited = cox_cell_since(waiting_allowed_here(cpu, number, t), cpu->idle_wait_mark);
-		u64 off = cox_cell_since(cox_cell_presence(crew.off.cell, t), cpu->idle_off_mark);
-
-		if (waited > span)
-			waited = span;
-		if (off > span)
-			off = span;
-		cpu->idle_wait_ns += waited;
-		cpu->idle_blocked_ns += off > waited ? off - waited : 0;
-	}
-	if (kind == COX_CPU_IDLE) {
-		cpu->idle_wait_mark = waiting_allowed_here(cpu, number, t);
-		cpu->idle_off_mark = cox_cell_presence(crew.off.cell, t);
-	}
-	cpu->kind = kind;
-	cpu->since_ns = t;
-}
-
-/* A stranger held the CPU while members waited for it. */
-static __attribute__((noinline)) int charge_stranger(struct task_struct *p, u64 wait_ns)
-{
-	u32 tid = p->pid;
-	struct cox_taker *taker = bpf_map_lookup_elem(&takers, &tid);
-	struct cox_taker first;
-
-	if (taker) {
-		__sync_fetch_and_add(&taker->wait_ns, wait_ns);
-		return 0;
-	}
-	first.wait_ns = wait_ns;
-	__builtin_memcpy(first.comm, p->comm, COX_COMM_LEN);
-	if (bpf_map_update_elem(&takers, &tid, &first, BPF_NOEXIST))
-		LOSE(takers_ns, wait_ns);
-	return 0;
-}
-
 /* How the outgoing thread leaves. */
 COX_INLINE void switch_out(struct task_struct *prev, struct cox_clock *c, bool preempt, u64 t, u64 steal,
 			   u64 irq)
@@ -262,7 +207,7 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	struct cox_clock *out = NULL, *in = NULL;
-	u64 t, steal, irq, uncounted = 0, waited;
+	u64 t, steal, irq, waited;
 	struct rq *rq;
 	struct cox_cpu *cpu;
 	u32 number, kind;
@@ -293,14 +238,22 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 
 	if (out && out->state != COX_RUN && out->state != COX_UNSEEN)
 		recover_switch_in(prev, out, number, t);
+	if (cpu->kind == COX_CPU_UNSEEN)
+		cpu->wait_mark = cox_cell_thread_time(cpu->waiting, t);
+	waited = waited_since_switch(cpu, t);
 	if (out) {
+		out->took_ns += waited;
 		switch_out(prev, out, preempt, t, steal, irq);
 		leaves = out->state != COX_DEAD;
 		if (out->state == COX_PREEMPT)
 			wait_begins(out, mask_class(prev, out), t);
+	} else if (waited) {
+		if (cpu->kind == COX_CPU_IDLE)
+			cpu->took_idle_ns += waited;
+		else
+			charge_stranger(prev, waited);
 	}
 	if (in) {
-		u64 before = in->wake_delay_ns;
 		u32 was_on = in->cpu;
 
 		resolve_cause(next, in, t);
@@ -314,8 +267,6 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		cox_clock_in(in, t, number, steal, irq);
 		if (in->counted)
 			wait_ends(in, was_on, t);
-		else
-			uncounted = in->wake_delay_ns - before;
 	}
 	/* One leaves and one comes: as many members off CPU as before. */
 	if (leaves && !in)
@@ -323,17 +274,6 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	else if (in && !leaves)
 		presence_step(&crew.off.cell, -1, t);
 
-	waited = cox_cell_thread_time(cpu->waiting, t);
-	uncounted += cox_cell_since(waited, cpu->wait_mark);
-	if (uncounted) {
-		if (out)
-			out->took_ns += uncounted;
-		else if (cpu->kind == COX_CPU_IDLE)
-			cpu->took_idle_ns += uncounted;
-		else if (cpu->kind != COX_CPU_UNSEEN)
-			charge_stranger(prev, uncounted);
-	}
-	cpu->wait_mark = waited;
 	cpu->cell_mark = cpu->waiting;
 	if (cpu->kind != kind || kind == COX_CPU_IDLE)
 		cpu_kind_changes(cpu, number, kind, t);

@@ -4,6 +4,7 @@
 #define COX_SAMPLES_BPF_H
 
 #include "causes.bpf.h"
+#include "cpus.bpf.h"
 
 SEC("perf_event")
 int on_sample(struct bpf_perf_event_data *ctx)
@@ -20,9 +21,8 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	c = p->pid ? clock_of(p) : NULL;
 	if (cpu->kind == COX_CPU_UNSEEN) {
 		/* No switch here yet: the sample is the first word on what this CPU does. */
-		cpu->kind = !p->pid ? COX_CPU_IDLE : c ? COX_CPU_OURS : COX_CPU_OTHERS;
-		cpu->since_ns = bpf_ktime_get_ns();
-		cpu->time_ns[COX_CPU_UNSEEN] = 0;
+		cpu_first_seen(cpu, number, !p->pid ? COX_CPU_IDLE : c ? COX_CPU_OURS : COX_CPU_OTHERS,
+			       bpf_ktime_get_ns());
 	}
 	if (!c)
 		return 0;

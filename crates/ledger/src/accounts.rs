@@ -1,0 +1,130 @@
+//! What an observer recorded → the [`Account`] that users read.
+//!
+//! - `family`: clocks to processes, processes to programs.
+//! - `thread`: one clock to one thread's account, and who woke it.
+//! - `spin`: sampled places to spin time and hot functions.
+//! - `cpus`: what each CPU did, with the interval that is open at the window's end.
+//! - `takers`: who held the CPUs that members waited for.
+//!
+//! Samples, wakers and takers are recorded by thread id. Where one id had several threads in a
+//! session (an id used again, a thread that called exec), they go to the one that ran longest.
+
+mod cpus;
+mod family;
+mod spin;
+mod takers;
+mod thread;
+
+use std::collections::HashMap;
+
+use wire::{Backend, Clock, Record, State};
+
+use crate::account::{Account, Lost, OwnCost, Process, Program, Thread};
+use crate::close::closed;
+
+pub use family::ProgramInfo;
+pub use thread::shell_exit_code;
+
+/// One thread's clock, closed at the end of what is known of it.
+struct Life {
+    clock: Clock,
+    /// Still there at the end of the window.
+    alive: bool,
+    /// The CPU it held when its clock was read.
+    on_cpu: Option<u16>,
+}
+
+impl Life {
+    fn of(clock: &Clock, until_ns: u64) -> Life {
+        let state = State::from_wire(clock.state);
+        Life {
+            clock: closed(clock, until_ns),
+            alive: state != State::Dead,
+            on_cpu: (state == State::Run).then_some(clock.cpu),
+        }
+    }
+}
+
+/// Every clock of the record, closed: the living when they were read, the others as they are.
+fn lives(record: &Record) -> Vec<Life> {
+    let past = record.clocks.iter().map(|clock| Life::of(clock, clock.since_ns));
+    let present = record.living.iter().map(|living| Life::of(&living.clock, living.until_ns));
+    past.chain(present).collect()
+}
+
+/// The thread that stands for each id: the one that ran longest.
+fn owners(lives: &[Life]) -> HashMap<u32, usize> {
+    let mut owners: HashMap<u32, usize> = HashMap::new();
+    for (i, life) in lives.iter().enumerate() {
+        let owner = owners.entry(life.clock.tid).or_insert(i);
+        if life.clock.run_ns > lives[*owner].clock.run_ns {
+            *owner = i;
+        }
+    }
+    owners
+}
+
+/// The account of a session. `programs` are what it was asked to watch; without any, everything
+/// belongs to one nameless program. `own_user_cpu_ns` is the CPU time of cox itself.
+pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) -> Account {
+    let nameless = [ProgramInfo { start_ns: record.start_ns, ..ProgramInfo::default() }];
+    let programs = if programs.is_empty() { &nameless[..] } else { programs };
+    let mut lives = lives(record);
+    let open = takers::close(record, &mut lives);
+    let owners = owners(&lives);
+
+    let mut threads: Vec<Thread> = lives.iter().map(|life| thread::account(life, record.start_ns)).collect();
+    spin::book(&mut threads, &owners, &record.spots);
+    thread::book_wakers(&mut threads, &owners, &lives, &record.pairs);
+    let hot = spin::hot(&threads, &owners, &record.spots);
+
+    // Only the kernel side reads wait statuses.
+    let waited_for = record.backend == Backend::Bpf;
+    let processes = family::processes(&lives);
+    let program_of = family::programs(&processes, programs);
+    let mut accounts: Vec<Program> = programs.iter().map(|info| info.account(record.end_ns)).collect();
+    let mut threads: Vec<Option<Thread>> = threads.into_iter().map(Some).collect();
+    for (members, program) in processes.iter().zip(program_of) {
+        let info = &programs[program];
+        let is_root = info.root_pid == Some(members.pid);
+        let process = Process {
+            pid: members.pid,
+            parent_pid: members.parent_pid,
+            comm: members.name(&lives),
+            exit_code: if waited_for { members.exit_code(&lives) } else { info.exit_code.filter(|_| is_root) },
+            threads: members.lives.iter().filter_map(|i| threads[*i].take()).collect(),
+        };
+        let account = &mut accounts[program];
+        if is_root && account.exit_code.is_none() {
+            account.exit_code = process.exit_code;
+        }
+        account.processes.push(process);
+    }
+    if let (Some(first), Some(unlisted)) = (accounts.first_mut(), thread::unlisted(record)) {
+        first.unlisted = Some(unlisted);
+    }
+
+    let losses = record.losses;
+    Account {
+        backend: record.backend.name().to_owned(),
+        window_ns: record.end_ns.saturating_sub(record.start_ns),
+        events: record.events,
+        lost: Lost {
+            events: losses.events,
+            members: losses.members,
+            finals: losses.finals,
+            samples: losses.samples,
+            pairs: losses.pairs,
+            takers_ns: losses.takers_ns.saturating_add(open.nameless_ns),
+            idle_split: losses.idle_split,
+        },
+        own_cost: OwnCost { user_ns: own_user_cpu_ns, kernel_ns: record.kernel_cost_ns },
+        programs: accounts,
+        cpus: cpus::accounts(record),
+        took_cpu: takers::of(record, &lives, &open),
+        hot,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! Clocks to processes, processes to programs.
+//!
+//! A process is the threads of one process id, unless the id was used again: a main thread born after
+//! all earlier threads of that id had ended belongs to another process. (Threads of one process form
+//! an unbroken chain: each is created by one that lives.)
+//!
+//! With several programs, a process belongs to the first of its ancestors that is a program's root,
+//! itself included. A process whose ancestors are not known belongs to the first program without a
+//! root, else to the first program: no thread's time is dropped.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{Life, shell_exit_code};
+use crate::account::Program;
+
+/// A program that a session was asked to watch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgramInfo {
+    /// Its first process; `None` when it is not known (a cgroup).
+    pub root_pid: Option<u32>,
+    /// Its command line, or what was attached to.
+    pub command: Vec<String>,
+    /// Exit code as a shell sees it, when somebody waited for it.
+    pub exit_code: Option<i32>,
+    /// When it was started or attached to, on CLOCK_MONOTONIC.
+    pub start_ns: u64,
+    /// When it ended; `None` while it runs.
+    pub end_ns: Option<u64>,
+}
+
+impl ProgramInfo {
+    /// The program's account, without its processes.
+    pub(super) fn account(&self, end_ns: u64) -> Program {
+        Program {
+            command: self.command.clone(),
+            exit_code: self.exit_code,
+            wall_ns: self.end_ns.unwrap_or(end_ns).saturating_sub(self.start_ns),
+            ..Program::default()
+        }
+    }
+}
+
+/// The threads of a process, by index of their life.
+pub(super) struct Members {
+    pub(super) pid: u32,
+    pub(super) parent_pid: u32,
+    born_ns: u64,
+    /// In order of birth.
+    pub(super) lives: Vec<usize>,
+}
+
+impl Members {
+    /// The main thread: after an exec by another thread there are two of that id, and the later counts.
+    fn main<'a>(&self, lives: &'a [Life]) -> Option<&'a Life> {
+        let mains = self.lives.iter().map(|i| &lives[*i]).filter(|life| life.clock.tid == self.pid);
+        mains.max_by_key(|life| life.clock.since_ns)
+    }
+
+    /// Last name of the main thread, else of the eldest one known.
+    pub(super) fn name(&self, lives: &[Life]) -> String {
+        let named = self.main(lives).or_else(|| self.lives.first().map(|i| &lives[*i]));
+        named.map_or_else(String::new, |life| life.clock.comm())
+    }
+
+    /// As a shell sees it, once all threads have ended and the main thread's end was seen.
+    pub(super) fn exit_code(&self, lives: &[Life]) -> Option<i32> {
+        let ended = self.lives.iter().all(|i| !lives[*i].alive);
+        self.main(lives).filter(|_| ended).map(|life| shell_exit_code(life.clock.exit_code))
+    }
+}
+
+/// The processes, in order of birth.
+pub(super) fn processes(lives: &[Life]) -> Vec<Members> {
+    let mut by_pid: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (i, life) in lives.iter().enumerate() {
+        by_pid.entry(life.clock.tgid).or_default().push(i);
+    }
+    let mut processes = Vec::new();
+    for (pid, mut threads) in by_pid {
+        threads.sort_by_key(|i| (lives[*i].clock.born_ns, lives[*i].clock.tid != pid));
+        let mut from = 0;
+        let mut all_ended_ns = 0;
+        for (at, i) in threads.iter().enumerate() {
+            let clock = &lives[*i].clock;
+            if at > from && clock.tid == pid && clock.born_ns >= all_ended_ns {
+                processes.push(members(pid, &threads[from..at], lives));
+                from = at;
+            }
+            all_ended_ns = all_ended_ns.max(if lives[*i].alive { u64::MAX } else { clock.since_ns });
+        }
+        processes.push(members(pid, &threads[from..], lives));
+    }
+    processes.sort_by_key(|members| (members.born_ns, members.pid));
+    processes
+}
+
+fn members(pid: u32, threads: &[usize], lives: &[Life]) -> Members {
+    // A thread's creator is usually its own process; only the main thread tells who made the process.
+    let clocks = || threads.iter().map(|i| &lives[*i].clock);
+    let told = clocks().filter(|clock| clock.parent_tgid != 0 && clock.parent_tgid != pid);
+    Members {
+        pid,
+        parent_pid: told.min_by_key(|clock| clock.tid != pid).map_or(0, |clock| clock.parent_tgid),
+        born_ns: clocks().map(|clock| clock.born_ns).min().unwrap_or(0),
+        lives: threads.to_vec(),
+    }
+}
+
+/// The program that each process belongs to, by index.
+pub(super) fn programs(processes: &[Members], programs: &[ProgramInfo]) -> Vec<usize> {
+    if programs.len() < 2 {
+        return vec![0; processes.len()];
+    }
+    let roots: HashMap<u32, usize> =
+        programs.iter().enumerate().rev().filter_map(|(i, info)| Some((info.root_pid?, i))).collect();
+    let stray = programs.iter().position(|info| info.root_pid.is_none()).unwrap_or(0);
+    let mut by_pid: HashMap<u32, Vec<&Members>> = HashMap::new();
+    for process in processes {
+        by_pid.entry(process.pid).or_default().push(process);
+    }
+    let parent_of = |child: &Members| {
+        let candidates = by_pid.get(&child.parent_pid)?;
+        let latest_before = candidates.iter().rev().find(|parent| parent.born_ns <= child.born_ns);
+        latest_before.or(candidates.first()).copied()
+    };
+    let root_of = |process: &Members| {
+        let mut at = process;
+        for _ in 0..processes.len() {
+            if let Some(program) = roots.get(&at.pid).or_else(|| roots.get(&at.parent_pid)) {
+                return Some(*program);
+            }
+            at = parent_of(at)?;
+        }
+        None
+    };
+    processes.iter().map(|process| root_of(process).unwrap_or(stray)).collect()
+}

@@ -1,0 +1,188 @@
+//! Sampled places to spin time and hot functions.
+//!
+//! Samples are taken at equal steps of a CPU's time, so the part of a thread's samples that fall into
+//! a place estimates the part of its run time spent there:
+//!
+//! - spin = run × waiting samples / samples. A sample inside sched_yield waits, too: its run time is
+//!   the cost of asking.
+//! - its standard error is that of a binomial share after Agresti and Coull (1998), "add two successes
+//!   and two failures": p̃ = (k + 2) / (n + 4), error = √(p̃ (1 − p̃) / (n + 4)). The plain formula
+//!   would claim certainty when none or all of a few samples waited.
+//! - a thread without samples has no known spin: its basis is `none`, not zero.
+
+use std::collections::{BTreeMap, HashMap};
+
+use wire::{Spot, Waiting};
+
+use crate::account::{HotFunction, SpinBasis, Thread};
+
+/// Functions listed.
+const HOT: usize = 20;
+
+#[derive(Clone, Copy, Default)]
+struct Samples {
+    all: u64,
+    waiting: u64,
+}
+
+/// Samples by thread id.
+fn by_thread(spots: &[Spot]) -> HashMap<u32, Samples> {
+    let mut threads: HashMap<u32, Samples> = HashMap::new();
+    for spot in spots {
+        let samples = threads.entry(spot.tid).or_default();
+        samples.all += spot.samples;
+        samples.waiting += if spot.waiting.is_some() { spot.samples } else { 0 };
+    }
+    threads.retain(|_, samples| samples.all > 0);
+    threads
+}
+
+/// `run_ns × part / whole`, rounded down; nothing of nothing.
+fn portion(run_ns: u64, part: u64, whole: u64) -> u64 {
+    let product = u128::from(run_ns) * u128::from(part);
+    product.checked_div(whole.into()).map_or(0, |ns| u64::try_from(ns).unwrap_or(u64::MAX))
+}
+
+/// One standard error of the share k / n.
+fn share_error(k: u64, n: u64) -> f64 {
+    let (k, n) = (k as f64 + 2.0, n as f64 + 4.0);
+    let share = k / n;
+    (share * (1.0 - share) / n).sqrt()
+}
+
+/// Books spin, its error and the number of samples on the sampled threads.
+pub(super) fn book(threads: &mut [Thread], owners: &HashMap<u32, usize>, spots: &[Spot]) {
+    for (tid, samples) in by_thread(spots) {
+        let Some(thread) = owners.get(&tid).and_then(|i| threads.get_mut(*i)) else { continue };
+        thread.samples = samples.all;
+        thread.spin_basis = SpinBasis::Sampled;
+        thread.spin_ns = portion(thread.run_ns, samples.waiting, samples.all);
+        thread.spin_error_ns = (thread.run_ns as f64 * share_error(samples.waiting, samples.all)) as u64;
+    }
+}
+
+/// The functions with the most samples. Their run time is that of each thread in proportion to its
+/// samples there; samples of threads without an account add no run time.
+pub(super) fn hot(threads: &[Thread], owners: &HashMap<u32, usize>, spots: &[Spot]) -> Vec<HotFunction> {
+    let samples = by_thread(spots);
+    let mut places: BTreeMap<(&str, Option<&str>, Option<Waiting>), HotFunction> = BTreeMap::new();
+    for spot in spots.iter().filter(|spot| spot.samples > 0) {
+        let run_ns = owners.get(&spot.tid).map_or(0, |i| threads[*i].run_ns);
+        let all = samples.get(&spot.tid).map_or(0, |samples| samples.all);
+        let place = (spot.module.as_str(), spot.function.as_deref(), spot.waiting);
+        let hot = places.entry(place).or_insert_with(|| HotFunction {
+            module: spot.module.clone(),
+            function: spot.function.clone(),
+            waiting: spot.waiting.map(|waiting| waiting.name().to_owned()),
+            ..HotFunction::default()
+        });
+        hot.samples += spot.samples;
+        hot.run_ns += portion(run_ns, spot.samples, all);
+    }
+    let mut hot: Vec<HotFunction> = places.into_values().collect();
+    hot.sort_by_key(|place| std::cmp::Reverse((place.samples, place.run_ns)));
+    hot.truncate(HOT);
+    hot
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spot(tid: u32, samples: u64, function: &str, waiting: Option<Waiting>) -> Spot {
+        let function = Some(function.to_owned());
+        Spot { tid, tgid: 1, samples, in_kernel: 0, module: "app".into(), function, waiting }
+    }
+
+    fn thread(tid: u32, run_ns: u64) -> Thread {
+        Thread { tid, run_ns, ..Thread::default() }
+    }
+
+    fn booked(mut threads: Vec<Thread>, spots: &[Spot]) -> (Vec<Thread>, Vec<HotFunction>) {
+        let owners = threads.iter().enumerate().map(|(i, thread)| (thread.tid, i)).collect();
+        book(&mut threads, &owners, spots);
+        let hot = hot(&threads, &owners, spots);
+        (threads, hot)
+    }
+
+    #[test]
+    fn spin_is_run_in_proportion_to_waiting_samples() {
+        let spots = [
+            spot(5, 60, "work", None),
+            spot(5, 30, "barrier", Some(Waiting::OpenMp)),
+            spot(5, 10, "yield", Some(Waiting::Yield)),
+            spot(6, 7, "work", None),
+        ];
+        let (threads, _) = booked(vec![thread(5, 1_000), thread(6, 1_000), thread(7, 1_000)], &spots);
+        assert_eq!((threads[0].spin_ns, threads[0].samples, threads[0].spin_basis), (400, 100, SpinBasis::Sampled));
+        assert_eq!((threads[1].spin_ns, threads[1].samples, threads[1].spin_basis), (0, 7, SpinBasis::Sampled));
+        assert_eq!((threads[2].spin_ns, threads[2].samples, threads[2].spin_basis), (0, 0, SpinBasis::None));
+        assert_eq!(threads[2].spin_error_ns, 0);
+    }
+
+    #[test]
+    fn the_error_is_that_of_a_share_with_two_successes_and_failures_added() {
+        // (40 + 2) / (100 + 4) = 0.40385; sqrt(0.40385 * 0.59615 / 104) = 0.048114
+        assert!((share_error(40, 100) - 0.048_114).abs() < 1e-6);
+        // None of 10: 2 / 14; sqrt(0.142857 * 0.857143 / 14) = 0.093522. Never certain.
+        assert!((share_error(0, 10) - 0.093_522).abs() < 1e-6);
+        assert!((share_error(10, 10) - share_error(0, 10)).abs() < 1e-12);
+        let (threads, _) = booked(vec![thread(5, 1_000_000)], &[spot(5, 10, "work", None)]);
+        assert_eq!(threads[0].spin_error_ns, 93_521);
+    }
+
+    #[test]
+    fn the_error_covers_the_truth_about_two_times_in_three() {
+        // All shares of a deterministic grid: the mean coverage of k/n ± error over the binomial.
+        let (n, mut covered) = (50u64, 0.0);
+        let shares: Vec<f64> = (1..100).map(|i| f64::from(i) / 100.0).collect();
+        for p in &shares {
+            let mut probability = (1.0 - p).powi(n as i32);
+            for k in 0..=n {
+                if (k as f64 / n as f64 - p).abs() <= share_error(k, n) {
+                    covered += probability;
+                }
+                probability *= (n - k) as f64 / (k + 1) as f64 * p / (1.0 - p);
+            }
+        }
+        let coverage = covered / shares.len() as f64;
+        assert!((0.63..0.78).contains(&coverage), "{coverage}");
+    }
+
+    #[test]
+    fn hot_functions_add_up_the_run_time_of_all_threads() {
+        let spots = [
+            spot(5, 75, "work", None),
+            spot(5, 25, "barrier", Some(Waiting::OpenMp)),
+            spot(6, 10, "work", None),
+            spot(6, 30, "barrier", Some(Waiting::OpenMp)),
+            spot(9, 8, "gone", None),
+        ];
+        let (_, hot) = booked(vec![thread(5, 1_000), thread(6, 400)], &spots);
+        let told: Vec<_> =
+            hot.iter().map(|h| (h.function.as_deref(), h.samples, h.run_ns, h.waiting.as_deref())).collect();
+        assert_eq!(
+            told,
+            [
+                (Some("work"), 85, 750 + 100, None),
+                (Some("barrier"), 55, 250 + 300, Some("OpenMP runtime")),
+                (Some("gone"), 8, 0, None),
+            ]
+        );
+    }
+
+    #[test]
+    fn hot_functions_are_ordered_by_samples() {
+        let spots = [spot(5, 2, "long", None), spot(6, 3, "often", None)];
+        let (_, hot) = booked(vec![thread(5, 1_000), thread(6, 10)], &spots);
+        assert_eq!((hot[0].samples, hot[0].run_ns, hot[1].run_ns), (3, 10, 1_000));
+    }
+
+    #[test]
+    fn twenty_functions_are_listed_and_waiting_keeps_a_function_apart() {
+        let mut spots: Vec<Spot> = (1..=30).map(|i| spot(5, i, &format!("f{i}"), None)).collect();
+        spots.push(spot(5, 100, "f30", Some(Waiting::TightLoop)));
+        let (_, hot) = booked(vec![thread(5, 1_000)], &spots);
+        assert_eq!((hot.len(), hot[0].samples, hot[1].samples, hot[19].samples), (20, 100, 30, 12));
+    }
+}

@@ -1,0 +1,108 @@
+//! Who held the CPUs that members waited for.
+//!
+//! Thread-time: two members that wait one second behind the same thread make two seconds. Each
+//! moment of waiting is booked once, on who held the CPU that the member was queued on: another
+//! member (sibling), a stranger (other), or nobody (idle: the CPU was still waking up, or the member
+//! was held back by a quota).
+//!
+//! The kernel books when the holder leaves. Who still holds a CPU at the window's end gets what the
+//! CPU's thread-time cell gained since it came. A stranger's name is not known then: its part is
+//! counted as lost.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use wire::layout::comm_text;
+use wire::{CpuKind, Record, cells};
+
+use super::Life;
+use super::cpus::{gained_ns, open_ns};
+use crate::account::{TakerKind, TookCpu};
+
+/// What the idle CPU is called.
+const IDLE: &str = "idle";
+
+/// Takers of one kind under one name.
+#[derive(Default)]
+struct Name {
+    threads: u64,
+    wait_ns: u64,
+    /// The thread that took most, and how much.
+    most: (u64, u32),
+}
+
+/// Takers by name.
+#[derive(Default)]
+struct Names(BTreeMap<String, Name>);
+
+impl Names {
+    fn add(&mut self, comm: String, tid: u32, wait_ns: u64) {
+        if wait_ns == 0 {
+            return;
+        }
+        let name = self.0.entry(comm).or_default();
+        name.threads += 1;
+        name.wait_ns = name.wait_ns.saturating_add(wait_ns);
+        if wait_ns > name.most.0 {
+            name.most = (wait_ns, tid);
+        }
+    }
+
+    fn listed(self, kind: TakerKind) -> impl Iterator<Item = TookCpu> {
+        let took = move |(comm, name): (String, Name)| TookCpu {
+            comm,
+            tid: name.most.1,
+            threads: name.threads,
+            kind,
+            wait_ns: name.wait_ns,
+        };
+        self.0.into_iter().map(took)
+    }
+}
+
+/// What was being taken at the window's end by those that have no clock.
+#[derive(Default)]
+pub(super) struct Open {
+    idle_ns: u64,
+    /// By strangers, whose names are not known.
+    pub(super) nameless_ns: u64,
+}
+
+/// Books what is being taken at the window's end: on the clocks of the members that hold a CPU, and
+/// apart for the others.
+pub(super) fn close(record: &Record, lives: &mut [Life]) -> Open {
+    let mut open = Open::default();
+    for (number, cpu) in record.cpus.iter().enumerate() {
+        let Some((kind, span_ns)) = open_ns(cpu, record.end_ns) else { continue };
+        let now_ns = cells::thread_time_ns(cpu.waiting, record.end_ns);
+        // No more than all members can have waited all that time.
+        let took_ns = gained_ns(now_ns, cpu.wait_mark).min(span_ns.saturating_mul(lives.len() as u64));
+        let holder = lives.iter_mut().find(|life| life.on_cpu.map(usize::from) == Some(number));
+        match (kind, holder) {
+            (CpuKind::Idle, _) => open.idle_ns += took_ns,
+            (CpuKind::Ours, Some(holder)) => holder.clock.took_ns += took_ns,
+            _ => open.nameless_ns += took_ns,
+        }
+    }
+    open
+}
+
+/// Who took members' CPUs, largest first.
+pub(super) fn of(record: &Record, lives: &[Life], open: &Open) -> Vec<TookCpu> {
+    let mut siblings = Names::default();
+    for Life { clock, .. } in lives {
+        siblings.add(clock.comm(), clock.tid, clock.took_ns);
+    }
+    let mut others = Names::default();
+    for (tid, taker) in &record.takers {
+        others.add(comm_text(&taker.comm), *tid, taker.wait_ns);
+    }
+    let idle_ns = record.cpus.iter().fold(open.idle_ns, |sum, cpu| sum.saturating_add(cpu.took_idle_ns));
+    let idle = TookCpu { comm: IDLE.to_owned(), kind: TakerKind::Idle, wait_ns: idle_ns, ..TookCpu::default() };
+
+    let mut took: Vec<TookCpu> =
+        siblings.listed(TakerKind::Sibling).chain(others.listed(TakerKind::Other)).chain([idle]).collect();
+    took.retain(|taker| taker.wait_ns > 0);
+    took.sort_by(|a, b| (Reverse(a.wait_ns), &a.comm, a.tid).cmp(&(Reverse(b.wait_ns), &b.comm, b.tid)));
+    took
+}

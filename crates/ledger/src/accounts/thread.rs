@@ -1,0 +1,120 @@
+//! One clock to one thread's account, and who woke it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use wire::{CPU_SLOTS, Cause, Clock, Migration, Pair, PairSum, Record};
+
+use super::Life;
+use crate::account::{Thread, WokenBy};
+
+/// Wakers listed per thread.
+const WAKERS: usize = 8;
+/// The key of the run time on CPUs that are not kept apart.
+const ELSEWHERE: &str = "other";
+
+/// The exit code a shell shows for a wait status as the kernel keeps it: the code, or 128 + signal
+/// (wait(2), POSIX 2.8.2).
+pub fn shell_exit_code(wait_status: i32) -> i32 {
+    match wait_status & 0x7f {
+        0 => wait_status >> 8 & 0xff,
+        signal => 128 + signal,
+    }
+}
+
+/// A thread's account but for what samples and other threads tell: spin and wakers.
+pub(super) fn account(life: &Life, start_ns: u64) -> Thread {
+    let clock = &life.clock;
+    // A thread that was ever switched in has run: no CPU time at all means it was not read.
+    let kernel_read = clock.kernel_cpu_ns > 0;
+    Thread {
+        tid: clock.tid,
+        comm: clock.comm(),
+        born_ns: clock.born_ns.saturating_sub(start_ns),
+        wall_ns: clock.since_ns.saturating_sub(clock.born_ns),
+        alive: life.alive,
+        run_ns: clock.run_ns,
+        steal_ns: clock.steal_ns,
+        irq_ns: clock.irq_ns,
+        wake_delay_ns: clock.wake_delay_ns,
+        preempt_wait_ns: clock.preempt_wait_ns,
+        yield_wait_ns: clock.yield_wait_ns,
+        blocked_ns: clock.blocked_total_ns(),
+        blocked_by: by_cause(clock),
+        unknown_ns: clock.unknown_ns,
+        switches_voluntary: clock.switches_voluntary,
+        switches_involuntary: clock.switches_involuntary,
+        wakeups: clock.wakeups,
+        migrations: Migration::ALL
+            .iter()
+            .map(|kind| (kind.name().to_owned(), clock.migrations[*kind as usize].into()))
+            .collect(),
+        cpus: by_cpu(clock),
+        took_ns: clock.took_ns,
+        kernel_cpu_ns: kernel_read.then_some(clock.kernel_cpu_ns),
+        kernel_run_delay_ns: kernel_read.then_some(clock.kernel_delay_ns),
+        impossible: clock.impossible.into(),
+        ..Thread::default()
+    }
+}
+
+fn by_cause(clock: &Clock) -> BTreeMap<String, u64> {
+    let causes = Cause::ALL.iter().map(|cause| (cause.name().to_owned(), clock.blocked_ns[*cause as usize]));
+    causes.filter(|(_, ns)| *ns > 0).collect()
+}
+
+fn by_cpu(clock: &Clock) -> BTreeMap<String, u64> {
+    let mut cpus: BTreeMap<String, u64> = BTreeMap::new();
+    for slot in 0..CPU_SLOTS {
+        let name = match clock.cpu_id[slot].checked_sub(1) {
+            Some(cpu) => cpu.to_string(),
+            None => ELSEWHERE.to_owned(),
+        };
+        *cpus.entry(name).or_default() += clock.cpu_run_ns[slot];
+    }
+    *cpus.entry(ELSEWHERE.to_owned()).or_default() += clock.elsewhere_run_ns;
+    cpus.retain(|_, ns| *ns > 0);
+    cpus
+}
+
+/// The sum of the clocks that found no room, as one thread that nobody can name.
+pub(super) fn unlisted(record: &Record) -> Option<Thread> {
+    let clock = record.unlisted;
+    let wall_ns = clock.since_ns.saturating_sub(clock.born_ns);
+    (record.losses.finals > 0 || wall_ns > 0)
+        .then(|| account(&Life { clock, alive: false, on_cpu: None }, record.start_ns))
+}
+
+/// Books who ended each thread's blocks: the flushed pairs, and the run of wakings by one waker that
+/// each clock still holds.
+pub(super) fn book_wakers(
+    threads: &mut [Thread],
+    owners: &HashMap<u32, usize>,
+    lives: &[Life],
+    pairs: &[(Pair, PairSum)],
+) {
+    let mut wakers: Vec<BTreeMap<u32, PairSum>> = vec![BTreeMap::new(); threads.len()];
+    let mut add = |thread: usize, waker: u32, sum: PairSum| {
+        let total = wakers[thread].entry(waker).or_default();
+        total.count += sum.count;
+        total.blocked_ns += sum.blocked_ns;
+    };
+    for (pair, sum) in pairs {
+        if let Some(thread) = owners.get(&pair.wakee) {
+            add(*thread, pair.waker, *sum);
+        }
+    }
+    for (i, Life { clock, .. }) in lives.iter().enumerate() {
+        if clock.waker_count > 0 {
+            add(i, clock.waker_tid, PairSum { count: clock.waker_count.into(), blocked_ns: clock.waker_blocked_ns });
+        }
+    }
+    let name = |tid: u32| owners.get(&tid).map(|i| lives[*i].clock.comm());
+    for (thread, wakers) in threads.iter_mut().zip(wakers) {
+        let mut wakers: Vec<(u32, PairSum)> = wakers.into_iter().collect();
+        wakers.sort_by_key(|(tid, sum)| (std::cmp::Reverse((sum.blocked_ns, sum.count)), *tid));
+        let listed = wakers.into_iter().take(WAKERS);
+        thread.woken_by = listed
+            .map(|(tid, sum)| WokenBy { tid, comm: name(tid), count: sum.count, blocked_ns: sum.blocked_ns })
+            .collect();
+    }
+}

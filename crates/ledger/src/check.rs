@@ -1,0 +1,142 @@
+//! What a report checks itself by: states against wall time, and our times against the kernel's own.
+
+use crate::account::{Account, Thread};
+use crate::summary::threads;
+
+/// The self-checks of an account.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Check {
+    /// The worst thread's |Σ states − wall| / wall.
+    pub worst_gap: f64,
+    /// That thread; 0 when every thread's states sum to its wall time.
+    pub worst_gap_tid: u32,
+    /// Σ (wake delay + preempt wait) against the kernel's run_delay; absent when it was not read.
+    pub run_delay: Option<Agreement>,
+    /// Σ (run − steal − interrupts) against the kernel's CPU clocks; absent when they were not read.
+    pub cpu_time: Option<Agreement>,
+}
+
+/// Our sum and the kernel's, over the threads whose kernel account was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Agreement {
+    /// Ours.
+    pub ours_ns: u64,
+    /// The kernel's.
+    pub kernel_ns: u64,
+    /// Wake-ups of these threads: a waking is traced some microseconds before the kernel's delay
+    /// begins, so the tolerance for delays grows with it.
+    pub wakeups: u64,
+    /// Time of these threads that we do not know and the kernel may have counted.
+    pub unknown_ns: u64,
+}
+
+impl Agreement {
+    fn add(&mut self, thread: &Thread, ours_ns: u64, kernel_ns: u64) {
+        self.ours_ns = self.ours_ns.saturating_add(ours_ns);
+        self.kernel_ns = self.kernel_ns.saturating_add(kernel_ns);
+        self.wakeups = self.wakeups.saturating_add(thread.wakeups);
+        self.unknown_ns = self.unknown_ns.saturating_add(thread.unknown_ns);
+    }
+
+    /// |ours − kernel|.
+    pub fn difference_ns(&self) -> u64 {
+        self.ours_ns.abs_diff(self.kernel_ns)
+    }
+
+    /// |ours − kernel| / kernel; absent when the kernel counted nothing.
+    pub fn relative(&self) -> Option<f64> {
+        (self.kernel_ns > 0).then(|| self.difference_ns() as f64 / self.kernel_ns as f64)
+    }
+}
+
+/// Sum of a thread's states, which should be its wall time.
+fn states_ns(thread: &Thread) -> u64 {
+    [thread.run_ns, thread.wake_delay_ns, thread.preempt_wait_ns, thread.blocked_ns, thread.unknown_ns]
+        .iter()
+        .fold(0, |sum, ns| sum.saturating_add(*ns))
+}
+
+/// Checks an account.
+pub fn check(account: &Account) -> Check {
+    let mut check = Check::default();
+    for thread in threads(account) {
+        let gap = states_ns(thread).abs_diff(thread.wall_ns) as f64 / thread.wall_ns.max(1) as f64;
+        if gap > check.worst_gap {
+            (check.worst_gap, check.worst_gap_tid) = (gap, thread.tid);
+        }
+        if let Some(kernel_ns) = thread.kernel_run_delay_ns {
+            let ours_ns = thread.wake_delay_ns.saturating_add(thread.preempt_wait_ns);
+            check.run_delay.get_or_insert_default().add(thread, ours_ns, kernel_ns);
+        }
+        if let Some(kernel_ns) = thread.kernel_cpu_ns {
+            let ours_ns = thread.run_ns.saturating_sub(thread.steal_ns).saturating_sub(thread.irq_ns);
+            check.cpu_time.get_or_insert_default().add(thread, ours_ns, kernel_ns);
+        }
+    }
+    check
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::{Process, Program};
+
+    fn account(threads: Vec<Thread>) -> Account {
+        let process = Process { threads, ..Process::default() };
+        Account {
+            programs: vec![Program { processes: vec![process], ..Program::default() }],
+            ..crate::summary::tests::empty()
+        }
+    }
+
+    fn whole() -> Thread {
+        Thread {
+            tid: 1,
+            wall_ns: 1_000,
+            run_ns: 500,
+            steal_ns: 20,
+            irq_ns: 10,
+            wake_delay_ns: 60,
+            preempt_wait_ns: 140,
+            blocked_ns: 290,
+            unknown_ns: 10,
+            wakeups: 7,
+            kernel_cpu_ns: Some(480),
+            kernel_run_delay_ns: Some(160),
+            ..Thread::default()
+        }
+    }
+
+    #[test]
+    fn states_that_sum_to_wall_have_no_gap() {
+        let check = check(&account(vec![whole()]));
+        assert_eq!((check.worst_gap, check.worst_gap_tid), (0.0, 0));
+    }
+
+    #[test]
+    fn the_worst_thread_is_named_by_its_relative_gap() {
+        let short = Thread { tid: 2, wall_ns: 10, run_ns: 9, ..Thread::default() };
+        let long = Thread { tid: 3, wall_ns: 1_000_000, run_ns: 1_000_500, ..Thread::default() };
+        let check = check(&account(vec![whole(), short, long]));
+        assert_eq!((check.worst_gap, check.worst_gap_tid), (0.1, 2));
+    }
+
+    #[test]
+    fn delays_are_compared_with_run_delay_and_run_with_the_cpu_clock() {
+        let blind = Thread { kernel_cpu_ns: None, kernel_run_delay_ns: None, ..whole() };
+        let check = check(&account(vec![whole(), whole(), blind]));
+        let delay = check.run_delay.expect("two threads");
+        assert_eq!(delay, Agreement { ours_ns: 400, kernel_ns: 320, wakeups: 14, unknown_ns: 20 });
+        assert_eq!((delay.difference_ns(), delay.relative()), (80, Some(0.25)));
+        let cpu = check.cpu_time.expect("two threads");
+        assert_eq!((cpu.ours_ns, cpu.kernel_ns, cpu.difference_ns()), (940, 960, 20));
+    }
+
+    #[test]
+    fn nothing_read_is_no_agreement() {
+        let blind = Thread { kernel_cpu_ns: None, kernel_run_delay_ns: None, ..whole() };
+        let check = check(&account(vec![blind]));
+        assert_eq!((check.run_delay, check.cpu_time), (None, None));
+        assert_eq!(Agreement { ours_ns: 5, ..Agreement::default() }.relative(), None);
+    }
+}

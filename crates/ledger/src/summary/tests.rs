@@ -1,0 +1,180 @@
+//! Each figure over threads whose parts tell themselves apart.
+
+use super::*;
+use crate::account::{CpuAccount, Lost, OwnCost, TookCpu};
+
+/// An account of nothing.
+pub(crate) fn empty() -> Account {
+    Account {
+        backend: "bpf".into(),
+        window_ns: 0,
+        events: 0,
+        lost: Lost::default(),
+        own_cost: OwnCost::default(),
+        programs: vec![],
+        cpus: vec![],
+        took_cpu: vec![],
+        hot: vec![],
+    }
+}
+
+fn map(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    pairs.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect()
+}
+
+/// Every figure a different power of two, so that a sum tells its parts.
+fn thread() -> Thread {
+    Thread {
+        tid: 9,
+        run_ns: 0x1000 + 0x1,
+        spin_ns: 0x1,
+        spin_error_ns: 3,
+        steal_ns: 0x2,
+        irq_ns: 0x4,
+        wake_delay_ns: 0x8,
+        preempt_wait_ns: 0x10 + 0x20,
+        yield_wait_ns: 0x20,
+        blocked_ns: 0x40 + 0x80 + 0x100,
+        blocked_by: map(&[("futex", 0x40), ("disk", 0x80), ("sleep", 0x100)]),
+        unknown_ns: 0x200,
+        wall_ns: 0x13f9,
+        switches_voluntary: 1,
+        switches_involuntary: 2,
+        wakeups: 4,
+        migrations: map(&[("at_wakeup", 8), ("while_queued", 16)]),
+        samples: 32,
+        impossible: 64,
+        cpus: map(&[("0", 5), ("3", 7), ("other", 1)]),
+        ..Thread::default()
+    }
+}
+
+fn account(threads: Vec<Thread>) -> Account {
+    let process = Process { threads, ..Process::default() };
+    Account { programs: vec![Program { processes: vec![process], ..Program::default() }], ..empty() }
+}
+
+#[test]
+fn sums_are_over_all_threads() {
+    let sums = Sums::of(&account(vec![thread(), Thread { spin_error_ns: 4, ..thread() }]));
+    let expected = Sums {
+        threads: 2,
+        wall_ns: 2 * 0x13f9,
+        run_ns: 2 * 0x1001,
+        spin_ns: 2,
+        spin_error_ns: 5,
+        work_ns: 2 * 0x1000,
+        steal_ns: 4,
+        irq_ns: 8,
+        wake_delay_ns: 16,
+        preempt_wait_ns: 2 * 0x30,
+        yield_wait_ns: 2 * 0x20,
+        blocked_ns: 2 * 0x1c0,
+        blocked_by: map(&[("futex", 0x80), ("disk", 0x100), ("sleep", 0x200)]),
+        unknown_ns: 0x400,
+        samples: 64,
+        switches_voluntary: 2,
+        switches_involuntary: 4,
+        wakeups: 8,
+        migrations: map(&[("at_wakeup", 16), ("while_queued", 32)]),
+        impossible: 128,
+    };
+    assert_eq!(sums, expected);
+    assert_eq!(sums.migrations_total(), 48);
+    assert_eq!(sums.share(0x13f9), 0.5);
+}
+
+#[test]
+fn the_unlisted_count_with_their_time_and_number() {
+    let mut account = account(vec![thread()]);
+    account.lost.finals = 40;
+    account.programs[0].unlisted = Some(Thread { wall_ns: 100, run_ns: 100, ..Thread::default() });
+    let sums = Sums::of(&account);
+    assert_eq!((sums.threads, sums.wall_ns, sums.work_ns), (41, 0x13f9 + 100, 0x1000 + 100));
+    assert_eq!(threads(&account).count(), 1);
+}
+
+#[test]
+fn waiting_for_threads_is_spin_yield_and_futex() {
+    assert_eq!(Sums::over([&thread()]).waiting_for_threads_ns(), 0x1 + 0x20 + 0x40);
+}
+
+#[test]
+fn waiting_for_a_cpu_is_wake_delay_and_unwilling_preemption() {
+    let sums = Sums::over([&thread()]);
+    assert_eq!((sums.waiting_for_cpu_ns(), sums.preempted_ns()), (0x8 + 0x10, 0x10));
+}
+
+#[test]
+fn the_division_has_no_rest_and_no_overlap() {
+    let division = Sums::over([&thread()]).division();
+    let expected = Division {
+        work_ns: 0x1000,
+        waiting_for_threads_ns: 0x61,
+        preempted_ns: 0x10,
+        wake_delay_ns: 0x8,
+        blocked_by: map(&[("disk", 0x80), ("sleep", 0x100)]),
+        unknown_ns: 0x200,
+    };
+    assert_eq!(division, expected);
+    assert_eq!(division.total_ns(), thread().wall_ns);
+}
+
+#[test]
+fn concurrency_is_thread_time_over_wall_time() {
+    let mut account = account(vec![thread(), Thread { cpus: map(&[("3", 1), ("4", 0), ("5", 1)]), ..thread() }]);
+    account.window_ns = 0x10000;
+    let c = concurrency(&account);
+    assert_eq!((c.wall_ns, c.cpus_used), (0x10000, 3));
+    account.programs[0].wall_ns = 0x1000;
+    let c = concurrency(&account);
+    let expected = (2.0 * f64::from(0x1001) / 4096.0, 2.0, 2.0 * f64::from(0x1039) / 4096.0);
+    assert_eq!((c.running, c.working, c.runnable), expected);
+    let cpu = |busy_program_ns| CpuAccount { busy_program_ns, idle_ns: 5, ..CpuAccount::default() };
+    account.cpus = vec![cpu(1), cpu(0), cpu(2), cpu(3), cpu(4)];
+    assert_eq!(concurrency(&account).cpus_used, 4);
+    assert_eq!(concurrency(&empty()), Concurrency::default());
+}
+
+#[test]
+fn imbalance_is_what_the_busiest_did_above_the_mean() {
+    let worked = |tid, work, spin_ns| Thread { tid, run_ns: work + spin_ns, spin_ns, ..Thread::default() };
+    let of = |threads| imbalance(&Process { threads, ..Process::default() });
+    let i = of(vec![worked(1, 100, 900), worked(2, 400, 0), worked(3, 100, 0)]).expect("three threads");
+    assert_eq!((i.threads, i.mean_work_ns, i.max_work_ns, i.busiest, i.fraction), (3, 200, 400, 2, 0.5));
+    assert_eq!(of(vec![worked(1, 5, 0), worked(2, 5, 0)]).expect("two threads").fraction, 0.0);
+    assert_eq!(of(vec![worked(1, 5, 0)]), None);
+    assert_eq!(of(vec![worked(1, 0, 5), worked(2, 0, 0)]), None);
+    assert_eq!(of(vec![]), None);
+}
+
+#[test]
+fn waits_are_told_apart_by_who_was_before_us() {
+    let took = |kind, wait_ns| TookCpu { kind, wait_ns, ..TookCpu::default() };
+    let took_cpu = vec![
+        took(TakerKind::Sibling, 1),
+        took(TakerKind::Other, 2),
+        took(TakerKind::Idle, 4),
+        took(TakerKind::Sibling, 8),
+        took(TakerKind::Other, 16),
+    ];
+    let behind = behind(&Account { took_cpu, ..empty() });
+    assert_eq!((behind.siblings_ns, behind.others_ns, behind.idle_ns, behind.total_ns()), (9, 18, 4, 31));
+}
+
+#[test]
+fn idle_is_a_part_of_the_known_cpu_time() {
+    let cpu = CpuAccount {
+        cpu: 0,
+        busy_program_ns: 50,
+        busy_others_ns: 10,
+        idle_ns: 20,
+        idle_while_waiting_ns: 3,
+        idle_while_blocked_ns: 4,
+        unknown_ns: 1_000,
+    };
+    let idle = idle(&Account { cpus: vec![cpu, cpu], ..empty() });
+    let expected = Idle { known_ns: 160, idle_ns: 40, while_waiting_ns: 6, while_blocked_ns: 8 };
+    assert_eq!((idle, idle.fraction()), (expected, 0.25));
+    assert_eq!(Idle::default().fraction(), 0.0);
+}

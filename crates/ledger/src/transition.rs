@@ -1,0 +1,197 @@
+//! How one scheduler event changes one thread's clock: the rule of `wire/include/cox/clock.h` in Rust.
+//!
+//! The C spelling runs inside BPF, this one on the event path. `tests/native_clock.rs` plays random
+//! and impossible orders into both and wants equal clocks after every step.
+//!
+//! What each event books for the time since the last one, by the state it finds:
+//!
+//! | state found | switch-in                     | switch-out                    |
+//! |-------------|-------------------------------|-------------------------------|
+//! | `Unseen`    | unknown                       | unknown: ran when enrolled    |
+//! | `Born`      | wake delay                    | **impossible**, unknown       |
+//! | `Run`       | **impossible**, unknown       | run                           |
+//! | `Preempt`   | preempt wait                  | **impossible**, unknown       |
+//! | `Blocked`   | blocked, then wake delay      | **impossible**, unknown       |
+//! | `Dead`      | **impossible**, unknown       | **impossible**, unknown       |
+//!
+//! Each impossible transition means that an event between the two was lost:
+//! - a switch-in of a running thread: its switch-out. How long it ran before that cannot be known.
+//! - a switch-out of a thread that is not running (born, preempted or blocked): its switch-in.
+//! - anything of a dead thread: the birth of a new thread under the same id.
+//!
+//! The interval goes to `unknown_ns`, `impossible` counts it, and the clock goes on from the state
+//! that the event itself proves. Wakings and migrations are possible in every state and book no time.
+//!
+//! Time that runs backwards is clamped to the start of the present state. So
+//! [`Clock::is_whole`](wire::Clock::is_whole) holds after every event.
+
+use wire::layout::ENROLLED_ALIVE;
+use wire::{CPU_SLOTS, Cause, Clock, Migration, State};
+
+/// Starts a fresh clock at the thread's creation. Not a transition: a clock that already holds time
+/// belongs to another thread.
+pub fn born(clock: &mut Clock, t_ns: u64) {
+    start(clock, t_ns, State::Born);
+}
+
+/// Starts a fresh clock for a thread first met while alive; what it does is unknown until its next
+/// switch.
+pub fn enrolled(clock: &mut Clock, t_ns: u64) {
+    start(clock, t_ns, State::Unseen);
+    clock.flags |= ENROLLED_ALIVE;
+}
+
+fn start(clock: &mut Clock, t_ns: u64, state: State) {
+    clock.born_ns = t_ns;
+    clock.since_ns = t_ns;
+    clock.state = state as u8;
+}
+
+/// A waking. It may be seen before the switch-out that it undoes, so it only leaves its time behind;
+/// the next switch-in divides the absence. Of several wakings in one block the first counts.
+pub fn waking(clock: &mut Clock, t_ns: u64) {
+    if !is_woken(clock) {
+        clock.wake_ns = t_ns;
+    }
+}
+
+/// Whether the thread is blocked and a waking has come since it blocked.
+pub(crate) fn is_woken(clock: &Clock) -> bool {
+    clock.state == State::Blocked as u8 && clock.wake_ns >= clock.since_ns
+}
+
+/// Whether a waking fell between the last switch-in and the switch-out: the thread was runnable
+/// again as soon as it was off its CPU.
+fn is_woken_early(clock: &Clock) -> bool {
+    clock.wake_ns != 0 && (clock.in_ns..clock.since_ns).contains(&clock.wake_ns)
+}
+
+/// The cause that a clock's block is booked under; a byte that names none is `Other`.
+pub(crate) fn cause_index(clock: &Clock) -> usize {
+    let cause = usize::from(clock.cause);
+    if cause < Cause::ALL.len() { cause } else { Cause::Other as usize }
+}
+
+/// Divides a block that lasted from `since_ns` to `now_ns` at the waking `wake_ns`.
+pub(crate) fn book_block(clock: &mut Clock, wake_ns: u64, now_ns: u64) {
+    clock.blocked_ns[cause_index(clock)] += wake_ns - clock.since_ns;
+    clock.wake_delay_ns += now_ns - wake_ns;
+}
+
+/// Books a preempt wait of `gap_ns`.
+pub(crate) fn book_preempt(clock: &mut Clock, gap_ns: u64) {
+    clock.preempt_wait_ns += gap_ns;
+    if clock.yielded != 0 {
+        clock.yield_wait_ns += gap_ns;
+    }
+}
+
+/// Books a running stint on the CPU of the present slot.
+pub(crate) fn book_run(clock: &mut Clock, stint_ns: u64) {
+    clock.run_ns += stint_ns;
+    match clock.cpu_run_ns.get_mut(usize::from(clock.slot)) {
+        Some(slot) => *slot += stint_ns,
+        None => clock.elsewhere_run_ns += stint_ns,
+    }
+}
+
+fn book_contradiction(clock: &mut Clock, gap_ns: u64) {
+    clock.unknown_ns += gap_ns;
+    clock.impossible = clock.impossible.wrapping_add(1);
+}
+
+/// Switch-in on `cpu`, whose hypervisor-steal and interrupt clocks stand at `steal_ns` and `irq_ns`
+/// (0 where they cannot be read).
+pub fn switch_in(clock: &mut Clock, t_ns: u64, cpu: u16, steal_ns: u64, irq_ns: u64) {
+    let now_ns = t_ns.max(clock.since_ns);
+    let gap_ns = now_ns - clock.since_ns;
+    match State::from_wire(clock.state) {
+        State::Unseen => clock.unknown_ns += gap_ns,
+        State::Born => {
+            clock.wake_delay_ns += gap_ns;
+            clock.wakeups += 1;
+        }
+        State::Preempt => book_preempt(clock, gap_ns),
+        State::Blocked => {
+            let wake_ns = if is_woken(clock) {
+                clock.wake_ns.min(now_ns)
+            } else if is_woken_early(clock) {
+                clock.since_ns
+            } else {
+                now_ns
+            };
+            book_block(clock, wake_ns, now_ns);
+            clock.wakeups += 1;
+        }
+        State::Run | State::Dead => book_contradiction(clock, gap_ns),
+    }
+    clock.state = State::Run as u8;
+    clock.since_ns = now_ns;
+    clock.in_ns = now_ns;
+    clock.steal_in_ns = steal_ns;
+    clock.irq_in_ns = irq_ns;
+    clock.cpu = cpu;
+    clock.slot = seat(&mut clock.cpu_id, cpu);
+}
+
+/// The slot that keeps the run time of `cpu`: its own, else the first free one, else none
+/// ([`CPU_SLOTS`]). Slots fill in order and are never given back.
+fn seat(cpu_ids: &mut [u16; CPU_SLOTS], cpu: u16) -> u16 {
+    let id = cpu.wrapping_add(1);
+    let slot = cpu_ids.iter().position(|taken| *taken == id || *taken == 0).unwrap_or(CPU_SLOTS);
+    if let Some(taken) = cpu_ids.get_mut(slot) {
+        *taken = id;
+    }
+    slot as u16
+}
+
+/// Switch-out into `state`: `Preempt` (`yielded` when it began in sched_yield), `Blocked` (with the
+/// wire byte of its cause) or `Dead`. `steal_ns` and `irq_ns` are the CPU's clocks, as in
+/// [`switch_in`]; what they gained over the stint is kept within it, steal first.
+///
+/// The kernel counts a yield as an involuntary switch, and so does this.
+pub fn switch_out(clock: &mut Clock, t_ns: u64, state: State, cause: u8, yielded: bool, steal_ns: u64, irq_ns: u64) {
+    let now_ns = t_ns.max(clock.since_ns);
+    let gap_ns = now_ns - clock.since_ns;
+    match State::from_wire(clock.state) {
+        State::Run => {
+            let stolen_ns = steal_ns.saturating_sub(clock.steal_in_ns).min(gap_ns);
+            clock.steal_ns += stolen_ns;
+            clock.irq_ns += irq_ns.saturating_sub(clock.irq_in_ns).min(gap_ns - stolen_ns);
+            book_run(clock, gap_ns);
+        }
+        State::Unseen => clock.unknown_ns += gap_ns,
+        State::Born | State::Preempt | State::Blocked | State::Dead => book_contradiction(clock, gap_ns),
+    }
+    match state {
+        State::Blocked => clock.switches_voluntary += 1,
+        State::Preempt => clock.switches_involuntary += 1,
+        _ => {}
+    }
+    clock.state = state as u8;
+    clock.cause = cause;
+    clock.yielded = yielded.into();
+    clock.since_ns = now_ns;
+}
+
+/// A migration to `cpu`, of the kind that the thread's state and its old CPU tell: a CPU that is no
+/// longer allowed, the choice made at a wake-up, or the load balancer.
+pub fn migrate(clock: &mut Clock, cpu: u16, old_cpu_allowed: bool) -> Migration {
+    let blocked = clock.state == State::Blocked as u8;
+    let kind = if !old_cpu_allowed {
+        Migration::ByAffinity
+    } else if blocked && (is_woken(clock) || is_woken_early(clock)) {
+        Migration::AtWakeup
+    } else {
+        Migration::WhileQueued
+    };
+    moved(clock, cpu, kind);
+    kind
+}
+
+/// A migration to `cpu` of a known kind.
+pub fn moved(clock: &mut Clock, cpu: u16, kind: Migration) {
+    let count = &mut clock.migrations[kind as usize];
+    *count = count.wrapping_add(1);
+    clock.cpu = cpu;
+}

@@ -1,0 +1,107 @@
+//! The packed time integrals of `cells.h` against a naive integral over a list of arrivals and
+//! departures, and against the readers that user space has.
+
+use proptest::prelude::*;
+use wire::{cells, native};
+
+/// What a cell's sum is kept modulo: 2^44 ns.
+const MODULUS: u128 = 1 << 44;
+
+/// Steps of +1 and -1 at ascending times, and a reading after each.
+#[derive(Clone, Debug)]
+struct Story {
+    start_ns: u64,
+    steps: Vec<(u64, bool)>,
+}
+
+fn story() -> impl Strategy<Value = Story> {
+    let gap = prop_oneof![Just(0), 0u64..100, 0u64..10_000_000_000];
+    (0u64..1 << 52, prop::collection::vec((gap, any::<bool>()), 1..60)).prop_map(|(start_ns, gaps)| {
+        let mut t_ns = start_ns;
+        let steps = gaps
+            .into_iter()
+            .map(|(gap_ns, arrives)| {
+                t_ns += gap_ns;
+                (t_ns, arrives)
+            })
+            .collect();
+        Story { start_ns, steps }
+    })
+}
+
+/// Thread-time and presence from the definition: n, and whether n > 0, integrated over time.
+#[derive(Clone, Copy, Default)]
+struct Naive {
+    count: u128,
+    thread_time_ns: u128,
+    presence_ns: u128,
+    at_ns: u64,
+}
+
+impl Naive {
+    fn until(&mut self, t_ns: u64) {
+        let gap_ns = u128::from(t_ns - self.at_ns);
+        self.thread_time_ns += self.count * gap_ns;
+        self.presence_ns += if self.count > 0 { gap_ns } else { 0 };
+        self.at_ns = t_ns;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn both_cells_integrate_what_they_count(story in story()) {
+        let mut naive = Naive { at_ns: story.start_ns, ..Naive::default() };
+        let (mut thread_time, mut presence) = (0u64, 0u64);
+        for (t_ns, arrives) in story.steps {
+            naive.until(t_ns);
+            if arrives {
+                thread_time = thread_time.wrapping_add(native::cell_arrival(t_ns));
+                presence = native::cell_step(presence, 1, t_ns);
+                naive.count += 1;
+            } else {
+                presence = native::cell_step(presence, -1, t_ns);
+                if naive.count > 0 {
+                    thread_time = thread_time.wrapping_sub(native::cell_arrival(t_ns));
+                    naive.count -= 1;
+                }
+            }
+            let later_ns = t_ns + 12_345;
+            let mut later = naive;
+            later.until(later_ns);
+
+            prop_assert_eq!(u128::from(cells::count(thread_time)), naive.count);
+            prop_assert_eq!(u128::from(cells::count(presence)), naive.count);
+            prop_assert_eq!(u128::from(native::cell_thread_time(thread_time, later_ns)), later.thread_time_ns % MODULUS);
+            prop_assert_eq!(u128::from(native::cell_presence(presence, later_ns)), later.presence_ns % MODULUS);
+            prop_assert_eq!(cells::thread_time_ns(thread_time, later_ns), native::cell_thread_time(thread_time, later_ns));
+            prop_assert_eq!(cells::presence_ns(presence, later_ns), native::cell_presence(presence, later_ns));
+        }
+    }
+
+    /// Additions from several CPUs reach the word in any order.
+    #[test]
+    fn thread_time_does_not_hang_on_the_order_of_additions(story in story(), seed in any::<u64>()) {
+        let add = |cell: u64, &(t_ns, arrives): &(u64, bool)| {
+            let arrival = native::cell_arrival(t_ns);
+            if arrives { cell.wrapping_add(arrival) } else { cell.wrapping_sub(arrival) }
+        };
+        let in_order = story.steps.iter().fold(0, add);
+        let mut shuffled = story.steps.clone();
+        shuffled.sort_by_key(|(t_ns, arrives)| (t_ns ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(*arrives));
+        prop_assert_eq!(shuffled.iter().fold(0, add), in_order);
+    }
+
+    #[test]
+    fn readers_agree_on_any_word(cell in any::<u64>(), t_ns in any::<u64>()) {
+        prop_assert_eq!(cells::thread_time_ns(cell, t_ns), native::cell_thread_time(cell, t_ns));
+        prop_assert_eq!(cells::presence_ns(cell, t_ns), native::cell_presence(cell, t_ns));
+    }
+
+    #[test]
+    fn a_difference_of_readings_survives_the_overflow(earlier in 0u64..1 << 44, gap_ns in 0u64..1 << 44) {
+        let later = (earlier + gap_ns) % (1 << 44);
+        prop_assert_eq!(cells::since_ns(later, earlier), gap_ns);
+    }
+}

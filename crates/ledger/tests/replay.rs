@@ -1,0 +1,93 @@
+//! `Replay` under events in any order, possible and impossible: nobody is lost, nothing is negative,
+//! states sum to wall.
+
+use std::collections::BTreeSet;
+
+use ledger::replay::Replay;
+use proptest::prelude::*;
+use wire::{Cause, Clock, Event, EventKind, Migration, Off, State};
+
+fn kind() -> impl Strategy<Value = EventKind> {
+    let id = 0u32..6;
+    let off = prop_oneof![
+        any::<bool>().prop_map(|yielded| Off::Preempted { yielded }),
+        prop::sample::select(Cause::ALL.to_vec()).prop_map(Off::Blocked),
+        Just(Off::Dead),
+    ];
+    prop_oneof![
+        1 => (id.clone(), id.clone()).prop_map(|(tgid, parent_tgid)| EventKind::Born { tgid, parent_tgid }),
+        1 => id.clone().prop_map(|tgid| EventKind::Enrolled { tgid }),
+        3 => id.prop_map(|waker| EventKind::Waking { waker }),
+        5 => (0u16..40).prop_map(|cpu| EventKind::In { cpu }),
+        5 => off.prop_map(|off| EventKind::Out { off }),
+        1 => (0u16..40, prop::sample::select(Migration::ALL.to_vec()))
+            .prop_map(|(cpu, kind)| EventKind::Migrated { cpu, kind }),
+        1 => (prop::sample::select(vec!["", "a", "nul\0", "a name of more than 15", "täglich täglich"]), any::<bool>()).prop_map(|(comm, exec)| EventKind::Named { comm: comm.to_owned(), exec }),
+        1 => Just(EventKind::Exit),
+    ]
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let time = prop_oneof![9 => 0u64..2_000, 1 => Just(u64::MAX)];
+    prop::collection::vec((time, 0u32..6, kind()).prop_map(|(t_ns, tid, kind)| Event { t_ns, tid, kind }), 0..80)
+}
+
+/// What must hold of the clocks whatever the events were.
+fn accounted(events: &[Event], clocks: &[Clock], end_ns: u64) -> Result<(), TestCaseError> {
+    for c in clocks {
+        prop_assert!(c.is_whole(), "{c:?}");
+        prop_assert!(c.since_ns <= end_ns, "{c:?}");
+        prop_assert!(c.state == State::Dead as u8 || c.since_ns == end_ns, "open: {c:?}");
+        prop_assert!(c.yield_wait_ns <= c.preempt_wait_ns);
+        prop_assert_eq!(c.cpu_run_ns.iter().sum::<u64>() + c.elsewhere_run_ns, c.run_ns);
+        prop_assert!(c.tgid != 0 || c.tid == 0, "no process: {c:?}");
+    }
+    let listed: BTreeSet<u32> = clocks.iter().map(|c| c.tid).collect();
+    let in_window = || events.iter().filter(|e| e.t_ns <= end_ns);
+    let seen: BTreeSet<u32> = in_window().map(|e| e.tid).collect();
+    let execs = in_window().filter(|e| matches!(e.kind, EventKind::Named { exec: true, .. })).count();
+    prop_assert!(listed.is_subset(&seen));
+    // An exec may take the id of its caller away.
+    prop_assert!(listed.len() + execs >= seen.len(), "{seen:?} seen, {listed:?} listed");
+    // A life needs a first event of its id, a start, or an exec that gave its id away.
+    let starts =
+        |e: &&Event| matches!(e.kind, EventKind::Born { .. } | EventKind::Enrolled { .. } | EventKind::In { .. });
+    prop_assert!(clocks.len() <= seen.len() + in_window().filter(starts).count() + execs);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn any_events_leave_whole_clocks(events in events(), end_ns in 0u64..2_500, every in 1usize..20) {
+        let mut replay = Replay::new();
+        for (i, event) in events.iter().enumerate() {
+            replay.push(event.clone());
+            if i % every == 0 {
+                replay.advance(event.t_ns.min(end_ns));
+            }
+        }
+        let clocks = replay.finish(end_ns);
+        accounted(&events, &clocks, end_ns)?;
+        prop_assert_eq!(replay.events(), events.len() as u64);
+        prop_assert!(replay.pairs().iter().all(|(_, sum)| sum.count > 0));
+    }
+
+    /// With distinct times and one advance at the end, only the times matter.
+    #[test]
+    fn arrival_order_is_forgotten(events in events(), seed in any::<u64>()) {
+        let mut events: Vec<Event> = events;
+        events.sort_by_key(|e| e.t_ns);
+        events.dedup_by_key(|e| e.t_ns);
+        let mut shuffled = events.clone();
+        shuffled.sort_by_key(|e| (e.t_ns ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let play = |events: &[Event]| {
+            let mut replay = Replay::new();
+            events.iter().for_each(|event| replay.push(event.clone()));
+            let clocks = replay.finish(2_500);
+            (clocks, replay.pairs(), replay.late())
+        };
+        prop_assert_eq!(play(&events), play(&shuffled));
+    }
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What each CPU does: idle, ours, others; what its idle time coincided with; who kept members waiting. */
+#ifndef COX_CPUS_BPF_H
+#define COX_CPUS_BPF_H
+
+#include "cells.bpf.h"
+
+/* Presence of waiting members that may run on this CPU. With several masks the parts may overlap. */
+COX_INLINE u64 waiting_allowed_here(struct cox_cpu *cpu, u32 number, u64 t)
+{
+	u64 sum = cox_cell_presence(cpu->pinned, t) + cox_cell_presence(crew.waiting[0].cell, t);
+
+	if (crew.classes == 0)
+		return sum & COX_CELL_SUM;
+	for (u32 k = 1; k < COX_MASK_CLASSES; k++)
+		if (crew.masks[k][(number >> 6) & (COX_MASK_WORDS - 1)] >> (number & 63) & 1)
+			sum += cox_cell_presence(crew.waiting[k].cell, t);
+	return sum & COX_CELL_SUM;
+}
+
+/* Book what this CPU did until t, and what its idle time coincided with. */
+COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 t)
+{
+	u64 was = cpu->kind & 3;
+	u64 span = t > cpu->since_ns ? t - cpu->since_ns : 0;
+
+	cpu->time_ns[was] += span;
+	if (was == COX_CPU_IDLE) {
+		u64 waited = cox_cell_since(waiting_allowed_here(cpu, number, t), cpu->idle_wait_mark);
+		u64 off = cox_cell_since(cox_cell_presence(crew.off.cell, t), cpu->idle_off_mark);
+
+		if (waited > span)
+			waited = span;
+		if (off > span)
+			off = span;
+		cpu->idle_wait_ns += waited;
+		cpu->idle_blocked_ns += off > waited ? off - waited : 0;
+	}
+	if (kind == COX_CPU_IDLE) {
+		cpu->idle_wait_mark = waiting_allowed_here(cpu, number, t);
+		cpu->idle_off_mark = cox_cell_presence(crew.off.cell, t);
+	}
+	cpu->kind = kind;
+	cpu->since_ns = t;
+}
+
+/* A stranger held the CPU while members waited for it. */
+static __attribute__((noinline)) int charge_stranger(struct task_struct *p, u64 wait_ns)
+{
+	u32 tid = p->pid;
+	struct cox_taker *taker = bpf_map_lookup_elem(&takers, &tid);
+	struct cox_taker first;
+
+	if (taker) {
+		__sync_fetch_and_add(&taker->wait_ns, wait_ns);
+		return 0;
+	}
+	first.wait_ns = wait_ns;
+	__builtin_memcpy(first.comm, p->comm, COX_COMM_LEN);
+	if (bpf_map_update_elem(&takers, &tid, &first, BPF_NOEXIST))
+		LOSE(takers_ns, wait_ns);
+	return 0;
+}
+
+/* Waiting on this CPU since the last switch, and its charge to who ran: thread-time, ns. */
+COX_INLINE u64 waited_since_switch(struct cox_cpu *cpu, u64 t)
+{
+	u64 now = cox_cell_thread_time(cpu->waiting, t);
+	u64 waited = cox_cell_since(now, cpu->wait_mark);
+
+	cpu->wait_mark = now;
+	return waited;
+}
+
+/* First word on what a CPU does, when it has not switched yet. */
+COX_INLINE void cpu_first_seen(struct cox_cpu *cpu, u32 number, u32 kind, u64 t)
+{
+	cpu->since_ns = t;
+	cpu_kind_changes(cpu, number, kind, t);
+	cpu->wait_mark = cox_cell_thread_time(cpu->waiting, t);
+}
+
+#endif
