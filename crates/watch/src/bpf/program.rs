@@ -30,12 +30,27 @@ pub struct Settings {
     pub cpus_in_full_mask: u32,
     /// One more than the highest possible CPU number.
     pub cpu_limit: u32,
+    /// Room for final clocks between two ticks; a power of two of whole pages.
+    pub finals_bytes: u32,
 }
 
 impl Settings {
     /// Sampling at about 1 kHz. Not a whole fraction of any timer tick, so that samples do not fall
     /// into step with periodic work.
     pub const SAMPLE_PERIOD_NS: u64 = 1_003_009;
+    /// 15,000 threads may die within a tick.
+    pub const FINALS_BYTES: u32 = 8 << 20;
+
+    /// The usual settings for a machine with these CPUs.
+    pub fn new(cpus_in_full_mask: u32, cpu_limit: u32) -> Settings {
+        Settings {
+            children: true,
+            sample_period_ns: Settings::SAMPLE_PERIOD_NS,
+            cpus_in_full_mask,
+            cpu_limit,
+            finals_bytes: Settings::FINALS_BYTES,
+        }
+    }
 }
 
 /// The programs in the kernel. Dropping it detaches and frees them.
@@ -62,6 +77,7 @@ impl Program {
         config.nr_cpus = settings.cpus_in_full_mask;
         config.mask_words = settings.cpu_limit.div_ceil(64).min(MASK_WORDS as u32);
         config.follow_children = settings.children;
+        config.finals_wake_bytes = settings.finals_bytes / 4;
         config.nr_sched_yield = arch::SYS_SCHED_YIELD;
         config.nr_io_uring_enter = arch::SYS_IO_URING_ENTER;
         for (nr, cause) in config.cause_of_syscall.iter_mut().enumerate() {
@@ -70,6 +86,7 @@ impl Program {
                 arch::BlockedIn::Descriptor => wire::layout::CAUSE_BY_FD,
             };
         }
+        open.maps.finals.set_max_entries(settings.finals_bytes).map_err(|e| refused(&e, &quiet))?;
         let skel = open.load().map_err(|e| refused(&e, &quiet))?;
         Ok(Program { links: Vec::new(), skel, settings: settings.clone() })
     }

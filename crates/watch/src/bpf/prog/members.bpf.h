@@ -73,7 +73,7 @@ COX_INLINE void deliver(struct task_struct *p, struct cox_clock *c)
 {
 	u64 waiting = bpf_ringbuf_query(&finals, BPF_RB_AVAIL_DATA);
 	/* Wake the reader only when the ring fills; it looks every 100 ms by itself. */
-	u64 wake = waiting > (2 << 20) ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+	u64 wake = waiting > finals_wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 	struct cox_clock *sum;
 	u32 zero = 0;
 

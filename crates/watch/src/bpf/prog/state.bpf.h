@@ -10,6 +10,7 @@ const volatile u32 nr_cpus = 1;	    /* CPUs that may be in a mask: one of them a
 const volatile u32 mask_words = 1;  /* 64-bit words of an affinity mask to read */
 const volatile bool follow_children = true;
 const volatile u8 cause_of_syscall[512]; /* enum cox_cause or COX_BY_FD; filled from `arch` */
+const volatile u32 finals_wake_bytes = 2 << 20; /* wake the reader at this fill of `finals` */
 const volatile u32 nr_sched_yield = 24;
 const volatile u32 nr_io_uring_enter = 426;
 
@@ -63,7 +64,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
+	__uint(max_entries, 32768);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, u32);
 	__type(value, struct cox_taker);
