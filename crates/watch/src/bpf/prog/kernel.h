@@ -134,6 +134,7 @@ struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
 	int on_cpu;
+	int wake_cpu;
 	struct sched_entity se;
 	int nr_cpus_allowed;
 	struct cpumask cpus_mask;
@@ -144,6 +145,7 @@ struct task_struct {
 	int tgid;
 	struct task_struct *group_leader;
 	struct files_struct *files;
+	void *bpf_storage;
 	char comm[16];
 };
 

@@ -42,8 +42,11 @@ int BPF_PROG(on_wakeup_new, struct task_struct *p)
 {
 	struct cox_clock *c = clock_of(p);
 
-	if (c && c->state == COX_BORN)
+	if (c && c->state == COX_BORN) {
+		/* Where it has been queued; not a migration, and not traced as one. */
+		c->cpu = p->wake_cpu;
 		wait_begins(c, mask_class(p, c), bpf_ktime_get_ns());
+	}
 	return 0;
 }
 
@@ -223,6 +226,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		in = clock_of(next);
 		kind = in ? COX_CPU_OURS : COX_CPU_OTHERS;
 	}
+	/* Or clang tests both clocks below by an OR of the pointers, which the verifier refuses. */
+	barrier_var(kind);
 	/* Stranger to stranger, nobody waiting: nothing to book. */
 	if (!out && kind == COX_CPU_OTHERS) {
 		if (cpu->kind == COX_CPU_OTHERS && cpu->waiting == cpu->cell_mark &&

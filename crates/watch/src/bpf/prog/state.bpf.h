@@ -74,6 +74,9 @@ struct {
 
 COX_INLINE struct cox_clock *clock_of(struct task_struct *p)
 {
+	/* Nearly every stranger has no storage of any kind: one load instead of a call. */
+	if (!p->bpf_storage)
+		return NULL;
 	return bpf_task_storage_get(&clocks, p, 0, 0);
 }
 
