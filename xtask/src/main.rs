@@ -1,1 +1,65 @@
-fn main() {}
+//! Checks of the house that no general tool makes: `cargo run -p xtask -- arrows`, `… -- lines`.
+
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use xtask::{arrows, lines, rooms, workspace};
+
+const USAGE: &str = "usage: xtask CHECK...
+  arrows   crates use one another only as the plan in xtask/src/rooms.rs allows
+  lines    no source file is longer than 800 lines; those over 400 are listed";
+
+fn main() -> ExitCode {
+    let checks: Vec<String> = env::args().skip(1).collect();
+    if checks.is_empty() {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    }
+    let mut good = true;
+    for check in &checks {
+        let result = match check.as_str() {
+            "arrows" => check_arrows(),
+            "lines" => check_lines(),
+            "--help" | "-h" => {
+                println!("{USAGE}");
+                Ok(true)
+            }
+            _ => {
+                eprintln!("xtask: no check '{check}'\n{USAGE}");
+                return ExitCode::from(2);
+            }
+        };
+        good &= result.unwrap_or_else(|error| {
+            eprintln!("xtask {check}: {error:#}");
+            false
+        });
+    }
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn check_arrows() -> Result<bool> {
+    let crates = workspace::crates()?;
+    let faults = arrows::faults(&crates, rooms::ROOMS);
+    for fault in &faults {
+        eprintln!("arrows: {fault}");
+    }
+    if faults.is_empty() {
+        let arrows: usize = crates.iter().map(|c| c.uses.len()).sum();
+        println!("arrows: {arrows} between {} crates, all point down", crates.len());
+    }
+    Ok(faults.is_empty())
+}
+
+fn check_lines() -> Result<bool> {
+    let long = lines::longer_than(&workspace::root(), lines::SMELL)?;
+    for file in &long {
+        let mark = if file.lines > lines::FAULT { "FAULT" } else { "long" };
+        println!("lines: {mark:5} {:5} {}", file.lines, file.path.display());
+    }
+    let faults = long.iter().filter(|file| file.lines > lines::FAULT).count();
+    println!("lines: {} files over {}, {faults} over {}", long.len(), lines::SMELL, lines::FAULT);
+    Ok(faults == 0)
+}

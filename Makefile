@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# What can be done here; `make` alone prints this list.
+#
+#   make demo               install what is missing, build, run a bundled OpenMP program, print its report
+#   make test               install what is missing, build, run every test
+#   make build              build target/release/cox and the workloads
+#   make lint               format, clippy, rustdoc, C warnings, crate arrows, dependency audit
+#   make bench              measure what cox itself costs, beside perf (a quarter of an hour)
+#   make install PREFIX=/usr/local    install what was built: program, man pages, completions
+#   make clean              remove everything that was built
+#
+# demo and test install Debian packages (with sudo if you are not root) and say which. Besides those they
+# need a stable Rust toolchain. Elsewhere than on Debian they name the packages and go on.
+
+# --- everything that has to be there, in one place ---------------------------------------------------
+
+BUILD_PACKAGES := clang gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
+TEST_PACKAGES := graphicsmagick linux-perf python3 stress-ng
+# Tests that want these are skipped without them.
+OPTIONAL_PACKAGES := libomp-19-dev
+CARGO_DENY := 0.20.2
+
+# --- settings ----------------------------------------------------------------------------------------
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+# One more than there are CPUs, so that there is something to see.
+DEMO_THREADS ?= $(shell echo $$(($$(nproc) + 1)))
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.NOTPARALLEL:
+.SILENT:
+.DEFAULT_GOAL := help
+
+# Tests and workloads find each other below target/.
+export CARGO_TARGET_DIR := $(CURDIR)/target
+export PATH := $(CURDIR)/target/tools/bin:$(PATH):$(HOME)/.cargo/bin
+
+COX := target/release/cox
+INSTALLED := $(DESTDIR)$(PREFIX)
+
+.PHONY: help demo test build workloads lint style rustdoc lint-c audit bench install clean \
+        packages test-packages
+
+help:
+	sed -n '2,/^$$/s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
+
+# --- packages ----------------------------------------------------------------------------------------
+
+# $(call missing,PACKAGES): those of them that are not installed, into the shell array `missing`.
+define missing
+missing=()
+for package in $(1); do
+	dpkg-query -W -f '$${db:Status-Status}\n' "$$package" 2>/dev/null | grep -qx installed || missing+=("$$package")
+done
+endef
+
+# $(call install,NEEDED,FOR_TESTS,OPTIONAL): install what is missing of all three. Without a way to become
+# root only NEEDED ones are an error; OPTIONAL ones may also fail to install.
+define install
+if ! command -v dpkg-query >/dev/null; then
+	echo "make: this is no Debian system; what these packages bring has to be there: $(1) $(2)"
+	exit 0
+fi
+$(call missing,$(3))
+optional=("$${missing[@]}")
+$(call missing,$(1))
+needed=("$${missing[@]}")
+$(call missing,$(1) $(2))
+if [ $${#missing[@]} = 0 ] && [ $${#optional[@]} = 0 ]; then exit 0; fi
+as_root=()
+if [ "$$(id -u)" != 0 ]; then
+	if ! command -v sudo >/dev/null; then
+		echo "make: neither root nor sudo; as root: apt-get install $${missing[*]} $${optional[*]}"
+		[ $${#needed[@]} = 0 ] || exit 1
+		echo "make: going on; tests that want these packages are skipped or fail"
+		exit 0
+	fi
+	as_root=(sudo)
+fi
+echo "make: installing Debian packages: $${missing[*]} $${optional[*]}"
+apt() { "$${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q "$$@"; }
+apt update
+if [ $${#missing[@]} != 0 ]; then apt install -y --no-install-recommends "$${missing[@]}"; fi
+for package in "$${optional[@]}"; do
+	apt install -y --no-install-recommends "$$package" ||
+		echo "make: $$package cannot be installed; tests that want it are skipped"
+done
+endef
+
+packages:
+	$(call install,$(BUILD_PACKAGES),,)
+
+test-packages:
+	$(call install,$(BUILD_PACKAGES),$(TEST_PACKAGES),$(OPTIONAL_PACKAGES))
+
+# Whether sudo is needed and works: by itself, or by a password typed on a terminal.
+can_sudo = [ "$$(id -u)" != 0 ] && command -v sudo >/dev/null && { sudo -n true 2>/dev/null || { [ -t 0 ] && sudo -v; }; }
+
+# --- building ----------------------------------------------------------------------------------------
+
+have_cargo = command -v cargo >/dev/null || { echo "make: no cargo on PATH; install stable Rust with rustup" >&2; exit 1; }
+
+build: workloads
+	$(have_cargo)
+	cargo build --release --locked
+
+workloads:
+	$(MAKE) --no-print-directory -s -C workloads
+
+demo: packages workloads
+	$(have_cargo)
+	cargo build --release --locked -p cox
+	as_root=()
+	if $(can_sudo); then
+		as_root=(sudo)
+		echo "make: running cox with sudo, so that it may use eBPF"
+	elif [ "$$(id -u)" != 0 ]; then
+		echo "make: neither root nor sudo: cox runs without privilege and sees less"
+	fi
+	command=("$${as_root[@]}" $(COX) run -- target/workloads/mandelbrot --threads $(DEMO_THREADS) --steps 15 --no-verify)
+	printf '\n$$ %s\n' "$${command[*]}"
+	"$${command[@]}"
+
+# --- testing -----------------------------------------------------------------------------------------
+
+# A test that cannot run here writes the line "skipped: NAME: REASON" to the process' standard error.
+# The tests are built by whoever calls and run by root if possible: BPF needs it.
+test: test-packages build
+	$(MAKE) --no-print-directory -s -C workloads check
+	runner=()
+	if $(can_sudo); then
+		runner=(--config "target.'cfg(all())'.runner = ['sudo', '--preserve-env', 'env', 'PATH=$$PATH']")
+	elif [ "$$(id -u)" != 0 ]; then
+		echo "make: neither root nor sudo: tests that need eBPF are skipped"
+	fi
+	status=0
+	cargo test --workspace --locked --no-fail-fast "$${runner[@]}" 2>&1 | tee target/test.log || status=$$?
+	echo
+	grep -aoE '^(test .* \.\.\. )?skipped: .*' target/test.log | sort || true
+	awk '/^test result: / { passed += $$4; failed += $$6; ignored += $$8 }
+	     /^(test .* \.\.\. )?skipped: / { skipped++ }
+	     END { printf "%d passed, %d failed, %d skipped\n", passed - skipped, failed, ignored + skipped }' target/test.log
+	exit $$status
+
+# --- judging -----------------------------------------------------------------------------------------
+
+lint: packages style rustdoc lint-c audit
+	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
+	echo "lint: all good"
+
+# What takes seconds.
+style:
+	cargo fmt --all -- --check -l
+	cargo run -q --locked -p xtask -- arrows lines
+
+rustdoc:
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features --locked
+
+# BPF_PROG declares the context of each program, whether it is used or not.
+lint-c: workloads
+	cargo build -q --locked -p watch
+	headers=$$(find target/debug/build -maxdepth 3 -path '*/libbpf-sys-*/out/include' -print -quit)
+	clang -fsyntax-only --target=bpf -mcpu=v3 -O2 -g -D__TARGET_ARCH_x86 -Wall -Wextra -Werror -Wno-unused-parameter \
+		-I crates/wire/include -I "$$headers" crates/watch/src/bpf/prog/*.bpf.c
+	gcc -fsyntax-only -std=gnu11 -O2 -Wall -Wextra -Werror -I crates/wire/include crates/wire/native/*.c
+
+# The advisories come from the network; offline the other checks still hold.
+audit:
+	if [ "$$(cargo-deny --version 2>/dev/null)" != "cargo-deny $(CARGO_DENY)" ]; then
+		echo "make: installing cargo-deny $(CARGO_DENY) into target/tools"
+		cargo install -q --locked --root target/tools cargo-deny@$(CARGO_DENY)
+	fi
+	cargo deny --log-level error check --hide-inclusion-graph licenses bans sources
+	if why=$$(GIT_TERMINAL_PROMPT=0 timeout 120 cargo deny fetch db 2>&1); then
+		cargo deny --log-level error check --disable-fetch --hide-inclusion-graph advisories
+	else
+		echo "audit: advisories NOT checked: their database cannot be had ($$(grep -m1 -o 'fatal: .*' <<<"$$why" || tail -n1 <<<"$$why"))"
+	fi
+
+bench: packages build
+	$(COX) bench overhead
+
+# --- installing --------------------------------------------------------------------------------------
+
+# Builds nothing, so that it can be run by a root who has no Rust toolchain.
+install:
+	[ -x $(COX) ] || { echo "make: nothing to install yet; first: make build" >&2; exit 1; }
+	install -D -m 755 -t '$(INSTALLED)/bin' $(COX) target/release/cox-bench
+	pages=$$(mktemp -d)
+	trap 'rm -r "$$pages"' EXIT
+	$(COX) man "$$pages"
+	install -D -m 644 -t '$(INSTALLED)/share/man/man1' "$$pages"/*.1
+	completions() {
+		$(COX) completions "$$1" >"$$pages/$$1"
+		install -D -m 644 "$$pages/$$1" '$(INSTALLED)'/share/"$$2"
+	}
+	completions bash bash-completion/completions/cox
+	completions zsh zsh/site-functions/_cox
+	completions fish fish/vendor_completions.d/cox.fish
+	echo "installed below $(INSTALLED); to see everything without being root:"
+	echo "  sudo setcap cap_bpf,cap_perfmon+ep $(INSTALLED)/bin/cox"
+
+clean:
+	$(MAKE) --no-print-directory -s -C workloads clean
+	rm -rf target

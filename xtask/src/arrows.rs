@@ -1,0 +1,214 @@
+//! Whether a workspace keeps to a plan of the house.
+
+use std::fmt;
+
+use crate::rooms::{FLOORS, Room, Uses};
+
+/// A crate of the workspace as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Crate {
+    /// Package name.
+    pub name: String,
+    /// Workspace crates it depends on, also for its tests and its build script.
+    pub uses: Vec<String>,
+    /// Whether the root of its library (or of its program) says `#![forbid(unsafe_code)]`.
+    pub forbids_unsafe: bool,
+}
+
+/// Something that is not as planned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A crate without a row.
+    NotPlanned(String),
+    /// A row without a crate.
+    NotBuilt(String),
+    /// A row on a floor that does not exist.
+    NoSuchFloor(String),
+    /// A row that allows an arrow no row may allow: upwards, to a neighbour without being an
+    /// exception, or an exception where there are none.
+    BadRow {
+        /// Whose row.
+        room: String,
+        /// What it allows.
+        to: String,
+    },
+    /// A crate uses one that its row does not name.
+    Arrow {
+        /// The user.
+        from: String,
+        /// The used.
+        to: String,
+    },
+    /// A pure crate that does not forbid unsafe code.
+    NotPure(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::NotPlanned(name) => write!(f, "crate {name} has no row in xtask/src/rooms.rs"),
+            Fault::NotBuilt(name) => {
+                write!(f, "xtask/src/rooms.rs has a row for {name}, which is not in the workspace")
+            }
+            Fault::NoSuchFloor(name) => write!(f, "the row of {name} names a floor that does not exist"),
+            Fault::BadRow { room, to } => write!(f, "the row of {room} may not allow {to}: arrows point down"),
+            Fault::Arrow { from, to } => write!(f, "{from} must not use {to}"),
+            Fault::NotPure(name) => write!(f, "{name} is pure: its lib.rs must say #![forbid(unsafe_code)]"),
+        }
+    }
+}
+
+/// Everything about `crates` that is not as `rooms` plans it, and everything wrong with the plan.
+pub fn faults(crates: &[Crate], rooms: &[Room]) -> Vec<Fault> {
+    let mut faults: Vec<Fault> = rooms.iter().flat_map(|room| faults_of_row(room, rooms)).collect();
+    for built in crates {
+        match rooms.iter().find(|room| room.name == built.name) {
+            Some(room) => faults.extend(faults_of_crate(built, room, rooms)),
+            None => faults.push(Fault::NotPlanned(built.name.clone())),
+        }
+    }
+    let missing = rooms.iter().filter(|room| crates.iter().all(|built| built.name != room.name));
+    faults.extend(missing.map(|room| Fault::NotBuilt(room.name.to_owned())));
+    faults
+}
+
+fn faults_of_row(room: &Room, rooms: &[Room]) -> Vec<Fault> {
+    let Some(floor) = depth(room) else { return vec![Fault::NoSuchFloor(room.name.to_owned())] };
+    let Uses::These { below, beside } = room.uses else { return Vec::new() };
+    let depth_of = |name: &str| rooms.iter().find(|other| other.name == name).and_then(depth);
+    let not_below = below.iter().filter(|name| depth_of(name).is_none_or(|other| other <= floor));
+    let not_beside = beside
+        .iter()
+        .filter(|(name, _)| !FLOORS[floor].exceptions || depth_of(name) != Some(floor) || *name == room.name)
+        .map(|(name, _)| name);
+    not_below.chain(not_beside).map(|to| Fault::BadRow { room: room.name.to_owned(), to: (*to).to_owned() }).collect()
+}
+
+fn faults_of_crate(built: &Crate, room: &Room, rooms: &[Room]) -> Vec<Fault> {
+    let forbidden = built.uses.iter().filter(|to| !allows(room, to, rooms));
+    let mut faults: Vec<Fault> =
+        forbidden.map(|to| Fault::Arrow { from: built.name.clone(), to: to.clone() }).collect();
+    if room.pure && !built.forbids_unsafe {
+        faults.push(Fault::NotPure(built.name.clone()));
+    }
+    faults
+}
+
+fn allows(room: &Room, to: &str, rooms: &[Room]) -> bool {
+    match room.uses {
+        Uses::AllBelow => rooms.iter().find(|other| other.name == to).is_some_and(|other| depth(other) > depth(room)),
+        Uses::These { below, beside } => below.contains(&to) || beside.iter().any(|(name, _)| *name == to),
+    }
+}
+
+/// Number of the room's floor, counted from the top.
+fn depth(room: &Room) -> Option<usize> {
+    FLOORS.iter().position(|floor| floor.name == room.floor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOOR: Room = Room { name: "door", floor: "front doors", uses: Uses::AllBelow, pure: false };
+    const RULE: Room = room("rule", "rules", &["word"], &[]);
+    const ENGINE: Room = room("engine", "engines", &["rule"], &[]);
+    const WORD: Room = room("word", "words", &[], &[]);
+
+    const fn room(
+        name: &'static str,
+        floor: &'static str,
+        below: &'static [&'static str],
+        beside: &'static [(&'static str, &'static str)],
+    ) -> Room {
+        Room { name, floor, uses: Uses::These { below, beside }, pure: false }
+    }
+
+    fn built(name: &str, uses: &[&str]) -> Crate {
+        Crate { name: name.to_owned(), uses: uses.iter().map(|u| (*u).to_owned()).collect(), forbids_unsafe: false }
+    }
+
+    fn arrow(from: &str, to: &str) -> Fault {
+        Fault::Arrow { from: from.to_owned(), to: to.to_owned() }
+    }
+
+    fn bad_row(room: &str, to: &str) -> Fault {
+        Fault::BadRow { room: room.to_owned(), to: to.to_owned() }
+    }
+
+    #[test]
+    fn arrows_that_point_down_as_planned_are_good() {
+        let crates = [
+            built("door", &["engine", "rule", "word"]),
+            built("engine", &["rule"]),
+            built("rule", &[]),
+            built("word", &[]),
+        ];
+        assert_eq!(faults(&crates, &[DOOR, ENGINE, RULE, WORD]), []);
+    }
+
+    #[test]
+    fn an_arrow_that_points_up_is_named() {
+        let crates = [built("door", &[]), built("rule", &["word"]), built("word", &["rule", "door"])];
+        assert_eq!(faults(&crates, &[DOOR, RULE, WORD]), [arrow("word", "rule"), arrow("word", "door")]);
+    }
+
+    #[test]
+    fn an_arrow_down_that_is_not_planned_is_named() {
+        let crates = [built("engine", &["rule", "word"]), built("rule", &[]), built("word", &[])];
+        assert_eq!(faults(&crates, &[ENGINE, RULE, WORD]), [arrow("engine", "word")]);
+    }
+
+    #[test]
+    fn front_doors_do_not_use_one_another() {
+        let other = Room { name: "gate", ..DOOR };
+        let crates = [built("door", &["gate"]), built("gate", &[])];
+        assert_eq!(faults(&crates, &[DOOR, other]), [arrow("door", "gate")]);
+    }
+
+    #[test]
+    fn no_row_makes_an_engine_know_another() {
+        let knows = room("other", "engines", &[], &[("engine", "it would be handy")]);
+        let crates = [built("engine", &[]), built("other", &["engine"]), built("rule", &[]), built("word", &[])];
+        assert_eq!(faults(&crates, &[ENGINE, knows, RULE, WORD]), [bad_row("other", "engine")]);
+    }
+
+    #[test]
+    fn no_row_points_up_or_sideways_without_a_reason() {
+        let up = room("word", "words", &["rule"], &[]);
+        let aside = room("twin", "rules", &["rule"], &[]);
+        let crates = [built("rule", &[]), built("word", &[]), built("twin", &[])];
+        assert_eq!(faults(&crates, &[RULE, up, aside]), [bad_row("word", "rule"), bad_row("twin", "rule")]);
+    }
+
+    #[test]
+    fn a_neighbour_may_be_used_where_the_row_says_why() {
+        let twin = room("twin", "rules", &[], &[("rule", "it judges what the rule has added up")]);
+        let crates = [built("rule", &[]), built("word", &[]), built("twin", &["rule"])];
+        assert_eq!(faults(&crates, &[RULE, WORD, twin]), []);
+    }
+
+    #[test]
+    fn crates_and_rows_match_one_to_one() {
+        let crates = [built("shed", &[])];
+        let attic = room("attic", "roof", &[], &[]);
+        assert_eq!(
+            faults(&crates, &[WORD, attic]),
+            [
+                Fault::NoSuchFloor("attic".to_owned()),
+                Fault::NotPlanned("shed".to_owned()),
+                Fault::NotBuilt("word".to_owned()),
+                Fault::NotBuilt("attic".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_pure_crate_forbids_unsafe_code() {
+        let pure = Room { pure: true, ..WORD };
+        let mut word = built("word", &[]);
+        assert_eq!(faults(&[word.clone()], &[pure]), [Fault::NotPure("word".to_owned())]);
+        word.forbids_unsafe = true;
+        assert_eq!(faults(&[word], &[pure]), []);
+    }
+}

@@ -1,0 +1,13 @@
+//! Checks of the house that no general tool makes.
+//!
+//! - [`rooms`]: the plan: which crate is on which floor and may use which others.
+//! - [`arrows`]: whether a workspace keeps to a plan; pure.
+//! - [`workspace`]: the workspace as it is, told by `cargo metadata`.
+//! - [`lines`]: long source files.
+
+#![forbid(unsafe_code)]
+
+pub mod arrows;
+pub mod lines;
+pub mod rooms;
+pub mod workspace;

@@ -1,0 +1,93 @@
+//! The plan of the house: floors from top to bottom, and for each crate what it may use.
+//!
+//! A crate may only use what its row names. `below` are crates on lower floors; `beside` are crates on
+//! the same floor, each an exception with its reason. A new crate needs a row here before it builds
+//! through `make lint` and `make test`; a row without a crate is an error too.
+
+/// A floor of the house.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Floor {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether a crate on it may name another crate on it as an exception. Engines never may: what two
+    /// engines share belongs on a lower floor.
+    pub exceptions: bool,
+}
+
+/// From top to bottom.
+pub const FLOORS: &[Floor] = &[
+    Floor { name: "front doors", exceptions: false },
+    Floor { name: "engines", exceptions: false },
+    Floor { name: "faces", exceptions: true },
+    Floor { name: "rules", exceptions: true },
+    Floor { name: "hands", exceptions: true },
+    Floor { name: "senses", exceptions: true },
+    Floor { name: "words", exceptions: true },
+];
+
+/// What a crate may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uses {
+    /// Every crate on a lower floor.
+    AllBelow,
+    /// These and no others.
+    These {
+        /// Crates on lower floors.
+        below: &'static [&'static str],
+        /// Crates on the same floor, with the reason.
+        beside: &'static [(&'static str, &'static str)],
+    },
+}
+
+/// One crate's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Package name.
+    pub name: &'static str,
+    /// Name of its floor in [`FLOORS`].
+    pub floor: &'static str,
+    /// What it may use.
+    pub uses: Uses,
+    /// A pure crate decides from plain data: its root says `#![forbid(unsafe_code)]`.
+    pub pure: bool,
+}
+
+const fn these(below: &'static [&'static str], beside: &'static [(&'static str, &'static str)]) -> Uses {
+    Uses::These { below, beside }
+}
+
+/// The plan.
+pub const ROOMS: &[Room] = &[
+    Room { name: "cox", floor: "front doors", uses: Uses::AllBelow, pure: false },
+    Room { name: "cox-bench", floor: "front doors", uses: Uses::AllBelow, pure: false },
+    Room { name: "xtask", floor: "front doors", uses: these(&[], &[]), pure: false },
+    Room { name: "report", floor: "faces", uses: these(&["advise", "ledger", "wire"], &[]), pure: false },
+    Room {
+        name: "advise",
+        floor: "rules",
+        uses: these(&["wire"], &[("ledger", "a verdict is drawn from an account and from nothing else")]),
+        pure: true,
+    },
+    Room { name: "ledger", floor: "rules", uses: these(&["wire"], &[]), pure: true },
+    Room {
+        name: "watch",
+        floor: "senses",
+        uses: these(
+            &["wire"],
+            &[
+                ("machine", "the one room that knows the paths of /proc and /sys"),
+                ("arch", "the clock and the system-call numbers differ by processor"),
+            ],
+        ),
+        pure: false,
+    },
+    Room {
+        name: "symbols",
+        floor: "senses",
+        uses: these(&["wire"], &[("machine", "a process' maps tell which file an address belongs to")]),
+        pure: false,
+    },
+    Room { name: "machine", floor: "senses", uses: these(&[], &[]), pure: false },
+    Room { name: "arch", floor: "senses", uses: these(&["wire"], &[]), pure: false },
+    Room { name: "wire", floor: "words", uses: these(&[], &[]), pure: false },
+];

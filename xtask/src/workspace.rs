@@ -1,0 +1,109 @@
+//! The workspace as it is: where it lies, and its crates as `cargo metadata` tells them.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use crate::arrows::Crate;
+
+/// The folder of the workspace's Cargo.toml.
+pub fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask).to_owned()
+}
+
+/// The crates of the workspace and what they use.
+///
+/// # Errors
+/// When cargo cannot be run or refuses the workspace.
+pub fn crates() -> Result<Vec<Crate>> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let output = Command::new(&cargo)
+        // Without dependencies nothing is resolved, so this works offline.
+        .args(["metadata", "--format-version", "1", "--no-deps"])
+        .current_dir(root())
+        .output()
+        .with_context(|| format!("running {}", cargo.display()))?;
+    ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim());
+    parse(&output.stdout)
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    dependencies: Vec<Dependency>,
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    /// Present for crates that lie in a folder here, and only for those.
+    path: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    kind: Vec<String>,
+    src_path: PathBuf,
+}
+
+fn parse(json: &[u8]) -> Result<Vec<Crate>> {
+    let metadata: Metadata = serde_json::from_slice(json).context("reading the answer of cargo metadata")?;
+    metadata.packages.into_iter().map(as_crate).collect()
+}
+
+fn as_crate(package: Package) -> Result<Crate> {
+    let of_kind = |kind: &str| package.targets.iter().find(|target| target.kind.iter().any(|k| k == kind));
+    let forbids_unsafe = match of_kind("lib").or_else(|| of_kind("bin")) {
+        Some(target) => forbids_unsafe(
+            &fs::read_to_string(&target.src_path).with_context(|| format!("reading {}", target.src_path.display()))?,
+        ),
+        None => false,
+    };
+    let mut uses: Vec<String> = package.dependencies.into_iter().filter(|d| d.path.is_some()).map(|d| d.name).collect();
+    // A crate can be a dependency of the program and, with other features, of its tests.
+    uses.sort();
+    uses.dedup();
+    Ok(Crate { name: package.name, uses, forbids_unsafe })
+}
+
+fn forbids_unsafe(source: &str) -> bool {
+    source.lines().any(|line| line.trim() == "#![forbid(unsafe_code)]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependencies_without_a_path_are_not_ours() {
+        let json = br#"{ "packages": [{ "name": "a", "targets": [], "dependencies": [
+            { "name": "serde", "path": null },
+            { "name": "wire", "path": "/w/wire" },
+            { "name": "wire", "path": "/w/wire", "kind": "dev" } ] }] }"#;
+        let wanted = Crate { name: "a".to_owned(), uses: vec!["wire".to_owned()], forbids_unsafe: false };
+        assert_eq!(parse(json).unwrap(), [wanted]);
+    }
+
+    #[test]
+    fn only_the_attribute_itself_forbids() {
+        assert!(forbids_unsafe("//! Text.\n#![forbid(unsafe_code)]\n"));
+        assert!(!forbids_unsafe("// #![forbid(unsafe_code)]\n"));
+    }
+
+    #[test]
+    fn answers_that_are_not_metadata_are_refused() {
+        assert!(parse(b"{}").is_err());
+    }
+}

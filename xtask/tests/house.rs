@@ -1,0 +1,16 @@
+//! The checks on this very workspace, so that `cargo test` catches what `make lint` would.
+
+use xtask::{arrows, lines, rooms, workspace};
+
+#[test]
+fn every_arrow_points_down() {
+    let crates = workspace::crates().expect("the workspace");
+    assert!(crates.len() >= rooms::ROOMS.len(), "only {} crates found", crates.len());
+    assert_eq!(arrows::faults(&crates, rooms::ROOMS), []);
+}
+
+#[test]
+fn no_source_file_is_a_fault() {
+    let long = lines::longer_than(&workspace::root(), lines::FAULT).expect("the sources");
+    assert_eq!(long, []);
+}
