@@ -65,9 +65,11 @@ impl BpfObserver {
         // Before attaching: no CPU can have more time than the window.
         let start_ns = arch::monotonic_ns();
         program.attach()?;
+        // A kernel that forbids perf events to this user may allow the rest: then spinning is not
+        // seen, and the record says so by having no sample period.
         let sampler = match settings.sample_period_ns {
             0 => None,
-            period_ns => Some(Sampler::start(&program, period_ns)?),
+            period_ns => Sampler::start(&program, period_ns).ok(),
         };
         Ok(BpfObserver { rings, sampler, program, finals, samples, start_ns })
     }
@@ -118,7 +120,12 @@ impl Observer for BpfObserver {
     }
 
     fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
-        self.program.enrol(&[maps::process_key(pid)], 0)
+        let before = self.program.crew().members;
+        self.program.enrol(&[maps::process_key(pid)], 0)?;
+        if self.program.crew().members > before {
+            return Ok(());
+        }
+        Err(WatchError::NoTarget { pid, why: "there is no such process, or it has just ended".into() })
     }
 
     fn readiness(&self) -> Option<BorrowedFd<'_>> {
@@ -142,7 +149,7 @@ impl Observer for BpfObserver {
         let end_ns = arch::monotonic_ns();
         let cpus = self.program.cpus();
         let crew = self.program.crew();
-        self.sampler = None;
+        let sampled = self.sampler.take().is_some();
         self.program.detach()?;
         self.tick(intake)?;
 
@@ -156,7 +163,7 @@ impl Observer for BpfObserver {
         record.unlisted = maps::unlisted(&self.program)?;
         record.events = cpus.iter().map(|c| c.events).sum();
         record.kernel_cost_ns = cost_of_switches(&cpus);
-        record.sample_period_ns = self.program.settings().sample_period_ns;
+        record.sample_period_ns = if sampled { self.program.settings().sample_period_ns } else { 0 };
         record.losses = maps::losses(&crew, self.program.missed_events());
         record.cpus = cpus;
         record.crew = crew;

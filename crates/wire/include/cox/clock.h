@@ -28,10 +28,12 @@
 
 #ifdef __bpf__
 #define COX_INLINE static __attribute__((always_inline)) inline
+#define COX_RARE static __attribute__((noinline))
 /* Keeps the compiler from folding a bounds check into a form that the verifier cannot follow. */
 #define COX_OPAQUE(x) __asm__ volatile("" : "+r"(x))
 #else
 #define COX_INLINE static inline
+#define COX_RARE static inline
 #define COX_OPAQUE(x) (void)(x)
 #endif
 
@@ -62,18 +64,13 @@ COX_INLINE __u64 cox_clock_woken_at(const struct cox_clock *c, __u64 now)
 	return now;
 }
 
-/* Find or take the slot for `cpu`; nearly always the one it has. */
-COX_INLINE void cox_clock_seat(struct cox_clock *c, __u16 cpu)
+/* Find or take the slot for `cpu`. Out of line: a thread changes its CPU much less often than its state. */
+COX_RARE int cox_clock_seat_anew(struct cox_clock *c, __u16 cpu)
 {
-	__u64 i = c->slot;
+	__u16 i;
 
-	COX_OPAQUE(i);
-	c->cpu = cpu;
-	if (i < COX_CPU_SLOTS && c->cpu_id[i] == cpu + 1)
-		return;
-#ifdef __bpf__
-#pragma unroll
-#endif
+	if (!c)
+		return 0; /* for the verifier, which checks this function by itself */
 	for (i = 0; i < COX_CPU_SLOTS; i++) {
 		/* An unused slot has no run time; slots fill in order. */
 		if (c->cpu_id[i] == cpu + 1 || c->cpu_id[i] == 0) {
@@ -81,7 +78,19 @@ COX_INLINE void cox_clock_seat(struct cox_clock *c, __u16 cpu)
 			break;
 		}
 	}
+	c->cpu = cpu;
 	c->slot = i;
+	return 0;
+}
+
+COX_INLINE void cox_clock_seat(struct cox_clock *c, __u16 cpu)
+{
+	__u64 i = c->slot;
+
+	COX_OPAQUE(i);
+	c->cpu = cpu;
+	if (i >= COX_CPU_SLOTS || c->cpu_id[i] != cpu + 1)
+		cox_clock_seat_anew(c, cpu);
 }
 
 COX_INLINE void cox_clock_in(struct cox_clock *c, __u64 t, __u16 cpu, __u64 steal, __u64 irq)
