@@ -1,1 +1,20 @@
-//! report
+//! Account, facts and verdict → what people and programs read. Pure: formats into a
+//! [`fmt::Write`](std::fmt::Write), does no I/O.
+//!
+//! - [`json`]: the document of `cox run --json`, and its schema. Text is made from the same document, so
+//!   the two cannot disagree.
+//! - [`text`]: the report on the terminal.
+//! - [`style`]: width, colour, and what to do without UTF-8.
+//! - [`round`]: printed parts add up exactly to their printed whole.
+//! - [`audit`]: reads a printed report back and adds it up; for tests and for the examples in docs/.
+#![forbid(unsafe_code)]
+
+pub mod audit;
+pub mod json;
+pub mod round;
+pub mod style;
+mod table;
+pub mod text;
+
+pub use json::Document;
+pub use style::Style;

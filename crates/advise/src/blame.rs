@@ -1,0 +1,174 @@
+//! Divides the waiting for other threads by reason, so that no thread-second is claimed twice.
+//!
+//! Threads wait for one another for three reasons, and an account holds enough to tell them apart:
+//!  1. **Unequal work.** A crew in which everybody worked as long as the busiest would not have waited
+//!     `Σ (largest work − own work)`: that much is imbalance.
+//!  2. **Somebody was delayed.** A thread that waits for a CPU, a disk or a page makes the others wait in
+//!     turn. One thread-second of delay can make each of the `n − 1` others wait at most one second.
+//!  3. **The rest** was waited while nobody was delayed and the work was equal: a lock, or work whose
+//!     inequality goes round.
+//!
+//! Waiting for a CPU behind a sibling has two reasons in turn: the sibling worked (too many threads), or
+//! it spun. Spinning for a busier thread is imbalance again, so a verdict about imbalance does not turn
+//! into one about threads when the same program waits by spinning instead of sleeping.
+
+use std::collections::BTreeMap;
+
+use ledger::summary::work_ns;
+
+use crate::picture::Picture;
+use crate::thresholds::{QUEUE_UTILISATION, WORTH_SHARE};
+
+/// A delay of a thread that can make others wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Delay {
+    /// Behind a sibling that worked.
+    Sibling,
+    /// Behind another program.
+    Other,
+    /// For a CPU that was idle: woken from idle, or throttled.
+    Idle,
+    /// For a CPU, and behind whom is not seen.
+    Unseen,
+    /// Hypervisor steal.
+    Steal,
+    /// On storage.
+    Disk,
+    /// On a socket.
+    Network,
+    /// On a page.
+    PageFault,
+    /// On a file lock.
+    FileLock,
+}
+
+/// Thread time by reason.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Blame {
+    /// Waiting for a thread with more work, with the queueing that the spinning among it caused.
+    pub imbalance_ns: f64,
+    /// Waiting for other threads with neither unequal work nor a delay behind it.
+    pub rest_ns: f64,
+    direct_ns: BTreeMap<Delay, f64>,
+    induced_ns: BTreeMap<Delay, f64>,
+}
+
+impl Blame {
+    /// Divides the waiting in `picture`.
+    pub fn new(picture: &Picture) -> Blame {
+        let crew = &picture.crew_sums;
+        let waiting = crew.waiting_for_threads_ns() as f64;
+        let largest = picture.busiest().map_or(0, work_ns);
+        let inequality: f64 = picture.crew.iter().map(|thread| (largest - work_ns(thread)) as f64).sum();
+        let unequal = inequality.min(waiting);
+
+        let spun_part = part(crew.spin_ns as f64, crew.run_ns as f64);
+        let (behind_siblings, squeezed) = queue(picture);
+        let queued_by_imbalance = behind_siblings * spun_part * part(unequal, waiting);
+
+        let delays_ns = delays(picture, behind_siblings - queued_by_imbalance, squeezed);
+        let induced_ns = induced(picture, &delays_ns, waiting - unequal);
+        Blame {
+            imbalance_ns: unequal + queued_by_imbalance,
+            rest_ns: (waiting - unequal - induced_ns.values().sum::<f64>()).max(0.0),
+            direct_ns: without_yields(delays_ns, crew.yield_wait_ns as f64),
+            induced_ns,
+        }
+    }
+
+    /// The waiting of others that a delay explains.
+    pub fn induced_ns(&self, delay: Delay) -> f64 {
+        self.induced_ns.get(&delay).copied().unwrap_or(0.0)
+    }
+
+    /// Thread time in the delay itself.
+    pub fn direct_ns(&self, delay: Delay) -> f64 {
+        self.direct_ns.get(&delay).copied().unwrap_or(0.0)
+    }
+
+    /// … with the waiting of others that it explains.
+    pub fn total_ns(&self, delay: Delay) -> f64 {
+        self.direct_ns(delay) + self.induced_ns(delay)
+    }
+}
+
+/// Thread time queued behind siblings, and the part of it that others are the reason of: with a CPU for
+/// each crew thread there is no queue unless somebody else has one of the CPUs.
+fn queue(picture: &Picture) -> (f64, f64) {
+    let queued = picture.behind.siblings_ns as f64;
+    let enough = picture.crew.len() as f64 <= picture.cpus;
+    if enough && picture.cpus_of_others() >= WORTH_SHARE * picture.cpus { (0.0, queued) } else { (queued, 0.0) }
+}
+
+/// Thread time in each delay, yields included: who yields gives way to a sibling, or to whom is unseen.
+fn delays(picture: &Picture, behind_siblings: f64, squeezed: f64) -> BTreeMap<Delay, f64> {
+    let sums = &picture.sums;
+    let unseen = if picture.sight.takers { 0 } else { sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns) };
+    BTreeMap::from([
+        (Delay::Sibling, behind_siblings),
+        (Delay::Other, picture.behind.others_ns as f64 + squeezed),
+        (Delay::Idle, picture.behind.idle_ns as f64),
+        (Delay::Unseen, unseen as f64),
+        (Delay::Steal, sums.steal_ns as f64),
+        (Delay::Disk, sums.cause_ns("disk") as f64),
+        (Delay::Network, sums.cause_ns("network") as f64),
+        (Delay::PageFault, sums.cause_ns("page_fault") as f64),
+        (Delay::FileLock, sums.cause_ns("file_lock") as f64),
+    ])
+}
+
+/// Yield waits are counted as waiting for other threads, so not as a delay again.
+fn without_yields(mut delays: BTreeMap<Delay, f64>, yielded: f64) -> BTreeMap<Delay, f64> {
+    for delay in [Delay::Sibling, Delay::Unseen] {
+        delays.entry(delay).and_modify(|ns| *ns = (*ns - yielded).max(0.0));
+    }
+    delays
+}
+
+/// The waiting of others that each delay explains: its part of `waiting`, at most one second for each
+/// of the others per second of delay, and for a queue behind siblings no more than it can make sleep.
+fn induced(picture: &Picture, delays: &BTreeMap<Delay, f64>, waiting: f64) -> BTreeMap<Delay, f64> {
+    let others = picture.crew.len().saturating_sub(1) as f64;
+    // Threads that queue while CPUs are idle were misplaced for a moment; they hold nobody up for long.
+    let counts = |delay: Delay| delay != Delay::Sibling || picture.utilisation() >= QUEUE_UTILISATION;
+    let counted: Vec<(Delay, f64)> = delays.iter().map(|(d, ns)| (*d, *ns)).filter(|(d, _)| counts(*d)).collect();
+    let all: f64 = counted.iter().map(|(_, ns)| ns).sum();
+    let crew = &picture.crew_sums;
+    let asleep = part(crew.cause_ns("futex") as f64, crew.waiting_for_threads_ns() as f64);
+    let most = |delay: Delay| match delay {
+        Delay::Sibling => (1.0 - asleep) * others + asleep * sleep_per_queue(picture.crew.len(), picture.cpus),
+        _ => others,
+    };
+    counted.into_iter().map(|(delay, ns)| (delay, (waiting * part(ns, all)).min(ns * most(delay)))).collect()
+}
+
+/// How long threads that meet at a barrier sleep per time they queue, when `threads` have equal work, run
+/// to the barrier in turns of `cpus` at a time, and go to sleep there. With q full turns and r threads in
+/// the last, the k-th turn has queued k − 1 turns and sleeps for those after it, so the ratio is
+/// `cpus (q + 1) / (cpus (q − 1) + 2 r)`, and 1 when r = 0. Sharing CPUs by time slices sleeps less.
+fn sleep_per_queue(threads: usize, cpus: f64) -> f64 {
+    let cpus = cpus.max(1.0);
+    let full = (threads as f64 / cpus).floor();
+    let last = threads as f64 - full * cpus;
+    if last < 1.0 { 1.0 } else { cpus * (full + 1.0) / (cpus * (full - 1.0).max(0.0) + 2.0 * last) }
+}
+
+/// `of / whole`, 0 of nothing.
+fn part(of: f64, whole: f64) -> f64 {
+    if whole > 0.0 { (of / whole).clamp(0.0, 1.0) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_at_a_barrier() {
+        // Three on two CPUs: two sleep one turn each while the third, which queued for one, runs.
+        assert_eq!(sleep_per_queue(3, 2.0), 2.0);
+        // Four: two sleep while two run. Five: 2+2+1+1 turns asleep, 1+1+2 turns queued.
+        assert_eq!(sleep_per_queue(4, 2.0), 1.0);
+        assert_eq!(sleep_per_queue(5, 2.0), 1.5);
+        assert_eq!(sleep_per_queue(9, 8.0), 8.0);
+    }
+}

@@ -1,0 +1,132 @@
+//! What must be said before anything else: what was lost, and what the backend cannot see.
+
+use crate::figures::{Figure, say};
+use crate::numbers::{about_percent, count, counted, duration};
+use crate::picture::Picture;
+use crate::thresholds::{
+    LOSS_NEGLIGIBLE, LOSS_TOO_MUCH, MIN_THREAD_NS, SPIN_ERROR_SHARE, UNKNOWN_MENTION, UNKNOWN_TOO_MUCH,
+};
+use crate::verdict::{Confidence, Sentence};
+
+/// How far an account can be trusted.
+pub(crate) struct Limits {
+    /// Said first, in this order.
+    pub sentences: Vec<Sentence>,
+    /// No verdict is surer than this.
+    pub ceiling: Confidence,
+    /// Whether factors may be forecast.
+    pub may_forecast: bool,
+    /// Whether a headline may be given at all.
+    pub may_judge: bool,
+}
+
+impl Limits {
+    fn say(&mut self, sentence: Sentence, ceiling: Confidence) {
+        self.sentences.push(sentence);
+        self.ceiling = self.ceiling.min(ceiling);
+    }
+}
+
+/// Looks for everything that limits a verdict about `picture`.
+pub(crate) fn limits(picture: &Picture) -> Limits {
+    let mut limits = Limits { sentences: Vec::new(), ceiling: Confidence::High, may_forecast: true, may_judge: true };
+    too_short(picture, &mut limits);
+    losses(picture, &mut limits);
+    blindness(picture, &mut limits);
+    unknown(picture, &mut limits);
+    limits
+}
+
+fn too_short(picture: &Picture, limits: &mut Limits) {
+    if picture.sums.wall_ns >= MIN_THREAD_NS {
+        return;
+    }
+    let text = format!(
+        "{} of thread time is too short to judge; {} would be the least.",
+        duration(picture.sums.wall_ns),
+        duration(MIN_THREAD_NS)
+    );
+    limits.say(say(picture, text, &[Figure::ThreadNs]), Confidence::Low);
+    limits.may_judge = false;
+}
+
+fn losses(picture: &Picture, limits: &mut Limits) {
+    let (lost, events) = (&picture.account.lost, picture.account.events);
+    if !lost.spoil_accounts() {
+        return;
+    }
+    let part = (lost.events as f64 / (events.max(1) as f64)).max(threads_lost(picture));
+    let consequence = if part <= LOSS_NEGLIGIBLE {
+        "the figures hold"
+    } else if part <= LOSS_TOO_MUCH {
+        "the figures are near, and no gain is forecast from them"
+    } else {
+        "that is too much for a verdict"
+    };
+    let text = format!(
+        "{} of {} events were lost, {} could not be followed and {} listed only in sum: {consequence}.",
+        count(lost.events),
+        count(events.saturating_add(lost.events)),
+        counted(lost.members, "thread"),
+        count(lost.finals)
+    );
+    let ceiling = if part <= LOSS_NEGLIGIBLE { Confidence::Medium } else { Confidence::Low };
+    limits.say(say(picture, text, &[Figure::LostEvents, Figure::Events]), ceiling);
+    limits.may_forecast &= part <= LOSS_NEGLIGIBLE;
+    limits.may_judge &= part <= LOSS_TOO_MUCH;
+}
+
+/// Part of the threads that could not be followed, or are known only in sum.
+fn threads_lost(picture: &Picture) -> f64 {
+    let lost = picture.account.lost.members.saturating_add(picture.account.lost.finals) as f64;
+    lost / (lost + picture.sums.threads as f64).max(1.0)
+}
+
+fn blindness(picture: &Picture, limits: &mut Limits) {
+    let sight = picture.sight;
+    if !sight.causes {
+        let backend = picture.account.backend.as_str();
+        let text = match backend {
+            "perf" => "The perf backend sees neither why a thread blocked nor who held a CPU, and wake-up \
+                       delay is part of blocked time."
+                .to_owned(),
+            "proc" => "The proc backend sees neither why a thread blocked nor who held a CPU, and does not \
+                       divide waiting for a CPU into wake-up and preemption."
+                .to_owned(),
+            other => format!("The {other} backend sees neither why a thread blocked nor who held a CPU."),
+        };
+        let mut sentence = say(picture, text, &[Figure::BlockedNs, Figure::WaitingForCpuNs]);
+        if picture.facts.has_verb("doctor") {
+            let kind = crate::verdict::Kind::TooLittleEvidence;
+            sentence.next.push(crate::verdict::NextStep::plain("cox doctor (says what eBPF needs here)", kind));
+        }
+        limits.say(sentence, Confidence::Medium);
+    }
+    if !sight.spin && picture.sums.run_ns > 0 {
+        let text = "Spinning was not seen: some of the work may be waiting for other threads.".to_owned();
+        limits.say(say(picture, text, &[Figure::RunNs]), Confidence::Medium);
+    }
+    let doubt = picture.share(picture.sums.spin_error_ns);
+    if doubt > SPIN_ERROR_SHARE {
+        let text = format!(
+            "Spinning is known from few samples: {} of thread time, give or take {}.",
+            about_percent(picture.share(picture.sums.spin_ns)),
+            about_percent(doubt)
+        );
+        limits.say(say(picture, text, &[Figure::SpinNs, Figure::ThreadNs]), Confidence::Low);
+    }
+}
+
+fn unknown(picture: &Picture, limits: &mut Limits) {
+    let unknown = picture.share(picture.sums.unknown_ns);
+    if unknown < UNKNOWN_MENTION {
+        return;
+    }
+    let text = format!(
+        "{} of thread time is unknown: it lies before a thread's first event, after its last, or between \
+         events that contradict one another.",
+        about_percent(unknown)
+    );
+    limits.say(say(picture, text, &[Figure::UnknownNs, Figure::ThreadNs]), Confidence::Medium);
+    limits.may_judge &= unknown < UNKNOWN_TOO_MUCH;
+}

@@ -1,0 +1,68 @@
+//! What can be set from outside: OpenMP's variables when the program is an OpenMP one.
+
+use crate::expected::Expected;
+use crate::numbers::{counted, cpu_list};
+use crate::picture::Picture;
+use crate::verdict::{Kind, NextStep};
+
+/// One thread per CPU, measured: between this part of the bound and the bound itself. The rest is
+/// barriers and the inequality of threads.
+const ONE_PER_CPU: f64 = 0.85;
+
+/// Packing more threads than CPUs: the bound less its own moves and the rounding of a period.
+const PACKED: f64 = 0.80;
+
+/// Sleeping instead of spinning leaves the turns to the kernel: from two thirds of the bound, when
+/// rounds do not divide by the CPUs, up to nearly all of it.
+const PASSIVE: (f64, f64) = (0.67, 0.95);
+
+/// Whether the program shows signs of OpenMP: its runtime was seen spinning, or it was configured.
+pub(crate) fn is_openmp(picture: &Picture) -> bool {
+    let seen = picture.account.hot.iter().any(|hot| hot.waiting.as_deref() == Some("OpenMP runtime"));
+    let mapped = picture.account.hot.iter().any(|hot| hot.module.contains("gomp") || hot.module.contains("omp.so"));
+    seen || mapped || picture.facts.environment.keys().any(|name| name.starts_with("OMP_") || name.starts_with("GOMP_"))
+}
+
+/// Whether waiting threads were told to sleep at once.
+pub(crate) fn waits_passively(picture: &Picture) -> bool {
+    let value = |name| picture.facts.variable(name);
+    value("OMP_WAIT_POLICY").as_deref() == Some("passive")
+        || value("GOMP_SPINCOUNT").as_deref() == Some("0")
+        || value("KMP_BLOCKTIME").as_deref() == Some("0")
+}
+
+/// Run as many threads as CPUs.
+pub(crate) fn threads(picture: &Picture, cpus: f64, kind: Kind) -> NextStep {
+    let whole = (cpus.floor() as u64).max(1);
+    let setting = if is_openmp(picture) {
+        format!("OMP_NUM_THREADS={whole}")
+    } else {
+        format!("run it with {}", counted(whole, "thread"))
+    };
+    NextStep::expecting(setting, &Expected::part_of(picture.work_bound_on(cpus), ONE_PER_CPU, 1.0), kind)
+}
+
+/// Let cox give each thread its turn, when this version can.
+pub(crate) fn pack(picture: &Picture, kind: Kind) -> Option<NextStep> {
+    let cpus = picture.facts.program_cpus();
+    if !picture.facts.has_verb("pack") || cpus.is_empty() {
+        return None;
+    }
+    let command = picture.facts.command.first().map_or_else(|| "PROGRAM".to_owned(), Clone::clone);
+    let more = if picture.facts.command.len() > 1 { " …" } else { "" };
+    let action = format!("cox pack --cpus {} -- {command}{more}", cpu_list(cpus));
+    Some(NextStep::expecting(action, &Expected::part_of(picture.work_bound(), PACKED, 1.0), kind))
+}
+
+/// Let waiting threads sleep.
+pub(crate) fn passive(picture: &Picture, kind: Kind) -> Option<NextStep> {
+    let useful = is_openmp(picture) && !waits_passively(picture);
+    let expected = Expected::part_of(picture.work_bound(), PASSIVE.0, PASSIVE.1);
+    useful.then(|| NextStep::expecting("OMP_WAIT_POLICY=passive", &expected, kind))
+}
+
+/// Let waiting threads spin, so that they need not be woken.
+pub(crate) fn active(picture: &Picture, expected: &Expected, kind: Kind) -> NextStep {
+    let action = if is_openmp(picture) { "OMP_WAIT_POLICY=active" } else { "spin briefly before sleeping" };
+    NextStep::expecting(action, expected, kind)
+}

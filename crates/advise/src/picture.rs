@@ -1,0 +1,245 @@
+//! What the rules look at: an account added up, the crew, the CPUs, and what the backend can see.
+
+use ledger::summary::{self, Behind, Concurrency, Sums, work_ns};
+use ledger::{Account, Program, SpinBasis, TakerKind, Thread, TookCpu};
+
+use crate::blame::Blame;
+use crate::expected::Expected;
+use crate::facts::Facts;
+use crate::thresholds::{CREW_SLEEP, CREW_SPIN, CREW_WAKEUPS_PER_S, CREW_WORK};
+
+/// What a backend can see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// Why threads blocked.
+    pub causes: bool,
+    /// Who held the CPUs that members waited for, and what the CPUs did.
+    pub takers: bool,
+    /// Wake delay apart from preempt wait and from blocked time.
+    pub delays: bool,
+    /// Spinning, on at least one thread.
+    pub spin: bool,
+}
+
+/// An account as the rules see it.
+pub struct Picture<'a> {
+    /// The account.
+    pub account: &'a Account,
+    /// The surroundings.
+    pub facts: &'a Facts,
+    /// What the backend can see.
+    pub sight: Sight,
+    /// Over all threads.
+    pub sums: Sums,
+    /// The threads that carry the program.
+    pub crew: Vec<&'a Thread>,
+    /// Over the crew.
+    pub crew_sums: Sums,
+    /// Whom members waited behind.
+    pub behind: Behind,
+    /// How many threads ran and worked on average.
+    pub concurrency: Concurrency,
+    /// Wall time of the longest program.
+    pub wall_ns: f64,
+    /// CPUs the program may use, before any quota.
+    pub cpus: f64,
+    /// The waiting for other threads and for CPUs, divided by reason.
+    pub blame: Blame,
+}
+
+impl<'a> Picture<'a> {
+    /// Adds up an account.
+    pub fn new(account: &'a Account, facts: &'a Facts) -> Picture<'a> {
+        let threads: Vec<(&Thread, bool)> = account.programs.iter().flat_map(threads_of).collect();
+        let sums = Sums::of(account);
+        let concurrency = summary::concurrency(account);
+        let crew = crew(&threads);
+        let crew_sums = Sums::over(crew.iter().copied());
+        let sight = Sight {
+            causes: account.backend == "bpf",
+            takers: account.backend == "bpf",
+            delays: account.backend == "bpf",
+            spin: threads.iter().any(|(thread, _)| thread.spin_basis != SpinBasis::None),
+        };
+        let mut picture = Picture {
+            account,
+            facts,
+            sight,
+            cpus: usable_cpus(account, facts),
+            wall_ns: concurrency.wall_ns.max(1) as f64,
+            concurrency,
+            behind: summary::behind(account),
+            sums,
+            crew,
+            crew_sums,
+            blame: Blame::default(),
+        };
+        picture.blame = Blame::new(&picture);
+        picture
+    }
+
+    /// A part of all thread time.
+    pub fn share(&self, ns: u64) -> f64 {
+        self.sums.share(ns).clamp(0.0, 1.0)
+    }
+
+    /// A part of the crew's thread time.
+    pub fn crew_share(&self, ns: f64) -> f64 {
+        share(ns, self.crew_sums.wall_ns as f64)
+    }
+
+    /// How many crew threads were alive on average.
+    pub fn crew_alive(&self) -> f64 {
+        self.crew_sums.wall_ns as f64 / self.wall_ns
+    }
+
+    /// CPUs that the crew could keep busy, given `cpus`.
+    pub fn parallelism(&self, cpus: f64) -> f64 {
+        (self.crew.len() as f64).min(cpus).max(1.0)
+    }
+
+    /// No schedule of the same work on `cpus` CPUs is faster than this factor.
+    pub fn work_bound_on(&self, cpus: f64) -> f64 {
+        let ideal_ns = self.sums.work_ns as f64 / self.parallelism(cpus);
+        self.wall_ns / ideal_ns.max(1.0)
+    }
+
+    /// … on the CPUs the program may use.
+    pub fn work_bound(&self) -> f64 {
+        self.work_bound_on(self.cpus)
+    }
+
+    /// … when, besides, each thread keeps its own work.
+    pub fn thread_bound(&self) -> f64 {
+        let busiest = self.busiest().map_or(0, work_ns);
+        self.work_bound().min(self.wall_ns / (busiest as f64).max(1.0))
+    }
+
+    /// The thread that worked most.
+    pub fn busiest(&self) -> Option<&'a Thread> {
+        self.crew.iter().copied().max_by_key(|thread| work_ns(thread))
+    }
+
+    /// What to expect when a delay of `loss_ns` thread time goes away.
+    pub fn without_delay(&self, loss_ns: f64) -> Expected {
+        Expected::of_delay(self.wall_ns, loss_ns, self.crew.len() as f64, self.thread_bound())
+    }
+
+    /// CPUs' worth of time that others used, of those the program may use.
+    pub fn cpus_of_others(&self) -> f64 {
+        self.over_cpus(|cpu| cpu.busy_others_ns) as f64 / self.account.window_ns.max(1) as f64
+    }
+
+    /// The takers of one kind, largest first.
+    pub fn takers(&self, kind: TakerKind) -> Vec<&'a TookCpu> {
+        let mut takers: Vec<&TookCpu> = self.account.took_cpu.iter().filter(|taker| taker.kind == kind).collect();
+        takers.sort_by_key(|taker| std::cmp::Reverse(taker.wait_ns));
+        takers
+    }
+
+    /// Sum over the CPUs the program may use; all CPUs when those are not known.
+    pub fn over_cpus(&self, part: impl Fn(&ledger::CpuAccount) -> u64) -> u64 {
+        let allowed = self.facts.program_cpus();
+        let counted = self.account.cpus.iter().filter(|cpu| allowed.is_empty() || allowed.contains(&cpu.cpu));
+        counted.fold(0, |sum, cpu| sum.saturating_add(part(cpu)))
+    }
+
+    /// Part of the CPUs' time somebody used; by members alone where CPUs are not seen.
+    pub fn utilisation(&self) -> f64 {
+        let busy = self.over_cpus(|cpu| cpu.busy_program_ns.saturating_add(cpu.busy_others_ns));
+        let idle = self.over_cpus(|cpu| cpu.idle_ns);
+        if busy.saturating_add(idle) > 0 {
+            share(busy as f64, busy as f64 + idle as f64)
+        } else {
+            share(self.sums.run_ns as f64, self.wall_ns * self.cpus)
+        }
+    }
+}
+
+/// `part / whole` within 0 to 1; 0 of nothing.
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
+}
+
+/// The threads of a program, each with whether it is a main thread.
+fn threads_of(program: &Program) -> impl Iterator<Item = (&Thread, bool)> {
+    let processes = program.processes.iter();
+    processes.flat_map(|process| process.threads.iter().map(|thread| (thread, thread.tid == process.pid)))
+}
+
+/// CPUs the program may use: its mask, else the CPUs of the account, else as many as it used.
+fn usable_cpus(account: &Account, facts: &Facts) -> f64 {
+    let known = [facts.program_cpus().len(), facts.online_cpus.len(), account.cpus.len()];
+    known.into_iter().find(|cpus| *cpus > 0).unwrap_or(1) as f64
+}
+
+/// The threads that carry the program: those that work, spin, or are woken in its rhythm, but not a main
+/// thread that only prepares and joins. When that leaves a single one, the threads of a process that
+/// sleep for it count too, but again not a main thread: one worker whose creator waits to join it has
+/// nobody to share with.
+fn crew<'a>(threads: &[(&'a Thread, bool)]) -> Vec<&'a Thread> {
+    let busiest = threads.iter().map(|(thread, _)| work_ns(thread)).max().unwrap_or(0);
+    let sleeps = |thread: &Thread| {
+        let futex = thread.blocked_by.get("futex").copied().unwrap_or(0);
+        futex as f64 >= CREW_SLEEP * thread.wall_ns as f64 && futex > 0
+    };
+    // Who joins is woken about once per thread it started.
+    let joins = |thread: &Thread, main: bool| main && sleeps(thread) && thread.wakeups <= 2 * threads.len() as u64;
+    let carries = |thread: &Thread, main: bool| {
+        let wall = thread.wall_ns as f64;
+        let works = work_ns(thread) as f64 >= (CREW_WORK * busiest as f64).max(1.0);
+        (works && !joins(thread, main))
+            || (thread.spin_ns > 0 && thread.spin_ns as f64 >= CREW_SPIN * wall)
+            || (sleeps(thread) && thread.wakeups as f64 >= CREW_WAKEUPS_PER_S * wall / 1e9 && !joins(thread, main))
+    };
+    let all = || threads.iter().copied();
+    let crew: Vec<&Thread> = all().filter(|(thread, main)| carries(thread, *main)).map(|(thread, _)| thread).collect();
+    if crew.len() != 1 {
+        return crew;
+    }
+    let idlers = all().filter(|(thread, main)| !main && sleeps(thread) && !carries(thread, *main));
+    crew.into_iter().chain(idlers.map(|(thread, _)| thread)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn thread(tid: u32, run_ns: u64, futex_ns: u64, wakeups: u64) -> Thread {
+        let blocked_by = BTreeMap::from([("futex".to_owned(), futex_ns)]);
+        let wall_ns = run_ns + futex_ns;
+        Thread { tid, run_ns, wall_ns, blocked_ns: futex_ns, blocked_by, wakeups, ..Thread::default() }
+    }
+
+    fn tids(crew: &[&Thread]) -> Vec<u32> {
+        crew.iter().map(|thread| thread.tid).collect()
+    }
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_main_thread_that_joins_is_not_crew() {
+        let (main, worker, other) = (thread(1, S / 100, 10 * S, 2), thread(2, 10 * S, 0, 1), thread(3, 10 * S, 0, 1));
+        assert_eq!(tids(&crew(&[(&main, true), (&worker, false), (&other, false)])), [2, 3]);
+        assert_eq!(tids(&crew(&[(&main, true), (&worker, false)])), [2]);
+        let prepares = thread(1, S, 10 * S, 2);
+        assert_eq!(tids(&crew(&[(&prepares, true), (&worker, false), (&other, false)])), [2, 3]);
+        let takes_part = thread(1, S, 10 * S, 50);
+        assert_eq!(tids(&crew(&[(&takes_part, true), (&worker, false), (&other, false)])), [1, 2, 3]);
+    }
+
+    #[test]
+    fn sleepers_count_when_one_thread_works_alone() {
+        let (main, idle) = (thread(1, 10 * S, 0, 1), thread(2, 1000, 10 * S, 1));
+        assert_eq!(tids(&crew(&[(&main, true), (&idle, false)])), [1, 2]);
+    }
+
+    #[test]
+    fn a_thread_woken_in_rhythm_is_crew_without_work() {
+        let (main, idle) = (thread(1, 10 * S, 0, 1), thread(2, 1000, 10 * S, 5000));
+        let helper = thread(3, 10 * S, 0, 1);
+        assert_eq!(tids(&crew(&[(&main, true), (&idle, false), (&helper, false)])), [1, 2, 3]);
+    }
+}

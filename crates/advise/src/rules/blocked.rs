@@ -1,0 +1,133 @@
+//! Threads that were not runnable: storage, sockets, pages, file locks; and waiting the program intends.
+//!
+//! Range: see `expected`; the thread bound keeps an I/O thread beside busy ones from being called a loss.
+//! Overlapping a wait with other work removes it only as far as there is other work; that is inside the
+//! bound already, since the work has to be done by the same CPUs.
+
+use super::Finding;
+use crate::blame::Delay;
+use crate::figures::{Figure, say};
+use crate::numbers::about_percent;
+use crate::picture::Picture;
+use crate::thresholds::{INTENDED_SHARE, WORTH_SHARE};
+use crate::verdict::{Confidence, Kind, NextStep, Sentence};
+
+/// Overlapping a wait with work can at best hide the smaller of the two: a factor of two.
+const OVERLAP_BOUND: f64 = 2.0;
+
+/// Waiting for storage.
+pub(crate) fn disk(picture: &Picture) -> Option<Finding> {
+    let say = "waited for storage";
+    let mut finding =
+        delay(picture, Kind::DiskBound, Delay::Disk, "disk", say, "fewer and larger requests, or faster storage")?;
+    overlap(picture, &mut finding, "disk");
+    Some(finding)
+}
+
+/// Waiting for sockets.
+pub(crate) fn network(picture: &Picture) -> Option<Finding> {
+    let say = "waited for the network";
+    let step = "fewer and larger messages, or ask for the next one before the last is needed";
+    let mut finding = delay(picture, Kind::NetworkBound, Delay::Network, "network", say, step)?;
+    overlap(picture, &mut finding, "network");
+    Some(finding)
+}
+
+/// Waiting for pages.
+pub(crate) fn page_faults(picture: &Picture) -> Option<Finding> {
+    let say = "waited in page faults for memory to be read in, or for the lock on the address space";
+    let step = "read ahead (MAP_POPULATE, madvise, readahead), or less memory if it was swapped";
+    delay(picture, Kind::PageFaults, Delay::PageFault, "page_fault", say, step)
+}
+
+/// Waiting for file locks.
+pub(crate) fn file_locks(picture: &Picture) -> Option<Finding> {
+    let step = "hold the file lock for less, or use one file per process";
+    delay(picture, Kind::FileLock, Delay::FileLock, "file_lock", "waited for a file lock", step)
+}
+
+fn delay(picture: &Picture, kind: Kind, delay: Delay, cause: &'static str, what: &str, step: &str) -> Option<Finding> {
+    let ns = picture.sums.cause_ns(cause);
+    let expected = picture.without_delay(ns as f64);
+    if ns == 0 || !expected.is_worth_trying() {
+        return None;
+    }
+    let mut main = blocked_sentence(picture, ns, cause, what);
+    main.next.push(NextStep::expecting(step, &expected, kind));
+    let back_ns = picture.blame.total_ns(delay);
+    Some(Finding { kind, back_ns, confidence: Confidence::High, sentences: vec![main] })
+}
+
+fn blocked_sentence(picture: &Picture, ns: u64, cause: &'static str, what: &str) -> Sentence {
+    let text = format!(
+        "{} of thread time {what}; {:.1} CPUs did work on average.",
+        about_percent(picture.share(ns)),
+        picture.concurrency.working
+    );
+    say(picture, text, &[Figure::BlockedBy(cause), Figure::ThreadNs, Figure::WorkNs, Figure::WallNs])
+}
+
+/// Offers to run other tasks meanwhile, when this version of cox can.
+fn overlap(picture: &Picture, finding: &mut Finding, cause: &str) {
+    if !picture.facts.has_verb("overlap") || !crate::openmp::is_openmp(picture) {
+        return;
+    }
+    let all = picture.without_delay(picture.sums.cause_ns(cause) as f64);
+    let bound = all.bound().min(OVERLAP_BOUND);
+    let expected = crate::expected::Expected::new(1.0, bound, bound);
+    let step = NextStep::expecting("cox run --overlap -- …", &expected, finding.kind);
+    if let Some(main) = finding.sentences.first_mut().filter(|_| step.bound.is_some()) {
+        main.next.push(step);
+    }
+}
+
+/// Blocked for a reason that is not seen.
+pub(crate) fn unseen(picture: &Picture) -> Option<Finding> {
+    let sums = &picture.sums;
+    let ns = if picture.sight.causes { sums.cause_ns("other") } else { sums.blocked_ns };
+    if picture.share(ns) < INTENDED_SHARE
+        || (picture.sight.causes && !picture.without_delay(ns as f64).is_worth_trying())
+    {
+        return None;
+    }
+    let text = if picture.sight.causes {
+        format!("{} of thread time was blocked in calls that belong to no class.", about_percent(picture.share(ns)))
+    } else {
+        format!(
+            "{} of thread time was blocked: on a lock, storage, a socket or by intention, which only eBPF can tell.",
+            about_percent(picture.share(ns))
+        )
+    };
+    let mut main = say(picture, text, &[Figure::BlockedNs, Figure::ThreadNs]);
+    if !picture.sight.causes {
+        main.next.push(NextStep::plain("cox run --backend bpf -- …", Kind::Blocked));
+    }
+    Some(Finding { kind: Kind::Blocked, back_ns: ns as f64, confidence: Confidence::Low, sentences: vec![main] })
+}
+
+/// Sleeping by the program's own wish.
+pub(crate) fn sleeping(picture: &Picture) -> Option<Finding> {
+    intended(picture, Kind::Sleeping, &["sleep"], "slept because the program asked to (nanosleep, timers)")
+}
+
+/// Waiting for pipes and poll.
+pub(crate) fn input(picture: &Picture) -> Option<Finding> {
+    intended(picture, Kind::WaitingForInput, &["poll", "pipe"], "waited for input (poll, pipes, events)")
+}
+
+/// Waiting for child processes that are not in the account, or that do the work.
+pub(crate) fn children(picture: &Picture) -> Option<Finding> {
+    intended(picture, Kind::ChildWait, &["child_wait"], "waited for child processes")
+}
+
+fn intended(picture: &Picture, kind: Kind, causes: &[&'static str], what: &str) -> Option<Finding> {
+    let ns = causes.iter().fold(0u64, |sum, cause| sum.saturating_add(picture.sums.cause_ns(cause)));
+    if picture.share(ns) < INTENDED_SHARE.max(WORTH_SHARE) {
+        return None;
+    }
+    let text = format!("{} of thread time {what}: no scheduling changes that.", about_percent(picture.share(ns)));
+    let mut figures: Vec<Figure> = causes.iter().map(|cause| Figure::BlockedBy(cause)).collect();
+    figures.push(Figure::ThreadNs);
+    let main = say(picture, text, &figures);
+    Some(Finding { kind, back_ns: ns as f64, confidence: Confidence::High, sentences: vec![main] })
+}

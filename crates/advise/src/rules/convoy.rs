@@ -1,0 +1,128 @@
+//! A lock convoy: threads with equal work sleep and wake one another in rotation while CPUs lie idle.
+//!
+//! Told from imbalance by the work (equal) and by who wakes whom (no single thread wakes the others);
+//! told from too many threads by idle CPUs and by the waiting that no queueing explains. Spinning on a
+//! pthread spin lock is a convoy too: the name of the lock is the sign there.
+//!
+//! What is neither is still waiting for other threads, and is called just that.
+//!
+//! Bound: the same work side by side, `wall / max(Σ work / min(n, CPUs), busiest)`. Halving the time inside
+//! the lock gives at least half of that saving.
+
+use ledger::Thread;
+use ledger::summary::work_ns;
+
+use super::Finding;
+use crate::expected::Expected;
+use crate::figures::{Figure, say};
+use crate::numbers::{about_percent, counted};
+use crate::picture::Picture;
+use crate::thresholds::{CONVOY_CONCURRENCY, EQUAL_WORK_FACTOR, IMBALANCE_SHARE, MIXED_SHARE, ROTATION_SHARE};
+use crate::verdict::{Confidence, Kind, NextStep};
+
+/// The part of the saving that a lock held half as long reaches.
+const SURE: f64 = 0.5;
+
+/// Waiting for other threads that neither unequal work nor a delay explains.
+pub(crate) fn convoy(picture: &Picture) -> Option<Finding> {
+    let rest = picture.blame.rest_ns;
+    let crew = picture.crew.len();
+    let used = picture.concurrency.working / picture.parallelism(picture.cpus);
+    if crew < 2 || picture.crew_share(rest) < IMBALANCE_SHARE || used > CONVOY_CONCURRENCY {
+        return None;
+    }
+    let saved = picture.wall_ns - picture.wall_ns / picture.thread_bound().max(1.0);
+    let expected = Expected::saving(picture.wall_ns, saved, SURE);
+    if !expected.is_worth_trying() {
+        return None;
+    }
+    let kind = if is_lock(picture) { Kind::LockConvoy } else { Kind::WaitingForThreads };
+    let (text, step) = words(picture, kind, rest);
+    let figures = [
+        Figure::WaitingForThreadsNs,
+        Figure::BlockedBy("futex"),
+        Figure::SpinNs,
+        Figure::CrewThreads,
+        Figure::LargestWorkNs,
+        Figure::WorkNs,
+        Figure::WallNs,
+        Figure::CpuIdleNs,
+    ];
+    let mut main = say(picture, text, &figures);
+    main.next.push(NextStep::expecting(step, &expected, kind));
+    let confidence = if kind == Kind::LockConvoy { Confidence::High } else { Confidence::Medium };
+    Some(Finding { kind, back_ns: rest, confidence, sentences: vec![main] })
+}
+
+/// Much waiting of which no single reason is large enough: "nothing to gain" would be wrong.
+pub(crate) fn mixed(picture: &Picture) -> Option<Finding> {
+    let crew = &picture.crew_sums;
+    let waited = crew.waiting_for_threads_ns().saturating_add(crew.waiting_for_cpu_ns());
+    let used = picture.concurrency.working / picture.parallelism(picture.cpus);
+    if picture.crew.len() < 2 || picture.crew_share(waited as f64) < MIXED_SHARE || used > CONVOY_CONCURRENCY {
+        return None;
+    }
+    let text = format!(
+        "{} spent {} of their time waiting for one another and for CPUs, for several reasons of which none stands out.",
+        counted(picture.crew.len() as u64, "thread"),
+        about_percent(picture.crew_share(waited as f64)),
+    );
+    let figures = [Figure::WaitingForThreadsNs, Figure::WaitingForCpuNs, Figure::CrewThreads, Figure::WorkNs];
+    let main = say(picture, text, &figures);
+    Some(Finding {
+        kind: Kind::WaitingForThreads,
+        back_ns: waited as f64,
+        confidence: Confidence::Low,
+        sentences: vec![main],
+    })
+}
+
+/// Equal work, and either the name of a spin lock or sleepers that wake one another in rotation.
+fn is_lock(picture: &Picture) -> bool {
+    let crew = &picture.crew_sums;
+    let average = crew.work_ns as f64 / picture.crew.len() as f64;
+    let equal = picture.busiest().map_or(0, work_ns) as f64 <= EQUAL_WORK_FACTOR * average;
+    if crew.spin_ns > crew.cause_ns("futex") {
+        return equal && spins_on_lock(picture);
+    }
+    let rotating = picture.crew.iter().filter(|thread| wakes_rotate(thread, picture)).count();
+    equal && rotating * 2 > picture.crew.len()
+}
+
+fn spins_on_lock(picture: &Picture) -> bool {
+    let hot = &picture.account.hot;
+    let waiting = |why: Option<&str>| -> u64 {
+        let of =
+            hot.iter().filter(|hot| hot.waiting.is_some() && why.is_none_or(|why| hot.waiting.as_deref() == Some(why)));
+        of.fold(0, |sum, hot| sum.saturating_add(hot.run_ns))
+    };
+    waiting(Some("pthread spin lock")) as f64 > 0.5 * waiting(None) as f64
+}
+
+/// Whether several crew threads end this thread's sleeping, or the only other one does.
+fn wakes_rotate(thread: &Thread, picture: &Picture) -> bool {
+    let is_crew = |tid: u32| picture.crew.iter().any(|other| other.tid == tid && tid != thread.tid);
+    let wakers: Vec<u64> = thread.woken_by.iter().filter(|by| is_crew(by.tid)).map(|by| by.blocked_ns).collect();
+    let all = wakers.iter().fold(0u64, |sum, ns| sum.saturating_add(*ns));
+    let most = wakers.iter().copied().max().unwrap_or(0);
+    if picture.crew.len() == 2 { all > 0 } else { wakers.len() >= 2 && most as f64 <= ROTATION_SHARE * all as f64 }
+}
+
+fn words(picture: &Picture, kind: Kind, rest: f64) -> (String, &'static str) {
+    let threads = counted(picture.crew.len() as u64, "thread");
+    let waited = about_percent(picture.crew_share(rest));
+    let concurrency = picture.concurrency.working;
+    if kind == Kind::LockConvoy {
+        let text = format!(
+            "{threads} queue for a lock: they did equal work but spent {waited} of their time waiting in turn, and \
+             {concurrency:.1} CPUs did work on average."
+        );
+        (text, "hold the lock for less, or split it")
+    } else {
+        let text = format!(
+            "{threads} spent {waited} of their time waiting for one another without unequal work or delay behind it: \
+             {concurrency:.1} CPUs did work on average."
+        );
+        (text, "let them meet less often: larger steps between barriers, fewer hand-overs")
+    }
+}

@@ -1,0 +1,105 @@
+//! Imbalance: threads wait for one that has more work.
+//!
+//! Waiting for other threads is one class, however it is done (spinning, yielding, asleep), so the
+//! verdict does not depend on the runtime's waiting policy. What tells imbalance from other reasons is
+//! the work itself: the busiest thread's is much larger than the average.
+//!
+//! Saved at most: the busiest thread's work less an equal part, `max − Σ work / min(n, CPUs)`, and what the
+//! waiting threads' spinning kept it from running. At least half of it: a dynamic schedule leaves the
+//! last chunk uneven and pays for handing out.
+
+use ledger::summary::work_ns;
+
+use super::Finding;
+use crate::expected::Expected;
+use crate::figures::{Figure, say};
+use crate::numbers::{about_percent, counted};
+use crate::openmp;
+use crate::picture::Picture;
+use crate::thresholds::{CREW_WORK, IMBALANCE_FACTOR, IMBALANCE_SHARE, WORTH_SHARE};
+use crate::verdict::{Confidence, Kind, NextStep};
+
+/// The part of the saving that even a plain remedy reaches.
+const SURE: f64 = 0.5;
+
+/// Threads wait for one with more work.
+pub(crate) fn imbalance(picture: &Picture) -> Option<Finding> {
+    let busiest = picture.busiest()?;
+    let crew = picture.crew.len() as f64;
+    let average = picture.crew_sums.work_ns as f64 / crew;
+    let largest = work_ns(busiest) as f64;
+    let enough = picture.crew_share(picture.blame.imbalance_ns) >= IMBALANCE_SHARE;
+    let doubt = 3.0 * busiest.spin_error_ns as f64;
+    if crew < 2.0 || !enough || largest < IMBALANCE_FACTOR * average || largest - average <= doubt {
+        return None;
+    }
+    let equal = picture.sums.work_ns as f64 / picture.parallelism(picture.cpus);
+    let saved = (largest - equal).max(0.0);
+    let unhindered = (picture.wall_ns - largest).max(0.0).min(busiest.preempt_wait_ns as f64);
+    let saved = (saved + unhindered).min(picture.wall_ns - equal);
+    let expected = Expected::saving(picture.wall_ns, saved, SURE);
+    if !expected.is_worth_trying() {
+        return None;
+    }
+    let idlers = picture.crew.iter().filter(|thread| (work_ns(thread) as f64) < CREW_WORK * largest).count();
+    let confidence = if idlers + 1 == picture.crew.len() { Confidence::Medium } else { Confidence::High };
+    let kind = Kind::Imbalance;
+    let waiting = picture.crew_sums.waiting_for_threads_ns() as f64;
+    let text = format!(
+        "The work is unequal: {} {} did {} of it, {:.1} times the average, and the crew of {} spent {} of its time \
+         waiting for other threads.",
+        busiest.tid,
+        busiest.comm,
+        about_percent(largest / (picture.crew_sums.work_ns as f64).max(1.0)),
+        largest / average.max(1.0),
+        counted(picture.crew.len() as u64, "thread"),
+        about_percent(picture.crew_share(waiting)),
+    );
+    let figures = [
+        Figure::LargestWorkNs,
+        Figure::WorkNs,
+        Figure::CrewThreads,
+        Figure::WaitingForThreadsNs,
+        Figure::SpinNs,
+        Figure::YieldWaitNs,
+        Figure::BlockedBy("futex"),
+    ];
+    let mut main = say(picture, text, &figures);
+    main.next.push(NextStep::expecting(remedy(picture, busiest.tid), &expected, kind));
+    let mut sentences = vec![main];
+    sentences.extend(how(picture));
+    Some(Finding { kind, back_ns: picture.blame.imbalance_ns, confidence, sentences })
+}
+
+/// How the others waited, when it was in more than one way worth telling.
+fn how(picture: &Picture) -> Option<crate::verdict::Sentence> {
+    let crew = &picture.crew_sums;
+    let ways =
+        [(crew.spin_ns, "spinning"), (crew.yield_wait_ns, "yielding"), (crew.cause_ns("futex"), "asleep on a futex")];
+    let parts: Vec<String> = ways
+        .iter()
+        .filter(|(ns, _)| picture.crew_share(*ns as f64) >= WORTH_SHARE)
+        .map(|(ns, way)| format!("{} {way}", about_percent(picture.crew_share(*ns as f64))))
+        .collect();
+    if parts.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "They waited {}; another waiting policy would change the way they wait, not the wait.",
+        parts.join(", ")
+    );
+    let figures = [Figure::SpinNs, Figure::YieldWaitNs, Figure::BlockedBy("futex"), Figure::ThreadNs];
+    Some(say(picture, text, &figures))
+}
+
+fn remedy(picture: &Picture, tid: u32) -> String {
+    if !openmp::is_openmp(picture) {
+        return format!("give part of thread {tid}'s work to the others");
+    }
+    match picture.facts.variable("OMP_SCHEDULE") {
+        Some(schedule) if schedule.contains("dynamic") || schedule.contains("guided") => {
+            "smaller chunks in OMP_SCHEDULE, or split the largest iteration".to_owned()
+        }
+        _ => "schedule(dynamic) or guided on the loops (OMP_SCHEDULE where they say runtime)".to_owned(),
+    }
+}

@@ -1,0 +1,122 @@
+//! One file per situation. A rule says whether its situation is there, how much thread time it could
+//! give back, and what to expect; [`judge`] ranks what the rules found.
+
+mod blocked;
+mod context;
+mod convoy;
+mod hog;
+mod imbalance;
+mod pinned;
+mod quota;
+mod steal;
+mod threads;
+mod wakeups;
+
+use crate::limits::{Limits, limits};
+use crate::picture::Picture;
+use crate::thresholds::{MENTION_SHARE, WORTH_SHARE};
+use crate::verdict::{Confidence, Kind, NextStep, Sentence, Verdict};
+
+/// A verdict is read in one breath.
+const MOST_SENTENCES: usize = 6;
+/// Fewer would leave a headline without its proof.
+const FEWEST_SENTENCES: usize = 3;
+/// Limits are said first, but must leave room for what they limit.
+const MOST_LIMITS: usize = 4;
+
+/// A situation that is there.
+pub(crate) struct Finding {
+    /// Which.
+    pub kind: Kind,
+    /// Thread time it could give back.
+    pub back_ns: f64,
+    /// How sure.
+    pub confidence: Confidence,
+    /// The first stands for the finding; more follow only under the headline.
+    pub sentences: Vec<Sentence>,
+}
+
+/// A rule: the situation's finding, if it is there.
+type Rule = fn(&Picture) -> Option<Finding>;
+
+/// Losses: what could be given back.
+const LOSSES: &[Rule] = &[
+    threads::too_many,
+    pinned::too_few_cpus,
+    quota::throttled,
+    hog::cpu_hog,
+    imbalance::imbalance,
+    convoy::convoy,
+    wakeups::slow_wakeups,
+    steal::hypervisor,
+    blocked::disk,
+    blocked::network,
+    blocked::page_faults,
+    blocked::file_locks,
+    blocked::unseen,
+];
+
+/// Waiting that the program intends, looked at only when there is no loss.
+const INTENDED: &[Rule] = &[blocked::sleeping, blocked::input, blocked::children];
+
+/// Ranks what the rules find and puts the limits first.
+pub(crate) fn judge(picture: &Picture) -> Verdict {
+    let limits = limits(picture);
+    if !limits.may_judge {
+        return compose(Kind::TooLittleEvidence, Confidence::Low, limits, Vec::new(), vec![context::overview(picture)]);
+    }
+    let mut findings: Vec<Finding> = LOSSES.iter().filter_map(|rule| rule(picture)).collect();
+    findings.retain(|finding| finding.back_ns >= MENTION_SHARE * picture.sums.wall_ns as f64);
+    findings.sort_by(|a, b| b.back_ns.total_cmp(&a.back_ns));
+    let is_headline = |finding: &Finding| finding.back_ns >= WORTH_SHARE * picture.sums.wall_ns as f64;
+    if findings.first().is_some_and(is_headline) {
+        let first = findings.remove(0);
+        let others = findings.into_iter().filter_map(|finding| finding.sentences.into_iter().next());
+        let mut context = vec![context::bound(picture)];
+        context.extend(others);
+        context.extend([context::busy(picture), context::overview(picture)]);
+        return compose(first.kind, first.confidence, limits, first.sentences, context);
+    }
+    if let Some(mixed) = convoy::mixed(picture) {
+        let context = vec![context::bound(picture), context::busy(picture), context::overview(picture)];
+        return compose(mixed.kind, mixed.confidence, limits, mixed.sentences, context);
+    }
+    if let Some(intended) =
+        INTENDED.iter().filter_map(|rule| rule(picture)).max_by(|a, b| a.back_ns.total_cmp(&b.back_ns))
+    {
+        let context = vec![context::overview(picture), context::busy(picture), context::bound(picture)];
+        return compose(intended.kind, intended.confidence, limits, intended.sentences, context);
+    }
+    let mut small: Vec<Sentence> =
+        findings.into_iter().filter_map(|finding| finding.sentences.into_iter().next()).collect();
+    small.truncate(1);
+    let mut said = vec![context::nothing(picture)];
+    said.extend(context::shared_cpus(picture));
+    said.extend(small);
+    compose(Kind::NothingToGain, Confidence::High, limits, said, Vec::new())
+}
+
+/// Limits, then the headline's sentences, then context until there is enough.
+fn compose(kind: Kind, confidence: Confidence, limits: Limits, main: Vec<Sentence>, context: Vec<Sentence>) -> Verdict {
+    let mut sentences = limits.sentences;
+    sentences.truncate(MOST_LIMITS);
+    sentences.extend(main);
+    sentences.truncate(MOST_SENTENCES);
+    for sentence in context {
+        let enough = sentences.len() >= FEWEST_SENTENCES && sentence.next.is_empty();
+        if sentences.len() < MOST_SENTENCES && !enough {
+            sentences.push(sentence);
+        }
+    }
+    if !limits.may_forecast {
+        sentences.iter_mut().flat_map(|sentence| &mut sentence.next).for_each(withdraw_forecast);
+    }
+    Verdict { headline: kind, confidence: confidence.min(limits.ceiling), sentences }
+}
+
+/// Keeps a step but takes its number away.
+fn withdraw_forecast(step: &mut NextStep) {
+    step.expected_low = None;
+    step.expected_high = None;
+    step.bound = None;
+}

@@ -1,0 +1,74 @@
+//! Throttled by a control group's quota: threads wait for a CPU although CPUs are idle.
+//!
+//! A quota of q CPUs lets a group run q × period per period and then stops all of it. The kernel counts
+//! how long (`cpu.stat`); the threads' side of it is waiting on CPUs that run nobody.
+//!
+//! Bound: `CPUs the crew could use / q`, the work bound, and the time waited.
+
+use super::Finding;
+use crate::blame::Delay;
+use crate::expected::Expected;
+use crate::figures::{Figure, say};
+use crate::numbers::{about_percent, count, duration};
+use crate::openmp;
+use crate::picture::Picture;
+use crate::thresholds::THROTTLED_SHARE;
+use crate::verdict::{Confidence, Kind, NextStep};
+
+/// The quota stopped the program for a part of the run.
+pub(crate) fn throttled(picture: &Picture) -> Option<Finding> {
+    let facts = picture.facts;
+    let waiting = picture.sums.waiting_for_cpu_ns();
+    // What is throttled is a CPU; each may hold up several threads, so this is the least of it.
+    let on_idle = picture.behind.idle_ns;
+    let stopped = on_idle.max(facts.throttled_ns.min(waiting)).min(waiting);
+    let counts = (facts.throttled_ns as f64) >= THROTTLED_SHARE * picture.wall_ns && facts.nr_throttled > 0;
+    if !counts || stopped == 0 {
+        return None;
+    }
+    let kind = Kind::QuotaThrottled;
+    let spared = picture.blame.total_ns(Delay::Idle).max(stopped as f64);
+    let delay = picture.without_delay(stopped as f64);
+    let could_use = picture.parallelism(picture.cpus);
+    let bound = match facts.quota() {
+        Some(quota) => (could_use / quota).max(1.0).min(delay.bound()),
+        _ => delay.bound(),
+    };
+    let quota = facts.quota().map_or_else(String::new, |quota| format!(" of {quota:.1} CPUs"));
+    let text = format!(
+        "The control group's quota{quota} stopped the program in {} periods, for {} of CPU time: {} of thread time \
+         waited for a CPU that nobody used.",
+        count(facts.nr_throttled),
+        duration(facts.throttled_ns),
+        about_percent(picture.share(stopped)),
+    );
+    let figures = [
+        Figure::CpuQuota,
+        Figure::NrThrottled,
+        Figure::ThrottledNs,
+        Figure::WaitingForCpuNs,
+        Figure::TookIdleNs,
+        Figure::ThreadNs,
+    ];
+    let mut main = say(picture, text, &figures);
+    let raise = format!("raise the group's cpu.max to {could_use:.0} CPUs or more");
+    main.next.push(NextStep::expecting(raise, &Expected::new(delay.low(), bound, bound), kind));
+    if let Some(quota) = facts.quota().filter(|quota| *quota >= 1.0 && quota.floor() < picture.crew.len() as f64) {
+        // Fewer threads stretch the quota only as far as it is wasted on spinning.
+        let wasted = Expected::of_delay(
+            picture.sums.run_ns as f64,
+            picture.sums.spin_ns as f64,
+            1.0,
+            picture.work_bound_on(quota),
+        );
+        let step = openmp::threads(picture, quota, kind);
+        if wasted.is_worth_trying() {
+            main.next.push(NextStep::expecting(step.action, &Expected::new(1.0, wasted.high(), wasted.bound()), kind));
+        }
+    }
+    main.next.retain(|step| step.bound.is_some());
+    if main.next.is_empty() {
+        return None;
+    }
+    Some(Finding { kind, back_ns: spared, confidence: Confidence::High, sentences: vec![main] })
+}

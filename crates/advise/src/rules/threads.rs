@@ -1,0 +1,99 @@
+//! Too many threads: more than the CPUs, and they wait for one another.
+//!
+//! Threads that queue for CPUs but never wait for one another (a parallel make) lose nothing by it: the
+//! CPUs are busy with work all the time. Only when they also meet (spinning, yielding or asleep) does a
+//! queue hold others up, and then the number of threads is the reason.
+//!
+//! Bound: the work bound. With one thread per CPU nobody queues and nobody spins for a queued thread,
+//! so `wall / (Σ work / CPUs)` is what can be reached; for n threads that only spin instead of working
+//! it is n / CPUs when everybody's turn is as long.
+
+use ledger::summary;
+
+use super::Finding;
+use crate::blame::Delay;
+use crate::figures::{Figure, say};
+use crate::numbers::{about_percent, counted};
+use crate::openmp;
+use crate::picture::Picture;
+use crate::thresholds::{QUEUE_UTILISATION, THREADS_PER_CPU, WORTH_SHARE};
+use crate::verdict::{Confidence, Kind};
+
+/// More threads than CPUs that wait for one another.
+pub(crate) fn too_many(picture: &Picture) -> Option<Finding> {
+    let crew = &picture.crew_sums;
+    let queued = queued_ns(picture);
+    let unspecified = if picture.sight.causes { 0 } else { crew.cause_ns("unspecified") };
+    let spinning = crew.spin_ns.saturating_add(crew.yield_wait_ns);
+    let asleep = crew.cause_ns("futex").saturating_add(unspecified);
+    let crowded = picture.crew.len() as f64 > picture.cpus && picture.crew_alive() >= THREADS_PER_CPU * picture.cpus;
+    // Spinning counts against the time on a CPU: a queue makes it a small part of all thread time.
+    let spun_part = summary::share(crew.spin_ns, crew.run_ns);
+    let meet = picture.crew_share(spinning.saturating_add(asleep) as f64).max(spun_part) >= WORTH_SHARE;
+    let queue = picture.share(queued) >= WORTH_SHARE && picture.utilisation() >= QUEUE_UTILISATION;
+    // Where most of the waiting has no queue behind it, the queue is not the reason: see the convoy.
+    let explained = picture.blame.induced_ns(Delay::Sibling) + picture.blame.induced_ns(Delay::Unseen);
+    let explains = explained >= picture.blame.rest_ns || !picture.sight.takers;
+    if !crowded || !meet || !queue || !explains || super::pinned::elsewhere(picture).is_some() {
+        return None;
+    }
+    let kind = if spinning >= asleep { Kind::TooManyThreadsSpinning } else { Kind::TooManyThreadsSleeping };
+    let confidence = if picture.sight.takers { Confidence::High } else { Confidence::Medium };
+    let back_ns = picture.blame.total_ns(Delay::Sibling) + picture.blame.total_ns(Delay::Unseen);
+
+    let mut main = say(picture, turns(picture, kind, queued), &figures(kind));
+    main.next.extend(openmp::pack(picture, kind));
+    main.next.push(openmp::threads(picture, picture.cpus, kind));
+    if kind == Kind::TooManyThreadsSpinning {
+        main.next.extend(openmp::passive(picture, kind));
+    }
+    main.next.retain(|step| step.bound.is_some());
+    Some(Finding { kind, back_ns, confidence, sentences: vec![main] })
+}
+
+/// Thread time queued behind siblings; all waiting for a CPU when nobody saw behind whom.
+fn queued_ns(picture: &Picture) -> u64 {
+    if picture.sight.takers {
+        picture.behind.siblings_ns
+    } else {
+        picture.sums.wake_delay_ns.saturating_add(picture.sums.preempt_wait_ns)
+    }
+}
+
+fn turns(picture: &Picture, kind: Kind, queued: u64) -> String {
+    let threads = counted(picture.crew.len() as u64, "thread");
+    let cpus = counted(picture.cpus as u64, "CPU");
+    let crew = &picture.crew_sums;
+    let waiting = match kind {
+        Kind::TooManyThreadsSpinning => {
+            let spun = picture.share(crew.spin_ns.saturating_add(crew.yield_wait_ns));
+            let way = if crew.yield_wait_ns > crew.spin_ns / 10 { "spins and yields" } else { "spins" };
+            format!("whoever has a CPU {way} for whoever has not ({} of thread time)", about_percent(spun))
+        }
+        _ => {
+            let slept = crew.cause_ns("futex").saturating_add(crew.cause_ns("unspecified"));
+            format!(
+                "the others sleep until the last one had its turn ({} of thread time)",
+                about_percent(picture.share(slept))
+            )
+        }
+    };
+    let all = picture.sums.wake_delay_ns.saturating_add(picture.sums.preempt_wait_ns).max(queued).max(1);
+    let behind = if picture.sight.takers {
+        format!("{} of the waiting for a CPU was behind a sibling", about_percent(queued as f64 / all as f64))
+    } else {
+        format!("{} of thread time waited for a CPU", about_percent(picture.share(queued)))
+    };
+    format!("{threads} take turns on {cpus}; {waiting}: {behind}.")
+}
+
+fn figures(kind: Kind) -> Vec<Figure> {
+    let mut figures = vec![Figure::CrewThreads, Figure::ProgramCpus, Figure::TookSiblingNs, Figure::WaitingForCpuNs];
+    figures.extend([Figure::YieldWaitNs, Figure::ThreadNs]);
+    if kind == Kind::TooManyThreadsSpinning {
+        figures.push(Figure::SpinNs);
+    } else {
+        figures.push(Figure::BlockedBy("futex"));
+    }
+    figures
+}

@@ -1,0 +1,35 @@
+//! Slow wake-ups: threads sleep so briefly that getting a CPU again costs as much as the wait.
+//!
+//! The sign is wake delay on idle CPUs: nobody was in the way, the time went into leaving the idle state
+//! and switching. Spinning a little before sleeping avoids it, where there is a CPU for each thread.
+
+use super::Finding;
+use crate::blame::Delay;
+use crate::figures::{Figure, say};
+use crate::numbers::{about_percent, count, duration};
+use crate::openmp;
+use crate::picture::Picture;
+use crate::thresholds::{THROTTLED_SHARE, WORTH_SHARE};
+use crate::verdict::{Confidence, Kind};
+
+/// Waking from idle takes a large part of thread time.
+pub(crate) fn slow_wakeups(picture: &Picture) -> Option<Finding> {
+    let from_idle = picture.behind.idle_ns.min(picture.sums.wake_delay_ns);
+    let throttled = picture.facts.throttled_ns as f64 >= THROTTLED_SHARE * picture.wall_ns;
+    let expected = picture.without_delay(from_idle as f64);
+    let room = picture.crew.len() as f64 <= picture.cpus;
+    if throttled || !room || picture.share(from_idle) < WORTH_SHARE || !expected.is_worth_trying() {
+        return None;
+    }
+    let wakeups = picture.crew.iter().fold(0u64, |sum, thread| sum.saturating_add(thread.wakeups)).max(1);
+    let text = format!(
+        "Waking up cost {} of thread time on CPUs that were idle: {} wake-ups of {} each.",
+        about_percent(picture.share(from_idle)),
+        count(wakeups),
+        duration(from_idle / wakeups),
+    );
+    let mut main = say(picture, text, &[Figure::TookIdleNs, Figure::WakeDelayNs, Figure::ThreadNs]);
+    main.next.push(openmp::active(picture, &expected, Kind::SlowWakeups));
+    let back_ns = picture.blame.total_ns(Delay::Idle).min(picture.sums.wall_ns as f64);
+    Some(Finding { kind: Kind::SlowWakeups, back_ns, confidence: Confidence::Medium, sentences: vec![main] })
+}

@@ -1,0 +1,411 @@
+//! Staged situations must be told apart, whatever the number of CPUs and the way threads wait.
+
+mod staged;
+
+use advise::{Confidence, Kind, Verdict, advise};
+use staged::{Behind, IDLE, Life, OTHERS, SIBLINGS, Stage};
+
+fn judge(stage: &Stage) -> Verdict {
+    advise(&stage.account, &stage.facts)
+}
+
+/// The verdict's text, for the message of a failed test.
+fn text(verdict: &Verdict) -> String {
+    let lines = verdict.sentences.iter().map(|sentence| format!("  {} {:?}\n", sentence.text, sentence.next));
+    format!("{:?} ({:?})\n{}", verdict.headline, verdict.confidence, lines.collect::<String>())
+}
+
+#[track_caller]
+fn expect(stage: &Stage, kind: Kind) -> Verdict {
+    let verdict = judge(stage);
+    assert_eq!(verdict.headline, kind, "{}", text(&verdict));
+    let json = serde_json::to_string(&verdict).expect("a verdict is plain data");
+    assert_eq!(serde_json::from_str::<Verdict>(&json).expect("its own JSON"), verdict);
+    verdict
+}
+
+/// Every thread has the share `cpus / threads` of a CPU, works `work` of that and spins the rest.
+fn crowd_spinning(threads: usize, cpus: u32, work: f64) -> Stage {
+    let run = f64::from(cpus) / threads as f64;
+    let life = Life { spin: run * (1.0 - work), preempted: 1.0 - run, ..Life::default() };
+    Stage::alike(cpus, SIBLINGS, threads, &life).spinning_in("OpenMP runtime")
+}
+
+#[test]
+fn too_many_threads_spinning() {
+    for (threads, cpus) in [(3, 2), (4, 2), (12, 8), (9, 8), (80, 64), (256, 64)] {
+        for work in [0.2, 0.6, 0.85] {
+            expect(&crowd_spinning(threads, cpus, work), Kind::TooManyThreadsSpinning);
+        }
+    }
+}
+
+#[test]
+fn too_many_threads_yielding_counts_as_spinning() {
+    for (threads, cpus, yielded) in [(3, 2, 0.30), (16, 8, 0.45), (96, 64, 0.3)] {
+        let run = f64::from(cpus) / threads as f64;
+        let life = Life { spin: 0.05, yielded, preempted: 1.0 - run - yielded, ..Life::default() };
+        expect(&Stage::alike(cpus, SIBLINGS, threads, &life), Kind::TooManyThreadsSpinning);
+    }
+}
+
+#[test]
+fn too_many_threads_sleeping() {
+    let lives = [
+        (3, 2, Life { futex: 0.33, preempted: 0.12, wake_delay: 0.05, ..Life::default() }),
+        (4, 2, Life { futex: 0.20, preempted: 0.25, wake_delay: 0.10, ..Life::default() }),
+        (8, 2, Life { futex: 0.25, preempted: 0.40, wake_delay: 0.12, ..Life::default() }),
+        (16, 8, Life { futex: 0.22, preempted: 0.25, wake_delay: 0.10, ..Life::default() }),
+        (96, 64, Life { futex: 0.30, preempted: 0.13, wake_delay: 0.02, ..Life::default() }),
+    ];
+    for (threads, cpus, life) in lives {
+        let life = Life { wakeups_per_s: 1000.0, woken_by: vec![100, 101, 102], ..life };
+        let verdict = expect(&Stage::alike(cpus, SIBLINGS, threads, &life), Kind::TooManyThreadsSleeping);
+        assert!(verdict.sentences[0].text.contains(&format!("{threads} threads")), "{}", text(&verdict));
+    }
+}
+
+#[test]
+fn three_spinners_on_two_cpus_are_bound_by_their_work() {
+    let mut stage = crowd_spinning(3, 2, 0.65);
+    stage.facts.verbs = ["pack".to_owned()].into();
+    let verdict = expect(&stage, Kind::TooManyThreadsSpinning);
+    let steps = &verdict.sentences[0].next;
+    let actions: Vec<&str> = steps.iter().map(|step| step.action.as_str()).collect();
+    assert_eq!(actions, ["cox pack --cpus 0-1 -- ./app …", "OMP_NUM_THREADS=2", "OMP_WAIT_POLICY=passive"]);
+    // Work is 0.65 of two CPUs' time: 1 / 0.65.
+    assert!(steps.iter().all(|step| step.bound == Some(1.538)), "{}", text(&verdict));
+    assert_eq!(steps[1].expected_low, Some(1.307));
+}
+
+#[test]
+fn a_verb_that_does_not_exist_is_not_recommended() {
+    for stage in [crowd_spinning(3, 2, 0.5), disk_bound(), hog_on_one_cpu(2, Life { spin: 0.5, ..Life::default() })] {
+        let verdict = judge(&stage);
+        let named = verdict.sentences.iter().flat_map(|s| &s.next).any(|step| step.action.contains("cox "));
+        assert!(!named, "{}", text(&verdict));
+    }
+}
+
+/// One thread works, the others wait for it in the way of `waiting`.
+fn imbalanced(threads: usize, cpus: u32, work: f64, waiting: impl Fn(f64) -> Life) -> Stage {
+    let mut lives = vec![Life { futex: 0.02, ..Life::default() }];
+    lives.extend(std::iter::repeat_n(waiting(1.0 - work), threads - 1));
+    Stage::new(cpus, SIBLINGS, &lives)
+}
+
+fn asleep(share: f64) -> Life {
+    Life { futex: share, wakeups_per_s: 100.0, woken_by: vec![100], ..Life::default() }
+}
+
+#[test]
+fn imbalance_whatever_the_waiting_policy() {
+    let policies: [fn(f64) -> Life; 4] = [
+        |share| Life { spin: share, ..Life::default() },
+        asleep,
+        |share| Life { spin: share * 0.5, futex: share * 0.5, wakeups_per_s: 50.0, ..Life::default() },
+        |share| Life { spin: share * 0.4, yielded: share * 0.6, ..Life::default() },
+    ];
+    for (threads, cpus) in [(2, 2), (4, 8), (8, 8), (64, 64)] {
+        for work in [0.01, 0.1, 0.5] {
+            let verdicts: Vec<Verdict> =
+                policies.iter().map(|policy| judge(&imbalanced(threads, cpus, work, policy))).collect();
+            for verdict in &verdicts {
+                assert_eq!(verdict.headline, Kind::Imbalance, "{threads} {cpus} {work} {}", text(verdict));
+                assert_eq!(verdict.sentences[0].next, verdicts[0].sentences[0].next);
+            }
+        }
+    }
+}
+
+#[test]
+fn imbalance_on_a_crowded_machine_does_not_flip_either() {
+    // Four threads on two CPUs, one of them with all the work: the spinners take its CPU away.
+    let worker = Life { preempted: 0.5, ..Life::default() };
+    let spinner = Life { spin: 0.49, preempted: 0.5, ..Life::default() };
+    let spinning = Stage::new(2, SIBLINGS, &[worker, spinner.clone(), spinner.clone(), spinner]);
+    expect(&spinning, Kind::Imbalance);
+    expect(&imbalanced(4, 2, 0.02, asleep), Kind::Imbalance);
+}
+
+#[test]
+fn one_long_region_in_which_one_thread_works_is_imbalance_but_less_sure() {
+    let idler = Life { futex: 0.9999, wakeups_per_s: 0.1, woken_by: vec![100], ..Life::default() };
+    let mut lives = vec![Life::default()];
+    lives.extend(vec![idler; 7]);
+    let verdict = expect(&Stage::new(8, SIBLINGS, &lives), Kind::Imbalance);
+    assert_eq!(verdict.confidence, Confidence::Medium);
+}
+
+#[test]
+fn slightly_unequal_work_is_no_imbalance() {
+    expect(&imbalanced(8, 8, 0.93, asleep), Kind::NothingToGain);
+    expect(&imbalanced(8, 8, 0.93, |share| Life { spin: share, ..Life::default() }), Kind::NothingToGain);
+}
+
+/// A hog has half of one CPU; the threads on the others wait for the displaced one.
+fn hog_on_one_cpu(cpus: u32, waiting: Life) -> Stage {
+    let mut lives = vec![Life { preempted: 0.49, wake_delay: 0.01, ..Life::default() }];
+    lives.extend(vec![waiting; cpus as usize - 1]);
+    Stage::new(cpus, OTHERS, &lives)
+}
+
+#[test]
+fn a_cpu_hog_beside_us() {
+    for cpus in [2, 8, 64] {
+        expect(&hog_on_one_cpu(cpus, Life { spin: 0.5, ..Life::default() }), Kind::CpuHog);
+        let sleeping = Life { futex: 0.5, wakeups_per_s: 200.0, woken_by: vec![100], ..Life::default() };
+        let verdict = expect(&hog_on_one_cpu(cpus, sleeping), Kind::CpuHog);
+        assert!(verdict.sentences[0].text.contains("stress"), "{}", text(&verdict));
+    }
+}
+
+#[test]
+fn a_hog_beside_independent_threads_gives_back_its_share() {
+    // 1 / (1 − share taken): each of two threads lost a third.
+    let stage = Stage::alike(2, OTHERS, 2, &Life { preempted: 1.0 / 3.0, ..Life::default() });
+    let verdict = expect(&stage, Kind::CpuHog);
+    let step = &verdict.sentences[0].next[0];
+    assert_eq!((step.expected_low, step.bound), (Some(1.5), Some(1.5)), "{}", text(&verdict));
+}
+
+#[test]
+fn a_kernel_thread_that_takes_cpus_is_not_asked_to_stop() {
+    let mut stage = Stage::alike(2, OTHERS, 2, &Life { preempted: 0.3, ..Life::default() });
+    stage.account.took_cpu[0].comm = "kworker/u8:1".into();
+    let verdict = expect(&stage, Kind::CpuHog);
+    assert!(verdict.sentences[0].next[0].action.starts_with("find what"), "{}", text(&verdict));
+}
+
+fn disk_bound() -> Stage {
+    Stage::alike(2, SIBLINGS, 1, &Life { blocked: vec![("disk", 0.6)], ..Life::default() })
+}
+
+#[test]
+fn disk_bound_alone_and_with_others_waiting() {
+    let verdict = expect(&disk_bound(), Kind::DiskBound);
+    assert_eq!(verdict.sentences[0].next[0].bound, Some(2.5));
+    let all = Life { blocked: vec![("disk", 0.4)], ..Life::default() };
+    expect(&Stage::alike(8, SIBLINGS, 8, &all), Kind::DiskBound);
+    expect(&Stage::alike(64, SIBLINGS, 64, &all), Kind::DiskBound);
+    let writer = Life { blocked: vec![("disk", 0.5)], ..Life::default() };
+    for waiting in [Life { spin: 0.5, ..Life::default() }, asleep(0.5)] {
+        expect(&Stage::new(2, SIBLINGS, &[writer.clone(), waiting]), Kind::DiskBound);
+    }
+}
+
+#[test]
+fn a_writer_thread_beside_busy_ones_is_no_loss() {
+    let writer = Life { blocked: vec![("disk", 0.98)], ..Life::default() };
+    let stage = Stage::new(2, SIBLINGS, &[Life::default(), Life::default(), writer]);
+    expect(&stage, Kind::NothingToGain);
+}
+
+#[test]
+fn network_and_file_locks_have_their_own_names() {
+    for (cause, kind) in [("network", Kind::NetworkBound), ("file_lock", Kind::FileLock)] {
+        expect(&Stage::alike(2, SIBLINGS, 1, &Life { blocked: vec![(cause, 0.5)], ..Life::default() }), kind);
+    }
+}
+
+/// `threads` threads queue for a lock held nearly all the time.
+fn convoy(threads: u32, cpus: u32, inside: f64) -> Stage {
+    let work = inside / f64::from(threads);
+    let wakers = |own: u32| (100..100 + threads.min(8)).filter(|tid| *tid != own).collect::<Vec<_>>();
+    let life = |own: u32| Life {
+        futex: 1.0 - work - 0.01,
+        wake_delay: 0.01,
+        wakeups_per_s: 500.0,
+        woken_by: wakers(own),
+        ..Life::default()
+    };
+    let lives: Vec<Life> = (100..100 + threads).map(life).collect();
+    Stage::new(cpus, Behind { sibling: 0.5, other: 0.0, idle: 0.5 }, &lives)
+}
+
+#[test]
+fn a_lock_convoy() {
+    for (threads, cpus) in [(2, 2), (3, 2), (4, 2), (8, 2), (8, 8), (64, 64)] {
+        for inside in [0.95, 1.2] {
+            expect(&convoy(threads, cpus, inside), Kind::LockConvoy);
+        }
+    }
+}
+
+#[test]
+fn a_main_thread_that_joins_does_not_hide_a_convoy() {
+    let mut stage = convoy(4, 2, 1.0);
+    let process = &mut stage.account.programs[0].processes[0];
+    let mut main = process.threads[0].clone();
+    process.pid = 99;
+    main.tid = 99;
+    main.run_ns = 1_000_000;
+    main.wakeups = 4;
+    main.blocked_by.insert("futex".into(), staged::WALL_NS - 1_000_000);
+    process.threads.insert(0, main);
+    expect(&stage, Kind::LockConvoy);
+}
+
+#[test]
+fn a_spin_lock_convoy_is_known_by_the_lock() {
+    let stage = Stage::alike(8, SIBLINGS, 8, &Life { spin: 0.85, ..Life::default() });
+    expect(&stage.clone().spinning_in("pthread spin lock"), Kind::LockConvoy);
+    expect(&stage.spinning_in("OpenMP runtime"), Kind::WaitingForThreads);
+}
+
+#[test]
+fn pinned_to_too_few_cpus() {
+    let queue = |threads: f64, cpus: f64| Life { preempted: 1.0 - cpus / threads, ..Life::default() };
+    for (threads, cpus, online) in [(2, 1, 2), (4, 1, 8), (8, 2, 8), (64, 16, 64)] {
+        let life = queue(f64::from(threads), f64::from(cpus));
+        let stage = Stage::alike(cpus, SIBLINGS, threads as usize, &life).on_machine_of(online);
+        expect(&stage, Kind::PinnedTooFew);
+        // Spinning and sleeping at barriers change nothing about it.
+        let spinning = Life { spin: 0.3 * f64::from(cpus) / f64::from(threads), ..life.clone() };
+        expect(&Stage::alike(cpus, SIBLINGS, threads as usize, &spinning).on_machine_of(online), Kind::PinnedTooFew);
+        let sleeping = Life { futex: 0.1, preempted: life.preempted - 0.1, wakeups_per_s: 100.0, ..life };
+        expect(&Stage::alike(cpus, SIBLINGS, threads as usize, &sleeping).on_machine_of(online), Kind::PinnedTooFew);
+    }
+}
+
+#[test]
+fn a_program_that_pins_itself_is_told_how() {
+    let mut stage = Stage::alike(1, SIBLINGS, 2, &Life { preempted: 0.5, ..Life::default() }).on_machine_of(2);
+    stage.facts.allowed_cpus = vec![0, 1];
+    stage.facts.pinned_cpus = Some(vec![0]);
+    stage.facts.environment.insert("GOMP_CPU_AFFINITY".into(), "0".into());
+    let verdict = expect(&stage, Kind::PinnedTooFew);
+    assert!(verdict.sentences[0].next[0].action.contains("GOMP_CPU_AFFINITY"), "{}", text(&verdict));
+}
+
+#[test]
+fn threads_pinned_one_by_one_are_found_by_the_idle_cpu() {
+    let mut stage = Stage::alike(1, SIBLINGS, 2, &Life { preempted: 0.5, ..Life::default() }).on_machine_of(2);
+    stage.facts.allowed_cpus = vec![0, 1];
+    expect(&stage, Kind::PinnedTooFew);
+}
+
+#[test]
+fn a_narrow_mask_on_a_busy_machine_is_not_blamed() {
+    let mut stage =
+        Stage::alike(2, SIBLINGS, 4, &Life { spin: 0.2, preempted: 0.5, ..Life::default() }).on_machine_of(8);
+    for cpu in &mut stage.account.cpus[2..] {
+        (cpu.busy_others_ns, cpu.idle_ns) = (cpu.idle_ns, 0);
+    }
+    expect(&stage, Kind::TooManyThreadsSpinning);
+}
+
+#[test]
+fn throttled_by_a_quota() {
+    for (threads, cpus, quota) in [(2, 2, 1.0), (1, 2, 0.5), (8, 8, 4.0), (64, 64, 16.0)] {
+        let stopped = 1.0 - quota / threads as f64;
+        let life = Life { preempted: stopped, ..Life::default() };
+        let stage = Stage::alike(cpus, IDLE, threads, &life).throttled(quota, stopped);
+        let verdict = expect(&stage, Kind::QuotaThrottled);
+        let bound = verdict.sentences[0].next[0].bound.unwrap();
+        assert!((bound - threads as f64 / quota).abs() < 0.01, "{}", text(&verdict));
+        expect(&stage.by_perf(), Kind::QuotaThrottled);
+    }
+}
+
+#[test]
+fn throttled_while_spinning_or_sleeping_at_barriers() {
+    for waiting in [Life { spin: 0.2, preempted: 0.5, ..Life::default() }, Life { preempted: 0.4, ..asleep(0.2) }] {
+        expect(&Stage::alike(2, IDLE, 2, &waiting).throttled(1.0, 0.4), Kind::QuotaThrottled);
+    }
+}
+
+#[test]
+fn page_faults() {
+    for (threads, cpus) in [(1, 2), (8, 8), (64, 64)] {
+        let life = Life { blocked: vec![("page_fault", 0.5)], ..Life::default() };
+        expect(&Stage::alike(cpus, SIBLINGS, threads, &life), Kind::PageFaults);
+    }
+}
+
+#[test]
+fn nothing_wrong() {
+    for (threads, cpus) in [(1, 2), (2, 2), (8, 8), (64, 64)] {
+        let life = Life { preempted: 0.01, wake_delay: 0.005, futex: 0.01, spin: 0.01, ..Life::default() };
+        let verdict = expect(&Stage::alike(cpus, SIBLINGS, threads, &life), Kind::NothingToGain);
+        assert!(verdict.sentences[0].text.starts_with("Nothing to gain"));
+        assert!(verdict.sentences.iter().all(|sentence| sentence.next.is_empty()), "{}", text(&verdict));
+    }
+}
+
+#[test]
+fn a_parallel_make_that_keeps_its_cpus_busy_has_nothing_to_gain() {
+    let job = Life { preempted: 0.5, blocked: vec![("disk", 0.01)], ..Life::default() };
+    let make = Life { blocked: vec![("child_wait", 0.999)], ..Life::default() };
+    let verdict =
+        expect(&Stage::new(2, SIBLINGS, &[make, job.clone(), job.clone(), job.clone(), job]), Kind::NothingToGain);
+    assert!(verdict.sentences[1].text.contains("only more CPUs"), "{}", text(&verdict));
+}
+
+#[test]
+fn joining_two_busy_workers_is_nothing_wrong() {
+    let main = Life { futex: 0.999, wakeups_per_s: 0.2, ..Life::default() };
+    expect(&Stage::new(2, SIBLINGS, &[main, Life::default(), Life::default()]), Kind::NothingToGain);
+}
+
+#[test]
+fn sleeping_waiting_and_child_wait_are_named_not_blamed() {
+    for (cause, kind) in [("sleep", Kind::Sleeping), ("poll", Kind::WaitingForInput), ("child_wait", Kind::ChildWait)] {
+        let verdict =
+            expect(&Stage::alike(2, SIBLINGS, 1, &Life { blocked: vec![(cause, 0.95)], ..Life::default() }), kind);
+        assert!(verdict.sentences.iter().all(|sentence| sentence.next.is_empty()), "{}", text(&verdict));
+    }
+}
+
+#[test]
+fn brief_sleeps_and_a_slow_host_are_found() {
+    let brief =
+        Life { futex: 0.3, wake_delay: 0.3, wakeups_per_s: 20_000.0, woken_by: vec![100, 101], ..Life::default() };
+    expect(&Stage::alike(2, IDLE, 2, &brief), Kind::SlowWakeups);
+    expect(&Stage::alike(2, SIBLINGS, 2, &Life { steal: 0.3, ..Life::default() }), Kind::HypervisorSteal);
+}
+
+#[test]
+fn perf_claims_less_and_says_so_first() {
+    let verdict = expect(&convoy(4, 2, 1.0).by_perf(), Kind::Blocked);
+    assert!(verdict.sentences[0].text.starts_with("The perf backend sees neither"), "{}", text(&verdict));
+    assert!(verdict.confidence < Confidence::High);
+    expect(&disk_bound().by_perf(), Kind::Blocked);
+    let crowd = expect(&crowd_spinning(3, 2, 0.5).by_perf(), Kind::TooManyThreadsSpinning);
+    assert_eq!(crowd.confidence, Confidence::Medium);
+    let hog = expect(&Stage::alike(2, OTHERS, 2, &Life { preempted: 0.4, ..Life::default() }).by_perf(), Kind::CpuHog);
+    assert_eq!(hog.confidence, Confidence::Low);
+}
+
+#[test]
+fn proc_says_that_it_does_not_divide_the_delay() {
+    let verdict = judge(&crowd_spinning(3, 2, 0.5).by_proc());
+    assert!(verdict.sentences[0].text.contains("does not divide"), "{}", text(&verdict));
+    assert!(verdict.sentences[1].text.starts_with("Spinning was not seen"), "{}", text(&verdict));
+    assert!(verdict.confidence < Confidence::High);
+}
+
+#[test]
+fn losses_are_said_first_and_take_forecasts_then_the_verdict() {
+    let mut stage = crowd_spinning(3, 2, 0.5);
+    let forecasts =
+        |verdict: &Verdict| verdict.sentences.iter().flat_map(|s| &s.next).filter(|step| step.bound.is_some()).count();
+    stage.account.lost.events = 10;
+    let few = expect(&stage, Kind::TooManyThreadsSpinning);
+    assert!(few.sentences[0].text.starts_with("10 of 100,010 events were lost"), "{}", text(&few));
+    assert_eq!((few.confidence, forecasts(&few) > 0), (Confidence::Medium, true));
+    stage.account.lost.events = 1_000;
+    let some = expect(&stage, Kind::TooManyThreadsSpinning);
+    assert_eq!((some.confidence, forecasts(&some)), (Confidence::Low, 0));
+    stage.account.lost.events = 10_000;
+    expect(&stage, Kind::TooLittleEvidence);
+}
+
+#[test]
+fn too_short_and_empty_runs_are_not_judged() {
+    let mut stage = crowd_spinning(3, 2, 0.5);
+    stage.threads_mut().for_each(|thread| thread.wall_ns = 1_000_000);
+    expect(&stage, Kind::TooLittleEvidence);
+    stage.account.programs.clear();
+    expect(&stage, Kind::TooLittleEvidence);
+}

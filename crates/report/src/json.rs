@@ -1,0 +1,116 @@
+//! The document of `cox run --json`: the account, what is known about its surroundings, the verdict and
+//! the self-checks. `schema_version` changes when a field changes its name, unit or meaning.
+
+use std::collections::BTreeMap;
+
+use advise::figures::Figure;
+use advise::picture::Picture;
+use advise::{Facts, Verdict};
+use ledger::Account;
+use ledger::check::{Agreement, check};
+use schemars::{JsonSchema, Schema, schema_for};
+use serde::{Deserialize, Serialize};
+use serde_json::Number;
+
+/// Version of the document's shape.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What `cox run --json` writes and the text report is made from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Document {
+    /// Version of this shape.
+    pub schema_version: u32,
+    /// Version of cox.
+    pub cox_version: String,
+    /// Events and records lost, of all kinds; `lost` divides them.
+    pub lost_events: u64,
+    /// What was measured.
+    #[serde(flatten)]
+    pub account: Account,
+    /// The surroundings of the program.
+    pub facts: Facts,
+    /// The figures that sentences rest on, by name; see docs/figures.md.
+    pub figures: BTreeMap<String, Number>,
+    /// What it means and what to try; one verdict for the session.
+    pub verdict: Vec<Verdict>,
+    /// What the account was checked against.
+    pub checks: Checks,
+}
+
+/// Self-checks of an account.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Checks {
+    /// The worst thread's |Σ states − wall| / wall.
+    pub worst_gap: f64,
+    /// That thread; 0 when every thread's states sum to its wall time.
+    pub worst_gap_tid: u32,
+    /// |ours − kernel| / kernel of Σ (wake delay + preempt wait) against run_delay; absent when not read.
+    pub run_delay_difference: Option<f64>,
+    /// |ours − kernel| / kernel of Σ (run − steal − interrupts) against the CPU clocks; absent when not read.
+    pub cpu_time_difference: Option<f64>,
+    /// CPU time of cox and its BPF programs per run time of the program; the part of cox alone where the
+    /// BPF programs' cannot be measured.
+    pub own_cost_share: f64,
+}
+
+impl Checks {
+    /// Checks an account.
+    pub fn of(account: &Account) -> Checks {
+        let check = check(account);
+        let relative = |agreement: Option<Agreement>| agreement.and_then(|agreement| agreement.relative());
+        let run_ns = ledger::summary::Sums::over(ledger::summary::threads(account)).run_ns;
+        let own_ns = account.own_cost.user_ns.saturating_add(account.own_cost.kernel_ns.unwrap_or(0));
+        Checks {
+            worst_gap: check.worst_gap,
+            worst_gap_tid: check.worst_gap_tid,
+            run_delay_difference: relative(check.run_delay),
+            cpu_time_difference: relative(check.cpu_time),
+            own_cost_share: ledger::summary::share(own_ns, run_ns),
+        }
+    }
+}
+
+impl Document {
+    /// Judges and checks an account.
+    pub fn new(cox_version: &str, account: Account, facts: Facts) -> Document {
+        let verdict = vec![advise::advise(&account, &facts)];
+        let checks = Checks::of(&account);
+        let figures = figures(&account, &facts);
+        Document {
+            schema_version: SCHEMA_VERSION,
+            cox_version: cox_version.to_owned(),
+            lost_events: account.lost.total(),
+            account,
+            facts,
+            figures,
+            verdict,
+            checks,
+        }
+    }
+
+    /// Whether any thread's spinning was seen.
+    pub fn sees_spin(&self) -> bool {
+        let mut threads = ledger::summary::threads(&self.account);
+        threads.any(|thread| thread.spin_basis != ledger::SpinBasis::None)
+    }
+
+    /// As indented JSON, with a newline at the end.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self).map(|json| json + "\n")
+    }
+}
+
+/// The JSON Schema of [`Document`].
+pub fn schema() -> Schema {
+    schema_for!(Document)
+}
+
+fn figures(account: &Account, facts: &Facts) -> BTreeMap<String, Number> {
+    let picture = Picture::new(account, facts);
+    let number = |value: f64| {
+        let whole = value as u64;
+        if whole as f64 == value { Some(whole.into()) } else { Number::from_f64(value) }
+    };
+    let named = Figure::all().into_iter().map(|figure| (figure.name(), number(figure.value(&picture))));
+    named.filter_map(|(name, value)| value.map(|value| (name, value))).collect()
+}

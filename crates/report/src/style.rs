@@ -1,0 +1,174 @@
+//! How text is shown: width, colour, and characters.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// What the reader's terminal can do, and how much to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Use ANSI colours.
+    pub color: bool,
+    /// Use characters beyond ASCII.
+    pub unicode: bool,
+    /// Columns.
+    pub width: usize,
+    /// List every thread instead of the ten that lost most.
+    pub all_threads: bool,
+}
+
+impl Default for Style {
+    /// A UTF-8 file: 100 columns, no colour.
+    fn default() -> Style {
+        Style { color: false, unicode: true, width: 100, all_threads: false }
+    }
+}
+
+/// Narrower terminals get wrapped lines of this width.
+const NARROWEST: usize = 60;
+
+impl Style {
+    /// Columns to use.
+    pub fn columns(&self) -> usize {
+        self.width.max(NARROWEST)
+    }
+
+    /// Text as this terminal can show it. Names come from programs: control characters, which could
+    /// steer the terminal, become `?`.
+    pub fn clean(&self, text: &str) -> String {
+        let mut clean = String::with_capacity(text.len());
+        for character in text.chars() {
+            match character {
+                _ if character.is_control() => clean.push('?'),
+                _ if self.unicode || character.is_ascii() => clean.push(character),
+                '·' | '–' | '—' | '−' => clean.push('-'),
+                '→' => clean.push_str("->"),
+                '…' => clean.push_str("..."),
+                '×' => clean.push('x'),
+                'µ' => clean.push('u'),
+                '±' => clean.push_str("+/-"),
+                '≥' => clean.push_str(">="),
+                '’' => clean.push('\''),
+                _ => clean.push('?'),
+            }
+        }
+        clean
+    }
+
+    /// `text` in an ANSI style, if colours are wanted.
+    fn painted(&self, text: &str, code: &str) -> String {
+        if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// The line that names the run.
+    pub fn title(&self, text: &str) -> String {
+        self.painted(text, "1")
+    }
+
+    /// Something to try.
+    pub fn step(&self, text: &str) -> String {
+        self.painted(text, "32")
+    }
+
+    /// Headings of tables.
+    pub fn heading(&self, text: &str) -> String {
+        self.painted(text, "2")
+    }
+
+    /// Something that limits what is said.
+    pub fn warning(&self, text: &str) -> String {
+        self.painted(text, "33")
+    }
+}
+
+/// Columns of a text on a terminal.
+pub fn columns(text: &str) -> usize {
+    text.width()
+}
+
+/// The beginning of `text`, at most `most` columns wide, with `mark` in place of what was cut.
+pub fn shortened(text: &str, most: usize, mark: &str) -> String {
+    if columns(text) <= most {
+        return text.to_owned();
+    }
+    let room = most.saturating_sub(columns(mark));
+    let mut kept = String::new();
+    let mut used = 0;
+    for character in text.chars() {
+        used += character.width().unwrap_or(0);
+        if used > room {
+            break;
+        }
+        kept.push(character);
+    }
+    kept + mark
+}
+
+/// Units stay with their number when lines are broken.
+const UNITS: [&str; 6] = ["%", "s", "ms", "µs", "us", "ns"];
+
+/// The words of a text, a number and its unit being one.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        let bare = word.trim_end_matches([',', ';', '.', ':', ')']);
+        let number = words.last().is_some_and(|last| last.ends_with(|c: char| c.is_ascii_digit()));
+        match words.last_mut() {
+            Some(last) if number && UNITS.contains(&bare) => *last = format!("{last} {word}"),
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
+/// Breaks `text` at spaces into lines of at most `width` columns; the first is indented by `first`,
+/// the others by `rest`. A word that is too long is cut.
+pub fn wrapped(text: &str, width: usize, first: &str, rest: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = first.to_owned();
+    let mut empty = true;
+    for word in &words(text) {
+        let gap = if empty { 0 } else { 1 };
+        if !empty && columns(&line) + gap + columns(word) > width {
+            lines.push(std::mem::replace(&mut line, rest.to_owned()));
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        let room = width.saturating_sub(columns(&line));
+        line.push_str(&shortened(word, room, "~"));
+        empty = false;
+    }
+    lines.push(line);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_utf8_nothing_beyond_ascii_is_left() {
+        let style = Style { unicode: false, ..Style::default() };
+        assert_eq!(style.clean("a · b → c… 1.3–1.5× ±1 6 µs 漢\x1b[31m"), "a - b -> c... 1.3-1.5x +/-1 6 us ??[31m");
+        assert_eq!(Style::default().clean("µ\n"), "µ?");
+    }
+
+    #[test]
+    fn wide_characters_count_twice() {
+        assert_eq!(shortened("漢字漢字", 5, "…"), "漢字…");
+        assert_eq!(shortened("heat", 4, "…"), "heat");
+    }
+
+    #[test]
+    fn lines_break_at_spaces_and_never_overflow() {
+        assert_eq!(wrapped("took 34 %, or 5 ms of", 9, "", ""), ["took", "34 %, or", "5 ms of"]);
+        assert_eq!(wrapped("one two three", 9, "  ", "    "), ["  one two", "    three"]);
+        assert!(wrapped("a verylongwordindeed b", 8, "", "  ").iter().all(|line| columns(line) <= 8));
+    }
+
+    #[test]
+    fn colour_only_when_told() {
+        assert_eq!(Style::default().title("x"), "x");
+        assert_eq!(Style { color: true, ..Style::default() }.title("x"), "\x1b[1mx\x1b[0m");
+    }
+}

@@ -1,0 +1,165 @@
+//! Columns of text, aligned, that fit a width by giving up columns in a stated order.
+
+use crate::style::{Style, columns, shortened};
+
+/// Where a column's text stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Align {
+    /// Names.
+    Left,
+    /// Numbers: units stand under one another.
+    Right,
+}
+
+/// A column.
+pub(crate) struct Column {
+    heading: String,
+    align: Align,
+    /// Columns with a number are given up, the largest first, when the table is too wide.
+    spare: u8,
+    cells: Vec<String>,
+}
+
+/// A table: a heading and rows.
+pub(crate) struct Table<'s> {
+    style: &'s Style,
+    columns: Vec<Column>,
+}
+
+const INDENT: usize = 2;
+const GAP: usize = 2;
+/// Names are cut to this many columns rather than losing figures.
+const WIDEST_NAME: usize = 26;
+/// … and to this many when figures would not fit.
+const NARROWEST_NAME: usize = 10;
+
+impl<'s> Table<'s> {
+    pub(crate) fn new(style: &'s Style) -> Table<'s> {
+        Table { style, columns: Vec::new() }
+    }
+
+    /// Adds a column; `spare` 0 is never given up.
+    pub(crate) fn column(&mut self, heading: &str, align: Align, spare: u8, cells: impl IntoIterator<Item = String>) {
+        let fit = |text: String| {
+            let clean = self.style.clean(&text);
+            if align == Align::Left { shortened(&clean, WIDEST_NAME, &self.style.clean("…")) } else { clean }
+        };
+        let cells = cells.into_iter().map(fit).collect();
+        self.columns.push(Column { heading: self.style.clean(heading), align, spare, cells });
+    }
+
+    /// The lines, heading first, within `width` columns as far as spare columns can help.
+    pub(crate) fn lines(mut self, width: usize) -> Vec<String> {
+        while self.width() > width {
+            let Some(most) = self.columns.iter().map(|column| column.spare).max().filter(|spare| *spare > 0) else {
+                break;
+            };
+            self.columns.retain(|column| column.spare != most);
+        }
+        self.shorten_names(width);
+        let rows = self.columns.iter().map(|column| column.cells.len()).max().unwrap_or(0);
+        let heading = self.line(|column| &column.heading);
+        let mut lines = vec![self.style.heading(&heading)];
+        lines.extend((0..rows).map(|row| self.line(|column| column.cells.get(row).map_or("", String::as_str))));
+        lines
+    }
+
+    /// Cuts names when giving up columns was not enough.
+    fn shorten_names(&mut self, width: usize) {
+        let excess = self.width().saturating_sub(width);
+        let mark = self.style.clean("…");
+        for column in self.columns.iter_mut().filter(|column| column.align == Align::Left).take(1) {
+            let most = column.width().saturating_sub(excess).max(NARROWEST_NAME);
+            column.cells.iter_mut().for_each(|cell| *cell = shortened(cell, most, &mark));
+        }
+    }
+
+    /// Columns on the terminal.
+    fn width(&self) -> usize {
+        let text: usize = self.columns.iter().map(Column::width).sum();
+        INDENT + text + GAP * self.columns.len().saturating_sub(1)
+    }
+
+    fn line<'t>(&'t self, cell: impl Fn(&'t Column) -> &'t str) -> String {
+        let mut line = " ".repeat(INDENT);
+        for (at, column) in self.columns.iter().enumerate() {
+            if at > 0 {
+                line.push_str(&" ".repeat(GAP));
+            }
+            let text = cell(column);
+            let padding = " ".repeat(column.width().saturating_sub(columns(text)));
+            match column.align {
+                Align::Left => line.extend([text, &padding]),
+                Align::Right => line.extend([&padding, text]),
+            }
+        }
+        line.truncate(line.trim_end().len());
+        line
+    }
+}
+
+impl Column {
+    fn width(&self) -> usize {
+        self.cells.iter().map(|cell| columns(cell)).chain([columns(&self.heading)]).max().unwrap_or(0)
+    }
+}
+
+/// Two blocks side by side, or one below the other when they do not fit.
+pub(crate) fn beside(
+    left: Vec<String>,
+    right: Vec<String>,
+    plain_width: impl Fn(&str) -> usize,
+    width: usize,
+) -> Vec<String> {
+    let left_width = left.iter().map(|line| plain_width(line)).max().unwrap_or(0);
+    let right_width = right.iter().map(|line| plain_width(line)).max().unwrap_or(0);
+    if left.is_empty() || right.is_empty() || left_width + right_width > width {
+        return left.into_iter().chain(right).collect();
+    }
+    let rows = left.len().max(right.len());
+    let (mut left, mut right) = (left.into_iter(), right.into_iter());
+    let mut lines = Vec::with_capacity(rows);
+    for _ in 0..rows {
+        let (left, right) = (left.next().unwrap_or_default(), right.next().unwrap_or_default());
+        let padding = " ".repeat(left_width - plain_width(&left));
+        let mut line = left + &padding + &right;
+        line.truncate(line.trim_end().len());
+        lines.push(line);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(style: &Style) -> Table<'_> {
+        let mut table = Table::new(style);
+        table.column("thread", Align::Left, 0, ["4711 heat".to_owned(), "漢".to_owned()]);
+        table.column("work", Align::Right, 0, ["5.41 s".to_owned(), "0.10 s".to_owned()]);
+        table.column("CPUs", Align::Left, 1, ["0-1".to_owned(), "0".to_owned()]);
+        table
+    }
+
+    #[test]
+    fn names_left_numbers_right() {
+        let style = Style::default();
+        assert_eq!(
+            table(&style).lines(100),
+            ["  thread       work  CPUs", "  4711 heat  5.41 s  0-1", "  漢         0.10 s  0"]
+        );
+    }
+
+    #[test]
+    fn spare_columns_go_first() {
+        let style = Style::default();
+        assert_eq!(table(&style).lines(20)[0], "  thread       work");
+    }
+
+    #[test]
+    fn blocks_that_do_not_fit_stand_below() {
+        let (left, right) = (vec!["ab".to_owned()], vec!["cd".to_owned(), "ef".to_owned()]);
+        assert_eq!(beside(left.clone(), right.clone(), columns, 4), ["abcd", "  ef"]);
+        assert_eq!(beside(left, right, columns, 3), ["ab", "cd", "ef"]);
+    }
+}

@@ -1,0 +1,129 @@
+//! Who took the CPUs that members waited for, and beside it what each CPU did.
+
+use advise::numbers::{count, duration, seconds};
+use ledger::{CpuAccount, TakerKind, TookCpu};
+
+use super::Page;
+use crate::round::{percent, permille};
+use crate::style::columns;
+use crate::table::{Align, Table, beside};
+
+/// Takers listed.
+const TAKERS: usize = 8;
+/// CPUs listed; beyond, the ones with most to tell.
+const CPUS: usize = 10;
+
+pub(super) fn write(page: &mut Page) {
+    let account = &page.document.account;
+    if account.took_cpu.is_empty() && account.cpus.is_empty() {
+        return;
+    }
+    page.gap();
+    let width = page.style.columns();
+    let (takers, cpus) = (takers(page), cpus(page));
+    // Painted headings are longer than they look.
+    let seen = |line: &str| columns(&unpainted(line));
+    let lines = beside(takers, cpus, seen, width);
+    page.extend(lines);
+}
+
+/// A line without its ANSI styles.
+fn unpainted(line: &str) -> String {
+    let mut plain = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find("\x1b[") {
+        plain.push_str(&rest[..at]);
+        rest = rest[at..].split_once('m').map_or("", |(_, rest)| rest);
+    }
+    plain + rest
+}
+
+fn takers(page: &Page) -> Vec<String> {
+    let took = &page.document.account.took_cpu;
+    if took.is_empty() {
+        return Vec::new();
+    }
+    let (listed, others) = took.split_at(took.len().min(TAKERS));
+    let mut rows: Vec<(String, u64)> = listed.iter().map(|taker| (taker_name(taker), taker.wait_ns)).collect();
+    if !others.is_empty() {
+        let ns = others.iter().fold(0u64, |sum, taker| sum.saturating_add(taker.wait_ns));
+        rows.push((format!("{} more names", others.len()), ns));
+    }
+    let mut table = Table::new(page.style);
+    table.column("who took the CPU", Align::Left, 0, rows.iter().map(|(name, _)| name.clone()));
+    table.column("time", Align::Right, 0, rows.iter().map(|(_, ns)| duration(*ns)));
+    table.lines(page.style.columns())
+}
+
+fn taker_name(taker: &TookCpu) -> String {
+    match (taker.kind, taker.threads) {
+        (TakerKind::Idle, _) => "nobody (CPU was idle)".to_owned(),
+        (TakerKind::Sibling, ..=1) => format!("{} {} (sibling)", taker.tid, taker.comm),
+        (TakerKind::Sibling, threads) => format!("{} × {} (siblings)", taker.comm, count(threads)),
+        (TakerKind::Other, ..=1) => format!("{} {}", taker.tid, taker.comm),
+        (TakerKind::Other, threads) => format!("{} × {}", taker.comm, count(threads)),
+    }
+}
+
+/// The interesting CPUs first when there are too many: those others used, or that idled while we waited.
+fn cpus(page: &Page) -> Vec<String> {
+    let all = &page.document.account.cpus;
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let mut listed: Vec<&CpuAccount> = all.iter().collect();
+    let mut others = Vec::new();
+    if listed.len() > CPUS {
+        listed.sort_by_key(|cpu| {
+            (std::cmp::Reverse(cpu.busy_others_ns.saturating_add(cpu.idle_while_waiting_ns)), cpu.cpu)
+        });
+        others = listed.split_off(CPUS);
+        listed.sort_by_key(|cpu| cpu.cpu);
+    }
+    let mut rows: Vec<(String, CpuAccount)> = listed.into_iter().map(|cpu| (cpu.cpu.to_string(), *cpu)).collect();
+    if !others.is_empty() {
+        rows.push((format!("{} more", others.len()), sum(&others)));
+    }
+    let shares: Vec<Vec<u64>> = rows.iter().map(|(_, cpu)| divide(cpu)).collect();
+    let share = |at: usize| shares.iter().map(move |row| percent(row[at])).collect::<Vec<_>>();
+    let mut table = Table::new(page.style);
+    table.column("CPU", Align::Right, 0, rows.iter().map(|(name, _)| name.clone()));
+    table.column("busy ours", Align::Right, 0, share(0));
+    table.column("others", Align::Right, 0, share(1));
+    table.column("idle", Align::Right, 0, share(2));
+    if shares.iter().any(|row| row[3] > 0) {
+        table.column("not seen", Align::Right, 0, share(3));
+    }
+    let waited = rows.iter().map(|(_, cpu)| seconds(cpu.idle_while_waiting_ns));
+    table.column("idle/waited", Align::Right, 0, waited);
+    let blocked = rows.iter().map(|(_, cpu)| seconds(cpu.idle_while_blocked_ns));
+    table.column("idle/blocked", Align::Right, 1, blocked);
+    table.lines(page.style.columns())
+}
+
+fn divide(cpu: &CpuAccount) -> Vec<u64> {
+    permille(&[cpu.busy_program_ns, cpu.busy_others_ns, cpu.idle_ns, cpu.unknown_ns])
+}
+
+fn sum(cpus: &[&CpuAccount]) -> CpuAccount {
+    let over = |part: fn(&CpuAccount) -> u64| cpus.iter().fold(0u64, |sum, cpu| sum.saturating_add(part(cpu)));
+    CpuAccount {
+        cpu: 0,
+        busy_program_ns: over(|cpu| cpu.busy_program_ns),
+        busy_others_ns: over(|cpu| cpu.busy_others_ns),
+        idle_ns: over(|cpu| cpu.idle_ns),
+        idle_while_waiting_ns: over(|cpu| cpu.idle_while_waiting_ns),
+        idle_while_blocked_ns: over(|cpu| cpu.idle_while_blocked_ns),
+        unknown_ns: over(|cpu| cpu.unknown_ns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unpainted;
+
+    #[test]
+    fn painted_text_is_measured_without_its_paint() {
+        assert_eq!(unpainted("\x1b[2m  CPU\x1b[0m x"), "  CPU x");
+    }
+}

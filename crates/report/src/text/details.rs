@@ -1,0 +1,78 @@
+//! Who waits for whom, and where run time went.
+
+use advise::numbers::{about_percent, duration};
+use ledger::Thread;
+use ledger::summary::share;
+
+use super::Page;
+use super::threads::listed;
+use crate::style::wrapped;
+
+/// Lines about wakers.
+const WAKERS: usize = 3;
+/// Hot functions named.
+const HOT: usize = 5;
+/// A waker is named when it ended most of the blocked time …
+const MOST: f64 = 0.5;
+/// … and the thread was blocked for a part of its life that matters.
+const BLOCKED: f64 = 0.05;
+
+pub(super) fn write(page: &mut Page) {
+    page.gap();
+    wakers(page);
+    hot(page);
+}
+
+fn wakers(page: &mut Page) {
+    let programs = &page.document.account.programs;
+    let threads = programs.iter().flat_map(|program| listed(page, program).0);
+    let mut waits: Vec<(u64, String)> = threads.filter_map(waits_for).collect();
+    waits.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
+    let lines: Vec<String> = waits.into_iter().take(WAKERS).map(|(_, line)| page.style.clean(&line)).collect();
+    for line in lines {
+        let lines = wrapped(&line, page.style.columns(), "  ", "    ");
+        page.extend(lines);
+    }
+}
+
+/// `4711 heat waits mostly for 4712 heat`, with how long it was blocked.
+fn waits_for(thread: &Thread) -> Option<(u64, String)> {
+    let all = thread.woken_by.iter().fold(0u64, |sum, by| sum.saturating_add(by.blocked_ns));
+    let most = thread.woken_by.iter().max_by_key(|by| by.blocked_ns)?;
+    let part = share(most.blocked_ns, all);
+    let named = most.tid != 0 && most.comm.is_some();
+    if !named || part < MOST || share(thread.blocked_ns, thread.wall_ns) < BLOCKED {
+        return None;
+    }
+    let line = format!(
+        "{} {} waits mostly for {} {}, which ended {} of the {} it was blocked",
+        thread.tid,
+        thread.comm,
+        most.tid,
+        most.comm.as_deref().unwrap_or_default(),
+        about_percent(part),
+        duration(all)
+    );
+    Some((most.blocked_ns, line))
+}
+
+fn hot(page: &mut Page) {
+    let named: Vec<String> = page
+        .document
+        .account
+        .hot
+        .iter()
+        .filter(|hot| hot.run_ns > 0)
+        .take(HOT)
+        .map(|hot| {
+            let waiting = if hot.waiting.is_some() { ", waiting" } else { "" };
+            let function = hot.function.as_deref().unwrap_or("?");
+            format!("{function} ({}{waiting}) {}", hot.module, duration(hot.run_ns))
+        })
+        .collect();
+    if !named.is_empty() {
+        let line = page.style.clean(&format!("hot functions: {}", named.join(", ")));
+        let lines = wrapped(&line, page.style.columns(), "  ", "    ");
+        page.extend(lines);
+    }
+}

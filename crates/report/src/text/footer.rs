@@ -1,0 +1,85 @@
+//! What the report was checked against, who was left running, and what was lost.
+
+use std::collections::BTreeMap;
+
+use advise::numbers::{count, counted, duration};
+use ledger::Program;
+
+use super::Page;
+use crate::style::wrapped;
+
+/// Processes named that still ran.
+const LEFT: usize = 6;
+
+pub(super) fn write(page: &mut Page) {
+    check(page);
+    for program in &page.document.account.programs {
+        left_behind(page, program);
+    }
+    losses(page);
+}
+
+fn check(page: &mut Page) {
+    let checks = &page.document.checks;
+    let mut line = format!("check: states sum to wall (worst {:.2} %)", checks.worst_gap * 100.0);
+    if let Some(difference) = checks.run_delay_difference {
+        line.push_str(&format!("; kernel's run_delay agrees within {:.1} %", difference * 100.0));
+    }
+    if let Some(difference) = checks.cpu_time_difference {
+        line.push_str(&format!("; its CPU clocks within {:.1} %", difference * 100.0));
+    }
+    let lines = wrapped(&page.style.clean(&line), page.style.columns(), "  ", "    ");
+    page.extend(lines);
+}
+
+/// Members that outlived a program that ended.
+fn left_behind(page: &mut Page, program: &Program) {
+    if program.exit_code.is_none() {
+        return;
+    }
+    let mut left: BTreeMap<(u32, &str), u64> = BTreeMap::new();
+    for process in &program.processes {
+        let alive = process.threads.iter().filter(|thread| thread.alive).count() as u64;
+        if alive > 0 {
+            left.insert((process.pid, process.comm.as_str()), alive);
+        }
+    }
+    if left.is_empty() {
+        return;
+    }
+    let named: Vec<String> = left.keys().take(LEFT).map(|(pid, comm)| format!("{pid} {comm}")).collect();
+    let more = if left.len() > LEFT { format!(" and {} more", left.len() - LEFT) } else { String::new() };
+    let threads: u64 = left.values().sum();
+    let line = format!(
+        "still running when it ended: {}{more} ({}); their accounts end there",
+        named.join(", "),
+        counted(threads, "thread")
+    );
+    let lines = wrapped(&page.style.clean(&line), page.style.columns(), "  ", "    ");
+    page.extend(lines);
+}
+
+fn losses(page: &mut Page) {
+    let lost = &page.document.account.lost;
+    let kinds = [
+        (lost.events, "scheduler events not handled"),
+        (lost.members, "threads not followed"),
+        (lost.finals, "threads listed only in sum"),
+        (lost.samples, "samples"),
+        (lost.pairs, "wake-ups without their waker"),
+        (lost.idle_split, "updates of the idle split"),
+    ];
+    let mut named: Vec<String> =
+        kinds.iter().filter(|(lost, _)| *lost > 0).map(|(lost, what)| format!("{} {what}", count(*lost))).collect();
+    if lost.takers_ns > 0 {
+        named.push(format!("{} of waiting behind programs whose name found no room", duration(lost.takers_ns)));
+    }
+    if named.is_empty() {
+        return;
+    }
+    let line = page.style.clean(&format!("lost: {}", named.join(", ")));
+    for line in wrapped(&line, page.style.columns(), "  ", "    ") {
+        let painted = page.style.warning(&line);
+        page.add(painted);
+    }
+}

@@ -1,0 +1,35 @@
+//! The table of programs, where a run has too many processes to list: one line per name, summed.
+
+use std::collections::BTreeMap;
+
+use ledger::{Process, Program, Thread};
+
+use super::Page;
+use super::rows::{self, Row, lost_ns};
+
+/// Names listed.
+const LISTED: usize = 10;
+
+pub(super) fn write(page: &mut Page, program: &Program) {
+    let mut names: BTreeMap<&str, Vec<&Process>> = BTreeMap::new();
+    for process in &program.processes {
+        names.entry(process.comm.as_str()).or_default().push(process);
+    }
+    let mut groups: Vec<(Row, Vec<&Process>)> = names
+        .into_iter()
+        .map(|(name, processes)| (Row::of(format!("{name} × {}", processes.len()), threads(&processes)), processes))
+        .collect();
+    groups.sort_by_key(|(row, _)| std::cmp::Reverse(lost_ns(&row.sums)));
+    let others = groups.split_off(groups.len().min(LISTED));
+    let mut rows: Vec<Row> = groups.into_iter().map(|(row, _)| row).collect();
+    if !others.is_empty() {
+        let processes: Vec<&Process> = others.iter().flat_map(|(_, processes)| processes.iter().copied()).collect();
+        rows.push(Row::of(format!("{} more names × {}", others.len(), processes.len()), threads(&processes)));
+    }
+    rows.extend(program.unlisted.as_ref().map(|unlisted| Row::of("unlisted".to_owned(), [unlisted])));
+    rows::write(page, "program", &rows);
+}
+
+fn threads<'p>(processes: &[&'p Process]) -> impl Iterator<Item = &'p Thread> {
+    processes.iter().flat_map(|process| &process.threads).collect::<Vec<_>>().into_iter()
+}

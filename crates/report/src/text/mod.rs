@@ -1,0 +1,98 @@
+//! The report on the terminal: an answer first, its evidence below, the cost and the doubt stated.
+//!
+//! Order: who ran (`header`), where thread time went (`states`), what it means (`verdict`), threads
+//! or programs (`threads`, `groups`), who took the CPUs and what each CPU did (`cpus`), who waits for
+//! whom and where run time went (`details`), checks, members left behind, losses (`footer`).
+
+mod cpus;
+mod details;
+mod footer;
+mod groups;
+mod header;
+mod rows;
+mod states;
+mod threads;
+mod verdict;
+
+use std::fmt;
+
+use ledger::Program;
+use ledger::summary::{Sums, threads_of};
+
+use crate::json::Document;
+use crate::style::Style;
+
+/// More processes than this are shown by program name.
+const MOST_PROCESSES: usize = 10;
+
+/// Lines of a report in the making.
+pub(crate) struct Page<'d> {
+    pub document: &'d Document,
+    pub style: &'d Style,
+    lines: Vec<String>,
+}
+
+impl Page<'_> {
+    fn add(&mut self, line: impl Into<String>) {
+        self.lines.push(line.into());
+    }
+
+    fn extend(&mut self, lines: impl IntoIterator<Item = String>) {
+        self.lines.extend(lines);
+    }
+
+    /// Separates two blocks by one empty line.
+    fn gap(&mut self) {
+        if self.lines.last().is_some_and(|line| !line.is_empty()) {
+            self.lines.push(String::new());
+        }
+    }
+}
+
+/// Writes the report on `document` to `out`.
+pub fn write_text(out: &mut dyn fmt::Write, document: &Document, style: &Style) -> fmt::Result {
+    let mut page = Page { document, style, lines: Vec::new() };
+    let programs = &document.account.programs;
+    for (at, program) in programs.iter().enumerate() {
+        page.gap();
+        header::write(&mut page, program, at == 0);
+        page.gap();
+        states::write(&mut page, &sums(document, program));
+    }
+    if programs.is_empty() {
+        header::write_empty(&mut page);
+    }
+    verdict::write(&mut page);
+    for program in programs {
+        page.gap();
+        if program.processes.len() > MOST_PROCESSES {
+            groups::write(&mut page, program);
+        } else {
+            threads::write(&mut page, program);
+        }
+    }
+    cpus::write(&mut page);
+    details::write(&mut page);
+    footer::write(&mut page);
+    for line in &page.lines {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// The report as a string.
+pub fn text(document: &Document, style: &Style) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_text(&mut text, document, style);
+    text
+}
+
+/// Sums over a program. Threads without an entry of their own are counted where there is one program.
+fn sums(document: &Document, program: &Program) -> Sums {
+    if document.account.programs.len() == 1 {
+        Sums::of(&document.account)
+    } else {
+        Sums::over(threads_of(program).chain(&program.unlisted))
+    }
+}

@@ -1,0 +1,163 @@
+//! Where the thread-seconds went: classes whose percentages sum to 100.0, each with its parts.
+
+use ledger::summary::Sums;
+
+use super::Page;
+use crate::round::{apportion, percent, permille};
+use crate::style::{columns, wrapped};
+
+/// One class of thread time.
+struct Class {
+    label: String,
+    ns: u64,
+    /// Parts that sum to the class, by name.
+    parts: Vec<(String, u64)>,
+    /// Parts of which the class is more than the sum.
+    of_it: Vec<(&'static str, u64)>,
+    /// How it is known.
+    note: String,
+    /// Shown although it is nothing.
+    always: bool,
+}
+
+impl Class {
+    fn new(label: impl Into<String>, ns: u64) -> Class {
+        Class { label: label.into(), ns, parts: Vec::new(), of_it: Vec::new(), note: String::new(), always: false }
+    }
+}
+
+pub(super) fn write(page: &mut Page, sums: &Sums) {
+    let seconds = sums.wall_ns as f64 / 1e9;
+    let plural = if sums.threads == 1 { "thread" } else { "threads" };
+    let threads = advise::numbers::count(sums.threads);
+    page.add(format!("  Your {threads} {plural} had {} thread-seconds.", decimals(seconds)));
+    let mut classes = classes(page, sums);
+    fold_small_causes(&mut classes, sums);
+    classes.retain(|class| class.ns > 0 || class.always);
+    let shares = permille(&classes.iter().map(|class| class.ns).collect::<Vec<_>>());
+    let width = classes.iter().map(|class| columns(&class.label)).max().unwrap_or(0);
+    // What would print as 0.0 % adds nothing to the sum.
+    for (class, share) in classes.iter().zip(shares).filter(|(class, share)| *share > 0 || class.always) {
+        let head = format!("  {:>8}  {}{}", percent(share), class.label, " ".repeat(width - columns(&class.label)));
+        let detail = page.style.clean(&detail(class, share));
+        if detail.is_empty() {
+            page.add(head.trim_end());
+            continue;
+        }
+        let head = format!("{head}    ");
+        let rest = " ".repeat(columns(&head));
+        let lines = wrapped(&detail, page.style.columns(), &head, &rest);
+        page.extend(lines);
+    }
+}
+
+/// `37.2`, but `0.042` for a short run.
+fn decimals(seconds: f64) -> String {
+    if seconds < 0.995 { format!("{seconds:.3}") } else { format!("{seconds:.1}") }
+}
+
+fn classes(page: &Page, sums: &Sums) -> Vec<Class> {
+    let division = sums.division();
+    let spin_seen = page.document.sees_spin();
+    let mut work = Class::new(if spin_seen { "did work" } else { "ran (spinning not seen)" }, division.work_ns);
+    work.of_it = vec![("hypervisor steal", sums.steal_ns), ("interrupts", sums.irq_ns)];
+    work.always = true;
+
+    let mut others = Class::new("waited for other threads", division.waiting_for_threads_ns);
+    others.parts = vec![
+        (format!("spinning{}", where_spun(page)), sums.spin_ns),
+        ("yielding".to_owned(), sums.yield_wait_ns),
+        ("asleep on a futex".to_owned(), sums.cause_ns("futex")),
+    ];
+    if sums.spin_ns > 0 {
+        others.note = format!("sampled, ±{:.1}", sums.share(sums.spin_error_ns) * 100.0);
+    }
+    let mut cpu = Class::new("waited for a CPU", sums.waiting_for_cpu_ns());
+    if page.document.account.backend == "proc" {
+        cpu.note = "not divided by this backend".to_owned();
+    } else {
+        cpu.parts =
+            vec![("preempted".to_owned(), division.preempted_ns), ("after wake-up".to_owned(), division.wake_delay_ns)];
+    }
+    let mut classes = vec![work, others, cpu];
+    let mut blocked: Vec<(&String, &u64)> = division.blocked_by.iter().collect();
+    blocked.sort_by_key(|(_, ns)| std::cmp::Reverse(**ns));
+    classes.extend(blocked.into_iter().map(|(cause, ns)| Class::new(cause_label(cause), *ns)));
+    // What no state holds lies between events that contradict one another.
+    let unknown = division.unknown_ns.saturating_add(sums.wall_ns.saturating_sub(division.total_ns()));
+    let mut outside = Class::new("not known", unknown);
+    outside.note = "before the first and after the last event (not guessed)".to_owned();
+    classes.push(outside);
+    classes
+}
+
+/// Where most spinning was sampled.
+fn where_spun(page: &Page) -> String {
+    let spots = page.document.account.hot.iter().filter(|hot| hot.waiting.is_some());
+    spots.max_by_key(|hot| hot.run_ns).map_or(String::new(), |hot| match &hot.function {
+        Some(function) => format!(" in {} ({function})", hot.module),
+        None => format!(" in {}", hot.module),
+    })
+}
+
+fn cause_label(cause: &str) -> String {
+    match cause {
+        "disk" => "blocked on disk",
+        "network" => "blocked on the network",
+        "pipe" => "blocked on pipes",
+        "poll" => "waited for events (poll)",
+        "sleep" => "slept",
+        "page_fault" => "blocked in page faults",
+        "child_wait" => "waited for children",
+        "stopped" => "stopped",
+        "file_lock" => "blocked on file locks",
+        "other" => OTHERWISE,
+        "unspecified" => "blocked, cause not seen",
+        unknown => return format!("blocked: {unknown}"),
+    }
+    .to_owned()
+}
+
+const OTHERWISE: &str = "blocked otherwise";
+
+/// Causes too small for a printed tenth of a percent make one line.
+fn fold_small_causes(classes: &mut Vec<Class>, sums: &Sums) {
+    let is_small = |class: &Class| class.label.starts_with("blocked") && sums.share(class.ns) < 0.0005;
+    let small: u64 = classes.iter().filter(|class| is_small(class)).fold(0, |sum, class| sum.saturating_add(class.ns));
+    classes.retain(|class| !is_small(class));
+    match classes.iter_mut().find(|class| class.label == OTHERWISE) {
+        Some(otherwise) => otherwise.ns = otherwise.ns.saturating_add(small),
+        None => {
+            let at = classes.len().saturating_sub(1);
+            classes.insert(at, Class::new(OTHERWISE, small));
+        }
+    }
+}
+
+/// The parts with their percentages, which sum to the class's; a single part needs none.
+fn detail(class: &Class, share: u64) -> String {
+    let parts: Vec<&(String, u64)> = class.parts.iter().filter(|(_, ns)| *ns > 0).collect();
+    let mut words: Vec<String> = match parts.as_slice() {
+        [(name, _)] => vec![name.clone()],
+        several => {
+            let rounded = apportion(&several.iter().map(|(_, ns)| *ns).collect::<Vec<_>>(), share);
+            let printed: Vec<_> = several.iter().zip(rounded).filter(|(_, share)| *share > 0).collect();
+            printed.into_iter().map(|((name, _), share)| format!("{name} {}", percent(share))).collect()
+        }
+    };
+    let whole = class.ns.max(1);
+    let of_it: Vec<String> = class
+        .of_it
+        .iter()
+        .map(|(name, ns)| (name, (u128::from(share) * u128::from((*ns).min(whole)) / u128::from(whole)) as u64))
+        .filter(|(_, part)| *part > 0)
+        .map(|(name, part)| format!("{} {name}", percent(part)))
+        .collect();
+    if !of_it.is_empty() {
+        words.push(format!("of it {}", of_it.join(", ")));
+    }
+    if !class.note.is_empty() {
+        words.push(if words.is_empty() { class.note.clone() } else { format!("({})", class.note) });
+    }
+    words.join(", ").replace(", (", " (")
+}

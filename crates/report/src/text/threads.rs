@@ -1,0 +1,32 @@
+//! The table of threads: all, or the ten that lost most and the rest in one line.
+
+use ledger::summary::{Sums, threads_of};
+use ledger::{Program, Thread};
+
+use super::Page;
+use super::rows::{self, Row, lost_ns};
+
+/// Threads listed unless all are asked for.
+pub(super) const LISTED: usize = 10;
+
+/// The threads that are listed, in the order of the table, and the others.
+pub(super) fn listed<'p>(page: &Page, program: &'p Program) -> (Vec<&'p Thread>, Vec<&'p Thread>) {
+    let mut threads: Vec<&Thread> = threads_of(program).collect();
+    if page.style.all_threads || threads.len() <= LISTED {
+        return (threads, Vec::new());
+    }
+    threads.sort_by_key(|thread| std::cmp::Reverse(lost_ns(&Sums::over([*thread]))));
+    let others = threads.split_off(LISTED);
+    (threads, others)
+}
+
+pub(super) fn write(page: &mut Page, program: &Program) {
+    let (threads, others) = listed(page, program);
+    let mut rows: Vec<Row> =
+        threads.into_iter().map(|thread| Row::of(format!("{} {}", thread.tid, thread.comm), [thread])).collect();
+    if !others.is_empty() {
+        rows.push(Row::of(format!("{} more", others.len()), others));
+    }
+    rows.extend(program.unlisted.as_ref().map(|unlisted| Row::of("unlisted".to_owned(), [unlisted])));
+    rows::write(page, "thread", &rows);
+}

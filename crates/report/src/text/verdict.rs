@@ -1,0 +1,63 @@
+//! The sentences, each with what to try.
+
+use advise::numbers::{factor, factor_range};
+use advise::{NextStep, Sentence};
+
+use super::Page;
+use crate::style::{columns, wrapped};
+
+const INDENT: &str = "  ";
+const UNDER_STEP: &str = "      ";
+const OR: &str = "→ or ";
+
+pub(super) fn write(page: &mut Page) {
+    let verdicts = &page.document.verdict;
+    for sentence in verdicts.iter().flat_map(|verdict| &verdict.sentences) {
+        write_sentence(page, sentence);
+    }
+}
+
+fn write_sentence(page: &mut Page, sentence: &Sentence) {
+    let text = page.style.clean(&sentence.text);
+    let lines = wrapped(&text, page.style.columns(), INDENT, INDENT);
+    page.extend(lines);
+    let action = sentence.next.iter().map(|step| columns(&page.style.clean(&step.action))).max().unwrap_or(0);
+    for (at, step) in sentence.next.iter().enumerate() {
+        for line in step_lines(page, step, at, action) {
+            let painted = page.style.step(&line);
+            page.add(painted);
+        }
+    }
+}
+
+/// `→ ACTION  expected 1.2–1.5× faster (bound 1.5×)  why: docs/advice/KIND.md`, on one line if it fits;
+/// else the page goes to a line of its own. The bound and the page are named once, with the first step.
+fn step_lines(page: &Page, step: &NextStep, at: usize, action_width: usize) -> Vec<String> {
+    let style = page.style;
+    let action = style.clean(&step.action);
+    let arrow = style.clean(if at == 0 { "→ " } else { OR });
+    let mut forecast = String::new();
+    if let (Some(low), Some(high), Some(bound)) = (step.expected_low, step.expected_high, step.bound) {
+        let bound = if at == 0 { format!(" (bound {})", factor(bound)) } else { String::new() };
+        forecast = style.clean(&format!("   expected {} faster{bound}", factor_range(low, high)));
+    }
+    let why = if at == 0 { format!("   why: {}", step.page) } else { String::new() };
+    let one_line = format!("{INDENT}{arrow}{action}");
+    let padding =
+        " ".repeat((action_width + columns(INDENT) + columns(&style.clean(OR))).saturating_sub(columns(&one_line)));
+    let fits = |line: &str| columns(line) <= style.columns();
+    let stepped = format!("{one_line}{padding}{forecast}").trim_end().to_owned();
+    let mut lines = if fits(&stepped) {
+        vec![stepped]
+    } else {
+        let mut lines = wrapped(&action, style.columns(), &format!("{INDENT}{arrow}"), UNDER_STEP);
+        lines.extend((!forecast.is_empty()).then(|| format!("{UNDER_STEP}{}", forecast.trim_start())));
+        lines
+    };
+    match lines.as_mut_slice() {
+        _ if why.is_empty() => {}
+        [line] if fits(&format!("{line}{why}")) => line.push_str(&why),
+        _ => lines.push(format!("{UNDER_STEP}{}", why.trim_start())),
+    }
+    lines
+}

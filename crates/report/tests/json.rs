@@ -1,0 +1,80 @@
+//! The JSON document keeps the names it promised.
+
+mod sample;
+
+use report::Document;
+use serde_json::Value;
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+#[test]
+fn names_on_top_and_in_a_thread() {
+    let json: Value = serde_json::from_str(&sample::heat().to_json().unwrap()).unwrap();
+    for name in
+        ["schema_version", "cox_version", "backend", "events", "lost_events", "programs", "cpus", "took_cpu", "verdict"]
+    {
+        assert!(keys(&json).contains(&name), "{name}");
+    }
+    let thread = &json["programs"][0]["processes"][0]["threads"][0];
+    for name in [
+        "tid",
+        "comm",
+        "run_ns",
+        "steal_ns",
+        "spin_ns",
+        "spin_basis",
+        "wake_delay_ns",
+        "preempt_wait_ns",
+        "blocked_ns",
+        "blocked_by",
+        "unknown_ns",
+        "wall_ns",
+        "switches_voluntary",
+        "switches_involuntary",
+        "migrations",
+        "cpus",
+    ] {
+        assert!(keys(thread).contains(&name), "{name}");
+    }
+    assert_eq!(thread["spin_basis"], "sampled");
+    assert_eq!(thread["blocked_by"]["disk"], 150_000_000);
+    assert_eq!(json["verdict"][0]["headline"], "too_many_threads_spinning");
+    assert_eq!(json["schema_version"], 1);
+}
+
+#[test]
+fn evidence_is_among_the_figures_of_the_same_document() {
+    let document = sample::heat();
+    let json: Value = serde_json::from_str(&document.to_json().unwrap()).unwrap();
+    let mut seen = 0;
+    for sentence in document.verdict.iter().flat_map(|verdict| &verdict.sentences) {
+        for evidence in &sentence.evidence {
+            assert_eq!(json["figures"][&evidence.figure].as_f64(), Some(evidence.value), "{}", evidence.figure);
+            seen += 1;
+        }
+    }
+    assert!(seen > 5);
+}
+
+#[test]
+fn a_document_survives_its_json() {
+    for document in [sample::heat(), sample::make()] {
+        let read: Document = serde_json::from_str(&document.to_json().unwrap()).unwrap();
+        assert_eq!(read, document);
+    }
+}
+
+#[test]
+fn the_schema_names_every_field_of_the_document() {
+    let schema = serde_json::to_value(report::json::schema()).unwrap();
+    let json: Value = serde_json::from_str(&sample::heat().to_json().unwrap()).unwrap();
+    for name in keys(&json) {
+        assert!(schema["properties"].get(name).is_some(), "{name}");
+    }
+    let thread = &json["programs"][0]["processes"][0]["threads"][0];
+    for name in keys(thread) {
+        assert!(schema["$defs"]["Thread"]["properties"][name]["description"].is_string(), "{name}");
+    }
+}

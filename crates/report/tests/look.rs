@@ -1,0 +1,143 @@
+//! What a report looks like.
+
+mod sample;
+
+use report::Style;
+use report::text::text;
+
+#[test]
+fn a_parallel_make_is_shown_by_name() {
+    insta::assert_snapshot!(text(&sample::make(), &Style::default()), @r#"
+    cox: make -j4 · 241 processes, 241 threads · 10.00 s wall · exit 0
+        eBPF, 5,000 events, 0 lost, own cost ≥ 0.0 %
+
+      Your 241 threads had 64.2 thread-seconds.
+        28.3 %  did work
+        26.3 %  waited for a CPU       preempted
+        45.4 %  waited for children
+      Nothing to gain from scheduling: 28 % of thread time did work, 0 % waited for other threads, 26 %
+      for a CPU.
+      The waiting cost little: 2 CPUs did work nearly all the time, and only more CPUs or less work
+      would help.
+
+      program       wall     work  preempted  blocked  switches v/i
+      cc1 × 120  34.80 s  18.00 s    16.80 s   0.00 s           0/0
+      sh × 120   19.44 s   0.12 s     0.12 s  19.20 s           0/0
+      make × 1   10.00 s   0.03 s     0.00 s   9.97 s           0/0
+
+      check: states sum to wall (worst 0.00 %)
+    "#);
+}
+
+#[test]
+fn losses_left_behind_and_hostile_names() {
+    insta::assert_snapshot!(text(&sample::troubled(), &Style::default()), @r#"
+    cox: ./heat 4096 200 --a-long-option=with/a/long/val… · 2 processes, 7 threads · 12.41 s wall
+        exit 139 · eBPF, 812,440 events, 2,003 lost, own cost ≥ 0.1 %
+
+      Your 7 threads had 49.6 thread-seconds.
+        43.4 %  did work                    of it 0.6 % hypervisor steal
+        38.0 %  waited for other threads    spinning in libgomp.so.1.0.0 (gomp_team_barrier_wait_end)
+                                            21.1 %, yielding 0.8 %, asleep on a futex 16.1 % (sampled,
+                                            ±0.2)
+        17.1 %  waited for a CPU            preempted 15.8 %, after wake-up 1.3 %
+         1.2 %  blocked on disk
+         0.3 %  not known                   before the first and after the last event (not guessed)
+      2,000 of 814,440 events were lost, 0 threads could not be followed and 3 listed only in sum: that
+      is too much for a verdict.
+      Of 49.64 s of thread time, 43 % did work, 38 % waited for other threads and 17 % for a CPU.
+
+      thread            wall    work    spin  wake-delay  preempted  blocked  unknown  switches v/i
+      4711 heat      12.41 s  5.41 s  2.60 s      0.16 s     2.06 s   2.15 s   0.03 s   1,204/2,811
+      4712 ?[31mred  12.41 s  5.38 s  2.64 s      0.16 s     2.04 s   2.15 s   0.04 s   1,204/2,811
+      4713 heat      12.41 s  5.37 s  2.61 s      0.16 s     2.08 s   2.15 s   0.04 s   1,204/2,811
+      4720 温度d     12.41 s  5.37 s  2.61 s      0.16 s     2.08 s   2.15 s   0.04 s   1,204/2,811
+
+      who took the CPU         time  CPU  busy ours  others   idle  idle/waited  idle/blocked
+      4713 heat (sibling)    9.50 s    0     96.6 %   0.9 %  2.5 %       0.02 s        0.20 s
+      nobody (CPU was idle)   50 ms    1     96.9 %   0.8 %  2.3 %       0.03 s        0.20 s
+      87 kworker/u8:1        0.11 s
+
+      4711 heat waits mostly for 4712 heat, which ended 100 % of the 1.70 s it was blocked
+      4712 ?[31mred waits mostly for 4712 heat, which ended 100 % of the 1.70 s it was blocked
+      4713 heat waits mostly for 4712 heat, which ended 100 % of the 1.70 s it was blocked
+      hot functions: heat_step (heat) 15.90 s, gomp_team_barrier_wait_end (libgomp.so.1.0.0, waiting)
+        7.85 s
+      check: states sum to wall (worst 0.00 %); kernel's run_delay agrees within 0.4 %
+      still running when it ended: 4720 温度d (1 thread); their accounts end there
+      lost: 2,000 scheduler events not handled, 3 threads listed only in sum, 4.0 ms of waiting behind
+        programs whose name found no room
+    "#);
+}
+
+#[test]
+fn perf_on_a_terminal_without_utf8() {
+    let style = Style { unicode: false, ..Style::default() };
+    insta::assert_snapshot!(text(&sample::by_perf(), &style), @r#"
+    cox: ./heat 4096 200 - 3 threads - 12.41 s wall - exit 0
+        perf, 812,440 events, 0 lost, own cost 0.4 %
+
+      Your 3 threads had 37.2 thread-seconds.
+        43.4 %  did work                    of it 0.6 % hypervisor steal
+        21.1 %  waited for other threads    spinning in libgomp.so.1.0.0 (gomp_team_barrier_wait_end)
+                                            (sampled, +/-0.3)
+        32.7 %  waited for a CPU            preempted
+         2.5 %  blocked, cause not seen
+         0.3 %  not known                   before the first and after the last event (not guessed)
+      The perf backend sees neither why a thread blocked nor who held a CPU, and wake-up delay is part
+      of blocked time.
+      3 threads take turns on 2 CPUs; whoever has a CPU spins for whoever has not (21 % of thread time):
+      33 % of thread time waited for a CPU.
+      -> OMP_NUM_THREADS=2            expected 1.3-1.5x faster (bound 1.5x)
+          why: docs/advice/too_many_threads_spinning.md
+      -> or OMP_WAIT_POLICY=passive   expected 1.0-1.4x faster
+      The work itself needs 8.08 s on 2 CPUs: on these CPUs no scheduling can make the program more than
+      about 1.5x faster.
+
+      thread        wall    work    spin  preempted  blocked  unknown  switches v/i
+      4711 heat  12.41 s  5.41 s  2.60 s     4.06 s   0.31 s   0.03 s   1,204/2,811
+      4712 heat  12.41 s  5.38 s  2.64 s     4.04 s   0.31 s   0.04 s   1,204/2,811
+      4713 heat  12.41 s  5.37 s  2.61 s     4.08 s   0.31 s   0.04 s   1,204/2,811
+
+      hot functions: heat_step (heat) 15.90 s, gomp_team_barrier_wait_end (libgomp.so.1.0.0, waiting)
+        7.85 s
+      check: states sum to wall (worst 0.00 %)
+    "#);
+}
+
+#[test]
+fn ten_threads_and_the_rest_in_one_line() {
+    let narrow = Style { width: 80, ..Style::default() };
+    let report = text(&sample::many(), &narrow);
+    let table: Vec<&str> = report.lines().skip_while(|line| !line.starts_with("  thread")).take(12).collect();
+    insta::assert_snapshot!(table.join("\n"), @r#"
+      thread        wall     work     spin  wake-delay  preempted  blocked  unknown
+      4713 heat  12.41 s   5.37 s   2.61 s      0.16 s     4.08 s   0.15 s   0.04 s
+      4712 heat  12.41 s   5.38 s   2.64 s      0.16 s     4.04 s   0.15 s   0.04 s
+      4711 heat  12.41 s   5.41 s   2.60 s      0.16 s     4.06 s   0.15 s   0.03 s
+      5000 heat  12.41 s   5.41 s   2.60 s      0.16 s     4.06 s   0.15 s   0.03 s
+      5001 heat  12.31 s   5.41 s   2.60 s      0.16 s     3.96 s   0.15 s   0.03 s
+      5002 heat  12.21 s   5.41 s   2.60 s      0.16 s     3.86 s   0.15 s   0.03 s
+      5003 heat  12.11 s   5.41 s   2.60 s      0.16 s     3.76 s   0.15 s   0.03 s
+      5004 heat  12.01 s   5.41 s   2.60 s      0.16 s     3.66 s   0.15 s   0.03 s
+      5005 heat  11.91 s   5.41 s   2.60 s      0.16 s     3.56 s   0.15 s   0.03 s
+      5006 heat  11.81 s   5.41 s   2.60 s      0.16 s     3.46 s   0.15 s   0.03 s
+      6 more     68.76 s  32.46 s  15.60 s      0.96 s    18.66 s   0.90 s   0.18 s
+    "#);
+    let all = text(&sample::many(), &Style { all_threads: true, ..narrow });
+    assert!(!all.contains(" more ") && all.contains("5012 heat"));
+}
+
+#[test]
+fn colour_changes_nothing_but_colour() {
+    let plain = text(&sample::heat(), &Style::default());
+    let painted = text(&sample::heat(), &Style { color: true, ..Style::default() });
+    assert!(painted.contains("\x1b["));
+    let mut stripped = String::new();
+    let mut rest = painted.as_str();
+    while let Some((before, after)) = rest.split_once("\x1b[") {
+        stripped.push_str(before);
+        rest = after.split_once('m').unwrap().1;
+    }
+    assert_eq!(stripped + rest, plain);
+}

@@ -1,0 +1,199 @@
+//! Documents to print.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::collections::BTreeMap;
+
+use advise::Facts;
+use ledger::{
+    Account, CpuAccount, HotFunction, Lost, OwnCost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu, WokenBy,
+};
+use report::Document;
+
+const S: u64 = 1_000_000_000;
+const MS: u64 = 1_000_000;
+
+/// Three threads of an OpenMP program that take turns on two CPUs, as in docs/figures.md.
+pub fn heat() -> Document {
+    let thread = |tid: u32, work: u64, spin: u64, wake: u64, preempted: u64, disk: u64, unknown: u64| {
+        let run_ns = (work + spin) * MS;
+        Thread {
+            tid,
+            comm: "heat".into(),
+            wall_ns: (work + spin + wake + preempted + disk + unknown) * MS,
+            run_ns,
+            spin_ns: spin * MS,
+            spin_basis: SpinBasis::Sampled,
+            spin_error_ns: 60 * MS,
+            steal_ns: 80 * MS,
+            samples: run_ns / MS,
+            wake_delay_ns: wake * MS,
+            preempt_wait_ns: preempted * MS,
+            blocked_ns: disk * MS,
+            blocked_by: BTreeMap::from([("disk".to_owned(), disk * MS)]),
+            unknown_ns: unknown * MS,
+            switches_voluntary: 1204,
+            switches_involuntary: 2811,
+            wakeups: 1204,
+            migrations: BTreeMap::from([("while_queued".to_owned(), 310)]),
+            cpus: BTreeMap::from([("0".to_owned(), run_ns / 2), ("1".to_owned(), run_ns - run_ns / 2)]),
+            woken_by: vec![WokenBy { tid: 4712, comm: Some("heat".into()), count: 900, blocked_ns: disk * MS }],
+            ..Thread::default()
+        }
+    };
+    let threads = vec![
+        thread(4711, 5410, 2600, 160, 4060, 150, 30),
+        thread(4712, 5380, 2640, 160, 4040, 150, 40),
+        thread(4713, 5370, 2610, 160, 4080, 150, 40),
+    ];
+    let took = |tid: u32, comm: &str, kind, wait_ns| TookCpu { comm: comm.into(), tid, threads: 1, kind, wait_ns };
+    let cpu = |cpu, ours: u64, others: u64, waited: u64| CpuAccount {
+        cpu,
+        busy_program_ns: ours * MS,
+        busy_others_ns: others * MS,
+        idle_ns: (12_410 - ours - others) * MS,
+        idle_while_waiting_ns: waited * MS,
+        idle_while_blocked_ns: 200 * MS,
+        unknown_ns: 0,
+    };
+    let hot = |function: &str, module: &str, run: u64, waiting: Option<&str>| HotFunction {
+        module: module.into(),
+        function: Some(function.into()),
+        run_ns: run * MS,
+        samples: run,
+        waiting: waiting.map(str::to_owned),
+    };
+    let program = Program {
+        command: ["./heat", "4096", "200"].map(str::to_owned).into(),
+        exit_code: Some(0),
+        wall_ns: 12_410 * MS,
+        processes: vec![Process { pid: 4711, comm: "heat".into(), exit_code: Some(0), threads, ..Process::default() }],
+        unlisted: None,
+    };
+    let account = Account {
+        backend: "bpf".into(),
+        window_ns: 12_410 * MS,
+        events: 812_440,
+        lost: Lost::default(),
+        own_cost: OwnCost { user_ns: 40 * MS, kernel_ns: Some(55 * MS) },
+        programs: vec![program],
+        cpus: vec![cpu(0, 11_990, 110, 20), cpu(1, 12_020, 100, 30)],
+        took_cpu: vec![
+            took(4713, "heat", TakerKind::Sibling, 9_500 * MS),
+            took(0, "idle", TakerKind::Idle, 50 * MS),
+            took(87, "kworker/u8:1", TakerKind::Other, 110 * MS),
+        ],
+        hot: vec![
+            hot("heat_step", "heat", 15_900, None),
+            hot("gomp_team_barrier_wait_end", "libgomp.so.1.0.0", 7_850, Some("OpenMP runtime")),
+        ],
+    };
+    Document::new("0.1.0", account, facts())
+}
+
+pub fn facts() -> Facts {
+    Facts {
+        allowed_cpus: vec![0, 1],
+        online_cpus: vec![0, 1],
+        command: ["./heat", "4096", "200"].map(str::to_owned).into(),
+        ..Facts::default()
+    }
+}
+
+/// A parallel make: many short processes.
+pub fn make() -> Document {
+    let process = |pid: u32, comm: &str, run: u64, wait: u64, children: u64| {
+        let thread = Thread {
+            tid: pid,
+            comm: comm.into(),
+            wall_ns: (run + wait + children) * MS,
+            run_ns: run * MS,
+            spin_basis: SpinBasis::Sampled,
+            preempt_wait_ns: wait * MS,
+            blocked_ns: children * MS,
+            blocked_by: BTreeMap::from([("child_wait".to_owned(), children * MS)]),
+            ..Thread::default()
+        };
+        Process { pid, parent_pid: 1, comm: comm.into(), exit_code: Some(0), threads: vec![thread] }
+    };
+    let mut processes = vec![process(100, "make", 30, 2, 9968)];
+    for job in 0..120 {
+        processes.push(process(200 + 2 * job, "sh", 1, 1, 160));
+        processes.push(process(201 + 2 * job, "cc1", 150, 140, 0));
+    }
+    let program = Program {
+        command: vec!["make".into(), "-j4".into()],
+        exit_code: Some(0),
+        wall_ns: 10 * S,
+        processes,
+        unlisted: None,
+    };
+    let account = Account {
+        backend: "bpf".into(),
+        window_ns: 10 * S,
+        events: 5_000,
+        lost: Lost::default(),
+        own_cost: OwnCost::default(),
+        programs: vec![program],
+        cpus: Vec::new(),
+        took_cpu: Vec::new(),
+        hot: Vec::new(),
+    };
+    Document::new("0.1.0", account, facts())
+}
+
+/// A run with everything that has to be said: losses, children left behind, wakers, others on the CPU.
+pub fn troubled() -> Document {
+    let mut document = heat();
+    let account = &mut document.account;
+    account.lost = Lost { events: 2_000, finals: 3, takers_ns: 4 * MS, ..Lost::default() };
+    account.own_cost.kernel_ns = None;
+    let program = &mut account.programs[0];
+    program.command.push("--a-long-option=with/a/long/value".into());
+    program.exit_code = Some(139);
+    for thread in &mut program.processes[0].threads {
+        thread.blocked_by.insert("futex".into(), 2_000 * MS);
+        thread.blocked_ns += 2_000 * MS;
+        thread.preempt_wait_ns -= 2_000 * MS;
+        thread.woken_by[0].blocked_ns = 1_700 * MS;
+        thread.yield_wait_ns = 100 * MS;
+        thread.kernel_run_delay_ns = Some(thread.wake_delay_ns + thread.preempt_wait_ns - 9 * MS);
+    }
+    program.processes[0].threads[1].comm = "\u{1b}[31mred".into();
+    let mut daemon = program.processes[0].threads[2].clone();
+    (daemon.tid, daemon.comm, daemon.alive) = (4720, "温度d".into(), true);
+    let daemon = Process { pid: 4720, comm: "温度d".into(), threads: vec![daemon], ..Process::default() };
+    program.processes.push(daemon);
+    Document::new("0.1.0", document.account, facts())
+}
+
+/// The same program as `heat`, seen by perf.
+pub fn by_perf() -> Document {
+    let mut account = heat().account;
+    account.backend = "perf".into();
+    account.cpus.clear();
+    account.took_cpu.clear();
+    for thread in &mut account.programs[0].processes[0].threads {
+        thread.blocked_ns += thread.wake_delay_ns;
+        thread.wake_delay_ns = 0;
+        thread.blocked_by = BTreeMap::from([("unspecified".to_owned(), thread.blocked_ns)]);
+        thread.woken_by.clear();
+        thread.migrations.clear();
+        thread.cpus.clear();
+    }
+    Document::new("0.1.0", account, facts())
+}
+
+/// Sixteen threads, of which ten are listed.
+pub fn many() -> Document {
+    let mut account = heat().account;
+    let threads = &mut account.programs[0].processes[0].threads;
+    let first = threads[0].clone();
+    threads.extend((0..13u32).map(|at| {
+        let mut thread = first.clone();
+        thread.tid = 5000 + at;
+        thread.preempt_wait_ns -= u64::from(at) * 100 * MS;
+        thread.wall_ns -= u64::from(at) * 100 * MS;
+        thread
+    }));
+    Document::new("0.1.0", account, facts())
+}

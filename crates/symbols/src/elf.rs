@@ -1,0 +1,259 @@
+//! One ELF file: which function is at an address, and its machine code.
+//!
+//! Bounds and names come from, in this order:
+//! 1. the procedure linkage table, whose stubs are named after what they call (`sched_yield@plt`);
+//! 2. a symbol with a size that covers the address: `.symtab`, of a separate debug file if the file itself
+//!    is stripped, and `.dynsym`;
+//! 3. the frame description entries of `.eh_frame`: bounds without a name, which even stripped files have;
+//! 4. a symbol without a size (assembly) before the address in the same section, up to the next symbol. Such
+//!    a guess is marked.
+//!
+//! A symbol that lies before the address without covering it is never taken: in a stripped library that
+//! would give every internal function the name of the last exported one.
+
+mod debug_file;
+mod frames;
+mod names;
+mod table;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl};
+use machine::Root;
+use object::read::ReadCache;
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
+
+use crate::wait_loop::{CallTarget, Callee, MAX_LOOP, WaitLoops};
+use table::Table;
+
+/// Why a file yields no functions.
+#[derive(Debug, thiserror::Error)]
+pub enum ElfError {
+    /// It cannot be read.
+    #[error("cannot read: {0}")]
+    Read(#[from] std::io::Error),
+    /// It is not what the ELF specification describes.
+    #[error("no well-formed ELF file: {0}")]
+    Format(#[from] object::Error),
+}
+
+/// A function in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Virtual address in the file.
+    pub start: u64,
+    /// First virtual address behind it.
+    pub end: u64,
+    /// As the programmer wrote it; `None` when only the bounds are known.
+    pub name: Option<String>,
+    /// Name and end are guessed: the symbol has no size.
+    pub guessed: bool,
+}
+
+/// Bytes of the file that are mapped by one loadable segment.
+struct Load {
+    address: u64,
+    offset: u64,
+    len: u64,
+}
+
+struct Section {
+    address: u64,
+    end: u64,
+    is_plt: bool,
+}
+
+/// An ELF file, read whole enough to answer for any address in it.
+pub struct Image {
+    file: File,
+    is_x86_64: bool,
+    loads: Vec<Load>,
+    sections: Vec<Section>,
+    symbols: Table,
+    /// Function bounds of `.eh_frame`, ascending.
+    frames: Vec<(u64, u64)>,
+    /// Address of a table entry → name of the function the dynamic linker puts there.
+    imports: HashMap<u64, String>,
+    callees: RefCell<HashMap<u64, Callee>>,
+}
+
+/// Functions that give the CPU away: sched_yield(2), thrd_yield(3), and the old pthread_yield(3).
+const YIELDS: [&str; 4] = ["sched_yield", "__sched_yield", "thrd_yield", "pthread_yield"];
+
+/// PLT stubs are aligned and spaced by this (System V ABI, x86-64).
+const PLT_ENTRY_BYTES: u64 = 16;
+
+impl Image {
+    /// Reads `file`, which had the name `path` where it was mapped. Debug files are looked for below `root`.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is no ELF file. Damaged parts inside are left out.
+    pub fn open(file: File, path: &Path, root: &Root) -> Result<Image, ElfError> {
+        let cache = ReadCache::new(&file);
+        let elf = object::File::parse(&cache)?;
+        let loads = elf
+            .segments()
+            .map(|segment| {
+                let (offset, len) = segment.file_range();
+                Load { address: segment.address(), offset, len }
+            })
+            .collect();
+        let sections: Vec<Section> = elf
+            .sections()
+            .filter(|section| section.kind() == object::SectionKind::Text)
+            .map(|section| Section {
+                address: section.address(),
+                end: section.address().saturating_add(section.size()),
+                is_plt: section.name().is_ok_and(|name| name.starts_with(".plt")),
+            })
+            .collect();
+        let mut symbols = Table::default();
+        symbols.add(elf.symbols());
+        if elf.symbol_table().is_none()
+            && let Some(debug) = debug_file::find(&elf, path, root)
+        {
+            let debug_cache = ReadCache::new(&debug);
+            if let Ok(debug_elf) = object::File::parse(&debug_cache) {
+                symbols.add(debug_elf.symbols());
+            }
+        }
+        symbols.add(elf.dynamic_symbols());
+        symbols.sort();
+        let frames = frames::bounds(&elf);
+        let imports = imports(&elf);
+        let is_x86_64 = elf.architecture() == object::Architecture::X86_64;
+        Ok(Image { is_x86_64, loads, sections, symbols, frames, imports, callees: RefCell::default(), file })
+    }
+
+    /// The virtual address of what lies at `file_offset`; `None` when no segment maps it.
+    pub fn address(&self, file_offset: u64) -> Option<u64> {
+        self.loads.iter().find_map(|load| {
+            let into = file_offset.checked_sub(load.offset)?;
+            (into < load.len).then(|| load.address.wrapping_add(into))
+        })
+    }
+
+    /// Whether the machine code can be looked at.
+    pub fn is_x86_64(&self) -> bool {
+        self.is_x86_64
+    }
+
+    /// The function that covers virtual address `address`.
+    pub fn function_at(&self, address: u64) -> Option<Function> {
+        let section = self.sections.iter().find(|section| (section.address..section.end).contains(&address));
+        if let Some(section) = section.filter(|section| section.is_plt) {
+            let start = section.address + (address - section.address) / PLT_ENTRY_BYTES * PLT_ENTRY_BYTES;
+            let name = self.import_of_stub(start).map(|name| format!("{}@plt", names::demangle(name)));
+            return Some(Function { start, end: start + PLT_ENTRY_BYTES, name, guessed: false });
+        }
+        if let Some(symbol) = self.symbols.covering(address) {
+            let name = Some(names::demangle(&self.symbols.name(symbol)));
+            return Some(Function { start: symbol.address, end: symbol.end(), name, guessed: false });
+        }
+        let behind = self.frames.partition_point(|&(start, _)| start <= address);
+        if let Some(&(start, end)) = behind.checked_sub(1).and_then(|at| self.frames.get(at))
+            && address < end
+        {
+            let name = self.symbols.starting_at(start).map(|symbol| names::demangle(&self.symbols.name(symbol)));
+            return Some(Function { start, end, name, guessed: false });
+        }
+        let section = section?;
+        let (symbol, next) = self.symbols.before(address)?;
+        if symbol.size != 0 || symbol.address < section.address {
+            return None;
+        }
+        let end = next.unwrap_or(section.end).min(section.end);
+        let name = Some(names::demangle(&self.symbols.name(symbol)));
+        Some(Function { start: symbol.address, end, name, guessed: true })
+    }
+
+    /// The bytes of a function, as far as the file has them and at most 1 MiB.
+    pub fn code(&self, function: &Function) -> Vec<u8> {
+        const MAX: u64 = 1 << 20;
+        let found = self.loads.iter().find_map(|load| {
+            let into = function.start.checked_sub(load.address)?;
+            (into < load.len).then(|| (load.offset + into, load.len - into))
+        });
+        let Some((offset, available)) = found else { return Vec::new() };
+        let len = function.end.saturating_sub(function.start).min(available).min(MAX);
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
+        match self.file.read_exact_at(&mut bytes, offset) {
+            Ok(()) => bytes,
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// The small loops of a function.
+    pub fn wait_loops(&self, function: &Function) -> WaitLoops {
+        WaitLoops::find(&self.code(function), function.start, &|target| self.callee(target))
+    }
+
+    /// What is at the target of a call.
+    fn callee(&self, target: CallTarget) -> Callee {
+        let key = match target {
+            CallTarget::Pointer(slot) => {
+                return self.imports.get(&slot).map_or(Callee::Other, |name| by_name(name));
+            }
+            CallTarget::Code(address) => address,
+        };
+        if let Some(&known) = self.callees.borrow().get(&key) {
+            return known;
+        }
+        let callee = self.callee_at(key);
+        self.callees.borrow_mut().insert(key, callee);
+        callee
+    }
+
+    fn callee_at(&self, address: u64) -> Callee {
+        let Some(function) = self.function_at(address).filter(|function| function.start == address) else {
+            return Callee::Other;
+        };
+        let named = function.name.as_deref().map_or(Callee::Other, |name| by_name(name.trim_end_matches("@plt")));
+        if named == Callee::Yields {
+            return named;
+        }
+        const LONGEST_INSTRUCTION: u64 = 15;
+        if function.end - function.start > MAX_LOOP as u64 * LONGEST_INSTRUCTION {
+            return Callee::Other;
+        }
+        let loops = WaitLoops::find(&self.code(&function), function.start, &|_| Callee::Other);
+        if loops.relaxes_only() { Callee::Relaxes } else { Callee::Other }
+    }
+
+    /// What the stub at `start` jumps to: `jmp *entry(%rip)`, possibly behind `endbr64`.
+    fn import_of_stub(&self, start: u64) -> Option<&str> {
+        let stub = Function { start, end: start + PLT_ENTRY_BYTES, name: None, guessed: false };
+        let code = self.code(&stub);
+        Decoder::with_ip(64, &code, start, DecoderOptions::NONE)
+            .into_iter()
+            .find(|instruction| instruction.flow_control() == FlowControl::IndirectBranch)
+            .filter(|jump| jump.is_ip_rel_memory_operand())
+            .and_then(|jump| self.imports.get(&jump.ip_rel_memory_address()))
+            .map(String::as_str)
+    }
+}
+
+fn by_name(name: &str) -> Callee {
+    if YIELDS.contains(&name) { Callee::Yields } else { Callee::Other }
+}
+
+/// Entries of the global offset table that the dynamic linker fills with imported functions.
+fn imports<'data>(elf: &object::File<'data, &'data ReadCache<&File>>) -> HashMap<u64, String> {
+    let (Some(relocations), Some(symbols)) = (elf.dynamic_relocations(), elf.dynamic_symbol_table()) else {
+        return HashMap::new();
+    };
+    relocations
+        .filter_map(|(address, relocation)| {
+            let RelocationTarget::Symbol(index) = relocation.target() else { return None };
+            let name = symbols.symbol_by_index(index).ok()?.name().ok()?.to_owned();
+            (!name.is_empty()).then_some((address, name))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! Function symbols by address.
+
+use std::cmp::Reverse;
+
+use object::{ObjectSymbol, SymbolKind};
+
+/// A function symbol; its name is in the table's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Symbol {
+    pub address: u64,
+    /// 0: the symbol does not say.
+    pub size: u64,
+    name: (u32, u32),
+    is_global: bool,
+}
+
+impl Symbol {
+    pub fn end(&self) -> u64 {
+        self.address.saturating_add(self.size)
+    }
+}
+
+/// Symbols of one or more symbol tables.
+#[derive(Default)]
+pub(super) struct Table {
+    symbols: Vec<Symbol>,
+    /// Greatest end among the symbols up to each index: where a search backwards may stop.
+    furthest_end: Vec<u64>,
+    text: Vec<u8>,
+}
+
+impl Table {
+    /// Adds the functions among `symbols`. Names that do not fit into 4 GiB are left out.
+    pub fn add<'data>(&mut self, symbols: impl Iterator<Item = impl ObjectSymbol<'data>>) {
+        for symbol in symbols {
+            let is_code = match symbol.kind() {
+                SymbolKind::Text => true,
+                // Assembly without `.type`; the rest of this kind are marks for the linker.
+                SymbolKind::Unknown => symbol.section_index().is_some(),
+                _ => false,
+            };
+            let Ok(name) = symbol.name_bytes() else { continue };
+            if !is_code || symbol.is_undefined() || name.is_empty() || name.starts_with(b".L") || name.starts_with(b"$")
+            {
+                continue;
+            }
+            let (Ok(from), Ok(len)) = (u32::try_from(self.text.len()), u32::try_from(name.len())) else { continue };
+            self.text.extend_from_slice(name);
+            self.symbols.push(Symbol {
+                address: symbol.address(),
+                size: symbol.size(),
+                name: (from, len),
+                is_global: symbol.is_global(),
+            });
+        }
+    }
+
+    /// Brings the table in order; to be called after the last `add`. Of several names for one place the
+    /// best known comes last, where searches begin.
+    pub fn sort(&mut self) {
+        let text = std::mem::take(&mut self.text);
+        let name = |symbol: &Symbol| &text[symbol.name.0 as usize..][..symbol.name.1 as usize];
+        self.symbols.sort_by_cached_key(|symbol| {
+            let name = name(symbol);
+            let underscores = name.iter().take_while(|&&byte| byte == b'_').count();
+            (
+                symbol.address,
+                symbol.size != 0,
+                Reverse(symbol.size),
+                Reverse(underscores),
+                symbol.is_global,
+                Reverse(name.len()),
+                Reverse(name.to_vec()),
+            )
+        });
+        self.text = text;
+        self.furthest_end = self
+            .symbols
+            .iter()
+            .scan(0, |furthest, symbol| {
+                *furthest = symbol.end().max(*furthest);
+                Some(*furthest)
+            })
+            .collect();
+    }
+
+    /// The name as it is in the file, without a version (`name@@VERSION`).
+    pub fn name(&self, symbol: &Symbol) -> String {
+        let name = &self.text[symbol.name.0 as usize..][..symbol.name.1 as usize];
+        let end = name.iter().skip(1).position(|&byte| byte == b'@').map_or(name.len(), |at| at + 1);
+        String::from_utf8_lossy(&name[..end]).into_owned()
+    }
+
+    /// The innermost symbol with a size that covers `address`.
+    pub fn covering(&self, address: u64) -> Option<&Symbol> {
+        let behind = self.symbols.partition_point(|symbol| symbol.address <= address);
+        (0..behind)
+            .rev()
+            .take_while(|&at| self.furthest_end[at] > address)
+            .map(|at| &self.symbols[at])
+            .find(|symbol| address < symbol.end())
+    }
+
+    /// A symbol at exactly `address`.
+    pub fn starting_at(&self, address: u64) -> Option<&Symbol> {
+        self.before(address).map(|(symbol, _)| symbol).filter(|symbol| symbol.address == address)
+    }
+
+    /// The last symbol at or before `address`, and where the next one begins.
+    pub fn before(&self, address: u64) -> Option<(&Symbol, Option<u64>)> {
+        let behind = self.symbols.partition_point(|symbol| symbol.address <= address);
+        let symbol = behind.checked_sub(1).map(|at| &self.symbols[at])?;
+        Some((symbol, self.symbols.get(behind).map(|next| next.address)))
+    }
+}

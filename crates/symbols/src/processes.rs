@@ -1,0 +1,199 @@
+//! Which code was mapped where in each sampled process, over time.
+//!
+//! A *generation* is a set of executable ranges without contradictions. Libraries that are loaded later, and
+//! memory that a just-in-time compiler adds, extend the generation of now. A new one begins when the program
+//! file changed (exec), or when an address now belongs to other code than before.
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use machine::Root;
+use machine::process::Task;
+
+use crate::modules::{Mapped, ModuleId, Modules};
+
+/// An instruction pointer outside all known ranges makes the maps be read again, but not more often than
+/// this: a program that runs code from nowhere must not keep us busy.
+const MIN_BETWEEN_READS: Duration = Duration::from_millis(200);
+
+/// Generations kept per process; then changes replace ranges in the last one. Only programs that map code
+/// over code all the time come here.
+const MAX_GENERATIONS: usize = 64;
+
+/// Executable memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub mapped: Mapped,
+    /// Offset in the file of the first byte.
+    pub offset: u64,
+    pub module: ModuleId,
+    has_file: bool,
+}
+
+impl Range {
+    /// Offset in the file of what is mapped at `ip`.
+    pub fn file_offset(&self, ip: u64) -> u64 {
+        self.offset.wrapping_add(ip.wrapping_sub(self.mapped.start))
+    }
+
+    fn contains(&self, ip: u64) -> bool {
+        (self.mapped.start..self.mapped.end).contains(&ip)
+    }
+
+    fn overlaps(&self, other: &Range) -> bool {
+        self.mapped.start < other.mapped.end && other.mapped.start < self.mapped.end
+    }
+
+    /// Both have the same bytes at the same addresses. Memory without a file has no offsets.
+    fn agrees(&self, other: &Range) -> bool {
+        let bias = |range: &Range| range.mapped.start.wrapping_sub(range.offset);
+        self.module == other.module && (!self.has_file || bias(self) == bias(other))
+    }
+}
+
+/// One process.
+struct Process {
+    /// Oldest first; never empty. Ranges ascend.
+    generations: Vec<Vec<Range>>,
+    /// Device and inode of the program file.
+    program: Option<(u64, u64)>,
+    read_at: Instant,
+}
+
+/// All processes that were sampled.
+#[derive(Default)]
+pub(crate) struct Processes {
+    known: HashMap<u32, Process>,
+}
+
+impl Processes {
+    /// How many processes are known.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether `tgid` is known.
+    pub fn contains(&self, tgid: u32) -> bool {
+        self.known.contains_key(&tgid)
+    }
+
+    /// To be called once per batch of samples for each of its processes: reads the maps of a new process,
+    /// and of one that executes another program now.
+    pub fn look(&mut self, tgid: u32, now: Instant, root: &Root, modules: &mut Modules) {
+        let program = program_of(root, tgid);
+        match self.known.get_mut(&tgid) {
+            Some(process) => {
+                if program.is_some() && program != process.program {
+                    process.program = program;
+                    process.read(tgid, now, root, modules, true);
+                }
+            }
+            None => {
+                let mut process = Process { generations: vec![Vec::new()], program, read_at: now };
+                process.read(tgid, now, root, modules, false);
+                self.known.insert(tgid, process);
+            }
+        }
+    }
+
+    /// The generation that `ip` belongs to, and its range. Reads the maps again when no range fits and the
+    /// last reading is old enough. Without a range, the generation of now.
+    pub fn locate(
+        &mut self,
+        tgid: u32,
+        ip: u64,
+        now: Instant,
+        root: &Root,
+        modules: &mut Modules,
+    ) -> Option<(u32, Option<Range>)> {
+        let process = self.known.get_mut(&tgid)?;
+        let mut range = process.current(ip);
+        if range.is_none() && now.duration_since(process.read_at) >= MIN_BETWEEN_READS {
+            process.read(tgid, now, root, modules, false);
+            range = process.current(ip);
+        }
+        let last = process.generations.len() - 1;
+        let found = match range {
+            Some(range) => (last, Some(range)),
+            // Taken before an exec that happened within the same batch.
+            None => (0..last)
+                .rev()
+                .find_map(|generation| Some((generation, Some(find(&process.generations[generation], ip)?))))
+                .unwrap_or((last, None)),
+        };
+        Some((u32::try_from(found.0).unwrap_or(u32::MAX), found.1))
+    }
+
+    /// The range of `ip` in a generation that [`Processes::locate`] named.
+    pub fn range(&self, tgid: u32, generation: u32, ip: u64) -> Option<Range> {
+        find(self.known.get(&tgid)?.generations.get(generation as usize)?, ip)
+    }
+}
+
+impl Process {
+    fn current(&self, ip: u64) -> Option<Range> {
+        find(self.generations.last()?, ip)
+    }
+
+    /// Reads the maps. A process that is gone, or whose maps may not be read, keeps what is known.
+    fn read(&mut self, tgid: u32, now: Instant, root: &Root, modules: &mut Modules, executed: bool) {
+        self.read_at = now;
+        let Ok(mappings) = Task::process(root, tgid).maps() else { return };
+        let fresh: Vec<Range> = mappings
+            .iter()
+            .filter(|mapping| mapping.executable)
+            .map(|mapping| Range {
+                mapped: Mapped { start: mapping.start, end: mapping.end },
+                has_file: mapping.inode != 0,
+                offset: mapping.offset_bytes,
+                module: modules.of(mapping),
+            })
+            .collect();
+        if !fresh.is_empty() {
+            self.merge(fresh, executed);
+        }
+    }
+
+    fn merge(&mut self, fresh: Vec<Range>, executed: bool) {
+        let may_grow = self.generations.len() < MAX_GENERATIONS;
+        let Some(current) = self.generations.last_mut() else { return };
+        let contradicts = |old: &Range| fresh.iter().any(|new| new.overlaps(old) && !new.agrees(old));
+        if !current.is_empty() && may_grow && (executed || current.iter().any(contradicts)) {
+            self.generations.push(fresh);
+            return;
+        }
+        current.retain(|old| !contradicts(old));
+        for mut new in fresh {
+            // Ranges of the same code that overlap become one; memory may have been made executable in
+            // steps.
+            current.retain(|old| {
+                let same = old.overlaps(&new);
+                if same {
+                    if old.mapped.start < new.mapped.start {
+                        new.mapped.start = old.mapped.start;
+                        new.offset = old.offset;
+                    }
+                    new.mapped.end = new.mapped.end.max(old.mapped.end);
+                }
+                !same
+            });
+            current.push(new);
+        }
+        current.sort_unstable_by_key(|range| range.mapped.start);
+    }
+}
+
+fn find(ranges: &[Range], ip: u64) -> Option<Range> {
+    let behind = ranges.partition_point(|range| range.mapped.start <= ip);
+    ranges.get(behind.checked_sub(1)?).copied().filter(|range| range.contains(ip))
+}
+
+/// Device and inode of the program file: changes with exec, and one system call tells.
+fn program_of(root: &Root, tgid: u32) -> Option<(u64, u64)> {
+    let metadata = std::fs::metadata(root.path(format!("/proc/{tgid}/exe"))).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! From samples to spots.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::time::Instant;
+
+use machine::Root;
+use wire::{Sample, Spot, Waiting};
+
+use crate::elf::Image;
+use crate::known;
+use crate::modules::{ModuleId, Modules};
+use crate::processes::Processes;
+use crate::wait_loop::WaitLoops;
+
+/// Distinct places (process, thread, generation, address, system call) kept: 40 MB. A program has some
+/// thousands of hot addresses, times its threads.
+const MAX_PLACES: usize = 1 << 20;
+
+/// Processes kept. The maps of one cost about 1 KB.
+const MAX_PROCESSES: usize = 1 << 16;
+
+/// The module of code whose process was gone before its maps could be read.
+const UNKNOWN: &str = "[unknown]";
+
+/// sched_yield(2) as [`Sample::in_kernel`] has it. A 32-bit program has another number on x86-64.
+const IN_SCHED_YIELD: u32 = 1 + libc::SYS_sched_yield as u32;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Place {
+    tgid: u32,
+    tid: u32,
+    generation: u32,
+    in_kernel: u32,
+    ip: u64,
+}
+
+/// Counts samples while processes live, and says at the end what they mean.
+pub struct Symboliser {
+    root: Root,
+    modules: Modules,
+    processes: Processes,
+    counts: HashMap<Place, u64>,
+    max_places: usize,
+    lost: u64,
+}
+
+/// What is known of one offset in a module.
+#[derive(Clone, Default)]
+struct Meaning {
+    function: Option<String>,
+    waiting: Option<Waiting>,
+}
+
+impl Symboliser {
+    /// Reads /proc and files below `root`.
+    pub fn new(root: Root) -> Symboliser {
+        Symboliser {
+            root,
+            modules: Modules::default(),
+            processes: Processes::default(),
+            counts: HashMap::new(),
+            max_places: MAX_PLACES,
+            lost: 0,
+        }
+    }
+
+    /// Takes samples in. To be called at least every 100 ms, so that the sampled processes still live: it
+    /// reads their maps (once, and again after exec or when an address is new) and opens the files that
+    /// samples hit, but reads none of them.
+    pub fn observe(&mut self, samples: &[Sample]) {
+        let now = Instant::now();
+        let mut looked = HashSet::new();
+        for sample in samples {
+            if looked.insert(sample.tgid)
+                && (self.processes.len() < MAX_PROCESSES || self.processes.contains(sample.tgid))
+            {
+                self.processes.look(sample.tgid, now, &self.root, &mut self.modules);
+            }
+            let located = self.processes.locate(sample.tgid, sample.ip, now, &self.root, &mut self.modules);
+            let Some((generation, range)) = located else {
+                self.lost += 1;
+                continue;
+            };
+            if let Some(range) = range {
+                self.modules.hold(range.module, &self.root, sample.tgid, &range.mapped);
+            }
+            let place =
+                Place { tgid: sample.tgid, tid: sample.tid, generation, in_kernel: sample.in_kernel, ip: sample.ip };
+            let has_room = self.counts.len() < self.max_places;
+            match self.counts.get_mut(&place) {
+                Some(count) => *count += 1,
+                None if has_room => {
+                    self.counts.insert(place, 1);
+                }
+                None => self.lost += 1,
+            }
+        }
+    }
+
+    /// Samples that found no room: too many processes or distinct places.
+    pub fn lost_samples(&self) -> u64 {
+        self.lost
+    }
+
+    /// Everything observed so far, by thread, module, function and reason to wait; threads ascend, and each
+    /// thread's spots descend by samples. Reads the ELF files, also of processes that are gone.
+    pub fn spots(&mut self) -> Vec<Spot> {
+        let meanings = self.meanings();
+        let mut sums: HashMap<_, (u64, u64)> = HashMap::new();
+        for (place, &count) in &self.counts {
+            let range = self.processes.range(place.tgid, place.generation, place.ip);
+            let module = range.map_or(UNKNOWN, |range| self.modules.get(range.module).name.as_str());
+            let meaning = range.and_then(|range| meanings.get(&(range.module, range.file_offset(place.ip))));
+            let function = meaning.and_then(|meaning| meaning.function.as_deref());
+            let waiting = match place.in_kernel {
+                0 => meaning.and_then(|meaning| meaning.waiting),
+                IN_SCHED_YIELD => Some(Waiting::Yield),
+                _ => None,
+            };
+            let sum = sums.entry((place.tgid, place.tid, module, function, waiting)).or_default();
+            sum.0 += count;
+            if place.in_kernel != 0 {
+                sum.1 += count;
+            }
+        }
+        let mut spots: Vec<Spot> = sums
+            .into_iter()
+            .map(|((tgid, tid, module, function, waiting), (samples, in_kernel))| Spot {
+                tid,
+                tgid,
+                samples,
+                in_kernel,
+                module: module.to_owned(),
+                function: function.map(str::to_owned),
+                waiting,
+            })
+            .collect();
+        spots.sort_by(|a, b| {
+            let key = |spot: &Spot| (spot.tgid, spot.tid, std::cmp::Reverse(spot.samples));
+            key(a)
+                .cmp(&key(b))
+                .then_with(|| (&a.module, &a.function, a.waiting).cmp(&(&b.module, &b.function, b.waiting)))
+        });
+        spots
+    }
+
+    /// What is at every sampled offset of every module that has a file.
+    fn meanings(&self) -> HashMap<(ModuleId, u64), Meaning> {
+        let mut offsets: HashMap<ModuleId, HashSet<u64>> = HashMap::new();
+        for place in self.counts.keys() {
+            if let Some(range) = self.processes.range(place.tgid, place.generation, place.ip) {
+                offsets.entry(range.module).or_default().insert(range.file_offset(place.ip));
+            }
+        }
+        let mut meanings = HashMap::new();
+        for (module, offsets) in offsets {
+            let path = self.modules.get(module).path.as_deref().unwrap_or(Path::new(""));
+            let image = self.modules.file(module, &self.root).map(|file| Image::open(file, path, &self.root));
+            // A file that is no ELF file has no functions: the module alone is reported.
+            let Some(Ok(image)) = image else { continue };
+            let mut reader = Reader { name: &self.modules.get(module).name, image, loops: HashMap::new() };
+            for offset in offsets {
+                meanings.insert((module, offset), reader.meaning(offset));
+            }
+        }
+        meanings
+    }
+}
+
+/// Reads one module.
+struct Reader<'a> {
+    name: &'a str,
+    image: Image,
+    /// By start of the function.
+    loops: HashMap<u64, WaitLoops>,
+}
+
+impl Reader<'_> {
+    /// Known names come before machine code: a name tells which runtime it is.
+    fn meaning(&mut self, offset: u64) -> Meaning {
+        let Some(address) = self.image.address(offset) else { return Meaning::default() };
+        let Some(function) = self.image.function_at(address) else { return Meaning::default() };
+        let by_name = function.name.as_deref().and_then(known::by_name);
+        let waiting = by_name.or_else(|| {
+            if !self.image.is_x86_64() {
+                return None;
+            }
+            let image = &self.image;
+            let loops = self.loops.entry(function.start).or_insert_with(|| image.wait_loops(&function));
+            let is_stub = |name: &String| name.ends_with("@plt");
+            let named = function.name.as_ref().is_some_and(|name| !is_stub(name));
+            known::by_code(self.name, named, loops, loops.verdict(address))
+        });
+        Meaning { function: function.name, waiting }
+    }
+}
+
+#[cfg(test)]
+mod tests;

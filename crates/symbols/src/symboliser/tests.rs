@@ -1,0 +1,64 @@
+use std::fs;
+
+use super::*;
+
+const TGID: u32 = 5;
+
+/// A machine with one process whose only file is no ELF file.
+fn machine() -> (tempfile::TempDir, Symboliser) {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    fs::create_dir_all(folder.path().join("proc/5")).expect("mkdir");
+    let maps = "1000-2000 r-xp 00000000 08:01 5 /bin/script\n\
+                3000-4000 r-xp 00000000 00:00 0 [vdso]\n\
+                5000-6000 rwxp 00000000 00:00 0 \n\
+                7000-8000 r-xp 00000000 00:05 9 /memfd:jit (deleted)\n";
+    fs::write(folder.path().join("proc/5/maps"), maps).expect("write");
+    fs::create_dir(folder.path().join("bin")).expect("mkdir");
+    fs::write(folder.path().join("bin/script"), "#!/bin/sh\n").expect("write");
+    let symboliser = Symboliser::new(Root::at(folder.path()));
+    (folder, symboliser)
+}
+
+fn sample(tgid: u32, tid: u32, ip: u64, in_kernel: u32) -> Sample {
+    Sample { ip, tid, tgid, in_kernel, ..Sample::default() }
+}
+
+#[test]
+fn mappings_name_modules() {
+    let (_folder, mut symboliser) = machine();
+    let ips = [0x1010, 0x3010, 0x5010, 0x7010, 0x9010];
+    symboliser.observe(&ips.map(|ip| sample(TGID, 5, ip, 0)));
+    symboliser.observe(&[sample(6, 6, 0x1010, 0)]);
+    let spots = symboliser.spots();
+    let modules: Vec<(u32, &str)> = spots.iter().map(|spot| (spot.tid, spot.module.as_str())).collect();
+    let expected = [(5, "[anon]"), (5, "[unknown]"), (5, "[vdso]"), (5, "memfd:jit"), (5, "script"), (6, "[unknown]")];
+    assert_eq!(modules, expected);
+    assert!(spots.iter().all(|spot| spot.function.is_none() && spot.waiting.is_none()));
+}
+
+#[test]
+fn in_the_kernel_only_sched_yield_waits() {
+    let (_folder, mut symboliser) = machine();
+    let in_call = |number: libc::c_long| 1 + u32::try_from(number).expect("small");
+    let batch = [
+        sample(TGID, 5, 0x1010, in_call(libc::SYS_sched_yield)),
+        sample(TGID, 5, 0x1010, in_call(libc::SYS_futex)),
+        sample(TGID, 5, 0x1020, in_call(libc::SYS_futex)),
+        sample(TGID, 5, 0x1020, 0),
+    ];
+    symboliser.observe(&batch);
+    symboliser.observe(&batch[..1]);
+    let spots: Vec<(u64, u64, Option<Waiting>)> =
+        symboliser.spots().iter().map(|spot| (spot.samples, spot.in_kernel, spot.waiting)).collect();
+    assert_eq!(spots, [(3, 2, None), (2, 2, Some(Waiting::Yield))]);
+}
+
+#[test]
+fn what_finds_no_room_is_counted() {
+    let (_folder, mut symboliser) = machine();
+    symboliser.max_places = 2;
+    let batch = [0x1010, 0x1020, 0x1030, 0x1010, 0x1040].map(|ip| sample(TGID, 5, ip, 0));
+    symboliser.observe(&batch);
+    assert_eq!(symboliser.lost_samples(), 2);
+    assert_eq!(symboliser.spots().iter().map(|spot| spot.samples).sum::<u64>(), 3);
+}

@@ -1,0 +1,179 @@
+//! Whether one loop only waits.
+
+use super::code::Code;
+use super::cycles::Cycle;
+use super::state::{FIRST_SLOT, MAX_LOCATIONS, State, Value};
+use super::step::{Effects, Stepper};
+use super::{CallTarget, Callee, Verdict};
+
+/// Judges `cycle` by the rule in the header of the parent module.
+pub(super) fn judge(code: &Code, cycle: &Cycle, callee: &dyn Fn(CallTarget) -> Callee) -> Verdict {
+    let mut stepper = Stepper::new(code.frame_pointer, callee);
+    let Some((states, round)) = settle(code, cycle, &mut stepper) else { return Verdict::Works };
+    let effects: Vec<Effects> = cycle
+        .body
+        .iter()
+        .zip(&states)
+        .map(|(&node, state)| {
+            let mut state = state.clone().unwrap_or_default();
+            stepper.step(&code.instructions[node as usize], &mut state)
+        })
+        .collect();
+    let carried = Carried::new(&round, effects.iter().fold(0, |read, effect| read | effect.inputs.tokens));
+
+    let along = |effect: &Effects| effect.stores && carried.expand(effect.addresses).progresses;
+    if effects.iter().any(|effect| effect.moves_data || along(effect)) {
+        return Verdict::Moves;
+    }
+    if effects.iter().any(|effect| effect.opaque || effect.stores) {
+        return Verdict::Works;
+    }
+    if effects.iter().any(|effect| effect.relaxes) {
+        return Verdict::Waits;
+    }
+    let works = carried.works()
+        || effects.iter().any(|effect| {
+            let address = carried.expand(effect.addresses);
+            let offered = effect.offered.is_some_and(|offer| {
+                let value = carried.expand(offer.value);
+                value.progresses || (offer.must_be_constant && value.polled)
+            });
+            address.progresses || effect.advances_memory || offered
+        });
+    if works {
+        return Verdict::Works;
+    }
+    let branches = cycle.body.iter().zip(&effects).filter(|&(&node, _)| is_branch(code, node));
+    let tests: Vec<_> =
+        branches.map(|(&node, effect)| (leaves(code, cycle, node), carried.expand(effect.inputs))).collect();
+    if tests.iter().any(|(_, test)| !test.polled && !test.progresses && !test.own_stack) {
+        return Verdict::Works;
+    }
+    let waits = tests.iter().any(|(leaves, test)| {
+        *leaves && !test.progresses && (test.polled || (test.own_stack && !carried.any_progress()))
+    });
+    if waits { Verdict::Waits } else { Verdict::Works }
+}
+
+/// The state before each instruction of the body, and after one round, when nothing changes any more.
+/// `None` if that does not happen: the lattice is finite, so only a defect here could do that.
+fn settle(code: &Code, cycle: &Cycle, stepper: &mut Stepper) -> Option<(Vec<Option<State>>, State)> {
+    const ROUNDS: usize = 1000;
+    let index = |node: u32| cycle.body.binary_search(&node).ok();
+    let mut states: Vec<Option<State>> = vec![None; cycle.body.len()];
+    let mut round: Option<State> = None;
+    let first = index(cycle.header)?;
+    states[first] = Some(State::default());
+    let mut pending = vec![first];
+    for _ in 0..ROUNDS * cycle.body.len() {
+        let Some(at) = pending.pop() else { return Some((states, round?)) };
+        let mut state = states[at].clone()?;
+        stepper.step(&code.instructions[cycle.body[at] as usize], &mut state);
+        for to in code.successors(cycle.body[at]) {
+            if to == cycle.header {
+                match &mut round {
+                    Some(round) => {
+                        round.join(&state);
+                    }
+                    None => round = Some(state.clone()),
+                }
+            } else if let Some(to) = index(to) {
+                let changed = match &mut states[to] {
+                    Some(known) => known.join(&state),
+                    None => {
+                        states[to] = Some(state.clone());
+                        true
+                    }
+                };
+                if changed {
+                    pending.push(to);
+                }
+            }
+        }
+    }
+    None
+}
+
+fn is_branch(code: &Code, node: u32) -> bool {
+    code.instructions[node as usize].flow_control() == iced_x86::FlowControl::ConditionalBranch
+}
+
+/// Whether the conditional branch `node` may leave the loop.
+fn leaves(code: &Code, cycle: &Cycle, node: u32) -> bool {
+    code.successors(node).filter(|to| cycle.body.binary_search(to).is_ok()).count() < 2
+}
+
+/// How locations go round the loop.
+struct Carried {
+    round: Vec<Value>,
+    /// Tokens that each location's value reaches in any number of rounds.
+    reach: Vec<u64>,
+    /// Tokens that change from round to round by the loop's own doing.
+    progress: u64,
+    /// Those of them that do more than count.
+    work: u64,
+    /// Slots the loop never writes.
+    untouched_slots: u64,
+}
+
+/// A value seen over any number of rounds.
+struct Expanded {
+    polled: bool,
+    progresses: bool,
+    own_stack: bool,
+}
+
+impl Carried {
+    /// `round` is the state after one round, `read` the tokens that any instruction reads: what nobody
+    /// reads is no progress, as a register that only one path writes.
+    fn new(round: &State, read: u64) -> Carried {
+        let round: Vec<Value> = (0..MAX_LOCATIONS).map(|location| round.get(location)).collect();
+        let mut reach: Vec<u64> = round.iter().map(|value| value.tokens).collect();
+        for via in 0..MAX_LOCATIONS {
+            for from in 0..MAX_LOCATIONS {
+                if reach[from] & (1 << via) != 0 {
+                    reach[from] |= reach[via];
+                }
+            }
+        }
+        let (mut progress, mut work) = (0u64, 0u64);
+        for token in bits(read) {
+            let members = bits(reach[token]).filter(|&member| reach[member] & (1 << token) != 0);
+            for member in members {
+                let value = round[member];
+                if value.step || value.work || value.clock {
+                    progress |= 1 << token;
+                }
+                if value.work || value.clock {
+                    work |= 1 << token;
+                }
+            }
+        }
+        let untouched_slots = (FIRST_SLOT..MAX_LOCATIONS)
+            .filter(|&slot| round[slot] == Value::token(slot))
+            .fold(0, |slots, slot| slots | 1 << slot);
+        Carried { round, reach, progress, work, untouched_slots }
+    }
+
+    fn works(&self) -> bool {
+        self.work != 0
+    }
+
+    fn any_progress(&self) -> bool {
+        self.progress != 0
+    }
+
+    fn expand(&self, value: Value) -> Expanded {
+        let tokens = bits(value.tokens).fold(value.tokens, |all, token| all | self.reach[token]);
+        Expanded {
+            polled: value.polled || bits(tokens).any(|token| self.round[token].polled),
+            progresses: value.clock || tokens & self.progress != 0 || bits(tokens).any(|token| self.round[token].clock),
+            own_stack: tokens & self.untouched_slots != 0,
+        }
+    }
+}
+
+/// The numbers of the set bits.
+fn bits(mask: u64) -> impl Iterator<Item = usize> {
+    (0..MAX_LOCATIONS).filter(move |bit| mask & (1 << bit) != 0)
+}
