@@ -1,1 +1,94 @@
-fn main() {}
+//! `cox-bench`: the experiments that say what Coxswain costs and gains, beside its peers. Each
+//! prints a table that anybody can measure again; docs/bench.md says how to read it.
+
+mod interrupt;
+mod overhead;
+mod process;
+mod random;
+mod results;
+mod rounds;
+mod stats;
+mod stopwatch;
+mod table;
+mod tools;
+mod verdict;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use interrupt::Interrupt;
+use results::Experiment;
+use verdict::Outcome;
+
+/// Measures Coxswain: what it costs and what it gains, beside other tools.
+#[derive(Debug, Parser)]
+#[command(name = "cox-bench", version, max_term_width = 100, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// What observing costs the observed program: plain | cox | perf sched record
+    Overhead(overhead::Options),
+    /// Run a program and write its wall and CPU time to FILE
+    #[command(hide = true)]
+    Stopwatch {
+        file: PathBuf,
+        #[arg(last = true, required = true)]
+        program: Vec<OsString>,
+    },
+}
+
+/// We failed ourselves; no answer.
+const FAILED: u8 = 125;
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().verb {
+        Verb::Overhead(options) => {
+            Interrupt::catch().and_then(|interrupt| overhead::overhead(&options, &interrupt)).map(exit_code)
+        }
+        Verb::Stopwatch { file, program } => stopwatch::stopwatch(&file, &program),
+    };
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("cox-bench: {error:#}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// 0: no limit was found to be broken; 1: one was; 125: a case could not be measured at all.
+fn exit_code(experiment: Experiment) -> u8 {
+    match () {
+        () if experiment.cases.iter().any(|case| case.figures.is_empty()) => FAILED,
+        () if experiment.any(Outcome::Fail) => 1,
+        () => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn cases_are_chosen_by_name_and_wrong_ones_refused() {
+        assert!(Cli::try_parse_from(["cox-bench", "overhead", "triad", "pingpong", "--quick", "--runs", "9"]).is_ok());
+        for bad in [&["quicksort"][..], &["--runs", "0"], &["--runs", "x"], &["--cox"]] {
+            let line = ["cox-bench", "overhead"].iter().chain(bad);
+            assert!(Cli::try_parse_from(line).is_err(), "{bad:?}");
+        }
+    }
+}

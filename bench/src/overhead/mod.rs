@@ -1,0 +1,211 @@
+//! What observing costs the observed program.
+//!
+//! Ping-pong is measured by slices inside one run, because from run to run it differs by more than
+//! what is to be measured; the others by whole runs. Both have a control: plain, measured once more
+//! as if it were a treatment, which shows what this machine can resolve at that moment.
+
+mod counter;
+mod perf;
+mod pingpong;
+mod programs;
+mod project;
+mod slices;
+mod whole;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use crate::interrupt::Interrupt;
+use crate::results::{Case, Experiment, Figure};
+use crate::table;
+use crate::tools::Tools;
+
+/// Name of the control.
+const CONTROL: &str = "plain again";
+const COX: &str = "cox";
+const PERF: &str = "perf sched record";
+
+/// Measure what observing costs the observed program.
+///
+/// Every measurement stands between two plain ones and is compared with their mean. "plain again" is
+/// the control: plain, treated like the others; its distance from 1 is this machine's noise. Real
+/// figures need a quiet machine, and root for eBPF and for perf.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  cox-bench overhead pingpong --json overhead.json\n\n\
+Exit codes: 0 no limit was broken, 1 one was, 2 bad command line, 125 a case could not be measured.")]
+pub struct Options {
+    /// Which cases (all)
+    #[arg(value_enum)]
+    cases: Vec<CaseName>,
+    /// Rounds per case; each round has every treatment once (60 of slices, 11 of whole runs)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    runs: Option<u16>,
+    /// Six short rounds: shows that it works, its figures are worth little
+    #[arg(long)]
+    quick: bool,
+    /// Ping-pong: also the parts of cox, each alone
+    #[arg(long)]
+    parts: bool,
+    /// Write all measurements as JSON to FILE ('-': stdout, and the tables to stderr)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The cox to measure (the one beside cox-bench); ping-pong uses the observer in cox-bench itself
+    #[arg(long, value_name = "FILE")]
+    cox: Option<PathBuf>,
+    /// The folder of the workloads (../workloads beside cox-bench)
+    #[arg(long, value_name = "FOLDER")]
+    workloads: Option<PathBuf>,
+}
+
+/// The cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum CaseName {
+    /// Two processes on one CPU that do nothing but switch: the worst case, by slices
+    Pingpong,
+    /// Threads that meet at a futex barrier every 100 us
+    Barriers,
+    /// Memory bandwidth, hardly any switches
+    Triad,
+    /// Computing, with imbalanced loops
+    Mandelbrot,
+    /// A parallel make of a generated C project: many short processes
+    Make,
+}
+
+const ALL: [CaseName; 5] =
+    [CaseName::Pingpong, CaseName::Barriers, CaseName::Triad, CaseName::Mandelbrot, CaseName::Make];
+
+impl CaseName {
+    fn name(self) -> &'static str {
+        match self {
+            CaseName::Pingpong => "pingpong",
+            CaseName::Barriers => "barriers",
+            CaseName::Triad => "triad",
+            CaseName::Mandelbrot => "mandelbrot",
+            CaseName::Make => "make",
+        }
+    }
+}
+
+/// What all cases share.
+struct Bench<'a> {
+    options: &'a Options,
+    interrupt: &'a Interrupt,
+    tools: Tools,
+    scratch: TempDir,
+}
+
+impl Bench<'_> {
+    /// Rounds to be measured, when `usual` are so normally.
+    fn rounds(&self, usual: usize) -> usize {
+        // Six is the least that an interval can be had from.
+        let usual = if self.options.quick { 6 } else { usual };
+        self.options.runs.map_or(usual, usize::from)
+    }
+}
+
+/// Measure and print.
+///
+/// # Errors
+/// When nothing could be measured, or not be written. A case that fails is part of the result.
+pub fn overhead(options: &Options, interrupt: &Interrupt) -> Result<Experiment> {
+    if let Some(path) = &options.json {
+        Experiment::check_json(path)?;
+    }
+    let bench = Bench {
+        options,
+        interrupt,
+        tools: Tools::find(options.cox.as_deref(), options.workloads.as_deref())?,
+        scratch: tempfile::Builder::new().prefix("cox-bench-").tempdir().context("cannot make a temporary folder")?,
+    };
+    let mut experiment = Experiment::new("overhead", options.quick)?;
+    let cases = if options.cases.is_empty() { &ALL[..] } else { &options.cases };
+    for &name in cases {
+        let outcome = match name {
+            CaseName::Pingpong => pingpong::measure(&bench),
+            CaseName::Barriers => whole::measure(&bench, &programs::barriers(&bench)),
+            CaseName::Triad => whole::measure(&bench, &programs::triad(&bench)),
+            CaseName::Mandelbrot => whole::measure(&bench, &programs::mandelbrot(&bench)),
+            CaseName::Make => whole::measure(&bench, &project::make(&bench)),
+        };
+        interrupt.check()?;
+        let case = outcome.unwrap_or_else(|error| Case {
+            name: name.name(),
+            about: format!("not measured: {error:#}"),
+            figures: Vec::new(),
+            notes: Vec::new(),
+            verdicts: Vec::new(),
+        });
+        print(&table::case(&case), options.json.as_deref())?;
+        experiment.cases.push(case);
+    }
+    if let Some(path) = &options.json {
+        experiment.write_json(path)?;
+    }
+    Ok(experiment)
+}
+
+/// To stdout, or to stderr when the JSON goes to stdout.
+fn print(text: &str, json: Option<&Path>) -> Result<()> {
+    if json.is_some_and(|path| path == "-") {
+        writeln!(io::stderr(), "{text}").context("cannot write to the standard error output")
+    } else {
+        writeln!(io::stdout(), "{text}").context("cannot write to the standard output")
+    }
+}
+
+/// What the control says about this figure: whether a ratio of `limit` can be told from 1 here.
+fn noise(figure: &Figure, limit: f64) -> Option<String> {
+    let control = figure.with(CONTROL)?.ratio?;
+    let (low, high) = control.interval?;
+    if (low..=high).contains(&1.0) && high - 1.0 <= limit - 1.0 && 1.0 - low <= limit - 1.0 {
+        return None;
+    }
+    Some(format!(
+        "NOISY: plain against plain, {}, is {} x; a limit of {limit} x cannot be judged well from this run",
+        figure.name,
+        table::ratio(&control)
+    ))
+}
+
+/// The first line of a file that has words in it: what a tool said when it failed.
+fn first_line(file: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(file).ok()?;
+    text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+}
+
+/// Progress, on the terminal only: an experiment takes minutes.
+fn progress(text: &str) {
+    let mut stderr = io::stderr();
+    if stderr.is_terminal() {
+        // Progress that cannot be shown is no reason to stop measuring.
+        let _ = writeln!(stderr, "cox-bench: {text}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Column, Shown};
+    use crate::rounds::Rounds;
+    use crate::stats::Bracket;
+
+    fn control_at(treated: f64, spread: f64) -> Figure {
+        let values = [-1.0, 0.0, 1.0].iter().cycle().take(21);
+        let brackets: Vec<_> =
+            values.map(|s| Bracket { before: 100.0, treated: treated + s * spread, after: 100.0 }).collect();
+        let columns = [Column { name: CONTROL, impossible: None }];
+        Figure::new("wall", Shown::Ms, &columns, Rounds { plain: vec![100.0; 22], treated: vec![brackets] })
+    }
+
+    #[test]
+    fn a_control_that_is_off_or_wide_is_said() {
+        assert_eq!(noise(&control_at(100.0, 0.5), 1.01), None);
+        assert!(noise(&control_at(100.0, 2.0), 1.01).is_some(), "wider than the limit");
+        assert_eq!(noise(&control_at(100.0, 2.0), 1.10), None);
+        assert!(noise(&control_at(100.9, 0.1), 1.01).is_some(), "plain is not plain");
+    }
+}

@@ -1,0 +1,285 @@
+//! Slices inside one ping-pong.
+//!
+//! Two runs of a ping-pong differ by some per cent (how its memory and pipes happen to lie), slices
+//! of one run by a few per mille. So one run is watched for the whole case, and what is measured is
+//! switched on and off:
+//!
+//! 1. switch the treatment on;
+//! 2. let it settle: attaching rewrites kernel text and interrupts every CPU;
+//! 3. read the run's counter and the clock, wait a slice, read both again;
+//! 4. switch it off. The settling of step 2 is done for plain slices too.
+//!
+//! cox-bench itself, and with it perf, keeps to the other CPUs if there are any.
+
+use std::fs::File;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use machine::Root;
+use machine::process::Task;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::counter::Counter;
+use super::slices::{Active, Part, Treatment};
+use super::{Bench, COX, PERF, noise, progress};
+use crate::results::{Case, Column, Figure, Shown};
+use crate::rounds::interleave;
+use crate::stats::quotient_of_additions;
+use crate::table;
+use crate::verdict::{Outcome, Verdict, at_most, either};
+
+const ROUNDS: usize = 60;
+const SETTLE: Duration = Duration::from_millis(20);
+/// More than any slice takes with its switching on and off; the workload ends by itself after so
+/// long per slice, should this program be killed.
+const SLICE_LIMIT_S: usize = 10;
+
+const RATIO_LIMIT: f64 = 1.10;
+const ADDED_LIMIT_NS: f64 = 250.0;
+const SHARE_OF_PERF_LIMIT: f64 = 0.25;
+
+/// Measure the case.
+pub fn measure(bench: &Bench<'_>) -> Result<Case> {
+    let slice = Duration::from_millis(if bench.options.quick { 50 } else { 150 });
+    let rounds = bench.rounds(ROUNDS);
+    let mut treatments = vec![Treatment::Control, Treatment::Cox(Part::Whole), Treatment::Perf];
+    if bench.options.parts {
+        treatments.extend([Part::Programs, Part::Sampling, Part::Strangers].map(Treatment::Cox));
+    }
+
+    let cpu = last_allowed_cpu()?;
+    let limit_s = (rounds + 2) * 2 * treatments.len() * SLICE_LIMIT_S;
+    let mut game = Game::start(bench, cpu, limit_s)?;
+    // After the start: the workload may only use CPUs that it inherits.
+    let elsewhere = Elsewhere::than(cpu)?;
+    let mut columns = Vec::new();
+    let mut possible = Vec::new();
+    for &treatment in &treatments {
+        let tried = game.slice(bench, Some(treatment), slice);
+        bench.interrupt.check()?;
+        let impossible = tried.err().map(|error| format!("{error:#}"));
+        if impossible.is_none() {
+            possible.push(treatment);
+        }
+        columns.push(Column { name: treatment.name(), impossible });
+    }
+    progress(&format!("pingpong: {rounds} rounds of {} slices", 2 * possible.len()));
+    let all = interleave(possible.len(), rounds, |treatment| {
+        bench.interrupt.check()?;
+        game.slice(bench, treatment.map(|index| possible[index]), slice)
+    })?;
+    drop((game, elsewhere));
+
+    let wall = Figure::new("round trip", Shown::Ns, &columns, all.figure(|s| s.wall_ns));
+    let cpu_time = Figure::new("its CPU time", Shown::Ns, &columns, all.figure(|s| s.cpu_ns));
+    Ok(Case {
+        name: "pingpong",
+        about: format!(
+            "two processes on CPU {cpu}, {rounds} rounds of slices of {} ms inside one run",
+            slice.as_millis()
+        ),
+        notes: noise(&wall, RATIO_LIMIT).into_iter().collect(),
+        verdicts: vec![cost(&wall), beside_perf(&wall)],
+        figures: vec![wall, cpu_time],
+    })
+}
+
+fn cost(figure: &Figure) -> Verdict {
+    let criterion = format!("cox at most {RATIO_LIMIT:.2} x plain, or {ADDED_LIMIT_NS:.0} ns per round trip more");
+    let measured = figure.with(COX).and_then(|cox| Some((cox.ratio?, cox.added_ns?)));
+    let Some((ratio, added)) = measured else {
+        return Verdict { outcome: Outcome::NotMeasured, text: criterion };
+    };
+    Verdict {
+        outcome: either(at_most(&ratio, RATIO_LIMIT), at_most(&added, ADDED_LIMIT_NS)),
+        text: format!("{criterion}: {} x, {} ns", table::ratio(&ratio), table::addition(&added, Shown::Ns)),
+    }
+}
+
+fn beside_perf(figure: &Figure) -> Verdict {
+    let criterion = format!("cox adds at most {SHARE_OF_PERF_LIMIT} of what perf sched record adds");
+    let (Some(cox), Some(perf)) = (figure.brackets(COX), figure.brackets(PERF)) else {
+        return Verdict { outcome: Outcome::NotMeasured, text: criterion };
+    };
+    match quotient_of_additions(cox, perf) {
+        Some(quotient) => Verdict {
+            outcome: at_most(&quotient, SHARE_OF_PERF_LIMIT),
+            text: format!("{criterion}: {}", table::ratio(&quotient)),
+        },
+        None => Verdict {
+            outcome: Outcome::Undecided,
+            text: format!("{criterion}: what perf adds cannot be told from nothing in this run"),
+        },
+    }
+}
+
+/// One slice, per round trip.
+#[derive(Clone, Copy, Debug)]
+struct Slice {
+    wall_ns: f64,
+    /// CPU time of both sides: what others take from their CPU is not in it.
+    cpu_ns: f64,
+}
+
+/// A reading of everything that advances.
+struct Reading {
+    time_ns: u64,
+    round_trips: u64,
+    cpu_ns: u64,
+}
+
+/// The ping-pong that runs all the time. Dropping it ends it.
+struct Game {
+    workload: Child,
+    counter: Counter,
+    players: Vec<u32>,
+}
+
+impl Game {
+    fn start(bench: &Bench<'_>, cpu: usize, limit_s: usize) -> Result<Game> {
+        let path = bench.scratch.path().join("round-trips");
+        std::fs::write(&path, 0u64.to_ne_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+        let counter = Counter::map(&File::open(&path)?).context("cannot map the counter")?;
+        let workload = Command::new(bench.tools.workload("pingpong")?)
+            .args(["--seconds", &limit_s.to_string(), "--cpu", &cpu.to_string(), "--counter"])
+            .arg(&path)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .context("cannot start pingpong")?;
+        let mut game = Game { workload, counter, players: Vec::new() };
+        // A round trip proves that both sides are there.
+        while game.counter.get() == 0 {
+            game.check()?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let pid = game.workload.id();
+        game.players = Task::process(&Root::live(), pid).children()?;
+        game.players.push(pid);
+        Ok(game)
+    }
+
+    fn check(&mut self) -> Result<()> {
+        match self.workload.try_wait().context("cannot wait for pingpong")? {
+            Some(status) => bail!("pingpong has ended: {}", crate::process::ending(status)),
+            None => Ok(()),
+        }
+    }
+
+    fn slice(&mut self, bench: &Bench<'_>, treatment: Option<Treatment>, length: Duration) -> Result<Slice> {
+        let mut active = match treatment {
+            Some(treatment) => treatment.begin(bench, &self.players)?,
+            None => Active::Nothing,
+        };
+        active.hold(SETTLE)?;
+        let begin = self.read()?;
+        active.hold(length)?;
+        let end = self.read()?;
+        let round_trips = end.round_trips - begin.round_trips;
+        active.end(&self.players, round_trips)?;
+        self.check()?;
+        if round_trips == 0 {
+            bail!("pingpong stands still");
+        }
+        let per_trip = |begin: u64, end: u64| (end - begin) as f64 / round_trips as f64;
+        Ok(Slice { wall_ns: per_trip(begin.time_ns, end.time_ns), cpu_ns: per_trip(begin.cpu_ns, end.cpu_ns) })
+    }
+
+    fn read(&self) -> Result<Reading> {
+        // Counter and clock belong together unless this thread lost its CPU in between: of some
+        // tries the quickest.
+        let tries = (0..5).map(|_| {
+            let before_ns = arch::monotonic_ns();
+            let round_trips = self.counter.get();
+            let after_ns = arch::monotonic_ns();
+            (after_ns - before_ns, before_ns, round_trips)
+        });
+        let (_, time_ns, round_trips) = tries.min().context("no reading")?;
+        let mut cpu_ns = 0;
+        for &pid in &self.players {
+            cpu_ns += Task::process(&Root::live(), pid).schedstat()?.run_ns;
+        }
+        Ok(Reading { time_ns, round_trips, cpu_ns })
+    }
+}
+
+impl Drop for Game {
+    fn drop(&mut self) {
+        // The other side ends when its pipe does.
+        let _ = self.workload.kill();
+        let _ = self.workload.wait();
+    }
+}
+
+fn last_allowed_cpu() -> Result<usize> {
+    let allowed = sched_getaffinity(None).context("cannot read the allowed CPUs")?;
+    (0..CpuSet::MAX_CPU).rev().find(|&cpu| allowed.is_set(cpu)).context("no CPU is allowed to this process")
+}
+
+/// Keeps this thread, and what it starts, off one CPU until the value is dropped.
+struct Elsewhere {
+    before: CpuSet,
+}
+
+impl Elsewhere {
+    fn than(cpu: usize) -> Result<Elsewhere> {
+        let before = sched_getaffinity(None).context("cannot read the allowed CPUs")?;
+        let mut rest = before;
+        rest.unset(cpu);
+        if rest.count() > 0 {
+            sched_setaffinity(None, &rest).context("cannot keep off the CPU of the workload")?;
+        }
+        Ok(Elsewhere { before })
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        // It can only fail when all these CPUs went offline meanwhile; then where we are is as good.
+        let _ = sched_setaffinity(None, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rounds::Rounds;
+    use crate::stats::Bracket;
+
+    fn figure(cox_ns: f64, perf_ns: f64) -> Figure {
+        let column = |name| Column { name, impossible: None };
+        let bracket = |treated| vec![Bracket { before: 2000.0, treated, after: 2000.0 }; 9];
+        let rounds = Rounds { plain: vec![2000.0; 19], treated: vec![bracket(cox_ns), bracket(perf_ns)] };
+        Figure::new("round trip", Shown::Ns, &[column(COX), column(PERF)], rounds)
+    }
+
+    #[test]
+    fn verdicts_follow_the_limits() {
+        assert_eq!(cost(&figure(2190.0, 3000.0)).outcome, Outcome::Pass, "1.095 x");
+        assert_eq!(cost(&figure(2240.0, 3000.0)).outcome, Outcome::Pass, "240 ns");
+        assert_eq!(cost(&figure(2260.0, 3000.0)).outcome, Outcome::Fail);
+        assert_eq!(beside_perf(&figure(2250.0, 3000.0)).outcome, Outcome::Pass);
+        assert_eq!(beside_perf(&figure(2260.0, 3000.0)).outcome, Outcome::Fail);
+        assert_eq!(beside_perf(&figure(2260.0, 2000.0)).outcome, Outcome::Undecided);
+    }
+
+    #[test]
+    fn what_was_not_possible_is_not_judged() {
+        let columns = [COX, PERF].map(|name| Column { name, impossible: Some("no".into()) });
+        let none = Figure::new("round trip", Shown::Ns, &columns, Rounds { plain: vec![2000.0], treated: Vec::new() });
+        assert_eq!(cost(&none).outcome, Outcome::NotMeasured);
+        assert_eq!(beside_perf(&none).outcome, Outcome::NotMeasured);
+    }
+
+    #[test]
+    fn the_affinity_is_put_back() {
+        let before = sched_getaffinity(None).unwrap();
+        let cpu = last_allowed_cpu().unwrap();
+        assert!(before.is_set(cpu));
+        let elsewhere = Elsewhere::than(cpu).unwrap();
+        assert!(before.count() == 1 || !sched_getaffinity(None).unwrap().is_set(cpu));
+        drop(elsewhere);
+        assert_eq!(sched_getaffinity(None).unwrap(), before);
+    }
+}

@@ -1,0 +1,155 @@
+//! What is switched on during a slice of ping-pong, and that it really was.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use machine::{Root, topology::Topology};
+use watch::{BpfObserver, Intake, Observer, Settings};
+
+use super::perf::Recording;
+use super::{Bench, CONTROL, COX, PERF};
+
+/// How often a session of cox takes what has arrived.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Treatment {
+    /// Nothing: the control.
+    Control,
+    /// The observer as `cox run` has it, or a part of it.
+    Cox(Part),
+    /// `perf sched record`.
+    Perf,
+}
+
+/// Which part of the observer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// The scheduler programs without the sampling of instruction pointers.
+    Programs,
+    /// The sampling without the scheduler programs.
+    Sampling,
+    /// All of it, but the two sides are no members: what cox costs everybody else.
+    Strangers,
+}
+
+impl Treatment {
+    /// As printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Treatment::Control => CONTROL,
+            Treatment::Cox(Part::Whole) => COX,
+            Treatment::Cox(Part::Programs) => "cox no sampling",
+            Treatment::Cox(Part::Sampling) => "cox sampling only",
+            Treatment::Cox(Part::Strangers) => "cox not a member",
+            Treatment::Perf => PERF,
+        }
+    }
+
+    /// Switch it on for the processes `players`.
+    pub fn begin(self, bench: &Bench<'_>, players: &[u32]) -> Result<Active> {
+        match self {
+            Treatment::Control => Ok(Active::Nothing),
+            Treatment::Cox(part) => Ok(Active::Cox(Box::new(Observation::begin(part, players)?))),
+            Treatment::Perf => {
+                let perf = bench.tools.perf.as_ref().map_err(|why| anyhow::anyhow!("{why}"))?;
+                Ok(Active::Perf(Recording::start(perf, bench.scratch.path())?))
+            }
+        }
+    }
+}
+
+/// What is on now.
+pub enum Active {
+    /// Nothing.
+    Nothing,
+    /// An observer.
+    Cox(Box<Observation>),
+    /// A recording.
+    Perf(Recording),
+}
+
+/// An observer with what it has seen.
+pub struct Observation {
+    part: Part,
+    observer: BpfObserver,
+    intake: Intake,
+}
+
+impl Observation {
+    /// Loaded anew each time, so that plain slices are free of everything that belongs to it.
+    fn begin(part: Part, players: &[u32]) -> Result<Observation> {
+        let topology = Topology::read(&Root::live())?;
+        let mut observer = BpfObserver::new(&Settings {
+            children: true,
+            sample_period_ns: if part == Part::Programs { 0 } else { Settings::SAMPLE_PERIOD_NS },
+            cpus_in_full_mask: topology.online.len() as u32,
+            cpu_limit: topology.possible.last().map_or(1, |last| last + 1),
+        })?;
+        if part != Part::Strangers {
+            for &pid in players {
+                observer.enrol(pid)?;
+            }
+        }
+        if part == Part::Sampling {
+            observer.set_attached(false)?;
+        }
+        Ok(Observation { part, observer, intake: Intake::default() })
+    }
+
+    /// Nothing is cheap if nothing was observed: the answer must show that it was.
+    fn end(mut self, players: &[u32]) -> Result<()> {
+        let record = self.observer.finish(&mut self.intake)?;
+        let switches = |pid: &u32| {
+            record.living.iter().filter(|l| l.clock.tgid == *pid).map(|l| l.clock.switches_voluntary).sum::<u64>()
+        };
+        let seen = players.iter().all(|pid| switches(pid) > 0);
+        let sampled = !self.intake.samples.is_empty();
+        let expected = match self.part {
+            Part::Whole => seen && sampled,
+            Part::Programs => seen && !sampled,
+            Part::Sampling => sampled,
+            Part::Strangers => record.living.is_empty() && !sampled,
+        };
+        if !expected {
+            bail!("the observer saw something else than it should have ({:?})", self.part);
+        }
+        Ok(())
+    }
+}
+
+impl Active {
+    /// Let time pass as a session of cox does.
+    pub fn hold(&mut self, length: Duration) -> Result<()> {
+        let end_ns = arch::monotonic_ns() + length.as_nanos() as u64;
+        loop {
+            let left = Duration::from_nanos(end_ns.saturating_sub(arch::monotonic_ns()));
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(TICK));
+            if let Active::Cox(observation) = self {
+                observation.observer.tick(&mut observation.intake)?;
+            }
+        }
+    }
+
+    /// Switch it off, and check that it has seen the `round_trips` of the slice.
+    pub fn end(self, players: &[u32], round_trips: u64) -> Result<()> {
+        match self {
+            Active::Nothing => Ok(()),
+            Active::Cox(observation) => observation.end(players),
+            Active::Perf(recording) => {
+                let bytes = recording.end()?;
+                // Two switches of about 100 bytes each; less than a tenth of that is no recording.
+                if bytes < round_trips * 20 {
+                    bail!("perf recorded only {bytes} bytes of {round_trips} round trips");
+                }
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Whole runs of a program: alone, under `cox run`, under `perf sched record`.
+//!
+//! Four figures for each run. Of the program, by a stopwatch between it and the observer: the wall
+//! time and the CPU time, which are what the limit is about. Of the whole command: both again, with
+//! the start of the observer and the writing of its report or trace; how much that is does not
+//! depend on how long the program runs.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use super::{Bench, CONTROL, COX, PERF, first_line, noise, progress};
+use crate::process::{Cost, ending, run};
+use crate::results::{Case, Column, Figure, Shown};
+use crate::rounds::interleave;
+use crate::stopwatch;
+use crate::table;
+use crate::verdict::{Outcome, Verdict, at_most};
+
+const ROUNDS: usize = 11;
+const RATIO_LIMIT: f64 = 1.01;
+
+/// A program whose running time can be chosen.
+pub struct Program<'a> {
+    /// As on the command line.
+    pub name: &'static str,
+    /// What it does, with this amount of work.
+    pub about: Box<dyn Fn(u64) -> String + 'a>,
+    /// The amount of work to begin the search with.
+    pub least_work: u64,
+    /// The command that does this amount of work.
+    pub command: Box<dyn Fn(u64) -> Result<Vec<OsString>> + 'a>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Treatment {
+    Control,
+    Cox,
+    Perf,
+}
+
+impl Treatment {
+    fn name(self) -> &'static str {
+        match self {
+            Treatment::Control => CONTROL,
+            Treatment::Cox => COX,
+            Treatment::Perf => PERF,
+        }
+    }
+}
+
+/// One run.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    program: Cost,
+    command: Cost,
+}
+
+/// Measure the case.
+pub fn measure(bench: &Bench<'_>, program: &Program<'_>) -> Result<Case> {
+    let target_ns = if bench.options.quick { 300_000_000 } else { 1_300_000_000 };
+    let work = enough_work(program.least_work, target_ns, |work| {
+        bench.interrupt.check()?;
+        Ok(run_once(bench, &(program.command)(work)?, None)?.program.wall_ns)
+    })?;
+    let command = (program.command)(work)?;
+
+    let mut columns = Vec::new();
+    let mut possible = Vec::new();
+    for treatment in [Treatment::Control, Treatment::Cox, Treatment::Perf] {
+        let tried = run_once(bench, &command, Some(treatment));
+        bench.interrupt.check()?;
+        let impossible = tried.err().map(|error| format!("{error:#}"));
+        if impossible.is_none() {
+            possible.push(treatment);
+        }
+        columns.push(Column { name: treatment.name(), impossible });
+    }
+    let rounds = bench.rounds(ROUNDS);
+    progress(&format!("{}: {rounds} rounds of {} runs", program.name, 2 * possible.len()));
+    let all = interleave(possible.len(), rounds, |treatment| {
+        bench.interrupt.check()?;
+        run_once(bench, &command, treatment.map(|index| possible[index]))
+    })?;
+
+    let figure = |name, of: fn(&Run) -> u64| Figure::new(name, Shown::Ms, &columns, all.figure(|run| of(run) as f64));
+    let wall = figure("program wall", |run| run.program.wall_ns);
+    Ok(Case {
+        name: program.name,
+        about: format!("{}; {rounds} rounds of whole runs", (program.about)(work)),
+        notes: noise(&wall, RATIO_LIMIT).into_iter().collect(),
+        verdicts: vec![cost(&wall)],
+        figures: vec![
+            wall,
+            figure("program CPU", |run| run.program.cpu_ns),
+            figure("command wall", |run| run.command.wall_ns),
+            figure("command CPU", |run| run.command.cpu_ns),
+        ],
+    })
+}
+
+fn cost(wall: &Figure) -> Verdict {
+    let criterion = format!("the program's wall time with cox at most {RATIO_LIMIT} x plain");
+    match wall.with(COX).and_then(|cox| cox.ratio) {
+        Some(ratio) => {
+            Verdict { outcome: at_most(&ratio, RATIO_LIMIT), text: format!("{criterion}: {} x", table::ratio(&ratio)) }
+        }
+        None => Verdict { outcome: Outcome::NotMeasured, text: criterion },
+    }
+}
+
+/// How much work lasts for `target_ns`, from at least `least`, by trying. The time of a run need not
+/// be in proportion to the work (it has a beginning and an end), so the last try decides.
+fn enough_work(least: u64, target_ns: u64, mut wall_ns: impl FnMut(u64) -> Result<u64>) -> Result<u64> {
+    let mut work = least;
+    for _ in 0..8 {
+        let took_ns = wall_ns(work)?.max(1);
+        if took_ns >= target_ns {
+            break;
+        }
+        let factor = (target_ns as f64 / took_ns as f64 * 1.05).min(20.0);
+        work = (work as f64 * factor).ceil() as u64;
+    }
+    Ok(work)
+}
+
+fn run_once(bench: &Bench<'_>, program: &[OsString], treatment: Option<Treatment>) -> Result<Run> {
+    let scratch = bench.scratch.path();
+    let (time, messages) = (scratch.join("time"), scratch.join("messages"));
+    let (mut command, output) = observer(bench, treatment, scratch)?;
+    command
+        .arg("stopwatch")
+        .arg(&time)
+        .arg("--")
+        .args(program)
+        // A make above us is not part of this.
+        .env_remove("MAKEFLAGS")
+        .env_remove("MAKELEVEL")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(&messages).context("cannot write into the temporary folder")?);
+    let (status, cost) = run(&mut command).context("cannot start the command")?;
+    if !status.success() {
+        let words = first_line(&messages).unwrap_or_else(|| "no message".into());
+        bail!("{}: {words}", ending(status));
+    }
+    if let Some(output) = output {
+        let bytes = output.metadata().map_or(0, |info| info.len());
+        if bytes == 0 {
+            bail!("it wrote nothing to the file that it was told to write");
+        }
+        std::fs::remove_file(&output).context("cannot remove what the observer wrote")?;
+    }
+    Ok(Run { program: stopwatch::take(&time)?, command: cost })
+}
+
+/// The command up to this program's own name, and the file that must come out of it.
+fn observer(bench: &Bench<'_>, treatment: Option<Treatment>, scratch: &Path) -> Result<(Command, Option<PathBuf>)> {
+    let own = &bench.tools.own;
+    let (tool, arguments, file) = match treatment {
+        None | Some(Treatment::Control) => return Ok((Command::new(own), None)),
+        Some(Treatment::Cox) => (&bench.tools.cox, &["run", "--output"][..], "report"),
+        Some(Treatment::Perf) => (&bench.tools.perf, &["sched", "record", "-o"][..], "perf.data"),
+    };
+    let tool = tool.as_ref().map_err(|why| anyhow!("{why}"))?;
+    let output = scratch.join(file);
+    let mut command = Command::new(tool);
+    command.args(arguments).arg(&output).arg("--").arg(own);
+    Ok((command, Some(output)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_raised_until_it_lasts_in_spite_of_a_fixed_part() {
+        let mut tries = 0;
+        let wall = |work: u64| 200 + work * 3;
+        let work = enough_work(10, 10_000, |work| {
+            tries += 1;
+            Ok(wall(work))
+        })
+        .unwrap();
+        assert!(wall(work) >= 10_000 && wall(work) < 11_000, "{work}");
+        assert!(tries <= 6, "{tries}");
+        assert_eq!(enough_work(10, 100, |work| Ok(wall(work))).unwrap(), 10, "never less than the least");
+        assert!(enough_work(10, 100, |_| bail!("no")).is_err());
+    }
+}

@@ -1,0 +1,223 @@
+//! What an experiment yields, as it is printed and as `--json` writes it.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use machine::{Root, topology::Topology};
+use serde::Serialize;
+
+use crate::rounds::Rounds;
+use crate::stats::{Bracket, Estimate, median, median_estimate, quartiles};
+use crate::verdict::{Outcome, Verdict};
+
+/// Version of the JSON: raised when a field changes its meaning or goes away.
+const SCHEMA_VERSION: u32 = 1;
+
+/// One experiment.
+#[derive(Debug, Serialize)]
+pub struct Experiment {
+    schema_version: u32,
+    experiment: &'static str,
+    /// Measured with `--quick`: shows that it works, its figures are worth little.
+    quick: bool,
+    kernel: String,
+    cpus_online: usize,
+    /// In the order asked for.
+    pub cases: Vec<Case>,
+}
+
+impl Experiment {
+    /// An experiment on this machine, without any case yet.
+    ///
+    /// # Errors
+    /// When the machine does not say which CPUs it has.
+    pub fn new(experiment: &'static str, quick: bool) -> Result<Experiment> {
+        Ok(Experiment {
+            schema_version: SCHEMA_VERSION,
+            experiment,
+            quick,
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            cpus_online: Topology::read(&Root::live())?.online.len(),
+            cases: Vec::new(),
+        })
+    }
+
+    /// Can JSON be written there? To be asked before anything is measured.
+    ///
+    /// # Errors
+    /// When it cannot.
+    pub fn check_json(path: &Path) -> Result<()> {
+        if path != Path::new("-") {
+            let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+            opened.with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Write it as JSON; `-` is the standard output.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_json(&self, path: &Path) -> Result<()> {
+        let mut text = serde_json::to_string_pretty(self)?;
+        text.push('\n');
+        if path == Path::new("-") {
+            use std::io::Write;
+            return std::io::stdout().write_all(text.as_bytes()).context("cannot write to the standard output");
+        }
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Is there a case with this outcome?
+    pub fn any(&self, outcome: Outcome) -> bool {
+        self.cases.iter().flat_map(|case| &case.verdicts).any(|verdict| verdict.outcome == outcome)
+    }
+}
+
+/// One case of an experiment.
+#[derive(Debug, Serialize)]
+pub struct Case {
+    /// As on the command line.
+    pub name: &'static str,
+    /// What was done, with its sizes.
+    pub about: String,
+    /// What was measured.
+    pub figures: Vec<Figure>,
+    /// Remarks that qualify the figures.
+    pub notes: Vec<String>,
+    /// Criteria and answers.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// The unit that a figure is printed in; in JSON all times are nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shown {
+    /// Nanoseconds.
+    Ns,
+    /// Milliseconds.
+    Ms,
+}
+
+/// One figure under all treatments.
+#[derive(Debug, Serialize)]
+pub struct Figure {
+    /// What is measured.
+    pub name: &'static str,
+    /// Unit in print.
+    pub shown: Shown,
+    /// Plain first.
+    pub rows: Vec<Row>,
+    #[serde(skip)]
+    rounds: Rounds<f64>,
+}
+
+/// One figure under one treatment.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// The treatment.
+    pub with: &'static str,
+    /// What was measured; absent when the treatment was not possible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Measured>,
+    /// Why the treatment was not possible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub impossible: Option<String>,
+}
+
+/// The measurements of a row, in nanoseconds.
+#[derive(Debug, Serialize)]
+pub struct Measured {
+    /// The middle value.
+    pub median_ns: f64,
+    /// First and third quartile of the values.
+    pub quartiles_ns: (f64, f64),
+    /// Median of the ratios to the plain neighbours; not for plain itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<Estimate>,
+    /// Median of the differences from the plain neighbours; not for plain itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub added_ns: Option<Estimate>,
+    /// Each value, in the order of time.
+    pub values_ns: Vec<f64>,
+}
+
+/// A treatment: its name, and why it was impossible if it was.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// As printed.
+    pub name: &'static str,
+    /// Why it could not be measured.
+    pub impossible: Option<String>,
+}
+
+impl Figure {
+    /// Summarise `rounds`, whose treatments are the possible ones of `columns` in the same order.
+    pub fn new(name: &'static str, shown: Shown, columns: &[Column], rounds: Rounds<f64>) -> Figure {
+        let plain = Measured::new(rounds.plain.clone(), None);
+        let mut rows = vec![Row { with: "plain", measured: Some(plain), impossible: None }];
+        let mut measured = rounds.treated.iter();
+        for column in columns {
+            let row = match &column.impossible {
+                Some(why) => Row { with: column.name, measured: None, impossible: Some(why.clone()) },
+                None => Row {
+                    with: column.name,
+                    measured: measured.next().map(|b| Measured::new(b.iter().map(|b| b.treated).collect(), Some(b))),
+                    impossible: None,
+                },
+            };
+            rows.push(row);
+        }
+        Figure { name, shown, rows, rounds }
+    }
+
+    /// The measurements with this treatment, if it was possible.
+    pub fn with(&self, name: &str) -> Option<&Measured> {
+        self.rows.iter().find(|row| row.with == name)?.measured.as_ref()
+    }
+
+    /// The brackets of this treatment, by round; none when it was not possible.
+    pub fn brackets(&self, name: &str) -> Option<&[Bracket<f64>]> {
+        let possible = self.rows.iter().skip(1).filter(|row| row.measured.is_some());
+        let place = possible.map(|row| row.with).position(|with| with == name)?;
+        self.rounds.treated.get(place).map(Vec::as_slice)
+    }
+}
+
+impl Measured {
+    fn new(values_ns: Vec<f64>, brackets: Option<&[Bracket<f64>]>) -> Measured {
+        let estimate = |of: fn(&Bracket<f64>) -> f64| {
+            brackets.map(|brackets| median_estimate(&brackets.iter().map(of).collect::<Vec<_>>()))
+        };
+        Measured {
+            median_ns: median(&values_ns),
+            quartiles_ns: quartiles(&values_ns),
+            ratio: estimate(Bracket::ratio),
+            added_ns: estimate(Bracket::added),
+            values_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_impossible_treatment_does_not_shift_the_others() {
+        let columns = [
+            Column { name: "first", impossible: Some("not installed".into()) },
+            Column { name: "second", impossible: None },
+        ];
+        let bracket = Bracket { before: 10.0, treated: 12.0, after: 10.0 };
+        let rounds = Rounds { plain: vec![10.0; 7], treated: vec![vec![bracket; 6]] };
+        let figure = Figure::new("time", Shown::Ns, &columns, rounds);
+        assert!(figure.with("first").is_none());
+        assert_eq!(figure.brackets("first"), None);
+        assert_eq!(figure.brackets("second"), Some([bracket; 6].as_slice()));
+        let second = figure.with("second").unwrap();
+        assert_eq!(second.ratio.unwrap().median, 1.2);
+        assert_eq!(second.added_ns.unwrap().interval, Some((2.0, 2.0)));
+        assert_eq!(figure.with("plain").unwrap().ratio, None);
+    }
+}

@@ -1,0 +1,53 @@
+//! `cox-bench stopwatch FILE -- PROGRAM`: runs a program and leaves its cost in FILE.
+//!
+//! Put between an observer and the program, it tells how much slower the *program* was, apart from
+//! how long the observer took to start and to report. Plain runs go through it too.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::process::{Cost, run};
+
+/// Run the program; the answer is its exit code, 128+n for signal n.
+///
+/// # Errors
+/// When the program cannot be started or FILE cannot be written.
+pub fn stopwatch(file: &Path, program: &[OsString]) -> Result<u8> {
+    let (name, arguments) = program.split_first().context("no program given")?;
+    let (status, cost) =
+        run(Command::new(name).args(arguments)).with_context(|| format!("cannot run {}", Path::new(name).display()))?;
+    fs::write(file, serde_json::to_vec(&cost)?).with_context(|| format!("cannot write {}", file.display()))?;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
+}
+
+/// What the stopwatch left in FILE; the file is removed, so that no run can pass for the next.
+///
+/// # Errors
+/// When there is nothing, or nothing legible.
+pub fn take(file: &Path) -> Result<Cost> {
+    let text = fs::read(file).with_context(|| format!("no time was taken in {}", file.display()))?;
+    fs::remove_file(file).with_context(|| format!("cannot remove {}", file.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("what is in {} is no time", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cost_can_be_taken_once_and_the_code_is_the_programs() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("cost");
+        assert_eq!(stopwatch(&file, &["sh".into(), "-c".into(), "sleep 0.05; exit 7".into()]).unwrap(), 7);
+        assert!(take(&file).unwrap().wall_ns >= 50_000_000);
+        assert!(take(&file).is_err());
+        assert_eq!(stopwatch(&file, &["sh".into(), "-c".into(), "kill -15 $$".into()]).unwrap(), 143);
+        assert!(stopwatch(&file, &["/nonexistent/program".into()]).is_err());
+    }
+}

@@ -1,0 +1,92 @@
+//! Where the programs are that an experiment needs.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// The programs of one experiment.
+#[derive(Debug)]
+pub struct Tools {
+    /// This program, which is also the stopwatch.
+    pub own: PathBuf,
+    /// The folder of the workloads.
+    workloads: PathBuf,
+    /// `cox`, or why there is none.
+    pub cox: Result<PathBuf, String>,
+    /// `perf`, or why there is none.
+    pub perf: Result<PathBuf, String>,
+}
+
+impl Tools {
+    /// Look beside this program for what is not given.
+    ///
+    /// # Errors
+    /// When this program cannot find itself, or what is given is not there.
+    pub fn find(cox: Option<&Path>, workloads: Option<&Path>) -> Result<Tools> {
+        let own = std::env::current_exe().context("cannot find this program's own file")?;
+        let beside = own.parent().unwrap_or(Path::new("/"));
+        if let Some(cox) = cox.filter(|cox| !is_program(cox)) {
+            bail!("--cox: no program at {}", cox.display());
+        }
+        if let Some(folder) = workloads.filter(|folder| !folder.is_dir()) {
+            bail!("--workloads: no folder at {}", folder.display());
+        }
+        let cox = cox.map_or_else(|| beside.join("cox"), Path::to_path_buf);
+        let workloads = workloads.map_or_else(|| beside.join("../workloads"), Path::to_path_buf);
+        Ok(Tools {
+            cox: if is_program(&cox) {
+                Ok(cox)
+            } else {
+                Err(format!("no program at {}; build it, or say where it is with --cox", cox.display()))
+            },
+            perf: in_path("perf").ok_or_else(|| "perf is not installed (Debian: linux-perf)".to_owned()),
+            workloads,
+            own,
+        })
+    }
+
+    /// A workload by its name.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn workload(&self, name: &str) -> Result<PathBuf> {
+        let path = self.workloads.join(name);
+        if !is_program(&path) {
+            bail!(
+                "no program at {}; build the workloads (make -C workloads), or say where they are with --workloads",
+                path.display()
+            );
+        }
+        Ok(path)
+    }
+}
+
+/// The program that a shell would run.
+pub fn in_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_program(file))
+}
+
+fn is_program(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said_and_what_is_there_is_found() {
+        // No cox is built beside the test program.
+        assert!(Tools::find(None, None).unwrap().cox.unwrap_err().contains("--cox"));
+        assert!(Tools::find(Some(Path::new("/nonexistent/cox")), None).is_err());
+        assert!(Tools::find(None, Some(Path::new("/bin/sh"))).is_err());
+        let tools = Tools::find(Some(Path::new("/bin/sh")), Some(Path::new("/bin"))).unwrap();
+        assert_eq!(tools.cox.as_deref(), Ok(Path::new("/bin/sh")));
+        assert_eq!(tools.workload("sh").unwrap(), Path::new("/bin/sh"));
+        assert!(tools.workload("no-such-workload").unwrap_err().to_string().contains("--workloads"));
+        assert!(in_path("sh").is_some() && in_path("no-such-program").is_none());
+        assert!(!is_program(Path::new("/bin")), "a folder");
+        assert!(!is_program(Path::new("/etc/passwd")), "not executable");
+    }
+}
