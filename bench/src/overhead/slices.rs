@@ -83,12 +83,10 @@ impl Observation {
     /// Loaded anew each time, so that plain slices are free of everything that belongs to it.
     fn begin(part: Part, players: &[u32]) -> Result<Observation> {
         let topology = Topology::read(&Root::live())?;
-        let mut observer = BpfObserver::new(&Settings {
-            children: true,
-            sample_period_ns: if part == Part::Programs { 0 } else { Settings::SAMPLE_PERIOD_NS },
-            cpus_in_full_mask: topology.online.len() as u32,
-            cpu_limit: topology.possible.last().map_or(1, |last| last + 1),
-        })?;
+        let limit = topology.possible.last().map_or(1, |last| last + 1);
+        let usual = Settings::new(topology.online.len() as u32, limit);
+        let sample_period_ns = if part == Part::Programs { 0 } else { usual.sample_period_ns };
+        let mut observer = BpfObserver::new(&Settings { sample_period_ns, ..usual })?;
         if part != Part::Strangers {
             for &pid in players {
                 observer.enrol(pid)?;
