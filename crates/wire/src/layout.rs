@@ -196,6 +196,7 @@ pub struct Clock {
     pub mask_hash: u64,
     pub kernel_cpu_ns: u64,
     pub kernel_delay_ns: u64,
+    pub fd_now: u64,
     pub fd_key: u64,
     pub fd_cause: u64,
 }
@@ -352,7 +353,7 @@ pub struct Taker {
 }
 
 const _: () = {
-    assert!(size_of::<Clock>() == 520);
+    assert!(size_of::<Clock>() == 528);
     assert!(offset_of!(Clock, blocked_ns) == 104);
     assert!(offset_of!(Clock, born_ns) == 432);
     assert!(size_of::<Cpu>() == 256);

@@ -122,7 +122,8 @@ struct cox_clock {
 	__u64 kernel_cpu_ns;   /* sum_exec_runtime: run without steal */
 	__u64 kernel_delay_ns; /* sched_info.run_delay */
 
-	/* Last file descriptor a block was resolved for; valid for short blocks only. */
+	/* System call and descriptor of the present block, and of the last one that was looked up. */
+	__u64 fd_now;
 	__u64 fd_key;
 	__u64 fd_cause;
 };
@@ -209,7 +210,7 @@ struct cox_taker {
 };
 
 #ifndef __cplusplus
-_Static_assert(sizeof(struct cox_clock) == 520, "mirror in layout.rs");
+_Static_assert(sizeof(struct cox_clock) == 528, "mirror in layout.rs");
 _Static_assert(__builtin_offsetof(struct cox_clock, blocked_ns) == 104, "mirror in layout.rs");
 _Static_assert(__builtin_offsetof(struct cox_clock, born_ns) == 432, "mirror in layout.rs");
 _Static_assert(sizeof(struct cox_cpu) == 256, "mirror in layout.rs");

@@ -13,9 +13,11 @@ COX_INLINE s64 syscall_of(struct task_struct *p)
 	return (s32)regs->orig_ax;
 }
 
-COX_INLINE u8 cause_of_block(struct task_struct *task)
+/* Why `task` blocks now; where that hangs on a descriptor, `c` remembers which. */
+COX_INLINE u8 cause_of_block(struct task_struct *task, struct cox_clock *c)
 {
 	u32 state = task->__state;
+	struct pt_regs *regs;
 	bool iowait;
 	s64 nr;
 	u8 cause;
@@ -25,7 +27,8 @@ COX_INLINE u8 cause_of_block(struct task_struct *task)
 	iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
 	if (task->flags & (PF_IO_WORKER | PF_KTHREAD))
 		return iowait ? COX_DISK : COX_OTHER; /* no user registers */
-	nr = syscall_of(task);
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	nr = (s32)regs->orig_ax;
 	if (nr < 0)
 		return COX_PAGE_FAULT; /* its read, or the lock on the address space */
 	if (task->thread_info.status & TS_COMPAT)
@@ -36,6 +39,8 @@ COX_INLINE u8 cause_of_block(struct task_struct *task)
 		return COX_DISK;
 	/* The mask tells the verifier what the comparison already says. */
 	cause = cause_of_syscall[nr & 511];
+	if (cause == COX_BY_FD)
+		c->fd_now = (u64)nr << 32 | (u32)regs->di;
 	return cause;
 }
 
@@ -80,16 +85,11 @@ static __attribute__((noinline)) u8 cause_of_fd(struct task_struct *p, u32 fd)
  */
 COX_INLINE void resolve_cause(struct task_struct *p, struct cox_clock *c, u64 t)
 {
-	struct pt_regs *regs;
-	u64 key;
-
 	if (c->state != COX_BLOCKED || c->cause != COX_BY_FD)
 		return;
-	regs = (struct pt_regs *)bpf_task_pt_regs(p);
-	key = regs->orig_ax << 32 | (u32)regs->di;
-	if (key != c->fd_key || t - c->since_ns > FD_REUSE_NS) {
-		c->fd_key = key;
-		c->fd_cause = cause_of_fd(p, key);
+	if (c->fd_now != c->fd_key || t - c->since_ns > FD_REUSE_NS) {
+		c->fd_key = c->fd_now;
+		c->fd_cause = cause_of_fd(p, c->fd_now);
 	}
 	c->cause = c->fd_cause;
 }

@@ -173,7 +173,7 @@ COX_INLINE void switch_out(struct task_struct *prev, struct cox_clock *c, bool p
 
 		cox_clock_out(c, t, COX_PREEMPT, 0, yielded, steal, irq);
 	} else {
-		cox_clock_out(c, t, COX_BLOCKED, cause_of_block(prev), 0, steal, irq);
+		cox_clock_out(c, t, COX_BLOCKED, cause_of_block(prev, c), 0, steal, irq);
 	}
 }
 
@@ -326,7 +326,7 @@ int enrol_tasks(struct bpf_iter__task *ctx)
 	kernel_account_begins(p, c);
 	if (!p->on_cpu && p->__state != 0) {
 		/* Asleep, and the kernel says in what: not a guess. */
-		c->cause = cause_of_block(p);
+		c->cause = cause_of_block(p, c);
 		c->state = COX_BLOCKED;
 	}
 	if (!p->on_cpu)
