@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
 use watch::{BpfObserver, Intake, Observer, Settings};
-use wire::{Clock, Migration, Record};
+use wire::{Cause, Clock, Migration, Record};
 
 /// Whether this user may; else says by name what is skipped.
 fn may(test: &str) -> bool {
@@ -195,4 +195,16 @@ fn who_woke_whom_is_counted() {
     let members: Vec<u32> = record.clocks.iter().map(|c| c.tid).collect();
     let most = woken.iter().filter(|((waker, _), _)| members.contains(waker)).map(|(_, n)| *n).max().unwrap_or(0);
     assert!(most >= 7, "{woken:?}");
+}
+
+#[test]
+fn a_first_short_read_of_descriptor_0_is_a_pipe() {
+    if !may("a_first_short_read_of_descriptor_0_is_a_pipe") {
+        return;
+    }
+    // cat blocks on its standard input for some microseconds at a time, from its first read on.
+    let (record, _) = observe(&settings(), "taskset -pc 0 $$; head -c 3000000 /dev/zero | cat");
+    let cat = named(&record, "cat")[0];
+    assert!(cat.blocked_ns[Cause::Pipe as usize] > 0);
+    assert_eq!(cat.blocked_ns[Cause::Futex as usize], 0, "{:?}", cat.blocked_ns);
 }

@@ -40,7 +40,8 @@ COX_INLINE u8 cause_of_block(struct task_struct *task, struct cox_clock *c)
 	/* The mask tells the verifier what the comparison already says. */
 	cause = cause_of_syscall[nr & 511];
 	if (cause == COX_BY_FD)
-		c->fd_now = (u64)nr << 32 | (u32)regs->di;
+		/* The top bit: read(0) must differ from "none yet". */
+		c->fd_now = 1ull << 63 | (u64)nr << 32 | (u32)regs->di;
 	return cause;
 }
 
