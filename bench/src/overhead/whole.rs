@@ -63,8 +63,14 @@ struct Run {
 pub fn measure(bench: &Bench<'_>, program: &Program<'_>) -> Result<Case> {
     let target_ns = if bench.options.quick { 300_000_000 } else { 1_300_000_000 };
     let work = enough_work(program.least_work, target_ns, |work| {
-        bench.interrupt.check()?;
-        Ok(run_once(bench, &(program.command)(work)?, None)?.program.wall_ns)
+        let command = (program.command)(work)?;
+        let mut shortest_ns = u64::MAX;
+        // Twice, because a disturbed try would pass too little work for enough.
+        for _ in 0..2 {
+            bench.interrupt.check()?;
+            shortest_ns = shortest_ns.min(run_once(bench, &command, None)?.program.wall_ns);
+        }
+        Ok(shortest_ns)
     })?;
     let command = (program.command)(work)?;
 
