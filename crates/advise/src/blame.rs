@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use ledger::summary::work_ns;
 
 use crate::picture::Picture;
+use crate::rules::pinned;
 use crate::thresholds::{QUEUE_UTILISATION, WORTH_SHARE};
 
 /// A delay of a thread that can make others wait.
@@ -97,7 +98,12 @@ impl Blame {
 fn queue(picture: &Picture) -> (f64, f64) {
     let queued = picture.behind.siblings_ns as f64;
     let enough = picture.crew.len() as f64 <= picture.cpus;
-    if enough && picture.cpus_of_others() >= WORTH_SHARE * picture.cpus { (0.0, queued) } else { (queued, 0.0) }
+    let pinned = pinned::elsewhere(picture).is_some();
+    if enough && !pinned && picture.cpus_of_others() >= WORTH_SHARE * picture.cpus {
+        (0.0, queued)
+    } else {
+        (queued, 0.0)
+    }
 }
 
 /// Thread time in each delay, yields included: who yields gives way to a sibling, or to whom is unseen.
@@ -160,7 +166,10 @@ fn part(of: f64, whole: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use ledger::{Account, Lost, OwnCost, Process, Program, TakerKind, Thread, TookCpu};
+
     use super::*;
+    use crate::facts::Facts;
 
     #[test]
     fn turns_at_a_barrier() {
@@ -170,5 +179,37 @@ mod tests {
         assert_eq!(sleep_per_queue(4, 2.0), 1.0);
         assert_eq!(sleep_per_queue(5, 2.0), 1.5);
         assert_eq!(sleep_per_queue(9, 8.0), 8.0);
+    }
+
+    #[test]
+    fn no_second_is_claimed_twice() {
+        // One of four threads has all the work; the spinners hold its CPU half of the time.
+        let thread = |tid: u32, spin_ns: u64| Thread {
+            tid,
+            wall_ns: 1000,
+            run_ns: 500,
+            spin_ns,
+            preempt_wait_ns: 500,
+            ..Thread::default()
+        };
+        let threads = vec![thread(1, 0), thread(2, 490), thread(3, 490), thread(4, 490)];
+        let process = Process { pid: 1, threads, ..Process::default() };
+        let account = Account {
+            backend: "bpf".into(),
+            window_ns: 1000,
+            events: 0,
+            lost: Lost::default(),
+            own_cost: OwnCost::default(),
+            programs: vec![Program { wall_ns: 1000, processes: vec![process], ..Program::default() }],
+            cpus: Vec::new(),
+            took_cpu: vec![TookCpu { kind: TakerKind::Sibling, wait_ns: 2000, ..TookCpu::default() }],
+            hot: Vec::new(),
+        };
+        let facts = Facts { allowed_cpus: vec![0, 1], ..Facts::default() };
+        let blame = Picture::new(&account, &facts).blame;
+        let claimed = blame.imbalance_ns + blame.rest_ns + blame.total_ns(Delay::Sibling);
+        assert!((claimed - 3470.0).abs() < 1.0, "1470 spun and 2000 queued: {claimed}");
+        // 1470 of the 2000 run nanoseconds were spun, all of it for the busier thread.
+        assert!((blame.imbalance_ns - 2940.0).abs() < 1.0, "{}", blame.imbalance_ns);
     }
 }

@@ -409,3 +409,78 @@ fn too_short_and_empty_runs_are_not_judged() {
     stage.account.programs.clear();
     expect(&stage, Kind::TooLittleEvidence);
 }
+
+/// Others keep one CPU of two busy; both our threads share the other one.
+fn squeezed_by_a_hog() -> Stage {
+    let life = Life { futex: 0.24, preempted: 0.23, wake_delay: 0.03, wakeups_per_s: 2400.0, ..Life::default() };
+    let mut stage = Stage::alike(2, SIBLINGS, 2, &life);
+    stage.account.cpus[0].busy_program_ns = staged::WALL_NS;
+    stage.account.cpus[0].idle_ns = 0;
+    stage.account.cpus[1].busy_program_ns = 0;
+    stage.account.cpus[1].busy_others_ns = staged::WALL_NS;
+    stage.account.cpus[1].idle_ns = 0;
+    stage
+}
+
+#[test]
+fn a_hog_that_nobody_queued_behind_is_found_by_the_cpu_it_kept() {
+    let verdict = expect(&squeezed_by_a_hog(), Kind::CpuHog);
+    assert_eq!(verdict.confidence, Confidence::Medium);
+    assert!(verdict.sentences[0].text.contains("does not show"), "{}", text(&verdict));
+}
+
+#[test]
+fn a_convoy_on_a_busy_machine_is_still_a_convoy() {
+    // Three threads on two CPUs, one of them shared with others: some hand-overs queue behind siblings.
+    for (threads, futex, wake_delay) in [(3, 0.51, 0.10), (4, 0.56, 0.17), (8, 0.64, 0.22)] {
+        let wakers = vec![100, 101, 102];
+        let life = Life { futex, wake_delay, wakeups_per_s: 150.0, woken_by: wakers, ..Life::default() };
+        let behind = Behind { sibling: 0.8, other: 0.2, idle: 0.0 };
+        let mut stage = Stage::alike(2, behind, threads, &life);
+        for cpu in &mut stage.account.cpus {
+            (cpu.busy_others_ns, cpu.idle_ns) = (cpu.busy_others_ns + cpu.idle_ns, 0);
+        }
+        expect(&stage, Kind::LockConvoy);
+    }
+}
+
+#[test]
+fn much_waiting_for_several_reasons_is_not_nothing() {
+    let life = Life { spin: 0.2, preempted: 0.2, ..Life::default() };
+    let mut stage = Stage::alike(2, Behind { sibling: 0.1, other: 0.0, idle: 0.9 }, 2, &life);
+    stage.account.took_cpu.clear();
+    let verdict = judge(&stage);
+    assert_ne!(verdict.headline, Kind::NothingToGain, "{}", text(&verdict));
+}
+
+#[test]
+fn imbalance_beside_a_smaller_hog() {
+    // Every wait of the crew could be due to the others; the work is unequal by more than they took.
+    let busy = Life { preempted: 0.05, futex: 0.106, wakeups_per_s: 350.0, ..Life::default() };
+    let waits = Life { wake_delay: 0.05, futex: 0.5, wakeups_per_s: 450.0, ..Life::default() };
+    let mut stage = Stage::new(2, Behind { sibling: 0.45, other: 0.55, idle: 0.0 }, &[waits, busy]);
+    for cpu in &mut stage.account.cpus {
+        (cpu.busy_others_ns, cpu.idle_ns) = (cpu.busy_others_ns + cpu.idle_ns, 0);
+    }
+    let verdict = expect(&stage, Kind::Imbalance);
+    let page = |step: &advise::NextStep| step.page.contains("cpu_hog");
+    assert!(verdict.sentences.iter().flat_map(|s| &s.next).any(page), "{}", text(&verdict));
+}
+
+#[test]
+fn equal_work_and_one_waker_is_no_lock() {
+    // A thread that hands out work wakes all the others.
+    let fed = |own: u32| Life { woken_by: vec![if own == 100 { 101 } else { 100 }], ..asleep(0.7) };
+    let lives: Vec<Life> = (100..104).map(fed).collect();
+    let verdict = expect(&Stage::new(8, IDLE, &lives), Kind::WaitingForThreads);
+    assert_eq!(verdict.confidence, Confidence::Medium);
+}
+
+#[test]
+fn fewer_threads_under_a_quota_are_bound_by_the_work_too() {
+    let life = Life { spin: 0.5, preempted: 0.25, ..Life::default() };
+    let verdict = expect(&Stage::alike(2, IDLE, 2, &life).throttled(1.0, 0.25), Kind::QuotaThrottled);
+    let step = &verdict.sentences[0].next[1];
+    // Three quarters of two CPUs ran, a third of that worked: 3 times by the spinning, 2 by the work.
+    assert_eq!((step.action.as_str(), step.bound), ("run it with 1 thread", Some(2.0)), "{}", text(&verdict));
+}

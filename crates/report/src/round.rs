@@ -43,6 +43,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn parts_sum_to_the_whole_and_are_near(parts in proptest::collection::vec(any::<u64>(), 1..20), steps in 0..1_000_000u64) {
             prop_assume!(parts.iter().any(|part| *part > 0));

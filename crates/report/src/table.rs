@@ -114,7 +114,8 @@ pub(crate) fn beside(
     let left_width = left.iter().map(|line| plain_width(line)).max().unwrap_or(0);
     let right_width = right.iter().map(|line| plain_width(line)).max().unwrap_or(0);
     if left.is_empty() || right.is_empty() || left_width + right_width > width {
-        return left.into_iter().chain(right).collect();
+        let gap = (!left.is_empty() && !right.is_empty()).then(String::new);
+        return left.into_iter().chain(gap).chain(right).collect();
     }
     let rows = left.len().max(right.len());
     let (mut left, mut right) = (left.into_iter(), right.into_iter());
@@ -160,6 +161,6 @@ mod tests {
     fn blocks_that_do_not_fit_stand_below() {
         let (left, right) = (vec!["ab".to_owned()], vec!["cd".to_owned(), "ef".to_owned()]);
         assert_eq!(beside(left.clone(), right.clone(), columns, 4), ["abcd", "  ef"]);
-        assert_eq!(beside(left, right, columns, 3), ["ab", "cd", "ef"]);
+        assert_eq!(beside(left, right, columns, 3), ["ab", "", "cd", "ef"]);
     }
 }

@@ -24,31 +24,41 @@ pub(crate) fn cpu_hog(picture: &Picture) -> Option<Finding> {
 }
 
 fn seen(picture: &Picture) -> Option<Finding> {
-    let waited = picture.behind.others_ns.min(picture.sums.wake_delay_ns.saturating_add(picture.sums.preempt_wait_ns));
-    let expected = picture.without_delay(waited as f64);
+    // Behind others, and behind siblings because others had the CPUs that would have been theirs.
+    let waited = picture.blame.direct_ns(Delay::Other);
+    let expected = picture.without_delay(waited);
     let takers = picture.takers(TakerKind::Other);
-    let first = takers.first()?;
     if !expected.is_worth_trying() {
         return None;
     }
-    let others = picture.over_cpus(|cpu| cpu.busy_others_ns);
-    let all = picture.over_cpus(|cpu| {
-        [cpu.busy_program_ns, cpu.busy_others_ns, cpu.idle_ns].into_iter().fold(0, u64::saturating_add)
-    });
-    let more = if takers.len() > 1 { format!(", then {}", takers[1].comm) } else { String::new() };
+    let behind = picture.behind.others_ns;
+    let named = takers.first().filter(|_| behind as f64 >= 0.5 * waited);
+    let who = match (named, takers.get(1)) {
+        (None, _) => "who it was does not show, since no thread queued for its CPU".to_owned(),
+        (Some(first), None) => format!("most behind {} ({})", first.comm, duration(first.wait_ns)),
+        (Some(first), Some(next)) => {
+            format!("most behind {} ({}), then {}", first.comm, duration(first.wait_ns), next.comm)
+        }
+    };
     let text = format!(
-        "Others took {} of the CPUs' time, and {} of thread time waited behind them: most behind {} ({}){more}.",
-        about_percent(others as f64 / all.max(1) as f64),
-        about_percent(picture.share(waited)),
-        first.comm,
-        duration(first.wait_ns),
+        "Others took {} of the CPUs' time, and {} of thread time waited behind them or for what they left: {who}.",
+        about_percent(picture.cpus_of_others() / picture.cpus),
+        about_percent(picture.crew_share(waited)),
     );
-    let figures = [Figure::CpuBusyOthersNs, Figure::TookOtherNs, Figure::WaitingForCpuNs, Figure::ThreadNs];
+    let figures = [
+        Figure::CpuBusyOthersNs,
+        Figure::TookOtherNs,
+        Figure::TookSiblingNs,
+        Figure::WaitingForCpuNs,
+        Figure::ThreadNs,
+    ];
     let mut main = say(picture, text, &figures);
-    let step = NextStep::expecting(remedy(picture, &first.comm), &expected, Kind::CpuHog);
-    main.next.push(step);
+    let action = named
+        .map_or_else(|| "look for a busy program beside it (top)".to_owned(), |taker| remedy(picture, &taker.comm));
+    main.next.push(NextStep::expecting(action, &expected, Kind::CpuHog));
     let back_ns = picture.blame.total_ns(Delay::Other);
-    Some(Finding { kind: Kind::CpuHog, back_ns, confidence: Confidence::High, sentences: vec![main] })
+    let confidence = if named.is_some() { Confidence::High } else { Confidence::Medium };
+    Some(Finding { kind: Kind::CpuHog, back_ns, confidence, sentences: vec![main] })
 }
 
 fn remedy(picture: &Picture, comm: &str) -> String {

@@ -6,7 +6,7 @@ mod context;
 mod convoy;
 mod hog;
 mod imbalance;
-mod pinned;
+pub(crate) mod pinned;
 mod quota;
 mod steal;
 mod threads;
@@ -66,9 +66,10 @@ pub(crate) fn judge(picture: &Picture) -> Verdict {
         return compose(Kind::TooLittleEvidence, Confidence::Low, limits, Vec::new(), vec![context::overview(picture)]);
     }
     let mut findings: Vec<Finding> = LOSSES.iter().filter_map(|rule| rule(picture)).collect();
-    findings.retain(|finding| finding.back_ns >= MENTION_SHARE * picture.sums.wall_ns as f64);
+    let all_ns = picture.sums.wall_ns as f64;
+    findings.retain(|finding| finding.back_ns >= MENTION_SHARE * all_ns);
     findings.sort_by(|a, b| b.back_ns.total_cmp(&a.back_ns));
-    let is_headline = |finding: &Finding| finding.back_ns >= WORTH_SHARE * picture.sums.wall_ns as f64;
+    let is_headline = |finding: &Finding| finding.back_ns >= WORTH_SHARE * all_ns;
     if findings.first().is_some_and(is_headline) {
         let first = findings.remove(0);
         let others = findings.into_iter().filter_map(|finding| finding.sentences.into_iter().next());

@@ -113,11 +113,11 @@ fn unused_inside_the_mask(picture: &Picture) -> Option<Elsewhere> {
     let crowded = picture.crew.len() > used.len() && !used.is_empty() && !free.is_empty();
     // A CPU that idled while a member could have run there was allowed: that is the balancer's doing.
     let balancer = |cpu: &&CpuAccount| cpu.idle_while_waiting_ns as f64 > UNUSED_CPU_SHARE * total_ns(cpu) as f64;
-    if !crowded || free.iter().any(balancer) {
+    if !crowded || free.iter().any(balancer) || !free.iter().any(|cpu| is_idle(cpu)) {
         return None;
     }
     let numbers = |cpus: &[&CpuAccount]| cpus.iter().map(|cpu| cpu.cpu).collect::<Vec<u32>>();
-    Some(Elsewhere { used: numbers(&used), free: numbers(&free), seen: free.iter().any(|cpu| is_idle(cpu)) })
+    Some(Elsewhere { used: numbers(&used), free: numbers(&free), seen: true })
 }
 
 fn total_ns(cpu: &CpuAccount) -> u64 {

@@ -59,9 +59,9 @@ pub(crate) fn throttled(picture: &Picture) -> Option<Finding> {
             picture.sums.run_ns as f64,
             picture.sums.spin_ns as f64,
             1.0,
-            picture.work_bound_on(quota),
+            picture.work_bound_on(quota.min(picture.cpus)),
         );
-        let step = openmp::threads(picture, quota, kind);
+        let step = openmp::threads(picture, quota.min(picture.cpus), kind);
         if wasted.is_worth_trying() {
             main.next.push(NextStep::expecting(step.action, &Expected::new(1.0, wasted.high(), wasted.bound()), kind));
         }

@@ -45,7 +45,8 @@ pub fn heat() -> Document {
         thread(4712, 5380, 2640, 160, 4040, 150, 40),
         thread(4713, 5370, 2610, 160, 4080, 150, 40),
     ];
-    let took = |tid: u32, comm: &str, kind, wait_ns| TookCpu { comm: comm.into(), tid, threads: 1, kind, wait_ns };
+    let took =
+        |tid: u32, comm: &str, threads, kind, wait_ns| TookCpu { comm: comm.into(), tid, threads, kind, wait_ns };
     let cpu = |cpu, ours: u64, others: u64, waited: u64| CpuAccount {
         cpu,
         busy_program_ns: ours * MS,
@@ -78,9 +79,9 @@ pub fn heat() -> Document {
         programs: vec![program],
         cpus: vec![cpu(0, 11_990, 110, 20), cpu(1, 12_020, 100, 30)],
         took_cpu: vec![
-            took(4713, "heat", TakerKind::Sibling, 9_500 * MS),
-            took(0, "idle", TakerKind::Idle, 50 * MS),
-            took(87, "kworker/u8:1", TakerKind::Other, 110 * MS),
+            took(4713, "heat", 3, TakerKind::Sibling, 12_460 * MS),
+            took(87, "kworker/u8:1", 1, TakerKind::Other, 150 * MS),
+            took(0, "idle", 1, TakerKind::Idle, 50 * MS),
         ],
         hot: vec![
             hot("heat_step", "heat", 15_900, None),
