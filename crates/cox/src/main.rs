@@ -1,6 +1,7 @@
 //! `cox`: the command. One module per verb; the session they share.
 
 mod cli;
+mod complaint;
 mod outputs;
 mod session;
 mod surroundings;
@@ -32,7 +33,7 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("cox: {error:#}");
+            complaint::say(&format!("{error:#}"));
             ExitCode::from(session::launch_error(&error).map_or(FAILED, |launch| launch.exit_code() as u8))
         }
     }
@@ -41,11 +42,20 @@ fn main() -> ExitCode {
 /// Help and version are no errors. With a program to run, a bad command line is 125 (the program's
 /// own codes must stay tellable apart); other verbs use 2.
 fn usage(error: &clap::Error) -> ExitCode {
-    // Nothing to be done when the terminal is gone.
-    let _ = error.print();
+    let runs_a_program = std::env::args_os().nth(1).is_some_and(|verb| verb == "run");
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
-        _ if std::env::args_os().nth(1).is_some_and(|verb| verb == "run") => ExitCode::from(FAILED),
-        _ => ExitCode::from(2),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // Nothing to be done when the terminal is gone.
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            ExitCode::from(2)
+        }
+        _ => {
+            complaint::say(&complaint::about_usage(error, runs_a_program));
+            ExitCode::from(if runs_a_program { FAILED } else { 2 })
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 pub mod bpf;
 pub mod observer;
+pub mod perf;
+pub mod proc;
 
 pub use bpf::{BpfObserver, Settings};
 pub use observer::{Intake, Observer, WatchError};

@@ -16,10 +16,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, pidfd_open, pidfd_send_signal, waitid, waitpid,
+};
 
-use super::sigpipe;
 use super::target::Exit;
+use super::{sigpipe, streams};
 
 /// A program that could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -137,16 +139,22 @@ impl Child {
 }
 
 impl Running {
-    /// Its end, if it has ended.
-    pub fn try_wait(&self) -> Result<Option<Exit>> {
-        let Some((_, status)) = waitpid(Some(self.pid), WaitOptions::NOHANG).context("waitpid")? else {
-            return Ok(None);
-        };
-        Ok(match (status.exit_status(), status.terminating_signal()) {
-            (Some(code), _) => Some(Exit::Code(code)),
-            (_, Some(signal)) => Some(Exit::Signal(signal)),
-            _ => None,
-        })
+    /// Whether it has ended. It stays to be reaped.
+    pub fn has_ended(&self) -> Result<bool> {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        Ok(waitid(WaitId::Pid(self.pid), look).context("waitid")?.is_some())
+    }
+
+    /// How it ended; waits for that.
+    pub fn reap(&self) -> Result<Exit> {
+        loop {
+            let Some((_, status)) = waitpid(Some(self.pid), WaitOptions::empty()).context("waitpid")? else { continue };
+            match (status.exit_status(), status.terminating_signal()) {
+                (Some(code), _) => return Ok(Exit::Code(code)),
+                (_, Some(signal)) => return Ok(Exit::Signal(signal)),
+                _ => {}
+            }
+        }
     }
 
     /// Pass a signal on. A program that has just ended does not mind.
@@ -178,6 +186,7 @@ fn become_program(
             libc::_exit(125);
         }
         sigpipe::restore();
+        streams::restore();
         libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
         let mut worst = libc::ENOENT;
         for candidate in candidates {

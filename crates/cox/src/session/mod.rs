@@ -13,6 +13,7 @@ pub mod launch;
 pub mod observing;
 mod signals;
 pub mod sigpipe;
+mod streams;
 pub mod target;
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -47,8 +48,8 @@ pub struct Outcome {
     pub start_ns: u64,
     /// When the main process ended, or the session did.
     pub end_ns: u64,
-    /// CPU time of cox itself up to then: what it took while the target ran. Reading binaries for the
-    /// report comes later and disturbs nobody.
+    /// CPU time of cox itself while the target ran. Loading comes before and reading binaries for the
+    /// report after: they disturb nobody.
     pub own_cpu_ns: u64,
 }
 
@@ -60,10 +61,11 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
             let child = Child::fork(command, signals.original_mask())?;
             engine.apply(&Subject::Launched(child.pid()))?;
             let start_ns = arch::monotonic_ns();
+            let own_before_ns = arch::clock::process_cpu_ns();
             let child = child.go()?;
             let exit = follow(&child, engine, &signals)?;
             let end_ns = arch::monotonic_ns();
-            let own_cpu_ns = arch::clock::process_cpu_ns();
+            let own_cpu_ns = arch::clock::process_cpu_ns().saturating_sub(own_before_ns);
             if limits.wait_all {
                 wait_for_all(engine, &signals)?;
             }
@@ -71,12 +73,14 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
             Ok(Outcome { exit: Some(exit), start_ns, end_ns, own_cpu_ns })
         }
         Target::Attach(subject) => {
+            subject.look_up()?;
             let signals = Signals::take()?;
             engine.apply(subject)?;
             let start_ns = arch::monotonic_ns();
+            let own_before_ns = arch::clock::process_cpu_ns();
             watch(subject, engine, &signals, limits)?;
             let end_ns = arch::monotonic_ns();
-            let own_cpu_ns = arch::clock::process_cpu_ns();
+            let own_cpu_ns = arch::clock::process_cpu_ns().saturating_sub(own_before_ns);
             engine.undo()?;
             Ok(Outcome { exit: None, start_ns, end_ns, own_cpu_ns })
         }
@@ -94,9 +98,11 @@ fn follow(child: &launch::Running, engine: &mut dyn Engine, signals: &Signals) -
                 Received::FromProcess(signal) => child.send(signal),
             }
         }
+        // Ended but not reaped: whoever reads /proc finds the final sums there once more.
+        let ended = child.has_ended()?;
         engine.tick()?;
-        if let Some(exit) = child.try_wait()? {
-            return Ok(exit);
+        if ended {
+            return child.reap();
         }
     }
 }

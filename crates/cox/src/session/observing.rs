@@ -40,7 +40,6 @@ pub struct Observing {
     cgroup: Option<Cgroup>,
     enrolled: BTreeSet<u32>,
     record: Option<Record>,
-    alive_at_end: Vec<(u32, u32, String)>,
 }
 
 /// The backends; BPF has ways to enrol that the others lack.
@@ -77,18 +76,12 @@ impl Observing {
             cgroup: None,
             enrolled: BTreeSet::new(),
             record: None,
-            alive_at_end: Vec::new(),
         })
     }
 
     /// What was seen; there once after `undo`.
     pub fn take_record(&mut self) -> Result<Record> {
         self.record.take().context("the observation has not ended")
-    }
-
-    /// Members that outlived the session: process, thread, name.
-    pub fn alive_at_end(&self) -> &[(u32, u32, String)] {
-        &self.alive_at_end
     }
 
     fn observer(&mut self) -> &mut dyn Observer {
@@ -176,7 +169,6 @@ impl Engine for Observing {
     }
 
     fn undo(&mut self) -> Result<()> {
-        self.alive_at_end = self.observer().living()?;
         let mut intake = std::mem::take(&mut self.intake);
         let mut record = self.observer().finish(&mut intake)?;
         self.intake = intake;
@@ -196,12 +188,8 @@ const REORDER_NS: u64 = 200_000_000;
 
 fn bpf(children: bool) -> Result<Watcher, WatchError> {
     let topology = Topology::read(&Root::live()).map_err(unavailable)?;
-    let settings = Settings {
-        children,
-        sample_period_ns: Settings::SAMPLE_PERIOD_NS,
-        cpus_in_full_mask: topology.online.len() as u32,
-        cpu_limit: topology.possible.last().map_or(1, |last| last + 1),
-    };
+    let limit = topology.possible.last().map_or(1, |last| last + 1);
+    let settings = Settings { children, ..Settings::new(topology.online.len() as u32, limit) };
     Ok(Watcher::Bpf(Box::new(BpfObserver::new(&settings)?)))
 }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use anyhow::{Result, bail};
 use machine::Root;
 use machine::cgroup::Cgroup;
 use machine::process::Task;
@@ -27,18 +28,37 @@ pub enum Subject {
 }
 
 impl Subject {
+    /// See that all of it is there to be watched.
+    ///
+    /// # Errors
+    /// Naming the first process that is not, and why.
+    pub fn look_up(&self) -> Result<()> {
+        let Subject::Processes(pids) = self else { return Ok(()) };
+        for pid in pids {
+            let Ok(status) = Task::process(&Root::live(), *pid).status() else { bail!("there is no process {pid}") };
+            if status.tgid != *pid {
+                bail!("{pid} is a thread of process {0}; watch that with --pid {0}", status.tgid);
+            }
+            if has_ended(*pid) {
+                bail!("process {pid} has ended, only its parent has not taken notice yet");
+            }
+        }
+        Ok(())
+    }
+
     /// Whether nothing of it is left.
     pub fn is_gone(&self) -> bool {
         match self {
-            Subject::Launched(pid) => !process_exists(*pid),
-            Subject::Processes(pids) => pids.iter().all(|pid| !process_exists(*pid)),
+            Subject::Launched(pid) => has_ended(*pid),
+            Subject::Processes(pids) => pids.iter().all(|pid| has_ended(*pid)),
             Subject::Cgroup(cgroup) => !cgroup.folder.exists(),
         }
     }
 }
 
-fn process_exists(pid: u32) -> bool {
-    Task::process(&Root::live(), pid).exists()
+/// A zombie has ended, unless it is the leader of threads that go on without it.
+fn has_ended(pid: u32) -> bool {
+    Task::process(&Root::live(), pid).stat().map_or(true, |stat| matches!(stat.state, 'Z' | 'X') && stat.threads <= 1)
 }
 
 /// How a program ended.
@@ -57,5 +77,32 @@ impl Exit {
             Exit::Code(code) => code,
             Exit::Signal(signal) => 128 + signal,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_zombie_and_a_thread_are_no_processes_to_watch() {
+        let mut child = Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        let subject = Subject::Processes(vec![std::process::id(), pid]);
+        while !has_ended(pid) {
+            std::thread::yield_now();
+        }
+        assert!(subject.look_up().unwrap_err().to_string().contains(&pid.to_string()));
+        assert!(!subject.is_gone(), "we are still there");
+        child.wait().unwrap();
+        assert!(subject.look_up().unwrap_err().to_string().contains("no process"));
+
+        let thread = std::thread::spawn(|| {
+            let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+            Subject::Processes(vec![own]).look_up().unwrap_err().to_string()
+        });
+        assert!(thread.join().unwrap().contains(&format!("--pid {}", std::process::id())));
     }
 }

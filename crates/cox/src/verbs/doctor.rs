@@ -38,7 +38,7 @@ fn try_out(features: &mut [Feature]) {
     let Some(feature) = features.iter_mut().find(|f| f.id == FeatureId::BpfRecord && !f.available.is_no()) else {
         return;
     };
-    let settings = Settings { children: true, sample_period_ns: 0, cpus_in_full_mask: 1, cpu_limit: 1 };
+    let settings = Settings { sample_period_ns: 0, ..Settings::new(1, 1) };
     match BpfObserver::new(&settings) {
         Ok(_) => {
             feature.available = Available::Yes { how: "tp_btf, task storage, ring buffer; loaded and attached".into() }

@@ -29,7 +29,7 @@ pub fn run(options: &cli::Run) -> Result<u8> {
 
     // From here on the program has run: whatever fails is said, and does not change its exit code.
     if let Err(error) = report(options, &target, &outcome, &mut observing, &surroundings, text, json) {
-        eprintln!("cox: {error:#}");
+        crate::complaint::say(&format!("{error:#}"));
         return Ok(if outcome.exit.is_some() { code } else { crate::FAILED });
     }
     Ok(code)

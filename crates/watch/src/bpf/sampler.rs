@@ -3,10 +3,11 @@
 //! Per CPU and not per thread: an event of a thread is stopped and started at each of its context
 //! switches, which costs more than the switch handler itself.
 
-use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use libbpf_rs::Link;
+use machine::Root;
+use machine::topology::Topology;
 use perf_event_open_sys::bindings::{
     PERF_COUNT_SW_CPU_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_SOFTWARE, perf_event_attr,
 };
@@ -23,7 +24,11 @@ impl Sampler {
     /// One sample each `period_ns` on each CPU that is online.
     pub(super) fn start(program: &Program, period_ns: u64) -> Result<Sampler, WatchError> {
         let mut sampler = Sampler { _links: Vec::new() };
-        for cpu in online()? {
+        let online = Topology::read_online(&Root::live()).map_err(|error| WatchError::System {
+            what: "listing the CPUs".into(),
+            source: std::io::Error::other(error),
+        })?;
+        for cpu in online.iter() {
             let event = open(cpu, period_ns).map_err(|source| WatchError::System {
                 what: format!("opening the sampling clock of CPU {cpu}"),
                 source,
@@ -57,18 +62,4 @@ fn open(cpu: u32, period_ns: u64) -> std::io::Result<OwnedFd> {
     }
     // SAFETY: a descriptor that the kernel has just given us and nobody else knows.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Numbers of the CPUs that are online.
-fn online() -> Result<Vec<u32>, WatchError> {
-    let path = "/sys/devices/system/cpu/online";
-    let text = fs::read_to_string(path).map_err(|source| WatchError::System { what: path.into(), source })?;
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        if let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) {
-            cpus.extend(first..=last);
-        }
-    }
-    Ok(cpus)
 }

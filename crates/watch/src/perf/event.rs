@@ -1,0 +1,173 @@
+//! perf_event_open(2) and its ioctls: what is asked of the kernel, and what its refusals mean.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use perf_event_open_sys::bindings as abi;
+use perf_event_open_sys::bindings::perf_event_attr;
+use perf_event_open_sys::{ioctls, perf_event_open};
+
+use crate::observer::WatchError;
+
+/// Run time between two samples of a thread: about 1 kHz, and not in step with the timer tick.
+pub(super) const SAMPLE_PERIOD_NS: u64 = 1_003_009;
+
+/// The event opened on a member thread and one CPU.
+///
+/// Its counter is the thread's CPU clock, sampled: on top of the switch records, the sampling timer
+/// cost nothing that could be measured against a dummy counter, while an event of its own for it cost
+/// another 4 % of a pipe ping-pong. Samples in the kernel are excluded: without privilege that is the
+/// condition for being allowed to open the event, and with it the address would be the kernel's.
+pub(super) fn member(children: bool) -> perf_event_attr {
+    let mut attr = software(abi::PERF_COUNT_SW_TASK_CLOCK);
+    attr.__bindgen_anon_1.sample_period = SAMPLE_PERIOD_NS;
+    attr.set_inherit(1);
+    attr.set_inherit_thread(u64::from(!children));
+    attr.set_context_switch(1);
+    attr.set_task(1);
+    attr.set_comm(1);
+    attr.set_comm_exec(1);
+    attr
+}
+
+/// The event that owns a CPU's ring: it never counts, and outlives every member. The ring becomes
+/// readable when `watermark_bytes` are unread.
+pub(super) fn ring_owner(watermark_bytes: u32) -> perf_event_attr {
+    let mut attr = software(abi::PERF_COUNT_SW_DUMMY);
+    attr.set_disabled(1);
+    attr.set_watermark(1);
+    attr.__bindgen_anon_2.wakeup_watermark = watermark_bytes;
+    attr
+}
+
+fn software(counter: abi::perf_sw_ids) -> perf_event_attr {
+    let mut attr = perf_event_attr {
+        type_: abi::PERF_TYPE_SOFTWARE,
+        // Larger than an old kernel's struct: it accepts that as long as what it lacks is zero.
+        size: size_of::<perf_event_attr>() as u32,
+        config: u64::from(counter),
+        // `parse` reads exactly these.
+        sample_type: u64::from(
+            abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_TID | abi::PERF_SAMPLE_TIME | abi::PERF_SAMPLE_CPU,
+        ),
+        clockid: libc::CLOCK_MONOTONIC,
+        ..Default::default()
+    };
+    attr.set_use_clockid(1);
+    attr.set_sample_id_all(1);
+    attr.set_exclude_kernel(1);
+    attr.set_exclude_hv(1);
+    attr
+}
+
+/// Open `attr` on thread `tid` (0: the calling one) while it is on `cpu`.
+pub(super) fn open(mut attr: perf_event_attr, tid: u32, cpu: u32) -> io::Result<OwnedFd> {
+    let (Ok(tid), Ok(cpu)) = (i32::try_from(tid), i32::try_from(cpu)) else {
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    };
+    let flags = abi::PERF_FLAG_FD_CLOEXEC;
+    // SAFETY: `attr` is initialised and lives through the call; a software event that writes to no
+    // user memory.
+    let fd = unsafe { perf_event_open(&mut attr, tid, cpu, -1, flags.into()) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Let `event` write into the ring of `owner`, an event on the same CPU.
+pub(super) fn redirect(event: &OwnedFd, owner: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: both are open perf events.
+    checked(unsafe { ioctls::SET_OUTPUT(event.as_raw_fd(), owner.as_raw_fd()) })
+}
+
+/// Stop an event and all its heirs in other threads.
+pub(super) fn stop(event: &OwnedFd) -> io::Result<()> {
+    // SAFETY: an open perf event; the argument means this event only, not its group.
+    checked(unsafe { ioctls::DISABLE(event.as_raw_fd(), 0) })
+}
+
+fn checked(result: i32) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Why the kernel does not let us open events at all, and what to do. `paranoid` is the sysctl
+/// kernel.perf_event_paranoid.
+pub(super) fn refusal(source: io::Error, paranoid: Option<i64>, children: bool) -> WatchError {
+    let unavailable =
+        |why: String| WatchError::Unavailable { what: "perf backend: cannot open perf events".to_owned(), why };
+    match source.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => unavailable(match paranoid {
+            Some(level) if level > 2 => format!(
+                "kernel.perf_event_paranoid is {level}, which refuses them to users without CAP_PERFMON. \
+                 Fix: sudo sysctl kernel.perf_event_paranoid=2, or sudo setcap cap_perfmon+ep on the cox \
+                 program, or use --backend proc"
+            ),
+            level => format!(
+                "{source}, although kernel.perf_event_paranoid{} does not forbid it: probably a seccomp filter \
+                 (container, service) or a security module. Fix: allow perf_event_open there (docker: --cap-add \
+                 PERFMON), or use --backend proc",
+                level.map_or(String::new(), |level| format!(" is {level} and"))
+            ),
+        }),
+        Some(libc::ENOSYS) => {
+            unavailable("this kernel is built without CONFIG_PERF_EVENTS. Fix: use --backend proc".to_owned())
+        }
+        Some(libc::EINVAL | libc::E2BIG) if !children => unavailable(
+            "leaving out child processes needs Linux 5.13. Fix: include them, or use --backend proc".to_owned(),
+        ),
+        Some(libc::EMFILE | libc::ENFILE) => unavailable(too_many_files()),
+        _ => WatchError::System { what: "perf_event_open".to_owned(), source },
+    }
+}
+
+/// Why the events of thread `tid` of process `pid` cannot be opened, although our own could.
+pub(super) fn refusal_of(pid: u32, tid: u32, source: io::Error) -> WatchError {
+    let what = format!("perf backend: cannot observe thread {tid} of process {pid}");
+    match source.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => WatchError::Unavailable {
+            what,
+            why: "it belongs to another user, or its program may not be traced. Fix: run as that user or with \
+                  CAP_PERFMON, or use --backend proc"
+                .to_owned(),
+        },
+        Some(libc::EMFILE | libc::ENFILE) => WatchError::Unavailable { what, why: too_many_files() },
+        _ => WatchError::System { what, source },
+    }
+}
+
+fn too_many_files() -> String {
+    "too many open files: one is needed per thread there is now and CPU. Fix: raise ulimit -n, or use --backend proc"
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(errno: i32, paranoid: Option<i64>, children: bool) -> String {
+        refusal(io::Error::from_raw_os_error(errno), paranoid, children).to_string()
+    }
+
+    #[test]
+    fn refusals_name_the_reason_and_the_way_out() {
+        for errno in [libc::EACCES, libc::EPERM] {
+            let paranoid = text(errno, Some(4), true);
+            assert!(paranoid.contains("kernel.perf_event_paranoid is 4"), "{paranoid}");
+            assert!(paranoid.contains("sysctl kernel.perf_event_paranoid=2"), "{paranoid}");
+            let filtered = text(errno, Some(2), true);
+            assert!(filtered.contains("paranoid is 2 and does not forbid it"), "{filtered}");
+            assert!(filtered.contains("seccomp"), "{filtered}");
+            assert!(!text(errno, None, true).contains("is  "), "no level to show");
+        }
+        assert!(text(libc::EINVAL, Some(2), false).contains("Linux 5.13"));
+        assert!(!text(libc::EINVAL, Some(2), true).contains("Linux 5.13"));
+        assert!(text(libc::EMFILE, Some(2), true).contains("ulimit -n"));
+        assert!(text(libc::ENOSYS, None, true).contains("CONFIG_PERF_EVENTS"));
+        for errno in [libc::EACCES, libc::ENOSYS, libc::EMFILE] {
+            assert!(text(errno, Some(3), true).contains("--backend proc"));
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! The `perf` backend: context-switch records of the members' own perf events. It needs no privilege
+//! where kernel.perf_event_paranoid is 2 or less.
+//!
+//! Switch-in and switch-out are exact, with the preempt bit. What perf does not see: wakings (wake
+//! delay is inside blocked), causes, what else the CPUs do, and the kernel's part of samples.
+//! A program that changes its user id at exec (sudo) leaves the roster there: the kernel takes the
+//! events from it, as an EXIT.
+//!
+//! 1. Every online CPU has one ring, owned by an idle event of ours, so that it outlives all members.
+//! 2. Every thread that is enrolled gets one event per CPU, redirected to that CPU's ring: an
+//!    inherited event that is not bound to a CPU cannot be mapped. What the thread creates inherits
+//!    its events, before it runs.
+//! 3. A tick empties the rings and puts the records in order of time (`rounds`), and `roster` makes
+//!    events of them. The rings ask for a tick when half full.
+//!
+//! Costs, in CPU time of the program on two CPUs: 42 % of the round trip of a pipe ping-pong within
+//! one CPU, the worst case (four records each), and 10 µs per thread that is created and joined, for
+//! each CPU of the machine. A program that does either all the time should be observed by BPF.
+
+mod cpus;
+mod event;
+mod parse;
+mod ring;
+mod roster;
+mod rounds;
+mod walk;
+
+use std::collections::{BTreeSet, HashSet};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::event::epoll;
+use wire::layout::comm_text;
+use wire::record::Losses;
+use wire::{Backend, Record, Sample};
+
+use crate::observer::{Intake, Observer, WatchError};
+use crate::proc::now::monotonic_ns;
+use crate::proc::read::{Procfs, is_gone};
+use ring::Ring;
+use roster::Roster;
+use rounds::Rounds;
+
+/// What to observe.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Child processes of members are members. Leaving them out needs Linux 5.13.
+    pub children: bool,
+}
+
+/// Ring sizes to try. A switch is 32 bytes, and the reader must come before the second half of a ring
+/// is full, on a machine that is busy with the program. An unprivileged user may lock 516 KiB per CPU
+/// (kernel.perf_event_mlock_kb), which is the third and its control page, shared with all the user's
+/// perf events, and beyond that what RLIMIT_MEMLOCK allows each process.
+const RING_BYTES: [usize; 7] = [2 << 20, 1 << 20, 512 << 10, 256 << 10, 128 << 10, 64 << 10, 32 << 10];
+/// All rings together, however many CPUs: they are memory nobody else can use.
+const ALL_RINGS_BYTES: usize = 64 << 20;
+
+/// Longest time from a thread being listed in /proc to its FORK record.
+const FORK_TO_RECORD: Duration = Duration::from_millis(1);
+
+/// perf events as an [`Observer`].
+#[derive(Debug)]
+pub struct PerfObserver {
+    children: bool,
+    fs: Procfs,
+    rings: Vec<CpuRing>,
+    /// Readable when a ring is half full.
+    half_full: OwnedFd,
+    /// The members' events; closing them ends everything.
+    events: Vec<OwnedFd>,
+    rounds: Rounds<parse::Record>,
+    roster: Roster,
+    /// What is ready for the next tick.
+    ready: Intake,
+    seen: u64,
+    losses: Losses,
+    start_ns: u64,
+}
+
+#[derive(Debug)]
+struct CpuRing {
+    cpu: u32,
+    ring: Ring,
+    /// It was found full, and the kernel has not said yet whether and how much it lost.
+    was_full: bool,
+}
+
+impl PerfObserver {
+    /// Open and map one ring per CPU, and try on ourselves what the members will need.
+    ///
+    /// # Errors
+    /// [`WatchError::Unavailable`] with the reason and what to do if the kernel or the user's rights
+    /// do not allow it; [`WatchError::System`] for anything unexpected.
+    pub fn new(options: Options) -> Result<PerfObserver, WatchError> {
+        let fs = Procfs::live();
+        let refusal = |error| event::refusal(error, fs.sysctl("kernel/perf_event_paranoid"), options.children);
+        let cpus = cpus::online().map_err(|source| system("reading /sys/devices/system/cpu/online", source))?;
+        let probe = cpus.first().copied().unwrap_or(0);
+        event::open(event::member(options.children), 0, probe).map_err(refusal)?;
+        let rings = map_rings(&cpus)?;
+        let half_full = watch_rings(&rings).map_err(|source| system("epoll of perf rings", source))?;
+        Ok(PerfObserver {
+            children: options.children,
+            fs,
+            rings,
+            half_full,
+            events: Vec::new(),
+            rounds: Rounds::new(),
+            roster: Roster::new(options.children),
+            ready: Intake::default(),
+            seen: 0,
+            losses: Losses::default(),
+            start_ns: monotonic_ns(),
+        })
+    }
+
+    /// Bytes of each CPU's ring: the largest the user's limits allowed.
+    pub fn ring_bytes(&self) -> usize {
+        self.rings.first().map_or(0, |first| first.ring.data_bytes())
+    }
+
+    /// Open events on a thread; `false` if it is gone.
+    fn watch(&mut self, pid: u32, tid: u32) -> Result<bool, WatchError> {
+        let Ok(stat) = self.fs.stat(pid, tid) else { return Ok(false) };
+        let t_ns = monotonic_ns();
+        let mut events = Vec::with_capacity(self.rings.len());
+        for CpuRing { cpu, ring, .. } in &self.rings {
+            match event::open(event::member(self.children), tid, *cpu) {
+                Ok(event) => {
+                    event::redirect(&event, ring.owner())
+                        .map_err(|source| system("redirecting a perf event to its CPU's ring", source))?;
+                    events.push(event);
+                }
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(false),
+                Err(error) => return Err(event::refusal_of(pid, tid, error)),
+            }
+        }
+        self.events.append(&mut events);
+        self.roster.enrol(t_ns, pid, tid, comm_text(&stat.comm), &mut self.ready.events);
+        Ok(true)
+    }
+
+    /// Empty the rings into `rounds`, `ready` and `losses`.
+    fn read_rings(&mut self) {
+        let PerfObserver { rings, rounds, ready, seen, losses, .. } = self;
+        for CpuRing { ring, was_full, .. } in rings {
+            let drained = ring.drain(|bytes| match parse::parse(bytes) {
+                Some(parse::Record::Sample { at, ip }) => {
+                    ready.samples.push(Sample { ip, tid: at.tid, tgid: at.pid, t_ns: at.t_ns, ..Sample::default() });
+                }
+                Some(parse::Record::Lost { records }) => {
+                    losses.events += records;
+                    *was_full = false;
+                }
+                Some(parse::Record::LostSamples { samples }) => losses.samples += samples,
+                Some(parse::Record::Throttled) => losses.samples += 1,
+                Some(record) => {
+                    if let Some(t_ns) = record.t_ns() {
+                        *seen += 1;
+                        rounds.push(t_ns, record);
+                    }
+                }
+                None => losses.events += 1,
+            });
+            losses.events += u64::from(!drained.sensible);
+            *was_full |= drained.was_full;
+        }
+    }
+
+    /// Read everything there is and make events of it, without waiting for the next round.
+    fn flush(&mut self) {
+        self.read_rings();
+        for record in self.rounds.release_all() {
+            self.roster.apply(record, &mut self.ready.events);
+        }
+    }
+
+    /// Make `half_full` unreadable until a ring wakes it again.
+    fn acknowledge(&self) -> Result<(), WatchError> {
+        let mut woken = Vec::with_capacity(self.rings.len().max(1));
+        let none = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+        match epoll::wait(&self.half_full, rustix::buffer::spare_capacity(&mut woken), Some(&none)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(system("epoll_wait on perf rings", error.into())),
+        }
+    }
+
+    fn hand_over(&mut self, intake: &mut Intake) {
+        intake.events.append(&mut self.ready.events);
+        intake.samples.append(&mut self.ready.samples);
+    }
+
+    /// Members whose thread is gone according to /proc.
+    fn vanished(&self) -> Vec<u32> {
+        let gone = |tgid, tid| self.fs.stat(tgid, tid).map_or_else(|error| is_gone(&error), |_| false);
+        self.roster.members().filter(|(tgid, tid)| gone(*tgid, *tid)).map(|(_, tid)| tid).collect()
+    }
+}
+
+impl Observer for PerfObserver {
+    fn backend(&self) -> Backend {
+        Backend::Perf
+    }
+
+    fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
+        let mut watched = HashSet::new();
+        loop {
+            let listed = match self.fs.tasks(pid) {
+                Ok(listed) => listed,
+                Err(error) if is_gone(&error) => break,
+                Err(source) => return Err(system(&format!("reading /proc/{pid}/task"), source)),
+            };
+            let mut unknown: Vec<u32> =
+                listed.into_iter().filter(|tid| !watched.contains(tid) && !self.roster.has(*tid)).collect();
+            if unknown.is_empty() {
+                break;
+            }
+            // After the first pass, what is new was created either by a thread that is watched: then
+            // it has inherited the events, and its record is about to come; or by one that was not.
+            if !watched.is_empty() {
+                sleep(FORK_TO_RECORD);
+                self.flush();
+                unknown.retain(|tid| !self.roster.has(*tid));
+            }
+            for tid in unknown {
+                self.watch(pid, tid)?;
+                watched.insert(tid);
+            }
+        }
+        if self.roster.members().any(|(tgid, _)| tgid == pid) {
+            Ok(())
+        } else {
+            Err(WatchError::NoTarget { pid, why: "there is no such process".to_owned() })
+        }
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.half_full.as_fd())
+    }
+
+    fn tick(&mut self, intake: &mut Intake) -> Result<(), WatchError> {
+        self.acknowledge()?;
+        let begin_ns = monotonic_ns();
+        self.read_rings();
+        for record in self.rounds.release(begin_ns) {
+            self.roster.apply(record, &mut self.ready.events);
+        }
+        self.hand_over(intake);
+        Ok(())
+    }
+
+    fn living(&mut self) -> Result<Vec<(u32, u32, String)>, WatchError> {
+        self.flush();
+        let processes: BTreeSet<u32> = self.roster.members().map(|(tgid, _)| tgid).collect();
+        let mut living = Vec::new();
+        for tgid in processes {
+            for tid in self.fs.tasks(tgid).unwrap_or_default() {
+                match self.fs.stat(tgid, tid) {
+                    Ok(stat) if !matches!(stat.state, b'Z' | b'X') => living.push((tgid, tid, comm_text(&stat.comm))),
+                    _ => {}
+                }
+            }
+        }
+        Ok(living)
+    }
+
+    fn finish(&mut self, intake: &mut Intake) -> Result<Record, WatchError> {
+        self.flush();
+        let vanished = self.vanished();
+        for event in &self.events {
+            event::stop(event).map_err(|source| system("stopping a perf event", source))?;
+        }
+        let end_ns = monotonic_ns();
+        self.flush();
+        // Nothing was written to these since, so that how much was lost remains unsaid.
+        self.losses.events += self.rings.iter().filter(|of_cpu| of_cpu.was_full).count() as u64;
+        // A thread is gone from /proc after its EXIT record: the record of these found no room.
+        for tid in vanished {
+            if self.roster.has(tid) {
+                self.losses.events += 1;
+                self.roster.bury(end_ns, tid, &mut self.ready.events);
+            }
+        }
+        self.hand_over(intake);
+        let mut record = Record::new(Backend::Perf, self.start_ns, end_ns);
+        record.sample_period_ns = event::SAMPLE_PERIOD_NS;
+        record.events = self.seen;
+        record.losses = self.losses;
+        Ok(record)
+    }
+}
+
+/// One ring per CPU, all of the same size: the largest the user's limits allow.
+fn map_rings(cpus: &[u32]) -> Result<Vec<CpuRing>, WatchError> {
+    let mut refused = io::Error::from(io::ErrorKind::OutOfMemory);
+    let least_bytes = RING_BYTES[RING_BYTES.len() - 1];
+    let fits = |bytes: &usize| *bytes == least_bytes || bytes.saturating_mul(cpus.len()) <= ALL_RINGS_BYTES;
+    for bytes in RING_BYTES.into_iter().filter(fits) {
+        match map_rings_of(cpus, bytes) {
+            Ok(rings) => return Ok(rings),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM)) => refused = error,
+            Err(error) => return Err(system("mapping a perf ring", error)),
+        }
+    }
+    Err(WatchError::Unavailable {
+        what: format!("perf backend: cannot map {} KiB per CPU", least_bytes >> 10),
+        why: format!(
+            "{refused}: the user's perf buffers fill kernel.perf_event_mlock_kb and ulimit -l. Fix: end the user's other \
+             perf sessions, raise either limit, or use --backend proc"
+        ),
+    })
+}
+
+fn map_rings_of(cpus: &[u32], bytes: usize) -> io::Result<Vec<CpuRing>> {
+    let watermark_bytes = u32::try_from(bytes / 2).unwrap_or(u32::MAX);
+    let mut rings = Vec::with_capacity(cpus.len());
+    for cpu in cpus {
+        match event::open(event::ring_owner(watermark_bytes), 0, *cpu) {
+            Ok(owner) => rings.push(CpuRing { cpu: *cpu, ring: Ring::map(owner, bytes)?, was_full: false }),
+            // Gone offline meanwhile.
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(rings)
+}
+
+/// An epoll that becomes readable when some ring gets half full. Edge-triggered: the owner's thread
+/// may end before the session, which would make a level-triggered one readable for good.
+fn watch_rings(rings: &[CpuRing]) -> io::Result<OwnedFd> {
+    let half_full = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for CpuRing { cpu, ring, .. } in rings {
+        let which = epoll::EventData::new_u64(u64::from(*cpu));
+        epoll::add(&half_full, ring.owner(), which, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+    }
+    Ok(half_full)
+}
+
+fn system(what: &str, source: io::Error) -> WatchError {
+    WatchError::System { what: what.to_owned(), source }
+}

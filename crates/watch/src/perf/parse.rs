@@ -1,0 +1,251 @@
+//! Bytes of a perf ring → records. Pure; malformed bytes are refused, never trusted.
+//!
+//! Layouts as in linux/perf_event.h, for events opened as [`super::event`] does: every record ends
+//! with `{u32 pid, tid; u64 time; u32 cpu, reserved}` (sample_id_all with TID, TIME, CPU), and a
+//! sample is `{u64 ip; u32 pid, tid; u64 time; u32 cpu, reserved}`.
+
+use perf_event_open_sys::bindings as abi;
+
+/// `struct perf_event_header`: u32 type, u16 misc, u16 size.
+pub(super) const HEADER_BYTES: usize = 8;
+/// The trailer of every record but a sample.
+const STAMP_BYTES: usize = 24;
+
+/// One record. Ids are as seen from our own pid namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Record {
+    /// Switched in.
+    In { at: Stamp },
+    /// Switched out.
+    Out { at: Stamp, preempted: bool },
+    /// Thread `tid` of process `pid` was created by a thread of process `ppid`.
+    Fork { t_ns: u64, pid: u32, tid: u32, ppid: u32, ptid: u32 },
+    /// A thread exits; it stays on its CPU a little longer.
+    Exit { t_ns: u64, tid: u32 },
+    /// A thread has another name.
+    Comm { at: Stamp, pid: u32, tid: u32, comm: String, exec: bool },
+    /// A user instruction pointer.
+    Sample { at: Stamp, ip: u64 },
+    /// So many records found no room in the ring.
+    Lost { records: u64 },
+    /// So many samples were dropped before they reached the ring.
+    LostSamples { samples: u64 },
+    /// Sampling was paused because it took too long.
+    Throttled,
+    /// Nothing we use.
+    Other,
+}
+
+impl Record {
+    /// When, for records about a thread's switches and life.
+    pub(super) fn t_ns(&self) -> Option<u64> {
+        match self {
+            Record::In { at } | Record::Out { at, .. } | Record::Comm { at, .. } => Some(at.t_ns),
+            Record::Fork { t_ns, .. } | Record::Exit { t_ns, .. } => Some(*t_ns),
+            _ => None,
+        }
+    }
+}
+
+/// To whom, when and where a record happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) pid: u32,
+    pub(super) tid: u32,
+    pub(super) t_ns: u64,
+    pub(super) cpu: u32,
+}
+
+/// The size of the record that begins with these bytes; `None` if they are no header.
+pub(super) fn record_bytes(header: &[u8]) -> Option<usize> {
+    let size = usize::from(u16::from_ne_bytes(header.get(6..8)?.try_into().ok()?));
+    (size >= HEADER_BYTES).then_some(size)
+}
+
+/// One whole record; `None` if it is malformed.
+pub(super) fn parse(bytes: &[u8]) -> Option<Record> {
+    let bytes = bytes.get(..record_bytes(bytes)?)?;
+    let kind = u32::from_ne_bytes(bytes.get(0..4)?.try_into().ok()?);
+    let misc = u32::from(u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?));
+    let body = bytes.get(HEADER_BYTES..)?;
+    if kind == abi::PERF_RECORD_SAMPLE {
+        return Some(Record::Sample { ip: word(body, 0)?, at: stamp(body.get(8..)?)? });
+    }
+    // Kinds of newer kernels may be shorter than a trailer for all we know.
+    let parse_body = match kind {
+        abi::PERF_RECORD_SWITCH => switch,
+        abi::PERF_RECORD_FORK => fork,
+        abi::PERF_RECORD_EXIT => exit,
+        abi::PERF_RECORD_COMM => comm,
+        abi::PERF_RECORD_LOST => lost,
+        abi::PERF_RECORD_LOST_SAMPLES => lost_samples,
+        abi::PERF_RECORD_THROTTLE => return Some(Record::Throttled),
+        _ => return Some(Record::Other),
+    };
+    let (body, trailer) = body.split_at_checked(body.len().checked_sub(STAMP_BYTES)?)?;
+    parse_body(body, stamp(trailer)?, misc)
+}
+
+fn switch(_body: &[u8], at: Stamp, misc: u32) -> Option<Record> {
+    Some(if misc & abi::PERF_RECORD_MISC_SWITCH_OUT == 0 {
+        Record::In { at }
+    } else {
+        Record::Out { at, preempted: misc & abi::PERF_RECORD_MISC_SWITCH_OUT_PREEMPT != 0 }
+    })
+}
+
+fn fork(body: &[u8], _at: Stamp, _misc: u32) -> Option<Record> {
+    Some(Record::Fork {
+        pid: half(body, 0)?,
+        ppid: half(body, 4)?,
+        tid: half(body, 8)?,
+        ptid: half(body, 12)?,
+        t_ns: word(body, 16)?,
+    })
+}
+
+fn exit(body: &[u8], _at: Stamp, _misc: u32) -> Option<Record> {
+    Some(Record::Exit { tid: half(body, 8)?, t_ns: word(body, 16)? })
+}
+
+fn comm(body: &[u8], at: Stamp, misc: u32) -> Option<Record> {
+    let name = body.get(8..)?;
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    Some(Record::Comm {
+        at,
+        pid: half(body, 0)?,
+        tid: half(body, 4)?,
+        comm: String::from_utf8_lossy(&name[..end]).into_owned(),
+        exec: misc & abi::PERF_RECORD_MISC_COMM_EXEC != 0,
+    })
+}
+
+fn lost(body: &[u8], _at: Stamp, _misc: u32) -> Option<Record> {
+    Some(Record::Lost { records: word(body, 8)? })
+}
+
+fn lost_samples(body: &[u8], _at: Stamp, _misc: u32) -> Option<Record> {
+    Some(Record::LostSamples { samples: word(body, 0)? })
+}
+
+fn stamp(bytes: &[u8]) -> Option<Stamp> {
+    Some(Stamp { pid: half(bytes, 0)?, tid: half(bytes, 4)?, t_ns: word(bytes, 8)?, cpu: half(bytes, 16)? })
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A record as the kernel writes it.
+    pub(crate) fn encode(kind: u32, misc: u32, body: &[u8]) -> Vec<u8> {
+        let size = u16::try_from(HEADER_BYTES + body.len()).expect("short");
+        let mut bytes = kind.to_ne_bytes().to_vec();
+        bytes.extend(u16::try_from(misc).expect("16 bits").to_ne_bytes());
+        bytes.extend(size.to_ne_bytes());
+        bytes.extend(body);
+        bytes
+    }
+
+    fn halves(values: &[u32]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_ne_bytes()).collect()
+    }
+
+    fn words(values: &[u64]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_ne_bytes()).collect()
+    }
+
+    const AT: Stamp = Stamp { pid: 40, tid: 41, t_ns: 1_000_000_007, cpu: 3 };
+
+    fn trailer() -> Vec<u8> {
+        [halves(&[AT.pid, AT.tid]), words(&[AT.t_ns]), halves(&[AT.cpu, 0])].concat()
+    }
+
+    fn every_kind() -> Vec<(Vec<u8>, Record)> {
+        let with_stamp = |body: Vec<u8>| [body, trailer()].concat();
+        let fork = || with_stamp([halves(&[50, 40, 51, 41]), words(&[99])].concat());
+        let out = abi::PERF_RECORD_MISC_SWITCH_OUT;
+        let preempt = abi::PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
+        let comm = || with_stamp([halves(&[40, 41]), b"make\0\0\0\0".to_vec()].concat());
+        let named = |exec| Record::Comm { at: AT, pid: 40, tid: 41, comm: "make".to_owned(), exec };
+        vec![
+            (encode(abi::PERF_RECORD_SWITCH, 0, &trailer()), Record::In { at: AT }),
+            (encode(abi::PERF_RECORD_SWITCH, out, &trailer()), Record::Out { at: AT, preempted: false }),
+            (encode(abi::PERF_RECORD_SWITCH, out | preempt, &trailer()), Record::Out { at: AT, preempted: true }),
+            (
+                encode(abi::PERF_RECORD_FORK, 0, &fork()),
+                Record::Fork { t_ns: 99, pid: 50, tid: 51, ppid: 40, ptid: 41 },
+            ),
+            (encode(abi::PERF_RECORD_EXIT, 0, &fork()), Record::Exit { t_ns: 99, tid: 51 }),
+            (encode(abi::PERF_RECORD_COMM, 0, &comm()), named(false)),
+            (encode(abi::PERF_RECORD_COMM, abi::PERF_RECORD_MISC_COMM_EXEC, &comm()), named(true)),
+            (
+                encode(abi::PERF_RECORD_SAMPLE, 2, &[words(&[0x5555_0000_1234]), trailer()].concat()),
+                Record::Sample { at: AT, ip: 0x5555_0000_1234 },
+            ),
+            (encode(abi::PERF_RECORD_LOST, 0, &with_stamp(words(&[7, 123]))), Record::Lost { records: 123 }),
+            (encode(abi::PERF_RECORD_LOST_SAMPLES, 0, &with_stamp(words(&[5]))), Record::LostSamples { samples: 5 }),
+            (encode(abi::PERF_RECORD_THROTTLE, 0, &with_stamp(words(&[1, 2, 3]))), Record::Throttled),
+            (encode(abi::PERF_RECORD_UNTHROTTLE, 0, &with_stamp(words(&[1, 2, 3]))), Record::Other),
+            (encode(4242, 0, &[]), Record::Other),
+        ]
+    }
+
+    #[test]
+    fn every_kind_is_read() {
+        for (bytes, record) in every_kind() {
+            assert_eq!(parse(&bytes), Some(record));
+        }
+    }
+
+    #[test]
+    fn cut_records_are_refused() {
+        for (bytes, record) in every_kind() {
+            for end in 0..bytes.len() {
+                assert_eq!(parse(&bytes[..end]), None, "{record:?} cut to {end} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn records_too_short_for_their_kind_are_refused() {
+        for (bytes, record) in every_kind() {
+            if matches!(record, Record::Throttled | Record::Other) {
+                continue;
+            }
+            // A consistent header over a body that lacks its last word.
+            let (kind, misc) = (half(&bytes, 0).expect("kind"), u32::from(bytes[4]) | u32::from(bytes[5]) << 8);
+            let body = &bytes[HEADER_BYTES..bytes.len() - 24];
+            assert_eq!(parse(&encode(kind, misc, body)), None, "{record:?}");
+        }
+    }
+
+    #[test]
+    fn a_size_below_the_header_is_refused() {
+        for size in 0..8u16 {
+            let mut bytes = encode(abi::PERF_RECORD_SWITCH, 0, &trailer());
+            bytes[6..8].copy_from_slice(&size.to_ne_bytes());
+            assert_eq!(parse(&bytes), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+            let _record_or_refusal = parse(&bytes);
+        }
+
+        #[test]
+        fn any_body_is_read_or_refused(kind in 0u32..24, body in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _record_or_refusal = parse(&encode(kind, 0, &body));
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! One perf ring buffer, shared with the kernel. All memory shared with it is touched here only.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use perf_event_open_sys::bindings::perf_event_mmap_page;
+
+use super::walk::walk;
+
+/// A mapped ring and the event that owns it.
+///
+/// The kernel writes at `data_head` and never beyond `data_tail` + size (the mapping is writable, so
+/// the ring does not overwrite); we read from `data_tail` to `data_head` and then move `data_tail`.
+#[derive(Debug)]
+pub(super) struct Ring {
+    owner: OwnedFd,
+    page: NonNull<perf_event_mmap_page>,
+    page_bytes: usize,
+    data_bytes: usize,
+}
+
+/// How it went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Drained {
+    /// `false`: some bytes were no records and have been dropped.
+    pub(super) sensible: bool,
+    /// The next record might not have found room. If one was lost, the kernel says so, but only in
+    /// front of the next record it writes to this ring.
+    pub(super) was_full: bool,
+}
+
+/// No record we ask for is longer: FORK has 56 bytes, COMM 56, LOST, which goes in front, 48.
+const LARGEST_RECORD_BYTES: usize = 56 + 48;
+
+// SAFETY: the mapping belongs to this value alone and is not tied to a thread.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Map a ring of `data_bytes`, a power of two times the page size.
+    pub(super) fn map(owner: OwnedFd, data_bytes: usize) -> io::Result<Ring> {
+        let page_bytes = rustix::param::page_size();
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice; nothing else refers to it.
+        let address = unsafe {
+            libc::mmap(ptr::null_mut(), page_bytes + data_bytes, protection, libc::MAP_SHARED, owner.as_raw_fd(), 0)
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let page = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Ring { owner, page, page_bytes, data_bytes })
+    }
+
+    /// The event that owns the ring: others are redirected to it, and it becomes readable at the
+    /// watermark.
+    pub(super) fn owner(&self) -> BorrowedFd<'_> {
+        self.owner.as_fd()
+    }
+
+    /// Room for records.
+    pub(super) fn data_bytes(&self) -> usize {
+        self.data_bytes
+    }
+
+    /// Hand every unread record to `each` and free its room.
+    pub(super) fn drain(&mut self, each: impl FnMut(&[u8])) -> Drained {
+        let (head_word, tail_word) = self.positions();
+        // Acquire: the records up to the head were written before it was; pairs with the barrier in
+        // the kernel's perf_output_put_handle.
+        let head = head_word.load(Ordering::Acquire);
+        // Only we write the tail.
+        let tail = tail_word.load(Ordering::Relaxed);
+        let unread = usize::try_from(head.wrapping_sub(tail)).unwrap_or(usize::MAX);
+        let sensible = if unread > self.data_bytes {
+            false
+        } else {
+            let mask = self.data_bytes - 1;
+            let begin = usize::try_from(tail & mask as u64).unwrap_or(0);
+            let first_bytes = unread.min(self.data_bytes - begin);
+            // SAFETY: the data area begins one page behind the control page and has `data_bytes`
+            // (asked for in `map`; the kernel maps exactly that). Both pieces lie within it and
+            // between tail and head, where the kernel does not write until the tail has moved.
+            let (first, second) = unsafe {
+                let data = self.page.as_ptr().cast::<u8>().add(self.page_bytes);
+                (slice::from_raw_parts(data.add(begin), first_bytes), slice::from_raw_parts(data, unread - first_bytes))
+            };
+            walk(first, second, each)
+        };
+        // Release: our reads are done before the kernel may write there again.
+        tail_word.store(head, Ordering::Release);
+        Drained { sensible, was_full: unread > self.data_bytes - LARGEST_RECORD_BYTES }
+    }
+
+    /// The head and tail words of the control page.
+    fn positions(&self) -> (&AtomicU64, &AtomicU64) {
+        let page = self.page.as_ptr();
+        // SAFETY: `page` points to the mapped control page, which lives as long as `self`; both
+        // words are u64-aligned and shared with the kernel, which accesses them atomically.
+        unsafe {
+            (
+                AtomicU64::from_ptr(ptr::addr_of_mut!((*page).data_head)),
+                AtomicU64::from_ptr(ptr::addr_of_mut!((*page).data_tail)),
+            )
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: exactly the mapping made in `map`; no reference into it outlives `self`.
+        unsafe { libc::munmap(self.page.as_ptr().cast(), self.page_bytes + self.data_bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FINE: Drained = Drained { sensible: true, was_full: false };
+
+    /// A ring over plain shared memory with the kernel's part played by the test.
+    fn ring(data_bytes: usize) -> Ring {
+        let name = c"ring";
+        // SAFETY: a new descriptor, owned by nobody else.
+        let file = unsafe {
+            use std::os::fd::FromRawFd;
+            let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
+            assert!(fd >= 0);
+            OwnedFd::from_raw_fd(fd)
+        };
+        let bytes = (rustix::param::page_size() + data_bytes) as i64;
+        // SAFETY: sets the size of our own file.
+        assert_eq!(unsafe { libc::ftruncate(file.as_raw_fd(), bytes) }, 0);
+        Ring::map(file, data_bytes).expect("maps")
+    }
+
+    fn write(ring: &Ring, at: u64, bytes: &[u8]) {
+        let mask = ring.data_bytes as u64 - 1;
+        for (k, byte) in (at..).zip(bytes) {
+            // SAFETY: within the data area, between head and tail + size, where nobody reads.
+            unsafe { *ring.page.as_ptr().cast::<u8>().add(ring.page_bytes + (k & mask) as usize) = *byte };
+        }
+        ring.positions().0.store(at + bytes.len() as u64, Ordering::Release);
+    }
+
+    #[test]
+    fn records_go_round() {
+        let mut ring = ring(4096);
+        let mut at = 0;
+        for round in 0u8..200 {
+            let record = super::super::parse::tests::encode(1, 0, &vec![round; 8 * (1 + usize::from(round) % 40)]);
+            write(&ring, at, &record);
+            at += record.len() as u64;
+            let mut seen = Vec::new();
+            assert_eq!(ring.drain(|record| seen.push(record.to_vec())), FINE);
+            assert_eq!(seen, [record]);
+            assert_eq!(ring.drain(|_| panic!("nothing is left")), FINE);
+        }
+        assert!(at > 4096 * 4, "it wrapped several times");
+    }
+
+    #[test]
+    fn nonsense_is_dropped_and_told() {
+        let mut ring = ring(4096);
+        write(&ring, 0, &[0; 64]);
+        assert!(!ring.drain(|_| panic!("no record")).sensible);
+        assert_eq!(ring.drain(|_| panic!("nothing is left")), FINE);
+        // A head that is farther away than the ring is long.
+        write(&ring, 64, &[]);
+        ring.positions().0.store(1 << 40, Ordering::Release);
+        assert!(!ring.drain(|_| panic!("no record")).sensible);
+        assert_eq!(ring.drain(|_| panic!("nothing is left")), FINE);
+    }
+
+    #[test]
+    fn a_full_ring_is_told() {
+        let mut ring = ring(4096);
+        let record = super::super::parse::tests::encode(1, 0, &[0; 24]);
+        for (records, was_full) in [(124, false), (125, true), (128, true)] {
+            let at = ring.positions().0.load(Ordering::Relaxed);
+            write(&ring, at, &record.repeat(records));
+            let mut seen = 0;
+            assert_eq!(ring.drain(|_| seen += 1), Drained { sensible: true, was_full });
+            assert_eq!(seen, records);
+        }
+    }
+}

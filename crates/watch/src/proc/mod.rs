@@ -1,0 +1,156 @@
+//! The `proc` backend: /proc polled. Works always, for any user's own processes, and sees least.
+//!
+//! What it knows of a thread that lives over two polls is exact and comes from the scheduler's own
+//! sums (`schedstat`), not from sampling:
+//!
+//! * **run** without what the hypervisor took (`steal` stays inside blocked and unknown here, while
+//!   the other backends count it as run);
+//! * **run delay**, undivided: /proc does not tell wake delay from preempt wait. All of it is in
+//!   [`Clock::preempt_wait_ns`](wire::Clock);
+//!   Linux counts some sleep as run delay: since 6.12 a thread that blocks may stay queued for a
+//!   while, and if the load balancer moves it then, its sleep is booked as a wait (seen on 6.18:
+//!   287 ms of a sleep of 300). What looks have proven blocked is not booked as delay here, so that
+//!   no more than the time between two polls goes wrong; `kernel_delay_ns` is the kernel's figure;
+//! * **blocked** = wall − run − run delay, without causes;
+//! * **unknown**: what `thread` could not decide, the up to 10 ms in which the birth of a thread
+//!   cannot be placed, and from the last poll to the death of a thread nobody saw dying. A main
+//!   process that is looked at before it is reaped is final, see [`ProcObserver::tick`];
+//! * voluntary and involuntary switches. No wakings, migrations, CPUs, samples.
+//!
+//! Threads and processes that live and die between two polls, and children whose parent is gone
+//! before they are seen, are missing without a trace.
+
+pub(crate) mod now;
+pub(crate) mod read;
+mod thread;
+mod tree;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+use wire::{Backend, Record};
+
+use crate::observer::{Intake, Observer, WatchError};
+use now::monotonic_ns;
+use read::{Procfs, is_gone};
+use tree::{Ticks, Tree};
+
+/// What to observe.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Child processes of members are members.
+    pub children: bool,
+}
+
+/// Polls are never closer than this: shorter than a clock tick, births would not be placed better.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+/// … and never farther apart: the session calls that often anyway.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// A pause is at least this many times the poll before it, so that polling takes 2 % of one CPU at
+/// most, however many threads there are, until the longest pause is reached.
+const PAUSE_PER_POLL: u32 = 50;
+
+/// /proc as an [`Observer`].
+#[derive(Debug)]
+pub struct ProcObserver {
+    tree: Tree,
+    timer: OwnedFd,
+    start_ns: u64,
+}
+
+impl ProcObserver {
+    /// Check that the kernel keeps what is needed.
+    ///
+    /// # Errors
+    /// [`WatchError::Unavailable`] if it does not, [`WatchError::System`] if there is no timer.
+    pub fn new(options: Options) -> Result<ProcObserver, WatchError> {
+        let fs = Procfs::live();
+        let own = std::process::id();
+        let missing = |file: &str, why: &str| WatchError::Unavailable {
+            what: format!("proc backend: cannot read /proc/PID/task/TID/{file}"),
+            why: why.to_owned(),
+        };
+        fs.schedstat(own, own).map_err(|error| {
+            missing("schedstat", &format!("{error}; it needs a mounted /proc and a kernel with CONFIG_SCHED_INFO"))
+        })?;
+        if options.children {
+            fs.children(own, own).map_err(|error| {
+                missing("children", &format!("{error}; it needs CONFIG_PROC_CHILDREN, or leave child processes out"))
+            })?;
+        }
+        let ticks = Ticks {
+            length_ns: 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1),
+            suspended_ns: now::suspended_ns(),
+        };
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)
+            .map_err(|source| system("timerfd_create", source.into()))?;
+        Ok(ProcObserver { tree: Tree::new(fs, ticks, options.children), timer, start_ns: monotonic_ns() })
+    }
+
+    fn poll(&mut self) -> Result<(), WatchError> {
+        let begin_ns = monotonic_ns();
+        self.tree.poll(&monotonic_ns).map_err(|source| system("polling /proc", source))?;
+        self.rest_after(Duration::from_nanos(monotonic_ns().saturating_sub(begin_ns)))
+    }
+
+    /// Ask to be called again after a pause that fits what the poll took. Setting the timer also makes
+    /// it unreadable.
+    fn rest_after(&self, poll: Duration) -> Result<(), WatchError> {
+        let pause = poll.saturating_mul(PAUSE_PER_POLL).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let pause = Timespec::try_from(pause).map_err(|_| system("timer pause", io::ErrorKind::InvalidInput.into()))?;
+        let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let once = Itimerspec { it_interval: never, it_value: pause };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)
+            .map_err(|source| system("timerfd_settime", source.into()))?;
+        Ok(())
+    }
+}
+
+impl Observer for ProcObserver {
+    fn backend(&self) -> Backend {
+        Backend::Proc
+    }
+
+    fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
+        self.tree.enrol(pid, &monotonic_ns).map_err(|source| {
+            if is_gone(&source) {
+                WatchError::NoTarget { pid, why: "there is no such process".to_owned() }
+            } else {
+                system(&format!("reading /proc/{pid}"), source)
+            }
+        })?;
+        self.rest_after(Duration::ZERO)
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.timer.as_fd())
+    }
+
+    /// Poll. Nothing goes into the intake: this backend keeps its clocks itself. Call it once more
+    /// after a process has ended and before it is reaped (waitid with WNOWAIT): what /proc says of
+    /// its main thread then is final.
+    fn tick(&mut self, _intake: &mut Intake) -> Result<(), WatchError> {
+        self.poll()
+    }
+
+    fn living(&mut self) -> Result<Vec<(u32, u32, String)>, WatchError> {
+        self.poll()?;
+        Ok(self.tree.living())
+    }
+
+    fn finish(&mut self, _intake: &mut Intake) -> Result<Record, WatchError> {
+        self.poll()?;
+        let end_ns = monotonic_ns();
+        let mut record = Record::new(Backend::Proc, self.start_ns, end_ns);
+        record.clocks = self.tree.clocks(end_ns);
+        Ok(record)
+    }
+}
+
+fn system(what: &str, source: io::Error) -> WatchError {
+    WatchError::System { what: what.to_owned(), source }
+}

@@ -1,0 +1,369 @@
+//! From looks at one thread's sums to its clock. Pure.
+//!
+//! A look gives run time `run`, run delay `delay` and the state. Over the thread's life so far
+//!
+//! ```text
+//! wall = run + delay + rest
+//! ```
+//!
+//! and `rest` is blocked time, exactly so when the thread is off CPU and not runnable at the look,
+//! because then everything before is booked. When it is runnable, part of `rest` may be the present
+//! wait, which the kernel books when it ends, or run time since the last tick. That part began after
+//! the last slice did: it is *undecided*, and
+//!
+//! * if the thread has begun no slice since the look before, everything that came on top of the
+//!   blocked time known then is undecided;
+//! * if it has, the same but no more than the time since that look.
+//!
+//! What a look proves blocked stays blocked: if the sums grow over it later, the kernel has booked
+//! sleep as delay (see the module above), and that much is taken off the delay.
+//!
+//! The sums are cumulative, so a later look decides what an earlier one could not; what is undecided
+//! at the last look ends up as unknown. So does the time between the last look and the death of a
+//! thread that nobody saw dying, and the tick within which a thread was born.
+
+use wire::layout::{CPU_SLOTS, ENROLLED_ALIVE};
+use wire::{Cause, Clock, State};
+
+use super::read::{Doing, Schedstat, Stat, Switches};
+
+/// A run sum is this old at most: a tick of the slowest kernel timer, 100 Hz.
+const TICK_NS: u64 = 10_000_000;
+
+/// When a thread's account begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Birth {
+    /// It was there before: the account begins with this look.
+    Enrolled,
+    /// It was born at this time or later, while being a member.
+    NotBefore {
+        /// The end of the last look at which it was not there.
+        seen_absent_ns: u64,
+        /// The clock tick it was born in, by /proc: begin and length.
+        tick_ns: u64,
+        /// Length of a clock tick.
+        tick_length_ns: u64,
+    },
+}
+
+/// One look at a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Look {
+    /// When.
+    pub(super) t_ns: u64,
+    /// Its sums.
+    pub(super) sums: Schedstat,
+    /// Its state and name.
+    pub(super) stat: Stat,
+    /// Its switches.
+    pub(super) switches: Switches,
+}
+
+/// A member thread.
+#[derive(Debug, Clone)]
+pub(super) struct Thread {
+    tid: u32,
+    tgid: u32,
+    parent_tgid: u32,
+    flags: u32,
+    born_ns: u64,
+    birth_unknown_ns: u64,
+    base: Schedstat,
+    base_switches: Switches,
+    last: Look,
+    blocked_ns: u64,
+    undecided_ns: u64,
+    /// Blocked time as of the last look that found the thread off CPU.
+    proven_ns: u64,
+    /// What the kernel's delay is too large by.
+    false_delay_ns: u64,
+}
+
+impl Thread {
+    /// A thread at its first look.
+    pub(super) fn new(tid: u32, tgid: u32, parent_tgid: u32, birth: Birth, look: Look) -> Thread {
+        let (born_ns, birth_unknown_ns, base, base_switches, flags) = match birth {
+            Birth::Enrolled => (look.t_ns, 0, look.sums, look.switches, ENROLLED_ALIVE),
+            Birth::NotBefore { seen_absent_ns, tick_ns, tick_length_ns } => {
+                let used_ns = look.sums.run_ns.saturating_add(look.sums.delay_ns);
+                let latest_ns = look.t_ns.saturating_sub(used_ns).min(tick_ns.saturating_add(tick_length_ns));
+                let earliest_ns = seen_absent_ns.max(tick_ns).min(latest_ns);
+                (earliest_ns, latest_ns - earliest_ns, Schedstat::default(), Switches::default(), 0)
+            }
+        };
+        let mut before = look.clone();
+        before.t_ns = born_ns;
+        before.sums = base;
+        let mut thread = Thread {
+            tid,
+            tgid,
+            parent_tgid,
+            flags,
+            born_ns,
+            birth_unknown_ns,
+            base,
+            base_switches,
+            last: before,
+            blocked_ns: 0,
+            undecided_ns: 0,
+            proven_ns: 0,
+            false_delay_ns: 0,
+        };
+        thread.update(look);
+        thread
+    }
+
+    /// Book another look.
+    pub(super) fn update(&mut self, look: Look) {
+        let room_ns = look.t_ns.saturating_sub(self.born_ns).saturating_sub(self.birth_unknown_ns);
+        let run_ns = self.run_ns(&look);
+        let delay_ns = self.delay_ns(&look).saturating_sub(self.false_delay_ns);
+        let proven_over_ns = run_ns.saturating_add(delay_ns).saturating_add(self.proven_ns).saturating_sub(room_ns);
+        let false_ns = proven_over_ns.min(self.proven_ns).min(delay_ns);
+        self.false_delay_ns += false_ns;
+        let rest_ns = room_ns.saturating_sub(run_ns.saturating_add(delay_ns - false_ns));
+        let on_top_ns = rest_ns.saturating_sub(self.blocked_ns);
+        let interval_ns = look.t_ns.saturating_sub(self.last.t_ns);
+        self.undecided_ns = match look.stat.doing() {
+            Doing::Off => 0,
+            Doing::Ready if look.sums.slices == self.last.sums.slices => on_top_ns,
+            // Of one that ended: after the last look it ran to its death, and was dead since.
+            Doing::Ready | Doing::Ended => on_top_ns.min(interval_ns),
+        };
+        self.blocked_ns = rest_ns - self.undecided_ns;
+        if look.stat.doing() == Doing::Off {
+            self.proven_ns = self.blocked_ns;
+        }
+        self.last = look;
+    }
+
+    /// Whether the last look saw these sums too.
+    pub(super) fn is_unchanged(&self, sums: Schedstat) -> bool {
+        self.last.sums == sums
+    }
+
+    /// Whether this look is at a later thread that was given the same id.
+    pub(super) fn is_reused(&self, look: &Look) -> bool {
+        look.stat.start_ticks != self.last.stat.start_ticks
+    }
+
+    /// Whether another thread of the process has taken this one's place by an exec: it gets the main
+    /// thread's id and start time, and keeps its own sums. Told when they are smaller.
+    pub(super) fn is_replaced(&self, look: &Look) -> bool {
+        look.sums.slices < self.last.sums.slices
+    }
+
+    /// Whether the last look found it on a CPU or waiting for one.
+    pub(super) fn is_ready(&self) -> bool {
+        self.last.stat.doing() == Doing::Ready
+    }
+
+    /// Whether the last look found it dead; its sums are final then.
+    pub(super) fn has_ended(&self) -> bool {
+        self.last.stat.doing() == Doing::Ended
+    }
+
+    /// Its switches at the last look.
+    pub(super) fn switches(&self) -> Switches {
+        self.last.switches
+    }
+
+    /// Its name at the last look.
+    pub(super) fn name(&self) -> String {
+        wire::layout::comm_text(&self.last.stat.comm)
+    }
+
+    /// The account of a thread that is gone at `t_ns`. Seen dead, it ends with that look; else
+    /// everything after the last look is unknown.
+    pub(super) fn gone(&self, t_ns: u64) -> Clock {
+        if self.has_ended() { self.clock(self.last.t_ns, State::Dead) } else { self.clock(t_ns, State::Dead) }
+    }
+
+    /// The account of a thread that is alive at `t_ns`, just after its last look. On a CPU or waiting
+    /// for one cannot be told apart here; the state says running.
+    pub(super) fn alive(&self, t_ns: u64) -> Clock {
+        self.clock(t_ns, if self.is_ready() { State::Run } else { State::Blocked })
+    }
+
+    fn clock(&self, end_ns: u64, state: State) -> Clock {
+        let end_ns = end_ns.max(self.last.t_ns);
+        let (run_ns, delay_ns) = self.within_window();
+        let mut clock = Clock {
+            since_ns: end_ns,
+            state: state as u8,
+            cause: Cause::Unspecified as u8,
+            cpu: self.last.stat.cpu,
+            slot: CPU_SLOTS as u16,
+            run_ns,
+            elsewhere_run_ns: run_ns,
+            preempt_wait_ns: delay_ns,
+            unknown_ns: self.birth_unknown_ns + self.undecided_ns + (end_ns - self.last.t_ns),
+            switches_voluntary: self.last.switches.voluntary.saturating_sub(self.base_switches.voluntary),
+            switches_involuntary: self.last.switches.involuntary.saturating_sub(self.base_switches.involuntary),
+            born_ns: self.born_ns,
+            tid: self.tid,
+            tgid: self.tgid,
+            parent_tgid: self.parent_tgid,
+            flags: self.flags,
+            comm: self.last.stat.comm,
+            exit_code: self.last.stat.exit_code,
+            kernel_cpu_ns: self.run_ns(&self.last),
+            kernel_delay_ns: self.delay_ns(&self.last),
+            ..Clock::default()
+        };
+        clock.blocked_ns[Cause::Unspecified as usize] = self.blocked_ns;
+        clock
+    }
+
+    /// Run time and delay, cut to the thread's wall time: what was under way at enrolment was booked
+    /// whole after it. Of a running thread that is a tick's worth at most; a wait has no bound.
+    fn within_window(&self) -> (u64, u64) {
+        let run_ns = self.run_ns(&self.last);
+        let delay_ns = self.delay_ns(&self.last).saturating_sub(self.false_delay_ns);
+        let room_ns = (self.last.t_ns - self.born_ns).saturating_sub(self.birth_unknown_ns);
+        let excess_ns = run_ns.saturating_add(delay_ns).saturating_sub(room_ns);
+        let late_run_ns = excess_ns.min(TICK_NS).min(run_ns);
+        let late_delay_ns = (excess_ns - late_run_ns).min(delay_ns);
+        (run_ns - late_run_ns - (excess_ns - late_run_ns - late_delay_ns), delay_ns - late_delay_ns)
+    }
+
+    fn run_ns(&self, look: &Look) -> u64 {
+        look.sums.run_ns.saturating_sub(self.base.run_ns)
+    }
+
+    fn delay_ns(&self, look: &Look) -> u64 {
+        look.sums.delay_ns.saturating_sub(self.base.delay_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn look(t_ms: u64, run_ms: u64, delay_ms: u64, slices: u64, state: u8) -> Look {
+        Look {
+            t_ns: t_ms * MS,
+            sums: Schedstat { run_ns: run_ms * MS, delay_ns: delay_ms * MS, slices },
+            stat: Stat { comm: [0; 16], state, start_ticks: 7, cpu: 1, exit_code: 0 },
+            switches: Switches { voluntary: slices, involuntary: 0 },
+        }
+    }
+
+    fn enrolled(first: Look) -> Thread {
+        Thread::new(11, 10, 1, Birth::Enrolled, first)
+    }
+
+    /// (run, delay, blocked, unknown) in ms of a clock that must be whole.
+    fn parts(clock: &Clock) -> [u64; 4] {
+        assert!(clock.is_whole(), "{clock:?}");
+        assert_eq!(clock.elsewhere_run_ns, clock.run_ns);
+        [clock.run_ns, clock.preempt_wait_ns, clock.blocked_total_ns(), clock.unknown_ns].map(|ns| ns / MS)
+    }
+
+    #[test]
+    fn what_was_before_enrolment_is_not_counted() {
+        let mut thread = enrolled(look(1000, 500, 40, 9, b'S'));
+        thread.update(look(1100, 530, 45, 12, b'S'));
+        let clock = thread.alive(1100 * MS);
+        assert_eq!(parts(&clock), [30, 5, 65, 0]);
+        assert_eq!((clock.switches_voluntary, clock.flags), (3, ENROLLED_ALIVE));
+        assert_eq!((clock.kernel_cpu_ns, clock.kernel_delay_ns), (30 * MS, 5 * MS));
+    }
+
+    #[test]
+    fn a_wait_that_goes_on_is_unknown_until_it_ends() {
+        let mut thread = enrolled(look(0, 0, 0, 1, b'S'));
+        thread.update(look(100, 10, 0, 2, b'S'));
+        // Woken after 100, waiting ever since: how long it had been blocked cannot be seen.
+        thread.update(look(200, 10, 0, 2, b'R'));
+        thread.update(look(300, 10, 0, 2, b'R'));
+        assert_eq!(parts(&thread.alive(300 * MS)), [10, 0, 90, 200]);
+        // It got a CPU, and the kernel books a wait of 150.
+        thread.update(look(400, 60, 150, 3, b'S'));
+        assert_eq!(parts(&thread.alive(400 * MS)), [60, 150, 190, 0]);
+    }
+
+    #[test]
+    fn a_busy_thread_leaves_at_most_an_interval_undecided() {
+        let mut thread = enrolled(look(0, 0, 0, 1, b'R'));
+        // 5 ms of run and 5 of sleep in turn, met running by chance at every look.
+        for k in 1..=10 {
+            thread.update(look(k * 100, k * 50 - 2, 0, 1 + k * 10, b'R'));
+        }
+        assert_eq!(parts(&thread.alive(1000 * MS)), [498, 0, 402, 100]);
+        assert_eq!(parts(&thread.alive(1003 * MS)), [498, 0, 402, 103]);
+    }
+
+    #[test]
+    fn sleep_the_kernel_calls_delay_is_not_believed() {
+        let mut thread = enrolled(look(0, 0, 0, 1, b'S'));
+        thread.update(look(90, 0, 0, 1, b'S'));
+        // It has slept to 90 at least; the kernel books a wait of 96 and one of 3.
+        thread.update(look(100, 1, 99, 2, b'S'));
+        let clock = thread.alive(100 * MS);
+        assert_eq!(parts(&clock), [1, 9, 90, 0]);
+        assert_eq!(clock.kernel_delay_ns, 99 * MS);
+        // True waits still count.
+        thread.update(look(200, 11, 149, 3, b'S'));
+        assert_eq!(parts(&thread.alive(200 * MS)), [11, 59, 130, 0]);
+    }
+
+    #[test]
+    fn a_thread_seen_dead_is_known_but_for_its_last_interval() {
+        let mut thread = enrolled(look(0, 0, 0, 1, b'S'));
+        thread.update(look(100, 10, 0, 2, b'S'));
+        thread.update(look(200, 50, 10, 3, b'Z'));
+        assert!(thread.has_ended());
+        let clock = thread.gone(900 * MS);
+        assert_eq!(parts(&clock), [50, 10, 90, 50]);
+        assert_eq!((clock.since_ns, State::from_wire(clock.state)), (200 * MS, State::Dead));
+    }
+
+    #[test]
+    fn a_thread_not_seen_dying_is_unknown_after_the_last_look() {
+        let mut thread = enrolled(look(0, 0, 0, 1, b'S'));
+        thread.update(look(100, 10, 0, 2, b'S'));
+        assert_eq!(parts(&thread.gone(200 * MS)), [10, 0, 90, 100]);
+    }
+
+    #[test]
+    fn a_birth_is_known_within_its_tick_and_its_looks() {
+        let born = |seen_absent_ms: u64, first| {
+            let birth =
+                Birth::NotBefore { seen_absent_ns: seen_absent_ms * MS, tick_ns: 1000 * MS, tick_length_ns: 10 * MS };
+            let clock = Thread::new(11, 10, 10, birth, first).alive(1100 * MS);
+            (clock.born_ns / MS, parts(&clock))
+        };
+        // Somewhere in 1000..1010, and everything since is known.
+        assert_eq!(born(900, look(1100, 20, 5, 3, b'S')), (1000, [20, 5, 65, 10]));
+        // It has run and waited since 1004, and was not there at 1003.
+        assert_eq!(born(1003, look(1100, 90, 6, 3, b'S')), (1003, [90, 6, 0, 1]));
+        // Not there at 1050 contradicts the tick: the sums win.
+        assert_eq!(born(1050, look(1100, 60, 0, 3, b'S')), (1010, [60, 0, 30, 0]));
+    }
+
+    #[test]
+    fn what_was_under_way_at_enrolment_does_not_overfill_the_wall() {
+        // 4 ms of run were not booked yet.
+        let mut runner = enrolled(look(0, 100, 0, 1, b'R'));
+        runner.update(look(50, 154, 0, 1, b'R'));
+        assert_eq!(parts(&runner.alive(50 * MS)), [50, 0, 0, 0]);
+        // It had waited for 80 ms.
+        let mut waiter = enrolled(look(0, 100, 0, 1, b'R'));
+        waiter.update(look(50, 130, 100, 2, b'S'));
+        assert_eq!(parts(&waiter.alive(50 * MS)), [20, 30, 0, 0]);
+    }
+
+    #[test]
+    fn another_thread_of_the_same_id_is_told() {
+        let thread = enrolled(look(0, 100, 0, 5, b'S'));
+        let same = look(1, 100, 0, 5, b'S');
+        assert!(!thread.is_reused(&same) && !thread.is_replaced(&same));
+        assert!(thread.is_replaced(&look(1, 100, 0, 4, b'S')));
+        let mut reused = look(1, 100, 0, 6, b'S');
+        reused.stat.start_ticks = 8;
+        assert!(thread.is_reused(&reused));
+    }
+}

@@ -1,0 +1,448 @@
+//! The members, found and followed by polling.
+//!
+//! One poll visits every member process, in three steps whose order matters:
+//!
+//! 1. Look at its known threads. A thread whose sums stand still has not run.
+//! 2. If some thread ran or may be running, list the threads: only a running member makes members. A
+//!    thread made after its maker was looked at is found now or when the maker's sums change.
+//! 3. Read the child lists of the threads that ran, of all if one is gone, because its children move
+//!    to another thread's list. New processes are visited in the same poll.
+//!
+//! What lives and dies between two polls is never seen, and so is a child whose parent ended first:
+//! it moves to a process that is no member.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use wire::Clock;
+
+use super::read::{Doing, Procfs, is_gone};
+use super::thread::{Birth, Look, Thread};
+
+/// How times in /proc translate to CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ticks {
+    /// Length of a clock tick.
+    pub(super) length_ns: u64,
+    /// CLOCK_BOOTTIME minus CLOCK_MONOTONIC.
+    pub(super) suspended_ns: u64,
+}
+
+impl Ticks {
+    fn monotonic_ns(self, ticks: u64) -> u64 {
+        ticks.saturating_mul(self.length_ns).saturating_sub(self.suspended_ns)
+    }
+}
+
+#[derive(Debug)]
+struct Process {
+    parent: u32,
+    /// What is listed now and was not at this time was born since; `None`: what is listed first was
+    /// there before.
+    listed_ns: Option<u64>,
+    threads: BTreeMap<u32, Thread>,
+    /// Seen dead and accounted, but still listed: zombies.
+    zombies: BTreeSet<u32>,
+}
+
+/// All member processes and the accounts of the threads that are gone.
+#[derive(Debug)]
+pub(super) struct Tree {
+    fs: Procfs,
+    ticks: Ticks,
+    /// Whether child processes become members.
+    children: bool,
+    processes: BTreeMap<u32, Process>,
+    /// Children that were there before their parent was enrolled: no members.
+    strangers: BTreeSet<u32>,
+    ended: Vec<Clock>,
+}
+
+impl Tree {
+    pub(super) fn new(fs: Procfs, ticks: Ticks, children: bool) -> Tree {
+        Tree { fs, ticks, children, processes: BTreeMap::new(), strangers: BTreeSet::new(), ended: Vec::new() }
+    }
+
+    /// Make a process a member with the threads it has. An error that [`is_gone`] says it is not there.
+    pub(super) fn enrol(&mut self, pid: u32, now: &dyn Fn() -> u64) -> io::Result<()> {
+        if self.processes.contains_key(&pid) {
+            return Ok(());
+        }
+        for tid in self.fs.tasks(pid)? {
+            if self.children {
+                self.strangers.extend(unless_gone(self.fs.children(pid, tid))?.unwrap_or_default());
+            }
+        }
+        self.strangers.remove(&pid);
+        let process = Process { parent: 0, listed_ns: None, threads: BTreeMap::new(), zombies: BTreeSet::new() };
+        self.processes.insert(pid, process);
+        self.visit(pid, now)?;
+        Ok(())
+    }
+
+    /// Look at all members, and find new ones.
+    pub(super) fn poll(&mut self, now: &dyn Fn() -> u64) -> io::Result<()> {
+        let mut queue: Vec<u32> = self.processes.keys().copied().collect();
+        while let Some(pid) = queue.pop() {
+            queue.extend(self.visit(pid, now)?);
+        }
+        Ok(())
+    }
+
+    /// Threads alive at the last poll: tgid, tid, name.
+    pub(super) fn living(&self) -> Vec<(u32, u32, String)> {
+        let of = |(tgid, process): (&u32, &Process)| {
+            let tgid = *tgid;
+            process.threads.iter().map(|(tid, thread)| (tgid, *tid, thread.name())).collect::<Vec<_>>()
+        };
+        self.processes.iter().flat_map(of).collect()
+    }
+
+    /// The accounts of all threads that ever were members, those alive as of `end_ns`.
+    pub(super) fn clocks(&self, end_ns: u64) -> Vec<Clock> {
+        let alive = self.processes.values().flat_map(|process| process.threads.values());
+        self.ended.iter().copied().chain(alive.map(|thread| thread.alive(end_ns))).collect()
+    }
+
+    /// Visit one process; the processes it has newly become the parent of, made members.
+    fn visit(&mut self, pid: u32, now: &dyn Fn() -> u64) -> io::Result<Vec<u32>> {
+        let Tree { fs, ticks, children, processes, strangers, ended } = self;
+        let Some(process) = processes.get_mut(&pid) else { return Ok(Vec::new()) };
+        let absent_ns = process.listed_ns;
+        let visit_ns = now();
+        let mut sight = Sight { fs, ticks: *ticks, pid, ended, now };
+        let mut stirred = sight.known_threads(process)?;
+        let may_have_made = process.threads.is_empty() || process.threads.values().any(Thread::is_ready);
+        if may_have_made || !stirred.ran.is_empty() || stirred.lost_one {
+            let listed = if stirred.reused { None } else { unless_gone(fs.tasks(pid))? };
+            let Some(listed) = listed else {
+                let gone_ns = now();
+                ended.extend(process.threads.values().map(|thread| thread.gone(gone_ns)));
+                processes.remove(&pid);
+                return Ok(Vec::new());
+            };
+            sight.listed_threads(process, &listed, &mut stirred)?;
+        }
+        process.listed_ns = Some(visit_ns);
+        let makers = if stirred.lost_one { process.threads.keys().copied().collect() } else { stirred.ran };
+        let mut found = Vec::new();
+        if *children {
+            for tid in makers {
+                found.extend(unless_gone(fs.children(pid, tid))?.unwrap_or_default());
+            }
+        }
+        found.retain(|child| !strangers.contains(child));
+        // A child of a process that was just enrolled is younger than the enrolment.
+        let listed_ns = Some(absent_ns.unwrap_or(visit_ns));
+        found.retain(|child| match processes.entry(*child) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(place) => {
+                place.insert(Process { parent: pid, listed_ns, threads: BTreeMap::new(), zombies: BTreeSet::new() });
+                true
+            }
+        });
+        Ok(found)
+    }
+}
+
+/// What step 1 and 2 found out about a process.
+#[derive(Debug, Default)]
+struct Stirred {
+    /// Threads that ran since the last visit, new ones included.
+    ran: Vec<u32>,
+    /// Some thread is gone.
+    lost_one: bool,
+    /// The process is gone, and another one has its id.
+    reused: bool,
+}
+
+/// One visit: what it needs besides the process itself.
+struct Sight<'a> {
+    fs: &'a Procfs,
+    ticks: Ticks,
+    pid: u32,
+    ended: &'a mut Vec<Clock>,
+    now: &'a dyn Fn() -> u64,
+}
+
+impl Sight<'_> {
+    fn known_threads(&mut self, process: &mut Process) -> io::Result<Stirred> {
+        let mut stirred = Stirred::default();
+        let mut gone = Vec::new();
+        for (tid, thread) in &mut process.threads {
+            match self.look(*tid, Some(&*thread))? {
+                None => gone.push(*tid),
+                Some(look) if thread.is_reused(&look) => {
+                    stirred.reused |= *tid == self.pid;
+                    gone.push(*tid);
+                }
+                Some(look) if thread.is_replaced(&look) => {
+                    self.ended.push(thread.gone(look.t_ns));
+                    *thread = Thread::new(*tid, self.pid, process.parent, Birth::Enrolled, look);
+                    stirred.ran.push(*tid);
+                }
+                Some(look) => {
+                    if !thread.is_unchanged(look.sums) {
+                        stirred.ran.push(*tid);
+                    }
+                    thread.update(look);
+                }
+            }
+            if thread.has_ended() {
+                gone.push(*tid);
+                process.zombies.insert(*tid);
+            }
+        }
+        stirred.lost_one = !gone.is_empty();
+        for tid in gone {
+            if let Some(thread) = process.threads.remove(&tid) {
+                self.ended.push(thread.gone((self.now)()));
+            }
+        }
+        Ok(stirred)
+    }
+
+    fn listed_threads(&mut self, process: &mut Process, listed: &[u32], stirred: &mut Stirred) -> io::Result<()> {
+        process.zombies.retain(|tid| listed.contains(tid));
+        for tid in listed {
+            if process.threads.contains_key(tid) || process.zombies.contains(tid) {
+                continue;
+            }
+            let Some(look) = self.look(*tid, None)? else { continue };
+            let birth = match process.listed_ns {
+                None => Birth::Enrolled,
+                Some(seen_absent_ns) => Birth::NotBefore {
+                    seen_absent_ns,
+                    tick_ns: self.ticks.monotonic_ns(look.stat.start_ticks),
+                    tick_length_ns: self.ticks.length_ns,
+                },
+            };
+            let thread = Thread::new(*tid, self.pid, process.parent, birth, look);
+            if thread.has_ended() {
+                self.ended.push(thread.gone((self.now)()));
+                process.zombies.insert(*tid);
+                stirred.lost_one = true;
+            } else {
+                process.threads.insert(*tid, thread);
+                stirred.ran.push(*tid);
+            }
+        }
+        Ok(())
+    }
+
+    /// Look at a thread that is `known` from an earlier look or not; `None` if it is gone. The state is
+    /// read before the sums: those of a thread that was dead then are final. The look at a thread that
+    /// was off CPU is dated before both, so that time it may have waited meanwhile is not proven
+    /// blocked.
+    fn look(&self, tid: u32, known: Option<&Thread>) -> io::Result<Option<Look>> {
+        let before_ns = (self.now)();
+        let Some(stat) = unless_gone(self.fs.stat(self.pid, tid))? else { return Ok(None) };
+        let Some(sums) = unless_gone(self.fs.schedstat(self.pid, tid))? else { return Ok(None) };
+        let t_ns = if stat.doing() == Doing::Off { before_ns } else { (self.now)() };
+        let switches = match known.filter(|thread| thread.is_unchanged(sums)) {
+            Some(thread) => thread.switches(),
+            None => match unless_gone(self.fs.switches(self.pid, tid))? {
+                Some(switches) => switches,
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(Look { t_ns, sums, stat, switches }))
+    }
+}
+
+/// A task that is gone as `None`.
+fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::fs;
+    use std::path::PathBuf;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A /proc made by hand, and a clock.
+    struct Machine {
+        proc: TempDir,
+        ms: Cell<u64>,
+    }
+
+    impl Machine {
+        fn new() -> Machine {
+            Machine { proc: tempfile::tempdir().expect("folder"), ms: Cell::new(1000) }
+        }
+
+        fn task(&self, pid: u32, tid: u32) -> PathBuf {
+            self.proc.path().join(format!("{pid}/task/{tid}"))
+        }
+
+        /// A thread that started at `start_ms` and has run for `run_ms` in one slice per ms.
+        fn put(&self, pid: u32, tid: u32, state: char, start_ms: u64, run_ms: u64) {
+            let folder = self.task(pid, tid);
+            fs::create_dir_all(&folder).expect("folder");
+            let zeros = |fields: usize| vec!["0"; fields].join(" ");
+            let stat = format!("{tid} (t{tid}) {state} {} {} {} 1", zeros(18), start_ms / 10, zeros(16));
+            let status = format!("voluntary_ctxt_switches:\t{run_ms}\nnonvoluntary_ctxt_switches:\t0\n");
+            for (name, text) in
+                [("stat", stat), ("schedstat", format!("{} 0 {run_ms}\n", run_ms * MS)), ("status", status)]
+            {
+                fs::write(folder.join(name), text).expect("written");
+            }
+            if !folder.join("children").exists() {
+                self.children(pid, tid, "");
+            }
+        }
+
+        fn children(&self, pid: u32, tid: u32, pids: &str) {
+            fs::write(self.task(pid, tid).join("children"), pids).expect("written");
+        }
+
+        fn remove(&self, path: PathBuf) {
+            fs::remove_dir_all(path).expect("removed");
+        }
+
+        fn tree(&self, children: bool) -> Tree {
+            let ticks = Ticks { length_ns: 10 * MS, suspended_ns: 0 };
+            let mut tree = Tree::new(Procfs::at(self.proc.path()), ticks, children);
+            tree.enrol(10, &self.now()).expect("process 10 is there");
+            tree
+        }
+
+        fn now(&self) -> impl Fn() -> u64 + '_ {
+            || self.ms.get() * MS
+        }
+
+        fn poll(&self, tree: &mut Tree, ms: u64) {
+            self.ms.set(ms);
+            tree.poll(&self.now()).expect("polled");
+        }
+
+        /// (tid, born ms, run ms, unknown ms, dead) of every clock, by tid.
+        fn clocks(&self, tree: &mut Tree) -> Vec<(u32, u64, u64, u64, bool)> {
+            tree.poll(&self.now()).expect("polled");
+            let mut clocks = tree.clocks(self.ms.get() * MS);
+            clocks.sort_by_key(|clock| (clock.tid, clock.born_ns));
+            let dead = |clock: &Clock| wire::State::from_wire(clock.state) == wire::State::Dead;
+            let row = |c: &Clock| {
+                assert!(c.is_whole(), "{c:?}");
+                (c.tid, c.born_ns / MS, c.run_ns / MS, c.unknown_ns / MS, dead(c))
+            };
+            clocks.iter().map(row).collect()
+        }
+    }
+
+    #[test]
+    fn threads_come_and_go() {
+        let machine = Machine::new();
+        machine.put(10, 10, 'S', 500, 100);
+        let mut tree = machine.tree(true);
+        machine.put(10, 10, 'S', 500, 110);
+        machine.put(10, 11, 'S', 1040, 20);
+        machine.poll(&mut tree, 1100);
+        assert_eq!(tree.living(), [(10, 10, "t10".to_owned()), (10, 11, "t11".to_owned())]);
+        machine.remove(machine.task(10, 11));
+        machine.poll(&mut tree, 1200);
+        assert_eq!(machine.clocks(&mut tree), [(10, 1000, 10, 0, false), (11, 1040, 20, 110, true)]);
+    }
+
+    #[test]
+    fn a_new_thread_is_found_though_its_maker_has_stopped_since() {
+        let machine = Machine::new();
+        machine.put(10, 10, 'S', 500, 100);
+        let mut tree = machine.tree(true);
+        machine.poll(&mut tree, 1100);
+        machine.put(10, 10, 'S', 500, 101);
+        machine.put(10, 11, 'S', 1140, 20);
+        machine.poll(&mut tree, 1200);
+        machine.poll(&mut tree, 1300);
+        // Not there at 1100, and in the tick from 1140.
+        assert_eq!(machine.clocks(&mut tree)[1], (11, 1140, 20, 10, false));
+    }
+
+    #[test]
+    fn child_processes_are_followed_but_not_those_from_before() {
+        for follow in [true, false] {
+            let machine = Machine::new();
+            machine.put(10, 10, 'S', 500, 100);
+            machine.put(20, 20, 'S', 600, 5);
+            machine.children(10, 10, "20 ");
+            let mut tree = machine.tree(follow);
+            machine.put(10, 10, 'S', 500, 101);
+            machine.put(30, 30, 'S', 1050, 7);
+            machine.put(31, 31, 'S', 1060, 8);
+            machine.children(10, 10, "20 30 ");
+            machine.children(30, 30, "31");
+            machine.poll(&mut tree, 1100);
+            let tids: Vec<u32> = tree.living().into_iter().map(|(_, tid, _)| tid).collect();
+            assert_eq!(tids, if follow { vec![10, 30, 31] } else { vec![10] });
+            if follow {
+                // Members stay members when their parent is gone.
+                machine.remove(machine.proc.path().join("30"));
+                machine.poll(&mut tree, 1150);
+                assert_eq!(machine.clocks(&mut tree)[2], (31, 1060, 8, 10, false));
+            }
+        }
+    }
+
+    #[test]
+    fn a_zombie_is_final_and_counted_once() {
+        let machine = Machine::new();
+        machine.put(10, 10, 'S', 500, 100);
+        let mut tree = machine.tree(true);
+        machine.put(10, 10, 'Z', 500, 190);
+        machine.poll(&mut tree, 1100);
+        machine.poll(&mut tree, 1200);
+        assert_eq!(tree.living(), []);
+        machine.remove(machine.proc.path().join("10"));
+        machine.poll(&mut tree, 1300);
+        assert_eq!(machine.clocks(&mut tree), [(10, 1000, 90, 10, true)]);
+    }
+
+    #[test]
+    fn an_id_given_again_is_another_thread_or_a_stranger() {
+        let machine = Machine::new();
+        machine.put(10, 10, 'S', 500, 100);
+        machine.put(10, 11, 'S', 500, 50);
+        let mut tree = machine.tree(true);
+        machine.put(10, 11, 'S', 1050, 5);
+        machine.poll(&mut tree, 1100);
+        assert_eq!(machine.clocks(&mut tree)[1..], [(11, 1000, 0, 100, true), (11, 1050, 5, 10, false)]);
+        machine.put(10, 10, 'S', 1150, 3);
+        machine.poll(&mut tree, 1200);
+        assert_eq!(tree.living(), [], "the process is another one");
+    }
+
+    #[test]
+    fn an_exec_by_a_thread_starts_the_main_thread_anew() {
+        let machine = Machine::new();
+        machine.put(10, 10, 'S', 500, 100);
+        machine.put(10, 11, 'S', 1000, 1);
+        let mut tree = machine.tree(true);
+        machine.put(10, 10, 'R', 500, 20);
+        machine.remove(machine.task(10, 11));
+        machine.poll(&mut tree, 1100);
+        machine.put(10, 10, 'S', 500, 60);
+        machine.poll(&mut tree, 1200);
+        let clocks = machine.clocks(&mut tree);
+        assert_eq!(clocks, [(10, 1000, 0, 100, true), (10, 1100, 40, 0, false), (11, 1000, 0, 100, true)]);
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_refused() {
+        let machine = Machine::new();
+        machine.put(10, 10, 'S', 500, 100);
+        let error = machine.tree(true).enrol(77, &machine.now()).expect_err("not there");
+        assert!(is_gone(&error), "{error}");
+    }
+}
