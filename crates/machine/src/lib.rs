@@ -13,6 +13,7 @@
 //! | [`process`] | /proc/PID and /proc/PID/task/TID |
 //! | [`cgroup`] | mounts, memberships, quotas, throttling, members |
 //! | [`limits`] | how many CPUs a process can really use |
+//! | [`hypervisor`] | whether this machine is a guest |
 //! | [`steal`] | per-CPU times of /proc/stat |
 //! | [`features`] | what this kernel and user may do, with reason and fix |
 
@@ -22,6 +23,7 @@ pub mod cgroup;
 pub mod cpulist;
 mod error;
 pub mod features;
+pub mod hypervisor;
 pub mod limits;
 pub mod process;
 pub mod root;

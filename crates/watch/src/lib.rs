@@ -4,6 +4,7 @@ pub mod bpf;
 pub mod observer;
 pub mod perf;
 pub mod proc;
+mod sampling;
 
 pub use bpf::{BpfObserver, Settings};
 pub use observer::{Intake, Observer, WatchError};

@@ -9,6 +9,7 @@ use libbpf_rs::{Iter, Link, MapCore, MapFlags, PrintLevel, ProgramMut, libbpf_sy
 use wire::{Cpu, Crew, MASK_WORDS, MAX_CPUS};
 
 use crate::observer::WatchError;
+use crate::sampling;
 
 #[allow(missing_docs, unsafe_op_in_unsafe_fn, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 mod skeleton {
@@ -35,9 +36,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Sampling at about 1 kHz. Not a whole fraction of any timer tick, so that samples do not fall
-    /// into step with periodic work.
-    pub const SAMPLE_PERIOD_NS: u64 = 1_003_009;
     /// 15,000 threads may die within a tick.
     pub const FINALS_BYTES: u32 = 8 << 20;
 
@@ -45,7 +43,7 @@ impl Settings {
     pub fn new(cpus_in_full_mask: u32, cpu_limit: u32) -> Settings {
         Settings {
             children: true,
-            sample_period_ns: Settings::SAMPLE_PERIOD_NS,
+            sample_period_ns: sampling::period_ns(),
             cpus_in_full_mask,
             cpu_limit,
             finals_bytes: Settings::FINALS_BYTES,

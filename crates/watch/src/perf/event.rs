@@ -10,9 +10,6 @@ use perf_event_open_sys::{ioctls, perf_event_open};
 
 use crate::observer::WatchError;
 
-/// Run time between two samples of a thread: about 1 kHz, and not in step with the timer tick.
-pub(super) const SAMPLE_PERIOD_NS: u64 = 1_003_009;
-
 /// The event opened on a member thread and one CPU.
 ///
 /// Its counter is the thread's CPU clock, sampled: on top of the switch records, the sampling timer
@@ -21,7 +18,7 @@ pub(super) const SAMPLE_PERIOD_NS: u64 = 1_003_009;
 /// condition for being allowed to open the event, and with it the address would be the kernel's.
 pub(super) fn member(children: bool) -> perf_event_attr {
     let mut attr = software(abi::PERF_COUNT_SW_TASK_CLOCK);
-    attr.__bindgen_anon_1.sample_period = SAMPLE_PERIOD_NS;
+    attr.__bindgen_anon_1.sample_period = crate::sampling::period_ns();
     attr.set_inherit(1);
     attr.set_inherit_thread(u64::from(!children));
     attr.set_context_switch(1);

@@ -286,7 +286,7 @@ impl Observer for PerfObserver {
         }
         self.hand_over(intake);
         let mut record = Record::new(Backend::Perf, self.start_ns, end_ns);
-        record.sample_period_ns = event::SAMPLE_PERIOD_NS;
+        record.sample_period_ns = crate::sampling::period_ns();
         record.events = self.seen;
         record.losses = self.losses;
         Ok(record)

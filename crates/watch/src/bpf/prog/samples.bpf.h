@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Where members' user code is, about a thousand times a second of each CPU's time. */
+/* Where members' user code is, a few hundred times a second of each CPU's time. */
 #ifndef COX_SAMPLES_BPF_H
 #define COX_SAMPLES_BPF_H
 

@@ -1,0 +1,31 @@
+//! Whether this machine is a guest.
+
+use crate::root::Root;
+
+/// Whether a hypervisor runs this machine: the CPU says so (CPUID leaf 1, ECX bit 31, shown as the flag
+/// `hypervisor`). False where /proc/cpuinfo does not tell.
+#[must_use]
+pub fn is_guest(root: &Root) -> bool {
+    let text = root.read_text("/proc/cpuinfo").unwrap_or_default();
+    let flags = text.lines().filter(|line| line.starts_with("flags")).filter_map(|line| line.split_once(':'));
+    flags.into_iter().any(|(_, flags)| flags.split_whitespace().any(|flag| flag == "hypervisor"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guest(cpuinfo: &str) -> bool {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("proc")).unwrap();
+        std::fs::write(folder.path().join("proc/cpuinfo"), cpuinfo).unwrap();
+        is_guest(&Root::at(folder.path()))
+    }
+
+    #[test]
+    fn the_flag_decides() {
+        assert!(guest("processor\t: 0\nflags\t\t: fpu hypervisor lahf_lm\n"));
+        assert!(!guest("processor\t: 0\nmodel name\t: hypervisor\nflags\t\t: fpu lahf_lm\n"));
+        assert!(!guest(""));
+    }
+}
