@@ -41,12 +41,14 @@ impl Surroundings {
         }
     }
 
-    /// The facts for advice, at the end of the session.
-    pub fn facts(&self, command: &[String]) -> Facts {
+    /// The facts for advice, at the end of the session. `narrowed`: what the program's threads were
+    /// allowed on while it ran, when that is known.
+    pub fn facts(&self, command: &[String], narrowed: Option<&CpuSet>) -> Facts {
         let now = throttling(&self.root, self.who).unwrap_or_default();
         let throttled = since(&now, &self.throttling);
         let allowed = self.own_allowed.as_ref().map(list).unwrap_or_default();
-        let pinned = self.limits.as_ref().map(|limits| list(&limits.allowed)).filter(|mask| mask.len() < allowed.len());
+        let own = narrowed.or(self.limits.as_ref().map(|limits| &limits.allowed));
+        let pinned = own.map(list).filter(|mask| !mask.is_empty() && mask.len() < allowed.len());
         Facts {
             online_cpus: self.topology.as_ref().map(|t| list(&t.online)).unwrap_or_default(),
             allowed_cpus: allowed,

@@ -5,9 +5,12 @@ use std::os::fd::BorrowedFd;
 
 use anyhow::{Context, Result};
 use ledger::replay::Replay;
-use machine::Root;
 use machine::cgroup::Cgroup;
+use machine::features::{Available, Facts, FeatureId, evaluate};
+use machine::limits::{Who, allowed_cpus};
+use machine::process::Task;
 use machine::topology::Topology;
+use machine::{CpuSet, Root};
 use symbols::Symboliser;
 use watch::{BpfObserver, Intake, Observer, Settings, WatchError};
 use wire::Record;
@@ -39,6 +42,9 @@ pub struct Observing {
     intake: Intake,
     cgroup: Option<Cgroup>,
     enrolled: BTreeSet<u32>,
+    /// The main process, and the CPUs that its threads were allowed on when last looked at.
+    main: Option<u32>,
+    allowed: Option<CpuSet>,
     record: Option<Record>,
 }
 
@@ -75,6 +81,8 @@ impl Observing {
             intake: Intake::default(),
             cgroup: None,
             enrolled: BTreeSet::new(),
+            main: None,
+            allowed: None,
             record: None,
         })
     }
@@ -82,6 +90,29 @@ impl Observing {
     /// What was seen; there once after `undo`.
     pub fn take_record(&mut self) -> Result<Record> {
         self.record.take().context("the observation has not ended")
+    }
+
+    /// CPUs that the threads of the main process were allowed on, together, when it was last looked at:
+    /// a program may narrow them itself, or be started by taskset(1).
+    pub fn allowed(&self) -> Option<&CpuSet> {
+        self.allowed.as_ref()
+    }
+
+    fn look_at_masks(&mut self) {
+        let Some(pid) = self.main else { return };
+        let root = Root::live();
+        let main = Task::process(&root, pid);
+        // A zombie has only its leader left to ask, which may be bound more narrowly than the rest were.
+        if main.stat().is_ok_and(|stat| stat.state == 'Z') {
+            return;
+        }
+        // A program with more threads than this has not pinned them all elsewhere than the first.
+        let threads = main.threads().unwrap_or_default().into_iter().take(MASKS_READ);
+        let together = threads.filter_map(|tid| allowed_cpus(&root, Who::Task(tid)).ok()).reduce(|a, b| a.union(&b));
+        // Gone meanwhile: the last answer stands.
+        if together.is_some() {
+            self.allowed = together;
+        }
     }
 
     fn observer(&mut self) -> &mut dyn Observer {
@@ -130,6 +161,11 @@ impl Observing {
 
 impl Engine for Observing {
     fn apply(&mut self, subject: &Subject) -> Result<()> {
+        self.main = match subject {
+            Subject::Launched(pid) => Some(*pid),
+            Subject::Processes(pids) => pids.first().copied(),
+            Subject::Cgroup(_) => None,
+        };
         match subject {
             Subject::Launched(pid) => match &mut self.observer {
                 Watcher::Bpf(bpf) => bpf.enrol_launched(*pid)?,
@@ -160,6 +196,7 @@ impl Engine for Observing {
         self.observer().tick(&mut intake)?;
         self.intake = intake;
         self.hand_on();
+        self.look_at_masks();
         self.replay.advance(arch::monotonic_ns().saturating_sub(REORDER_NS));
         self.enrol_newcomers()
     }
@@ -183,6 +220,9 @@ impl Engine for Observing {
     }
 }
 
+/// Threads whose affinity masks are read at each tick.
+const MASKS_READ: usize = 64;
+
 /// Events of different CPUs arrive at most this far out of order: two ticks.
 const REORDER_NS: u64 = 200_000_000;
 
@@ -190,7 +230,19 @@ fn bpf(children: bool) -> Result<Watcher, WatchError> {
     let topology = Topology::read(&Root::live()).map_err(unavailable)?;
     let limit = topology.possible.last().map_or(1, |last| last + 1);
     let settings = Settings { children, ..Settings::new(topology.online.len() as u32, limit) };
-    Ok(Watcher::Bpf(Box::new(BpfObserver::new(&settings)?)))
+    Ok(Watcher::Bpf(Box::new(BpfObserver::new(&settings).map_err(explained)?)))
+}
+
+/// The kernel only says "not permitted"; what is missing here, and the fix, are known from elsewhere.
+fn explained(error: WatchError) -> WatchError {
+    let features = Facts::read(&Root::live()).map(|facts| evaluate(&facts)).unwrap_or_default();
+    let available = features.into_iter().find(|f| f.id == FeatureId::BpfRecord).map(|f| f.available);
+    match available {
+        Some(Available::No { reason, fix }) => {
+            WatchError::Unavailable { what: "cannot observe by eBPF".into(), why: format!("{reason}. Fix: {fix}") }
+        }
+        _ => error,
+    }
 }
 
 fn perf(children: bool) -> Result<Watcher, WatchError> {

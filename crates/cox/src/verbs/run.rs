@@ -87,7 +87,7 @@ fn report(
     };
     let record = observing.take_record()?;
     let account = ledger::accounts::build(&record, &[program], outcome.own_cpu_ns);
-    let document = Document::new(env!("CARGO_PKG_VERSION"), account, surroundings.facts(&command));
+    let document = Document::new(env!("CARGO_PKG_VERSION"), account, surroundings.facts(&command, observing.allowed()));
     if let Some(output) = text {
         let mut page = report::text::text(&document, &style(&output, options.threads));
         page.push_str(&afterwards(observing));
