@@ -49,7 +49,7 @@ int main(int argc, char **argv)
     };
     const struct program program = {
         .name = "known-unix",
-        .summary = "A thread 'known-unix' blocks on an AF_UNIX socket pair, cause network; 'waker'\n"
+        .summary = "A thread 'known-unix' blocks on an AF_UNIX socket pair, cause pipe; 'waker'\n"
                    "sleeps and then sends one byte, cause sleep; main joins, cause futex.",
         .example = "known-unix --call read --seconds 1 --truth -",
         .checked = "Every byte arrived, in order; the receiver really left the CPU.",
@@ -63,7 +63,7 @@ int main(int argc, char **argv)
         system_failed("make a socket pair");
     channel.receive_fd = ends[0];
     channel.send_fd = ends[1];
-    const struct pair pair = {"network", &channel, wait_for_byte, send_byte};
+    const struct pair pair = {"pipe", &channel, wait_for_byte, send_byte};
     pair_run(&pair, &rounds, program.name, &truth);
     return program_end();
 }

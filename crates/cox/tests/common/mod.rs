@@ -1,0 +1,178 @@
+//! Running a program under `cox run`, for tests that compare its account with what else is known.
+//!
+//! Measuring tests take turns, also across test binaries: each holds a lock while it runs.
+
+// Each test binary compiles this module for itself and uses a part of it.
+#![allow(dead_code)]
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Once;
+
+use ledger::account::Thread;
+use report::Document;
+use rustix::fs::{FlockOperation, flock};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Where the workloads are built.
+const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/workloads");
+
+/// On how many CPUs the kernel's run delay means what cox calls waiting for a CPU. On more,
+///
+/// - a thread woken on another, idle CPU is put on a run queue there, when that CPU has come out of
+///   idleness and taken the interrupt: 20 to 60 us in a virtual machine, which are waiting to cox and
+///   nothing to the kernel;
+/// - since Linux 6.12 a thread that blocks may stay on its run queue for a while (delayed dequeue), and
+///   when the load balancer moves it, all its sleep from there on is run delay to the kernel.
+pub const ONE_CPU: usize = 1;
+
+/// The machine to oneself, as far as other tests of this kind go, and a folder that goes away.
+pub struct Bench {
+    folder: TempDir,
+    _turn: File,
+}
+
+/// What `cox run` said about a program that exited with 0.
+pub struct Seen {
+    /// The JSON, as it came.
+    pub json: Value,
+    /// The same, read.
+    pub document: Document,
+    /// The report on stderr.
+    pub report: String,
+    /// The program's own output.
+    pub stdout: String,
+}
+
+/// Waits for its turn; `None`, and a line that names the test, where the machine cannot run it.
+pub fn bench(test: &str) -> Option<Bench> {
+    if !rustix::process::geteuid().is_root() {
+        skipped(test, "needs root");
+        return None;
+    }
+    let turn = File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("turn")).expect("create the lock file");
+    flock(&turn, FlockOperation::LockExclusive).expect("take the lock");
+    static BUILT: Once = Once::new();
+    BUILT.call_once(|| {
+        let mut make = Command::new("make");
+        make.args(["-s", "-C", concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads")]);
+        // Else a surrounding `make -j` hands down a job server that is not open here.
+        make.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
+        assert!(make.status().expect("start make").success(), "make -C workloads");
+    });
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("create a folder");
+    Some(Bench { folder, _turn: turn })
+}
+
+/// Says that a test did not run, past the test harness, which keeps to itself what a passing test prints.
+pub fn skipped(test: &str, reason: &str) {
+    writeln!(std::io::stderr(), "skipped: {test}: {reason}").expect("write to stderr");
+}
+
+/// Whether `program` is on PATH; if not, says that `test` is skipped.
+pub fn installed(test: &str, program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    if !found {
+        skipped(test, &format!("needs {program}"));
+    }
+    found
+}
+
+impl Bench {
+    /// The test's folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Runs a program under cox. `within`: a command line that starts cox, for what cox and the program
+    /// shall both be in; may be empty.
+    pub fn watch<S: AsRef<OsStr>>(&self, within: &[String], program: &[S]) -> Seen {
+        let json = self.folder().join("cox.json");
+        let cox = env!("CARGO_BIN_EXE_cox");
+        // What hangs shall fail: cox hands the signal down.
+        let mut command = Command::new("timeout");
+        command.args(["--foreground", "120"]).args(within).arg(cox);
+        command.args(["run", "--backend", "bpf", "--json"]).arg(&json).arg("--").args(program);
+        command.current_dir(self.folder());
+        command.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
+        let output = command.output().expect("start cox");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{command:?}: {}\n{stdout}{stderr}", output.status);
+        let report = stderr.find("cox: ").map(|at| stderr[at..].to_owned()).expect("a report on stderr");
+        let text = fs::read_to_string(&json).expect("read the account");
+        let json: Value = serde_json::from_str(&text).expect("JSON");
+        let document = serde_json::from_str(&text).expect("a document");
+        Seen { json, document, report, stdout }
+    }
+
+    /// Runs a workload under cox and returns the truth it wrote.
+    pub fn watch_workload(&self, within: &[String], name: &str, arguments: &[&str]) -> (Seen, Value) {
+        let truth = self.folder().join("truth.json");
+        let mut program = vec![Path::new(WORKLOADS).join(name).into_os_string()];
+        program.extend(arguments.iter().map(OsString::from));
+        program.extend(["--truth".into(), truth.clone().into_os_string()]);
+        let seen = self.watch(within, &program);
+        (seen, serde_json::from_slice(&fs::read(&truth).expect("read the truth")).expect("JSON"))
+    }
+}
+
+/// A command line that starts another one on the first `count` CPUs; empty where there are no more.
+pub fn on_cpus(count: usize) -> Vec<String> {
+    let allowed = rustix::thread::sched_getaffinity(None).expect("sched_getaffinity");
+    let cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
+    let cpus: Vec<String> = cpus.take(count + 1).map(|cpu| cpu.to_string()).collect();
+    if cpus.len() <= count { Vec::new() } else { vec!["taskset".into(), "-c".into(), cpus[..count].join(",")] }
+}
+
+impl Seen {
+    /// All threads of all processes.
+    pub fn threads(&self) -> impl Iterator<Item = &Thread> {
+        self.document.account.programs.iter().flat_map(|p| &p.processes).flat_map(|p| &p.threads)
+    }
+
+    /// The thread with this tid.
+    pub fn thread(&self, tid: u64) -> &Thread {
+        self.threads().find(|thread| u64::from(thread.tid) == tid).unwrap_or_else(|| panic!("no thread {tid}"))
+    }
+
+    /// What must hold after every run: nothing lost, and no thread's time unknown. Every thread was born
+    /// under cox, so 0.1 % of its wall is the most that may be.
+    pub fn faults(&self) -> Vec<String> {
+        let account = &self.document.account;
+        let mut faults = Vec::new();
+        if self.document.lost_events > 0 {
+            faults.push(format!("lost: {:?}", account.lost));
+        }
+        for thread in self.threads() {
+            if thread.unknown_ns * 1000 > thread.wall_ns {
+                let Thread { tid, comm, unknown_ns, wall_ns, .. } = thread;
+                faults.push(format!("{tid} {comm}: {unknown_ns} ns of {wall_ns} ns unknown"));
+            }
+            if thread.impossible > 0 {
+                faults.push(format!("{} {}: {} impossible events", thread.tid, thread.comm, thread.impossible));
+            }
+        }
+        faults
+    }
+}
+
+/// A number of a truth.
+pub fn number(truth: &Value, key: &str) -> u64 {
+    truth[key].as_u64().unwrap_or_else(|| panic!("no {key} in {truth}"))
+}
+
+/// The thread objects of a truth.
+pub fn threads_of(truth: &Value) -> &[Value] {
+    truth["threads"].as_array().expect("threads in the truth")
+}
+
+/// Fails with all faults at once.
+pub fn assert_none(faults: &[String]) {
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}

@@ -1,0 +1,328 @@
+//! What must add up in every account, on programs nobody wrote for this purpose.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use common::{Bench, Seen, assert_none, bench, installed, on_cpus};
+use ledger::account::{CpuAccount, Thread};
+use serde_json::{Map, Value};
+
+/// What users were promised to find in the JSON: at the top, and in each thread.
+const TOP: &str = "schema_version backend events lost_events programs cpus took_cpu verdict";
+const PER_THREAD: &str = "tid comm run_ns steal_ns spin_ns spin_basis wake_delay_ns preempt_wait_ns blocked_ns \
+    blocked_by unknown_ns wall_ns switches_voluntary switches_involuntary migrations cpus";
+
+#[test]
+fn barriers_in_all_wait_modes() {
+    let Some(bench) = bench("barriers_in_all_wait_modes") else { return };
+    for wait in ["futex", "spin", "yield", "spin-futex"] {
+        let arguments = ["--threads", "3", "--seconds", "1", "--wait", wait];
+        let (seen, _) = bench.watch_workload(&on_cpus(2), "barriers", &arguments);
+        assert_eq!(seen.threads().count(), 3);
+        adds_up(wait, &seen);
+    }
+}
+
+#[test]
+fn stress_ng() {
+    let Some(bench) = bench("stress_ng") else { return };
+    if !installed("stress_ng", "stress-ng") {
+        return;
+    }
+    let seconds = if std::env::var_os("COX_TEST_LONG").is_some() { "10" } else { "4" };
+    let seen = bench.watch(&[], &["stress-ng", "--switch", "2", "--fork", "2", "--vm", "1", "-t", seconds]);
+    for stressor in ["stress-ng-switch", "stress-ng-fork", "stress-ng-vm"] {
+        // Names are cut to 15 bytes.
+        let name = &stressor[..stressor.len().min(15)];
+        assert!(seen.threads().any(|thread| thread.comm.starts_with(name)), "no {name}");
+    }
+    adds_up("stress-ng", &seen);
+}
+
+#[test]
+fn parallel_make() {
+    let Some(bench) = bench("parallel_make") else { return };
+    const FILES: usize = 12;
+    c_project(bench.folder(), FILES);
+    let seen = bench.watch(&[], &["make", "-j4"]);
+    let program = Command::new(bench.folder().join("program")).output().expect("start what make built");
+    assert_eq!(String::from_utf8_lossy(&program.stdout).trim(), FILES.to_string());
+    let compilers = seen.document.account.programs[0].processes.iter().filter(|p| p.comm == "cc1").count();
+    assert_eq!(compilers, FILES + 1);
+    adds_up("make -j4", &seen);
+}
+
+#[test]
+fn python_with_50_threads() {
+    const PROGRAM: &str = "
+import threading, time
+lock = threading.Lock()
+done = []
+def sleeper():
+    for _ in range(50): time.sleep(0.01)
+def locker():
+    for _ in range(100):
+        with lock: time.sleep(0.0002)
+def worker():
+    sum(i * i for i in range(200_000))
+def run(work):
+    work()
+    done.append(work.__name__)
+threads = [threading.Thread(target=run, args=([sleeper, locker, worker][i % 3],)) for i in range(50)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(done))
+";
+    let Some(bench) = bench("python_with_50_threads") else { return };
+    if !installed("python_with_50_threads", "python3") {
+        return;
+    }
+    let seen = bench.watch(&[], &["python3", "-c", PROGRAM]);
+    assert_eq!(seen.stdout.trim(), "50");
+    let most = seen.document.account.programs[0].processes.iter().map(|process| process.threads.len()).max();
+    assert_eq!(most, Some(51));
+    adds_up("python3", &seen);
+}
+
+#[test]
+fn graphicsmagick() {
+    let Some(bench) = bench("graphicsmagick") else { return };
+    if !installed("graphicsmagick", "gm") {
+        return;
+    }
+    let image = bench.folder().join("image.miff");
+    let mut make = Command::new("gm");
+    make.args(["convert", "-size", "1200x1200", "plasma:fractal"]).arg(&image);
+    assert!(make.status().expect("start gm").success(), "{make:?}");
+    let seen = bench.watch(&[], &["gm", "convert", "image.miff", "-blur", "0x3", "-resize", "50%", "small.png"]);
+    assert!(fs::metadata(bench.folder().join("small.png")).is_ok_and(|file| file.len() > 0));
+    adds_up("gm convert", &seen);
+}
+
+/// A Makefile, a main program and `files` more files of C, which add up to `files`.
+fn c_project(folder: &Path, files: usize) {
+    let mut main = String::from("#include <stdio.h>\n");
+    let mut sum = String::from("0");
+    let mut objects = String::from("main.o");
+    for file in 0..files {
+        let mut source = String::new();
+        for function in 0..60 {
+            source.push_str(&format!(
+                "static int f{function}(int n) {{ int s = 0; for (int i = 1; i < n; i++) s += i % {} ? n / i : i; \
+                 return s; }}\n",
+                function + 2
+            ));
+        }
+        let calls: Vec<String> = (0..60).map(|function| format!("f{function}(n)")).collect();
+        source.push_str(&format!("int part{file}(int n) {{ return n < 2 ? 1 : {}; }}\n", calls.join(" + ")));
+        fs::write(folder.join(format!("part{file}.c")), source).expect("write a C file");
+        main.push_str(&format!("int part{file}(int);\n"));
+        sum.push_str(&format!(" + part{file}(1)"));
+        objects.push_str(&format!(" part{file}.o"));
+    }
+    main.push_str(&format!("int main(void) {{ printf(\"%d\\n\", {sum}); }}\n"));
+    fs::write(folder.join("main.c"), main).expect("write a C file");
+    let makefile = format!("CC = gcc\nCFLAGS = -O2\nprogram: {objects}\n\t$(CC) -o $@ $^\n");
+    fs::write(folder.join("Makefile"), makefile).expect("write the Makefile");
+}
+
+/// Checks everything that holds in every account.
+fn adds_up(what: &str, seen: &Seen) {
+    let mut faults = seen.faults();
+    seen.threads().for_each(|thread| thread_adds_up(thread, &mut faults));
+    session_adds_up(what, seen, &mut faults);
+    promised(seen, &mut faults);
+    follows_schema(&seen.json, &mut faults);
+    match report::audit::audit(&seen.report) {
+        Ok(added) if added.programs == 0 || added.rows == 0 || added.cpus == 0 => {
+            faults.push(format!("the report is incomplete: {added:?}\n{}", seen.report));
+        }
+        Ok(_) => {}
+        Err(open) => faults.push(format!("the report: {}\n{}", open.join("; "), seen.report)),
+    }
+    assert_none(&faults.into_iter().map(|fault| format!("{what}: {fault}")).collect::<Vec<_>>());
+}
+
+fn thread_adds_up(thread: &Thread, faults: &mut Vec<String>) {
+    let states = [thread.run_ns, thread.wake_delay_ns, thread.preempt_wait_ns, thread.blocked_ns, thread.unknown_ns];
+    let sum: u64 = states.iter().sum();
+    let parts = [
+        ("states and wall", sum, thread.wall_ns, thread.wall_ns / 1000),
+        ("CPUs and run", thread.cpus.values().sum(), thread.run_ns, 0),
+        ("causes and blocked", thread.blocked_by.values().sum(), thread.blocked_ns, 0),
+    ];
+    for (which, parts, whole, slack) in parts {
+        if parts.abs_diff(whole) > slack {
+            faults.push(format!("{which} differ, {parts} and {whole} ns: {thread:?}"));
+        }
+    }
+    let within = [
+        ("spin in run", thread.spin_ns, thread.run_ns),
+        ("steal in run", thread.steal_ns, thread.run_ns),
+        ("yield wait in preempt wait", thread.yield_wait_ns, thread.preempt_wait_ns),
+    ];
+    for (which, part, whole) in within {
+        if part > whole {
+            faults.push(format!("{which}: {part} of {whole} ns: {thread:?}"));
+        }
+    }
+}
+
+fn session_adds_up(what: &str, seen: &Seen, faults: &mut Vec<String>) {
+    let account = &seen.document.account;
+    if account.cpus.is_empty() {
+        faults.push("no CPUs".to_owned());
+    }
+    for cpu in &account.cpus {
+        let CpuAccount { busy_program_ns, busy_others_ns, idle_ns, unknown_ns, .. } = *cpu;
+        if busy_program_ns + busy_others_ns + idle_ns + unknown_ns != account.window_ns
+            || cpu.idle_while_waiting_ns + cpu.idle_while_blocked_ns > idle_ns
+        {
+            faults.push(format!("the window is {} ns: {cpu:?}", account.window_ns));
+        }
+    }
+    let over = |part: fn(&Thread) -> u64| seen.threads().map(part).sum::<u64>();
+    let waited = over(|thread| thread.wake_delay_ns + thread.preempt_wait_ns);
+    // Who still held a CPU at the end of the window has no name there: that much is booked as lost.
+    let took = account.took_cpu.iter().map(|taker| taker.wait_ns).sum::<u64>() + account.lost.takers_ns;
+    let run = over(|thread| thread.run_ns);
+    let busy = account.cpus.iter().map(|cpu| cpu.busy_program_ns).sum::<u64>();
+    // The two sides are booked at different events: some microseconds per thread, whatever its length.
+    for (which, ours, whole, permille) in
+        [("takers and waiting", took, waited, 10), ("busy CPUs and running", busy, run, 5)]
+    {
+        let difference = (ours as f64 / whole.max(1) as f64 - 1.0) * 100.0;
+        println!("{what}: {which}: {ours} and {whole} ns ({difference:+.3} %)");
+        if ours.abs_diff(whole) > whole * permille / 1000 + 1_000_000 {
+            faults.push(format!("{which} differ: {ours} and {whole} ns ({difference:+.2} %)"));
+        }
+    }
+    let others = over(|t| t.spin_ns + t.yield_wait_ns + t.blocked_by.get("futex").copied().unwrap_or(0));
+    if seen.json["figures"]["waiting_for_threads_ns"] != others {
+        faults.push(format!("{others} ns were waited for other threads: {}", seen.json["figures"]));
+    }
+    let worst = seen.threads().map(|t| t.unknown_ns as f64 / t.wall_ns.max(1) as f64).fold(0.0, f64::max);
+    let (threads, gap) = (seen.threads().count(), seen.document.checks.worst_gap);
+    println!("{what}: {threads} threads, worst gap {:.4} %, worst unknown {:.4} %", gap * 100.0, worst * 100.0);
+}
+
+fn promised(seen: &Seen, faults: &mut Vec<String>) {
+    let thread = &seen.json["programs"][0]["processes"][0]["threads"][0];
+    for (object, keys) in [(&seen.json, TOP), (thread, PER_THREAD)] {
+        let missing = keys.split_whitespace().filter(|&key| object.get(key).is_none());
+        faults.extend(missing.map(|key| format!("no {key} in the JSON")));
+    }
+}
+
+/// Checks a document against what `cox schema` prints.
+fn follows_schema(document: &Value, faults: &mut Vec<String>) {
+    let output = Command::new(env!("CARGO_BIN_EXE_cox")).arg("schema").output().expect("start cox");
+    let schema: Value = serde_json::from_slice(&output.stdout).expect("a schema in JSON");
+    if let Err(fault) = follows(document, &schema, &schema) {
+        faults.push(format!("not as `cox schema` says: {fault}"));
+    }
+}
+
+/// The part of JSON Schema that `cox schema` uses. A keyword it does not know is a fault: nothing goes
+/// unchecked.
+fn follows(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
+    let nothing = Map::new();
+    let keywords = schema.as_object().ok_or("a schema that is no object")?;
+    for (keyword, rule) in keywords {
+        let rules = || rule.as_array().into_iter().flatten();
+        let fitting = || rules().filter(|rule| follows(value, rule, root).is_ok()).count();
+        let members = || value.as_object().unwrap_or(&nothing).iter();
+        let named = || keywords.get("properties").and_then(Value::as_object).unwrap_or(&nothing);
+        let fits = match keyword.as_str() {
+            "$schema" | "$defs" | "title" | "description" | "format" | "default" => true,
+            "$ref" => {
+                let place = rule.as_str().and_then(|place| place.strip_prefix('#')).ok_or("a foreign $ref")?;
+                follows(value, root.pointer(place).ok_or("a dangling $ref")?, root)?;
+                true
+            }
+            "type" if rule.is_array() => rules().any(|one| is_a(value, one)),
+            "type" => is_a(value, rule),
+            "const" => value == rule,
+            "enum" => rules().any(|one| value == one),
+            "oneOf" => fitting() == 1,
+            "anyOf" => fitting() > 0,
+            // These two say nothing about what is no number.
+            "minimum" => value.as_f64().is_none_or(|value| rule.as_f64().is_some_and(|least| value >= least)),
+            "maximum" => value.as_f64().is_none_or(|value| rule.as_f64().is_some_and(|most| value <= most)),
+            "required" => rules().all(|name| name.as_str().is_some_and(|name| value.get(name).is_some())),
+            "uniqueItems" => {
+                let items = value.as_array().map_or(&[][..], Vec::as_slice);
+                items.iter().enumerate().all(|(at, item)| !items[..at].contains(item))
+            }
+            "items" => {
+                let items = value.as_array().into_iter().flatten();
+                items.map(|item| follows(item, rule, root)).collect::<Result<(), _>>()?;
+                true
+            }
+            "properties" => {
+                let known = members().filter_map(|(name, member)| Some((name, member, named().get(name)?)));
+                known.map(|(name, member, rule)| at(name, follows(member, rule, root))).collect::<Result<(), _>>()?;
+                true
+            }
+            "additionalProperties" => {
+                let mut others = members().filter(|(name, _)| !named().contains_key(*name));
+                others.try_for_each(|(name, member)| match rule {
+                    Value::Bool(true) => Ok(()),
+                    Value::Bool(false) => Err(format!("{name} is not allowed")),
+                    rule => at(name, follows(member, rule, root)),
+                })?;
+                true
+            }
+            _ => return Err(format!("the schema has a keyword this test does not know: {keyword}")),
+        };
+        if !fits {
+            return Err(format!("{value} breaks {keyword}: {rule}"));
+        }
+    }
+    Ok(())
+}
+
+fn at(name: &str, result: Result<(), String>) -> Result<(), String> {
+    result.map_err(|fault| format!("{name}: {fault}"))
+}
+
+fn is_a(value: &Value, kind: &Value) -> bool {
+    match kind.as_str() {
+        Some("null") => value.is_null(),
+        Some("boolean") => value.is_boolean(),
+        Some("integer") => value.is_u64() || value.is_i64(),
+        Some("number") => value.is_number(),
+        Some("string") => value.is_string(),
+        Some("array") => value.is_array(),
+        Some("object") => value.is_object(),
+        _ => false,
+    }
+}
+
+#[test]
+fn a_broken_document_does_not_follow_the_schema() {
+    let Some(bench) = bench("a_broken_document_does_not_follow_the_schema") else { return };
+    let seen = small(&bench);
+    let breaks: [(&str, Value); 4] = [
+        ("/backend", Value::from(3)),
+        ("/programs/0/processes/0/threads/0/run_ns", Value::from(-1)),
+        ("/programs/0/processes/0/threads/0/spin_basis", Value::from("guessed")),
+        ("/cpus/0", Value::Object(Map::new())),
+    ];
+    for (place, wrong) in breaks {
+        let mut document = seen.json.clone();
+        *document.pointer_mut(place).expect(place) = wrong;
+        let mut faults = Vec::new();
+        follows_schema(&document, &mut faults);
+        assert_eq!(faults.len(), 1, "{place}");
+    }
+}
+
+fn small(bench: &Bench) -> Seen {
+    let seen = bench.watch(&[], &["true"]);
+    adds_up("true", &seen);
+    seen
+}

@@ -1,0 +1,212 @@
+//! Programs that spend a known time in a known state, under `cox run`.
+//!
+//! What each thread says it spent is in its truth (see workloads/README.md), and it rests on the kernel's
+//! run delay. That begins when a woken thread is put on a run queue; cox ends *blocked* some microseconds
+//! before, when the waker calls. So blocks have to be long for 2 % to mean anything, and the disk is made
+//! slow where it is too fast for that.
+//!
+//! All on one CPU: [`common::ONE_CPU`] says why.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use common::{ONE_CPU, Seen, assert_none, bench, number, on_cpus, skipped, threads_of};
+use ledger::account::Thread;
+use serde_json::Value;
+
+/// Largest difference from the truth: 2 %, or 1 ms.
+fn within(ours_ns: u64, truth_ns: u64) -> bool {
+    ours_ns.abs_diff(truth_ns) <= (truth_ns / 50).max(1_000_000)
+}
+
+/// Compares every answer of a truth with the thread's account.
+fn compare(seen: &Seen, truth: &Value, measure: impl Fn(&Thread, &Value) -> (u64, u64, String)) {
+    let mut faults = seen.faults();
+    for answer in threads_of(truth) {
+        let thread = seen.thread(number(answer, "tid"));
+        let (ours_ns, truth_ns, what) = measure(thread, answer);
+        let line = format!("{} {}: {what} {ours_ns} ns, truth {truth_ns} ns", thread.tid, thread.comm);
+        println!("{line} ({:+.2} %)", (ours_ns as f64 / truth_ns as f64 - 1.0) * 100.0);
+        if !within(ours_ns, truth_ns) {
+            faults.push(format!("{line}; {answer}; {thread:?}"));
+        }
+    }
+    assert_none(&faults);
+}
+
+/// The state and cause the answer is about.
+fn by_cause(thread: &Thread, answer: &Value) -> (u64, u64, String) {
+    let truth_ns = number(answer, "ns");
+    match answer["cause"].as_str() {
+        Some(cause) => (thread.blocked_by.get(cause).copied().unwrap_or(0), truth_ns, cause.to_owned()),
+        None => (thread.spin_ns, truth_ns, "spin".to_owned()),
+    }
+}
+
+/// All time off the CPU: the same on both sides, wherever the wake-up is booked.
+fn off_cpu(thread: &Thread, answer: &Value) -> (u64, u64, String) {
+    let ours_ns = thread.blocked_ns + thread.wake_delay_ns + thread.preempt_wait_ns;
+    (ours_ns, number(answer, "ns") + number(answer, "run_delay_ns"), "off the CPU".to_owned())
+}
+
+fn known(test: &str, program: &str, variants: &[&[&str]]) {
+    let Some(bench) = bench(test) else { return };
+    for arguments in variants {
+        let (seen, truth) = bench.watch_workload(&on_cpus(ONE_CPU), program, arguments);
+        compare(&seen, &truth, by_cause);
+    }
+}
+
+#[test]
+fn sleep() {
+    known("sleep", "known-sleep", &[&[]]);
+}
+
+#[test]
+fn pipe() {
+    known("pipe", "known-pipe", &[&[]]);
+}
+
+#[test]
+fn internet_sockets() {
+    known("internet_sockets", "known-socket", &[&["--protocol", "udp"], &["--protocol", "tcp"]]);
+}
+
+#[test]
+fn unix_sockets_are_pipes() {
+    let calls: [&[&str]; 3] = [&["--call", "recv"], &["--call", "read"], &["--call", "recvmsg"]];
+    known("unix_sockets_are_pipes", "known-unix", &calls);
+}
+
+#[test]
+fn poll_select_and_epoll() {
+    let calls: [&[&str]; 3] = [&["--call", "poll"], &["--call", "select"], &["--call", "epoll"]];
+    known("poll_select_and_epoll", "known-poll", &calls);
+}
+
+#[test]
+fn mutex_convoy() {
+    known("mutex_convoy", "known-mutex", &[&["--hold-us", "4000", "--rounds", "60"]]);
+}
+
+#[test]
+fn spin() {
+    known("spin", "known-spin", &[&["--seconds", "1"]]);
+}
+
+#[test]
+fn waitpid() {
+    known("waitpid", "known-child", &[&[]]);
+}
+
+#[test]
+fn vfork() {
+    known("vfork", "known-vfork", &[&[]]);
+}
+
+#[test]
+fn stopped() {
+    known("stopped", "known-stopped", &[&[]]);
+}
+
+#[test]
+fn file_lock() {
+    known("file_lock", "known-flock", &[&[]]);
+}
+
+#[test]
+fn direct_writes() {
+    on_a_slow_disk("direct_writes", "known-write", &["--blocks", "64", "--seconds", "1"]);
+}
+
+#[test]
+fn page_faults() {
+    on_a_slow_disk("page_faults", "known-fault", &["--pages", "300"]);
+}
+
+fn on_a_slow_disk(test: &str, program: &str, arguments: &[&str]) {
+    let Some(bench) = bench(test) else { return };
+    let folder = bench.folder().to_str().expect("a path in UTF-8").to_owned();
+    let arguments = [arguments, &["--dir", &folder]].concat();
+    match SlowDisk::below(bench.folder()) {
+        Ok(slow) => {
+            let within = [on_cpus(ONE_CPU), slow.within()].concat();
+            let (seen, truth) = bench.watch_workload(&within, program, &arguments);
+            compare(&seen, &truth, by_cause);
+        }
+        Err(why) => {
+            skipped(&format!("{test}, by cause"), &format!("no slow disk: {why}; comparing all time off the CPU"));
+            let (seen, truth) = bench.watch_workload(&on_cpus(ONE_CPU), program, &arguments);
+            compare(&seen, &truth, off_cpu);
+            for answer in threads_of(&truth) {
+                let blocked_by = &seen.thread(number(answer, "tid")).blocked_by;
+                let cause = answer["cause"].as_str().expect("a cause");
+                assert!(blocked_by.contains_key(cause), "{answer}; {blocked_by:?}");
+            }
+        }
+    }
+}
+
+/// A control group whose members get 400 reads and 400 writes a second from a disk; removed at the end.
+struct SlowDisk {
+    group: PathBuf,
+    tasks: PathBuf,
+}
+
+const PER_SECOND: u32 = 400;
+
+impl SlowDisk {
+    fn below(folder: &Path) -> Result<SlowDisk, String> {
+        let disk = whole_disk(folder)?;
+        let version_1 = Path::new("/sys/fs/cgroup/blkio");
+        let version_2 = Path::new("/sys/fs/cgroup");
+        let (parent, tasks, limits) = if version_1.is_dir() {
+            let limit = format!("{disk} {PER_SECOND}");
+            let file = |what: &str| format!("blkio.throttle.{what}_iops_device");
+            (version_1, "tasks", vec![(file("read"), limit.clone()), (file("write"), limit)])
+        } else {
+            let limit = format!("{disk} riops={PER_SECOND} wiops={PER_SECOND}");
+            (version_2, "cgroup.procs", vec![("io.max".to_owned(), limit)])
+        };
+        let group = parent.join(format!("cox-test-{}", std::process::id()));
+        fs::create_dir(&group).map_err(|error| format!("{}: {error}", group.display()))?;
+        let slow = SlowDisk { tasks: group.join(tasks), group };
+        for (file, limit) in limits {
+            let file = slow.group.join(file);
+            // Not created where it is missing: then the controller is not there.
+            let opened = fs::OpenOptions::new().write(true).open(&file);
+            let written = opened.and_then(|mut opened| std::io::Write::write_all(&mut opened, limit.as_bytes()));
+            written.map_err(|error| format!("{}: {error}", file.display()))?;
+        }
+        Ok(slow)
+    }
+
+    /// A command line that starts another one in the group.
+    fn within(&self) -> Vec<String> {
+        let join = "echo $$ > \"$0\" && exec \"$@\"";
+        vec!["sh".into(), "-c".into(), join.into(), self.tasks.display().to_string()]
+    }
+}
+
+impl Drop for SlowDisk {
+    fn drop(&mut self) {
+        // All members have ended; the test's own result matters more than a group that stays.
+        if let Err(error) = fs::remove_dir(&self.group) {
+            eprintln!("{}: {error}", self.group.display());
+        }
+    }
+}
+
+/// `major:minor` of the disk a folder is on: limits are for disks, files are on partitions.
+fn whole_disk(folder: &Path) -> Result<String, String> {
+    let device = fs::metadata(folder).map_err(|error| error.to_string())?.dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let known = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    let known = known.canonicalize().map_err(|_| format!("{} is on no disk", folder.display()))?;
+    let disk = if known.join("partition").exists() { known.join("..") } else { known };
+    let number = fs::read_to_string(disk.join("dev")).map_err(|error| error.to_string())?;
+    Ok(number.trim().to_owned())
+}

@@ -1,0 +1,309 @@
+//! The account against what others know: the kernel's own clocks, and what a program counted itself.
+
+mod common;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use common::{Bench, ONE_CPU, Seen, assert_none, bench, number, on_cpus, threads_of};
+use ledger::account::Thread;
+
+/// A program whose threads live through everything that is measured and print, as their last act, what the
+/// kernel says of their whole life: `tid name cpu_ns run_delay_ns yield_delay_ns`.
+///
+/// Two yielders read their run delay around each sched_yield; two workers compute; a
+/// sleeper sleeps and computes; two relays wake one another by futex. No stint on a CPU is short: where a
+/// wake-up preempts, the kernel's CPU clocks change over at the wake-up, cox's at the switch, which is after
+/// interrupts and their aftermath: 6 to 14 us later in a virtual machine.
+const CLOCKS: &str = r#"
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+static sem_t turn[2];
+/* The same for all: who is behind finds it past, and waits for no relay that has gone. */
+static long long end_ns;
+
+static long long clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+static long long run_delay_ns(int file)
+{
+    char text[100] = "";
+    if (pread(file, text, sizeof text - 1, 0) < 0)
+        abort();
+    char *second;
+    strtoull(text, &second, 10);
+    return strtoll(second, NULL, 10);
+}
+
+static void compute(long iterations)
+{
+    for (volatile long i = 0; i < iterations; i++)
+        ;
+}
+
+static void *life(void *name_of_kind)
+{
+    const char *kind = name_of_kind;
+    int file = open("/proc/thread-self/schedstat", O_RDONLY);
+    long long yield_delay_ns = 0;
+    for (long round = 0; clock_ns(CLOCK_MONOTONIC) < end_ns; round++) {
+        if (*kind == 'y') {
+            compute(300000);
+            long long before_ns = run_delay_ns(file);
+            sched_yield();
+            yield_delay_ns += run_delay_ns(file) - before_ns;
+        } else if (*kind == 'w') {
+            compute(1000000);
+        } else if (*kind == 's') {
+            compute(10000000);
+            usleep(10000);
+        } else {
+            int me = kind[1] - '0';
+            sem_wait(&turn[me]);
+            compute(500000);
+            sem_post(&turn[!me]);
+        }
+    }
+    if (*kind == 'r')
+        sem_post(&turn['1' - kind[1]]);
+    flockfile(stdout);
+    printf("%d %s %lld %lld %lld\n", gettid(), kind, clock_ns(CLOCK_THREAD_CPUTIME_ID), run_delay_ns(file),
+           yield_delay_ns);
+    funlockfile(stdout);
+    return NULL;
+}
+
+int main(void)
+{
+    static char *kinds[] = {"y0", "y1", "w0", "w1", "s0", "r0", "r1"};
+    pthread_t threads[7];
+    end_ns = clock_ns(CLOCK_MONOTONIC) + 1500000000LL;
+    sem_init(&turn[0], 0, 1);
+    sem_init(&turn[1], 0, 0);
+    for (int i = 0; i < 7; i++)
+        pthread_create(&threads[i], NULL, life, kinds[i]);
+    for (int i = 0; i < 7; i++)
+        pthread_join(threads[i], NULL);
+}
+"#;
+
+fn build(bench: &Bench, name: &str, source: &str) -> PathBuf {
+    let (file, program) = (bench.folder().join(name).with_extension("c"), bench.folder().join(name));
+    std::fs::write(&file, source).expect("write a C file");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-D_GNU_SOURCE", "-pthread", "-o"]).arg(&program).arg(&file);
+    assert!(compiler.status().expect("start cc").success(), "{compiler:?}");
+    program
+}
+
+/// A share of `part` in `whole`.
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+fn waited(thread: &Thread) -> u64 {
+    thread.wake_delay_ns + thread.preempt_wait_ns
+}
+
+/// The kernel begins a run delay when the woken thread is put on a run queue, cox when the waker calls:
+/// that much per wake-up beside 2 %.
+const PER_WAKEUP_NS: u64 = 5_000;
+
+fn run_delay_faults(seen: &Seen) -> Vec<String> {
+    let mut faults = seen.faults();
+    for thread in seen.threads() {
+        let (ours, wakeups) = (waited(thread), thread.wakeups);
+        let Some(kernel) = thread.kernel_run_delay_ns else {
+            faults.push(format!("no run_delay: {thread:?}"));
+            continue;
+        };
+        let excess_us = (ours as f64 - kernel as f64) / 1e3;
+        let line = format!("{} {}: waited {ours} ns, run_delay {kernel} ns", thread.tid, thread.comm);
+        println!("{line} ({excess_us:+.1} us, {:+.2} us per wake-up of {wakeups})", excess_us / wakeups.max(1) as f64);
+        if ours.abs_diff(kernel) > kernel / 50 + PER_WAKEUP_NS * wakeups {
+            faults.push(format!("{line}, {wakeups} wakeups"));
+        }
+    }
+    faults
+}
+
+#[test]
+fn waiting_for_a_cpu_is_the_kernels_run_delay() {
+    let Some(bench) = bench("waiting_for_a_cpu_is_the_kernels_run_delay") else { return };
+    let barriers = |wait| ["barriers", "--threads", "3", "--seconds", "1", "--wait", wait].to_vec();
+    let mut faults = Vec::new();
+    for arguments in [barriers("futex"), barriers("yield"), barriers("spin-futex"), vec!["known-mutex"]] {
+        let (seen, _) = bench.watch_workload(&on_cpus(ONE_CPU), arguments[0], &arguments[1..]);
+        faults.extend(run_delay_faults(&seen));
+    }
+    assert_none(&faults);
+}
+
+#[test]
+fn preemption_is_the_kernels_run_delay_without_allowance() {
+    let Some(bench) = bench("preemption_is_the_kernels_run_delay_without_allowance") else { return };
+    let arguments = ["--threads", "3", "--seconds", "1", "--wait", "spin"];
+    let (seen, truth) = bench.watch_workload(&on_cpus(2), "barriers", &arguments);
+    let ours: u64 = seen.threads().map(waited).sum();
+    let kernel: u64 = seen.threads().filter_map(|thread| thread.kernel_run_delay_ns).sum();
+    let preempted: u64 = seen.threads().map(|thread| thread.preempt_wait_ns).sum();
+    // The program's own readings are over its measured phase, without start and end.
+    let phase: u64 = threads_of(&truth).iter().map(|thread| number(thread, "run_delay_ns")).sum();
+    println!("waited {ours} ns, of it preempted {preempted} ns; run_delay {kernel} ns, in the phase {phase} ns");
+    assert!(share(preempted, ours) > 0.9, "preemption does not dominate: {preempted} of {ours} ns");
+    assert!((share(ours, kernel) - 1.0).abs() <= 0.02, "{ours} and {kernel} ns");
+    assert!(phase <= ours + ours / 50, "{ours} ns, and in the phase alone {phase} ns");
+}
+
+#[test]
+fn a_thread_reads_the_same_from_its_own_clocks() {
+    let Some(bench) = bench("a_thread_reads_the_same_from_its_own_clocks") else { return };
+    let program = build(&bench, "clocks", CLOCKS);
+    let seen = bench.watch(&on_cpus(ONE_CPU), &[&program]);
+    let mut faults = seen.faults();
+    let mut lives = 0;
+    for line in seen.stdout.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [tid, kind, numbers @ ..] = words.as_slice() else { panic!("{line}") };
+        let numbers: Vec<u64> = numbers.iter().map(|number| number.parse().expect("a number")).collect();
+        let &[cpu_ns, run_delay_ns, yield_delay_ns] = numbers.as_slice() else { panic!("{line}") };
+        let thread = seen.thread(tid.parse().expect("a tid"));
+        let on_cpu = thread.run_ns - thread.steal_ns - thread.irq_ns;
+        lives += 1;
+        let figures = [
+            // The end of the thread, after its last word, is CPU time too.
+            ("CPU clock", on_cpu, cpu_ns, cpu_ns / 100 + 100_000),
+            ("run_delay", waited(thread), run_delay_ns, run_delay_ns / 50 + PER_WAKEUP_NS * thread.wakeups),
+            // A reading takes about 1 us in which another preemption may fall.
+            ("yield delay", thread.yield_wait_ns, yield_delay_ns, yield_delay_ns / 50 + 1_000_000),
+        ];
+        for (which, ours, theirs, slack) in figures {
+            println!("{kind}: {which} {ours} and {theirs} ns ({:+.2} %)", (share(ours, theirs) - 1.0) * 100.0);
+            if ours.abs_diff(theirs) > slack {
+                faults.push(format!("{kind}: {which} {ours} and {theirs} ns: {thread:?}"));
+            }
+        }
+        if kind.starts_with('y') != (yield_delay_ns > 0) {
+            faults.push(format!("{kind} yielded: {yield_delay_ns} ns"));
+        }
+    }
+    assert_eq!(lives, 7, "{}", seen.stdout);
+    assert_none(&faults);
+}
+
+/// The iterations of calibrated work in a microsecond. With it given, no thread calibrates, and a
+/// thread's life is little more than its measured phase.
+fn iterations_per_us(bench: &Bench) -> String {
+    let (_, truth) = bench.watch_workload(&on_cpus(2), "barriers", &["--threads", "1", "--rounds", "1"]);
+    truth["iterations_per_us"].to_string()
+}
+
+/// Most that a share may be off, in points.
+const POINTS: f64 = 3.0;
+
+/// So many samples make three standard errors of a share less than that.
+const ENOUGH_SAMPLES: u64 = 2600;
+
+fn spin_faults(bench: &Bench, variants: &[&[&str]]) -> Vec<String> {
+    let speed = iterations_per_us(bench);
+    let mut faults = Vec::new();
+    for variant in variants {
+        let arguments = [*variant, &["--seconds", "1", "--iterations-per-us", &speed]].concat();
+        let (mut wait_cpu, mut cpu, mut spin, mut run, mut samples) = (0, 0, 0, 0, 0);
+        // Where others have the CPUs it takes longer.
+        for _ in 0..8 {
+            let (seen, truth) = bench.watch_workload(&on_cpus(2), "barriers", &arguments);
+            let total = |key| threads_of(&truth).iter().map(|thread| number(thread, key)).sum::<u64>();
+            wait_cpu += total("wait_cpu_ns");
+            cpu += total("cpu_ns");
+            for thread in seen.threads() {
+                spin += thread.spin_ns;
+                run += thread.run_ns;
+                samples += thread.samples;
+            }
+            faults.extend(seen.faults());
+            if samples >= ENOUGH_SAMPLES {
+                break;
+            }
+        }
+        let (ours, truly) = (100.0 * share(spin, run), 100.0 * share(wait_cpu, cpu));
+        let line = format!("{}: spin {ours:.2} %, truth {truly:.2} %, {samples} samples", variant.join(" "));
+        println!("{line}");
+        if (ours - truly).abs() > POINTS {
+            faults.push(line);
+        }
+    }
+    faults
+}
+
+#[test]
+fn spinning_is_what_the_program_says() {
+    let Some(bench) = bench("spinning_is_what_the_program_says") else { return };
+    let spin = ["--threads", "3", "--wait", "spin"];
+    let variants: [&[&str]; 3] =
+        [&["--work-us", "1000"], &["--work-us", "200"], &["--work-us", "1000", "--no-pause", "--imbalance", "1"]];
+    let variants = variants.map(|variant| [&spin[..], variant].concat());
+    assert_none(&spin_faults(&bench, &variants.each_ref().map(Vec::as_slice)));
+}
+
+#[test]
+fn yielding_is_spinning() {
+    let Some(bench) = bench("yielding_is_spinning") else { return };
+    let arguments = "--threads 3 --wait yield --work-us 1000 --imbalance 1";
+    assert_none(&spin_faults(&bench, &[&arguments.split(' ').collect::<Vec<_>>()]));
+}
+
+/// Waiting for other threads is one class, however a program waits. Of the time in which a thread could
+/// have run, it is what is left beside work; the truth has that from clocks alone.
+#[test]
+fn waiting_for_other_threads_is_one_class_in_all_wait_modes() {
+    let Some(bench) = bench("waiting_for_other_threads_is_one_class_in_all_wait_modes") else { return };
+    let speed = iterations_per_us(&bench);
+    let mut faults = Vec::new();
+    for wait in ["futex", "spin", "yield"] {
+        let arguments = "--threads 2 --seconds 2 --work-us 500 --imbalance 9 --iterations-per-us";
+        let arguments = arguments.split(' ').chain([speed.as_str(), "--wait", wait]).collect::<Vec<_>>();
+        let (seen, truth) = bench.watch_workload(&on_cpus(2), "barriers", &arguments);
+        let (mut class, mut able, mut truly, mut truly_able) = (0, 0, 0, 0);
+        let (mut own, mut yielded) = (0, 0);
+        for answer in threads_of(&truth) {
+            let thread = seen.thread(number(answer, "tid"));
+            let futex = thread.blocked_by.get("futex").copied().unwrap_or(0);
+            // The kernel books waiting that began in sched_yield as waiting for a CPU; so does the truth.
+            class += thread.spin_ns + futex;
+            able += thread.wall_ns - waited(thread);
+            yielded += thread.yield_wait_ns;
+            own += if wait == "futex" { futex } else { thread.spin_ns };
+            let work = number(answer, "cpu_ns") - number(answer, "wait_cpu_ns");
+            let could = number(answer, "wall_ns") - number(answer, "run_delay_ns");
+            truly += could - work;
+            truly_able += could;
+        }
+        let (ours, truth) = (100.0 * share(class, able), 100.0 * share(truly, truly_able));
+        let line = format!("{wait}: waited for others {ours:.2} %, truth {truth:.2} %, yields {yielded} ns");
+        println!("{line}");
+        if (ours - truth).abs() > POINTS || truth < 10.0 {
+            faults.push(line.clone());
+        }
+        // Main joins the other thread at the end: a little is asleep in every mode.
+        if share(own, class) < 0.95 {
+            faults.push(format!("{line}; only {own} of {class} ns in its own way"));
+        }
+        if (wait == "yield") != (yielded > 0) {
+            faults.push(format!("{line}; waited after yields {yielded} ns"));
+        }
+        faults.extend(seen.faults());
+    }
+    assert_none(&faults);
+}

@@ -1,0 +1,198 @@
+//! An ordinary user's cox: no eBPF, but the same account with what is missing said.
+//!
+//! kernel.perf_event_paranoid is set for these tests and put back. At 2, the kernel's default, a user
+//! may have perf records of his own threads; at 3, kernels with Debian's patch refuse them, the
+//! others treat it as 2.
+
+mod common_robust;
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use common_robust::{
+    Account, COX, Ran, children, end_of, is_root, open_folder, path, run, send, shell_code, turn, wait_for, workload,
+};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
+
+/// The user called nobody.
+const NOBODY: u32 = 65534;
+
+/// An unprivileged user's place on a machine with a given kernel.perf_event_paranoid, which is put
+/// back afterwards.
+struct User {
+    folder: TempDir,
+    paranoid_before: String,
+    _turn: File,
+}
+
+impl User {
+    fn at(test: &str, paranoid: u32) -> Option<User> {
+        if !is_root(test) {
+            return None;
+        }
+        let turn = turn();
+        let folder = open_folder();
+        // Copies: others may not be able to enter the folders where these were built.
+        for (file, name) in [(COX, "cox"), (&workload("storm"), "storm")] {
+            fs::copy(file, folder.path().join(name)).unwrap();
+            fs::set_permissions(folder.path().join(name), Permissions::from_mode(0o755)).unwrap();
+        }
+        let own = folder.path().join("own");
+        fs::create_dir(&own).unwrap();
+        std::os::unix::fs::chown(&own, Some(NOBODY), Some(NOBODY)).unwrap();
+        let paranoid_before = fs::read_to_string(PARANOID).unwrap();
+        fs::write(PARANOID, paranoid.to_string()).unwrap();
+        Some(User { folder, paranoid_before, _turn: turn })
+    }
+
+    /// A command of that user, in a folder of his.
+    fn command(&self, words: &[&str]) -> Command {
+        let id = NOBODY.to_string();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--no-new-privs", "--"]).args(words);
+        command.current_dir(self.folder.path().join("own")).stdin(Stdio::null());
+        command
+    }
+
+    /// A program with and without cox: same output and exit code. Returns what cox said and counted.
+    fn both_ways(&self, backend: &str, program: &[&str]) -> (Ran, Account) {
+        let plain = run(&mut self.command(program));
+        let cox = path(&self.folder, "cox");
+        let options = [&cox, "run", "--backend", backend, "--json", "cox.json", "--"];
+        let observed = run(&mut self.command(&[&options, program].concat()));
+        assert_eq!((observed.code, observed.text()), (plain.code, plain.text()), "{}", observed.stderr);
+        let report = observed.stderr.strip_prefix(&plain.stderr).expect("the program's own errors come first");
+        assert!(report.starts_with("cox: "), "{report}");
+        let account = Account::read(self.folder.path().join("own/cox.json"));
+        account.assert_sums();
+        (observed, account)
+    }
+
+    /// `storm` with so many threads and sleepers.
+    fn storm(&self, backend: &str, threads: &str) -> (Ran, Account) {
+        let storm = path(&self.folder, "storm");
+        self.both_ways(backend, &[&storm, "--threads", threads, "--sleepers", "20", "--seconds", "0.3"])
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        fs::write(PARANOID, self.paranoid_before.trim()).unwrap();
+    }
+}
+
+#[test]
+fn auto_falls_back_and_says_what_is_missing() {
+    for paranoid in [2, 3] {
+        let Some(user) = User::at("auto_falls_back_and_says_what_is_missing", paranoid) else { return };
+        let (ran, account) = user.storm("auto", "100");
+        assert!(["perf", "proc"].contains(&account.backend.as_str()), "{}", account.backend);
+        assert!(paranoid > 2 || account.backend == "perf", "at 2 perf records are allowed: {}", ran.stderr);
+        // Why not better.
+        assert!(ran.stderr.contains("passed over") && ran.stderr.contains("CAP_BPF"), "{}", ran.stderr);
+        // What it cannot see is not made up.
+        let causes: u64 = account.threads().flat_map(|thread| thread.blocked_by.values()).sum();
+        let blocked: u64 = account.threads().map(|thread| thread.blocked_ns).sum();
+        let unspecified: u64 = account.threads().filter_map(|thread| thread.blocked_by.get("unspecified")).sum();
+        assert!(blocked > 0 && causes == unspecified, "{account:?}");
+    }
+}
+
+#[test]
+fn perf_follows_every_thread_and_process() {
+    let Some(user) = User::at("perf_follows_every_thread_and_process", 2) else { return };
+    let (_, account) = user.storm("perf", "500");
+    assert_eq!(account.backend, "perf");
+    assert_eq!(account.threads_counted(), 521, "{:?}", account.lost);
+    let storm = path(&user.folder, "storm");
+    let (_, account) = user.both_ways("perf", &[&storm, "--processes", "300"]);
+    assert_eq!(account.threads_counted(), 301, "{:?}", account.lost);
+}
+
+#[test]
+fn proc_follows_threads_that_live() {
+    for paranoid in [2, 3] {
+        let Some(user) = User::at("proc_follows_threads_that_live", paranoid) else { return };
+        let (_, account) = user.storm("proc", "50");
+        assert_eq!(account.backend, "proc");
+        // Those that slept for 300 ms, and the main thread.
+        let seen = account.threads().filter(|thread| thread.wall_ns > 200_000_000).count();
+        assert_eq!(seen, 21, "{account:?}");
+        // A busy thread's run time is the kernel's own.
+        let (_, account) = user.both_ways("proc", &["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]);
+        let thread = account.threads().max_by_key(|thread| thread.run_ns).unwrap();
+        assert!(thread.run_ns + thread.preempt_wait_ns > thread.blocked_ns, "{thread:?}");
+    }
+}
+
+#[test]
+fn ends_are_the_programs_under_every_backend() {
+    let Some(user) = User::at("ends_are_the_programs_under_every_backend", 2) else { return };
+    for backend in ["perf", "proc"] {
+        for (script, code) in [("echo out; echo err >&2; exit 3", 3), ("kill -9 $$", 137), ("exec sleep 0.05", 0)] {
+            let (ran, _) = user.both_ways(backend, &["sh", "-c", script]);
+            assert_eq!(ran.code, code);
+        }
+        let exec_thread = path(&user.folder, "storm");
+        assert_eq!(user.both_ways(backend, &[&exec_thread, "--exec-thread"]).0.code, 7);
+        let cox = path(&user.folder, "cox");
+        let ran = run(&mut user
+            .command(&[&cox, "run", "--backend", backend, "--", "no-such-program"])
+            .env("PATH", "/usr/bin:/bin"));
+        assert_eq!((ran.code, ran.stderr.lines().count()), (127, 1), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_backend_that_is_not_allowed_starts_nothing() {
+    let Some(user) = User::at("a_backend_that_is_not_allowed_starts_nothing", 2) else { return };
+    let cox = path(&user.folder, "cox");
+    let ran = run(&mut user.command(&[&cox, "run", "--backend", "bpf", "--", "touch", "started"]));
+    assert_eq!(ran.code, 125);
+    assert!(ran.stderr.starts_with("cox: ") && ran.stderr.lines().count() == 1, "{}", ran.stderr);
+    assert!(ran.stderr.contains("CAP_BPF"), "{}", ran.stderr);
+    assert!(!user.folder.path().join("own/started").exists());
+}
+
+#[test]
+fn running_processes_of_the_user_can_be_watched() {
+    let Some(user) = User::at("running_processes_of_the_user_can_be_watched", 2) else { return };
+    let storm = path(&user.folder, "storm");
+    let mut program =
+        user.command(&[&storm, "--sleepers", "10", "--seconds", "60"]).stdout(Stdio::null()).spawn().unwrap();
+    let pid = program.id();
+    wait_for("all threads", || (fs::read_dir(format!("/proc/{pid}/task")).ok()?.count() == 11).then_some(()));
+    let cox = path(&user.folder, "cox");
+    for backend in ["perf", "proc"] {
+        let options = ["run", "-q", "--backend", backend, "--json", "cox.json", "--for", "300ms", "--pid"];
+        let ran = run(&mut user.command(&[&[cox.as_str()], &options[..], &[&pid.to_string()]].concat()));
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{backend}");
+        let account = Account::read(user.folder.path().join("own/cox.json"));
+        account.assert_sums();
+        assert_eq!(account.threads_counted(), 11, "{backend}");
+    }
+    send(pid, Signal::KILL);
+    assert_eq!(shell_code(end_of(&mut program)), 137);
+}
+
+#[test]
+fn cox_killed_leaves_the_program_alone_under_every_backend() {
+    let Some(user) = User::at("cox_killed_leaves_the_program_alone_under_every_backend", 2) else { return };
+    let cox = path(&user.folder, "cox");
+    for backend in ["perf", "proc"] {
+        let script =
+            "echo started > mark; i=0; while [ $i -lt 30 ]; do sleep 0.01; i=$((i+1)); done; echo ended > mark";
+        let mark = user.folder.path().join("own/mark");
+        let mut child = user.command(&[&cox, "run", "--backend", backend, "--", "sh", "-c", script]).spawn().unwrap();
+        wait_for("the program", || fs::read_to_string(&mark).ok().filter(|text| text == "started\n"));
+        // setpriv has become cox.
+        assert_eq!(children(child.id()).len(), 1);
+        child.kill().unwrap();
+        end_of(&mut child);
+        wait_for("the program's end", || fs::read_to_string(&mark).ok().filter(|text| text == "ended\n"));
+    }
+}
