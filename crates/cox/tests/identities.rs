@@ -258,13 +258,13 @@ fn follows(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
                 items.iter().enumerate().all(|(at, item)| !items[..at].contains(item))
             }
             "items" => {
-                let items = value.as_array().into_iter().flatten();
-                items.map(|item| follows(item, rule, root)).collect::<Result<(), _>>()?;
+                let mut items = value.as_array().into_iter().flatten();
+                items.try_for_each(|item| follows(item, rule, root))?;
                 true
             }
             "properties" => {
-                let known = members().filter_map(|(name, member)| Some((name, member, named().get(name)?)));
-                known.map(|(name, member, rule)| at(name, follows(member, rule, root))).collect::<Result<(), _>>()?;
+                let mut known = members().filter_map(|(name, member)| Some((name, member, named().get(name)?)));
+                known.try_for_each(|(name, member, rule)| at(name, follows(member, rule, root)))?;
                 true
             }
             "additionalProperties" => {

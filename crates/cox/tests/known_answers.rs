@@ -17,9 +17,11 @@ use common::{ONE_CPU, Seen, assert_none, bench, number, on_cpus, skipped, thread
 use ledger::account::Thread;
 use serde_json::Value;
 
-/// Largest difference from the truth: 2 %, or 1 ms.
-fn within(ours_ns: u64, truth_ns: u64) -> bool {
-    ours_ns.abs_diff(truth_ns) <= (truth_ns / 50).max(1_000_000)
+/// Largest difference from the truth: 2 %, or 1 ms. What the hypervisor stole while the thread ran is in
+/// none of the truth's clocks and so in what it takes for blocked (workloads/README.md).
+fn within(ours_ns: u64, truth_ns: u64, steal_ns: u64) -> bool {
+    let slack = (truth_ns / 50).max(1_000_000);
+    (truth_ns.saturating_sub(steal_ns + slack)..=truth_ns + slack).contains(&ours_ns)
 }
 
 /// Compares every answer of a truth with the thread's account.
@@ -30,7 +32,8 @@ fn compare(seen: &Seen, truth: &Value, measure: impl Fn(&Thread, &Value) -> (u64
         let (ours_ns, truth_ns, what) = measure(thread, answer);
         let line = format!("{} {}: {what} {ours_ns} ns, truth {truth_ns} ns", thread.tid, thread.comm);
         println!("{line} ({:+.2} %)", (ours_ns as f64 / truth_ns as f64 - 1.0) * 100.0);
-        if !within(ours_ns, truth_ns) {
+        let steal_ns = if answer["cause"].is_null() { 0 } else { thread.steal_ns };
+        if !within(ours_ns, truth_ns, steal_ns) {
             faults.push(format!("{line}; {answer}; {thread:?}"));
         }
     }
@@ -117,9 +120,10 @@ fn file_lock() {
     known("file_lock", "known-flock", &[&[]]);
 }
 
+/// Enough blocks that opening and unlinking the file, disk time outside the truth, are little beside them.
 #[test]
 fn direct_writes() {
-    on_a_slow_disk("direct_writes", "known-write", &["--blocks", "64", "--seconds", "1"]);
+    on_a_slow_disk("direct_writes", "known-write", &["--blocks", "256", "--seconds", "1"]);
 }
 
 #[test]

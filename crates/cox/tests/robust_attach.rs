@@ -1,6 +1,8 @@
 //! Watching what runs already: `--pid` and `--cgroup` leave it alone, and know from the start what
 //! their sleeping threads are blocked for.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod common_robust;
 
 use std::fs;

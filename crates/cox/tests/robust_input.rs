@@ -1,6 +1,8 @@
 //! What goes in and out: the program's streams and surroundings are those it would have without cox,
 //! and every kind of bad input ends with one clear line and the right exit code.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod common_robust;
 
 use std::ffi::OsString;
@@ -22,9 +24,9 @@ fn assert_refused(ran: &Ran, code: i32, clue: &str) {
     assert_eq!(ran.text(), "");
 }
 
-/// Runs `cox ARGUMENTS`.
+/// Runs `cox ARGUMENTS`. A PATH that everybody may search: else a missing program is a forbidden one.
 fn cox(arguments: &[&str]) -> Ran {
-    run(Command::new(COX).args(arguments).stdin(Stdio::null()))
+    run(Command::new(COX).args(arguments).env("PATH", "/usr/bin:/bin").stdin(Stdio::null()))
 }
 
 /// A file of that mode.

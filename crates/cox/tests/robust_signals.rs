@@ -1,6 +1,8 @@
 //! Signals reach the program as without cox, whoever sends them; cox's own violent end leaves the
 //! program alone and nothing in the kernel.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod common_robust;
 
 use std::fs;

@@ -1,6 +1,8 @@
 //! Many threads and processes, exec in a thread, daemons, several cox: the program does not notice,
 //! and no thread is lost uncounted.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod common_robust;
 
 use std::fs;

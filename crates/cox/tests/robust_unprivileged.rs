@@ -4,6 +4,8 @@
 //! may have perf records of his own threads; at 3, kernels with Debian's patch refuse them, the
 //! others treat it as 2.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod common_robust;
 
 use std::fs::{self, File, Permissions};
@@ -140,7 +142,7 @@ fn ends_are_the_programs_under_every_backend() {
         let exec_thread = path(&user.folder, "storm");
         assert_eq!(user.both_ways(backend, &[&exec_thread, "--exec-thread"]).0.code, 7);
         let cox = path(&user.folder, "cox");
-        let ran = run(&mut user
+        let ran = run(user
             .command(&[&cox, "run", "--backend", backend, "--", "no-such-program"])
             .env("PATH", "/usr/bin:/bin"));
         assert_eq!((ran.code, ran.stderr.lines().count()), (127, 1), "{}", ran.stderr);

@@ -92,7 +92,7 @@ impl Sums {
     pub fn of(account: &Account) -> Sums {
         let unlisted = account.programs.iter().filter_map(|program| program.unlisted.as_ref());
         let listed = threads(account).count() as u64;
-        Sums { threads: listed + account.lost.finals, ..Sums::over(threads(account).chain(unlisted)) }
+        Sums { threads: listed.saturating_add(account.lost.finals), ..Sums::over(threads(account).chain(unlisted)) }
     }
 
     fn add(&mut self, thread: &Thread) {
@@ -115,10 +115,10 @@ impl Sums {
         add(&mut self.wakeups, thread.wakeups);
         add(&mut self.impossible, thread.impossible);
         for (cause, ns) in &thread.blocked_by {
-            add(self.blocked_by.entry(cause.clone()).or_default(), *ns);
+            add(sum_of(&mut self.blocked_by, cause), *ns);
         }
         for (kind, count) in &thread.migrations {
-            add(self.migrations.entry(kind.clone()).or_default(), *count);
+            add(sum_of(&mut self.migrations, kind), *count);
         }
     }
 
@@ -321,11 +321,19 @@ pub fn idle(account: &Account) -> Idle {
     let over =
         |part: fn(&crate::CpuAccount) -> u64| account.cpus.iter().fold(0u64, |sum, cpu| sum.saturating_add(part(cpu)));
     Idle {
-        known_ns: over(|cpu| cpu.busy_program_ns + cpu.busy_others_ns + cpu.idle_ns),
+        known_ns: over(|cpu| cpu.busy_program_ns.saturating_add(cpu.busy_others_ns).saturating_add(cpu.idle_ns)),
         idle_ns: over(|cpu| cpu.idle_ns),
         while_waiting_ns: over(|cpu| cpu.idle_while_waiting_ns),
         while_blocked_ns: over(|cpu| cpu.idle_while_blocked_ns),
     }
+}
+
+/// The sum under `key`. A key is made only the first time: reports add up tens of thousands of threads.
+fn sum_of<'m>(sums: &'m mut BTreeMap<String, u64>, key: &str) -> &'m mut u64 {
+    if !sums.contains_key(key) {
+        sums.insert(key.to_owned(), 0);
+    }
+    sums.get_mut(key).expect("inserted above")
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub struct Outcome {
     pub exit: Option<Exit>,
     /// When the target got going, on CLOCK_MONOTONIC.
     pub start_ns: u64,
-    /// When the main process ended, or the session did.
+    /// When the main process ended (with `wait_all`: all that it started), or the session did.
     pub end_ns: u64,
     /// CPU time of cox itself while the target ran. Loading comes before and reading binaries for the
     /// report after: they disturb nobody.
@@ -64,11 +64,11 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
             let own_before_ns = arch::clock::process_cpu_ns();
             let child = child.go()?;
             let exit = follow(&child, engine, &signals)?;
-            let end_ns = arch::monotonic_ns();
-            let own_cpu_ns = arch::clock::process_cpu_ns().saturating_sub(own_before_ns);
             if limits.wait_all {
                 wait_for_all(engine, &signals)?;
             }
+            let end_ns = arch::monotonic_ns();
+            let own_cpu_ns = arch::clock::process_cpu_ns().saturating_sub(own_before_ns);
             engine.undo()?;
             Ok(Outcome { exit: Some(exit), start_ns, end_ns, own_cpu_ns })
         }

@@ -163,19 +163,18 @@ pub fn turn() -> File {
     turn
 }
 
-/// Whether we are root; if not, says that `test` is skipped, past the harness, which keeps to itself
-/// what a passing test prints.
+/// Whether we are root; if not, says that `test` is skipped.
 pub fn is_root(test: &str) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
-        writeln!(std::io::stderr(), "skipped: {test}: needs root").unwrap();
+        say(&format!("skipped: {test}: needs root"));
     }
     root
 }
 
-/// Says a figure past the harness.
+/// Says something past the harness, which keeps to itself what a passing test prints.
 pub fn say(line: &str) {
-    writeln!(std::io::stderr(), "{line}").unwrap();
+    std::io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
 /// A folder that everybody can enter and that goes away.

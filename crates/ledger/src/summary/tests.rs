@@ -178,3 +178,13 @@ fn idle_is_a_part_of_the_known_cpu_time() {
     assert_eq!((idle, idle.fraction()), (expected, 0.25));
     assert_eq!(Idle::default().fraction(), 0.0);
 }
+
+#[test]
+fn absurd_times_and_counts_do_not_overflow() {
+    let cpu = CpuAccount { busy_program_ns: u64::MAX, busy_others_ns: 1, idle_ns: u64::MAX, ..CpuAccount::default() };
+    let program =
+        Program { processes: vec![Process { threads: vec![thread()], ..Process::default() }], ..Program::default() };
+    let lost = Lost { finals: u64::MAX, ..Lost::default() };
+    let account = Account { cpus: vec![cpu, cpu], programs: vec![program], lost, ..empty() };
+    assert_eq!((idle(&account).known_ns, Sums::of(&account).threads), (u64::MAX, u64::MAX));
+}

@@ -15,7 +15,8 @@ pub(super) fn listed<'p>(page: &Page, program: &'p Program) -> (Vec<&'p Thread>,
     if page.style.all_threads || threads.len() <= LISTED {
         return (threads, Vec::new());
     }
-    threads.sort_by_key(|thread| std::cmp::Reverse(lost_ns(&Sums::over([*thread]))));
+    // Cached: a storm of threads is sorted by what each comparison would have to add up anew.
+    threads.sort_by_cached_key(|thread| std::cmp::Reverse(lost_ns(&Sums::over([*thread]))));
     let others = threads.split_off(LISTED);
     (threads, others)
 }

@@ -1,0 +1,91 @@
+//! A control group of one test, with a limit.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Requests per second to a slow disk, each way.
+const REQUESTS: u32 = 400;
+
+/// The kernel's own default.
+const PERIOD_US: u32 = 100_000;
+
+/// A group's last member is gone a moment after it has been waited for.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// A control group; removed at the end.
+pub struct Group {
+    folder: PathBuf,
+    tasks: &'static str,
+}
+
+impl Group {
+    /// Members have `cpus` CPUs' worth of time.
+    pub fn with_quota(cpus: f64) -> Result<Group, String> {
+        let quota_us = (cpus * f64::from(PERIOD_US)).round();
+        let version_1 = [("cpu.cfs_period_us", PERIOD_US.to_string()), ("cpu.cfs_quota_us", quota_us.to_string())];
+        Group::limited("cpu", &version_1, &[("cpu.max", format!("{quota_us} {PERIOD_US}"))])
+    }
+
+    /// The disk that `folder` is on serves few requests of members.
+    pub fn with_slow_disk(folder: &Path) -> Result<Group, String> {
+        let disk = disk_of(folder)?;
+        let limit = format!("{disk} {REQUESTS}");
+        let version_1 = ["read", "write"].map(|way| (["blkio.throttle.", way, "_iops_device"].concat(), limit.clone()));
+        let version_1 = version_1.each_ref().map(|(file, limit)| (file.as_str(), limit.clone()));
+        Group::limited("blkio", &version_1, &[("io.max", format!("{disk} riops={REQUESTS} wiops={REQUESTS}"))])
+    }
+
+    /// A new group with limits: where the controller has a hierarchy of version 1 those, else the others.
+    fn limited(controller: &str, version_1: &[(&str, String)], version_2: &[(&str, String)]) -> Result<Group, String> {
+        let root = Path::new("/sys/fs/cgroup");
+        let own = root.join(controller);
+        let (parent, tasks, limits) =
+            if own.is_dir() { (own.as_path(), "tasks", version_1) } else { (root, "cgroup.procs", version_2) };
+        let folder = parent.join(format!("cox-verdicts-{}", std::process::id()));
+        fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let group = Group { folder, tasks };
+        for (file, limit) in limits {
+            let path = group.folder.join(file);
+            // Not created where it is missing: then the controller is not there.
+            let opened = OpenOptions::new().write(true).open(&path);
+            let written = opened.and_then(|mut opened| opened.write_all(limit.as_bytes()));
+            written.map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(group)
+    }
+
+    /// Who writes a process id here has that process join.
+    pub fn tasks(&self) -> PathBuf {
+        self.folder.join(self.tasks)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let begin = Instant::now();
+        while let Err(error) = fs::remove_dir(&self.folder) {
+            if begin.elapsed() > LINGER {
+                // The test's own result matters more than a group that stays.
+                eprintln!("{}: {error}", self.folder.display());
+                return;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// `major:minor` of the disk below a folder; limits are for disks, not for their partitions.
+fn disk_of(folder: &Path) -> Result<String, String> {
+    let device = fs::metadata(folder).map_err(|error| format!("{}: {error}", folder.display()))?.dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let link = format!("/sys/dev/block/{major}:{minor}");
+    let block = fs::canonicalize(&link).map_err(|error| format!("{link}: {error}"))?;
+    let disk = if block.join("partition").exists() { block.parent().unwrap_or(&block) } else { &block };
+    let number = disk.join("dev");
+    let text = fs::read_to_string(&number).map_err(|error| format!("{}: {error}", number.display()))?;
+    Ok(text.trim().to_owned())
+}

@@ -1,0 +1,124 @@
+//! What cox said, and what must hold for everything it says.
+
+use std::path::Path;
+
+use advise::{NextStep, Sentence, Verdict};
+use report::Document;
+use serde_json::Value;
+
+/// The JSON of a run.
+pub struct Judged {
+    document: Document,
+    figures: Value,
+}
+
+impl Judged {
+    /// Reads what `--json` wrote.
+    pub fn read(text: &str) -> Judged {
+        let json: Value = serde_json::from_str(text).expect("JSON");
+        let document = serde_json::from_str(text).expect("a document");
+        Judged { document, figures: json["figures"].clone() }
+    }
+
+    fn verdict(&self) -> &Verdict {
+        &self.document.verdict[0]
+    }
+
+    /// The name of the situation that costs most.
+    pub fn headline(&self) -> String {
+        self.verdict().headline.name().to_owned()
+    }
+
+    /// The sentences, with what to try.
+    pub fn sentences(&self) -> &[Sentence] {
+        &self.verdict().sentences
+    }
+
+    /// Everything there is to try.
+    pub fn steps(&self) -> impl Iterator<Item = &NextStep> {
+        self.sentences().iter().flat_map(|sentence| &sentence.next)
+    }
+
+    /// One figure.
+    pub fn figure(&self, name: &str) -> f64 {
+        self.figures[name].as_f64().unwrap_or_else(|| panic!("no {name} in {}", self.figures))
+    }
+
+    /// Part of the CPUs that others used.
+    pub fn used_by_others(&self) -> f64 {
+        let cpus = &self.document.account.cpus;
+        let window: u64 = cpus.len() as u64 * self.document.account.window_ns;
+        cpus.iter().map(|cpu| cpu.busy_others_ns).sum::<u64>() as f64 / window.max(1) as f64
+    }
+
+    /// Part of thread time that was waited behind others than the program of this name.
+    pub fn waited_for_strangers(&self, hog: &str) -> f64 {
+        let others = self.document.account.took_cpu.iter().filter(|taker| taker.kind == ledger::TakerKind::Other);
+        others.filter(|taker| taker.comm != hog).map(|taker| taker.wait_ns).sum::<u64>() as f64
+            / self.figure("thread_ns").max(1.0)
+    }
+
+    /// For people.
+    pub fn summary(&self) -> String {
+        let share = |name: &str| self.figure(name) / self.figure("thread_ns").max(1.0) * 100.0;
+        let mut text = format!(
+            "  {} ({:?}): work {:.0} %, for threads {:.0} %, for a CPU {:.0} %, blocked {:.0} %\n",
+            self.headline(),
+            self.verdict().confidence,
+            share("work_ns"),
+            share("waiting_for_threads_ns"),
+            share("waiting_for_cpu_ns"),
+            share("blocked_ns"),
+        );
+        for sentence in self.sentences() {
+            text.push_str(&format!("    {}\n", sentence.text));
+            for step in &sentence.next {
+                let range = (step.expected_low, step.expected_high, step.bound);
+                text.push_str(&format!("      → {} {range:?}\n", step.action));
+            }
+        }
+        text
+    }
+
+    /// Fails unless the headline is one of `right` and everything said is in order.
+    pub fn assert(&self, right: &[&str]) {
+        assert!(right.contains(&self.headline().as_str()), "{right:?} expected\n{}", self.summary());
+        let nothing = self.headline() == "nothing_to_gain";
+        let count = self.sentences().len();
+        assert!((if nothing { 1 } else { 3 }..=6).contains(&count), "{count} sentences\n{}", self.summary());
+        assert!(!nothing || self.steps().next().is_none(), "steps to gain nothing\n{}", self.summary());
+        for sentence in self.sentences() {
+            self.assert_evidence(sentence);
+        }
+        for step in self.steps() {
+            self.assert_forecast(step);
+        }
+    }
+
+    /// What a sentence rests on is in the same JSON.
+    fn assert_evidence(&self, sentence: &Sentence) {
+        assert!(!sentence.evidence.is_empty(), "no evidence: {}", sentence.text);
+        for evidence in &sentence.evidence {
+            assert_eq!(self.figure(&evidence.figure), evidence.value, "{} of: {}", evidence.figure, sentence.text);
+        }
+    }
+
+    /// A range is in order, has its page, and promises no more than the work on all CPUs allows.
+    fn assert_forecast(&self, step: &NextStep) {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(&step.page);
+        assert!(page.is_file(), "no {}", step.page);
+        let (Some(low), Some(high), Some(bound)) = (step.expected_low, step.expected_high, step.bound) else {
+            assert!(step.expected_low.is_none() && step.expected_high.is_none() && step.bound.is_none(), "{step:?}");
+            return;
+        };
+        assert!(1.0 <= low && low <= high && high <= bound, "{step:?}");
+        if step.page.ends_with("hypervisor_steal.md") {
+            return;
+        }
+        let threads: Vec<&ledger::Thread> = ledger::summary::threads(&self.document.account).collect();
+        let work: u64 = threads.iter().map(|thread| thread.run_ns.saturating_sub(thread.spin_ns)).sum();
+        let cpus = self.document.facts.online_cpus.len().min(threads.len()) as f64;
+        let most = self.figure("wall_ns") * cpus / work.max(1) as f64;
+        assert!(bound <= most.max(1.0), "{step:?} beats the work, {most}\n{}", self.summary());
+    }
+}
