@@ -163,42 +163,42 @@ pub struct Clock {
     pub cpu: u16,
     pub slot: u16,
     pub run_ns: u64,
-    pub steal_ns: u64,
-    pub irq_ns: u64,
-    pub steal_in_ns: u64,
-    pub irq_in_ns: u64,
     pub wake_delay_ns: u64,
-    pub preempt_wait_ns: u64,
-    pub yield_wait_ns: u64,
-    pub unknown_ns: u64,
-    pub blocked_ns: [u64; CAUSES],
+    pub took_ns: u64,
+    pub flags: u32,
+    pub waker_tid: u32,
+    pub waker_count: u32,
+    pub impossible: u32,
+    pub waker_blocked_ns: u64,
     pub switches_voluntary: u64,
     pub switches_involuntary: u64,
     pub wakeups: u64,
-    pub took_ns: u64,
-    pub cpu_run_ns: [u64; CPU_SLOTS],
-    pub elsewhere_run_ns: u64,
-    /// CPU number + 1, 0 for an unused slot.
-    pub cpu_id: [u16; CPU_SLOTS],
-    pub migrations: [u32; MIGRATIONS],
-    pub impossible: u32,
-    pub waker_tid: u32,
-    pub waker_count: u32,
-    pub waker_blocked_ns: u64,
-    pub born_ns: u64,
-    pub tid: u32,
-    pub tgid: u32,
-    pub parent_tgid: u32,
-    pub flags: u32,
-    pub comm: [u8; 16],
-    pub exit_code: i32,
-    pub nr_allowed: u32,
-    pub mask_hash: u64,
-    pub kernel_cpu_ns: u64,
-    pub kernel_delay_ns: u64,
     pub fd_now: u64,
     pub fd_key: u64,
     pub fd_cause: u64,
+    pub steal_in_ns: u64,
+    pub irq_in_ns: u64,
+    pub steal_ns: u64,
+    pub irq_ns: u64,
+    pub preempt_wait_ns: u64,
+    pub yield_wait_ns: u64,
+    pub unknown_ns: u64,
+    pub mask_hash: u64,
+    pub blocked_ns: [u64; CAUSES],
+    /// CPU number + 1, 0 for an unused slot.
+    pub cpu_id: [u16; CPU_SLOTS],
+    pub cpu_run_ns: [u64; CPU_SLOTS],
+    pub elsewhere_run_ns: u64,
+    pub migrations: [u32; MIGRATIONS],
+    pub parent_tgid: u32,
+    pub born_ns: u64,
+    pub tid: u32,
+    pub tgid: u32,
+    pub comm: [u8; 16],
+    pub exit_code: i32,
+    pub pad: u32,
+    pub kernel_cpu_ns: u64,
+    pub kernel_delay_ns: u64,
 }
 
 /// [`Clock::flags`]: existed before the session saw it.
@@ -354,8 +354,8 @@ pub struct Taker {
 
 const _: () = {
     assert!(size_of::<Clock>() == 528);
-    assert!(offset_of!(Clock, blocked_ns) == 104);
-    assert!(offset_of!(Clock, born_ns) == 432);
+    assert!(offset_of!(Clock, blocked_ns) == 192);
+    assert!(offset_of!(Clock, born_ns) == 472);
     assert!(size_of::<Cpu>() == 256);
     assert!(offset_of!(Cpu, waiting) == 192);
     assert!(size_of::<Crew>() == 1792);

@@ -68,7 +68,10 @@ enum cox_migration {
 	COX_MIGRATIONS,
 };
 
-/* One thread's account, kept in task storage by BPF and by `ledger` on the event path. */
+/*
+ * One thread's account, kept in task storage by BPF and by `ledger` on the event path. What every
+ * switch and waking touches stands first: the cost of an event is mostly cache lines.
+ */
 struct cox_clock {
 	/* State words: the truth. Sums below only ever grow by differences of these. */
 	__u64 since_ns; /* the state below began, and everything before is booked */
@@ -80,52 +83,51 @@ struct cox_clock {
 	__u8 counted;	/* 1 + mask class while counted as waiting, else 0 (see cells.h) */
 	__u16 cpu;	/* runs there, or last ran or was queued there */
 	__u16 slot;	/* index of `cpu` in cpu_id, COX_CPU_SLOTS when there was no room */
-
 	__u64 run_ns;
-	__u64 steal_ns; /* part of run: the hypervisor ran something else */
-	__u64 irq_ns;	/* part of run: interrupts, where the kernel accounts them */
-	__u64 steal_in_ns; /* the CPU's steal clock at the last switch-in */
-	__u64 irq_in_ns;
 	__u64 wake_delay_ns;
-	__u64 preempt_wait_ns;
-	__u64 yield_wait_ns; /* part of preempt wait: began in sched_yield */
-	__u64 unknown_ns;
-	__u64 blocked_ns[COX_CAUSES];
-
-	__u64 switches_voluntary;
-	__u64 switches_involuntary;
-	__u64 wakeups;
 	__u64 took_ns; /* thread-time other members waited while this thread held their CPU */
-	__u64 cpu_run_ns[COX_CPU_SLOTS];
-	__u64 elsewhere_run_ns; /* run on CPUs that found no slot */
-	__u16 cpu_id[COX_CPU_SLOTS];
-	__u32 migrations[COX_MIGRATIONS];
-	__u32 impossible; /* transitions that cannot follow one another: lost events */
+	__u32 flags;   /* COX_ENROLLED_ALIVE ... */
 
 	/* Who woke this thread most recently, as a run-length: flushed to the pair map on change. */
 	__u32 waker_tid;
 	__u32 waker_count;
+	__u32 impossible; /* transitions that cannot follow one another: lost events */
 	__u64 waker_blocked_ns;
 
-	/* Identity. */
-	__u64 born_ns; /* birth, or enrolment for a thread that was there before */
-	__u32 tid;
-	__u32 tgid;
-	__u32 parent_tgid;
-	__u32 flags; /* COX_ENROLLED_ALIVE … */
-	char comm[COX_COMM_LEN];
-	__s32 exit_code; /* as the kernel keeps it: wait status */
-	__u32 nr_allowed; /* CPUs in the affinity mask when the wait began */
-	__u64 mask_hash;
-
-	/* The kernel's own account over the same span, for the self-checks. */
-	__u64 kernel_cpu_ns;   /* sum_exec_runtime: run without steal */
-	__u64 kernel_delay_ns; /* sched_info.run_delay */
-
+	__u64 switches_voluntary;
+	__u64 switches_involuntary;
+	__u64 wakeups;
 	/* System call and descriptor of the present block, and of the last one that was looked up. */
 	__u64 fd_now;
 	__u64 fd_key;
 	__u64 fd_cause;
+
+	__u64 steal_in_ns; /* the CPU's steal clock at the last switch-in */
+	__u64 irq_in_ns;
+	__u64 steal_ns; /* part of run: the hypervisor ran something else */
+	__u64 irq_ns;	/* part of run: interrupts, where the kernel accounts them */
+	__u64 preempt_wait_ns;
+	__u64 yield_wait_ns; /* part of preempt wait: began in sched_yield */
+	__u64 unknown_ns;
+	__u64 mask_hash;
+	__u64 blocked_ns[COX_CAUSES];
+	__u16 cpu_id[COX_CPU_SLOTS]; /* CPU number + 1, 0: unused */
+	__u64 cpu_run_ns[COX_CPU_SLOTS];
+	__u64 elsewhere_run_ns; /* run on CPUs that found no slot */
+	__u32 migrations[COX_MIGRATIONS];
+
+	/* Identity. */
+	__u32 parent_tgid;
+	__u64 born_ns; /* birth, or enrolment for a thread that was there before */
+	__u32 tid;
+	__u32 tgid;
+	char comm[COX_COMM_LEN];
+	__s32 exit_code; /* as the kernel keeps it: wait status */
+	__u32 pad;
+
+	/* The kernel's own account over the same span, for the self-checks. */
+	__u64 kernel_cpu_ns;   /* sum_exec_runtime: run without steal */
+	__u64 kernel_delay_ns; /* sched_info.run_delay */
 };
 
 #define COX_ENROLLED_ALIVE 1u /* existed before the session saw it */
@@ -211,8 +213,8 @@ struct cox_taker {
 
 #ifndef __cplusplus
 _Static_assert(sizeof(struct cox_clock) == 528, "mirror in layout.rs");
-_Static_assert(__builtin_offsetof(struct cox_clock, blocked_ns) == 104, "mirror in layout.rs");
-_Static_assert(__builtin_offsetof(struct cox_clock, born_ns) == 432, "mirror in layout.rs");
+_Static_assert(__builtin_offsetof(struct cox_clock, blocked_ns) == 192, "mirror in layout.rs");
+_Static_assert(__builtin_offsetof(struct cox_clock, born_ns) == 472, "mirror in layout.rs");
 _Static_assert(sizeof(struct cox_cpu) == 256, "mirror in layout.rs");
 _Static_assert(__builtin_offsetof(struct cox_cpu, waiting) == 192, "own cache line");
 _Static_assert(sizeof(struct cox_crew) == 1792, "mirror in layout.rs");

@@ -17,16 +17,27 @@
 /* `counted` is 1 + the class; this stands for "on its one CPU". */
 #define CLASS_PINNED COX_MASK_CLASSES
 
-COX_INLINE void presence_step(u64 *cell, s32 delta, u64 t)
+/* Contention is rare and short; give up rather than spin under a run queue's lock. */
+COX_RARE int presence_step_again(u64 *cell, s32 delta, u64 t)
 {
-	/* Contention is rare and short; give up rather than spin under a run queue's lock. */
+	if (!cell)
+		return 0;
 	for (int i = 0; i < 8; i++) {
 		u64 old = *(volatile u64 *)cell;
 
 		if (__sync_val_compare_and_swap(cell, old, cox_cell_step(old, delta, t)) == old)
-			return;
+			return 0;
 	}
 	LOSE(cells, 1);
+	return 0;
+}
+
+COX_INLINE void presence_step(u64 *cell, s32 delta, u64 t)
+{
+	u64 old = *(volatile u64 *)cell;
+
+	if (__sync_val_compare_and_swap(cell, old, cox_cell_step(old, delta, t)) != old)
+		presence_step_again(cell, delta, t);
 }
 
 /* One word of a task's affinity mask. */
