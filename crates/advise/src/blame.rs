@@ -25,6 +25,8 @@ use crate::thresholds::{QUEUE_UTILISATION, WORTH_SHARE};
 pub enum Delay {
     /// Behind a sibling that worked.
     Sibling,
+    /// Behind a sibling, because others left the siblings too few CPUs.
+    Squeezed,
     /// Behind another program.
     Other,
     /// For a CPU that was idle: woken from idle, or throttled.
@@ -77,6 +79,13 @@ impl Blame {
         }
     }
 
+    /// Whether the queues among siblings explain most of the waiting that unequal work does not. Where they
+    /// do not, threads queue in passing and wait for another reason: see the convoy.
+    pub fn queues_explain(&self) -> bool {
+        let queues = [Delay::Sibling, Delay::Squeezed, Delay::Unseen];
+        queues.into_iter().map(|delay| self.induced_ns(delay)).sum::<f64>() >= self.rest_ns
+    }
+
     /// The waiting of others that a delay explains.
     pub fn induced_ns(&self, delay: Delay) -> f64 {
         self.induced_ns.get(&delay).copied().unwrap_or(0.0)
@@ -93,17 +102,22 @@ impl Blame {
     }
 }
 
-/// Thread time queued behind siblings, and the part of it that others are the reason of: with a CPU for
-/// each crew thread there is no queue unless somebody else has one of the CPUs.
+/// Thread time queued behind siblings, and the part of it that others are the reason of. Of n threads
+/// that want C CPUs, n − C queue; when others leave only L of the CPUs, n − L do. With a CPU for each
+/// thread there is no queue at all unless somebody else has one of the CPUs.
 fn queue(picture: &Picture) -> (f64, f64) {
-    let queued = picture.behind.siblings_ns as f64;
-    let enough = picture.crew.len() as f64 <= picture.cpus;
-    let pinned = pinned::elsewhere(picture).is_some();
-    if enough && !pinned && picture.cpus_of_others() >= WORTH_SHARE * picture.cpus {
-        (0.0, queued)
-    } else {
-        (queued, 0.0)
+    let (behind, sums) = (&picture.behind, &picture.sums);
+    let waited = sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns);
+    // Each moment of waiting is booked on one holder.
+    let left = waited.saturating_sub(behind.others_ns).saturating_sub(behind.idle_ns);
+    let queued = behind.siblings_ns.min(left) as f64;
+    let others = picture.cpus_of_others();
+    if others < WORTH_SHARE * picture.cpus || pinned::elsewhere(picture).is_some() {
+        return (queued, 0.0);
     }
+    let threads = picture.crew_alive().min(picture.crew.len() as f64);
+    let own = queued * part(threads - picture.cpus, threads - picture.cpus + others);
+    (own, queued - own)
 }
 
 /// Thread time in each delay, yields included: who yields gives way to a sibling, or to whom is unseen.
@@ -112,7 +126,8 @@ fn delays(picture: &Picture, behind_siblings: f64, squeezed: f64) -> BTreeMap<De
     let unseen = if picture.sight.takers { 0 } else { sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns) };
     BTreeMap::from([
         (Delay::Sibling, behind_siblings),
-        (Delay::Other, picture.behind.others_ns as f64 + squeezed),
+        (Delay::Squeezed, squeezed),
+        (Delay::Other, picture.behind.others_ns as f64),
         (Delay::Idle, picture.behind.idle_ns as f64),
         (Delay::Unseen, unseen as f64),
         (Delay::Steal, sums.steal_ns as f64),
@@ -123,10 +138,13 @@ fn delays(picture: &Picture, behind_siblings: f64, squeezed: f64) -> BTreeMap<De
     ])
 }
 
-/// Yield waits are counted as waiting for other threads, so not as a delay again.
+/// Yield waits are counted as waiting for other threads, so not as a delay again: they come off the queues.
 fn without_yields(mut delays: BTreeMap<Delay, f64>, yielded: f64) -> BTreeMap<Delay, f64> {
-    for delay in [Delay::Sibling, Delay::Unseen] {
-        delays.entry(delay).and_modify(|ns| *ns = (*ns - yielded).max(0.0));
+    let queues = [Delay::Sibling, Delay::Squeezed, Delay::Unseen];
+    let queued: f64 = queues.iter().filter_map(|delay| delays.get(delay)).sum();
+    let kept = 1.0 - part(yielded, queued);
+    for delay in queues {
+        delays.entry(delay).and_modify(|ns| *ns *= kept);
     }
     delays
 }
@@ -136,13 +154,16 @@ fn without_yields(mut delays: BTreeMap<Delay, f64>, yielded: f64) -> BTreeMap<De
 fn induced(picture: &Picture, delays: &BTreeMap<Delay, f64>, waiting: f64) -> BTreeMap<Delay, f64> {
     let others = picture.crew.len().saturating_sub(1) as f64;
     // Threads that queue while CPUs are idle were misplaced for a moment; they hold nobody up for long.
-    let counts = |delay: Delay| delay != Delay::Sibling || picture.utilisation() >= QUEUE_UTILISATION;
+    let busy = picture.utilisation() >= QUEUE_UTILISATION;
+    let counts = |delay: Delay| busy || !matches!(delay, Delay::Sibling | Delay::Squeezed);
     let counted: Vec<(Delay, f64)> = delays.iter().map(|(d, ns)| (*d, *ns)).filter(|(d, _)| counts(*d)).collect();
     let all: f64 = counted.iter().map(|(_, ns)| ns).sum();
     let crew = &picture.crew_sums;
     let asleep = part(crew.cause_ns("futex") as f64, crew.waiting_for_threads_ns() as f64);
+    let in_turns = |cpus: f64| (1.0 - asleep) * others + asleep * sleep_per_queue(picture.crew.len(), cpus);
     let most = |delay: Delay| match delay {
-        Delay::Sibling => (1.0 - asleep) * others + asleep * sleep_per_queue(picture.crew.len(), picture.cpus),
+        Delay::Sibling => in_turns(picture.cpus),
+        Delay::Squeezed => in_turns((picture.cpus - picture.cpus_of_others()).round()),
         _ => others,
     };
     counted.into_iter().map(|(delay, ns)| (delay, (waiting * part(ns, all)).min(ns * most(delay)))).collect()

@@ -61,6 +61,15 @@ impl Expected {
         Expected::new(faster(wall_ns, saved_ns * sure), bound, bound)
     }
 
+    /// The same under a lower bound; the low end keeps its part of the bound.
+    pub fn within(self, bound: f64) -> Expected {
+        if bound >= self.bound {
+            return self;
+        }
+        let bound = factor(bound);
+        Expected::new(self.low * bound / self.bound, self.high, bound)
+    }
+
     /// At least this factor.
     pub fn low(&self) -> f64 {
         self.low
@@ -104,6 +113,14 @@ mod tests {
         let expected = Expected::of_delay(10.0, 9.0, 1.0, 1.2);
         assert_eq!((expected.low(), expected.high(), expected.bound()), (1.2, 1.2, 1.2));
         assert_eq!(Expected::new(5.0, 2.0, 0.5), Expected::nothing());
+    }
+
+    #[test]
+    fn a_lower_bound_takes_the_low_end_with_it() {
+        let alone = Expected::new(1.6, 2.0, 2.0);
+        assert_eq!(alone.within(3.0), alone);
+        assert_eq!(alone.within(1.5), Expected::new(1.2, 1.5, 1.5));
+        assert!(!alone.within(0.7).is_worth_trying());
     }
 
     #[test]

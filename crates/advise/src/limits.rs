@@ -102,7 +102,7 @@ fn blindness(picture: &Picture, limits: &mut Limits) {
         }
         limits.say(sentence, Confidence::Medium);
     }
-    if !sight.spin && picture.sums.run_ns > 0 {
+    if !sight.spin {
         let text = "Spinning was not seen: some of the work may be waiting for other threads.".to_owned();
         limits.say(say(picture, text, &[Figure::RunNs]), Confidence::Medium);
     }

@@ -3,6 +3,7 @@
 use crate::expected::Expected;
 use crate::numbers::{counted, cpu_list};
 use crate::picture::Picture;
+use crate::thresholds::IMBALANCE_FACTOR;
 use crate::verdict::{Kind, NextStep};
 
 /// One thread per CPU, measured: between this part of the bound and the bound itself. The rest is
@@ -31,15 +32,27 @@ pub(crate) fn waits_passively(picture: &Picture) -> bool {
         || value("KMP_BLOCKTIME").as_deref() == Some("0")
 }
 
-/// Run as many threads as CPUs.
-pub(crate) fn threads(picture: &Picture, cpus: f64, kind: Kind) -> NextStep {
+/// Run as many threads as `cpus`; nothing when that could not be seen to help.
+pub(crate) fn threads(picture: &Picture, cpus: f64, kind: Kind) -> Option<NextStep> {
+    // Unequal work stays unequal among fewer threads; a little of it is in the low end already.
+    let inequality = picture.inequality();
+    let low = if inequality >= IMBALANCE_FACTOR { ONE_PER_CPU / inequality } else { ONE_PER_CPU };
+    step(picture, fewer(picture, cpus), Expected::part_of(picture.work_bound_on(cpus), low, 1.0), kind)
+}
+
+/// How to say it to the program.
+pub(crate) fn fewer(picture: &Picture, cpus: f64) -> String {
     let whole = (cpus.floor() as u64).max(1);
-    let setting = if is_openmp(picture) {
+    if is_openmp(picture) {
         format!("OMP_NUM_THREADS={whole}")
     } else {
         format!("run it with {}", counted(whole, "thread"))
-    };
-    NextStep::expecting(setting, &Expected::part_of(picture.work_bound_on(cpus), ONE_PER_CPU, 1.0), kind)
+    }
+}
+
+/// A step that would help on CPUs of one's own, with what it can give beside other programs.
+fn step(picture: &Picture, action: impl Into<String>, alone: Expected, kind: Kind) -> Option<NextStep> {
+    alone.is_worth_trying().then(|| NextStep::expecting(action, &picture.beside_others(alone), kind))
 }
 
 /// Let cox give each thread its turn, when this version can.
@@ -51,18 +64,18 @@ pub(crate) fn pack(picture: &Picture, kind: Kind) -> Option<NextStep> {
     let command = picture.facts.command.first().map_or_else(|| "PROGRAM".to_owned(), Clone::clone);
     let more = if picture.facts.command.len() > 1 { " …" } else { "" };
     let action = format!("cox pack --cpus {} -- {command}{more}", cpu_list(cpus));
-    Some(NextStep::expecting(action, &Expected::part_of(picture.work_bound(), PACKED, 1.0), kind))
+    step(picture, action, Expected::part_of(picture.work_bound(), PACKED, 1.0), kind)
 }
 
 /// Let waiting threads sleep.
 pub(crate) fn passive(picture: &Picture, kind: Kind) -> Option<NextStep> {
     let useful = is_openmp(picture) && !waits_passively(picture);
     let expected = Expected::part_of(picture.work_bound(), PASSIVE.0, PASSIVE.1);
-    useful.then(|| NextStep::expecting("OMP_WAIT_POLICY=passive", &expected, kind))
+    useful.then(|| step(picture, "OMP_WAIT_POLICY=passive", expected, kind)).flatten()
 }
 
 /// Let waiting threads spin, so that they need not be woken.
 pub(crate) fn active(picture: &Picture, expected: &Expected, kind: Kind) -> NextStep {
     let action = if is_openmp(picture) { "OMP_WAIT_POLICY=active" } else { "spin briefly before sleeping" };
-    NextStep::expecting(action, expected, kind)
+    NextStep::expecting(action, &picture.beside_others(*expected), kind)
 }

@@ -6,7 +6,10 @@ use ledger::{Account, Program, SpinBasis, TakerKind, Thread, TookCpu};
 use crate::blame::Blame;
 use crate::expected::Expected;
 use crate::facts::Facts;
-use crate::thresholds::{CREW_SLEEP, CREW_SPIN, CREW_WAKEUPS_PER_S, CREW_WORK};
+use crate::thresholds::{CREW_SLEEP, CREW_SPIN, CREW_WAKEUPS_PER_S, CREW_WORK, WORTH_SHARE};
+
+/// A program that ran got some of a CPU; keeps factors finite where the account says none.
+const LEAST_CPUS: f64 = 1e-3;
 
 /// What a backend can see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +20,7 @@ pub struct Sight {
     pub takers: bool,
     /// Wake delay apart from preempt wait and from blocked time.
     pub delays: bool,
-    /// Spinning, on at least one thread.
+    /// Spinning, on at least one thread; or there was next to no run time that could hold any.
     pub spin: bool,
 }
 
@@ -59,7 +62,8 @@ impl<'a> Picture<'a> {
             causes: account.backend == "bpf",
             takers: account.backend == "bpf",
             delays: account.backend == "bpf",
-            spin: threads.iter().any(|(thread, _)| thread.spin_basis != SpinBasis::None),
+            spin: threads.iter().any(|(thread, _)| thread.spin_basis != SpinBasis::None)
+                || sums.share(sums.run_ns) < WORTH_SHARE,
         };
         let mut picture = Picture {
             account,
@@ -93,9 +97,9 @@ impl<'a> Picture<'a> {
         self.crew_sums.wall_ns as f64 / self.wall_ns
     }
 
-    /// CPUs that the crew could keep busy, given `cpus`.
+    /// CPUs that the crew could keep busy, given `cpus`, which may be part of one.
     pub fn parallelism(&self, cpus: f64) -> f64 {
-        (self.crew.len() as f64).min(cpus).max(1.0)
+        (self.crew.len().max(1) as f64).min(cpus)
     }
 
     /// No schedule of the same work on `cpus` CPUs is faster than this factor.
@@ -104,9 +108,15 @@ impl<'a> Picture<'a> {
         self.wall_ns / ideal_ns.max(1.0)
     }
 
-    /// … on the CPUs the program may use.
+    /// … on the CPUs the program may use, had it them to itself.
     pub fn work_bound(&self) -> f64 {
         self.work_bound_on(self.cpus)
+    }
+
+    /// What is left of a forecast while other programs and the quota keep what they took: a step that
+    /// moves neither cannot do the work on CPUs that the program does not get.
+    pub fn beside_others(&self, alone: Expected) -> Expected {
+        alone.within(self.work_bound_on(self.cpus_left()))
     }
 
     /// … when, besides, each thread keeps its own work.
@@ -115,12 +125,19 @@ impl<'a> Picture<'a> {
         self.work_bound().min(self.wall_ns / (busiest as f64).max(1.0))
     }
 
+    /// Work of the busiest thread per average work of the crew: 1 when it is equal, or nobody worked.
+    pub fn inequality(&self) -> f64 {
+        let average = self.crew_sums.work_ns as f64 / self.crew.len().max(1) as f64;
+        let busiest = self.busiest().map_or(0, work_ns) as f64;
+        if average > 0.0 { (busiest / average).max(1.0) } else { 1.0 }
+    }
+
     /// The thread that worked most.
     pub fn busiest(&self) -> Option<&'a Thread> {
         self.crew.iter().copied().max_by_key(|thread| work_ns(thread))
     }
 
-    /// What to expect when a delay of `loss_ns` thread time goes away.
+    /// What to expect when a delay of `loss_ns` thread time goes away, on CPUs of one's own.
     pub fn without_delay(&self, loss_ns: f64) -> Expected {
         Expected::of_delay(self.wall_ns, loss_ns, self.crew.len() as f64, self.thread_bound())
     }
@@ -128,6 +145,13 @@ impl<'a> Picture<'a> {
     /// CPUs' worth of time that others used, of those the program may use.
     pub fn cpus_of_others(&self) -> f64 {
         self.over_cpus(|cpu| cpu.busy_others_ns) as f64 / self.account.window_ns.max(1) as f64
+    }
+
+    /// CPUs' worth of time that others and the quota left: at least what the program did use.
+    pub fn cpus_left(&self) -> f64 {
+        let beside = self.cpus - self.cpus_of_others();
+        let granted = self.facts.quota().map_or(beside, |quota| beside.min(quota));
+        granted.max(self.concurrency.running).clamp(LEAST_CPUS, self.cpus)
     }
 
     /// The takers of one kind, largest first.

@@ -27,6 +27,9 @@ pub const CREW_WAKEUPS_PER_S: f64 = 10.0;
 /// leaves room for threads that overlap while one replaces another.
 pub const THREADS_PER_CPU: f64 = 1.1;
 
+/// Threads are a team when on average this part of them is alive: those of a make come and go.
+pub const TEAM_ALIVE: f64 = 0.5;
+
 /// A queue for CPUs means that CPUs were busy: below this utilisation of the allowed CPUs, threads do
 /// not wait because they are too many. Three threads that meet at barriers on two CPUs can leave a
 /// quarter of the time idle; short rounds lose some more to wake-ups.
@@ -46,8 +49,9 @@ pub const EQUAL_WORK_FACTOR: f64 = 1.5;
 /// short work outside the lock.
 pub const CONVOY_CONCURRENCY: f64 = 0.75;
 
-/// A lock goes round: no single waker ends more than this part of a thread's sleeping.
-pub const ROTATION_SHARE: f64 = 0.80;
+/// A lock goes round: no single thread ends more than this part of the crew's sleeping. Of three threads
+/// that take turns each ends a third; one that wakes all the others ends two thirds, of more threads more.
+pub const ROTATION_SHARE: f64 = 0.50;
 
 /// Waiting of mixed reasons is told from this part of the crew's time, if CPUs were left without work.
 pub const MIXED_SHARE: f64 = 0.25;
@@ -63,6 +67,12 @@ pub const THROTTLED_SHARE: f64 = 0.02;
 
 /// Intended waiting (sleep, input, children) is the headline only when it is most of thread time.
 pub const INTENDED_SHARE: f64 = 0.50;
+
+/// A program that others are known to have waited behind is named from this part of the waiting …
+pub const NAMED_SHARE: f64 = 0.10;
+
+/// … and names are added until they make this part of it.
+pub const NAMED_ENOUGH: f64 = 0.80;
 
 /// Hypervisor steal counts from this part of run time.
 pub const STEAL_SHARE: f64 = 0.03;

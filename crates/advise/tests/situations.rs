@@ -233,6 +233,12 @@ fn a_lock_convoy() {
 }
 
 #[test]
+fn a_lock_that_is_handed_on_in_a_fixed_order_is_one_too() {
+    let lives = [102, 100, 101].map(|before| Life { woken_by: vec![before], ..asleep(0.67) });
+    expect(&Stage::new(2, IDLE, &lives), Kind::LockConvoy);
+}
+
+#[test]
 fn a_main_thread_that_joins_does_not_hide_a_convoy() {
     let mut stage = convoy(4, 2, 1.0);
     let process = &mut stage.account.programs[0].processes[0];
@@ -355,6 +361,30 @@ fn sleeping_waiting_and_child_wait_are_named_not_blamed() {
             expect(&Stage::alike(2, SIBLINGS, 1, &Life { blocked: vec![(cause, 0.95)], ..Life::default() }), kind);
         assert!(verdict.sentences.iter().all(|sentence| sentence.next.is_empty()), "{}", text(&verdict));
     }
+}
+
+#[test]
+fn who_waits_for_sleepers_does_not_hide_their_sleep() {
+    let sleeper = Life { blocked: vec![("sleep", 0.98)], ..Life::default() };
+    let joins = Life { futex: 0.999, wakeups_per_s: 0.2, ..Life::default() };
+    expect(&Stage::new(2, SIBLINGS, &[joins, sleeper.clone()]), Kind::Sleeping);
+    let shell = Life { blocked: vec![("child_wait", 0.99)], ..Life::default() };
+    expect(&Stage::new(2, SIBLINGS, &[shell, sleeper]), Kind::Sleeping);
+}
+
+#[test]
+fn idle_helpers_do_not_hide_a_busy_thread() {
+    let helper = Life { blocked: vec![("poll", 0.9999)], ..Life::default() };
+    expect(&Stage::new(2, SIBLINGS, &[Life::default(), helper.clone(), helper]), Kind::NothingToGain);
+}
+
+#[test]
+fn spinning_before_sleeping_is_named_after_the_longer_part() {
+    let life = Life { spin: 0.128, futex: 0.238, preempted: 0.023, wake_delay: 0.208, ..Life::default() };
+    let life = Life { wakeups_per_s: 3000.0, woken_by: vec![100, 101, 102], ..life };
+    expect(&Stage::alike(2, SIBLINGS, 3, &life), Kind::TooManyThreadsSleeping);
+    let life = Life { spin: 0.238, futex: 0.128, ..life };
+    expect(&Stage::alike(2, SIBLINGS, 3, &life), Kind::TooManyThreadsSpinning);
 }
 
 #[test]

@@ -115,6 +115,17 @@ proptest! {
             prop_assert!(!line.contains(|c: char| c.is_control()), "{:?}", line);
         }
     }
+
+    #[test]
+    fn a_number_keeps_its_unit_at_every_width(document in document(), unicode: bool, width in 60..140usize) {
+        let report = text(&document, &Style { unicode, width, ..Style::default() });
+        let lines: Vec<&str> = report.lines().collect();
+        for pair in lines.windows(2) {
+            let unit = pair[1].trim_start().split([' ', ',', ';', ':', '.', ')']).next().unwrap_or_default();
+            let parted = pair[0].ends_with(|c: char| c.is_ascii_digit()) && ["%", "s", "ms", "µs", "us", "ns"].contains(&unit);
+            prop_assert!(!parted, "{}\n{}", pair[0], pair[1]);
+        }
+    }
 }
 
 #[test]

@@ -32,8 +32,8 @@ fn a_parallel_make_is_shown_by_name() {
 #[test]
 fn losses_left_behind_and_hostile_names() {
     insta::assert_snapshot!(text(&sample::troubled(), &Style::default()), @r#"
-    cox: ./heat 4096 200 --a-long-option=with/a/long/val… · 2 processes, 7 threads · 12.41 s wall
-        exit 139 · eBPF, 812,440 events, 2,003 lost, own cost ≥ 0.1 %
+    cox: ./heat 4096 200 --a-long-option=with/a/long… · 2 processes, 7 threads · 12.41 s wall · exit 139
+        eBPF, 812,440 events, 2,003 lost, own cost ≥ 0.1 %
 
       Your 7 threads had 49.6 thread-seconds.
         43.4 %  did work                    of it 0.6 % hypervisor steal
@@ -74,8 +74,7 @@ fn losses_left_behind_and_hostile_names() {
 fn perf_on_a_terminal_without_utf8() {
     let style = Style { unicode: false, ..Style::default() };
     insta::assert_snapshot!(text(&sample::by_perf(), &style), @r#"
-    cox: ./heat 4096 200 - 3 threads - 12.41 s wall - exit 0
-        perf, 812,440 events, 0 lost, own cost 0.4 %
+    cox: ./heat ... - 3 threads - 12.41 s wall - exit 0 - perf, 812,440 events, 0 lost, own cost 0.4 %
 
       Your 3 threads had 37.2 thread-seconds.
         43.4 %  did work                    of it 0.6 % hypervisor steal

@@ -59,6 +59,8 @@ fn thresholds_named_on_pages_are_those_of_the_rules() {
         (Kind::TooManyThreadsSleeping, t::QUEUE_UTILISATION),
         (Kind::Imbalance, t::IMBALANCE_SHARE),
         (Kind::LockConvoy, t::CONVOY_CONCURRENCY),
+        (Kind::LockConvoy, t::ROTATION_SHARE),
+        (Kind::CpuHog, t::WORTH_SHARE),
         (Kind::PinnedTooFew, t::IDLE_CPU_SHARE),
         (Kind::QuotaThrottled, t::THROTTLED_SHARE),
         (Kind::Sleeping, t::INTENDED_SHARE),

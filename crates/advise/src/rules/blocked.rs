@@ -4,12 +4,14 @@
 //! Overlapping a wait with other work removes it only as far as there is other work; that is inside the
 //! bound already, since the work has to be done by the same CPUs.
 
+use ledger::summary;
+
 use super::Finding;
 use crate::blame::Delay;
 use crate::figures::{Figure, say};
 use crate::numbers::about_percent;
 use crate::picture::Picture;
-use crate::thresholds::{INTENDED_SHARE, WORTH_SHARE};
+use crate::thresholds::INTENDED_SHARE;
 use crate::verdict::{Confidence, Kind, NextStep, Sentence};
 
 /// Overlapping a wait with work can at best hide the smaller of the two: a factor of two.
@@ -53,7 +55,7 @@ fn delay(picture: &Picture, kind: Kind, delay: Delay, cause: &'static str, what:
         return None;
     }
     let mut main = blocked_sentence(picture, ns, cause, what);
-    main.next.push(NextStep::expecting(step, &expected, kind));
+    main.next.push(NextStep::expecting(step, &picture.beside_others(expected), kind));
     let back_ns = picture.blame.total_ns(delay);
     Some(Finding { kind, back_ns, confidence: Confidence::High, sentences: vec![main] })
 }
@@ -74,7 +76,7 @@ fn overlap(picture: &Picture, finding: &mut Finding, cause: &str) {
     }
     let all = picture.without_delay(picture.sums.cause_ns(cause) as f64);
     let bound = all.bound().min(OVERLAP_BOUND);
-    let expected = crate::expected::Expected::new(1.0, bound, bound);
+    let expected = picture.beside_others(crate::expected::Expected::new(1.0, bound, bound));
     let step = NextStep::expecting("cox run --overlap -- …", &expected, finding.kind);
     if let Some(main) = finding.sentences.first_mut().filter(|_| step.bound.is_some()) {
         main.next.push(step);
@@ -120,14 +122,20 @@ pub(crate) fn children(picture: &Picture) -> Option<Finding> {
     intended(picture, Kind::ChildWait, &["child_wait"], "waited for child processes")
 }
 
+/// A finding that gives nothing back: `back_ns` only ranks it among its like.
 fn intended(picture: &Picture, kind: Kind, causes: &[&'static str], what: &str) -> Option<Finding> {
     let ns = causes.iter().fold(0u64, |sum, cause| sum.saturating_add(picture.sums.cause_ns(cause)));
-    if picture.share(ns) < INTENDED_SHARE.max(WORTH_SHARE) {
+    // Who waits for members has its reason in their accounts; that is no waiting of another kind.
+    let crew = if picture.crew.is_empty() { &picture.sums } else { &picture.crew_sums };
+    let for_members = if kind == Kind::ChildWait { 0 } else { crew.cause_ns("child_wait") };
+    let of_crew = causes.iter().fold(0u64, |sum, cause| sum.saturating_add(crew.cause_ns(cause)));
+    let part = summary::share(of_crew, crew.wall_ns.saturating_sub(for_members)).min(1.0);
+    if part < INTENDED_SHARE {
         return None;
     }
     let text = format!("{} of thread time {what}: no scheduling changes that.", about_percent(picture.share(ns)));
     let mut figures: Vec<Figure> = causes.iter().map(|cause| Figure::BlockedBy(cause)).collect();
     figures.push(Figure::ThreadNs);
     let main = say(picture, text, &figures);
-    Some(Finding { kind, back_ns: ns as f64, confidence: Confidence::High, sentences: vec![main] })
+    Some(Finding { kind, back_ns: part, confidence: Confidence::High, sentences: vec![main] })
 }

@@ -4,7 +4,7 @@
 use crate::figures::{Figure, say};
 use crate::numbers::{about_percent, counted, duration, factor};
 use crate::picture::Picture;
-use crate::thresholds::WORTH_FACTOR;
+use crate::thresholds::{WORTH_FACTOR, WORTH_SHARE};
 use crate::verdict::Sentence;
 
 /// Where the thread time went, in one breath.
@@ -34,17 +34,33 @@ pub(crate) fn busy(picture: &Picture) -> Sentence {
 /// What bounds any gain from scheduling.
 pub(crate) fn bound(picture: &Picture) -> Sentence {
     let parallelism = picture.parallelism(picture.cpus);
-    let ideal_ns = (picture.sums.work_ns as f64 / parallelism) as u64;
+    let ideal = duration((picture.sums.work_ns as f64 / parallelism) as u64);
     let cpus = counted(parallelism as u64, "CPU");
-    let figures = [Figure::WorkNs, Figure::WallNs, Figure::CrewThreads, Figure::ProgramCpus];
+    let mut figures = vec![Figure::WorkNs, Figure::WallNs, Figure::CrewThreads, Figure::ProgramCpus];
     if picture.sums.work_ns == 0 {
         return say(picture, "No work was seen that could be done faster.".to_owned(), &figures);
     }
-    let text = format!(
-        "The work itself needs {} on {cpus}: on these CPUs no scheduling can make the program more than about {} faster.",
-        duration(ideal_ns),
-        factor(picture.work_bound().max(1.0)),
-    );
+    if !picture.sight.spin {
+        let text =
+            format!("If all of the run time was work, that needs {ideal} on {cpus}; spinning would be part of it.");
+        return say(picture, text, &figures);
+    }
+    let bound = factor(picture.work_bound().max(1.0));
+    let taken = picture.cpus_of_others() / picture.cpus;
+    let text = if taken >= WORTH_SHARE {
+        figures.push(Figure::CpuBusyOthersNs);
+        format!(
+            "The work itself needs {ideal} on {cpus}: alone on these CPUs the program can become about {bound} faster, and \
+             while others keep {} of them no more than {}.",
+            about_percent(taken),
+            factor(picture.work_bound_on(picture.cpus_left()).max(1.0)),
+        )
+    } else {
+        format!(
+            "The work itself needs {ideal} on {cpus}: on these CPUs no scheduling can make the program more than about \
+             {bound} faster."
+        )
+    };
     say(picture, text, &figures)
 }
 

@@ -9,7 +9,8 @@
 //! Bound: the same work side by side, `wall / max(Σ work / min(n, CPUs), busiest)`. Halving the time inside
 //! the lock gives at least half of that saving.
 
-use ledger::Thread;
+use std::collections::BTreeMap;
+
 use ledger::summary::work_ns;
 
 use super::Finding;
@@ -49,7 +50,7 @@ pub(crate) fn convoy(picture: &Picture) -> Option<Finding> {
         Figure::CpuIdleNs,
     ];
     let mut main = say(picture, text, &figures);
-    main.next.push(NextStep::expecting(step, &expected, kind));
+    main.next.push(NextStep::expecting(step, &picture.beside_others(expected), kind));
     let confidence = if kind == Kind::LockConvoy { Confidence::High } else { Confidence::Medium };
     Some(Finding { kind, back_ns: rest, confidence, sentences: vec![main] })
 }
@@ -85,8 +86,7 @@ fn is_lock(picture: &Picture) -> bool {
     if crew.spin_ns > crew.cause_ns("futex") {
         return equal && spins_on_lock(picture);
     }
-    let rotating = picture.crew.iter().filter(|thread| wakes_rotate(thread, picture)).count();
-    equal && rotating * 2 > picture.crew.len()
+    equal && wakes_rotate(picture)
 }
 
 fn spins_on_lock(picture: &Picture) -> bool {
@@ -99,13 +99,19 @@ fn spins_on_lock(picture: &Picture) -> bool {
     waiting(Some("pthread spin lock")) as f64 > 0.5 * waiting(None) as f64
 }
 
-/// Whether several crew threads end this thread's sleeping, or the only other one does.
-fn wakes_rotate(thread: &Thread, picture: &Picture) -> bool {
-    let is_crew = |tid: u32| picture.crew.iter().any(|other| other.tid == tid && tid != thread.tid);
-    let wakers: Vec<u64> = thread.woken_by.iter().filter(|by| is_crew(by.tid)).map(|by| by.blocked_ns).collect();
-    let all = wakers.iter().fold(0u64, |sum, ns| sum.saturating_add(*ns));
-    let most = wakers.iter().copied().max().unwrap_or(0);
-    if picture.crew.len() == 2 { all > 0 } else { wakers.len() >= 2 && most as f64 <= ROTATION_SHARE * all as f64 }
+/// Whether the crew's threads take turns in ending one another's sleep, in whatever order, rather than
+/// one of them waking all others.
+fn wakes_rotate(picture: &Picture) -> bool {
+    let mut ended: BTreeMap<u32, u64> = picture.crew.iter().map(|thread| (thread.tid, 0)).collect();
+    for thread in &picture.crew {
+        for by in thread.woken_by.iter().filter(|by| by.tid != thread.tid) {
+            ended.entry(by.tid).and_modify(|ns| *ns = ns.saturating_add(by.blocked_ns));
+        }
+    }
+    let all = ended.values().fold(0u64, |sum, ns| sum.saturating_add(*ns));
+    let most = ended.values().copied().max().unwrap_or(0);
+    // Of two, each has only the other.
+    all > 0 && (picture.crew.len() == 2 || most as f64 <= ROTATION_SHARE * all as f64)
 }
 
 fn words(picture: &Picture, kind: Kind, rest: f64) -> (String, &'static str) {

@@ -5,18 +5,25 @@
 //! displaced. The range therefore comes from the thread time waited behind others (see `expected`), whose
 //! low end is that share of thread time, and its high end the whole of it on the critical path.
 
-use ledger::TakerKind;
+use ledger::{TakerKind, TookCpu};
 
 use super::Finding;
 use crate::blame::Delay;
 use crate::figures::{Figure, say};
 use crate::numbers::{about_percent, cpu_list, duration};
 use crate::picture::Picture;
-use crate::thresholds::WORTH_SHARE;
+use crate::thresholds::{NAMED_ENOUGH, NAMED_SHARE, WORTH_FACTOR, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep};
 
 /// Kernel threads cannot be asked to run elsewhere by starting them differently.
-const KERNEL_THREADS: [&str; 7] = ["kworker", "ksoftirqd", "migration", "rcu_", "kswapd", "kcompactd", "irq/"];
+const KERNEL_THREADS: [&str; 10] =
+    ["kworker", "ksoftirqd", "migration", "rcu_", "kswapd", "kcompactd", "khugepaged", "kdamond", "irq/", "swapper/"];
+
+/// Who observes is no reason to stop observing; its cost is in the report's first line.
+const OBSERVER: &str = "cox";
+
+/// More names than these are "others".
+const MOST_NAMES: usize = 3;
 
 /// Others held the CPUs.
 pub(crate) fn cpu_hog(picture: &Picture) -> Option<Finding> {
@@ -25,19 +32,25 @@ pub(crate) fn cpu_hog(picture: &Picture) -> Option<Finding> {
 
 fn seen(picture: &Picture) -> Option<Finding> {
     // Behind others, and behind siblings because others had the CPUs that would have been theirs.
-    let waited = picture.blame.direct_ns(Delay::Other);
+    let blame = &picture.blame;
+    let delays: &[Delay] = if blame.queues_explain() { &[Delay::Other, Delay::Squeezed] } else { &[Delay::Other] };
+    let waited: f64 = delays.iter().map(|delay| blame.direct_ns(*delay)).sum();
     let expected = picture.without_delay(waited);
     let takers = picture.takers(TakerKind::Other);
-    if !expected.is_worth_trying() {
+    // Every machine does a little of its own beside a program: then the middle of the range has to be worth it.
+    let little = picture.cpus_of_others() < WORTH_SHARE * picture.cpus;
+    if !expected.is_worth_trying() || (little && (expected.low() * expected.high()).sqrt() < WORTH_FACTOR) {
         return None;
     }
     let behind = picture.behind.others_ns;
-    let named = takers.first().filter(|_| behind as f64 >= 0.5 * waited);
+    let named = takers.first().filter(|_| behind as f64 >= NAMED_SHARE * waited);
+    let surely = behind as f64 >= 0.5 * waited;
+    let most = if surely { "most" } else { "what shows of it" };
     let who = match (named, takers.get(1)) {
         (None, _) => "who it was does not show, since no thread queued for its CPU".to_owned(),
-        (Some(first), None) => format!("most behind {} ({})", first.comm, duration(first.wait_ns)),
+        (Some(first), None) => format!("{most} behind {} ({})", first.comm, duration(first.wait_ns)),
         (Some(first), Some(next)) => {
-            format!("most behind {} ({}), then {}", first.comm, duration(first.wait_ns), next.comm)
+            format!("{most} behind {} ({}), then {}", first.comm, duration(first.wait_ns), next.comm)
         }
     };
     let text = format!(
@@ -53,26 +66,52 @@ fn seen(picture: &Picture) -> Option<Finding> {
         Figure::ThreadNs,
     ];
     let mut main = say(picture, text, &figures);
-    let action = named
-        .map_or_else(|| "look for a busy program beside it (top)".to_owned(), |taker| remedy(picture, &taker.comm));
+    let action = match named {
+        Some(_) => remedy(picture, &takers),
+        None => "look for a busy program beside it (top)".to_owned(),
+    };
     main.next.push(NextStep::expecting(action, &expected, Kind::CpuHog));
-    let back_ns = picture.blame.total_ns(Delay::Other);
-    let confidence = if named.is_some() { Confidence::High } else { Confidence::Medium };
+    let back_ns = delays.iter().map(|delay| blame.total_ns(*delay)).sum();
+    let confidence = if named.is_some() && surely { Confidence::High } else { Confidence::Medium };
     Some(Finding { kind: Kind::CpuHog, back_ns, confidence, sentences: vec![main] })
 }
 
-fn remedy(picture: &Picture, comm: &str) -> String {
-    if KERNEL_THREADS.iter().any(|kernel| comm.starts_with(kernel)) {
+/// The forecast is about all others, so the step names as many as make most of the waiting.
+fn remedy(picture: &Picture, takers: &[&TookCpu]) -> String {
+    let is_kernel = |comm: &str| KERNEL_THREADS.iter().any(|kernel| comm.starts_with(kernel));
+    let Some(comm) = takers.first().map(|taker| taker.comm.as_str()) else { return String::new() };
+    if is_kernel(comm) {
         return if picture.facts.has_verb("quiet") {
             "cox quiet plan".to_owned()
         } else {
             format!("find what makes the kernel run {comm} on these CPUs")
         };
     }
-    let cpus = picture.facts.program_cpus();
-    match cpus.is_empty() {
-        true => format!("keep {comm} off this program's CPUs, or stop it"),
-        false => format!("keep {comm} off CPU {}, or stop it", cpu_list(cpus)),
+    let (who, them) = names(takers, |comm| is_kernel(comm) || comm == OBSERVER);
+    match picture.facts.program_cpus() {
+        [] => format!("stop {who}, or keep {them} off this program's CPUs"),
+        cpus => format!("stop {who}, or keep {them} off CPU {}", cpu_list(cpus)),
+    }
+}
+
+/// The largest takers that can be stopped in words, and the pronoun for them.
+fn names(takers: &[&TookCpu], stays: impl Fn(&str) -> bool) -> (String, &'static str) {
+    let all = takers.iter().fold(0u64, |sum, taker| sum.saturating_add(taker.wait_ns));
+    let mut named: Vec<&str> = Vec::new();
+    let mut waited = 0u64;
+    for taker in takers.iter().filter(|taker| !stays(&taker.comm)).take(MOST_NAMES) {
+        named.push(&taker.comm);
+        waited = waited.saturating_add(taker.wait_ns);
+        if waited as f64 >= NAMED_ENOUGH * all as f64 {
+            break;
+        }
+    }
+    if (waited as f64) < NAMED_ENOUGH * all as f64 {
+        return (format!("{} and others", named.join(", ")), "them");
+    }
+    match named.split_last() {
+        Some((last, first @ [_, ..])) => (format!("{} and {last}", first.join(", ")), "them"),
+        _ => (named.concat(), "it"),
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn imbalance(picture: &Picture) -> Option<Finding> {
         Figure::BlockedBy("futex"),
     ];
     let mut main = say(picture, text, &figures);
-    main.next.push(NextStep::expecting(remedy(picture, busiest.tid), &expected, kind));
+    main.next.push(NextStep::expecting(remedy(picture, busiest.tid), &picture.beside_others(expected), kind));
     let mut sentences = vec![main];
     sentences.extend(how(picture));
     Some(Finding { kind, back_ns: picture.blame.imbalance_ns, confidence, sentences })

@@ -91,6 +91,8 @@ pub(crate) fn judge(picture: &Picture) -> Verdict {
     let mut small: Vec<Sentence> =
         findings.into_iter().filter_map(|finding| finding.sentences.into_iter().next()).collect();
     small.truncate(1);
+    // What gains nothing needs no step.
+    small.iter_mut().for_each(|sentence| sentence.next.clear());
     let mut said = vec![context::nothing(picture)];
     said.extend(context::shared_cpus(picture));
     said.extend(small);

@@ -4,7 +4,7 @@
 //! and a CPU outside it was mostly idle; or the mask is wide but the threads ran on few of its CPUs only,
 //! queueing there. No load balancer leaves it at that, so each thread's own mask must be narrow.
 //!
-//! Bound: the work bound on all CPUs that were free, and no more than those CPUs per CPU used.
+//! Bound: the work bound on what others left of all these CPUs, and no more than that per CPU used.
 
 use ledger::CpuAccount;
 
@@ -15,7 +15,7 @@ use crate::figures::{Figure, say};
 use crate::numbers::{about_percent, counted, cpu_list};
 use crate::openmp;
 use crate::picture::Picture;
-use crate::thresholds::{IDLE_CPU_SHARE, UNUSED_CPU_SHARE, WORTH_SHARE};
+use crate::thresholds::{IDLE_CPU_SHARE, UNUSED_CPU_SHARE, WORTH_FACTOR, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep};
 
 /// Using more CPUs reaches at least this part of the bound; the rest is memory and the inequality of
@@ -24,6 +24,9 @@ const REACHED: f64 = 0.6;
 
 /// A second hardware thread of a core adds about this much of a CPU.
 const SMT_PART: f64 = 0.5;
+
+/// CPUs that others hold all of have next to no room; what they have divides.
+const LEAST_ROOM: f64 = 0.01;
 
 /// CPUs the program did not use and could have.
 pub(crate) struct Elsewhere {
@@ -39,10 +42,10 @@ pub(crate) struct Elsewhere {
 pub(crate) fn too_few_cpus(picture: &Picture) -> Option<Finding> {
     let elsewhere = elsewhere(picture)?;
     let kind = Kind::PinnedTooFew;
-    let (used, free) = (elsewhere.used.len() as f64, elsewhere.free.len() as f64);
+    let (used, free) = (room(picture, &elsewhere.used), room(picture, &elsewhere.free));
     let added = if picture.facts.smt { free * SMT_PART } else { free };
-    let bound = picture.work_bound_on(used + free).min((used + free) / used.max(1.0));
-    let reached = picture.work_bound_on(used + added).min((used + added) / used.max(1.0));
+    let faster = |cpus: f64| picture.work_bound_on(cpus).min(cpus / used);
+    let (bound, reached) = (faster(used + free), faster(used + added));
     let expected = Expected::new(reached * REACHED, bound, bound);
     let all: Vec<u32> = elsewhere.used.iter().chain(&elsewhere.free).copied().collect();
 
@@ -65,7 +68,7 @@ pub(crate) fn too_few_cpus(picture: &Picture) -> Option<Finding> {
     ];
     let mut main = say(picture, text, &figures);
     main.next.push(NextStep::expecting(widen(picture, &all), &expected, kind));
-    main.next.push(openmp::threads(picture, used, kind));
+    main.next.extend(openmp::threads(picture, elsewhere.used.len() as f64, kind));
     main.next.retain(|step| step.bound.is_some());
     if main.next.is_empty() {
         return None;
@@ -81,7 +84,18 @@ pub(crate) fn elsewhere(picture: &Picture) -> Option<Elsewhere> {
     if picture.share(queued) < WORTH_SHARE || picture.crew.len() < 2 {
         return None;
     }
-    outside_the_mask(picture).or_else(|| unused_inside_the_mask(picture))
+    let elsewhere = outside_the_mask(picture).or_else(|| unused_inside_the_mask(picture))?;
+    let (used, free) = (room(picture, &elsewhere.used), room(picture, &elsewhere.free));
+    (used + free >= WORTH_FACTOR * used).then_some(elsewhere)
+}
+
+/// CPUs' worth of time that others left of `cpus`; all of it where that is not seen.
+fn room(picture: &Picture, cpus: &[u32]) -> f64 {
+    let others = |number: &u32| {
+        let account = picture.account.cpus.iter().find(|cpu| cpu.cpu == *number);
+        account.map_or(0.0, |cpu| cpu.busy_others_ns as f64 / (total_ns(cpu) as f64).max(1.0))
+    };
+    cpus.iter().map(|number| 1.0 - others(number)).sum::<f64>().max(LEAST_ROOM)
 }
 
 /// Online CPUs that the program's mask leaves out. A mask the program has given itself can be taken

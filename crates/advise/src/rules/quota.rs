@@ -30,8 +30,10 @@ pub(crate) fn throttled(picture: &Picture) -> Option<Finding> {
     let spared = picture.blame.total_ns(Delay::Idle).max(stopped as f64);
     let delay = picture.without_delay(stopped as f64);
     let could_use = picture.parallelism(picture.cpus);
+    // Other programs keep what they took, whatever the quota.
+    let could_get = picture.parallelism((picture.cpus - picture.cpus_of_others()).max(picture.concurrency.running));
     let bound = match facts.quota() {
-        Some(quota) => (could_use / quota).max(1.0).min(delay.bound()),
+        Some(quota) => (could_get / quota).max(1.0).min(delay.bound()),
         _ => delay.bound(),
     };
     let quota = facts.quota().map_or_else(String::new, |quota| format!(" of {quota:.1} CPUs"));
@@ -61,9 +63,9 @@ pub(crate) fn throttled(picture: &Picture) -> Option<Finding> {
             1.0,
             picture.work_bound_on(quota.min(picture.cpus)),
         );
-        let step = openmp::threads(picture, quota.min(picture.cpus), kind);
         if wasted.is_worth_trying() {
-            main.next.push(NextStep::expecting(step.action, &Expected::new(1.0, wasted.high(), wasted.bound()), kind));
+            let fewer = openmp::fewer(picture, quota.min(picture.cpus));
+            main.next.push(NextStep::expecting(fewer, &Expected::new(1.0, wasted.high(), wasted.bound()), kind));
         }
     }
     main.next.retain(|step| step.bound.is_some());

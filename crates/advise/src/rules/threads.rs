@@ -6,7 +6,10 @@
 //!
 //! Bound: the work bound. With one thread per CPU nobody queues and nobody spins for a queued thread,
 //! so `wall / (Σ work / CPUs)` is what can be reached; for n threads that only spin instead of working
-//! it is n / CPUs when everybody's turn is as long.
+//! it is n / CPUs when everybody's turn is as long. A crowd that such a step gains nothing for is none.
+//!
+//! Where spinning is not seen, threads that live side by side and queue are called too many as well: most
+//! of them meet somewhere. How they wait is then a guess, and no number is given.
 
 use ledger::summary;
 
@@ -16,8 +19,8 @@ use crate::figures::{Figure, say};
 use crate::numbers::{about_percent, counted};
 use crate::openmp;
 use crate::picture::Picture;
-use crate::thresholds::{QUEUE_UTILISATION, THREADS_PER_CPU, WORTH_SHARE};
-use crate::verdict::{Confidence, Kind};
+use crate::thresholds::{QUEUE_UTILISATION, TEAM_ALIVE, THREADS_PER_CPU, WORTH_SHARE};
+use crate::verdict::{Confidence, Kind, NextStep};
 
 /// More threads than CPUs that wait for one another.
 pub(crate) fn too_many(picture: &Picture) -> Option<Finding> {
@@ -29,26 +32,47 @@ pub(crate) fn too_many(picture: &Picture) -> Option<Finding> {
     let crowded = picture.crew.len() as f64 > picture.cpus && picture.crew_alive() >= THREADS_PER_CPU * picture.cpus;
     // Spinning counts against the time on a CPU: a queue makes it a small part of all thread time.
     let spun_part = summary::share(crew.spin_ns, crew.run_ns);
-    let meet = picture.crew_share(spinning.saturating_add(asleep) as f64).max(spun_part) >= WORTH_SHARE;
-    let queue = picture.share(queued) >= WORTH_SHARE && picture.utilisation() >= QUEUE_UTILISATION;
-    // Where most of the waiting has no queue behind it, the queue is not the reason: see the convoy.
-    let explained = picture.blame.induced_ns(Delay::Sibling) + picture.blame.induced_ns(Delay::Unseen);
-    let explains = explained >= picture.blame.rest_ns || !picture.sight.takers;
+    let met = picture.crew_share(spinning.saturating_add(asleep) as f64).max(spun_part) >= WORTH_SHARE;
+    let meet = if picture.sight.spin { met } else { side_by_side(picture) };
+    let queue = picture.share(queued) >= WORTH_SHARE && has_queue(picture);
+    let explains = picture.blame.queues_explain() || !picture.sight.takers;
     if !crowded || !meet || !queue || !explains || super::pinned::elsewhere(picture).is_some() {
         return None;
     }
-    let kind = if spinning >= asleep { Kind::TooManyThreadsSpinning } else { Kind::TooManyThreadsSleeping };
-    let confidence = if picture.sight.takers { Confidence::High } else { Confidence::Medium };
+    let slept = if picture.sight.spin { asleep > spinning } else { picture.crew_share(asleep as f64) >= WORTH_SHARE };
+    let kind = if slept { Kind::TooManyThreadsSleeping } else { Kind::TooManyThreadsSpinning };
+    let confidence = match (picture.sight.takers, picture.sight.spin) {
+        (true, true) => Confidence::High,
+        (false, true) => Confidence::Medium,
+        (_, false) => Confidence::Low,
+    };
     let back_ns = picture.blame.total_ns(Delay::Sibling) + picture.blame.total_ns(Delay::Unseen);
 
     let mut main = say(picture, turns(picture, kind, queued), &figures(kind));
-    main.next.extend(openmp::pack(picture, kind));
-    main.next.push(openmp::threads(picture, picture.cpus, kind));
-    if kind == Kind::TooManyThreadsSpinning {
-        main.next.extend(openmp::passive(picture, kind));
+    if picture.sight.spin {
+        main.next.extend(openmp::pack(picture, kind));
+        main.next.extend(openmp::threads(picture, picture.cpus, kind));
+        if kind == Kind::TooManyThreadsSpinning {
+            main.next.extend(openmp::passive(picture, kind));
+        }
+    } else {
+        main.next.push(NextStep::plain(openmp::fewer(picture, picture.cpus), kind));
     }
-    main.next.retain(|step| step.bound.is_some());
+    if main.next.is_empty() {
+        return None;
+    }
     Some(Finding { kind, back_ns, confidence, sentences: vec![main] })
+}
+
+/// Whether the threads are a team rather than one after another: on average half of them are alive.
+fn side_by_side(picture: &Picture) -> bool {
+    picture.crew_alive() >= TEAM_ALIVE * picture.crew.len() as f64
+}
+
+/// Whether CPUs were short: they were busy, or, where that is not seen, more threads wanted one than there are.
+fn has_queue(picture: &Picture) -> bool {
+    let wanted = !picture.sight.takers && picture.concurrency.runnable >= picture.cpus;
+    wanted || picture.utilisation() >= QUEUE_UTILISATION
 }
 
 /// Thread time queued behind siblings; all waiting for a CPU when nobody saw behind whom.
@@ -64,6 +88,13 @@ fn turns(picture: &Picture, kind: Kind, queued: u64) -> String {
     let threads = counted(picture.crew.len() as u64, "thread");
     let cpus = counted(picture.cpus as u64, "CPU");
     let crew = &picture.crew_sums;
+    if !picture.sight.spin {
+        return format!(
+            "{threads} take turns on {cpus}: {} of thread time waited for a CPU. This backend does not see whether they \
+             wait for one another meanwhile, and how.",
+            about_percent(picture.share(queued))
+        );
+    }
     let waiting = match kind {
         Kind::TooManyThreadsSpinning => {
             let spun = picture.share(crew.spin_ns.saturating_add(crew.yield_wait_ns));

@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
+use advise::thresholds::STEAL_SHARE;
 use advise::{NextStep, Sentence, Verdict};
 use report::Document;
 use serde_json::Value;
+
+use super::{QUIET, Situation};
 
 /// The JSON of a run.
 pub struct Judged {
@@ -44,6 +47,24 @@ impl Judged {
         self.figures[name].as_f64().unwrap_or_else(|| panic!("no {name} in {}", self.figures))
     }
 
+    /// What that is not part of the situation disturbed the run so much that the verdict may rightly be
+    /// about it.
+    pub fn disturbance(&self, situation: &Situation) -> Option<String> {
+        let others = if situation.hogs { self.waited_for_strangers("hog") } else { self.used_by_others() };
+        let stolen = self.figure("steal_ns") / self.figure("run_ns").max(1.0);
+        // Programs that others have pushed out of memory have to be read again.
+        let read = self.figure("blocked_by.disk") / self.figure("thread_ns").max(1.0);
+        if others > QUIET {
+            Some(format!("others ({:.0} %)", others * 100.0))
+        } else if stolen > STEAL_SHARE {
+            Some(format!("the hypervisor ({:.0} %)", stolen * 100.0))
+        } else if read > QUIET && !situation.slow_disk {
+            Some(format!("storage ({:.0} %)", read * 100.0))
+        } else {
+            None
+        }
+    }
+
     /// Part of the CPUs that others used.
     pub fn used_by_others(&self) -> f64 {
         let cpus = &self.document.account.cpus;
@@ -52,7 +73,7 @@ impl Judged {
     }
 
     /// Part of thread time that was waited behind others than the program of this name.
-    pub fn waited_for_strangers(&self, hog: &str) -> f64 {
+    fn waited_for_strangers(&self, hog: &str) -> f64 {
         let others = self.document.account.took_cpu.iter().filter(|taker| taker.kind == ledger::TakerKind::Other);
         others.filter(|taker| taker.comm != hog).map(|taker| taker.wait_ns).sum::<u64>() as f64
             / self.figure("thread_ns").max(1.0)

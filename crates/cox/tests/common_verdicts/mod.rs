@@ -1,8 +1,8 @@
 //! A staged situation under `cox run`, measured when nobody else uses the machine.
 //!
-//! On a machine that others use as well another verdict is right: they take the CPUs. So the program and
-//! cox run ahead of everybody else, and a run that others were busy beside is measured again when the
-//! machine has become quiet.
+//! On a machine that others use as well another verdict is right: they take the CPUs, or the hypervisor
+//! does. So the program and cox run ahead of everybody else, and a run that others were busy beside is
+//! measured again when the machine has become quiet.
 
 mod group;
 mod judged;
@@ -23,13 +23,13 @@ use crate::common::{Bench, bench, skipped};
 const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/workloads");
 
 /// Others may use this part of the CPUs: from there on advice rightly takes them for a reason.
-pub const QUIET: f64 = advise::thresholds::WORTH_SHARE;
+const QUIET: f64 = advise::thresholds::WORTH_SHARE;
 
 /// Runs of one situation.
 const RUNS: usize = 5;
 
 /// What all situations together may wait for the machine to become quiet.
-static PATIENCE: Mutex<Duration> = Mutex::new(Duration::from_secs(40));
+static PATIENCE: Mutex<Duration> = Mutex::new(Duration::from_secs(25));
 
 /// The machine is looked at for this long to see whether it is quiet.
 const LOOK: Duration = Duration::from_millis(200);
@@ -54,6 +54,8 @@ pub struct Situation {
     pub group: Option<Group>,
     /// Whether somebody burns time on every CPU beside it.
     pub hogs: bool,
+    /// Whether it is about the disk.
+    pub slow_disk: bool,
 }
 
 /// The machine to itself, for one test; `None`, and a line that says why, where the test cannot be run.
@@ -90,21 +92,23 @@ impl Stage {
     /// spite of a busy machine stands; a wrong one counts only when the machine was quiet. `None` when it
     /// never was.
     pub fn judge(&self, situation: &Situation, right: &[&str]) -> Option<Judged> {
-        let mut beside = Vec::new();
+        let mut disturbed = Vec::new();
         for _ in 0..RUNS {
             let judged = self.run(situation);
-            let others = if situation.hogs { judged.waited_for_strangers("hog") } else { judged.used_by_others() };
+            let disturbance = judged.disturbance(situation);
             let headline = judged.headline();
-            println!("{}: {} ({others:.3} others)\n{}", self.test, situation.program.join(" "), judged.summary());
-            if right.contains(&headline.as_str()) || others <= QUIET {
+            let by = disturbance.as_deref().unwrap_or("nobody");
+            println!("{}: {}, disturbed by: {by}\n{}", self.test, situation.program.join(" "), judged.summary());
+            if right.contains(&headline.as_str()) {
                 return Some(judged);
             }
-            beside.push(format!("{headline} beside {:.0} %", others * 100.0));
+            let Some(disturbance) = disturbance else { return Some(judged) };
+            disturbed.push(format!("{headline} beside {disturbance}"));
             if !wait_for_quiet() {
                 break;
             }
         }
-        self.skip(&format!("the machine was never quiet: {}", beside.join(", ")));
+        self.skip(&format!("the machine was never quiet: {}", disturbed.join(", ")));
         None
     }
 

@@ -1,4 +1,4 @@
-//! The first line: what ran, how long, how it ended, who observed and at what cost.
+//! The first lines: what ran, how long, how it ended; who observed and at what cost.
 
 use advise::numbers::{count, counted, seconds};
 use ledger::Program;
@@ -6,31 +6,61 @@ use ledger::Program;
 use super::Page;
 use crate::style::{columns, shortened};
 
-/// A command longer than this is cut; the rest of the line says more than its last arguments.
-const LONGEST_COMMAND: usize = 48;
+/// What is left of a command when the line is full; less would not tell what ran.
+const SHORTEST_COMMAND: usize = 12;
+const CUT: &str = "…";
 
 pub(super) fn write(page: &mut Page, program: &Program, first: bool) {
     let threads = super::sums(page.document, program).threads;
-    let command = if program.command.is_empty() { "all programs".to_owned() } else { program.command.join(" ") };
-    let command = shortened(&page.style.clean(&command), LONGEST_COMMAND, &page.style.clean("…"));
     let processes = program.processes.len() as u64;
     let members = if processes > 1 {
-        let word = if processes == 1 { "process" } else { "processes" };
-        format!("{} {word}, {}", count(processes), counted(threads, "thread"))
+        format!("{} processes, {}", count(processes), counted(threads, "thread"))
     } else {
         counted(threads, "thread")
     };
     let end = program.exit_code.map_or("still running".to_owned(), |code| format!("exit {code}"));
-    let mut parts = vec![format!("cox: {command}"), members, format!("{} wall", seconds(program.wall_ns)), end];
-    if first {
-        parts.push(observer(page));
-    }
-    let parts: Vec<String> = parts.iter().map(|part| page.style.clean(part)).collect();
-    let lines = joined(&parts, &page.style.clean(" · "), page.style.columns());
+    let tail = page.style.clean(&format!(" · {members} · {} wall · {end}", seconds(program.wall_ns)));
+    let observer = if first { page.style.clean(&observer(page)) } else { String::new() };
+    let joined = if first { page.style.clean(" · ") + &observer } else { String::new() };
+
+    let room = |tail: &str| page.style.columns().saturating_sub(columns("cox: ") + columns(tail));
+    let one_line = format!("{tail}{joined}");
+    let words: Vec<String> = match program.command.as_slice() {
+        [] => vec!["all programs".to_owned()],
+        words => words.iter().map(|word| page.style.clean(word)).collect(),
+    };
+    let cut = page.style.clean(CUT);
+    let lines = match command(&words, room(&one_line), &cut) {
+        Some(command) => vec![format!("cox: {command}{one_line}")],
+        None => {
+            let command = shortened(&words.join(" "), room(&tail), &cut);
+            let mut lines = vec![format!("cox: {command}{tail}")];
+            lines.extend(first.then(|| format!("    {observer}")));
+            lines
+        }
+    };
     for line in lines {
         let line = page.style.title(&line);
         page.add(line);
     }
+}
+
+/// As many words of a command as have room, the program's file name at least; `None` if that is too much.
+fn command(words: &[String], room: usize, cut: &str) -> Option<String> {
+    let (program, arguments) = words.split_first()?;
+    let whole = words.join(" ");
+    if columns(&whole) <= room {
+        return Some(whole);
+    }
+    let file = program.rsplit('/').next().unwrap_or(program);
+    let fits = |text: &str| columns(text) <= room && room >= SHORTEST_COMMAND;
+    let with = |program: &str, kept: usize| {
+        let dropped = (kept < arguments.len()).then(|| cut.to_owned());
+        let words = std::iter::once(program.to_owned()).chain(arguments[..kept].iter().cloned()).chain(dropped);
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let shorter = (0..=arguments.len()).rev().flat_map(|kept| [with(program, kept), with(file, kept)]);
+    shorter.into_iter().find(|text| fits(text))
 }
 
 /// A session that saw no program.
@@ -54,18 +84,29 @@ fn observer(page: &Page) -> String {
     )
 }
 
-/// Joins parts by `separator`, on as many lines as they need.
-fn joined(parts: &[String], separator: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for part in parts {
-        match lines.last_mut() {
-            Some(line) if columns(line) + columns(separator) + columns(part) <= width => {
-                line.push_str(separator);
-                line.push_str(part);
-            }
-            Some(_) => lines.push(format!("    {part}")),
-            None => lines.push(part.clone()),
-        }
+#[cfg(test)]
+mod tests {
+    use super::command;
+
+    fn shown(words: &[&str], room: usize) -> Option<String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        command(&words, room, "…")
     }
-    lines
+
+    #[test]
+    fn a_command_loses_its_folder_and_its_tail() {
+        let heat = ["./heat", "4096", "200"];
+        assert_eq!(shown(&heat, 15), Some("./heat 4096 200".into()));
+        assert_eq!(shown(&heat, 14), Some("heat 4096 200".into()));
+        assert_eq!(shown(&heat, 12), Some("heat 4096 …".into()));
+        let barriers = ["target/workloads/barriers", "--threads", "3"];
+        assert_eq!(shown(&barriers, 27), Some("barriers --threads 3".into()));
+        assert_eq!(shown(&barriers, 16), Some("barriers …".into()));
+    }
+
+    #[test]
+    fn what_would_not_tell_is_not_shown() {
+        assert_eq!(shown(&["heat", "4096", "200"], 11), None);
+        assert_eq!(shown(&["a-name-that-is-long", "1"], 15), None);
+    }
 }

@@ -1,0 +1,150 @@
+//! Beside other programs: what they took is theirs until they stop, and no other step may promise it.
+
+mod staged;
+
+use advise::{Confidence, Kind, NextStep, Verdict, advise};
+use ledger::{TakerKind, TookCpu};
+use staged::{Behind, Life, OTHERS, SIBLINGS, Stage, WALL_NS};
+
+fn judge(stage: &Stage) -> Verdict {
+    advise(&stage.account, &stage.facts)
+}
+
+/// Steps that leave the other programs where they are.
+fn beside_others(verdict: &Verdict) -> impl Iterator<Item = &NextStep> {
+    verdict.sentences.iter().flat_map(|sentence| &sentence.next).filter(|step| !step.page.contains("cpu_hog"))
+}
+
+/// Others keep `share` of CPU 1 busy in place of its idle time.
+fn with_a_guest(mut stage: Stage, share: f64) -> Stage {
+    let (guest, mine) = ((share * WALL_NS as f64) as u64, stage.account.cpus[1].busy_program_ns);
+    stage.account.cpus[0].busy_program_ns += mine;
+    stage.account.cpus[0].idle_ns = 0;
+    let cpu = &mut stage.account.cpus[1];
+    (cpu.busy_program_ns, cpu.busy_others_ns, cpu.idle_ns) = (0, guest, WALL_NS - guest);
+    stage
+}
+
+#[test]
+fn what_others_took_is_not_promised_for_fewer_threads() {
+    // Others have 82 % of two CPUs; of the 0.36 CPUs that are left, a third is spun away.
+    let life = Life { spin: 0.04, preempted: 0.88, ..Life::default() };
+    let mut stage = Stage::alike(2, Behind { sibling: 0.2, other: 0.8, idle: 0.0 }, 3, &life);
+    for cpu in &mut stage.account.cpus {
+        (cpu.busy_others_ns, cpu.idle_ns) = (WALL_NS - cpu.busy_program_ns, 0);
+    }
+    let verdict = judge(&stage);
+    assert_eq!(verdict.headline, Kind::CpuHog, "{verdict:#?}");
+    let promised: Vec<f64> = beside_others(&verdict).filter_map(|step| step.expected_high).collect();
+    assert!(!promised.is_empty() && promised.iter().all(|high| *high <= 1.5), "{verdict:#?}");
+    let alone = "8.3× faster, and while others keep 82 % of them no more than 1.5×";
+    assert!(verdict.sentences.iter().any(|sentence| sentence.text.contains(alone)), "{verdict:#?}");
+}
+
+#[test]
+fn a_queue_on_the_cpu_that_others_left_is_theirs_too() {
+    // Three threads at a barrier share one CPU, the other one is taken: their work fills what is left.
+    let life = Life { futex: 0.319, preempted: 0.128, wake_delay: 0.22, wakeups_per_s: 3000.0, ..Life::default() };
+    let stage = with_a_guest(Stage::alike(2, SIBLINGS, 3, &life), 1.0);
+    let verdict = judge(&stage);
+    let hog = verdict.sentences.iter().flat_map(|s| &s.next).find(|step| step.page.contains("cpu_hog"));
+    assert!(hog.is_some_and(|step| step.expected_high.is_some()), "{verdict:#?}");
+    assert!(beside_others(&verdict).all(|step| step.expected_high.is_none()), "{verdict:#?}");
+}
+
+#[test]
+fn nothing_to_gain_recommends_nothing() {
+    let verdict = judge(&Stage::alike(2, OTHERS, 1, &Life { preempted: 0.048, ..Life::default() }));
+    assert_eq!(verdict.headline, Kind::NothingToGain, "{verdict:#?}");
+    assert!(verdict.sentences.iter().all(|sentence| sentence.next.is_empty()), "{verdict:#?}");
+}
+
+#[test]
+fn what_every_machine_does_beside_a_program_is_no_hog() {
+    let life = Life { preempted: 0.03, spin: 0.06, ..Life::default() };
+    assert_eq!(judge(&Stage::alike(2, OTHERS, 2, &life)).headline, Kind::NothingToGain);
+    // The same part of the CPUs holds up a crew of 32 much longer.
+    let life = Life { preempted: 0.03, spin: 0.4, ..Life::default() };
+    assert_eq!(judge(&Stage::alike(32, OTHERS, 32, &life)).headline, Kind::CpuHog);
+}
+
+#[test]
+fn threads_that_keep_a_cpu_working_have_nothing_to_gain_from_being_fewer() {
+    let life = Life { futex: 0.24, preempted: 0.22, wake_delay: 0.04, wakeups_per_s: 2000.0, ..Life::default() };
+    let verdict = judge(&Stage::alike(1, SIBLINGS, 2, &life));
+    assert_eq!(verdict.headline, Kind::NothingToGain, "{verdict:#?}");
+    assert!(verdict.sentences[1].text.contains("only more CPUs"), "{verdict:#?}");
+}
+
+#[test]
+fn the_step_names_whom_it_is_about() {
+    let mut stage = Stage::alike(2, OTHERS, 2, &Life { preempted: 0.5, ..Life::default() });
+    let taker = |comm: &str, wait_ns| TookCpu { comm: comm.into(), kind: TakerKind::Other, wait_ns, ..stage_taker() };
+    stage.account.took_cpu =
+        vec![taker("one", 5_000_000_000), taker("two", 4_000_000_000), taker("three", 999_000_000)];
+    let action = |stage: &Stage| judge(stage).sentences[0].next[0].action.clone();
+    assert_eq!(action(&stage), "stop one and two, or keep them off CPU 0-1");
+    let many = (0..10).map(|at| taker(&format!("p{at}"), 1_000_000_000)).collect();
+    stage.account.took_cpu = many;
+    assert_eq!(action(&stage), "stop p0, p1, p2 and others, or keep them off CPU 0-1");
+}
+
+fn stage_taker() -> TookCpu {
+    TookCpu { threads: 1, tid: 7, ..TookCpu::default() }
+}
+
+#[test]
+fn a_taker_that_was_seen_a_little_is_named_but_less_surely() {
+    let life = Life { preempted: 0.46, ..Life::default() };
+    let stage = Stage::alike(2, Behind { sibling: 0.7, other: 0.3, idle: 0.0 }, 2, &life);
+    let verdict = judge(&with_a_guest(stage, 0.9));
+    assert_eq!((verdict.headline, verdict.confidence), (Kind::CpuHog, Confidence::Medium), "{verdict:#?}");
+    assert!(verdict.sentences[0].text.contains("stress"), "{verdict:#?}");
+}
+
+/// Two threads on CPU 0 of a machine whose CPU 1 others keep busy for `share`.
+fn pinned_beside(share: f64, by_itself: bool) -> Verdict {
+    let mut stage = Stage::alike(1, SIBLINGS, 2, &Life { preempted: 0.5, ..Life::default() }).on_machine_of(2);
+    if by_itself {
+        stage.facts.allowed_cpus = vec![0, 1];
+        stage.facts.pinned_cpus = Some(vec![0]);
+    }
+    judge(&with_a_guest(stage, share))
+}
+
+#[test]
+fn pinning_promises_what_the_other_cpus_have_room_for() {
+    for by_itself in [false, true] {
+        let verdict = pinned_beside(0.4, by_itself);
+        assert_eq!(verdict.headline, Kind::PinnedTooFew, "{verdict:#?}");
+        assert_eq!(verdict.sentences[0].next[0].bound, Some(1.6), "{verdict:#?}");
+        assert_ne!(pinned_beside(1.0, by_itself).headline, Kind::PinnedTooFew);
+    }
+}
+
+#[test]
+fn a_lock_beside_others_is_named_without_their_time() {
+    // Niced guests fill what the convoy leaves; whether they would make room is not known.
+    let life =
+        Life { futex: 0.56, wake_delay: 0.17, wakeups_per_s: 150.0, woken_by: vec![100, 101, 102], ..Life::default() };
+    let mut stage = Stage::alike(2, Behind { sibling: 0.8, other: 0.2, idle: 0.0 }, 4, &life);
+    for cpu in &mut stage.account.cpus {
+        (cpu.busy_others_ns, cpu.idle_ns) = (cpu.busy_others_ns + cpu.idle_ns, 0);
+    }
+    let verdict = judge(&stage);
+    assert_eq!(verdict.headline, Kind::LockConvoy, "{verdict:#?}");
+    assert_eq!(verdict.sentences[0].next[0].expected_high, None, "{verdict:#?}");
+}
+
+#[test]
+fn waiting_booked_twice_is_not_blamed_twice() {
+    // A thread cannot wait behind siblings longer than it waited at all.
+    let mut stage = Stage::alike(2, OTHERS, 1, &Life { preempted: 0.04, ..Life::default() });
+    stage.account.took_cpu.push(TookCpu {
+        comm: "app".into(),
+        kind: TakerKind::Sibling,
+        wait_ns: WALL_NS / 20,
+        ..stage_taker()
+    });
+    assert_eq!(judge(&with_a_guest(stage, 1.0)).headline, Kind::NothingToGain);
+}
