@@ -21,7 +21,9 @@ pub fn presence_ns(cell: u64, t_ns: u64) -> u64 {
     (cell >> SHIFT).wrapping_add(if count(cell) > 0 { t_ns } else { 0 }) & SUM
 }
 
-/// Time between two readings of one cell.
+/// Time between two readings of one cell, less than 2.4 h apart. A reading just behind an earlier one
+/// (clocks of different CPUs differ by a little) is no time at all.
 pub fn since_ns(later: u64, earlier: u64) -> u64 {
-    later.wrapping_sub(earlier) & SUM
+    let since = later.wrapping_sub(earlier) & SUM;
+    if since > SUM / 2 { 0 } else { since }
 }

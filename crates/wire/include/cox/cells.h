@@ -8,7 +8,7 @@
  *   presence cell      I(t) = S + [n>0] t the same, but only on the edges 0 -> 1 and 1 -> 0
  *
  * S overflows off the top of the word, so W and I are right modulo 2^44 and a difference of two
- * readings less than 4.9 h apart is exact. The thread-time cell needs one atomic addition per
+ * readings less than 2.4 h apart is exact. The thread-time cell needs one atomic addition per
  * change; the presence cell has to see the old count and takes a compare-and-swap.
  *
  * Two words (count and sum) would tear: a reader between the two additions would be wrong by the
@@ -40,10 +40,15 @@ COX_INLINE __u64 cox_cell_presence(__u64 cell, __u64 t)
 	return ((cell >> COX_CELL_SHIFT) + (cox_cell_count(cell) ? t : 0)) & COX_CELL_SUM;
 }
 
-/* Time between two readings. */
+/*
+ * Time between two readings. Clocks of different CPUs differ by a little, so that a reading can be
+ * just behind an earlier one: what looks like more than half the range is no time at all.
+ */
 COX_INLINE __u64 cox_cell_since(__u64 later, __u64 earlier)
 {
-	return (later - earlier) & COX_CELL_SUM;
+	__u64 since = (later - earlier) & COX_CELL_SUM;
+
+	return since > COX_CELL_SUM / 2 ? 0 : since;
 }
 
 /* What to add to a thread-time cell for an arrival; a departure subtracts the same expression. */

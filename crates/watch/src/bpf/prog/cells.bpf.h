@@ -109,13 +109,14 @@ COX_INLINE void wait_begins(struct cox_clock *c, u32 class, u64 t)
 	presence_step(presence_cell(class, cpu), 1, t);
 }
 
-COX_INLINE void wait_ends(struct cox_clock *c, u32 cpu, u64 t)
+/* The wait on `cpu` is over since `ended`; now is t. */
+COX_INLINE void wait_ends(struct cox_clock *c, u32 cpu, u64 ended, u64 t)
 {
 	u32 class = c->counted - 1;
 
 	cpu &= COX_MAX_CPUS - 1;
 	c->counted = 0;
-	__sync_fetch_and_add(&cpus[cpu].waiting, 0 - cox_cell_arrival(t));
+	__sync_fetch_and_add(&cpus[cpu].waiting, 0 - cox_cell_arrival(ended));
 	presence_step(presence_cell(class, cpu), -1, t);
 }
 

@@ -68,7 +68,9 @@ COX_INLINE u64 waited_since_switch(struct cox_cpu *cpu, u64 t)
 	u64 now = cox_cell_thread_time(cpu->waiting, t);
 	u64 waited = cox_cell_since(now, cpu->wait_mark);
 
-	cpu->wait_mark = now;
+	/* A reading behind the mark leaves the mark where it is. */
+	if (waited)
+		cpu->wait_mark = now;
 	return waited;
 }
 
@@ -78,6 +80,15 @@ COX_INLINE void cpu_first_seen(struct cox_cpu *cpu, u32 number, u32 kind, u64 t)
 	cpu->since_ns = t;
 	cpu_kind_changes(cpu, number, kind, t);
 	cpu->wait_mark = cox_cell_thread_time(cpu->waiting, t);
+}
+
+/* Members waited while `prev`, who is none, held the CPU. */
+COX_INLINE void charge_outgoing(struct cox_cpu *cpu, struct task_struct *prev, u64 waited)
+{
+	if (cpu->kind == COX_CPU_IDLE)
+		cpu->took_idle_ns += waited;
+	else
+		charge_stranger(prev, waited);
 }
 
 #endif

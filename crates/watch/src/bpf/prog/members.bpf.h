@@ -40,6 +40,16 @@ COX_INLINE void kernel_account_ends(struct task_struct *p, struct cox_clock *c)
 	c->kernel_delay_ns = p->sched_info.run_delay - c->kernel_delay_ns;
 }
 
+/* A launched thread was let go: its account begins here. */
+COX_INLINE void launched_begins(struct task_struct *p, struct cox_clock *c, u64 t)
+{
+	c->flags &= ~COX_LAUNCHED;
+	c->born_ns = t;
+	c->since_ns = t;
+	c->state = COX_BORN;
+	kernel_account_begins(p, c);
+}
+
 /* Add a clock's sums to another's. */
 static __attribute__((noinline)) int add_clock(struct cox_clock *to, const struct cox_clock *c)
 {

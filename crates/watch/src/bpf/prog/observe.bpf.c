@@ -112,7 +112,8 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	u32 waker;
 	u64 t;
 
-	if (!c)
+	/* The go that wakes a launched thread comes before its account. */
+	if (!c || c->flags & COX_LAUNCHED)
 		return 0;
 	t = bpf_ktime_get_ns();
 	if (c->state != COX_BLOCKED || c->wake_ns >= c->since_ns) {
@@ -148,7 +149,7 @@ int BPF_PROG(on_migrate, struct task_struct *p, int to)
 	if (c->counted) {
 		class = mask_class(p, c);
 		t = bpf_ktime_get_ns();
-		wait_ends(c, c->cpu, t);
+		wait_ends(c, c->cpu, t, t);
 		cox_clock_migrate(c, to, kind);
 		wait_begins(c, class, t);
 	} else {
@@ -196,14 +197,35 @@ static __attribute__((noinline)) int recover_switch_in(struct task_struct *prev,
 	stint = rq->clock - prev->sched_info.last_arrival;
 	arrived = t > stint ? t - stint : t;
 	was_on = c->cpu;
+	if (c->flags & COX_LAUNCHED) {
+		launched_begins(prev, c, arrived);
+		c->kernel_cpu_ns -= t - arrived;
+	}
 	cox_clock_in(c, arrived, number, steal_clock(rq), irq_clock(rq));
 	if (c->counted)
-		wait_ends(c, was_on, t);
+		wait_ends(c, was_on, was_on == number ? c->in_ns : t, t);
 	if (cpu->since_ns <= c->in_ns)
 		cpu_kind_changes(cpu, number, COX_CPU_OURS, c->in_ns);
 	__sync_fetch_and_add(&crew.recovered, 1);
 	presence_step(&crew.off.cell, -1, t);
 	return 0;
+}
+
+/*
+ * A member comes in that nobody was seen to wake. As some switches, some wakings are not traced; the
+ * scheduler keeps the time of the queueing for its own run_delay.
+ */
+COX_INLINE void recover_waking(struct task_struct *next, struct cox_clock *c, struct rq *rq, u64 t)
+{
+	u64 queued = next->sched_info.last_queued;
+
+	if (cox_clock_woken_at(c, ~0ull) != ~0ull || !rq || !queued || queued > rq->clock)
+		return;
+	queued = t - (rq->clock - queued);
+	if (queued < c->since_ns)
+		return;
+	c->wake_ns = queued;
+	__sync_fetch_and_add(&crew.recovered, 1);
 }
 
 /* The switch handler needs a tenth of this, with every cache line missing. */
@@ -256,25 +278,28 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		if (out->state == COX_PREEMPT)
 			wait_begins(out, mask_class(prev, out), t);
 	} else if (waited) {
-		if (cpu->kind == COX_CPU_IDLE)
-			cpu->took_idle_ns += waited;
-		else
-			charge_stranger(prev, waited);
+		charge_outgoing(cpu, prev, waited);
 	}
 	if (in) {
+		u64 before = in->wake_delay_ns;
 		u32 was_on = in->cpu;
 
 		resolve_cause(next, in, t);
-		if (in->flags & COX_LAUNCHED) {
-			in->flags &= ~COX_LAUNCHED;
-			in->born_ns = t;
-			in->since_ns = t;
-			in->state = COX_BORN;
-			kernel_account_begins(next, in);
-		}
+		if (in->flags & COX_LAUNCHED)
+			launched_begins(next, in, t);
+		if (in->state == COX_BLOCKED)
+			recover_waking(next, in, rq, t);
 		cox_clock_in(in, t, number, steal, irq);
-		if (in->counted)
-			wait_ends(in, was_on, t);
+		if (in->counted) {
+			wait_ends(in, was_on, t, t);
+		} else {
+			/* Woken while it was leaving, or unseen: whoever ran last kept it waiting. */
+			waited = in->wake_delay_ns - before;
+			if (waited && leaves)
+				out->took_ns += waited;
+			else if (waited && !out)
+				charge_outgoing(cpu, prev, waited);
+		}
 	}
 	/* One leaves and one comes: as many members off CPU as before. */
 	if (leaves && !in)
