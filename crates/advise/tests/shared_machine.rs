@@ -138,13 +138,19 @@ fn a_lock_beside_others_is_named_without_their_time() {
 
 #[test]
 fn waiting_booked_twice_is_not_blamed_twice() {
-    // A thread cannot wait behind siblings longer than it waited at all.
-    let mut stage = Stage::alike(2, OTHERS, 1, &Life { preempted: 0.04, ..Life::default() });
-    stage.account.took_cpu.push(TookCpu {
-        comm: "app".into(),
-        kind: TakerKind::Sibling,
-        wait_ns: WALL_NS / 20,
-        ..stage_taker()
-    });
-    assert_eq!(judge(&with_a_guest(stage, 1.0)).headline, Kind::NothingToGain);
+    // Threads cannot wait behind siblings longer than they waited at all.
+    let mut stage = Stage::alike(2, OTHERS, 2, &Life { preempted: 0.04, spin: 0.3, ..Life::default() });
+    let twice = TookCpu { comm: "app".into(), kind: TakerKind::Sibling, wait_ns: 2 * WALL_NS / 10, ..stage_taker() };
+    stage.account.took_cpu.push(twice);
+    let verdict = judge(&with_a_guest(stage, 0.9));
+    let waited = |text: &str| text.contains("4.0 % of thread time waited behind them");
+    assert!(verdict.sentences.iter().any(|sentence| waited(&sentence.text)), "{verdict:#?}");
+}
+
+#[test]
+fn pinned_beside_a_full_cpu_is_a_crowd_on_its_own() {
+    let mut stage = Stage::alike(1, SIBLINGS, 2, &Life { spin: 0.25, preempted: 0.5, ..Life::default() });
+    stage = with_a_guest(stage.on_machine_of(2), 1.0);
+    (stage.facts.allowed_cpus, stage.facts.pinned_cpus) = (vec![0, 1], Some(vec![0]));
+    assert_eq!(judge(&stage).headline, Kind::TooManyThreadsSpinning);
 }

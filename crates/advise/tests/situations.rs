@@ -236,6 +236,9 @@ fn a_lock_convoy() {
 fn a_lock_that_is_handed_on_in_a_fixed_order_is_one_too() {
     let lives = [102, 100, 101].map(|before| Life { woken_by: vec![before], ..asleep(0.67) });
     expect(&Stage::new(2, IDLE, &lives), Kind::LockConvoy);
+    // Of two threads one may well end more than half of the sleep.
+    let two = [Life { woken_by: vec![101], ..asleep(0.6) }, Life { woken_by: vec![100], ..asleep(0.5) }];
+    expect(&Stage::new(2, IDLE, &two), Kind::LockConvoy);
 }
 
 #[test]

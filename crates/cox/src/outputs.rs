@@ -41,7 +41,7 @@ pub enum Output {
     Stderr,
     /// Our own stdout.
     Stdout,
-    /// A file: its final name, and the open one that takes its place when all is written.
+    /// A file: its name, and the open file, which is emptied only when the report is ready.
     File(PathBuf, File),
 }
 

@@ -100,8 +100,19 @@ proptest! {
     }
 
     #[test]
-    fn a_difference_of_readings_survives_the_overflow(earlier in 0u64..1 << 44, gap_ns in 0u64..1 << 44) {
+    fn a_difference_of_readings_survives_the_overflow(earlier in 0u64..1 << 44, gap_ns in 0u64..1 << 43) {
         let later = (earlier + gap_ns) % (1 << 44);
         prop_assert_eq!(cells::since_ns(later, earlier), gap_ns);
+    }
+
+    #[test]
+    fn a_reading_behind_another_is_no_time(earlier in 0u64..1 << 44, behind_ns in 1u64..1 << 43) {
+        let later = earlier.wrapping_sub(behind_ns) % (1 << 44);
+        prop_assert_eq!(cells::since_ns(later, earlier), 0);
+    }
+
+    #[test]
+    fn differences_agree_with_the_kernels(later in any::<u64>(), earlier in any::<u64>()) {
+        prop_assert_eq!(cells::since_ns(later, earlier), native::cell_since(later, earlier));
     }
 }

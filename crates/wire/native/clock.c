@@ -43,6 +43,11 @@ __u64 cox_native_cell_presence(__u64 cell, __u64 t)
 	return cox_cell_presence(cell, t);
 }
 
+__u64 cox_native_cell_since(__u64 later, __u64 earlier)
+{
+	return cox_cell_since(later, earlier);
+}
+
 __u64 cox_native_cell_step(__u64 cell, __s32 delta, __u64 t)
 {
 	return cox_cell_step(cell, delta, t);

@@ -21,6 +21,11 @@ pub fn presence_ns(cell: u64, t_ns: u64) -> u64 {
     (cell >> SHIFT).wrapping_add(if count(cell) > 0 { t_ns } else { 0 }) & SUM
 }
 
+/// A sum of readings, reduced to a reading: modulo 2^44 ns.
+pub fn reduced_ns(sum: u64) -> u64 {
+    sum & SUM
+}
+
 /// Time between two readings of one cell, less than 2.4 h apart. A reading just behind an earlier one
 /// (clocks of different CPUs differ by a little) is no time at all.
 pub fn since_ns(later: u64, earlier: u64) -> u64 {

@@ -12,6 +12,7 @@ unsafe extern "C" {
     fn cox_native_cell_arrival(t: u64) -> u64;
     fn cox_native_cell_thread_time(cell: u64, t: u64) -> u64;
     fn cox_native_cell_presence(cell: u64, t: u64) -> u64;
+    fn cox_native_cell_since(later: u64, earlier: u64) -> u64;
     fn cox_native_cell_step(cell: u64, delta: i32, t: u64) -> u64;
 }
 
@@ -61,6 +62,12 @@ pub fn cell_thread_time(cell: u64, t_ns: u64) -> u64 {
 pub fn cell_presence(cell: u64, t_ns: u64) -> u64 {
     // SAFETY: a pure function of its arguments.
     unsafe { cox_native_cell_presence(cell, t_ns) }
+}
+
+/// Time between two readings.
+pub fn cell_since(later: u64, earlier: u64) -> u64 {
+    // SAFETY: a pure function of its arguments.
+    unsafe { cox_native_cell_since(later, earlier) }
 }
 
 /// A presence cell after a step of +1 or -1.

@@ -79,13 +79,16 @@ impl Child {
 
         let (gate_read, gate) = pipe_with(PipeFlags::CLOEXEC).context("pipe")?;
         let (status, status_write) = pipe_with(PipeFlags::CLOEXEC).context("pipe")?;
+        // Were children reaped unasked, as the caller of cox may have wished, its exit would be lost.
+        // SAFETY: setting a default disposition has no memory effects.
+        let child_signal = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
         // SAFETY: cox is single-threaded here (sessions start before any thread does), and the
         // child only makes async-signal-safe calls until it execs or exits.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             // The child must not hold the write end, or end of file would never come.
             drop(gate);
-            let errno = become_program(&gate_read, &candidates, &argv, &envp, &mask);
+            let errno = become_program(&gate_read, &candidates, &argv, &envp, &mask, child_signal);
             let bytes = errno.to_ne_bytes();
             // SAFETY: plain system calls on open descriptors; _exit does not return.
             unsafe {
@@ -178,6 +181,7 @@ fn become_program(
     argv: &[*const libc::c_char],
     envp: &[*const libc::c_char],
     mask: &libc::sigset_t,
+    child_signal: libc::sighandler_t,
 ) -> i32 {
     let mut byte = 0u8;
     // SAFETY: async-signal-safe calls with valid pointers; argv and envp end with null pointers.
@@ -186,6 +190,9 @@ fn become_program(
             libc::_exit(125);
         }
         sigpipe::restore();
+        if child_signal == libc::SIG_IGN {
+            libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+        }
         streams::restore();
         libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
         let mut worst = libc::ENOENT;

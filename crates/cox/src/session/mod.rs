@@ -40,7 +40,7 @@ pub struct Limits {
 }
 
 /// How a session ended.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Outcome {
     /// How the launched program ended; `None` for an attached session.
     pub exit: Option<Exit>,
@@ -51,6 +51,8 @@ pub struct Outcome {
     /// CPU time of cox itself while the target ran. Loading comes before and reading binaries for the
     /// report after: they disturb nobody.
     pub own_cpu_ns: u64,
+    /// What went wrong after the program was let go: there is no account, but its exit stands.
+    pub failed: Option<anyhow::Error>,
 }
 
 /// Run `engine` over `target`. Programs that cannot be started are a [`LaunchError`] inside the error.
@@ -63,14 +65,15 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
             let start_ns = arch::monotonic_ns();
             let own_before_ns = arch::clock::process_cpu_ns();
             let child = child.go()?;
-            let exit = follow(&child, engine, &signals)?;
-            if limits.wait_all {
-                wait_for_all(engine, &signals)?;
+            let mut failed = None;
+            let exit = follow(&child, engine, &signals, &mut failed)?;
+            if limits.wait_all && failed.is_none() {
+                failed = wait_for_all(engine, &signals).err();
             }
             let end_ns = arch::monotonic_ns();
             let own_cpu_ns = arch::clock::process_cpu_ns().saturating_sub(own_before_ns);
-            engine.undo()?;
-            Ok(Outcome { exit: Some(exit), start_ns, end_ns, own_cpu_ns })
+            let failed = failed.or(engine.undo().err());
+            Ok(Outcome { exit: Some(exit), start_ns, end_ns, own_cpu_ns, failed })
         }
         Target::Attach(subject) => {
             subject.look_up()?;
@@ -82,15 +85,22 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
             let end_ns = arch::monotonic_ns();
             let own_cpu_ns = arch::clock::process_cpu_ns().saturating_sub(own_before_ns);
             engine.undo()?;
-            Ok(Outcome { exit: None, start_ns, end_ns, own_cpu_ns })
+            Ok(Outcome { exit: None, start_ns, end_ns, own_cpu_ns, failed: None })
         }
     }
 }
 
-/// Until the launched program ends; signals sent to cox are passed on to it.
-fn follow(child: &launch::Running, engine: &mut dyn Engine, signals: &Signals) -> Result<Exit, anyhow::Error> {
+/// Until the launched program ends; signals sent to cox are passed on to it. An engine that fails is
+/// left alone from then on: the program comes first.
+fn follow(
+    child: &launch::Running,
+    engine: &mut dyn Engine,
+    signals: &Signals,
+    failed: &mut Option<anyhow::Error>,
+) -> Result<Exit> {
     loop {
-        wait_for_something(&[signals.as_fd(), child.as_fd()], engine, TICK)?;
+        let readiness = if failed.is_none() { engine.readiness() } else { None };
+        wait_for_something(&[signals.as_fd(), child.as_fd()], readiness, TICK)?;
         for received in signals.read()? {
             match received {
                 // The terminal sends to the whole foreground group: the program has it already.
@@ -100,7 +110,9 @@ fn follow(child: &launch::Running, engine: &mut dyn Engine, signals: &Signals) -
         }
         // Ended but not reaped: whoever reads /proc finds the final sums there once more.
         let ended = child.has_ended()?;
-        engine.tick()?;
+        if failed.is_none() {
+            *failed = engine.tick().err();
+        }
         if ended {
             return child.reap();
         }
@@ -110,7 +122,7 @@ fn follow(child: &launch::Running, engine: &mut dyn Engine, signals: &Signals) -
 /// Until nothing that the program started is left, or somebody loses patience.
 fn wait_for_all(engine: &mut dyn Engine, signals: &Signals) -> Result<()> {
     while engine.anything_alive()? {
-        wait_for_something(&[signals.as_fd()], engine, TICK)?;
+        wait_for_something(&[signals.as_fd()], engine.readiness(), TICK)?;
         if !signals.read()?.is_empty() {
             break;
         }
@@ -124,7 +136,7 @@ fn watch(subject: &Subject, engine: &mut dyn Engine, signals: &Signals, limits: 
     let deadline_ns = limits.length.map(|length| arch::monotonic_ns().saturating_add(length.as_nanos() as u64));
     loop {
         let left = deadline_ns.map_or(TICK, |at| Duration::from_nanos(at.saturating_sub(arch::monotonic_ns())));
-        wait_for_something(&[signals.as_fd()], engine, left.min(TICK))?;
+        wait_for_something(&[signals.as_fd()], engine.readiness(), left.min(TICK))?;
         engine.tick()?;
         let over = deadline_ns.is_some_and(|at| arch::monotonic_ns() >= at);
         if over || !signals.read()?.is_empty() || subject.is_gone() {
@@ -133,8 +145,7 @@ fn watch(subject: &Subject, engine: &mut dyn Engine, signals: &Signals, limits: 
     }
 }
 
-fn wait_for_something(fds: &[BorrowedFd<'_>], engine: &dyn Engine, at_most: Duration) -> Result<()> {
-    let readiness = engine.readiness();
+fn wait_for_something(fds: &[BorrowedFd<'_>], readiness: Option<BorrowedFd<'_>>, at_most: Duration) -> Result<()> {
     let mut polled: Vec<PollFd<'_>> =
         fds.iter().copied().chain(readiness).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
     let timeout = Timespec::try_from(at_most).context("a tick is short")?;
@@ -147,4 +158,51 @@ fn wait_for_something(fds: &[BorrowedFd<'_>], engine: &dyn Engine, at_most: Dura
 /// Whether an error is a program that could not be started, which has an exit code of its own.
 pub fn launch_error(error: &anyhow::Error) -> Option<&LaunchError> {
     error.downcast_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use anyhow::bail;
+
+    use super::*;
+
+    /// An engine that fails as soon as the program runs.
+    struct Failing {
+        undone: bool,
+    }
+
+    impl Engine for Failing {
+        fn apply(&mut self, _: &Subject) -> Result<()> {
+            Ok(())
+        }
+
+        fn readiness(&self) -> Option<BorrowedFd<'_>> {
+            None
+        }
+
+        fn tick(&mut self) -> Result<()> {
+            bail!("broken")
+        }
+
+        fn anything_alive(&mut self) -> Result<bool> {
+            Ok(false)
+        }
+
+        fn undo(&mut self) -> Result<()> {
+            self.undone = true;
+            bail!("broken again")
+        }
+    }
+
+    #[test]
+    fn a_failing_engine_costs_the_report_and_not_the_exit() {
+        let command = ["sh", "-c", "sleep 0.2; exit 7"].map(OsString::from).to_vec();
+        let mut engine = Failing { undone: false };
+        let outcome = run(&Target::Launch(command), &mut engine, Limits::default()).unwrap();
+        assert_eq!(outcome.exit, Some(Exit::Code(7)));
+        assert_eq!(outcome.failed.unwrap().to_string(), "broken");
+        assert!(engine.undone);
+    }
 }

@@ -1,5 +1,6 @@
 //! `cox run`: observe a program and report.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 
 use anyhow::{Context, Result};
@@ -24,11 +25,15 @@ pub fn run(options: &cli::Run) -> Result<u8> {
     let surroundings = Surroundings::read(attached_to(&target));
     let mut observing = Observing::new(options.backend, !options.no_children)?;
     let limits = Limits { length: options.length, wait_all: options.wait_all };
-    let outcome = session::run(&target, &mut observing, limits)?;
+    let mut outcome = session::run(&target, &mut observing, limits)?;
     let code = outcome.exit.map_or(0, |exit| exit.shell_code() as u8);
 
     // From here on the program has run: whatever fails is said, and does not change its exit code.
-    if let Err(error) = report(options, &target, &outcome, &mut observing, &surroundings, text, json) {
+    let reported = match outcome.failed.take() {
+        Some(error) => Err(error.context("observing failed, there is no report")),
+        None => report(options, &target, &outcome, &mut observing, &surroundings, text, json),
+    };
+    if let Err(error) = reported {
         crate::complaint::say(&format!("{error:#}"));
         return Ok(if outcome.exit.is_some() { code } else { crate::FAILED });
     }
@@ -43,7 +48,11 @@ fn target(options: &cli::Run) -> Result<Target> {
         return Ok(Target::Attach(Subject::Cgroup(cgroup)));
     }
     if !options.pid.is_empty() {
-        return Ok(Target::Attach(Subject::Processes(options.pid.clone())));
+        let mut pids = options.pid.clone();
+        // Named twice, watched once; the first stays first.
+        let mut seen = BTreeSet::new();
+        pids.retain(|pid| seen.insert(*pid));
+        return Ok(Target::Attach(Subject::Processes(pids)));
     }
     Ok(Target::Launch(options.program.clone()))
 }
@@ -88,19 +97,17 @@ fn report(
     let record = observing.take_record()?;
     let account = ledger::accounts::build(&record, &[program], outcome.own_cpu_ns);
     let document = Document::new(env!("CARGO_PKG_VERSION"), account, surroundings.facts(&command, observing.allowed()));
-    if let Some(output) = text {
+    // Each is written whatever becomes of the other.
+    let text = text.map_or(Ok(()), |output| {
         let mut page = report::text::text(&document, &style(&output, options.threads));
         page.push_str(&afterwards(observing));
-        output.write(page.as_bytes())?;
-    }
-    if let Some(output) = json {
-        output.write(document.to_json().context("making the JSON")?.as_bytes())?;
-    }
-    Ok(())
+        output.write(page.as_bytes())
+    });
+    let json = json.map_or(Ok(()), |output| output.write(document.to_json().context("making the JSON")?.as_bytes()));
+    text.and(json)
 }
 
-/// What is worth saying beside the account: members that outlived it, and why a better backend was
-/// passed over.
+/// What is worth saying beside the account: why a better backend was passed over.
 fn afterwards(observing: &Observing) -> String {
     let mut text = String::new();
     for reason in &observing.passed_over {

@@ -27,14 +27,6 @@ pub(super) fn open_ns(cpu: &Cpu, end_ns: u64) -> Option<(CpuKind, u64)> {
     Some((kind, end_ns.saturating_sub(cpu.since_ns)))
 }
 
-/// From an earlier to a later reading of a cell. The words of a snapshot are read one after another,
-/// so a change made after `end_ns` may be in one of them: then the difference is slightly negative,
-/// which modulo 2^44 is a very long time. Nothing happened by `end_ns`.
-pub(super) fn gained_ns(later: u64, earlier: u64) -> u64 {
-    let gained = cells::since_ns(later, earlier);
-    if gained < 1 << 43 { gained } else { 0 }
-}
-
 /// Whether members of mask class `class` may run on the CPU. Class 0 may run anywhere.
 fn allows(crew: &Crew, class: usize, number: u32) -> bool {
     let word = crew.masks[class].get(number as usize / 64).copied().unwrap_or(0);
@@ -45,7 +37,7 @@ fn allows(crew: &Crew, class: usize, number: u32) -> bool {
 fn waiting_ns(number: u32, cpu: &Cpu, crew: &Crew, t_ns: u64) -> u64 {
     let classes = (0..MASK_CLASSES).filter(|class| allows(crew, *class, number));
     let waiting = classes.map(|class| cells::presence_ns(crew.waiting[class].cell, t_ns));
-    cells::since_ns(waiting.fold(cells::presence_ns(cpu.pinned, t_ns), u64::wrapping_add), 0)
+    cells::reduced_ns(waiting.fold(cells::presence_ns(cpu.pinned, t_ns), u64::wrapping_add))
 }
 
 fn account(number: u32, cpu: &Cpu, record: &Record) -> CpuAccount {
@@ -56,8 +48,10 @@ fn account(number: u32, cpu: &Cpu, record: &Record) -> CpuAccount {
     let (mut waiting_part_ns, mut blocked_part_ns) = (cpu.idle_wait_ns, cpu.idle_blocked_ns);
     match open_ns(cpu, end_ns) {
         Some((CpuKind::Idle, open_ns)) => {
-            let waited_ns = gained_ns(waiting_ns(number, cpu, &record.crew, end_ns), cpu.idle_wait_mark).min(open_ns);
-            let off_ns = gained_ns(cells::presence_ns(record.crew.off.cell, end_ns), cpu.idle_off_mark).min(open_ns);
+            let waited_ns =
+                cells::since_ns(waiting_ns(number, cpu, &record.crew, end_ns), cpu.idle_wait_mark).min(open_ns);
+            let off_ns =
+                cells::since_ns(cells::presence_ns(record.crew.off.cell, end_ns), cpu.idle_off_mark).min(open_ns);
             *idle_ns += open_ns;
             waiting_part_ns += waited_ns;
             blocked_part_ns += off_ns.saturating_sub(waited_ns);

@@ -16,7 +16,7 @@ use wire::layout::comm_text;
 use wire::{CpuKind, Record, cells};
 
 use super::Life;
-use super::cpus::{gained_ns, open_ns};
+use super::cpus::open_ns;
 use crate::account::{TakerKind, TookCpu};
 
 /// What the idle CPU is called.
@@ -76,7 +76,7 @@ pub(super) fn close(record: &Record, lives: &mut [Life]) -> Open {
         let Some((kind, span_ns)) = open_ns(cpu, record.end_ns) else { continue };
         let now_ns = cells::thread_time_ns(cpu.waiting, record.end_ns);
         // No more than all members can have waited all that time.
-        let took_ns = gained_ns(now_ns, cpu.wait_mark).min(span_ns.saturating_mul(lives.len() as u64));
+        let took_ns = cells::since_ns(now_ns, cpu.wait_mark).min(span_ns.saturating_mul(lives.len() as u64));
         let holder = lives.iter_mut().find(|life| life.on_cpu.map(usize::from) == Some(number));
         match (kind, holder) {
             (CpuKind::Idle, _) => open.idle_ns += took_ns,

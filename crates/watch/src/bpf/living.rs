@@ -13,6 +13,7 @@ struct Ahead {
     t_ns: u64,
     kernel_cpu_ns: u64,
     kernel_delay_ns: u64,
+    cause: u64,
     comm: [u8; 16],
 }
 
@@ -46,6 +47,7 @@ fn finished(entry: Entry) -> Living {
     let mut clock = entry.clock;
     clock.kernel_cpu_ns = entry.ahead.kernel_cpu_ns;
     clock.kernel_delay_ns = entry.ahead.kernel_delay_ns;
+    clock.cause = entry.ahead.cause as u8;
     clock.comm = entry.ahead.comm;
     Living { clock, until_ns: entry.ahead.t_ns.max(clock.since_ns) }
 }

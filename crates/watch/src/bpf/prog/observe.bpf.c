@@ -144,6 +144,10 @@ int BPF_PROG(on_migrate, struct task_struct *p, int to)
 
 	if (!c || to >= COX_MAX_CPUS)
 		return 0;
+	if (c->flags & COX_LAUNCHED) {
+		c->cpu = to; /* before its account begins */
+		return 0;
+	}
 	allowed = mask_word(p, c->cpu >> 6) >> (c->cpu & 63) & 1;
 	kind = cox_clock_migration(c, allowed);
 	if (c->counted) {
@@ -197,6 +201,7 @@ static __attribute__((noinline)) int recover_switch_in(struct task_struct *prev,
 	stint = rq->clock - prev->sched_info.last_arrival;
 	arrived = t > stint ? t - stint : t;
 	was_on = c->cpu;
+	resolve_cause(prev, c, arrived);
 	if (c->flags & COX_LAUNCHED) {
 		launched_begins(prev, c, arrived);
 		c->kernel_cpu_ns -= t - arrived;
@@ -340,22 +345,26 @@ int enrol_tasks(struct bpf_iter__task *ctx)
 		key = (u32)p->pid;
 		flags = bpf_map_lookup_elem(&enrol, &key);
 	}
-	if (!flags || clock_of(p))
+	/* A leader that has ended while its threads go on is a zombie: nothing more will happen to it. */
+	if (!flags || p->__state & TASK_DEAD || clock_of(p))
 		return 0;
 	c = new_clock(p, 0, *flags | COX_ENROLLED_ALIVE);
 	if (!c)
 		return 0;
 	t = bpf_ktime_get_ns();
-	cox_clock_born(c, t);
-	c->state = COX_UNSEEN;
+	c->cpu = p->wake_cpu;
 	kernel_account_begins(p, c);
+	if (!p->on_cpu)
+		presence_step(&crew.off.cell, 1, t);
 	if (!p->on_cpu && p->__state != 0) {
 		/* Asleep, and the kernel says in what: not a guess. */
 		c->cause = cause_of_block(p, c);
 		c->state = COX_BLOCKED;
 	}
-	if (!p->on_cpu)
-		presence_step(&crew.off.cell, 1, t);
+	c->born_ns = t;
+	barrier();
+	/* Last: from here on the thread's own CPU may book. */
+	c->since_ns = t;
 	return 0;
 }
 
@@ -364,6 +373,7 @@ struct cox_living {
 	u64 t_ns;
 	u64 kernel_cpu_ns;
 	u64 kernel_delay_ns;
+	u64 cause; /* resolved, when the clock says COX_BY_FD */
 	char comm[COX_COMM_LEN];
 };
 
@@ -379,7 +389,10 @@ int dump_clocks(struct bpf_iter__task *ctx)
 	c = clock_of(p);
 	if (!c || c->state == COX_DEAD)
 		return 0;
-	resolve_cause(p, c, ~0ull);
+	/* Not into the clock: another CPU owns it. */
+	living.cause = c->cause;
+	if (c->state == COX_BLOCKED && c->cause == COX_BY_FD)
+		living.cause = cause_of_fd(p, c->fd_now);
 	living.t_ns = bpf_ktime_get_ns();
 	living.kernel_cpu_ns = p->se.sum_exec_runtime - c->kernel_cpu_ns;
 	living.kernel_delay_ns = p->sched_info.run_delay - c->kernel_delay_ns;

@@ -74,10 +74,16 @@ struct {
 
 COX_INLINE struct cox_clock *clock_of(struct task_struct *p)
 {
+	struct cox_clock *c;
+
 	/* Nearly every stranger has no storage of any kind: one load instead of a call. */
 	if (!p->bpf_storage)
 		return NULL;
-	return bpf_task_storage_get(&clocks, p, 0, 0);
+	c = bpf_task_storage_get(&clocks, p, 0, 0);
+	/* Being enrolled on another CPU just now: no member yet. */
+	if (c && !c->since_ns)
+		return NULL;
+	return c;
 }
 
 /* This CPU's account, or NULL on a CPU we have no room for. */
