@@ -45,6 +45,13 @@ fn a_child_is_seen_with_its_start_and_its_deleted_program() {
     fs::copy("/bin/sleep", &program).expect("copy");
     let mut child = Command::new(&program).arg("60").stdin(Stdio::null()).spawn().expect("start the sleeper");
     let task = Task::process(&root, child.id());
+    // `spawn` returns at the point of no return of the exec; its arguments are in place a little later.
+    for _ in 0..10_000 {
+        if task.cmdline().is_ok_and(|arguments| !arguments.is_empty()) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
     let children = Task::own(&root).children().expect("children");
     let kept = task.exe().expect("exe");
     fs::remove_file(&program).expect("remove");
