@@ -95,8 +95,8 @@ pub(super) fn book_wakers(
     let mut wakers: Vec<BTreeMap<u32, PairSum>> = vec![BTreeMap::new(); threads.len()];
     let mut add = |thread: usize, waker: u32, sum: PairSum| {
         let total = wakers[thread].entry(waker).or_default();
-        total.count += sum.count;
-        total.blocked_ns += sum.blocked_ns;
+        total.count = total.count.saturating_add(sum.count);
+        total.blocked_ns = total.blocked_ns.saturating_add(sum.blocked_ns);
     };
     for (pair, sum) in pairs {
         if let Some(thread) = owners.get(&pair.wakee) {
