@@ -2,6 +2,7 @@
 
 pub mod bpf;
 pub mod observer;
+mod online;
 pub mod perf;
 pub mod proc;
 mod sampling;

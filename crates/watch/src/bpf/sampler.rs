@@ -6,14 +6,13 @@
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use libbpf_rs::Link;
-use machine::Root;
-use machine::topology::Topology;
 use perf_event_open_sys::bindings::{
     PERF_COUNT_SW_CPU_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_SOFTWARE, perf_event_attr,
 };
 
 use super::program::Program;
 use crate::observer::WatchError;
+use crate::online;
 
 /// The events; dropping it stops them.
 pub(super) struct Sampler {
@@ -24,11 +23,7 @@ impl Sampler {
     /// One sample each `period_ns` on each CPU that is online.
     pub(super) fn start(program: &Program, period_ns: u64) -> Result<Sampler, WatchError> {
         let mut sampler = Sampler { _links: Vec::new() };
-        let online = Topology::read_online(&Root::live()).map_err(|error| WatchError::System {
-            what: "listing the CPUs".into(),
-            source: std::io::Error::other(error),
-        })?;
-        for cpu in online.iter() {
+        for cpu in online::cpus()? {
             let event = open(cpu, period_ns).map_err(|source| WatchError::System {
                 what: format!("opening the sampling clock of CPU {cpu}"),
                 source,

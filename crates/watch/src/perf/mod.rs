@@ -17,7 +17,6 @@
 //! one CPU, the worst case (four records each), and 10 µs per thread that is created and joined, for
 //! each CPU of the machine. A program that does either all the time should be observed by BPF.
 
-mod cpus;
 mod event;
 mod parse;
 mod ring;
@@ -97,7 +96,7 @@ impl PerfObserver {
     pub fn new(options: Options) -> Result<PerfObserver, WatchError> {
         let fs = Procfs::live();
         let refusal = |error| event::refusal(error, fs.sysctl("kernel/perf_event_paranoid"), options.children);
-        let cpus = cpus::online().map_err(|source| system("reading /sys/devices/system/cpu/online", source))?;
+        let cpus = crate::online::cpus()?;
         let probe = cpus.first().copied().unwrap_or(0);
         event::open(event::member(options.children), 0, probe).map_err(refusal)?;
         let rings = map_rings(&cpus)?;
