@@ -28,7 +28,8 @@
 
 #ifdef __bpf__
 #define COX_INLINE static __attribute__((always_inline)) inline
-#define COX_RARE static __attribute__((noinline))
+/* Global, so that the verifier reads it once and not again for each state of each caller. */
+#define COX_RARE __attribute__((noinline))
 /* Keeps the compiler from folding a bounds check into a form that the verifier cannot follow. */
 #define COX_OPAQUE(x) __asm__ volatile("" : "+r"(x))
 #else

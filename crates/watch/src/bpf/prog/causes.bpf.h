@@ -3,23 +3,14 @@
 #ifndef COX_CAUSES_BPF_H
 #define COX_CAUSES_BPF_H
 
-#include "state.bpf.h"
-
-/* Number of the system call a task is in, or -1 outside one (a fault, an interrupt). */
-COX_INLINE s64 syscall_of(struct task_struct *p)
-{
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(p);
-
-	return (s32)regs->orig_ax;
-}
+#include "registers.bpf.h"
 
 /* Why `task` blocks now; where that hangs on a descriptor, `c` remembers which. */
 COX_INLINE u8 cause_of_block(struct task_struct *task, struct cox_clock *c)
 {
 	u32 state = task->__state;
-	struct pt_regs *regs;
+	struct user_call call;
 	bool iowait;
-	s64 nr;
 	u8 cause;
 
 	if (state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN))
@@ -27,28 +18,30 @@ COX_INLINE u8 cause_of_block(struct task_struct *task, struct cox_clock *c)
 	iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
 	if (task->flags & (PF_IO_WORKER | PF_KTHREAD))
 		return iowait ? COX_DISK : COX_OTHER; /* no user registers */
-	regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	nr = (s32)regs->orig_ax;
-	if (nr < 0)
+	call = user_call_of(task);
+	if (call.nr < 0)
 		return COX_PAGE_FAULT; /* its read, or the lock on the address space */
 	if (task->thread_info.status & TS_COMPAT)
 		return iowait ? COX_DISK : COX_OTHER; /* another numbering */
-	if (nr >= 512)
+	if (call.nr >= 512)
 		return COX_OTHER;
-	if (iowait && nr != nr_io_uring_enter)
+	if (iowait && call.nr != nr_io_uring_enter)
 		return COX_DISK;
 	/* The mask tells the verifier what the comparison already says. */
-	cause = cause_of_syscall[nr & 511];
+	cause = cause_of_syscall[call.nr & 511];
 	if (cause == COX_BY_FD)
 		/* The top bit: read(0) must differ from "none yet". */
-		c->fd_now = 1ull << 63 | (u64)nr << 32 | (u32)regs->di;
+		c->fd_now = 1ull << 63 | (u64)call.nr << 32 | call.fd;
 	return cause;
 }
 
-/* What the descriptor in the first argument is. About ten dependent loads: not for each block. */
-static __attribute__((noinline)) u8 cause_of_fd(struct task_struct *p, u32 fd)
+/*
+ * What a descriptor of these `files` is. About ten dependent loads: not for each block. The address
+ * comes as a number, as only numbers and plain memory can be passed to a global function.
+ */
+COX_RARE u32 cause_of_file(u64 files, u32 fd)
 {
-	struct fdtable *fdt = BPF_CORE_READ(p, files, fdt);
+	struct fdtable *fdt = BPF_CORE_READ((struct files_struct *)files, fdt);
 	struct file **array = BPF_CORE_READ(fdt, fd);
 	struct file *file = NULL;
 	struct inode *inode;
@@ -74,6 +67,11 @@ static __attribute__((noinline)) u8 cause_of_fd(struct task_struct *p, u32 fd)
 	if (mode == S_IFCHR)
 		return COX_OTHER; /* a terminal, a device */
 	return COX_DISK;
+}
+
+COX_INLINE u32 cause_of_fd(struct task_struct *p, u32 fd)
+{
+	return cause_of_file((u64)BPF_CORE_READ(p, files), fd);
 }
 
 /* Blocks shorter than this may reuse the answer for the same call on the same descriptor number. */

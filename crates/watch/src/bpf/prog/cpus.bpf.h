@@ -6,9 +6,13 @@
 #include "cells.bpf.h"
 
 /* Presence of waiting members that may run on this CPU. With several masks the parts may overlap. */
-COX_INLINE u64 waiting_allowed_here(struct cox_cpu *cpu, u32 number, u64 t)
+COX_RARE u64 waiting_allowed_here(struct cox_cpu *cpu, u32 number, u64 t)
 {
-	u64 sum = cox_cell_presence(cpu->pinned, t) + cox_cell_presence(crew.waiting[0].cell, t);
+	u64 sum;
+
+	if (!cpu)
+		return 0;
+	sum = cox_cell_presence(cpu->pinned, t) + cox_cell_presence(crew.waiting[0].cell, t);
 
 	if (crew.classes == 0)
 		return sum & COX_CELL_SUM;

@@ -51,7 +51,7 @@ COX_INLINE void launched_begins(struct task_struct *p, struct cox_clock *c, u64 
 }
 
 /* Add a clock's sums to another's. */
-static __attribute__((noinline)) int add_clock(struct cox_clock *to, const struct cox_clock *c)
+COX_RARE int add_clock(struct cox_clock *to, const struct cox_clock *c)
 {
 	if (!to || !c)
 		return 0;

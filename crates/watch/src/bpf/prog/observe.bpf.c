@@ -66,21 +66,23 @@ int BPF_PROG(on_exec, struct task_struct *p, int old_pid, struct linux_binprm *b
 /* --- they wake --------------------------------------------------------------------------------- */
 
 /*
- * Whether the running code is an interrupt's rather than the current task's. The preempt count is a
- * symbol many kernels do not list, so: interrupts and softirqs run on a stack of their own (the
- * tracepoint's arguments, `ctx`, lie on the running stack; its low half is enough to tell), or on
- * the task's when they hit user mode, and then no system call is in progress.
+ * Who wakes: the running thread, or 0 for an interrupt's code. The preempt count is a symbol many
+ * kernels do not list, so: interrupts and softirqs run on a stack of their own (the tracepoint's
+ * arguments, `ctx`, lie on the running stack; its low half is enough to tell), or on the task's when
+ * they hit user mode, and then no system call is in progress.
  */
-COX_INLINE bool in_interrupt(void *ctx, struct task_struct *current)
+COX_INLINE u32 waker_of(void *ctx)
 {
-	u32 depth = (u32)(u64)ctx - (u32)(u64)current->stack;
+	struct task_struct *current = bpf_get_current_task_btf();
 
-	if (depth >= THREAD_SIZE)
-		return true;
-	return !(current->flags & PF_KTHREAD) && syscall_of(current) < 0;
+	if ((u32)(u64)ctx - (u32)(u64)current->stack >= THREAD_SIZE)
+		return 0;
+	if (!(current->flags & PF_KTHREAD) && user_call_of(current).nr < 0)
+		return 0;
+	return current->pid;
 }
 
-static __attribute__((noinline)) int flush_waker(struct cox_clock *c)
+COX_RARE int flush_waker(struct cox_clock *c)
 {
 	struct cox_pair_sum *sum, first;
 	struct cox_pair key;
@@ -108,7 +110,6 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *p)
 {
 	struct cox_clock *c = clock_of(p);
-	struct task_struct *current;
 	u32 waker;
 	u64 t;
 
@@ -121,8 +122,7 @@ int BPF_PROG(on_waking, struct task_struct *p)
 		return 0;
 	}
 	cox_clock_waking(c, t);
-	current = bpf_get_current_task_btf();
-	waker = in_interrupt(ctx, current) ? 0 : current->pid;
+	waker = waker_of(ctx);
 	if (waker != c->waker_tid) {
 		if (c->waker_count)
 			flush_waker(c);
@@ -174,7 +174,7 @@ COX_INLINE void switch_out(struct task_struct *prev, struct cox_clock *c, bool p
 		cox_clock_out(c, t, COX_DEAD, 0, 0, steal, irq);
 		deliver(prev, c);
 	} else if (preempt || state == 0) {
-		bool yielded = !preempt && syscall_of(prev) == nr_sched_yield;
+		bool yielded = !preempt && user_call_of(prev).nr == nr_sched_yield;
 
 		cox_clock_out(c, t, COX_PREEMPT, 0, yielded, steal, irq);
 	} else {
@@ -195,7 +195,7 @@ static __attribute__((noinline)) int recover_switch_in(struct task_struct *prev,
 	u64 stint, arrived;
 	u32 was_on;
 
-	if (!c || !rq || number >= COX_MAX_CPUS)
+	if (!c || !HAVE_RQ || number >= COX_MAX_CPUS)
 		return 0;
 	cpu = &cpus[number];
 	stint = rq->clock - prev->sched_info.last_arrival;
@@ -224,7 +224,7 @@ COX_INLINE void recover_waking(struct task_struct *next, struct cox_clock *c, st
 {
 	u64 queued = next->sched_info.last_queued;
 
-	if (cox_clock_woken_at(c, ~0ull) != ~0ull || !rq || !queued || queued > rq->clock)
+	if (!HAVE_RQ || cox_clock_woken_at(c, ~0ull) != ~0ull || !queued || queued > rq->clock)
 		return;
 	queued = t - (rq->clock - queued);
 	if (queued < c->since_ns)
@@ -339,6 +339,7 @@ int enrol_tasks(struct bpf_iter__task *ctx)
 
 	if (!p)
 		return 0;
+	learn_regs_distance(p);
 	key = ENROL_PROCESS | (u32)p->tgid;
 	flags = bpf_map_lookup_elem(&enrol, &key);
 	if (!flags) {

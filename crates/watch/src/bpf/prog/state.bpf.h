@@ -101,24 +101,26 @@ COX_INLINE struct cox_cpu *this_cpu(u32 *number)
 
 /*
  * The run queue of the CPU a task is on. By way of the task because many kernels do not list the
- * variable `runqueues` among their symbols; every task has its group's cfs_rq, of any class.
+ * variable `runqueues` among their symbols; every task has its group's cfs_rq, of any class, where
+ * the kernel has group scheduling. Asked of the kernel's types and not of the pointer: each test of
+ * a pointer doubles what the verifier has to read.
  */
+#define HAVE_RQ bpf_core_field_exists(((struct sched_entity *)0)->cfs_rq)
+
 COX_INLINE struct rq *rq_of(struct task_struct *p)
 {
-	if (!bpf_core_field_exists(p->se.cfs_rq))
-		return NULL;
-	return p->se.cfs_rq->rq;
+	return HAVE_RQ ? p->se.cfs_rq->rq : NULL;
 }
 
 /* How long the hypervisor and interrupts have held a CPU, as far as its scheduler has noticed. */
 COX_INLINE u64 steal_clock(struct rq *rq)
 {
-	return rq && bpf_core_field_exists(rq->prev_steal_time_rq) ? rq->prev_steal_time_rq : 0;
+	return HAVE_RQ && bpf_core_field_exists(rq->prev_steal_time_rq) ? rq->prev_steal_time_rq : 0;
 }
 
 COX_INLINE u64 irq_clock(struct rq *rq)
 {
-	return rq && bpf_core_field_exists(rq->prev_irq_time) ? rq->prev_irq_time : 0;
+	return HAVE_RQ && bpf_core_field_exists(rq->prev_irq_time) ? rq->prev_irq_time : 0;
 }
 
 #endif
