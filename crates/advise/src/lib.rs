@@ -31,5 +31,10 @@ use ledger::Account;
 /// What cost the program of `account` its time, judged together with what the session knows about
 /// the machine and the program's surroundings.
 pub fn advise(account: &Account, facts: &Facts) -> Verdict {
-    rules::judge(&picture::Picture::new(account, facts))
+    judge(&picture::Picture::new(account, facts))
+}
+
+/// [`advise`] from sums that are made already.
+pub fn judge(picture: &picture::Picture<'_>) -> Verdict {
+    rules::judge(picture)
 }

@@ -55,7 +55,7 @@ impl<'a> Picture<'a> {
     pub fn new(account: &'a Account, facts: &'a Facts) -> Picture<'a> {
         let threads: Vec<(&Thread, bool)> = account.programs.iter().flat_map(threads_of).collect();
         let sums = Sums::of(account);
-        let concurrency = summary::concurrency(account);
+        let concurrency = summary::concurrency(account, &sums);
         let crew = crew(&threads);
         let crew_sums = Sums::over(crew.iter().copied());
         let sight = Sight {

@@ -208,9 +208,8 @@ pub struct Concurrency {
     pub cpus_used: usize,
 }
 
-/// See [`Concurrency`].
-pub fn concurrency(account: &Account) -> Concurrency {
-    let sums = Sums::of(account);
+/// See [`Concurrency`]; `sums` are [`Sums::of`] the account.
+pub fn concurrency(account: &Account, sums: &Sums) -> Concurrency {
     let longest_ns = account.programs.iter().map(|program| program.wall_ns).max().unwrap_or(0);
     let wall_ns = if longest_ns > 0 { longest_ns } else { account.window_ns };
     let cpus_used = if account.cpus.is_empty() {

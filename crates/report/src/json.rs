@@ -58,7 +58,7 @@ impl Checks {
     pub fn of(account: &Account) -> Checks {
         let check = check(account);
         let relative = |agreement: Option<Agreement>| agreement.and_then(|agreement| agreement.relative());
-        let run_ns = ledger::summary::Sums::over(ledger::summary::threads(account)).run_ns;
+        let run_ns = ledger::summary::threads(account).fold(0u64, |sum, thread| sum.saturating_add(thread.run_ns));
         let own_ns = account.own_cost.user_ns.saturating_add(account.own_cost.kernel_ns.unwrap_or(0));
         Checks {
             worst_gap: check.worst_gap,
@@ -73,9 +73,10 @@ impl Checks {
 impl Document {
     /// Judges and checks an account.
     pub fn new(cox_version: &str, account: Account, facts: Facts) -> Document {
-        let verdict = vec![advise::advise(&account, &facts)];
+        let picture = Picture::new(&account, &facts);
+        let verdict = vec![advise::judge(&picture)];
+        let figures = figures(&picture);
         let checks = Checks::of(&account);
-        let figures = figures(&account, &facts);
         Document {
             schema_version: SCHEMA_VERSION,
             cox_version: cox_version.to_owned(),
@@ -105,12 +106,11 @@ pub fn schema() -> Schema {
     schema_for!(Document)
 }
 
-fn figures(account: &Account, facts: &Facts) -> BTreeMap<String, Number> {
-    let picture = Picture::new(account, facts);
+fn figures(picture: &Picture<'_>) -> BTreeMap<String, Number> {
     let number = |value: f64| {
         let whole = value as u64;
         if whole as f64 == value { Some(whole.into()) } else { Number::from_f64(value) }
     };
-    let named = Figure::all().into_iter().map(|figure| (figure.name(), number(figure.value(&picture))));
+    let named = Figure::all().into_iter().map(|figure| (figure.name(), number(figure.value(picture))));
     named.filter_map(|(name, value)| value.map(|value| (name, value))).collect()
 }

@@ -181,6 +181,20 @@ fn busy_members_are_sampled_by_their_run_time() {
 }
 
 #[test]
+fn samples_keep_no_step() {
+    if !may("samples_keep_no_step") {
+        return;
+    }
+    // A program that does something every 5 ms must not meet each sample at the same place.
+    let (record, intake) =
+        observe(&settings(), "taskset -pc 0 $$ >/dev/null; i=0; while [ $i -lt 1500000 ]; do i=$((i+1)); done");
+    let mut gaps: Vec<u64> = intake.samples.windows(2).map(|pair| pair[1].t_ns - pair[0].t_ns).collect();
+    gaps.sort_unstable();
+    let (early, late) = (gaps[gaps.len() / 10], gaps[gaps.len() * 9 / 10]);
+    assert!((late - early) * 5 > record.sample_period_ns, "gaps {early} to {late}");
+}
+
+#[test]
 fn who_woke_whom_is_counted() {
     if !may("who_woke_whom_is_counted") {
         return;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use wire::{CPU_SLOTS, Cause, Clock, Migration, Pair, PairSum, Record};
+use wire::{Cause, Clock, Migration, Pair, PairSum, Record};
 
 use super::Life;
 use crate::account::{Thread, WokenBy};
@@ -64,15 +64,13 @@ fn by_cause(clock: &Clock) -> BTreeMap<String, u64> {
 
 fn by_cpu(clock: &Clock) -> BTreeMap<String, u64> {
     let mut cpus: BTreeMap<String, u64> = BTreeMap::new();
-    for slot in 0..CPU_SLOTS {
-        let name = match clock.cpu_id[slot].checked_sub(1) {
-            Some(cpu) => cpu.to_string(),
-            None => ELSEWHERE.to_owned(),
-        };
-        *cpus.entry(name).or_default() += clock.cpu_run_ns[slot];
+    let mut add = |name: String, ns: u64| *cpus.entry(name).or_default() += ns;
+    for (id, ns) in clock.cpu_id.iter().zip(clock.cpu_run_ns).filter(|(_, ns)| *ns > 0) {
+        add(id.checked_sub(1).map_or(ELSEWHERE.to_owned(), |cpu| cpu.to_string()), ns);
     }
-    *cpus.entry(ELSEWHERE.to_owned()).or_default() += clock.elsewhere_run_ns;
-    cpus.retain(|_, ns| *ns > 0);
+    if clock.elsewhere_run_ns > 0 {
+        add(ELSEWHERE.to_owned(), clock.elsewhere_run_ns);
+    }
     cpus
 }
 

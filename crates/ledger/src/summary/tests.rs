@@ -124,16 +124,16 @@ fn the_division_has_no_rest_and_no_overlap() {
 fn concurrency_is_thread_time_over_wall_time() {
     let mut account = account(vec![thread(), Thread { cpus: map(&[("3", 1), ("4", 0), ("5", 1)]), ..thread() }]);
     account.window_ns = 0x10000;
-    let c = concurrency(&account);
+    let c = concurrency(&account, &Sums::of(&account));
     assert_eq!((c.wall_ns, c.cpus_used), (0x10000, 3));
     account.programs[0].wall_ns = 0x1000;
-    let c = concurrency(&account);
+    let c = concurrency(&account, &Sums::of(&account));
     let expected = (2.0 * f64::from(0x1001) / 4096.0, 2.0, 2.0 * f64::from(0x1039) / 4096.0);
     assert_eq!((c.running, c.working, c.runnable), expected);
     let cpu = |busy_program_ns| CpuAccount { busy_program_ns, idle_ns: 5, ..CpuAccount::default() };
     account.cpus = vec![cpu(1), cpu(0), cpu(2), cpu(3), cpu(4)];
-    assert_eq!(concurrency(&account).cpus_used, 4);
-    assert_eq!(concurrency(&empty()), Concurrency::default());
+    assert_eq!(concurrency(&account, &Sums::of(&account)).cpus_used, 4);
+    assert_eq!(concurrency(&empty(), &Sums::default()), Concurrency::default());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ledger::{Process, Program, Thread};
 
 use super::Page;
-use super::rows::{self, Row, lost_ns};
+use super::rows::{self, Row, lost_by_group};
 
 /// Names listed.
 const LISTED: usize = 10;
@@ -19,7 +19,7 @@ pub(super) fn write(page: &mut Page, program: &Program) {
         .into_iter()
         .map(|(name, processes)| (Row::of(format!("{name} × {}", processes.len()), threads(&processes)), processes))
         .collect();
-    groups.sort_by_key(|(row, _)| std::cmp::Reverse(lost_ns(&row.sums)));
+    groups.sort_by_key(|(row, _)| std::cmp::Reverse(lost_by_group(&row.sums)));
     let others = groups.split_off(groups.len().min(LISTED));
     let mut rows: Vec<Row> = groups.into_iter().map(|(row, _)| row).collect();
     if !others.is_empty() {

@@ -10,8 +10,7 @@ use crate::style::{columns, shortened};
 const SHORTEST_COMMAND: usize = 12;
 const CUT: &str = "…";
 
-pub(super) fn write(page: &mut Page, program: &Program, first: bool) {
-    let threads = super::sums(page.document, program).threads;
+pub(super) fn write(page: &mut Page, program: &Program, threads: u64, first: bool) {
     let processes = program.processes.len() as u64;
     let members = if processes > 1 {
         format!("{} processes, {}", count(processes), counted(threads, "thread"))

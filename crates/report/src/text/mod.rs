@@ -54,10 +54,11 @@ pub fn write_text(out: &mut dyn fmt::Write, document: &Document, style: &Style) 
     let mut page = Page { document, style, lines: Vec::new() };
     let programs = &document.account.programs;
     for (at, program) in programs.iter().enumerate() {
+        let sums = sums(document, program);
         page.gap();
-        header::write(&mut page, program, at == 0);
+        header::write(&mut page, program, sums.threads, at == 0);
         page.gap();
-        states::write(&mut page, &sums(document, program));
+        states::write(&mut page, &sums);
     }
     if programs.is_empty() {
         header::write_empty(&mut page);

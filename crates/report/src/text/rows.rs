@@ -30,12 +30,21 @@ impl Row {
     }
 }
 
-/// Thread time lost: everything but work, unknown time, and waiting the program asks for.
-pub(super) fn lost_ns(sums: &Sums) -> u64 {
+/// Thread time that a group lost; see [`lost_ns`].
+pub(super) fn lost_by_group(sums: &Sums) -> u64 {
+    lost_ns(sums.spin_ns, sums.wake_delay_ns, sums.preempt_wait_ns, &sums.blocked_by)
+}
+
+/// … that a thread lost.
+pub(super) fn lost_by_thread(thread: &Thread) -> u64 {
+    lost_ns(thread.spin_ns, thread.wake_delay_ns, thread.preempt_wait_ns, &thread.blocked_by)
+}
+
+/// Everything but work, unknown time, and waiting the program asks for.
+fn lost_ns(spin_ns: u64, wake_delay_ns: u64, preempt_wait_ns: u64, blocked_by: &BTreeMap<String, u64>) -> u64 {
     let intended = ["sleep", "poll", "pipe", "child_wait", "stopped"];
-    let blocked = intended.iter().fold(sums.blocked_ns, |rest, cause| rest.saturating_sub(sums.cause_ns(cause)));
-    let waiting = sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns);
-    sums.spin_ns.saturating_add(waiting).saturating_add(blocked)
+    let blocked = blocked_by.iter().filter(|(cause, _)| !intended.contains(&cause.as_str())).map(|(_, ns)| *ns);
+    blocked.chain([spin_ns, wake_delay_ns, preempt_wait_ns]).fold(0, u64::saturating_add)
 }
 
 /// The unit of a table's times: nanoseconds per printed step, decimals, and name.

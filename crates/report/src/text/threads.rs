@@ -1,10 +1,10 @@
 //! The table of threads: all, or the ten that lost most and the rest in one line.
 
-use ledger::summary::{Sums, threads_of};
+use ledger::summary::threads_of;
 use ledger::{Program, Thread};
 
 use super::Page;
-use super::rows::{self, Row, lost_ns};
+use super::rows::{self, Row, lost_by_thread};
 
 /// Threads listed unless all are asked for.
 pub(super) const LISTED: usize = 10;
@@ -16,7 +16,7 @@ pub(super) fn listed<'p>(page: &Page, program: &'p Program) -> (Vec<&'p Thread>,
         return (threads, Vec::new());
     }
     // Cached: a storm of threads is sorted by what each comparison would have to add up anew.
-    threads.sort_by_cached_key(|thread| std::cmp::Reverse(lost_ns(&Sums::over([*thread]))));
+    threads.sort_by_cached_key(|thread| std::cmp::Reverse(lost_by_thread(thread)));
     let others = threads.split_off(LISTED);
     (threads, others)
 }

@@ -135,6 +135,9 @@ impl Observer for BpfObserver {
 
     fn tick(&mut self, intake: &mut Intake) -> Result<(), WatchError> {
         self.drain()?;
+        if let Some(sampler) = &mut self.sampler {
+            sampler.tick();
+        }
         intake.samples.append(&mut self.samples.borrow_mut());
         Ok(())
     }
