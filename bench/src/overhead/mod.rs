@@ -5,6 +5,7 @@
 //! as if it were a treatment, which shows what this machine can resolve at that moment.
 
 mod counter;
+mod floor;
 mod perf;
 mod pingpong;
 mod programs;

@@ -46,6 +46,7 @@ pub fn measure(bench: &Bench<'_>) -> Result<Case> {
     let mut treatments = vec![Treatment::Control, Treatment::Cox(Part::Whole), Treatment::Perf];
     if bench.options.parts {
         treatments.extend([Part::Programs, Part::Sampling, Part::Strangers].map(Treatment::Cox));
+        treatments.extend([false, true].map(|reads_clock| Treatment::Floor { reads_clock }));
     }
 
     let cpu = last_allowed_cpu()?;

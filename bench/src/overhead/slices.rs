@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use machine::{Root, topology::Topology};
 use watch::{BpfObserver, Intake, Observer, Settings};
 
+use super::floor::Floor;
 use super::perf::Recording;
 use super::{Bench, CONTROL, COX, PERF};
 
@@ -21,6 +22,11 @@ pub enum Treatment {
     Cox(Part),
     /// `perf sched record`.
     Perf,
+    /// The least a BPF observer can do: be called, and perhaps read the clock.
+    Floor {
+        /// Whether it reads the clock.
+        reads_clock: bool,
+    },
 }
 
 /// Which part of the observer.
@@ -46,6 +52,8 @@ impl Treatment {
             Treatment::Cox(Part::Sampling) => "cox sampling only",
             Treatment::Cox(Part::Strangers) => "cox not a member",
             Treatment::Perf => PERF,
+            Treatment::Floor { reads_clock: false } => "empty programs",
+            Treatment::Floor { reads_clock: true } => "… that read a clock",
         }
     }
 
@@ -58,6 +66,7 @@ impl Treatment {
                 let perf = bench.tools.perf.as_ref().map_err(|why| anyhow::anyhow!("{why}"))?;
                 Ok(Active::Perf(Recording::start(perf, bench.scratch.path())?))
             }
+            Treatment::Floor { reads_clock } => Ok(Active::Floor(Floor::begin(reads_clock)?)),
         }
     }
 }
@@ -70,6 +79,8 @@ pub enum Active {
     Cox(Box<Observation>),
     /// A recording.
     Perf(Recording),
+    /// Programs that do nothing.
+    Floor(Floor),
 }
 
 /// An observer with what it has seen.
@@ -148,6 +159,7 @@ impl Active {
                 }
                 Ok(())
             }
+            Active::Floor(floor) => floor.end(round_trips),
         }
     }
 }

@@ -1,0 +1,44 @@
+//! What any BPF observer of switches and wakings costs, whatever it does with them: two programs that
+//! are called and do nothing, or read the clock. What cox costs above this is its own doing.
+
+use std::mem::MaybeUninit;
+
+use anyhow::{Result, bail};
+use libbpf_rs::Link;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+
+#[allow(missing_docs, unsafe_op_in_unsafe_fn, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/floor.skel.rs"));
+}
+use skeleton::{FloorSkel, FloorSkelBuilder};
+
+/// The two programs, attached.
+pub struct Floor {
+    _links: [Link; 2],
+    skel: FloorSkel<'static>,
+}
+
+impl Floor {
+    /// Load and attach them.
+    pub fn begin(reads_clock: bool) -> Result<Floor> {
+        // The skeleton borrows its object; one small leak per slice keeps that borrow simple.
+        let object = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = FloorSkelBuilder::default().open(object)?;
+        if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
+            settings.reads_clock = reads_clock;
+        }
+        let skel = open.load()?;
+        let links = [skel.progs.on_switch.attach_trace()?, skel.progs.on_waking.attach_trace()?];
+        Ok(Floor { _links: links, skel })
+    }
+
+    /// Detach them. Each round trip has two switches and two wakings, or they were not called.
+    pub fn end(self, round_trips: u64) -> Result<()> {
+        let events = self.skel.maps.bss_data.as_deref().map_or(0, |state| state.events);
+        if events < 3 * round_trips {
+            bail!("the empty programs saw only {events} events of {round_trips} round trips");
+        }
+        Ok(())
+    }
+}
