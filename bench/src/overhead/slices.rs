@@ -66,7 +66,7 @@ impl Treatment {
                 let perf = bench.tools.perf.as_ref().map_err(|why| anyhow::anyhow!("{why}"))?;
                 Ok(Active::Perf(Recording::start(perf, bench.scratch.path())?))
             }
-            Treatment::Floor { reads_clock } => Ok(Active::Floor(Floor::begin(reads_clock)?)),
+            Treatment::Floor { reads_clock } => Ok(Active::Floor(Box::new(Floor::begin(reads_clock)?))),
         }
     }
 }
@@ -80,7 +80,7 @@ pub enum Active {
     /// A recording.
     Perf(Recording),
     /// Programs that do nothing.
-    Floor(Floor),
+    Floor(Box<Floor>),
 }
 
 /// An observer with what it has seen.

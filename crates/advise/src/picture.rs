@@ -227,12 +227,10 @@ fn crew<'a>(threads: &[(&'a Thread, bool)]) -> Vec<&'a Thread> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     fn thread(tid: u32, run_ns: u64, futex_ns: u64, wakeups: u64) -> Thread {
-        let blocked_by = BTreeMap::from([("futex".to_owned(), futex_ns)]);
+        let blocked_by = [("futex".into(), futex_ns)].into_iter().collect();
         let wall_ns = run_ns + futex_ns;
         Thread { tid, run_ns, wall_ns, blocked_ns: futex_ns, blocked_by, wakeups, ..Thread::default() }
     }

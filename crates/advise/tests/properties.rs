@@ -2,10 +2,10 @@
 
 mod staged;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use advise::{Facts, Kind, Verdict, advise};
-use ledger::{Account, CpuAccount, Lost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu, WokenBy};
+use ledger::{Account, ByName, CpuAccount, Lost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu, WokenBy};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -36,7 +36,7 @@ fn any_thread() -> impl Strategy<Value = Thread> {
             unknown_ns: unknown,
             wakeups,
             blocked_ns: causes.iter().fold(0, |sum, (_, ns)| sum.saturating_add(*ns)),
-            blocked_by: causes.into_iter().map(|(cause, ns)| (cause.to_owned(), ns)).collect(),
+            blocked_by: causes.into_iter().map(|(cause, ns)| (cause.into(), ns)).collect(),
             woken_by: wakers
                 .into_iter()
                 .map(|(tid, ns)| WokenBy { tid, blocked_ns: ns, ..WokenBy::default() })
@@ -52,8 +52,7 @@ fn closed_thread() -> impl Strategy<Value = Thread> {
     (shares, 1..200u32, 0..100_000u64).prop_map(|((parts, spun), tid, wakeups)| {
         let sum: f64 = parts.iter().map(|part| part.powi(4)).sum::<f64>().max(1e-9);
         let ns: Vec<u64> = parts.iter().map(|part| (part.powi(4) / sum * staged::WALL_NS as f64) as u64).collect();
-        let blocked_by: BTreeMap<String, u64> =
-            CAUSES[..5].iter().map(|cause| (*cause).to_owned()).zip(ns[4..].iter().copied()).collect();
+        let blocked_by: ByName = CAUSES[..5].iter().map(|cause| (*cause).into()).zip(ns[4..].iter().copied()).collect();
         Thread {
             tid,
             wall_ns: ns.iter().sum(),

@@ -15,6 +15,7 @@ mod spin;
 mod takers;
 mod thread;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use wire::{Backend, Clock, Record, State};
@@ -26,19 +27,20 @@ pub use family::ProgramInfo;
 pub use thread::shell_exit_code;
 
 /// One thread's clock, closed at the end of what is known of it.
-struct Life {
-    clock: Clock,
+struct Life<'r> {
+    /// The record's own, but for a clock that had to be closed: there may be 50,000 of them.
+    clock: Cow<'r, Clock>,
     /// Still there at the end of the window.
     alive: bool,
     /// The CPU it held when its clock was read.
     on_cpu: Option<u16>,
 }
 
-impl Life {
-    fn of(clock: &Clock, until_ns: u64) -> Life {
+impl<'r> Life<'r> {
+    fn of(clock: &'r Clock, until_ns: u64) -> Life<'r> {
         let state = State::from_wire(clock.state);
         Life {
-            clock: closed(clock, until_ns),
+            clock: if state == State::Dead { Cow::Borrowed(clock) } else { Cow::Owned(closed(clock, until_ns)) },
             alive: state != State::Dead,
             on_cpu: (state == State::Run).then_some(clock.cpu),
         }
@@ -46,14 +48,14 @@ impl Life {
 }
 
 /// Every clock of the record, closed: the living when they were read, the others as they are.
-fn lives(record: &Record) -> Vec<Life> {
+fn lives(record: &Record) -> Vec<Life<'_>> {
     let past = record.clocks.iter().map(|clock| Life::of(clock, clock.since_ns));
     let present = record.living.iter().map(|living| Life::of(&living.clock, living.until_ns));
     past.chain(present).collect()
 }
 
 /// The thread that stands for each id: the one that ran longest.
-fn owners(lives: &[Life]) -> HashMap<u32, usize> {
+fn owners(lives: &[Life<'_>]) -> HashMap<u32, usize> {
     let mut owners: HashMap<u32, usize> = HashMap::new();
     for (i, life) in lives.iter().enumerate() {
         let owner = owners.entry(life.clock.tid).or_insert(i);

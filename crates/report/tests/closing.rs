@@ -2,10 +2,9 @@
 
 mod sample;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use ledger::{Account, CpuAccount, Lost, OwnCost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu};
+use ledger::{Account, ByName, CpuAccount, Lost, OwnCost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -22,8 +21,7 @@ fn thread() -> impl Strategy<Value = Thread> {
     (times, 0.0..1.0f64, scale, "[a-zA-Z\\x00-\\x1f漢é:/ ]{0,15}", 1..99_999u32, vec((0..200u32, 1..9u64), 0..4))
         .prop_map(|(ns, spun, scale, comm, tid, cpus)| {
             let ns: Vec<u64> = ns.into_iter().map(|ns| ns * scale).collect();
-            let blocked_by: BTreeMap<String, u64> =
-                CAUSES.iter().map(|cause| (*cause).to_owned()).zip(ns[5..].iter().copied()).collect();
+            let blocked_by: ByName = CAUSES.iter().map(|cause| (*cause).into()).zip(ns[5..].iter().copied()).collect();
             let blocked_ns = blocked_by.values().sum();
             Thread {
                 tid,
@@ -40,7 +38,7 @@ fn thread() -> impl Strategy<Value = Thread> {
                 blocked_ns,
                 blocked_by,
                 switches_voluntary: ns[4],
-                cpus: cpus.into_iter().map(|(cpu, ns)| (cpu.to_string(), ns)).collect(),
+                cpus: cpus.into_iter().map(|(cpu, ns)| (cpu.to_string().into(), ns)).collect(),
                 ..Thread::default()
             }
         })

@@ -1,11 +1,10 @@
 //! Staged situations: accounts as the observer would hand them over, from the shares of each thread's life.
 #![allow(dead_code, reason = "each test file uses its own part of the stage")]
 
-use std::collections::BTreeMap;
-
 use advise::Facts;
 use ledger::{
-    Account, CpuAccount, HotFunction, Lost, OwnCost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu, WokenBy,
+    Account, ByName, CpuAccount, HotFunction, Lost, OwnCost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu,
+    WokenBy,
 };
 
 /// Wall time of a staged run.
@@ -49,13 +48,8 @@ fn ns(share: f64) -> u64 {
 }
 
 fn thread(tid: u32, life: &Life) -> Thread {
-    let blocked: BTreeMap<String, u64> = life
-        .blocked
-        .iter()
-        .copied()
-        .chain([("futex", life.futex)])
-        .map(|(cause, s)| (cause.to_owned(), ns(s)))
-        .collect();
+    let blocked: ByName =
+        life.blocked.iter().copied().chain([("futex", life.futex)]).map(|(cause, s)| (cause.into(), ns(s))).collect();
     let blocked_ns = blocked.values().sum();
     let off = blocked_ns + ns(life.preempted) + ns(life.yielded) + ns(life.wake_delay);
     let wakers = life.woken_by.len().max(1) as u64;
@@ -155,7 +149,7 @@ impl Stage {
         for thread in self.threads_mut() {
             thread.blocked_ns += thread.wake_delay_ns;
             thread.wake_delay_ns = 0;
-            thread.blocked_by = BTreeMap::from([("unspecified".into(), thread.blocked_ns)]);
+            thread.blocked_by = [("unspecified".into(), thread.blocked_ns)].into_iter().collect();
             thread.woken_by.clear();
         }
         self

@@ -51,26 +51,26 @@ pub(super) struct Members {
 
 impl Members {
     /// The main thread: after an exec by another thread there are two of that id, and the later counts.
-    fn main<'a>(&self, lives: &'a [Life]) -> Option<&'a Life> {
+    fn main<'a>(&self, lives: &'a [Life<'a>]) -> Option<&'a Life<'a>> {
         let mains = self.lives.iter().map(|i| &lives[*i]).filter(|life| life.clock.tid == self.pid);
         mains.max_by_key(|life| life.clock.since_ns)
     }
 
     /// Last name of the main thread, else of the eldest one known.
-    pub(super) fn name(&self, lives: &[Life]) -> String {
+    pub(super) fn name(&self, lives: &[Life<'_>]) -> String {
         let named = self.main(lives).or_else(|| self.lives.first().map(|i| &lives[*i]));
         named.map_or_else(String::new, |life| life.clock.comm())
     }
 
     /// As a shell sees it, once all threads have ended and the main thread's end was seen.
-    pub(super) fn exit_code(&self, lives: &[Life]) -> Option<i32> {
+    pub(super) fn exit_code(&self, lives: &[Life<'_>]) -> Option<i32> {
         let ended = self.lives.iter().all(|i| !lives[*i].alive);
         self.main(lives).filter(|_| ended).map(|life| shell_exit_code(life.clock.exit_code))
     }
 }
 
 /// The processes, in order of birth.
-pub(super) fn processes(lives: &[Life]) -> Vec<Members> {
+pub(super) fn processes(lives: &[Life<'_>]) -> Vec<Members> {
     let mut by_pid: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (i, life) in lives.iter().enumerate() {
         by_pid.entry(life.clock.tgid).or_default().push(i);
@@ -94,7 +94,7 @@ pub(super) fn processes(lives: &[Life]) -> Vec<Members> {
     processes
 }
 
-fn members(pid: u32, threads: &[usize], lives: &[Life]) -> Members {
+fn members(pid: u32, threads: &[usize], lives: &[Life<'_>]) -> Members {
     // A thread's creator is usually its own process; only the main thread tells who made the process.
     let clocks = || threads.iter().map(|i| &lives[*i].clock);
     let told = clocks().filter(|clock| clock.parent_tgid != 0 && clock.parent_tgid != pid);

@@ -70,7 +70,7 @@ pub(super) struct Open {
 
 /// Books what is being taken at the window's end: on the clocks of the members that hold a CPU, and
 /// apart for the others.
-pub(super) fn close(record: &Record, lives: &mut [Life]) -> Open {
+pub(super) fn close(record: &Record, lives: &mut [Life<'_>]) -> Open {
     let mut open = Open::default();
     for (number, cpu) in record.cpus.iter().enumerate() {
         let Some((kind, span_ns)) = open_ns(cpu, record.end_ns) else { continue };
@@ -80,7 +80,7 @@ pub(super) fn close(record: &Record, lives: &mut [Life]) -> Open {
         let holder = lives.iter_mut().find(|life| life.on_cpu.map(usize::from) == Some(number));
         match (kind, holder) {
             (CpuKind::Idle, _) => open.idle_ns += took_ns,
-            (CpuKind::Ours, Some(holder)) => holder.clock.took_ns += took_ns,
+            (CpuKind::Ours, Some(holder)) => holder.clock.to_mut().took_ns += took_ns,
             _ => open.nameless_ns += took_ns,
         }
     }
@@ -88,7 +88,7 @@ pub(super) fn close(record: &Record, lives: &mut [Life]) -> Open {
 }
 
 /// Who took members' CPUs, largest first.
-pub(super) fn of(record: &Record, lives: &[Life], open: &Open) -> Vec<TookCpu> {
+pub(super) fn of(record: &Record, lives: &[Life<'_>], open: &Open) -> Vec<TookCpu> {
     let mut siblings = Names::default();
     for Life { clock, .. } in lives {
         siblings.add(clock.comm(), clock.tid, clock.took_ns);

@@ -1,11 +1,12 @@
 //! One clock to one thread's account, and who woke it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use wire::{Cause, Clock, Migration, Pair, PairSum, Record};
 
 use super::Life;
-use crate::account::{Thread, WokenBy};
+use crate::account::{ByName, Thread, WokenBy};
 
 /// Wakers listed per thread.
 const WAKERS: usize = 8;
@@ -22,7 +23,7 @@ pub fn shell_exit_code(wait_status: i32) -> i32 {
 }
 
 /// A thread's account but for what samples and other threads tell: spin and wakers.
-pub(super) fn account(life: &Life, start_ns: u64) -> Thread {
+pub(super) fn account(life: &Life<'_>, start_ns: u64) -> Thread {
     let clock = &life.clock;
     // A thread that was ever switched in has run: no CPU time at all means it was not read.
     let kernel_read = clock.kernel_cpu_ns > 0;
@@ -46,7 +47,7 @@ pub(super) fn account(life: &Life, start_ns: u64) -> Thread {
         wakeups: clock.wakeups,
         migrations: Migration::ALL
             .iter()
-            .map(|kind| (kind.name().to_owned(), clock.migrations[*kind as usize].into()))
+            .map(|kind| (kind.name().into(), clock.migrations[*kind as usize].into()))
             .collect(),
         cpus: by_cpu(clock),
         took_ns: clock.took_ns,
@@ -57,29 +58,29 @@ pub(super) fn account(life: &Life, start_ns: u64) -> Thread {
     }
 }
 
-fn by_cause(clock: &Clock) -> BTreeMap<String, u64> {
-    let causes = Cause::ALL.iter().map(|cause| (cause.name().to_owned(), clock.blocked_ns[*cause as usize]));
+fn by_cause(clock: &Clock) -> ByName {
+    let causes = Cause::ALL.iter().map(|cause| (cause.name().into(), clock.blocked_ns[*cause as usize]));
     causes.filter(|(_, ns)| *ns > 0).collect()
 }
 
-fn by_cpu(clock: &Clock) -> BTreeMap<String, u64> {
-    let mut cpus: BTreeMap<String, u64> = BTreeMap::new();
-    let mut add = |name: String, ns: u64| *cpus.entry(name).or_default() += ns;
+fn by_cpu(clock: &Clock) -> ByName {
+    let mut cpus = ByName::new();
+    let mut add = |name: Cow<'static, str>, ns: u64| *cpus.entry(name).or_insert(0) += ns;
     for (id, ns) in clock.cpu_id.iter().zip(clock.cpu_run_ns).filter(|(_, ns)| *ns > 0) {
-        add(id.checked_sub(1).map_or(ELSEWHERE.to_owned(), |cpu| cpu.to_string()), ns);
+        add(id.checked_sub(1).map_or(ELSEWHERE.into(), |cpu| cpu.to_string().into()), ns);
     }
     if clock.elsewhere_run_ns > 0 {
-        add(ELSEWHERE.to_owned(), clock.elsewhere_run_ns);
+        add(ELSEWHERE.into(), clock.elsewhere_run_ns);
     }
     cpus
 }
 
 /// The sum of the clocks that found no room, as one thread that nobody can name.
 pub(super) fn unlisted(record: &Record) -> Option<Thread> {
-    let clock = record.unlisted;
+    let clock = &record.unlisted;
     let wall_ns = clock.since_ns.saturating_sub(clock.born_ns);
     (record.losses.finals > 0 || wall_ns > 0)
-        .then(|| account(&Life { clock, alive: false, on_cpu: None }, record.start_ns))
+        .then(|| account(&Life { clock: Cow::Borrowed(clock), alive: false, on_cpu: None }, record.start_ns))
 }
 
 /// Books who ended each thread's blocks: the flushed pairs, and the run of wakings by one waker that
@@ -87,7 +88,7 @@ pub(super) fn unlisted(record: &Record) -> Option<Thread> {
 pub(super) fn book_wakers(
     threads: &mut [Thread],
     owners: &HashMap<u32, usize>,
-    lives: &[Life],
+    lives: &[Life<'_>],
     pairs: &[(Pair, PairSum)],
 ) {
     let mut wakers: Vec<BTreeMap<u32, PairSum>> = vec![BTreeMap::new(); threads.len()];

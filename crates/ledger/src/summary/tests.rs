@@ -18,8 +18,8 @@ pub(crate) fn empty() -> Account {
     }
 }
 
-fn map(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
-    pairs.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect()
+fn map<K: From<String>, M: FromIterator<(K, u64)>>(pairs: &[(&str, u64)]) -> M {
+    pairs.iter().map(|(name, n)| ((*name).to_owned().into(), *n)).collect()
 }
 
 /// Every figure a different power of two, so that a sum tells its parts.

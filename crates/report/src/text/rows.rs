@@ -23,8 +23,11 @@ impl Row {
         let threads: Vec<&Thread> = threads.into_iter().collect();
         let mut cpus: BTreeMap<String, u64> = BTreeMap::new();
         for (cpu, ns) in threads.iter().flat_map(|thread| &thread.cpus) {
-            let sum = cpus.entry(cpu.clone()).or_default();
-            *sum = sum.saturating_add(*ns);
+            // Nearly always there: look before making the key.
+            match cpus.get_mut(cpu.as_ref()) {
+                Some(sum) => *sum = sum.saturating_add(*ns),
+                None => _ = cpus.insert(cpu.to_string(), *ns),
+            }
         }
         Row { label, sums: Sums::over(threads), cpus }
     }
@@ -32,18 +35,25 @@ impl Row {
 
 /// Thread time that a group lost; see [`lost_ns`].
 pub(super) fn lost_by_group(sums: &Sums) -> u64 {
-    lost_ns(sums.spin_ns, sums.wake_delay_ns, sums.preempt_wait_ns, &sums.blocked_by)
+    let blocked_by = sums.blocked_by.iter().map(|(cause, ns)| (cause.as_str(), *ns));
+    lost_ns(sums.spin_ns, sums.wake_delay_ns, sums.preempt_wait_ns, blocked_by)
 }
 
 /// … that a thread lost.
 pub(super) fn lost_by_thread(thread: &Thread) -> u64 {
-    lost_ns(thread.spin_ns, thread.wake_delay_ns, thread.preempt_wait_ns, &thread.blocked_by)
+    let blocked_by = thread.blocked_by.iter().map(|(cause, ns)| (cause.as_ref(), *ns));
+    lost_ns(thread.spin_ns, thread.wake_delay_ns, thread.preempt_wait_ns, blocked_by)
 }
 
 /// Everything but work, unknown time, and waiting the program asks for.
-fn lost_ns(spin_ns: u64, wake_delay_ns: u64, preempt_wait_ns: u64, blocked_by: &BTreeMap<String, u64>) -> u64 {
+fn lost_ns<'a>(
+    spin_ns: u64,
+    wake_delay_ns: u64,
+    preempt_wait_ns: u64,
+    blocked_by: impl Iterator<Item = (&'a str, u64)>,
+) -> u64 {
     let intended = ["sleep", "poll", "pipe", "child_wait", "stopped"];
-    let blocked = blocked_by.iter().filter(|(cause, _)| !intended.contains(&cause.as_str())).map(|(_, ns)| *ns);
+    let blocked = blocked_by.filter(|(cause, _)| !intended.contains(cause)).map(|(_, ns)| ns);
     blocked.chain([spin_ns, wake_delay_ns, preempt_wait_ns]).fold(0, u64::saturating_add)
 }
 

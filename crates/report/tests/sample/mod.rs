@@ -1,8 +1,6 @@
 //! Documents to print.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use std::collections::BTreeMap;
-
 use advise::Facts;
 use ledger::{
     Account, CpuAccount, HotFunction, Lost, OwnCost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu, WokenBy,
@@ -29,13 +27,13 @@ pub fn heat() -> Document {
             wake_delay_ns: wake * MS,
             preempt_wait_ns: preempted * MS,
             blocked_ns: disk * MS,
-            blocked_by: BTreeMap::from([("disk".to_owned(), disk * MS)]),
+            blocked_by: [("disk".into(), disk * MS)].into_iter().collect(),
             unknown_ns: unknown * MS,
             switches_voluntary: 1204,
             switches_involuntary: 2811,
             wakeups: 1204,
-            migrations: BTreeMap::from([("while_queued".to_owned(), 310)]),
-            cpus: BTreeMap::from([("0".to_owned(), run_ns / 2), ("1".to_owned(), run_ns - run_ns / 2)]),
+            migrations: [("while_queued".into(), 310)].into_iter().collect(),
+            cpus: [("0".into(), run_ns / 2), ("1".into(), run_ns - run_ns / 2)].into_iter().collect(),
             woken_by: vec![WokenBy { tid: 4712, comm: Some("heat".into()), count: 900, blocked_ns: disk * MS }],
             ..Thread::default()
         }
@@ -111,7 +109,7 @@ pub fn make() -> Document {
             spin_basis: SpinBasis::Sampled,
             preempt_wait_ns: wait * MS,
             blocked_ns: children * MS,
-            blocked_by: BTreeMap::from([("child_wait".to_owned(), children * MS)]),
+            blocked_by: [("child_wait".into(), children * MS)].into_iter().collect(),
             ..Thread::default()
         };
         Process { pid, parent_pid: 1, comm: comm.into(), exit_code: Some(0), threads: vec![thread] }
@@ -176,7 +174,7 @@ pub fn by_perf() -> Document {
     for thread in &mut account.programs[0].processes[0].threads {
         thread.blocked_ns += thread.wake_delay_ns;
         thread.wake_delay_ns = 0;
-        thread.blocked_by = BTreeMap::from([("unspecified".to_owned(), thread.blocked_ns)]);
+        thread.blocked_by = [("unspecified".into(), thread.blocked_ns)].into_iter().collect();
         thread.woken_by.clear();
         thread.migrations.clear();
         thread.cpus.clear();
