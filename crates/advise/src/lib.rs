@@ -2,7 +2,7 @@
 //! no clock, no unsafe.
 //!
 //! How a verdict is made:
-//!  1. [`picture`](picture) adds up what the rules look at, and says what the backend cannot see.
+//!  1. [`picture`] adds up what the rules look at, and says what the backend cannot see.
 //!  2. `blame` divides the waiting for other threads among its possible reasons: unequal work, and
 //!     delays (a CPU taken, a disk) that made others wait in turn. Each thread-second has one reason.
 //!  3. Each rule in `rules` looks for one situation and says how many thread-seconds it could give

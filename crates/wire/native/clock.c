@@ -28,6 +28,11 @@ void cox_native_migrate(struct cox_clock *c, __u16 cpu, __u8 old_cpu_allowed)
 	cox_clock_migrate(c, cpu, cox_clock_migration(c, old_cpu_allowed));
 }
 
+void cox_native_add(struct cox_clock *sum, const struct cox_clock *c)
+{
+	cox_clock_add(sum, c);
+}
+
 __u64 cox_native_cell_arrival(__u64 t)
 {
 	return cox_cell_arrival(t);

@@ -183,7 +183,6 @@ pub struct Clock {
     pub preempt_wait_ns: u64,
     pub yield_wait_ns: u64,
     pub unknown_ns: u64,
-    pub mask_hash: u64,
     pub blocked_ns: [u64; CAUSES],
     /// CPU number + 1, 0 for an unused slot.
     pub cpu_id: [u16; CPU_SLOTS],
@@ -207,6 +206,8 @@ pub const ENROLLED_ALIVE: u32 = 1;
 pub const EXECED: u32 = 2;
 /// [`Clock::flags`]: an io_uring worker.
 pub const IO_WORKER: u32 = 4;
+/// Flag: the account begins when the thread is next switched in.
+pub const LAUNCHED: u32 = 8;
 
 impl Clock {
     /// Blocked time over all causes.
@@ -233,6 +234,19 @@ impl Clock {
 pub fn comm_text(comm: &[u8; 16]) -> String {
     let end = comm.iter().position(|b| *b == 0).unwrap_or(comm.len());
     String::from_utf8_lossy(&comm[..end]).into_owned()
+}
+
+/// One thread in a walk over the living: `struct cox_living`, then its clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct LivingEntry {
+    pub t_ns: u64,
+    pub kernel_cpu_ns: u64,
+    pub kernel_delay_ns: u64,
+    pub cause: u64,
+    pub comm: [u8; 16],
+    pub clock: Clock,
 }
 
 /// What a CPU is doing, seen from the session.
@@ -353,9 +367,10 @@ pub struct Taker {
 }
 
 const _: () = {
-    assert!(size_of::<Clock>() == 528);
-    assert!(offset_of!(Clock, blocked_ns) == 192);
-    assert!(offset_of!(Clock, born_ns) == 472);
+    assert!(size_of::<Clock>() == 520);
+    assert!(offset_of!(Clock, blocked_ns) == 184);
+    assert!(offset_of!(Clock, born_ns) == 464);
+    assert!(size_of::<LivingEntry>() == 48 + size_of::<Clock>());
     assert!(size_of::<Cpu>() == 256);
     assert!(offset_of!(Cpu, waiting) == 192);
     assert!(size_of::<Crew>() == 1792);

@@ -9,6 +9,7 @@ unsafe extern "C" {
     fn cox_native_in(c: *mut Clock, t: u64, cpu: u16, steal: u64, irq: u64);
     fn cox_native_out(c: *mut Clock, t: u64, state: u8, cause: u8, yielded: u8, steal: u64, irq: u64);
     fn cox_native_migrate(c: *mut Clock, cpu: u16, old_cpu_allowed: u8);
+    fn cox_native_add(sum: *mut Clock, c: *const Clock);
     fn cox_native_cell_arrival(t: u64) -> u64;
     fn cox_native_cell_thread_time(cell: u64, t: u64) -> u64;
     fn cox_native_cell_presence(cell: u64, t: u64) -> u64;
@@ -44,6 +45,12 @@ pub fn switch_out(c: &mut Clock, t_ns: u64, state: u8, cause: u8, yielded: bool,
 pub fn migrate(c: &mut Clock, cpu: u16, old_cpu_allowed: bool) {
     // SAFETY: as in `born`.
     unsafe { cox_native_migrate(c, cpu, old_cpu_allowed.into()) }
+}
+
+/// Adds a final clock to a sum of clocks.
+pub fn add(sum: &mut Clock, c: &Clock) {
+    // SAFETY: as in `born`.
+    unsafe { cox_native_add(sum, c) }
 }
 
 /// What an arrival at `t_ns` adds to a thread-time cell.

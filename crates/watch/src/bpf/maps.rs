@@ -33,6 +33,7 @@ pub(super) fn unlisted(program: &Program) -> Result<Clock, WatchError> {
     Ok(sum)
 }
 
+/// Add one CPU's sums to another's; what each holds is `cox_clock_add`'s to say.
 fn add(sum: &mut Clock, c: &Clock) {
     sum.since_ns += c.since_ns;
     sum.run_ns += c.run_ns;
@@ -87,4 +88,33 @@ fn entries<K: bytemuck::AnyBitPattern, V: bytemuck::AnyBitPattern>(
 
 fn unreadable(error: libbpf_rs::Error) -> WatchError {
     WatchError::System { what: "reading a BPF map".into(), source: std::io::Error::other(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock with another number in each field.
+    fn numbered(from: u8) -> Clock {
+        let mut bytes = [0; size_of::<Clock>()];
+        // Two bytes of each eight, so that no sum runs over into the next field.
+        for (i, word) in bytes.chunks_exact_mut(8).enumerate() {
+            word[0] = from.wrapping_add(i as u8);
+            word[4] = from ^ i as u8;
+        }
+        Clock { born_ns: 0, ..bytemuck::pod_read_unaligned(&bytes) }
+    }
+
+    #[test]
+    fn sums_of_cpus_add_up_to_the_sum_over_all() {
+        let (one, two) = (numbered(1), numbered(77));
+        let mut all = Clock::default();
+        wire::native::add(&mut all, &one);
+        let mut other_cpu = Clock::default();
+        wire::native::add(&mut other_cpu, &two);
+        let mut both = all;
+        add(&mut both, &other_cpu);
+        wire::native::add(&mut all, &two);
+        assert_eq!(both, all);
+    }
 }

@@ -24,6 +24,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
+use wire::layout::LAUNCHED;
 use wire::{Backend, Clock, Living, Record, Sample};
 
 use crate::observer::{Intake, Observer, WatchError};
@@ -77,7 +78,7 @@ impl BpfObserver {
     /// Make a freshly forked child a member whose account begins when it is next switched in: it
     /// waits, before its exec, to be let go.
     pub fn enrol_launched(&mut self, pid: u32) -> Result<(), WatchError> {
-        self.program.enrol(&[maps::process_key(pid)], program::LAUNCHED)
+        self.program.enrol(&[maps::process_key(pid)], LAUNCHED)
     }
 
     /// Make single threads members, for targets that are not whole processes (a cgroup).

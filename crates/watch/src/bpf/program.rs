@@ -17,9 +17,6 @@ mod skeleton {
 }
 use skeleton::{ObserveSkel, ObserveSkelBuilder};
 
-/// Flag of an enrolment: the account begins when the thread is next switched in.
-pub(super) const LAUNCHED: u32 = 8;
-
 /// What the programs are loaded with.
 #[derive(Clone, Debug)]
 pub struct Settings {

@@ -202,4 +202,37 @@ COX_INLINE void cox_clock_migrate(struct cox_clock *c, __u16 cpu, __u32 kind)
 	c->cpu = cpu;
 }
 
+/*
+ * Add a final clock to a sum of clocks, in which `since_ns` is the sum of lifetimes and
+ * `elsewhere_run_ns` of run times: whose CPUs they were is not kept.
+ */
+COX_RARE int cox_clock_add(struct cox_clock *sum, const struct cox_clock *c)
+{
+	int i;
+
+	if (!sum || !c)
+		return 0;
+	sum->since_ns += c->since_ns - c->born_ns;
+	sum->run_ns += c->run_ns;
+	sum->steal_ns += c->steal_ns;
+	sum->irq_ns += c->irq_ns;
+	sum->wake_delay_ns += c->wake_delay_ns;
+	sum->preempt_wait_ns += c->preempt_wait_ns;
+	sum->yield_wait_ns += c->yield_wait_ns;
+	sum->unknown_ns += c->unknown_ns;
+	for (i = 0; i < COX_CAUSES; i++)
+		sum->blocked_ns[i] += c->blocked_ns[i];
+	sum->switches_voluntary += c->switches_voluntary;
+	sum->switches_involuntary += c->switches_involuntary;
+	sum->wakeups += c->wakeups;
+	sum->took_ns += c->took_ns;
+	sum->elsewhere_run_ns += c->run_ns;
+	for (i = 0; i < COX_MIGRATIONS; i++)
+		sum->migrations[i] += c->migrations[i];
+	sum->impossible += c->impossible;
+	sum->kernel_cpu_ns += c->kernel_cpu_ns;
+	sum->kernel_delay_ns += c->kernel_delay_ns;
+	return 0;
+}
+
 #endif

@@ -109,7 +109,6 @@ struct cox_clock {
 	__u64 preempt_wait_ns;
 	__u64 yield_wait_ns; /* part of preempt wait: began in sched_yield */
 	__u64 unknown_ns;
-	__u64 mask_hash;
 	__u64 blocked_ns[COX_CAUSES];
 	__u16 cpu_id[COX_CPU_SLOTS]; /* CPU number + 1, 0: unused */
 	__u64 cpu_run_ns[COX_CPU_SLOTS];
@@ -133,6 +132,17 @@ struct cox_clock {
 #define COX_ENROLLED_ALIVE 1u /* existed before the session saw it */
 #define COX_EXECED 2u
 #define COX_IO_WORKER 4u
+/* The account begins when the thread is next switched in: it waits, before its exec, for the go. */
+#define COX_LAUNCHED 8u
+
+/* A walk over the living: this, then the clock. What the clock does not hold until it is final. */
+struct cox_living {
+	__u64 t_ns;
+	__u64 kernel_cpu_ns;
+	__u64 kernel_delay_ns;
+	__u64 cause; /* resolved, when the clock says COX_BY_FD */
+	char comm[COX_COMM_LEN];
+};
 
 /* One CPU's account. The first part is written by that CPU only, `waiting` and `pinned` by any. */
 enum cox_cpu_kind { COX_CPU_UNSEEN = 0, COX_CPU_IDLE, COX_CPU_OURS, COX_CPU_OTHERS, COX_CPU_KINDS };
@@ -212,9 +222,10 @@ struct cox_taker {
 };
 
 #ifndef __cplusplus
-_Static_assert(sizeof(struct cox_clock) == 528, "mirror in layout.rs");
-_Static_assert(__builtin_offsetof(struct cox_clock, blocked_ns) == 192, "mirror in layout.rs");
-_Static_assert(__builtin_offsetof(struct cox_clock, born_ns) == 472, "mirror in layout.rs");
+_Static_assert(sizeof(struct cox_clock) == 520, "mirror in layout.rs");
+_Static_assert(__builtin_offsetof(struct cox_clock, blocked_ns) == 184, "mirror in layout.rs");
+_Static_assert(__builtin_offsetof(struct cox_clock, born_ns) == 464, "mirror in layout.rs");
+_Static_assert(sizeof(struct cox_living) == 48, "mirror in layout.rs");
 _Static_assert(sizeof(struct cox_cpu) == 256, "mirror in layout.rs");
 _Static_assert(__builtin_offsetof(struct cox_cpu, waiting) == 192, "own cache line");
 _Static_assert(sizeof(struct cox_crew) == 1792, "mirror in layout.rs");

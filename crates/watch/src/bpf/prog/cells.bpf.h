@@ -51,13 +51,12 @@ COX_INLINE u64 mask_word(struct task_struct *p, u32 w)
 }
 
 /* The class of a mask that is neither "all" nor "one": found by its hash, or taken. */
-static __attribute__((noinline)) u32 partial_class(struct task_struct *p, struct cox_clock *c)
+static __attribute__((noinline)) u32 partial_class(struct task_struct *p)
 {
 	u64 hash = 0xcbf29ce484222325ull; /* FNV-1a over words */
 
 	for (u32 w = 0; w < COX_MASK_WORDS && w < mask_words; w++)
 		hash = (hash ^ mask_word(p, w)) * 0x100000001b3ull;
-	c->mask_hash = hash;
 	for (u32 k = 1; k < COX_MASK_CLASSES; k++) {
 		u64 there = crew.mask_hash[k];
 
@@ -77,7 +76,7 @@ static __attribute__((noinline)) u32 partial_class(struct task_struct *p, struct
 	return 0;
 }
 
-COX_INLINE u32 mask_class(struct task_struct *p, struct cox_clock *c)
+COX_INLINE u32 mask_class(struct task_struct *p)
 {
 	u32 allowed = p->nr_cpus_allowed;
 
@@ -85,7 +84,7 @@ COX_INLINE u32 mask_class(struct task_struct *p, struct cox_clock *c)
 		return 0;
 	if (allowed == 1)
 		return CLASS_PINNED;
-	return partial_class(p, c);
+	return partial_class(p);
 }
 
 COX_INLINE u64 *presence_cell(u32 class, u32 cpu)

@@ -6,9 +6,6 @@
 #include "causes.bpf.h"
 #include "cells.bpf.h"
 
-/* The account begins when the thread is next switched in: it waits, before its exec, for the go. */
-#define COX_LAUNCHED 8u
-
 COX_INLINE struct cox_clock *new_clock(struct task_struct *p, u32 parent_tgid, u32 flags)
 {
 	struct cox_clock *c = bpf_task_storage_get(&clocks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -50,34 +47,6 @@ COX_INLINE void launched_begins(struct task_struct *p, struct cox_clock *c, u64 
 	kernel_account_begins(p, c);
 }
 
-/* Add a clock's sums to another's. */
-COX_RARE int add_clock(struct cox_clock *to, const struct cox_clock *c)
-{
-	if (!to || !c)
-		return 0;
-	to->since_ns += c->since_ns - c->born_ns;
-	to->run_ns += c->run_ns;
-	to->steal_ns += c->steal_ns;
-	to->irq_ns += c->irq_ns;
-	to->wake_delay_ns += c->wake_delay_ns;
-	to->preempt_wait_ns += c->preempt_wait_ns;
-	to->yield_wait_ns += c->yield_wait_ns;
-	to->unknown_ns += c->unknown_ns;
-	for (int i = 0; i < COX_CAUSES; i++)
-		to->blocked_ns[i] += c->blocked_ns[i];
-	to->switches_voluntary += c->switches_voluntary;
-	to->switches_involuntary += c->switches_involuntary;
-	to->wakeups += c->wakeups;
-	to->took_ns += c->took_ns;
-	to->elsewhere_run_ns += c->run_ns;
-	for (int i = 0; i < COX_MIGRATIONS; i++)
-		to->migrations[i] += c->migrations[i];
-	to->impossible += c->impossible;
-	to->kernel_cpu_ns += c->kernel_cpu_ns;
-	to->kernel_delay_ns += c->kernel_delay_ns;
-	return 0;
-}
-
 /* A member left its CPU for the last time: hand its clock over. */
 COX_INLINE void deliver(struct task_struct *p, struct cox_clock *c)
 {
@@ -95,7 +64,7 @@ COX_INLINE void deliver(struct task_struct *p, struct cox_clock *c)
 		return;
 	LOSE(finals, 1);
 	sum = bpf_map_lookup_elem(&unlisted, &zero);
-	add_clock(sum, c);
+	cox_clock_add(sum, c);
 }
 
 #endif

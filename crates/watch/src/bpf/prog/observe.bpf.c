@@ -45,7 +45,7 @@ int BPF_PROG(on_wakeup_new, struct task_struct *p)
 	if (c && c->state == COX_BORN) {
 		/* Where it has been queued; not a migration, and not traced as one. */
 		c->cpu = p->wake_cpu;
-		wait_begins(c, mask_class(p, c), bpf_ktime_get_ns());
+		wait_begins(c, mask_class(p), bpf_ktime_get_ns());
 	}
 	return 0;
 }
@@ -130,7 +130,7 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	}
 	c->waker_count++;
 	c->waker_blocked_ns += t - c->since_ns;
-	wait_begins(c, mask_class(p, c), t);
+	wait_begins(c, mask_class(p), t);
 	return 0;
 }
 
@@ -151,7 +151,7 @@ int BPF_PROG(on_migrate, struct task_struct *p, int to)
 	allowed = mask_word(p, c->cpu >> 6) >> (c->cpu & 63) & 1;
 	kind = cox_clock_migration(c, allowed);
 	if (c->counted) {
-		class = mask_class(p, c);
+		class = mask_class(p);
 		t = bpf_ktime_get_ns();
 		wait_ends(c, c->cpu, t, t);
 		cox_clock_migrate(c, to, kind);
@@ -281,7 +281,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		switch_out(prev, out, preempt, t, steal, irq);
 		leaves = out->state != COX_DEAD;
 		if (out->state == COX_PREEMPT)
-			wait_begins(out, mask_class(prev, out), t);
+			wait_begins(out, mask_class(prev), t);
 	} else if (waited) {
 		charge_outgoing(cpu, prev, waited);
 	}
@@ -368,15 +368,6 @@ int enrol_tasks(struct bpf_iter__task *ctx)
 	c->since_ns = t;
 	return 0;
 }
-
-/* Ahead of each living member's clock: what the clock does not hold until it is final. */
-struct cox_living {
-	u64 t_ns;
-	u64 kernel_cpu_ns;
-	u64 kernel_delay_ns;
-	u64 cause; /* resolved, when the clock says COX_BY_FD */
-	char comm[COX_COMM_LEN];
-};
 
 SEC("iter/task")
 int dump_clocks(struct bpf_iter__task *ctx)
