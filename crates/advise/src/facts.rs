@@ -20,6 +20,9 @@ pub struct Facts {
     pub nr_throttled: u64,
     /// The variables that steer waiting and placement, as the program saw them; unset ones absent.
     pub environment: BTreeMap<String, String>,
+    /// The OpenMP runtime that the program had mapped, by its file name.
+    #[serde(default)]
+    pub openmp_runtime: Option<String>,
     /// The main thread's own CPUs, when narrower than `allowed_cpus`.
     pub pinned_cpus: Option<Vec<u32>>,
     /// Whether CPUs share cores (simultaneous multithreading).

@@ -17,11 +17,11 @@ const PACKED: f64 = 0.80;
 /// rounds do not divide by the CPUs, up to nearly all of it.
 const PASSIVE: (f64, f64) = (0.67, 0.95);
 
-/// Whether the program shows signs of OpenMP: its runtime was seen spinning, or it was configured.
+/// Whether the program shows signs of OpenMP: its runtime was seen spinning or mapped, or it was configured.
 pub(crate) fn is_openmp(picture: &Picture) -> bool {
     let seen = picture.account.hot.iter().any(|hot| hot.waiting.as_deref() == Some("OpenMP runtime"));
-    let mapped = picture.account.hot.iter().any(|hot| hot.module.contains("gomp") || hot.module.contains("omp.so"));
-    seen || mapped || picture.facts.environment.keys().any(|name| name.starts_with("OMP_") || name.starts_with("GOMP_"))
+    seen || picture.facts.openmp_runtime.is_some()
+        || picture.facts.environment.keys().any(|name| name.starts_with("OMP_") || name.starts_with("GOMP_"))
 }
 
 /// Whether waiting threads were told to sleep at once.
@@ -37,7 +37,12 @@ pub(crate) fn threads(picture: &Picture, cpus: f64, kind: Kind) -> Option<NextSt
     // Unequal work stays unequal among fewer threads; a little of it is in the low end already.
     let inequality = picture.inequality();
     let low = if inequality >= IMBALANCE_FACTOR { ONE_PER_CPU / inequality } else { ONE_PER_CPU };
-    step(picture, fewer(picture, cpus), Expected::part_of(picture.work_bound_on(cpus), low, 1.0), kind)
+    let bound = picture.work_bound_on(cpus);
+    // When it may lose as much as it may win, the work must become more equal first.
+    if inequality >= IMBALANCE_FACTOR && bound * low * bound < 1.0 {
+        return None;
+    }
+    step(picture, fewer(picture, cpus), Expected::part_of(bound, low, 1.0), kind)
 }
 
 /// How to say it to the program.

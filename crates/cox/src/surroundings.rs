@@ -43,7 +43,7 @@ impl Surroundings {
 
     /// The facts for advice, at the end of the session. `narrowed`: what the program's threads were
     /// allowed on while it ran, when that is known.
-    pub fn facts(&self, command: &[String], narrowed: Option<&CpuSet>) -> Facts {
+    pub fn facts(&self, command: &[String], narrowed: Option<&CpuSet>, openmp_runtime: Option<String>) -> Facts {
         let now = throttling(&self.root, self.who).unwrap_or_default();
         let throttled = since(&now, &self.throttling);
         let allowed = self.own_allowed.as_ref().map(list).unwrap_or_default();
@@ -56,6 +56,7 @@ impl Surroundings {
             throttled_ns: throttled.as_ref().map_or(0, |t| t.throttled_ns),
             nr_throttled: throttled.as_ref().map_or(0, |t| t.throttled_periods),
             environment: self.environment.clone(),
+            openmp_runtime,
             pinned_cpus: pinned,
             smt: self.topology.as_ref().is_some_and(Topology::has_smt),
             verbs: VERBS.iter().map(|verb| (*verb).to_owned()).collect(),

@@ -72,6 +72,11 @@ impl Modules {
         })
     }
 
+    /// The names of all.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.list.iter().map(|module| module.name.as_str())
+    }
+
     /// The module `id`.
     pub fn get(&self, id: ModuleId) -> &Module {
         &self.list[id]

@@ -98,6 +98,11 @@ impl Symboliser {
         }
     }
 
+    /// File names of what sampled processes had mapped executable.
+    pub fn module_names(&self) -> impl Iterator<Item = &str> {
+        self.modules.names()
+    }
+
     /// Samples that found no room: too many processes or distinct places.
     pub fn lost_samples(&self) -> u64 {
         self.lost

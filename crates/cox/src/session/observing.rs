@@ -98,6 +98,13 @@ impl Observing {
         self.allowed.as_ref()
     }
 
+    /// The OpenMP runtime that a sampled process had mapped: GCC's, LLVM's or Intel's.
+    pub fn openmp_runtime(&self) -> Option<String> {
+        let runtimes = ["libgomp.so", "libomp.so", "libiomp5.so"];
+        let mut names = self.symboliser.module_names();
+        names.find(|name| runtimes.iter().any(|runtime| name.starts_with(runtime))).map(str::to_owned)
+    }
+
     fn look_at_masks(&mut self) {
         let Some(pid) = self.main else { return };
         let root = Root::live();

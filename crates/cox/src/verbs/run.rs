@@ -96,7 +96,11 @@ fn report(
     };
     let record = observing.take_record()?;
     let account = ledger::accounts::build(&record, &[program], outcome.own_cpu_ns);
-    let document = Document::new(env!("CARGO_PKG_VERSION"), account, surroundings.facts(&command, observing.allowed()));
+    let document = Document::new(
+        env!("CARGO_PKG_VERSION"),
+        account,
+        surroundings.facts(&command, observing.allowed(), observing.openmp_runtime()),
+    );
     // Each is written whatever becomes of the other.
     let text = text.map_or(Ok(()), |output| {
         let mut page = report::text::text(&document, &style(&output, options.threads));
