@@ -47,7 +47,7 @@ pub struct Options {
     /// Six short rounds: shows that it works, its figures are worth little
     #[arg(long)]
     quick: bool,
-    /// Ping-pong: also the parts of cox, each alone
+    /// Ping-pong: also the parts of cox, each alone, and programs that do nothing
     #[arg(long)]
     parts: bool,
     /// Write all measurements as JSON to FILE ('-': stdout, and the tables to stderr)

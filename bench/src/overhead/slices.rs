@@ -79,7 +79,7 @@ pub enum Active {
     Cox(Box<Observation>),
     /// A recording.
     Perf(Recording),
-    /// Programs that do nothing.
+    /// Programs that do as good as nothing.
     Floor(Box<Floor>),
 }
 

@@ -28,7 +28,7 @@ pub use thread::shell_exit_code;
 
 /// One thread's clock, closed at the end of what is known of it.
 struct Life<'r> {
-    /// The record's own, but for a clock that had to be closed: there may be 50,000 of them.
+    /// The record's own, but for a clock that had to be closed: what is not copied is not paged in.
     clock: Cow<'r, Clock>,
     /// Still there at the end of the window.
     alive: bool,

@@ -6,16 +6,19 @@
 //! thread, slices with and without the event). Guests are therefore sampled at 200 Hz, about 0.5 %.
 //!
 //! One period would fall into step with a program that does something every 5 ms, and see one half of
-//! it only (a barrier every 5.0 ms: 40.0 % waiting seen where 45.4 % was true). So the period changes
-//! at each turn, between 3/4 and 5/4 of the mean.
+//! it only (a barrier every 5.0 ms: 40.0 % waiting seen where 45.4 % was true). So `bpf` changes its
+//! period at each turn, between 3/4 and 5/4 of the mean. `perf` keeps one: its events have heirs in
+//! threads that cannot be reached. No period is a whole fraction or multiple of a timer tick (1, 2.5,
+//! 3.3, 4 or 10 ms), so that samples do not fall into step with what the tick does.
 
 use machine::Root;
 use machine::hypervisor::is_guest;
 
-const ON_METAL_NS: u64 = 1_000_000;
-const IN_GUEST_NS: u64 = 5_000_000;
+const ON_METAL_NS: u64 = 1_003_009;
+const IN_GUEST_NS: u64 = 5_003_009;
 
-/// How long one period is kept: 20 samples in a guest sweep a period that differs by an average 1/8.
+/// How long one period is kept: less than the 100 ms between two looks of a session, so that each look
+/// begins a turn. 20 samples in a guest sweep a program's period that differs from theirs by 1/20.
 pub(crate) const TURN_NS: u64 = 90_000_000;
 
 /// Mean time between samples on this machine.

@@ -206,7 +206,7 @@ pub const ENROLLED_ALIVE: u32 = 1;
 pub const EXECED: u32 = 2;
 /// [`Clock::flags`]: an io_uring worker.
 pub const IO_WORKER: u32 = 4;
-/// Flag: the account begins when the thread is next switched in.
+/// [`Clock::flags`]: the account begins when the thread is next switched in.
 pub const LAUNCHED: u32 = 8;
 
 impl Clock {
@@ -239,13 +239,18 @@ pub fn comm_text(comm: &[u8; 16]) -> String {
 /// One thread in a walk over the living: `struct cox_living`, then its clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(C)]
-#[allow(missing_docs)]
 pub struct LivingEntry {
+    /// When the clock was read.
     pub t_ns: u64,
+    /// The kernel's own account so far: CPU time.
     pub kernel_cpu_ns: u64,
+    /// … and run_delay.
     pub kernel_delay_ns: u64,
+    /// The cause of a present block, resolved where the clock says [`CAUSE_BY_FD`].
     pub cause: u64,
+    /// The thread's present name.
     pub comm: [u8; 16],
+    /// Its clock.
     pub clock: Clock,
 }
 
@@ -370,7 +375,7 @@ const _: () = {
     assert!(size_of::<Clock>() == 520);
     assert!(offset_of!(Clock, blocked_ns) == 184);
     assert!(offset_of!(Clock, born_ns) == 464);
-    assert!(size_of::<LivingEntry>() == 48 + size_of::<Clock>());
+    assert!(offset_of!(LivingEntry, clock) == 48 && size_of::<LivingEntry>() == 48 + size_of::<Clock>());
     assert!(size_of::<Cpu>() == 256);
     assert!(offset_of!(Cpu, waiting) == 192);
     assert!(size_of::<Crew>() == 1792);

@@ -1,6 +1,7 @@
 //! Sampled places to spin time and hot functions.
 //!
-//! Samples are taken at equal steps of a CPU's time, so the part of a thread's samples that fall into
+//! Samples are taken at steps of a CPU's time that no program keeps step with (they change by a quarter
+//! from turn to turn, whatever runs, and each sample counts alike), so the part of a thread's samples that fall into
 //! a place estimates the part of its run time spent there:
 //!
 //! - spin = run × waiting samples / samples. A sample inside sched_yield waits, too: its run time is

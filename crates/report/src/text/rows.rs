@@ -45,7 +45,7 @@ pub(super) fn lost_by_thread(thread: &Thread) -> u64 {
     lost_ns(thread.spin_ns, thread.wake_delay_ns, thread.preempt_wait_ns, blocked_by)
 }
 
-/// Everything but work, unknown time, and waiting the program asks for.
+/// Everything but work, unknown time, and waiting the program asks for; all blocked time has a cause.
 fn lost_ns<'a>(
     spin_ns: u64,
     wake_delay_ns: u64,

@@ -116,5 +116,11 @@ mod tests {
         add(&mut both, &other_cpu);
         wire::native::add(&mut all, &two);
         assert_eq!(both, all);
+        // A state that neither adds would be missing from the sum of the lifetimes.
+        let states = |c: &Clock| {
+            let waits = c.wake_delay_ns + c.preempt_wait_ns + c.unknown_ns;
+            c.run_ns + waits + c.blocked_ns.iter().sum::<u64>()
+        };
+        assert_eq!(states(&all), states(&one) + states(&two));
     }
 }

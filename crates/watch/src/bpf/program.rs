@@ -28,6 +28,8 @@ pub struct Settings {
     pub cpus_in_full_mask: u32,
     /// One more than the highest possible CPU number.
     pub cpu_limit: u32,
+    /// Read user registers by `bpf_rdonly_cast`, which Linux has since 6.2, instead of by a helper call.
+    pub casts_registers: bool,
     /// Room for final clocks between two ticks; a power of two of whole pages.
     pub finals_bytes: u32,
 }
@@ -43,9 +45,17 @@ impl Settings {
             sample_period_ns: sampling::period_ns(),
             cpus_in_full_mask,
             cpu_limit,
+            casts_registers: kernel_is_at_least(6, 2),
             finals_bytes: Settings::FINALS_BYTES,
         }
     }
+}
+
+fn kernel_is_at_least(major: u32, minor: u32) -> bool {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy();
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(major), Some(minor))
 }
 
 /// The programs in the kernel. Dropping it detaches and frees them.
@@ -73,6 +83,7 @@ impl Program {
         config.mask_words = settings.cpu_limit.div_ceil(64).min(MASK_WORDS as u32);
         config.follow_children = settings.children;
         config.finals_wake_bytes = settings.finals_bytes / 4;
+        config.casts_registers = settings.casts_registers;
         config.nr_sched_yield = arch::SYS_SCHED_YIELD;
         config.nr_io_uring_enter = arch::SYS_IO_URING_ENTER;
         for (nr, cause) in config.cause_of_syscall.iter_mut().enumerate() {

@@ -3,9 +3,9 @@
  * The user registers of a task in the kernel: which system call it is in, and its first argument.
  *
  * They lie at one distance from the start of each task's stack, which bpf_task_pt_regs tells once.
- * After that a load does: a helper call costs two mispredicted returns where returns are guarded
- * (13 ns beside 2 on an AMD guest), and both hot paths need the registers. Kernels without
- * bpf_rdonly_cast (before 6.2) go on asking the helper.
+ * After that a load does: a helper call costs mispredicted returns where returns are guarded (13 ns
+ * beside 2 on an AMD guest), and both hot paths need the registers. Kernels without bpf_rdonly_cast
+ * (before 6.2) go on asking the helper.
  */
 #ifndef COX_REGISTERS_BPF_H
 #define COX_REGISTERS_BPF_H
@@ -14,35 +14,42 @@
 
 extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 
-u64 regs_distance; /* 0: not learnt yet */
+/*
+ * Whether this kernel has bpf_rdonly_cast. A setting, and not a test of the symbol, which kernels
+ * before 6.4 refuse; and constant, so that the verifier sees one kind of pointer where clang merges
+ * the loads of both branches.
+ */
+const volatile bool casts_registers = false;
+
+u64 regs_distance;
 
 struct user_call {
 	s64 nr; /* -1 outside a system call (a fault, an interrupt) */
 	u32 fd; /* the first argument */
 };
 
-/* Every enrolment comes by here before any member is switched. */
+/*
+ * Every enrolment comes by here before there is any member. The first task of the walk is the
+ * namespace's init, whose stack nobody frees between the two reads.
+ */
 COX_INLINE void learn_regs_distance(struct task_struct *p)
 {
+	/* In 32 bits, or kernels before 6.17 take it for a pointer that leaves its object. */
 	if (!regs_distance)
-		regs_distance = (u64)bpf_task_pt_regs(p) - (u64)p->stack;
+		regs_distance = (u32)(u64)bpf_task_pt_regs(p) - (u32)(u64)p->stack;
 }
 
 COX_INLINE struct user_call user_call_of(struct task_struct *p)
 {
-	struct user_call call;
 	struct pt_regs *regs;
+	struct user_call call;
 
-	/* Not one pointer from two sources: the verifier keeps their kinds apart. */
-	if (bpf_rdonly_cast && regs_distance) {
+	if (casts_registers)
 		regs = bpf_rdonly_cast(p->stack + regs_distance, bpf_core_type_id_kernel(struct pt_regs));
-		call.nr = (s32)regs->orig_ax;
-		call.fd = regs->di;
-	} else {
+	else
 		regs = (struct pt_regs *)bpf_task_pt_regs(p);
-		call.nr = (s32)regs->orig_ax;
-		call.fd = regs->di;
-	}
+	call.nr = (s32)regs->orig_ax;
+	call.fd = regs->di;
 	return call;
 }
 
