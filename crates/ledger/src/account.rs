@@ -8,11 +8,16 @@ use std::collections::BTreeMap;
 
 use litemap::LiteMap;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// A few amounts by name, ordered by name. A sorted vector: a tree's smallest node has room for eleven
 /// entries, and three trees in each of 50,000 threads were most of what a report had to write.
 pub type ByName = LiteMap<Cow<'static, str>, u64>;
+
+/// Left to itself, an empty one becomes a JSON array: without a key it does not know what its keys are.
+fn as_object<S: Serializer>(amounts: &ByName, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(amounts.iter())
+}
 
 /// What a session measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -143,6 +148,7 @@ pub struct Thread {
     /// Switched out not runnable to waking.
     pub blocked_ns: u64,
     /// `blocked_ns` by cause.
+    #[serde(serialize_with = "as_object")]
     #[schemars(with = "BTreeMap<String, u64>")]
     pub blocked_by: ByName,
     /// Before the first and after the last event, and where events contradict one another.
@@ -154,9 +160,11 @@ pub struct Thread {
     /// Ends of a block, and the first start.
     pub wakeups: u64,
     /// Migrations by kind: `at_wakeup`, `while_queued`, `by_affinity`.
+    #[serde(serialize_with = "as_object")]
     #[schemars(with = "BTreeMap<String, u64>")]
     pub migrations: ByName,
     /// Run time by CPU; `other` for CPUs beyond the sixteen kept apart.
+    #[serde(serialize_with = "as_object")]
     #[schemars(with = "BTreeMap<String, u64>")]
     pub cpus: ByName,
     /// Thread-time other members waited while this one held their CPU.
