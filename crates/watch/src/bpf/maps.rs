@@ -76,6 +76,7 @@ fn entries<K: bytemuck::AnyBitPattern, V: bytemuck::AnyBitPattern>(
     map: &dyn MapCore,
 ) -> Result<Vec<(K, V)>, WatchError> {
     let mut all = Vec::new();
+    // Not in batches: libbpf-rs (0.27) takes a batch that is not full for the last one, which it need not be.
     for key in map.keys() {
         // Gone between the two calls: nobody deletes, but a key is no promise.
         let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(unreadable)? else { continue };
