@@ -69,6 +69,7 @@ pub const ROOMS: &[Room] = &[
         pure: true,
     },
     Room { name: "ledger", floor: "rules", uses: these(&["wire"], &[]), pure: true },
+    Room { name: "changes", floor: "hands", uses: these(&["machine"], &[]), pure: false },
     Room {
         name: "watch",
         floor: "senses",

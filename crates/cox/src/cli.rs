@@ -24,6 +24,9 @@ pub enum Verb {
     Run(Run),
     /// Say what this kernel and user may do, feature by feature
     Doctor(Doctor),
+    /// Say what sessions of this user have changed, and put back what dead ones have left
+    #[command(subcommand)]
+    Changes(Changes),
     /// Print the JSON schema of `cox run --json`
     Schema,
     /// Print a shell's completions
@@ -102,6 +105,24 @@ pub struct Doctor {
     /// Write the findings as JSON to FILE ('-': stdout)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+/// What sessions have changed: affinities of threads, and whatever else later verbs change.
+///
+/// A session puts everything back when it ends, and a guardian process does when it is killed. What is
+/// left here after both were killed goes back with `cox changes undo`, or when the next session begins.
+#[derive(Debug, Subcommand)]
+pub enum Changes {
+    /// List what is changed now, and by whom; exit code 1 when a dead session has left something
+    Status,
+    /// Put back what dead sessions have left; exit code 1 when something cannot be put back
+    Undo,
+    /// Wait for standard input to end, then put back what a journal says (for cox itself)
+    #[command(hide = true)]
+    Guard {
+        /// The journal of the session
+        journal: PathBuf,
+    },
 }
 
 /// `10s`, `500ms`, `2m`, `1h`, or plain seconds.

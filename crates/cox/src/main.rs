@@ -25,6 +25,7 @@ fn main() -> ExitCode {
     let done = match cli.verb {
         Verb::Run(options) => verbs::run::run(&options),
         Verb::Doctor(options) => verbs::doctor::doctor(&options),
+        Verb::Changes(what) => verbs::changes::changes(&what),
         Verb::Schema => verbs::pages::schema(),
         Verb::Completions { shell } => verbs::pages::completions(shell),
         Verb::Man { folder } => verbs::pages::man(&folder),

@@ -1,0 +1,78 @@
+//! What can go wrong: always the knob or path, and the reason.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::knob::{Knob, Value};
+
+/// A change that was not made, or not undone.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Two engines of one session want different things.
+    #[error("{knob}: {one} wants {one_wants}, {other} wants {other_wants}; leave one of them out")]
+    Conflict {
+        /// What both want to change.
+        knob: Box<Knob>,
+        /// The engine that said so first.
+        one: String,
+        /// What it wants.
+        one_wants: String,
+        /// The other.
+        other: String,
+        /// What that wants.
+        other_wants: String,
+    },
+    /// Another session holds the knob.
+    #[error("{knob} is held by process {pid} ({command}); end it first, or see `cox changes status`")]
+    Held {
+        /// What is held.
+        knob: Box<Knob>,
+        /// The session's process.
+        pid: u32,
+        /// Its command line.
+        command: String,
+    },
+    /// The kernel took the write but shows another value.
+    #[error("{knob} was set to {wanted} but reads {found}: it has been put back")]
+    NotTaken {
+        /// What was written.
+        knob: Box<Knob>,
+        /// The value written.
+        wanted: Box<Value>,
+        /// The value read back.
+        found: Box<Value>,
+    },
+    /// The thread or file is not there (any more).
+    #[error("{0} does not exist (any more)")]
+    Gone(Box<Knob>),
+    /// A value outside of what was claimed.
+    #[error("{knob}: {value} is not within {claim}")]
+    NotClaimed {
+        /// What was to be set.
+        knob: Box<Knob>,
+        /// The value.
+        value: Box<Value>,
+        /// What the session may set.
+        claim: String,
+    },
+    /// A knob could not be read or written.
+    #[error("{knob}: {source}")]
+    Knob {
+        /// Which.
+        knob: Box<Knob>,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The journal or its folder cannot be used.
+    #[error("{}: {source}", path.display())]
+    Journal {
+        /// The file or folder.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// Something about the machine could not be read.
+    #[error(transparent)]
+    Machine(#[from] machine::Error),
+}

@@ -1,0 +1,42 @@
+//! The only room that changes the machine or a thread's placement, and that puts everything back.
+//!
+//! Engines say what they want ([`Desire`]); a [`Session`] takes it, and whoever survives lets it go.
+//! The order of the steps is what makes it safe:
+//!
+//! 1. **Merge** the desires of all engines, knob by knob. Two that want different values for one knob
+//!    are refused by name, before anything is changed ([`desire`]).
+//! 2. **Lock** the owner's folder: one session of a user changes things at a time ([`book`]).
+//! 3. **Look** at the other sessions: a knob that one of them holds may be shared when both claim the
+//!    same, else it is refused by that session's name. A sharer inherits the *original* value.
+//! 4. **Journal** what the knob was and what will be claimed, and fsync. Only then
+//! 5. **write**, and 6. **read back**: a value that did not take is put back and said.
+//! 7. **Undo** in reverse order, when the session ends or, by its guardian, when it is killed: under the
+//!    lock, each knob that no other session holds and that is still as we claimed goes back to its
+//!    original value. What somebody else has changed meanwhile is his, and left alone.
+//! 8. **Forget**: the journal is removed last. Doing step 7 twice changes nothing.
+//!
+//! A journal's last line may be torn: then its write (step 5) had not begun. A journal of another boot
+//! is void: what is changed here does not survive one.
+//!
+//! A knob may be claimed for a *set* of values ([`Claim::Within`]): a packer moves threads a thousand
+//! times a second, and the file system would be busier than the program if each move were journaled.
+//! The original value is journaled once; any mask within the pack counts as ours.
+
+#![deny(unsafe_code)]
+
+pub mod book;
+pub mod desire;
+mod error;
+pub mod guardian;
+pub mod hands;
+pub mod journal;
+pub mod knob;
+pub mod session;
+pub mod undo;
+
+pub use book::Book;
+pub use desire::Desire;
+pub use error::Error;
+pub use hands::{Hands, LiveHands};
+pub use knob::{Claim, Knob, Scheduling, Thread, Value};
+pub use session::Session;

@@ -1,0 +1,88 @@
+//! Each kind of knob on the real machine: files below a folder, affinity and scheduling of own threads.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::fs;
+use std::sync::mpsc;
+use std::thread;
+
+use changes::{Error, Hands, Knob, LiveHands, Scheduling, Thread, Value};
+use machine::Root;
+use tempfile::TempDir;
+
+/// A thread that sleeps while `work` has its id.
+fn beside<T>(work: impl FnOnce(Thread) -> T) -> T {
+    let (tell, told) = mpsc::channel();
+    let (end, ended) = mpsc::channel::<()>();
+    let sleeper = thread::spawn(move || {
+        tell.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+        // Ends when the other side hangs up.
+        let _ = ended.recv();
+    });
+    let result = work(LiveHands::new(Root::live()).thread(told.recv().unwrap()).unwrap());
+    drop(end);
+    sleeper.join().unwrap();
+    result
+}
+
+#[test]
+fn a_file_has_its_text_without_the_line_end_and_is_never_created() {
+    let folder = TempDir::new().unwrap();
+    fs::create_dir_all(folder.path().join("proc/sys/kernel")).unwrap();
+    let file = folder.path().join("proc/sys/kernel/watchdog");
+    fs::write(&file, "1\n").unwrap();
+    let hands = LiveHands::new(Root::at(folder.path()));
+    let knob = Knob::File("/proc/sys/kernel/watchdog".into());
+    assert_eq!(hands.read(&knob).unwrap(), Value::Text("1".into()));
+    hands.write(&knob, &Value::Text("0".into())).unwrap();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "0\n");
+    fs::remove_file(&file).unwrap();
+    assert!(matches!(hands.write(&knob, &Value::Text("0".into())), Err(Error::Gone(_))));
+    assert!(matches!(hands.read(&knob), Err(Error::Gone(_))) && !file.exists());
+}
+
+#[test]
+fn an_affinity_is_set_and_read() {
+    beside(|thread| {
+        let hands = LiveHands::new(Root::live());
+        let knob = Knob::Affinity(thread);
+        let Value::Cpus(all) = hands.read(&knob).unwrap() else { panic!("no mask") };
+        let one = Value::Cpus(all.iter().take(1).collect());
+        hands.write(&knob, &one).unwrap();
+        assert_eq!(hands.read(&knob).unwrap(), one);
+    });
+}
+
+#[test]
+fn a_scheduling_is_set_and_read() {
+    beside(|thread| {
+        let hands = LiveHands::new(Root::live());
+        let knob = Knob::Scheduling(thread);
+        let Value::Scheduling(before) = hands.read(&knob).unwrap() else { panic!("no scheduling") };
+        // SCHED_BATCH, and nicer: what needs no privilege.
+        let batch = Scheduling { policy: 3, nice: before.nice + 3, slice_ns: 0, ..before };
+        hands.write(&knob, &Value::Scheduling(batch)).unwrap();
+        let Value::Scheduling(after) = hands.read(&knob).unwrap() else { panic!("no scheduling") };
+        assert_eq!((after.policy, after.nice), (3, before.nice + 3));
+    });
+}
+
+#[test]
+fn a_thread_is_not_mistaken_for_one_that_had_its_id() {
+    beside(|thread| {
+        let hands = LiveHands::new(Root::live());
+        let earlier = Knob::Affinity(Thread { start_ns: thread.start_ns - 1, ..thread });
+        assert!(matches!(hands.read(&earlier), Err(Error::Gone(_))));
+        let value = hands.read(&Knob::Affinity(thread)).unwrap();
+        assert!(matches!(hands.write(&earlier, &value), Err(Error::Gone(_))));
+    });
+}
+
+#[test]
+fn a_knob_has_only_its_own_values_and_threads_are_the_live_machines() {
+    beside(|thread| {
+        let hands = LiveHands::new(Root::live());
+        assert!(matches!(hands.write(&Knob::Affinity(thread), &Value::Text("0".into())), Err(Error::Knob { .. })));
+        let elsewhere = LiveHands::new(Root::at("/nowhere"));
+        assert!(matches!(elsewhere.read(&Knob::Affinity(thread)), Err(Error::Knob { .. })));
+    });
+}
