@@ -94,6 +94,21 @@ fn a_watch_ends_with_what_it_watches() {
 }
 
 #[test]
+fn a_watch_under_nohup_outlives_its_terminal() {
+    let watched = Watched::start(&["sleep", "60"]);
+    let script = "trap '' HUP; exec \"$0\" \"$@\"";
+    let pid = watched.0.id().to_string();
+    let cox = ["-c", script, COX, "run", "--pid", &pid, "--for", "700ms", "--json", "-", "-q"];
+    let watch = Command::new("sh").args(cox).stdout(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(350));
+    send(watch.id(), Signal::HUP);
+    let output = watch.wait_with_output().unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let window_ns = document["window_ns"].as_u64().unwrap();
+    assert!(output.status.success() && window_ns >= 700_000_000, "{window_ns} ns");
+}
+
+#[test]
 fn several_processes_and_their_children() {
     if !is_root("several_processes_and_their_children") {
         return;

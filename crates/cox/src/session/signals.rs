@@ -36,7 +36,10 @@ impl Signals {
         // SAFETY: both sets are valid for writes, signal numbers are constants.
         unsafe {
             libc::sigemptyset(&raw mut wanted);
-            for signal in PASSED_ON {
+            // nohup(1) is a wish. That a script's shell ignores SIGINT and SIGQUIT for what it starts in
+            // the background is none: `kill -INT` is how such a watch is ended.
+            let unwanted = |signal: i32| signal == libc::SIGHUP && is_ignored(signal);
+            for signal in PASSED_ON.into_iter().filter(|signal| !unwanted(*signal)) {
                 libc::sigaddset(&raw mut wanted, signal);
             }
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const wanted, &raw mut original);
@@ -74,6 +77,16 @@ impl Signals {
             });
         }
     }
+}
+
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: plain data; sigaction without a new action only writes the present one.
+    let action = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action);
+        action
+    };
+    action.sa_sigaction == libc::SIG_IGN
 }
 
 impl AsFd for Signals {
