@@ -284,7 +284,9 @@ fn waiting_for_other_threads_is_one_class_in_all_wait_modes() {
 
 fn class_faults(wait: &str, seen: &Seen, truth: &Value) -> Vec<String> {
     let mut faults = seen.faults();
-    let (mut class, mut able, mut truly, mut truly_able) = (0, 0, 0, 0);
+    let (mut class, mut able, mut truly_able) = (0, 0, 0);
+    // Of the thread that hardly waits, the difference of two clocks can be less than nothing.
+    let mut truly = 0i64;
     let (mut own, mut yielded) = (0, 0);
     for answer in threads_of(truth) {
         let thread = seen.thread(number(answer, "tid"));
@@ -298,10 +300,10 @@ fn class_faults(wait: &str, seen: &Seen, truth: &Value) -> Vec<String> {
         own += if wait == "futex" { futex } else { spin };
         let work = number(answer, "cpu_ns") - number(answer, "wait_cpu_ns");
         let could = number(answer, "wall_ns") - number(answer, "run_delay_ns") - thread.steal_ns;
-        truly += could - work;
+        truly += could as i64 - work as i64;
         truly_able += could;
     }
-    let (ours, truth) = (100.0 * share(class, able), 100.0 * share(truly, truly_able));
+    let (ours, truth) = (100.0 * share(class, able), 100.0 * share(truly.max(0) as u64, truly_able));
     let line = format!("{wait}: waited for others {ours:.2} %, truth {truth:.2} %, yields {yielded} ns");
     println!("{line}");
     if (ours - truth).abs() > POINTS {
