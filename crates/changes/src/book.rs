@@ -76,12 +76,6 @@ impl Book {
         Book { folder: folder.into() }
     }
 
-    /// Where it is.
-    #[must_use]
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
     /// The journal a session of process `pid` is to write; one process may have several, one after the
     /// other.
     #[must_use]

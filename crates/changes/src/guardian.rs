@@ -49,12 +49,6 @@ impl Guardian {
         said.map_err(|_| io::Error::other("the guardian ended before it was ready"))?;
         Ok(guardian)
     }
-
-    /// Its process id.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.process.id()
-    }
 }
 
 impl Drop for Guardian {

@@ -3,10 +3,11 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 
+use machine::limits::{Who, allowed_cpus};
 use machine::process::Task;
 use machine::{CpuSet, Root};
 use rustix::process::Pid;
-use rustix::thread::{CpuSet as KernelCpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
 use crate::error::Error;
 use crate::knob::{Knob, Thread, Value};
@@ -79,10 +80,12 @@ impl Hands for LiveHands {
     fn read(&self, knob: &Knob) -> Result<Value, Error> {
         match knob {
             Knob::Affinity(thread) => {
-                let mask = sched_getaffinity(Some(self.pid_of(*thread, knob)?)).map_err(|e| answer(knob, e.into()))?;
-                Ok(Value::Cpus(
-                    (0..KernelCpuSet::MAX_CPU).filter(|cpu| mask.is_set(*cpu)).map(|cpu| cpu as u32).collect(),
-                ))
+                self.pid_of(*thread, knob)?;
+                match allowed_cpus(&self.root, Who::Task(thread.tid)) {
+                    Ok(cpus) => Ok(Value::Cpus(cpus)),
+                    Err(error) if error.is_gone() => Err(Error::Gone(Box::new(knob.clone()))),
+                    Err(error) => Err(error.into()),
+                }
             }
             Knob::Scheduling(thread) => {
                 attr::get(self.pid_of(*thread, knob)?).map(Value::Scheduling).map_err(|e| answer(knob, e))

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, PrintLevel, ProgramMut, libbpf_sys};
+use machine::features::Release;
 use wire::{Cpu, Crew, MASK_WORDS, MAX_CPUS};
 
 use crate::observer::WatchError;
@@ -45,17 +46,16 @@ impl Settings {
             sample_period_ns: sampling::period_ns(),
             cpus_in_full_mask,
             cpu_limit,
-            casts_registers: kernel_is_at_least(6, 2),
+            casts_registers: kernel_casts_registers(),
             finals_bytes: Settings::FINALS_BYTES,
         }
     }
 }
 
-fn kernel_is_at_least(major: u32, minor: u32) -> bool {
-    let uname = rustix::system::uname();
-    let release = uname.release().to_string_lossy();
-    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
-    (numbers.next(), numbers.next()) >= (Some(major), Some(minor))
+/// Linux 6.2 has it; where the release cannot be told, the slower way works on all.
+fn kernel_casts_registers() -> bool {
+    let release = rustix::system::uname().release().to_str().ok().and_then(Release::parse);
+    release.is_some_and(|release| release.is_at_least(6, 2))
 }
 
 /// The programs in the kernel. Dropping it detaches and frees them.
