@@ -10,9 +10,11 @@ fn main() {
     let wire = "../wire/include";
     println!("cargo::rerun-if-changed=src/bpf/prog");
     println!("cargo::rerun-if-changed={wire}");
-    SkeletonBuilder::new()
-        .source("src/bpf/prog/observe.bpf.c")
-        .clang_args(["-I", wire, "-mcpu=v3", "-Wall", "-Werror", "-D__TARGET_ARCH_x86"])
-        .build_and_generate(out.join("observe.skel.rs"))
-        .expect("the BPF programs compile; clang 14 or later, libelf-dev and zlib1g-dev are needed");
+    for name in ["observe", "stands"] {
+        SkeletonBuilder::new()
+            .source(format!("src/bpf/prog/{name}.bpf.c"))
+            .clang_args(["-I", wire, "-mcpu=v3", "-Wall", "-Werror", "-D__TARGET_ARCH_x86"])
+            .build_and_generate(out.join(format!("{name}.skel.rs")))
+            .expect("the BPF programs compile; clang 14 or later, libelf-dev and zlib1g-dev are needed");
+    }
 }

@@ -61,6 +61,12 @@ pub const ROOMS: &[Room] = &[
     Room { name: "cox", floor: "front doors", uses: Uses::AllBelow, pure: false },
     Room { name: "cox-bench", floor: "front doors", uses: Uses::AllBelow, pure: false },
     Room { name: "xtask", floor: "front doors", uses: these(&[], &[]), pure: false },
+    Room {
+        name: "pack",
+        floor: "engines",
+        uses: these(&["arch", "changes", "machine", "symbols", "watch", "wire"], &[]),
+        pure: false,
+    },
     Room { name: "report", floor: "faces", uses: these(&["advise", "ledger", "wire"], &[]), pure: false },
     Room {
         name: "advise",

@@ -6,6 +6,8 @@ mod online;
 pub mod perf;
 pub mod proc;
 mod sampling;
+pub mod stands;
 
 pub use bpf::{BpfObserver, Settings};
 pub use observer::{Intake, Observer, WatchError};
+pub use stands::Stands;

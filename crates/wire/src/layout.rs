@@ -344,6 +344,39 @@ pub struct Sample {
     pub t_ns: u64,
 }
 
+/// Where a thread stands right now, in memory that its reader maps. Written by the CPU that switches the
+/// thread; `turn` is odd meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
+#[repr(C)]
+pub struct Stand {
+    /// Odd while it is being written.
+    pub turn: u32,
+    /// Thread; 0 in a place that has not been given out yet.
+    pub tid: u32,
+    /// Process.
+    pub tgid: u32,
+    /// The thread that made it; 0: it was enrolled alive.
+    pub creator_tid: u32,
+    /// Time on CPUs up to its last switch-out.
+    pub run_ns: u64,
+    /// It was switched in then and has been running since; 0: it does not run.
+    pub since_ns: u64,
+    /// User instruction pointer at its last switch-out.
+    pub ip: u64,
+    /// The system call it was in then; -1: none.
+    pub call: i32,
+    /// Times it has left its CPU by its own doing.
+    pub blocks: u32,
+    /// Times it was switched out runnable.
+    pub preempts: u32,
+    /// The CPU it runs on, or did last.
+    pub cpu: u16,
+    /// A [`State`].
+    pub state: u8,
+    /// Unused.
+    pub spare: [u8; 9],
+}
+
 /// Who woke whom. `waker` 0 is an interrupt or the idle task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(C)]
@@ -380,6 +413,7 @@ const _: () = {
     assert!(offset_of!(Cpu, waiting) == 192);
     assert!(size_of::<Crew>() == 1792);
     assert!(size_of::<Sample>() == 32);
+    assert!(size_of::<Stand>() == 64 && offset_of!(Stand, state) == 54);
     assert!(size_of::<Taker>() == 24);
     assert!(Cause::ALL.len() == CAUSES && Cause::Unspecified as usize == CAUSES - 1);
 };

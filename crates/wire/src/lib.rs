@@ -17,6 +17,6 @@ pub mod record;
 pub use event::{Event, EventKind, Off};
 pub use layout::{
     CAUSES, CPU_SLOTS, Cause, Clock, Cpu, CpuKind, Crew, MASK_CLASSES, MASK_WORDS, MAX_CPUS, MIGRATIONS, Migration,
-    Pair, PairSum, Sample, State, Taker,
+    Pair, PairSum, Sample, Stand, State, Taker,
 };
 pub use record::{Backend, Living, Losses, Record, Spot, Waiting};

@@ -12,6 +12,7 @@
 //!
 //! Nothing is pinned: when cox dies, by whatever signal, the kernel detaches and frees everything.
 
+mod libbpf;
 mod living;
 mod maps;
 mod program;
@@ -31,6 +32,8 @@ use crate::observer::{Intake, Observer, WatchError};
 use program::Program;
 pub use program::Settings;
 use sampler::Sampler;
+
+pub(crate) use libbpf::{Libbpf, refused, system, unavailable};
 
 /// How long `finish` waits for members that have left the task list but not their CPU.
 const LAST_SWITCHES: Duration = Duration::from_millis(50);

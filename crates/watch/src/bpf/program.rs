@@ -2,13 +2,13 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::Mutex;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, PrintLevel, ProgramMut, libbpf_sys};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, ProgramMut, libbpf_sys};
 use machine::features::Release;
 use wire::{Cpu, Crew, MASK_WORDS, MAX_CPUS};
 
+use super::libbpf::{Libbpf, refused, system, unavailable};
 use crate::observer::WatchError;
 use crate::sampling;
 
@@ -220,49 +220,4 @@ fn recursion_misses(program: &ProgramMut<'_>) -> u64 {
         libbpf_sys::bpf_obj_get_info_by_fd(program.as_fd().as_raw_fd(), (&raw mut info).cast(), &raw mut len)
     };
     if failed != 0 { 0 } else { info.recursion_misses }
-}
-
-fn system(what: &str, error: libbpf_rs::Error) -> WatchError {
-    WatchError::System { what: what.into(), source: std::io::Error::other(error) }
-}
-
-fn unavailable(why: String) -> WatchError {
-    WatchError::Unavailable { what: "cannot observe by eBPF".into(), why }
-}
-
-/// The kernel's refusal, with the line of libbpf's that says most.
-fn refused(error: &libbpf_rs::Error, said: &Libbpf) -> WatchError {
-    let detail = said.last_words().map_or(String::new(), |words| format!(" ({words})"));
-    unavailable(format!("{error}{detail}"))
-}
-
-static SAID: Mutex<Option<String>> = Mutex::new(None);
-
-/// Keeps libbpf off the terminal while it is held, and remembers its first warning.
-struct Libbpf {
-    before: Option<(PrintLevel, libbpf_rs::PrintCallback)>,
-}
-
-impl Libbpf {
-    fn quiet() -> Libbpf {
-        if let Ok(mut said) = SAID.lock() {
-            *said = None;
-        }
-        let before = libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
-            if let Ok(mut said) = SAID.lock() {
-                said.get_or_insert_with(|| text.trim().to_owned());
-            }
-        })));
-        Libbpf { before }
-    }
-
-    fn last_words(&self) -> Option<String> {
-        SAID.lock().ok().and_then(|said| said.clone())
-    }
-}
-
-impl Drop for Libbpf {
-    fn drop(&mut self) {
-        libbpf_rs::set_print(self.before);
-    }
 }

@@ -221,7 +221,30 @@ struct cox_taker {
 	char comm[COX_COMM_LEN];
 };
 
+/*
+ * Where a thread stands right now, in memory that its reader maps: a packer asks a thousand times a
+ * second, without a system call. The CPU that switches the thread writes it, one at a time, and turn
+ * is odd meanwhile.
+ */
+struct cox_stand {
+	__u32 turn;
+	__u32 tid;
+	__u32 tgid;
+	__u32 creator_tid; /* who made it; 0: it was enrolled */
+	__u64 run_ns;	   /* on CPUs, up to its last switch-out */
+	__u64 since_ns;	   /* switched in then and running since, 0: not running */
+	__u64 ip;	   /* user instruction pointer at its last switch-out */
+	__s32 call;	   /* the system call it was in then, -1: none */
+	__u32 blocks;	   /* times it has left its CPU by its own doing */
+	__u32 preempts;	   /* times it was switched out runnable */
+	__u16 cpu;	   /* runs there, or did last */
+	__u8 state;	   /* enum cox_state */
+	__u8 spare[9];
+};
+
 #ifndef __cplusplus
+_Static_assert(sizeof(struct cox_stand) == 64, "one cache line; mirror in layout.rs");
+_Static_assert(__builtin_offsetof(struct cox_stand, state) == 54, "mirror in layout.rs");
 _Static_assert(sizeof(struct cox_clock) == 520, "mirror in layout.rs");
 _Static_assert(__builtin_offsetof(struct cox_clock, blocked_ns) == 184, "mirror in layout.rs");
 _Static_assert(__builtin_offsetof(struct cox_clock, born_ns) == 464, "mirror in layout.rs");

@@ -1,0 +1,12 @@
+//! Thread packing: N threads of a program on fewer CPUs, at the speed those CPUs allow.
+//!
+//! - [`policy`]: who runs, and whether to interfere at all. Pure; the same code live and simulated.
+//! - [`live`]: sensors, the seats' tickers, and the hands that move real threads.
+//!
+//! The idea, and its parts progress and locality awareness and period control, are PALM's (Park et al.,
+//! IPDPS 2021); the seats, spinning as progress, and *do no harm* are ours.
+
+#![deny(unsafe_code)]
+
+pub mod live;
+pub mod policy;

@@ -1,0 +1,18 @@
+//! Why a program cannot be packed.
+
+/// Why a program cannot be packed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The sensors do not work here.
+    #[error(transparent)]
+    Watch(#[from] watch::WatchError),
+    /// Threads cannot be changed, or somebody else holds them.
+    #[error(transparent)]
+    Changes(#[from] changes::Error),
+    /// A thread of cox's own could not be started.
+    #[error("cannot start a controlling thread: {0}")]
+    Thread(std::io::Error),
+    /// A controlling thread has panicked.
+    #[error("a controlling thread has failed")]
+    Poisoned,
+}

@@ -1,0 +1,134 @@
+//! What tickers and the manager share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
+
+use watch::stands::{self, Table};
+use wire::{Stand, State};
+
+use super::held::Held;
+use super::spins::Spins;
+use crate::policy::seating::Seating;
+use crate::policy::{Doing, Glance, Member, Order, Seat, Sense};
+
+/// One lock around policy and members, and what is read without it.
+pub struct Shared {
+    /// Policy and members.
+    pub core: Mutex<Core>,
+    /// How the program's threads stand.
+    pub eyes: Eyes,
+    /// Time between two ticks of a seat; 0: none.
+    pub tick_ns: AtomicU64,
+    /// Seats are taken in turns; else the tickers only look.
+    pub rotating: AtomicBool,
+    /// The session is over.
+    pub over: AtomicBool,
+}
+
+/// Policy and members.
+pub struct Core {
+    /// Who sits where.
+    pub seating: Seating,
+    /// By member.
+    pub members: Vec<Held>,
+    /// Orders that could not be carried out, but for threads that had ended.
+    pub failures: u64,
+    /// The first such failure.
+    pub failure: Option<String>,
+    /// Lines of the log, when one is wanted.
+    pub log: Option<Vec<(u64, Order)>>,
+    /// Scratch, so that a turn allocates nothing.
+    orders: Vec<Order>,
+}
+
+/// Sees members by their stands.
+pub struct Eyes {
+    /// The stands.
+    pub table: Arc<Table>,
+    /// What waits.
+    pub spins: Spins,
+    /// The pack's CPUs, by seat.
+    pub cpus: Vec<u32>,
+}
+
+impl Core {
+    /// Nobody yet.
+    pub fn new(seating: Seating, log: bool) -> Core {
+        Core { seating, members: Vec::new(), failures: 0, failure: None, log: log.then(Vec::new), orders: Vec::new() }
+    }
+
+    /// A seat's tick.
+    pub fn tick(&mut self, seat: Seat, rotating: bool, eyes: &Eyes) {
+        let now_ns = arch::monotonic_ns();
+        let seeing = Seeing { eyes, members: &self.members, now_ns };
+        if rotating {
+            self.seating.turn(seat, now_ns, &seeing, &mut self.orders);
+        } else {
+            self.seating.look_around(seat, &seeing);
+        }
+        self.carry_out(now_ns);
+    }
+
+    /// Something else that the policy decides.
+    pub fn decide(&mut self, eyes: &Eyes, decide: impl FnOnce(&mut Seating, &Seeing<'_>, &mut Vec<Order>)) {
+        let now_ns = arch::monotonic_ns();
+        decide(&mut self.seating, &Seeing { eyes, members: &self.members, now_ns }, &mut self.orders);
+        self.carry_out(now_ns);
+    }
+
+    fn carry_out(&mut self, now_ns: u64) {
+        for order in self.orders.drain(..) {
+            let member = match order {
+                Order::Sit { member, .. } | Order::Wait { member, .. } | Order::Free { member } => member,
+            };
+            match self.members[member].obey(&order) {
+                Ok(()) => {}
+                // It has ended: the manager will see.
+                Err(changes::Error::Gone(_)) => {}
+                Err(error) => {
+                    self.failures += 1;
+                    self.failure.get_or_insert_with(|| error.to_string());
+                }
+            }
+            if let Some(log) = &mut self.log {
+                log.push((now_ns, order));
+            }
+        }
+    }
+}
+
+/// Eyes on the members of one moment.
+pub struct Seeing<'a> {
+    eyes: &'a Eyes,
+    members: &'a [Held],
+    now_ns: u64,
+}
+
+impl Eyes {
+    /// What a stand shows.
+    pub fn glance(&self, stand: &Stand, now_ns: u64) -> Glance {
+        let doing = match State::from_wire(stand.state) {
+            State::Run => Doing::Runs,
+            State::Blocked => Doing::Blocked,
+            State::Dead => Doing::Ended,
+            State::Unseen | State::Born | State::Preempt => Doing::Queued,
+        };
+        Glance {
+            run_ns: stands::run_ns(stand, now_ns),
+            blocks: stand.blocks,
+            doing,
+            spins: doing == Doing::Queued && self.spins.is_waiting(stand),
+            at: self.cpus.iter().position(|&cpu| cpu == u32::from(stand.cpu)),
+        }
+    }
+}
+
+impl Sense for Seeing<'_> {
+    fn glance(&self, member: Member) -> Glance {
+        let held = &self.members[member];
+        match self.eyes.table.read(held.stand) {
+            Some(stand) => self.eyes.glance(&stand, self.now_ns),
+            None => Glance { run_ns: 0, blocks: 0, doing: Doing::Queued, spins: false, at: None },
+        }
+    }
+}

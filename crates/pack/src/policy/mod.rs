@@ -1,0 +1,91 @@
+//! Who runs: pure decisions from what is seen to what is wanted. No clock, no system call; the same code
+//! steers threads live and in the simulator.
+//!
+//! - [`capacity`]: how many threads each group of CPUs should have.
+//! - [`seating`]: each CPU of the pack is a *seat*; at the end of a turn, who takes it?
+//! - [`regime`]: is rotating worth it at all, and how long should a turn be?
+//! - [`bound`]: what no packing can beat.
+
+pub mod bound;
+pub mod capacity;
+pub mod regime;
+pub mod seating;
+
+/// A thread of the packed program, by the number it was given when it joined. Never reused.
+pub type Member = usize;
+
+/// A CPU of the pack, by its place in the pack's list.
+pub type Seat = usize;
+
+/// What a thread is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// On a CPU.
+    Runs,
+    /// It could run and has no CPU.
+    Queued,
+    /// It waits in the kernel, by its own doing.
+    Blocked,
+    /// It has ended.
+    Ended,
+}
+
+/// What is seen of a thread at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Glance {
+    /// CPU time so far, ns.
+    pub run_ns: u64,
+    /// Times it has left its CPU by its own doing.
+    pub blocks: u32,
+    /// What it does.
+    pub doing: Doing,
+    /// Where in its code it was seen last is a loop that waits for other threads.
+    pub spins: bool,
+    /// The seat whose CPU it runs on, or did last; `None` outside the pack.
+    pub at: Option<Seat>,
+}
+
+/// Whoever can see threads: sensors, or the simulator.
+pub trait Sense {
+    /// What is seen of a thread now. A thread that nobody can see has ended.
+    fn glance(&self, member: Member) -> Glance;
+}
+
+/// What a policy wants done with a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// It runs on this seat and nowhere else, before all that wait.
+    Sit {
+        /// Who.
+        member: Member,
+        /// Where.
+        seat: Seat,
+        /// The reason, for the log.
+        why: Why,
+    },
+    /// It has no seat: it runs where nobody else wants to.
+    Wait {
+        /// Who.
+        member: Member,
+        /// The seat in whose queue it waits.
+        behind: Seat,
+    },
+    /// The kernel places it, anywhere in the pack.
+    Free {
+        /// Who.
+        member: Member,
+    },
+}
+
+/// Why a thread gets a seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It is behind whoever sat there, ns of progress.
+    Behind(u64),
+    /// Whoever sat there waits for other threads in a loop.
+    OtherSpins,
+    /// Whoever sat there is blocked or has ended, or nobody sat there.
+    SeatFree,
+    /// Rotation begins.
+    Start,
+}

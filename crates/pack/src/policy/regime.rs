@@ -1,0 +1,255 @@
+//! Whether to rotate at all, and how long a turn should be.
+//!
+//! Packing must do no harm. So it is tried, and kept only while it is worth it:
+//!
+//! 1. **Measure**: the kernel places the threads, and the seats only watch. *Efficiency* is the useful CPU
+//!    time (work, not waiting in loops) of the seats' time. More threads must want to run than there are
+//!    seats, and efficiency must leave something to win; else rest.
+//! 2. **Rotate** with turns of 0.5 ms, and measure the same efficiency. The controller's own time is missing
+//!    from it by itself, since threads do not run then; what its interrupts cost the threads is charged as
+//!    much again.
+//! 3. **Turns** are doubled and halved in search of the best efficiency. Neighbours are tried again now and
+//!    then, since programs change.
+//! 4. **Back out** when even the best turn does not win 2 % over what was measured without; rest, and the
+//!    next rest is twice as long.
+//! 5. **Verify**: from time to time measure again, because the program may have become another one.
+//!
+//! *Turned down:* deciding from the program's kind (spinning, blocking, not synchronising) alone. The kind is
+//! known from samples, but what rotation wins or costs depends on phase lengths, caches and the machine;
+//! efficiency is what users pay for.
+
+use super::seating::Yield;
+
+/// Lengths of turns that are tried.
+pub const TURNS_NS: [u64; 7] = [62_500, 125_000, 250_000, 500_000, 1_000_000, 2_000_000, 4_000_000];
+
+/// Where the search begins: within a factor of four of the optimum for phases from 0.2 to 50 ms.
+const FIRST_TURN: usize = 3;
+
+/// A window is at least this long; shorter ones are all noise.
+const WINDOW_NS: u64 = 40_000_000;
+
+/// … and at least this many turns.
+const WINDOW_TURNS: u64 = 40;
+
+/// Nothing worth winning is left above this efficiency.
+const GOOD_ENOUGH: f64 = 0.97;
+
+/// What rotation must win to be kept.
+const WORTH: f64 = 1.02;
+
+/// After so many windows a neighbouring turn's efficiency is old.
+const STALE_WINDOWS: u32 = 24;
+
+/// The first rest, and the longest.
+const REST_NS: (u64, u64) = (200_000_000, 5_000_000_000);
+
+/// The first time between two verifications, and the longest.
+const VERIFY_NS: (u64, u64) = (3_000_000_000, 60_000_000_000);
+
+/// What the seats should do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The kernel places threads; nobody looks.
+    Rest,
+    /// The kernel places threads; seats watch, once per this time.
+    Measure {
+        /// Time between two looks.
+        look_ns: u64,
+    },
+    /// Seats are taken in turns of this length.
+    Rotate {
+        /// Length of a turn.
+        turn_ns: u64,
+    },
+}
+
+/// What was seen in a window.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// What the seats gave.
+    pub given: Yield,
+    /// Seats' time in it: seats × length, times their capacities, ns.
+    pub seats_ns: u64,
+    /// CPU time of the controller in it.
+    pub own_ns: u64,
+    /// Threads that wanted to run.
+    pub active: usize,
+}
+
+/// How turns are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turns {
+    /// Searched for.
+    Adapted,
+    /// Always this long.
+    Fixed(u64),
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Tried {
+    efficiency: f64,
+    windows_ago: Option<u32>,
+}
+
+/// The state of the decision.
+#[derive(Clone, Debug)]
+pub struct Regime {
+    action: Action,
+    turns: Turns,
+    /// Rotate, whatever it gives (experiments).
+    always: bool,
+    until_ns: u64,
+    /// Efficiency without rotation, when it was measured last.
+    without: Option<f64>,
+    tried: [Tried; TURNS_NS.len()],
+    turn: usize,
+    rotated_windows: u32,
+    verify_at_ns: u64,
+    verify_after_ns: u64,
+    rest_ns: u64,
+}
+
+impl Regime {
+    /// Begins with measuring, or with rotating when `always`.
+    #[must_use]
+    pub fn new(now_ns: u64, turns: Turns, always: bool) -> Regime {
+        let mut regime = Regime {
+            action: Action::Rest,
+            turns,
+            always,
+            until_ns: now_ns,
+            without: None,
+            tried: [Tried::default(); TURNS_NS.len()],
+            turn: FIRST_TURN,
+            rotated_windows: 0,
+            verify_at_ns: 0,
+            verify_after_ns: VERIFY_NS.0,
+            rest_ns: REST_NS.0,
+        };
+        if always { regime.rotate(now_ns) } else { regime.measure(now_ns) }
+        regime
+    }
+
+    /// What the seats should do.
+    #[must_use]
+    pub fn action(&self) -> Action {
+        self.action
+    }
+
+    /// When the present window ends.
+    #[must_use]
+    pub fn until_ns(&self) -> u64 {
+        self.until_ns
+    }
+
+    /// Efficiency without rotation and, of the turn that is used, with it.
+    #[must_use]
+    pub fn efficiencies(&self) -> (Option<f64>, Option<f64>) {
+        let with = self.tried[self.turn];
+        (self.without, with.windows_ago.map(|_| with.efficiency))
+    }
+
+    /// A window is over: decide what comes next.
+    pub fn decide(&mut self, now_ns: u64, seats: usize, window: &Window) {
+        let efficiency = efficiency(window);
+        match self.action {
+            Action::Rest => self.measure(now_ns),
+            Action::Measure { .. } => {
+                self.without = Some(efficiency);
+                if window.active <= seats || efficiency > GOOD_ENOUGH {
+                    self.rest(now_ns);
+                } else {
+                    self.rotate(now_ns);
+                }
+            }
+            Action::Rotate { .. } => self.rotated(now_ns, seats, window, efficiency),
+        }
+    }
+
+    fn rotated(&mut self, now_ns: u64, seats: usize, window: &Window, efficiency: f64) {
+        self.rotated_windows += 1;
+        for tried in &mut self.tried {
+            tried.windows_ago = tried.windows_ago.map(|ago| ago + 1);
+        }
+        let tried = &mut self.tried[self.turn];
+        // Half of the old: a window is noisy, and programs change.
+        tried.efficiency =
+            if tried.windows_ago.is_some() { (tried.efficiency + efficiency) / 2.0 } else { efficiency };
+        tried.windows_ago = Some(0);
+        if self.always {
+            return self.next_turn(now_ns);
+        }
+        if window.active <= seats {
+            return self.rest(now_ns);
+        }
+        let best = self.tried.iter().filter(|t| t.windows_ago.is_some()).map(|t| t.efficiency).fold(0.0, f64::max);
+        if self.rotated_windows >= 4 && self.without.is_some_and(|without| best < without * WORTH) {
+            return self.rest(now_ns);
+        }
+        if self.rotated_windows == 4 {
+            // It is worth it here: the next rest is a short one again.
+            self.rest_ns = REST_NS.0;
+        }
+        if now_ns >= self.verify_at_ns {
+            self.verify_after_ns = (self.verify_after_ns * 2).min(VERIFY_NS.1);
+            return self.measure(now_ns);
+        }
+        self.next_turn(now_ns);
+    }
+
+    /// A neighbour that has not been tried (lately), else the best of three.
+    fn next_turn(&mut self, now_ns: u64) {
+        if self.turns == Turns::Adapted {
+            let neighbours = [self.turn.checked_sub(1), (self.turn + 1 < TURNS_NS.len()).then_some(self.turn + 1)];
+            let best = neighbours.into_iter().flatten().fold(self.turn, |best, other| {
+                // One percent better, or it is only noise.
+                if self.tried[other].windows_ago.is_some()
+                    && self.tried[other].efficiency > self.tried[best].efficiency * 1.01
+                {
+                    other
+                } else {
+                    best
+                }
+            });
+            let unknown = |&turn: &usize| self.tried[turn].windows_ago.is_none_or(|ago| ago > STALE_WINDOWS);
+            self.turn = if best != self.turn {
+                best
+            } else {
+                neighbours.into_iter().flatten().find(unknown).unwrap_or(best)
+            };
+        }
+        self.rotate(now_ns);
+    }
+
+    fn measure(&mut self, now_ns: u64) {
+        self.action = Action::Measure { look_ns: 1_000_000 };
+        self.until_ns = now_ns + WINDOW_NS;
+    }
+
+    fn rotate(&mut self, now_ns: u64) {
+        let turn_ns = match self.turns {
+            Turns::Adapted => TURNS_NS[self.turn],
+            Turns::Fixed(turn_ns) => turn_ns,
+        };
+        if !matches!(self.action, Action::Rotate { .. }) {
+            self.rotated_windows = 0;
+            self.verify_at_ns = now_ns + self.verify_after_ns;
+        }
+        self.action = Action::Rotate { turn_ns };
+        self.until_ns = now_ns + WINDOW_NS.max(WINDOW_TURNS * turn_ns);
+    }
+
+    fn rest(&mut self, now_ns: u64) {
+        self.action = Action::Rest;
+        self.until_ns = now_ns + self.rest_ns;
+        self.rest_ns = (self.rest_ns * 2).min(REST_NS.1);
+    }
+}
+
+fn efficiency(window: &Window) -> f64 {
+    if window.seats_ns == 0 {
+        return 0.0;
+    }
+    window.given.useful_ns.saturating_sub(window.own_ns) as f64 / window.seats_ns as f64
+}

@@ -1,0 +1,52 @@
+//! What libbpf says when something does not work, and errors made of it.
+
+use std::sync::Mutex;
+
+use libbpf_rs::PrintLevel;
+
+use crate::observer::WatchError;
+
+pub(crate) fn system(what: &str, error: libbpf_rs::Error) -> WatchError {
+    WatchError::System { what: what.into(), source: std::io::Error::other(error) }
+}
+
+pub(crate) fn unavailable(why: String) -> WatchError {
+    WatchError::Unavailable { what: "cannot observe by eBPF".into(), why }
+}
+
+/// The kernel's refusal, with the line of libbpf's that says most.
+pub(crate) fn refused(error: &libbpf_rs::Error, said: &Libbpf) -> WatchError {
+    let detail = said.last_words().map_or(String::new(), |words| format!(" ({words})"));
+    unavailable(format!("{error}{detail}"))
+}
+
+static SAID: Mutex<Option<String>> = Mutex::new(None);
+
+/// Keeps libbpf off the terminal while it is held, and remembers its first warning.
+pub(crate) struct Libbpf {
+    before: Option<(PrintLevel, libbpf_rs::PrintCallback)>,
+}
+
+impl Libbpf {
+    pub(crate) fn quiet() -> Libbpf {
+        if let Ok(mut said) = SAID.lock() {
+            *said = None;
+        }
+        let before = libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
+            if let Ok(mut said) = SAID.lock() {
+                said.get_or_insert_with(|| text.trim().to_owned());
+            }
+        })));
+        Libbpf { before }
+    }
+
+    fn last_words(&self) -> Option<String> {
+        SAID.lock().ok().and_then(|said| said.clone())
+    }
+}
+
+impl Drop for Libbpf {
+    fn drop(&mut self) {
+        libbpf_rs::set_print(self.before);
+    }
+}

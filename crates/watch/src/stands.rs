@@ -1,0 +1,167 @@
+//! Where each thread of a program stands now: running, queued or blocked, what it has run, and where in
+//! its code it left its CPU last. For whoever steers threads and has to ask thousands of times a second:
+//! a table that BPF writes and this process maps, read without a system call.
+//!
+//! Accounts of where time *went* are [`crate::bpf`]'s; a stand keeps no history.
+
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, ProgramMut};
+use rustix::mm::{MapFlags as MmapFlags, ProtFlags, mmap, munmap};
+use wire::{Stand, State};
+
+use crate::bpf::{Libbpf, refused, system, unavailable};
+use crate::observer::WatchError;
+
+#[allow(missing_docs, unsafe_op_in_unsafe_fn, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/stands.skel.rs"));
+}
+use skeleton::{StandsSkel, StandsSkelBuilder};
+
+/// Threads that can have a place, over a session's life. Also in stands.bpf.c.
+const PLACES: usize = 65536;
+
+/// The programs that write the table. Dropping it detaches and frees them; the table stays as it was then.
+pub struct Stands {
+    // Field order is drop order: links before the programs they attach.
+    links: Vec<Link>,
+    table: Arc<Table>,
+    skel: StandsSkel<'static>,
+}
+
+/// The mapped table: can be read from any thread.
+pub struct Table(NonNull<Stand>);
+
+// SAFETY: the mapping is read-only for this process, and every word of it is read as shared memory.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made with this address and length, and no reference into it is ever made.
+        // Nothing can be done when the kernel refuses, and it does not.
+        let _ = unsafe { munmap(self.0.as_ptr().cast(), PLACES * size_of::<Stand>()) };
+    }
+}
+
+impl Stands {
+    /// Loads and attaches the programs; nobody has a stand yet.
+    ///
+    /// # Errors
+    /// `Unavailable` with the kernel's reason when this kernel or user cannot run them.
+    pub fn new(follow_children: bool) -> Result<Stands, WatchError> {
+        let quiet = Libbpf::quiet();
+        // The skeleton borrows its object; one small leak per load keeps that borrow simple.
+        let object = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = StandsSkelBuilder::default().open(object).map_err(|e| refused(&e, &quiet))?;
+        let config =
+            open.maps.rodata_data.as_deref_mut().ok_or_else(|| unavailable("the BPF object has no settings".into()))?;
+        config.follow_children = follow_children;
+        config.places = PLACES as u32;
+        let skel = open.load().map_err(|e| refused(&e, &quiet))?;
+        let (length, read, shared) = (PLACES * size_of::<Stand>(), ProtFlags::READ, MmapFlags::SHARED);
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let mapped = unsafe { mmap(std::ptr::null_mut(), length, read, shared, skel.maps.stands.as_fd(), 0) };
+        let mapped = mapped.map_err(|source| WatchError::System { what: "mapping the stands".into(), source: source.into() })?;
+        let table = Table(NonNull::new(mapped.cast()).ok_or_else(|| unavailable("the stands cannot be mapped".into()))?);
+        let mut stands = Stands { links: Vec::new(), table: Arc::new(table), skel };
+        let p = &stands.skel.progs;
+        // Births before switches: no member is switched unseen.
+        let programs = [&p.on_newtask, &p.on_exec, &p.on_waking, &p.on_switch];
+        stands.links = programs.into_iter().map(|p| attach(p, &quiet)).collect::<Result<_, _>>()?;
+        Ok(stands)
+    }
+
+    /// Gives all threads of a process a stand; those it makes from now on get theirs at birth.
+    ///
+    /// # Errors
+    /// When the kernel refuses the walk over its tasks.
+    pub fn enrol(&self, pid: u32) -> Result<(), WatchError> {
+        let wanted = &self.skel.maps.wanted;
+        let key = pid.to_ne_bytes();
+        wanted.update(&key, &1u32.to_ne_bytes(), MapFlags::ANY).map_err(|e| system("enrolling", e))?;
+        let quiet = Libbpf::quiet();
+        let link = attach(&self.skel.progs.enrol_tasks, &quiet)?;
+        // Twice: a thread born behind the first walk of a creator that it had not reached yet.
+        for _ in 0..2 {
+            let mut iter = Iter::new(&link).map_err(|e| system("walking the tasks", e))?;
+            std::io::copy(&mut iter, &mut std::io::sink())
+                .map_err(|source| WatchError::System { what: "walking the tasks".into(), source })?;
+        }
+        wanted.delete(&key).map_err(|e| system("enrolling", e))
+    }
+
+    /// How many stands have been given out; they are numbered from 0 and keep their number.
+    #[must_use]
+    pub fn given(&self) -> usize {
+        let Some(bss) = self.skel.maps.bss_data.as_deref() else { return 0 };
+        // SAFETY: `given` is a u32 in a mapping that lives as long as the skeleton; BPF adds to it.
+        let given = unsafe { AtomicU32::from_ptr((&raw const bss.given).cast_mut()) };
+        (given.load(Ordering::Acquire) as usize).min(PLACES)
+    }
+
+    /// Threads that came when all places were given out.
+    #[must_use]
+    pub fn without_place(&self) -> u32 {
+        let Some(bss) = self.skel.maps.bss_data.as_deref() else { return 0 };
+        // SAFETY: as in `given`.
+        unsafe { (&raw const bss.without_place).read_volatile() }
+    }
+
+    /// The table, for any thread to read.
+    #[must_use]
+    pub fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.table)
+    }
+}
+
+impl Table {
+    /// The stand with a number below [`Stands::given`]; `None` while its thread is being enrolled.
+    #[must_use]
+    pub fn read(&self, number: usize) -> Option<Stand> {
+        if number >= PLACES {
+            return None;
+        }
+        // SAFETY: within the mapping, which lives as long as self.
+        let stand = unsafe { self.0.add(number) };
+        // SAFETY: `turn` is the first word of a stand, aligned; BPF writes it while we read.
+        let turn = unsafe { AtomicU32::from_ptr(stand.as_ptr().cast()) };
+        // The writer is in a switch handler, some ten instructions long. When its virtual CPU is taken away
+        // in their midst, an old stand is better than waiting for it.
+        for _ in 0..100 {
+            let before = turn.load(Ordering::Acquire);
+            // SAFETY: as above; a torn copy is thrown away.
+            let copy = unsafe { stand.as_ptr().read_volatile() };
+            fence(Ordering::Acquire);
+            if before % 2 == 0 && turn.load(Ordering::Relaxed) == before {
+                return (copy.tid != 0).then_some(copy);
+            }
+            std::hint::spin_loop();
+        }
+        None
+    }
+}
+
+/// What a thread has run by `now_ns`.
+#[must_use]
+pub fn run_ns(stand: &Stand, now_ns: u64) -> u64 {
+    let stretch = if stand.since_ns == 0 { 0 } else { now_ns.saturating_sub(stand.since_ns) };
+    stand.run_ns + stretch
+}
+
+/// Whether a thread has ended.
+#[must_use]
+pub fn has_ended(stand: &Stand) -> bool {
+    State::from_wire(stand.state) == State::Dead
+}
+
+fn attach(program: &ProgramMut<'_>, quiet: &Libbpf) -> Result<Link, WatchError> {
+    program.attach().map_err(|e| refused(&e, quiet))
+}
