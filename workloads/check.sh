@@ -78,7 +78,9 @@ equal() {
 }
 
 known="child fault flock mutex pipe poll sleep socket spin stopped unix vfork write"
-all="barriers mandelbrot triad imbalance pingpong hog storm $(printf 'known-%s ' $known)"
+kernels="barnes anneal cg fft lu volrend stream mg options raytrace swaptions water"
+all="barriers mandelbrot triad imbalance pingpong hog storm"
+all+=" $(printf 'known-%s ' $known)$(printf 'kernel-%s ' $kernels)"
 
 for program in $all; do
     if ! built "$program"; then
@@ -96,8 +98,10 @@ for program in $all; do
     refuses 2 "$program" --truth
     refuses 2 "$program" --truth /no/such/directory/truth.json
     if [ "$program" != known-mutex ] && [ "$program" != mandelbrot ]; then
+        number=--seconds
+        [[ $program != kernel-* ]] || number=--threads
         for value in x -1 0 nan inf 0x10 "1 " "" 1e99; do
-            refuses 2 "$program" --seconds "$value"
+            refuses 2 "$program" $number "$value"
         done
     fi
 done
@@ -200,6 +204,44 @@ if [ "$(stat -f -c %T /dev/shm)" = tmpfs ]; then
 else
     skip "known-write and known-fault in memory: /dev/shm is no tmpfs"
 fi
+
+# kernels: one checksum whatever the number of threads, the same in the truth, which has them all
+kernel_checksum() { grep -o '^checksum 0x[0-9a-f]\{16\}$' "$scratch/out"; }
+check_kernel() {
+    local kernel=kernel-$1 reference
+    built "$kernel" || return 0
+    works "$kernel" --threads 3 "${@:2}"
+    reference="0 checksum $(grep -o '"checksum":"0x[0-9a-f]*' "$scratch/truth" | cut -d'"' -f4)"
+    equal "threads in the truth of $kernel" "$(grep -o '"tid"' "$scratch/truth" | wc -l)" 3
+    for threads in 1 2 3 5; do
+        run "$kernel" --threads $threads "${@:2}"
+        equal "$kernel with $threads threads" "$code $(kernel_checksum)" "$reference"
+    done
+    refuses 2 "$kernel" --threads 65
+    refuses 2 "$kernel" --steps 0
+    refuses 2 "$kernel" --size 0
+}
+check_kernel barnes --size 1000 --steps 2
+check_kernel anneal --size 16 --steps 5 --moves 1000
+check_kernel cg --size 1000 --steps 2
+check_kernel fft --size 64 --steps 2
+check_kernel lu --size 6 --steps 2
+check_kernel volrend --size 30 --steps 3 --volume 16
+check_kernel stream --size 500 --steps 2 --candidates 50
+check_kernel mg --size 16 --steps 2 --cycles 2
+check_kernel options --size 1000 --steps 3
+check_kernel raytrace --size 40 --steps 2 --spheres 10
+check_kernel swaptions --size 5 --steps 301
+check_kernel water --size 5 --steps 3
+# More threads than items, and as many as there may be.
+works kernel-lu --size 2 --steps 2 --threads 3
+works kernel-fft --size 2 --threads 3
+works kernel-water --size 4 --steps 2 --threads 64
+works kernel-options --size 3 --threads 64
+works kernel-stream --size 64 --steps 2 --candidates 20 --spins 0
+works kernel-mg --size 4 --steps 5 --threads 4
+refuses 2 kernel-fft --size 48
+refuses 2 kernel-mg --size 48
 
 # Output that cannot be written is said.
 run hog --seconds 0.01 --truth /dev/full

@@ -33,17 +33,9 @@ void team_begin(struct team *team, bool wanted)
     *team = (struct team){0};
     if (!wanted)
         return;
-    team->size = (size_t)omp_get_max_threads();
-    team->members = calloc(team->size, sizeof *team->members);
-    if (team->members == NULL)
-        system_failed("allocate the team's records");
+    team_allocate(team, (size_t)omp_get_max_threads());
 #pragma omp parallel
-    {
-        struct team_member *me = &team->members[omp_get_thread_num()];
-        me->tid = gettid();
-        thread_meter_open(&me->meter);
-        me->begin = thread_meter_read(&me->meter);
-    }
+    member_begin(&team->members[omp_get_thread_num()]);
 }
 
 void team_end(struct team *team)
@@ -56,26 +48,8 @@ void team_end(struct team *team)
         if (gettid() != me->tid)
             check_failed("OpenMP thread %d is another kernel thread than at the start",
                          omp_get_thread_num());
-        me->span = span_between(me->begin, thread_meter_read(&me->meter));
-        thread_meter_close(&me->meter);
+        member_end(me);
     }
-}
-
-void team_truth(struct truth *truth, const struct team *team)
-{
-    truth_array_begin(truth, "threads");
-    for (size_t i = 0; i < team->size; i++) {
-        truth_object_begin(truth);
-        truth_thread_span(truth, team->members[i].tid, team->members[i].span);
-        truth_object_end(truth);
-    }
-    truth_array_end(truth);
-}
-
-void team_destroy(struct team *team)
-{
-    free(team->members);
-    *team = (struct team){0};
 }
 
 void runtime_schedule_text(char *text, size_t bytes)

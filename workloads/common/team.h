@@ -4,21 +4,8 @@
 #define COX_WORKLOADS_TEAM_H
 
 #include <stddef.h>
-#include <sys/types.h>
 
-#include "truth.h"
-
-struct team_member {
-    pid_t tid;
-    struct thread_meter meter;
-    struct thread_instant begin;
-    struct thread_span span;
-};
-
-struct team {
-    size_t size;
-    struct team_member *members;    // by OpenMP thread number; NULL when no truth is wanted
-};
+#include "members.h"
 
 // Fixes the team size, `threads`, or what OMP_NUM_THREADS or the machine says when 0, and makes
 // static the schedule of schedule(runtime) loops unless OMP_SCHEDULE names one. Returns the size.
@@ -29,10 +16,6 @@ size_t team_prepare(size_t threads);
 void team_begin(struct team *team, bool wanted);
 // Exit 1 when the runtime gave a thread number to another thread in the meantime.
 void team_end(struct team *team);
-// Writes the member "threads": tid, cpu_ns, wall_ns, run_delay_ns of each, by thread number.
-void team_truth(struct truth *truth, const struct team *team);
-// Frees the members.
-void team_destroy(struct team *team);
 
 // The schedule that schedule(runtime) loops use, as OMP_SCHEDULE writes it.
 void runtime_schedule_text(char *text, size_t bytes);
