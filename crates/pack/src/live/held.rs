@@ -19,7 +19,7 @@ impl Held {
         let _ = sched_setaffinity(Pid::from_raw(self.tid as i32), &m); Ok(())
     }
     fn class(&mut self, idle: bool) {
-        if self.waits == idle { return; }
+        if self.waits == idle || self.cpus.len() == 1 { return; }
         self.waits = idle;
         let p = libc::sched_param { sched_priority: 0 };
         unsafe { libc::sched_setscheduler(self.tid as i32, if idle { libc::SCHED_IDLE } else { libc::SCHED_OTHER }, &p); }

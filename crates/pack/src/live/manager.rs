@@ -312,6 +312,9 @@ impl Manager<'_> {
                 core.seating.rules.turn_ns = tick_ns;
             }
             let now_ns = arch::monotonic_ns();
+            if tick_ns > 0 && self.shared.tick_ns.load(Ordering::Relaxed) == 0 {
+                core.decide(&self.shared.eyes, |seating, sense, _| seating.start_looking(sense));
+            }
             if rotating && !was_rotating {
                 core.decide(&self.shared.eyes, |seating, sense, orders| seating.begin(now_ns, sense, orders));
             } else if was_rotating && !rotating {

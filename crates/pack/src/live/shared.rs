@@ -57,16 +57,16 @@ impl Core {
         Core { seating, members: Vec::new(), failures: 0, failure: None, log: log.then(Vec::new), orders: Vec::new() }
     }
 
-    /// A seat's tick.
-    pub fn tick(&mut self, seat: Seat, rotating: bool, eyes: &Eyes) {
+    /// A seat's tick. True when whoever left the seat should be off its CPU at once.
+    pub fn tick(&mut self, seat: Seat, rotating: bool, eyes: &Eyes) -> bool {
         let now_ns = arch::monotonic_ns();
         let seeing = Seeing { eyes, members: &self.members, now_ns };
-        if rotating {
-            self.seating.turn(seat, now_ns, &seeing, &mut self.orders);
-        } else {
-            self.seating.look_around(seat, &seeing);
+        let at_once = rotating && self.seating.turn(seat, now_ns, &seeing, &mut self.orders);
+        if !rotating {
+            self.seating.look_at_others(seat, &seeing);
         }
         self.carry_out(now_ns);
+        at_once
     }
 
     /// Something else that the policy decides.

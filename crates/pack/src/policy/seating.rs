@@ -175,35 +175,45 @@ impl Seating {
         }
     }
 
-    /// A seat's turn is over: who sits there next?
-    pub fn turn(&mut self, seat: Seat, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
+    /// A seat's turn is over: who sits there next? True when whoever leaves should be off the CPU at once
+    /// (see `live::ticker`).
+    pub fn turn(&mut self, seat: Seat, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
         let sitting = self.taken[seat];
         let seen = sitting.map(|member| self.look(member, seat, &sense.glance(member)));
-        let Some((next, score_ns, from)) = self.least_served(seat, sense) else { return };
+        self.look_at_others(seat, sense);
+        let Some((next, score_ns, from)) = self.least_served(seat, sense) else { return false };
         let why = match (sitting, seen) {
             (Some(member), Some(Doing::Runs | Doing::Queued)) => {
                 let thread = &self.threads[member];
                 let margin_ns = if thread.spins { 0 } else { self.rules.turn_ns * self.rules.margin_percent / 100 };
                 if score_ns + margin_ns >= thread.progress_ns {
-                    return;
+                    return false;
                 }
                 if thread.spins { Why::OtherSpins } else { Why::Behind(thread.progress_ns - score_ns) }
             }
             _ => Why::SeatFree,
         };
-        self.threads[next].run_ns = sense.glance(next).run_ns;
         self.given.exchanges += 1;
         self.given.moves += u64::from(from != seat);
         self.sit(next, seat, why, orders);
         if let Some(member) = sitting {
             self.wait(member, seat, now_ns, orders);
         }
+        why == Why::OtherSpins
     }
 
-    /// Takes threads into account that the kernel places: whoever has run on this seat's CPU.
-    pub fn look_around(&mut self, seat: Seat, sense: &impl Sense) {
+    /// What threads have run while nobody looked counts for nothing.
+    pub fn start_looking(&mut self, sense: &impl Sense) {
+        for (member, thread) in self.threads.iter_mut().enumerate() {
+            thread.run_ns = sense.glance(member).run_ns.max(thread.run_ns);
+        }
+    }
+
+    /// Takes into account whoever has run on this seat's CPU without sitting there: threads that the kernel
+    /// places, and threads that wait and that it let run.
+    pub fn look_at_others(&mut self, seat: Seat, sense: &impl Sense) {
         for member in 0..self.threads.len() {
-            if self.threads[member].place == Place::Free {
+            if matches!(self.threads[member].place, Place::Free | Place::Waits { .. }) {
                 let glance = sense.glance(member);
                 if glance.at == Some(seat) {
                     self.look(member, seat, &glance);
