@@ -9,4 +9,5 @@
 #![deny(unsafe_code)]
 
 pub mod live;
+pub mod sim;
 pub mod policy;

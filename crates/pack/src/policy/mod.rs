@@ -4,10 +4,12 @@
 //! - [`capacity`]: how many threads each group of CPUs should have.
 //! - [`seating`]: each CPU of the pack is a *seat*; at the end of a turn, who takes it?
 //! - [`regime`]: is rotating worth it at all, and how long should a turn be?
+//! - [`conductor`]: both together; what a controller calls.
 //! - [`bound`]: what no packing can beat.
 
 pub mod bound;
 pub mod capacity;
+pub mod conductor;
 pub mod regime;
 pub mod seating;
 

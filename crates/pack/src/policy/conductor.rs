@@ -1,0 +1,180 @@
+//! Seats and regime together: what a controller, live or simulated, calls.
+
+use super::regime::{Action, Regime, Turns, Window};
+use super::seating::{FULL_CAPACITY, Rules, Seating, Yield};
+use super::{Glance, Member, Order, Seat, Sense};
+
+/// A thread that ran for less than this part of a window did not want to run.
+const IDLE_PART: u64 = 50;
+
+/// How to pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The seating's rules.
+    pub rules: Rules,
+    /// Length of turns.
+    pub turns: Turns,
+    /// Rotate, whatever it gives (experiments).
+    pub always: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { rules: Rules::default(), turns: Turns::Adapted, always: false }
+    }
+}
+
+/// Sums over a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// What seats have given.
+    pub given: Yield,
+    /// How long seats were taken in turns.
+    pub rotating_ns: u64,
+    /// The length of the last turn.
+    pub turn_ns: u64,
+}
+
+/// Decides who runs where, and whether to interfere at all.
+#[derive(Clone, Debug)]
+pub struct Conductor {
+    seating: Seating,
+    regime: Regime,
+    capacity: u64,
+    action: Action,
+    window_ns: u64,
+    window_own_ns: u64,
+    /// By member, at the window's start.
+    run_ns: Vec<u64>,
+    totals: Totals,
+}
+
+impl Conductor {
+    /// For seats of these capacities, of [`FULL_CAPACITY`]; `own_ns` is the controller's CPU time so far.
+    #[must_use]
+    pub fn new(settings: Settings, capacities: &[u64], now_ns: u64, own_ns: u64) -> Conductor {
+        Conductor {
+            seating: Seating::new(settings.rules, capacities.to_vec()),
+            regime: Regime::new(now_ns, settings.turns, settings.always),
+            capacity: capacities.iter().sum(),
+            action: Action::Rest,
+            window_ns: now_ns,
+            window_own_ns: own_ns,
+            run_ns: Vec::new(),
+            totals: Totals::default(),
+        }
+    }
+
+    /// What the seats do now. Until the first [`Conductor::look`] they rest.
+    #[must_use]
+    pub fn action(&self) -> Action {
+        self.action
+    }
+
+    /// Time between two ticks of a seat; `None`: no ticks are wanted.
+    #[must_use]
+    pub fn tick_ns(&self) -> Option<u64> {
+        match self.action {
+            Action::Rest => None,
+            Action::Measure { look_ns } => Some(look_ns),
+            Action::Rotate { turn_ns } => Some(turn_ns),
+        }
+    }
+
+    /// A thread joins. Members are numbered in the order in which they join.
+    pub fn join(&mut self, glance: &Glance, now_ns: u64, orders: &mut Vec<Order>) -> Member {
+        let member = self.seating.join(glance);
+        self.run_ns.push(glance.run_ns);
+        if self.is_rotating() {
+            self.seating.admit(member, now_ns, orders);
+        }
+        member
+    }
+
+    /// A thread has ended.
+    pub fn leave(&mut self, member: Member) {
+        self.seating.leave(member);
+    }
+
+    /// A seat's tick. True when whoever left the seat should be off its CPU at once.
+    pub fn tick(&mut self, seat: Seat, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
+        if self.is_rotating() {
+            return self.seating.turn(seat, now_ns, sense, orders);
+        }
+        self.seating.look_at_others(seat, sense);
+        false
+    }
+
+    /// To be called every few milliseconds: when a window is over, decides what comes next. True when the
+    /// action changed.
+    pub fn look(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
+        if now_ns >= self.regime.until_ns() {
+            let window = self.end_window(now_ns, own_ns, sense);
+            self.regime.decide(now_ns, self.seating.seats(), &window);
+        }
+        let (was, is) = (self.action, self.regime.action());
+        if was == is {
+            return false;
+        }
+        if was == Action::Rest {
+            self.seating.start_looking(sense);
+        }
+        let was_rotating = self.is_rotating();
+        self.action = is;
+        if let Action::Rotate { turn_ns } = is {
+            self.seating.rules.turn_ns = turn_ns;
+            self.totals.turn_ns = turn_ns;
+            if !was_rotating {
+                self.seating.begin(now_ns, sense, orders);
+            }
+        } else if was_rotating {
+            self.seating.end(orders);
+        }
+        true
+    }
+
+    /// The session is over: the kernel places all threads.
+    pub fn end(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
+        self.end_window(now_ns, own_ns, sense);
+        self.seating.end(orders);
+        self.action = Action::Rest;
+    }
+
+    /// Sums so far.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Efficiency without rotation, and with it.
+    #[must_use]
+    pub fn efficiencies(&self) -> (Option<f64>, Option<f64>) {
+        self.regime.efficiencies()
+    }
+
+    fn is_rotating(&self) -> bool {
+        matches!(self.action, Action::Rotate { .. })
+    }
+
+    fn end_window(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense) -> Window {
+        let length_ns = now_ns - self.window_ns;
+        let mut active = 0;
+        for member in self.seating.members() {
+            let run_ns = sense.glance(member).run_ns;
+            active += usize::from(run_ns.saturating_sub(self.run_ns[member]) > length_ns / IDLE_PART);
+            self.run_ns[member] = run_ns;
+        }
+        let given = self.seating.take_yield();
+        let total = &mut self.totals.given;
+        total.useful_ns += given.useful_ns;
+        total.spun_ns += given.spun_ns;
+        total.exchanges += given.exchanges;
+        total.moves += given.moves;
+        if self.is_rotating() {
+            self.totals.rotating_ns += length_ns;
+        }
+        let own_in_window_ns = own_ns - self.window_own_ns;
+        (self.window_ns, self.window_own_ns) = (now_ns, own_ns);
+        Window { given, seats_ns: length_ns * self.capacity / FULL_CAPACITY, own_ns: own_in_window_ns, active }
+    }
+}

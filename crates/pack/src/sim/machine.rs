@@ -1,0 +1,559 @@
+//! CPUs, events, and the policy's orders carried out.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::program::{Act, Dice, Program, Wait};
+use super::queue::{Entity, IDLE, NORMAL, Queue};
+use crate::policy::conductor::{Conductor, Settings, Totals};
+use crate::policy::seating::FULL_CAPACITY;
+use crate::policy::{Doing, Glance, Member, Order, Seat, Sense};
+
+/// Time between two ticks of the kernel: 250 Hz.
+const KERNEL_TICK_NS: u64 = 4_000_000;
+/// One sched_yield(2) that finds nobody else, and the loop around it.
+const YIELD_NS: u64 = 700;
+/// How often a controller looks whether a window is over.
+const LOOK_NS: u64 = 5_000_000;
+/// As `live::ticker` has it.
+const DUES_NS: u64 = 25_000;
+
+/// What things cost on a CPU, ns. The defaults are those of a virtual machine with 2 CPUs.
+#[derive(Clone, Copy, Debug)]
+pub struct Costs {
+    /// From one thread to another.
+    pub switch_ns: u64,
+    /// A controller's tick: timer, two switches, its decision.
+    pub tick_ns: u64,
+    /// One order: its system calls.
+    pub order_ns: u64,
+    /// A thread that comes to another CPU: refilling its cache.
+    pub move_ns: u64,
+    /// A waking, at the waker.
+    pub wake_ns: u64,
+}
+
+impl Default for Costs {
+    fn default() -> Costs {
+        Costs { switch_ns: 1_500, tick_ns: 15_000, order_ns: 5_000, move_ns: 3_000, wake_ns: 2_500 }
+    }
+}
+
+impl Costs {
+    /// Nothing costs anything: for formulas.
+    pub const NONE: Costs = Costs { switch_ns: 0, tick_ns: 0, order_ns: 0, move_ns: 0, wake_ns: 0 };
+}
+
+/// Who places the threads.
+#[derive(Clone, Copy, Debug)]
+pub enum Packing {
+    /// The kernel, anywhere in the pack: taskset.
+    Kernel,
+    /// Each thread keeps one CPU, threads spread evenly.
+    Pinned,
+    /// The policy.
+    Policy(Settings),
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Until the last thread had ended.
+    pub elapsed_ns: u64,
+    /// CPU time of each thread.
+    pub run_ns: Vec<u64>,
+    /// The controller's CPU time.
+    pub own_ns: u64,
+    /// The policy's sums.
+    pub totals: Totals,
+    /// The longest time for which a runnable thread did not run.
+    pub longest_wait_ns: u64,
+    /// Most orders to sit that one turn of the whole pack brought.
+    pub switches: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// What the running thread does ends.
+    Act { cpu: usize, version: u64 },
+    /// The kernel's tick.
+    Tick { cpu: usize },
+    /// A seat's tick; `only_choose`: the follow-up after dues.
+    Seat { seat: Seat, version: u64, only_choose: bool },
+    /// The controller looks.
+    Look,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Cpu {
+    capacity: u64,
+    queue: Queue,
+    current: Option<usize>,
+    /// Its present stretch is booked up to here; in the future while something else has the CPU.
+    since_ns: u64,
+    version: u64,
+    slice_over: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Thread {
+    act: Act,
+    cpu: usize,
+    /// Only this CPU.
+    pinned: Option<usize>,
+    run_ns: u64,
+    blocks: u32,
+    refill_ns: u64,
+    seen_spinning: bool,
+    rounds: u64,
+    queued_since_ns: u64,
+}
+
+struct Machine<'p> {
+    program: &'p Program,
+    costs: Costs,
+    now_ns: u64,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    serial: u64,
+    cpus: Vec<Cpu>,
+    threads: Vec<Thread>,
+    entities: Vec<Entity>,
+    dice: Dice,
+    arrived: usize,
+    rounds: u64,
+    ended: usize,
+    own_ns: u64,
+    longest_wait_ns: u64,
+    switches: u64,
+    seat_version: u64,
+}
+
+/// Runs a program to its end on CPUs of these capacities (of [`FULL_CAPACITY`]).
+#[must_use]
+pub fn run(program: &Program, capacities: &[u64], packing: Packing, costs: Costs, seed: u64) -> Outcome {
+    let mut machine = Machine::new(program, capacities, costs, seed);
+    let mut conductor = match packing {
+        Packing::Policy(settings) => Some(Conductor::new(settings, capacities, 0, 0)),
+        Packing::Kernel | Packing::Pinned => None,
+    };
+    let mut orders = Vec::new();
+    machine.start(matches!(packing, Packing::Pinned));
+    if let Some(conductor) = &mut conductor {
+        for member in 0..program.threads {
+            conductor.join(&machine.glance(member), 0, &mut orders);
+        }
+        machine.push(0, Event::Look);
+    }
+    while machine.ended < program.threads {
+        let Some(Reverse((at_ns, _, event))) = machine.events.pop() else { break };
+        machine.now_ns = at_ns;
+        match (event, &mut conductor) {
+            (Event::Act { cpu, version }, _) => machine.act_ends(cpu, version),
+            (Event::Tick { cpu }, _) => machine.kernel_tick(cpu),
+            (Event::Look, Some(conductor)) => machine.look(conductor, &mut orders),
+            (Event::Seat { seat, version, only_choose }, Some(conductor)) if version == machine.seat_version => {
+                machine.seat_tick(seat, only_choose, conductor, &mut orders);
+            }
+            _ => {}
+        }
+    }
+    let totals = conductor.map_or(Totals::default(), |mut conductor| {
+        conductor.end(machine.now_ns, machine.own_ns, &machine, &mut orders);
+        conductor.totals()
+    });
+    Outcome {
+        elapsed_ns: machine.now_ns,
+        run_ns: machine.threads.iter().map(|thread| thread.run_ns).collect(),
+        own_ns: machine.own_ns,
+        totals,
+        longest_wait_ns: machine.longest_wait_ns,
+        switches: machine.switches,
+    }
+}
+
+impl Sense for Machine<'_> {
+    fn glance(&self, member: Member) -> Glance {
+        let thread = &self.threads[member];
+        let cpu = &self.cpus[thread.cpu];
+        let runs = cpu.current == Some(member);
+        let stretch_ns = if runs { self.now_ns.saturating_sub(cpu.since_ns) } else { 0 };
+        let doing = match thread.act {
+            Act::End => Doing::Ended,
+            Act::Sleep => Doing::Blocked,
+            _ if runs => Doing::Runs,
+            _ => Doing::Queued,
+        };
+        Glance {
+            run_ns: thread.run_ns + stretch_ns,
+            blocks: thread.blocks,
+            doing,
+            spins: doing == Doing::Queued && thread.seen_spinning,
+            at: Some(thread.cpu),
+        }
+    }
+}
+
+impl<'p> Machine<'p> {
+    fn new(program: &'p Program, capacities: &[u64], costs: Costs, seed: u64) -> Machine<'p> {
+        let cpus = capacities.iter().map(|&capacity| Cpu { capacity, ..Cpu::default() }).collect();
+        let thread = Thread {
+            act: Act::End,
+            cpu: 0,
+            pinned: None,
+            run_ns: 0,
+            blocks: 0,
+            refill_ns: 0,
+            seen_spinning: false,
+            rounds: 0,
+            queued_since_ns: 0,
+        };
+        Machine {
+            program,
+            costs,
+            now_ns: 0,
+            events: BinaryHeap::new(),
+            serial: 0,
+            cpus,
+            threads: vec![thread; program.threads],
+            entities: vec![Entity::default(); program.threads],
+            dice: Dice::new(seed),
+            arrived: 0,
+            rounds: 0,
+            ended: 0,
+            own_ns: 0,
+            longest_wait_ns: 0,
+            switches: 0,
+            seat_version: 0,
+        }
+    }
+
+    fn start(&mut self, pinned: bool) {
+        let capacities: Vec<u64> = self.cpus.iter().map(|cpu| cpu.capacity).collect();
+        let counts = crate::policy::capacity::counts(&capacities, self.threads.len());
+        let places = counts.into_iter().enumerate().flat_map(|(cpu, count)| std::iter::repeat_n(cpu, count));
+        for (thread, cpu) in places.enumerate() {
+            self.threads[thread].act = Act::Work(self.next_work());
+            self.threads[thread].cpu = cpu;
+            self.threads[thread].pinned = pinned.then_some(cpu);
+            self.cpus[cpu].queue.enter(thread, &mut self.entities);
+        }
+        for cpu in 0..self.cpus.len() {
+            self.choose(cpu);
+            // Each CPU's ticks have their own place in the period, as on real machines.
+            let offset_ns = KERNEL_TICK_NS * (cpu as u64 + 1) / self.cpus.len() as u64;
+            self.push(offset_ns, Event::Tick { cpu });
+        }
+    }
+
+    fn next_work(&mut self) -> u64 {
+        let vary = 1.0 + self.program.jitter * (2.0 * self.dice.throw() - 1.0);
+        (self.program.work_ns as f64 * vary) as u64
+    }
+
+    fn push(&mut self, at_ns: u64, event: Event) {
+        self.serial += 1;
+        self.events.push(Reverse((at_ns, self.serial, event)));
+    }
+
+    /// Books what the running thread has done up to now.
+    fn book(&mut self, number: usize) {
+        let cpu = &mut self.cpus[number];
+        let Some(current) = cpu.current else { return };
+        let ran_ns = self.now_ns.saturating_sub(cpu.since_ns);
+        if ran_ns == 0 {
+            return;
+        }
+        cpu.since_ns = self.now_ns;
+        cpu.slice_over |= Queue::ran(current, i128::from(ran_ns), &mut self.entities);
+        let thread = &mut self.threads[current];
+        thread.run_ns += ran_ns;
+        let refilled_ns = thread.refill_ns.min(ran_ns);
+        thread.refill_ns -= refilled_ns;
+        match &mut thread.act {
+            // Rounded as `arm` does, so that the end of the work comes when it was announced.
+            Act::Work(left) => *left = left.saturating_sub((ran_ns - refilled_ns) * cpu.capacity / FULL_CAPACITY),
+            Act::Spin(Some(left)) => *left = left.saturating_sub(ran_ns),
+            _ => {}
+        }
+    }
+
+    /// Announces the end of what the running thread does.
+    fn arm(&mut self, number: usize) {
+        let cpu = &mut self.cpus[number];
+        cpu.version += 1;
+        let version = cpu.version;
+        let Some(current) = cpu.current else { return };
+        let thread = &self.threads[current];
+        let in_ns = match thread.act {
+            Act::Work(left) => Some(thread.refill_ns + (left * FULL_CAPACITY).div_ceil(cpu.capacity)),
+            Act::Spin(Some(left)) => Some(left),
+            Act::Yield if cpu.queue.members().len() > 1 => Some(YIELD_NS),
+            _ => None,
+        };
+        let from_ns = cpu.since_ns.max(self.now_ns);
+        if let Some(in_ns) = in_ns {
+            self.push(from_ns + in_ns, Event::Act { cpu: number, version });
+        }
+    }
+
+    /// The kernel chooses whom the CPU runs; pulls from another queue when its own is empty.
+    fn choose(&mut self, number: usize) {
+        self.book(number);
+        let before = self.cpus[number].current;
+        let next = self.cpus[number].queue.pick(&self.entities).or_else(|| self.pull(number));
+        if next != before {
+            if let Some(before) = before {
+                let thread = &mut self.threads[before];
+                thread.seen_spinning = thread.act.is_spinning();
+                thread.queued_since_ns = self.now_ns;
+            }
+            if let Some(next) = next {
+                let waited_ns = self.now_ns.saturating_sub(self.threads[next].queued_since_ns);
+                self.longest_wait_ns = self.longest_wait_ns.max(waited_ns);
+                self.switches += 1;
+            }
+            let cpu = &mut self.cpus[number];
+            cpu.current = next;
+            cpu.since_ns = cpu.since_ns.max(self.now_ns) + self.costs.switch_ns;
+        }
+        self.cpus[number].slice_over = false;
+        self.arm(number);
+    }
+
+    /// A thread that waits elsewhere and may run here: from the longest queue.
+    fn pull(&mut self, number: usize) -> Option<usize> {
+        let from = (0..self.cpus.len()).filter(|&other| other != number).max_by_key(|&other| {
+            (self.cpus[other].queue.members().len(), Reverse(other))
+        })?;
+        let queued = self.cpus[from].queue.members().iter().copied();
+        let taken = queued
+            .filter(|&thread| self.cpus[from].current != Some(thread) && self.threads[thread].pinned.is_none())
+            .next()?;
+        self.book(from);
+        self.cpus[from].queue.leave(taken, &mut self.entities);
+        self.arrive_at(taken, number);
+        Some(taken)
+    }
+
+    /// A thread comes into a CPU's queue.
+    fn arrive_at(&mut self, thread: usize, number: usize) {
+        self.book(number);
+        if self.threads[thread].cpu != number {
+            self.threads[thread].cpu = number;
+            self.threads[thread].refill_ns = self.costs.move_ns;
+        }
+        self.cpus[number].queue.enter(thread, &mut self.entities);
+        // A yielding thread is no longer alone.
+        if self.cpus[number].current.is_some_and(|current| self.threads[current].act == Act::Yield) {
+            self.arm(number);
+        }
+    }
+
+    /// A thread leaves its queue, and its CPU if it runs there.
+    fn depart(&mut self, thread: usize) {
+        let number = self.threads[thread].cpu;
+        self.book(number);
+        self.cpus[number].queue.leave(thread, &mut self.entities);
+        if self.cpus[number].current == Some(thread) {
+            self.threads[thread].seen_spinning = self.threads[thread].act.is_spinning();
+            self.threads[thread].queued_since_ns = self.now_ns;
+            self.cpus[number].current = None;
+        }
+    }
+
+    fn wake(&mut self, thread: usize, waker: usize) {
+        self.cpus[waker].since_ns = self.cpus[waker].since_ns.max(self.now_ns) + self.costs.wake_ns;
+        let own = self.threads[thread].cpu;
+        let may = |cpu: usize| self.threads[thread].pinned.is_none_or(|pinned| pinned == cpu);
+        let idle = |cpu: &usize| may(*cpu) && self.cpus[*cpu].current.is_none();
+        let low = |cpu: &usize| {
+            may(*cpu) && self.cpus[*cpu].current.is_some_and(|current| self.entities[current].weight == IDLE)
+        };
+        let all = || std::iter::once(own).chain(0..self.cpus.len());
+        let target = all().find(idle).or_else(|| all().find(low)).or_else(|| all().find(|cpu| may(*cpu)));
+        let target = target.unwrap_or(own);
+        self.threads[thread].queued_since_ns = self.now_ns;
+        self.arrive_at(thread, target);
+        let preempts = match self.cpus[target].current {
+            None => true,
+            Some(current) => self.entities[current].weight == IDLE && self.entities[thread].weight == NORMAL,
+        };
+        if preempts {
+            self.choose(target);
+        }
+    }
+
+    fn act_ends(&mut self, number: usize, version: u64) {
+        if self.cpus[number].version != version {
+            return;
+        }
+        self.book(number);
+        let Some(current) = self.cpus[number].current else { return };
+        match self.threads[current].act {
+            Act::Work(0) => self.work_is_done(current, number),
+            Act::Spin(Some(0)) => self.sleeps(current, number),
+            Act::Yield => {
+                Queue::yields(current, &mut self.entities);
+                self.choose(number);
+            }
+            // A tick or a waking came between: there is a little left.
+            _ => self.arm(number),
+        }
+    }
+
+    fn work_is_done(&mut self, thread: usize, number: usize) {
+        self.threads[thread].rounds += 1;
+        if self.program.wait == Wait::Never {
+            if self.threads[thread].rounds == self.program.rounds {
+                self.ends(thread);
+            } else {
+                self.threads[thread].act = Act::Work(self.next_work());
+                self.arm(number);
+            }
+            return;
+        }
+        self.arrived += 1;
+        if self.arrived == self.threads.len() {
+            self.release(thread, number);
+            return;
+        }
+        match self.program.wait {
+            Wait::Spin | Wait::Never => self.threads[thread].act = Act::Spin(None),
+            Wait::SpinThenBlock(limit_ns) => self.threads[thread].act = Act::Spin(Some(limit_ns)),
+            Wait::Yield => self.threads[thread].act = Act::Yield,
+            Wait::Block => return self.sleeps(thread, number),
+        }
+        self.arm(number);
+    }
+
+    fn sleeps(&mut self, thread: usize, number: usize) {
+        self.threads[thread].act = Act::Sleep;
+        self.threads[thread].blocks += 1;
+        self.depart(thread);
+        self.choose(number);
+    }
+
+    /// The last has arrived at the barrier: all go on, or end.
+    fn release(&mut self, last: usize, number: usize) {
+        self.arrived = 0;
+        self.rounds += 1;
+        let over = self.rounds == self.program.rounds;
+        for thread in 0..self.threads.len() {
+            let cpu = self.threads[thread].cpu;
+            if over {
+                self.ends(thread);
+                continue;
+            }
+            self.book(cpu);
+            let slept = self.threads[thread].act == Act::Sleep;
+            self.threads[thread].act = Act::Work(self.next_work());
+            if slept {
+                self.wake(thread, number);
+            } else if self.cpus[cpu].current == Some(thread) && thread != last {
+                self.arm(cpu);
+            }
+        }
+        self.arm(number);
+    }
+
+    fn ends(&mut self, thread: usize) {
+        let number = self.threads[thread].cpu;
+        if self.threads[thread].act.is_runnable() {
+            self.depart(thread);
+        }
+        self.threads[thread].act = Act::End;
+        self.ended += 1;
+        if self.cpus[number].current.is_none() {
+            self.choose(number);
+        }
+    }
+
+    fn kernel_tick(&mut self, number: usize) {
+        self.push(self.now_ns + KERNEL_TICK_NS, Event::Tick { cpu: number });
+        self.book(number);
+        if self.cpus[number].slice_over || self.cpus[number].current.is_none() {
+            self.choose(number);
+        }
+    }
+
+    fn look(&mut self, conductor: &mut Conductor, orders: &mut Vec<Order>) {
+        self.push(self.now_ns + LOOK_NS, Event::Look);
+        if conductor.look(self.now_ns, self.own_ns, self, orders) {
+            self.seat_version += 1;
+            if let Some(tick_ns) = conductor.tick_ns() {
+                let seats = self.cpus.len() as u64;
+                for seat in 0..self.cpus.len() {
+                    let at_ns = self.now_ns + tick_ns + tick_ns * seat as u64 / seats;
+                    let version = self.seat_version;
+                    self.push(at_ns, Event::Seat { seat, version, only_choose: false });
+                }
+            }
+        }
+        self.carry_out(0, orders);
+    }
+
+    fn seat_tick(&mut self, seat: Seat, only_choose: bool, conductor: &mut Conductor, orders: &mut Vec<Order>) {
+        let version = self.seat_version;
+        self.book(seat);
+        // The ticker takes the CPU: whoever ran was switched out.
+        if let Some(current) = self.cpus[seat].current.take() {
+            let thread = &mut self.threads[current];
+            thread.seen_spinning = thread.act.is_spinning();
+            thread.queued_since_ns = self.now_ns;
+        }
+        self.spend(seat, self.costs.tick_ns);
+        if !only_choose {
+            if let Some(tick_ns) = conductor.tick_ns() {
+                self.push(self.now_ns + tick_ns, Event::Seat { seat, version, only_choose: false });
+            }
+            if conductor.tick(seat, self.now_ns, self, orders) {
+                let at_ns = self.cpus[seat].since_ns + DUES_NS;
+                self.push(at_ns, Event::Seat { seat, version, only_choose: true });
+            }
+            self.carry_out(seat, orders);
+        }
+        self.choose(seat);
+    }
+
+    /// The controller uses a CPU.
+    fn spend(&mut self, number: usize, ns: u64) {
+        self.own_ns += ns;
+        let cpu = &mut self.cpus[number];
+        cpu.since_ns = cpu.since_ns.max(self.now_ns) + ns;
+    }
+
+    fn carry_out(&mut self, by: usize, orders: &mut Vec<Order>) {
+        for order in orders.drain(..) {
+            self.spend(by, self.costs.order_ns);
+            let (member, pinned, weight) = match order {
+                Order::Sit { member, seat, .. } => (member, Some(seat), NORMAL),
+                Order::Wait { member, behind } => (member, Some(behind), IDLE),
+                Order::Free { member } => (member, None, NORMAL),
+            };
+            let thread = &mut self.threads[member];
+            thread.pinned = pinned;
+            let at = thread.cpu;
+            if !thread.act.is_runnable() {
+                self.entities[member].weight = weight;
+                if let Some(cpu) = pinned {
+                    self.threads[member].cpu = cpu;
+                }
+                continue;
+            }
+            self.book(at);
+            if self.entities[member].weight != weight {
+                self.cpus[at].queue.reweigh(member, weight, &mut self.entities);
+            }
+            if let Some(to) = pinned.filter(|&to| to != at) {
+                self.depart(member);
+                self.arrive_at(member, to);
+                if self.cpus[at].current.is_none() && at != by {
+                    self.choose(at);
+                }
+                if to != by && self.cpus[to].current.is_none() {
+                    self.choose(to);
+                }
+            }
+        }
+    }
+}
