@@ -374,7 +374,9 @@ pub struct Stand {
     /// A [`State`].
     pub state: u8,
     /// Unused.
-    pub spare: [u8; 9],
+    pub spare: u8,
+    /// When it was switched out last.
+    pub out_ns: u64,
 }
 
 /// Who woke whom. `waker` 0 is an interrupt or the idle task.

@@ -15,15 +15,11 @@ use super::realtime;
 use super::shared::{Core, Eyes, Shared};
 use super::spins::Spins;
 use super::ticker;
-use crate::policy::regime::{Action, Regime, Turns, Window};
-use crate::policy::seating::{FULL_CAPACITY, Rules, Seating};
+use crate::policy::conductor::{Conductor, Settings, Totals};
 use crate::policy::{Member, Order};
 
 /// How often the manager looks while threads are steered, and while they are not.
 const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(20));
-
-/// A thread that ran for less than this part of a window did not want to run.
-const IDLE_PART: u64 = 50;
 
 /// What to pack, and how.
 #[derive(Clone, Debug)]
@@ -36,12 +32,8 @@ pub struct Plan {
     pub cpus: Vec<u32>,
     /// Capacity of each, of 1024.
     pub capacities: Vec<u64>,
-    /// Length of turns.
-    pub turns: Turns,
-    /// Rotate, whatever it gives.
-    pub always: bool,
-    /// The seating's rules.
-    pub rules: Rules,
+    /// How to pack.
+    pub settings: Settings,
     /// Keep a line for each order.
     pub log: bool,
     /// cox's command line, for the journal.
@@ -53,24 +45,14 @@ pub struct Plan {
 pub struct Summary {
     /// Length of the session, ns.
     pub wall_ns: u64,
-    /// … of which seats were taken in turns.
-    pub rotating_ns: u64,
     /// Threads that were packed.
     pub threads: usize,
-    /// Threads that got a seat, and those that changed CPU for it.
-    pub exchanges: u64,
-    /// See `exchanges`.
-    pub moves: u64,
-    /// CPU time of useful work and of waiting in loops that the seats saw, ns.
-    pub useful_ns: u64,
-    /// See `useful_ns`.
-    pub spun_ns: u64,
+    /// The policy's sums.
+    pub totals: Totals,
     /// Efficiency of the pack without rotation, and with it.
     pub without: Option<f64>,
     /// See `without`.
     pub with: Option<f64>,
-    /// The last length of a turn, ns.
-    pub turn_ns: u64,
     /// CPU time of the controller.
     pub own_ns: u64,
     /// Threads with their original mask again.
@@ -127,25 +109,22 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
             return Summary::default();
         }
     };
+    let now_ns = arch::monotonic_ns();
+    let conductor = Conductor::new(plan.settings, &plan.capacities, now_ns, arch::clock::process_cpu_ns());
     let shared = Arc::new(Shared {
-        core: Mutex::new(Core::new(Seating::new(plan.rules, plan.capacities.clone()), plan.log)),
+        core: Mutex::new(Core::new(conductor, plan.log)),
         eyes: Eyes { table: stands.table(), spins: Spins::default(), cpus: plan.cpus.clone() },
         tick_ns: AtomicU64::new(0),
-        rotating: AtomicBool::new(false),
         over: AtomicBool::new(false),
     });
-    let now_ns = arch::monotonic_ns();
     let mut manager = Manager {
-        plan,
         root,
         shared: Arc::clone(&shared),
         stands,
         holder,
         tickers: Vec::new(),
-        regime: Regime::new(now_ns, plan.turns, plan.always),
         known: 0,
         living: Vec::new(),
-        window: WindowStart::default(),
         summary: Summary::default(),
     };
     for pid in &plan.pids {
@@ -176,55 +155,56 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
 }
 
 struct Manager<'p> {
-    plan: &'p Plan,
     root: Root,
     shared: Arc<Shared>,
     stands: Stands,
     holder: Holder<'p>,
     tickers: Vec<JoinHandle<()>>,
-    regime: Regime,
     /// Stands seen so far.
     known: usize,
     living: Vec<Living>,
-    window: WindowStart,
     summary: Summary,
 }
 
 struct Living {
     member: Member,
     stand: usize,
-    /// At the window's start.
-    run_ns: u64,
-}
-
-#[derive(Default)]
-struct WindowStart {
-    at_ns: u64,
-    own_ns: u64,
 }
 
 impl Manager<'_> {
     fn run(mut self, start_ns: u64) -> Summary {
         // It must not wait for the program's threads while it holds the lock that tickers want.
         let _ = realtime::become_realtime(realtime::MANAGER);
-        self.window = WindowStart { at_ns: start_ns, own_ns: arch::clock::process_cpu_ns() };
-        self.act();
         while !self.shared.over.load(Ordering::Acquire) {
-            let steering = self.regime.action() != Action::Rest;
+            let steering = self.look();
+            if steering {
+                self.shared.eyes.spins.judge(&self.root);
+            }
             thread::park_timeout(if steering { LOOK.0 } else { LOOK.1 });
             if let Err(error) = self.meet() {
                 self.summary.complaints.push(error.to_string());
                 break;
             }
-            if steering {
-                self.shared.eyes.spins.judge(&self.root);
-            }
-            let now_ns = arch::monotonic_ns();
-            if now_ns >= self.regime.until_ns() {
-                self.end_window(now_ns);
-            }
         }
         self.finish(start_ns)
+    }
+
+    /// Lets the policy decide what comes next. True while threads are steered or watched.
+    fn look(&mut self) -> bool {
+        let own_ns = arch::clock::process_cpu_ns();
+        let Ok(mut core) = self.shared.core.lock() else { return false };
+        let changed = core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| {
+            conductor.look(now_ns, own_ns, sense, orders)
+        });
+        let tick_ns = core.conductor.tick_ns();
+        drop(core);
+        if changed {
+            self.shared.tick_ns.store(tick_ns.unwrap_or(0), Ordering::Release);
+            for ticker in &self.tickers {
+                ticker.thread().unpark();
+            }
+        }
+        tick_ns.is_some()
     }
 
     /// Threads that have come or gone since the last look.
@@ -242,89 +222,23 @@ impl Manager<'_> {
         }
         let held = self.holder.take(&new)?;
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
-        let rotating = self.shared.rotating.load(Ordering::Relaxed);
-        let now_ns = arch::monotonic_ns();
         for (stand_number, held) in held {
             let Some(stand) = table.read(stand_number) else { continue };
-            let member = core.seating.join(&self.shared.eyes.glance(&stand, now_ns));
             core.members.push(held);
-            self.living.push(Living { member, stand: stand_number, run_ns: watch::stands::run_ns(&stand, now_ns) });
+            let member = core.decide(&self.shared.eyes, |conductor, now_ns, _, orders| {
+                conductor.join(&self.shared.eyes.glance(&stand, now_ns), now_ns, orders)
+            });
+            self.living.push(Living { member, stand: stand_number });
             self.summary.threads += 1;
-            if rotating {
-                core.decide(&self.shared.eyes, |seating, _, orders| seating.admit(member, now_ns, orders));
-            }
         }
         self.living.retain(|living| {
             let ended = table.read(living.stand).is_none_or(|stand| has_ended(&stand));
             if ended {
-                core.seating.leave(living.member);
+                core.conductor.leave(living.member);
             }
             !ended
         });
         Ok(())
-    }
-
-    fn end_window(&mut self, now_ns: u64) {
-        let length_ns = now_ns - self.window.at_ns;
-        let own_now_ns = arch::clock::process_cpu_ns();
-        let mut active = 0;
-        for living in &mut self.living {
-            let Some(stand) = self.shared.eyes.table.read(living.stand) else { continue };
-            let run_ns = watch::stands::run_ns(&stand, now_ns);
-            active += usize::from(run_ns - living.run_ns.min(run_ns) > length_ns / IDLE_PART);
-            living.run_ns = run_ns;
-        }
-        let Ok(mut core) = self.shared.core.lock() else { return };
-        let given = core.seating.take_yield();
-        drop(core);
-        let capacity: u64 = self.plan.capacities.iter().sum();
-        let window = Window {
-            given,
-            seats_ns: length_ns * capacity / FULL_CAPACITY,
-            own_ns: own_now_ns - self.window.own_ns,
-            active,
-        };
-        if std::env::var_os("COX_PACK_DEBUG").is_some() {
-            eprintln!("{:?} {:?} len {} eff {:?}", self.regime.action(), window, length_ns / 1000, self.regime.efficiencies());
-        }
-        self.summary.exchanges += given.exchanges;
-        self.summary.moves += given.moves;
-        self.summary.useful_ns += given.useful_ns;
-        self.summary.spun_ns += given.spun_ns;
-        if matches!(self.regime.action(), Action::Rotate { .. }) {
-            self.summary.rotating_ns += length_ns;
-        }
-        self.regime.decide(now_ns, self.plan.cpus.len(), &window);
-        self.window = WindowStart { at_ns: now_ns, own_ns: own_now_ns };
-        self.act();
-    }
-
-    /// Make the regime's action so.
-    fn act(&mut self) {
-        let (tick_ns, rotating) = match self.regime.action() {
-            Action::Rest => (0, false),
-            Action::Measure { look_ns } => (look_ns, false),
-            Action::Rotate { turn_ns } => (turn_ns, true),
-        };
-        let was_rotating = self.shared.rotating.swap(rotating, Ordering::AcqRel);
-        if let Ok(mut core) = self.shared.core.lock() {
-            if rotating {
-                core.seating.rules.turn_ns = tick_ns;
-            }
-            let now_ns = arch::monotonic_ns();
-            if tick_ns > 0 && self.shared.tick_ns.load(Ordering::Relaxed) == 0 {
-                core.decide(&self.shared.eyes, |seating, sense, _| seating.start_looking(sense));
-            }
-            if rotating && !was_rotating {
-                core.decide(&self.shared.eyes, |seating, sense, orders| seating.begin(now_ns, sense, orders));
-            } else if was_rotating && !rotating {
-                core.decide(&self.shared.eyes, |seating, _, orders| seating.end(orders));
-            }
-        }
-        self.shared.tick_ns.store(tick_ns, Ordering::Release);
-        for ticker in &self.tickers {
-            ticker.thread().unpark();
-        }
     }
 
     fn finish(mut self, start_ns: u64) -> Summary {
@@ -334,17 +248,15 @@ impl Manager<'_> {
             // A ticker that panicked has no more turns to end.
             let _ = ticker.join();
         }
-        let now_ns = arch::monotonic_ns();
-        (self.summary.without, self.summary.with) = self.regime.efficiencies();
-        self.summary.wall_ns = now_ns - start_ns;
-        self.summary.turn_ns = self.shared.tick_ns.load(Ordering::Relaxed);
+        self.summary.wall_ns = arch::monotonic_ns() - start_ns;
         self.summary.own_ns = arch::clock::process_cpu_ns();
         if let Ok(mut core) = self.shared.core.lock() {
-            let given = core.seating.take_yield();
-            self.summary.exchanges += given.exchanges;
-            self.summary.moves += given.moves;
-            self.summary.useful_ns += given.useful_ns;
-            self.summary.spun_ns += given.spun_ns;
+            let own_ns = self.summary.own_ns;
+            core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| {
+                conductor.end(now_ns, own_ns, sense, orders);
+            });
+            self.summary.totals = core.conductor.totals();
+            (self.summary.without, self.summary.with) = core.conductor.efficiencies();
             self.summary.log = core.log.take().unwrap_or_default();
             if let Some(failure) = core.failure.take() {
                 self.summary.complaints.push(format!("{} orders failed; the first: {failure}", core.failures));

@@ -8,8 +8,8 @@ use wire::{Stand, State};
 
 use super::held::Held;
 use super::spins::Spins;
-use crate::policy::seating::Seating;
-use crate::policy::{Doing, Glance, Member, Order, Seat, Sense};
+use crate::policy::conductor::Conductor;
+use crate::policy::{Doing, Glance, Member, Order, Sense};
 
 /// One lock around policy and members, and what is read without it.
 pub struct Shared {
@@ -19,16 +19,14 @@ pub struct Shared {
     pub eyes: Eyes,
     /// Time between two ticks of a seat; 0: none.
     pub tick_ns: AtomicU64,
-    /// Seats are taken in turns; else the tickers only look.
-    pub rotating: AtomicBool,
     /// The session is over.
     pub over: AtomicBool,
 }
 
 /// Policy and members.
 pub struct Core {
-    /// Who sits where.
-    pub seating: Seating,
+    /// The policy.
+    pub conductor: Conductor,
     /// By member.
     pub members: Vec<Held>,
     /// Orders that could not be carried out, but for threads that had ended.
@@ -53,27 +51,17 @@ pub struct Eyes {
 
 impl Core {
     /// Nobody yet.
-    pub fn new(seating: Seating, log: bool) -> Core {
-        Core { seating, members: Vec::new(), failures: 0, failure: None, log: log.then(Vec::new), orders: Vec::new() }
+    pub fn new(conductor: Conductor, log: bool) -> Core {
+        Core { conductor, members: Vec::new(), failures: 0, failure: None, log: log.then(Vec::new), orders: Vec::new() }
     }
 
-    /// A seat's tick. True when whoever left the seat should be off its CPU at once.
-    pub fn tick(&mut self, seat: Seat, rotating: bool, eyes: &Eyes) -> bool {
+    /// Something that the policy decides, and its orders carried out.
+    pub fn decide<T>(&mut self, eyes: &Eyes, decide: impl FnOnce(&mut Conductor, u64, &Seeing<'_>, &mut Vec<Order>) -> T) -> T {
         let now_ns = arch::monotonic_ns();
         let seeing = Seeing { eyes, members: &self.members, now_ns };
-        let at_once = rotating && self.seating.turn(seat, now_ns, &seeing, &mut self.orders);
-        if !rotating {
-            self.seating.look_at_others(seat, &seeing);
-        }
+        let decided = decide(&mut self.conductor, now_ns, &seeing, &mut self.orders);
         self.carry_out(now_ns);
-        at_once
-    }
-
-    /// Something else that the policy decides.
-    pub fn decide(&mut self, eyes: &Eyes, decide: impl FnOnce(&mut Seating, &Seeing<'_>, &mut Vec<Order>)) {
-        let now_ns = arch::monotonic_ns();
-        decide(&mut self.seating, &Seeing { eyes, members: &self.members, now_ns }, &mut self.orders);
-        self.carry_out(now_ns);
+        decided
     }
 
     fn carry_out(&mut self, now_ns: u64) {
@@ -119,6 +107,7 @@ impl Eyes {
             doing,
             spins: doing == Doing::Queued && self.spins.is_waiting(stand),
             at: self.cpus.iter().position(|&cpu| cpu == u32::from(stand.cpu)),
+            out_ns: stand.out_ns,
         }
     }
 }
@@ -128,7 +117,7 @@ impl Sense for Seeing<'_> {
         let held = &self.members[member];
         match self.eyes.table.read(held.stand) {
             Some(stand) => self.eyes.glance(&stand, self.now_ns),
-            None => Glance { run_ns: 0, blocks: 0, doing: Doing::Queued, spins: false, at: None },
+            None => Glance { run_ns: 0, blocks: 0, doing: Doing::Queued, spins: false, at: None, out_ns: 0 },
         }
     }
 }

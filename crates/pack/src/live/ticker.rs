@@ -20,38 +20,48 @@ const DUES_NS: u64 = 25_000;
 
 /// Ticks until the session is over. Parks while nobody wants ticks; the manager unparks.
 pub fn run(shared: &Arc<Shared>, seat: Seat) {
-    let seats = shared.eyes.cpus.len();
+    let seats = shared.eyes.cpus.len() as u64;
     // A CPU that has gone offline has no turns to end; a ticker elsewhere would interrupt the wrong thread.
     if realtime::stay_on(shared.eyes.cpus[seat]).is_err() {
         return;
     }
     // Without real-time priority a tick comes late, when the kernel lets it; rotation may still pay.
     let _ = realtime::become_realtime(realtime::TICKER);
+    let mut next_ns = None;
+    let mut ticks = 0;
     while !shared.over.load(Ordering::Acquire) {
         let tick_ns = shared.tick_ns.load(Ordering::Acquire);
         if tick_ns == 0 {
+            next_ns = None;
             thread::park();
             continue;
         }
-        sleep_until(next_tick(arch::monotonic_ns(), tick_ns, seat, seats));
+        ticks += 1;
+        let now_ns = arch::monotonic_ns();
+        // Seats begin evenly spread over a turn.
+        let planned_ns = next_ns.map_or(now_ns + tick_ns * seat as u64 / seats, |planned| planned + varied(tick_ns, ticks));
+        // After a tick that was late by more than a turn, what was missed is not made up for.
+        let at_ns = if planned_ns < now_ns { now_ns + tick_ns / 2 } else { planned_ns };
+        next_ns = Some(at_ns);
+        sleep_until(at_ns);
         if shared.tick_ns.load(Ordering::Acquire) == 0 || shared.over.load(Ordering::Acquire) {
             continue;
         }
-        let rotating = shared.rotating.load(Ordering::Acquire);
-        let at_once = shared.core.lock().is_ok_and(|mut core| core.tick(seat, rotating, &shared.eyes));
+        let at_once = shared.core.lock().is_ok_and(|mut core| {
+            core.decide(&shared.eyes, |conductor, now_ns, sense, orders| conductor.tick(seat, now_ns, sense, orders))
+        });
         if at_once {
             sleep_until(arch::monotonic_ns() + DUES_NS);
         }
     }
 }
 
-/// Seats tick in turn, evenly spread over a period, and keep their places in it whatever a tick costs: so
-/// that the pack looks at somebody every `tick / seats`, and seats do not queue for the lock.
-fn next_tick(now_ns: u64, tick_ns: u64, seat: Seat, seats: usize) -> u64 {
-    let offset_ns = tick_ns * seat as u64 / seats.max(1) as u64;
-    // A tick that would come within a sixteenth of a period is skipped: this one was late.
-    let from_ns = (now_ns + tick_ns / 16).saturating_sub(offset_ns);
-    from_ns / tick_ns * tick_ns + tick_ns + offset_ns
+/// A turn of three quarters to five quarters of its length. A program's phases may have the length of a
+/// turn, and every look would then find it at the same place. A Weyl sequence with the golden ratio: evenly
+/// spread after few steps, unlike random numbers.
+fn varied(tick_ns: u64, step: u64) -> u64 {
+    let place = step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    tick_ns * 3 / 4 + (tick_ns / 2 * place >> 32)
 }
 
 fn sleep_until(at_ns: u64) {
@@ -65,16 +75,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_spread_and_never_in_the_past() {
-        assert_eq!(next_tick(1000, 100, 0, 2), 1100);
-        assert_eq!(next_tick(1000, 100, 1, 2), 1050);
-        assert_eq!(next_tick(1049, 100, 1, 2), 1150, "a late tick does not come twice");
-        for now in 1000..1300 {
-            for seat in 0..4 {
-                let next = next_tick(now, 100, seat, 4);
-                assert!(next > now && next <= now + 107, "{now} {seat}: {next}");
-                assert_eq!(next % 100, 25 * seat as u64);
-            }
+    fn turns_vary_evenly_around_their_length() {
+        let turns: Vec<u64> = (1..=1000).map(|step| varied(1000, step)).collect();
+        assert!(turns.iter().all(|turn| (750..1250).contains(turn)));
+        let mean = turns.iter().sum::<u64>() as f64 / 1000.0;
+        assert!((mean - 1000.0).abs() < 3.0, "{mean}");
+        for quarter in 0..4 {
+            let range = 750 + 125 * quarter..875 + 125 * quarter;
+            let count = turns.iter().filter(|turn| range.contains(turn)).count();
+            assert!((240..=260).contains(&count), "{quarter}: {count}");
         }
     }
 }

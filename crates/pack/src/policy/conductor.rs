@@ -1,7 +1,7 @@
 //! Seats and regime together: what a controller, live or simulated, calls.
 
 use super::regime::{Action, Regime, Turns, Window};
-use super::seating::{FULL_CAPACITY, Rules, Seating, Yield};
+use super::seating::{FULL_CAPACITY, Rules, Seating, Seen};
 use super::{Glance, Member, Order, Seat, Sense};
 
 /// A thread that ran for less than this part of a window did not want to run.
@@ -27,8 +27,8 @@ impl Default for Settings {
 /// Sums over a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// What seats have given.
-    pub given: Yield,
+    /// What was seen at the seats.
+    pub seen: Seen,
     /// How long seats were taken in turns.
     pub rotating_ns: u64,
     /// The length of the last turn.
@@ -101,7 +101,7 @@ impl Conductor {
         if self.is_rotating() {
             return self.seating.turn(seat, now_ns, sense, orders);
         }
-        self.seating.look_at_others(seat, sense);
+        self.seating.watch(seat, now_ns, sense);
         false
     }
 
@@ -158,23 +158,26 @@ impl Conductor {
 
     fn end_window(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense) -> Window {
         let length_ns = now_ns - self.window_ns;
-        let mut active = 0;
+        let (mut active, mut run_sum_ns) = (0, 0);
         for member in self.seating.members() {
             let run_ns = sense.glance(member).run_ns;
-            active += usize::from(run_ns.saturating_sub(self.run_ns[member]) > length_ns / IDLE_PART);
+            let ran_ns = run_ns.saturating_sub(self.run_ns[member]);
+            active += usize::from(ran_ns > length_ns / IDLE_PART);
+            run_sum_ns += ran_ns;
             self.run_ns[member] = run_ns;
         }
-        let given = self.seating.take_yield();
-        let total = &mut self.totals.given;
-        total.useful_ns += given.useful_ns;
-        total.spun_ns += given.spun_ns;
-        total.exchanges += given.exchanges;
-        total.moves += given.moves;
+        let seen = self.seating.take_seen();
+        let total = &mut self.totals.seen;
+        total.samples += seen.samples;
+        total.spinning += seen.spinning;
+        total.exchanges += seen.exchanges;
+        total.moves += seen.moves;
         if self.is_rotating() {
             self.totals.rotating_ns += length_ns;
         }
         let own_in_window_ns = own_ns - self.window_own_ns;
         (self.window_ns, self.window_own_ns) = (now_ns, own_ns);
-        Window { given, seats_ns: length_ns * self.capacity / FULL_CAPACITY, own_ns: own_in_window_ns, active }
+        let seats_ns = length_ns * self.capacity / FULL_CAPACITY;
+        Window { seen, run_ns: run_sum_ns, seats_ns, own_ns: own_in_window_ns, active }
     }
 }

@@ -45,6 +45,8 @@ pub struct Glance {
     pub spins: bool,
     /// The seat whose CPU it runs on, or did last; `None` outside the pack.
     pub at: Option<Seat>,
+    /// When it left its CPU last, ns.
+    pub out_ns: u64,
 }
 
 /// Whoever can see threads: sensors, or the simulator.

@@ -18,7 +18,7 @@
 //! known from samples, but what rotation wins or costs depends on phase lengths, caches and the machine;
 //! efficiency is what users pay for.
 
-use super::seating::Yield;
+use super::seating::Seen;
 
 /// Lengths of turns that are tried.
 pub const TURNS_NS: [u64; 7] = [62_500, 125_000, 250_000, 500_000, 1_000_000, 2_000_000, 4_000_000];
@@ -28,6 +28,11 @@ const FIRST_TURN: usize = 3;
 
 /// A window is at least this long; shorter ones are all noise.
 const WINDOW_NS: u64 = 40_000_000;
+
+/// Looks while measuring, and for how long: 320 per seat, for a standard error of 2 % with two seats.
+const LOOK_NS: u64 = 250_000;
+/// See [`LOOK_NS`].
+const MEASURE_NS: u64 = 80_000_000;
 
 /// … and at least this many turns.
 const WINDOW_TURNS: u64 = 40;
@@ -67,8 +72,10 @@ pub enum Action {
 /// What was seen in a window.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// What the seats gave.
-    pub given: Yield,
+    /// What was seen at the seats.
+    pub seen: Seen,
+    /// CPU time of the program's threads in it, ns.
+    pub run_ns: u64,
     /// Seats' time in it: seats × length, times their capacities, ns.
     pub seats_ns: u64,
     /// CPU time of the controller in it.
@@ -153,10 +160,12 @@ impl Regime {
     /// A window is over: decide what comes next.
     pub fn decide(&mut self, now_ns: u64, seats: usize, window: &Window) {
         let efficiency = efficiency(window);
+        if std::env::var_os("RD").is_some() { eprintln!("{:6.1} ms {:?} eff {:.3} active {} without {:?} own {:.3}", now_ns as f64 / 1e6 , self.action, efficiency, window.active, self.without, window.own_ns as f64 / window.seats_ns as f64); }
         match self.action {
             Action::Rest => self.measure(now_ns),
             Action::Measure { .. } => {
-                self.without = Some(efficiency);
+                self.without = Some(self.without.map_or(efficiency, |before| mixed(before, efficiency)));
+                let efficiency = self.without.unwrap_or(efficiency);
                 if window.active <= seats || efficiency > GOOD_ENOUGH {
                     self.rest(now_ns);
                 } else {
@@ -173,9 +182,8 @@ impl Regime {
             tried.windows_ago = tried.windows_ago.map(|ago| ago + 1);
         }
         let tried = &mut self.tried[self.turn];
-        // Half of the old: a window is noisy, and programs change.
         tried.efficiency =
-            if tried.windows_ago.is_some() { (tried.efficiency + efficiency) / 2.0 } else { efficiency };
+            if tried.windows_ago.is_some() { mixed(tried.efficiency, efficiency) } else { efficiency };
         tried.windows_ago = Some(0);
         if self.always {
             return self.next_turn(now_ns);
@@ -223,8 +231,8 @@ impl Regime {
     }
 
     fn measure(&mut self, now_ns: u64) {
-        self.action = Action::Measure { look_ns: 1_000_000 };
-        self.until_ns = now_ns + WINDOW_NS;
+        self.action = Action::Measure { look_ns: LOOK_NS };
+        self.until_ns = now_ns + MEASURE_NS;
     }
 
     fn rotate(&mut self, now_ns: u64) {
@@ -247,9 +255,16 @@ impl Regime {
     }
 }
 
+/// Mostly the old: a window is noisy, and programs change.
+fn mixed(before: f64, now: f64) -> f64 {
+    before * 0.7 + now * 0.3
+}
+
 fn efficiency(window: &Window) -> f64 {
     if window.seats_ns == 0 {
         return 0.0;
     }
-    window.given.useful_ns.saturating_sub(window.own_ns) as f64 / window.seats_ns as f64
+    let spinning = if window.seen.samples == 0 { 0.0 } else { window.seen.spinning as f64 / window.seen.samples as f64 };
+    let useful_ns = window.run_ns as f64 * (1.0 - spinning) - window.own_ns as f64;
+    (useful_ns / window.seats_ns as f64).max(0.0)
 }

@@ -29,6 +29,9 @@ pub const FULL_CAPACITY: u64 = 1024;
 /// A spinner's tries are spaced by at most this many half turns.
 const MAX_TRIES: u32 = 4;
 
+/// Who was switched out so shortly before a tick was switched out by it.
+const JUST_NOW_NS: u64 = 100_000;
+
 /// What the rules can be told; the switches are for finding out what each part gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
@@ -46,7 +49,7 @@ pub struct Rules {
 
 impl Default for Rules {
     fn default() -> Rules {
-        Rules { turn_ns: 500_000, margin_percent: 50, move_ns: 20_000, progress_aware: true, locality_aware: true }
+        Rules { turn_ns: 500_000, margin_percent: 0, move_ns: 20_000, progress_aware: true, locality_aware: true }
     }
 }
 
@@ -68,13 +71,13 @@ struct Thread {
     tries: u32,
 }
 
-/// What seats have given since the last look.
+/// What was seen at the seats since this was asked last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Yield {
-    /// CPU time of work, times capacity, ns.
-    pub useful_ns: u64,
-    /// CPU time of waiting in loops.
-    pub spun_ns: u64,
+pub struct Seen {
+    /// Ticks that found a thread on the seat's CPU.
+    pub samples: u64,
+    /// Of these, threads that waited for others in a loop.
+    pub spinning: u64,
     /// Threads that got a seat.
     pub exchanges: u64,
     /// Of these, threads that came from another seat's queue.
@@ -89,7 +92,7 @@ pub struct Seating {
     capacities: Vec<u64>,
     taken: Vec<Option<Member>>,
     threads: Vec<Thread>,
-    given: Yield,
+    seen: Seen,
 }
 
 impl Seating {
@@ -97,7 +100,7 @@ impl Seating {
     #[must_use]
     pub fn new(rules: Rules, capacities: Vec<u64>) -> Seating {
         let taken = vec![None; capacities.len()];
-        Seating { rules, capacities, taken, threads: Vec::new(), given: Yield::default() }
+        Seating { rules, capacities, taken, threads: Vec::new(), seen: Seen::default() }
     }
 
     /// How many seats there are.
@@ -178,6 +181,7 @@ impl Seating {
     /// A seat's turn is over: who sits there next? True when whoever leaves should be off the CPU at once
     /// (see `live::ticker`).
     pub fn turn(&mut self, seat: Seat, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
+        self.sample(seat, now_ns, sense);
         let sitting = self.taken[seat];
         let seen = sitting.map(|member| self.look(member, seat, &sense.glance(member)));
         self.look_at_others(seat, sense);
@@ -193,8 +197,8 @@ impl Seating {
             }
             _ => Why::SeatFree,
         };
-        self.given.exchanges += 1;
-        self.given.moves += u64::from(from != seat);
+        self.seen.exchanges += 1;
+        self.seen.moves += u64::from(from != seat);
         self.sit(next, seat, why, orders);
         if let Some(member) = sitting {
             self.wait(member, seat, now_ns, orders);
@@ -209,9 +213,28 @@ impl Seating {
         }
     }
 
+    /// A look at a seat while the kernel places the threads.
+    pub fn watch(&mut self, seat: Seat, now_ns: u64, sense: &impl Sense) {
+        self.sample(seat, now_ns, sense);
+        self.look_at_others(seat, sense);
+    }
+
+    /// Notes what the thread did that the tick found on the seat's CPU. Ticks come at irregular times, so
+    /// the part of samples that spin is the part of CPU time: also of time that ends asleep, where the end
+    /// of a stretch tells nothing about its middle.
+    fn sample(&mut self, seat: Seat, now_ns: u64, sense: &impl Sense) {
+        let here = self.members().map(|member| sense.glance(member));
+        let last = here.filter(|glance| glance.at == Some(seat)).max_by_key(|glance| glance.out_ns);
+        let Some(last) = last.filter(|last| last.doing == Doing::Queued) else { return };
+        if now_ns.saturating_sub(last.out_ns) < JUST_NOW_NS {
+            self.seen.samples += 1;
+            self.seen.spinning += u64::from(last.spins);
+        }
+    }
+
     /// Takes into account whoever has run on this seat's CPU without sitting there: threads that the kernel
     /// places, and threads that wait and that it let run.
-    pub fn look_at_others(&mut self, seat: Seat, sense: &impl Sense) {
+    fn look_at_others(&mut self, seat: Seat, sense: &impl Sense) {
         for member in 0..self.threads.len() {
             if matches!(self.threads[member].place, Place::Free | Place::Waits { .. }) {
                 let glance = sense.glance(member);
@@ -222,9 +245,9 @@ impl Seating {
         }
     }
 
-    /// What seats have given since this was asked last.
-    pub fn take_yield(&mut self) -> Yield {
-        std::mem::take(&mut self.given)
+    /// What was seen since this was asked last.
+    pub fn take_seen(&mut self) -> Seen {
+        std::mem::take(&mut self.seen)
     }
 
     fn seat_of(&self, member: Member) -> Option<Seat> {
@@ -256,22 +279,32 @@ impl Seating {
             _ => ran_ns / 2,
         };
         let scaled_ns = useful_ns * self.capacities[seat] / FULL_CAPACITY;
-        self.given.useful_ns += scaled_ns;
-        self.given.spun_ns += ran_ns - useful_ns;
+        let let_go = thread.spins && !spins;
         if spins {
             let again_ns = (turn_ns / 2) << thread.tries;
             thread.progress_ns = (thread.progress_ns + scaled_ns).max(furthest_ns + again_ns);
             thread.tries = (thread.tries + 1).min(MAX_TRIES);
         } else {
-            if thread.spins {
-                // Let go: the lift beyond the others was for waiting, not for work.
+            if let_go {
+                // The lift beyond the others was for waiting, not for work.
                 thread.progress_ns = thread.progress_ns.min(furthest_ns);
             }
-            thread.tries = 0;
             thread.progress_ns += scaled_ns;
+            thread.tries = 0;
         }
         thread.spins = spins;
+        if let_go {
+            self.let_go(furthest_ns);
+        }
         glance.doing
+    }
+
+    /// Whoever waited with a thread that was let go was most likely let go with it.
+    fn let_go(&mut self, furthest_ns: u64) {
+        for thread in self.threads.iter_mut().filter(|thread| thread.spins) {
+            thread.progress_ns = thread.progress_ns.min(furthest_ns);
+            thread.tries = 0;
+        }
     }
 
     /// The progress of the furthest worker; of the furthest thread when all are known to spin.

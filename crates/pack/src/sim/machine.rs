@@ -189,6 +189,7 @@ impl Sense for Machine<'_> {
             doing,
             spins: doing == Doing::Queued && thread.seen_spinning,
             at: Some(thread.cpu),
+            out_ns: thread.queued_since_ns,
         }
     }
 }
@@ -504,7 +505,8 @@ impl<'p> Machine<'p> {
         self.spend(seat, self.costs.tick_ns);
         if !only_choose {
             if let Some(tick_ns) = conductor.tick_ns() {
-                self.push(self.now_ns + tick_ns, Event::Seat { seat, version, only_choose: false });
+                let vary = (tick_ns as f64 * (0.75 + 0.5 * self.dice.throw())) as u64;
+                self.push(self.now_ns + vary, Event::Seat { seat, version, only_choose: false });
             }
             if conductor.tick(seat, self.now_ns, self, orders) {
                 let at_ns = self.cpus[seat].since_ns + DUES_NS;

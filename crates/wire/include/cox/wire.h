@@ -239,7 +239,8 @@ struct cox_stand {
 	__u32 preempts;	   /* times it was switched out runnable */
 	__u16 cpu;	   /* runs there, or did last */
 	__u8 state;	   /* enum cox_state */
-	__u8 spare[9];
+	__u8 spare;
+	__u64 out_ns;	   /* its last switch-out */
 };
 
 #ifndef __cplusplus

@@ -123,6 +123,7 @@ COX_INLINE void switched_out(struct cox_stand *s, struct task_struct *p, bool pr
 	if (s->since_ns)
 		s->run_ns += t - s->since_ns;
 	s->since_ns = 0;
+	s->out_ns = t;
 	s->ip = regs->ip;
 	s->call = (s32)regs->orig_ax;
 	if (state & TASK_DEAD) {
