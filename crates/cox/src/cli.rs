@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use machine::CpuSet;
+
 use crate::session::observing::Choice;
 
 /// Keeps the threads of parallel programs working: says what the OS scheduler costs them.
@@ -22,6 +24,8 @@ pub struct Cli {
 pub enum Verb {
     /// Run a program, or watch one that runs, and say where its threads' time went
     Run(Run),
+    /// Run a program with many threads on fewer CPUs, without the collapse that taskset causes
+    Pack(Pack),
     /// Say what this kernel and user may do, feature by feature
     Doctor(Doctor),
     /// Say what sessions of this user have changed, and put back what dead ones have left
@@ -96,6 +100,58 @@ pub struct Run {
     pub program: Vec<OsString>,
 }
 
+/// Run a program with more threads than CPUs at the speed those CPUs allow.
+///
+/// Threads that meet at barriers, on fewer CPUs than threads, wait for the unluckiest one; if they wait in
+/// loops, they also take the CPU from it. cox gives each CPU to one thread at a time, to whoever is furthest
+/// behind, and sees in the code which threads only wait. It measures first what the kernel makes of the
+/// program, and leaves it alone where there is nothing to win. All masks are put back at the end.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "cox pack --cpus LIST [OPTIONS] -- PROGRAM [ARGS]...\n       cox pack --ncpus N [OPTIONS] --pid PID",
+    after_help = "Example:\n  cox pack --ncpus 2 -- ./app input\n  cox pack --cpus 0-1 --pid 4711 --for 10m\n\n\
+Exit codes: the program's own; 128+n when signal n ended it; 125 cox failed before the program ran; \
+126 the program cannot be executed; 127 it was not found."
+)]
+pub struct Pack {
+    /// The CPUs: 0-3,8
+    #[arg(long, value_name = "LIST", conflicts_with = "ncpus", required_unless_present = "ncpus")]
+    pub cpus: Option<CpuSet>,
+    /// That many CPUs, chosen among those that the program may use: of one cache, whole cores first
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub ncpus: Option<usize>,
+    /// Pack a process that runs, until it ends, Ctrl-C, or --for (may be given more than once)
+    #[arg(long, value_name = "PID", conflicts_with = "program")]
+    pub pid: Vec<u32>,
+    /// End after this long: 500ms, 10s, 2m, 1h
+    #[arg(long = "for", value_name = "TIME", value_parser = duration, conflicts_with = "program")]
+    pub length: Option<Duration>,
+    /// Always use turns of this length (50us, 0.5ms) instead of searching for the best
+    #[arg(long, value_name = "TIME", value_parser = period)]
+    pub period: Option<Duration>,
+    /// Take turns whatever they give; for experiments
+    #[arg(long)]
+    pub always: bool,
+    /// Leave out child processes
+    #[arg(long)]
+    pub no_children: bool,
+    /// Write why each thread was moved to FILE ('-': stdout)
+    #[arg(long, value_name = "FILE")]
+    pub log_moves: Option<PathBuf>,
+    /// Write the report as JSON to FILE ('-': stdout). %p pid, %h host, %r MPI or Slurm rank
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the report to FILE instead of stderr (placeholders as for --json)
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// No report
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "PROGRAM", required_unless_present = "pid")]
+    pub program: Vec<OsString>,
+}
+
 /// Say what this kernel and user may do, feature by feature: yes, or no with the reason and the fix.
 #[derive(Debug, Args)]
 #[command(
@@ -123,6 +179,27 @@ pub enum Changes {
         /// The journal of the session
         journal: PathBuf,
     },
+}
+
+/// A number of CPUs.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "a whole number of at least 1 is wanted".to_owned())
+}
+
+/// The length of a turn, from 20 us to 1 s.
+fn period(text: &str) -> Result<Duration, String> {
+    let length = match text.strip_suffix("us") {
+        Some(number) => {
+            let us: f64 = number.parse().map_err(|_| "not a number; write it like 500us or 0.5ms".to_owned())?;
+            Duration::try_from_secs_f64(us / 1e6).map_err(|error| error.to_string())?
+        }
+        None => duration(text)?,
+    };
+    if (Duration::from_micros(20)..=Duration::from_secs(1)).contains(&length) {
+        Ok(length)
+    } else {
+        Err("a turn lasts from 20us to 1s".to_owned())
+    }
 }
 
 /// `10s`, `500ms`, `2m`, `1h`, or plain seconds.

@@ -24,6 +24,7 @@ fn main() -> ExitCode {
     };
     let done = match cli.verb {
         Verb::Run(options) => verbs::run::run(&options),
+        Verb::Pack(options) => verbs::pack::pack(&options),
         Verb::Doctor(options) => verbs::doctor::doctor(&options),
         Verb::Changes(what) => verbs::changes::changes(&what),
         Verb::Schema => verbs::pages::schema(),
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
 /// Help and version are no errors. With a program to run, a bad command line is 125 (the program's
 /// own codes must stay tellable apart); other verbs use 2.
 fn usage(error: &clap::Error) -> ExitCode {
-    let runs_a_program = std::env::args_os().nth(1).is_some_and(|verb| verb == "run");
+    let runs_a_program = std::env::args_os().nth(1).is_some_and(|verb| verb == "run" || verb == "pack");
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // Nothing to be done when the terminal is gone.

@@ -1,6 +1,8 @@
 //! Thread packing: N threads of a program on fewer CPUs, at the speed those CPUs allow.
 //!
 //! - [`policy`]: who runs, and whether to interfere at all. Pure; the same code live and simulated.
+//! - [`cpus`]: which CPUs a pack has.
+//! - [`sim`]: the policy on a machine in memory.
 //! - [`live`]: sensors, the seats' tickers, and the hands that move real threads.
 //!
 //! The idea, and its parts progress and locality awareness and period control, are PALM's (Park et al.,
@@ -8,6 +10,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod cpus;
 pub mod live;
 pub mod sim;
 pub mod policy;

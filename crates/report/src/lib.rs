@@ -11,6 +11,7 @@
 
 pub mod audit;
 pub mod json;
+pub mod pack;
 pub mod round;
 pub mod style;
 mod table;

@@ -11,6 +11,7 @@
 pub mod engine;
 pub mod launch;
 pub mod observing;
+pub mod packing;
 mod signals;
 pub mod sigpipe;
 mod streams;

@@ -1,13 +1,12 @@
 //! `cox run`: observe a program and report.
 
 use std::collections::BTreeSet;
-use std::io::IsTerminal;
 
 use anyhow::{Context, Result};
 use ledger::accounts::ProgramInfo;
 use machine::Root;
 use machine::cgroup::Hierarchies;
-use report::{Document, Style};
+use report::Document;
 
 use crate::cli;
 use crate::outputs::Output;
@@ -103,7 +102,7 @@ fn report(
     );
     // Each is written whatever becomes of the other.
     let text = text.map_or(Ok(()), |output| {
-        let mut page = report::text::text(&document, &style(&output, options.threads));
+        let mut page = report::text::text(&document, &super::style(Some(&output), options.threads));
         page.push_str(&afterwards(observing));
         output.write(page.as_bytes())
     });
@@ -120,23 +119,4 @@ fn afterwards(observing: &Observing) -> String {
         text.push_str(&format!("  passed over: {reason}\n"));
     }
     text
-}
-
-/// How the reader's terminal wants it. A file gets UTF-8 without colour.
-fn style(output: &Output, all_threads: bool) -> Style {
-    let terminal = matches!(output, Output::Stderr) && std::io::stderr().is_terminal()
-        || matches!(output, Output::Stdout) && std::io::stdout().is_terminal();
-    // As the C library chooses a locale: the first of these that is set and not empty.
-    let locale =
-        ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
-    let utf8 = locale.is_some_and(|l| {
-        let l = l.to_ascii_lowercase();
-        l.contains("utf-8") || l.contains("utf8")
-    });
-    Style {
-        color: terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-        unicode: utf8 || matches!(output, Output::File(..)),
-        all_threads,
-        ..Style::default()
-    }
 }

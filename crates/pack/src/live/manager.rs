@@ -146,12 +146,13 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
             Err(error) => {
                 shared.over.store(true, Ordering::Release);
                 let _ = ready.send(Err(super::Error::Thread(error)));
-                return manager.finish(now_ns);
+                return manager.finish(now_ns, 0);
             }
         }
     }
     let _ = ready.send(Ok(Arc::clone(&shared)));
-    manager.run(now_ns)
+    // What loading has cost came before the program was let go.
+    manager.run(arch::monotonic_ns(), arch::clock::process_cpu_ns())
 }
 
 struct Manager<'p> {
@@ -172,7 +173,7 @@ struct Living {
 }
 
 impl Manager<'_> {
-    fn run(mut self, start_ns: u64) -> Summary {
+    fn run(mut self, start_ns: u64, own_before_ns: u64) -> Summary {
         // It must not wait for the program's threads while it holds the lock that tickers want.
         let _ = realtime::become_realtime(realtime::MANAGER);
         while !self.shared.over.load(Ordering::Acquire) {
@@ -186,7 +187,7 @@ impl Manager<'_> {
                 break;
             }
         }
-        self.finish(start_ns)
+        self.finish(start_ns, own_before_ns)
     }
 
     /// Lets the policy decide what comes next. True while threads are steered or watched.
@@ -232,16 +233,16 @@ impl Manager<'_> {
             self.summary.threads += 1;
         }
         self.living.retain(|living| {
-            let ended = table.read(living.stand).is_none_or(|stand| has_ended(&stand));
-            if ended {
-                core.conductor.leave(living.member);
+            let stand = table.read(living.stand).filter(has_ended);
+            if let Some(stand) = &stand {
+                core.conductor.leave(living.member, stand.run_ns);
             }
-            !ended
+            stand.is_none()
         });
         Ok(())
     }
 
-    fn finish(mut self, start_ns: u64) -> Summary {
+    fn finish(mut self, start_ns: u64, own_before_ns: u64) -> Summary {
         self.shared.over.store(true, Ordering::Release);
         for ticker in self.tickers.drain(..) {
             ticker.thread().unpark();
@@ -249,9 +250,9 @@ impl Manager<'_> {
             let _ = ticker.join();
         }
         self.summary.wall_ns = arch::monotonic_ns() - start_ns;
-        self.summary.own_ns = arch::clock::process_cpu_ns();
+        let own_ns = arch::clock::process_cpu_ns();
+        self.summary.own_ns = own_ns - own_before_ns;
         if let Ok(mut core) = self.shared.core.lock() {
-            let own_ns = self.summary.own_ns;
             core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| {
                 conductor.end(now_ns, own_ns, sense, orders);
             });

@@ -29,6 +29,8 @@ impl Default for Settings {
 pub struct Totals {
     /// What was seen at the seats.
     pub seen: Seen,
+    /// CPU time of the threads.
+    pub run_ns: u64,
     /// How long seats were taken in turns.
     pub rotating_ns: u64,
     /// The length of the last turn.
@@ -46,6 +48,8 @@ pub struct Conductor {
     window_own_ns: u64,
     /// By member, at the window's start.
     run_ns: Vec<u64>,
+    /// CPU time in this window of threads that have ended in it.
+    ended_ns: u64,
     totals: Totals,
 }
 
@@ -61,6 +65,7 @@ impl Conductor {
             window_ns: now_ns,
             window_own_ns: own_ns,
             run_ns: Vec::new(),
+            ended_ns: 0,
             totals: Totals::default(),
         }
     }
@@ -91,8 +96,9 @@ impl Conductor {
         member
     }
 
-    /// A thread has ended.
-    pub fn leave(&mut self, member: Member) {
+    /// A thread has ended, after so much CPU time.
+    pub fn leave(&mut self, member: Member, run_ns: u64) {
+        self.ended_ns += run_ns.saturating_sub(self.run_ns[member]);
         self.seating.leave(member);
     }
 
@@ -158,7 +164,7 @@ impl Conductor {
 
     fn end_window(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense) -> Window {
         let length_ns = now_ns - self.window_ns;
-        let (mut active, mut run_sum_ns) = (0, 0);
+        let (mut active, mut run_sum_ns) = (0, std::mem::take(&mut self.ended_ns));
         for member in self.seating.members() {
             let run_ns = sense.glance(member).run_ns;
             let ran_ns = run_ns.saturating_sub(self.run_ns[member]);
@@ -172,6 +178,7 @@ impl Conductor {
         total.spinning += seen.spinning;
         total.exchanges += seen.exchanges;
         total.moves += seen.moves;
+        self.totals.run_ns += run_sum_ns;
         if self.is_rotating() {
             self.totals.rotating_ns += length_ns;
         }

@@ -1,0 +1,142 @@
+//! `cox pack`: N threads on fewer CPUs, at the speed those CPUs allow.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, bail};
+use machine::limits::{Who, allowed_cpus};
+use machine::topology::Topology;
+use machine::{CpuSet, Root};
+use pack::live::{Plan, Summary};
+use pack::policy::conductor::Settings;
+use pack::policy::regime::Turns;
+use pack::policy::seating::Rules;
+use report::pack::{PackReport, SCHEMA_VERSION};
+
+use crate::cli;
+use crate::outputs::Output;
+use crate::session::packing::Packing;
+use crate::session::{self, Exit, Limits, Subject, Target};
+
+/// Pack what `options` name, report, and return the exit code to end with.
+pub fn pack(options: &cli::Pack) -> Result<u8> {
+    let target = target(options);
+    let json = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
+    let log = options.log_moves.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    let cpus = cpus(options, &target)?;
+    let topology = Topology::read(&Root::live()).context("reading the machine's CPUs")?;
+    let plan = Plan {
+        pids: Vec::new(),
+        children: !options.no_children,
+        capacities: pack::cpus::capacities(&topology, &cpus),
+        cpus: cpus.iter().collect(),
+        settings: settings(options),
+        log: log.is_some(),
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+    };
+    let mut packing = Packing::new(plan);
+    let limits = Limits { length: options.length, wait_all: false };
+    let outcome = session::run(&target, &mut packing, limits)?;
+    let code = outcome.exit.map_or(0, |exit| exit.shell_code() as u8);
+    let Some(summary) = packing.summary.take() else { return Ok(code) };
+    // From here on the program has run: whatever fails is said, and does not change its exit code.
+    let report = report(options, &cpus, &summary, outcome.exit);
+    let style = super::style(text.as_ref(), false);
+    let written = [
+        text.map(|output| output.write(report.text(&style).as_bytes())),
+        json.map(|output| output.write(&serde_json::to_vec_pretty(&report)?)),
+        log.map(|output| output.write(moves(&summary, &cpus).as_bytes())),
+    ];
+    for error in written.into_iter().flatten().filter_map(Result::err) {
+        crate::complaint::say(&format!("{error:#}"));
+    }
+    Ok(code)
+}
+
+fn target(options: &cli::Pack) -> Target {
+    if options.pid.is_empty() {
+        return Target::Launch(options.program.clone());
+    }
+    let pids: BTreeSet<u32> = options.pid.iter().copied().collect();
+    Target::Attach(Subject::Processes(pids.into_iter().collect()))
+}
+
+/// The pack: named, or so many of those that the target may use.
+fn cpus(options: &cli::Pack, target: &Target) -> Result<CpuSet> {
+    let root = Root::live();
+    let who = match target {
+        Target::Attach(Subject::Processes(pids)) => pids.first().map_or(Who::Own, |pid| Who::Task(*pid)),
+        _ => Who::Own,
+    };
+    let allowed = allowed_cpus(&root, who).context("reading which CPUs are allowed")?;
+    if let Some(wanted) = &options.cpus {
+        let forbidden = wanted.difference(&allowed);
+        if !forbidden.is_empty() {
+            bail!("--cpus {wanted}: the program may not use CPU {forbidden} (allowed: {allowed})");
+        }
+        return Ok(wanted.clone());
+    }
+    let count = options.ncpus.context("give --cpus or --ncpus")?;
+    let topology = Topology::read(&root).context("reading the machine's CPUs")?;
+    pack::cpus::choose(&topology, &allowed, count)
+        .with_context(|| format!("--ncpus {count}: the program may use {} CPUs (allowed: {allowed})", allowed.len()))
+}
+
+fn settings(options: &cli::Pack) -> Settings {
+    let turns = options.period.map_or(Turns::Adapted, |length| Turns::Fixed(length.as_nanos() as u64));
+    Settings { rules: Rules::default(), turns, always: options.always }
+}
+
+fn report(options: &cli::Pack, cpus: &CpuSet, summary: &Summary, exit: Option<Exit>) -> PackReport {
+    let seen = summary.totals.seen;
+    let command = if options.pid.is_empty() {
+        options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    } else {
+        options.pid.iter().map(|pid| format!("process {pid}")).collect()
+    };
+    PackReport {
+        schema_version: SCHEMA_VERSION,
+        cox_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command,
+        exit_code: exit.map(Exit::shell_code),
+        cpus: cpus.to_string(),
+        seats: cpus.len() as u64,
+        threads: summary.threads as u64,
+        wall_ns: summary.wall_ns,
+        rotating_ns: summary.totals.rotating_ns,
+        turn_ns: summary.totals.turn_ns,
+        run_ns: summary.totals.run_ns,
+        spinning: (seen.samples > 0).then(|| seen.spinning as f64 / seen.samples as f64),
+        efficiency_without: summary.without,
+        efficiency_with: summary.with,
+        exchanges: seen.exchanges,
+        moves: seen.moves,
+        own_ns: summary.own_ns,
+        restored: summary.restored as u64,
+        complaints: summary.complaints.clone(),
+    }
+}
+
+/// One line per order: when, who, where, why.
+fn moves(summary: &Summary, cpus: &CpuSet) -> String {
+    use pack::policy::{Order, Why};
+    let cpus: Vec<u32> = cpus.iter().collect();
+    let start_ns = summary.log.first().map_or(0, |(at_ns, _)| *at_ns);
+    let line = |(at_ns, order): &(u64, Order)| {
+        let told = match *order {
+            Order::Sit { member, seat, why } => {
+                let why = match why {
+                    Why::Behind(ns) => format!("{:.3} ms behind who ran there", ns as f64 / 1e6),
+                    Why::OtherSpins => "who ran there waits in a loop".to_owned(),
+                    Why::SeatFree => "nobody ran there".to_owned(),
+                    Why::Start => "rotation begins".to_owned(),
+                };
+                format!("thread {member} runs on CPU {}: {why}", cpus[seat])
+            }
+            Order::Wait { member, behind } => format!("thread {member} waits on CPU {}", cpus[behind]),
+            Order::Free { member } => format!("thread {member} is left to the kernel"),
+        };
+        format!("{:12.6} s  {told}\n", (at_ns - start_ns) as f64 / 1e9)
+    };
+    summary.log.iter().map(line).collect()
+}

@@ -1,0 +1,107 @@
+//! Which CPUs a pack has, and what each is worth.
+
+use std::collections::BTreeMap;
+
+use machine::CpuSet;
+use machine::topology::{Cpu, Topology};
+
+use crate::policy::seating::FULL_CAPACITY;
+
+/// What a hardware thread is worth when its sibling is in the pack too, percent: together they do about a
+/// quarter more than one alone (the usual range for numerical codes is 10 to 40 %).
+const SIBLING_PERCENT: u64 = 62;
+
+/// `count` of the allowed CPUs: of the last-level cache that has most of them, one per core before any
+/// core's second, the fastest first. `None` when there are not so many.
+#[must_use]
+pub fn choose(topology: &Topology, allowed: &CpuSet, count: usize) -> Option<CpuSet> {
+    if allowed.len() < count {
+        return None;
+    }
+    let cpus: Vec<&Cpu> = topology.cpus.iter().filter(|cpu| allowed.contains(cpu.id)).collect();
+    let mut in_cache: BTreeMap<Option<usize>, usize> = BTreeMap::new();
+    for cpu in &cpus {
+        *in_cache.entry(cpu.last_level_cache).or_default() += 1;
+    }
+    // A CPU's place among its core's allowed ones: 0 comes first.
+    let place = |cpu: &Cpu| cpu.smt_siblings.iter().filter(|id| allowed.contains(*id) && *id < cpu.id).count();
+    let mut order: Vec<_> = cpus
+        .iter()
+        .map(|cpu| {
+            let mates = in_cache.get(&cpu.last_level_cache).copied().unwrap_or(0);
+            let capacity = cpu.capacity.unwrap_or(FULL_CAPACITY as u32);
+            (std::cmp::Reverse(mates), cpu.last_level_cache, place(cpu), std::cmp::Reverse(capacity), cpu.id)
+        })
+        .collect();
+    order.sort_unstable();
+    let mut chosen: CpuSet = CpuSet::new();
+    // CPUs that the topology does not list come last.
+    let unlisted = allowed.iter().filter(|id| topology.cpu(*id).is_none());
+    for id in order.into_iter().map(|(.., id)| id).chain(unlisted).take(count) {
+        chosen.insert(id);
+    }
+    Some(chosen)
+}
+
+/// The capacity of each CPU of a pack, in the set's order, of [`FULL_CAPACITY`]: the kernel's capacity, less
+/// where a core's siblings share it.
+#[must_use]
+pub fn capacities(topology: &Topology, pack: &CpuSet) -> Vec<u64> {
+    let capacity = |id: u32| {
+        let cpu = topology.cpu(id);
+        let own = cpu.and_then(|cpu| cpu.capacity).map_or(FULL_CAPACITY, u64::from);
+        let shares = cpu.is_some_and(|cpu| cpu.smt_siblings.intersection(pack).len() > 1);
+        if shares { own * SIBLING_PERCENT / 100 } else { own }
+    };
+    pack.iter().map(|id| capacity(id).max(1)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use machine::topology::LastLevelCache;
+
+    use super::*;
+
+    fn set(text: &str) -> CpuSet {
+        text.parse().unwrap()
+    }
+
+    /// Two caches of four CPUs; 0 and 4, 1 and 5 ... are siblings of one core; core 3 is slow.
+    fn eight() -> Topology {
+        let cpu = |id: u32| Cpu {
+            id,
+            core_id: Some(id % 4),
+            package_id: Some(0),
+            node: Some(0),
+            smt_siblings: set(&format!("{},{}", id % 4, id % 4 + 4)),
+            capacity: Some(if id % 4 == 3 { 512 } else { 1024 }),
+            last_level_cache: Some(usize::from(id % 4 > 1)),
+        };
+        let cache = |cpus: &str| LastLevelCache { level: 3, size_bytes: None, cpus: set(cpus) };
+        Topology {
+            possible: set("0-7"),
+            online: set("0-7"),
+            cpus: (0..8).map(cpu).collect(),
+            last_level_caches: vec![cache("0-1,4-5"), cache("2-3,6-7")],
+            nodes: Vec::new(),
+            core_kinds: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn cores_before_siblings_and_one_cache_before_another() {
+        assert_eq!(choose(&eight(), &set("0-7"), 2), Some(set("0-1")));
+        assert_eq!(choose(&eight(), &set("0-7"), 3), Some(set("0-1,4")));
+        assert_eq!(choose(&eight(), &set("1-3,6-7"), 2), Some(set("2-3")), "the cache with most allowed CPUs");
+        assert_eq!(choose(&eight(), &set("4-7"), 2), Some(set("4-5")));
+        assert_eq!(choose(&eight(), &set("2-3"), 3), None);
+        assert_eq!(choose(&eight(), &set("3,6"), 1), Some(set("6")), "the fast core first");
+    }
+
+    #[test]
+    fn siblings_share_a_core() {
+        assert_eq!(capacities(&eight(), &set("0-1")), [1024, 1024]);
+        assert_eq!(capacities(&eight(), &set("0,3-4")), [634, 512, 634]);
+        assert_eq!(capacities(&eight(), &set("99")), [1024]);
+    }
+}

@@ -1,0 +1,179 @@
+//! What packing did, for people and programs.
+
+use advise::numbers::{counted, seconds};
+use schemars::{JsonSchema, Schema, schema_for};
+use serde::{Deserialize, Serialize};
+
+use crate::style::Style;
+
+/// Version of [`PackReport`]'s shape.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What `cox pack --json` writes and its text is made from. Times are nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PackReport {
+    /// Version of this shape.
+    pub schema_version: u32,
+    /// Version of cox.
+    pub cox_version: String,
+    /// The program.
+    pub command: Vec<String>,
+    /// Its exit code; absent when it was attached to.
+    pub exit_code: Option<i32>,
+    /// CPUs of the pack, as a list: `0-3,8`.
+    pub cpus: String,
+    /// How many they are.
+    pub seats: u64,
+    /// Threads that were packed.
+    pub threads: u64,
+    /// From the first thread's packing to the end.
+    pub wall_ns: u64,
+    /// … of which seats were taken in turns; else the kernel placed the threads, as with taskset.
+    pub rotating_ns: u64,
+    /// The last length of a turn; 0 when there were none.
+    pub turn_ns: u64,
+    /// CPU time of the threads.
+    pub run_ns: u64,
+    /// The part of samples, of 1, in which a running thread waited for others in a loop; absent without samples.
+    pub spinning: Option<f64>,
+    /// Useful CPU time ÷ the pack's, without rotation, as measured before and now and then; absent if never.
+    pub efficiency_without: Option<f64>,
+    /// … with rotation.
+    pub efficiency_with: Option<f64>,
+    /// Threads that got a seat.
+    pub exchanges: u64,
+    /// … of which came from another CPU's queue.
+    pub moves: u64,
+    /// CPU time of cox.
+    pub own_ns: u64,
+    /// Threads whose mask is as it was before.
+    pub restored: u64,
+    /// What could not be done.
+    pub complaints: Vec<String>,
+}
+
+/// The JSON schema of [`PackReport`].
+#[must_use]
+pub fn schema() -> Schema {
+    schema_for!(PackReport)
+}
+
+impl PackReport {
+    /// The time in which the useful CPU time fits into the pack: no packing is faster.
+    #[must_use]
+    pub fn bound_ns(&self) -> u64 {
+        let useful_ns = self.run_ns as f64 * (1.0 - self.spinning.unwrap_or(0.0));
+        (useful_ns / self.seats.max(1) as f64) as u64
+    }
+
+    /// How long it would have taken without rotation; absent when that was never measured.
+    #[must_use]
+    pub fn without_ns(&self) -> Option<u64> {
+        let efficiency = self.efficiency_without.filter(|e| *e > 0.0)?;
+        Some((self.bound_ns() as f64 / efficiency) as u64)
+    }
+
+    /// For a terminal.
+    #[must_use]
+    pub fn text(&self, style: &Style) -> String {
+        let command = match self.command.first() {
+            Some(program) => program.as_str(),
+            None => "?",
+        };
+        let mut lines = vec![format!(
+            "cox: {} · {} packed on CPU{} {} · {}",
+            command,
+            counted(self.threads, "thread"),
+            if self.seats == 1 { "" } else { "s" },
+            self.cpus,
+            self.kind()
+        )];
+        lines.push(String::new());
+        lines.extend(self.result());
+        let own = 100.0 * self.own_ns as f64 / self.wall_ns.max(1) as f64;
+        lines.push(format!(
+            "  {} · controller {own:.1} % of one CPU, counted in the {} · masks of {} restored",
+            counted(self.moves, "move"),
+            seconds(self.wall_ns),
+            counted(self.restored, "thread"),
+        ));
+        lines.extend(self.complaints.iter().map(|complaint| format!("  not done: {complaint}")));
+        lines.iter().map(|line| style.clean(line) + "\n").collect()
+    }
+
+    fn kind(&self) -> String {
+        let waits = match self.spinning {
+            Some(part) if part > 0.02 => "threads wait in loops",
+            _ => "threads wait asleep or not at all",
+        };
+        if self.turn_ns == 0 {
+            return format!("{waits}, placed by the kernel");
+        }
+        format!("{waits}, turns of {}", milliseconds(self.turn_ns))
+    }
+
+    fn result(&self) -> Vec<String> {
+        let (wall, bound) = (seconds(self.wall_ns), seconds(self.bound_ns()));
+        let percent = 100.0 * self.bound_ns() as f64 / self.wall_ns.max(1) as f64;
+        let first = format!("  Efficiency {percent:.0} % of the bound: {wall}, bound {bound} (the threads' work on {})", counted(self.seats, "CPU"));
+        let rotated = 100.0 * self.rotating_ns as f64 / self.wall_ns.max(1) as f64;
+        let second = match self.without_ns() {
+            Some(ns) if self.rotating_ns > 0 => format!(
+                "  Plain affinity would have taken about {} (from {:.0} % efficiency, measured) · packed for {rotated:.0} % of the time",
+                seconds(ns),
+                100.0 * self.efficiency_without.unwrap_or(0.0),
+            ),
+            Some(_) => "  Packing had nothing to win here: threads were left to the kernel, as with taskset".to_owned(),
+            None => format!("  {} in turns of {}", counted(self.exchanges, "exchange"), milliseconds(self.turn_ns)),
+        };
+        vec![first, second]
+    }
+}
+
+fn milliseconds(ns: u64) -> String {
+    format!("{} ms", ns as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packed() -> PackReport {
+        PackReport {
+            command: vec!["./barriers".into()],
+            cpus: "0-1".into(),
+            seats: 2,
+            threads: 3,
+            wall_ns: 1_610_000_000,
+            rotating_ns: 1_500_000_000,
+            turn_ns: 500_000,
+            run_ns: 3_200_000_000,
+            spinning: Some(0.0625),
+            efficiency_without: Some(0.68),
+            efficiency_with: Some(0.93),
+            exchanges: 4000,
+            moves: 3214,
+            own_ns: 50_000_000,
+            restored: 3,
+            ..PackReport::default()
+        }
+    }
+
+    #[test]
+    fn the_bound_is_the_useful_time_on_all_seats() {
+        assert_eq!(packed().bound_ns(), 1_500_000_000);
+        assert_eq!(packed().without_ns(), Some(2_205_882_352));
+        let text = packed().text(&Style::default());
+        for part in ["3 threads packed on CPUs 0-1", "turns of 0.5 ms", "93 % of the bound: 1.61 s, bound 1.50 s", "about 2.21 s", "3,214 moves", "3.1 % of one CPU", "masks of 3 threads"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    }
+
+    #[test]
+    fn where_nothing_was_to_win_it_says_so() {
+        let text = PackReport { rotating_ns: 0, turn_ns: 0, ..packed() }.text(&Style::default());
+        assert!(text.contains("nothing to win"), "{text}");
+        assert!(text.contains("3,214"));
+    }
+}
