@@ -16,10 +16,13 @@
 #![forbid(unsafe_code)]
 
 pub mod elf;
+mod judge;
 mod known;
 mod modules;
 mod processes;
+mod reader;
 mod symboliser;
 pub mod wait_loop;
 
+pub use judge::Judge;
 pub use symboliser::Symboliser;

@@ -8,10 +8,9 @@ use machine::Root;
 use wire::{Sample, Spot, Waiting};
 
 use crate::elf::Image;
-use crate::known;
 use crate::modules::{ModuleId, Modules};
 use crate::processes::Processes;
-use crate::wait_loop::WaitLoops;
+use crate::reader::{Meaning, Reader};
 
 /// Distinct places (process, thread, generation, address, system call) kept: 40 MB. A program has some
 /// thousands of hot addresses, times its threads.
@@ -43,13 +42,6 @@ pub struct Symboliser {
     counts: HashMap<Place, u64>,
     max_places: usize,
     lost: u64,
-}
-
-/// What is known of one offset in a module.
-#[derive(Clone, Default)]
-struct Meaning {
-    function: Option<String>,
-    waiting: Option<Waiting>,
 }
 
 impl Symboliser {
@@ -164,40 +156,12 @@ impl Symboliser {
             let image = self.modules.file(module, &self.root).map(|file| Image::open(file, path, &self.root));
             // A file that is no ELF file has no functions: the module alone is reported.
             let Some(Ok(image)) = image else { continue };
-            let mut reader = Reader { name: &self.modules.get(module).name, image, loops: HashMap::new() };
+            let mut reader = Reader::new(self.modules.get(module).name.clone(), image);
             for offset in offsets {
                 meanings.insert((module, offset), reader.meaning(offset));
             }
         }
         meanings
-    }
-}
-
-/// Reads one module.
-struct Reader<'a> {
-    name: &'a str,
-    image: Image,
-    /// By start of the function.
-    loops: HashMap<u64, WaitLoops>,
-}
-
-impl Reader<'_> {
-    /// Known names come before machine code: a name tells which runtime it is.
-    fn meaning(&mut self, offset: u64) -> Meaning {
-        let Some(address) = self.image.address(offset) else { return Meaning::default() };
-        let Some(function) = self.image.function_at(address) else { return Meaning::default() };
-        let by_name = function.name.as_deref().and_then(known::by_name);
-        let waiting = by_name.or_else(|| {
-            if !self.image.is_x86_64() {
-                return None;
-            }
-            let image = &self.image;
-            let loops = self.loops.entry(function.start).or_insert_with(|| image.wait_loops(&function));
-            let is_stub = |name: &String| name.ends_with("@plt");
-            let named = function.name.as_ref().is_some_and(|name| !is_stub(name));
-            known::by_code(self.name, named, loops, loops.verdict(address))
-        });
-        Meaning { function: function.name, waiting }
     }
 }
 

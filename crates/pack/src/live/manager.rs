@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use machine::Root;
+use symbols::Judge;
 use watch::Stands;
 use watch::stands::has_ended;
 
@@ -118,7 +119,7 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
         over: AtomicBool::new(false),
     });
     let mut manager = Manager {
-        root,
+        judge: Judge::new(root),
         shared: Arc::clone(&shared),
         stands,
         holder,
@@ -156,7 +157,7 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
 }
 
 struct Manager<'p> {
-    root: Root,
+    judge: Judge,
     shared: Arc<Shared>,
     stands: Stands,
     holder: Holder<'p>,
@@ -179,7 +180,7 @@ impl Manager<'_> {
         while !self.shared.over.load(Ordering::Acquire) {
             let steering = self.look();
             if steering {
-                self.shared.eyes.spins.judge(&self.root);
+                self.shared.eyes.spins.settle(&mut self.judge);
             }
             thread::park_timeout(if steering { LOOK.0 } else { LOOK.1 });
             if let Err(error) = self.meet() {

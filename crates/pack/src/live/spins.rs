@@ -3,12 +3,11 @@
 //! Tickers must not read binaries: they look addresses up here, and note those that nobody has judged yet.
 //! The manager has them judged. Until then code counts as work, which costs a turn at most.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 
-use machine::Root;
-use symbols::Symboliser;
-use wire::{Sample, Stand};
+use symbols::Judge;
+use wire::Stand;
 
 /// Addresses kept; a program has some thousands of hot ones. Beyond them code counts as work.
 const MAX_KNOWN: usize = 1 << 16;
@@ -51,28 +50,22 @@ impl Spins {
     }
 
     /// Judges what was asked for. Reads /proc and binaries.
-    pub fn judge(&self, root: &Root) {
+    pub fn settle(&self, judge: &mut Judge) {
         let asked: Vec<(u32, u64)> = match self.inner.lock() {
             Ok(inner) => inner.asked.iter().copied().take(MAX_BATCH).collect(),
             Err(_) => return,
         };
-        if asked.is_empty() {
-            return;
+        let mut by_process: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        for (tgid, ip) in asked {
+            by_process.entry(tgid).or_default().push(ip);
         }
-        // One sample each, its place in the list as its thread: the answer names it.
-        let samples: Vec<Sample> = asked
-            .iter()
-            .zip(0..)
-            .map(|(&(tgid, ip), tid)| Sample { ip, tid, tgid, ..Sample::default() })
-            .collect();
-        let mut symboliser = Symboliser::new(root.clone());
-        symboliser.observe(&samples);
-        let waiting: HashSet<u32> =
-            symboliser.spots().into_iter().filter(|spot| spot.waiting.is_some()).map(|spot| spot.tid).collect();
-        let Ok(mut inner) = self.inner.lock() else { return };
-        for (place, tid) in asked.into_iter().zip(0..) {
-            inner.asked.remove(&place);
-            inner.known.insert(place, waiting.contains(&tid));
+        for (tgid, ips) in by_process {
+            let waits = judge.waits(tgid, &ips);
+            let Ok(mut inner) = self.inner.lock() else { return };
+            for (ip, waits) in ips.into_iter().zip(waits) {
+                inner.asked.remove(&(tgid, ip));
+                inner.known.insert((tgid, ip), waits);
+            }
         }
     }
 }

@@ -1,0 +1,67 @@
+//! While a program runs: does the code at this address wait for other threads?
+//!
+//! The same rules as [`crate::Symboliser`]'s, asked address by address instead of counted and looked up at
+//! the end. Files stay open and read; a program has some dozen.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Instant;
+
+use machine::Root;
+
+use crate::elf::Image;
+use crate::modules::{ModuleId, Modules};
+use crate::processes::Processes;
+use crate::reader::Reader;
+
+/// Says which code waits.
+pub struct Judge {
+    root: Root,
+    modules: Modules,
+    processes: Processes,
+    /// `None`: no file, or not one that can be read.
+    readers: HashMap<ModuleId, Option<Reader>>,
+}
+
+impl Judge {
+    /// Reads /proc and files below `root`.
+    #[must_use]
+    pub fn new(root: Root) -> Judge {
+        Judge { root, modules: Modules::default(), processes: Processes::default(), readers: HashMap::new() }
+    }
+
+    /// For each user address of a process, whether the code there waits for other threads. Code that nobody
+    /// can read does not.
+    pub fn waits(&mut self, tgid: u32, ips: &[u64]) -> Vec<bool> {
+        let now = Instant::now();
+        self.processes.look(tgid, now, &self.root, &mut self.modules);
+        ips.iter().map(|&ip| self.waits_at(tgid, ip, now).unwrap_or(false)).collect()
+    }
+
+    fn waits_at(&mut self, tgid: u32, ip: u64, now: Instant) -> Option<bool> {
+        let (_, range) = self.processes.locate(tgid, ip, now, &self.root, &mut self.modules)?;
+        let range = range?;
+        self.modules.hold(range.module, &self.root, tgid, &range.mapped);
+        let (modules, root) = (&mut self.modules, &self.root);
+        let reader = self.readers.entry(range.module).or_insert_with(|| {
+            let path = modules.get(range.module).path.clone();
+            let name = modules.get(range.module).name.clone();
+            let file = modules.file(range.module, root)?;
+            let image = Image::open(file, path.as_deref().unwrap_or(Path::new("")), root).ok()?;
+            Some(Reader::new(name, image))
+        });
+        Some(reader.as_mut()?.meaning(range.file_offset(ip)).waiting.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobodys_code_does_not_wait() {
+        assert_eq!(Judge::new(Root::live()).waits(0, &[1, 2]), [false, false]);
+        let work = nobodys_code_does_not_wait as *const () as u64;
+        assert_eq!(Judge::new(Root::live()).waits(std::process::id(), &[work, 8]), [false, false]);
+    }
+}
