@@ -4,19 +4,22 @@
 //!
 //! Accounts of where time *went* are [`crate::bpf`]'s; a stand keeps no history.
 
+use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, ProgramMut};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, ProgramMut, RingBuffer, RingBufferBuilder};
 use rustix::mm::{MapFlags as MmapFlags, ProtFlags, mmap, munmap};
-use wire::{Stand, State};
+use wire::{Sample, Stand, State};
 
-use crate::bpf::{Libbpf, refused, system, unavailable};
+use crate::bpf::{Libbpf, Sampler, keep, refused, system, unavailable};
 use crate::observer::WatchError;
+use crate::sampling;
 
 #[allow(missing_docs, unsafe_op_in_unsafe_fn, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 mod skeleton {
@@ -29,8 +32,12 @@ const PLACES: usize = 65536;
 
 /// The programs that write the table. Dropping it detaches and frees them; the table stays as it was then.
 pub struct Stands {
-    // Field order is drop order: links before the programs they attach.
+    // Field order is drop order: links and readers before the programs and maps they belong to.
     links: Vec<Link>,
+    sampler: Option<Sampler>,
+    ring: RingBuffer<'static>,
+    samples: Rc<RefCell<Vec<Sample>>>,
+    samplings: u32,
     table: Arc<Table>,
     skel: StandsSkel<'static>,
 }
@@ -71,7 +78,13 @@ impl Stands {
         let mapped = unsafe { mmap(std::ptr::null_mut(), length, read, shared, skel.maps.stands.as_fd(), 0) };
         let mapped = mapped.map_err(|source| WatchError::System { what: "mapping the stands".into(), source: source.into() })?;
         let table = Table(NonNull::new(mapped.cast()).ok_or_else(|| unavailable("the stands cannot be mapped".into()))?);
-        let mut stands = Stands { links: Vec::new(), table: Arc::new(table), skel };
+        let samples = Rc::new(RefCell::new(Vec::new()));
+        let mut builder = RingBufferBuilder::new();
+        let into = Rc::clone(&samples);
+        builder.add(&skel.maps.samples, move |bytes| keep(&into, bytes)).map_err(|e| system("mapping samples", e))?;
+        let ring = builder.build().map_err(|e| system("mapping samples", e))?;
+        let table = Arc::new(table);
+        let mut stands = Stands { links: Vec::new(), sampler: None, ring, samples, samplings: 0, table, skel };
         let p = &stands.skel.progs;
         // Births before switches: no member is switched unseen.
         let programs = [&p.on_newtask, &p.on_exec, &p.on_waking, &p.on_switch];
@@ -113,6 +126,30 @@ impl Stands {
         let Some(bss) = self.skel.maps.bss_data.as_deref() else { return 0 };
         // SAFETY: as in `given`.
         unsafe { (&raw const bss.without_place).read_volatile() }
+    }
+
+    /// Begins or ends taking samples on these CPUs, each `mean_ns` on average; of no CPUs: ends. Each sampling
+    /// has a period of its own.
+    ///
+    /// # Errors
+    /// When the kernel refuses the events.
+    pub fn sample_on(&mut self, cpus: &[u32], mean_ns: u64) -> Result<(), WatchError> {
+        self.sampler = None;
+        if !cpus.is_empty() {
+            self.samplings = self.samplings.wrapping_add(1);
+            let period_ns = sampling::period_of_turn_ns(mean_ns, self.samplings);
+            self.sampler = Some(Sampler::start(&self.skel.progs.on_sample, period_ns, cpus.iter().copied())?);
+        }
+        Ok(())
+    }
+
+    /// Samples of running members since this was asked last.
+    ///
+    /// # Errors
+    /// When the ring cannot be read.
+    pub fn take_samples(&mut self) -> Result<Vec<Sample>, WatchError> {
+        self.ring.consume().map_err(|e| system("reading samples", e))?;
+        Ok(self.samples.take())
     }
 
     /// The table, for any thread to read.

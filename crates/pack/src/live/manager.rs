@@ -17,6 +17,7 @@ use super::shared::{Core, Eyes, Shared};
 use super::spins::Spins;
 use super::ticker;
 use crate::policy::conductor::{Conductor, Settings, Totals};
+use crate::policy::regime::Action;
 use crate::policy::{Member, Order};
 
 /// How often the manager looks while threads are steered, and while they are not.
@@ -178,12 +179,14 @@ impl Manager<'_> {
         // It must not wait for the program's threads while it holds the lock that tickers want.
         let _ = realtime::become_realtime(realtime::MANAGER);
         while !self.shared.over.load(Ordering::Acquire) {
-            let steering = self.look();
-            if steering {
-                self.shared.eyes.spins.settle(&mut self.judge);
-            }
-            thread::park_timeout(if steering { LOOK.0 } else { LOOK.1 });
-            if let Err(error) = self.meet() {
+            let looked = self.look().and_then(|steering| {
+                if steering {
+                    self.shared.eyes.spins.settle(&mut self.judge);
+                }
+                thread::park_timeout(if steering { LOOK.0 } else { LOOK.1 });
+                self.meet()
+            });
+            if let Err(error) = looked {
                 self.summary.complaints.push(error.to_string());
                 break;
             }
@@ -191,22 +194,36 @@ impl Manager<'_> {
         self.finish(start_ns, own_before_ns)
     }
 
-    /// Lets the policy decide what comes next. True while threads are steered or watched.
-    fn look(&mut self) -> bool {
+    /// Lets the policy decide what comes next. True while threads are steered or measured.
+    fn look(&mut self) -> Result<bool, super::Error> {
+        let samples = self.stands.take_samples()?;
+        if !samples.is_empty() {
+            // Asked for all before any is judged: the first look at code is not the last word on it.
+            for sample in &samples {
+                self.shared.eyes.spins.was_waiting(sample);
+            }
+            self.shared.eyes.spins.settle(&mut self.judge);
+        }
+        let waiting = samples.iter().filter(|sample| self.shared.eyes.spins.was_waiting(sample)).count();
         let own_ns = arch::clock::process_cpu_ns();
-        let Ok(mut core) = self.shared.core.lock() else { return false };
+        let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
+        core.conductor.sampled(samples.len() as u64, waiting as u64);
         let changed = core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| {
             conductor.look(now_ns, own_ns, sense, orders)
         });
-        let tick_ns = core.conductor.tick_ns();
+        let (action, tick_ns) = (core.conductor.action(), core.conductor.tick_ns());
         drop(core);
         if changed {
             self.shared.tick_ns.store(tick_ns.unwrap_or(0), Ordering::Release);
             for ticker in &self.tickers {
                 ticker.thread().unpark();
             }
+            match action {
+                Action::Measure { look_ns } => self.stands.sample_on(&self.shared.eyes.cpus, look_ns)?,
+                Action::Rest | Action::Rotate { .. } => self.stands.sample_on(&[], 0)?,
+            }
         }
-        tick_ns.is_some()
+        Ok(action != Action::Rest)
     }
 
     /// Threads that have come or gone since the last look.

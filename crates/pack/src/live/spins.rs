@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 
 use symbols::Judge;
-use wire::Stand;
+use wire::{Sample, Stand};
 
 /// Addresses kept; a program has some thousands of hot ones. Beyond them code counts as work.
 const MAX_KNOWN: usize = 1 << 16;
@@ -30,14 +30,24 @@ struct Inner {
 impl Spins {
     /// Whether a thread was waiting in a loop when it was switched out.
     pub fn is_waiting(&self, stand: &Stand) -> bool {
-        if stand.call >= 0 {
-            return stand.call as u32 == arch::SYS_SCHED_YIELD;
+        let call = u32::try_from(stand.call).ok();
+        self.waits_at(stand.tgid, stand.ip, call)
+    }
+
+    /// Whether a running thread was waiting in a loop when it was sampled.
+    pub fn was_waiting(&self, sample: &Sample) -> bool {
+        self.waits_at(sample.tgid, sample.ip, sample.in_kernel.checked_sub(1))
+    }
+
+    fn waits_at(&self, tgid: u32, ip: u64, call: Option<u32>) -> bool {
+        if let Some(call) = call {
+            return call == arch::SYS_SCHED_YIELD;
         }
-        if stand.ip == 0 {
+        if ip == 0 {
             return false;
         }
         let Ok(mut inner) = self.inner.lock() else { return false };
-        let place = (stand.tgid, stand.ip);
+        let place = (tgid, ip);
         match inner.known.get(&place) {
             Some(waits) => *waits,
             None => {

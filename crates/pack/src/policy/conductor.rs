@@ -80,8 +80,7 @@ impl Conductor {
     #[must_use]
     pub fn tick_ns(&self) -> Option<u64> {
         match self.action {
-            Action::Rest => None,
-            Action::Measure { look_ns } => Some(look_ns),
+            Action::Rest | Action::Measure { .. } => None,
             Action::Rotate { turn_ns } => Some(turn_ns),
         }
     }
@@ -104,11 +103,12 @@ impl Conductor {
 
     /// A seat's tick. True when whoever left the seat should be off its CPU at once.
     pub fn tick(&mut self, seat: Seat, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
-        if self.is_rotating() {
-            return self.seating.turn(seat, now_ns, sense, orders);
-        }
-        self.seating.watch(seat, now_ns, sense);
-        false
+        self.is_rotating() && self.seating.turn(seat, now_ns, sense, orders)
+    }
+
+    /// Samples of running threads, and how many of them waited in loops: what [`Action::Measure`] wants.
+    pub fn sampled(&mut self, samples: u64, spinning: u64) {
+        self.seating.sampled(samples, spinning);
     }
 
     /// To be called every few milliseconds: when a window is over, decides what comes next. True when the
@@ -121,9 +121,6 @@ impl Conductor {
         let (was, is) = (self.action, self.regime.action());
         if was == is {
             return false;
-        }
-        if was == Action::Rest {
-            self.seating.start_looking(sense);
         }
         let was_rotating = self.is_rotating();
         self.action = is;

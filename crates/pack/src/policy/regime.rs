@@ -57,9 +57,10 @@ const VERIFY_NS: (u64, u64) = (3_000_000_000, 60_000_000_000);
 pub enum Action {
     /// The kernel places threads; nobody looks.
     Rest,
-    /// The kernel places threads; seats watch, once per this time.
+    /// The kernel places threads; samples are wanted, one per seat and this time. No ticks: a tick makes
+    /// the kernel choose anew, and what is measured would be a better kernel than there is.
     Measure {
-        /// Time between two looks.
+        /// Time between two samples of a seat.
         look_ns: u64,
     },
     /// Seats are taken in turns of this length.

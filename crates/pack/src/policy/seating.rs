@@ -140,12 +140,15 @@ impl Seating {
     /// Rotation begins: the first threads sit, the others wait, spread over the seats' queues as their
     /// capacities allow; neighbours by number stay neighbours.
     pub fn begin(&mut self, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
+        for (member, thread) in self.threads.iter_mut().enumerate() {
+            // What ran while the kernel placed the threads is nobody's progress here.
+            thread.run_ns = sense.glance(member).run_ns.max(thread.run_ns);
+        }
         let runnable: Vec<Member> = self.members().filter(|&m| sense.glance(m).doing != Doing::Ended).collect();
         let counts = super::capacity::counts(&self.capacities, runnable.len());
         let mut next = runnable.into_iter();
         for (seat, count) in counts.into_iter().enumerate() {
             for (place, member) in next.by_ref().take(count).enumerate() {
-                self.threads[member].run_ns = sense.glance(member).run_ns;
                 if place == 0 {
                     self.sit(member, seat, Why::Start, orders);
                 } else {
@@ -206,17 +209,10 @@ impl Seating {
         why == Why::OtherSpins
     }
 
-    /// What threads have run while nobody looked counts for nothing.
-    pub fn start_looking(&mut self, sense: &impl Sense) {
-        for (member, thread) in self.threads.iter_mut().enumerate() {
-            thread.run_ns = sense.glance(member).run_ns.max(thread.run_ns);
-        }
-    }
-
-    /// A look at a seat while the kernel places the threads.
-    pub fn watch(&mut self, seat: Seat, now_ns: u64, sense: &impl Sense) {
-        self.sample(seat, now_ns, sense);
-        self.look_at_others(seat, sense);
+    /// Samples that somebody else took.
+    pub fn sampled(&mut self, samples: u64, spinning: u64) {
+        self.seen.samples += samples;
+        self.seen.spinning += spinning;
     }
 
     /// Notes what the thread did that the tick found on the seat's CPU. Ticks come at irregular times, so
@@ -232,11 +228,11 @@ impl Seating {
         }
     }
 
-    /// Takes into account whoever has run on this seat's CPU without sitting there: threads that the kernel
-    /// places, and threads that wait and that it let run.
+    /// Takes into account whoever has run on this seat's CPU without sitting there: threads that wait, and
+    /// that the kernel let run.
     fn look_at_others(&mut self, seat: Seat, sense: &impl Sense) {
         for member in 0..self.threads.len() {
-            if matches!(self.threads[member].place, Place::Free | Place::Waits { .. }) {
+            if matches!(self.threads[member].place, Place::Waits { .. }) {
                 let glance = sense.glance(member);
                 if glance.at == Some(seat) {
                     self.look(member, seat, &glance);

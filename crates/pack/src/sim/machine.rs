@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use super::program::{Act, Dice, Program, Wait};
 use super::queue::{Entity, IDLE, NORMAL, Queue};
 use crate::policy::conductor::{Conductor, Settings, Totals};
+use crate::policy::regime::Action;
 use crate::policy::seating::FULL_CAPACITY;
 use crate::policy::{Doing, Glance, Member, Order, Seat, Sense};
 
@@ -82,6 +83,8 @@ enum Event {
     Seat { seat: Seat, version: u64, only_choose: bool },
     /// The controller looks.
     Look,
+    /// A sample of each CPU is taken.
+    Sample { version: u64 },
 }
 
 #[derive(Clone, Debug, Default)]
@@ -151,6 +154,9 @@ pub fn run(program: &Program, capacities: &[u64], packing: Packing, costs: Costs
             (Event::Act { cpu, version }, _) => machine.act_ends(cpu, version),
             (Event::Tick { cpu }, _) => machine.kernel_tick(cpu),
             (Event::Look, Some(conductor)) => machine.look(conductor, &mut orders),
+            (Event::Sample { version }, Some(conductor)) if version == machine.seat_version => {
+                machine.sample(version, conductor);
+            }
             (Event::Seat { seat, version, only_choose }, Some(conductor)) if version == machine.seat_version => {
                 machine.seat_tick(seat, only_choose, conductor, &mut orders);
             }
@@ -481,6 +487,9 @@ impl<'p> Machine<'p> {
         self.push(self.now_ns + LOOK_NS, Event::Look);
         if conductor.look(self.now_ns, self.own_ns, self, orders) {
             self.seat_version += 1;
+            if let Action::Measure { .. } = conductor.action() {
+                self.push(self.now_ns, Event::Sample { version: self.seat_version });
+            }
             if let Some(tick_ns) = conductor.tick_ns() {
                 let seats = self.cpus.len() as u64;
                 for seat in 0..self.cpus.len() {
@@ -491,6 +500,19 @@ impl<'p> Machine<'p> {
             }
         }
         self.carry_out(0, orders);
+    }
+
+    fn sample(&mut self, version: u64, conductor: &mut Conductor) {
+        let Action::Measure { look_ns } = conductor.action() else { return };
+        let running = self.cpus.iter().filter_map(|cpu| cpu.current);
+        let (mut samples, mut spinning) = (0, 0);
+        for thread in running {
+            samples += 1;
+            spinning += u64::from(self.threads[thread].act.is_spinning());
+        }
+        conductor.sampled(samples, spinning);
+        let vary = (look_ns as f64 * (0.75 + 0.5 * self.dice.throw())) as u64;
+        self.push(self.now_ns + vary, Event::Sample { version });
     }
 
     fn seat_tick(&mut self, seat: Seat, only_choose: bool, conductor: &mut Conductor, orders: &mut Vec<Order>) {

@@ -29,11 +29,11 @@ use wire::layout::LAUNCHED;
 use wire::{Backend, Clock, Living, Record, Sample};
 
 use crate::observer::{Intake, Observer, WatchError};
+use crate::online;
 use program::Program;
 pub use program::Settings;
-use sampler::Sampler;
-
 pub(crate) use libbpf::{Libbpf, refused, system, unavailable};
+pub(crate) use sampler::Sampler;
 
 /// How long `finish` waits for members that have left the task list but not their CPU.
 const LAST_SWITCHES: Duration = Duration::from_millis(50);
@@ -73,7 +73,7 @@ impl BpfObserver {
         // seen, and the record says so by having no sample period.
         let sampler = match settings.sample_period_ns {
             0 => None,
-            period_ns => Sampler::start(&program, period_ns).ok(),
+            period_ns => online::cpus().and_then(|cpus| Sampler::start(program.sampling_program(), period_ns, cpus)).ok(),
         };
         Ok(BpfObserver { rings, sampler, program, finals, samples, start_ns })
     }
@@ -187,7 +187,7 @@ fn cost_of_switches(cpus: &[wire::Cpu]) -> Option<u64> {
 }
 
 /// Keep one ring record; a record of a foreign size cannot come from our own programs.
-fn keep<T: bytemuck::AnyBitPattern>(into: &RefCell<Vec<T>>, bytes: &[u8]) -> i32 {
+pub(crate) fn keep<T: bytemuck::AnyBitPattern>(into: &RefCell<Vec<T>>, bytes: &[u8]) -> i32 {
     if let Some(bytes) = bytes.get(..size_of::<T>()) {
         into.borrow_mut().push(bytemuck::pod_read_unaligned(bytes));
     }

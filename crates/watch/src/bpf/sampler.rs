@@ -8,17 +8,16 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
-use libbpf_rs::Link;
+use libbpf_rs::{Link, ProgramMut};
 use perf_event_open_sys::bindings::{
     PERF_COUNT_SW_CPU_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_SOFTWARE, perf_event_attr,
 };
 
-use super::program::Program;
 use crate::observer::WatchError;
-use crate::{online, sampling};
+use crate::sampling;
 
 /// The events; dropping it stops them.
-pub(super) struct Sampler {
+pub(crate) struct Sampler {
     clocks: Vec<SamplingClock>,
     mean_ns: u64,
     turn: u32,
@@ -32,18 +31,18 @@ struct SamplingClock {
 }
 
 impl Sampler {
-    /// One sample each `mean_ns` on each CPU that is online, on average.
-    pub(super) fn start(program: &Program, mean_ns: u64) -> Result<Sampler, WatchError> {
+    /// One sample each `mean_ns` on each of `cpus`, on average, taken by `program`.
+    pub(crate) fn start(program: &ProgramMut<'_>, mean_ns: u64, cpus: impl IntoIterator<Item = u32>) -> Result<Sampler, WatchError> {
         let mut sampler =
             Sampler { clocks: Vec::new(), mean_ns, turn: 0, turn_ends_ns: arch::monotonic_ns() + sampling::TURN_NS };
         let period_ns = sampling::period_of_turn_ns(mean_ns, 0);
-        for cpu in online::cpus()? {
+        for cpu in cpus {
             let event = open(cpu, period_ns).map_err(|source| WatchError::System {
                 what: format!("opening the sampling clock of CPU {cpu}"),
                 source,
             })?;
             let link =
-                program.sampling_program().attach_perf_event(event.as_raw_fd()).map_err(|e| WatchError::System {
+                program.attach_perf_event(event.as_raw_fd()).map_err(|e| WatchError::System {
                     what: format!("starting the sampling clock of CPU {cpu}"),
                     source: std::io::Error::other(e),
                 })?;
@@ -54,7 +53,7 @@ impl Sampler {
     }
 
     /// Begin a new turn when the present one is over. A clock that refuses keeps its period.
-    pub(super) fn tick(&mut self) {
+    pub(crate) fn tick(&mut self) {
         let now_ns = arch::monotonic_ns();
         if now_ns < self.turn_ends_ns {
             return;

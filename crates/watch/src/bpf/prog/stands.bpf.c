@@ -163,6 +163,36 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	return 0;
 }
 
+/* What members do, seen without taking their CPU: a tick would change what it measures. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 18);
+} samples SEC(".maps");
+
+SEC("perf_event")
+int on_sample(struct bpf_perf_event_data *ctx)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct cox_stand *s = p->pid ? stand_of(p) : NULL;
+	struct cox_sample sample = {};
+
+	if (!s)
+		return 0;
+	sample.tid = s->tid;
+	sample.tgid = s->tgid;
+	if ((ctx->regs[REG_CS] & 3) == 3) {
+		sample.ip = ctx->regs[REG_IP];
+	} else if (!(p->flags & (PF_IO_WORKER | PF_KTHREAD))) {
+		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(p);
+
+		sample.ip = regs->ip;
+		sample.in_kernel = 1 + (u32)regs->orig_ax;
+	}
+	/* A full ring loses samples, and with them precision, nothing else. */
+	bpf_ringbuf_output(&samples, &sample, sizeof(sample), BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
 SEC("iter/task")
 int enrol_tasks(struct bpf_iter__task *ctx)
 {
