@@ -51,7 +51,8 @@ fn status(hands: &dyn Hands, book: &Book) -> Result<u8> {
     if text.is_empty() {
         text.push_str("Nothing is changed.\n");
     }
-    let left = entries.iter().any(|entry| !entry.alive && !(entry.changes().is_empty() && entry.births().is_empty()));
+    let is_any = |entry: &Entry| !entry.changes().is_empty() || !entry.births().is_empty();
+    let left = entries.iter().any(|entry| !entry.alive && is_any(entry));
     if left {
         text.push_str("A dead session has left something. Fix: cox changes undo\n");
     }
