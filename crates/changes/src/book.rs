@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::hands::Hands;
 use crate::journal::{self, Change, Record};
 use crate::knob::Knob;
+use crate::sweep::sweep;
 use crate::undo::{Undone, undo};
 
 const ENDING: &str = "journal";
@@ -46,8 +47,16 @@ pub struct Entry {
 }
 
 impl Entry {
-    fn changes(&self) -> &[Change] {
+    /// The knobs it has taken.
+    #[must_use]
+    pub fn changes(&self) -> &[Change] {
         self.record.as_ref().map_or(&[], |record| &record.changes)
+    }
+
+    /// What threads that are born in a process inherit from it, as changes of the leader's knobs.
+    #[must_use]
+    pub fn births(&self) -> &[Change] {
+        self.record.as_ref().map_or(&[], |record| &record.births)
     }
 }
 
@@ -115,6 +124,18 @@ impl Book {
     /// # Errors
     /// When one cannot be read or understood.
     pub fn entries(&self, hands: &dyn Hands) -> Result<Vec<Entry>, Error> {
+        self.entries_without(hands, None)
+    }
+
+    /// All journals but that at `path`, which is not even read: a long one takes milliseconds.
+    ///
+    /// # Errors
+    /// As [`Book::entries`].
+    pub fn others(&self, hands: &dyn Hands, path: &Path) -> Result<Vec<Entry>, Error> {
+        self.entries_without(hands, Some(path))
+    }
+
+    fn entries_without(&self, hands: &dyn Hands, without: Option<&Path>) -> Result<Vec<Entry>, Error> {
         let boot_id = hands.boot_id()?;
         let mut entries = Vec::new();
         let listed = match fs::read_dir(&self.folder) {
@@ -123,7 +144,7 @@ impl Book {
         };
         for file in listed {
             let path = file.map_err(|source| self.failed(source))?.path();
-            if path.extension().is_none_or(|ending| ending != ENDING) {
+            if path.extension().is_none_or(|ending| ending != ENDING) || Some(path.as_path()) == without {
                 continue;
             }
             let failed = |source| Error::Journal { path: path.clone(), source };
@@ -153,9 +174,13 @@ impl Book {
         let entries = self.entries(hands)?;
         let Some(mine) = entries.iter().find(|entry| entry.path == path) else { return Ok(Undone::default()) };
         // Also of the dead: whoever settles those puts the original value back, which they have inherited.
-        let others = entries.iter().filter(|entry| entry.path != path);
-        let held: BTreeSet<Knob> = others.flat_map(Entry::changes).map(|change| change.knob.clone()).collect();
-        let undone = undo(hands, mine.changes(), &held);
+        let others = || entries.iter().filter(|entry| entry.path != path);
+        let mut known: BTreeSet<Knob> = others().flat_map(Entry::changes).map(|change| change.knob.clone()).collect();
+        let mut undone = undo(hands, mine.changes(), &known);
+        known.extend(mine.changes().iter().map(|change| change.knob.clone()));
+        let heirs: BTreeSet<&Knob> = others().flat_map(Entry::births).map(|births| &births.knob).collect();
+        let births: Vec<&Change> = mine.births().iter().filter(|births| !heirs.contains(&births.knob)).collect();
+        sweep(hands, &births, &known, &mut undone);
         fs::remove_file(path).map_err(|source| Error::Journal { path: path.to_owned(), source })?;
         Ok(undone)
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::Error;
-use crate::knob::{Claim, Knob};
+use crate::knob::{Claim, Knob, Thread};
 
 /// An engine wants a knob.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +14,13 @@ pub struct Desire {
     pub knob: Knob,
     /// To what.
     pub claim: Claim,
+    /// Of a thread born since its process was adopted: from whom it may have inherited what we set, nearest
+    /// first, its creator and then the leader of its process. Empty for a thread that was there before.
+    ///
+    /// When the claim that the session, or another, has on the first of these that is known covers what the
+    /// newborn reads, its original is that thread's original. Else the program has set it, or it never was
+    /// ours: what it reads is its original.
+    pub heir_of: Vec<Thread>,
 }
 
 /// One desire per knob, in the order in which each knob was first wanted.
@@ -34,28 +41,34 @@ pub fn merge(desires: impl IntoIterator<Item = Desire>) -> Result<Vec<Desire>, E
         if before.engine == desire.engine {
             before.claim = desire.claim;
         } else if before.claim != desire.claim {
-            return Err(Error::Conflict {
-                knob: Box::new(desire.knob),
-                one: before.engine.clone(),
-                one_wants: before.claim.to_string(),
-                other: desire.engine,
-                other_wants: desire.claim.to_string(),
-            });
+            return Err(conflict(&before.engine, &before.claim, &desire));
         }
     }
     Ok(merged)
 }
 
+/// Of what `one` has claimed already with what another desires.
+pub(crate) fn conflict(one: &str, claim: &Claim, other: &Desire) -> Error {
+    Error::Conflict {
+        knob: Box::new(other.knob.clone()),
+        one: one.to_owned(),
+        one_wants: claim.to_string(),
+        other: other.engine.clone(),
+        other_wants: other.claim.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::knob::{Thread, Value};
+    use crate::knob::Value;
 
     fn desire(engine: &str, tid: u32, cpus: &str) -> Desire {
         Desire {
             engine: engine.to_owned(),
             knob: Knob::Affinity(Thread { tid, start_ns: 7 }),
             claim: Claim::Exactly(Value::Cpus(cpus.parse().unwrap())),
+            heir_of: Vec::new(),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::knob::{Knob, Value};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Two engines of one session want different things.
+    /// Two engines of one session want different things, or one of them later than it could change its mind.
     #[error("{knob}: {one} wants {one_wants}, {other} wants {other_wants}; leave one of them out")]
     Conflict {
         /// What both want to change.
@@ -56,6 +56,22 @@ pub enum Error {
         /// What the session may set.
         claim: String,
     },
+    /// A grip was wanted on something that the session has not taken.
+    #[error("{0} has not been taken")]
+    Untaken(Box<Knob>),
+    /// The session has ended: nobody may change anything in its name any more.
+    #[error("{0}: the session has ended")]
+    Ended(Box<Knob>),
+    /// The original could not be put back, so that the change must not be made.
+    #[error("{knob}: from {wanted} there is no way back without CAP_SYS_NICE or a higher limit ({limit})")]
+    OneWay {
+        /// What was to be set.
+        knob: Box<Knob>,
+        /// The value.
+        wanted: Box<Value>,
+        /// The resource limit that would do, as prlimit(1) names it.
+        limit: &'static str,
+    },
     /// A knob could not be read or written.
     #[error("{knob}: {source}")]
     Knob {
@@ -75,4 +91,14 @@ pub enum Error {
     /// Something about the machine could not be read.
     #[error(transparent)]
     Machine(#[from] machine::Error),
+}
+
+impl Error {
+    /// The kernel's answer; a thread or file that is not there is no failure of the machine.
+    pub(crate) fn of(knob: &Knob, answer: io::Error) -> Error {
+        match answer.raw_os_error() {
+            Some(libc::ESRCH | libc::ENOENT) => Error::Gone(Box::new(knob.clone())),
+            _ => Error::Knob { knob: Box::new(knob.clone()), source: answer },
+        }
+    }
 }

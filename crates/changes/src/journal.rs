@@ -1,7 +1,9 @@
 //! What a session has changed, on disk before it changes it.
 //!
-//! One JSON object a line: first the session, then its changes in order. Each line is fsync'ed before
-//! what it announces is done, so that a line that is missing or torn announces nothing that happened.
+//! One JSON object a line: first the session, then its changes in order. A change of a process's leader
+//! may also stand for the threads that will be *born* in the process and inherit it. Lines are fsync'ed
+//! before what they announce is done, so that a line that is missing or torn announces nothing that
+//! happened. What is done together is announced together, with one fsync.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -14,7 +16,7 @@ use crate::error::Error;
 use crate::knob::{Claim, Knob, Value};
 
 /// Written by this version; another one's journal is not touched.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// Whose journal it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +50,7 @@ pub struct Change {
 #[serde(rename_all = "snake_case")]
 enum Line<S, C> {
     Session(S),
+    Births(C),
     Change(C),
 }
 
@@ -68,7 +71,7 @@ impl Journal {
         let opened = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
         let file = opened.map_err(|source| Error::Journal { path: path.clone(), source })?;
         let mut journal = Journal { path, file };
-        journal.append(&Line::<&Header, &Change>::Session(header))?;
+        journal.append([Line::Session(header)])?;
         Ok(journal)
     }
 
@@ -77,7 +80,23 @@ impl Journal {
     /// # Errors
     /// When the line could not be written and synced: the change must not be made then.
     pub fn announce(&mut self, change: &Change) -> Result<(), Error> {
-        self.append(&Line::<&Header, &Change>::Change(change))
+        self.announce_all(std::slice::from_ref(change))
+    }
+
+    /// Announce changes, with one fsync for all.
+    ///
+    /// # Errors
+    /// As [`Journal::announce`]; none of them may be made then.
+    pub fn announce_all(&mut self, changes: &[Change]) -> Result<(), Error> {
+        self.append(changes.iter().map(Line::Change))
+    }
+
+    /// Announce what threads that will be born in a process may inherit: a change of its leader's knob.
+    ///
+    /// # Errors
+    /// As [`Journal::announce`]: no thread of these processes may be changed then.
+    pub fn announce_births(&mut self, births: &[Change]) -> Result<(), Error> {
+        self.append(births.iter().map(Line::Births))
     }
 
     /// Where it is.
@@ -86,9 +105,15 @@ impl Journal {
         &self.path
     }
 
-    fn append(&mut self, line: &Line<&Header, &Change>) -> Result<(), Error> {
-        let mut text = serde_json::to_vec(line).map_err(|error| self.failed(error.into()))?;
-        text.push(b'\n');
+    fn append<'l>(&mut self, lines: impl IntoIterator<Item = Line<&'l Header, &'l Change>>) -> Result<(), Error> {
+        let mut text = Vec::new();
+        for line in lines {
+            serde_json::to_writer(&mut text, &line).map_err(|error| self.failed(error.into()))?;
+            text.push(b'\n');
+        }
+        if text.is_empty() {
+            return Ok(());
+        }
         self.file.write_all(&text).and_then(|()| self.file.sync_data()).map_err(|source| self.failed(source))
     }
 
@@ -104,6 +129,8 @@ pub struct Record {
     pub header: Header,
     /// What it announced, in order.
     pub changes: Vec<Change>,
+    /// What threads of a process inherit that are born meanwhile: changes of the leader's knobs.
+    pub births: Vec<Change>,
 }
 
 /// Reads a journal's text; `None` when even its first line is torn: then nothing was changed.
@@ -117,12 +144,13 @@ pub fn parse(text: &str) -> Result<Option<Record>, String> {
         let parsed: Line<Header, Change> = serde_json::from_str(line).map_err(|e| format!("line {}: {e}", at + 1))?;
         match (parsed, &mut record) {
             (Line::Session(header), None) if header.format == FORMAT => {
-                record = Some(Record { header, changes: Vec::new() });
+                record = Some(Record { header, changes: Vec::new(), births: Vec::new() });
             }
             (Line::Session(header), None) => return Err(format!("format {}, not {FORMAT}", header.format)),
             (Line::Change(change), Some(record)) => record.changes.push(change),
+            (Line::Births(births), Some(record)) => record.births.push(births),
             (Line::Session(_), Some(_)) => return Err(format!("line {}: a second session", at + 1)),
-            (Line::Change(_), None) => return Err("no session in the first line".to_owned()),
+            (Line::Change(_) | Line::Births(_), None) => return Err("no session in the first line".to_owned()),
         }
     }
     Ok(record)
@@ -131,7 +159,7 @@ pub fn parse(text: &str) -> Result<Option<Record>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::knob::Thread;
+    use crate::knob::{Scheduling, Thread};
     use proptest::prelude::*;
 
     fn header() -> Header {
@@ -150,9 +178,8 @@ mod tests {
     fn written(changes: &[Change]) -> String {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::create(folder.path().join("j"), &header()).unwrap();
-        for change in changes {
-            journal.announce(change).unwrap();
-        }
+        journal.announce_births(&[change(9)]).unwrap();
+        journal.announce_all(changes).unwrap();
         std::fs::read_to_string(journal.path()).unwrap()
     }
 
@@ -163,14 +190,20 @@ mod tests {
             claim: Claim::Exactly(Value::Text("1".into())),
             ..change(1)
         };
-        let changes = [change(1), change(2), file];
-        assert_eq!(parse(&written(&changes)).unwrap(), Some(Record { header: header(), changes: changes.to_vec() }));
+        let at_times = Change {
+            knob: Knob::Scheduling(Thread { tid: 3, start_ns: 4 }),
+            claim: Claim::AtTimes(Value::Scheduling(Scheduling::default().idle())),
+            ..change(1)
+        };
+        let changes = [change(1), change(2), file, at_times];
+        let record = Record { header: header(), changes: changes.to_vec(), births: vec![change(9)] };
+        assert_eq!(parse(&written(&changes)).unwrap(), Some(record));
     }
 
     #[test]
     fn a_foreign_journal_is_refused() {
         let text = written(&[change(1)]);
-        assert!(parse(&text.replace("\"format\":1", "\"format\":2")).unwrap_err().contains("format 2"));
+        assert!(parse(&text.replace("\"format\":2", "\"format\":1")).unwrap_err().contains("format 1"));
         assert!(parse("{\"nonsense\":1}\n").is_err());
         let (_, changes) = text.split_once('\n').unwrap();
         assert!(parse(changes).unwrap_err().contains("no session"));
@@ -185,7 +218,10 @@ mod tests {
             let cut = cut.min(text.len());
             let whole = text[..cut].matches('\n').count();
             let record = parse(&text[..cut]).unwrap();
-            prop_assert_eq!(record.map(|r| r.changes), whole.checked_sub(1).map(|n| changes[..n].to_vec()));
+            let told = record.map(|r| (r.births.len(), r.changes));
+            // The first line is the session's, the second that of the births.
+            let announced = |n: usize| (n.min(1), changes[..n.saturating_sub(1)].to_vec());
+            prop_assert_eq!(told, whole.checked_sub(1).map(announced));
         }
     }
 }

@@ -27,6 +27,27 @@ pub enum Knob {
     File(PathBuf),
 }
 
+impl Knob {
+    /// The thread it belongs to.
+    #[must_use]
+    pub fn thread(&self) -> Option<Thread> {
+        match self {
+            Knob::Affinity(thread) | Knob::Scheduling(thread) => Some(*thread),
+            Knob::File(_) => None,
+        }
+    }
+
+    /// The same knob of another thread; `None` for a file.
+    #[must_use]
+    pub fn of(&self, thread: Thread) -> Option<Knob> {
+        match self {
+            Knob::Affinity(_) => Some(Knob::Affinity(thread)),
+            Knob::Scheduling(_) => Some(Knob::Scheduling(thread)),
+            Knob::File(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Knob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -52,6 +73,21 @@ pub struct Scheduling {
     pub slice_ns: u64,
 }
 
+impl Scheduling {
+    /// SCHED_IDLE: runs when nobody else on its CPU wants to.
+    pub const IDLE: u32 = 5;
+
+    /// The same thread's scheduling in SCHED_IDLE.
+    #[must_use]
+    pub fn idle(self) -> Scheduling {
+        Scheduling { policy: Scheduling::IDLE, priority: 0, ..self }
+    }
+
+    fn is_class_of(&self, other: &Scheduling) -> bool {
+        (self.policy, self.priority, self.flags) == (other.policy, other.priority, other.flags)
+    }
+}
+
 /// The value of a knob.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -74,7 +110,7 @@ impl fmt::Display for Value {
                     1 => "SCHED_FIFO",
                     2 => "SCHED_RR",
                     3 => "SCHED_BATCH",
-                    5 => "SCHED_IDLE",
+                    Scheduling::IDLE => "SCHED_IDLE",
                     _ => "another class",
                 };
                 write!(f, "{class}, nice {}, priority {}", s.nice, s.priority)?;
@@ -89,26 +125,57 @@ impl fmt::Display for Value {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Claim {
-    /// This value.
+    /// This value, from the first moment.
     Exactly(Value),
-    /// Any affinity within these CPUs.
+    /// Any affinity within these CPUs; all of them at first.
     Within(#[serde(with = "cpu_list")] CpuSet),
+    /// This value at times, and the original in between. Taking the knob writes nothing.
+    AtTimes(Value),
 }
 
 impl Claim {
-    /// Whether a value may be the session's.
+    /// Whether a value may be the session's doing.
+    ///
+    /// A scheduling that is claimed at times is recognised by its class, priority and flags: in another
+    /// class the nice value and the slice stay the thread's, and whoever changes them then changes nothing
+    /// of ours ([`Claim::without`]).
     pub fn covers(&self, value: &Value) -> bool {
         match (self, value) {
-            (Claim::Exactly(mine), value) => mine == value,
             (Claim::Within(pack), Value::Cpus(cpus)) => !cpus.is_empty() && cpus.is_subset(pack),
             (Claim::Within(_), _) => false,
+            (Claim::AtTimes(Value::Scheduling(mine)), Value::Scheduling(now)) => mine.is_class_of(now),
+            (Claim::Exactly(mine) | Claim::AtTimes(mine), value) => mine == value,
         }
     }
 
-    /// The value that taking the knob sets.
+    /// Whether the session may set a value of a knob that was `original`.
+    pub fn permits(&self, value: &Value, original: &Value) -> bool {
+        value == original
+            || match self {
+                Claim::AtTimes(mine) => mine == value,
+                _ => self.covers(value),
+            }
+    }
+
+    /// What a knob is to be put back to that reads `now`, a value that is covered: the original, but for
+    /// what somebody else has changed of a scheduling that was claimed at times.
+    pub fn without(&self, now: &Value, original: &Value) -> Value {
+        match (self, now, original) {
+            (Claim::AtTimes(Value::Scheduling(mine)), Value::Scheduling(now), Value::Scheduling(original)) => {
+                Value::Scheduling(Scheduling {
+                    nice: if now.nice == mine.nice { original.nice } else { now.nice },
+                    slice_ns: if now.slice_ns == mine.slice_ns { original.slice_ns } else { now.slice_ns },
+                    ..*original
+                })
+            }
+            _ => original.clone(),
+        }
+    }
+
+    /// The value that the session sets first: on taking the knob, or at a time of its choice.
     pub fn first(&self) -> Value {
         match self {
-            Claim::Exactly(value) => value.clone(),
+            Claim::Exactly(value) | Claim::AtTimes(value) => value.clone(),
             Claim::Within(pack) => Value::Cpus(pack.clone()),
         }
     }
@@ -119,6 +186,7 @@ impl fmt::Display for Claim {
         match self {
             Claim::Exactly(value) => write!(f, "{value}"),
             Claim::Within(cpus) => write!(f, "some of CPUs {cpus}"),
+            Claim::AtTimes(value) => write!(f, "{value} at times"),
         }
     }
 }

@@ -18,25 +18,35 @@
 //! A journal's last line may be torn: then its write (step 5) had not begun. A journal of another boot
 //! is void: what is changed here does not survive one.
 //!
-//! A knob may be claimed for a *set* of values ([`Claim::Within`]): a packer moves threads a thousand
-//! times a second, and the file system would be busier than the program if each move were journaled.
-//! The original value is journaled once; any mask within the pack counts as ours.
+//! A knob may be claimed for a *set* of values ([`Claim::Within`]) or for one *at times*
+//! ([`Claim::AtTimes`]): a packer moves threads thousands of times a second, and the file system would be
+//! busier than the program if each move were journaled. The original value is journaled once; any mask
+//! within the pack counts as ours. The moves themselves go through a [`Grip`], one system call each.
+//!
+//! Threads inherit masks and classes from their creators, ours too. A process whose threads are changed is
+//! therefore *adopted* first ([`Session::adopt`]): its leader's originals and the claims are journaled, a
+//! newborn that is taken has its creator's original ([`Desire::heir_of`]), and the undo ends with a sweep
+//! through the process for threads that nobody has announced.
 
 #![deny(unsafe_code)]
 
 pub mod book;
 pub mod desire;
 mod error;
+mod grip;
 pub mod guardian;
 pub mod hands;
 pub mod journal;
 pub mod knob;
+mod others;
 pub mod session;
+mod sweep;
 pub mod undo;
 
 pub use book::Book;
 pub use desire::Desire;
 pub use error::Error;
-pub use hands::{Hands, LiveHands};
+pub use grip::{Grip, Setting};
+pub use hands::{Hands, LiveHands, Writer};
 pub use knob::{Claim, Knob, Scheduling, Thread, Value};
 pub use session::Session;

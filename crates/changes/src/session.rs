@@ -1,15 +1,19 @@
 //! A session's hold on what it changes.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
-use crate::book::Book;
-use crate::desire::{Desire, merge};
+use crate::book::{Book, Entry};
+use crate::desire::{Desire, conflict, merge};
 use crate::error::Error;
+use crate::grip::{Gate, Grip};
 use crate::guardian::Guardian;
 use crate::hands::Hands;
 use crate::journal::{Change, FORMAT, Header, Journal};
-use crate::knob::{Knob, Value};
+use crate::knob::{Claim, Knob, Thread, Value};
+use crate::others::Others;
 use crate::undo::Undone;
 
 /// What a session has changed. [`Session::end`] puts it back; so does its guardian when the process is
@@ -19,6 +23,8 @@ pub struct Session<'h> {
     book: Book,
     journal: Journal,
     taken: BTreeMap<Knob, Change>,
+    births: Vec<Change>,
+    gate: Arc<Gate>,
     // Last: it looks for the journal when its lifeline is cut, and must not find one that is being settled.
     _guardian: Option<Guardian>,
     ended: bool,
@@ -54,54 +60,94 @@ impl<'h> Session<'h> {
         };
         let journal = Journal::create(path, &header)?;
         drop(lock);
-        Ok(Session { hands, book, journal, taken: BTreeMap::new(), _guardian: guardian, ended: false })
+        let (taken, births, gate) = (BTreeMap::new(), Vec::new(), Arc::new(Gate::open()));
+        Ok(Session { hands, book, journal, taken, births, gate, _guardian: guardian, ended: false })
     }
 
-    /// Take what engines desire: each knob gets its claim's first value.
+    /// Announce that threads of these processes will be changed: each desire is for a knob of a process's
+    /// *leader*, and says what its threads will be claimed for. To be called before the first of them is
+    /// taken. Changes nothing itself; the leader has to be taken like any other thread.
+    ///
+    /// What a thread inherits that is born afterwards is put back with the rest: to the original of its
+    /// creator when it is taken ([`Desire::heir_of`]), else to the leader's.
     ///
     /// # Errors
-    /// [`Error::Conflict`] and [`Error::Held`] before anything is changed; [`Error::Gone`] and the
-    /// kernel's refusals with what was taken until then still held: end the session to put it back.
+    /// [`Error::Conflict`], for something else than before as well; [`Error::Held`] and [`Error::OneWay`] as
+    /// [`Session::take`]; [`Error::Gone`] when a process has ended. Nothing is adopted then.
+    pub fn adopt(&mut self, leaders: impl IntoIterator<Item = Desire>) -> Result<(), Error> {
+        let desires = merge(leaders)?;
+        let _lock = self.book.lock()?;
+        let others = Others(self.book.others(self.hands, self.journal.path())?);
+        others.refuse(&desires, Entry::births)?;
+        let mut births = Vec::new();
+        for desire in desires {
+            match self.births.iter().find(|before| before.knob == desire.knob) {
+                Some(before) if before.claim == desire.claim => {}
+                // What was born under the one claim would not be recognised under the other.
+                Some(before) => return Err(conflict(&before.engine, &before.claim, &desire)),
+                None => {
+                    let now = self.read_of_process(&desire.knob)?;
+                    births.push(self.planned(&others, desire, now)?);
+                }
+            }
+        }
+        self.journal.announce_births(&births)?;
+        self.births.extend(births);
+        Ok(())
+    }
+
+    /// Take what engines desire: each knob gets its claim's first value, unless it is claimed
+    /// [`Claim::AtTimes`] only. Threads that have ended are passed over. All are journaled with one fsync.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`], [`Error::Held`] and [`Error::OneWay`] before anything is changed;
+    /// [`Error::Gone`] for a file, and the kernel's refusals, with what was taken until then still held:
+    /// end the session to put it back.
     pub fn take(&mut self, desires: impl IntoIterator<Item = Desire>) -> Result<(), Error> {
         let desires = merge(desires)?;
         let _lock = self.book.lock()?;
-        let entries = self.book.entries(self.hands)?;
-        let others: Vec<_> = entries
-            .iter()
-            .filter(|entry| entry.path != self.journal.path())
-            .filter_map(|entry| entry.record.as_ref())
-            .flat_map(|record| record.changes.iter().map(move |change| (&record.header, change)))
-            .collect();
-        let holder = |knob: &Knob| others.iter().find(|(_, change)| change.knob == *knob).copied();
-        let refused =
-            desires.iter().find_map(|desire| holder(&desire.knob).filter(|(_, change)| change.claim != desire.claim));
-        if let Some((header, change)) = refused {
-            let (pid, command) = (header.pid, header.command.clone());
-            return Err(Error::Held { knob: Box::new(change.knob.clone()), pid, command });
+        let others = Others(self.book.others(self.hands, self.journal.path())?);
+        others.refuse(&desires, Entry::changes)?;
+        let mut changes = Vec::new();
+        for desire in desires.into_iter().filter(|desire| self.change(&desire.knob).is_none()) {
+            let Some(now) = unless_ended(self.hands.read(&desire.knob))? else { continue };
+            changes.extend(unless_ended(self.planned(&others, desire, now))?);
         }
-        for desire in desires.into_iter().filter(|desire| self.change(&desire.knob).is_none()).collect::<Vec<_>>() {
-            let now = self.hands.read(&desire.knob)?;
-            let original = holder(&desire.knob).map_or(now, |(_, change)| change.original.clone());
-            let change = Change { engine: desire.engine, knob: desire.knob, original, claim: desire.claim };
-            self.journal.announce(&change)?;
+        self.journal.announce_all(&changes)?;
+        for change in changes {
             self.taken.insert(change.knob.clone(), change.clone());
-            self.write(&change, &change.claim.first())?;
+            if !matches!(change.claim, Claim::AtTimes(_)) {
+                unless_ended(self.write(&change, &change.claim.first()))?;
+            }
         }
         Ok(())
     }
 
-    /// Set a knob that was taken to another value within its claim. Nothing is written to the disk.
+    /// Set a knob that was taken to another value within its claim, or to its original. Nothing is written
+    /// to the disk.
     ///
     /// # Errors
     /// [`Error::NotClaimed`], [`Error::Gone`], or the kernel's refusal.
     pub fn set(&self, knob: &Knob, value: &Value) -> Result<(), Error> {
         match self.change(knob) {
-            Some(change) if change.claim.covers(value) => self.hands.write(knob, value),
+            Some(change) if change.claim.permits(value, &change.original) => self.hands.write(knob, value),
             change => Err(Error::NotClaimed {
                 knob: Box::new(knob.clone()),
                 value: Box::new(value.clone()),
                 claim: change.map_or("nothing".to_owned(), |change| change.claim.to_string()),
             }),
+        }
+    }
+
+    /// A handle to set a thread's knob that was taken, as often as one likes and from any thread. It stops
+    /// working when the session begins to put things back.
+    ///
+    /// # Errors
+    /// [`Error::Untaken`] when it was not taken, [`Error::Gone`], or [`Error::Knob`] for a file.
+    pub fn grip(&self, knob: &Knob) -> Result<Grip, Error> {
+        match self.change(knob) {
+            Some(change) => Grip::new(self.hands, change, Arc::clone(&self.gate)),
+            None => Err(Error::Untaken(Box::new(knob.clone()))),
         }
     }
 
@@ -120,8 +166,45 @@ impl<'h> Session<'h> {
 
     fn settle(&mut self) -> Result<Undone, Error> {
         self.ended = true;
+        self.gate.shut();
         let lock = self.book.lock()?;
         self.book.settle(&lock, self.hands, self.journal.path())
+    }
+
+    /// The change that a desire for a knob comes to that reads `now`.
+    fn planned(&self, others: &Others, desire: Desire, now: Value) -> Result<Change, Error> {
+        let Desire { engine, knob, claim, heir_of } = desire;
+        let original = match self.change(&knob).or_else(|| others.of(&knob).next()) {
+            Some(change) => change.original.clone(),
+            None => {
+                let ancestors: Vec<Knob> = heir_of.iter().filter_map(|thread| knob.of(*thread)).collect();
+                let known = ancestors.iter().find_map(|knob| {
+                    let births = self.births.iter().find(|births| births.knob == *knob);
+                    self.change(knob).or(births).or_else(|| others.of(knob).next())
+                });
+                match known.filter(|change| change.claim.covers(&now)) {
+                    Some(change) => change.claim.without(&now, &change.original),
+                    None => now,
+                }
+            }
+        };
+        self.hands.way_back(&knob, &original, &claim.first())?;
+        Ok(Change { engine, knob, original, claim })
+    }
+
+    /// The leader's value, or that of another thread when the leader has ended before its process.
+    fn read_of_process(&self, knob: &Knob) -> Result<Value, Error> {
+        let leader = knob.thread().ok_or_else(|| Error::Knob {
+            knob: Box::new(knob.clone()),
+            source: io::Error::other("only threads give birth to others"),
+        })?;
+        let first = self.hands.read(knob);
+        if !matches!(first, Err(Error::Gone(_))) {
+            return first;
+        }
+        let threads = self.hands.threads_of(leader)?.into_iter();
+        let threads = threads.filter_map(|tid| Some(Thread { tid, start_ns: self.hands.started_ns(tid)? }));
+        threads.filter_map(|thread| self.hands.read(&knob.of(thread)?).ok()).next().map_or(first, Ok)
     }
 
     fn change(&self, knob: &Knob) -> Option<&Change> {
@@ -147,5 +230,13 @@ impl Drop for Session<'_> {
             // What fails here is the guardian's: its lifeline is cut next.
             let _ = self.settle();
         }
+    }
+}
+
+/// A thread that has ended is no failure; a file that is not there is.
+fn unless_ended<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+    match result {
+        Err(Error::Gone(knob)) if knob.thread().is_some() => Ok(None),
+        result => result.map(Some),
     }
 }

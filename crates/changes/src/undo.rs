@@ -14,6 +14,8 @@ use crate::knob::{Knob, Value};
 pub struct Undone {
     /// Knobs that have their original value (again).
     pub restored: usize,
+    /// Knobs that had never been taken: threads born meanwhile had inherited our value.
+    pub born: usize,
     /// Threads and files that are gone.
     pub gone: usize,
     /// Left to another session, which puts them back when it ends.
@@ -45,9 +47,9 @@ pub fn undo(hands: &dyn Hands, changes: &[Change], held: &BTreeSet<Knob>) -> Und
             undone.inherited += 1;
             continue;
         }
-        match put_back(hands, change) {
-            Ok(None) => undone.restored += 1,
-            Ok(Some(theirs)) => undone
+        match put_back(hands, &change.knob, change) {
+            Ok(Found::Original | Found::Ours) => undone.restored += 1,
+            Ok(Found::Theirs(theirs)) => undone
                 .left
                 .push(Left { knob: change.knob.clone(), reason: format!("it reads {theirs}, which we have not set") }),
             Err(Error::Gone(_)) => undone.gone += 1,
@@ -57,15 +59,24 @@ pub fn undo(hands: &dyn Hands, changes: &[Change], held: &BTreeSet<Knob>) -> Und
     undone
 }
 
-/// `Some` value that is not ours, or `None` when the knob has its original value.
-fn put_back(hands: &dyn Hands, change: &Change) -> Result<Option<Value>, Error> {
-    let now = hands.read(&change.knob)?;
-    if now == change.original {
-        return Ok(None);
-    }
-    if !change.claim.covers(&now) {
-        return Ok(Some(now));
-    }
-    hands.write(&change.knob, &change.original)?;
-    Ok(None)
+/// What a knob was found to be.
+pub(crate) enum Found {
+    /// What it was before us.
+    Original,
+    /// What we may have set; it has been put back.
+    Ours,
+    /// Somebody else's.
+    Theirs(Value),
+}
+
+/// Puts `knob` back if it is as `change`, of this knob or of one it has inherited from, may have set it.
+pub(crate) fn put_back(hands: &dyn Hands, knob: &Knob, change: &Change) -> Result<Found, Error> {
+    let ours = |now: &Value| *now != change.original && change.claim.covers(now);
+    let back = |now: &Value| ours(now).then(|| change.claim.without(now, &change.original));
+    let now = hands.exchange(knob, &back)?;
+    Ok(match () {
+        () if now == change.original => Found::Original,
+        () if ours(&now) => Found::Ours,
+        () => Found::Theirs(now),
+    })
 }

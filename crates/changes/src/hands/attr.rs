@@ -1,5 +1,6 @@
-//! sched_getattr(2) and sched_setattr(2), which the C library does not wrap.
-#![allow(unsafe_code, reason = "two system calls with a struct behind a pointer")]
+//! sched_getattr(2) and sched_setattr(2), which the C library does not wrap, and the limits of a thread's
+//! rights to the latter.
+#![allow(unsafe_code, reason = "three system calls with a struct behind a pointer")]
 
 use std::io;
 use std::mem::size_of;
@@ -10,9 +11,9 @@ use crate::knob::Scheduling;
 
 /// `struct sched_attr`, SCHED_ATTR_SIZE_VER0 (include/uapi/linux/sched/types.h). Utilisation clamps, which
 /// came later, are left as they are.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-struct Attr {
+pub(crate) struct Attr {
     size: u32,
     policy: u32,
     flags: u64,
@@ -38,20 +39,36 @@ pub(super) fn get(pid: Pid) -> io::Result<Scheduling> {
     Ok(Scheduling { policy: attr.policy, flags: attr.flags, nice: attr.nice, priority: attr.priority, slice_ns })
 }
 
-pub(super) fn set(pid: Pid, scheduling: &Scheduling) -> io::Result<()> {
-    if scheduling.policy == DEADLINE {
-        return Err(io::Error::other("SCHED_DEADLINE is not for others to set"));
+impl Attr {
+    pub(super) fn of(scheduling: &Scheduling) -> io::Result<Attr> {
+        if scheduling.policy == DEADLINE {
+            return Err(io::Error::other("SCHED_DEADLINE is not for others to set"));
+        }
+        Ok(Attr {
+            size: size_of::<Attr>() as u32,
+            policy: scheduling.policy,
+            flags: scheduling.flags,
+            nice: scheduling.nice,
+            priority: scheduling.priority,
+            runtime_ns: scheduling.slice_ns,
+            ..Attr::default()
+        })
     }
-    let attr = Attr {
-        size: size_of::<Attr>() as u32,
-        policy: scheduling.policy,
-        flags: scheduling.flags,
-        nice: scheduling.nice,
-        priority: scheduling.priority,
-        runtime_ns: scheduling.slice_ns,
-        ..Attr::default()
-    };
+}
+
+pub(super) fn set(pid: Pid, attr: &Attr) -> io::Result<()> {
     // SAFETY: `attr` is initialised and says its own size; the kernel only reads it.
-    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, pid.as_raw_nonzero().get(), &raw const attr, 0u32) };
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, pid.as_raw_nonzero().get(), &raw const *attr, 0u32) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The soft limits RLIMIT_NICE and RLIMIT_RTPRIO of a thread's process.
+pub(super) fn limits(pid: Pid) -> io::Result<(u64, u64)> {
+    let one = |which| {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: no new limit is passed, and `limit` is valid for writes.
+        let result = unsafe { libc::prlimit(pid.as_raw_nonzero().get(), which, std::ptr::null(), &raw mut limit) };
+        if result == 0 { Ok(limit.rlim_cur) } else { Err(io::Error::last_os_error()) }
+    };
+    Ok((one(libc::RLIMIT_NICE)?, one(libc::RLIMIT_RTPRIO)?))
 }

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use changes::book::{Book, Entry};
 use changes::guardian;
-use changes::journal::Change;
 use changes::undo::Undone;
 use changes::{Hands, LiveHands};
 use machine::Root;
@@ -35,8 +34,7 @@ pub fn changes(what: &cli::Changes) -> Result<u8> {
 fn status(hands: &dyn Hands, book: &Book) -> Result<u8> {
     let entries = book.entries(hands)?;
     let mut text = String::new();
-    for (entry, change) in entries.iter().flat_map(|entry| changes_of(entry).iter().map(move |change| (entry, change)))
-    {
+    for (entry, change) in entries.iter().flat_map(|entry| entry.changes().iter().map(move |change| (entry, change))) {
         let now = match hands.read(&change.knob) {
             Ok(now) => now.to_string(),
             Err(error) => error.to_string(),
@@ -45,10 +43,16 @@ fn status(hands: &dyn Hands, book: &Book) -> Result<u8> {
         writeln!(text, "{}: {now}; it was {}", change.knob, change.original)?;
         writeln!(text, "    changed by {} of {}{state}", change.engine, session(entry))?;
     }
+    for (entry, births) in entries.iter().flat_map(|entry| entry.births().iter().map(move |births| (entry, births))) {
+        let state = if entry.alive { "" } else { ", which is dead" };
+        writeln!(text, "{} and of threads born there meanwhile: it was {}", births.knob, births.original)?;
+        writeln!(text, "    claimed by {} of {}{state}", births.engine, session(entry))?;
+    }
     if text.is_empty() {
         text.push_str("Nothing is changed.\n");
     }
-    let left = entries.iter().any(|entry| !entry.alive && !changes_of(entry).is_empty());
+    let is_any = |entry: &Entry| !entry.changes().is_empty() || !entry.births().is_empty();
+    let left = entries.iter().any(|entry| !entry.alive && is_any(entry));
     if left {
         text.push_str("A dead session has left something. Fix: cox changes undo\n");
     }
@@ -78,7 +82,12 @@ fn undo(hands: &dyn Hands, book: &Book) -> Result<u8> {
 
 fn told(undone: &Undone) -> String {
     let mut parts = vec![format!("{} put back", undone.restored)];
-    let others = [(undone.gone, "gone"), (undone.inherited, "held by another session"), (undone.left.len(), "left")];
+    let others = [
+        (undone.born, "born meanwhile put back"),
+        (undone.gone, "gone"),
+        (undone.inherited, "held by another session"),
+        (undone.left.len(), "left"),
+    ];
     parts.extend(others.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
     parts.join(", ")
 }
@@ -88,8 +97,4 @@ fn session(entry: &Entry) -> String {
         Some(record) => format!("process {} ({})", record.header.pid, record.header.command),
         None => format!("the session of {}", entry.path.display()),
     }
-}
-
-fn changes_of(entry: &Entry) -> &[Change] {
-    entry.record.as_ref().map_or(&[], |record| &record.changes)
 }

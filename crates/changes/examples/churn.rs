@@ -1,0 +1,93 @@
+//! A program whose threads are born and end all the time. Each looks whether it may use the CPUs and has
+//! the scheduling class that the program began with.
+//!
+//! Each line of standard input is answered with the number of threads that were born since the last one,
+//! and how many of them had something else. Ends with standard input.
+
+use std::error::Error;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use changes::{Hands, Knob, LiveHands, Value};
+use machine::Root;
+
+const MOTHERS: u32 = 3;
+
+/// Births since somebody asked.
+#[derive(Default)]
+struct Tally {
+    asked: u64,
+    births: u64,
+    strangers: u64,
+}
+
+struct Program {
+    hands: LiveHands,
+    began_with: (Value, u32),
+    tally: Mutex<Tally>,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let hands = LiveHands::new(Root::live());
+    // Whatever class it was started in: for SCHED_OTHER it is to be told from SCHED_IDLE.
+    let knob = Knob::Scheduling(hands.thread(tid())?);
+    if let Value::Scheduling(scheduling) = hands.read(&knob)? {
+        hands.write(&knob, &Value::Scheduling(changes::Scheduling { policy: 0, ..scheduling }))?;
+    }
+    let began_with = now(&hands)?;
+    let program = Arc::new(Program { hands, began_with, tally: Mutex::default() });
+    for _ in 0..MOTHERS {
+        let program = Arc::clone(&program);
+        thread::spawn(move || bear(&program));
+    }
+    for _ in io::stdin().lines() {
+        let mut tally = program.tally.lock().map_err(|_| "a thread panicked")?;
+        println!("{} {}", tally.births, tally.strangers);
+        *tally = Tally { asked: tally.asked + 1, ..Tally::default() };
+    }
+    Ok(())
+}
+
+fn tid() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+}
+
+/// The calling thread's CPUs and class.
+fn now(hands: &LiveHands) -> Result<(Value, u32), changes::Error> {
+    let thread = hands.thread(tid())?;
+    let Value::Scheduling(scheduling) = hands.read(&Knob::Scheduling(thread))? else {
+        unreachable!("a scheduling knob has a scheduling")
+    };
+    Ok((hands.read(&Knob::Affinity(thread))?, scheduling.policy))
+}
+
+/// Children one after the other, each of which has one of its own that it does not wait for.
+fn bear(program: &Arc<Program>) {
+    loop {
+        let program = Arc::clone(program);
+        let child = thread::spawn(move || {
+            program.is_born();
+            thread::spawn(move || program.is_born());
+        });
+        // Says that it panicked by itself.
+        let _ = child.join();
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+impl Program {
+    fn is_born(&self) {
+        let asked = self.tally.lock().map_or(0, |tally| tally.asked);
+        let is_stranger = now(&self.hands).is_ok_and(|now| now != self.began_with);
+        thread::sleep(Duration::from_millis(1));
+        if let Ok(mut tally) = self.tally.lock() {
+            // What was seen before somebody has asked is an answer to an earlier question.
+            if tally.asked == asked {
+                tally.births += 1;
+                tally.strangers += u64::from(is_stranger);
+            }
+        }
+    }
+}
