@@ -107,6 +107,21 @@ impl Book {
             .map_err(|source| self.failed(source))
     }
 
+    /// A right that one process has at a time, by a name of its choice; `None` while another has it. It ends
+    /// with the process, however that ends.
+    ///
+    /// # Errors
+    /// When the folder cannot be used.
+    pub fn hold_alone(&self, name: &str) -> Result<Option<Lock>, Error> {
+        let open = || OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(self.folder.join(name));
+        let file = self.made().and_then(|()| open()).map_err(|source| self.failed(source))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Lock { _file: file })),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(self.failed(error.into())),
+        }
+    }
+
     fn made(&self) -> io::Result<()> {
         match DirBuilder::new().mode(0o700).create(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),

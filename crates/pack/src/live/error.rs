@@ -9,6 +9,9 @@ pub enum Error {
     /// Threads cannot be changed, or somebody else holds them.
     #[error(transparent)]
     Changes(#[from] changes::Error),
+    /// Two controllers would undo one another's work.
+    #[error("process {0} is packed already")]
+    PackedAlready(u32),
     /// A thread of cox's own could not be started.
     #[error("cannot start a controlling thread: {0}")]
     Thread(std::io::Error),

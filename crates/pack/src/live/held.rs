@@ -1,42 +1,167 @@
-//! temporary: direct system calls
-#![allow(unsafe_code, missing_docs)]
+//! Real threads in hand: each order becomes one change of an affinity, through `changes`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::{self, Command};
+
+use changes::book::Lock;
+use changes::guardian::Guardian;
+use changes::{Book, Claim, Desire, Grip, Knob, LiveHands, Session, Setting, Thread, Value};
+use machine::CpuSet;
 use wire::Stand;
-use changes::LiveHands;
-use crate::policy::Order;
+
+use super::Error;
 use super::manager::Plan;
-use rustix::thread::{CpuSet, sched_setaffinity};
-use rustix::process::Pid;
+use crate::policy::{Order, Seat};
 
-pub struct Held { pub stand: usize, tid: u32, cpus: Vec<u32>, at: Option<Option<usize>>, waits: bool }
-pub struct Holder<'h> { _hands: std::marker::PhantomData<&'h ()>, cpus: Vec<u32>, n: usize }
+/// Who wants the changes, as messages name it.
+const ENGINE: &str = "pack";
 
-fn mask(cpus: &[u32]) -> CpuSet { let mut m = CpuSet::new(); for c in cpus { m.set(*c as usize); } m }
+/// A thread that the session holds.
+pub struct Held {
+    /// Its place in the table of stands.
+    pub stand: usize,
+    grip: Grip,
+    /// The pack's CPUs one by one, and all of them.
+    seats: Vec<Setting>,
+    anywhere: Setting,
+    /// `None`: anywhere in the pack.
+    now: Option<Seat>,
+}
+
 impl Held {
-    fn aff(&mut self, seat: Option<usize>) -> Result<(), changes::Error> {
-        if self.at == Some(seat) { return Ok(()); }
-        self.at = Some(seat);
-        let m = match seat { Some(s) => mask(&self.cpus[s..=s]), None => mask(&self.cpus) };
-        let _ = sched_setaffinity(Pid::from_raw(self.tid as i32), &m); Ok(())
-    }
-    fn class(&mut self, idle: bool) {
-        if self.waits == idle || self.cpus.len() == 1 { return; }
-        self.waits = idle;
-        let p = libc::sched_param { sched_priority: 0 };
-        unsafe { libc::sched_setscheduler(self.tid as i32, if idle { libc::SCHED_IDLE } else { libc::SCHED_OTHER }, &p); }
-    }
+    /// Does what the policy wants.
+    ///
+    /// # Errors
+    /// [`changes::Error::Gone`] when the thread has ended; the kernel's refusal.
     pub fn obey(&mut self, order: &Order) -> Result<(), changes::Error> {
-        match *order {
-            Order::Sit { seat, .. } => { self.aff(Some(seat))?; self.class(false); }
-            Order::Wait { behind, .. } => { self.class(true); self.aff(Some(behind))?; }
-            Order::Free { .. } => { self.class(false); self.aff(None)?; }
+        let wanted = match *order {
+            Order::Sit { seat, .. } => Some(seat),
+            Order::Wait { behind, .. } => Some(behind),
+            Order::Free { .. } => None,
+        };
+        if wanted == self.now {
+            return Ok(());
         }
+        self.grip.apply(wanted.map_or(&self.anywhere, |seat| &self.seats[seat]))?;
+        self.now = wanted;
         Ok(())
     }
 }
+
+/// The session with what it has taken.
+pub struct Holder<'h> {
+    hands: &'h LiveHands,
+    session: Session<'h>,
+    cpus: CpuSet,
+    /// Leaders of processes that were announced.
+    adopted: BTreeMap<u32, Thread>,
+    /// Threads taken, by id.
+    taken: BTreeMap<u32, Thread>,
+    /// Nobody else may pack these processes meanwhile.
+    _alone: Vec<Lock>,
+}
+
 impl<'h> Holder<'h> {
-    pub fn begin(_h: &LiveHands, plan: &Plan) -> Result<Holder<'h>, super::Error> { Ok(Holder { _hands: std::marker::PhantomData, cpus: plan.cpus.clone(), n: 0 }) }
-    pub fn take(&mut self, new: &[(usize, Stand)]) -> Result<Vec<(usize, Held)>, super::Error> {
-        Ok(new.iter().map(|(n, s)| { self.n += 1; let mut h = Held { stand: *n, tid: s.tid, cpus: self.cpus.clone(), at: None, waits: true }; h.class(false); let _ = h.aff(None); (*n, h) }).collect())
+    /// Begins a session. Nothing is changed yet.
+    ///
+    /// # Errors
+    /// When one of the processes is packed already, or the journal or the guardian do not work.
+    pub fn begin(hands: &'h LiveHands, plan: &Plan) -> Result<Holder<'h>, Error> {
+        let book = Book::of_user();
+        let mut alone = Vec::new();
+        for &pid in &plan.pids {
+            alone.push(book.hold_alone(&format!("pack-{pid}"))?.ok_or(Error::PackedAlready(pid))?);
+        }
+        let session = Session::begin(hands, book, process::id(), &plan.command, |journal| post(journal).map(Some))?;
+        let (adopted, taken) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Holder { hands, session, cpus: plan.cpus.iter().copied().collect(), adopted, taken, _alone: alone })
     }
-    pub fn end(self) -> Result<usize, super::Error> { Ok(self.n) }
+
+    /// Takes threads, and says which of them are held; those that have ended meanwhile are not.
+    ///
+    /// # Errors
+    /// When somebody else holds one of them, or the kernel refuses.
+    pub fn take(&mut self, new: &[(usize, Stand)]) -> Result<Vec<(usize, Held)>, Error> {
+        if new.is_empty() {
+            return Ok(Vec::new());
+        }
+        let processes: BTreeSet<u32> = new.iter().map(|(_, stand)| stand.tgid).collect();
+        for pid in processes {
+            self.adopt(pid, new)?;
+        }
+        let threads: Vec<(usize, Thread)> = new
+            .iter()
+            .filter_map(|(number, stand)| self.hands.thread(stand.tid).ok().map(|thread| (*number, thread)))
+            .collect();
+        let creators: BTreeMap<u32, (u32, u32)> =
+            new.iter().map(|(_, stand)| (stand.tid, (stand.creator_tid, stand.tgid))).collect();
+        let desires = threads.iter().map(|(_, thread)| {
+            let (creator, tgid) = creators.get(&thread.tid).copied().unwrap_or_default();
+            self.desire(*thread, self.ancestors(creator, tgid))
+        });
+        let desires: Vec<Desire> = desires.collect();
+        self.session.take(desires)?;
+        self.taken.extend(threads.iter().map(|(_, thread)| (thread.tid, *thread)));
+        Ok(threads.into_iter().filter_map(|(stand, thread)| self.hold(stand, thread).ok().map(|h| (stand, h))).collect())
+    }
+
+    /// A thread has ended.
+    pub fn forget(&mut self, tid: u32) {
+        self.taken.remove(&tid);
+    }
+
+    /// Puts everything back.
+    ///
+    /// # Errors
+    /// When the journal cannot be settled; the guardian tries again.
+    pub fn end(self) -> Result<changes::undo::Undone, Error> {
+        Ok(self.session.end()?)
+    }
+
+    /// Announces a process: what is born in it from now on inherits our masks, and is put back too.
+    fn adopt(&mut self, pid: u32, new: &[(usize, Stand)]) -> Result<(), Error> {
+        if self.adopted.contains_key(&pid) {
+            return Ok(());
+        }
+        // A leader that has ended takes its process's name with it; its threads are taken one by one.
+        let Ok(leader) = self.hands.thread(pid) else { return Ok(()) };
+        let creator = new.iter().find(|(_, stand)| stand.tid == pid).map_or(0, |(_, stand)| stand.creator_tid);
+        let heir_of = self.taken.get(&creator).copied().into_iter().collect();
+        match self.session.adopt([self.desire(leader, heir_of)]) {
+            Ok(()) | Err(changes::Error::Gone(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.adopted.insert(pid, leader);
+        Ok(())
+    }
+
+    /// Whose original values a newborn thread has: its creator's, else its process's.
+    fn ancestors(&self, creator_tid: u32, tgid: u32) -> Vec<Thread> {
+        if creator_tid == 0 {
+            return Vec::new();
+        }
+        let creator = self.taken.get(&creator_tid).copied();
+        creator.into_iter().chain(self.adopted.get(&tgid).copied()).collect()
+    }
+
+    fn desire(&self, thread: Thread, heir_of: Vec<Thread>) -> Desire {
+        let claim = Claim::Within(self.cpus.clone());
+        Desire { engine: ENGINE.to_owned(), knob: Knob::Affinity(thread), claim, heir_of }
+    }
+
+    fn hold(&self, stand: usize, thread: Thread) -> Result<Held, changes::Error> {
+        let grip = self.session.grip(&Knob::Affinity(thread))?;
+        let one = |cpu: u32| grip.prepare(&Value::Cpus([cpu].into_iter().collect()));
+        let seats = self.cpus.iter().map(one).collect::<Result<_, _>>()?;
+        let anywhere = grip.prepare(&Value::Cpus(self.cpus.clone()))?;
+        Ok(Held { stand, grip, seats, anywhere, now: None })
+    }
+}
+
+/// The process that undoes when this one is killed: cox itself, as `cox changes guard JOURNAL`.
+fn post(journal: &Path) -> Result<Guardian, changes::Error> {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["changes", "guard"]).arg(journal);
+    Guardian::post(command).map_err(|source| changes::Error::Journal { path: journal.to_owned(), source })
 }

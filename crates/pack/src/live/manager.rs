@@ -254,6 +254,7 @@ impl Manager<'_> {
             let stand = table.read(living.stand).filter(has_ended);
             if let Some(stand) = &stand {
                 core.conductor.leave(living.member, stand.run_ns);
+                self.holder.forget(stand.tid);
             }
             stand.is_none()
         });
@@ -283,7 +284,10 @@ impl Manager<'_> {
             core.members.clear();
         }
         match self.holder.end() {
-            Ok(restored) => self.summary.restored = restored,
+            Ok(undone) => {
+                self.summary.restored = undone.restored + undone.gone;
+                self.summary.complaints.extend(undone.left.iter().map(ToString::to_string));
+            }
             Err(error) => self.summary.complaints.push(error.to_string()),
         }
         self.summary

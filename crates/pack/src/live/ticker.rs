@@ -10,14 +10,6 @@ use super::realtime;
 use super::shared::Shared;
 use crate::policy::Seat;
 
-/// What a thread that was sent off its seat is let run before the seat's CPU chooses again.
-///
-/// The kernel does not drop a thread that becomes SCHED_IDLE: it still owes it a little, and lets it go on
-/// until the next choice, a whole turn later (seen in traces of Linux 6.18). In SCHED_IDLE a thread's dues
-/// are used up 341 times faster (its weight is 3 of 1024): after 25 us it has had 8 ms' worth and is not
-/// chosen again. Threads that work are not hurried: what they run is useful.
-const DUES_NS: u64 = 25_000;
-
 /// Ticks until the session is over. Parks while nobody wants ticks; the manager unparks.
 pub fn run(shared: &Arc<Shared>, seat: Seat) {
     let seats = shared.eyes.cpus.len() as u64;
@@ -47,11 +39,8 @@ pub fn run(shared: &Arc<Shared>, seat: Seat) {
         if shared.tick_ns.load(Ordering::Acquire) == 0 || shared.over.load(Ordering::Acquire) {
             continue;
         }
-        let at_once = shared.core.lock().is_ok_and(|mut core| {
-            core.decide(&shared.eyes, |conductor, now_ns, sense, orders| conductor.tick(seat, now_ns, sense, orders))
-        });
-        if at_once {
-            sleep_until(arch::monotonic_ns() + DUES_NS);
+        if let Ok(mut core) = shared.core.lock() {
+            core.decide(&shared.eyes, |conductor, now_ns, sense, orders| conductor.tick(seat, now_ns, sense, orders));
         }
     }
 }

@@ -101,9 +101,11 @@ impl Conductor {
         self.seating.leave(member);
     }
 
-    /// A seat's tick. True when whoever left the seat should be off its CPU at once.
-    pub fn tick(&mut self, seat: Seat, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
-        self.is_rotating() && self.seating.turn(seat, now_ns, sense, orders)
+    /// A seat's tick.
+    pub fn tick(&mut self, seat: Seat, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
+        if self.is_rotating() {
+            self.seating.turn(seat, now_ns, sense, orders);
+        }
     }
 
     /// Samples of running threads, and how many of them waited in loops: what [`Action::Measure`] wants.

@@ -10,7 +10,7 @@
 //!    much again.
 //! 3. **Turns** are doubled and halved in search of the best efficiency. Neighbours are tried again now and
 //!    then, since programs change.
-//! 4. **Back out** when even the best turn does not win 2 % over what was measured without; rest, and the
+//! 4. **Back out** when even the best turn does not win 5 % over what was measured without; rest, and the
 //!    next rest is twice as long.
 //! 5. **Verify**: from time to time measure again, because the program may have become another one.
 //!
@@ -27,12 +27,19 @@ pub const TURNS_NS: [u64; 7] = [62_500, 125_000, 250_000, 500_000, 1_000_000, 2_
 const FIRST_TURN: usize = 3;
 
 /// A window is at least this long; shorter ones are all noise.
-const WINDOW_NS: u64 = 40_000_000;
+const WINDOW_NS: u64 = 80_000_000;
 
-/// Looks while measuring, and for how long: 320 per seat, for a standard error of 2 % with two seats.
+/// Time between two samples of a seat while measuring.
 const LOOK_NS: u64 = 250_000;
-/// See [`LOOK_NS`].
-const MEASURE_NS: u64 = 80_000_000;
+
+/// The kernel needs some ticks to spread threads again that were let go ...
+const SETTLE_NS: u64 = 80_000_000;
+
+/// ... unless it is a disaster: nobody should suffer 13 times slower barriers for the sake of a figure.
+const DISASTER: f64 = 0.4;
+
+/// Then this long: 480 samples per seat, a standard error of 1.6 % with two seats.
+const MEASURE_NS: u64 = 120_000_000;
 
 /// … and at least this many turns.
 const WINDOW_TURNS: u64 = 40;
@@ -40,8 +47,11 @@ const WINDOW_TURNS: u64 = 40;
 /// Nothing worth winning is left above this efficiency.
 const GOOD_ENOUGH: f64 = 0.97;
 
-/// What rotation must win to be kept.
-const WORTH: f64 = 1.02;
+/// What rotation must win to be kept: more than what both figures may be wrong by.
+const WORTH: f64 = 1.05;
+
+/// Above this there is no doubt, and verification can wait.
+const CLEARLY: f64 = 1.5;
 
 /// After so many windows a neighbouring turn's efficiency is old.
 const STALE_WINDOWS: u32 = 24;
@@ -108,6 +118,8 @@ pub struct Regime {
     /// Rotate, whatever it gives (experiments).
     always: bool,
     until_ns: u64,
+    /// The kernel has had time to spread the threads: the present measurement counts.
+    settled: bool,
     /// Efficiency without rotation, when it was measured last.
     without: Option<f64>,
     tried: [Tried; TURNS_NS.len()],
@@ -127,6 +139,7 @@ impl Regime {
             turns,
             always,
             until_ns: now_ns,
+            settled: false,
             without: None,
             tried: [Tried::default(); TURNS_NS.len()],
             turn: FIRST_TURN,
@@ -161,9 +174,16 @@ impl Regime {
     /// A window is over: decide what comes next.
     pub fn decide(&mut self, now_ns: u64, seats: usize, window: &Window) {
         let efficiency = efficiency(window);
-        if std::env::var_os("RD").is_some() { eprintln!("{:6.1} ms {:?} eff {:.3} active {} without {:?} own {:.3}", now_ns as f64 / 1e6 , self.action, efficiency, window.active, self.without, window.own_ns as f64 / window.seats_ns as f64); }
         match self.action {
             Action::Rest => self.measure(now_ns),
+            Action::Measure { .. } if !self.settled => {
+                if window.active > seats && efficiency < DISASTER {
+                    self.without = Some(efficiency);
+                    return self.rotate(now_ns);
+                }
+                self.settled = true;
+                self.until_ns = now_ns + MEASURE_NS;
+            }
             Action::Measure { .. } => {
                 self.without = Some(self.without.map_or(efficiency, |before| mixed(before, efficiency)));
                 let efficiency = self.without.unwrap_or(efficiency);
@@ -200,7 +220,8 @@ impl Regime {
             // It is worth it here: the next rest is a short one again.
             self.rest_ns = REST_NS.0;
         }
-        if now_ns >= self.verify_at_ns {
+        let clear = self.without.is_some_and(|without| best > without * CLEARLY);
+        if now_ns >= self.verify_at_ns + if clear { VERIFY_NS.1 / 2 } else { 0 } {
             self.verify_after_ns = (self.verify_after_ns * 2).min(VERIFY_NS.1);
             return self.measure(now_ns);
         }
@@ -233,7 +254,8 @@ impl Regime {
 
     fn measure(&mut self, now_ns: u64) {
         self.action = Action::Measure { look_ns: LOOK_NS };
-        self.until_ns = now_ns + MEASURE_NS;
+        self.settled = false;
+        self.until_ns = now_ns + SETTLE_NS;
     }
 
     fn rotate(&mut self, now_ns: u64) {

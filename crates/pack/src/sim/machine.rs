@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::program::{Act, Dice, Program, Wait};
-use super::queue::{Entity, IDLE, NORMAL, Queue};
+use super::queue::{Entity, Queue};
 use crate::policy::conductor::{Conductor, Settings, Totals};
 use crate::policy::regime::Action;
 use crate::policy::seating::FULL_CAPACITY;
@@ -16,9 +16,6 @@ const KERNEL_TICK_NS: u64 = 4_000_000;
 const YIELD_NS: u64 = 700;
 /// How often a controller looks whether a window is over.
 const LOOK_NS: u64 = 5_000_000;
-/// As `live::ticker` has it.
-const DUES_NS: u64 = 25_000;
-
 /// What things cost on a CPU, ns. The defaults are those of a virtual machine with 2 CPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
@@ -79,8 +76,8 @@ enum Event {
     Act { cpu: usize, version: u64 },
     /// The kernel's tick.
     Tick { cpu: usize },
-    /// A seat's tick; `only_choose`: the follow-up after dues.
-    Seat { seat: Seat, version: u64, only_choose: bool },
+    /// A seat's tick.
+    Seat { seat: Seat, version: u64 },
     /// The controller looks.
     Look,
     /// A sample of each CPU is taken.
@@ -157,8 +154,8 @@ pub fn run(program: &Program, capacities: &[u64], packing: Packing, costs: Costs
             (Event::Sample { version }, Some(conductor)) if version == machine.seat_version => {
                 machine.sample(version, conductor);
             }
-            (Event::Seat { seat, version, only_choose }, Some(conductor)) if version == machine.seat_version => {
-                machine.seat_tick(seat, only_choose, conductor, &mut orders);
+            (Event::Seat { seat, version }, Some(conductor)) if version == machine.seat_version => {
+                machine.seat_tick(seat, conductor, &mut orders);
             }
             _ => {}
         }
@@ -373,19 +370,12 @@ impl<'p> Machine<'p> {
         let own = self.threads[thread].cpu;
         let may = |cpu: usize| self.threads[thread].pinned.is_none_or(|pinned| pinned == cpu);
         let idle = |cpu: &usize| may(*cpu) && self.cpus[*cpu].current.is_none();
-        let low = |cpu: &usize| {
-            may(*cpu) && self.cpus[*cpu].current.is_some_and(|current| self.entities[current].weight == IDLE)
-        };
         let all = || std::iter::once(own).chain(0..self.cpus.len());
-        let target = all().find(idle).or_else(|| all().find(low)).or_else(|| all().find(|cpu| may(*cpu)));
+        let target = all().find(idle).or_else(|| all().find(|cpu| may(*cpu)));
         let target = target.unwrap_or(own);
         self.threads[thread].queued_since_ns = self.now_ns;
         self.arrive_at(thread, target);
-        let preempts = match self.cpus[target].current {
-            None => true,
-            Some(current) => self.entities[current].weight == IDLE && self.entities[thread].weight == NORMAL,
-        };
-        if preempts {
+        if self.cpus[target].current.is_none() {
             self.choose(target);
         }
     }
@@ -495,7 +485,7 @@ impl<'p> Machine<'p> {
                 for seat in 0..self.cpus.len() {
                     let at_ns = self.now_ns + tick_ns + tick_ns * seat as u64 / seats;
                     let version = self.seat_version;
-                    self.push(at_ns, Event::Seat { seat, version, only_choose: false });
+                    self.push(at_ns, Event::Seat { seat, version });
                 }
             }
         }
@@ -515,7 +505,7 @@ impl<'p> Machine<'p> {
         self.push(self.now_ns + vary, Event::Sample { version });
     }
 
-    fn seat_tick(&mut self, seat: Seat, only_choose: bool, conductor: &mut Conductor, orders: &mut Vec<Order>) {
+    fn seat_tick(&mut self, seat: Seat, conductor: &mut Conductor, orders: &mut Vec<Order>) {
         let version = self.seat_version;
         self.book(seat);
         // The ticker takes the CPU: whoever ran was switched out.
@@ -525,17 +515,12 @@ impl<'p> Machine<'p> {
             thread.queued_since_ns = self.now_ns;
         }
         self.spend(seat, self.costs.tick_ns);
-        if !only_choose {
-            if let Some(tick_ns) = conductor.tick_ns() {
-                let vary = (tick_ns as f64 * (0.75 + 0.5 * self.dice.throw())) as u64;
-                self.push(self.now_ns + vary, Event::Seat { seat, version, only_choose: false });
-            }
-            if conductor.tick(seat, self.now_ns, self, orders) {
-                let at_ns = self.cpus[seat].since_ns + DUES_NS;
-                self.push(at_ns, Event::Seat { seat, version, only_choose: true });
-            }
-            self.carry_out(seat, orders);
+        if let Some(tick_ns) = conductor.tick_ns() {
+            let vary = (tick_ns as f64 * (0.75 + 0.5 * self.dice.throw())) as u64;
+            self.push(self.now_ns + vary, Event::Seat { seat, version });
         }
+        conductor.tick(seat, self.now_ns, self, orders);
+        self.carry_out(seat, orders);
         self.choose(seat);
     }
 
@@ -548,34 +533,28 @@ impl<'p> Machine<'p> {
 
     fn carry_out(&mut self, by: usize, orders: &mut Vec<Order>) {
         for order in orders.drain(..) {
-            self.spend(by, self.costs.order_ns);
-            let (member, pinned, weight) = match order {
-                Order::Sit { member, seat, .. } => (member, Some(seat), NORMAL),
-                Order::Wait { member, behind } => (member, Some(behind), IDLE),
-                Order::Free { member } => (member, None, NORMAL),
+            let (member, pinned) = match order {
+                Order::Sit { member, seat, .. } => (member, Some(seat)),
+                Order::Wait { member, behind } => (member, Some(behind)),
+                Order::Free { member } => (member, None),
             };
-            let thread = &mut self.threads[member];
-            thread.pinned = pinned;
-            let at = thread.cpu;
-            if !thread.act.is_runnable() {
-                self.entities[member].weight = weight;
-                if let Some(cpu) = pinned {
-                    self.threads[member].cpu = cpu;
-                }
+            // As `live::held`: what is so already costs nothing.
+            if self.threads[member].pinned == pinned {
                 continue;
             }
-            self.book(at);
-            if self.entities[member].weight != weight {
-                self.cpus[at].queue.reweigh(member, weight, &mut self.entities);
+            self.spend(by, self.costs.order_ns);
+            self.threads[member].pinned = pinned;
+            let at = self.threads[member].cpu;
+            let Some(to) = pinned.filter(|&to| to != at) else { continue };
+            if !self.threads[member].act.is_runnable() {
+                self.threads[member].cpu = to;
+                continue;
             }
-            if let Some(to) = pinned.filter(|&to| to != at) {
-                self.depart(member);
-                self.arrive_at(member, to);
-                if self.cpus[at].current.is_none() && at != by {
-                    self.choose(at);
-                }
-                if to != by && self.cpus[to].current.is_none() {
-                    self.choose(to);
+            self.depart(member);
+            self.arrive_at(member, to);
+            for cpu in [at, to] {
+                if self.cpus[cpu].current.is_none() && cpu != by {
+                    self.choose(cpu);
                 }
             }
         }
