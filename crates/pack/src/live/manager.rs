@@ -17,7 +17,7 @@ use super::shared::{Core, Eyes, Shared};
 use super::spins::Spins;
 use super::ticker;
 use crate::policy::conductor::{Conductor, Settings, Totals};
-use crate::policy::regime::Action;
+use crate::policy::regime::{Action, Kind};
 use crate::policy::{Member, Order};
 
 /// How often the manager looks while threads are steered, and while they are not.
@@ -51,6 +51,8 @@ pub struct Summary {
     pub threads: usize,
     /// The policy's sums.
     pub totals: Totals,
+    /// How threads wait, as measured last.
+    pub kind: Option<Kind>,
     /// Efficiency of the pack without rotation, and with it.
     pub without: Option<f64>,
     /// See `without`.
@@ -121,6 +123,7 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
     });
     let mut manager = Manager {
         judge: Judge::new(root),
+        judging_ns: 0,
         shared: Arc::clone(&shared),
         stands,
         holder,
@@ -159,6 +162,7 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
 
 struct Manager<'p> {
     judge: Judge,
+    judging_ns: u64,
     shared: Arc<Shared>,
     stands: Stands,
     holder: Holder<'p>,
@@ -181,7 +185,7 @@ impl Manager<'_> {
         while !self.shared.over.load(Ordering::Acquire) {
             let looked = self.look().and_then(|steering| {
                 if steering {
-                    self.shared.eyes.spins.settle(&mut self.judge);
+                    self.settle();
                 }
                 thread::park_timeout(if steering { LOOK.0 } else { LOOK.1 });
                 self.meet()
@@ -202,10 +206,10 @@ impl Manager<'_> {
             for sample in &samples {
                 self.shared.eyes.spins.was_waiting(sample);
             }
-            self.shared.eyes.spins.settle(&mut self.judge);
+            self.settle();
         }
         let waiting = samples.iter().filter(|sample| self.shared.eyes.spins.was_waiting(sample)).count();
-        let own_ns = arch::clock::process_cpu_ns();
+        let own_ns = arch::clock::process_cpu_ns() - self.judging_ns;
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
         core.conductor.sampled(samples.len() as u64, waiting as u64);
         let changed = core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| {
@@ -224,6 +228,14 @@ impl Manager<'_> {
             }
         }
         Ok(action != Action::Rest)
+    }
+
+    /// Has code judged that is new. Reading binaries is done once for a program, so what it costs says nothing
+    /// about what rotating costs.
+    fn settle(&mut self) {
+        let before_ns = arch::clock::process_cpu_ns();
+        self.shared.eyes.spins.settle(&mut self.judge);
+        self.judging_ns += arch::clock::process_cpu_ns() - before_ns;
     }
 
     /// Threads that have come or gone since the last look.
@@ -269,13 +281,15 @@ impl Manager<'_> {
             let _ = ticker.join();
         }
         self.summary.wall_ns = arch::monotonic_ns() - start_ns;
+        let judging_ns = self.judging_ns;
         let own_ns = arch::clock::process_cpu_ns();
         self.summary.own_ns = own_ns - own_before_ns;
         if let Ok(mut core) = self.shared.core.lock() {
             core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| {
-                conductor.end(now_ns, own_ns, sense, orders);
+                conductor.end(now_ns, own_ns - judging_ns, sense, orders);
             });
             self.summary.totals = core.conductor.totals();
+            self.summary.kind = core.conductor.kind();
             (self.summary.without, self.summary.with) = core.conductor.efficiencies();
             self.summary.log = core.log.take().unwrap_or_default();
             if let Some(failure) = core.failure.take() {

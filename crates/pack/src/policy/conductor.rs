@@ -1,6 +1,6 @@
 //! Seats and regime together: what a controller, live or simulated, calls.
 
-use super::regime::{Action, Regime, Turns, Window};
+use super::regime::{Action, Kind, Regime, Turns, Window};
 use super::seating::{FULL_CAPACITY, Rules, Seating, Seen};
 use super::{Glance, Member, Order, Seat, Sense};
 
@@ -48,6 +48,7 @@ pub struct Conductor {
     window_own_ns: u64,
     /// By member, at the window's start.
     run_ns: Vec<u64>,
+    blocks: Vec<u32>,
     /// CPU time in this window of threads that have ended in it.
     ended_ns: u64,
     totals: Totals,
@@ -65,6 +66,7 @@ impl Conductor {
             window_ns: now_ns,
             window_own_ns: own_ns,
             run_ns: Vec::new(),
+            blocks: Vec::new(),
             ended_ns: 0,
             totals: Totals::default(),
         }
@@ -89,6 +91,7 @@ impl Conductor {
     pub fn join(&mut self, glance: &Glance, now_ns: u64, orders: &mut Vec<Order>) -> Member {
         let member = self.seating.join(glance);
         self.run_ns.push(glance.run_ns);
+        self.blocks.push(glance.blocks);
         if self.is_rotating() {
             self.seating.admit(member, now_ns, orders);
         }
@@ -151,6 +154,12 @@ impl Conductor {
         self.totals
     }
 
+    /// How threads wait, as measured last.
+    #[must_use]
+    pub fn kind(&self) -> Option<Kind> {
+        self.regime.kind()
+    }
+
     /// Efficiency without rotation, and with it.
     #[must_use]
     pub fn efficiencies(&self) -> (Option<f64>, Option<f64>) {
@@ -163,9 +172,12 @@ impl Conductor {
 
     fn end_window(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense) -> Window {
         let length_ns = now_ns - self.window_ns;
-        let (mut active, mut run_sum_ns) = (0, std::mem::take(&mut self.ended_ns));
+        let (mut active, mut blocks, mut run_sum_ns) = (0, 0, std::mem::take(&mut self.ended_ns));
         for member in self.seating.members() {
-            let run_ns = sense.glance(member).run_ns;
+            let glance = sense.glance(member);
+            let run_ns = glance.run_ns;
+            blocks += u64::from(glance.blocks.saturating_sub(self.blocks[member]));
+            self.blocks[member] = glance.blocks;
             let ran_ns = run_ns.saturating_sub(self.run_ns[member]);
             active += usize::from(ran_ns > length_ns / IDLE_PART);
             run_sum_ns += ran_ns;
@@ -184,6 +196,6 @@ impl Conductor {
         let own_in_window_ns = own_ns - self.window_own_ns;
         (self.window_ns, self.window_own_ns) = (now_ns, own_ns);
         let seats_ns = length_ns * self.capacity / FULL_CAPACITY;
-        Window { seen, run_ns: run_sum_ns, seats_ns, own_ns: own_in_window_ns, active }
+        Window { seen, run_ns: run_sum_ns, blocks, seats_ns, own_ns: own_in_window_ns, active }
     }
 }
