@@ -113,7 +113,8 @@ impl Book {
     /// # Errors
     /// When the folder cannot be used.
     pub fn hold_alone(&self, name: &str) -> Result<Option<Lock>, Error> {
-        let open = || OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(self.folder.join(name));
+        let open =
+            || OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(self.folder.join(name));
         let file = self.made().and_then(|()| open()).map_err(|source| self.failed(source))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Lock { _file: file })),

@@ -58,7 +58,9 @@ pub fn capacities(topology: &Topology, pack: &CpuSet) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use machine::topology::LastLevelCache;
+    use std::fs;
+
+    use machine::Root;
 
     use super::*;
 
@@ -68,24 +70,31 @@ mod tests {
 
     /// Two caches of four CPUs; 0 and 4, 1 and 5 ... are siblings of one core; core 3 is slow.
     fn eight() -> Topology {
-        let cpu = |id: u32| Cpu {
-            id,
-            core_id: Some(id % 4),
-            package_id: Some(0),
-            node: Some(0),
-            smt_siblings: set(&format!("{},{}", id % 4, id % 4 + 4)),
-            capacity: Some(if id % 4 == 3 { 512 } else { 1024 }),
-            last_level_cache: Some(usize::from(id % 4 > 1)),
+        let folder = tempfile::tempdir().unwrap();
+        let cpus = folder.path().join("sys/devices/system/cpu");
+        let write = |path: String, text: String| {
+            let path = cpus.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text + "\n").unwrap();
         };
-        let cache = |cpus: &str| LastLevelCache { level: 3, size_bytes: None, cpus: set(cpus) };
-        Topology {
-            possible: set("0-7"),
-            online: set("0-7"),
-            cpus: (0..8).map(cpu).collect(),
-            last_level_caches: vec![cache("0-1,4-5"), cache("2-3,6-7")],
-            nodes: Vec::new(),
-            core_kinds: Vec::new(),
+        write("online".into(), "0-7".into());
+        write("possible".into(), "0-7".into());
+        for id in 0..8 {
+            let core = id % 4;
+            let shared = if core < 2 { "0-1,4-5" } else { "2-3,6-7" };
+            for (file, text) in [
+                ("topology/core_id", core.to_string()),
+                ("topology/physical_package_id", "0".into()),
+                ("topology/thread_siblings_list", format!("{core},{}", core + 4)),
+                ("cpu_capacity", if core == 3 { "512".into() } else { "1024".into() }),
+                ("cache/index3/level", "3".into()),
+                ("cache/index3/type", "Unified".into()),
+                ("cache/index3/shared_cpu_list", shared.into()),
+            ] {
+                write(format!("cpu{id}/{file}"), text);
+            }
         }
+        Topology::read(&Root::at(folder.path())).unwrap()
     }
 
     #[test]

@@ -12,5 +12,5 @@
 
 pub mod cpus;
 pub mod live;
-pub mod sim;
 pub mod policy;
+pub mod sim;

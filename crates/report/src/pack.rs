@@ -115,7 +115,10 @@ impl PackReport {
     fn result(&self) -> Vec<String> {
         let (wall, bound) = (seconds(self.wall_ns), seconds(self.bound_ns()));
         let percent = 100.0 * self.bound_ns() as f64 / self.wall_ns.max(1) as f64;
-        let first = format!("  Efficiency {percent:.0} % of the bound: {wall}, bound {bound} (the threads' work on {})", counted(self.seats, "CPU"));
+        let first = format!(
+            "  Efficiency {percent:.0} % of the bound: {wall}, bound {bound} (the threads' work on {})",
+            counted(self.seats, "CPU")
+        );
         let rotated = 100.0 * self.rotating_ns as f64 / self.wall_ns.max(1) as f64;
         let second = match self.without_ns() {
             Some(ns) if self.rotating_ns > 0 => format!(
@@ -164,7 +167,15 @@ mod tests {
         assert_eq!(packed().bound_ns(), 1_500_000_000);
         assert_eq!(packed().without_ns(), Some(2_205_882_352));
         let text = packed().text(&Style::default());
-        for part in ["3 threads packed on CPUs 0-1", "turns of 0.5 ms", "93 % of the bound: 1.61 s, bound 1.50 s", "about 2.21 s", "3,214 moves", "3.1 % of one CPU", "masks of 3 threads"] {
+        for part in [
+            "3 threads packed on CPUs 0-1",
+            "turns of 0.5 ms",
+            "93 % of the bound: 1.61 s, bound 1.50 s",
+            "about 2.21 s",
+            "3,214 moves",
+            "3.1 % of one CPU",
+            "masks of 3 threads",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");

@@ -76,8 +76,10 @@ impl Stands {
         let (length, read, shared) = (PLACES * size_of::<Stand>(), ProtFlags::READ, MmapFlags::SHARED);
         // SAFETY: a new mapping, at an address of the kernel's choice.
         let mapped = unsafe { mmap(std::ptr::null_mut(), length, read, shared, skel.maps.stands.as_fd(), 0) };
-        let mapped = mapped.map_err(|source| WatchError::System { what: "mapping the stands".into(), source: source.into() })?;
-        let table = Table(NonNull::new(mapped.cast()).ok_or_else(|| unavailable("the stands cannot be mapped".into()))?);
+        let mapped =
+            mapped.map_err(|source| WatchError::System { what: "mapping the stands".into(), source: source.into() })?;
+        let table =
+            Table(NonNull::new(mapped.cast()).ok_or_else(|| unavailable("the stands cannot be mapped".into()))?);
         let samples = Rc::new(RefCell::new(Vec::new()));
         let mut builder = RingBufferBuilder::new();
         let into = Rc::clone(&samples);

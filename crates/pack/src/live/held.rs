@@ -103,7 +103,10 @@ impl<'h> Holder<'h> {
         let desires: Vec<Desire> = desires.collect();
         self.session.take(desires)?;
         self.taken.extend(threads.iter().map(|(_, thread)| (thread.tid, *thread)));
-        Ok(threads.into_iter().filter_map(|(stand, thread)| self.hold(stand, thread).ok().map(|h| (stand, h))).collect())
+        Ok(threads
+            .into_iter()
+            .filter_map(|(stand, thread)| self.hold(stand, thread).ok().map(|h| (stand, h)))
+            .collect())
     }
 
     /// A thread has ended.

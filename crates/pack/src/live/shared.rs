@@ -56,7 +56,11 @@ impl Core {
     }
 
     /// Something that the policy decides, and its orders carried out.
-    pub fn decide<T>(&mut self, eyes: &Eyes, decide: impl FnOnce(&mut Conductor, u64, &Seeing<'_>, &mut Vec<Order>) -> T) -> T {
+    pub fn decide<T>(
+        &mut self,
+        eyes: &Eyes,
+        decide: impl FnOnce(&mut Conductor, u64, &Seeing<'_>, &mut Vec<Order>) -> T,
+    ) -> T {
         let now_ns = arch::monotonic_ns();
         let seeing = Seeing { eyes, members: &self.members, now_ns };
         let decided = decide(&mut self.conductor, now_ns, &seeing, &mut self.orders);

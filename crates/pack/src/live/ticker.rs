@@ -31,7 +31,8 @@ pub fn run(shared: &Arc<Shared>, seat: Seat) {
         ticks += 1;
         let now_ns = arch::monotonic_ns();
         // Seats begin evenly spread over a turn.
-        let planned_ns = next_ns.map_or(now_ns + tick_ns * seat as u64 / seats, |planned| planned + varied(tick_ns, ticks));
+        let planned_ns =
+            next_ns.map_or(now_ns + tick_ns * seat as u64 / seats, |planned| planned + varied(tick_ns, ticks));
         // After a tick that was late by more than a turn, what was missed is not made up for.
         let at_ns = if planned_ns < now_ns { now_ns + tick_ns / 2 } else { planned_ns };
         next_ns = Some(at_ns);
@@ -50,7 +51,7 @@ pub fn run(shared: &Arc<Shared>, seat: Seat) {
 /// spread after few steps, unlike random numbers.
 fn varied(tick_ns: u64, step: u64) -> u64 {
     let place = step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    tick_ns * 3 / 4 + (tick_ns / 2 * place >> 32)
+    tick_ns * 3 / 4 + ((tick_ns / 2 * place) >> 32)
 }
 
 fn sleep_until(at_ns: u64) {

@@ -16,9 +16,9 @@ pub fn counts(capacities: &[u64], threads: usize) -> Vec<usize> {
     let mut counts = vec![0; capacities.len()];
     for _ in 0..threads {
         // The share of a newcomer, compared by cross multiplication: no rounding.
-        let best = (0..capacities.len())
-            .filter(|&g| capacities[g] > 0)
-            .reduce(|a, b| if larger_share(capacities[b], counts[b] + 1, capacities[a], counts[a] + 1) { b } else { a });
+        let best = (0..capacities.len()).filter(|&g| capacities[g] > 0).reduce(|a, b| {
+            if larger_share(capacities[b], counts[b] + 1, capacities[a], counts[a] + 1) { b } else { a }
+        });
         let Some(best) = best else { break };
         counts[best] += 1;
     }

@@ -187,6 +187,8 @@ impl Conductor {
         let total = &mut self.totals.seen;
         total.samples += seen.samples;
         total.spinning += seen.spinning;
+        total.stretches_ns += seen.stretches_ns;
+        total.spun_ns += seen.spun_ns;
         total.exchanges += seen.exchanges;
         total.moves += seen.moves;
         self.totals.run_ns += run_sum_ns;

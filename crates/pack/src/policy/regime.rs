@@ -35,8 +35,9 @@ const LOOK_NS: u64 = 1_000_000;
 /// The kernel needs some ticks to spread threads again that were let go ...
 const SETTLE_NS: u64 = 80_000_000;
 
-/// ... unless it is a disaster: nobody should suffer 13 times slower barriers for the sake of a figure.
-const DISASTER: f64 = 0.2;
+/// ... unless threads that wait in loops leave so little that there is no doubt: nobody should suffer 13
+/// times slower barriers for the sake of a figure.
+const NO_DOUBT: f64 = 0.75;
 
 /// Then this long: 160 samples per seat, a standard error of 3 % with two seats.
 const MEASURE_NS: u64 = 160_000_000;
@@ -51,7 +52,7 @@ const GOOD_ENOUGH: f64 = 0.97;
 const WORTH: f64 = 1.05;
 
 /// Above this there is no doubt, and verification can wait.
-const CLEARLY: f64 = 1.5;
+const CLEARLY: f64 = 1.2;
 
 /// After so many windows a neighbouring turn's efficiency is old.
 const STALE_WINDOWS: u32 = 24;
@@ -68,7 +69,7 @@ const LONG_BURST_NS: u64 = 2_000_000;
 const REST_NS: (u64, u64) = (1_000_000_000, 30_000_000_000);
 
 /// The first time between two verifications, and the longest.
-const VERIFY_NS: (u64, u64) = (3_000_000_000, 60_000_000_000);
+const VERIFY_NS: (u64, u64) = (10_000_000_000, 120_000_000_000);
 
 /// What the seats should do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +197,11 @@ impl Regime {
             verify_after_ns: VERIFY_NS.0,
             rest_ns: REST_NS.0,
         };
-        if always { regime.rotate(now_ns) } else { regime.measure(now_ns) }
+        if always {
+            regime.rotate(now_ns)
+        } else {
+            regime.measure(now_ns)
+        }
         regime
     }
 
@@ -231,7 +236,7 @@ impl Regime {
         match self.action {
             Action::Rest => self.measure(now_ns),
             Action::Measure { .. } if !self.settled => {
-                if window.active > seats && efficiency < DISASTER {
+                if Kind::of(window, seats) == Kind::Spinning && efficiency < NO_DOUBT {
                     self.without = Some(efficiency);
                     self.kind = Some(Kind::of(window, seats));
                     return self.rotate(now_ns);
@@ -258,8 +263,7 @@ impl Regime {
             tried.windows_ago = tried.windows_ago.map(|ago| ago + 1);
         }
         let tried = &mut self.tried[self.turn];
-        tried.efficiency =
-            if tried.windows_ago.is_some() { mixed(tried.efficiency, efficiency) } else { efficiency };
+        tried.efficiency = if tried.windows_ago.is_some() { mixed(tried.efficiency, efficiency) } else { efficiency };
         tried.windows_ago = Some(0);
         if self.always {
             return self.next_turn(now_ns);
@@ -299,11 +303,8 @@ impl Regime {
                 }
             });
             let unknown = |&turn: &usize| self.tried[turn].windows_ago.is_none_or(|ago| ago > STALE_WINDOWS);
-            self.turn = if best != self.turn {
-                best
-            } else {
-                neighbours.into_iter().flatten().find(unknown).unwrap_or(best)
-            };
+            self.turn =
+                if best != self.turn { best } else { neighbours.into_iter().flatten().find(unknown).unwrap_or(best) };
         }
         self.rotate(now_ns);
     }
@@ -343,7 +344,10 @@ fn efficiency(window: &Window) -> f64 {
     if window.seats_ns == 0 {
         return 0.0;
     }
-    let spinning = if window.seen.samples == 0 { 0.0 } else { window.seen.spinning as f64 / window.seen.samples as f64 };
+    let spinning = window.seen.spinning_part(window.run_ns / window.blocks.max(1));
     let useful_ns = window.run_ns as f64 * (1.0 - spinning) - window.own_ns as f64;
     (useful_ns / window.seats_ns as f64).max(0.0)
 }
+
+#[cfg(test)]
+mod tests;

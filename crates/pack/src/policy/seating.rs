@@ -87,10 +87,34 @@ pub struct Seen {
     pub samples: u64,
     /// Of these, threads that waited for others in a loop.
     pub spinning: u64,
+    /// CPU time that ticks found between them, ns.
+    pub stretches_ns: u64,
+    /// Of this, what was spent waiting in loops, by what the thread did at both ends of each stretch.
+    pub spun_ns: u64,
     /// Threads that got a seat.
     pub exchanges: u64,
     /// Of these, threads that came from another seat's queue.
     pub moves: u64,
+}
+
+/// Threads that run at least this long at a time are switched out by ticks, and seldom by themselves.
+const SELDOM_BLOCKS_NS: u64 = 20_000_000;
+
+impl Seen {
+    /// The part of CPU time, of 1, that was spent waiting in loops; `burst_ns` is how long threads run before
+    /// they block.
+    ///
+    /// Stretches tell it with a fourth of the noise of samples. But a thread that spins and then sleeps ends
+    /// its stretch asleep, and its spinning is not seen: then samples tell.
+    #[must_use]
+    pub fn spinning_part(&self, burst_ns: u64) -> f64 {
+        let (part, whole) = if self.stretches_ns > 0 && burst_ns > SELDOM_BLOCKS_NS {
+            (self.spun_ns, self.stretches_ns)
+        } else {
+            (self.spinning, self.samples)
+        };
+        if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+    }
 }
 
 /// The seats and the threads of a pack.
@@ -281,6 +305,8 @@ impl Seating {
             (true, true) => 0,
             _ => ran_ns / 2,
         };
+        self.seen.stretches_ns += ran_ns;
+        self.seen.spun_ns += ran_ns - useful_ns;
         let scaled_ns = useful_ns * self.capacities[seat] / FULL_CAPACITY;
         let let_go = thread.spins && !spins;
         if spins {

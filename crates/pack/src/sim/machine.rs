@@ -326,13 +326,12 @@ impl<'p> Machine<'p> {
 
     /// A thread that waits elsewhere and may run here: from the longest queue.
     fn pull(&mut self, number: usize) -> Option<usize> {
-        let from = (0..self.cpus.len()).filter(|&other| other != number).max_by_key(|&other| {
-            (self.cpus[other].queue.members().len(), Reverse(other))
-        })?;
-        let queued = self.cpus[from].queue.members().iter().copied();
-        let taken = queued
-            .filter(|&thread| self.cpus[from].current != Some(thread) && self.threads[thread].pinned.is_none())
-            .next()?;
+        let from = (0..self.cpus.len())
+            .filter(|&other| other != number)
+            .max_by_key(|&other| (self.cpus[other].queue.members().len(), Reverse(other)))?;
+        let mut queued = self.cpus[from].queue.members().iter().copied();
+        let taken =
+            queued.find(|&thread| self.cpus[from].current != Some(thread) && self.threads[thread].pinned.is_none())?;
         self.book(from);
         self.cpus[from].queue.leave(taken, &mut self.entities);
         self.arrive_at(taken, number);

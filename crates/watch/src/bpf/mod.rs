@@ -30,9 +30,9 @@ use wire::{Backend, Clock, Living, Record, Sample};
 
 use crate::observer::{Intake, Observer, WatchError};
 use crate::online;
+pub(crate) use libbpf::{Libbpf, refused, system, unavailable};
 use program::Program;
 pub use program::Settings;
-pub(crate) use libbpf::{Libbpf, refused, system, unavailable};
 pub(crate) use sampler::Sampler;
 
 /// How long `finish` waits for members that have left the task list but not their CPU.
@@ -73,7 +73,9 @@ impl BpfObserver {
         // seen, and the record says so by having no sample period.
         let sampler = match settings.sample_period_ns {
             0 => None,
-            period_ns => online::cpus().and_then(|cpus| Sampler::start(program.sampling_program(), period_ns, cpus)).ok(),
+            period_ns => {
+                online::cpus().and_then(|cpus| Sampler::start(program.sampling_program(), period_ns, cpus)).ok()
+            }
         };
         Ok(BpfObserver { rings, sampler, program, finals, samples, start_ns })
     }

@@ -32,7 +32,11 @@ struct SamplingClock {
 
 impl Sampler {
     /// One sample each `mean_ns` on each of `cpus`, on average, taken by `program`.
-    pub(crate) fn start(program: &ProgramMut<'_>, mean_ns: u64, cpus: impl IntoIterator<Item = u32>) -> Result<Sampler, WatchError> {
+    pub(crate) fn start(
+        program: &ProgramMut<'_>,
+        mean_ns: u64,
+        cpus: impl IntoIterator<Item = u32>,
+    ) -> Result<Sampler, WatchError> {
         let mut sampler =
             Sampler { clocks: Vec::new(), mean_ns, turn: 0, turn_ends_ns: arch::monotonic_ns() + sampling::TURN_NS };
         let period_ns = sampling::period_of_turn_ns(mean_ns, 0);
@@ -41,11 +45,10 @@ impl Sampler {
                 what: format!("opening the sampling clock of CPU {cpu}"),
                 source,
             })?;
-            let link =
-                program.attach_perf_event(event.as_raw_fd()).map_err(|e| WatchError::System {
-                    what: format!("starting the sampling clock of CPU {cpu}"),
-                    source: std::io::Error::other(e),
-                })?;
+            let link = program.attach_perf_event(event.as_raw_fd()).map_err(|e| WatchError::System {
+                what: format!("starting the sampling clock of CPU {cpu}"),
+                source: std::io::Error::other(e),
+            })?;
             // The link owns the descriptor from here on.
             sampler.clocks.push(SamplingClock { _link: link, event: event.into_raw_fd() });
         }
