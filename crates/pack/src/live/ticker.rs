@@ -72,7 +72,7 @@ mod tests {
         assert!((mean - 1000.0).abs() < 3.0, "{mean}");
         for quarter in 0..4 {
             let range = 750 + 125 * quarter..875 + 125 * quarter;
-            let count = turns.iter().filter(|turn| range.contains(turn)).count();
+            let count = turns.iter().filter(|turn| range.contains(*turn)).count();
             assert!((240..=260).contains(&count), "{quarter}: {count}");
         }
     }
