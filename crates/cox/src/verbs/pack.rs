@@ -23,6 +23,12 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     let json = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
     let log = options.log_moves.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    // Asked first: the masks of a packed program say nothing about which CPUs it may use.
+    for &pid in &options.pid {
+        if pack::live::is_packed(pid)? {
+            return Err(pack::live::Error::PackedAlready(pid).into());
+        }
+    }
     let cpus = cpus(options, &target)?;
     let topology = Topology::read(&Root::live()).context("reading the machine's CPUs")?;
     let plan = Plan {

@@ -71,7 +71,7 @@ impl<'h> Holder<'h> {
         let book = Book::of_user();
         let mut alone = Vec::new();
         for &pid in &plan.pids {
-            alone.push(book.hold_alone(&format!("pack-{pid}"))?.ok_or(Error::PackedAlready(pid))?);
+            alone.push(book.hold_alone(&right_to_pack(pid))?.ok_or(Error::PackedAlready(pid))?);
         }
         let session = Session::begin(hands, book, process::id(), &plan.command, |journal| post(journal).map(Some))?;
         let (adopted, taken) = (BTreeMap::new(), BTreeMap::new());
@@ -160,6 +160,18 @@ impl<'h> Holder<'h> {
         let anywhere = grip.prepare(&Value::Cpus(self.cpus.clone()))?;
         Ok(Held { stand, grip, seats, anywhere, now: None })
     }
+}
+
+/// Whether somebody packs this process now.
+///
+/// # Errors
+/// When the folder of journals cannot be used.
+pub fn is_packed(pid: u32) -> Result<bool, changes::Error> {
+    Ok(Book::of_user().hold_alone(&right_to_pack(pid))?.is_none())
+}
+
+fn right_to_pack(pid: u32) -> String {
+    format!("pack-{pid}")
 }
 
 /// The process that undoes when this one is killed: cox itself, as `cox changes guard JOURNAL`.

@@ -180,6 +180,9 @@ struct Living {
 
 impl Manager<'_> {
     fn run(mut self, start_ns: u64, own_before_ns: u64) -> Summary {
+        if let Ok(mut core) = self.shared.core.lock() {
+            core.conductor.start(start_ns, own_before_ns);
+        }
         // It must not wait for the program's threads while it holds the lock that tickers want.
         let _ = realtime::become_realtime(realtime::MANAGER);
         while !self.shared.over.load(Ordering::Acquire) {

@@ -21,4 +21,5 @@ mod spins;
 mod ticker;
 
 pub use error::Error;
+pub use held::is_packed;
 pub use manager::{Packer, Plan, Summary};

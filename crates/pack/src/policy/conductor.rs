@@ -72,6 +72,11 @@ impl Conductor {
         }
     }
 
+    /// The program goes: what was before does not count.
+    pub fn start(&mut self, now_ns: u64, own_ns: u64) {
+        (self.window_ns, self.window_own_ns) = (now_ns, own_ns);
+    }
+
     /// What the seats do now. Until the first [`Conductor::look`] they rest.
     #[must_use]
     pub fn action(&self) -> Action {

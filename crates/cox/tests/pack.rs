@@ -1,0 +1,260 @@
+//! `cox pack` on real programs: they end as without it, whoever is killed, and every mask comes back.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common_robust;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use common_robust::{COX, Ran, end_of, is_root, path, run, send, shell_code, turn, wait_for, workload};
+use machine::limits::{Who, allowed_cpus};
+use machine::process::Task;
+use machine::{CpuSet, Root};
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A folder for the journals of one test, so that tests do not meet.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Place {
+        Place(TempDir::new().unwrap())
+    }
+
+    fn cox(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(COX);
+        command.arg("pack").args(arguments).env("COX_CHANGES", self.0.path().join("changes")).stdin(Stdio::null());
+        command
+    }
+
+    fn pack(&self, arguments: &[&str]) -> Ran {
+        run(&mut self.cox(arguments))
+    }
+
+    /// With its report.
+    fn packed(&self, arguments: &[&str]) -> (Ran, Value) {
+        let json = path(&self.0, "report.json");
+        let all: Vec<&str> = ["-q", "--json", &json].iter().chain(arguments).copied().collect();
+        let ran = self.pack(&all);
+        let report = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+        (ran, report)
+    }
+
+    fn journals(&self) -> usize {
+        let Ok(files) = fs::read_dir(self.0.path().join("changes")) else { return 0 };
+        files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|e| e == "journal")).count()
+    }
+}
+
+/// A program that goes on until it is ended with the test.
+struct Runs(Child);
+
+impl Runs {
+    fn start(arguments: &[&str]) -> Runs {
+        let child = Command::new(arguments[0]).args(&arguments[1..]).stdout(Stdio::piped()).spawn().unwrap();
+        Runs(child)
+    }
+
+    /// Three threads that wait for one another in loops.
+    fn spinning(rounds: &str) -> Runs {
+        let program = workload("barriers");
+        let fixed = ["--threads", "3", "--work-us", "300", "--wait", "spin", "--iterations-per-us", "300", "--rounds"];
+        let runs = Runs::start(&[&[program.as_str()][..], &fixed, &[rounds]].concat());
+        wait_for("all threads", || (runs.masks().len() == 3).then_some(()));
+        runs
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    /// The mask of each thread.
+    fn masks(&self) -> BTreeMap<u32, CpuSet> {
+        let root = Root::live();
+        let threads = Task::process(&root, self.0.id()).threads().unwrap_or_default();
+        threads.into_iter().filter_map(|tid| Some((tid, allowed_cpus(&root, Who::Task(tid)).ok()?))).collect()
+    }
+
+    fn is_as(&self, before: &BTreeMap<u32, CpuSet>) -> bool {
+        self.masks() == *before
+    }
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn two_cpus(test: &str) -> Option<(CpuSet, String)> {
+    if !is_root(test) {
+        return None;
+    }
+    let allowed = allowed_cpus(&Root::live(), Who::Own).unwrap();
+    if allowed.len() < 2 {
+        common_robust::say(&format!("skipped: {test}: needs two CPUs"));
+        return None;
+    }
+    let two: CpuSet = allowed.iter().take(2).collect();
+    let list = two.to_string();
+    Some((allowed, list))
+}
+
+#[test]
+fn a_program_ends_as_without_cox_and_runs_on_the_pack_only() {
+    let Some((allowed, _)) = two_cpus("a_program_ends_as_without_cox_and_runs_on_the_pack_only") else { return };
+    let last = allowed.last().unwrap().to_string();
+    let place = Place::new();
+    let script = "grep Cpus_allowed_list /proc/self/status; echo err >&2; exit 7";
+    let (ran, report) = place.packed(&["--cpus", &last, "--", "sh", "-c", script]);
+    assert_eq!((ran.code, ran.text()), (7, format!("Cpus_allowed_list:\t{last}\n")));
+    assert_eq!(ran.stderr, "err\n");
+    assert_eq!((report["exit_code"].as_i64(), report["cpus"].as_str()), (Some(7), Some(last.as_str())));
+    assert_eq!(place.journals(), 0);
+    assert_eq!(place.pack(&["--ncpus", "1", "--", "/no/such/program"]).code, 127);
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_starts() {
+    let Some((allowed, _)) = two_cpus("what_cannot_be_is_refused_before_anything_starts") else { return };
+    let place = Place::new();
+    let beyond = (allowed.last().unwrap() + 1).to_string();
+    let many = (allowed.len() + 1).to_string();
+    for (arguments, part) in [
+        (vec!["--cpus", &beyond], "may not use CPU"),
+        (vec!["--ncpus", &many], "may use"),
+        (vec!["--ncpus", "0"], "at least 1"),
+        (vec!["--cpus", "x"], "--cpus"),
+        (vec![], "--cpus"),
+        (vec!["--ncpus", "1", "--period", "1us"], "20us"),
+        (vec!["--ncpus", "1", "--json", "/no/such/folder/x"], "/no/such/folder"),
+    ] {
+        let ran = place.pack(&[&arguments[..], &["--", "sh", "-c", "echo started"]].concat());
+        assert_eq!((ran.code, ran.text().as_str()), (125, ""), "{arguments:?}");
+        assert!(ran.stderr.contains(part) && ran.stderr.lines().count() == 1, "{arguments:?}: {}", ran.stderr);
+    }
+    let ran = place.pack(&["--ncpus", "1", "--pid", "999999999"]);
+    assert_eq!(ran.code, 125, "{}", ran.stderr);
+}
+
+#[test]
+fn spinning_threads_take_turns_and_the_figures_add_up() {
+    let Some((_, cpus)) = two_cpus("spinning_threads_take_turns_and_the_figures_add_up") else { return };
+    let _turn = turn();
+    let place = Place::new();
+    let moves = path(&place.0, "moves");
+    let fixed =
+        ["--threads", "3", "--work-us", "300", "--wait", "spin", "--iterations-per-us", "300", "--rounds", "500"];
+    let program = workload("barriers");
+    let plain = run(Command::new(&program).args(fixed));
+    let arguments = [&["--cpus", &cpus, "--always", "--log-moves", &moves, "--", &program][..], &fixed].concat();
+    let (ran, report) = place.packed(&arguments);
+    let checksum = |ran: &Ran| ran.text().lines().last().unwrap().split("checksum").nth(1).unwrap().to_owned();
+    assert_eq!((ran.code, checksum(&ran)), (0, checksum(&plain)));
+    let figure = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name} in {report}"));
+    assert_eq!((figure("threads"), figure("seats"), figure("restored")), (3, 2, 3));
+    assert!(figure("exchanges") > 0 && figure("moves") <= figure("exchanges"), "{report}");
+    assert!(figure("rotating_ns") > 0 && figure("rotating_ns") <= figure("wall_ns"), "{report}");
+    assert!(figure("run_ns") > figure("wall_ns") / 2, "{report}");
+    assert!(figure("run_ns") <= 2 * figure("wall_ns") * 101 / 100, "no more than two CPUs have: {report}");
+    let spinning = report["spinning"].as_f64().unwrap();
+    assert!(spinning > 0.0 && spinning < 1.0, "{report}");
+    let log = fs::read_to_string(&moves).unwrap();
+    assert!(log.contains("rotation begins") && log.contains("behind who ran there"), "{log}");
+    // Beginning is no exchange.
+    let seated = log.lines().filter(|line| line.contains(" runs on CPU ") && !line.contains("begins")).count();
+    assert!(seated as u64 >= figure("exchanges"), "{seated} {report}");
+}
+
+#[test]
+fn threads_that_do_not_meet_are_left_to_the_kernel() {
+    let Some((_, cpus)) = two_cpus("threads_that_do_not_meet_are_left_to_the_kernel") else { return };
+    let place = Place::new();
+    let (ran, report) = place.packed(&["--cpus", &cpus, "--", &workload("hog"), "--threads", "2", "--seconds", "0.6"]);
+    assert_eq!(ran.code, 0);
+    assert_eq!((report["exchanges"].as_u64(), report["rotating_ns"].as_u64()), (Some(0), Some(0)), "{report}");
+}
+
+#[test]
+fn attaching_leaves_every_mask_as_it_was() {
+    let Some((_, cpus)) = two_cpus("attaching_leaves_every_mask_as_it_was") else { return };
+    let _turn = turn();
+    let place = Place::new();
+    let runs = Runs::spinning("1000000");
+    let before = runs.masks();
+    let (ran, report) = place.packed(&["--cpus", &cpus, "--always", "--pid", &runs.pid(), "--for", "400ms"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    assert_eq!((report["restored"].as_u64(), report["exit_code"].as_i64()), (Some(3), None));
+    assert!(report["exchanges"].as_u64() > Some(0), "{report}");
+    assert!(runs.is_as(&before), "{:?}", runs.masks());
+    assert_eq!(place.journals(), 0);
+}
+
+#[test]
+fn a_second_packer_of_the_same_program_is_refused() {
+    let Some((_, cpus)) = two_cpus("a_second_packer_of_the_same_program_is_refused") else { return };
+    let place = Place::new();
+    let runs = Runs::start(&[&workload("storm"), "--sleepers", "20", "--seconds", "20"]);
+    wait_for("all threads", || (runs.masks().len() == 21).then_some(()));
+    let before = runs.masks();
+    let one: CpuSet = before.values().next().unwrap().iter().take(1).collect();
+    let mut first = place.cox(&["-q", "--cpus", &one.to_string(), "--pid", &runs.pid()]).spawn().unwrap();
+    wait_for("the pack", || runs.masks().values().all(|mask| *mask == one).then_some(()));
+    for list in [cpus, one.to_string()] {
+        let second = place.pack(&["--cpus", &list, "--pid", &runs.pid()]);
+        assert_eq!(second.code, 125);
+        assert!(second.stderr.contains("is packed already"), "{}", second.stderr);
+        assert!(runs.masks().values().all(|mask| *mask == one), "the first goes on");
+    }
+    send(first.id(), Signal::INT);
+    assert_eq!(shell_code(end_of(&mut first)), 0);
+    assert!(runs.is_as(&before));
+}
+
+/// SIGKILL at many moments, of cox alone and with its whole process group: nothing is left, and the program
+/// goes on. The guardian is not of the group.
+#[test]
+fn killed_at_any_moment_all_masks_come_back() {
+    let Some((_, cpus)) = two_cpus("killed_at_any_moment_all_masks_come_back") else { return };
+    let _turn = turn();
+    let place = Place::new();
+    let runs = Runs::spinning("1000000");
+    let before = runs.masks();
+    for moment in 0..24u64 {
+        let mut cox = place.cox(&["-q", "--cpus", &cpus, "--always", "--period", "200us", "--pid", &runs.pid()]);
+        let mut cox = cox.process_group(0).spawn().unwrap();
+        // From before the first mask is set until long after turns have begun.
+        sleep(Duration::from_millis(moment * moment));
+        if moment % 2 == 0 {
+            cox.kill().unwrap();
+        } else {
+            kill_process_group(Pid::from_child(&cox), Signal::KILL).unwrap();
+        }
+        cox.wait().unwrap();
+        wait_for("the guardian", || (place.journals() == 0).then_some(()));
+        assert!(runs.is_as(&before), "killed after {} ms: {:?}", moment * moment, runs.masks());
+    }
+}
+
+#[test]
+fn threads_that_come_and_go_while_they_are_moved_are_unharmed() {
+    let Some((_, cpus)) = two_cpus("threads_that_come_and_go_while_they_are_moved_are_unharmed") else { return };
+    let _turn = turn();
+    let place = Place::new();
+    let program = workload("storm");
+    let arguments = ["--threads", "2000", "--processes", "50"];
+    let plain = run(Command::new(&program).args(arguments));
+    let packed = [&["--cpus", &cpus, "--always", "--period", "200us", "--", &program][..], &arguments].concat();
+    let (ran, report) = place.packed(&packed);
+    assert_eq!((ran.code, ran.text(), ran.stderr.as_str()), (0, plain.text(), ""));
+    assert_eq!(report["complaints"].as_array().map(Vec::len), Some(0), "{report}");
+    assert_eq!(place.journals(), 0);
+}
