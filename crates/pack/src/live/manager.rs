@@ -283,14 +283,15 @@ impl Manager<'_> {
             // A ticker that panicked has no more turns to end.
             let _ = ticker.join();
         }
-        self.summary.wall_ns = arch::monotonic_ns() - start_ns;
         let judging_ns = self.judging_ns;
         let own_ns = arch::clock::process_cpu_ns();
         self.summary.own_ns = own_ns - own_before_ns;
         if let Ok(mut core) = self.shared.core.lock() {
-            core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| {
+            let end_ns = core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| {
                 conductor.end(now_ns, own_ns - judging_ns, sense, orders);
+                now_ns
             });
+            self.summary.wall_ns = end_ns - start_ns;
             self.summary.totals = core.conductor.totals();
             self.summary.kind = core.conductor.kind();
             (self.summary.without, self.summary.with) = core.conductor.efficiencies();
