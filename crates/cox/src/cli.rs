@@ -31,8 +31,12 @@ pub enum Verb {
     /// Say what sessions of this user have changed, and put back what dead ones have left
     #[command(subcommand)]
     Changes(Changes),
-    /// Print the JSON schema of `cox run --json`
-    Schema,
+    /// Print the JSON schema of what a verb writes with --json
+    Schema {
+        /// The verb
+        #[arg(value_enum, default_value_t)]
+        of: SchemaOf,
+    },
     /// Print a shell's completions
     Completions {
         /// Which shell
@@ -50,6 +54,16 @@ pub enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+}
+
+/// Verbs that write JSON.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum SchemaOf {
+    /// `cox run --json`
+    #[default]
+    Run,
+    /// `cox pack --json`
+    Pack,
 }
 
 /// Run a program and say what the OS scheduler cost it.

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         Verb::Pack(options) => verbs::pack::pack(&options),
         Verb::Doctor(options) => verbs::doctor::doctor(&options),
         Verb::Changes(what) => verbs::changes::changes(&what),
-        Verb::Schema => verbs::pages::schema(),
+        Verb::Schema { of } => verbs::pages::schema(of),
         Verb::Completions { shell } => verbs::pages::completions(shell),
         Verb::Man { folder } => verbs::pages::man(&folder),
         Verb::Bench { arguments } => verbs::bench::bench(&arguments),

@@ -7,11 +7,15 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 
-use crate::cli::Cli;
+use crate::cli::{Cli, SchemaOf};
 
-/// Print the JSON schema of `cox run --json`.
-pub fn schema() -> Result<u8> {
-    let text = serde_json::to_string_pretty(&report::json::schema()).context("printing the schema")?;
+/// Print the JSON schema of what a verb writes.
+pub fn schema(of: SchemaOf) -> Result<u8> {
+    let schema = match of {
+        SchemaOf::Run => report::json::schema(),
+        SchemaOf::Pack => report::pack::schema(),
+    };
+    let text = serde_json::to_string_pretty(&schema).context("printing the schema")?;
     writeln!(io::stdout(), "{text}").context("writing to stdout")?;
     Ok(0)
 }

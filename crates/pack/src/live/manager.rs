@@ -299,7 +299,10 @@ impl Manager<'_> {
             if let Some(failure) = core.failure.take() {
                 self.summary.complaints.push(format!("{} orders failed; the first: {failure}", core.failures));
             }
-            core.members.clear();
+        }
+        // Whoever was born since the last look is taken too, so that its mask comes back.
+        if let Err(error) = self.meet() {
+            self.summary.complaints.push(error.to_string());
         }
         match self.holder.end() {
             Ok(undone) => {
