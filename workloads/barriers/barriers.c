@@ -133,17 +133,15 @@ static void check_all(const struct run *run)
 }
 
 // A lower bound: no schedule can beat the longest thread, nor all the work on the allowed CPUs.
-static uint64_t ideal_ns(const struct run *run, double iterations_per_us)
+static uint64_t ideal_ns(const struct run *run, double iterations_per_us, size_t cpus)
 {
-    static struct cpu_list allowed;
-    cpu_list_allowed(&allowed);
     uint64_t longest = 0, sum = 0;
     for (size_t i = 0; i < run->threads; i++) {
         uint64_t iterations = run->workers[i].iterations;
         sum += iterations;
         longest = iterations > longest ? iterations : longest;
     }
-    double round_iterations = fmax((double)longest, (double)sum / (double)allowed.count);
+    double round_iterations = fmax((double)longest, (double)sum / (double)cpus);
     return (uint64_t)((double)run->rounds_done * round_iterations / iterations_per_us * NS_PER_US);
 }
 
@@ -242,13 +240,16 @@ int main(int argc, char **argv)
         run.barrier.spin_limit =
             (uint64_t)((double)spin_ns / NS_PER_US * barrier_loads_per_us(!no_pause));
 
+    // Now: a packer may narrow this thread's mask while it runs.
+    static struct cpu_list allowed;
+    cpu_list_allowed(&allowed);
     uint64_t begin_ns = monotonic_ns();
     run.deadline_ns = begin_ns + seconds_ns;
     run_all(&run);
     uint64_t elapsed_ns = monotonic_ns() - begin_ns;
     check_all(&run);
 
-    uint64_t bound_ns = ideal_ns(&run, iterations_per_us);
+    uint64_t bound_ns = ideal_ns(&run, iterations_per_us, allowed.count);
     printf("barriers: %" PRIu64 " threads, %" PRIu64 " rounds, %s: %.4f s, ideal %.4f s\n",
            threads, run.rounds_done, wait_names[wait_mode], (double)elapsed_ns / NS_PER_SECOND,
            (double)bound_ns / NS_PER_SECOND);

@@ -126,8 +126,10 @@ impl PackReport {
                 seconds(ns),
                 100.0 * self.efficiency_without.unwrap_or(0.0),
             ),
-            Some(_) => "  Packing had nothing to win here: threads were left to the kernel, as with taskset".to_owned(),
-            None => format!("  {} in turns of {}", counted(self.exchanges, "exchange"), milliseconds(self.turn_ns)),
+            _ if self.rotating_ns == 0 => {
+                "  Packing had nothing to win here: threads were left to the kernel, as with taskset".to_owned()
+            }
+            _ => format!("  {} in turns of about {}", counted(self.exchanges, "exchange"), milliseconds(self.turn_ns)),
         };
         vec![first, second]
     }

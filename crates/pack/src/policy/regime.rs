@@ -217,11 +217,12 @@ impl Regime {
         self.until_ns
     }
 
-    /// Efficiency without rotation and, of the turn that is used, with it.
+    /// Efficiency without rotation, if the kernel had time to settle while it was measured, and, of the turn
+    /// that is used, with it.
     #[must_use]
     pub fn efficiencies(&self) -> (Option<f64>, Option<f64>) {
         let with = self.tried[self.turn];
-        (self.without, with.windows_ago.map(|_| with.efficiency))
+        (self.without.filter(|_| self.settled), with.windows_ago.map(|_| with.efficiency))
     }
 
     /// How threads wait, as measured last; `None` before.
