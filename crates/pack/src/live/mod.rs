@@ -4,13 +4,13 @@
 //!
 //! - BPF keeps each thread's *stand* ([`watch::stands`]): what it has run, whether it is queued or blocked,
 //!   and where in its code it was switched out.
-//! - Each seat has a **ticker** ([`ticker`]), a real-time thread on the seat's CPU. At the end of a turn its
+//! - Each seat has a **ticker** (`ticker`), a real-time thread on the seat's CPU. At the end of a turn its
 //!   timer puts it in place of whoever sat there, whose stand is thereby fresh; it asks the policy, carries
 //!   out the orders and sleeps again.
-//! - One **manager** ([`manager`]) sees threads come and go, finds out which code waits ([`spins`]), and at
+//! - One **manager** (`manager`) sees threads come and go, finds out which code waits (`spins`), and at
 //!   the end of each window asks the regime whether to go on.
 //!
-//! They share one lock around policy and members ([`shared`]). A turn holds it for some microseconds.
+//! They share one lock around policy and members (`shared`). A turn holds it for some microseconds.
 
 mod error;
 mod held;
