@@ -351,8 +351,7 @@ fn threads_begin_spread_by_capacity() {
     let (seating, _, orders) = pack_of(rules(), &[1024, 512, 512], 8);
     let start = |member, seat| Order::Sit { member, seat, why: Why::Start };
     let wait = |member, behind| Order::Wait { member, behind };
-    let expected =
-        [start(0, 0), wait(1, 0), wait(2, 0), wait(3, 0), start(4, 1), wait(5, 1), start(6, 2), wait(7, 2)];
+    let expected = [start(0, 0), wait(1, 0), wait(2, 0), wait(3, 0), start(4, 1), wait(5, 1), start(6, 2), wait(7, 2)];
     assert_eq!(orders, expected);
     assert_eq!((0..3).map(|seat| seating.sitting(seat)).collect::<Vec<_>>(), [Some(0), Some(4), Some(6)]);
 }
