@@ -28,7 +28,7 @@ fn rotation(turn_ns: u64) -> Packing {
 }
 
 fn shape(threads: usize, cpus: usize) -> Shape {
-    Shape::new(threads, cpus).unwrap()
+    Shape::new(threads, cpus).expect("neither is 0")
 }
 
 /// How many times longer than the ideal it took.

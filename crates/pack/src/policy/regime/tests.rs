@@ -286,6 +286,7 @@ fn verified_after_s(regime: &mut Regime, without: f64, with: f64) -> u64 {
     while rotates(regime) {
         now_ns = regime.until_ns();
         first_ns = first_ns.or(Some(now_ns));
+        assert!(now_ns < 10 * VERIFY_NS.1, "never");
         next(regime, &spinning(with));
     }
     assert!(measures(regime), "{without} {with}");

@@ -236,7 +236,7 @@ fn progress_is_scaled_by_capacity() {
 #[test]
 fn when_all_spin_they_still_alternate() {
     let (mut seating, mut world) = two_seats(rules(), &[0, 0, 1]);
-    let mut last_turn = vec![0u64; 5];
+    let mut last_turn = [0u64; 5];
     let mut longest = 0;
     for round in 1..=400u64 {
         for seat in 0..2 {
