@@ -525,6 +525,7 @@ impl<'p> Machine<'p> {
 
     /// The controller uses a CPU.
     fn spend(&mut self, number: usize, ns: u64) {
+        self.book(number);
         self.own_ns += ns;
         let cpu = &mut self.cpus[number];
         cpu.since_ns = cpu.since_ns.max(self.now_ns) + ns;

@@ -1,1 +1,319 @@
 //! Whether to rotate.
+
+use super::*;
+use crate::sim::program::Dice;
+
+const SEATS: usize = 2;
+const SEATS_NS: u64 = 1_000_000_000;
+const SAMPLES: u64 = 100_000;
+
+/// Threads that wait in loops, and leave so much useful time, of 1.
+fn spinning(efficiency: f64) -> Window {
+    let spinning = (SAMPLES as f64 * (1.0 - efficiency)).round() as u64;
+    let seen = Seen { samples: SAMPLES, spinning, ..Seen::default() };
+    Window { seen, run_ns: SEATS_NS, blocks: 0, seats_ns: SEATS_NS, own_ns: 0, active: SEATS + 1 }
+}
+
+/// Threads that sleep after running for so long, and leave so much of the seats' time unused.
+fn blocking(efficiency: f64, burst_ns: u64) -> Window {
+    let run_ns = (SEATS_NS as f64 * efficiency) as u64;
+    let seen = Seen { samples: SAMPLES, ..Seen::default() };
+    Window { seen, run_ns, blocks: run_ns / burst_ns, seats_ns: SEATS_NS, own_ns: 0, active: SEATS + 1 }
+}
+
+fn adapted() -> Regime {
+    Regime::new(0, Turns::Adapted, false)
+}
+
+/// A window ends; says what comes next and for how long.
+fn next(regime: &mut Regime, window: &Window) -> (Action, u64) {
+    let now_ns = regime.until_ns();
+    regime.decide(now_ns, SEATS, window);
+    (regime.action(), regime.until_ns() - now_ns)
+}
+
+fn rotates(regime: &Regime) -> bool {
+    matches!(regime.action(), Action::Rotate { .. })
+}
+
+fn measures(regime: &Regime) -> bool {
+    matches!(regime.action(), Action::Measure { .. })
+}
+
+/// The turn's place in [`TURNS_NS`].
+fn turn_of(regime: &Regime) -> Option<usize> {
+    match regime.action() {
+        Action::Rotate { turn_ns } => TURNS_NS.iter().position(|&turn| turn == turn_ns),
+        Action::Rest | Action::Measure { .. } => None,
+    }
+}
+
+/// A regime that has measured this and rotates.
+fn rotating(turns: Turns, without: f64) -> Regime {
+    let mut regime = Regime::new(0, turns, false);
+    while !rotates(&regime) {
+        next(&mut regime, &spinning(without));
+    }
+    regime
+}
+
+#[test]
+fn measures_first_and_lets_the_kernel_settle() {
+    let mut regime = adapted();
+    assert!(measures(&regime));
+    assert_eq!((regime.kind(), regime.efficiencies()), (None, (None, None)));
+    assert_eq!(next(&mut regime, &spinning(0.8)), (Action::Measure { look_ns: LOOK_NS }, MEASURE_NS));
+    assert_eq!(regime.efficiencies().0, None, "what was seen while settling does not count");
+    assert_eq!(next(&mut regime, &spinning(0.9)).0, Action::Rotate { turn_ns: TURNS_NS[FIRST_TURN] });
+    assert_eq!(regime.efficiencies(), (Some(0.9), None));
+    assert_eq!(regime.kind(), Some(Kind::Spinning));
+}
+
+#[test]
+fn rotates_at_once_for_spinners_that_leave_no_doubt() {
+    let mut regime = adapted();
+    next(&mut regime, &spinning(NO_DOUBT - 0.01));
+    assert!(rotates(&regime));
+    let mut regime = adapted();
+    next(&mut regime, &spinning(NO_DOUBT + 0.01));
+    assert!(measures(&regime));
+    // As little useful time, but asleep: nobody suffers.
+    let mut regime = adapted();
+    next(&mut regime, &blocking(NO_DOUBT - 0.01, 10 * LONG_BURST_NS));
+    assert!(measures(&regime));
+}
+
+#[test]
+fn rests_where_nothing_can_be_won() {
+    let few = Window { active: SEATS, ..spinning(0.3) };
+    let cases = [
+        ("no more threads than seats", few, Kind::Free),
+        ("efficient enough", blocking(GOOD_ENOUGH + 0.005, 10 * LONG_BURST_NS), Kind::Free),
+        ("short bursts", blocking(0.7, LONG_BURST_NS / 2), Kind::Blocking(LONG_BURST_NS / 2)),
+    ];
+    for (name, window, kind) in cases {
+        let mut regime = adapted();
+        next(&mut regime, &window);
+        assert!(measures(&regime), "{name}");
+        assert_eq!(next(&mut regime, &window), (Action::Rest, REST_NS.0), "{name}");
+        assert_eq!(regime.kind(), Some(kind), "{name}");
+    }
+}
+
+#[test]
+fn rotates_where_something_can_be_won() {
+    for window in [blocking(0.7, 2 * LONG_BURST_NS), spinning(0.8), spinning(1.0 - 2.0 * SPINS)] {
+        let mut regime = adapted();
+        next(&mut regime, &window);
+        next(&mut regime, &window);
+        assert!(rotates(&regime), "{window:?}");
+    }
+}
+
+#[test]
+fn measures_again_after_each_rest_and_the_rest_doubles() {
+    let mut regime = adapted();
+    let mut rests = Vec::new();
+    for _ in 0..7 {
+        next(&mut regime, &blocking(0.7, 1000));
+        rests.push(next(&mut regime, &blocking(0.7, 1000)).1 / REST_NS.0);
+        assert_eq!(regime.action(), Action::Rest);
+        next(&mut regime, &blocking(0.7, 1000));
+        assert!(measures(&regime));
+    }
+    assert_eq!(rests, [1, 2, 4, 8, 16, 30, 30]);
+}
+
+/// Windows of rotation at this efficiency until it is given up, at most 40.
+fn given_up_after(regime: &mut Regime, efficiency: f64) -> usize {
+    let mut windows = 0;
+    while rotates(regime) && windows < 40 {
+        next(regime, &spinning(efficiency));
+        windows += 1;
+    }
+    windows
+}
+
+#[test]
+fn backs_out_where_rotation_does_not_win() {
+    let without = 0.8;
+    for (with, windows) in [(0.9 * without, 2), (1.04 * without, 4), (1.06 * without, 40)] {
+        let mut regime = rotating(Turns::Adapted, without);
+        assert_eq!(given_up_after(&mut regime, with), windows, "{with}");
+        assert_eq!(rotates(&regime), windows == 40, "{with}");
+        if windows < 40 {
+            assert_eq!(regime.action(), Action::Rest);
+        }
+    }
+}
+
+#[test]
+fn each_failure_doubles_the_rest_and_a_success_makes_it_short_again() {
+    let mut regime = rotating(Turns::Adapted, 0.8);
+    for rest in [1, 2, 4, 8, 16, 30, 30] {
+        let mut last = 0;
+        while rotates(&regime) {
+            last = next(&mut regime, &spinning(0.7)).1;
+        }
+        assert_eq!((regime.action(), last / REST_NS.0), (Action::Rest, rest));
+        while !rotates(&regime) {
+            next(&mut regime, &spinning(0.8));
+        }
+    }
+    for _ in 0..30 {
+        next(&mut regime, &spinning(0.95));
+    }
+    assert!(rotates(&regime));
+    let few = Window { active: SEATS, ..spinning(0.95) };
+    assert_eq!(next(&mut regime, &few), (Action::Rest, REST_NS.0));
+}
+
+/// The controller's own time and what was spun are not useful.
+#[test]
+fn efficiency_is_useful_time_of_the_seats() {
+    let own = Window { own_ns: SEATS_NS / 10, ..spinning(0.8) };
+    assert!((efficiency(&own) - 0.7).abs() < 1e-9);
+    assert_eq!(efficiency(&Window { own_ns: 2 * SEATS_NS, ..spinning(0.8) }), 0.0);
+    assert_eq!(efficiency(&Window { seats_ns: 0, ..spinning(0.8) }), 0.0);
+    assert!((efficiency(&blocking(0.6, LONG_BURST_NS)) - 0.6).abs() < 1e-6);
+}
+
+/// A curve of efficiencies with its peak at this turn, 4 % lost for each doubling or halving.
+fn at(turn: usize, peak: usize) -> f64 {
+    0.95 - 0.04 * turn.abs_diff(peak) as f64
+}
+
+/// Windows until the peak is used, and how many of the 60 after that use it.
+fn search(peak: usize, noise: f64, seed: u64) -> (usize, usize) {
+    let mut dice = Dice::new(seed);
+    let mut regime = rotating(Turns::Adapted, 0.5);
+    let (mut found, mut used) = (None, 0);
+    for window in 0..100 {
+        let turn = turn_of(&regime).expect("it is worth it");
+        found = found.or_else(|| (turn == peak).then_some(window));
+        if found.is_some_and(|found| (found..found + 60).contains(&window)) {
+            used += usize::from(turn == peak);
+        }
+        next(&mut regime, &spinning(at(turn, peak) + noise * (2.0 * dice.throw() - 1.0)));
+    }
+    (found.unwrap_or(usize::MAX), used)
+}
+
+#[test]
+fn finds_the_best_turn() {
+    for peak in 0..TURNS_NS.len() {
+        let (found, used) = search(peak, 0.0, 1);
+        // A window for each step there, and one for each wrong neighbour.
+        assert!(found <= 2 * peak.abs_diff(FIRST_TURN) + 2, "{peak}: found after {found}");
+        assert!(used >= 50, "{peak}: used in {used} of 60");
+    }
+}
+
+#[test]
+fn finds_the_best_turn_in_noise() {
+    for peak in 0..TURNS_NS.len() {
+        for seed in 0..20 {
+            let (found, used) = search(peak, 0.02, seed);
+            assert!(found <= 15, "{peak}, seed {seed}: found after {found}");
+            assert!(used >= 35, "{peak}, seed {seed}: used in {used} of 60");
+        }
+    }
+}
+
+#[test]
+fn the_search_follows_a_program_that_changes() {
+    let mut regime = rotating(Turns::Adapted, 0.5);
+    for (peak, windows) in [(1, 40), (5, 80), (2, 80)] {
+        for _ in 0..windows {
+            let turn = turn_of(&regime).expect("it is worth it");
+            next(&mut regime, &spinning(at(turn, peak)));
+        }
+        let turn = turn_of(&regime).expect("it is worth it");
+        assert!(turn.abs_diff(peak) <= 1, "{peak}: {turn}");
+    }
+}
+
+#[test]
+fn a_program_that_no_longer_gains_is_let_go_soon() {
+    let mut regime = rotating(Turns::Adapted, 0.7);
+    for _ in 0..40 {
+        let turn = turn_of(&regime).expect("it is worth it");
+        next(&mut regime, &spinning(at(turn, 4)));
+    }
+    // Every turn that was good has to be seen bad before.
+    let windows = given_up_after(&mut regime, 0.5);
+    assert!(windows <= 16, "{windows}");
+    assert_eq!(regime.action(), Action::Rest);
+}
+
+#[test]
+fn fixed_turns_never_change() {
+    let mut regime = rotating(Turns::Fixed(777_000), 0.5);
+    for window in 0..60 {
+        assert_eq!(regime.action(), Action::Rotate { turn_ns: 777_000 }, "{window}");
+        next(&mut regime, &spinning(if window % 2 == 0 { 0.9 } else { 0.8 }));
+    }
+}
+
+#[test]
+fn always_never_rests() {
+    let mut regime = Regime::new(0, Turns::Adapted, true);
+    let few = Window { active: 0, ..spinning(0.0) };
+    for window in [few, spinning(0.0), blocking(1.0, 1000)] {
+        // Longer than the longest time between verifications.
+        while regime.until_ns() < 3 * VERIFY_NS.1 {
+            assert!(rotates(&regime));
+            next(&mut regime, &window);
+        }
+        regime = Regime::new(0, Turns::Adapted, true);
+    }
+}
+
+#[test]
+fn a_window_has_enough_turns() {
+    for (turn_ns, window_ns) in [(100_000, WINDOW_NS), (4_000_000, WINDOW_TURNS * 4_000_000)] {
+        let regime = Regime::new(0, Turns::Fixed(turn_ns), true);
+        assert_eq!(regime.until_ns(), window_ns);
+    }
+}
+
+/// How long the regime rotates until it measures again, s.
+fn verified_after_s(regime: &mut Regime, without: f64, with: f64) -> u64 {
+    while !rotates(regime) {
+        next(regime, &spinning(without));
+    }
+    let (mut now_ns, mut first_ns) = (0, None);
+    while rotates(regime) {
+        now_ns = regime.until_ns();
+        first_ns = first_ns.or(Some(now_ns));
+        assert!(now_ns < 10 * VERIFY_NS.1, "never");
+        next(regime, &spinning(with));
+    }
+    assert!(measures(regime), "{without} {with}");
+    (now_ns - first_ns.unwrap_or(0)) / 1_000_000_000
+}
+
+#[test]
+fn verification_measures_again_and_becomes_rarer() {
+    let mut regime = adapted();
+    let after: Vec<u64> = (0..6).map(|_| verified_after_s(&mut regime, 0.8, 0.88)).collect();
+    let expected = [10, 20, 40, 80, 120, 120];
+    for (after, expected) in after.iter().zip(expected) {
+        assert!(after.abs_diff(expected) <= 1, "{after} {expected}");
+    }
+}
+
+#[test]
+fn where_there_is_no_doubt_verification_can_wait() {
+    let after = verified_after_s(&mut adapted(), 0.7, 0.9);
+    assert!(after.abs_diff(70) <= 1, "{after}");
+}
+
+#[test]
+fn verification_notices_that_the_program_has_become_another() {
+    let mut regime = adapted();
+    verified_after_s(&mut regime, 0.8, 0.88);
+    next(&mut regime, &blocking(0.99, 1_000_000));
+    next(&mut regime, &blocking(0.99, 1_000_000));
+    assert_eq!((regime.action(), regime.kind()), (Action::Rest, Some(Kind::Free)));
+}

@@ -1,0 +1,268 @@
+//! The policy on simulated machines: against closed forms, against the kernel alone, and against what was
+//! measured live.
+
+use pack::policy::bound::Shape;
+use pack::policy::conductor::Settings;
+use pack::policy::regime::Turns;
+use pack::policy::seating::FULL_CAPACITY;
+use pack::sim::{Costs, Outcome, Packing, Program, Wait, run};
+
+/// A seed that is not special.
+const SEED: u64 = 11;
+
+fn equal(cpus: usize) -> Vec<u64> {
+    vec![FULL_CAPACITY; cpus]
+}
+
+fn program(threads: usize, rounds: u64, work_ns: u64, wait: Wait) -> Program {
+    Program { threads, rounds, work_ns, jitter: 0.0, wait }
+}
+
+fn adapted() -> Packing {
+    Packing::Policy(Settings::default())
+}
+
+/// Rotation in turns of this length from beginning to end.
+fn rotation(turn_ns: u64) -> Packing {
+    Packing::Policy(Settings { turns: Turns::Fixed(turn_ns), always: true, ..Settings::default() })
+}
+
+fn shape(threads: usize, cpus: usize) -> Shape {
+    Shape::new(threads, cpus).expect("neither is 0")
+}
+
+/// How many times longer than the ideal it took.
+fn slowdown(program: &Program, cpus: usize, outcome: &Outcome) -> f64 {
+    let ideal_ns = shape(program.threads, cpus).ideal_phase_ns(program.work_ns as f64) * program.rounds as f64;
+    outcome.elapsed_ns as f64 / ideal_ns
+}
+
+fn within(value: f64, expected: f64, part: f64) -> bool {
+    (value / expected - 1.0).abs() <= part
+}
+
+fn numbers(outcome: &Outcome) -> (u64, Vec<u64>, u64, u64, u64, u64) {
+    let totals = &outcome.totals;
+    let (seen, waits) = (totals.seen.exchanges, outcome.longest_wait_ns);
+    (outcome.elapsed_ns, outcome.run_ns.clone(), outcome.own_ns, seen, waits, outcome.switches)
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    let program = Program { jitter: 0.2, ..program(5, 200, 1_000_000, Wait::Spin) };
+    for packing in [Packing::Kernel, Packing::Pinned, adapted()] {
+        let once = |seed| numbers(&run(&program, &equal(3), packing, Costs::default(), seed));
+        assert_eq!(once(1), once(1), "{packing:?}");
+        assert_ne!(once(1).0, once(2).0, "{packing:?}");
+    }
+}
+
+#[test]
+fn without_jitter_the_kernel_needs_no_dice() {
+    let program = program(3, 50, 1_000_000, Wait::Spin);
+    let once = |seed| numbers(&run(&program, &equal(2), Packing::Kernel, Costs::default(), seed));
+    assert_eq!(once(1), once(2));
+}
+
+/// Threads that keep their CPUs take `ceil(N/C) * C/N`. Whoever waits in a loop does so for up to a tick of
+/// the kernel longer than it need: phases are long.
+#[test]
+fn pinned_threads_take_what_the_formula_says() {
+    for (threads, cpus) in [(3, 2), (4, 3), (8, 7), (16, 15)] {
+        let expected = shape(threads, cpus).static_slowdown();
+        for (wait, work_ns, part) in
+            [(Wait::Spin, 200_000_000, 0.01), (Wait::Spin, 50_000_000, 0.03), (Wait::Block, 1_000_000, 0.001)]
+        {
+            let program = program(threads, 5, work_ns, wait);
+            let outcome = run(&program, &equal(cpus), Packing::Pinned, Costs::NONE, SEED);
+            let found = slowdown(&program, cpus, &outcome);
+            assert!(within(found, expected, part), "{threads}/{cpus} {wait:?}: {found}, not {expected}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_where_each_thread_has_its_cpu() {
+    for (threads, cpus) in [(1, 1), (2, 2), (15, 15), (2, 3)] {
+        for packing in [Packing::Kernel, Packing::Pinned, adapted()] {
+            let program = program(threads, 100, 1_000_000, Wait::Spin);
+            let outcome = run(&program, &equal(cpus), packing, Costs::NONE, SEED);
+            assert_eq!(outcome.elapsed_ns, 100_000_000, "{threads}/{cpus} {packing:?}");
+        }
+    }
+}
+
+/// CPU time is neither lost nor made up; threads that wait in loops use all there is.
+#[test]
+fn cpu_time_adds_up() {
+    for (threads, cpus) in [(3, 2), (5, 2), (16, 15)] {
+        for wait in [Wait::Spin, Wait::Yield, Wait::Block, Wait::SpinThenBlock(200_000), Wait::Never] {
+            for packing in [Packing::Kernel, Packing::Pinned, adapted(), rotation(500_000)] {
+                let program = Program { jitter: 0.1, ..program(threads, 100, 1_000_000, wait) };
+                let name = format!("{threads}/{cpus} {wait:?} {packing:?}");
+                let all = |outcome: &Outcome| (outcome.run_ns.iter().sum::<u64>(), outcome.elapsed_ns * cpus as u64);
+                let (used_ns, there_ns) = all(&run(&program, &equal(cpus), packing, Costs::default(), SEED));
+                assert!(used_ns <= there_ns, "{name}: {used_ns} of {there_ns}");
+                let (used_ns, there_ns) = all(&run(&program, &equal(cpus), packing, Costs::NONE, SEED));
+                assert!(used_ns <= there_ns, "{name}: {used_ns} of {there_ns}");
+                if matches!(wait, Wait::Spin | Wait::Yield) {
+                    assert_eq!(used_ns, there_ns, "{name}");
+                }
+            }
+        }
+    }
+}
+
+/// Shapes, turns and work for which rotation is run: every phase has at least 20 turns.
+fn rotated(threads: usize, cpus: usize, wait: Wait) -> impl Iterator<Item = (u64, Program, Outcome)> {
+    let cases = [(125_000, 20, 10), (500_000, 20, 10), (500_000, 100, 5), (2_000_000, 20, 10)];
+    cases.into_iter().map(move |(turn_ns, turns, rounds)| {
+        let program = program(threads, rounds, turn_ns * turns, wait);
+        let outcome = run(&program, &equal(cpus), rotation(turn_ns), Costs::NONE, SEED);
+        (turn_ns, program, outcome)
+    })
+}
+
+/// `S - 1` of rotation is at most so many times that of the closed form.
+fn assert_bound(threads: usize, cpus: usize, wait: Wait, times: f64) {
+    let shape = shape(threads, cpus);
+    for (turn_ns, program, outcome) in rotated(threads, cpus, wait) {
+        let bound = shape.rotation_slowdown(turn_ns as f64, program.work_ns as f64);
+        let found = slowdown(&program, cpus, &outcome);
+        let work_ns = program.work_ns;
+        assert!(
+            found - 1.0 <= (bound - 1.0) * times,
+            "{threads}/{cpus} {wait:?} {turn_ns}/{work_ns}: {found}, {bound}"
+        );
+        assert!(found < shape.static_slowdown(), "{threads}/{cpus} {wait:?} {turn_ns}/{work_ns}: {found}");
+    }
+}
+
+/// The bound, with 5 % for what windows of a few phases vary.
+#[test]
+fn rotation_keeps_its_bound() {
+    for (threads, cpus) in [(3, 2), (4, 3), (8, 7), (16, 15)] {
+        for wait in [Wait::Spin, Wait::Block] {
+            assert_bound(threads, cpus, wait, 1.05);
+        }
+    }
+    for (threads, cpus) in [(5, 2), (7, 2)] {
+        assert_bound(threads, cpus, Wait::Block, 1.2);
+    }
+}
+
+/// The bound is for a pack that takes all decisions at one moment; seats that end at times of their own
+/// exceed it by up to a half of what it allows when there are many of them.
+#[test]
+fn many_seats_exceed_the_bound_of_rotation_a_little() {
+    assert_bound(16, 12, Wait::Spin, 1.6);
+    assert_bound(64, 48, Wait::Spin, 1.6);
+}
+
+/// With two threads and more for each CPU the bound does not hold for threads that spin. The kernel shares
+/// a seat's CPU evenly between who sits and who waits there, and only the least served change queues: those
+/// that are ahead stay in queues as short as the others', and get ahead further by a part of the phase. Who
+/// sleeps when it has arrived leaves its share to the others, and then the bound holds.
+#[test]
+fn spinners_that_share_seats_cost_a_part_of_the_phase() {
+    for (threads, cpus) in [(5, 2), (7, 2), (10, 4)] {
+        for (turn_ns, program, outcome) in rotated(threads, cpus, Wait::Spin) {
+            let found = slowdown(&program, cpus, &outcome);
+            assert!(found <= 1.08, "{threads}/{cpus} turn {turn_ns}: {found}");
+        }
+    }
+}
+
+/// Whoever waits comes to a seat, or the kernel runs it, within three times the time in which every thread
+/// could have had a turn.
+#[test]
+fn nobody_starves_while_seats_rotate() {
+    for (threads, cpus) in [(3, 2), (4, 3), (5, 2), (7, 2), (8, 7), (16, 15), (64, 48)] {
+        for (turn_ns, program, outcome) in rotated(threads, cpus, Wait::Spin) {
+            let round_ns = turn_ns as f64 * threads as f64 / cpus as f64;
+            let rounds = outcome.longest_wait_ns as f64 / round_ns;
+            assert!(rounds <= 3.0, "{threads}/{cpus} {turn_ns} {}: {rounds}", program.work_ns);
+        }
+    }
+}
+
+#[test]
+fn equal_threads_are_moved_no_more_than_equal_progress_needs() {
+    for (threads, cpus) in [(3, 2), (4, 3), (5, 2), (7, 2), (8, 7), (16, 15), (64, 48)] {
+        for (turn_ns, _, outcome) in rotated(threads, cpus, Wait::Spin) {
+            let turns = outcome.elapsed_ns as f64 / turn_ns as f64;
+            let (exchanges, moves) = (outcome.totals.seen.exchanges, outcome.totals.seen.moves);
+            // Ticks come at irregular times, a turn apart on average.
+            assert!(exchanges as f64 <= turns * cpus as f64 * 1.02, "{threads}/{cpus} {turn_ns}: {exchanges}");
+            assert!(moves <= exchanges);
+            let needed = shape(threads, cpus).moves_per_slice() as f64;
+            // Without a margin every seat may exchange for a small difference, and in a pack that has one
+            // thread too many each exchange is a move: up to twice as many as needed.
+            let factor = if (threads, cpus) == (16, 15) { 2.0 } else { 1.0 };
+            assert!(moves as f64 / turns <= needed * factor, "{threads}/{cpus} {turn_ns}: {moves} in {turns}");
+            assert!(exchanges > 0);
+        }
+    }
+}
+
+/// Where there is nothing to win the policy costs nothing.
+#[test]
+fn packing_does_no_harm() {
+    for (threads, cpus) in [(3, 2), (4, 3), (8, 2), (16, 15), (2, 2)] {
+        for wait in [Wait::Never, Wait::Block] {
+            let program = program(threads, 10_000, 200_000, wait);
+            let elapsed_ns = |packing| run(&program, &equal(cpus), packing, Costs::default(), SEED).elapsed_ns as f64;
+            let (kernel, policy) = (elapsed_ns(Packing::Kernel), elapsed_ns(adapted()));
+            assert!(policy <= kernel * 1.02, "{threads}/{cpus} {wait:?}: {}", policy / kernel);
+        }
+    }
+}
+
+/// Rotation wins over keeping CPUs where these differ; but not more than the slowest seat allows, since who
+/// sits there is furthest behind and is never exchanged: 8 slow seats of half capacity cost twice the work.
+#[test]
+fn unequal_cpus_gain() {
+    let mut capacities = vec![FULL_CAPACITY; 7];
+    capacities.extend([FULL_CAPACITY / 2; 8]);
+    let program = program(16, 200, 5_000_000, Wait::Spin);
+    let elapsed_ns = |packing| run(&program, &capacities, packing, Costs::default(), SEED).elapsed_ns as f64;
+    let (policy, pinned) = (elapsed_ns(adapted()), elapsed_ns(Packing::Pinned));
+    assert!(policy < pinned * 0.9, "{}", policy / pinned);
+}
+
+/// A pack of 1,024 CPUs. Few rounds: every tick looks at every thread, and there are a thousand ticks a turn.
+#[test]
+fn a_thousand_cpus() {
+    let program = program(1100, 1, 5_000_000, Wait::Spin);
+    let outcome = run(&program, &equal(1024), rotation(1_000_000), Costs::NONE, SEED);
+    let found = slowdown(&program, 1024, &outcome);
+    assert!(found < shape(1100, 1024).static_slowdown() * 0.75, "{found}");
+}
+
+/// Three threads on two CPUs of the virtual machine on which the policy was developed: times the ideal, as
+/// measured there.
+///
+/// Known to differ, because the live kernel also balances between CPUs while threads spin, and so not
+/// here: the kernel alone with spinning phases of 1 ms (live 1.5, simulated 2.67) and 10 ms (1.38, 1.47),
+/// and with sleeping ones of 10 ms (1.26, 1.07).
+#[test]
+fn as_measured_live() {
+    let live = [
+        (Packing::Kernel, Wait::Spin, 200, 13.4),
+        (Packing::Kernel, Wait::Yield, 1_000, 1.33),
+        (Packing::Kernel, Wait::Block, 200, 1.38),
+        (Packing::Kernel, Wait::Block, 1_000, 1.34),
+        (adapted(), Wait::Spin, 200, 1.76),
+        (adapted(), Wait::Spin, 1_000, 1.33),
+        (adapted(), Wait::Spin, 10_000, 1.12),
+        (adapted(), Wait::SpinThenBlock(350_000), 1_000, 1.21),
+        (adapted(), Wait::Yield, 1_000, 1.26),
+        (adapted(), Wait::Block, 10_000, 1.10),
+    ];
+    for (packing, wait, work_us, measured) in live {
+        let program = program(3, 3_000_000 / work_us, work_us * 1_000, wait);
+        let outcome = run(&program, &equal(2), packing, Costs::default(), SEED);
+        let found = slowdown(&program, 2, &outcome);
+        assert!(within(found, measured, 0.2), "{packing:?} {wait:?} {work_us} us: {found}, live {measured}");
+    }
+}
