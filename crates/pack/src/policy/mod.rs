@@ -58,7 +58,7 @@ pub trait Sense {
 /// What a policy wants done with a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// It runs on this seat and nowhere else, before all that wait.
+    /// It runs on this seat's CPU and nowhere else, and keeps it company until its turn is over.
     Sit {
         /// Who.
         member: Member,
@@ -67,7 +67,7 @@ pub enum Order {
         /// The reason, for the log.
         why: Why,
     },
-    /// It has no seat: it runs where nobody else wants to.
+    /// It has no seat: it shares a seat's CPU, and may be called to another.
     Wait {
         /// Who.
         member: Member,

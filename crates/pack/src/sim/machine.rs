@@ -66,7 +66,7 @@ pub struct Outcome {
     pub totals: Totals,
     /// The longest time for which a runnable thread did not run.
     pub longest_wait_ns: u64,
-    /// Most orders to sit that one turn of the whole pack brought.
+    /// Switches from one thread to another, or from idle to a thread.
     pub switches: u64,
 }
 
