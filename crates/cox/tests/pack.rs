@@ -258,3 +258,21 @@ fn threads_that_come_and_go_while_they_are_moved_are_unharmed() {
     assert_eq!(report["complaints"].as_array().map(Vec::len), Some(0), "{report}");
     assert_eq!(place.journals(), 0);
 }
+
+/// A grandchild whose parent came and went between two looks inherited the pack's mask, and gets back what
+/// its grandparent had.
+#[test]
+fn grandchildren_get_their_ancestors_mask_back() {
+    let Some((allowed, _)) = two_cpus("grandchildren_get_their_ancestors_mask_back") else { return };
+    let last = allowed.last().unwrap().to_string();
+    let place = Place::new();
+    let (seen, later) = (path(&place.0, "seen"), path(&place.0, "later"));
+    let mask = "grep Cpus_allowed_list /proc/self/status";
+    let grandchild = format!("{mask} > {seen}; sleep 0.7; {mask} > {later}.part; mv {later}.part {later}");
+    let script = format!("(sh -c '{grandchild}' &) ; sleep 0.2");
+    assert_eq!(place.pack(&["-q", "--cpus", &last, "--", "sh", "-c", &script]).code, 0);
+    let list =
+        |file: &str| fs::read_to_string(file).ok().map(|text| text.trim().rsplit('\t').next().unwrap().to_owned());
+    let after = wait_for("the grandchild", || list(&later));
+    assert_eq!((list(&seen), after), (Some(last), allowed.to_string()));
+}

@@ -31,11 +31,11 @@ impl Judge {
     }
 
     /// For each user address of a process, whether the code there waits for other threads. Code that nobody
-    /// can read does not.
-    pub fn waits(&mut self, tgid: u32, ips: &[u64]) -> Vec<bool> {
+    /// can read does not; `None` where nothing is known to be mapped, for now: ask again.
+    pub fn waits(&mut self, tgid: u32, ips: &[u64]) -> Vec<Option<bool>> {
         let now = Instant::now();
         self.processes.look(tgid, now, &self.root, &mut self.modules);
-        ips.iter().map(|&ip| self.waits_at(tgid, ip, now).unwrap_or(false)).collect()
+        ips.iter().map(|&ip| self.waits_at(tgid, ip, now)).collect()
     }
 
     fn waits_at(&mut self, tgid: u32, ip: u64, now: Instant) -> Option<bool> {
@@ -50,7 +50,7 @@ impl Judge {
             let image = Image::open(file, path.as_deref().unwrap_or(Path::new("")), root).ok()?;
             Some(Reader::new(name, image))
         });
-        Some(reader.as_mut()?.meaning(range.file_offset(ip)).waiting.is_some())
+        Some(reader.as_mut().is_some_and(|reader| reader.meaning(range.file_offset(ip)).waiting.is_some()))
     }
 }
 
@@ -60,8 +60,8 @@ mod tests {
 
     #[test]
     fn nobodys_code_does_not_wait() {
-        assert_eq!(Judge::new(Root::live()).waits(0, &[1, 2]), [false, false]);
+        assert_eq!(Judge::new(Root::live()).waits(0, &[1, 2]), [None, None]);
         let work = nobodys_code_does_not_wait as *const () as u64;
-        assert_eq!(Judge::new(Root::live()).waits(std::process::id(), &[work, 8]), [false, false]);
+        assert_eq!(Judge::new(Root::live()).waits(std::process::id(), &[work, 8]), [Some(false), None]);
     }
 }

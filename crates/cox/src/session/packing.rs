@@ -39,6 +39,11 @@ impl Engine for Packing {
     }
 
     fn tick(&mut self) -> Result<()> {
+        if self.packer.as_ref().is_some_and(Packer::has_failed) {
+            self.undo()?;
+            let why = self.summary.as_ref().and_then(|summary| summary.complaints.first().cloned());
+            bail!("packing has ended: {}", why.unwrap_or_else(|| "a controlling thread has failed".to_owned()));
+        }
         Ok(())
     }
 

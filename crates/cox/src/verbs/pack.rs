@@ -44,6 +44,9 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     let limits = Limits { length: options.length, wait_all: false };
     let outcome = session::run(&target, &mut packing, limits)?;
     let code = outcome.exit.map_or(0, |exit| exit.shell_code() as u8);
+    if let Some(error) = &outcome.failed {
+        crate::complaint::say(&format!("{error:#}"));
+    }
     let Some(summary) = packing.summary.take() else { return Ok(code) };
     // From here on the program has run: whatever fails is said, and does not change its exit code.
     let report = report(options, &cpus, &summary, outcome.exit);

@@ -56,8 +56,9 @@ pub struct Holder<'h> {
     cpus: CpuSet,
     /// Leaders of processes that were announced.
     adopted: BTreeMap<u32, Thread>,
-    /// Threads taken, by id.
-    taken: BTreeMap<u32, Thread>,
+    /// For each thread that was met, by id: itself once taken, else its nearest taken ancestor. A thread that
+    /// ended before it was met may have children that inherited our masks through it.
+    origin: BTreeMap<u32, Thread>,
     /// Nobody else may pack these processes meanwhile.
     _alone: Vec<Lock>,
 }
@@ -74,8 +75,8 @@ impl<'h> Holder<'h> {
             alone.push(book.hold_alone(&right_to_pack(pid))?.ok_or(Error::PackedAlready(pid))?);
         }
         let session = Session::begin(hands, book, process::id(), &plan.command, |journal| post(journal).map(Some))?;
-        let (adopted, taken) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Holder { hands, session, cpus: plan.cpus.iter().copied().collect(), adopted, taken, _alone: alone })
+        let (adopted, origin) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Holder { hands, session, cpus: plan.cpus.iter().copied().collect(), adopted, origin, _alone: alone })
     }
 
     /// Takes threads, and says which of them are held; those that have ended meanwhile are not.
@@ -87,6 +88,10 @@ impl<'h> Holder<'h> {
             return Ok(Vec::new());
         }
         let processes: BTreeSet<u32> = new.iter().map(|(_, stand)| stand.tgid).collect();
+        // In the order of their births, so that each finds its creator.
+        for (_, stand) in new {
+            self.passed(stand);
+        }
         for pid in processes {
             self.adopt(pid, new)?;
         }
@@ -102,16 +107,25 @@ impl<'h> Holder<'h> {
         });
         let desires: Vec<Desire> = desires.collect();
         self.session.take(desires)?;
-        self.taken.extend(threads.iter().map(|(_, thread)| (thread.tid, *thread)));
+        for (_, thread) in &threads {
+            self.origin.entry(thread.tid).or_insert(*thread);
+        }
         Ok(threads
             .into_iter()
             .filter_map(|(stand, thread)| self.hold(stand, thread).ok().map(|h| (stand, h)))
             .collect())
     }
 
+    /// A thread came and went before anybody looked: what it made is an heir of what made it.
+    pub fn passed(&mut self, stand: &Stand) {
+        if let Some(origin) = self.origin.get(&stand.creator_tid).copied() {
+            self.origin.insert(stand.tid, origin);
+        }
+    }
+
     /// A thread has ended.
     pub fn forget(&mut self, tid: u32) {
-        self.taken.remove(&tid);
+        self.origin.remove(&tid);
     }
 
     /// Puts everything back.
@@ -130,7 +144,7 @@ impl<'h> Holder<'h> {
         // A leader that has ended takes its process's name with it; its threads are taken one by one.
         let Ok(leader) = self.hands.thread(pid) else { return Ok(()) };
         let creator = new.iter().find(|(_, stand)| stand.tid == pid).map_or(0, |(_, stand)| stand.creator_tid);
-        let heir_of = self.taken.get(&creator).copied().into_iter().collect();
+        let heir_of = self.origin.get(&creator).copied().into_iter().collect();
         match self.session.adopt([self.desire(leader, heir_of)]) {
             Ok(()) | Err(changes::Error::Gone(_)) => {}
             Err(error) => return Err(error.into()),
@@ -144,7 +158,7 @@ impl<'h> Holder<'h> {
         if creator_tid == 0 {
             return Vec::new();
         }
-        let creator = self.taken.get(&creator_tid).copied();
+        let creator = self.origin.get(&creator_tid).copied();
         creator.into_iter().chain(self.adopted.get(&tgid).copied()).collect()
     }
 

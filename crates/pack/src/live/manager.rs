@@ -70,7 +70,8 @@ pub struct Summary {
 /// A packed program.
 pub struct Packer {
     shared: Arc<Shared>,
-    manager: JoinHandle<Summary>,
+    /// Until it was asked to finish.
+    manager: Option<JoinHandle<Summary>>,
 }
 
 impl Packer {
@@ -83,17 +84,37 @@ impl Packer {
         let manager = thread::Builder::new().name("cox-pack".into());
         let manager = manager.spawn(move || manage(&plan, &ready)).map_err(super::Error::Thread)?;
         match is_ready.recv() {
-            Ok(Ok(shared)) => Ok(Packer { shared, manager }),
+            Ok(Ok(shared)) => Ok(Packer { shared, manager: Some(manager) }),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(super::Error::Thread(std::io::Error::other("the manager has ended"))),
         }
     }
 
     /// Lets go of the threads and puts their masks back.
-    pub fn finish(self) -> Summary {
+    pub fn finish(mut self) -> Summary {
+        self.stop()
+    }
+
+    /// Whether packing has ended by itself, because something failed.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.manager.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    fn stop(&mut self) -> Summary {
         self.shared.over.store(true, Ordering::Release);
-        self.manager.thread().unpark();
-        self.manager.join().unwrap_or_default()
+        let Some(manager) = self.manager.take() else { return Summary::default() };
+        manager.thread().unpark();
+        manager
+            .join()
+            .unwrap_or_else(|_| Summary { complaints: vec![super::Error::Poisoned.to_string()], ..Summary::default() })
+    }
+}
+
+impl Drop for Packer {
+    /// Whatever goes wrong elsewhere: masks go back before cox ends.
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
@@ -134,12 +155,15 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
     };
     for pid in &plan.pids {
         if let Err(error) = manager.stands.enrol(*pid) {
+            // Everything is put back before anybody hears of it.
+            drop(manager);
             let _ = ready.send(Err(error.into()));
             return Summary::default();
         }
     }
     // All threads that are there now are taken before anybody is told that they are packed.
     if let Err(error) = manager.meet() {
+        drop(manager);
         let _ = ready.send(Err(error));
         return Summary::default();
     }
@@ -149,9 +173,9 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
         match ticker.spawn(move || ticker::run(&ours, seat)) {
             Ok(ticker) => manager.tickers.push(ticker),
             Err(error) => {
-                shared.over.store(true, Ordering::Release);
+                let summary = manager.finish(now_ns, 0);
                 let _ = ready.send(Err(super::Error::Thread(error)));
-                return manager.finish(now_ns, 0);
+                return summary;
             }
         }
     }
@@ -249,7 +273,9 @@ impl Manager<'_> {
         while self.known < given {
             // A stand that is just being written is met at the next look, in order.
             let Some(stand) = table.read(self.known) else { break };
-            if !has_ended(&stand) {
+            if has_ended(&stand) {
+                self.holder.passed(&stand);
+            } else {
                 new.push((self.known, stand));
             }
             self.known += 1;

@@ -11,7 +11,7 @@ use wire::{Sample, Stand};
 
 /// Addresses kept; a program has some thousands of hot ones. Beyond them code counts as work.
 const MAX_KNOWN: usize = 1 << 16;
-/// Addresses judged at a time: reading symbols takes time, and the first are the hottest.
+/// Addresses judged at a time: reading symbols takes time.
 const MAX_BATCH: usize = 512;
 
 /// What is known. All methods take a short lock.
@@ -74,7 +74,10 @@ impl Spins {
             let Ok(mut inner) = self.inner.lock() else { return };
             for (ip, waits) in ips.into_iter().zip(waits) {
                 inner.asked.remove(&(tgid, ip));
-                inner.known.insert((tgid, ip), waits);
+                // Libraries are still being loaded: whoever comes by again asks again.
+                if let Some(waits) = waits {
+                    inner.known.insert((tgid, ip), waits);
+                }
             }
         }
     }

@@ -182,11 +182,11 @@ impl Conductor {
             let glance = sense.glance(member);
             let run_ns = glance.run_ns;
             blocks += u64::from(glance.blocks.saturating_sub(self.blocks[member]));
-            self.blocks[member] = glance.blocks;
+            self.blocks[member] = self.blocks[member].max(glance.blocks);
             let ran_ns = run_ns.saturating_sub(self.run_ns[member]);
             active += usize::from(ran_ns > length_ns / IDLE_PART);
             run_sum_ns += ran_ns;
-            self.run_ns[member] = run_ns;
+            self.run_ns[member] = self.run_ns[member].max(run_ns);
         }
         let seen = self.seating.take_seen();
         let total = &mut self.totals.seen;

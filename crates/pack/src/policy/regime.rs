@@ -272,7 +272,9 @@ impl Regime {
         if window.active <= seats {
             return self.rest(now_ns);
         }
-        let best = self.tried.iter().filter(|t| t.windows_ago.is_some()).map(|t| t.efficiency).fold(0.0, f64::max);
+        // What a turn gave long ago says nothing about the program of now.
+        let lately = |tried: &&Tried| tried.windows_ago.is_some_and(|ago| ago <= STALE_WINDOWS);
+        let best = self.tried.iter().filter(lately).map(|t| t.efficiency).fold(0.0, f64::max);
         let worth = |factor: f64| self.without.is_none_or(|without| best >= without * factor);
         if self.rotated_windows >= 4 && !worth(WORTH) || self.rotated_windows >= 2 && !worth(1.0) {
             return self.rest(now_ns);

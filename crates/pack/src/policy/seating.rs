@@ -291,7 +291,8 @@ impl Seating {
     /// Books what a thread has run on a seat since it was looked at last (rules 1 and 5).
     fn look(&mut self, member: Member, seat: Seat, glance: &Glance) -> Doing {
         let ran_ns = glance.run_ns.saturating_sub(self.threads[member].run_ns);
-        self.threads[member].run_ns = glance.run_ns;
+        // Never back: a stand that could not be read shows nothing, and all would be booked again.
+        self.threads[member].run_ns = self.threads[member].run_ns.max(glance.run_ns);
         if ran_ns == 0 {
             return glance.doing;
         }
