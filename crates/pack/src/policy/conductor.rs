@@ -1,7 +1,7 @@
 //! Seats and regime together: what a controller, live or simulated, calls.
 
 use super::regime::{Action, Kind, Regime, Turns, Window};
-use super::seating::{FULL_CAPACITY, Rules, Seating, Seen};
+use super::seating::{Rules, Seating, Seen};
 use super::{Glance, Member, Order, Seat, Sense};
 
 /// A thread that ran for less than this part of a window did not want to run.
@@ -42,7 +42,6 @@ pub struct Totals {
 pub struct Conductor {
     seating: Seating,
     regime: Regime,
-    capacity: u64,
     action: Action,
     window_ns: u64,
     window_own_ns: u64,
@@ -55,13 +54,12 @@ pub struct Conductor {
 }
 
 impl Conductor {
-    /// For seats of these capacities, of [`FULL_CAPACITY`]; `own_ns` is the controller's CPU time so far.
+    /// For seats of these capacities, of [`FULL_CAPACITY`](super::seating::FULL_CAPACITY); `own_ns` is the controller's CPU time so far.
     #[must_use]
     pub fn new(settings: Settings, capacities: &[u64], now_ns: u64, own_ns: u64) -> Conductor {
         Conductor {
             seating: Seating::new(settings.rules, capacities.to_vec()),
             regime: Regime::new(now_ns, settings.turns, settings.always),
-            capacity: capacities.iter().sum(),
             action: Action::Rest,
             window_ns: now_ns,
             window_own_ns: own_ns,
@@ -202,7 +200,8 @@ impl Conductor {
         }
         let own_in_window_ns = own_ns - self.window_own_ns;
         (self.window_ns, self.window_own_ns) = (now_ns, own_ns);
-        let seats_ns = length_ns * self.capacity / FULL_CAPACITY;
+        // Not by capacity: CPU time of a slow CPU is as long as that of a fast one.
+        let seats_ns = length_ns * self.seating.seats() as u64;
         Window { seen, run_ns: run_sum_ns, blocks, seats_ns, own_ns: own_in_window_ns, active }
     }
 }

@@ -98,7 +98,7 @@ pub struct Window {
     pub run_ns: u64,
     /// Times they left their CPUs by their own doing.
     pub blocks: u64,
-    /// Seats' time in it: seats × length, times their capacities, ns.
+    /// Seats' time in it: seats × length, ns.
     pub seats_ns: u64,
     /// CPU time of the controller in it.
     pub own_ns: u64,
