@@ -178,7 +178,7 @@ fn spinning_threads_take_turns_and_the_figures_add_up() {
 fn threads_that_do_not_meet_are_left_to_the_kernel() {
     let Some((_, cpus)) = two_cpus("threads_that_do_not_meet_are_left_to_the_kernel") else { return };
     let place = Place::new();
-    let (ran, report) = place.packed(&["--cpus", &cpus, "--", &workload("hog"), "--threads", "2", "--seconds", "0.6"]);
+    let (ran, report) = place.packed(&["--cpus", &cpus, "--", &workload("hog"), "--threads", "3", "--seconds", "0.6"]);
     assert_eq!(ran.code, 0);
     assert_eq!((report["exchanges"].as_u64(), report["rotating_ns"].as_u64()), (Some(0), Some(0)), "{report}");
 }
@@ -233,6 +233,9 @@ fn killed_at_any_moment_all_masks_come_back() {
         let mut cox = cox.process_group(0).spawn().unwrap();
         // From before the first mask is set until long after turns have begun.
         sleep(Duration::from_millis(moment * moment));
+        if moment >= 20 {
+            wait_for("a mask that is not as before", || (!runs.is_as(&before)).then_some(()));
+        }
         if moment % 2 == 0 {
             cox.kill().unwrap();
         } else {

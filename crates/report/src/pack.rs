@@ -46,7 +46,7 @@ pub struct PackReport {
     pub moves: u64,
     /// CPU time of cox.
     pub own_ns: u64,
-    /// Threads whose mask is as it was before.
+    /// Threads whose mask is as it was before, or that have ended.
     pub restored: u64,
     /// What could not be done.
     pub complaints: Vec<String>,
@@ -92,10 +92,10 @@ impl PackReport {
         lines.extend(self.result());
         let own = 100.0 * self.own_ns as f64 / self.wall_ns.max(1) as f64;
         lines.push(format!(
-            "  {} · controller {own:.1} % of one CPU, counted in the {} · masks of {} restored",
+            "  {} · controller {own:.1} % of one CPU, counted in the {} · {}",
             counted(self.moves, "move"),
             seconds(self.wall_ns),
-            counted(self.restored, "thread"),
+            if self.complaints.is_empty() { "masks restored" } else { "see below for masks" },
         ));
         lines.extend(self.complaints.iter().map(|complaint| format!("  not done: {complaint}")));
         lines.iter().map(|line| style.clean(line) + "\n").collect()
@@ -176,7 +176,7 @@ mod tests {
             "about 2.21 s",
             "3,214 moves",
             "3.1 % of one CPU",
-            "masks of 3 threads",
+            "masks restored",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

@@ -65,6 +65,9 @@ const SPINS: f64 = 0.02;
 /// 0.2 ms took 1.43 instead of 1.38 of the ideal time, of 1 ms the same, of 10 ms 1.10 instead of 1.25.
 const LONG_BURST_NS: u64 = 2_000_000;
 
+/// Threads that block less often than this in a window do not wait for one another.
+const SELDOM: u64 = 3;
+
 /// The first rest, and the longest.
 const REST_NS: (u64, u64) = (1_000_000_000, 30_000_000_000);
 
@@ -125,7 +128,8 @@ impl Kind {
             Kind::Free
         } else if window.seen.spinning as f64 > window.seen.samples as f64 * SPINS {
             Kind::Spinning
-        } else if efficiency(window) > GOOD_ENOUGH {
+        } else if efficiency(window) > GOOD_ENOUGH || window.blocks < window.active as u64 * SELDOM {
+            // What is missing from the CPUs went to other programs, not into waiting for one another.
             Kind::Free
         } else {
             Kind::Blocking(window.run_ns / window.blocks.max(1))

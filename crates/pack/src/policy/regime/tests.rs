@@ -317,3 +317,13 @@ fn verification_notices_that_the_program_has_become_another() {
     next(&mut regime, &blocking(0.99, 1_000_000));
     assert_eq!((regime.action(), regime.kind()), (Action::Rest, Some(Kind::Free)));
 }
+
+/// Half of the CPUs' time went to somebody else: the threads do not wait for one another, and no turns would
+/// give it back.
+#[test]
+fn threads_that_hardly_block_are_free_however_little_they_get() {
+    let seldom = Window { blocks: 8, ..blocking(0.5, 10_000_000) };
+    assert_eq!(Kind::of(&seldom, SEATS), Kind::Free);
+    let often = Window { blocks: 9, ..seldom };
+    assert!(matches!(Kind::of(&often, SEATS), Kind::Blocking(_)));
+}
