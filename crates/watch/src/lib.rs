@@ -5,7 +5,7 @@ pub mod observer;
 mod online;
 pub mod perf;
 pub mod proc;
-mod sampling;
+pub mod sampling;
 pub mod stands;
 
 pub use bpf::{BpfObserver, Settings};

@@ -28,7 +28,8 @@ pub fn period_ns() -> u64 {
 
 /// The period of a turn, the mean at the first. Turns times the golden ratio, modulo 1, fill the range
 /// evenly from the first turns on (a Weyl sequence), where random numbers would clump.
-pub(crate) fn period_of_turn_ns(mean_ns: u64, turn: u32) -> u64 {
+#[must_use]
+pub fn period_of_turn_ns(mean_ns: u64, turn: u32) -> u64 {
     /// (√5 − 1) / 2, as a fraction of 2^32.
     const GOLDEN: u32 = 2_654_435_769;
     let place = u64::from(turn.wrapping_mul(GOLDEN).wrapping_add(1 << 31));
@@ -55,6 +56,19 @@ mod tests {
         for turn in 0..1000 {
             let (one, next) = (period_of_turn_ns(IN_GUEST_NS, turn), period_of_turn_ns(IN_GUEST_NS, turn + 1));
             assert!(one.abs_diff(next) > IN_GUEST_NS / 8, "turn {turn}: {one} {next}");
+        }
+    }
+
+    #[test]
+    fn short_turns_vary_evenly_around_their_length() {
+        let turns: Vec<u64> = (1..=1000).map(|turn| period_of_turn_ns(1000, turn)).collect();
+        assert!(turns.iter().all(|turn| (750..1250).contains(turn)));
+        let mean = turns.iter().sum::<u64>() as f64 / 1000.0;
+        assert!((mean - 1000.0).abs() < 3.0, "{mean}");
+        for quarter in 0..4 {
+            let range = 750 + 125 * quarter..875 + 125 * quarter;
+            let count = turns.iter().filter(|turn| range.contains(*turn)).count();
+            assert!((240..=260).contains(&count), "{quarter}: {count}");
         }
     }
 }

@@ -35,11 +35,7 @@ impl Held {
     /// # Errors
     /// [`changes::Error::Gone`] when the thread has ended; the kernel's refusal.
     pub fn obey(&mut self, order: &Order) -> Result<(), changes::Error> {
-        let wanted = match *order {
-            Order::Sit { seat, .. } => Some(seat),
-            Order::Wait { behind, .. } => Some(behind),
-            Order::Free { .. } => None,
-        };
+        let wanted = order.place();
         if wanted == self.now {
             return Ok(());
         }
@@ -95,24 +91,18 @@ impl<'h> Holder<'h> {
         for pid in processes {
             self.adopt(pid, new)?;
         }
-        let threads: Vec<(usize, Thread)> = new
-            .iter()
-            .filter_map(|(number, stand)| self.hands.thread(stand.tid).ok().map(|thread| (*number, thread)))
-            .collect();
-        let creators: BTreeMap<u32, (u32, u32)> =
-            new.iter().map(|(_, stand)| (stand.tid, (stand.creator_tid, stand.tgid))).collect();
-        let desires = threads.iter().map(|(_, thread)| {
-            let (creator, tgid) = creators.get(&thread.tid).copied().unwrap_or_default();
-            self.desire(*thread, self.ancestors(creator, tgid))
-        });
-        let desires: Vec<Desire> = desires.collect();
+        let living =
+            new.iter().filter_map(|(number, stand)| Some((*number, stand, self.hands.thread(stand.tid).ok()?)));
+        let threads: Vec<(usize, &Stand, Thread)> = living.collect();
+        let desires: Vec<Desire> =
+            threads.iter().map(|(_, stand, thread)| self.desire(*thread, self.ancestors(stand))).collect();
         self.session.take(desires)?;
-        for (_, thread) in &threads {
+        for (.., thread) in &threads {
             self.origin.entry(thread.tid).or_insert(*thread);
         }
         Ok(threads
             .into_iter()
-            .filter_map(|(stand, thread)| self.hold(stand, thread).ok().map(|h| (stand, h)))
+            .filter_map(|(number, _, thread)| self.hold(number, thread).ok().map(|held| (number, held)))
             .collect())
     }
 
@@ -154,12 +144,12 @@ impl<'h> Holder<'h> {
     }
 
     /// Whose original values a newborn thread has: its creator's, else its process's.
-    fn ancestors(&self, creator_tid: u32, tgid: u32) -> Vec<Thread> {
-        if creator_tid == 0 {
+    fn ancestors(&self, stand: &Stand) -> Vec<Thread> {
+        if stand.creator_tid == 0 {
             return Vec::new();
         }
-        let creator = self.origin.get(&creator_tid).copied();
-        creator.into_iter().chain(self.adopted.get(&tgid).copied()).collect()
+        let creator = self.origin.get(&stand.creator_tid).copied();
+        creator.into_iter().chain(self.adopted.get(&stand.tgid).copied()).collect()
     }
 
     fn desire(&self, thread: Thread, heir_of: Vec<Thread>) -> Desire {

@@ -17,7 +17,7 @@ use super::shared::{Core, Eyes, Shared};
 use super::spins::Spins;
 use super::ticker;
 use crate::policy::conductor::{Conductor, Settings, Totals};
-use crate::policy::regime::{Action, Kind};
+use crate::policy::regime::Action;
 use crate::policy::{Member, Order};
 
 /// How often the manager looks while threads are steered, and while they are not.
@@ -51,8 +51,6 @@ pub struct Summary {
     pub threads: usize,
     /// The policy's sums.
     pub totals: Totals,
-    /// How threads wait, as measured last.
-    pub kind: Option<Kind>,
     /// Efficiency of the pack without rotation, and with it.
     pub without: Option<f64>,
     /// See `without`.
@@ -319,7 +317,6 @@ impl Manager<'_> {
             });
             self.summary.wall_ns = end_ns - start_ns;
             self.summary.totals = core.conductor.totals();
-            self.summary.kind = core.conductor.kind();
             (self.summary.without, self.summary.with) = core.conductor.efficiencies();
             self.summary.log = core.log.take().unwrap_or_default();
             if let Some(failure) = core.failure.take() {

@@ -70,10 +70,7 @@ impl Core {
 
     fn carry_out(&mut self, now_ns: u64) {
         for order in self.orders.drain(..) {
-            let member = match order {
-                Order::Sit { member, .. } | Order::Wait { member, .. } | Order::Free { member } => member,
-            };
-            match self.members[member].obey(&order) {
+            match self.members[order.member()].obey(&order) {
                 Ok(()) => {}
                 // It has ended: the manager will see.
                 Err(changes::Error::Gone(_)) => {}

@@ -6,6 +6,8 @@ use std::thread;
 
 use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 
+use watch::sampling::period_of_turn_ns;
+
 use super::realtime;
 use super::shared::Shared;
 use crate::policy::Seat;
@@ -20,7 +22,7 @@ pub fn run(shared: &Arc<Shared>, seat: Seat) {
     // Without real-time priority a tick comes late, when the kernel lets it; rotation may still pay.
     let _ = realtime::become_realtime(realtime::TICKER);
     let mut next_ns = None;
-    let mut ticks = 0;
+    let mut ticks = 0u32;
     while !shared.over.load(Ordering::Acquire) {
         let tick_ns = shared.tick_ns.load(Ordering::Acquire);
         if tick_ns == 0 {
@@ -28,11 +30,12 @@ pub fn run(shared: &Arc<Shared>, seat: Seat) {
             thread::park();
             continue;
         }
-        ticks += 1;
+        ticks = ticks.wrapping_add(1);
         let now_ns = arch::monotonic_ns();
-        // Seats begin evenly spread over a turn.
-        let planned_ns =
-            next_ns.map_or(now_ns + tick_ns * seat as u64 / seats, |planned| planned + varied(tick_ns, ticks));
+        // Seats begin evenly spread over a turn. Its length varies: a program's phases may be as long as a turn, and
+        // every look would then find it at the same place.
+        let planned_ns = next_ns
+            .map_or(now_ns + tick_ns * seat as u64 / seats, |planned| planned + period_of_turn_ns(tick_ns, ticks));
         // After a tick that was late by more than a turn, what was missed is not made up for.
         let at_ns = if planned_ns < now_ns { now_ns + tick_ns / 2 } else { planned_ns };
         next_ns = Some(at_ns);
@@ -46,34 +49,8 @@ pub fn run(shared: &Arc<Shared>, seat: Seat) {
     }
 }
 
-/// A turn of three quarters to five quarters of its length. A program's phases may have the length of a
-/// turn, and every look would then find it at the same place. A Weyl sequence with the golden ratio: evenly
-/// spread after few steps, unlike random numbers.
-fn varied(tick_ns: u64, step: u64) -> u64 {
-    let place = step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    tick_ns * 3 / 4 + ((tick_ns / 2 * place) >> 32)
-}
-
 fn sleep_until(at_ns: u64) {
     let at = Timespec { tv_sec: (at_ns / 1_000_000_000) as i64, tv_nsec: (at_ns % 1_000_000_000) as i64 };
     // An interrupted sleep is a tick too early, no harm.
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn turns_vary_evenly_around_their_length() {
-        let turns: Vec<u64> = (1..=1000).map(|step| varied(1000, step)).collect();
-        assert!(turns.iter().all(|turn| (750..1250).contains(turn)));
-        let mean = turns.iter().sum::<u64>() as f64 / 1000.0;
-        assert!((mean - 1000.0).abs() < 3.0, "{mean}");
-        for quarter in 0..4 {
-            let range = 750 + 125 * quarter..875 + 125 * quarter;
-            let count = turns.iter().filter(|turn| range.contains(*turn)).count();
-            assert!((240..=260).contains(&count), "{quarter}: {count}");
-        }
-    }
 }

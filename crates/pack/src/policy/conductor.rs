@@ -1,6 +1,6 @@
 //! Seats and regime together: what a controller, live or simulated, calls.
 
-use super::regime::{Action, Kind, Regime, Turns, Window};
+use super::regime::{Action, Regime, Turns, Window};
 use super::seating::{Rules, Seating, Seen};
 use super::{Glance, Member, Order, Seat, Sense};
 
@@ -155,12 +155,6 @@ impl Conductor {
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.totals
-    }
-
-    /// How threads wait, as measured last.
-    #[must_use]
-    pub fn kind(&self) -> Option<Kind> {
-        self.regime.kind()
     }
 
     /// Efficiency without rotation, and with it.

@@ -81,6 +81,26 @@ pub enum Order {
     },
 }
 
+impl Order {
+    /// Whom it is about.
+    #[must_use]
+    pub fn member(&self) -> Member {
+        match *self {
+            Order::Sit { member, .. } | Order::Wait { member, .. } | Order::Free { member } => member,
+        }
+    }
+
+    /// The seat whose CPU the thread may run on; `None`: on all of the pack.
+    #[must_use]
+    pub fn place(&self) -> Option<Seat> {
+        match *self {
+            Order::Sit { seat, .. } => Some(seat),
+            Order::Wait { behind, .. } => Some(behind),
+            Order::Free { .. } => None,
+        }
+    }
+}
+
 /// Why a thread gets a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {

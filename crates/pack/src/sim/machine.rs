@@ -533,11 +533,7 @@ impl<'p> Machine<'p> {
 
     fn carry_out(&mut self, by: usize, orders: &mut Vec<Order>) {
         for order in orders.drain(..) {
-            let (member, pinned) = match order {
-                Order::Sit { member, seat, .. } => (member, Some(seat)),
-                Order::Wait { member, behind } => (member, Some(behind)),
-                Order::Free { member } => (member, None),
-            };
+            let (member, pinned) = (order.member(), order.place());
             // As `live::held`: what is so already costs nothing.
             if self.threads[member].pinned == pinned {
                 continue;
