@@ -5,6 +5,7 @@
 
 #include "causes.bpf.h"
 #include "cpus.bpf.h"
+#include "place.bpf.h"
 
 SEC("perf_event")
 int on_sample(struct bpf_perf_event_data *ctx)
@@ -29,14 +30,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	sample.tid = c->tid;
 	sample.tgid = c->tgid;
 	sample.t_ns = bpf_ktime_get_ns();
-	if ((ctx->regs[REG_CS] & 3) == 3) {
-		sample.ip = ctx->regs[REG_IP];
-	} else if (!(p->flags & (PF_IO_WORKER | PF_KTHREAD))) {
-		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(p);
-
-		sample.ip = regs->ip;
-		sample.in_kernel = 1 + (u32)regs->orig_ax;
-	}
+	sample_place(&sample, ctx, p);
 	cpu->samples++;
 	if (bpf_ringbuf_output(&samples, &sample, sizeof(sample), BPF_RB_NO_WAKEUP))
 		LOSE(samples, 1);

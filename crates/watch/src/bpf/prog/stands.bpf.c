@@ -6,7 +6,7 @@
  * A place in the table is given once and never again: a reader that is late sees a dead thread, not
  * another one. Threads beyond the last place are counted and have none.
  */
-#include "kernel.h"
+#include "place.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -180,14 +180,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 		return 0;
 	sample.tid = s->tid;
 	sample.tgid = s->tgid;
-	if ((ctx->regs[REG_CS] & 3) == 3) {
-		sample.ip = ctx->regs[REG_IP];
-	} else if (!(p->flags & (PF_IO_WORKER | PF_KTHREAD))) {
-		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(p);
-
-		sample.ip = regs->ip;
-		sample.in_kernel = 1 + (u32)regs->orig_ax;
-	}
+	sample_place(&sample, ctx, p);
 	/* A full ring loses samples, and with them precision, nothing else. */
 	bpf_ringbuf_output(&samples, &sample, sizeof(sample), BPF_RB_NO_WAKEUP);
 	return 0;

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Where in its code a sampled task is: in user mode, or in the system call that it made from there. */
+#ifndef COX_PLACE_BPF_H
+#define COX_PLACE_BPF_H
+
+#include "kernel.h"
+
+COX_INLINE void sample_place(struct cox_sample *sample, struct bpf_perf_event_data *ctx, struct task_struct *p)
+{
+	if ((ctx->regs[REG_CS] & 3) == 3) {
+		sample->ip = ctx->regs[REG_IP];
+	} else if (!(p->flags & (PF_IO_WORKER | PF_KTHREAD))) {
+		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(p);
+
+		sample->ip = regs->ip;
+		sample->in_kernel = 1 + (u32)regs->orig_ax;
+	}
+}
+
+#endif
