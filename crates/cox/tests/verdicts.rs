@@ -217,9 +217,12 @@ fn throttled_by_a_quota() {
 fn nothing_wrong() {
     let Some(stage) = Stage::set("nothing_wrong") else { return };
     let cpus = stage.cpus;
-    for line in [format!("hog --threads {cpus} --seconds 0.6"), format!("triad --threads {cpus} --seconds 0.6")] {
-        expect(&stage, &program(&line), &["nothing_to_gain"]);
-    }
+    expect(&stage, &program(&format!("hog --threads {cpus} --seconds 0.6")), &["nothing_to_gain"]);
+    // With equal shares of memory traffic there is something to gain wherever CPUs are not equally fast, as
+    // on a virtual machine whose neighbours use one memory channel more: the shares have to follow the speed.
+    let environment = vec![("OMP_SCHEDULE", "dynamic,8192")];
+    let shared = Situation { environment, ..program(&format!("triad --threads {cpus} --seconds 0.6")) };
+    expect(&stage, &shared, &["nothing_to_gain"]);
 }
 
 #[test]
