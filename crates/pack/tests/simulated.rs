@@ -115,7 +115,7 @@ fn cpu_time_adds_up() {
 
 /// Shapes, turns and work for which rotation is run: every phase has at least 20 turns.
 fn rotated(threads: usize, cpus: usize, wait: Wait) -> impl Iterator<Item = (u64, Program, Outcome)> {
-    let cases = [(125_000, 20, 10), (500_000, 20, 10), (500_000, 100, 5), (2_000_000, 20, 10)];
+    let cases = [(125_000, 20, 40), (500_000, 20, 40), (500_000, 100, 10), (2_000_000, 20, 20)];
     cases.into_iter().map(move |(turn_ns, turns, rounds)| {
         let program = program(threads, rounds, turn_ns * turns, wait);
         let outcome = run(&program, &equal(cpus), rotation(turn_ns), Costs::NONE, SEED);
@@ -146,42 +146,34 @@ fn rotation_keeps_its_bound() {
             assert_bound(threads, cpus, wait, 1.05);
         }
     }
+    for (threads, cpus) in [(16, 12), (64, 48)] {
+        assert_bound(threads, cpus, Wait::Spin, 1.0);
+    }
     for (threads, cpus) in [(5, 2), (7, 2)] {
         assert_bound(threads, cpus, Wait::Block, 1.2);
     }
 }
 
-/// The bound is for a pack that takes all decisions at one moment; seats that end at times of their own
-/// exceed it by up to a half of what it allows when there are many of them.
+/// The formula's slice is the time after which everybody has had its share. With `q` threads and more for
+/// each CPU, which the kernel lets run one after the other, that takes `q` turns. Threads that spin beside
+/// those that still work keep their share of the CPU, which the formula does not know: as much again, and a
+/// fifth for what few phases vary.
 #[test]
-fn many_seats_exceed_the_bound_of_rotation_a_little() {
-    assert_bound(16, 12, Wait::Spin, 1.6);
-    assert_bound(64, 48, Wait::Spin, 1.6);
-}
-
-/// With two threads and more for each CPU the bound does not hold for threads that spin. The kernel shares
-/// a seat's CPU evenly between who sits and who waits there, and only the least served change queues: those
-/// that are ahead stay in queues as short as the others', and get ahead further by a part of the phase. Who
-/// sleeps when it has arrived leaves its share to the others, and then the bound holds.
-#[test]
-fn spinners_that_share_seats_cost_a_part_of_the_phase() {
-    for (threads, cpus) in [(5, 2), (7, 2), (10, 4)] {
-        for (turn_ns, program, outcome) in rotated(threads, cpus, Wait::Spin) {
-            let found = slowdown(&program, cpus, &outcome);
-            assert!(found <= 1.08, "{threads}/{cpus} turn {turn_ns}: {found}");
-        }
+fn where_threads_share_seats_a_slice_is_several_turns() {
+    for (threads, cpus) in [(5, 2), (7, 2), (10, 4), (7, 3)] {
+        assert_bound(threads, cpus, Wait::Spin, 2.2 * (threads / cpus) as f64);
     }
 }
 
-/// Whoever waits comes to a seat, or the kernel runs it, within three times the time in which every thread
-/// could have had a turn.
+/// Whoever waits for a CPU is run by the kernel within five times the time in which every thread could have
+/// had a turn. Within a seat it is the kernel that chooses, by slices of its own.
 #[test]
 fn nobody_starves_while_seats_rotate() {
     for (threads, cpus) in [(3, 2), (4, 3), (5, 2), (7, 2), (8, 7), (16, 15), (64, 48)] {
         for (turn_ns, program, outcome) in rotated(threads, cpus, Wait::Spin) {
             let round_ns = turn_ns as f64 * threads as f64 / cpus as f64;
             let rounds = outcome.longest_wait_ns as f64 / round_ns;
-            assert!(rounds <= 3.0, "{threads}/{cpus} {turn_ns} {}: {rounds}", program.work_ns);
+            assert!(rounds <= 5.0, "{threads}/{cpus} {turn_ns} {}: {rounds}", program.work_ns);
         }
     }
 }
@@ -194,13 +186,9 @@ fn equal_threads_are_moved_no_more_than_equal_progress_needs() {
             let (exchanges, moves) = (outcome.totals.seen.exchanges, outcome.totals.seen.moves);
             // Ticks come at irregular times, a turn apart on average.
             assert!(exchanges as f64 <= turns * cpus as f64 * 1.02, "{threads}/{cpus} {turn_ns}: {exchanges}");
-            assert!(moves <= exchanges);
             let needed = shape(threads, cpus).moves_per_slice() as f64;
-            // Without a margin every seat may exchange for a small difference, and in a pack that has one
-            // thread too many each exchange is a move: up to twice as many as needed.
-            let factor = if (threads, cpus) == (16, 15) { 2.0 } else { 1.0 };
-            assert!(moves as f64 / turns <= needed * factor, "{threads}/{cpus} {turn_ns}: {moves} in {turns}");
-            assert!(exchanges > 0);
+            assert!(moves as f64 / turns <= needed, "{threads}/{cpus} {turn_ns}: {moves} in {turns}");
+            assert!(exchanges > 0 && moves >= exchanges);
         }
     }
 }
@@ -218,16 +206,16 @@ fn packing_does_no_harm() {
     }
 }
 
-/// Rotation wins over keeping CPUs where these differ; but not more than the slowest seat allows, since who
-/// sits there is furthest behind and is never exchanged: 8 slow seats of half capacity cost twice the work.
+/// Slow CPUs go round, so that all threads get on alike: keeping CPUs takes 1.375 of the ideal time at best.
 #[test]
 fn unequal_cpus_gain() {
     let mut capacities = vec![FULL_CAPACITY; 7];
     capacities.extend([FULL_CAPACITY / 2; 8]);
     let program = program(16, 200, 5_000_000, Wait::Spin);
     let elapsed_ns = |packing| run(&program, &capacities, packing, Costs::default(), SEED).elapsed_ns as f64;
-    let (policy, pinned) = (elapsed_ns(adapted()), elapsed_ns(Packing::Pinned));
-    assert!(policy < pinned * 0.9, "{}", policy / pinned);
+    let ideal_ns = 16.0 / (7.0 + 8.0 / 2.0) * 5e6 * 200.0;
+    assert!(elapsed_ns(Packing::Pinned) > ideal_ns * 1.37);
+    assert!(elapsed_ns(adapted()) < ideal_ns * 1.2, "{}", elapsed_ns(adapted()) / ideal_ns);
 }
 
 /// A pack of 1,024 CPUs. Few rounds: every tick looks at every thread, and there are a thousand ticks a turn.

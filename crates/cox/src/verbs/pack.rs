@@ -133,16 +133,17 @@ fn moves(summary: &Summary, cpus: &CpuSet) -> String {
     let start_ns = summary.log.first().map_or(0, |(at_ns, _)| *at_ns);
     let line = |(at_ns, order): &(u64, Order)| {
         let told = match *order {
-            Order::Sit { member, seat, why } => {
+            Order::Move { member, seat, why } => {
                 let why = match why {
-                    Why::Behind(ns) => format!("{:.3} ms behind who ran there", ns as f64 / 1e6),
-                    Why::OtherSpins => "who ran there waits in a loop".to_owned(),
-                    Why::SeatFree => "nobody ran there".to_owned(),
+                    Why::Behind(ns) => format!("the least served there is {:.3} ms behind", ns as f64 / 1e6),
+                    Why::Spins => "a thread there waits in a loop".to_owned(),
+                    Why::SeatFree => "a CPU had nobody to run".to_owned(),
+                    Why::Joined => "it is new".to_owned(),
                     Why::Start => "rotation begins".to_owned(),
+                    Why::End => "rotation ends".to_owned(),
                 };
-                format!("thread {member} runs on CPU {}: {why}", cpus[seat])
+                format!("thread {member} to CPU {}: {why}", cpus[seat])
             }
-            Order::Wait { member, behind } => format!("thread {member} waits on CPU {}", cpus[behind]),
             Order::Free { member } => format!("thread {member} is left to the kernel"),
         };
         format!("{:12.6} s  {told}\n", (at_ns - start_ns) as f64 / 1e9)

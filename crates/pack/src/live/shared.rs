@@ -106,7 +106,8 @@ impl Eyes {
             run_ns: stands::run_ns(stand, now_ns),
             blocks: stand.blocks,
             doing,
-            spins: doing == Doing::Queued && self.spins.is_waiting(stand),
+            spins: self.spins.is_waiting(stand),
+            yields: Spins::is_yielding(stand),
             at: self.cpus.iter().position(|&cpu| cpu == u32::from(stand.cpu)),
             out_ns: stand.out_ns,
         }
@@ -118,7 +119,9 @@ impl Sense for Seeing<'_> {
         let held = &self.members[member];
         match self.eyes.table.read(held.stand) {
             Some(stand) => self.eyes.glance(&stand, self.now_ns),
-            None => Glance { run_ns: 0, blocks: 0, doing: Doing::Queued, spins: false, at: None, out_ns: 0 },
+            None => {
+                Glance { run_ns: 0, blocks: 0, doing: Doing::Queued, spins: false, yields: false, at: None, out_ns: 0 }
+            }
         }
     }
 }

@@ -34,6 +34,11 @@ impl Spins {
         self.waits_at(stand.tgid, stand.ip, call)
     }
 
+    /// Whether a thread gave its CPU away when it was switched out.
+    pub fn is_yielding(stand: &Stand) -> bool {
+        u32::try_from(stand.call) == Ok(arch::SYS_SCHED_YIELD)
+    }
+
     /// Whether a running thread was waiting in a loop when it was sampled.
     pub fn was_waiting(&self, sample: &Sample) -> bool {
         self.waits_at(sample.tgid, sample.ip, sample.in_kernel.checked_sub(1))

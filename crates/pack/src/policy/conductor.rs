@@ -139,7 +139,7 @@ impl Conductor {
                 self.seating.begin(now_ns, sense, orders);
             }
         } else if was_rotating {
-            self.seating.end(orders);
+            self.seating.end(now_ns, orders);
         }
         true
     }
@@ -147,7 +147,7 @@ impl Conductor {
     /// The session is over: the kernel places all threads.
     pub fn end(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
         self.end_window(now_ns, own_ns, sense);
-        self.seating.end(orders);
+        self.seating.end(now_ns, orders);
         self.action = Action::Rest;
     }
 

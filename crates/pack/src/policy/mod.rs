@@ -41,8 +41,10 @@ pub struct Glance {
     pub blocks: u32,
     /// What it does.
     pub doing: Doing,
-    /// Where in its code it was seen last is a loop that waits for other threads.
+    /// Where in its code it was when it left its CPU last is a loop that waits for other threads.
     pub spins: bool,
+    /// That loop gives the CPU away in every round, by sched_yield(2).
+    pub yields: bool,
     /// The seat whose CPU it runs on, or did last; `None` outside the pack.
     pub at: Option<Seat>,
     /// When it left its CPU last, ns.
@@ -58,21 +60,14 @@ pub trait Sense {
 /// What a policy wants done with a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// It runs on this seat's CPU and nowhere else, and keeps it company until its turn is over.
-    Sit {
+    /// It runs on this seat's CPU and nowhere else.
+    Move {
         /// Who.
         member: Member,
         /// Where.
         seat: Seat,
         /// The reason, for the log.
         why: Why,
-    },
-    /// It has no seat: it shares a seat's CPU, and may be called to another.
-    Wait {
-        /// Who.
-        member: Member,
-        /// The seat in whose queue it waits.
-        behind: Seat,
     },
     /// The kernel places it, anywhere in the pack.
     Free {
@@ -86,7 +81,7 @@ impl Order {
     #[must_use]
     pub fn member(&self) -> Member {
         match *self {
-            Order::Sit { member, .. } | Order::Wait { member, .. } | Order::Free { member } => member,
+            Order::Move { member, .. } | Order::Free { member } => member,
         }
     }
 
@@ -94,22 +89,25 @@ impl Order {
     #[must_use]
     pub fn place(&self) -> Option<Seat> {
         match *self {
-            Order::Sit { seat, .. } => Some(seat),
-            Order::Wait { behind, .. } => Some(behind),
+            Order::Move { seat, .. } => Some(seat),
             Order::Free { .. } => None,
         }
     }
 }
 
-/// Why a thread gets a seat.
+/// Why a thread gets a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It is behind whoever sat there, ns of progress.
+    /// Of the threads of both CPUs the least served is behind the furthest, by so many ns of progress.
     Behind(u64),
-    /// Whoever sat there waits for other threads in a loop.
-    OtherSpins,
-    /// Whoever sat there is blocked or has ended, or nobody sat there.
+    /// On one of the two CPUs somebody waits for other threads in a loop.
+    Spins,
+    /// Nobody could run on one of the two CPUs.
     SeatFree,
+    /// It is new.
+    Joined,
     /// Rotation begins.
     Start,
+    /// Rotation ends, and leaves the threads spread evenly.
+    End,
 }

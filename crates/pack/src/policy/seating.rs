@@ -1,72 +1,69 @@
-//! Each CPU of the pack is a seat, and each seat is taken for a turn at a time.
+//! Each CPU of the pack is a seat; when a seat's turn ends, who should be there?
 //!
-//! When a seat's turn ends, whoever sits there is looked at, and the least served of those who wait takes
-//! the seat if it is far enough behind. *Served* is progress: CPU time, times the CPU's capacity, less what
-//! was spent waiting for other threads in a loop. The rules, and the reason for each:
+//! Every thread has a CPU, and the kernel shares a CPU evenly among the threads that are there. So the policy
+//! does not choose who runs, but who keeps whom company, and changes that all the time:
 //!
-//! 1. **Least served first**, from all that wait: the last thread at a barrier holds up all others.
-//! 2. **Ties go round**: of equally served threads the one that has waited longest. Threads that meet at
-//!    barriers are always equally served there, and without this rule the same ones would wait every time.
-//! 3. **A margin before an exchange**: an exchange costs two switches and a cache. With 16 threads on 15
-//!    CPUs one exchange per turn of the whole pack is enough, not one per seat.
-//! 4. **Neighbours stay**: who waits behind another seat has to be further behind by what a move costs.
-//! 5. **Who spins has arrived.** It has done all its work up to the next meeting, so it is lifted to the
-//!    progress of the furthest worker: its CPU time tells nothing. A spinner is tried again when the others
-//!    have gone on by half a turn, then a turn, two, four: it may have been let go meanwhile, which only
-//!    itself can show.
-//! 6. **A blocked thread needs no seat.** Whoever can run takes it.
-//! 7. **Who leaves a seat waits right there**, in the queue of the same CPU, and the kernel shares that CPU
-//!    between the two, choosing anew at each tick: an exchange of neighbours costs no system call at all, and
-//!    a seat means *no thread is pulled away from this CPU's queue before its turn*.
+//! 1. **Served is progress**: CPU time, times the CPU's capacity, less what was spent waiting for other threads
+//!    in a loop. The last thread at a barrier holds up all others, so it is progress that has to be equal.
+//! 2. **Each seat decides for itself**, at the end of its own turn, together with one other: the seat of the
+//!    least served thread that could be served better. How the threads of both are split again says
+//!    [`split`]: the least served to where most is to be had, moves counted.
+//! 3. **Who spins has arrived.** It has done all its work up to the next meeting, so it is lifted to the
+//!    progress of the furthest worker: its CPU time tells nothing. Whether it is still waiting only itself can
+//!    show, when it runs; sharing a CPU with others that wait it does so often enough. When one is seen working
+//!    again, the others that waited were most likely let go with it.
+//! 4. **A blocked thread is nowhere**, and so is one that gives its CPU away in every round of its loop
+//!    (sched_yield(2)): it takes nothing from its company.
 //!
-//! When one of several threads that waited together is seen working again, the others are tried as well:
-//! they were most likely let go with it.
+//! *Turned down:*
 //!
-//! *Turned down:* letting those who wait run in SCHED_IDLE, so that a seat is taken alone. The kernel still
-//! owes a thread that becomes SCHED_IDLE a little, and runs it for a whole tick more; with spinning phases of
-//! 10 ms on 2 CPUs, 3 threads took 1.10 of the ideal time instead of 1.07, of 1 ms 1.31 instead of 1.26; and
-//! it takes a privilege. Counting CPU time as progress (a spinner looks served, and whoever it waits for looks
-//! equally served: rankings freeze); choosing all seats at one place and time (each exchange then interrupts
-//! another CPU, 10 to 20 us on a virtual machine, where a seat's own tick finds its thread just switched
-//! out, its clock exact and its place in the code known).
+//! - Letting threads that wait run in SCHED_IDLE. The kernel still owes a thread that becomes SCHED_IDLE a
+//!   little, and runs it for a whole tick more; with spinning phases of 10 ms on 2 CPUs, 3 threads took 1.10 of
+//!   the ideal time instead of 1.07, of 1 ms 1.31 instead of 1.26; and it takes a privilege.
+//! - Counting CPU time as progress: a spinner looks served, and whoever it waits for looks equally served:
+//!   rankings freeze.
+//! - Choosing all seats at one place and time: each exchange then interrupts another CPU, 10 to 20 us on a
+//!   virtual machine, where a seat's own tick finds its thread just switched out, its clock exact and its place
+//!   in the code known.
+//! - Pulling the least served thread to whichever seat's turn ends, and nothing else: with two threads and more
+//!   for each CPU those that are ahead stay in company as small as the others'. 5 threads on 2 simulated CPUs
+//!   with spinning phases of 10 ms took 1.11 of the ideal time instead of 1.09, 16 on 7 fast and 8 slow ones
+//!   1.44 instead of 1.11.
+//! - Looking at a thread only when its own CPU's tick has come: one that is moved before that is never seen to
+//!   run, or to work again, and is moved for ever.
 
+mod split;
+
+use self::split::{Candidate, Side, Terms, split};
+use super::bound::Shape;
+use super::capacity::counts;
 use super::{Doing, Glance, Member, Order, Seat, Sense, Why};
 
 /// Full capacity, as the kernel counts it (SCHED_CAPACITY_SCALE).
 pub const FULL_CAPACITY: u64 = 1024;
 
-/// A spinner's tries are spaced by at most this many half turns.
-const MAX_TRIES: u32 = 4;
-
 /// Who was switched out so shortly before a tick was switched out by it.
 const JUST_NOW_NS: u64 = 100_000;
 
-/// What the rules can be told; the switches are for finding out what each part gives.
+/// What the rules can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// How long a seat is taken at a time.
+    /// How long a seat's turn is.
     pub turn_ns: u64,
-    /// How far behind a thread must be to take the seat of one that works, in percent of a turn.
-    pub margin_percent: u64,
-    /// What moving to another seat's CPU costs.
+    /// What a thread loses that changes its CPU, ns.
     pub move_ns: u64,
-    /// Progress counts; else CPU time does.
-    pub progress_aware: bool,
-    /// Neighbours stay; else a move is free.
-    pub locality_aware: bool,
 }
 
 impl Default for Rules {
     fn default() -> Rules {
-        Rules { turn_ns: 500_000, margin_percent: 0, move_ns: 20_000, progress_aware: true, locality_aware: true }
+        Rules { turn_ns: 500_000, move_ns: 20_000 }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Free,
-    Sits(Seat),
-    Waits { behind: Seat, since_ns: u64 },
+    At { seat: Seat, since_ns: u64 },
     Gone,
 }
 
@@ -76,8 +73,24 @@ struct Thread {
     /// Served so far, ns of a CPU of full capacity.
     progress_ns: u64,
     run_ns: u64,
+    /// As seen last; see [`Glance`].
     spins: bool,
-    tries: u32,
+    yields: bool,
+    runnable: bool,
+}
+
+impl Thread {
+    fn seat(&self) -> Option<Seat> {
+        match self.place {
+            Place::At { seat, .. } => Some(seat),
+            Place::Free | Place::Gone => None,
+        }
+    }
+
+    /// It takes a share of its CPU.
+    fn competes(&self) -> bool {
+        self.runnable && !self.yields
+    }
 }
 
 /// What was seen at the seats since this was asked last.
@@ -91,9 +104,9 @@ pub struct Seen {
     pub stretches_ns: u64,
     /// Of this, what was spent waiting in loops, by what the thread did at both ends of each stretch.
     pub spun_ns: u64,
-    /// Threads that got a seat.
+    /// Turns after which threads changed their CPUs.
     pub exchanges: u64,
-    /// Of these, threads that came from another seat's queue.
+    /// Threads that did.
     pub moves: u64,
 }
 
@@ -123,8 +136,12 @@ pub struct Seating {
     /// The rules now; the turn's length may be changed at any time.
     pub rules: Rules,
     capacities: Vec<u64>,
-    taken: Vec<Option<Member>>,
+    /// Who is where.
+    seats: Vec<Vec<Member>>,
     threads: Vec<Thread>,
+    /// When the present turn of the pack began, and how many have moved in it to become equal.
+    turn_began_ns: u64,
+    moved: usize,
     seen: Seen,
 }
 
@@ -132,31 +149,28 @@ impl Seating {
     /// A seat for each of `capacities` (of [`FULL_CAPACITY`]), and no threads.
     #[must_use]
     pub fn new(rules: Rules, capacities: Vec<u64>) -> Seating {
-        let taken = vec![None; capacities.len()];
-        Seating { rules, capacities, taken, threads: Vec::new(), seen: Seen::default() }
+        let seats = vec![Vec::new(); capacities.len()];
+        Seating { rules, capacities, seats, threads: Vec::new(), turn_began_ns: 0, moved: 0, seen: Seen::default() }
     }
 
     /// How many seats there are.
     #[must_use]
     pub fn seats(&self) -> usize {
-        self.taken.len()
+        self.seats.len()
     }
 
     /// A thread joins; members are numbered in the order in which they join. It begins as served as the
     /// least served: neither behind everybody for ever nor ahead of anybody.
     pub fn join(&mut self, glance: &Glance) -> Member {
-        let progress_ns = self.present().map(|t| t.progress_ns).min().unwrap_or(0);
-        let (run_ns, place) = (glance.run_ns, Place::Free);
-        self.threads.push(Thread { place, progress_ns, run_ns, spins: false, tries: 0 });
+        let progress_ns = self.present().map(|thread| thread.progress_ns).min().unwrap_or(0);
+        let (run_ns, runnable) = (glance.run_ns, is_runnable(glance));
+        self.threads.push(Thread { place: Place::Free, progress_ns, run_ns, spins: false, yields: false, runnable });
         self.threads.len() - 1
     }
 
     /// A thread has ended.
     pub fn leave(&mut self, member: Member) {
-        if let Some(seat) = self.seat_of(member) {
-            self.taken[seat] = None;
-        }
-        self.threads[member].place = Place::Gone;
+        self.put(member, Place::Gone);
     }
 
     /// Members that have not ended.
@@ -164,80 +178,118 @@ impl Seating {
         (0..self.threads.len()).filter(|&member| self.threads[member].place != Place::Gone)
     }
 
-    /// Who sits where.
-    #[must_use]
-    pub fn sitting(&self, seat: Seat) -> Option<Member> {
-        self.taken[seat]
-    }
-
-    /// Rotation begins: the first threads sit, the others wait, spread over the seats' queues as their
-    /// capacities allow; neighbours by number stay neighbours.
+    /// Rotation begins: the threads are spread over the seats as their capacities allow; neighbours by number
+    /// stay neighbours.
     pub fn begin(&mut self, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
-        for (member, thread) in self.threads.iter_mut().enumerate() {
-            // What ran while the kernel placed the threads is nobody's progress here.
-            thread.run_ns = sense.glance(member).run_ns.max(thread.run_ns);
-        }
-        let runnable: Vec<Member> = self.members().filter(|&m| sense.glance(m).doing != Doing::Ended).collect();
-        let counts = super::capacity::counts(&self.capacities, runnable.len());
-        let mut next = runnable.into_iter();
+        let living: Vec<Member> = self.members().filter(|&m| sense.glance(m).doing != Doing::Ended).collect();
+        let counts = counts(&self.capacities, living.len());
+        let mut next = living.into_iter();
         for (seat, count) in counts.into_iter().enumerate() {
-            for (place, member) in next.by_ref().take(count).enumerate() {
-                if place == 0 {
-                    self.sit(member, seat, Why::Start, orders);
-                } else {
-                    self.wait(member, seat, now_ns, orders);
-                }
+            for member in next.by_ref().take(count) {
+                let (thread, glance) = (&mut self.threads[member], sense.glance(member));
+                // What ran while the kernel placed the threads is nobody's progress here.
+                thread.run_ns = glance.run_ns.max(thread.run_ns);
+                thread.runnable = is_runnable(&glance);
+                self.send(member, seat, now_ns, Why::Start, orders);
             }
         }
     }
 
-    /// Rotation ends: the kernel places all threads.
-    pub fn end(&mut self, orders: &mut Vec<Order>) {
-        self.taken.fill(None);
+    /// Rotation ends: the kernel places all threads. It finds them spread evenly, because it leaves threads
+    /// that keep their CPUs busy where they are for long.
+    pub fn end(&mut self, now_ns: u64, orders: &mut Vec<Order>) {
+        let all = self.seats.iter().map(Vec::len).sum();
+        let counts = counts(&self.capacities, all);
+        let surplus = |seats: &[Vec<Member>], seat: Seat| seats[seat].len() > counts[seat];
+        while let Some(from) = (0..self.seats()).find(|&seat| surplus(&self.seats, seat)) {
+            let Some(to) = (0..self.seats()).find(|&seat| self.seats[seat].len() < counts[seat]) else { break };
+            let Some(&member) = self.seats[from].last() else { break };
+            self.send(member, to, now_ns, Why::End, orders);
+        }
         for member in 0..self.threads.len() {
-            if !matches!(self.threads[member].place, Place::Gone | Place::Free) {
-                self.threads[member].place = Place::Free;
+            if self.threads[member].seat().is_some() {
+                self.put(member, Place::Free);
                 orders.push(Order::Free { member });
             }
         }
     }
 
-    /// A thread that joined while seats are taken waits behind the seat with the shortest queue.
+    /// A thread that joined while seats are taken goes where it gets most.
     pub fn admit(&mut self, member: Member, now_ns: u64, orders: &mut Vec<Order>) {
-        let queue = |seat: Seat| {
-            self.threads.iter().filter(|t| matches!(t.place, Place::Waits { behind, .. } if behind == seat)).count()
-        };
-        if let Some(seat) = (0..self.seats()).find(|&seat| self.taken[seat].is_none()) {
-            self.sit(member, seat, Why::SeatFree, orders);
-        } else if let Some(seat) = (0..self.seats()).min_by_key(|&seat| queue(seat)) {
-            self.wait(member, seat, now_ns, orders);
+        let share = |seat: Seat| self.capacities[seat] as f64 / (self.seats[seat].len() + 1) as f64;
+        // Of equal ones the first.
+        let best = (0..self.seats()).reduce(|best, seat| if share(seat) > share(best) { seat } else { best });
+        if let Some(seat) = best {
+            self.send(member, seat, now_ns, Why::Joined, orders);
         }
     }
 
-    /// A seat's turn is over: who sits there next?
+    /// A seat's turn is over: who should be there, and who at the seat of the least served?
     pub fn turn(&mut self, seat: Seat, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
-        self.sample(seat, now_ns, sense);
-        let sitting = self.taken[seat];
-        let seen = sitting.map(|member| self.look(member, seat, &sense.glance(member)));
-        self.look_at_others(seat, sense);
-        let Some((next, score_ns, from)) = self.least_served(seat, sense) else { return };
-        let why = match (sitting, seen) {
-            (Some(member), Some(Doing::Runs | Doing::Queued)) => {
-                let thread = &self.threads[member];
-                let margin_ns = if thread.spins { 0 } else { self.rules.turn_ns * self.rules.margin_percent / 100 };
-                if score_ns + margin_ns >= thread.progress_ns {
-                    return;
-                }
-                if thread.spins { Why::OtherSpins } else { Why::Behind(thread.progress_ns - score_ns) }
-            }
-            _ => Why::SeatFree,
-        };
-        self.seen.exchanges += 1;
-        self.seen.moves += u64::from(from != seat);
-        self.sit(next, seat, why, orders);
-        if let Some(member) = sitting {
-            self.wait(member, seat, now_ns, orders);
+        self.look_here(seat, now_ns, sense);
+        let Some(other) = self.partner(seat) else { return };
+        for place in 0..self.seats[other].len() {
+            let member = self.seats[other][place];
+            self.look(member, other, &sense.glance(member));
         }
+        let both = self.seats[seat].iter().chain(&self.seats[other]).copied();
+        let members: Vec<Member> = both.filter(|&member| self.threads[member].competes()).collect();
+        let threads: Vec<Candidate> = members.iter().map(|&member| self.candidate(member, seat)).collect();
+        let terms = Terms {
+            capacity: [self.capacities[seat], self.capacities[other]],
+            turn_ns: self.rules.turn_ns,
+            move_ns: self.rules.move_ns,
+        };
+        let Some(sides) = split(terms, &threads) else { return };
+        let why = why(&threads);
+        let moving = threads.iter().zip(&sides).filter(|(thread, side)| thread.side != **side).count();
+        if matches!(why, Why::Behind(_)) && !self.may_move(moving, now_ns) {
+            return;
+        }
+        self.seen.exchanges += 1;
+        for ((&member, thread), side) in members.iter().zip(&threads).zip(sides) {
+            if side != thread.side {
+                self.seen.moves += 1;
+                self.send(member, if side == Side::Here { seat } else { other }, now_ns, why, orders);
+            }
+        }
+    }
+
+    /// Whether so many more threads may change their CPUs in this turn of the pack because they are behind or
+    /// ahead: equal progress needs no more.
+    fn may_move(&mut self, moving: usize, now_ns: u64) -> bool {
+        if now_ns >= self.turn_began_ns + self.rules.turn_ns {
+            (self.turn_began_ns, self.moved) = (now_ns, 0);
+        }
+        let living = self.seats.iter().map(Vec::len).sum();
+        let most = Shape::new(living, self.seats()).map_or(0, Shape::moves_per_slice);
+        self.moved += moving;
+        most == 0 || self.moved <= most
+    }
+
+    fn candidate(&self, member: Member, here: Seat) -> Candidate {
+        let Thread { place, spins, progress_ns, .. } = self.threads[member];
+        let (side, since_ns) = match place {
+            Place::At { seat, since_ns } if seat == here => (Side::Here, since_ns),
+            Place::At { since_ns, .. } => (Side::There, since_ns),
+            Place::Free | Place::Gone => (Side::There, 0),
+        };
+        Candidate { side, spins, progress_ns, since_ns }
+    }
+
+    /// The seat of whoever is least served of those that could be served better: that work, and share their
+    /// CPU or have a slower one.
+    fn partner(&self, here: Seat) -> Option<Seat> {
+        let shares = |seat: Seat| self.seats[seat].iter().filter(|&&m| self.threads[m].competes()).nth(1).is_some();
+        let mut least: Option<(u64, Seat)> = None;
+        for thread in self.threads.iter().filter(|thread| thread.competes() && !thread.spins) {
+            let Some(seat) = thread.seat().filter(|&seat| seat != here) else { continue };
+            let less = least.is_none_or(|(progress_ns, _)| thread.progress_ns < progress_ns);
+            if less && (self.capacities[seat] < self.capacities[here] || shares(seat)) {
+                least = Some((thread.progress_ns, seat));
+            }
+        }
+        least.map(|(_, seat)| seat)
     }
 
     /// Samples that somebody else took.
@@ -246,12 +298,24 @@ impl Seating {
         self.seen.spinning += spinning;
     }
 
-    /// Notes what the thread did that the tick found on the seat's CPU. Ticks come at irregular times, so
-    /// the part of samples that spin is the part of CPU time: also of time that ends asleep, where the end
-    /// of a stretch tells nothing about its middle.
-    fn sample(&mut self, seat: Seat, now_ns: u64, sense: &impl Sense) {
-        let here = self.members().map(|member| sense.glance(member));
-        let last = here.filter(|glance| glance.at == Some(seat)).max_by_key(|glance| glance.out_ns);
+    /// What was seen since this was asked last.
+    pub fn take_seen(&mut self) -> Seen {
+        std::mem::take(&mut self.seen)
+    }
+
+    /// Notes what the threads of the seat whose turn is over have done. Ticks come at irregular times, so of
+    /// the threads that ticks found on CPUs the part that spins is the part of CPU time: also of time that
+    /// ends asleep, where the end of a stretch tells nothing about its middle.
+    fn look_here(&mut self, seat: Seat, now_ns: u64, sense: &impl Sense) {
+        let mut last: Option<Glance> = None;
+        for place in 0..self.seats[seat].len() {
+            let member = self.seats[seat][place];
+            let glance = sense.glance(member);
+            self.look(member, seat, &glance);
+            if glance.at == Some(seat) && last.is_none_or(|last| last.out_ns < glance.out_ns) {
+                last = Some(glance);
+            }
+        }
         let Some(last) = last.filter(|last| last.doing == Doing::Queued) else { return };
         if now_ns.saturating_sub(last.out_ns) < JUST_NOW_NS {
             self.seen.samples += 1;
@@ -259,28 +323,50 @@ impl Seating {
         }
     }
 
-    /// Takes into account whoever has run on this seat's CPU without sitting there: threads that wait, and
-    /// that the kernel let run.
-    fn look_at_others(&mut self, seat: Seat, sense: &impl Sense) {
-        for member in 0..self.threads.len() {
-            if matches!(self.threads[member].place, Place::Waits { .. }) {
-                let glance = sense.glance(member);
-                if glance.at == Some(seat) {
-                    self.look(member, seat, &glance);
-                }
-            }
+    /// Books what a thread has run on a seat since it was looked at last.
+    fn look(&mut self, member: Member, seat: Seat, glance: &Glance) {
+        let thread = &mut self.threads[member];
+        thread.runnable = is_runnable(glance);
+        let ran_ns = glance.run_ns.saturating_sub(thread.run_ns);
+        // Never back: a stand that could not be read shows nothing, and all would be booked again.
+        thread.run_ns = thread.run_ns.max(glance.run_ns);
+        if ran_ns == 0 {
+            return;
+        }
+        // It arrived, or was let go, somewhere in this stretch: half of it is the best guess.
+        let useful_ns = match (thread.spins, glance.spins) {
+            (false, false) => ran_ns,
+            (true, true) => 0,
+            _ => ran_ns / 2,
+        };
+        self.seen.stretches_ns += ran_ns;
+        self.seen.spun_ns += ran_ns - useful_ns;
+        if thread.spins && !glance.spins {
+            self.let_go();
+        }
+        let thread = &mut self.threads[member];
+        thread.progress_ns += useful_ns * self.capacities[seat] / FULL_CAPACITY;
+        (thread.spins, thread.yields) = (glance.spins, glance.spins && glance.yields);
+        if glance.spins {
+            self.lift(member);
         }
     }
 
-    /// What was seen since this was asked last.
-    pub fn take_seen(&mut self) -> Seen {
-        std::mem::take(&mut self.seen)
+    /// Whoever waits has done as much as whoever works and is furthest.
+    fn lift(&mut self, member: Member) {
+        let furthest_ns = self.present().filter(|thread| !thread.spins).map(|thread| thread.progress_ns).max();
+        let thread = &mut self.threads[member];
+        thread.progress_ns = thread.progress_ns.max(furthest_ns.unwrap_or(0));
     }
 
-    fn seat_of(&self, member: Member) -> Option<Seat> {
-        match self.threads[member].place {
-            Place::Sits(seat) => Some(seat),
-            _ => None,
+    /// One thread was let go, and most likely all that waited with it.
+    fn let_go(&mut self) {
+        let waiting: Vec<Member> = self.members().filter(|&member| self.threads[member].spins).collect();
+        for &member in &waiting {
+            self.lift(member);
+        }
+        for member in waiting {
+            (self.threads[member].spins, self.threads[member].yields) = (false, false);
         }
     }
 
@@ -288,88 +374,37 @@ impl Seating {
         self.threads.iter().filter(|thread| thread.place != Place::Gone)
     }
 
-    /// Books what a thread has run on a seat since it was looked at last (rules 1 and 5).
-    fn look(&mut self, member: Member, seat: Seat, glance: &Glance) -> Doing {
-        let ran_ns = glance.run_ns.saturating_sub(self.threads[member].run_ns);
-        // Never back: a stand that could not be read shows nothing, and all would be booked again.
-        self.threads[member].run_ns = self.threads[member].run_ns.max(glance.run_ns);
-        if ran_ns == 0 {
-            return glance.doing;
-        }
-        let spins = glance.spins && self.rules.progress_aware;
-        let furthest_ns = self.furthest_ns();
-        let turn_ns = self.rules.turn_ns;
-        let thread = &mut self.threads[member];
-        // It arrived, or was let go, somewhere in this stretch: half of it is the best guess.
-        let useful_ns = match (thread.spins, spins) {
-            (false, false) => ran_ns,
-            (true, true) => 0,
-            _ => ran_ns / 2,
-        };
-        self.seen.stretches_ns += ran_ns;
-        self.seen.spun_ns += ran_ns - useful_ns;
-        let scaled_ns = useful_ns * self.capacities[seat] / FULL_CAPACITY;
-        let let_go = thread.spins && !spins;
-        if spins {
-            let again_ns = (turn_ns / 2) << thread.tries;
-            thread.progress_ns = (thread.progress_ns + scaled_ns).max(furthest_ns + again_ns);
-            thread.tries = (thread.tries + 1).min(MAX_TRIES);
-        } else {
-            if let_go {
-                // The lift beyond the others was for waiting, not for work.
-                thread.progress_ns = thread.progress_ns.min(furthest_ns);
-            }
-            thread.progress_ns += scaled_ns;
-            thread.tries = 0;
-        }
-        thread.spins = spins;
-        if let_go {
-            self.let_go(furthest_ns);
-        }
-        glance.doing
+    fn send(&mut self, member: Member, seat: Seat, now_ns: u64, why: Why, orders: &mut Vec<Order>) {
+        self.put(member, Place::At { seat, since_ns: now_ns });
+        orders.push(Order::Move { member, seat, why });
     }
 
-    /// Whoever waited with a thread that was let go was most likely let go with it.
-    fn let_go(&mut self, furthest_ns: u64) {
-        for thread in self.threads.iter_mut().filter(|thread| thread.spins) {
-            thread.progress_ns = thread.progress_ns.min(furthest_ns);
-            thread.tries = 0;
+    fn put(&mut self, member: Member, place: Place) {
+        if let Some(seat) = self.threads[member].seat() {
+            self.seats[seat].retain(|&other| other != member);
+        }
+        self.threads[member].place = place;
+        if let Some(seat) = self.threads[member].seat() {
+            self.seats[seat].push(member);
         }
     }
+}
 
-    /// The progress of the furthest worker; of the furthest thread when all are known to spin.
-    fn furthest_ns(&self) -> u64 {
-        let worker = self.present().filter(|t| !t.spins).map(|t| t.progress_ns).max();
-        worker.or_else(|| self.present().map(|t| t.progress_ns).max()).unwrap_or(0)
-    }
+fn is_runnable(glance: &Glance) -> bool {
+    matches!(glance.doing, Doing::Runs | Doing::Queued)
+}
 
-    /// Of those who wait and could run: the least served, its progress with what a move costs, and the seat
-    /// behind which it waits.
-    fn least_served(&self, seat: Seat, sense: &impl Sense) -> Option<(Member, u64, Seat)> {
-        let move_ns = if self.rules.locality_aware { self.rules.move_ns } else { 0 };
-        let waiting = self.threads.iter().enumerate().filter_map(|(member, thread)| match thread.place {
-            Place::Waits { behind, since_ns } => {
-                let score_ns = thread.progress_ns + if behind == seat { 0 } else { move_ns };
-                Some((score_ns, since_ns, member, behind))
-            }
-            _ => None,
-        });
-        waiting
-            .filter(|&(_, _, member, _)| matches!(sense.glance(member).doing, Doing::Runs | Doing::Queued))
-            .min()
-            .map(|(score_ns, _, member, behind)| (member, score_ns, behind))
+/// The reason for which threads change their CPUs.
+fn why(threads: &[Candidate]) -> Why {
+    let mut here = threads.iter().filter(|thread| thread.side == Side::Here).peekable();
+    if here.peek().is_none() {
+        return Why::SeatFree;
     }
-
-    fn sit(&mut self, member: Member, seat: Seat, why: Why, orders: &mut Vec<Order>) {
-        self.taken[seat] = Some(member);
-        self.threads[member].place = Place::Sits(seat);
-        orders.push(Order::Sit { member, seat, why });
+    if here.any(|thread| thread.spins) {
+        return Why::Spins;
     }
-
-    fn wait(&mut self, member: Member, behind: Seat, now_ns: u64, orders: &mut Vec<Order>) {
-        self.threads[member].place = Place::Waits { behind, since_ns: now_ns };
-        orders.push(Order::Wait { member, behind });
-    }
+    let progress = || threads.iter().map(|thread| thread.progress_ns);
+    Why::Behind(progress().max().unwrap_or(0) - progress().min().unwrap_or(0))
 }
 
 #[cfg(test)]

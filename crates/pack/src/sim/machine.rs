@@ -190,7 +190,8 @@ impl Sense for Machine<'_> {
             run_ns: thread.run_ns + stretch_ns,
             blocks: thread.blocks,
             doing,
-            spins: doing == Doing::Queued && thread.seen_spinning,
+            spins: thread.seen_spinning,
+            yields: thread.seen_spinning && self.program.wait == Wait::Yield,
             at: Some(thread.cpu),
             out_ns: thread.queued_since_ns,
         }

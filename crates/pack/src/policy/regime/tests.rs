@@ -172,7 +172,7 @@ fn each_failure_doubles_the_rest_and_a_success_makes_it_short_again() {
 #[test]
 fn efficiency_is_useful_time_of_the_seats() {
     let own = Window { own_ns: SEATS_NS / 10, ..spinning(0.8) };
-    assert!((efficiency(&own) - 0.7).abs() < 1e-9);
+    assert!((efficiency(&own) - 0.75).abs() < 1e-9);
     assert_eq!(efficiency(&Window { own_ns: 2 * SEATS_NS, ..spinning(0.8) }), 0.0);
     assert_eq!(efficiency(&Window { seats_ns: 0, ..spinning(0.8) }), 0.0);
     assert!((efficiency(&blocking(0.6, LONG_BURST_NS)) - 0.6).abs() < 1e-6);
