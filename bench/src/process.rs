@@ -3,14 +3,13 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde::{Deserialize, Serialize};
-
-use crate::interrupt::Interrupt;
 
 /// What a run took.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,26 +39,26 @@ pub struct Ended {
     pub status: ExitStatus,
     /// What it cost until then.
     pub cost: Cost,
-    /// The limit came first, or Ctrl-C did, and the whole process group was ended.
+    /// The limit came first, or a stop was asked for, and the whole process group was ended.
     pub cut_short: bool,
 }
 
 /// How long a process group may take to end in order before it is killed.
 const LAST_ORDERS: Duration = Duration::from_secs(5);
-/// How often to look whether Ctrl-C has come.
+/// How often to ask whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Start `command` in a process group of its own, and end the group when `limit` is over.
+/// Start `command` in a process group of its own, and end the group when `limit` is over or `stop` says so.
 ///
 /// # Errors
 /// When it cannot be started or watched.
-pub fn run_within(command: &mut Command, limit: Duration, interrupt: &Interrupt) -> io::Result<Ended> {
+pub fn run_within(command: &mut Command, limit: Duration, stop: impl Fn() -> bool) -> io::Result<Ended> {
     let begin_ns = arch::monotonic_ns();
     let child = command.process_group(0).spawn()?;
     let group = Pid::from_child(&child);
     let watched = pidfd_open(group, PidfdFlags::empty())?;
     let until_ns = begin_ns + limit.as_nanos() as u64;
-    let cut_short = !ends_until(&watched, until_ns, || interrupt.is_set())?;
+    let cut_short = !ends_until(&watched, until_ns, stop)?;
     if cut_short {
         // A group that has just ended by itself is no error.
         let _ = kill_process_group(group, Signal::TERM);
@@ -117,6 +116,12 @@ pub fn ending(status: ExitStatus) -> String {
     }
 }
 
+/// The first line of a file that has words in it: what a tool said when it failed.
+pub fn first_line(file: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(file).ok()?;
+    text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,15 +139,15 @@ mod tests {
 
     #[test]
     fn what_takes_too_long_is_ended_with_its_children() {
-        let interrupt = Interrupt::catch().unwrap();
         let limit = Duration::from_millis(100);
-        let ended = run_within(Command::new("sh").args(["-c", "sleep 60; exit 0"]), limit, &interrupt).unwrap();
+        let ended = run_within(Command::new("sh").args(["-c", "sleep 60; exit 0"]), limit, || false).unwrap();
         assert!(ended.cut_short && ended.cost.wall_ns >= 100_000_000, "{ended:?}");
         assert_eq!(ending(ended.status), "killed by signal 15");
         let limit = Duration::from_secs(60);
-        let ended = run_within(Command::new("sh").args(["-c", "exit 4"]), limit, &interrupt).unwrap();
+        let ended = run_within(Command::new("sh").args(["-c", "exit 4"]), limit, || false).unwrap();
         assert!(!ended.cut_short);
         assert_eq!(ending(ended.status), "exit code 4");
+        assert!(run_within(Command::new("sleep").arg("60"), limit, || true).unwrap().cut_short);
     }
 
     #[test]

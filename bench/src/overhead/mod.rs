@@ -14,7 +14,7 @@ mod slices;
 mod whole;
 
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
@@ -162,12 +162,6 @@ fn noise(figure: &Figure, limit: f64) -> Option<String> {
         figure.name,
         table::ratio(&control)
     ))
-}
-
-/// The first line of a file that has words in it: what a tool said when it failed.
-fn first_line(file: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(file).ok()?;
-    text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
 }
 
 /// Progress, on the terminal only: an experiment takes minutes.
