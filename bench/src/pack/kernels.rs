@@ -25,6 +25,8 @@ use crate::verdict::Verdict;
 pub const PERIODS_MS: [f64; 6] = [0.125, 0.25, 0.5, 1.0, 2.0, 4.0];
 /// Runs of each of them in the first pass.
 const FIRST_PASS: usize = 2;
+/// A length of turns that takes so many times as long as another is not the best.
+const HOPELESS: f64 = 3.0;
 /// With as many threads as CPUs a kernel lasts for so long, s.
 const USUAL_S: f64 = 1.0;
 /// A run is ended after so many times the time of as many threads as CPUs …
@@ -247,8 +249,12 @@ pub fn measure(field: &Field<'_>, job: &Job, with: &[With], rounds: usize) -> Re
         (reduced.elapsed_s * LIMIT_REDUCED).max(ours.elapsed_s * LIMIT_OURS) + reduced.elapsed_s + 1.0,
     );
     let static_best_ms = if with.contains(&With::StaticBest) {
+        let mut shortest_s = limit.as_secs_f64() / HOPELESS;
         let tried = in_turns(PERIODS_MS.len(), FIRST_PASS, |place| {
-            job.run_with(field, With::StaticBest, PERIODS_MS[place], limit).map(|sample| sample.elapsed_s)
+            let patience = Duration::from_secs_f64(shortest_s * HOPELESS);
+            let sample = job.run_with(field, With::StaticBest, PERIODS_MS[place], patience)?;
+            shortest_s = shortest_s.min(sample.elapsed_s);
+            Ok(sample.elapsed_s)
         })?;
         best(&tried)
     } else {

@@ -190,7 +190,7 @@ pub fn pack(options: &Options, interrupt: &Interrupt) -> Result<Report> {
     let parts = options.parts();
     let expected_s: f64 = parts.iter().map(|part| options.expected_s(*part)).sum();
     progress(&format!(
-        "{} rounds of {}: about {}",
+        "{} rounds of {}; expected: {}",
         options.rounds,
         parts.iter().map(|part| part.word()).collect::<Vec<_>>().join(", "),
         text::duration(expected_s)
@@ -202,7 +202,7 @@ pub fn pack(options: &Options, interrupt: &Interrupt) -> Result<Report> {
     let mut live = Live::default();
     let mut left_s = expected_s;
     for name in parts {
-        progress(&format!("{}: about {} from here to the end", name.word(), text::duration(left_s)));
+        progress(&format!("{}; left to the end: {}", name.word(), text::duration(left_s)));
         left_s -= options.expected_s(name);
         let outcome = measure(&field, options, name, &mut live);
         interrupt.check()?;

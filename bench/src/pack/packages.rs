@@ -75,7 +75,7 @@ fn text_of(path: &Path) -> Result<&str> {
 fn graphics_magick(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> {
     let Some(program) = in_path("gm") else { return Ok(None) };
     let (picture, output) = (folder.join("picture.ppm"), folder.join("blurred.ppm"));
-    write_picture(&picture, (1_600.0 * scale.sqrt()) as usize + 16).context("cannot write a picture")?;
+    write_picture(&picture, (3_000.0 * scale.sqrt()) as usize + 16).context("cannot write a picture")?;
     let threads = threads.to_string();
     let command = words(&[
         text_of(&program)?,
@@ -97,7 +97,7 @@ fn graphics_magick(folder: &Path, threads: usize, scale: f64) -> Result<Option<R
 fn pigz(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> {
     let Some(program) = in_path("pigz") else { return Ok(None) };
     let data = folder.join("words");
-    write_words(&data, (60e6 * scale) as usize).context("cannot write a text")?;
+    write_words(&data, (220e6 * scale) as usize).context("cannot write a text")?;
     let threads = threads.to_string();
     let command = words(&[text_of(&program)?, "-n", "-k", "-f", "-p", &threads, text_of(&data)?]);
     Ok(Some(Ready { command, output: data.with_extension("gz") }))
@@ -122,7 +122,7 @@ fn openblas(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> 
     if !built.status.success() {
         bail!("gcc: {}", String::from_utf8_lossy(&built.stderr).trim());
     }
-    let products = ((25.0 * scale) as usize).max(1);
+    let products = ((30.0 * scale) as usize).max(1);
     let (threads, products) = (threads.to_string(), products.to_string());
     let command = words(&[text_of(&program)?, &threads, "1500", &products, text_of(&output)?]);
     Ok(Some(Ready { command, output }))

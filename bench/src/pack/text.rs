@@ -47,11 +47,11 @@ pub fn maybe(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), figure)
 }
 
-/// `1 h 5 min`, `12 min`, `under a minute`.
+/// `1 h 5 min`, `12 min`, `less than a minute`.
 pub fn duration(seconds: f64) -> String {
     let minutes = (seconds / 60.0).round() as u64;
     match (minutes / 60, minutes % 60) {
-        (0, 0) => "under a minute".to_owned(),
+        (0, 0) => "less than a minute".to_owned(),
         (0, minutes) => format!("{minutes} min"),
         (hours, minutes) => format!("{hours} h {minutes} min"),
     }
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn durations() {
-        assert_eq!(duration(20.0), "under a minute");
+        assert_eq!(duration(20.0), "less than a minute");
         assert_eq!(duration(3900.0), "1 h 5 min");
         assert_eq!(duration(720.0), "12 min");
     }
