@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::catalogue::Kernel;
 use super::field::{Confined, Field};
+use super::job::{Job, Sample};
 use super::judge::{self, Series};
-use super::kernels::{Job, Sample};
 use super::part::{Part, progress};
 use super::ratio::Ratio;
 use super::text;

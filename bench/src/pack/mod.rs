@@ -9,6 +9,7 @@ mod barriers;
 mod catalogue;
 mod controller;
 mod field;
+mod job;
 mod judge;
 mod kernels;
 mod model;

@@ -6,7 +6,8 @@ use pack::policy::seating::FULL_CAPACITY;
 use pack::sim::{Costs, Outcome, Packing, Program, Wait as SimWait, run};
 
 use super::barriers::{Line, SPIN_US, Wait};
-use super::kernels::{Table, With};
+use super::job::With;
+use super::kernels::Table;
 use super::ratio::Ratio;
 
 /// Shares of work are equal in the kernels, and caches and memory make them a little unequal.
