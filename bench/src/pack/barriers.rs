@@ -16,11 +16,13 @@ use crate::verdict::{Outcome, Verdict};
 
 /// How long a thread spins before it sleeps, where it does both, us.
 pub const SPIN_US: u64 = 350;
+/// Rounds of the control.
+const CONTROL_ROUNDS: usize = 7;
 /// Nobody waits longer than so many times the ideal time for a run to end.
 const LIMIT: f64 = 60.0;
 /// Above this taskset is bad enough that packing must win.
 const TASKSET_BAD: f64 = 1.5;
-/// How much better it must then be.
+/// … by so much.
 const CLEARLY_BETTER: f64 = 1.5;
 
 /// How threads wait, named as the workload names it.
@@ -114,7 +116,7 @@ pub const LINES: [Line; 23] = {
 };
 
 impl Line {
-    /// As printed: `3/2 spin 0.2 ms`.
+    /// `3/2 spin 0.2 ms`.
     pub fn name(&self) -> String {
         format!("{} {} {} ms", self.ratio, self.wait.word(), self.phase_us as f64 / 1000.0)
     }
@@ -276,9 +278,17 @@ pub fn measure(field: &Field<'_>, part: &str, lines: &[Line], rounds: usize) -> 
     Ok(Found { measured, failed })
 }
 
+/// What the ideal is worth here: elapsed ÷ ideal of two threads that have a CPU each.
+fn control(field: &Field<'_>, rounds: usize) -> Result<Series> {
+    let line = line(2, Wait::Spin, 1_000, Target::NoWorse, 0.0);
+    let all = in_turns(1, rounds, |_| run_once(field, &line, &Confined::Taskset))?;
+    Ok(Series::of(all[0].iter().map(|(slowdown, ..)| *slowdown).collect()))
+}
+
 /// The whole part.
 pub fn part(field: &Field<'_>, rounds: usize) -> Result<(Part, Vec<Measured>)> {
     let Found { measured, failed } = measure(field, "barriers", &LINES, rounds)?;
+    let control = control(field, rounds.min(CONTROL_ROUNDS))?;
     let headings = ["elapsed / ideal", "taskset", "cox pack", "cox / taskset", "target (then)", "cox CPU %", ""];
     let rows = measured.iter().map(|m| {
         vec![
@@ -295,8 +305,7 @@ pub fn part(field: &Field<'_>, rounds: usize) -> Result<(Part, Vec<Measured>)> {
     verdicts.extend(failed.iter().map(|(line, why)| judge::not_measured(&line.name(), why)));
     let mut notes = vec![
         format!(
-            "ideal: work of all threads / CPUs, at {} iterations per us, the same in all runs; medians of {rounds} rounds, \
-             95 % intervals",
+            "ideal: work of all threads / CPUs, at {} iterations per us, the same in all runs; medians, 95 % intervals",
             text::figure(field.iterations_per_us)
         ),
         format!(
@@ -306,7 +315,11 @@ pub fn part(field: &Field<'_>, rounds: usize) -> Result<(Part, Vec<Measured>)> {
             text::figure(4.0 * field.scale),
             text::figure(field.scale)
         ),
-        "target (then): of acceptance, and what taskset took when it was set".to_owned(),
+        format!(
+            "control: two threads with a CPU each, spin 1 ms, take {} x the ideal: no packing can be nearer to it",
+            text::estimate(&control.estimate)
+        ),
+        "target (then): what taskset took when the target was set".to_owned(),
     ];
     let cut_short: usize = measured.iter().map(|m| m.cut_short).sum();
     if cut_short > 0 {
