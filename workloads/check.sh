@@ -79,7 +79,7 @@ equal() {
 
 known="child fault flock mutex pipe poll sleep socket spin stopped unix vfork write"
 kernels="barnes anneal cg fft lu volrend stream mg options raytrace swaptions water"
-all="barriers mandelbrot triad imbalance pingpong hog storm"
+all="barriers mandelbrot triad imbalance regions pingpong hog storm"
 all+=" $(printf 'known-%s ' $known)$(printf 'kernel-%s ' $kernels)"
 
 for program in $all; do
@@ -99,7 +99,7 @@ for program in $all; do
     refuses 2 "$program" --truth /no/such/directory/truth.json
     if [ "$program" != known-mutex ] && [ "$program" != mandelbrot ]; then
         number=--seconds
-        [[ $program != kernel-* ]] || number=--threads
+        [[ $program != kernel-* && $program != regions ]] || number=--threads
         for value in x -1 0 nan inf 0x10 "1 " "" 1e99; do
             refuses 2 "$program" $number "$value"
         done
@@ -152,6 +152,27 @@ refuses 2 triad --bytes 12Q
 works imbalance --threads 2 --factor 3 --seconds 0.1
 works imbalance --threads 3 --rounds 20 --slow-thread 0 --work-us 100
 refuses 2 imbalance --threads 2 --slow-thread 2
+
+# regions: with a signal too, before which it says nothing but its process
+works regions --threads 2 --regions 50 --region-us 100
+works regions --threads 1 --regions 3
+refuses 2 regions --regions 0
+waits_for_signal() {
+    timeout 20 "$bin/regions" --threads 2 --regions 20 --on-signal >"$scratch/out" 2>"$scratch/err" &
+    local runner=$! asked
+    for _ in {1..200}; do
+        asked=$(grep -o 'process [0-9]*' "$scratch/out" | cut -d' ' -f2) && break
+        sleep 0.05
+    done
+    sleep 0.1
+    [ "$(wc -l <"$scratch/out")" -eq 1 ] || return 1
+    kill -USR1 "$asked"
+    wait $runner && grep -q '20 regions in' "$scratch/out"
+}
+if built regions; then
+    if waits_for_signal; then pass; else fail "regions --on-signal: $(cat "$scratch/out" "$scratch/err")"; fi
+fi
+
 works hog --threads 2 --seconds 0.05
 first_cpu=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
 works hog --threads 3 --seconds 0.05 --cpu "$first_cpu"

@@ -2,7 +2,9 @@
 //! prints a table that anybody can measure again; docs/bench.md says how to read it.
 
 mod interrupt;
+mod json;
 mod overhead;
+mod pack;
 mod process;
 mod random;
 mod results;
@@ -35,6 +37,8 @@ struct Cli {
 enum Verb {
     /// What observing costs the observed program: plain | cox | perf sched record
     Overhead(overhead::Options),
+    /// What packing gives: threads on fewer CPUs, beside taskset and fewer threads
+    Pack(pack::Options),
     /// Run a program and write its wall and CPU time to FILE
     #[command(hide = true)]
     Stopwatch {
@@ -51,6 +55,12 @@ fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Overhead(options) => {
             Interrupt::catch().and_then(|interrupt| overhead::overhead(&options, &interrupt)).map(exit_code)
+        }
+        Verb::Pack(options) => {
+            Interrupt::catch().and_then(|interrupt| pack::pack(&options, &interrupt)).map(|report| {
+                let (lacks, misses) = (report.lacks(), report.misses());
+                if lacks { FAILED } else { u8::from(misses) }
+            })
         }
         Verb::Stopwatch { file, program } => stopwatch::stopwatch(&file, &program),
     };

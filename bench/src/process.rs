@@ -1,9 +1,14 @@
 //! Running a command and learning what it and its descendants cost.
 
 use std::io;
-use std::os::unix::process::ExitStatusExt;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde::{Deserialize, Serialize};
 
 /// What a run took.
@@ -25,6 +30,61 @@ pub fn run(command: &mut Command) -> io::Result<(ExitStatus, Cost)> {
     let child = command.spawn()?;
     let (status, cpu_ns) = reap(child)?;
     Ok((status, Cost { wall_ns: arch::monotonic_ns() - begin_ns, cpu_ns }))
+}
+
+/// How a run with a time limit ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// How the process ended, by itself or by us.
+    pub status: ExitStatus,
+    /// What it cost until then.
+    pub cost: Cost,
+    /// The limit came first, or a stop was asked for, and the whole process group was ended.
+    pub cut_short: bool,
+}
+
+/// How long a process group may take to end in order before it is killed.
+const LAST_ORDERS: Duration = Duration::from_secs(5);
+/// How often to ask whether to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Start `command` in a process group of its own, and end the group when `limit` is over or `stop` says so.
+///
+/// # Errors
+/// When it cannot be started or watched.
+pub fn run_within(command: &mut Command, limit: Duration, stop: impl Fn() -> bool) -> io::Result<Ended> {
+    let begin_ns = arch::monotonic_ns();
+    let child = command.process_group(0).spawn()?;
+    let group = Pid::from_child(&child);
+    let watched = pidfd_open(group, PidfdFlags::empty())?;
+    let until_ns = begin_ns + limit.as_nanos() as u64;
+    let cut_short = !ends_until(&watched, until_ns, stop)?;
+    if cut_short {
+        // A group that has just ended by itself is no error.
+        let _ = kill_process_group(group, Signal::TERM);
+        if !ends_until(&watched, arch::monotonic_ns() + LAST_ORDERS.as_nanos() as u64, || false)? {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+    let (status, cpu_ns) = reap(child)?;
+    Ok(Ended { status, cost: Cost { wall_ns: arch::monotonic_ns() - begin_ns, cpu_ns }, cut_short })
+}
+
+/// Whether the process ends before `until_ns` and before `stop` says so.
+fn ends_until(process: &OwnedFd, until_ns: u64, stop: impl Fn() -> bool) -> io::Result<bool> {
+    loop {
+        let left_ns = until_ns.saturating_sub(arch::monotonic_ns());
+        if left_ns == 0 || stop() {
+            return Ok(false);
+        }
+        let step_ns = left_ns.min(LOOK.as_nanos() as u64);
+        let step = Timespec { tv_sec: 0, tv_nsec: step_ns as i64 };
+        match poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&step)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return Ok(true),
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 fn reap(child: Child) -> io::Result<(ExitStatus, u64)> {
@@ -56,6 +116,12 @@ pub fn ending(status: ExitStatus) -> String {
     }
 }
 
+/// The first line of a file that has words in it: what a tool said when it failed.
+pub fn first_line(file: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(file).ok()?;
+    text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +135,19 @@ mod tests {
         assert!(status.success());
         assert!(slept.wall_ns >= 200_000_000 && slept.cpu_ns < slept.wall_ns / 2, "{slept:?}");
         assert!(spun.cpu_ns > slept.cpu_ns && spun.cpu_ns <= spun.wall_ns, "{spun:?} {slept:?}");
+    }
+
+    #[test]
+    fn what_takes_too_long_is_ended_with_its_children() {
+        let limit = Duration::from_millis(100);
+        let ended = run_within(Command::new("sh").args(["-c", "sleep 60; exit 0"]), limit, || false).unwrap();
+        assert!(ended.cut_short && ended.cost.wall_ns >= 100_000_000, "{ended:?}");
+        assert_eq!(ending(ended.status), "killed by signal 15");
+        let limit = Duration::from_secs(60);
+        let ended = run_within(Command::new("sh").args(["-c", "exit 4"]), limit, || false).unwrap();
+        assert!(!ended.cut_short);
+        assert_eq!(ending(ended.status), "exit code 4");
+        assert!(run_within(Command::new("sleep").arg("60"), limit, || true).unwrap().cut_short);
     }
 
     #[test]

@@ -1,27 +1,20 @@
 //! What an experiment yields, as it is printed and as `--json` writes it.
 
-use std::path::Path;
-
-use anyhow::{Context, Result};
-use machine::{Root, topology::Topology};
+use anyhow::Result;
 use serde::Serialize;
 
+use crate::json::Header;
 use crate::rounds::Rounds;
 use crate::stats::{Bracket, Estimate, median, median_estimate, quartiles};
 use crate::verdict::{Outcome, Verdict};
 
-/// Version of the JSON: raised when a field changes its meaning or goes away.
-const SCHEMA_VERSION: u32 = 1;
-
 /// One experiment.
 #[derive(Debug, Serialize)]
 pub struct Experiment {
-    schema_version: u32,
-    experiment: &'static str,
+    #[serde(flatten)]
+    header: Header,
     /// Measured with `--quick`: shows that it works, its figures are worth little.
     quick: bool,
-    kernel: String,
-    cpus_online: usize,
     /// In the order asked for.
     pub cases: Vec<Case>,
 }
@@ -32,40 +25,7 @@ impl Experiment {
     /// # Errors
     /// When the machine does not say which CPUs it has.
     pub fn new(experiment: &'static str, quick: bool) -> Result<Experiment> {
-        Ok(Experiment {
-            schema_version: SCHEMA_VERSION,
-            experiment,
-            quick,
-            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
-            cpus_online: Topology::read(&Root::live())?.online.len(),
-            cases: Vec::new(),
-        })
-    }
-
-    /// Can JSON be written there? To be asked before anything is measured.
-    ///
-    /// # Errors
-    /// When it cannot.
-    pub fn check_json(path: &Path) -> Result<()> {
-        if path != Path::new("-") {
-            let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
-            opened.with_context(|| format!("cannot write {}", path.display()))?;
-        }
-        Ok(())
-    }
-
-    /// Write it as JSON; `-` is the standard output.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn write_json(&self, path: &Path) -> Result<()> {
-        let mut text = serde_json::to_string_pretty(self)?;
-        text.push('\n');
-        if path == Path::new("-") {
-            use std::io::Write;
-            return std::io::stdout().write_all(text.as_bytes()).context("cannot write to the standard output");
-        }
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+        Ok(Experiment { header: Header::new(experiment)?, quick, cases: Vec::new() })
     }
 
     /// Is there a case with this outcome?

@@ -53,6 +53,26 @@ pub fn interleave<V: Clone>(
     Ok(all)
 }
 
+/// Measure `treatments` treatments once a round, in an order that changes from round to round: for
+/// pairs, where none of them is the measure of the others. Returns each treatment's values by round; the
+/// first error ends it all.
+pub fn in_turns<V>(
+    treatments: usize,
+    rounds: usize,
+    mut measure: impl FnMut(usize) -> Result<V>,
+) -> Result<Vec<Vec<V>>> {
+    let mut random = Random::new(treatments as u64);
+    let mut order: Vec<usize> = (0..treatments).collect();
+    let mut all: Vec<Vec<V>> = (0..treatments).map(|_| Vec::with_capacity(rounds)).collect();
+    for _ in 0..rounds {
+        random.shuffle(&mut order);
+        for &treatment in &order {
+            all[treatment].push(measure(treatment)?);
+        }
+    }
+    Ok(all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +102,21 @@ mod tests {
                 assert_eq!(log[b.treated as usize - 1], Some(treatment));
             }
         }
+    }
+
+    #[test]
+    fn turns_pair_by_round_and_change_their_order() {
+        let mut log = Vec::new();
+        let all = in_turns(2, 20, |treatment| {
+            log.push(treatment);
+            Ok(log.len())
+        })
+        .unwrap();
+        for (round, (a, b)) in all[0].iter().zip(&all[1]).enumerate() {
+            assert_eq!((a.min(b), a.max(b)), (&(2 * round + 1), &(2 * round + 2)));
+        }
+        let first = log.iter().step_by(2).filter(|treatment| **treatment == 0).count();
+        assert!((3..=17).contains(&first), "{log:?}");
     }
 
     #[test]

@@ -14,12 +14,13 @@ mod slices;
 mod whole;
 
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use crate::interrupt::Interrupt;
+use crate::json;
 use crate::results::{Case, Experiment, Figure};
 use crate::table;
 use crate::tools::Tools;
@@ -114,7 +115,7 @@ impl Bench<'_> {
 /// When nothing could be measured, or not be written. A case that fails is part of the result.
 pub fn overhead(options: &Options, interrupt: &Interrupt) -> Result<Experiment> {
     if let Some(path) = &options.json {
-        Experiment::check_json(path)?;
+        json::check(path)?;
     }
     let bench = Bench {
         options,
@@ -140,22 +141,13 @@ pub fn overhead(options: &Options, interrupt: &Interrupt) -> Result<Experiment> 
             notes: Vec::new(),
             verdicts: Vec::new(),
         });
-        print(&table::case(&case), options.json.as_deref())?;
+        json::print(&table::case(&case), options.json.as_deref())?;
         experiment.cases.push(case);
     }
     if let Some(path) = &options.json {
-        experiment.write_json(path)?;
+        json::write(path, &experiment)?;
     }
     Ok(experiment)
-}
-
-/// To stdout, or to stderr when the JSON goes to stdout.
-fn print(text: &str, json: Option<&Path>) -> Result<()> {
-    if json.is_some_and(|path| path == "-") {
-        writeln!(io::stderr(), "{text}").context("cannot write to the standard error output")
-    } else {
-        writeln!(io::stdout(), "{text}").context("cannot write to the standard output")
-    }
 }
 
 /// What the control says about this figure: whether a ratio of `limit` can be told from 1 here.
@@ -170,12 +162,6 @@ fn noise(figure: &Figure, limit: f64) -> Option<String> {
         figure.name,
         table::ratio(&control)
     ))
-}
-
-/// The first line of a file that has words in it: what a tool said when it failed.
-fn first_line(file: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(file).ok()?;
-    text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
 }
 
 /// Progress, on the terminal only: an experiment takes minutes.

@@ -86,7 +86,7 @@ impl Recording {
 
     fn last_words(&self) -> String {
         let messages: PathBuf = self.folder.path().join("messages");
-        super::first_line(&messages).unwrap_or_else(|| "it said nothing".into())
+        crate::process::first_line(&messages).unwrap_or_else(|| "it said nothing".into())
     }
 }
 

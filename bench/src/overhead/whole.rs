@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use super::{Bench, CONTROL, COX, PERF, first_line, noise, progress};
-use crate::process::{Cost, ending, run};
+use super::{Bench, CONTROL, COX, PERF, noise, progress};
+use crate::process::{Cost, ending, first_line, run};
 use crate::results::{Case, Column, Figure, Shown};
 use crate::rounds::interleave;
 use crate::stopwatch;

@@ -47,7 +47,7 @@ pub enum Verb {
         /// The folder; it is created if it is not there
         folder: PathBuf,
     },
-    /// Run one of the experiments that measure cox itself (`cox bench overhead`)
+    /// Run one of the experiments that measure cox itself (`cox bench overhead`, `cox bench pack`)
     #[command(disable_help_flag = true)]
     Bench {
         /// What cox-bench understands

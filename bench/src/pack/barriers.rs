@@ -1,0 +1,400 @@
+//! Threads that work and meet at a barrier: taskset beside cox, with the targets of acceptance.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::field::{Confined, Field};
+use super::judge::{self, Series};
+use super::output;
+use super::part::{Part, progress};
+use super::ratio::Ratio;
+use super::text;
+use crate::rounds::in_turns;
+use crate::verdict::{Outcome, Verdict};
+
+/// How long a thread spins before it sleeps, where it does both, us.
+pub const SPIN_US: u64 = 350;
+/// Rounds of the control.
+const CONTROL_ROUNDS: usize = 7;
+/// Nobody waits longer than so many times the ideal time for a run to end.
+const LIMIT: f64 = 60.0;
+/// Above this taskset is bad enough that packing must win.
+const TASKSET_BAD: f64 = 1.5;
+/// … by so much.
+const CLEARLY_BETTER: f64 = 1.5;
+
+/// How threads wait, named as the workload names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wait {
+    /// In a loop.
+    Spin,
+    /// In a loop for [`SPIN_US`], then asleep.
+    SpinFutex,
+    /// By sched_yield(2) in a loop.
+    Yield,
+    /// Asleep.
+    Futex,
+}
+
+impl Wait {
+    /// All of them.
+    pub const ALL: [Wait; 4] = [Wait::Spin, Wait::SpinFutex, Wait::Yield, Wait::Futex];
+
+    /// The workload's word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Wait::Spin => "spin",
+            Wait::SpinFutex => "spin-futex",
+            Wait::Yield => "yield",
+            Wait::Futex => "futex",
+        }
+    }
+}
+
+/// What is demanded of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// Elapsed ÷ ideal with cox at most this.
+    AtMost(f64),
+    /// No worse than taskset.
+    NoWorse,
+    /// … and clearly better where taskset is bad.
+    NoWorseOrMuchBetter,
+}
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Line {
+    /// Threads and CPUs.
+    pub ratio: Ratio,
+    /// How threads wait.
+    pub wait: Wait,
+    /// CPU work of each thread between two barriers, us.
+    pub phase_us: u64,
+    /// What is demanded.
+    pub target: Target,
+    /// Taskset's elapsed ÷ ideal when the targets were set; 0 where it was not noted.
+    pub taskset_then: f64,
+}
+
+const fn line(threads: usize, wait: Wait, phase_us: u64, target: Target, taskset_then: f64) -> Line {
+    Line { ratio: Ratio { threads, cpus: 2 }, wait, phase_us, target, taskset_then }
+}
+
+/// The lines of acceptance on two CPUs.
+pub const LINES: [Line; 23] = {
+    use Target::{AtMost, NoWorse, NoWorseOrMuchBetter};
+    [
+        line(3, Wait::Spin, 200, AtMost(2.0), 13.0),
+        line(3, Wait::Spin, 1_000, AtMost(1.35), 2.7),
+        line(3, Wait::Spin, 10_000, AtMost(1.10), 1.5),
+        line(3, Wait::SpinFutex, 1_000, AtMost(1.30), 0.0),
+        line(3, Wait::SpinFutex, 10_000, AtMost(1.08), 0.0),
+        line(3, Wait::Yield, 1_000, AtMost(1.20), 0.0),
+        line(3, Wait::Futex, 10_000, AtMost(1.12), 1.24),
+        line(3, Wait::Futex, 200, NoWorse, 0.0),
+        line(3, Wait::Futex, 1_000, NoWorse, 0.0),
+        line(5, Wait::Spin, 1_000, AtMost(1.35), 0.0),
+        line(5, Wait::Spin, 10_000, AtMost(1.12), 0.0),
+        line(4, Wait::Spin, 200, NoWorseOrMuchBetter, 0.0),
+        line(4, Wait::Spin, 1_000, NoWorseOrMuchBetter, 0.0),
+        line(4, Wait::Spin, 10_000, NoWorse, 0.0),
+        line(4, Wait::SpinFutex, 200, NoWorse, 0.0),
+        line(4, Wait::SpinFutex, 1_000, NoWorse, 0.0),
+        line(4, Wait::SpinFutex, 10_000, NoWorse, 0.0),
+        line(4, Wait::Yield, 200, NoWorse, 0.0),
+        line(4, Wait::Yield, 1_000, NoWorse, 0.0),
+        line(4, Wait::Yield, 10_000, NoWorse, 0.0),
+        line(4, Wait::Futex, 200, NoWorse, 0.0),
+        line(4, Wait::Futex, 1_000, NoWorse, 0.0),
+        line(4, Wait::Futex, 10_000, NoWorse, 0.0),
+    ]
+};
+
+impl Line {
+    /// `3/2 spin 0.2 ms`.
+    pub fn name(&self) -> String {
+        format!("{} {} {} ms", self.ratio, self.wait.word(), self.phase_us as f64 / 1000.0)
+    }
+
+    /// How long a run lasts at the bound, s. Sleeping threads are measured longer, so that the quarter of a second
+    /// in which cox only looks does not decide; spinning ones of short phases are 13 times slower with taskset.
+    pub fn ideal_s(&self, scale: f64) -> f64 {
+        let usual = match (self.wait, self.phase_us) {
+            (Wait::Futex, _) => 4.0,
+            (Wait::Spin, ..1_000) => 1.0,
+            _ => 1.6,
+        };
+        usual * scale
+    }
+
+    /// Rounds of the barrier for that.
+    pub fn rounds(&self, scale: f64) -> u64 {
+        let phase_s = self.phase_us as f64 / 1e6 * self.ratio.ideal();
+        ((self.ideal_s(scale) / phase_s).round() as u64).max(1)
+    }
+
+    /// The workload's arguments.
+    fn arguments(&self, scale: f64, iterations_per_us: f64) -> Vec<String> {
+        let words = format!(
+            "--threads {} --wait {} --spin-us {SPIN_US} --work-us {} --rounds {} --iterations-per-us {iterations_per_us}",
+            self.ratio.threads,
+            self.wait.word(),
+            self.phase_us,
+            self.rounds(scale),
+        );
+        words.split(' ').map(str::to_owned).collect()
+    }
+
+    /// How long one run of each treatment is expected to take, s.
+    fn expected_s(&self, scale: f64) -> f64 {
+        let taskset = match (self.taskset_then, self.wait, self.phase_us) {
+            (then, ..) if then > 0.0 => then,
+            (_, Wait::Spin, ..1_000) => 10.0,
+            (_, Wait::Spin, _) => 2.0,
+            _ => 1.3,
+        };
+        self.ideal_s(scale) * (taskset + 1.4) + 1.0
+    }
+
+    fn demanded(&self) -> String {
+        let demand = match self.target {
+            Target::AtMost(limit) => format!("at most {limit:.2}"),
+            Target::NoWorse => "no worse".to_owned(),
+            Target::NoWorseOrMuchBetter => format!("no worse; {CLEARLY_BETTER}x if bad"),
+        };
+        if self.taskset_then > 0.0 { format!("{demand} ({})", text::figure(self.taskset_then)) } else { demand }
+    }
+}
+
+/// A line, measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// The line.
+    #[serde(flatten)]
+    pub line: Line,
+    /// Elapsed ÷ ideal with taskset.
+    pub taskset: Series,
+    /// … with cox.
+    pub cox: Series,
+    /// cox ÷ taskset, by round.
+    pub ratio: Series,
+    /// CPU time of cox, percent of one CPU.
+    pub controller_percent: Series,
+    /// Runs that were ended at the time limit: their figures are lower bounds.
+    pub cut_short: usize,
+}
+
+impl Measured {
+    fn outcome(&self) -> Outcome {
+        match self.line.target {
+            Target::AtMost(limit) => judge::median_at_most(&self.cox.estimate, limit),
+            Target::NoWorse => judge::no_worse(&self.ratio.estimate),
+            Target::NoWorseOrMuchBetter => {
+                let harmless = judge::no_worse(&self.ratio.estimate);
+                if self.taskset.estimate.median <= TASKSET_BAD {
+                    return harmless;
+                }
+                let wins = self.taskset.over(&self.cox);
+                judge::all(&[harmless, judge::median_at_least(&wins.estimate, CLEARLY_BETTER)])
+            }
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        let demand = match self.line.target {
+            Target::AtMost(limit) => format!("elapsed at most {limit:.2} x ideal"),
+            Target::NoWorse => "no worse than taskset + 2 %".to_owned(),
+            Target::NoWorseOrMuchBetter => {
+                format!("no worse than taskset + 2 %, {CLEARLY_BETTER} x better where taskset is above {TASKSET_BAD}")
+            }
+        };
+        let found = match self.line.target {
+            Target::AtMost(_) => format!("{} x", text::estimate(&self.cox.estimate)),
+            _ => format!("{} x taskset", text::estimate(&self.ratio.estimate)),
+        };
+        Verdict { outcome: self.outcome(), text: format!("{}: {demand}: {found}", self.line.name()) }
+    }
+}
+
+/// Expected duration of measuring these lines, s.
+pub fn expected_s(lines: &[Line], rounds: usize, scale: f64) -> f64 {
+    lines.iter().map(|line| line.expected_s(scale)).sum::<f64>() * rounds as f64
+}
+
+/// One run: elapsed ÷ ideal, the controller's percent, and whether it was cut short.
+pub fn run_once(field: &Field<'_>, line: &Line, confined: &Confined) -> Result<(f64, f64, bool)> {
+    let program = field.program("barriers", &line.arguments(field.scale, field.iterations_per_us))?;
+    let ideal_s = line.rounds(field.scale) as f64 * line.phase_us as f64 / 1e6 * line.ratio.ideal();
+    let limit = Duration::from_secs_f64(ideal_s * LIMIT + 5.0);
+    let run = field.run(line.ratio.cpus, confined, &program, limit)?;
+    let elapsed_s = if run.cut_short { run.wall_s } else { output::barriers_elapsed_s(&run.output)? };
+    let own = run.told.map_or(f64::NAN, |told| told.own_percent());
+    Ok((elapsed_s / ideal_s, own, run.cut_short))
+}
+
+/// Measure a line.
+pub fn measure_line(field: &Field<'_>, line: &Line, rounds: usize) -> Result<Measured> {
+    let treatments = [Confined::Taskset, Confined::packed("")];
+    let all = in_turns(2, rounds, |treatment| run_once(field, line, &treatments[treatment]))?;
+    let slowdowns = |index: usize| Series::of(all[index].iter().map(|(slowdown, ..)| *slowdown).collect());
+    let (taskset, cox) = (slowdowns(0), slowdowns(1));
+    Ok(Measured {
+        line: *line,
+        ratio: cox.over(&taskset),
+        taskset,
+        cox,
+        controller_percent: Series::of(all[1].iter().map(|(_, own, _)| *own).collect()),
+        cut_short: all.iter().flatten().filter(|(.., cut_short)| *cut_short).count(),
+    })
+}
+
+/// What came of several lines.
+#[derive(Debug)]
+pub struct Found {
+    /// Lines that were measured.
+    pub measured: Vec<Measured>,
+    /// Lines that were not, and why.
+    pub failed: Vec<(Line, String)>,
+}
+
+/// Measure lines; those that fail are said.
+pub fn measure(field: &Field<'_>, part: &str, lines: &[Line], rounds: usize) -> Result<Found> {
+    let (mut measured, mut failed) = (Vec::new(), Vec::new());
+    for (place, line) in lines.iter().enumerate() {
+        progress(&format!("{part}: {}, {} of {}", line.name(), place + 1, lines.len()));
+        match measure_line(field, line, rounds) {
+            Ok(found) => measured.push(found),
+            Err(error) => {
+                field.interrupt.check()?;
+                failed.push((*line, format!("{error:#}")));
+            }
+        }
+    }
+    Ok(Found { measured, failed })
+}
+
+/// What the ideal is worth here: elapsed ÷ ideal of two threads that have a CPU each.
+fn control(field: &Field<'_>, rounds: usize) -> Result<Series> {
+    let line = line(2, Wait::Spin, 1_000, Target::NoWorse, 0.0);
+    let all = in_turns(1, rounds, |_| run_once(field, &line, &Confined::Taskset))?;
+    Ok(Series::of(all[0].iter().map(|(slowdown, ..)| *slowdown).collect()))
+}
+
+/// The whole part.
+pub fn part(field: &Field<'_>, rounds: usize) -> Result<(Part, Vec<Measured>)> {
+    let Found { measured, failed } = measure(field, "barriers", &LINES, rounds)?;
+    let control = control(field, rounds.min(CONTROL_ROUNDS))?;
+    let headings = ["elapsed / ideal", "taskset", "cox pack", "cox / taskset", "target (then)", "cox CPU %", ""];
+    let rows = measured.iter().map(|m| {
+        vec![
+            m.line.name(),
+            text::estimate(&m.taskset.estimate),
+            text::estimate(&m.cox.estimate),
+            text::estimate(&m.ratio.estimate),
+            m.line.demanded(),
+            text::figure(m.controller_percent.estimate.median),
+            m.outcome().word().to_owned(),
+        ]
+    });
+    let mut verdicts: Vec<Verdict> = measured.iter().map(Measured::verdict).collect();
+    verdicts.extend(failed.iter().map(|(line, why)| judge::not_measured(&line.name(), why)));
+    let mut notes = vec![
+        format!(
+            "ideal: work of all threads / CPUs, at {} iterations per us, the same in all runs; medians, 95 % intervals",
+            text::figure(field.iterations_per_us)
+        ),
+        format!(
+            "a run lasts for {} s at the ideal, {} s where threads sleep, {} s for spin 0.2 ms; cox only looks for the first \
+             quarter of a second, and that is counted",
+            text::figure(1.6 * field.scale),
+            text::figure(4.0 * field.scale),
+            text::figure(field.scale)
+        ),
+        format!(
+            "control: two threads with a CPU each, spin 1 ms, take {} x the ideal: no packing can be nearer to it",
+            text::estimate(&control.estimate)
+        ),
+        "target (then): what taskset took when the target was set".to_owned(),
+    ];
+    let cut_short: usize = measured.iter().map(|m| m.cut_short).sum();
+    if cut_short > 0 {
+        notes.push(format!("{cut_short} runs were ended after {LIMIT} times the ideal time: lower bounds"));
+    }
+    let part = Part::new("barriers", "threads that meet at barriers, taskset beside cox pack")
+        .with_table(text::table(&headings, 1, rows.collect()))
+        .with_lines(&measured)?
+        .with_notes(notes)
+        .with_verdicts(verdicts);
+    Ok((part, measured))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(target: Target, taskset: f64, cox: f64) -> Measured {
+        let series = |value: f64| Series::of(vec![value; 15]);
+        let line = Line { target, ..LINES[0] };
+        Measured {
+            line,
+            taskset: series(taskset),
+            cox: series(cox),
+            ratio: series(cox / taskset),
+            controller_percent: series(3.0),
+            cut_short: 0,
+        }
+    }
+
+    #[test]
+    fn every_line_of_acceptance_is_there_once() {
+        let count =
+            |threads, wait| LINES.iter().filter(|line| line.ratio.threads == threads && line.wait == wait).count();
+        assert_eq!(Wait::ALL.map(|wait| count(3, wait)), [3, 2, 1, 3]);
+        assert_eq!(Wait::ALL.map(|wait| count(5, wait)), [2, 0, 0, 0]);
+        assert_eq!(Wait::ALL.map(|wait| count(4, wait)), [3; 4], "all modes");
+        for (place, line) in LINES.iter().enumerate() {
+            assert!(LINES[..place].iter().all(|other| other.name() != line.name()), "{}", line.name());
+        }
+    }
+
+    #[test]
+    fn work_is_that_of_the_ideal_time() {
+        for line in LINES {
+            let ideal_s = line.rounds(1.0) as f64 * line.phase_us as f64 / 1e6 * line.ratio.ideal();
+            assert!((ideal_s / line.ideal_s(1.0) - 1.0).abs() < 0.01, "{}", line.name());
+            assert!(line.rounds(1e-9) == 1);
+        }
+        assert_eq!(LINES[0].rounds(1.0), 3333);
+        let arguments = LINES[0].arguments(1.0, 885.5).join(" ");
+        assert!(
+            arguments.starts_with("--threads 3 --wait spin --spin-us 350 --work-us 200 --rounds 3333"),
+            "{arguments}"
+        );
+        assert!(arguments.ends_with("--iterations-per-us 885.5"), "{arguments}");
+    }
+
+    #[test]
+    fn targets() {
+        use Outcome::{Fail, Pass};
+        assert_eq!(measured(Target::AtMost(1.35), 2.7, 1.35).outcome(), Pass);
+        assert_eq!(measured(Target::AtMost(1.35), 2.7, 1.36).outcome(), Fail);
+        assert_eq!(measured(Target::NoWorse, 1.0, 1.02).outcome(), Pass);
+        assert_eq!(measured(Target::NoWorse, 1.0, 1.03).outcome(), Fail);
+        assert_eq!(measured(Target::NoWorseOrMuchBetter, 1.5, 1.5).outcome(), Pass, "taskset is good enough");
+        assert_eq!(measured(Target::NoWorseOrMuchBetter, 3.0, 2.1).outcome(), Fail, "1.43 times better");
+        assert_eq!(measured(Target::NoWorseOrMuchBetter, 3.0, 2.0).outcome(), Pass);
+        let text = measured(Target::AtMost(1.35), 2.7, 1.36).verdict().text;
+        assert!(text.contains("3/2 spin 0.2 ms") && text.contains("1.36 (1.36 .. 1.36)"), "{text}");
+    }
+
+    #[test]
+    fn more_rounds_take_longer() {
+        assert_eq!(expected_s(&LINES, 30, 1.0), 2.0 * expected_s(&LINES, 15, 1.0));
+        assert!(expected_s(&LINES, 15, 0.1) < expected_s(&LINES, 15, 1.0));
+    }
+}

@@ -1,0 +1,76 @@
+//! The twelve kernels, and what is known about each before it runs.
+
+use super::barriers::Wait;
+
+/// A kernel of `workloads/kernels`.
+#[derive(Debug, PartialEq)]
+pub struct Kernel {
+    /// Without `kernel-`.
+    pub name: &'static str,
+    /// Its own default of `--steps`, which is 1.0 to 1.5 s of CPU work.
+    pub steps: u64,
+    /// The least that it takes.
+    pub least_steps: u64,
+    /// Its threads wait in loops of the program itself, which no setting of a runtime changes.
+    pub spins_itself: bool,
+    /// It does not synchronise, or threads that sleep do so after short phases: packing must do no harm.
+    pub wants_no_harm: bool,
+    /// How the simulator lets its threads wait; `None`: they meet at the end only.
+    pub wait: Option<Wait>,
+    /// Parts of palm that the paper's ablation names for it (slide 25 of its presentation).
+    pub parts: &'static [&'static str],
+}
+
+const fn kernel(name: &'static str, steps: u64, wait: Option<Wait>) -> Kernel {
+    Kernel { name, steps, least_steps: 1, spins_itself: false, wants_no_harm: false, wait, parts: &[] }
+}
+
+/// In the order of the paper: seven that synchronise a lot, five that do not.
+pub const KERNELS: [Kernel; 12] = [
+    Kernel { parts: &["period"], ..kernel("barnes", 24, Some(Wait::Futex)) },
+    Kernel { parts: &["progress"], ..kernel("anneal", 65, Some(Wait::Futex)) },
+    // libgomp spins only 100 times when it has more threads than CPUs.
+    Kernel { wants_no_harm: true, parts: &["progress"], ..kernel("cg", 300, Some(Wait::Futex)) },
+    Kernel { parts: &["locality", "period"], ..kernel("fft", 40, Some(Wait::Futex)) },
+    Kernel { least_steps: 2, spins_itself: true, parts: &["locality"], ..kernel("lu", 200, Some(Wait::Spin)) },
+    Kernel { parts: &["progress"], ..kernel("volrend", 50, Some(Wait::Futex)) },
+    kernel("stream", 20, Some(Wait::SpinFutex)),
+    Kernel { wants_no_harm: true, ..kernel("mg", 75, Some(Wait::Futex)) },
+    Kernel { wants_no_harm: true, ..kernel("options", 240, None) },
+    Kernel { wants_no_harm: true, ..kernel("raytrace", 24, None) },
+    Kernel { wants_no_harm: true, ..kernel("swaptions", 25_000, None) },
+    kernel("water", 80, Some(Wait::Futex)),
+];
+
+/// A kernel by its name, for the command line.
+///
+/// # Errors
+/// The names there are.
+pub fn named(name: &str) -> Result<&'static Kernel, String> {
+    KERNELS.iter().find(|kernel| kernel.name == name).ok_or_else(|| {
+        let names: Vec<&str> = KERNELS.iter().map(|kernel| kernel.name).collect();
+        format!("the kernels are {}", names.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_and_others_are_told_which_there_are() {
+        for kernel in &KERNELS {
+            assert_eq!(named(kernel.name), Ok(kernel));
+        }
+        assert!(named("quicksort").unwrap_err().contains("barnes, anneal"));
+    }
+
+    /// CA, CG, VO for progress; FT, LU for locality; BA, FT for period.
+    #[test]
+    fn the_papers_ablation_is_complete() {
+        let of = |part| KERNELS.iter().filter(|k| k.parts.contains(&part)).map(|k| k.name).collect::<Vec<_>>();
+        assert_eq!(of("progress"), ["anneal", "cg", "volrend"]);
+        assert_eq!(of("locality"), ["fft", "lu"]);
+        assert_eq!(of("period"), ["barnes", "fft"]);
+    }
+}

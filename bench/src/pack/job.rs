@@ -1,0 +1,143 @@
+//! One kernel with its amount of work, run in one way.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::catalogue::Kernel;
+use super::field::{Confined, Field, Run};
+use super::output::{self, KernelSaid};
+use super::ratio::Ratio;
+
+/// With as many threads as CPUs a kernel lasts for so long, s.
+pub const USUAL_S: f64 = 1.0;
+/// Nothing is known about a kernel's time yet.
+pub const FIRST_LIMIT: Duration = Duration::from_secs(120);
+
+/// A way to run a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum With {
+    /// All threads, placed by the kernel: TP.
+    Taskset,
+    /// As many threads as CPUs: TR.
+    FewerThreads,
+    /// All threads in turns of the best fixed length.
+    StaticBest,
+    /// All threads by the paper's rules.
+    Palm,
+    /// All threads with cox.
+    Ours,
+}
+
+impl With {
+    /// In the order of the table.
+    pub const ALL: [With; 5] = [With::Taskset, With::FewerThreads, With::StaticBest, With::Palm, With::Ours];
+
+    /// As printed.
+    pub fn word(self) -> &'static str {
+        match self {
+            With::Taskset => "taskset",
+            With::FewerThreads => "fewer threads",
+            With::StaticBest => "static best",
+            With::Palm => "palm",
+            With::Ours => "cox pack",
+        }
+    }
+}
+
+/// A run of a kernel.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Of the parallel part; when cut short, of the whole command up to its end.
+    pub elapsed_s: f64,
+    /// Of program and cox.
+    pub cpu_s: f64,
+    /// The elapsed time is a lower bound.
+    pub cut_short: bool,
+    /// CPU time of cox, percent of one CPU.
+    pub own_percent: Option<f64>,
+    /// Threads moved in the whole run, and per second.
+    pub moves: Option<(f64, f64)>,
+    /// What it said at its end.
+    pub said: Option<KernelSaid>,
+}
+
+impl Sample {
+    fn of(run: &Run) -> Result<Sample> {
+        let said = if run.cut_short { None } else { Some(output::kernel(&run.output)?) };
+        Ok(Sample {
+            elapsed_s: said.as_ref().map_or(run.wall_s, |said| said.elapsed_s),
+            cpu_s: run.cpu_s,
+            cut_short: run.cut_short,
+            own_percent: run.told.as_ref().map(output::Told::own_percent),
+            moves: run.told.as_ref().map(|told| (told.moves as f64, told.moves_per_s())),
+            said,
+        })
+    }
+}
+
+/// A kernel with its amount of work.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    /// Which.
+    pub kernel: &'static Kernel,
+    /// `--steps`.
+    pub steps: u64,
+    /// Threads and CPUs.
+    pub ratio: Ratio,
+}
+
+impl Job {
+    /// With as much work as lasts for the usual time on that many CPUs.
+    pub fn calibrated(field: &Field<'_>, kernel: &'static Kernel, ratio: Ratio) -> Result<Job> {
+        let tried = (kernel.steps / 4).max(kernel.least_steps);
+        let trial = Job { kernel, steps: tried, ratio: Ratio { threads: 1, cpus: 1 } };
+        let sample = trial.run(field, 1, &Confined::Taskset, FIRST_LIMIT)?;
+        // CPU time holds the beginning and the end as well, elapsed time what others took from it.
+        let work_s = sample.elapsed_s.min(sample.cpu_s);
+        let wanted_s = USUAL_S * field.scale * ratio.cpus as f64;
+        Ok(Job { kernel, steps: steps_for(tried, work_s, wanted_s).max(kernel.least_steps), ratio })
+    }
+
+    /// Run it with so many threads.
+    pub fn run(&self, field: &Field<'_>, threads: usize, confined: &Confined, limit: Duration) -> Result<Sample> {
+        let arguments = ["--threads".into(), threads.to_string(), "--steps".into(), self.steps.to_string()];
+        let program = field.program(&format!("kernel-{}", self.kernel.name), &arguments)?;
+        Sample::of(&field.run(self.ratio.cpus, confined, &program, limit)?)
+    }
+
+    /// Run it in one of the table's ways; `best_ms` is the static best.
+    pub fn run_with(&self, field: &Field<'_>, with: With, best_ms: f64, limit: Duration) -> Result<Sample> {
+        let (threads, confined) = match with {
+            With::Taskset => (self.ratio.threads, Confined::Taskset),
+            With::FewerThreads => (self.ratio.cpus, Confined::Taskset),
+            With::StaticBest => (self.ratio.threads, fixed(best_ms)),
+            With::Palm => (self.ratio.threads, Confined::packed("--policy palm")),
+            With::Ours => (self.ratio.threads, Confined::packed("")),
+        };
+        self.run(field, threads, &confined, limit)
+    }
+}
+
+/// Turns of this length from beginning to end.
+fn fixed(period_ms: f64) -> Confined {
+    Confined::packed(&format!("--always --period {period_ms}ms"))
+}
+
+/// So many steps last for `wanted_s`, when `tried` took `work_s`.
+fn steps_for(tried: u64, work_s: f64, wanted_s: f64) -> u64 {
+    (tried as f64 * wanted_s / work_s.max(1e-6)).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_in_proportion_to_steps() {
+        assert_eq!(steps_for(75, 0.3, 2.0), 500);
+        assert_eq!(fixed(0.125), Confined::packed("--always --period 0.125ms"));
+    }
+}

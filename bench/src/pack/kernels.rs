@@ -1,0 +1,340 @@
+//! Twelve kernels on fewer CPUs than threads: the paper's table.
+//!
+//! Every kernel does the same work with taskset (the paper's TP), with as many threads as CPUs (TR), in turns of
+//! the best fixed length (static best), by the paper's own rules (palm), and with cox as it is (ours).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+
+use super::barriers::Wait;
+use super::catalogue::Kernel;
+use super::field::Field;
+use super::job::{FIRST_LIMIT, Job, Sample, USUAL_S, With};
+use super::judge::{self, Series};
+use super::part::{Part, progress};
+use super::ratio::Ratio;
+use super::text;
+use crate::rounds::in_turns;
+use crate::stats::{Estimate, median};
+use crate::verdict::Verdict;
+
+/// Lengths of turns among which the static best is.
+pub const PERIODS_MS: [f64; 6] = [0.125, 0.25, 0.5, 1.0, 2.0, 4.0];
+/// Runs of each of them in the first pass.
+const FIRST_PASS: usize = 2;
+/// A length of turns that takes so many times as long as another is not the best.
+const HOPELESS: f64 = 3.0;
+/// A run is ended after so many times the time of as many threads as CPUs …
+const LIMIT_REDUCED: f64 = 20.0;
+/// … or of cox, whichever is longer: it must show a factor of ten.
+const LIMIT_OURS: f64 = 12.0;
+/// How many times faster than taskset cox must be where threads spin in the program itself.
+const MUCH_FASTER: f64 = 10.0;
+
+/// A kernel under one treatment.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The treatment.
+    pub with: With,
+    /// Time of the parallel part, s.
+    pub elapsed_s: Series,
+    /// CPU time of program and cox, s.
+    pub cpu_s: Series,
+    /// Elapsed ÷ taskset's, by round.
+    pub to_taskset: Series,
+    /// Elapsed of fewer threads ÷ this, by round: what the CPUs can do is 1.
+    pub efficiency: Series,
+    /// Runs that were ended at the time limit: their times are lower bounds.
+    pub cut_short: usize,
+    /// CPU time of cox, percent of one CPU; median.
+    pub controller_percent: Option<f64>,
+    /// Median.
+    pub moves_per_s: Option<f64>,
+}
+
+impl Row {
+    /// Whether the median is only a lower bound.
+    pub fn is_bound(&self) -> bool {
+        self.cut_short * 2 > self.elapsed_s.values.len()
+    }
+}
+
+/// A kernel under all treatments.
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    /// Which.
+    pub kernel: &'static str,
+    /// Threads and CPUs.
+    pub ratio: Ratio,
+    /// Its amount of work.
+    pub steps: u64,
+    /// Times that all threads had met.
+    pub phases: u64,
+    /// The best fixed length of turns.
+    pub static_best_ms: f64,
+    /// By treatment.
+    pub rows: Vec<Row>,
+    #[serde(skip)]
+    kind: &'static Kernel,
+}
+
+impl Table {
+    /// The row of a treatment, if it was measured.
+    pub fn row(&self, with: With) -> Option<&Row> {
+        self.rows.iter().find(|row| row.with == with)
+    }
+
+    /// Median time of a treatment ÷ that of fewer threads.
+    pub fn slowdown(&self, with: With) -> Option<f64> {
+        Some(1.0 / self.row(with)?.efficiency.estimate.median)
+    }
+
+    /// How the simulator lets its threads wait.
+    pub fn wait(&self) -> Option<Wait> {
+        self.kind.wait
+    }
+
+    fn name(&self) -> String {
+        format!("{} {}", self.kernel, self.ratio)
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        let (ours, taskset) = (self.row(With::Ours)?, self.row(With::Taskset)?);
+        if self.kind.spins_itself {
+            let wins = taskset.elapsed_s.over(&ours.elapsed_s);
+            let outcome = judge::median_at_least(&wins.estimate, MUCH_FASTER);
+            let bound = if taskset.is_bound() { "at least " } else { "" };
+            let text = format!(
+                "{}: at least {MUCH_FASTER} x faster than taskset: {bound}{} x",
+                self.name(),
+                text::estimate(&wins.estimate)
+            );
+            return Some(Verdict { outcome, text });
+        }
+        let estimate = &ours.to_taskset.estimate;
+        self.kind.wants_no_harm.then(|| Verdict {
+            outcome: judge::no_worse(estimate),
+            text: format!("{}: no worse than taskset + 2 %: {} x", self.name(), text::estimate(estimate)),
+        })
+    }
+}
+
+/// Measure one kernel at one ratio.
+pub fn measure(field: &Field<'_>, job: &Job, with: &[With], rounds: usize) -> Result<Table> {
+    let reduced = job.run_with(field, With::FewerThreads, 0.0, FIRST_LIMIT)?;
+    let ours = job.run_with(field, With::Ours, 0.0, FIRST_LIMIT)?;
+    let limit = Duration::from_secs_f64(
+        (reduced.elapsed_s * LIMIT_REDUCED).max(ours.elapsed_s * LIMIT_OURS) + reduced.elapsed_s + 1.0,
+    );
+    let static_best_ms = if with.contains(&With::StaticBest) {
+        let mut shortest_s = limit.as_secs_f64() / HOPELESS;
+        let tried = in_turns(PERIODS_MS.len(), FIRST_PASS, |place| {
+            let patience = Duration::from_secs_f64(shortest_s * HOPELESS);
+            let sample = job.run_with(field, With::StaticBest, PERIODS_MS[place], patience)?;
+            shortest_s = shortest_s.min(sample.elapsed_s);
+            Ok(sample.elapsed_s)
+        })?;
+        best(&tried)
+    } else {
+        0.0
+    };
+    let samples =
+        in_turns(with.len(), rounds, |treatment| job.run_with(field, with[treatment], static_best_ms, limit))?;
+    let by_with: BTreeMap<With, Vec<Sample>> = with.iter().copied().zip(samples).collect();
+    let all = || by_with.values().flatten().filter_map(|sample| sample.said.as_ref());
+    let (Some(said), Some(expected)) = (all().next(), reduced.said.as_ref()) else {
+        bail!("no run came to its end");
+    };
+    if let Some(wrong) = all().find(|said| said.checksum != expected.checksum) {
+        bail!("results differ: checksum {} instead of {}", wrong.checksum, expected.checksum);
+    }
+    Ok(Table {
+        kernel: job.kernel.name,
+        ratio: job.ratio,
+        steps: job.steps,
+        phases: said.phases,
+        static_best_ms,
+        rows: rows(&by_with),
+        kind: job.kernel,
+    })
+}
+
+/// The period with the shortest run.
+fn best(tried: &[Vec<f64>]) -> f64 {
+    let shortest = |runs: &[f64]| runs.iter().copied().fold(f64::INFINITY, f64::min);
+    let by_time = |a: &usize, b: &usize| shortest(&tried[*a]).total_cmp(&shortest(&tried[*b]));
+    (0..tried.len()).min_by(by_time).map_or(PERIODS_MS[0], |place| PERIODS_MS[place])
+}
+
+fn rows(samples: &BTreeMap<With, Vec<Sample>>) -> Vec<Row> {
+    let series = |with: With| Series::of(samples.get(&with).into_iter().flatten().map(|s| s.elapsed_s).collect());
+    let (taskset, reduced) = (series(With::Taskset), series(With::FewerThreads));
+    let middle = |values: Vec<f64>| (!values.is_empty()).then(|| median(&values));
+    let row = |(&with, samples): (&With, &Vec<Sample>)| {
+        let elapsed_s = series(with);
+        Row {
+            with,
+            to_taskset: elapsed_s.over(&taskset),
+            efficiency: reduced.over(&elapsed_s),
+            cpu_s: Series::of(samples.iter().map(|s| s.cpu_s).collect()),
+            cut_short: samples.iter().filter(|s| s.cut_short).count(),
+            controller_percent: middle(samples.iter().filter_map(|s| s.own_percent).collect()),
+            moves_per_s: middle(samples.iter().filter_map(|s| Some(s.moves?.1)).collect()),
+            elapsed_s,
+        }
+    };
+    samples.iter().map(row).collect()
+}
+
+/// The treatments that this cox knows.
+pub fn treatments(field: &Field<'_>) -> Vec<With> {
+    With::ALL.into_iter().filter(|with| *with != With::Palm || field.without_policy().is_none()).collect()
+}
+
+/// Expected duration, s.
+pub fn expected_s(kernels: &[&Kernel], ratios: usize, rounds: usize, scale: f64) -> f64 {
+    let each = |kernel: &Kernel| {
+        let taskset = if kernel.spins_itself { LIMIT_REDUCED * 1.5 } else { 1.5 };
+        let others = 1.0 + 3.0 * 1.7;
+        let first = PERIODS_MS.len() as f64 * FIRST_PASS as f64 * 2.0 + 4.0;
+        (rounds as f64 * (taskset + others) + first) * USUAL_S * scale + rounds as f64 * 5.0 * 0.3
+    };
+    kernels.iter().map(|kernel| each(kernel)).sum::<f64>() * ratios as f64
+}
+
+/// The whole part.
+pub fn part(
+    field: &Field<'_>,
+    kernels: &[&'static Kernel],
+    ratios: &[Ratio],
+    rounds: usize,
+) -> Result<(Part, Vec<Table>)> {
+    let with = treatments(field);
+    let (mut tables, mut verdicts) = (Vec::new(), Vec::new());
+    let count = kernels.len() * ratios.len();
+    for (place, (&ratio, &kernel)) in
+        ratios.iter().flat_map(|ratio| kernels.iter().map(move |kernel| (ratio, kernel))).enumerate()
+    {
+        progress(&format!("kernels: {} {ratio}, {} of {count}", kernel.name, place + 1));
+        let measured = Job::calibrated(field, kernel, ratio).and_then(|job| measure(field, &job, &with, rounds));
+        match measured {
+            Ok(table) => {
+                verdicts.extend(table.verdict());
+                tables.push(table);
+            }
+            Err(error) => {
+                field.interrupt.check()?;
+                verdicts.push(judge::not_measured(&format!("{} {ratio}", kernel.name), &format!("{error:#}")));
+            }
+        }
+    }
+    let mut notes = vec![
+        format!("the same work in every column, checksums compared; medians of {rounds} rounds, 95 % intervals"),
+        "efficiency: time of fewer threads / time: with a CPU for each thread none waits for a CPU".to_owned(),
+        "CPU s: program and cox, start and end included; time: of the parallel part, as the kernel measures it"
+            .to_owned(),
+        "'>': ended at the time limit, a lower bound".to_owned(),
+    ];
+    notes.extend(field.without_policy().map(|why| format!("palm: not measured: {why}")));
+    let part = Part::new("kernels", "twelve kernels, threads/CPUs: the paper's table")
+        .with_table(printed(&tables))
+        .with_lines(&tables)?
+        .with_notes(notes)
+        .with_verdicts(verdicts);
+    Ok((part, tables))
+}
+
+fn printed(tables: &[Table]) -> String {
+    let headings = ["kernel", "with", "time, s", "CPU s", "/ taskset", "efficiency", "cox CPU %", "moves/s"];
+    let rows = tables.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row)));
+    let cells = rows.map(|(table, row)| {
+        let with = match row.with {
+            With::StaticBest => format!("{} {} ms", row.with.word(), table.static_best_ms),
+            with => with.word().to_owned(),
+        };
+        let bound = |sign: &str, estimate: &Estimate| {
+            format!("{}{}", if row.is_bound() { sign } else { "" }, text::estimate(estimate))
+        };
+        vec![
+            table.name(),
+            with,
+            bound("> ", &row.elapsed_s.estimate),
+            text::figure(row.cpu_s.estimate.median),
+            text::figure(row.to_taskset.estimate.median),
+            bound("< ", &row.efficiency.estimate),
+            text::maybe(row.controller_percent),
+            text::maybe(row.moves_per_s),
+        ]
+    });
+    let headings_short = ["time / fewer threads", "taskset", "static best", "palm", "cox pack"];
+    let short = tables.iter().map(|table| {
+        let columns = [With::Taskset, With::StaticBest, With::Palm, With::Ours];
+        let cell = |with: With| {
+            let bound = table.row(with).is_some_and(Row::is_bound);
+            format!("{}{}", if bound { "> " } else { "" }, text::maybe(table.slowdown(with)))
+        };
+        std::iter::once(table.name()).chain(columns.map(cell)).collect()
+    });
+    format!("{}\n\n{}", text::table(&headings, 2, cells.collect()), text::table(&headings_short, 1, short.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::catalogue::KERNELS;
+    use super::*;
+
+    fn sample(elapsed_s: f64, cut_short: bool) -> Sample {
+        Sample { elapsed_s, cpu_s: 2.0, cut_short, own_percent: Some(3.0), moves: None, said: None }
+    }
+
+    fn table(kernel: &str, taskset_s: f64, cut_short: bool, ours_s: f64) -> Table {
+        let kind = KERNELS.iter().find(|k| k.name == kernel).unwrap();
+        let samples = BTreeMap::from([
+            (With::Taskset, vec![sample(taskset_s, cut_short); 15]),
+            (With::FewerThreads, vec![sample(1.0, false); 15]),
+            (With::Ours, vec![sample(ours_s, false); 15]),
+        ]);
+        let ratio = Ratio { threads: 3, cpus: 2 };
+        Table { kernel: kind.name, ratio, steps: 1, phases: 1, static_best_ms: 0.5, rows: rows(&samples), kind }
+    }
+
+    #[test]
+    fn rows_are_compared_within_their_rounds() {
+        let table = table("fft", 1.5, false, 1.25);
+        let ours = table.row(With::Ours).unwrap();
+        assert_eq!(ours.efficiency.estimate.median, 0.8);
+        assert!((ours.to_taskset.estimate.median - 1.25 / 1.5).abs() < 1e-12);
+        assert_eq!(table.slowdown(With::Ours), Some(1.25));
+        assert_eq!(table.slowdown(With::Palm), None);
+        assert_eq!(ours.controller_percent, Some(3.0));
+        let text = printed(&[table]);
+        assert!(text.contains("0.800 (0.800 .. 0.800)"), "{text}");
+    }
+
+    #[test]
+    fn a_run_that_was_ended_is_a_bound() {
+        let table = table("lu", 21.0, true, 2.0);
+        assert!(table.row(With::Taskset).unwrap().is_bound());
+        let verdict = table.verdict().unwrap();
+        assert_eq!(verdict.outcome, crate::verdict::Outcome::Pass);
+        assert!(verdict.text.contains("at least 10.5"), "{}", verdict.text);
+        assert!(printed(&[table]).contains("> 21.0"));
+    }
+
+    #[test]
+    fn each_kernel_has_its_criterion() {
+        use crate::verdict::Outcome::{Fail, Pass};
+        assert_eq!(table("lu", 9.0, false, 1.0).verdict().unwrap().outcome, Fail);
+        assert_eq!(table("options", 1.0, false, 1.01).verdict().unwrap().outcome, Pass);
+        assert_eq!(table("cg", 1.0, false, 1.1).verdict().unwrap().outcome, Fail);
+        assert!(table("barnes", 1.0, false, 1.1).verdict().is_none());
+    }
+
+    #[test]
+    fn the_shortest_of_all_runs_is_the_best() {
+        assert_eq!(best(&[vec![2.0, 9.0], vec![3.0, 1.0], vec![2.5, 2.5]]), PERIODS_MS[1]);
+    }
+}

@@ -1,0 +1,311 @@
+//! What packing gives: threads on fewer CPUs, beside taskset, fewer threads and the paper's own rules.
+//!
+//! Seven parts, each of which can be run alone. Whatever is compared is measured in turns, in an order that
+//! changes from round to round.
+
+mod ablation;
+mod attach;
+mod barriers;
+mod catalogue;
+mod controller;
+mod field;
+mod job;
+mod judge;
+mod kernels;
+mod model;
+mod output;
+mod packages;
+mod part;
+mod ratio;
+mod simulated;
+mod text;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::interrupt::Interrupt;
+use crate::json::{self, Header};
+use crate::tools::Tools;
+use crate::verdict::Outcome;
+use catalogue::{KERNELS, Kernel};
+use field::Field;
+use part::{Part, progress};
+use ratio::Ratio;
+use simulated::Live;
+
+/// Ratios that are measured on this machine.
+const RATIOS: &str = "3/2,5/2,7/2,4/2";
+
+/// Measure what packing gives, beside taskset and fewer threads.
+///
+/// Whatever is compared is measured in turns, once a round, in an order that changes. Figures are medians with
+/// 95 % intervals, and the controller's own time is in all of them. Real figures need a quiet machine, and root.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  cox-bench pack --json pack.json\n  \
+cox-bench pack --only kernels --kernels lu,cg --ratio 3/2 --rounds 3\n\n\
+Exit codes: 0 no target was missed, 1 one was, 2 bad command line, 125 a part could not be measured.")]
+pub struct Options {
+    /// Which parts (all)
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PARTS")]
+    only: Vec<PartName>,
+    /// Rounds; each has every treatment once
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// Threads/CPUs of the kernels; the first is that of ablation, controller and packages
+    #[arg(long, value_delimiter = ',', value_name = "RATIOS", default_value = RATIOS)]
+    ratio: Vec<Ratio>,
+    /// Which kernels (all twelve)
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = catalogue::named)]
+    kernels: Vec<&'static Kernel>,
+    /// Length of all runs in parts of the usual one; less than 1 shows that it works, its figures are worth little
+    #[arg(long, value_name = "PART", default_value_t = 1.0, value_parser = scale)]
+    scale: f64,
+    /// Write all measurements as JSON to FILE ('-': stdout, and the tables to stderr)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The cox to measure (the one beside cox-bench)
+    #[arg(long, value_name = "FILE")]
+    cox: Option<PathBuf>,
+    /// The folder of the workloads (../workloads beside cox-bench)
+    #[arg(long, value_name = "FOLDER")]
+    workloads: Option<PathBuf>,
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    let part = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.01..=100.0).contains(&part) { Ok(part) } else { Err("from 0.01 to 100".to_owned()) }
+}
+
+/// The parts, in the order in which they are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum PartName {
+    /// Threads that meet at barriers, with the targets of acceptance
+    Barriers,
+    /// Twelve kernels: taskset, fewer threads, static best, palm, cox
+    Kernels,
+    /// palm without progress, locality, period control
+    Ablation,
+    /// More CPUs than there are, in the simulator, calibrated here
+    Simulated,
+    /// Packed after the start
+    Attach,
+    /// CPU time of cox itself
+    Controller,
+    /// Programs of Debian
+    Packages,
+}
+
+const ALL: [PartName; 7] = [
+    PartName::Barriers,
+    PartName::Kernels,
+    PartName::Ablation,
+    PartName::Simulated,
+    PartName::Attach,
+    PartName::Controller,
+    PartName::Packages,
+];
+
+impl PartName {
+    fn word(self) -> &'static str {
+        match self {
+            PartName::Barriers => "barriers",
+            PartName::Kernels => "kernels",
+            PartName::Ablation => "ablation",
+            PartName::Simulated => "simulated",
+            PartName::Attach => "attach",
+            PartName::Controller => "controller",
+            PartName::Packages => "packages",
+        }
+    }
+}
+
+/// All that was measured.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    #[serde(flatten)]
+    header: Header,
+    rounds: u16,
+    /// Length of runs in parts of the usual one.
+    scale: f64,
+    parts: Vec<Part>,
+}
+
+impl Report {
+    /// Was a target missed?
+    pub fn misses(&self) -> bool {
+        self.parts.iter().flat_map(|part| &part.verdicts).any(|verdict| verdict.outcome == Outcome::Fail)
+    }
+
+    /// Has a part nothing to show?
+    pub fn lacks(&self) -> bool {
+        self.parts.iter().any(|part| !part.is_measured())
+    }
+}
+
+impl Options {
+    fn parts(&self) -> Vec<PartName> {
+        ALL.into_iter().filter(|part| self.only.is_empty() || self.only.contains(part)).collect()
+    }
+
+    fn kernels(&self) -> Vec<&'static Kernel> {
+        if self.kernels.is_empty() { KERNELS.iter().collect() } else { self.kernels.clone() }
+    }
+
+    fn first_ratio(&self) -> Ratio {
+        self.ratio.first().copied().unwrap_or(simulated::RATIO)
+    }
+
+    /// Whether the live side of the simulator comes from the other parts.
+    fn has_live_side(&self) -> bool {
+        let parts = self.parts();
+        parts.contains(&PartName::Barriers)
+            && parts.contains(&PartName::Kernels)
+            && self.ratio.contains(&simulated::RATIO)
+    }
+
+    /// How long a part is expected to take, s.
+    fn expected_s(&self, part: PartName) -> f64 {
+        let (rounds, scale, kernels) = (usize::from(self.rounds), self.scale, self.kernels());
+        match part {
+            PartName::Barriers => barriers::expected_s(&barriers::LINES, rounds, scale),
+            PartName::Kernels => kernels::expected_s(&kernels, self.ratio.len(), rounds, scale),
+            PartName::Ablation => ablation::expected_s(&kernels, rounds, scale),
+            PartName::Simulated => simulated::expected_s(&kernels, self.has_live_side(), scale),
+            PartName::Attach => attach::expected_s(rounds, scale),
+            PartName::Controller => controller::expected_s(self.first_ratio(), rounds, scale),
+            PartName::Packages => packages::expected_s(rounds, scale),
+        }
+    }
+}
+
+/// Measure and print.
+///
+/// # Errors
+/// When nothing could be measured, or not be written. A part that fails is part of the result.
+pub fn pack(options: &Options, interrupt: &Interrupt) -> Result<Report> {
+    if let Some(path) = &options.json {
+        json::check(path)?;
+    }
+    let parts = options.parts();
+    let expected_s: f64 = parts.iter().map(|part| options.expected_s(*part)).sum();
+    progress(&format!(
+        "{} rounds of {}; expected: {}",
+        options.rounds,
+        parts.iter().map(|part| part.word()).collect::<Vec<_>>().join(", "),
+        text::duration(expected_s)
+    ));
+    let tools = Tools::find(options.cox.as_deref(), options.workloads.as_deref())?;
+    let field = Field::new(tools, options.scale, interrupt)?;
+    let mut report =
+        Report { header: Header::new("pack")?, rounds: options.rounds, scale: options.scale, parts: Vec::new() };
+    let mut live = Live::default();
+    let mut left_s = expected_s;
+    for name in parts {
+        progress(&format!("{}; left to the end: {}", name.word(), text::duration(left_s)));
+        left_s -= options.expected_s(name);
+        let outcome = measure(&field, options, name, &mut live);
+        interrupt.check()?;
+        let mut part = outcome.unwrap_or_else(|error| Part::new(name.word(), &format!("not measured: {error:#}")));
+        for complaint in field.take_complaints() {
+            part.note(complaint);
+        }
+        json::print(&part.text(), options.json.as_deref())?;
+        report.parts.push(part);
+    }
+    if let Some(path) = &options.json {
+        json::write(path, &report)?;
+    }
+    Ok(report)
+}
+
+fn measure(field: &Field<'_>, options: &Options, name: PartName, live: &mut Live) -> Result<Part> {
+    let (rounds, ratio, kernels) = (usize::from(options.rounds), options.first_ratio(), options.kernels());
+    match name {
+        PartName::Barriers => {
+            let (part, lines) = barriers::part(field, rounds)?;
+            live.lines = lines;
+            Ok(part)
+        }
+        PartName::Kernels => {
+            let (part, tables) = kernels::part(field, &kernels, &options.ratio, rounds)?;
+            live.tables = tables;
+            Ok(part)
+        }
+        PartName::Ablation => ablation::part(field, &kernels, ratio, rounds),
+        PartName::Simulated => simulated::part(field, &kernels, std::mem::take(live)),
+        PartName::Attach => attach::part(field, rounds),
+        PartName::Controller => controller::part(field, ratio, rounds),
+        PartName::Packages => packages::part(field, ratio, rounds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn options(words: &[&str]) -> Result<Options, clap::Error> {
+        Line::try_parse_from(std::iter::once(&"pack").chain(words)).map(|line| line.options)
+    }
+
+    #[test]
+    fn all_of_it_is_the_default() {
+        let all = options(&[]).unwrap();
+        assert_eq!(all.parts(), ALL);
+        assert_eq!((all.rounds, all.kernels().len(), all.ratio.len()), (15, 12, 4));
+        assert!(all.has_live_side());
+    }
+
+    #[test]
+    fn parts_are_chosen_and_run_in_their_order() {
+        let some = options(&["--only", "kernels,barriers", "--kernels", "lu,cg", "--ratio", "5/2"]).unwrap();
+        assert_eq!(some.parts(), [PartName::Barriers, PartName::Kernels]);
+        assert_eq!(some.kernels().iter().map(|kernel| kernel.name).collect::<Vec<_>>(), ["lu", "cg"]);
+        assert!(!some.has_live_side(), "the simulator is held against 3/2");
+        for bad in [
+            &["--only", "nothing"][..],
+            &["--kernels", "quicksort"],
+            &["--ratio", "2/3"],
+            &["--rounds", "0"],
+            &["--scale", "0"],
+            &["--scale", "NaN"],
+        ] {
+            assert!(options(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn estimates_grow_with_what_is_measured() {
+        let total = |words: &[&str]| {
+            let options = options(words).unwrap();
+            options.parts().iter().map(|part| options.expected_s(*part)).sum::<f64>()
+        };
+        assert!(total(&["--rounds", "2"]) < total(&[]));
+        assert!(total(&["--scale", "0.1"]) < total(&[]));
+        assert!(total(&["--ratio", "3/2"]) < total(&[]));
+        for part in ALL {
+            assert!(total(&["--only", part.word()]) > 0.0, "{part:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_missed_or_lacking_is_known() {
+        let verdict = |outcome| crate::verdict::Verdict { outcome, text: String::new() };
+        let report =
+            |part: Part| Report { header: Header::new("pack").unwrap(), rounds: 1, scale: 1.0, parts: vec![part] };
+        let measured = || Part::new("barriers", "").with_lines(&[1]).unwrap();
+        assert!(report(measured().with_verdicts(vec![verdict(Outcome::Fail)])).misses());
+        assert!(!report(measured().with_verdicts(vec![verdict(Outcome::Undecided)])).misses());
+        assert!(!report(measured()).lacks());
+        assert!(report(Part::new("barriers", "")).lacks());
+    }
+}

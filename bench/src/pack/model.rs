@@ -1,0 +1,248 @@
+//! Barrier lines and kernels as programs for the simulator.
+
+use pack::policy::conductor::Settings;
+use pack::policy::regime::Turns;
+use pack::policy::seating::FULL_CAPACITY;
+use pack::sim::{Costs, Outcome, Packing, Program, Wait as SimWait, run};
+
+use super::barriers::{Line, SPIN_US, Wait};
+use super::job::With;
+use super::kernels::Table;
+use super::ratio::Ratio;
+
+/// Shares of work are equal in the kernels, and caches and memory make them a little unequal.
+const JITTER: f64 = 0.05;
+/// Threads that meet only at the end are simulated in so many pieces of work.
+const PIECES: f64 = 100.0;
+/// Fewer rounds tell enough about phases of microseconds, and a thread is not simulated for minutes.
+const MOST_ROUNDS: u64 = 100_000;
+/// One seed, so that a table can be made again.
+const SEED: u64 = 1;
+
+/// CPUs that are simulated.
+#[derive(Clone, Debug)]
+pub struct Cpus {
+    /// As printed.
+    pub name: &'static str,
+    /// Threads of the program.
+    pub threads: usize,
+    /// Of each CPU, of [`FULL_CAPACITY`].
+    pub capacities: Vec<u64>,
+}
+
+impl Cpus {
+    /// Of equal CPUs.
+    pub fn equal(name: &'static str, ratio: Ratio) -> Cpus {
+        Cpus { name, threads: ratio.threads, capacities: vec![FULL_CAPACITY; ratio.cpus] }
+    }
+
+    /// The rows that this machine cannot run: 4/3, 8/7, 16/15, and 16 threads on 7 fast and 8 slow CPUs. The paper
+    /// slowed CPUs down by their frequency, to a part that its presentation does not say; here it is a half.
+    pub fn beyond_this_machine() -> Vec<Cpus> {
+        let ratio = |threads, cpus| Ratio { threads, cpus };
+        let mut hybrid = vec![FULL_CAPACITY; 7];
+        hybrid.extend([FULL_CAPACITY / 2; 8]);
+        vec![
+            Cpus::equal("4/3", ratio(4, 3)),
+            Cpus::equal("8/7", ratio(8, 7)),
+            Cpus::equal("16/15", ratio(16, 15)),
+            Cpus { name: "16/7 fast+8 slow", threads: 16, capacities: hybrid },
+        ]
+    }
+
+    /// How many CPUs of full capacity these are worth.
+    fn worth(&self) -> f64 {
+        self.capacities.iter().sum::<u64>() as f64 / FULL_CAPACITY as f64
+    }
+}
+
+/// CPU work between two barriers, ns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Work {
+    /// Of each thread, when all run.
+    PerThread(f64),
+    /// Of all threads, for each CPU of full capacity.
+    PerCpu(f64),
+}
+
+/// A program without its number of threads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Model {
+    work: Work,
+    /// Barriers.
+    pub rounds: u64,
+    /// How threads wait.
+    pub wait: SimWait,
+    jitter: f64,
+}
+
+fn sim_wait(wait: Wait) -> SimWait {
+    match wait {
+        Wait::Spin => SimWait::Spin,
+        Wait::SpinFutex => SimWait::SpinThenBlock(SPIN_US * 1000),
+        Wait::Yield => SimWait::Yield,
+        Wait::Futex => SimWait::Block,
+    }
+}
+
+impl Model {
+    /// A barrier line, as `barriers` runs it.
+    pub fn of_line(line: &Line, scale: f64) -> Model {
+        Model {
+            work: Work::PerThread(line.phase_us as f64 * 1e3),
+            rounds: line.rounds(scale),
+            wait: sim_wait(line.wait),
+            jitter: 0.0,
+        }
+    }
+
+    /// A kernel by its live figures: the mean phase of its run with as many threads as CPUs. Work per CPU stays the
+    /// same on larger machines, as users of larger machines have larger problems.
+    pub fn of_kernel(table: &Table) -> Option<Model> {
+        let elapsed_ns = table.row(With::FewerThreads)?.elapsed_s.estimate.median * 1e9;
+        let (phases, wait) = match table.wait() {
+            Some(wait) => (table.phases as f64, sim_wait(wait)),
+            None => (PIECES, SimWait::Never),
+        };
+        let rounds = (phases.round() as u64).clamp(1, MOST_ROUNDS);
+        Some(Model { work: Work::PerCpu(elapsed_ns / phases), rounds, wait, jitter: JITTER })
+    }
+
+    /// The work of all threads in a phase, ns.
+    fn phase_ns(&self, cpus: &Cpus) -> f64 {
+        match self.work {
+            Work::PerThread(work_ns) => work_ns * cpus.threads as f64,
+            Work::PerCpu(work_ns) => work_ns * cpus.worth(),
+        }
+    }
+
+    /// On these CPUs, by so many threads; each does the same.
+    fn program(&self, cpus: &Cpus, threads: usize) -> Program {
+        let work_ns = (self.phase_ns(cpus) / threads as f64).round().max(1.0) as u64;
+        Program { threads, rounds: self.rounds, work_ns, jitter: self.jitter, wait: self.wait }
+    }
+
+    /// Run it.
+    pub fn run(&self, cpus: &Cpus, how: How, costs: Costs) -> Simulated {
+        let threads = if how == How::FewerThreads { cpus.capacities.len() } else { cpus.threads };
+        let program = self.program(cpus, threads);
+        let outcome = run(&program, &cpus.capacities, how.packing(), costs, SEED);
+        Simulated::of(&outcome, self.phase_ns(cpus) / cpus.worth() * self.rounds as f64)
+    }
+}
+
+/// A way to run a simulated program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum How {
+    /// The kernel alone.
+    Taskset,
+    /// As many threads as CPUs, placed by the kernel.
+    FewerThreads,
+    /// In turns of this length, ns.
+    Fixed(u64),
+    /// cox as it is.
+    Ours,
+}
+
+impl How {
+    fn packing(self) -> Packing {
+        match self {
+            How::Taskset | How::FewerThreads => Packing::Kernel,
+            How::Fixed(turn_ns) => {
+                Packing::Policy(Settings { turns: Turns::Fixed(turn_ns), always: true, ..Settings::default() })
+            }
+            How::Ours => Packing::Policy(Settings::default()),
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Simulated {
+    /// Elapsed ÷ the time in which the work fits into the CPUs.
+    pub slowdown: f64,
+    /// CPU time of the controller, percent of one CPU.
+    pub own_percent: f64,
+    /// Threads moved per second.
+    pub moves_per_s: f64,
+}
+
+impl Simulated {
+    fn of(outcome: &Outcome, ideal_ns: f64) -> Simulated {
+        let elapsed_ns = outcome.elapsed_ns as f64;
+        Simulated {
+            slowdown: elapsed_ns / ideal_ns,
+            own_percent: 100.0 * outcome.own_ns as f64 / elapsed_ns,
+            moves_per_s: 1e9 * outcome.totals.seen.moves as f64 / elapsed_ns,
+        }
+    }
+}
+
+/// What a tick costs, from the controller's CPU time, percent of one CPU, at two lengths of turns: what does not
+/// depend on ticks drops out.
+pub fn tick_cost_ns(cpus: usize, turns_ns: (u64, u64), own_percent: (f64, f64)) -> f64 {
+    let ticks_per_s = |turn_ns: u64| cpus as f64 * 1e9 / turn_ns as f64;
+    let own_ns_per_s = |percent: f64| percent / 100.0 * 1e9;
+    (own_ns_per_s(own_percent.0) - own_ns_per_s(own_percent.1)) / (ticks_per_s(turns_ns.0) - ticks_per_s(turns_ns.1))
+}
+
+/// The tick that makes the simulated cost the live one. The orders that a tick gives are in both.
+pub fn fitted_tick_ns(default_ns: u64, live_ns: f64, simulated_ns: f64) -> u64 {
+    (default_ns as f64 + live_ns - simulated_ns).clamp(1_000.0, 200_000.0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::barriers::LINES;
+    use super::*;
+
+    #[test]
+    fn a_line_is_simulated_with_the_work_it_does_live() {
+        let line = LINES.iter().find(|line| line.name() == "3/2 spin 10 ms").unwrap();
+        let model = Model::of_line(line, 1.0);
+        let cpus = Cpus::equal("3/2", line.ratio);
+        let program = model.program(&cpus, 3);
+        assert_eq!((program.threads, program.work_ns, program.rounds), (3, 10_000_000, line.rounds(1.0)));
+        let quick = Model { rounds: 5, ..model };
+        let taskset = quick.run(&cpus, How::Taskset, Costs::default());
+        assert!(taskset.slowdown >= 1.0 && taskset.own_percent == 0.0, "{taskset:?}");
+        let fewer = quick.run(&cpus, How::FewerThreads, Costs::NONE);
+        assert!((fewer.slowdown - 1.0).abs() < 1e-9, "{fewer:?}");
+    }
+
+    #[test]
+    fn work_per_cpu_stays_the_same_and_slow_cpus_are_worth_less() {
+        let model = Model { work: Work::PerCpu(1e6), rounds: 10, wait: SimWait::Spin, jitter: 0.0 };
+        let all = Cpus::beyond_this_machine();
+        let work: Vec<u64> = all.iter().map(|cpus| model.program(cpus, cpus.threads).work_ns).collect();
+        assert_eq!(work, [750_000, 875_000, 937_500, 687_500]);
+        assert_eq!(all[3].worth(), 11.0);
+        let line = Model { work: Work::PerThread(1e6), ..model };
+        assert!(all.iter().all(|cpus| line.program(cpus, cpus.threads).work_ns == 1_000_000));
+        assert_eq!(line.program(&all[0], 3).work_ns, 1_333_333, "the same work by fewer threads");
+    }
+
+    #[test]
+    fn ticks_are_fitted() {
+        // 30 us a tick of two CPUs, and 1 % whatever the turns.
+        let live_ns = tick_cost_ns(2, (250_000, 1_000_000), (25.0, 7.0));
+        assert!((live_ns - 30_000.0).abs() < 1e-6, "{live_ns}");
+        assert_eq!(fitted_tick_ns(15_000, 30_000.0, 20_000.0), 25_000);
+        assert_eq!(fitted_tick_ns(15_000, 0.0, 20_000.0), 1_000, "noise makes no negative cost");
+    }
+
+    /// The fit brings the simulated controller to the cost that it was fitted to.
+    #[test]
+    fn a_fitted_machine_costs_what_was_asked() {
+        let line = LINES.iter().find(|line| line.name() == "3/2 spin 10 ms").unwrap();
+        let model = Model { rounds: 40, ..Model::of_line(line, 1.0) };
+        let cpus = Cpus::equal("3/2", line.ratio);
+        let cost_ns = |costs| {
+            let own = |turn_ns| model.run(&cpus, How::Fixed(turn_ns), costs).own_percent;
+            tick_cost_ns(2, (250_000, 1_000_000), (own(250_000), own(1_000_000)))
+        };
+        let default = Costs::default();
+        let fitted = Costs { tick_ns: fitted_tick_ns(default.tick_ns, 30_000.0, cost_ns(default)), ..default };
+        assert!((cost_ns(fitted) / 30_000.0 - 1.0).abs() < 0.1, "{}", cost_ns(fitted));
+    }
+}

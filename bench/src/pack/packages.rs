@@ -1,0 +1,296 @@
+//! Programs of Debian with threads of their own: the same output, and no slower than with taskset.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+
+use super::field::{Confined, Field};
+use super::judge::{self, Series};
+use super::part::{Part, progress};
+use super::ratio::Ratio;
+use super::text;
+use crate::random::Random;
+use crate::rounds::in_turns;
+use crate::stopwatch;
+use crate::tools::in_path;
+use crate::verdict::{Outcome, Verdict};
+
+const LIMIT: Duration = Duration::from_secs(600);
+const DGEMM: &str = include_str!("dgemm.c");
+/// The BLAS with OpenMP threads, below the folder of libraries of a processor.
+const BLAS: &str = "openblas-openmp/libopenblas.so.0";
+
+/// A program that is ready to run.
+struct Ready {
+    command: Vec<OsString>,
+    /// What it writes.
+    output: PathBuf,
+}
+
+/// A program of Debian.
+struct Package {
+    name: &'static str,
+    debian: &'static str,
+    /// Makes it ready in a folder, for so many threads, with so much of the usual work; `None`: not installed.
+    prepare: fn(&Path, usize, f64) -> Result<Option<Ready>>,
+}
+
+const PACKAGES: [Package; 3] = [
+    Package { name: "GraphicsMagick", debian: "graphicsmagick", prepare: graphics_magick },
+    Package { name: "pigz", debian: "pigz", prepare: pigz },
+    Package { name: "OpenBLAS", debian: "libopenblas0-openmp", prepare: openblas },
+];
+
+#[derive(Debug, Serialize)]
+struct Row {
+    program: &'static str,
+    ratio: Ratio,
+    /// Wall time of the program, s.
+    taskset_s: Series,
+    /// …
+    cox_s: Series,
+    /// cox ÷ taskset, by round.
+    program_ratio: Series,
+    /// Wall time of the whole command, cox's start and end included, ÷ that of taskset, by round.
+    command_ratio: Series,
+    /// The output of all runs was the same, byte by byte.
+    same_output: bool,
+}
+
+fn words(command: &[&str]) -> Vec<OsString> {
+    command.iter().map(OsString::from).collect()
+}
+
+fn text_of(path: &Path) -> Result<&str> {
+    path.to_str().context("the temporary folder has a name that is no text")
+}
+
+/// Enlarge and blur a picture.
+fn graphics_magick(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> {
+    let Some(program) = in_path("gm") else { return Ok(None) };
+    let (picture, output) = (folder.join("picture.ppm"), folder.join("blurred.ppm"));
+    write_picture(&picture, (3_000.0 * scale.sqrt()) as usize + 16).context("cannot write a picture")?;
+    let threads = threads.to_string();
+    let command = words(&[
+        text_of(&program)?,
+        "convert",
+        "-limit",
+        "threads",
+        &threads,
+        text_of(&picture)?,
+        "-resize",
+        "150%",
+        "-blur",
+        "0x6",
+        text_of(&output)?,
+    ]);
+    Ok(Some(Ready { command, output }))
+}
+
+/// Compress text.
+fn pigz(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> {
+    let Some(program) = in_path("pigz") else { return Ok(None) };
+    let data = folder.join("words");
+    write_words(&data, (220e6 * scale) as usize).context("cannot write a text")?;
+    let threads = threads.to_string();
+    let command = words(&[text_of(&program)?, "-n", "-k", "-f", "-p", &threads, text_of(&data)?]);
+    Ok(Some(Ready { command, output: data.with_extension("gz") }))
+}
+
+/// Multiply matrices.
+fn openblas(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> {
+    let libraries = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    let Some(library) = libraries.map(|entry| entry.path().join(BLAS)).find(|file| file.is_file()) else {
+        return Ok(None);
+    };
+    let (source, program, output) = (folder.join("dgemm.c"), folder.join("dgemm"), folder.join("product"));
+    fs::write(&source, DGEMM).context("cannot write a program")?;
+    let beside = text_of(library.parent().context("a library is in a folder")?)?;
+    let built = Command::new("gcc")
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"])
+        .args([&program, &source, &library])
+        // The file that is linked has siblings of the same name with other threads.
+        .arg(format!("-Wl,-rpath,{beside}"))
+        .output()
+        .context("cannot start gcc")?;
+    if !built.status.success() {
+        bail!("gcc: {}", String::from_utf8_lossy(&built.stderr).trim());
+    }
+    let products = ((30.0 * scale) as usize).max(1);
+    let (threads, products) = (threads.to_string(), products.to_string());
+    let command = words(&[text_of(&program)?, &threads, "1500", &products, text_of(&output)?]);
+    Ok(Some(Ready { command, output }))
+}
+
+/// A square of colours that change slowly, with noise on it.
+fn write_picture(path: &Path, edge: usize) -> std::io::Result<()> {
+    let mut random = Random::new(1);
+    let mut file = BufWriter::new(fs::File::create(path)?);
+    writeln!(file, "P6 {edge} {edge} 255")?;
+    for y in 0..edge {
+        for x in 0..edge {
+            let noise = random.below(32);
+            let colour = [x * 200 / edge + noise, y * 200 / edge + noise, (x + y) * 100 / edge + noise];
+            file.write_all(&colour.map(|part| part as u8))?;
+        }
+    }
+    file.flush()
+}
+
+/// Lines of words that come back.
+fn write_words(path: &Path, bytes: usize) -> std::io::Result<()> {
+    let mut random = Random::new(2);
+    let vocabulary: Vec<String> = (0..4_000)
+        .map(|_| (0..3 + random.below(8)).map(|_| char::from(b'a' + random.below(26) as u8)).collect())
+        .collect();
+    let mut file = BufWriter::new(fs::File::create(path)?);
+    let mut written = 0;
+    while written < bytes {
+        // Rank by the smaller of two: some words are frequent.
+        let word = &vocabulary[random.below(vocabulary.len()).min(random.below(vocabulary.len()))];
+        let end = if random.below(12) == 0 { '\n' } else { ' ' };
+        write!(file, "{word}{end}")?;
+        written += word.len() + 1;
+    }
+    file.flush()
+}
+
+/// A run: wall time of the program, of the command, s, and the output.
+fn run_once(field: &Field<'_>, ratio: Ratio, ready: &Ready, confined: &Confined) -> Result<(f64, f64, Vec<u8>)> {
+    // What the last run left must not pass for this one's.
+    let _ = fs::remove_file(&ready.output);
+    let time = field.scratch.path().join("time");
+    let mut line = vec![field.tools.own.clone().into_os_string(), "stopwatch".into(), time.clone().into(), "--".into()];
+    line.extend(ready.command.iter().cloned());
+    let run = field.run(ratio.cpus, confined, &line, LIMIT)?;
+    if run.cut_short {
+        bail!("it did not end within {} s", LIMIT.as_secs());
+    }
+    let output = fs::read(&ready.output).context("it wrote nothing")?;
+    Ok((stopwatch::take(&time)?.wall_ns as f64 / 1e9, run.wall_s, output))
+}
+
+fn measure(field: &Field<'_>, name: &'static str, ratio: Ratio, ready: &Ready, rounds: usize) -> Result<Row> {
+    let treatments = [Confined::Taskset, Confined::packed("")];
+    // Not measured: reads the program and its data once.
+    let (.., expected) = run_once(field, ratio, ready, &treatments[0])?;
+    let all = in_turns(2, rounds, |treatment| {
+        let (program_s, command_s, output) = run_once(field, ratio, ready, &treatments[treatment])?;
+        Ok((program_s, command_s, output == expected))
+    })?;
+    let series =
+        |treatment: usize, of: fn(&(f64, f64, bool)) -> f64| Series::of(all[treatment].iter().map(of).collect());
+    let (taskset_s, cox_s) = (series(0, |run| run.0), series(1, |run| run.0));
+    Ok(Row {
+        program: name,
+        ratio,
+        program_ratio: cox_s.over(&taskset_s),
+        command_ratio: series(1, |run| run.1).over(&series(0, |run| run.1)),
+        taskset_s,
+        cox_s,
+        same_output: all.iter().flatten().all(|(.., same)| *same),
+    })
+}
+
+fn verdict(row: &Row) -> Verdict {
+    let estimate = &row.program_ratio.estimate;
+    let outcome = if row.same_output { judge::no_worse(estimate) } else { Outcome::Fail };
+    let output = if row.same_output { "the same output" } else { "ANOTHER OUTPUT" };
+    let name = row.program;
+    let text =
+        format!("{name}: the same output, no worse than taskset + 2 %: {output}, {} x", text::estimate(estimate));
+    Verdict { outcome, text }
+}
+
+/// Expected duration, s.
+pub fn expected_s(rounds: usize, scale: f64) -> f64 {
+    PACKAGES.len() as f64 * rounds as f64 * 2.0 * (3.0 * scale + 0.3)
+}
+
+/// The whole part.
+pub fn part(field: &Field<'_>, ratio: Ratio, rounds: usize) -> Result<Part> {
+    let (mut rows, mut verdicts) = (Vec::new(), Vec::new());
+    for package in &PACKAGES {
+        progress(&format!("packages: {}", package.name));
+        let folder = tempfile::tempdir_in(field.scratch.path()).context("cannot make a temporary folder")?;
+        let measured = match (package.prepare)(folder.path(), ratio.threads, field.scale) {
+            Ok(None) => Err(anyhow::anyhow!("the package {} is not installed", package.debian)),
+            Ok(Some(ready)) => measure(field, package.name, ratio, &ready, rounds),
+            Err(error) => Err(error),
+        };
+        match measured {
+            Ok(row) => {
+                verdicts.push(verdict(&row));
+                rows.push(row);
+            }
+            Err(error) => {
+                field.interrupt.check()?;
+                verdicts.push(judge::not_measured(package.name, &format!("{error:#}")));
+            }
+        }
+    }
+    let cells = rows.iter().map(|row| {
+        vec![
+            format!("{} {}", row.program, row.ratio),
+            text::estimate(&row.taskset_s.estimate),
+            text::estimate(&row.cox_s.estimate),
+            text::estimate(&row.program_ratio.estimate),
+            text::estimate(&row.command_ratio.estimate),
+            if row.same_output { "same".to_owned() } else { "DIFFERENT".to_owned() },
+        ]
+    });
+    let headings = ["program", "taskset, s", "cox pack, s", "cox / taskset", "whole command", "output"];
+    Part::new("packages", "programs of Debian with threads of their own")
+        .with_table(text::table(&headings, 1, cells.collect()))
+        .with_notes(vec!["times are the program's; the whole command has cox's start and end in it".to_owned()])
+        .with_verdicts(verdicts)
+        .with_lines(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(ratio: f64, same_output: bool) -> Row {
+        let series = |value: f64| Series::of(vec![value; 15]);
+        Row {
+            program: "pigz",
+            ratio: Ratio { threads: 3, cpus: 2 },
+            taskset_s: series(2.0),
+            cox_s: series(2.0 * ratio),
+            program_ratio: series(ratio),
+            command_ratio: series(ratio + 0.1),
+            same_output,
+        }
+    }
+
+    #[test]
+    fn speed_and_output_both_count() {
+        assert_eq!(verdict(&row(1.01, true)).outcome, Outcome::Pass);
+        assert_eq!(verdict(&row(1.05, true)).outcome, Outcome::Fail);
+        assert_eq!(verdict(&row(1.01, false)).outcome, Outcome::Fail);
+        assert!(verdict(&row(1.01, false)).text.contains("ANOTHER OUTPUT"));
+    }
+
+    #[test]
+    fn data_are_the_same_every_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let twice = |write: &dyn Fn(&Path)| {
+            [0, 1].map(|_| {
+                let path = folder.path().join("data");
+                write(&path);
+                fs::read(path).unwrap()
+            })
+        };
+        let [first, second] = twice(&|path| write_words(path, 10_000).unwrap());
+        assert!(first == second && first.len() >= 10_000);
+        let [first, second] = twice(&|path| write_picture(path, 20).unwrap());
+        assert!(first == second && first.starts_with(b"P6 20 20 255\n") && first.len() == 13 + 20 * 20 * 3);
+    }
+}
