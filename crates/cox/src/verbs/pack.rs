@@ -8,17 +8,20 @@ use machine::topology::Topology;
 use machine::{CpuSet, Root};
 use pack::live::{Plan, Summary};
 use pack::policy::conductor::Settings;
+use pack::policy::palm::Parts;
 use pack::policy::regime::Turns;
-use pack::policy::seating::Rules;
 use report::pack::{PackReport, SCHEMA_VERSION};
 
-use crate::cli;
+use crate::cli::{self, PackPolicy, PalmPart};
 use crate::outputs::Output;
 use crate::session::packing::Packing;
 use crate::session::{self, Exit, Limits, Subject, Target};
 
 /// Pack what `options` name, report, and return the exit code to end with.
 pub fn pack(options: &cli::Pack) -> Result<u8> {
+    if options.policy != PackPolicy::Palm && !options.without.is_empty() {
+        bail!("--without leaves out parts of the paper's rules: it needs --policy palm");
+    }
     let target = target(options);
     let json = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
@@ -92,8 +95,20 @@ fn cpus(options: &cli::Pack, target: &Target) -> Result<CpuSet> {
 }
 
 fn settings(options: &cli::Pack) -> Settings {
-    let turns = options.period.map_or(Turns::Adapted, |length| Turns::Fixed(length.as_nanos() as u64));
-    Settings { rules: Rules::default(), turns, always: options.always }
+    let without = |part: PalmPart| options.without.contains(&part);
+    let parts = Parts {
+        progress: !without(PalmPart::Progress),
+        locality: !without(PalmPart::Locality),
+        period: !without(PalmPart::Period),
+    };
+    let mut settings = match options.policy {
+        PackPolicy::Cox => Settings { always: options.always, ..Settings::default() },
+        PackPolicy::Palm => Settings::palm(parts),
+    };
+    if let Some(length) = options.period {
+        settings.turns = Turns::Fixed(length.as_nanos() as u64);
+    }
+    settings
 }
 
 fn report(options: &cli::Pack, cpus: &CpuSet, summary: &Summary, exit: Option<Exit>) -> PackReport {
@@ -141,6 +156,7 @@ fn moves(summary: &Summary, cpus: &CpuSet) -> String {
                     Why::Joined => "it is new".to_owned(),
                     Why::Start => "rotation begins".to_owned(),
                     Why::End => "rotation ends".to_owned(),
+                    Why::Palm => "by the paper's rules".to_owned(),
                 };
                 format!("thread {member} to CPU {}: {why}", cpus[seat])
             }

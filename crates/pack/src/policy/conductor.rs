@@ -1,26 +1,47 @@
-//! Seats and regime together: what a controller, live or simulated, calls.
+//! Where threads are, and when that is worth it, together: what a controller, live or simulated, calls.
 
+use super::palm::{self, Palm, Parts};
 use super::regime::{Action, Regime, Turns, Window};
-use super::seating::{Rules, Seating, Seen};
-use super::{Glance, Member, Order, Seat, Sense};
+use super::seating::{Rules, Seating};
+use super::seen::Seen;
+use super::{Arrange, Glance, Member, Order, Seat, Sense};
 
 /// A thread that ran for less than this part of a window did not want to run.
 const IDLE_PART: u64 = 50;
 
+/// By which rules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// Those of [`seating`](super::seating).
+    #[default]
+    Seats,
+    /// Those of the PALM paper.
+    Palm(Parts),
+}
+
 /// How to pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The seating's rules.
-    pub rules: Rules,
+    /// By which rules.
+    pub policy: Policy,
     /// Length of turns.
     pub turns: Turns,
-    /// Rotate, whatever it gives (experiments).
+    /// Rotate, whatever it gives.
     pub always: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { rules: Rules::default(), turns: Turns::Adapted, always: false }
+        Settings { policy: Policy::default(), turns: Turns::Adapted, always: false }
+    }
+}
+
+impl Settings {
+    /// The paper's: always, with its own search for the period unless that part is left out.
+    #[must_use]
+    pub fn palm(parts: Parts) -> Settings {
+        let turns = if parts.period { Turns::Doubled } else { Turns::Fixed(palm::ABLATION_PERIOD_NS) };
+        Settings { policy: Policy::Palm(parts), turns, always: true }
     }
 }
 
@@ -38,9 +59,10 @@ pub struct Totals {
 }
 
 /// Decides who runs where, and whether to interfere at all.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Conductor {
-    seating: Seating,
+    seats: usize,
+    arrange: Box<dyn Arrange>,
     regime: Regime,
     action: Action,
     window_ns: u64,
@@ -48,6 +70,7 @@ pub struct Conductor {
     /// By member, at the window's start.
     run_ns: Vec<u64>,
     blocks: Vec<u32>,
+    ended: Vec<bool>,
     /// CPU time in this window of threads that have ended in it.
     ended_ns: u64,
     totals: Totals,
@@ -57,14 +80,22 @@ impl Conductor {
     /// For seats of these capacities, of [`FULL_CAPACITY`](super::seating::FULL_CAPACITY); `own_ns` is the controller's CPU time so far.
     #[must_use]
     pub fn new(settings: Settings, capacities: &[u64], now_ns: u64, own_ns: u64) -> Conductor {
+        let capacities = capacities.to_vec();
+        let seats = capacities.len();
+        let arrange: Box<dyn Arrange> = match settings.policy {
+            Policy::Seats => Box::new(Seating::new(Rules::default(), capacities)),
+            Policy::Palm(parts) => Box::new(Palm::new(parts, capacities)),
+        };
         Conductor {
-            seating: Seating::new(settings.rules, capacities.to_vec()),
+            seats,
+            arrange,
             regime: Regime::new(now_ns, settings.turns, settings.always),
             action: Action::Rest,
             window_ns: now_ns,
             window_own_ns: own_ns,
             run_ns: Vec::new(),
             blocks: Vec::new(),
+            ended: Vec::new(),
             ended_ns: 0,
             totals: Totals::default(),
         }
@@ -92,11 +123,12 @@ impl Conductor {
 
     /// A thread joins. Members are numbered in the order in which they join.
     pub fn join(&mut self, glance: &Glance, now_ns: u64, orders: &mut Vec<Order>) -> Member {
-        let member = self.seating.join(glance);
+        let member = self.arrange.join(glance);
         self.run_ns.push(glance.run_ns);
         self.blocks.push(glance.blocks);
+        self.ended.push(false);
         if self.is_rotating() {
-            self.seating.admit(member, now_ns, orders);
+            self.arrange.admit(member, now_ns, orders);
         }
         member
     }
@@ -104,19 +136,22 @@ impl Conductor {
     /// A thread has ended, after so much CPU time.
     pub fn leave(&mut self, member: Member, run_ns: u64) {
         self.ended_ns += run_ns.saturating_sub(self.run_ns[member]);
-        self.seating.leave(member);
+        self.ended[member] = true;
+        self.arrange.leave(member);
     }
 
     /// A seat's tick.
     pub fn tick(&mut self, seat: Seat, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
         if self.is_rotating() {
-            self.seating.turn(seat, now_ns, sense, orders);
+            self.arrange.turn(seat, now_ns, sense, orders);
         }
     }
 
     /// Samples of running threads, and how many of them waited in loops: what [`Action::Measure`] wants.
     pub fn sampled(&mut self, samples: u64, spinning: u64) {
-        self.seating.sampled(samples, spinning);
+        let seen = self.arrange.seen();
+        seen.samples += samples;
+        seen.spinning += spinning;
     }
 
     /// To be called every few milliseconds: when a window is over, decides what comes next. True when the
@@ -124,7 +159,7 @@ impl Conductor {
     pub fn look(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
         if now_ns >= self.regime.until_ns() {
             let window = self.end_window(now_ns, own_ns, sense);
-            self.regime.decide(now_ns, self.seating.seats(), &window);
+            self.regime.decide(now_ns, self.seats, &window);
         }
         let (was, is) = (self.action, self.regime.action());
         if was == is {
@@ -133,13 +168,13 @@ impl Conductor {
         let was_rotating = self.is_rotating();
         self.action = is;
         if let Action::Rotate { turn_ns } = is {
-            self.seating.rules.turn_ns = turn_ns;
+            self.arrange.set_turn(turn_ns);
             self.totals.turn_ns = turn_ns;
             if !was_rotating {
-                self.seating.begin(now_ns, sense, orders);
+                self.arrange.begin(now_ns, sense, orders);
             }
         } else if was_rotating {
-            self.seating.end(now_ns, orders);
+            self.arrange.end(now_ns, orders);
         }
         true
     }
@@ -147,7 +182,7 @@ impl Conductor {
     /// The session is over: the kernel places all threads.
     pub fn end(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
         self.end_window(now_ns, own_ns, sense);
-        self.seating.end(now_ns, orders);
+        self.arrange.end(now_ns, orders);
         self.action = Action::Rest;
     }
 
@@ -170,7 +205,7 @@ impl Conductor {
     fn end_window(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense) -> Window {
         let length_ns = now_ns - self.window_ns;
         let (mut active, mut blocks, mut run_sum_ns) = (0, 0, std::mem::take(&mut self.ended_ns));
-        for member in self.seating.members() {
+        for member in (0..self.ended.len()).filter(|&member| !self.ended[member]) {
             let glance = sense.glance(member);
             let run_ns = glance.run_ns;
             blocks += u64::from(glance.blocks.saturating_sub(self.blocks[member]));
@@ -180,14 +215,8 @@ impl Conductor {
             run_sum_ns += ran_ns;
             self.run_ns[member] = self.run_ns[member].max(run_ns);
         }
-        let seen = self.seating.take_seen();
-        let total = &mut self.totals.seen;
-        total.samples += seen.samples;
-        total.spinning += seen.spinning;
-        total.stretches_ns += seen.stretches_ns;
-        total.spun_ns += seen.spun_ns;
-        total.exchanges += seen.exchanges;
-        total.moves += seen.moves;
+        let seen = std::mem::take(self.arrange.seen());
+        self.totals.seen.add(&seen);
         self.totals.run_ns += run_sum_ns;
         if self.is_rotating() {
             self.totals.rotating_ns += length_ns;
@@ -195,7 +224,7 @@ impl Conductor {
         let own_in_window_ns = own_ns - self.window_own_ns;
         (self.window_ns, self.window_own_ns) = (now_ns, own_ns);
         // Not by capacity: CPU time of a slow CPU is as long as that of a fast one.
-        let seats_ns = length_ns * self.seating.seats() as u64;
+        let seats_ns = length_ns * self.seats as u64;
         Window { seen, run_ns: run_sum_ns, blocks, seats_ns, own_ns: own_in_window_ns, active }
     }
 }

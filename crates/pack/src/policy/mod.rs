@@ -4,14 +4,19 @@
 //! - [`capacity`]: how many threads each group of CPUs should have.
 //! - [`seating`]: each CPU of the pack is a *seat*; at the end of a turn, who takes it?
 //! - [`regime`]: is rotating worth it at all, and how long should a turn be?
-//! - [`conductor`]: both together; what a controller calls.
+//! - [`palm`]: the same question by the rules of the PALM paper, for comparison.
+//! - [`conductor`]: where and when together; what a controller calls.
 //! - [`bound`]: what no packing can beat.
 
 pub mod bound;
 pub mod capacity;
 pub mod conductor;
+pub mod palm;
 pub mod regime;
 pub mod seating;
+pub mod seen;
+
+use self::seen::Seen;
 
 /// A thread of the packed program, by the number it was given when it joined. Never reused.
 pub type Member = usize;
@@ -57,6 +62,26 @@ pub trait Sense {
     fn glance(&self, member: Member) -> Glance;
 }
 
+/// Where threads are while seats are taken in turns.
+pub trait Arrange: std::fmt::Debug + Send {
+    /// A thread joins; members are numbered in the order in which they join.
+    fn join(&mut self, glance: &Glance) -> Member;
+    /// A thread has ended.
+    fn leave(&mut self, member: Member);
+    /// A thread that joined while seats are taken gets a place.
+    fn admit(&mut self, member: Member, now_ns: u64, orders: &mut Vec<Order>);
+    /// Rotation begins: every thread gets a place.
+    fn begin(&mut self, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>);
+    /// A seat's turn is over.
+    fn turn(&mut self, seat: Seat, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>);
+    /// Rotation ends: the kernel places all threads.
+    fn end(&mut self, now_ns: u64, orders: &mut Vec<Order>);
+    /// Turns are of this length from now on.
+    fn set_turn(&mut self, turn_ns: u64);
+    /// What was seen at the seats.
+    fn seen(&mut self) -> &mut Seen;
+}
+
 /// What a policy wants done with a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -98,6 +123,8 @@ impl Order {
 /// Why a thread gets a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
+    /// The paper's rules say so.
+    Palm,
     /// Of the threads of both CPUs the least served is behind the furthest, by so many ns of progress.
     Behind(u64),
     /// On one of the two CPUs somebody waits for other threads in a loop.

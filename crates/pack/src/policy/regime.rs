@@ -18,13 +18,16 @@
 //! known from samples, but what rotation wins or costs depends on phase lengths, caches and the machine;
 //! efficiency is what users pay for.
 
-use super::seating::Seen;
+use super::seen::Seen;
 
 /// Lengths of turns that are tried.
 pub const TURNS_NS: [u64; 7] = [62_500, 125_000, 250_000, 500_000, 1_000_000, 2_000_000, 4_000_000];
 
 /// Where the search begins: within a factor of four of the optimum for phases from 0.2 to 50 ms.
 const FIRST_TURN: usize = 3;
+
+/// Where the paper's search begins, and it never goes below: 0.125 ms.
+const PALM_FIRST_TURN: usize = 1;
 
 /// A window is at least this long; shorter ones are all noise.
 const WINDOW_NS: u64 = 80_000_000;
@@ -154,6 +157,9 @@ impl Kind {
 pub enum Turns {
     /// Searched for.
     Adapted,
+    /// The PALM paper's rule: 0.125 ms at first; doubled after each window that was better than the one
+    /// before, else halved.
+    Doubled,
     /// Always this long.
     Fixed(u64),
 }
@@ -180,6 +186,8 @@ pub struct Regime {
     without: Option<f64>,
     tried: [Tried; TURNS_NS.len()],
     turn: usize,
+    /// Efficiency in the window before.
+    before: f64,
     rotated_windows: u32,
     verify_at_ns: u64,
     verify_after_ns: u64,
@@ -199,7 +207,8 @@ impl Regime {
             kind: None,
             without: None,
             tried: [Tried::default(); TURNS_NS.len()],
-            turn: FIRST_TURN,
+            turn: if turns == Turns::Doubled { PALM_FIRST_TURN } else { FIRST_TURN },
+            before: 0.0,
             rotated_windows: 0,
             verify_at_ns: 0,
             verify_after_ns: VERIFY_NS.0,
@@ -274,6 +283,13 @@ impl Regime {
         let tried = &mut self.tried[self.turn];
         tried.efficiency = if tried.windows_ago.is_some() { mixed(tried.efficiency, efficiency) } else { efficiency };
         tried.windows_ago = Some(0);
+        if self.turns == Turns::Doubled {
+            self.turn = match efficiency > self.before {
+                true => (self.turn + 1).min(TURNS_NS.len() - 1),
+                false => (self.turn - 1).max(PALM_FIRST_TURN),
+            };
+            self.before = efficiency;
+        }
         if self.always {
             return self.next_turn(now_ns);
         }
@@ -328,7 +344,7 @@ impl Regime {
 
     fn rotate(&mut self, now_ns: u64) {
         let turn_ns = match self.turns {
-            Turns::Adapted => TURNS_NS[self.turn],
+            Turns::Adapted | Turns::Doubled => TURNS_NS[self.turn],
             Turns::Fixed(turn_ns) => turn_ns,
         };
         if !matches!(self.action, Action::Rotate { .. }) {

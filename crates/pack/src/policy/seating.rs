@@ -37,13 +37,11 @@ mod split;
 use self::split::{Candidate, Side, Terms, split};
 use super::bound::Shape;
 use super::capacity::counts;
-use super::{Doing, Glance, Member, Order, Seat, Sense, Why};
+use super::seen::Seen;
+use super::{Arrange, Doing, Glance, Member, Order, Seat, Sense, Why};
 
 /// Full capacity, as the kernel counts it (SCHED_CAPACITY_SCALE).
 pub const FULL_CAPACITY: u64 = 1024;
-
-/// Who was switched out so shortly before a tick was switched out by it.
-const JUST_NOW_NS: u64 = 100_000;
 
 /// What the rules can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,48 +91,10 @@ impl Thread {
     }
 }
 
-/// What was seen at the seats since this was asked last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// Ticks that found a thread on the seat's CPU.
-    pub samples: u64,
-    /// Of these, threads that waited for others in a loop.
-    pub spinning: u64,
-    /// CPU time that ticks found between them, ns.
-    pub stretches_ns: u64,
-    /// Of this, what was spent waiting in loops, by what the thread did at both ends of each stretch.
-    pub spun_ns: u64,
-    /// Turns after which threads changed their CPUs.
-    pub exchanges: u64,
-    /// Threads that did.
-    pub moves: u64,
-}
-
-/// Threads that run at least this long at a time are switched out by ticks, and seldom by themselves.
-const SELDOM_BLOCKS_NS: u64 = 20_000_000;
-
-impl Seen {
-    /// The part of CPU time, of 1, that was spent waiting in loops; `burst_ns` is how long threads run before
-    /// they block.
-    ///
-    /// Stretches tell it with a fourth of the noise of samples. But a thread that spins and then sleeps ends
-    /// its stretch asleep, and its spinning is not seen: then samples tell.
-    #[must_use]
-    pub fn spinning_part(&self, burst_ns: u64) -> f64 {
-        let (part, whole) = if self.stretches_ns > 0 && burst_ns > SELDOM_BLOCKS_NS {
-            (self.spun_ns, self.stretches_ns)
-        } else {
-            (self.spinning, self.samples)
-        };
-        if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
-    }
-}
-
 /// The seats and the threads of a pack.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Seating {
-    /// The rules now; the turn's length may be changed at any time.
-    pub rules: Rules,
+    rules: Rules,
     capacities: Vec<u64>,
     /// Who is where.
     seats: Vec<Vec<Member>>,
@@ -153,106 +113,8 @@ impl Seating {
         Seating { rules, capacities, seats, threads: Vec::new(), turn_began_ns: 0, moved: 0, seen: Seen::default() }
     }
 
-    /// How many seats there are.
-    #[must_use]
-    pub fn seats(&self) -> usize {
-        self.seats.len()
-    }
-
-    /// A thread joins; members are numbered in the order in which they join. It begins as served as the
-    /// least served: neither behind everybody for ever nor ahead of anybody.
-    pub fn join(&mut self, glance: &Glance) -> Member {
-        let progress_ns = self.present().map(|thread| thread.progress_ns).min().unwrap_or(0);
-        let (run_ns, runnable) = (glance.run_ns, is_runnable(glance));
-        self.threads.push(Thread { place: Place::Free, progress_ns, run_ns, spins: false, yields: false, runnable });
-        self.threads.len() - 1
-    }
-
-    /// A thread has ended.
-    pub fn leave(&mut self, member: Member) {
-        self.put(member, Place::Gone);
-    }
-
-    /// Members that have not ended.
-    pub fn members(&self) -> impl Iterator<Item = Member> + '_ {
+    fn members(&self) -> impl Iterator<Item = Member> + '_ {
         (0..self.threads.len()).filter(|&member| self.threads[member].place != Place::Gone)
-    }
-
-    /// Rotation begins: the threads are spread over the seats as their capacities allow; neighbours by number
-    /// stay neighbours.
-    pub fn begin(&mut self, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
-        let living: Vec<Member> = self.members().filter(|&m| sense.glance(m).doing != Doing::Ended).collect();
-        let counts = counts(&self.capacities, living.len());
-        let mut next = living.into_iter();
-        for (seat, count) in counts.into_iter().enumerate() {
-            for member in next.by_ref().take(count) {
-                let (thread, glance) = (&mut self.threads[member], sense.glance(member));
-                // What ran while the kernel placed the threads is nobody's progress here.
-                thread.run_ns = glance.run_ns.max(thread.run_ns);
-                thread.runnable = is_runnable(&glance);
-                self.send(member, seat, now_ns, Why::Start, orders);
-            }
-        }
-    }
-
-    /// Rotation ends: the kernel places all threads. It finds them spread evenly, because it leaves threads
-    /// that keep their CPUs busy where they are for long.
-    pub fn end(&mut self, now_ns: u64, orders: &mut Vec<Order>) {
-        let all = self.seats.iter().map(Vec::len).sum();
-        let counts = counts(&self.capacities, all);
-        let surplus = |seats: &[Vec<Member>], seat: Seat| seats[seat].len() > counts[seat];
-        while let Some(from) = (0..self.seats()).find(|&seat| surplus(&self.seats, seat)) {
-            let Some(to) = (0..self.seats()).find(|&seat| self.seats[seat].len() < counts[seat]) else { break };
-            let Some(&member) = self.seats[from].last() else { break };
-            self.send(member, to, now_ns, Why::End, orders);
-        }
-        for member in 0..self.threads.len() {
-            if self.threads[member].seat().is_some() {
-                self.put(member, Place::Free);
-                orders.push(Order::Free { member });
-            }
-        }
-    }
-
-    /// A thread that joined while seats are taken goes where it gets most.
-    pub fn admit(&mut self, member: Member, now_ns: u64, orders: &mut Vec<Order>) {
-        let share = |seat: Seat| self.capacities[seat] as f64 / (self.seats[seat].len() + 1) as f64;
-        // Of equal ones the first.
-        let best = (0..self.seats()).reduce(|best, seat| if share(seat) > share(best) { seat } else { best });
-        if let Some(seat) = best {
-            self.send(member, seat, now_ns, Why::Joined, orders);
-        }
-    }
-
-    /// A seat's turn is over: who should be there, and who at the seat of the least served?
-    pub fn turn(&mut self, seat: Seat, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
-        self.look_here(seat, now_ns, sense);
-        let Some(other) = self.partner(seat) else { return };
-        for place in 0..self.seats[other].len() {
-            let member = self.seats[other][place];
-            self.look(member, other, &sense.glance(member));
-        }
-        let both = self.seats[seat].iter().chain(&self.seats[other]).copied();
-        let members: Vec<Member> = both.filter(|&member| self.threads[member].competes()).collect();
-        let threads: Vec<Candidate> = members.iter().map(|&member| self.candidate(member, seat)).collect();
-        let terms = Terms {
-            capacity: [self.capacities[seat], self.capacities[other]],
-            turn_ns: self.rules.turn_ns,
-            move_ns: self.rules.move_ns,
-        };
-        let Some(sides) = split(terms, &threads) else { return };
-        let why = why(&threads);
-        let moving = threads.iter().zip(&sides).filter(|(thread, side)| thread.side != **side).count();
-        if matches!(why, Why::Behind(_)) && !self.may_move(moving, now_ns) {
-            return;
-        }
-        self.seen.exchanges += 1;
-        for ((&member, thread), side) in members.iter().zip(&threads).zip(sides) {
-            if side != thread.side {
-                self.seen.moves += 1;
-                self.send(member, if side == Side::Here { seat } else { other }, now_ns, why, orders);
-            }
-        }
     }
 
     /// Whether so many more threads may change their CPUs in this turn of the pack because they are behind or
@@ -262,7 +124,7 @@ impl Seating {
             (self.turn_began_ns, self.moved) = (now_ns, 0);
         }
         let living = self.seats.iter().map(Vec::len).sum();
-        let most = Shape::new(living, self.seats()).map_or(0, Shape::moves_per_slice);
+        let most = Shape::new(living, self.seats.len()).map_or(0, Shape::moves_per_slice);
         self.moved += moving;
         most == 0 || self.moved <= most
     }
@@ -292,34 +154,11 @@ impl Seating {
         least.map(|(_, seat)| seat)
     }
 
-    /// Samples that somebody else took.
-    pub fn sampled(&mut self, samples: u64, spinning: u64) {
-        self.seen.samples += samples;
-        self.seen.spinning += spinning;
-    }
-
-    /// What was seen since this was asked last.
-    pub fn take_seen(&mut self) -> Seen {
-        std::mem::take(&mut self.seen)
-    }
-
-    /// Notes what the threads of the seat whose turn is over have done. Ticks come at irregular times, so of
-    /// the threads that ticks found on CPUs the part that spins is the part of CPU time: also of time that
-    /// ends asleep, where the end of a stretch tells nothing about its middle.
-    fn look_here(&mut self, seat: Seat, now_ns: u64, sense: &impl Sense) {
-        let mut last: Option<Glance> = None;
+    /// Notes what the threads of a seat have done.
+    fn look_at(&mut self, seat: Seat, sense: &dyn Sense) {
         for place in 0..self.seats[seat].len() {
             let member = self.seats[seat][place];
-            let glance = sense.glance(member);
-            self.look(member, seat, &glance);
-            if glance.at == Some(seat) && last.is_none_or(|last| last.out_ns < glance.out_ns) {
-                last = Some(glance);
-            }
-        }
-        let Some(last) = last.filter(|last| last.doing == Doing::Queued) else { return };
-        if now_ns.saturating_sub(last.out_ns) < JUST_NOW_NS {
-            self.seen.samples += 1;
-            self.seen.spinning += u64::from(last.spins);
+            self.look(member, seat, &sense.glance(member));
         }
     }
 
@@ -387,6 +226,105 @@ impl Seating {
         if let Some(seat) = self.threads[member].seat() {
             self.seats[seat].push(member);
         }
+    }
+}
+
+impl Arrange for Seating {
+    /// A thread joins; members are numbered in the order in which they join. It begins as served as the
+    /// least served: neither behind everybody for ever nor ahead of anybody.
+    fn join(&mut self, glance: &Glance) -> Member {
+        let progress_ns = self.present().map(|thread| thread.progress_ns).min().unwrap_or(0);
+        let (run_ns, runnable) = (glance.run_ns, is_runnable(glance));
+        self.threads.push(Thread { place: Place::Free, progress_ns, run_ns, spins: false, yields: false, runnable });
+        self.threads.len() - 1
+    }
+
+    /// A thread has ended.
+    fn leave(&mut self, member: Member) {
+        self.put(member, Place::Gone);
+    }
+
+    /// Rotation begins: the threads are spread over the seats as their capacities allow; neighbours by number
+    /// stay neighbours.
+    fn begin(&mut self, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
+        let living: Vec<Member> = self.members().filter(|&m| sense.glance(m).doing != Doing::Ended).collect();
+        let counts = counts(&self.capacities, living.len());
+        let mut next = living.into_iter();
+        for (seat, count) in counts.into_iter().enumerate() {
+            for member in next.by_ref().take(count) {
+                let (thread, glance) = (&mut self.threads[member], sense.glance(member));
+                // What ran while the kernel placed the threads is nobody's progress here.
+                thread.run_ns = glance.run_ns.max(thread.run_ns);
+                thread.runnable = is_runnable(&glance);
+                self.send(member, seat, now_ns, Why::Start, orders);
+            }
+        }
+    }
+
+    /// Rotation ends: the kernel places all threads. It finds them spread evenly, because it leaves threads
+    /// that keep their CPUs busy where they are for long.
+    fn end(&mut self, now_ns: u64, orders: &mut Vec<Order>) {
+        let all = self.seats.iter().map(Vec::len).sum();
+        let counts = counts(&self.capacities, all);
+        let surplus = |seats: &[Vec<Member>], seat: Seat| seats[seat].len() > counts[seat];
+        while let Some(from) = (0..self.seats.len()).find(|&seat| surplus(&self.seats, seat)) {
+            let Some(to) = (0..self.seats.len()).find(|&seat| self.seats[seat].len() < counts[seat]) else { break };
+            let Some(&member) = self.seats[from].last() else { break };
+            self.send(member, to, now_ns, Why::End, orders);
+        }
+        for member in 0..self.threads.len() {
+            if self.threads[member].seat().is_some() {
+                self.put(member, Place::Free);
+                orders.push(Order::Free { member });
+            }
+        }
+    }
+
+    /// A thread that joined while seats are taken goes where it gets most.
+    fn admit(&mut self, member: Member, now_ns: u64, orders: &mut Vec<Order>) {
+        let share = |seat: Seat| self.capacities[seat] as f64 / (self.seats[seat].len() + 1) as f64;
+        // Of equal ones the first.
+        let best = (0..self.seats.len()).reduce(|best, seat| if share(seat) > share(best) { seat } else { best });
+        if let Some(seat) = best {
+            self.send(member, seat, now_ns, Why::Joined, orders);
+        }
+    }
+
+    /// A seat's turn is over: who should be there, and who at the seat of the least served?
+    fn turn(&mut self, seat: Seat, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
+        self.look_at(seat, sense);
+        self.seen.tick(seat, now_ns, self.seats[seat].iter().map(|&member| sense.glance(member)));
+        let Some(other) = self.partner(seat) else { return };
+        self.look_at(other, sense);
+        let both = self.seats[seat].iter().chain(&self.seats[other]).copied();
+        let members: Vec<Member> = both.filter(|&member| self.threads[member].competes()).collect();
+        let threads: Vec<Candidate> = members.iter().map(|&member| self.candidate(member, seat)).collect();
+        let terms = Terms {
+            capacity: [self.capacities[seat], self.capacities[other]],
+            turn_ns: self.rules.turn_ns,
+            move_ns: self.rules.move_ns,
+        };
+        let Some(sides) = split(terms, &threads) else { return };
+        let why = why(&threads);
+        let moving = threads.iter().zip(&sides).filter(|(thread, side)| thread.side != **side).count();
+        if matches!(why, Why::Behind(_)) && !self.may_move(moving, now_ns) {
+            return;
+        }
+        self.seen.exchanges += 1;
+        for ((&member, thread), side) in members.iter().zip(&threads).zip(sides) {
+            if side != thread.side {
+                self.seen.moves += 1;
+                self.send(member, if side == Side::Here { seat } else { other }, now_ns, why, orders);
+            }
+        }
+    }
+
+    fn set_turn(&mut self, turn_ns: u64) {
+        self.rules.turn_ns = turn_ns;
+    }
+
+    fn seen(&mut self) -> &mut Seen {
+        &mut self.seen
     }
 }
 

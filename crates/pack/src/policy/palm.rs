@@ -1,0 +1,282 @@
+//! The rules of the PALM paper (Park et al. 2021), for comparison: all threads are placed anew, at one time,
+//! once in each period.
+//!
+//! 1. Counts: one thread for each group of CPUs, then each to the group with the largest *current* capacity per
+//!    thread ([`palm_counts`]). A group is a CPU here.
+//! 2. Assignment: threads sorted by what they have received so far, CPU time times capacity; the least served
+//!    to the groups with the largest capacity per thread.
+//! 3. Locality: of groups that are equal, neighbours by number share one.
+//!
+//! The paper's ablation leaves these out one by one, and so do [`Parts`]: without *progress* threads take turns
+//! in the order of their numbers; without *locality* those next to each other in the order of progress share a
+//! group; without *period control* the period is the paper's 0.25 ms (see [`Turns`](super::regime::Turns)).
+
+use super::capacity::palm_counts;
+use super::seating::FULL_CAPACITY;
+use super::seen::Seen;
+use super::{Arrange, Glance, Member, Order, Seat, Sense, Why};
+
+/// The period of the paper's ablation.
+pub const ABLATION_PERIOD_NS: u64 = 250_000;
+
+/// What of the paper is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// The least served first; else all in turn.
+    pub progress: bool,
+    /// Neighbours by number together.
+    pub locality: bool,
+    /// The period is doubled and halved; else fixed.
+    pub period: bool,
+}
+
+impl Default for Parts {
+    fn default() -> Parts {
+        Parts { progress: true, locality: true, period: true }
+    }
+}
+
+#[derive(Debug)]
+struct Thread {
+    gone: bool,
+    seat: Option<Seat>,
+    run_ns: u64,
+    /// Received so far, ns of a CPU of full capacity.
+    received_ns: u64,
+}
+
+/// Places threads by the paper's rules.
+#[derive(Debug)]
+pub struct Palm {
+    parts: Parts,
+    capacities: Vec<u64>,
+    threads: Vec<Thread>,
+    /// Who comes first without progress.
+    first: usize,
+    seen: Seen,
+}
+
+impl Palm {
+    /// A group for each of `capacities` (of [`FULL_CAPACITY`]), and no threads.
+    #[must_use]
+    pub fn new(parts: Parts, capacities: Vec<u64>) -> Palm {
+        Palm { parts, capacities, threads: Vec::new(), first: 0, seen: Seen::default() }
+    }
+
+    fn living(&self) -> Vec<Member> {
+        (0..self.threads.len()).filter(|&member| !self.threads[member].gone).collect()
+    }
+
+    fn book(&mut self, sense: &dyn Sense) {
+        for member in self.living() {
+            let (glance, thread) = (sense.glance(member), &mut self.threads[member]);
+            let ran_ns = glance.run_ns.saturating_sub(thread.run_ns);
+            thread.run_ns = thread.run_ns.max(glance.run_ns);
+            let capacity = thread.seat.map_or(FULL_CAPACITY, |seat| self.capacities[seat]);
+            thread.received_ns += ran_ns * capacity / FULL_CAPACITY;
+        }
+    }
+
+    /// The order in which threads are given places.
+    fn order(&mut self) -> Vec<Member> {
+        let mut order = self.living();
+        if self.parts.progress {
+            order.sort_by_key(|&member| (self.threads[member].received_ns, member));
+        } else if !order.is_empty() {
+            self.first = (self.first + 1) % order.len();
+            order.rotate_left(self.first);
+        }
+        order
+    }
+
+    fn place_all(&mut self, why: Why, orders: &mut Vec<Order>) -> u64 {
+        let order = self.order();
+        let counts = palm_counts(&self.capacities, order.len());
+        let mut moved = 0;
+        for (member, seat) in assign(&self.capacities, &counts, &order, self.parts.locality) {
+            if self.threads[member].seat != Some(seat) {
+                self.threads[member].seat = Some(seat);
+                orders.push(Order::Move { member, seat, why });
+                moved += 1;
+            }
+        }
+        moved
+    }
+}
+
+/// Who goes where: the first of `order` to the seats with the largest capacity per thread. Seats that are equal
+/// are filled one after the other, by the threads' numbers (locality) or in their order.
+fn assign(capacities: &[u64], counts: &[usize], order: &[Member], locality: bool) -> Vec<(Member, Seat)> {
+    let mut seats: Vec<Seat> = (0..counts.len()).filter(|&seat| counts[seat] > 0).collect();
+    // capacity / count, compared without rounding.
+    let larger = |a: Seat, b: Seat| (capacities[b] * counts[a] as u64).cmp(&(capacities[a] * counts[b] as u64));
+    seats.sort_by(|&a, &b| larger(a, b).then(a.cmp(&b)));
+    let mut places = Vec::with_capacity(order.len());
+    let mut next = order;
+    for equal in seats.chunk_by(|&a, &b| larger(a, b).is_eq()) {
+        let count = equal.iter().map(|&seat| counts[seat]).sum::<usize>().min(next.len());
+        let (mut here, rest) = (next[..count].to_vec(), &next[count..]);
+        next = rest;
+        if locality {
+            here.sort_unstable();
+        }
+        let chairs = equal.iter().flat_map(|&seat| std::iter::repeat_n(seat, counts[seat]));
+        places.extend(here.into_iter().zip(chairs));
+    }
+    places
+}
+
+impl Arrange for Palm {
+    fn join(&mut self, glance: &Glance) -> Member {
+        self.threads.push(Thread { gone: false, seat: None, run_ns: glance.run_ns, received_ns: 0 });
+        self.threads.len() - 1
+    }
+
+    fn leave(&mut self, member: Member) {
+        let thread = &mut self.threads[member];
+        (thread.gone, thread.seat) = (true, None);
+    }
+
+    /// It gets its place with all others, when the period ends.
+    fn admit(&mut self, _: Member, _: u64, _: &mut Vec<Order>) {}
+
+    fn begin(&mut self, _: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
+        self.book(sense);
+        for thread in &mut self.threads {
+            thread.received_ns = 0;
+        }
+        self.place_all(Why::Start, orders);
+    }
+
+    /// One decision for all: at the end of the first seat's turn.
+    fn turn(&mut self, seat: Seat, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
+        let here = self.living().into_iter().filter(|&member| self.threads[member].seat == Some(seat));
+        self.seen.tick(seat, now_ns, here.map(|member| sense.glance(member)));
+        if seat != 0 {
+            return;
+        }
+        self.book(sense);
+        let moved = self.place_all(Why::Palm, orders);
+        self.seen.exchanges += u64::from(moved > 0);
+        self.seen.moves += moved;
+    }
+
+    fn end(&mut self, _: u64, orders: &mut Vec<Order>) {
+        for (member, thread) in self.threads.iter_mut().enumerate() {
+            if thread.seat.take().is_some() {
+                orders.push(Order::Free { member });
+            }
+        }
+    }
+
+    /// Whoever ticks keeps the period.
+    fn set_turn(&mut self, _: u64) {}
+
+    fn seen(&mut self) -> &mut Seen {
+        &mut self.seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Doing;
+
+    struct World(Vec<Glance>);
+
+    impl Sense for World {
+        fn glance(&self, member: Member) -> Glance {
+            self.0[member]
+        }
+    }
+
+    fn queued(run_ns: u64) -> Glance {
+        Glance { run_ns, blocks: 0, doing: Doing::Queued, spins: false, yields: false, at: Some(0), out_ns: 0 }
+    }
+
+    fn palm(parts: Parts, capacities: &[u64], threads: usize) -> (Palm, World) {
+        let world = World(vec![queued(0); threads]);
+        let mut palm = Palm::new(parts, capacities.to_vec());
+        for glance in &world.0 {
+            palm.join(glance);
+        }
+        palm.begin(0, &world, &mut Vec::new());
+        (palm, world)
+    }
+
+    fn seats(palm: &Palm) -> Vec<Seat> {
+        palm.threads.iter().map(|thread| thread.seat.unwrap()).collect()
+    }
+
+    #[test]
+    fn the_papers_example() {
+        let (palm, _) = palm(Parts::default(), &[360, 220, 100], 6);
+        let count = |seat: Seat| seats(&palm).into_iter().filter(|&other| other == seat).count();
+        assert_eq!([count(0), count(1), count(2)], [3, 2, 1]);
+    }
+
+    #[test]
+    fn the_least_served_gets_the_largest_share_and_neighbours_stay_together() {
+        // One CPU of 1024 for one thread, two of 1024 for two each: counts 2, 2, 1 by largest current share.
+        let (mut palm, mut world) = palm(Parts::default(), &[1024, 1024, 1024], 5);
+        for (member, run_ns) in [500, 100, 400, 200, 300].into_iter().enumerate() {
+            world.0[member].run_ns = run_ns;
+        }
+        let mut orders = Vec::new();
+        palm.turn(0, 0, &world, &mut orders);
+        // 1 is least served and alone; of 3, 4, 2, 0 the neighbours by number share.
+        assert_eq!(seats(&palm), [0, 2, 0, 1, 1]);
+        assert_eq!(palm.seen.moves, orders.len() as u64);
+        orders.clear();
+        palm.turn(1, 0, &world, &mut orders);
+        assert_eq!(orders, [], "one decision for all");
+    }
+
+    #[test]
+    fn without_locality_they_share_in_the_order_of_progress() {
+        let capacities = [1024; 3];
+        let places = |locality| assign(&capacities, &[2, 2, 1], &[1, 3, 0, 4, 2], locality);
+        assert_eq!(places(false), [(1, 2), (3, 0), (0, 0), (4, 1), (2, 1)]);
+        assert_eq!(places(true), [(1, 2), (0, 0), (2, 0), (3, 1), (4, 1)]);
+    }
+
+    #[test]
+    fn without_progress_all_take_turns() {
+        let parts = Parts { progress: false, ..Parts::default() };
+        let (mut palm, world) = palm(parts, &[1024; 2], 3);
+        let mut alone = Vec::new();
+        for _ in 0..6 {
+            palm.turn(0, 0, &world, &mut Vec::new());
+            let places = seats(&palm);
+            alone.push((0..3).find(|&m| places.iter().filter(|&&seat| seat == places[m]).count() == 1).unwrap());
+        }
+        let mut sorted = alone[..3].to_vec();
+        sorted.sort_unstable();
+        assert_eq!(sorted, [0, 1, 2], "{alone:?}");
+        assert_eq!(alone[..3], alone[3..]);
+    }
+
+    #[test]
+    fn time_on_a_slow_cpu_counts_less() {
+        let (mut palm, mut world) = palm(Parts::default(), &[1024, 512], 2);
+        let slow = palm.threads.iter().position(|thread| thread.seat == Some(1)).unwrap();
+        for glance in &mut world.0 {
+            glance.run_ns = 1000;
+        }
+        palm.turn(0, 0, &world, &mut Vec::new());
+        assert_eq!(palm.threads[slow].received_ns, 500);
+        assert_eq!(palm.threads[slow].seat, Some(0), "it is least served");
+    }
+
+    #[test]
+    fn who_ends_frees_its_place() {
+        let (mut palm, world) = palm(Parts::default(), &[1024; 2], 3);
+        palm.leave(1);
+        let mut orders = Vec::new();
+        palm.turn(0, 0, &world, &mut orders);
+        assert_ne!(palm.threads[0].seat, palm.threads[2].seat);
+        orders.clear();
+        palm.end(0, &mut orders);
+        assert_eq!(orders, [0, 2].map(|member| Order::Free { member }));
+    }
+}

@@ -1,0 +1,110 @@
+//! What is seen at the seats, summed up over a window.
+
+use super::{Doing, Glance, Seat};
+
+/// Who was switched out so shortly before a tick was switched out by it.
+const JUST_NOW_NS: u64 = 100_000;
+
+/// What was seen at the seats since this was asked last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Ticks that found a thread on the seat's CPU.
+    pub samples: u64,
+    /// Of these, threads that waited for others in a loop.
+    pub spinning: u64,
+    /// CPU time that ticks found between them, ns.
+    pub stretches_ns: u64,
+    /// Of this, what was spent waiting in loops, by what the thread did at both ends of each stretch.
+    pub spun_ns: u64,
+    /// Turns after which threads changed their CPUs.
+    pub exchanges: u64,
+    /// Threads that did.
+    pub moves: u64,
+}
+
+/// Threads that run at least this long at a time are switched out by ticks, and seldom by themselves.
+const SELDOM_BLOCKS_NS: u64 = 20_000_000;
+
+impl Seen {
+    /// Notes what the thread did that a tick found on its seat's CPU, of all whose seat it is. Ticks come at
+    /// irregular times, so the part of them that find a spinner is the part of CPU time: also of time that ends
+    /// asleep, where the end of a stretch tells nothing about its middle.
+    pub fn tick(&mut self, seat: Seat, now_ns: u64, here: impl Iterator<Item = Glance>) {
+        let last = here.filter(|glance| glance.at == Some(seat)).max_by_key(|glance| glance.out_ns);
+        let Some(last) = last.filter(|last| last.doing == Doing::Queued) else { return };
+        if now_ns.saturating_sub(last.out_ns) < JUST_NOW_NS {
+            self.samples += 1;
+            self.spinning += u64::from(last.spins);
+        }
+    }
+
+    /// Adds another window.
+    pub fn add(&mut self, other: &Seen) {
+        self.samples += other.samples;
+        self.spinning += other.spinning;
+        self.stretches_ns += other.stretches_ns;
+        self.spun_ns += other.spun_ns;
+        self.exchanges += other.exchanges;
+        self.moves += other.moves;
+    }
+
+    /// The part of CPU time, of 1, that was spent waiting in loops; `burst_ns` is how long threads run before
+    /// they block.
+    ///
+    /// Stretches tell it with a fourth of the noise of samples. But a thread that spins and then sleeps ends
+    /// its stretch asleep, and its spinning is not seen: then samples tell.
+    #[must_use]
+    pub fn spinning_part(&self, burst_ns: u64) -> f64 {
+        let (part, whole) = if self.stretches_ns > 0 && burst_ns > SELDOM_BLOCKS_NS {
+            (self.spun_ns, self.stretches_ns)
+        } else {
+            (self.spinning, self.samples)
+        };
+        if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEAT: Seat = 0;
+
+    fn out(at_ns: u64, spins: bool, doing: Doing) -> Glance {
+        Glance { run_ns: 0, blocks: 0, doing, spins, yields: false, at: Some(SEAT), out_ns: at_ns }
+    }
+
+    fn ticked(now_ns: u64, here: &[Glance]) -> (u64, u64) {
+        let mut seen = Seen::default();
+        seen.tick(SEAT, now_ns, here.iter().copied());
+        (seen.samples, seen.spinning)
+    }
+
+    #[test]
+    fn only_whom_the_tick_has_switched_out_is_a_sample() {
+        let here = [out(1_000_000, true, Doing::Queued), out(900_000, false, Doing::Queued)];
+        assert_eq!(ticked(1_000_500, &here), (1, 1), "the last that ran here");
+        assert_eq!(ticked(1_000_000 + JUST_NOW_NS, &here), (0, 0), "it was out long before");
+        assert_eq!(ticked(1_000_500, &[out(1_000_000, true, Doing::Blocked), here[1]]), (0, 0), "it slept already");
+        let elsewhere = Glance { at: Some(SEAT + 1), ..here[0] };
+        assert_eq!(ticked(1_000_500, &[elsewhere]), (0, 0));
+    }
+
+    #[test]
+    fn stretches_tell_how_much_was_spun_unless_threads_sleep_often() {
+        let seen = Seen { samples: 10, spinning: 5, stretches_ns: 1000, spun_ns: 100, ..Seen::default() };
+        assert_eq!(seen.spinning_part(SELDOM_BLOCKS_NS + 1), 0.1);
+        assert_eq!(seen.spinning_part(SELDOM_BLOCKS_NS), 0.5);
+        assert_eq!(Seen::default().spinning_part(u64::MAX), 0.0);
+        let sampled = Seen { stretches_ns: 0, ..seen };
+        assert_eq!(sampled.spinning_part(u64::MAX), 0.5);
+    }
+
+    #[test]
+    fn windows_add_up() {
+        let one = Seen { samples: 1, spinning: 2, stretches_ns: 3, spun_ns: 4, exchanges: 5, moves: 6 };
+        let mut sum = one;
+        sum.add(&one);
+        assert_eq!(sum, Seen { samples: 2, spinning: 4, stretches_ns: 6, spun_ns: 8, exchanges: 10, moves: 12 });
+    }
+}
