@@ -153,6 +153,17 @@ impl Task {
         Ok(parse_cmdline(&bytes))
     }
 
+    /// A variable of the environment that its program was started with; bytes that are no UTF-8 become U+FFFD.
+    ///
+    /// # Errors
+    /// When the file cannot be read (needs the right to trace the process).
+    pub fn variable(&self, name: &str) -> Result<Option<String>, Error> {
+        let bytes = self.root.read(self.file("environ"))?;
+        let mut values = bytes.split(|byte| *byte == 0).filter_map(|pair| pair.strip_prefix(name.as_bytes()));
+        let value = values.find_map(|value| value.strip_prefix(b"="));
+        Ok(value.map(|value| String::from_utf8_lossy(value).into_owned()))
+    }
+
     /// The program file.
     ///
     /// # Errors

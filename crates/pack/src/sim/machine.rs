@@ -193,6 +193,7 @@ impl Sense for Machine<'_> {
             spins: doing == Doing::Queued && thread.seen_spinning,
             at: Some(thread.cpu),
             out_ns: thread.queued_since_ns,
+            phases: None,
         }
     }
 }

@@ -39,7 +39,7 @@ impl World {
 }
 
 fn queued() -> Glance {
-    Glance { run_ns: 0, blocks: 0, doing: Doing::Queued, spins: false, at: None, out_ns: 0 }
+    Glance { run_ns: 0, blocks: 0, doing: Doing::Queued, spins: false, at: None, out_ns: 0, phases: None }
 }
 
 fn rules() -> Rules {
