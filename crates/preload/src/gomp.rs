@@ -3,7 +3,12 @@
 //! At the end of a region there is no call: threads return from the region's function into libgomp, which
 //! keeps all but the first in the barrier until the next region. So the function is wrapped. A thread counts
 //! as *in a barrier* from its return until it begins its share of the next region; the first thread,
-//! until GOMP_parallel returns.
+//! until all have returned: the last of them says so in the first's slot, since that thread may have no CPU to
+//! say it.
+//!
+//! A *phase* begins with a region, and behind each barrier within it. So whoever waits is let go exactly when
+//! another thread of its team has begun more phases; the end of a region begins none: the others wait on while
+//! the first thread works alone.
 //!
 //! Teams of one thread meet nobody: they are not counted, or phases of threads could not be compared.
 //!
@@ -13,7 +18,7 @@
 use std::ffi::{c_long, c_uint, c_void};
 use std::mem::transmute;
 use std::ptr::null_mut;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use wire::guest::{LIBGOMP, ROLE_TEAM, ROLE_THREAD, Slot, TASKS};
 
@@ -22,23 +27,31 @@ use crate::memory::{self, note_seen};
 use crate::real::{Call, Library, Work, library};
 
 /// What each thread of a team needs to begin its share.
-#[repr(C)]
+#[repr(C, align(64))]
 struct Region {
     /// The first word of the program's data: GOMP_parallel_reductions looks at it.
     first_word: usize,
     work: Work,
     data: *mut c_void,
     library: &'static Library,
-    /// Barriers that the creator had passed.
+    /// The phase that it is.
     phases: u64,
+    /// The slot of the thread that began it.
+    first: Option<&'static Slot>,
+    returned: Returned,
 }
+
+/// Threads that have returned from their share: on a cache line that is written, unlike the others.
+#[repr(align(64))]
+struct Returned(AtomicU32);
 
 /// What libgomp calls instead of the region's function, in each thread.
 unsafe extern "C-unwind" fn share(region: *mut c_void) {
     // SAFETY: `around` passes a Region that lives until all threads have come to the region's end.
     let region: &Region = unsafe { &*region.cast() };
     let (work, data) = (region.work, region.data);
-    let slot = if region.library.team_size() > 1 { memory::here() } else { None };
+    let team = region.library.team_size();
+    let slot = if team > 1 { memory::here() } else { None };
     if let Some(slot) = slot {
         memory::begin_share(slot, region.phases);
         if slot.role.load(Ordering::Relaxed) == ROLE_THREAD {
@@ -49,6 +62,10 @@ unsafe extern "C-unwind" fn share(region: *mut c_void) {
     unsafe { work(data) };
     if let Some(slot) = slot {
         memory::arrive(slot);
+    }
+    if team > 1 && region.returned.0.fetch_add(1, Ordering::AcqRel) + 1 == team as u32 {
+        // The region ends now, and lives until this thread has come to its barrier.
+        region.first.into_iter().for_each(memory::let_go);
     }
 }
 
@@ -80,18 +97,16 @@ unsafe fn around<R>(
     if library.tells_itself() {
         return go(real, work, data);
     }
-    let slot = memory::here();
+    let first = memory::here();
     library.cure.look(library);
-    let phases = slot.map_or(0, |slot| slot.phases.load(Ordering::Relaxed));
+    let phases = first.map_or(0, |slot| slot.phases.load(Ordering::Relaxed) + 1);
     // SAFETY: the compiler passes at least a word of data where libgomp looks at it, else a null pointer or
     // whatever the program's function wants.
     let first_word = if matches!(call, Call::ParallelReductions) { unsafe { *data.cast() } } else { 0 };
-    let mut region = Region { first_word, work, data, library, phases };
+    let returned = Returned(AtomicU32::new(0));
+    let mut region = Region { first_word, work, data, library, phases, first, returned };
     let result = go(real, share, (&raw mut region).cast());
-    // Not if the team was of one thread.
-    if let Some(slot) = slot.filter(|slot| slot.in_barrier.load(Ordering::Relaxed) != 0) {
-        memory::leave(slot);
-    }
+    first.into_iter().for_each(memory::let_go);
     result
 }
 
@@ -185,7 +200,7 @@ fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(*mut c_void) -> 
     if was_in_barrier {
         memory::leave(slot);
     } else {
-        slot.in_barrier.store(0, Ordering::Relaxed);
+        memory::let_go(slot);
     }
     result
 }

@@ -86,21 +86,31 @@ pub fn arrive(slot: &Slot) {
 /// The thread has passed a barrier.
 #[inline]
 pub fn leave(slot: &Slot) {
-    let phases = slot.phases.load(Ordering::Relaxed);
-    slot.phases.store(phases.wrapping_add(1), Ordering::Relaxed);
+    next_phase(slot);
+    let_go(slot);
+}
+
+/// The thread begins a phase, which lets go whoever waits for that. How many it has begun.
+#[inline]
+pub fn next_phase(slot: &Slot) -> u64 {
+    let phases = slot.phases.load(Ordering::Relaxed).wrapping_add(1);
+    slot.phases.store(phases, Ordering::Relaxed);
+    phases
+}
+
+/// The thread waits no more.
+#[inline]
+pub fn let_go(slot: &Slot) {
     slot.in_barrier.store(0, Ordering::Release);
 }
 
-/// The thread begins its share of a region, whose creator had passed `phases` barriers: it has left the barrier
-/// that it waited in, and is as far as the others of its team.
+/// The thread begins its share of a region, which is the team's phase of this number.
 #[inline]
 pub fn begin_share(slot: &Slot, phases: u64) {
-    if slot.in_barrier.load(Ordering::Relaxed) != 0 {
-        leave(slot);
-    }
     if slot.phases.load(Ordering::Relaxed) < phases {
         slot.phases.store(phases, Ordering::Relaxed);
     }
+    let_go(slot);
 }
 
 /// Notes that the program uses something.

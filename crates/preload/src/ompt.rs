@@ -18,10 +18,14 @@ const SYNC_REGION_WAIT: c_int = 16;
 /// ompt_scope_endpoint_t.
 const BEGIN: c_int = 1;
 const END: c_int = 2;
-/// ompt_sync_region_t: what is no barrier.
-const TASKWAIT: c_int = 5;
-const TASKGROUP: c_int = 6;
-const REDUCTION: c_int = 7;
+/// ompt_sync_region_t: barriers within a region …
+const BARRIER: c_int = 1;
+const BARRIER_EXPLICIT: c_int = 3;
+const BARRIER_IMPLEMENTATION: c_int = 4;
+const BARRIER_OF_WORKSHARE: c_int = 8;
+/// … and at its end: OpenMP 5.0 has the first of these for both.
+const BARRIER_IMPLICIT: c_int = 2;
+const BARRIER_OF_REGION: c_int = 9;
 /// ompt_task_flag_t.
 const INITIAL: c_int = 1;
 const EXPLICIT: c_int = 4;
@@ -91,7 +95,7 @@ unsafe extern "C" fn initialize(look_up: LookUp, _: c_int, _: *mut Data) -> c_in
 
 unsafe extern "C" fn finalize(_: *mut Data) {}
 
-/// The region remembers how far its creator was.
+/// A region's word is the phase that it is, as in `gomp`; 0: a team of one thread, which meets nobody.
 unsafe extern "C" fn parallel_begin(
     _task: *mut Data,
     _frame: *const c_void,
@@ -103,7 +107,7 @@ unsafe extern "C" fn parallel_begin(
     if let Some(slot) = memory::here() {
         note_seen(LIBOMP);
         // SAFETY: the region's word for its tool, which we are.
-        unsafe { *region = slot.phases.load(Ordering::Relaxed) };
+        unsafe { *region = slot.phases.load(Ordering::Relaxed) + 1 };
     }
 }
 
@@ -111,15 +115,18 @@ unsafe extern "C" fn implicit_task(
     endpoint: c_int,
     region: *mut Data,
     _task: *mut Data,
-    _threads: c_uint,
+    threads: c_uint,
     _index: c_uint,
     flags: c_int,
 ) {
     if endpoint != BEGIN || flags & INITIAL != 0 || region.is_null() {
         return;
     }
-    if let Some(slot) = memory::here() {
-        // SAFETY: as in `parallel_begin`, which came before.
+    if threads < 2 {
+        // SAFETY: as in `parallel_begin`, which came before; no other thread works in this region.
+        unsafe { *region = 0 };
+    } else if let Some(slot) = memory::here() {
+        // SAFETY: as above.
         memory::begin_share(slot, unsafe { *region });
     }
 }
@@ -127,18 +134,22 @@ unsafe extern "C" fn implicit_task(
 unsafe extern "C" fn sync_region_wait(
     kind: c_int,
     endpoint: c_int,
-    _region: *mut Data,
+    region: *mut Data,
     _task: *mut Data,
     _code: *const c_void,
 ) {
-    if matches!(kind, TASKWAIT | TASKGROUP | REDUCTION) {
+    let ends_region = matches!(kind, BARRIER_IMPLICIT | BARRIER_OF_REGION);
+    if !ends_region && !matches!(kind, BARRIER | BARRIER_EXPLICIT | BARRIER_IMPLEMENTATION | BARRIER_OF_WORKSHARE) {
         return;
     }
     let Some(slot) = memory::here() else { return };
     match endpoint {
-        BEGIN => memory::arrive(slot),
-        // A worker's wait for its next region may have been ended by the region's beginning already.
-        END if slot.in_barrier.load(Ordering::Relaxed) != 0 => memory::leave(slot),
+        // SAFETY: null or a region's word.
+        BEGIN if unsafe { region.as_ref() } != Some(&0) => memory::arrive(slot),
+        // Unless its beginning was none of ours.
+        END if slot.in_barrier.load(Ordering::Relaxed) == 0 => {}
+        END if ends_region => memory::let_go(slot),
+        END => memory::leave(slot),
         _ => {}
     }
 }

@@ -7,7 +7,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
@@ -75,7 +75,7 @@ pub fn is_page(mapping: &Mapping) -> bool {
     let Backing::File { path, .. } = &mapping.backing else { return false };
     mapping.shared
         && mapping.offset_bytes == 0
-        && path.strip_prefix("/memfd:").is_ok_and(|name| Some(name) == NAME.to_str().ok().map(Path::new))
+        && path.as_os_str().as_bytes().strip_prefix(b"/memfd:") == Some(NAME.to_bytes())
 }
 
 impl Page {

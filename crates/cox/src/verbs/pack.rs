@@ -34,6 +34,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     let topology = Topology::read(&Root::live()).context("reading the machine's CPUs")?;
     let plan = Plan {
         pids: Vec::new(),
+        attached: !options.pid.is_empty(),
         children: !options.no_children,
         capacities: pack::cpus::capacities(&topology, &cpus),
         cpus: cpus.iter().collect(),

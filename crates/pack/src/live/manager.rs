@@ -30,6 +30,8 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_mil
 pub struct Plan {
     /// The processes; what they start is included when `children`.
     pub pids: Vec<u32>,
+    /// They were running before, on the CPUs that they are allowed now.
+    pub attached: bool,
     /// Their child processes too.
     pub children: bool,
     /// CPUs of the pack.
@@ -150,8 +152,10 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
         over: AtomicBool::new(false),
     });
     let mut guests = Guests::new(root.clone(), plan.cpus.len());
-    // While their masks are their own.
-    plan.pids.iter().for_each(|&pid| guests.attach(pid));
+    if plan.attached {
+        // While their masks are their own.
+        plan.pids.iter().for_each(|&pid| guests.attach(pid));
+    }
     let mut manager = Manager {
         guests,
         judge: Judge::new(root),
