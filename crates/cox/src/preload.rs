@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::getxattr;
+use symbols::elf::Dynamic;
 
 use crate::session::launch::file_of;
 
@@ -20,6 +21,8 @@ const VARIABLE: &str = "COX_PRELOAD";
 const ALONE: &str = "COX_PRELOAD_ALONE";
 /// The dynamic loader of the C library that the preload library needs.
 const LOADER: &str = "ld-linux-x86-64.so.2";
+/// Libraries that end the program when another comes before them.
+const FIRST: [&str; 4] = ["libasan.so", "libtsan.so", "liblsan.so", "libhwasan.so"];
 /// A script's interpreter may be a script; the kernel follows so many.
 const MAX_SCRIPTS: u32 = 4;
 
@@ -58,7 +61,8 @@ pub fn variables(program: &OsStr, alone: bool) -> Vec<(OsString, OsString)> {
 }
 
 /// Whether a program's loader would load the library: not into a static program, nor one of another C library,
-/// which would fail to start, nor one that runs with more rights than its user.
+/// which would fail to start, nor one that is built with a sanitizer, nor one that runs with more rights than
+/// its user.
 fn takes(file: &Path, scripts_left: u32) -> bool {
     const SET_ID: u32 = 0o6000;
     let has_rights = file.metadata().map_or(true, |status| status.mode() & SET_ID != 0)
@@ -68,7 +72,10 @@ fn takes(file: &Path, scripts_left: u32) -> bool {
     }
     match script_interpreter(file) {
         Some(interpreter) => scripts_left > 0 && takes(&interpreter, scripts_left - 1),
-        None => symbols::elf::loader(file).is_some_and(|loader| loader.file_name() == Some(OsStr::new(LOADER))),
+        None => Dynamic::read(file).is_some_and(|program| {
+            let sanitized = program.libraries.iter().any(|name| FIRST.iter().any(|first| name.starts_with(first)));
+            program.loader.file_name() == Some(OsStr::new(LOADER)) && !sanitized
+        }),
     }
 }
 

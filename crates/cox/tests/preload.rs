@@ -129,7 +129,10 @@ fn a_launched_program_has_it_unless_it_shall_not() {
         assert_eq!(report["preloaded"].as_u64(), Some(preloaded), "{report}");
         // It began on the CPUs that it has: nothing to do about its waiting.
         assert_eq!(report["kept_from_spinning"].as_u64(), Some(0), "{report}");
-        assert_eq!((report["spinning_runtimes"].as_array().map(Vec::len), report["threads"].as_u64()), (Some(0), Some(2)));
+        assert_eq!(
+            (report["spinning_runtimes"].as_array().map(Vec::len), report["threads"].as_u64()),
+            (Some(0), Some(2))
+        );
     }
     let shows = "echo \"${LD_PRELOAD-none}\"";
     let ran = run(&mut place.cox(&["--", "sh", "-c", shows]));

@@ -21,9 +21,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
-use wire::guest::{
-    BYTES, Guest, MAGIC, NAME, ORDERS_AT, Orders, PAGE, ROLE_TEAM, SLOTS, SLOTS_AT, Slot, VERSION,
-};
+use wire::guest::{BYTES, Guest, MAGIC, NAME, ORDERS_AT, Orders, PAGE, ROLE_TEAM, SLOTS, SLOTS_AT, Slot, VERSION};
 
 use crate::{real, start};
 

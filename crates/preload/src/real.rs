@@ -164,9 +164,9 @@ struct Caller {
     library: AtomicU32,
 }
 const MAX_CALLERS: usize = 64;
-static CALLERS: [Caller; MAX_CALLERS] = [const {
-    Caller { end: AtomicUsize::new(0), start: AtomicUsize::new(0), library: AtomicU32::new(0) }
-}; MAX_CALLERS];
+static CALLERS: [Caller; MAX_CALLERS] =
+    [const { Caller { end: AtomicUsize::new(0), start: AtomicUsize::new(0), library: AtomicU32::new(0) } };
+        MAX_CALLERS];
 /// Held while a caller or a library is entered.
 static ENTERING: AtomicU32 = AtomicU32::new(0);
 
@@ -203,9 +203,8 @@ fn known_caller(caller: usize) -> Option<&'static Library> {
         return Some(&GLOBAL);
     }
     let known = CALLERS.iter().take_while(|known| known.end.load(Ordering::Acquire) != 0);
-    let mut known = known.filter(|known| {
-        (known.start.load(Ordering::Relaxed)..known.end.load(Ordering::Relaxed)).contains(&caller)
-    });
+    let mut known = known
+        .filter(|known| (known.start.load(Ordering::Relaxed)..known.end.load(Ordering::Relaxed)).contains(&caller));
     known.next().map(|known| by_number(known.library.load(Ordering::Relaxed)))
 }
 
@@ -248,9 +247,7 @@ fn other(handle: *mut c_void) -> Option<u32> {
     // SAFETY: opened by `Object::handle`, not used after this.
     unsafe { libc::dlclose(handle) };
     let library = object_of(barrier as usize)?;
-    let same = |other: &Library| {
-        !other.handle.load(Ordering::Relaxed).is_null() && other.get(Call::Barrier) == barrier
-    };
+    let same = |other: &Library| !other.handle.load(Ordering::Relaxed).is_null() && other.get(Call::Barrier) == barrier;
     if let Some(known) = OTHERS.iter().position(same) {
         return Some(known as u32 + 1);
     }

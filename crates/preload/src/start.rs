@@ -22,7 +22,8 @@ extern "C" fn at_load() {
     CPUS.store(allowed_cpus(), Ordering::Relaxed);
     let stack = variable(c"OMP_STACKSIZE").or_else(|| variable(c"GOMP_STACKSIZE"));
     STACK_BYTES.store(stack.map_or(0, stack_bytes), Ordering::Relaxed);
-    let shows = variable(c"OMP_DISPLAY_AFFINITY").is_some_and(|value| !value.trim_ascii().eq_ignore_ascii_case(b"false"));
+    let shows =
+        variable(c"OMP_DISPLAY_AFFINITY").is_some_and(|value| !value.trim_ascii().eq_ignore_ascii_case(b"false"));
     SHOWS_TEAMS.store(shows, Ordering::Relaxed);
     leave_children_alone();
 }

@@ -28,7 +28,7 @@ use machine::Root;
 use object::read::ReadCache;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
 
-pub use loader::loader;
+pub use loader::Dynamic;
 
 use crate::wait_loop::{CallTarget, Callee, MAX_LOOP, WaitLoops};
 use table::Table;

@@ -328,6 +328,18 @@ mod tests {
     }
 
     #[test]
+    fn a_variable_is_found_by_its_whole_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir_all(folder.path().join("proc/5")).expect("a folder");
+        std::fs::write(folder.path().join("proc/5/environ"), "AB=1\0A=x=y\0B=\0").expect("a file");
+        let process = Task::process(&Root::at(folder.path()), 5);
+        let variable = |name: &str| process.variable(name).expect("readable");
+        assert_eq!((variable("A"), variable("B")), (Some("x=y".into()), Some(String::new())));
+        assert_eq!((variable("C"), variable("")), (None, None));
+        assert!(Task::process(&Root::at(folder.path()), 6).variable("A").is_err());
+    }
+
+    #[test]
     fn the_three_forms_of_syscall() {
         assert_eq!(parse_system_call("running"), Some(SystemCall::Running));
         assert_eq!(

@@ -25,15 +25,20 @@ const LIBRARY: &str = "libcox_preload.so";
 /// Where each thread's slot is, by process and thread. All methods take a short lock.
 #[derive(Default)]
 pub struct Places {
-    by_thread: Mutex<HashMap<(u32, u32), (Arc<Page>, usize)>>,
+    by_thread: Mutex<HashMap<(u32, u32), Place>>,
+}
+
+struct Place {
+    page: Arc<Page>,
+    slot: usize,
 }
 
 impl Places {
     /// What a thread says of itself, if there is a library inside its process.
     pub fn said(&self, stand: &Stand) -> Option<Said> {
         let by_thread = self.by_thread.lock().ok()?;
-        let (page, number) = by_thread.get(&(stand.tgid, stand.tid))?;
-        page.slot(*number)
+        let place = by_thread.get(&(stand.tgid, stand.tid))?;
+        place.page.slot(place.slot)
     }
 }
 
@@ -91,7 +96,8 @@ impl Guests {
     /// A process that runs already and is about to be packed: its libgomp has counted the CPUs that it is allowed.
     pub fn attach(&mut self, pid: u32) {
         let allowed = machine::limits::allowed_cpus(&self.root, machine::limits::Who::Task(pid)).map_or(0, |a| a.len());
-        let wide = (allowed > self.cpus as usize && may_spin(&Task::process(&self.root, pid))).then_some(allowed as u64);
+        let wide =
+            (allowed > self.cpus as usize && may_spin(&Task::process(&self.root, pid))).then_some(allowed as u64);
         self.processes.insert(pid, Process { wide, ..Process::new() });
     }
 
@@ -203,7 +209,7 @@ fn enter(pid: u32, process: &mut Process, page: &Arc<Page>, places: &Places) {
         // One that is just being given out is entered at the next look.
         let Some(said) = page.slot(process.entered) else { break };
         if !said.has_ended {
-            by_thread.insert((pid, said.tid), (Arc::clone(page), process.entered));
+            by_thread.insert((pid, said.tid), Place { page: Arc::clone(page), slot: process.entered });
         }
         process.entered += 1;
     }
@@ -239,4 +245,67 @@ fn may_spin(task: &Task) -> bool {
 fn is_library(mapping: &Mapping, name: &str) -> bool {
     let Backing::File { path, .. } = &mapping.backing else { return false };
     path.file_name().and_then(|file| Path::new(file).to_str()).is_some_and(|file| file.starts_with(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    const PID: u32 = 77;
+
+    /// A process with two threads and a libgomp, allowed on four CPUs.
+    fn machine(environment: &str, maps: &str) -> (TempDir, Root) {
+        let folder = TempDir::new().unwrap();
+        let process = folder.path().join("proc/77");
+        for tid in ["77", "78"] {
+            fs::create_dir_all(process.join("task").join(tid)).unwrap();
+        }
+        fs::write(process.join("environ"), environment).unwrap();
+        fs::write(process.join("maps"), maps).unwrap();
+        let online = folder.path().join("sys/devices/system/cpu");
+        fs::create_dir_all(&online).unwrap();
+        fs::write(online.join("online"), "0-7\n").unwrap();
+        fs::write(
+            process.join("status"),
+            "Name:\tx\nTgid:\t77\nPid:\t77\nPPid:\t1\nThreads:\t2\nCpus_allowed_list:\t0-3\n",
+        )
+        .unwrap();
+        let root = Root::at(folder.path());
+        (folder, root)
+    }
+
+    fn wasteful(environment: &str, maps: &str, cpus: usize) -> Vec<Wasteful> {
+        let (_folder, root) = machine(environment, maps);
+        let mut guests = Guests::new(root, cpus);
+        guests.attach(PID);
+        guests.look(0, &Places::default());
+        guests.end().wasteful
+    }
+
+    const LIBGOMP: &str = "7000-8000 r-xp 00000000 fe:00 9 /usr/lib/libgomp.so.1.0.0\n";
+    const BUNDLED: &str = "7000-8000 r-xp 00000000 fe:00 9 /opt/x.libs/libgomp-a34b3233.so.1.0.0\n";
+
+    #[test]
+    fn a_libgomp_that_counted_more_cpus_is_named_once() {
+        let named = [Wasteful { pid: PID, cpus_at_start: 4, refused: false }];
+        assert_eq!(wasteful("A=1\0OMP_NUM_THREADS=2\0", LIBGOMP, 1), named);
+        assert_eq!(wasteful("", BUNDLED, 1), named);
+        assert_eq!(wasteful("OMP_WAIT_POLICY=active\0", LIBGOMP, 1), named);
+    }
+
+    #[test]
+    fn who_does_not_spin_is_not_named() {
+        for environment in ["OMP_WAIT_POLICY= Passive\0", "X=\0GOMP_SPINCOUNT=10\0"] {
+            assert_eq!(wasteful(environment, LIBGOMP, 1), []);
+        }
+        assert_eq!(wasteful("", "7000-8000 r-xp 00000000 fe:00 9 /usr/lib/libm.so.6\n", 1), []);
+        assert_eq!(wasteful("", LIBGOMP, 4), [], "as many CPUs as before");
+        assert_eq!(wasteful("", LIBGOMP, 2), [], "as many CPUs as threads");
+        let inside = format!("{LIBGOMP}9000-a000 r-xp 00000000 fe:00 9 /x/libcox_preload.so\n");
+        assert_eq!(wasteful("", &inside, 1), [], "the library sees to it");
+    }
 }

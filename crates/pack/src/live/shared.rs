@@ -125,7 +125,9 @@ impl Sense for Seeing<'_> {
         let held = &self.members[member];
         match self.eyes.table.read(held.stand) {
             Some(stand) => self.eyes.glance(&stand, self.now_ns),
-            None => Glance { run_ns: 0, blocks: 0, doing: Doing::Queued, spins: false, at: None, out_ns: 0, phases: None },
+            None => {
+                Glance { run_ns: 0, blocks: 0, doing: Doing::Queued, spins: false, at: None, out_ns: 0, phases: None }
+            }
         }
     }
 }
