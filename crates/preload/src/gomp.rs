@@ -99,7 +99,7 @@ unsafe fn around<R>(
     }
     let first = memory::here();
     library.cure.look(library);
-    let phases = first.map_or(0, |slot| slot.phases.load(Ordering::Relaxed) + 1);
+    let phases = first.map_or(0, |slot| slot.phases.load(Ordering::Relaxed).wrapping_add(1));
     // SAFETY: the compiler passes at least a word of data where libgomp looks at it, else a null pointer or
     // whatever the program's function wants.
     let first_word = if matches!(call, Call::ParallelReductions) { unsafe { *data.cast() } } else { 0 };

@@ -107,7 +107,7 @@ unsafe extern "C" fn parallel_begin(
     if let Some(slot) = memory::here() {
         note_seen(LIBOMP);
         // SAFETY: the region's word for its tool, which we are.
-        unsafe { *region = slot.phases.load(Ordering::Relaxed) + 1 };
+        unsafe { *region = slot.phases.load(Ordering::Relaxed).wrapping_add(1) };
     }
 }
 

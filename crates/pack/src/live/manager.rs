@@ -225,6 +225,8 @@ impl Manager<'_> {
         if let Ok(mut core) = self.shared.core.lock() {
             core.conductor.start(start_ns, own_before_ns);
         }
+        // Before anything is measured: a libgomp that stops spinning is another program.
+        self.guests.look(start_ns, &self.shared.eyes.guests);
         // It must not wait for the program's threads while it holds the lock that tickers want.
         let _ = realtime::become_realtime(realtime::MANAGER);
         while !self.shared.over.load(Ordering::Acquire) {
