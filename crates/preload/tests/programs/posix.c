@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* posix THREADS ROUNDS: threads meet at a pthread barrier. With FORK, a child does so too. */
+/*
+ * posix THREADS ROUNDS: threads meet at a pthread barrier; then the number of the next descriptor, and what
+ * the guest has counted. With "fork", a child does so too. With "poor", no descriptor can be had.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,10 +48,16 @@ int main(int argc, char **argv)
 {
 	int count = atoi(argv[1]);
 	rounds = atoi(argv[2]);
+	int poor = argc > 3 && strcmp(argv[3], "poor") == 0;
+	if (poor)
+		setrlimit(RLIMIT_NOFILE, &(struct rlimit){3, 3});
 	meet_all(count);
+	int next = dup(0);
+	printf("next %d\n", next);
+	close(next);
 	tell();
 	fflush(stdout);
-	if (argc > 3) {
+	if (argc > 3 && !poor) {
 		/* The main thread has a slot of its parent's when it forks. */
 		pthread_barrier_init(&barrier, NULL, 1);
 		pthread_barrier_wait(&barrier);
