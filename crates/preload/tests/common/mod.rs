@@ -13,10 +13,10 @@ pub fn library() -> PathBuf {
     places.find(|place| place.exists()).expect("libcox_preload.so beside the tests")
 }
 
-/// Compiles a program of this folder; `name` is the result's.
+/// Compiles a program of this folder; `name` is the result's, one for each test: they run at the same time.
 pub fn compile(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(std::process::id().to_string());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest");
     fs::create_dir_all(&folder).unwrap();
     let output = folder.join(name);
     let mut cc = Command::new("cc");
