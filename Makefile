@@ -3,7 +3,7 @@
 #
 #   make demo               install what is missing, build, run a bundled OpenMP program, print its report
 #   make test               install what is missing, build, run every test
-#   make build              build target/release/cox and the workloads
+#   make build              build target/release/cox, its preload library and the workloads
 #   make lint               format, clippy, rustdoc, C warnings, crate arrows, dependency audit
 #   make bench              measure what cox itself costs, and what packing gives (hours; EXPERIMENTS=overhead: minutes)
 #   make install PREFIX=/usr/local    install what was built: program, man pages, completions
@@ -199,6 +199,7 @@ bench-packages:
 install:
 	[ -x $(COX) ] || { echo "make: nothing to install yet; first: make build" >&2; exit 1; }
 	install -D -m 755 -t '$(INSTALLED)/bin' $(COX) target/release/cox-bench
+	install -D -m 644 -t '$(INSTALLED)/lib/coxswain' target/release/libcox_preload.so
 	pages=$$(mktemp -d)
 	trap 'rm -r "$$pages"' EXIT
 	$(COX) man "$$pages"

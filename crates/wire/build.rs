@@ -4,5 +4,9 @@ fn main() {
     println!("cargo::rerun-if-changed=include");
     println!("cargo::rerun-if-changed=native");
     #[cfg(feature = "native")]
-    cc::Build::new().file("native/clock.c").include("include").warnings_into_errors(true).compile("cox_clock");
+    cc::Build::new()
+        .files(["native/clock.c", "native/guest.c"])
+        .include("include")
+        .warnings_into_errors(true)
+        .compile("cox_clock");
 }

@@ -60,6 +60,7 @@ const fn these(below: &'static [&'static str], beside: &'static [(&'static str, 
 pub const ROOMS: &[Room] = &[
     Room { name: "cox", floor: "front doors", uses: Uses::AllBelow, pure: false },
     Room { name: "cox-bench", floor: "front doors", uses: Uses::AllBelow, pure: false },
+    Room { name: "preload", floor: "front doors", uses: these(&["wire"], &[]), pure: false },
     Room { name: "xtask", floor: "front doors", uses: these(&[], &[]), pure: false },
     Room {
         name: "pack",

@@ -176,6 +176,9 @@ pub struct Pack {
     /// Leave out child processes
     #[arg(long)]
     pub no_children: bool,
+    /// Do not load libcox_preload.so into the program, which tells who waits at OpenMP and pthread barriers
+    #[arg(long)]
+    pub no_preload: bool,
     /// Write why each thread was moved to FILE ('-': stdout)
     #[arg(long, value_name = "FILE")]
     pub log_moves: Option<PathBuf>,

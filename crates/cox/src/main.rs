@@ -3,6 +3,7 @@
 mod cli;
 mod complaint;
 mod outputs;
+mod preload;
 mod session;
 mod surroundings;
 mod verbs;

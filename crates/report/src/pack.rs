@@ -48,8 +48,41 @@ pub struct PackReport {
     pub own_ns: u64,
     /// Threads whose mask is as it was before, or that have ended.
     pub restored: u64,
+    /// Processes that told by the preload library who waits at barriers.
+    pub preloaded: u64,
+    /// … of which libgomp's threads were made to sleep at barriers, where they would have spun for milliseconds.
+    pub kept_from_spinning: u64,
+    /// Processes that spin for milliseconds at each barrier, because they were packed after their start.
+    pub spinning_runtimes: Vec<SpinningRuntime>,
     /// What could not be done.
     pub complaints: Vec<String>,
+}
+
+/// An OpenMP runtime whose waiting suits the CPUs it counted at its start, and not those it has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SpinningRuntime {
+    /// The process.
+    pub pid: u32,
+    /// CPUs that it was allowed before it was packed.
+    pub cpus_at_start: u64,
+    /// What it loses, as a sentence.
+    pub loss: String,
+    /// What helps, as a sentence.
+    pub cure: String,
+}
+
+impl SpinningRuntime {
+    /// What is said about libgomp; `library` is the preload library's path, `None` where it does not help.
+    #[must_use]
+    pub fn of_libgomp(pid: u32, cpus_at_start: u64, library: Option<&str>) -> SpinningRuntime {
+        let loss = format!(
+            "libgomp of process {pid} counted {} when it started, and spins for milliseconds at each barrier now.",
+            counted(cpus_at_start, "CPU")
+        );
+        let preload = library.map_or_else(String::new, |path| format!(", or with LD_PRELOAD={path}"));
+        let cure = format!("Start it under `cox pack`, or with OMP_WAIT_POLICY=passive{preload}.");
+        SpinningRuntime { pid, cpus_at_start, loss, cure }
+    }
 }
 
 /// The JSON schema of [`PackReport`].
@@ -97,6 +130,15 @@ impl PackReport {
             seconds(self.wall_ns),
             if self.complaints.is_empty() { "masks restored" } else { "see below for masks" },
         ));
+        if self.kept_from_spinning > 0 {
+            lines.push(format!(
+                "  libgomp of {} counted more CPUs when it started; it was kept from spinning for them",
+                counted_processes(self.kept_from_spinning)
+            ));
+        }
+        for runtime in &self.spinning_runtimes {
+            lines.extend([&runtime.loss, &runtime.cure].map(|sentence| format!("  {sentence}")));
+        }
         lines.extend(self.complaints.iter().map(|complaint| format!("  not done: {complaint}")));
         lines.iter().map(|line| style.clean(line) + "\n").collect()
     }
@@ -133,6 +175,10 @@ impl PackReport {
         };
         vec![first, second]
     }
+}
+
+fn counted_processes(count: u64) -> String {
+    if count == 1 { "1 process".to_owned() } else { format!("{count} processes") }
 }
 
 fn milliseconds(ns: u64) -> String {
@@ -181,6 +227,23 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    }
+
+    #[test]
+    fn a_runtime_that_spins_is_named_with_its_cure() {
+        let spinning = |library| SpinningRuntime::of_libgomp(4711, 8, library);
+        let spinning_runtimes = vec![spinning(Some("/lib/x.so"))];
+        let text = PackReport { spinning_runtimes, kept_from_spinning: 1, ..packed() }.text(&Style::default());
+        for part in [
+            "libgomp of process 4711 counted 8 CPUs when it started, and spins for milliseconds",
+            "OMP_WAIT_POLICY=passive, or with LD_PRELOAD=/lib/x.so.",
+            "libgomp of 1 process counted more CPUs",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+        assert!(!spinning(None).cure.contains("LD_PRELOAD"));
+        assert!(!packed().text(&Style::default()).contains("libgomp"));
     }
 
     #[test]

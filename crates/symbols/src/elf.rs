@@ -13,6 +13,7 @@
 
 mod debug_file;
 mod frames;
+mod loader;
 mod names;
 mod table;
 
@@ -26,6 +27,8 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use machine::Root;
 use object::read::ReadCache;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
+
+pub use loader::Dynamic;
 
 use crate::wait_loop::{CallTarget, Callee, MAX_LOOP, WaitLoops};
 use table::Table;

@@ -1,6 +1,8 @@
-//! Observers: eBPF, perf records or /proc become thread clocks and events.
+//! Observers: eBPF, perf records or /proc become thread clocks and events. And what programs say of
+//! themselves, through the preload library: [`guest`].
 
 pub mod bpf;
+pub mod guest;
 pub mod observer;
 mod online;
 pub mod perf;

@@ -1,14 +1,16 @@
-//! What cox, its BPF programs and (later) the preload library say to each other: one C header
-//! (`include/cox/wire.h`) and its Rust mirror.
+//! What cox, its BPF programs and the preload library say to each other: C headers (`include/cox/wire.h`,
+//! `include/cox/guest.h`) and their Rust mirrors.
 //!
 //! - [`layout`]: the structs BPF keeps and user space reads, byte for byte.
 //! - [`event`]: scheduler events as the `perf` backend and trace readers deliver them.
+//! - [`guest`]: the memory that the preload library shares with cox.
 //! - [`cells`]: reading the packed time integrals of `include/cox/cells.h`.
 //! - [`record`]: what an observer yields at the end of a session.
 //! - `native` (feature): the C transition compiled natively, for oracle tests.
 
 pub mod cells;
 pub mod event;
+pub mod guest;
 pub mod layout;
 #[cfg(feature = "native")]
 pub mod native;

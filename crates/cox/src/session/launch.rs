@@ -20,7 +20,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, pidfd_open, pidfd_send_signal, waitid, waitpid,
 };
 
-use super::target::Exit;
+use super::target::{Exit, Launch};
 use super::{sigpipe, streams};
 
 /// A program that could not be started.
@@ -60,12 +60,15 @@ pub struct Running {
 }
 
 impl Child {
-    /// Fork a child for `command` that waits for [`Child::go`]; `mask` is the signal mask it shall have.
-    pub fn fork(command: &[OsString], mask: libc::sigset_t) -> Result<Child> {
+    /// Fork a child for a program that waits for [`Child::go`]; `mask` is the signal mask it shall have.
+    pub fn fork(launch: &Launch, mask: libc::sigset_t) -> Result<Child> {
+        let command = &launch.command;
         let program = command.first().context("no program given")?.clone();
         let candidates = candidates(&program)?;
         let arguments = strings(command.iter().map(OsString::as_os_str))?;
-        let environment: Vec<OsString> = env::vars_os()
+        let inherited = env::vars_os().filter(|(name, _)| launch.variables.iter().all(|(other, _)| other != name));
+        let environment: Vec<OsString> = inherited
+            .chain(launch.variables.iter().cloned())
             .map(|(name, value)| {
                 let mut pair = name;
                 pair.push("=");
@@ -219,6 +222,13 @@ fn candidates(program: &OsStr) -> Result<Vec<CString>> {
     strings(found.iter().map(OsString::as_os_str))
 }
 
+/// The file that would be executed for `program`; `None` when there is none.
+pub fn file_of(program: &OsStr) -> Option<PathBuf> {
+    let found = candidates(program).ok()?.into_iter().map(|path| PathBuf::from(OsStr::from_bytes(path.as_bytes())));
+    let mut found = found.filter(|path| path.is_file());
+    found.find(|path| rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok())
+}
+
 fn strings<'a>(all: impl Iterator<Item = &'a OsStr>) -> Result<Vec<CString>> {
     all.map(|s| CString::new(s.as_bytes()).with_context(|| format!("'{}' holds a NUL byte", s.display()))).collect()
 }
@@ -261,6 +271,14 @@ mod tests {
     #[test]
     fn a_name_with_a_slash_is_not_looked_up() {
         assert_eq!(candidates(OsStr::new("./a")).unwrap(), [c"./a".to_owned()]);
+    }
+
+    #[test]
+    fn a_program_is_a_file_that_can_be_executed() {
+        assert_eq!(file_of(OsStr::new("/bin/sh")), Some("/bin/sh".into()));
+        assert!(file_of(OsStr::new("sh")).is_some_and(|path| path.ends_with("sh") && path.is_absolute()));
+        assert_eq!(file_of(OsStr::new("/bin")), None);
+        assert_eq!(file_of(OsStr::new("no-such-program")), None);
     }
 
     #[test]

@@ -26,7 +26,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use engine::Engine;
 use launch::{Child, LaunchError};
 use signals::{Received, Signals};
-pub use target::{Exit, Subject, Target};
+pub use target::{Exit, Launch, Subject, Target};
 
 /// Engines are ticked at least this often.
 const TICK: Duration = Duration::from_millis(100);
@@ -59,9 +59,9 @@ pub struct Outcome {
 /// Run `engine` over `target`. Programs that cannot be started are a [`LaunchError`] inside the error.
 pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<Outcome> {
     match target {
-        Target::Launch(command) => {
+        Target::Launch(launch) => {
             let signals = Signals::take()?;
-            let child = Child::fork(command, signals.original_mask())?;
+            let child = Child::fork(launch, signals.original_mask())?;
             engine.apply(&Subject::Launched(child.pid()))?;
             let start_ns = arch::monotonic_ns();
             let own_before_ns = arch::clock::process_cpu_ns();
@@ -201,7 +201,8 @@ mod tests {
     fn a_failing_engine_costs_the_report_and_not_the_exit() {
         let command = ["sh", "-c", "sleep 0.2; exit 7"].map(OsString::from).to_vec();
         let mut engine = Failing { undone: false };
-        let outcome = run(&Target::Launch(command), &mut engine, Limits::default()).unwrap();
+        let launch = Launch { command, variables: Vec::new() };
+        let outcome = run(&Target::Launch(launch), &mut engine, Limits::default()).unwrap();
         assert_eq!(outcome.exit, Some(Exit::Code(7)));
         assert_eq!(outcome.failed.unwrap().to_string(), "broken");
         assert!(engine.undone);

@@ -10,10 +10,19 @@ use machine::process::Task;
 /// The target of a session.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// A program to start: its name and arguments.
-    Launch(Vec<OsString>),
+    /// A program to start.
+    Launch(Launch),
     /// Something that runs already.
     Attach(Subject),
+}
+
+/// A program to start.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    /// Its name and arguments.
+    pub command: Vec<OsString>,
+    /// Variables of its environment that are not as in cox's own.
+    pub variables: Vec<(OsString, OsString)>,
 }
 
 /// What engines take hold of.

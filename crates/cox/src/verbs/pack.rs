@@ -6,16 +6,17 @@ use anyhow::{Context, Result, bail};
 use machine::limits::{Who, allowed_cpus};
 use machine::topology::Topology;
 use machine::{CpuSet, Root};
-use pack::live::{Plan, Summary};
+use pack::live::{Plan, Summary, Wasteful};
 use pack::policy::conductor::Settings;
 use pack::policy::palm::Parts;
 use pack::policy::regime::Turns;
-use report::pack::{PackReport, SCHEMA_VERSION};
+use report::pack::{PackReport, SCHEMA_VERSION, SpinningRuntime};
 
 use crate::cli::{self, PackPolicy, PalmPart};
 use crate::outputs::Output;
+use crate::preload;
 use crate::session::packing::Packing;
-use crate::session::{self, Exit, Limits, Subject, Target};
+use crate::session::{self, Exit, Launch, Limits, Subject, Target};
 
 /// Pack what `options` name, report, and return the exit code to end with.
 pub fn pack(options: &cli::Pack) -> Result<u8> {
@@ -36,6 +37,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     let topology = Topology::read(&Root::live()).context("reading the machine's CPUs")?;
     let plan = Plan {
         pids: Vec::new(),
+        attached: !options.pid.is_empty(),
         children: !options.no_children,
         capacities: pack::cpus::capacities(&topology, &cpus),
         cpus: cpus.iter().collect(),
@@ -67,7 +69,10 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
 
 fn target(options: &cli::Pack) -> Target {
     if options.pid.is_empty() {
-        return Target::Launch(options.program.clone());
+        let command = options.program.clone();
+        let program = command.first().filter(|_| !options.no_preload);
+        let variables = program.map_or_else(Vec::new, |program| preload::variables(program, options.no_children));
+        return Target::Launch(Launch { command, variables });
     }
     let pids: BTreeSet<u32> = options.pid.iter().copied().collect();
     Target::Attach(Subject::Processes(pids.into_iter().collect()))
@@ -137,8 +142,17 @@ fn report(options: &cli::Pack, cpus: &CpuSet, summary: &Summary, exit: Option<Ex
         moves: seen.moves,
         own_ns: summary.own_ns,
         restored: summary.restored as u64,
+        preloaded: summary.told.guests,
+        kept_from_spinning: summary.told.cured,
+        spinning_runtimes: summary.told.wasteful.iter().map(spinning_runtime).collect(),
         complaints: summary.complaints.clone(),
     }
+}
+
+/// What to say about a libgomp that spins.
+fn spinning_runtime(wasteful: &Wasteful) -> SpinningRuntime {
+    let library = preload::library().filter(|_| !wasteful.refused).map(|path| path.display().to_string());
+    SpinningRuntime::of_libgomp(wasteful.pid, wasteful.cpus_at_start, library.as_deref())
 }
 
 /// One line per order: when, who, where, why.

@@ -11,7 +11,7 @@ use report::Document;
 use crate::cli;
 use crate::outputs::Output;
 use crate::session::observing::Observing;
-use crate::session::{self, Limits, Outcome, Subject, Target};
+use crate::session::{self, Launch, Limits, Outcome, Subject, Target};
 use crate::surroundings::Surroundings;
 
 /// Observe what `options` name, report, and return the exit code to end with.
@@ -53,7 +53,7 @@ fn target(options: &cli::Run) -> Result<Target> {
         pids.retain(|pid| seen.insert(*pid));
         return Ok(Target::Attach(Subject::Processes(pids)));
     }
-    Ok(Target::Launch(options.program.clone()))
+    Ok(Target::Launch(Launch { command: options.program.clone(), variables: Vec::new() }))
 }
 
 /// The process whose limits count; `None`: cox's own, which the program inherits.
@@ -67,7 +67,7 @@ fn attached_to(target: &Target) -> Option<u32> {
 /// What was observed, for people.
 fn command_line(target: &Target) -> Vec<String> {
     match target {
-        Target::Launch(command) => command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        Target::Launch(launch) => launch.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         Target::Attach(Subject::Cgroup(cgroup)) => vec!["--cgroup".into(), cgroup.name().display().to_string()],
         Target::Attach(Subject::Processes(pids)) => {
             pids.iter().flat_map(|pid| ["--pid".to_owned(), pid.to_string()]).collect()

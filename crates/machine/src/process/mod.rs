@@ -153,6 +153,17 @@ impl Task {
         Ok(parse_cmdline(&bytes))
     }
 
+    /// A variable of the environment that its program was started with; bytes that are no UTF-8 become U+FFFD.
+    ///
+    /// # Errors
+    /// When the file cannot be read (needs the right to trace the process).
+    pub fn variable(&self, name: &str) -> Result<Option<String>, Error> {
+        let bytes = self.root.read(self.file("environ"))?;
+        let mut values = bytes.split(|byte| *byte == 0).filter_map(|pair| pair.strip_prefix(name.as_bytes()));
+        let value = values.find_map(|value| value.strip_prefix(b"="));
+        Ok(value.map(|value| String::from_utf8_lossy(value).into_owned()))
+    }
+
     /// The program file.
     ///
     /// # Errors
@@ -314,6 +325,18 @@ mod tests {
         assert_eq!(parse_cmdline(b"a\0b c\0\0"), ["a", "b c", ""]);
         assert_eq!(parse_cmdline(b"postgres: writer"), ["postgres: writer"]);
         assert!(parse_cmdline(b"").is_empty());
+    }
+
+    #[test]
+    fn a_variable_is_found_by_its_whole_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir_all(folder.path().join("proc/5")).expect("a folder");
+        std::fs::write(folder.path().join("proc/5/environ"), "AB=1\0A=x=y\0B=\0").expect("a file");
+        let process = Task::process(&Root::at(folder.path()), 5);
+        let variable = |name: &str| process.variable(name).expect("readable");
+        assert_eq!((variable("A"), variable("B")), (Some("x=y".into()), Some(String::new())));
+        assert_eq!((variable("C"), variable("")), (None, None));
+        assert!(Task::process(&Root::at(folder.path()), 6).variable("A").is_err());
     }
 
     #[test]

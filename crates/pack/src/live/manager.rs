@@ -1,5 +1,6 @@
 //! The manager: threads come and go, code is judged, windows end.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -11,6 +12,7 @@ use symbols::Judge;
 use watch::Stands;
 use watch::stands::has_ended;
 
+use super::guest::{Guests, Places, Told};
 use super::held::Holder;
 use super::realtime;
 use super::shared::{Core, Eyes, Shared};
@@ -28,6 +30,8 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_mil
 pub struct Plan {
     /// The processes; what they start is included when `children`.
     pub pids: Vec<u32>,
+    /// They were running before, on the CPUs that they are allowed now.
+    pub attached: bool,
     /// Their child processes too.
     pub children: bool,
     /// CPUs of the pack.
@@ -59,6 +63,8 @@ pub struct Summary {
     pub own_ns: u64,
     /// Threads with their original mask again.
     pub restored: usize,
+    /// What the preload library did, and what is to be said about libgomp's waiting.
+    pub told: Told,
     /// Complaints: what could not be done.
     pub complaints: Vec<String>,
     /// When, and what, if a log was wanted.
@@ -136,11 +142,22 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
     let conductor = Conductor::new(plan.settings, &plan.capacities, now_ns, arch::clock::process_cpu_ns());
     let shared = Arc::new(Shared {
         core: Mutex::new(Core::new(conductor, plan.log)),
-        eyes: Eyes { table: stands.table(), spins: Spins::default(), cpus: plan.cpus.clone() },
+        eyes: Eyes {
+            table: stands.table(),
+            spins: Spins::default(),
+            guests: Places::default(),
+            cpus: plan.cpus.clone(),
+        },
         tick_ns: AtomicU64::new(0),
         over: AtomicBool::new(false),
     });
+    let mut guests = Guests::new(root.clone(), plan.cpus.len());
+    if plan.attached {
+        // While their masks are their own.
+        plan.pids.iter().for_each(|&pid| guests.attach(pid));
+    }
     let mut manager = Manager {
+        guests,
         judge: Judge::new(root),
         judging_ns: 0,
         shared: Arc::clone(&shared),
@@ -183,6 +200,7 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
 }
 
 struct Manager<'p> {
+    guests: Guests,
     judge: Judge,
     judging_ns: u64,
     shared: Arc<Shared>,
@@ -196,8 +214,10 @@ struct Manager<'p> {
 }
 
 struct Living {
-    member: Member,
+    /// `None`: the preload library's own, held so that its mask comes back, and nobody's member.
+    member: Option<Member>,
     stand: usize,
+    tgid: u32,
 }
 
 impl Manager<'_> {
@@ -205,6 +225,8 @@ impl Manager<'_> {
         if let Ok(mut core) = self.shared.core.lock() {
             core.conductor.start(start_ns, own_before_ns);
         }
+        // Before anything is measured: a libgomp that stops spinning is another program.
+        self.guests.look(start_ns, &self.shared.eyes.guests);
         // It must not wait for the program's threads while it holds the lock that tickers want.
         let _ = realtime::become_realtime(realtime::MANAGER);
         while !self.shared.over.load(Ordering::Acquire) {
@@ -213,7 +235,9 @@ impl Manager<'_> {
                     self.settle();
                 }
                 thread::park_timeout(if steering { LOOK.0 } else { LOOK.1 });
-                self.meet()
+                self.meet()?;
+                self.guests.look(arch::monotonic_ns(), &self.shared.eyes.guests);
+                Ok(())
             });
             if let Err(error) = looked {
                 self.summary.complaints.push(error.to_string());
@@ -282,25 +306,45 @@ impl Manager<'_> {
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
         for (stand_number, held) in held {
             let Some(stand) = table.read(stand_number) else { continue };
+            self.guests.meet(stand.tgid);
+            if self.guests.is_helper(stand.tgid, stand.tid, stand.creator_tid) {
+                self.living.push(Living { member: None, stand: stand_number, tgid: stand.tgid });
+                continue;
+            }
             core.members.push(held);
             let member = core.decide(&self.shared.eyes, |conductor, now_ns, _, orders| {
                 conductor.join(&self.shared.eyes.glance(&stand, now_ns), now_ns, orders)
             });
-            self.living.push(Living { member, stand: stand_number });
+            self.living.push(Living { member: Some(member), stand: stand_number, tgid: stand.tgid });
             self.summary.threads += 1;
         }
-        self.living.retain(|living| {
-            let stand = table.read(living.stand).filter(has_ended);
-            if let Some(stand) = &stand {
-                core.conductor.leave(living.member, stand.run_ns);
-                self.holder.forget(stand.tid);
+        let mut smaller = BTreeSet::new();
+        self.living.retain_mut(|living| {
+            let Some(stand) = table.read(living.stand) else { return true };
+            // A helper may become known as one after it has joined.
+            let is_helper = living.member.is_some() && self.guests.is_helper(living.tgid, stand.tid, 0);
+            let has_ended = has_ended(&stand);
+            if let Some(member) = living.member.take_if(|_| is_helper || has_ended) {
+                core.conductor.leave(member, stand.run_ns);
+                self.summary.threads -= usize::from(is_helper);
             }
-            stand.is_none()
+            if has_ended {
+                self.holder.forget(stand.tid);
+                smaller.insert(living.tgid);
+            }
+            !has_ended
         });
+        drop(core);
+        for tgid in smaller {
+            if !self.living.iter().any(|living| living.tgid == tgid) {
+                self.guests.forget(tgid, &self.shared.eyes.guests);
+            }
+        }
         Ok(())
     }
 
     fn finish(mut self, start_ns: u64, own_before_ns: u64) -> Summary {
+        self.summary.told = self.guests.end();
         self.shared.over.store(true, Ordering::Release);
         for ticker in self.tickers.drain(..) {
             ticker.thread().unpark();

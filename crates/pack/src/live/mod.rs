@@ -10,9 +10,13 @@
 //! - One **manager** (`manager`) sees threads come and go, finds out which code waits (`spins`), and at
 //!   the end of each window asks the regime whether to go on.
 //!
+//! Where the preload library is inside the program, `guest` reads which threads wait at barriers, and tells it
+//! onto how many CPUs it is packed.
+//!
 //! They share one lock around policy and members (`shared`). A turn holds it for some microseconds.
 
 mod error;
+mod guest;
 mod held;
 mod manager;
 mod realtime;
@@ -21,5 +25,6 @@ mod spins;
 mod ticker;
 
 pub use error::Error;
+pub use guest::{Told, Wasteful};
 pub use held::is_packed;
 pub use manager::{Packer, Plan, Summary};

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use watch::stands::{self, Table};
 use wire::{Stand, State};
 
+use super::guest::Places;
 use super::held::Held;
 use super::spins::Spins;
 use crate::policy::conductor::Conductor;
@@ -45,6 +46,8 @@ pub struct Eyes {
     pub table: Arc<Table>,
     /// What waits.
     pub spins: Spins,
+    /// What the program says of itself.
+    pub guests: Places,
     /// The pack's CPUs, by seat.
     pub cpus: Vec<u32>,
 }
@@ -102,14 +105,18 @@ impl Eyes {
             State::Dead => Doing::Ended,
             State::Unseen | State::Born | State::Preempt => Doing::Queued,
         };
+        let said = self.guests.said(stand);
+        // Whoever says where it is need not be judged by its code.
+        let waits = || said.and_then(|said| said.in_barrier).unwrap_or_else(|| self.spins.is_waiting(stand));
         Glance {
             run_ns: stands::run_ns(stand, now_ns),
             blocks: stand.blocks,
             doing,
-            spins: self.spins.is_waiting(stand),
+            spins: waits(),
             yields: Spins::is_yielding(stand),
             at: self.cpus.iter().position(|&cpu| cpu == u32::from(stand.cpu)),
             out_ns: stand.out_ns,
+            phases: said.map(|said| said.phases),
         }
     }
 }
@@ -119,9 +126,16 @@ impl Sense for Seeing<'_> {
         let held = &self.members[member];
         match self.eyes.table.read(held.stand) {
             Some(stand) => self.eyes.glance(&stand, self.now_ns),
-            None => {
-                Glance { run_ns: 0, blocks: 0, doing: Doing::Queued, spins: false, yields: false, at: None, out_ns: 0 }
-            }
+            None => Glance {
+                run_ns: 0,
+                blocks: 0,
+                doing: Doing::Queued,
+                spins: false,
+                yields: false,
+                at: None,
+                out_ns: 0,
+                phases: None,
+            },
         }
     }
 }

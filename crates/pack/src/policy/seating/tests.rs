@@ -39,7 +39,8 @@ impl World {
 }
 
 fn queued() -> Glance {
-    Glance { run_ns: 0, blocks: 0, doing: Doing::Queued, spins: false, yields: false, at: None, out_ns: 0 }
+    let doing = Doing::Queued;
+    Glance { run_ns: 0, blocks: 0, doing, spins: false, yields: false, at: None, out_ns: 0, phases: None }
 }
 
 /// So many threads on seats of these capacities, rotation begun at 0.

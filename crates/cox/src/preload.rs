@@ -1,0 +1,114 @@
+//! Which programs are started with the preload library inside, and how they get it.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::getxattr;
+use symbols::elf::Dynamic;
+
+use crate::session::launch::file_of;
+
+/// The library's file.
+const FILE: &str = "libcox_preload.so";
+/// Names another file for it.
+const VARIABLE: &str = "COX_PRELOAD";
+/// Tells the library to leave child processes alone; its value is its own path.
+const ALONE: &str = "COX_PRELOAD_ALONE";
+/// The dynamic loader of the C library that the preload library needs.
+const LOADER: &str = "ld-linux-x86-64.so.2";
+/// Libraries that end the program when another comes before them.
+const FIRST: [&str; 4] = ["libasan.so", "libtsan.so", "liblsan.so", "libhwasan.so"];
+/// A script's interpreter may be a script; the kernel follows so many.
+const MAX_SCRIPTS: u32 = 4;
+
+/// The library: as COX_PRELOAD says, else beside this program, else where `make install` puts it.
+pub fn library() -> Option<PathBuf> {
+    if let Some(named) = env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
+        return Some(named.into());
+    }
+    let own = env::current_exe().ok()?;
+    let folder = own.parent()?;
+    let places = [folder.join(FILE), folder.join("../lib/coxswain").join(FILE)];
+    places.into_iter().find_map(|place| place.canonicalize().ok())
+}
+
+/// The variables with which `program` is started, so that it has the library inside; none when it cannot have it.
+/// `alone`: its child processes shall not.
+pub fn variables(program: &OsStr, alone: bool) -> Vec<(OsString, OsString)> {
+    // A list of LD_PRELOAD has no way to name a path with a blank or a colon in it.
+    let Some(library) = library().filter(|path| !path.as_os_str().as_bytes().iter().any(|byte| b": ".contains(byte)))
+    else {
+        return Vec::new();
+    };
+    if !file_of(program).is_some_and(|file| takes(&file, MAX_SCRIPTS)) {
+        return Vec::new();
+    }
+    let mut list = env::var_os("LD_PRELOAD").unwrap_or_default();
+    if !list.is_empty() {
+        list.push(":");
+    }
+    list.push(&library);
+    let mut variables = vec![("LD_PRELOAD".into(), list)];
+    if alone {
+        variables.push((ALONE.into(), library.into()));
+    }
+    variables
+}
+
+/// Whether a program's loader would load the library: not into a static program, nor one of another C library,
+/// which would fail to start, nor one that is built with a sanitizer, nor one that runs with more rights than
+/// its user.
+fn takes(file: &Path, scripts_left: u32) -> bool {
+    const SET_ID: u32 = 0o6000;
+    let has_rights = file.metadata().map_or(true, |status| status.mode() & SET_ID != 0)
+        || getxattr(file, "security.capability", &mut [0u8; 64][..]).is_ok();
+    if has_rights {
+        return false;
+    }
+    match script_interpreter(file) {
+        Some(interpreter) => scripts_left > 0 && takes(&interpreter, scripts_left - 1),
+        None => Dynamic::read(file).is_some_and(|program| {
+            let sanitized = program.libraries.iter().any(|name| FIRST.iter().any(|first| name.starts_with(first)));
+            program.loader.file_name() == Some(OsStr::new(LOADER)) && !sanitized
+        }),
+    }
+}
+
+/// What a `#!` line names.
+fn script_interpreter(file: &Path) -> Option<PathBuf> {
+    let mut line = Vec::new();
+    // The kernel looks at no more.
+    File::open(file).ok()?.take(256).read_to_end(&mut line).ok()?;
+    let line = line.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let word = line.trim_ascii_start().split(|byte| *byte == b' ' || *byte == b'\t').next()?;
+    Some(OsStr::from_bytes(word).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn dynamic_programs_and_their_scripts_take_it() {
+        assert!(takes(&env::current_exe().unwrap(), 0));
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        for (text, wanted) in [("#! /bin/sh -e\n", true), ("#!/no/such\n", false), ("text", false), ("", false)] {
+            fs::write(&file, text).unwrap();
+            assert_eq!(takes(&file, 1), wanted, "{text}");
+        }
+        fs::write(&file, "#!/bin/sh\n").unwrap();
+        assert!(!takes(&file, 0), "too many scripts");
+        fs::set_permissions(&file, Permissions::from_mode(0o4755)).unwrap();
+        assert!(!takes(&file, 1), "set-user-ID");
+        assert!(!takes(&folder.path().join("nowhere"), 1));
+    }
+}

@@ -1,0 +1,46 @@
+//! Doors whose caller has to be known, and doors that must not look at what is carried through: in assembly,
+//! since only that sees the return address and leaves arguments of any number where they are.
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!("the doors are written for x86-64 only");
+
+/// Defines interposed functions of one argument or none: `$inner` has their argument, whatever it is, and
+/// their return address.
+macro_rules! with_caller {
+    ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As the real one's.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name() {
+            std::arch::naked_asm!("mov rsi, [rsp]", "jmp {inner}", inner = sym $inner)
+        }
+    )* };
+}
+pub(crate) use with_caller;
+
+/// Defines interposed functions of any arguments, the first of which is a function of the caller's: `$inner`
+/// has that one, and says where to go on, with all arguments as they came.
+macro_rules! by_way_of {
+    ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As the real one's.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name() {
+            // The six registers of arguments; a seventh word keeps the stack aligned for the call.
+            std::arch::naked_asm!(
+                "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "sub rsp, 8",
+                "call {inner}",
+                "add rsp, 8", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
+                "jmp rax",
+                inner = sym $inner,
+            )
+        }
+    )* };
+}
+pub(crate) use by_way_of;

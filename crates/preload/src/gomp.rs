@@ -1,0 +1,252 @@
+//! libgomp's barriers, as gcc calls them: at the end of regions, loops and sections, or by themselves.
+//!
+//! At the end of a region there is no call: threads return from the region's function into libgomp, which
+//! keeps all but the first in the barrier until the next region. So the function is wrapped. A thread counts
+//! as *in a barrier* from its return until it begins its share of the next region; the first thread,
+//! until all have returned: the last of them says so in the first's slot, since that thread may have no CPU to
+//! say it.
+//!
+//! A *phase* begins with a region, and behind each barrier within it. So whoever waits is let go exactly when
+//! another thread of its team has begun more phases; the end of a region begins none: the others wait on while
+//! the first thread works alone.
+//!
+//! Teams of one thread meet nobody: they are not counted, or phases of threads could not be compared.
+//!
+//! A thread in a barrier may run tasks there. That cannot be told from here: a program that makes tasks is
+//! marked, and its flags say little.
+
+use std::ffi::{c_long, c_uint, c_void};
+use std::mem::transmute;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use wire::guest::{LIBGOMP, ROLE_TEAM, ROLE_THREAD, Slot, TASKS};
+
+use crate::caller::{by_way_of, with_caller};
+use crate::memory::{self, note_seen};
+use crate::real::{Call, Library, Work, library};
+
+/// What each thread of a team needs to begin its share.
+#[repr(C, align(64))]
+struct Region {
+    /// The first word of the program's data: GOMP_parallel_reductions looks at it.
+    first_word: usize,
+    work: Work,
+    data: *mut c_void,
+    library: &'static Library,
+    /// The phase that it is.
+    phases: u64,
+    /// The slot of the thread that began it.
+    first: Option<&'static Slot>,
+    returned: Returned,
+}
+
+/// Threads that have returned from their share: on a cache line that is written, unlike the others.
+#[repr(align(64))]
+struct Returned(AtomicU32);
+
+/// What libgomp calls instead of the region's function, in each thread.
+unsafe extern "C-unwind" fn share(region: *mut c_void) {
+    // SAFETY: `around` passes a Region that lives until all threads have come to the region's end.
+    let region: &Region = unsafe { &*region.cast() };
+    let (work, data) = (region.work, region.data);
+    let team = region.library.team_size();
+    let slot = if team > 1 { memory::here() } else { None };
+    if let Some(slot) = slot {
+        memory::begin_share(slot, region.phases);
+        if slot.role.load(Ordering::Relaxed) == ROLE_THREAD {
+            enlist(slot);
+        }
+    }
+    // SAFETY: the program's function with its data.
+    unsafe { work(data) };
+    if let Some(slot) = slot {
+        memory::arrive(slot);
+    }
+    if team > 1 && region.returned.0.fetch_add(1, Ordering::AcqRel) + 1 == team as u32 {
+        // The region ends now, and lives until this thread has come to its barrier.
+        region.first.into_iter().for_each(memory::let_go);
+    }
+}
+
+/// A thread's first share.
+#[cold]
+fn enlist(slot: &Slot) {
+    slot.role.store(ROLE_TEAM, Ordering::Relaxed);
+    note_seen(LIBGOMP);
+    if let Some(guest) = memory::guest() {
+        guest.crew.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A parallel construct: `go` calls the real function with what it shall call in each thread. Without a library
+/// the region is done by one thread, `alone` is the answer.
+#[inline]
+unsafe fn around<R>(
+    call: Call,
+    work: Work,
+    data: *mut c_void,
+    alone: R,
+    go: impl FnOnce(*mut c_void, Work, *mut c_void) -> R,
+) -> R {
+    let Some((library, real)) = real(call, work as usize) else {
+        // SAFETY: the program's function with its data.
+        unsafe { work(data) };
+        return alone;
+    };
+    if library.tells_itself() {
+        return go(real, work, data);
+    }
+    let first = memory::here();
+    library.cure.look(library);
+    let phases = first.map_or(0, |slot| slot.phases.load(Ordering::Relaxed).wrapping_add(1));
+    // SAFETY: the compiler passes at least a word of data where libgomp looks at it, else a null pointer or
+    // whatever the program's function wants.
+    let first_word = if matches!(call, Call::ParallelReductions) { unsafe { *data.cast() } } else { 0 };
+    let returned = Returned(AtomicU32::new(0));
+    let mut region = Region { first_word, work, data, library, phases, first, returned };
+    let result = go(real, share, (&raw mut region).cast());
+    first.into_iter().for_each(memory::let_go);
+    result
+}
+
+#[inline]
+fn real(call: Call, caller: usize) -> Option<(&'static Library, *mut c_void)> {
+    let library = library(caller)?;
+    let real = library.get(call);
+    (!real.is_null()).then_some((library, real))
+}
+
+/// Defines parallel constructs: their further arguments, and what they return.
+macro_rules! parallel {
+    ($($name:ident = $call:ident ($($argument:ident: $type:ty),*) $(-> $result:ty = $alone:expr)?;)*) => { $(
+        /// gcc's parallel construct of this name, noted.
+        ///
+        /// # Safety
+        /// As the real one's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(work: Work, data: *mut c_void, $($argument: $type),*) $(-> $result)? {
+            // SAFETY: the caller's promise, passed on; the real function of this name has this type.
+            unsafe {
+                around(Call::$call, work, data, ($($alone)?), |real, work, data| {
+                    let real: unsafe extern "C-unwind" fn(Work, *mut c_void, $($type),*) $(-> $result)? = transmute(real);
+                    real(work, data, $($argument),*)
+                })
+            }
+        }
+    )* };
+}
+
+parallel! {
+    GOMP_parallel = Parallel(threads: c_uint, flags: c_uint);
+    GOMP_parallel_reductions = ParallelReductions(threads: c_uint, flags: c_uint) -> c_uint = 1;
+    GOMP_parallel_sections = ParallelSections(threads: c_uint, count: c_uint, flags: c_uint);
+    GOMP_parallel_loop_static = ParallelLoopStatic(
+        threads: c_uint, start: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
+    GOMP_parallel_loop_dynamic = ParallelLoopDynamic(
+        threads: c_uint, start: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
+    GOMP_parallel_loop_guided = ParallelLoopGuided(
+        threads: c_uint, start: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
+    GOMP_parallel_loop_nonmonotonic_dynamic = ParallelLoopNonmonotonicDynamic(
+        threads: c_uint, start: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
+    GOMP_parallel_loop_nonmonotonic_guided = ParallelLoopNonmonotonicGuided(
+        threads: c_uint, start: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
+    GOMP_parallel_loop_runtime = ParallelLoopRuntime(
+        threads: c_uint, start: c_long, end: c_long, step: c_long, flags: c_uint);
+    GOMP_parallel_loop_nonmonotonic_runtime = ParallelLoopNonmonotonicRuntime(
+        threads: c_uint, start: c_long, end: c_long, step: c_long, flags: c_uint);
+    GOMP_parallel_loop_maybe_nonmonotonic_runtime = ParallelLoopMaybeNonmonotonicRuntime(
+        threads: c_uint, start: c_long, end: c_long, step: c_long, flags: c_uint);
+}
+
+with_caller! {
+    /// An explicit barrier, noted.
+    GOMP_barrier => barrier;
+    /// An explicit barrier that may be cancelled, noted.
+    GOMP_barrier_cancel => barrier_cancel;
+    /// The barrier behind a loop, noted.
+    GOMP_loop_end => loop_end;
+    /// The barrier behind a loop that may be cancelled, noted.
+    GOMP_loop_end_cancel => loop_end_cancel;
+    /// The barrier behind sections, noted.
+    GOMP_sections_end => sections_end;
+    /// The barrier behind sections that may be cancelled, noted.
+    GOMP_sections_end_cancel => sections_end_cancel;
+    /// The barrier of those that wait for a single's result, noted.
+    GOMP_single_copy_start => single_copy_start;
+    /// The same barrier, of the thread that has computed the result, noted.
+    GOMP_single_copy_end => single_copy_end;
+}
+
+by_way_of! {
+    /// A task, noted.
+    GOMP_task => task;
+    /// A loop divided into tasks, noted.
+    GOMP_taskloop => taskloop;
+    /// The same over unsigned long long, noted.
+    GOMP_taskloop_ull => taskloop_ull;
+}
+
+/// A barrier called from `caller`: `go` calls the real function, and says whether that was in a barrier.
+#[inline]
+fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(*mut c_void) -> (R, bool)) -> R {
+    let Some((library, real)) = real(call, caller) else { return alone };
+    let counts = !library.tells_itself() && library.team_size() > 1;
+    let slot = if counts { memory::here() } else { None };
+    let Some(slot) = slot else { return go(real).0 };
+    library.cure.look(library);
+    memory::arrive(slot);
+    let (result, was_in_barrier) = go(real);
+    if was_in_barrier {
+        memory::leave(slot);
+    } else {
+        memory::let_go(slot);
+    }
+    result
+}
+
+/// Defines what functions that have a barrier do, given their argument, if they have one, and their caller.
+macro_rules! meeting {
+    ($($name:ident = $call:ident -> $result:ty = $alone:expr, $was_in_barrier:expr;)*) => { $(
+        extern "C-unwind" fn $name(argument: *mut c_void, caller: usize) -> $result {
+            meet(Call::$call, caller, $alone, |real| {
+                type Real = unsafe extern "C-unwind" fn(*mut c_void) -> $result;
+                // SAFETY: the real function of this name, called as the program called us: it has this type,
+                // or else no argument and does not look at ours.
+                let result = unsafe { transmute::<*mut c_void, Real>(real)(argument) };
+                let was_in_barrier: fn(&$result) -> bool = $was_in_barrier;
+                let was_in_barrier = was_in_barrier(&result);
+                (result, was_in_barrier)
+            })
+        }
+    )* };
+}
+
+meeting! {
+    barrier = Barrier -> () = (), |()| true;
+    barrier_cancel = BarrierCancel -> bool = false, |_| true;
+    loop_end = LoopEnd -> () = (), |()| true;
+    loop_end_cancel = LoopEndCancel -> bool = false, |_| true;
+    sections_end = SectionsEnd -> () = (), |()| true;
+    sections_end_cancel = SectionsEndCancel -> bool = false, |_| true;
+    // Null: this thread computes the result, and comes to the barrier with it.
+    single_copy_start = SingleCopyStart -> *mut c_void = null_mut(), |result| !result.is_null();
+    single_copy_end = SingleCopyEnd -> () = (), |()| true;
+}
+
+/// Defines what finds the real function for a task of the program's function `work`.
+macro_rules! tasks {
+    ($($name:ident = $call:ident;)*) => { $(
+        extern "C" fn $name(work: usize) -> *mut c_void {
+            note_seen(TASKS);
+            // Without a library the loader would have ended the program here.
+            real(Call::$call, work).map_or(libc::abort as *mut c_void, |(_, real)| real)
+        }
+    )* };
+}
+
+tasks! {
+    task = Task;
+    taskloop = Taskloop;
+    taskloop_ull = TaskloopUll;
+}

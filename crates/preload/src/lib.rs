@@ -1,0 +1,34 @@
+//! `libcox_preload.so`: a guest inside a program, brought there by LD_PRELOAD.
+//!
+//! It says which threads wait at barriers, and how many barriers each has passed, in memory that cox reads
+//! without a system call ([`wire::guest`]). And when cox packs the program onto fewer CPUs than its libgomp
+//! has counted at its start, it makes libgomp's threads sleep at barriers instead of spinning for
+//! milliseconds.
+//!
+//! - `memory`: the shared memory, and each thread's slot in it.
+//! - `real`: the functions of the program's own libraries behind those that are interposed here.
+//! - `caller`: doors that need assembly.
+//! - `gomp`, `pthread`, `ompt`: barriers of libgomp, of POSIX threads, of libomp.
+//! - `cure`: what is done about libgomp's spinning.
+//! - `start`: what has to be read before the program runs.
+//!
+//! House rules of a guest:
+//!
+//! 1. **Silent.** Nothing is printed, no descriptor stays open, nothing at all is made in a program that
+//!    never comes to a barrier.
+//! 2. **Dispensable.** Whatever fails, the program runs as it would without us.
+//! 3. **Thin.** No allocation, lock or system call at a barrier, apart from each thread's first.
+//! 4. **C only at the doors.** Only the interposed functions are visible; nothing unwinds out of our own
+//!    code, and what unwinds through it (pthread_exit in a region) is let through.
+//!
+//! It needs the glibc that it was built with, or a later one; built on Debian 12 or anything newer, glibc
+//! 2.34. A test holds that.
+
+mod caller;
+mod cure;
+mod gomp;
+mod memory;
+mod ompt;
+mod pthread;
+mod real;
+mod start;

@@ -1,0 +1,281 @@
+//! The shared memory, and each thread's slot in it.
+//!
+//! It is made when a thread first comes to a barrier:
+//!
+//! 1. A memfd, at its full size, its pages reserved so that no later write can fail, sealed against
+//!    shrinking so that no reader can fault.
+//! 2. Mapped; cox's page of it read-only.
+//! 3. Its descriptor closed: programs count on their numbers. cox finds the mapping by its name in
+//!    /proc/PID/maps and opens it through /proc/PID/map_files.
+//! 4. The header, with the magic last.
+//!
+//! Turned down: a socket whose path and nonce the environment brings. cox attaches to programs that no
+//! session has started, and must find their memory too; a file or a socket would have to be cleaned up
+//! after a SIGKILL; and a connection is a descriptor, which programs close and reuse.
+//!
+//! A forked child has no business with its parent's memory: a handler unmaps it, and the child's next barrier
+//! makes another.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+
+use wire::guest::{BYTES, Guest, MAGIC, NAME, ORDERS_AT, Orders, PAGE, ROLE_TEAM, SLOTS, SLOTS_AT, Slot, VERSION};
+
+use crate::{real, start};
+
+/// Where the memory is mapped; null until it is there.
+static BASE: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+static MAKING: AtomicU32 = AtomicU32::new(NOT_YET);
+const NOT_YET: u32 = 0;
+const BEING_MADE: u32 = 1;
+const THERE: u32 = 2;
+const IMPOSSIBLE: u32 = 3;
+
+/// Notices the end of threads; made once, children inherit it.
+static KEY: AtomicU32 = AtomicU32::new(0);
+static HAS_HANDLERS: AtomicBool = AtomicBool::new(false);
+
+/// How often a thread lets others go first while one of them makes the memory.
+const PATIENCE: u32 = 1000;
+
+thread_local! {
+    /// This thread's slot; null: it has not asked; [`NOWHERE`]: there is none for it.
+    static SLOT: Cell<*const Slot> = const { Cell::new(ptr::null()) };
+}
+const NOWHERE: *const Slot = ptr::without_provenance(1);
+
+/// The header, if the memory is there.
+#[inline]
+pub fn guest() -> Option<&'static Guest> {
+    let base = BASE.load(Ordering::Acquire);
+    // SAFETY: the memory begins with it, is aligned to pages, and stays mapped as long as BASE says so; it is
+    // unmapped in a forked child only, which has one thread, that is in fork.
+    (!base.is_null()).then(|| unsafe { &*base.cast() })
+}
+
+/// What cox wants, if the memory is there.
+#[inline]
+pub fn orders() -> Option<&'static Orders> {
+    let base = BASE.load(Ordering::Acquire);
+    // SAFETY: as in `guest`; the orders have a page of their own.
+    (!base.is_null()).then(|| unsafe { &*base.add(ORDERS_AT).cast() })
+}
+
+/// The calling thread's slot; the first call makes the memory and takes a slot. `None` when there are no more,
+/// or the memory cannot be had.
+#[inline]
+pub fn here() -> Option<&'static Slot> {
+    let slot = SLOT.get();
+    if slot.is_null() {
+        return take_slot();
+    }
+    // SAFETY: neither null nor NOWHERE, so it was taken from the table, which stays mapped.
+    (slot != NOWHERE).then(|| unsafe { &*slot })
+}
+
+/// The thread comes to a barrier.
+#[inline]
+pub fn arrive(slot: &Slot) {
+    slot.in_barrier.store(1, Ordering::Relaxed);
+}
+
+/// The thread has passed a barrier.
+#[inline]
+pub fn leave(slot: &Slot) {
+    next_phase(slot);
+    let_go(slot);
+}
+
+/// The thread begins a phase, which lets go whoever waits for that. How many it has begun.
+#[inline]
+pub fn next_phase(slot: &Slot) -> u64 {
+    let phases = slot.phases.load(Ordering::Relaxed).wrapping_add(1);
+    slot.phases.store(phases, Ordering::Relaxed);
+    phases
+}
+
+/// The thread waits no more.
+#[inline]
+pub fn let_go(slot: &Slot) {
+    slot.in_barrier.store(0, Ordering::Release);
+}
+
+/// The thread begins its share of a region, which is the team's phase of this number.
+#[inline]
+pub fn begin_share(slot: &Slot, phases: u64) {
+    if slot.phases.load(Ordering::Relaxed) < phases {
+        slot.phases.store(phases, Ordering::Relaxed);
+    }
+    let_go(slot);
+}
+
+/// Notes that the program uses something.
+#[inline]
+pub fn note_seen(what: u32) {
+    if let Some(guest) = guest().filter(|guest| guest.seen.load(Ordering::Relaxed) & what == 0) {
+        guest.seen.fetch_or(what, Ordering::Relaxed);
+    }
+}
+
+/// Whatever happens in here, the program finds its errno as it was.
+pub struct Errno(i32);
+
+impl Errno {
+    /// Until the result is dropped.
+    pub fn keep() -> Errno {
+        // SAFETY: the calling thread's own.
+        Errno(unsafe { *libc::__errno_location() })
+    }
+}
+
+impl Drop for Errno {
+    fn drop(&mut self) {
+        // SAFETY: the calling thread's own.
+        unsafe { *libc::__errno_location() = self.0 }
+    }
+}
+
+#[cold]
+fn take_slot() -> Option<&'static Slot> {
+    let _errno = Errno::keep();
+    let base = made()?;
+    // SAFETY: `made` gives the mapped memory.
+    let guest: &'static Guest = unsafe { &*base.cast() };
+    let number = next(&guest.given);
+    if number >= SLOTS as u32 {
+        SLOT.set(NOWHERE);
+        return None;
+    }
+    // SAFETY: within the table.
+    let slot: &'static Slot = unsafe { &*base.add(SLOTS_AT).cast::<Slot>().add(number as usize) };
+    SLOT.set(slot);
+    // SAFETY: the key exists once the memory does. Without the end of the thread being noted its slot is stale
+    // once it is gone: a later thread of the same id has a later slot.
+    unsafe { libc::pthread_setspecific(KEY.load(Ordering::Acquire), ptr::from_ref(slot).cast()) };
+    // SAFETY: no arguments, cannot fail.
+    let tid = unsafe { libc::syscall(libc::SYS_gettid) };
+    slot.tid.store(tid as u32, Ordering::Release);
+    Some(slot)
+}
+
+/// The next number; beyond the table the count goes on, but never round to 0 again.
+fn next(given: &AtomicU32) -> u32 {
+    if given.load(Ordering::Relaxed) > u32::MAX / 2 { u32::MAX } else { given.fetch_add(1, Ordering::Relaxed) }
+}
+
+/// The memory, made if need be. `None`: it cannot be had, or somebody takes too long to make it; the next
+/// barrier asks again.
+fn made() -> Option<*mut u8> {
+    for _ in 0..PATIENCE {
+        match MAKING.compare_exchange(NOT_YET, BEING_MADE, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => {
+                let base = make();
+                BASE.store(base.unwrap_or(ptr::null_mut()), Ordering::Release);
+                MAKING.store(if base.is_some() { THERE } else { IMPOSSIBLE }, Ordering::Release);
+                return base;
+            }
+            Err(THERE) => return Some(BASE.load(Ordering::Acquire)).filter(|base| !base.is_null()),
+            Err(IMPOSSIBLE) => {
+                SLOT.set(NOWHERE);
+                return None;
+            }
+            // SAFETY: no arguments.
+            Err(_) => unsafe { libc::sched_yield() },
+        };
+    }
+    None
+}
+
+fn make() -> Option<*mut u8> {
+    if !HAS_HANDLERS.load(Ordering::Relaxed) {
+        let mut key = 0;
+        // SAFETY: a place for the key, and a function that takes what pthread_setspecific was given.
+        if unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } != 0 {
+            return None;
+        }
+        KEY.store(key, Ordering::Release);
+        // SAFETY: the handler makes async-signal-safe calls and changes our own words only.
+        if unsafe { libc::pthread_atfork(None, None, Some(in_child)) } != 0 {
+            return None;
+        }
+        HAS_HANDLERS.store(true, Ordering::Relaxed);
+    }
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: a C string.
+    let mut fd = unsafe { libc::memfd_create(NAME.as_ptr(), flags | libc::MFD_NOEXEC_SEAL) };
+    if fd < 0 {
+        // Linux before 6.3 does not know the last flag.
+        // SAFETY: as above.
+        fd = unsafe { libc::memfd_create(NAME.as_ptr(), flags) };
+    }
+    if fd < 0 {
+        return None;
+    }
+    let base = map(fd);
+    // SAFETY: our own descriptor, not used after this.
+    unsafe { libc::close(fd) };
+    base
+}
+
+fn map(fd: i32) -> Option<*mut u8> {
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: plain calls on our own descriptor.
+    let ready = unsafe {
+        libc::ftruncate(fd, BYTES as libc::off_t) == 0
+            && libc::fallocate(fd, 0, 0, BYTES as libc::off_t) == 0
+            && libc::fcntl(fd, libc::F_ADD_SEALS, seals) == 0
+    };
+    if !ready {
+        return None;
+    }
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping, at an address of the kernel's choice.
+    let base = unsafe { libc::mmap(ptr::null_mut(), BYTES, access, libc::MAP_SHARED, fd, 0) };
+    if base == libc::MAP_FAILED {
+        return None;
+    }
+    let base = base.cast::<u8>();
+    // SAFETY: a page of the new mapping.
+    if unsafe { libc::mprotect(base.add(ORDERS_AT).cast(), PAGE, libc::PROT_READ) } != 0 {
+        // SAFETY: the new mapping, which nobody knows yet.
+        unsafe { libc::munmap(base.cast(), BYTES) };
+        return None;
+    }
+    // SAFETY: the memory begins with the header, all zero now.
+    let guest: &Guest = unsafe { &*base.cast() };
+    guest.version.store(VERSION, Ordering::Relaxed);
+    guest.bytes.store(BYTES as u32, Ordering::Relaxed);
+    guest.slots.store(SLOTS as u32, Ordering::Relaxed);
+    // SAFETY: no arguments, cannot fail.
+    guest.pid.store(unsafe { libc::getpid() } as u32, Ordering::Relaxed);
+    guest.cpus_at_start.store(start::cpus(), Ordering::Relaxed);
+    guest.magic.store(MAGIC, Ordering::Release);
+    Some(base)
+}
+
+/// Called with what [`take_slot`] gave, at the end of its thread.
+unsafe extern "C" fn thread_ends(slot: *mut c_void) {
+    SLOT.set(NOWHERE);
+    // SAFETY: only slots are given, and the table is still mapped: a forked child clears what it inherits.
+    let slot: &Slot = unsafe { &*slot.cast() };
+    if let Some(guest) = guest().filter(|_| slot.role.load(Ordering::Relaxed) == ROLE_TEAM) {
+        guest.crew.fetch_sub(1, Ordering::Relaxed);
+    }
+    slot.ended.store(1, Ordering::Release);
+}
+
+/// In a forked child, whose only thread is the one that forked.
+unsafe extern "C" fn in_child() {
+    let base = BASE.swap(ptr::null_mut(), Ordering::Relaxed);
+    if !base.is_null() {
+        // SAFETY: the parent's memory; no other thread of this process knows it, and this one forgets it now.
+        unsafe { libc::munmap(base.cast(), BYTES) };
+    }
+    SLOT.set(ptr::null());
+    // SAFETY: the key was made before this handler was registered.
+    unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), ptr::null()) };
+    MAKING.store(NOT_YET, Ordering::Relaxed);
+    real::forget_cures();
+}

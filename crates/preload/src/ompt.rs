@@ -1,0 +1,168 @@
+//! libomp's barriers, as it tells them itself to a tool (OMPT, OpenMP 5.2 chapter 19). Types and numbers are
+//! those of the specification: there is no header to build against where libomp is not installed.
+
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::mem::transmute;
+use std::sync::atomic::Ordering;
+
+use wire::guest::{LIBOMP, TASKS};
+
+use crate::memory::{self, note_seen};
+
+/// ompt_callbacks_t.
+const PARALLEL_BEGIN: c_int = 3;
+const TASK_CREATE: c_int = 5;
+const IMPLICIT_TASK: c_int = 7;
+const SYNC_REGION_WAIT: c_int = 16;
+/// ompt_scope_endpoint_t.
+const BEGIN: c_int = 1;
+const END: c_int = 2;
+/// ompt_sync_region_t: barriers within a region …
+const BARRIER: c_int = 1;
+const BARRIER_EXPLICIT: c_int = 3;
+const BARRIER_IMPLEMENTATION: c_int = 4;
+const BARRIER_OF_WORKSHARE: c_int = 8;
+/// … and at its end: OpenMP 5.0 has the first of these for both.
+const BARRIER_IMPLICIT: c_int = 2;
+const BARRIER_OF_REGION: c_int = 9;
+/// ompt_task_flag_t.
+const INITIAL: c_int = 1;
+const EXPLICIT: c_int = 4;
+
+/// ompt_data_t.
+type Data = u64;
+type LookUp = unsafe extern "C" fn(*const c_char) -> *mut c_void;
+type SetCallback = unsafe extern "C" fn(c_int, *const c_void) -> c_int;
+
+/// ompt_start_tool_result_t.
+#[repr(C)]
+pub struct Tool {
+    initialize: unsafe extern "C" fn(LookUp, c_int, *mut Data) -> c_int,
+    finalize: unsafe extern "C" fn(*mut Data),
+    data: UnsafeCell<Data>,
+}
+// SAFETY: the runtime alone uses its data; we do not.
+unsafe impl Sync for Tool {}
+
+static TOOL: Tool = Tool { initialize, finalize, data: UnsafeCell::new(0) };
+
+type StartTool = unsafe extern "C" fn(c_uint, *const c_char) -> *const Tool;
+
+/// Asked by an OpenMP runtime that begins: are you a tool? Only when there is no other: a runtime takes one.
+///
+/// # Safety
+/// Called by a runtime, with its version as a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ompt_start_tool(version: c_uint, runtime: *const c_char) -> *const Tool {
+    // SAFETY: a C string; the answer is the next object's function of this name, or libomp's own, which goes on
+    // looking.
+    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"ompt_start_tool".as_ptr()) };
+    // SAFETY: null or a function of this name, which has this type.
+    if let Some(next) = unsafe { transmute::<*mut c_void, Option<StartTool>>(next) } {
+        // SAFETY: the caller's promise, passed on.
+        let other = unsafe { next(version, runtime) };
+        if !other.is_null() {
+            return other;
+        }
+    }
+    if is_set(c"OMP_TOOL_LIBRARIES") { std::ptr::null() } else { &raw const TOOL }
+}
+
+fn is_set(name: &CStr) -> bool {
+    // SAFETY: a C string. The runtime itself reads its environment at this moment.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    // SAFETY: getenv gives a C string or nothing.
+    !value.is_null() && unsafe { *value } != 0
+}
+
+unsafe extern "C" fn initialize(look_up: LookUp, _: c_int, _: *mut Data) -> c_int {
+    // SAFETY: a C string.
+    let set = unsafe { look_up(c"ompt_set_callback".as_ptr()) };
+    // SAFETY: null or the function of this name, which has this type.
+    let Some(set) = (unsafe { transmute::<*mut c_void, Option<SetCallback>>(set) }) else { return 0 };
+    for (event, callback) in [
+        (PARALLEL_BEGIN, parallel_begin as *const c_void),
+        (TASK_CREATE, task_create as *const c_void),
+        (IMPLICIT_TASK, implicit_task as *const c_void),
+        (SYNC_REGION_WAIT, sync_region_wait as *const c_void),
+    ] {
+        // SAFETY: each callback has the type of its event. A runtime without an event says so, and we see less.
+        unsafe { set(event, callback) };
+    }
+    1
+}
+
+unsafe extern "C" fn finalize(_: *mut Data) {}
+
+/// A region's word is the phase that it is, as in `gomp`; 0: a team of one thread, which meets nobody.
+unsafe extern "C" fn parallel_begin(
+    _task: *mut Data,
+    _frame: *const c_void,
+    region: *mut Data,
+    _threads: c_uint,
+    _flags: c_int,
+    _code: *const c_void,
+) {
+    if let Some(slot) = memory::here() {
+        note_seen(LIBOMP);
+        // SAFETY: the region's word for its tool, which we are.
+        unsafe { *region = slot.phases.load(Ordering::Relaxed).wrapping_add(1) };
+    }
+}
+
+unsafe extern "C" fn implicit_task(
+    endpoint: c_int,
+    region: *mut Data,
+    _task: *mut Data,
+    threads: c_uint,
+    _index: c_uint,
+    flags: c_int,
+) {
+    if endpoint != BEGIN || flags & INITIAL != 0 || region.is_null() {
+        return;
+    }
+    if threads < 2 {
+        // SAFETY: as in `parallel_begin`, which came before; no other thread works in this region.
+        unsafe { *region = 0 };
+    } else if let Some(slot) = memory::here() {
+        // SAFETY: as above.
+        memory::begin_share(slot, unsafe { *region });
+    }
+}
+
+unsafe extern "C" fn sync_region_wait(
+    kind: c_int,
+    endpoint: c_int,
+    region: *mut Data,
+    _task: *mut Data,
+    _code: *const c_void,
+) {
+    let ends_region = matches!(kind, BARRIER_IMPLICIT | BARRIER_OF_REGION);
+    if !ends_region && !matches!(kind, BARRIER | BARRIER_EXPLICIT | BARRIER_IMPLEMENTATION | BARRIER_OF_WORKSHARE) {
+        return;
+    }
+    let Some(slot) = memory::here() else { return };
+    match endpoint {
+        // SAFETY: null or a region's word.
+        BEGIN if unsafe { region.as_ref() } != Some(&0) => memory::arrive(slot),
+        // Unless its beginning was none of ours.
+        END if slot.in_barrier.load(Ordering::Relaxed) == 0 => {}
+        END if ends_region => memory::let_go(slot),
+        END => memory::leave(slot),
+        _ => {}
+    }
+}
+
+unsafe extern "C" fn task_create(
+    _creator: *mut Data,
+    _frame: *const c_void,
+    _task: *mut Data,
+    flags: c_int,
+    _dependences: c_int,
+    _code: *const c_void,
+) {
+    if flags & EXPLICIT != 0 {
+        note_seen(TASKS);
+    }
+}

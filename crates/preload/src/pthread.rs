@@ -1,0 +1,46 @@
+//! Barriers of POSIX threads.
+
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libc::pthread_barrier_t;
+use wire::guest::PTHREAD;
+
+use crate::memory;
+
+type Wait = unsafe extern "C-unwind" fn(*mut pthread_barrier_t) -> c_int;
+
+static REAL: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+/// pthread_barrier_wait(3), noted.
+///
+/// # Safety
+/// As the real one's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int {
+    let Some(real) = real() else { return libc::EINVAL };
+    let slot = memory::here();
+    if let Some(slot) = slot {
+        memory::note_seen(PTHREAD);
+        memory::arrive(slot);
+    }
+    // SAFETY: the caller's promise, passed on.
+    let result = unsafe { real(barrier) };
+    if let Some(slot) = slot {
+        memory::leave(slot);
+    }
+    result
+}
+
+#[inline]
+fn real() -> Option<Wait> {
+    let mut real = REAL.load(Ordering::Relaxed);
+    if real.is_null() {
+        // SAFETY: a C string; the answer is the next library's function of this name.
+        real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_barrier_wait".as_ptr()) }.cast();
+        REAL.store(real, Ordering::Relaxed);
+    }
+    // SAFETY: null or a function of this type, by its name.
+    unsafe { std::mem::transmute::<*mut (), Option<Wait>>(real) }
+}

@@ -1,0 +1,307 @@
+//! The functions of the program's own OpenMP library, behind those that we interpose.
+//!
+//! A program linked to libgomp has it in the global scope: the next function of the name is the one that all
+//! callers would have reached without us. Where libgomp came by dlopen(3) with a module (Python), it is in
+//! that module's scope only, and there may be several, each with its own teams and thread numbers; a call
+//! must reach the one that its caller is linked to. The caller is known: by the address of the region
+//! function, which the compiler puts into the same object, or else by the return address (`caller`).
+
+use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+use crate::cure::Cure;
+
+/// A function of libgomp's.
+#[derive(Clone, Copy)]
+#[repr(usize)]
+#[allow(missing_docs)]
+pub enum Call {
+    Parallel,
+    ParallelReductions,
+    ParallelLoopStatic,
+    ParallelLoopDynamic,
+    ParallelLoopGuided,
+    ParallelLoopRuntime,
+    ParallelLoopNonmonotonicDynamic,
+    ParallelLoopNonmonotonicGuided,
+    ParallelLoopNonmonotonicRuntime,
+    ParallelLoopMaybeNonmonotonicRuntime,
+    ParallelSections,
+    Barrier,
+    BarrierCancel,
+    LoopEnd,
+    LoopEndCancel,
+    SectionsEnd,
+    SectionsEndCancel,
+    SingleCopyStart,
+    SingleCopyEnd,
+    Task,
+    Taskloop,
+    TaskloopUll,
+    GetNumThreads,
+}
+
+/// By [`Call`].
+const NAMES: [&CStr; 23] = [
+    c"GOMP_parallel",
+    c"GOMP_parallel_reductions",
+    c"GOMP_parallel_loop_static",
+    c"GOMP_parallel_loop_dynamic",
+    c"GOMP_parallel_loop_guided",
+    c"GOMP_parallel_loop_runtime",
+    c"GOMP_parallel_loop_nonmonotonic_dynamic",
+    c"GOMP_parallel_loop_nonmonotonic_guided",
+    c"GOMP_parallel_loop_nonmonotonic_runtime",
+    c"GOMP_parallel_loop_maybe_nonmonotonic_runtime",
+    c"GOMP_parallel_sections",
+    c"GOMP_barrier",
+    c"GOMP_barrier_cancel",
+    c"GOMP_loop_end",
+    c"GOMP_loop_end_cancel",
+    c"GOMP_sections_end",
+    c"GOMP_sections_end_cancel",
+    c"GOMP_single_copy_start",
+    c"GOMP_single_copy_end",
+    c"GOMP_task",
+    c"GOMP_taskloop",
+    c"GOMP_taskloop_ull",
+    c"omp_get_num_threads",
+];
+const _: () = assert!(Call::GetNumThreads as usize == NAMES.len() - 1);
+
+/// An OpenMP library with libgomp's functions.
+pub struct Library {
+    /// Where to look names up; null while this place is free.
+    handle: AtomicPtr<c_void>,
+    calls: [AtomicPtr<c_void>; NAMES.len()],
+    /// It is libomp, which has functions of these names for programs that gcc has built, and tells its
+    /// barriers itself.
+    tells_itself: AtomicU32,
+    /// What is done about its spinning.
+    pub cure: Cure,
+}
+
+impl Library {
+    const fn new() -> Library {
+        Library {
+            handle: AtomicPtr::new(ptr::null_mut()),
+            calls: [const { AtomicPtr::new(ptr::null_mut()) }; NAMES.len()],
+            tells_itself: AtomicU32::new(0),
+            cure: Cure::new(),
+        }
+    }
+
+    /// One of its functions; null when it has none of this name.
+    #[inline]
+    pub fn get(&self, call: Call) -> *mut c_void {
+        let known = self.calls[call as usize].load(Ordering::Relaxed);
+        if known.is_null() { self.look_up(call) } else { known }
+    }
+
+    #[cold]
+    fn look_up(&self, call: Call) -> *mut c_void {
+        // SAFETY: a handle of dlopen's or RTLD_NEXT, and a C string.
+        let found = unsafe { libc::dlsym(self.handle.load(Ordering::Acquire), NAMES[call as usize].as_ptr()) };
+        self.calls[call as usize].store(found, Ordering::Relaxed);
+        found
+    }
+
+    /// Threads of the team that the calling thread works in.
+    #[inline]
+    pub fn team_size(&self) -> c_int {
+        // SAFETY: null or the function of this name, which has this type.
+        let size: Option<unsafe extern "C" fn() -> c_int> =
+            unsafe { std::mem::transmute(self.get(Call::GetNumThreads)) };
+        // SAFETY: it may be called anywhere.
+        size.map_or(1, |size| unsafe { size() })
+    }
+
+    /// GOMP_parallel itself, if it is there.
+    pub fn parallel(&self) -> Option<unsafe extern "C-unwind" fn(Work, *mut c_void, c_uint, c_uint)> {
+        // SAFETY: null or the function of this name, which has this type.
+        unsafe { std::mem::transmute(self.get(Call::Parallel)) }
+    }
+
+    /// Whether it tells its barriers itself, by OMPT.
+    #[inline]
+    pub fn tells_itself(&self) -> bool {
+        self.tells_itself.load(Ordering::Relaxed) != 0
+    }
+
+    fn begin(&self, handle: *mut c_void) {
+        self.handle.store(handle, Ordering::Release);
+        // SAFETY: as in `look_up`.
+        let other = unsafe { libc::dlsym(handle, c"__kmpc_barrier".as_ptr()) };
+        let ours = self.get(Call::Barrier);
+        let same = !other.is_null() && object_of(other as usize).is_some_and(|object| object.contains(ours as usize));
+        self.tells_itself.store(same.into(), Ordering::Relaxed);
+    }
+}
+
+/// What a thread of a team does.
+pub type Work = unsafe extern "C-unwind" fn(*mut c_void);
+
+/// The one in the global scope.
+static GLOBAL: Library = Library::new();
+/// The others, once they are known.
+static OTHERS: [Library; MAX_OTHERS] = [const { Library::new() }; MAX_OTHERS];
+const MAX_OTHERS: usize = 8;
+
+/// Which of them is in use; the first call decides. A global libgomp that came after the first call is for new
+/// callers only: those that have called before are bound to theirs.
+static SCOPE: AtomicU32 = AtomicU32::new(UNDECIDED);
+const UNDECIDED: u32 = 0;
+const BEING_DECIDED: u32 = 1;
+const ALL_GLOBAL: u32 = 2;
+const BY_CALLER: u32 = 3;
+
+/// Objects that call, and the library of each: 0: GLOBAL, else its place in OTHERS plus one.
+struct Caller {
+    /// 0 while this place is free; written last.
+    end: AtomicUsize,
+    start: AtomicUsize,
+    library: AtomicU32,
+}
+const MAX_CALLERS: usize = 64;
+static CALLERS: [Caller; MAX_CALLERS] =
+    [const { Caller { end: AtomicUsize::new(0), start: AtomicUsize::new(0), library: AtomicU32::new(0) } };
+        MAX_CALLERS];
+/// Held while a caller or a library is entered.
+static ENTERING: AtomicU32 = AtomicU32::new(0);
+
+/// The library that a call from this address of code is meant for. `None`: there is no such library, and the
+/// caller is bound to us by a weak reference.
+#[inline]
+pub fn library(caller: usize) -> Option<&'static Library> {
+    if SCOPE.load(Ordering::Acquire) == ALL_GLOBAL { Some(&GLOBAL) } else { find(caller) }
+}
+
+/// After fork, in the child: helpers of the parent are not here.
+pub fn forget_cures() {
+    GLOBAL.cure.forget();
+    OTHERS.iter().for_each(|library| library.cure.forget());
+    ENTERING.store(0, Ordering::Relaxed);
+}
+
+#[cold]
+fn find(caller: usize) -> Option<&'static Library> {
+    if let Some(known) = known_caller(caller) {
+        return Some(known);
+    }
+    while ENTERING.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        // SAFETY: no arguments.
+        unsafe { libc::sched_yield() };
+    }
+    let found = known_caller(caller).or_else(|| enter(caller));
+    ENTERING.store(0, Ordering::Release);
+    found
+}
+
+fn known_caller(caller: usize) -> Option<&'static Library> {
+    if SCOPE.load(Ordering::Acquire) == ALL_GLOBAL {
+        return Some(&GLOBAL);
+    }
+    let known = CALLERS.iter().take_while(|known| known.end.load(Ordering::Acquire) != 0);
+    let mut known = known
+        .filter(|known| (known.start.load(Ordering::Relaxed)..known.end.load(Ordering::Relaxed)).contains(&caller));
+    known.next().map(|known| by_number(known.library.load(Ordering::Relaxed)))
+}
+
+fn by_number(number: u32) -> &'static Library {
+    match number {
+        0 => &GLOBAL,
+        other => &OTHERS[(other as usize - 1) % MAX_OTHERS],
+    }
+}
+
+/// Finds a new caller's library. Under ENTERING.
+fn enter(caller: usize) -> Option<&'static Library> {
+    let first = SCOPE.swap(BEING_DECIDED, Ordering::Relaxed) == UNDECIDED;
+    // SAFETY: a C string; the answer is the next object's function of this name.
+    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, NAMES[Call::Barrier as usize].as_ptr()) };
+    let is_global = !next.is_null();
+    if is_global && GLOBAL.handle.load(Ordering::Relaxed).is_null() {
+        GLOBAL.begin(libc::RTLD_NEXT);
+    }
+    if first && is_global {
+        SCOPE.store(ALL_GLOBAL, Ordering::Release);
+        return Some(&GLOBAL);
+    }
+    SCOPE.store(BY_CALLER, Ordering::Release);
+    let object = object_of(caller)?;
+    let number = if is_global { 0 } else { other(object.handle()?)? };
+    // Beyond the table callers are looked up each time: slow, and right.
+    if let Some(free) = CALLERS.iter().find(|known| known.end.load(Ordering::Relaxed) == 0) {
+        free.start.store(object.start, Ordering::Relaxed);
+        free.library.store(number, Ordering::Relaxed);
+        free.end.store(object.end, Ordering::Release);
+    }
+    Some(by_number(number))
+}
+
+/// The number of the library that an object is linked to; `handle` is the object's, and is closed.
+fn other(handle: *mut c_void) -> Option<u32> {
+    // SAFETY: a handle of dlopen's and a C string.
+    let barrier = unsafe { libc::dlsym(handle, NAMES[Call::Barrier as usize].as_ptr()) };
+    // SAFETY: opened by `Object::handle`, not used after this.
+    unsafe { libc::dlclose(handle) };
+    let library = object_of(barrier as usize)?;
+    let same = |other: &Library| !other.handle.load(Ordering::Relaxed).is_null() && other.get(Call::Barrier) == barrier;
+    if let Some(known) = OTHERS.iter().position(same) {
+        return Some(known as u32 + 1);
+    }
+    let free = OTHERS.iter().position(|other| other.handle.load(Ordering::Relaxed).is_null())?;
+    // Stays open: its functions are called from here on.
+    OTHERS[free].begin(library.handle()?);
+    Some(free as u32 + 1)
+}
+
+/// A loaded object that holds some code.
+struct Object {
+    start: usize,
+    end: usize,
+    name: *const libc::c_char,
+    /// The address that was looked for.
+    address: usize,
+}
+
+impl Object {
+    fn contains(&self, address: usize) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+
+    /// Another reference to it.
+    fn handle(&self) -> Option<*mut c_void> {
+        // SAFETY: the loader's own name of an object that is loaded; empty for the program itself, which null
+        // stands for.
+        let name = if unsafe { *self.name } == 0 { ptr::null() } else { self.name };
+        // SAFETY: nothing is loaded that is not there already.
+        let handle = unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        (!handle.is_null()).then_some(handle)
+    }
+}
+
+fn object_of(address: usize) -> Option<Object> {
+    let mut object = Object { start: 0, end: 0, name: ptr::null(), address };
+    // SAFETY: the callback takes what is passed here, and only while this call lasts.
+    let found = unsafe { libc::dl_iterate_phdr(Some(holds), (&raw mut object).cast()) };
+    (found != 0).then_some(object)
+}
+
+/// Stops at the object that holds the address.
+unsafe extern "C" fn holds(info: *mut libc::dl_phdr_info, _: usize, object: *mut c_void) -> c_int {
+    // SAFETY: `object_of` passes an Object of its own, the loader a valid description.
+    let (info, object) = unsafe { (&*info, &mut *object.cast::<Object>()) };
+    // SAFETY: so many program headers are there.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {
+        let start = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
+        let end = start.wrapping_add(header.p_memsz as usize);
+        if (start..end).contains(&object.address) {
+            (object.start, object.end, object.name) = (start, end, info.dlpi_name);
+            return 1;
+        }
+    }
+    0
+}

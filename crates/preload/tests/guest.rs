@@ -1,0 +1,217 @@
+//! The preload library inside programs: it counts their barriers, and nobody notices.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Told, compile, inside, library, run, say, told};
+use wire::guest::{LIBGOMP, LIBOMP, PTHREAD, ROLE_TEAM, SLOTS, TASKS};
+
+/// Phases of one round of gomp.c: its region's first, one behind an explicit barrier, two loops and the sections
+/// each, and two behind what is copied from the single; then one for each of five combined constructs.
+const GOMP_PHASES: u64 = 1 + 1 + 2 + 1 + 2 + 5;
+
+fn openmp(name: &str) -> PathBuf {
+    compile("gomp.c", name, &["-fopenmp"])
+}
+
+fn one(text: &str) -> Told {
+    let mut all = told(text);
+    assert_eq!(all.len(), 1, "{text}");
+    all.remove(0)
+}
+
+#[test]
+fn libgomps_barriers_are_counted_alike_in_all_threads() {
+    let program = openmp("gomp");
+    let told = one(&inside(Command::new(&program).arg("50").env("OMP_NUM_THREADS", "3")));
+    assert_eq!((told.given, told.seen, told.crew), (3, u64::from(LIBGOMP), 3), "{told:?}");
+    for thread in &told.threads {
+        let is_first = thread.tid == told.pid;
+        assert_eq!(thread.role, u64::from(ROLE_TEAM), "{told:?}");
+        // The others wait for a region, and the first thread's working alone does not let them go.
+        assert_eq!((thread.in_barrier, thread.phases), (u64::from(!is_first), 50 * GOMP_PHASES), "{told:?}");
+    }
+}
+
+#[test]
+fn tasks_are_noted_and_still_run() {
+    let program = openmp("gomp-tasks");
+    let told = one(&inside(Command::new(&program).args(["2", "tasks"]).env("OMP_NUM_THREADS", "3")));
+    assert_eq!(told.seen, u64::from(LIBGOMP | TASKS));
+}
+
+#[test]
+fn a_program_of_one_thread_meets_nobody() {
+    let program = openmp("gomp-one");
+    let told = told(&inside(Command::new(&program).arg("3").env("OMP_NUM_THREADS", "1")));
+    assert!(told.iter().all(|told| told.crew == 0 && told.threads.iter().all(|thread| thread.phases == 0)), "{told:?}");
+}
+
+#[test]
+fn pthread_barriers_are_counted_and_ends_are_noted() {
+    let program = compile("posix.c", "posix", &[]);
+    let text = inside(Command::new(&program).args(["4", "25"]));
+    assert!(text.starts_with("met 25\n"), "{text}");
+    let told = one(&text);
+    assert_eq!((told.given, told.seen, told.crew), (4, u64::from(PTHREAD), 0));
+    assert!(told.threads.iter().all(|t| (t.in_barrier, t.phases, t.ended) == (0, 25, 1)), "{told:?}");
+}
+
+#[test]
+fn a_forked_child_has_memory_of_its_own() {
+    let program = compile("posix.c", "posix-fork", &[]);
+    let text = inside(Command::new(&program).args(["3", "5", "fork"]));
+    let all = told(&text);
+    // Before the fork, in the child, in the parent afterwards. The child begins with nothing.
+    assert_eq!((all.len(), text.lines().filter(|line| *line == "nobody").count()), (3, 1), "{text}");
+    let (before, child, after) = (&all[0], &all[1], &all[2]);
+    assert_ne!(child.pid, before.pid);
+    assert_eq!((before.given, child.given, after.given), (3, 3, 4), "{text}");
+    assert_eq!(after.threads[..3], before.threads[..]);
+}
+
+/// More threads at once than there are slots: they run all the same, and are counted.
+#[test]
+fn threads_beyond_the_table_go_without() {
+    let program = compile("posix.c", "posix-crowd", &[]);
+    let count = SLOTS as u64 + 50;
+    let text = inside(Command::new(&program).args([&count.to_string(), "3"]));
+    assert!(text.starts_with("met 3\n"));
+    let told = one(&text);
+    assert_eq!((told.given, told.threads.len()), (count, SLOTS));
+    assert!(told.threads.iter().all(|t| (t.phases, t.ended) == (3, 1)), "{told:?}");
+}
+
+/// As in an interpreter: nothing of OpenMP in the global scope, and each module with a library of its own.
+#[test]
+fn each_module_reaches_its_own_libgomp() {
+    let libgomp = run(Command::new("cc").arg("-print-file-name=libgomp.so"));
+    let libgomp = fs::canonicalize(String::from_utf8(libgomp.stdout).unwrap().trim()).unwrap();
+    let one = compile("module.c", "one.so", &["-fopenmp", "-fPIC", "-shared"]);
+    // The loader knows libraries by the name inside.
+    let folder = one.parent().unwrap();
+    let mut bytes = fs::read(libgomp).unwrap();
+    let name = bytes.windows(13).position(|window| window == b"libgomp.so.1\0").expect("the name");
+    bytes[name..name + 12].copy_from_slice(b"libgomX.so.1");
+    let other = folder.join("libgomX.so.1");
+    fs::write(&other, bytes).unwrap();
+    // The options of -fopenmp for the compiler, without its library.
+    let object = compile("module.c", "two.o", &["-fopenmp", "-fPIC", "-c"]);
+    let two = folder.join("two.so");
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-pthread", "-o"]).args([&two, &object, &other]).arg("-Wl,-rpath,$ORIGIN");
+    assert!(cc.status().unwrap().success(), "{cc:?}");
+    let program = compile("loads.c", "loads", &["-ldl"]);
+    let text = inside(Command::new(program).args([&one, &two]));
+    // 0 + 1 + 2, and 3 threads counted by 3 threads.
+    assert_eq!(text.matches("sum 93\n").count(), 4, "{text}");
+    let told = common::told(&text);
+    // The first thread, and two for each library.
+    assert_eq!((told[0].given, told[0].crew), (5, 5), "{text}");
+    // Two regions and two barriers each; teams take over what their first thread has counted.
+    let phases: Vec<u64> = told[0].threads.iter().map(|thread| thread.phases).collect();
+    assert_eq!(phases, [8, 6, 6, 8, 8], "{text}");
+}
+
+#[test]
+fn a_static_program_is_as_without_it() {
+    let program = compile("posix.c", "posix-static", &["-static"]);
+    let text = inside(Command::new(program).args(["3", "5"]));
+    assert!(text.starts_with("met 5\n") && text.ends_with("nobody\n"), "{text}");
+}
+
+#[test]
+fn other_programs_do_not_notice() {
+    let plain = run(Command::new("/bin/ls").arg("/"));
+    assert_eq!(inside(Command::new("/bin/ls").arg("/")).into_bytes(), plain.stdout);
+    let script = "import os; print(open('/proc/self/maps').read().count('coxswain'), len(os.listdir('/proc/self/fd')))";
+    let plain = run(Command::new("python3").args(["-c", script]));
+    assert_eq!(inside(Command::new("python3").args(["-c", script])).into_bytes(), plain.stdout);
+}
+
+#[test]
+fn no_descriptor_stays_open() {
+    let program = compile("posix.c", "posix-fds", &[]);
+    let next = |text: &str| text.lines().find(|line| line.starts_with("next")).unwrap().to_owned();
+    let plain = run(Command::new(&program).args(["2", "2"]));
+    let inside = inside(Command::new(&program).args(["2", "2"]));
+    assert_eq!((told(&inside).len(), next(&inside)), (1, next(&String::from_utf8(plain.stdout).unwrap())));
+}
+
+/// Where no memory can be had the program goes on, with its errno as it was: it looks.
+#[test]
+fn without_memory_the_program_is_as_without_it() {
+    let program = compile("posix.c", "posix-poor", &[]);
+    assert_eq!(inside(Command::new(program).args(["3", "5", "poor"])), "met 5\nnext -1\nnobody\n");
+}
+
+#[test]
+fn told_to_be_alone_it_takes_itself_out_of_the_environment() {
+    let script = "echo \"${LD_PRELOAD-none},${COX_PRELOAD_ALONE-none}\"";
+    let alone = |list: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).env("LD_PRELOAD", list).env("COX_PRELOAD_ALONE", library());
+        String::from_utf8(run(&mut command).stdout).unwrap()
+    };
+    let own = library().into_os_string().into_string().unwrap();
+    assert_eq!(alone(&own), "none,none\n");
+    assert_eq!(alone(&format!("/lib/x.so:{own}")), "/lib/x.so,none\n");
+    assert_eq!(alone(&format!("{own} /lib/x.so:/lib/y.so")), "/lib/x.so:/lib/y.so,none\n");
+    assert_eq!(inside(Command::new("sh").args(["-c", script])), format!("{own},none\n"));
+}
+
+/// libomp has libgomp's functions, for programs of gcc's; it tells its barriers itself.
+#[test]
+fn libomps_barriers_are_counted_once() {
+    let test = "libomps_barriers_are_counted_once";
+    let Some(libomp) = libomp() else { return say(&format!("skipped: {test}: needs libomp (libomp-19-dev)")) };
+    let program = openmp("gomp-libomp");
+    let folder = program.parent().unwrap().join("libomp");
+    fs::create_dir_all(&folder).unwrap();
+    let link = folder.join("libgomp.so.1");
+    let _ = fs::remove_file(&link);
+    std::os::unix::fs::symlink(libomp, &link).unwrap();
+    let command = |tasks: &[&str]| {
+        let mut command = Command::new(&program);
+        command.arg("50").args(tasks).env("OMP_NUM_THREADS", "3").env("LD_LIBRARY_PATH", &folder);
+        command
+    };
+    let told = one(&inside(&mut command(&[])));
+    assert_eq!((told.given, told.seen, told.crew), (3, u64::from(LIBOMP), 0), "{told:?}");
+    for thread in &told.threads {
+        let is_first = thread.tid == told.pid;
+        // libomp's threads meet once more for what is copied from a single.
+        assert_eq!((thread.in_barrier, thread.phases), (u64::from(!is_first), 50 * (GOMP_PHASES + 1)), "{told:?}");
+    }
+    assert_eq!(one(&inside(&mut command(&["tasks"]))).seen & u64::from(TASKS), u64::from(TASKS));
+    // A program's own tool comes first.
+    let told = common::told(&inside(command(&[]).env("OMP_TOOL_LIBRARIES", "/no/such/tool.so")));
+    assert!(told.iter().all(|told| told.seen == 0), "{told:?}");
+}
+
+fn libomp() -> Option<PathBuf> {
+    let versions = (14..=24).rev().map(|version| format!("/usr/lib/llvm-{version}/lib/libomp.so.5"));
+    versions.map(PathBuf::from).find(|path| Path::exists(path))
+}
+
+/// Nothing but what is interposed is to be seen, and no symbol of a glibc later than the library says it needs.
+#[test]
+fn its_symbols_are_those_it_says() {
+    let nm = |which: &str| {
+        let output = run(Command::new("nm").args(["-D", which]).arg(library()));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let defined = nm("--defined-only");
+    let names: Vec<&str> = defined.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+    let known = |name: &&str| name.starts_with("GOMP_") || ["pthread_barrier_wait", "ompt_start_tool"].contains(name);
+    assert!(names.len() > 20 && names.iter().all(known), "{names:?}");
+    let undefined = nm("--undefined-only");
+    let versions = undefined.split("@GLIBC_").skip(1).map(|rest| rest.split_whitespace().next().unwrap());
+    let parsed = versions.map(|version| version.split('.').map(|part| part.parse().unwrap()).collect::<Vec<u32>>());
+    assert!(parsed.max().unwrap() <= vec![2, 34], "{undefined}");
+}
