@@ -35,6 +35,21 @@ pub struct Lock {
     _file: File,
 }
 
+/// A right that nobody else has while it lives.
+#[derive(Debug)]
+pub struct Right {
+    path: PathBuf,
+    // Released after the file is removed: nobody can lock a file that is about to go.
+    _lock: Lock,
+}
+
+impl Drop for Right {
+    fn drop(&mut self) {
+        // A file that stays is locked by nobody, and the next one who wants the right takes it.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
 /// A journal in the folder.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -112,14 +127,19 @@ impl Book {
     ///
     /// # Errors
     /// When the folder cannot be used.
-    pub fn hold_alone(&self, name: &str) -> Result<Option<Lock>, Error> {
-        let open =
-            || OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(self.folder.join(name));
-        let file = self.made().and_then(|()| open()).map_err(|source| self.failed(source))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Lock { _file: file })),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(error) => Err(self.failed(error.into())),
+    pub fn hold_alone(&self, name: &str) -> Result<Option<Right>, Error> {
+        let path = self.folder.join(name);
+        let open = || OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let number = |metadata: io::Result<fs::Metadata>| metadata.map(|metadata| metadata.ino()).ok();
+        loop {
+            let file = self.made().and_then(|()| open()).map_err(|source| self.failed(source))?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                // Whoever had it before may have removed the file between our opening and our locking it.
+                Ok(()) if number(file.metadata()) != number(fs::metadata(&path)) => {}
+                Ok(()) => return Ok(Some(Right { path, _lock: Lock { _file: file } })),
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+                Err(error) => return Err(self.failed(error.into())),
+            }
         }
     }
 

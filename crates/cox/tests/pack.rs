@@ -168,9 +168,12 @@ fn spinning_threads_take_turns_and_the_figures_add_up() {
     let spinning = report["spinning"].as_f64().unwrap();
     assert!(spinning > 0.0 && spinning < 1.0, "{report}");
     let log = fs::read_to_string(&moves).unwrap();
-    assert!(log.contains("rotation begins") && log.contains("the least served there is"), "{log}");
-    // Beginning and ending are no moves.
-    let seated = log.lines().filter(|line| line.contains(" to CPU ") && !line.contains("rotation ")).count();
+    assert!(log.contains("it is new") && log.contains("the least served there is"), "{log}");
+    // Coming and ending are no moves.
+    let seated = log
+        .lines()
+        .filter(|line| line.contains(" to CPU ") && !line.contains("rotation ") && !line.contains("it is new"))
+        .count();
     assert_eq!(seated as u64, figure("moves"), "{report}");
 }
 
@@ -217,6 +220,37 @@ fn a_second_packer_of_the_same_program_is_refused() {
     send(first.id(), Signal::INT);
     assert_eq!(shell_code(end_of(&mut first)), 0);
     assert!(runs.is_as(&before));
+}
+
+/// OpenMP counts the CPUs of the mask that a process starts with, or loads it with.
+#[test]
+fn a_process_counts_the_cpus_of_the_pack() {
+    let Some((_, cpus)) = two_cpus("a_process_counts_the_cpus_of_the_pack") else { return };
+    let place = Place::new();
+    let script = "nproc; sleep 0.2; nproc; nproc & wait; exec nproc";
+    let ran = place.pack(&["-q", "--always", "--cpus", &cpus, "--", "sh", "-c", script]);
+    assert_eq!((ran.code, ran.text().as_str()), (0, "2\n2\n2\n2\n"), "{}", ran.stderr);
+}
+
+/// Children of a packed program are packed with it: nobody else may pack one of them meanwhile.
+#[test]
+fn a_child_of_a_packed_program_is_not_packed_twice() {
+    let Some((_, cpus)) = two_cpus("a_child_of_a_packed_program_is_not_packed_twice") else { return };
+    let place = Place::new();
+    let pid = path(&place.0, "pid");
+    let script =
+        format!("{} --threads 3 --seconds 20 & echo $! > {pid}.new; mv {pid}.new {pid}; wait", workload("hog"));
+    let mut first = place.cox(&["-q", "--cpus", &cpus, "--", "sh", "-c", &script]).spawn().unwrap();
+    let child = wait_for("the child", || fs::read_to_string(&pid).ok()).trim().to_owned();
+    let right = place.0.path().join("changes").join(format!("pack-{child}"));
+    wait_for("its packing", || right.exists().then_some(()));
+    let second = place.pack(&["--cpus", &cpus, "--pid", &child, "--for", "100ms"]);
+    assert_eq!(second.code, 125);
+    assert!(second.stderr.contains("is packed already"), "{}", second.stderr);
+    send(child.parse().unwrap(), Signal::KILL);
+    end_of(&mut first);
+    let left: Vec<_> = fs::read_dir(place.0.path().join("changes")).unwrap().map(|f| f.unwrap().file_name()).collect();
+    assert_eq!(left, ["lock"], "the rights are gone with their files");
 }
 
 /// SIGKILL at many moments, of cox alone and with its whole process group: nothing is left, and the program

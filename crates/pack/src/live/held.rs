@@ -1,10 +1,11 @@
 //! Real threads in hand: each order becomes one change of an affinity, through `changes`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::path::Path;
 use std::process::{self, Command};
 
-use changes::book::Lock;
+use changes::book::Right;
 use changes::guardian::Guardian;
 use changes::{Book, Claim, Desire, Grip, Knob, LiveHands, Session, Setting, Thread, Value};
 use machine::CpuSet;
@@ -50,13 +51,32 @@ pub struct Holder<'h> {
     hands: &'h LiveHands,
     session: Session<'h>,
     cpus: CpuSet,
-    /// Leaders of processes that were announced.
-    adopted: BTreeMap<u32, Thread>,
+    /// Leaders of processes that were announced, with the right to pack them; that of the processes that were
+    /// named is in `alone`.
+    adopted: BTreeMap<u32, (Thread, Option<Right>)>,
     /// For each thread that was met, by id: itself once taken, else its nearest taken ancestor. A thread that
     /// ended before it was met may have children that inherited our masks through it.
     origin: BTreeMap<u32, Thread>,
-    /// Nobody else may pack these processes meanwhile.
-    _alone: Vec<Lock>,
+    /// Nobody else may pack the processes that were named meanwhile.
+    alone: BTreeMap<u32, Right>,
+    /// Threads that are left as they are, and why the first of them is.
+    left: Left,
+}
+
+/// Threads that cannot be steered.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// How many.
+    pub threads: usize,
+    /// Why the first of them cannot.
+    pub why: Option<String>,
+}
+
+impl Left {
+    fn add(&mut self, threads: usize, why: &dyn Display) {
+        self.threads += threads;
+        self.why.get_or_insert_with(|| why.to_string());
+    }
 }
 
 impl<'h> Holder<'h> {
@@ -66,19 +86,35 @@ impl<'h> Holder<'h> {
     /// When one of the processes is packed already, or the journal or the guardian do not work.
     pub fn begin(hands: &'h LiveHands, plan: &Plan) -> Result<Holder<'h>, Error> {
         let book = Book::of_user();
-        let mut alone = Vec::new();
+        let mut alone = BTreeMap::new();
         for &pid in &plan.pids {
-            alone.push(book.hold_alone(&right_to_pack(pid))?.ok_or(Error::PackedAlready(pid))?);
+            if !alone.contains_key(&pid) {
+                alone.insert(pid, book.hold_alone(&right_to_pack(pid))?.ok_or(Error::PackedAlready(pid))?);
+            }
         }
         let session = Session::begin(hands, book, process::id(), &plan.command, |journal| post(journal).map(Some))?;
-        let (adopted, origin) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Holder { hands, session, cpus: plan.cpus.iter().copied().collect(), adopted, origin, _alone: alone })
+        let (adopted, origin, left) = (BTreeMap::new(), BTreeMap::new(), Left::default());
+        Ok(Holder { hands, session, cpus: plan.cpus.iter().copied().collect(), adopted, origin, alone, left })
     }
 
-    /// Takes threads, and says which of them are held; those that have ended meanwhile are not.
+    /// Takes the threads that are there when packing begins, all or none.
     ///
     /// # Errors
     /// When somebody else holds one of them, or the kernel refuses.
+    pub fn take_all(&mut self, new: &[(usize, Stand)]) -> Result<Vec<(usize, Held)>, Error> {
+        let held = self.take(new)?;
+        match self.left.why.take() {
+            Some(why) => Err(Error::Refused(why)),
+            None => Ok(held),
+        }
+    }
+
+    /// Takes threads, and says which of them are held; those that have ended meanwhile are not, and those that
+    /// cannot be taken are left as they are: a child that has become another user's, or that somebody else
+    /// packs, is no reason to give up the others.
+    ///
+    /// # Errors
+    /// When the journal cannot be written.
     pub fn take(&mut self, new: &[(usize, Stand)]) -> Result<Vec<(usize, Held)>, Error> {
         if new.is_empty() {
             return Ok(Vec::new());
@@ -88,15 +124,33 @@ impl<'h> Holder<'h> {
         for (_, stand) in new {
             self.passed(stand);
         }
+        let mut refused = BTreeSet::new();
         for pid in processes {
-            self.adopt(pid, new)?;
+            if let Err(error) = self.adopt(pid, new) {
+                let threads = new.iter().filter(|(_, stand)| stand.tgid == pid).count();
+                self.left.add(threads, &error);
+                refused.insert(pid);
+            }
         }
-        let living =
-            new.iter().filter_map(|(number, stand)| Some((*number, stand, self.hands.thread(stand.tid).ok()?)));
-        let threads: Vec<(usize, &Stand, Thread)> = living.collect();
+        let living = new
+            .iter()
+            .filter(|(_, stand)| !refused.contains(&stand.tgid))
+            .filter_map(|(number, stand)| Some((*number, stand, self.hands.thread(stand.tid).ok()?)));
+        let mut threads: Vec<(usize, &Stand, Thread)> = living.collect();
         let desires: Vec<Desire> =
             threads.iter().map(|(_, stand, thread)| self.desire(*thread, self.ancestors(stand))).collect();
-        self.session.take(desires)?;
+        if self.session.take(desires.clone()).is_err() {
+            // One of them is the reason; what was taken already is not taken again.
+            let mut taken = desires.into_iter().map(|desire| self.session.take([desire]));
+            let left = &mut self.left;
+            threads.retain(|_| match taken.next() {
+                Some(Err(error)) => {
+                    left.add(1, &error);
+                    false
+                }
+                _ => true,
+            });
+        }
         for (.., thread) in &threads {
             self.origin.entry(thread.tid).or_insert(*thread);
         }
@@ -113,9 +167,16 @@ impl<'h> Holder<'h> {
         }
     }
 
-    /// A thread has ended.
+    /// A thread has ended; if it was a process's first, so may the process have, and others may pack a new one
+    /// of that number.
     pub fn forget(&mut self, tid: u32) {
         self.origin.remove(&tid);
+        self.adopted.remove(&tid);
+    }
+
+    /// Threads that could not be steered.
+    pub fn left(&self) -> &Left {
+        &self.left
     }
 
     /// Puts everything back.
@@ -133,13 +194,17 @@ impl<'h> Holder<'h> {
         }
         // A leader that has ended takes its process's name with it; its threads are taken one by one.
         let Ok(leader) = self.hands.thread(pid) else { return Ok(()) };
+        let right = match self.alone.contains_key(&pid) {
+            true => None,
+            false => Some(Book::of_user().hold_alone(&right_to_pack(pid))?.ok_or(Error::PackedAlready(pid))?),
+        };
         let creator = new.iter().find(|(_, stand)| stand.tid == pid).map_or(0, |(_, stand)| stand.creator_tid);
         let heir_of = self.origin.get(&creator).copied().into_iter().collect();
         match self.session.adopt([self.desire(leader, heir_of)]) {
             Ok(()) | Err(changes::Error::Gone(_)) => {}
             Err(error) => return Err(error.into()),
         }
-        self.adopted.insert(pid, leader);
+        self.adopted.insert(pid, (leader, right));
         Ok(())
     }
 
@@ -149,7 +214,7 @@ impl<'h> Holder<'h> {
             return Vec::new();
         }
         let creator = self.origin.get(&stand.creator_tid).copied();
-        creator.into_iter().chain(self.adopted.get(&stand.tgid).copied()).collect()
+        creator.into_iter().chain(self.adopted.get(&stand.tgid).map(|(leader, _)| *leader)).collect()
     }
 
     fn desire(&self, thread: Thread, heir_of: Vec<Thread>) -> Desire {

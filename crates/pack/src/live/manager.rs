@@ -1,19 +1,21 @@
 //! The manager: threads come and go, code is judged, windows end.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use machine::Root;
+use machine::process::Task;
 use symbols::Judge;
 use watch::Stands;
 use watch::stands::has_ended;
+use wire::Stand;
 
 use super::guest::{Guests, Places, Told};
-use super::held::Holder;
+use super::held::{Held, Holder};
 use super::realtime;
 use super::shared::{Core, Eyes, Shared};
 use super::spins::Spins;
@@ -24,6 +26,10 @@ use crate::policy::{Member, Order};
 
 /// How often the manager looks while threads are steered, and while they are not.
 const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(20));
+
+/// A process's only thread is not steered before it has run so long: OpenMP counts the CPUs of its mask when
+/// the process starts, or loads it, and would count one.
+const ALONE_NS: u64 = 1_000_000_000;
 
 /// What to pack, and how.
 #[derive(Clone, Debug)]
@@ -150,6 +156,7 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
         },
         tick_ns: AtomicU64::new(0),
         over: AtomicBool::new(false),
+        without_ticker: AtomicU32::new(0),
     });
     let mut guests = Guests::new(root.clone(), plan.cpus.len());
     if plan.attached {
@@ -166,6 +173,7 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
         tickers: Vec::new(),
         known: 0,
         living: Vec::new(),
+        newcomers: Vec::new(),
         summary: Summary::default(),
     };
     for pid in &plan.pids {
@@ -177,7 +185,7 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
         }
     }
     // All threads that are there now are taken before anybody is told that they are packed.
-    if let Err(error) = manager.meet() {
+    if let Err(error) = manager.meet_all(&plan.pids) {
         drop(manager);
         let _ = ready.send(Err(error));
         return Summary::default();
@@ -210,7 +218,15 @@ struct Manager<'p> {
     /// Stands seen so far.
     known: usize,
     living: Vec<Living>,
+    newcomers: Vec<Newcomer>,
     summary: Summary,
+}
+
+/// Held in the pack, but not steered yet.
+struct Newcomer {
+    stand: usize,
+    met_run_ns: u64,
+    held: Held,
 }
 
 struct Living {
@@ -289,35 +305,60 @@ impl Manager<'_> {
 
     /// Threads that have come or gone since the last look.
     fn meet(&mut self) -> Result<(), super::Error> {
+        let new = self.met();
+        let held = self.holder.take(&new)?;
+        self.keep(held)
+    }
+
+    /// The threads that are there when packing begins: all or none.
+    fn meet_all(&mut self, pids: &[u32]) -> Result<(), super::Error> {
+        let new = self.met();
+        let is_seen = |pid: &&u32| new.iter().any(|(_, stand)| stand.tgid == **pid);
+        if let Some(&pid) =
+            pids.iter().filter(|pid| !is_seen(pid)).find(|&&pid| Task::process(&Root::live(), pid).exists())
+        {
+            return Err(super::Error::Unseen(pid));
+        }
+        let held = self.holder.take_all(&new)?;
+        self.keep(held)
+    }
+
+    /// Threads that have come since this was asked last.
+    fn met(&mut self) -> Vec<(usize, Stand)> {
         let table = self.stands.table();
         let given = self.stands.given();
-        let mut new = Vec::new();
+        let (mut new, mut passed_ns) = (Vec::new(), 0);
         while self.known < given {
             // A stand that is just being written is met at the next look, in order.
             let Some(stand) = table.read(self.known) else { break };
             if has_ended(&stand) {
                 self.holder.passed(&stand);
+                passed_ns += stand.run_ns;
             } else {
                 new.push((self.known, stand));
             }
             self.known += 1;
         }
-        let held = self.holder.take(&new)?;
-        let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
+        if let Ok(mut core) = self.shared.core.lock() {
+            core.conductor.passed(passed_ns);
+        }
+        new
+    }
+
+    /// Threads that are held now join; those that have ended leave.
+    fn keep(&mut self, held: Vec<(usize, Held)>) -> Result<(), super::Error> {
+        let table = self.stands.table();
         for (stand_number, held) in held {
             let Some(stand) = table.read(stand_number) else { continue };
+            self.living.push(Living { member: None, stand: stand_number, tgid: stand.tgid });
             self.guests.meet(stand.tgid);
-            if self.guests.is_helper(stand.tgid, stand.tid, stand.creator_tid) {
-                self.living.push(Living { member: None, stand: stand_number, tgid: stand.tgid });
-                continue;
+            if !self.guests.is_helper(stand.tgid, stand.tid, stand.creator_tid) {
+                self.newcomers.push(Newcomer { stand: stand_number, met_run_ns: stand.run_ns, held });
+                self.summary.threads += 1;
             }
-            core.members.push(held);
-            let member = core.decide(&self.shared.eyes, |conductor, now_ns, _, orders| {
-                conductor.join(&self.shared.eyes.glance(&stand, now_ns), now_ns, orders)
-            });
-            self.living.push(Living { member: Some(member), stand: stand_number, tgid: stand.tgid });
-            self.summary.threads += 1;
         }
+        self.join()?;
+        let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
         let mut smaller = BTreeSet::new();
         self.living.retain_mut(|living| {
             let Some(stand) = table.read(living.stand) else { return true };
@@ -343,6 +384,47 @@ impl Manager<'_> {
         Ok(())
     }
 
+    /// Newcomers that may be steered from now on.
+    fn join(&mut self) -> Result<(), super::Error> {
+        let table = self.stands.table();
+        let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
+        for newcomer in std::mem::take(&mut self.newcomers) {
+            let Some(stand) = table.read(newcomer.stand) else { continue };
+            let mut company = self.living.iter().filter(|living| living.tgid == stand.tgid);
+            let ran_ns = stand.run_ns.saturating_sub(newcomer.met_run_ns);
+            if has_ended(&stand) {
+                core.conductor.passed(ran_ns);
+            } else if stand.tid == stand.tgid && company.nth(1).is_none() && ran_ns < ALONE_NS {
+                self.newcomers.push(newcomer);
+            } else {
+                core.conductor.passed(ran_ns);
+                core.members.push(newcomer.held);
+                let member = core.decide(&self.shared.eyes, |conductor, now_ns, _, orders| {
+                    conductor.join(&self.shared.eyes.glance(&stand, now_ns), now_ns, orders)
+                });
+                let of_it = self.living.iter_mut().find(|living| living.stand == newcomer.stand);
+                of_it.into_iter().for_each(|living| living.member = Some(member));
+            }
+        }
+        Ok(())
+    }
+
+    /// What could not be done as it should.
+    fn complain(&mut self) {
+        let mut say = |count: u64, what: &str| {
+            if count > 0 {
+                self.summary.complaints.push(format!("{count} {what}"));
+            }
+        };
+        say(u64::from(self.stands.without_place()), "threads came too late to be steered: there are 65,536 places");
+        let absent = self.shared.without_ticker.load(Ordering::Relaxed);
+        say(u64::from(absent), "CPUs of the pack had no turns: cox could not stay there (offline, or not allowed)");
+        let left = self.holder.left();
+        if let Some(why) = &left.why {
+            say(left.threads as u64, &format!("threads were left as they are; the first: {why}"));
+        }
+    }
+
     fn finish(mut self, start_ns: u64, own_before_ns: u64) -> Summary {
         self.summary.told = self.guests.end();
         self.shared.over.store(true, Ordering::Release);
@@ -351,6 +433,7 @@ impl Manager<'_> {
             // A ticker that panicked has no more turns to end.
             let _ = ticker.join();
         }
+        self.complain();
         let judging_ns = self.judging_ns;
         let own_ns = arch::clock::process_cpu_ns();
         self.summary.own_ns = own_ns - own_before_ns;

@@ -1,6 +1,6 @@
 //! What tickers and the manager share.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use watch::stands::{self, Table};
@@ -22,6 +22,8 @@ pub struct Shared {
     pub tick_ns: AtomicU64,
     /// The session is over.
     pub over: AtomicBool,
+    /// Seats whose turns nobody ends.
+    pub without_ticker: AtomicU32,
 }
 
 /// Policy and members.

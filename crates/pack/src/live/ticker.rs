@@ -17,6 +17,7 @@ pub fn run(shared: &Arc<Shared>, seat: Seat) {
     let seats = shared.eyes.cpus.len() as u64;
     // A CPU that has gone offline has no turns to end; a ticker elsewhere would interrupt the wrong thread.
     if realtime::stay_on(shared.eyes.cpus[seat]).is_err() {
+        shared.without_ticker.fetch_add(1, Ordering::Relaxed);
         return;
     }
     // Without real-time priority a tick comes late, when the kernel lets it; rotation may still pay.

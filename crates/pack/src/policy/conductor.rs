@@ -71,7 +71,7 @@ pub struct Conductor {
     run_ns: Vec<u64>,
     blocks: Vec<u32>,
     ended: Vec<bool>,
-    /// CPU time in this window of threads that have ended in it.
+    /// CPU time in this window of threads that have ended in it, or have not joined.
     ended_ns: u64,
     totals: Totals,
 }
@@ -131,6 +131,11 @@ impl Conductor {
             self.arrange.admit(member, now_ns, orders);
         }
         member
+    }
+
+    /// CPU time of threads that are not members, or were not yet.
+    pub fn passed(&mut self, run_ns: u64) {
+        self.ended_ns += run_ns;
     }
 
     /// A thread has ended, after so much CPU time.
