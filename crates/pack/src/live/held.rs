@@ -87,10 +87,8 @@ impl<'h> Holder<'h> {
     pub fn begin(hands: &'h LiveHands, plan: &Plan) -> Result<Holder<'h>, Error> {
         let book = Book::of_user();
         let mut alone = BTreeMap::new();
-        for &pid in &plan.pids {
-            if !alone.contains_key(&pid) {
-                alone.insert(pid, book.hold_alone(&right_to_pack(pid))?.ok_or(Error::PackedAlready(pid))?);
-            }
+        for pid in plan.pids.iter().copied().collect::<BTreeSet<u32>>() {
+            alone.insert(pid, book.hold_alone(&right_to_pack(pid))?.ok_or(Error::PackedAlready(pid))?);
         }
         let session = Session::begin(hands, book, process::id(), &plan.command, |journal| post(journal).map(Some))?;
         let (adopted, origin, left) = (BTreeMap::new(), BTreeMap::new(), Left::default());
