@@ -1,5 +1,7 @@
 //! The command line. Help, man pages and completions are generated from here.
 
+mod simulate;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use machine::CpuSet;
 
 use crate::session::observing::Choice;
+pub use simulate::{Simulate, Waiting};
 
 /// Keeps the threads of parallel programs working: says what the OS scheduler costs them.
 #[derive(Debug, Parser)]
@@ -64,6 +67,8 @@ pub enum SchemaOf {
     Run,
     /// `cox pack --json`
     Pack,
+    /// `cox pack simulate --json`
+    PackSimulate,
 }
 
 /// Run a program and say what the OS scheduler cost it.
@@ -122,12 +127,17 @@ pub struct Run {
 /// program, and leaves it alone where there is nothing to win. All masks are put back at the end.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "cox pack --cpus LIST [OPTIONS] -- PROGRAM [ARGS]...\n       cox pack --ncpus N [OPTIONS] --pid PID",
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    override_usage = "cox pack --cpus LIST [OPTIONS] -- PROGRAM [ARGS]...\n       cox pack --ncpus N [OPTIONS] --pid PID\n       cox pack simulate --threads N --ncpus N [OPTIONS]",
     after_help = "Example:\n  cox pack --ncpus 2 -- ./app input\n  cox pack --cpus 0-1 --pid 4711 --for 10m\n\n\
 Exit codes: the program's own; 128+n when signal n ended it; 125 cox failed before the program ran; \
 126 the program cannot be executed; 127 it was not found."
 )]
 pub struct Pack {
+    /// Something else than packing a program.
+    #[command(subcommand)]
+    pub what: Option<PackVerb>,
     /// The CPUs: 0-3,8
     #[arg(long, value_name = "LIST", conflicts_with = "ncpus", required_unless_present = "ncpus")]
     pub cpus: Option<CpuSet>,
@@ -164,6 +174,13 @@ pub struct Pack {
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM", required_unless_present = "pid")]
     pub program: Vec<OsString>,
+}
+
+/// What `cox pack` does beside packing a program.
+#[derive(Debug, Subcommand)]
+pub enum PackVerb {
+    /// Try it on a machine in memory
+    Simulate(Simulate),
 }
 
 /// Say what this kernel and user may do, feature by feature: yes, or no with the reason and the fix.

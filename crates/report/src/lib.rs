@@ -13,6 +13,7 @@ pub mod audit;
 pub mod json;
 pub mod pack;
 pub mod round;
+pub mod simulation;
 pub mod style;
 mod table;
 pub mod text;

@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod pack;
 pub mod pages;
 pub mod run;
+pub mod simulate;
 
 /// How the reader's terminal wants it. A file gets UTF-8 without colour.
 pub fn style(output: Option<&Output>, all_threads: bool) -> Style {
