@@ -1,5 +1,6 @@
 //! The command line. Help, man pages and completions are generated from here.
 
+mod advise;
 mod simulate;
 
 use std::ffi::OsString;
@@ -11,6 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use machine::CpuSet;
 
 use crate::session::observing::Choice;
+pub use advise::Advise;
 pub use simulate::{Simulate, Waiting};
 
 /// Keeps the threads of parallel programs working: says what the OS scheduler costs them.
@@ -29,6 +31,8 @@ pub enum Verb {
     Run(Run),
     /// Run a program with many threads on fewer CPUs, without the collapse that taskset causes
     Pack(Pack),
+    /// Say beforehand what fewer threads, packing or another waiting policy would give on fewer CPUs
+    Advise(Advise),
     /// Say what this kernel and user may do, feature by feature
     Doctor(Doctor),
     /// Say what sessions of this user have changed, and put back what dead ones have left
@@ -69,6 +73,8 @@ pub enum SchemaOf {
     Pack,
     /// `cox pack simulate --json`
     PackSimulate,
+    /// `cox advise --json`
+    Advise,
 }
 
 /// Run a program and say what the OS scheduler cost it.

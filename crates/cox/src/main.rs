@@ -29,6 +29,7 @@ fn main() -> ExitCode {
             Some(PackVerb::Simulate(wanted)) => verbs::simulate::simulate(wanted),
             None => verbs::pack::pack(&options),
         },
+        Verb::Advise(options) => verbs::advise::advise(&options),
         Verb::Doctor(options) => verbs::doctor::doctor(&options),
         Verb::Changes(what) => verbs::changes::changes(&what),
         Verb::Schema { of } => verbs::pages::schema(of),
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
 /// own codes must stay tellable apart); other verbs use 2.
 fn usage(error: &clap::Error) -> ExitCode {
     let word = |at| std::env::args_os().nth(at).unwrap_or_default();
-    let runs_a_program = word(1) == "run" || word(1) == "pack" && word(2) != "simulate";
+    let runs_a_program = word(1) == "run" || word(1) == "advise" || word(1) == "pack" && word(2) != "simulate";
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // Nothing to be done when the terminal is gone.

@@ -6,6 +6,7 @@ use report::Style;
 
 use crate::outputs::Output;
 
+pub mod advise;
 pub mod bench;
 pub mod changes;
 pub mod doctor;

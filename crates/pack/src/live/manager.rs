@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use arch::BlockedIn;
 use machine::Root;
 use symbols::Judge;
 use watch::Stands;
 use watch::stands::has_ended;
+use wire::{Cause, Sample};
 
 use super::held::Holder;
 use super::realtime;
@@ -19,6 +21,7 @@ use super::ticker;
 use crate::policy::conductor::{Conductor, Settings, Totals};
 use crate::policy::regime::Action;
 use crate::policy::{Member, Order};
+use crate::trial::{Look, Seen, Trial};
 
 /// How often the manager looks while threads are steered, and while they are not.
 const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(20));
@@ -36,6 +39,8 @@ pub struct Plan {
     pub capacities: Vec<u64>,
     /// How to pack.
     pub settings: Settings,
+    /// Do not pack in earnest: try both ways in turn, to compare them.
+    pub trial: bool,
     /// Keep a line for each order.
     pub log: bool,
     /// cox's command line, for the journal.
@@ -63,6 +68,8 @@ pub struct Summary {
     pub complaints: Vec<String>,
     /// When, and what, if a log was wanted.
     pub log: Vec<(u64, Order)>,
+    /// What a trial showed.
+    pub trial: Option<Seen>,
 }
 
 /// A packed program.
@@ -143,6 +150,7 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
     let mut manager = Manager {
         judge: Judge::new(root),
         judging_ns: 0,
+        trial: plan.trial.then(|| Trial::new(plan.settings.turns)),
         shared: Arc::clone(&shared),
         stands,
         holder,
@@ -182,9 +190,17 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
     manager.run(arch::monotonic_ns(), arch::clock::process_cpu_ns())
 }
 
+/// What a trial wants to know of a sample.
+fn look(sample: &Sample, spins: &Spins) -> Look {
+    let call = sample.in_kernel.checked_sub(1).map(arch::blocked_in);
+    let calls = call == Some(BlockedIn::Cause(Cause::Futex));
+    Look { tid: sample.tid, spins: spins.was_waiting(sample), calls }
+}
+
 struct Manager<'p> {
     judge: Judge,
     judging_ns: u64,
+    trial: Option<Trial>,
     shared: Arc<Shared>,
     stands: Stands,
     holder: Holder<'p>,
@@ -237,8 +253,13 @@ impl Manager<'_> {
         let own_ns = arch::clock::process_cpu_ns() - self.judging_ns;
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
         core.conductor.sampled(samples.len() as u64, waiting as u64);
-        let changed = core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| {
-            conductor.look(now_ns, own_ns, sense, orders)
+        if let Some(trial) = &mut self.trial {
+            trial.sampled(samples.iter().map(|sample| look(sample, &self.shared.eyes.spins)));
+        }
+        let trial = &mut self.trial;
+        let changed = core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| match trial {
+            Some(trial) => trial.look(conductor, now_ns, own_ns, sense, orders),
+            None => conductor.look(now_ns, own_ns, sense, orders),
         });
         let (action, tick_ns) = (core.conductor.action(), core.conductor.tick_ns());
         drop(core);
@@ -247,9 +268,10 @@ impl Manager<'_> {
             for ticker in &self.tickers {
                 ticker.thread().unpark();
             }
-            match action {
-                Action::Measure { look_ns } => self.stands.sample_on(&self.shared.eyes.cpus, look_ns)?,
-                Action::Rest | Action::Rotate { .. } => self.stands.sample_on(&[], 0)?,
+            match (action, &self.trial) {
+                (Action::Measure { look_ns }, _) => self.stands.sample_on(&self.shared.eyes.cpus, look_ns)?,
+                (_, Some(trial)) => self.stands.sample_on(&self.shared.eyes.cpus, trial.look_ns())?,
+                (Action::Rest | Action::Rotate { .. }, None) => self.stands.sample_on(&[], 0)?,
             }
         }
         Ok(action != Action::Rest)
@@ -311,10 +333,13 @@ impl Manager<'_> {
         let own_ns = arch::clock::process_cpu_ns();
         self.summary.own_ns = own_ns - own_before_ns;
         if let Ok(mut core) = self.shared.core.lock() {
-            let end_ns = core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| {
+            let trial = &mut self.trial;
+            let (end_ns, seen) = core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| {
+                let seen = trial.as_mut().map(|trial| trial.end(conductor, now_ns, own_ns - judging_ns, sense));
                 conductor.end(now_ns, own_ns - judging_ns, sense, orders);
-                now_ns
+                (now_ns, seen)
             });
+            self.summary.trial = seen;
             self.summary.wall_ns = end_ns - start_ns;
             self.summary.totals = core.conductor.totals();
             (self.summary.without, self.summary.with) = core.conductor.efficiencies();

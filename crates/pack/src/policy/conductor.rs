@@ -123,10 +123,15 @@ impl Conductor {
     /// action changed.
     pub fn look(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
         if now_ns >= self.regime.until_ns() {
-            let window = self.end_window(now_ns, own_ns, sense);
+            let window = self.close_window(now_ns, own_ns, sense);
             self.regime.decide(now_ns, self.seating.seats(), &window);
         }
-        let (was, is) = (self.action, self.regime.action());
+        self.take_up(self.regime.action(), now_ns, sense, orders)
+    }
+
+    /// The seats do this from now on, whatever the regime wants. True when it is something else than before.
+    pub fn take_up(&mut self, is: Action, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
+        let was = self.action;
         if was == is {
             return false;
         }
@@ -146,9 +151,15 @@ impl Conductor {
 
     /// The session is over: the kernel places all threads.
     pub fn end(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
-        self.end_window(now_ns, own_ns, sense);
+        self.close_window(now_ns, own_ns, sense);
         self.seating.end(orders);
         self.action = Action::Rest;
+    }
+
+    /// How many seats there are.
+    #[must_use]
+    pub fn seats(&self) -> usize {
+        self.seating.seats()
     }
 
     /// Sums so far.
@@ -167,7 +178,8 @@ impl Conductor {
         matches!(self.action, Action::Rotate { .. })
     }
 
-    fn end_window(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense) -> Window {
+    /// What was seen since the last window was closed; another one begins.
+    pub fn close_window(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense) -> Window {
         let length_ns = now_ns - self.window_ns;
         let (mut active, mut blocks, mut run_sum_ns) = (0, 0, std::mem::take(&mut self.ended_ns));
         for member in self.seating.members() {
