@@ -32,10 +32,21 @@ const LOOK_NS: u64 = 2_000_000;
 pub struct Look {
     /// Thread.
     pub tid: u32,
-    /// It waited in a loop.
-    pub spins: bool,
-    /// It was about to sleep or woke somebody who slept.
-    pub calls: bool,
+    /// What it did.
+    pub did: Did,
+}
+
+/// What a running thread did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Did {
+    /// What it is there for.
+    Worked,
+    /// It waited in a loop of an OpenMP runtime, or by sched_yield(2).
+    WaitedInRuntime,
+    /// It waited in another loop.
+    Waited,
+    /// It was about to sleep, or woke somebody who slept.
+    Called,
 }
 
 /// Who placed the threads in a window.
@@ -62,6 +73,8 @@ pub struct Tried {
     pub samples: u64,
     /// … that waited for others: in a loop, or on their way into and out of sleep.
     pub waiting: u64,
+    /// … of these in loops of an OpenMP runtime.
+    pub in_runtime: u64,
     /// Threads that wanted to run.
     pub active: usize,
     /// How they wait for one another.
@@ -88,6 +101,7 @@ pub struct Trial {
     until_ns: u64,
     samples: u64,
     waiting: u64,
+    in_runtime: u64,
     worked: BTreeMap<u32, u64>,
     may_gain: bool,
     seen: Seen,
@@ -104,6 +118,7 @@ impl Trial {
             until_ns: 0,
             samples: 0,
             waiting: 0,
+            in_runtime: 0,
             worked: BTreeMap::new(),
             may_gain: false,
             seen: Seen::default(),
@@ -120,9 +135,9 @@ impl Trial {
     pub fn sampled(&mut self, looks: impl Iterator<Item = Look>) {
         for look in looks {
             self.samples += 1;
-            if look.spins || look.calls {
-                self.waiting += 1;
-            } else {
+            self.waiting += u64::from(look.did != Did::Worked);
+            self.in_runtime += u64::from(look.did == Did::WaitedInRuntime);
+            if look.did == Did::Worked {
                 *self.worked.entry(look.tid).or_default() += 1;
             }
         }
@@ -156,6 +171,7 @@ impl Trial {
 
     fn note(&mut self, seats: usize, window: &Window) {
         let (samples, waiting) = (std::mem::take(&mut self.samples), std::mem::take(&mut self.waiting));
+        let in_runtime = std::mem::take(&mut self.in_runtime);
         let worked = std::mem::take(&mut self.worked);
         let Some((way, _)) = self.now else { return };
         let kind = Kind::of(window, seats);
@@ -167,7 +183,7 @@ impl Trial {
             }
         }
         let (run_ns, active) = (window.run_ns, window.active);
-        self.seen.windows.push(Tried { way, length_ns, run_ns, samples, waiting, active, kind });
+        self.seen.windows.push(Tried { way, length_ns, run_ns, samples, waiting, in_runtime, active, kind });
     }
 
     fn next(&mut self, now_ns: u64, seats: usize, window: &Window) -> Action {
@@ -231,7 +247,10 @@ mod tests {
             conductor.join(&Three { now_ns: 0, blocks: 0 }.glance(0), 0, &mut orders);
         }
         for now_ns in (0..=length_ms).step_by(5).map(|ms| ms * 1_000_000) {
-            let looks = (0..4).map(|tid| Look { tid, spins: spins && tid < 2, calls: false });
+            let looks = (0..4).map(|tid| Look {
+                tid,
+                did: if spins && tid < 2 { [Did::Waited, Did::WaitedInRuntime][tid as usize] } else { Did::Worked },
+            });
             trial.sampled(looks);
             conductor.sampled(4, if spins { 2 } else { 0 });
             let three = Three { now_ns, blocks: 0 };
@@ -253,7 +272,7 @@ mod tests {
         assert!(run_ns.abs_diff(4_000_000_000) < 100, "{run_ns}");
         assert!(actions.iter().any(|action| matches!(action, Action::Rotate { .. })));
         for window in &seen.windows {
-            assert_eq!(window.waiting * 2, window.samples, "{window:?}");
+            assert_eq!((window.waiting * 2, window.in_runtime * 4), (window.samples, window.samples), "{window:?}");
         }
         // Threads 0 and 1 only waited.
         assert_eq!(seen.worked.keys().copied().collect::<Vec<_>>(), [2, 3]);

@@ -41,9 +41,14 @@ pub struct Run {
     pub cpus: u64,
     /// Windows that were compared; 0 when it was not run in windows.
     pub windows: u64,
-    /// Their usual length.
+    /// Their least length.
     pub window_ns: u64,
+    /// The part of the CPUs' time that other programs had meanwhile; absent when it was not measured.
+    pub others: Option<f64>,
 }
+
+/// Above this part of the CPUs other programs are worth a word.
+const OTHERS: f64 = 0.05;
 
 /// The JSON schema of [`Advice`].
 #[must_use]
@@ -76,6 +81,13 @@ impl Advice {
         for (place, choice) in forecast.choices.iter().enumerate() {
             let line = style.clean(&line(choice, place));
             lines.push(if place == 0 { style.step(&line) } else { line });
+        }
+        if let Some(others) = self.run.others.filter(|others| *others > OTHERS) {
+            let told = format!(
+                "  Other programs had {:.0} % of these CPUs meanwhile: what was measured is so much slower than alone",
+                100.0 * others
+            );
+            lines.extend([String::new(), style.warning(&style.clean(&told))]);
         }
         lines.into_iter().map(|line| line.trim_end().to_owned() + "\n").collect()
     }
@@ -152,6 +164,7 @@ mod tests {
                 cpus: 12,
                 windows: 40,
                 window_ns: 80_000_000,
+                others: Some(0.01),
             },
             forecast: Forecast {
                 threads: 16,
@@ -181,6 +194,9 @@ mod tests {
             "    taskset                   0.67 of the bound    19.10 s (16.00–27.00)",
         ];
         assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{text}");
+        let mut shared = advice();
+        shared.run.others = Some(0.3);
+        assert!(shared.text(&Style::default()).ends_with("slower than alone\n"));
         let plain = advice().text(&Style { unicode: false, ..Style::default() });
         assert!(plain.contains("+/- 0.10 s") && plain.contains("<- best") && plain.is_ascii(), "{plain}");
     }

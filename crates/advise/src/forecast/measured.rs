@@ -28,6 +28,8 @@ pub struct Window {
     pub samples: u64,
     /// … that waited for others in loops, or were on their way into and out of sleep.
     pub waiting: u64,
+    /// … of these in loops of an OpenMP runtime.
+    pub in_runtime: u64,
     /// More threads wanted to run than there were CPUs.
     pub crowded: bool,
 }
@@ -64,8 +66,9 @@ const MEETING: f64 = 1.03;
 /// … but not for longer than this, where shares are equal.
 const MEETING_AT_MOST: f64 = 1.12;
 
-/// A share of samples above which threads wait in loops, so that a policy of sleeping changes something.
-const SPINS: f64 = 0.05;
+/// A share of samples above which threads wait in the runtime's loops, so that a policy of sleeping changes
+/// something. GCC's runtime spins for 100 tests only when there are more threads than CPUs.
+const SPINS: f64 = 0.15;
 
 /// Waiting asleep leaves turns to the kernel: between the loss of keeping CPUs and nearly none.
 const ASLEEP_LOSES: f64 = 0.95;
@@ -113,8 +116,8 @@ struct Sums {
     work_error: f64,
     kernel: Estimate,
     packer: Option<Estimate>,
-    /// Of samples while the kernel placed the threads.
-    waiting: f64,
+    /// The part of the time that threads spent in loops of an OpenMP runtime, while the kernel placed them.
+    in_runtime: f64,
 }
 
 impl Sums {
@@ -141,7 +144,11 @@ impl Sums {
             work_error: sampling_error(part, samples) / (1.0 - part).max(1e-3),
             kernel,
             packer,
-            waiting: share(of(Placing::Kernel)),
+            in_runtime: {
+                let (loops, samples) =
+                    of(Placing::Kernel).fold((0, 0), |sum, window| (sum.0 + window.in_runtime, sum.1 + window.samples));
+                if samples == 0 { 0.0 } else { loops as f64 / samples as f64 }
+            },
         })
         .filter(|sums| sums.kernel.value > 0.0 && sums.work_ns > 0.0)
     }
@@ -198,8 +205,9 @@ impl Sums {
 
     fn passive(&self, trial: &Trial) -> Choice {
         let choice = |times, basis| Choice::new(Way::Passive, trial.threads, self.bound_ns(), times, basis);
-        if trial.passive_already || self.waiting < SPINS {
-            return choice(self.times(self.kernel), Basis::Measured).noting("its threads wait asleep already");
+        if trial.passive_already || self.in_runtime < SPINS {
+            let note = "hardly any waiting in the runtime's loops";
+            return choice(self.times(self.kernel), Basis::Measured).noting(note);
         }
         let static_slowdown = trial.threads.div_ceil(trial.cpus) as f64 * self.cpus / trial.threads as f64;
         let crowded_ns = self.work_ns / self.cpus;
@@ -249,7 +257,15 @@ mod tests {
 
     fn window(placing: Placing, length_ms: u64, busy: f64, waiting: u64) -> Window {
         let run_ns = (2.0 * (length_ms * MS) as f64 * busy) as u64;
-        Window { placing, length_ns: length_ms * MS, run_ns, samples: 1000, waiting, crowded: true }
+        Window {
+            placing,
+            length_ns: length_ms * MS,
+            run_ns,
+            samples: 1000,
+            waiting,
+            in_runtime: waiting,
+            crowded: true,
+        }
     }
 
     /// 1 s by the kernel, all busy, 60 % of it waiting; 1 s packed, 90 % busy, of that 10 % waiting. Useful: 0.8
@@ -367,6 +383,10 @@ mod tests {
         assert!(passive.time_ns < taskset.time_ns && passive.basis == Basis::Modelled);
         assert_eq!(choice(&trial, Way::FewerThreads).note.as_deref(), Some("OMP_NUM_THREADS=2"));
         trial.passive_already = true;
+        assert_eq!(choice(&trial, Way::Passive).time_ns, taskset.time_ns);
+        // Loops of the program's own do not read the variable.
+        trial.passive_already = false;
+        trial.windows.iter_mut().for_each(|window| window.in_runtime = 0);
         assert_eq!(choice(&trial, Way::Passive).time_ns, taskset.time_ns);
     }
 

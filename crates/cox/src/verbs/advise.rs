@@ -13,6 +13,7 @@ use advise::forecast::{Accepts, Basis, Forecast, Refusal, measured};
 use advise::picture::Picture;
 use anyhow::{Context, Result, bail};
 use machine::limits::Who;
+use machine::steal::{CpuTime, CpuTimes};
 use machine::topology::Topology;
 use machine::{CpuSet, Root};
 use pack::live::{Plan, Summary};
@@ -78,6 +79,7 @@ fn run(options: &cli::Advise, text: Option<Output>, json: Option<Output>) -> Res
         log: false,
         command: std::env::args().collect::<Vec<_>>().join(" "),
     });
+    let before = CpuTimes::read(&Root::live()).ok();
     let outcome = session::run(&Target::Launch(options.program.clone()), &mut trying, Limits::default())?;
     let exit_code = outcome.exit.map(session::Exit::shell_code);
     // From here on the program has run: whatever fails is said, and does not change its exit code.
@@ -89,6 +91,7 @@ fn run(options: &cli::Advise, text: Option<Output>, json: Option<Output>) -> Res
                 crate::complaint::say(complaint);
             }
             let trial = trial(&summary, &cpus, trying.openmp, &surroundings);
+            let others = before.and_then(|before| others(&before, &cpus, &summary));
             match measured::forecast(&trial) {
                 Ok(forecast) => {
                     let advice = Advice {
@@ -101,6 +104,7 @@ fn run(options: &cli::Advise, text: Option<Output>, json: Option<Output>) -> Res
                             cpus: cpus.len() as u64,
                             windows: trial.windows.len() as u64,
                             window_ns: pack::trial::WINDOW_NS,
+                            others,
                         },
                         ..advice(forecast)
                     };
@@ -116,6 +120,16 @@ fn run(options: &cli::Advise, text: Option<Output>, json: Option<Output>) -> Res
     Ok(exit_code.map_or(0, |code| code as u8))
 }
 
+/// The part of the CPUs' time that neither the program nor cox had, and nobody left idle.
+fn others(before: &CpuTimes, cpus: &CpuSet, summary: &Summary) -> Option<f64> {
+    let now = CpuTimes::read(&Root::live()).ok()?;
+    let since = now.since(before);
+    let ours_ns = summary.totals.run_ns + summary.own_ns;
+    let busy_ns: u64 = since.iter().filter(|times| cpus.contains(times.cpu)).map(CpuTime::busy_ns).sum();
+    let there_ns = (summary.wall_ns * cpus.len() as u64).max(1);
+    Some(busy_ns.saturating_sub(ours_ns) as f64 / there_ns as f64)
+}
+
 fn words(options: &cli::Advise) -> Vec<String> {
     options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
@@ -128,7 +142,7 @@ fn advice(forecast: Forecast) -> Advice {
         command: Vec::new(),
         exit_code: None,
         cpu_list: None,
-        run: Run { basis: Basis::Modelled, elapsed_ns: 0, cpus: 0, windows: 0, window_ns: 0 },
+        run: Run { basis: Basis::Modelled, elapsed_ns: 0, cpus: 0, windows: 0, window_ns: 0, others: None },
         forecast,
     }
 }
@@ -148,6 +162,7 @@ fn trial(summary: &Summary, cpus: &CpuSet, openmp: bool, surroundings: &Surround
         run_ns: tried.run_ns,
         samples: tried.samples,
         waiting: tried.waiting,
+        in_runtime: tried.in_runtime,
         crowded: tried.active > seats,
     };
     let given = facts.variable("OMP_NUM_THREADS").is_some();
@@ -201,6 +216,7 @@ fn modelled_advice(options: &cli::Advise, document: &Document) -> Result<Advice,
             cpus: sketch.had_cpus,
             windows: 0,
             window_ns: 0,
+            others: None,
         },
         ..advice(modelled::forecast(&sketch, &simulated))
     })

@@ -11,7 +11,7 @@ use machine::Root;
 use symbols::Judge;
 use watch::Stands;
 use watch::stands::has_ended;
-use wire::{Cause, Sample};
+use wire::{Cause, Sample, Waiting};
 
 use super::held::Holder;
 use super::realtime;
@@ -21,7 +21,7 @@ use super::ticker;
 use crate::policy::conductor::{Conductor, Settings, Totals};
 use crate::policy::regime::Action;
 use crate::policy::{Member, Order};
-use crate::trial::{Look, Seen, Trial};
+use crate::trial::{Did, Look, Seen, Trial};
 
 /// How often the manager looks while threads are steered, and while they are not.
 const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(20));
@@ -194,7 +194,14 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
 fn look(sample: &Sample, spins: &Spins) -> Look {
     let call = sample.in_kernel.checked_sub(1).map(arch::blocked_in);
     let calls = call == Some(BlockedIn::Cause(Cause::Futex));
-    Look { tid: sample.tid, spins: spins.was_waiting(sample), calls }
+    let did = match spins.waited_in(sample) {
+        // Who calls sched_yield cannot be seen from where it is; OpenMP runtimes do when threads are many.
+        Some(Waiting::OpenMp | Waiting::Yield) => Did::WaitedInRuntime,
+        Some(_) => Did::Waited,
+        None if calls => Did::Called,
+        None => Did::Worked,
+    };
+    Look { tid: sample.tid, did }
 }
 
 struct Manager<'p> {
