@@ -1,6 +1,7 @@
 //! `cox-bench`: the experiments that say what Coxswain costs and gains, beside its peers. Each
 //! prints a table that anybody can measure again; docs/bench.md says how to read it.
 
+mod advise;
 mod interrupt;
 mod overhead;
 mod process;
@@ -35,6 +36,8 @@ struct Cli {
 enum Verb {
     /// What observing costs the observed program: plain | cox | perf sched record
     Overhead(overhead::Options),
+    /// Whether cox advise says beforehand what then happens: twelve kernels on fewer CPUs than threads
+    Advise(advise::Options),
     /// Run a program and write its wall and CPU time to FILE
     #[command(hide = true)]
     Stopwatch {
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Verb::Overhead(options) => {
             Interrupt::catch().and_then(|interrupt| overhead::overhead(&options, &interrupt)).map(exit_code)
         }
+        Verb::Advise(options) => Interrupt::catch().and_then(|interrupt| advise::advise(&options, &interrupt)),
         Verb::Stopwatch { file, program } => stopwatch::stopwatch(&file, &program),
     };
     match done {
