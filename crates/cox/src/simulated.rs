@@ -72,6 +72,12 @@ impl Scenario {
         Some((threads, self.run(&program, Packing::Kernel)))
     }
 
+    /// One run with the kernel's way and `cox pack` in turn.
+    #[cfg(test)]
+    pub fn trial(&self) -> Outcome {
+        self.run(&self.program, Packing::Trial(self.settings))
+    }
+
     fn run(&self, program: &Program, packing: Packing) -> Outcome {
         run(program, &self.capacities, packing, self.costs, self.seed)
     }

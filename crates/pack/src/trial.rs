@@ -3,7 +3,8 @@
 //! the other. Pure, like the policy that it puts on trial.
 //!
 //! 1. The kernel places the threads, for as long as it needs to spread them; this does not count.
-//! 2. It goes on doing so, for some windows.
+//! 2. It goes on doing so, for some windows; for more of them where threads wait so much that next to no work
+//!    is seen.
 //! 3. Threads that packing might help are packed for as many windows; the length of turns is searched for,
 //!    as when packing in earnest. Else 2 again.
 //! 4. From 1, with twice as many windows, up to eight.
@@ -24,6 +25,10 @@ const WINDOW_TURNS: u64 = 40;
 const SETTLE_NS: u64 = 80_000_000;
 /// Windows of each way in the first round and in later ones.
 const WINDOWS: (u32, u32) = (2, 8);
+/// Samples of work that a way should have before the next one has its turn: 16 % standard error.
+const LEAST_WORK: u64 = 40;
+/// … but not more windows than this are spent on them, 6 s.
+const MOST_WINDOWS: u32 = 75;
 /// Time between two samples of a CPU. A sample costs a virtual machine up to 26 us.
 const LOOK_NS: u64 = 2_000_000;
 
@@ -104,6 +109,8 @@ pub struct Trial {
     in_runtime: u64,
     worked: BTreeMap<u32, u64>,
     may_gain: bool,
+    /// Samples of work since the kernel has placed the threads, and windows.
+    placed: (u64, u32),
     seen: Seen,
 }
 
@@ -121,6 +128,7 @@ impl Trial {
             in_runtime: 0,
             worked: BTreeMap::new(),
             may_gain: false,
+            placed: (0, 0),
             seen: Seen::default(),
         }
     }
@@ -182,6 +190,10 @@ impl Trial {
                 *self.seen.worked.entry(tid).or_default() += samples;
             }
         }
+        if way == Way::Placed {
+            self.placed.0 += samples - waiting;
+            self.placed.1 += 1;
+        }
         let (run_ns, active) = (window.run_ns, window.active);
         self.seen.windows.push(Tried { way, length_ns, run_ns, samples, waiting, in_runtime, active, kind });
     }
@@ -191,6 +203,7 @@ impl Trial {
         let now = match self.now {
             None => (Way::Settling, 1),
             Some((Way::Settling, _)) => (Way::Placed, windows),
+            Some((Way::Placed, 1)) if self.placed.0 < LEAST_WORK && self.placed.1 < MOST_WINDOWS => (Way::Placed, 1),
             Some((Way::Placed, 1)) if std::mem::take(&mut self.may_gain) => (Way::Packed, windows),
             Some((Way::Placed, 1)) => (Way::Placed, windows),
             Some((Way::Packed, left)) => {
@@ -199,6 +212,7 @@ impl Trial {
                     (Way::Packed, left - 1)
                 } else {
                     self.rounds += 1;
+                    self.placed = (0, 0);
                     (Way::Settling, 1)
                 }
             }
@@ -276,6 +290,25 @@ mod tests {
         }
         // Threads 0 and 1 only waited.
         assert_eq!(seen.worked.keys().copied().collect::<Vec<_>>(), [2, 3]);
+    }
+
+    /// Only spinning is seen: the kernel has its windows for 6 s before the packer has any.
+    #[test]
+    fn where_no_work_is_seen_the_kernel_has_more_windows() {
+        let mut trial = Trial::new(Turns::Adapted);
+        let mut conductor = Conductor::new(Settings::default(), &[1024, 1024], 0, 0);
+        let mut orders = Vec::new();
+        for _ in 0..3 {
+            conductor.join(&Three { now_ns: 0, blocks: 0 }.glance(0), 0, &mut orders);
+        }
+        for now_ns in (0..=7_000).step_by(20).map(|ms| ms * 1_000_000) {
+            trial.sampled((0..4).map(|tid| Look { tid, did: Did::Waited }));
+            conductor.sampled(4, 4);
+            trial.look(&mut conductor, now_ns, 0, &Three { now_ns, blocks: 0 }, &mut orders);
+        }
+        let seen = trial.end(&mut conductor, 7_000_000_000, 0, &Three { now_ns: 7_000_000_000, blocks: 0 });
+        let first = seen.windows.iter().position(|window| window.way == Way::Packed).unwrap();
+        assert_eq!(first, 1 + MOST_WINDOWS as usize, "settling, and all windows that may be");
     }
 
     #[test]

@@ -55,7 +55,15 @@ pub struct Trial {
     pub worth: f64,
     /// How long the packer only looks at first.
     pub first_look_ns: u64,
+    /// The part of the CPUs' time that other programs had; they go on.
+    pub others: f64,
 }
+
+/// Less than this is the machine's own housekeeping, and what the kernel's accounting by ticks misses.
+const HOUSEKEEPING: f64 = 0.02;
+
+/// More than this no program is left to advise on.
+const MOST_OTHERS: f64 = 0.9;
 
 /// What no spread of windows shows: that a run differs from the next, and what looking at it costs.
 const FLOOR: f64 = 0.03;
@@ -108,6 +116,8 @@ impl Trial {
 
 struct Sums {
     cpus: f64,
+    /// What other programs leave of them.
+    left: f64,
     /// Time in which nothing could be packed: serial parts.
     alone_ns: f64,
     /// Useful CPU time of crowded windows.
@@ -139,6 +149,8 @@ impl Sums {
         let alone = trial.windows.iter().filter(|window| !window.crowded);
         Some(Sums {
             cpus: trial.cpus as f64,
+            left: trial.cpus as f64
+                * (1.0 - if trial.others > HOUSEKEEPING { trial.others.min(MOST_OTHERS) } else { 0.0 }),
             alone_ns: alone.map(|window| window.length_ns as f64).sum(),
             work_ns,
             work_error: sampling_error(part, samples) / (1.0 - part).max(1e-3),
@@ -154,7 +166,7 @@ impl Sums {
     }
 
     fn bound_ns(&self) -> f64 {
-        self.alone_ns + self.work_ns / self.cpus
+        self.alone_ns + self.work_ns / self.left
     }
 
     /// `low`, likely and `high` for a part of the CPUs' time that is useful.
@@ -189,7 +201,7 @@ impl Sums {
     }
 
     fn fewer_threads(&self, trial: &Trial) -> Choice {
-        let crowded_ns = self.work_ns / self.cpus;
+        let crowded_ns = self.work_ns / self.left;
         let unequal = trial.inequality();
         // Small inequality is the samples' own. Whether unequal work stays so among fewer threads nobody knows.
         let (likely, most) = if unequal > IMBALANCE_FACTOR {
@@ -210,7 +222,7 @@ impl Sums {
             return choice(self.times(self.kernel), Basis::Measured).noting(note);
         }
         let static_slowdown = trial.threads.div_ceil(trial.cpus) as f64 * self.cpus / trial.threads as f64;
-        let crowded_ns = self.work_ns / self.cpus;
+        let crowded_ns = self.work_ns / self.left;
         let likely = (static_slowdown + 1.0 / ASLEEP_LOSES) / 2.0;
         let times = [1.0 / ASLEEP_LOSES, likely, static_slowdown.max(1.0 / ASLEEP_LOSES) * 1.1];
         choice(times.map(|factor| self.alone_ns + crowded_ns * factor), Basis::Modelled)
@@ -365,6 +377,17 @@ mod tests {
         let wide = choice(&trial, Way::Taskset);
         let width = |choice: &Choice| (choice.high_ns - choice.low_ns) as f64 / choice.time_ns as f64;
         assert!(about(wide.time_ns, 1.21 / 0.4) && width(&wide) > width(&narrow) * 2.0, "{wide:?} {narrow:?}");
+    }
+
+    /// What was measured was measured beside them; what is modelled has to be told.
+    #[test]
+    fn other_programs_go_on() {
+        let trial = Trial { others: 0.25, ..spinning() };
+        assert!(about(forecast(&trial).unwrap().bound_ns, 1.21 / 0.75));
+        assert!(about(choice(&trial, Way::FewerThreads).time_ns, 1.21 / 0.75 * MEETING));
+        assert_eq!(choice(&trial, Way::Taskset).time_ns, choice(&spinning(), Way::Taskset).time_ns);
+        let housekeeping = Trial { others: 0.01, ..spinning() };
+        assert!(about(forecast(&housekeeping).unwrap().bound_ns, 1.21));
     }
 
     #[test]

@@ -67,7 +67,8 @@ pub struct Simulated {
 
 /// Lengths that phases of spinning threads may have: from where the kernel's tick decides everything to where
 /// waiting hardly matters.
-const POSSIBLE_NS: [u64; 6] = [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 40_000_000];
+pub const POSSIBLE_NS: [u64; 9] =
+    [100_000, 200_000, 500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000, 40_000_000];
 
 /// Threads that spend this part of their run time in loops wait there; sampling sees less than this in
 /// programs that do not.
