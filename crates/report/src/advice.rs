@@ -84,7 +84,7 @@ impl Advice {
         }
         if let Some(others) = self.run.others.filter(|others| *others > OTHERS) {
             let told = format!(
-                "  Other programs had {:.0} % of these CPUs: all of this is beside them, and the bound is of what they leave",
+                "  Other programs had {:.0} % of these CPUs: all of this is beside them, but for the bound",
                 100.0 * others
             );
             lines.extend([String::new(), style.warning(&style.clean(&told))]);
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{text}");
         let mut shared = advice();
         shared.run.others = Some(0.3);
-        assert!(shared.text(&Style::default()).ends_with("of what they leave\n"));
+        assert!(shared.text(&Style::default()).ends_with("but for the bound\n"));
         let plain = advice().text(&Style { unicode: false, ..Style::default() });
         assert!(plain.contains("+/- 0.10 s") && plain.contains("<- best") && plain.is_ascii(), "{plain}");
     }

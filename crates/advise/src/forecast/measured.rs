@@ -74,6 +74,9 @@ const MEETING: f64 = 1.03;
 /// … but not for longer than this, where shares are equal.
 const MEETING_AT_MOST: f64 = 1.12;
 
+/// In a shorter run not even the threads can be counted: each window may have seen the end of one.
+const LEAST_NS: u64 = 250_000_000;
+
 /// A share of samples above which threads wait in the runtime's loops, so that a policy of sleeping changes
 /// something. GCC's runtime spins for 100 tests only when there are more threads than CPUs.
 const SPINS: f64 = 0.15;
@@ -86,6 +89,9 @@ const ASLEEP_LOSES: f64 = 0.95;
 /// # Errors
 /// When there is nothing to choose between, or too little was seen.
 pub fn forecast(trial: &Trial) -> Result<Forecast, Refusal> {
+    if trial.windows.iter().map(|window| window.length_ns).sum::<u64>() < LEAST_NS {
+        return Err(Refusal::TooShort { crowded_ns: trial.crowded_ns() });
+    }
     if trial.threads <= 1 {
         return Err(Refusal::SingleThreaded);
     }
@@ -166,7 +172,7 @@ impl Sums {
     }
 
     fn bound_ns(&self) -> f64 {
-        self.alone_ns + self.work_ns / self.left
+        self.alone_ns + self.work_ns / self.cpus
     }
 
     /// `low`, likely and `high` for a part of the CPUs' time that is useful.
@@ -383,11 +389,11 @@ mod tests {
     #[test]
     fn other_programs_go_on() {
         let trial = Trial { others: 0.25, ..spinning() };
-        assert!(about(forecast(&trial).unwrap().bound_ns, 1.21 / 0.75));
+        assert!(about(forecast(&trial).unwrap().bound_ns, 1.21), "they need not go on for ever");
         assert!(about(choice(&trial, Way::FewerThreads).time_ns, 1.21 / 0.75 * MEETING));
         assert_eq!(choice(&trial, Way::Taskset).time_ns, choice(&spinning(), Way::Taskset).time_ns);
         let housekeeping = Trial { others: 0.01, ..spinning() };
-        assert!(about(forecast(&housekeeping).unwrap().bound_ns, 1.21));
+        assert!(about(choice(&housekeeping, Way::FewerThreads).time_ns, 1.21 * MEETING));
     }
 
     #[test]
@@ -420,6 +426,9 @@ mod tests {
         assert_eq!(refused(Trial { cpus: 3, ..spinning() }), Refusal::NothingToPack { threads: 3, cpus: 3 });
         let short = spinning().windows[..1].to_vec();
         assert_eq!(refused(Trial { windows: short, ..spinning() }), Refusal::TooShort { crowded_ns: 250 * MS });
+        let too_short = vec![window(Placing::Kernel, 100, 0.5, 0); 2];
+        let one_seen = Trial { threads: 1, windows: too_short, ..spinning() };
+        assert_eq!(refused(one_seen), Refusal::TooShort { crowded_ns: 200 * MS }, "who knows how many there were");
         let one_packed = spinning().windows[..5].to_vec();
         assert!(matches!(refused(Trial { windows: one_packed, ..spinning() }), Refusal::TooShort { .. }));
         let mut idle = spinning();

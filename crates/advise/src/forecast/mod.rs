@@ -125,8 +125,7 @@ impl std::fmt::Display for Refusal {
             }
             Refusal::TooShort { crowded_ns } => write!(
                 f,
-                "too short to tell: there were more threads than CPUs for {}, and both ways want their windows \
-                 twice; give it more work",
+                "too short to tell: it had more threads than CPUs for {}, and about a second is wanted",
                 duration(crowded_ns)
             ),
             Refusal::Blind => {
