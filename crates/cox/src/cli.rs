@@ -30,7 +30,7 @@ pub enum Verb {
     /// Run a program, or watch one that runs, and say where its threads' time went
     Run(Run),
     /// Run a program with many threads on fewer CPUs, without the collapse that taskset causes
-    Pack(Pack),
+    Pack(Box<Pack>),
     /// Say beforehand what fewer threads, packing or another waiting policy would give on fewer CPUs
     Advise(Advise),
     /// Say what this kernel and user may do, feature by feature

@@ -67,13 +67,8 @@ impl Advice {
             None => counted(forecast.cpus, "CPU"),
         };
         let how = match self.run.basis {
-            Basis::Measured => format!(
-                "measured in {} of {} or more, in one run of {}",
-                counted(self.run.windows, "window"),
-                seconds(self.run.window_ns),
-                seconds(self.run.elapsed_ns)
-            ),
-            Basis::Modelled => "modelled from the account of a run".to_owned(),
+            Basis::Measured => "measured",
+            Basis::Modelled => "modelled from the account of a run",
         };
         let title = format!("cox: {command} · {} on {cpus} · {how}", counted(forecast.threads, "thread"));
         let mut lines = vec![style.title(&style.clean(&title)), String::new(), style.clean(&self.now())];
@@ -100,7 +95,11 @@ impl Advice {
             Basis::Modelled => {
                 format!("  now: {threads} on {}, {}. On {on}:", counted(now.cpus, "CPU"), seconds(now.elapsed_ns))
             }
-            Basis::Measured => format!("  {threads} on {on} would take:"),
+            Basis::Measured => format!(
+                "  {threads} on {on} would take, as {} of one run of {} say:",
+                counted(now.windows, "window"),
+                seconds(now.elapsed_ns)
+            ),
         }
     }
 }
@@ -119,7 +118,7 @@ fn line(choice: &Choice, place: usize) -> String {
     };
     let best = (place == 0).then(|| "← best".to_owned());
     let remarks: Vec<String> = best.into_iter().chain(choice.note.clone()).collect();
-    let note = format!(" {:<14}  {}", range(choice), remarks.join(", "));
+    let note = format!(" {:<13}  {}", range(choice), remarks.join(", "));
     row(&name, Some(choice.of_bound), &seconds(choice.time_ns), &note)
 }
 
@@ -184,11 +183,11 @@ mod tests {
     fn ways_stand_under_one_another() {
         let text = advice().text(&Style::default());
         let expected = [
-            "cox: ./app · 16 threads on CPUs 0-11 · measured in 40 windows of 0.08 s or more, in one run of 14.20 s",
+            "cox: ./app · 16 threads on CPUs 0-11 · measured",
             "",
-            "  16 threads on 12 CPUs would take:",
+            "  16 threads on 12 CPUs would take, as 40 windows of one run of 14.20 s say:",
             "    bound                                          12.80 s",
-            "    12 threads                0.97 of the bound    13.20 s ± 0.10 s        ← best, OMP_NUM_THREADS=12",
+            "    12 threads                0.97 of the bound    13.20 s ± 0.10 s       ← best, OMP_NUM_THREADS=12",
             "    packing (cox pack)        0.93 of the bound    13.80 s ± 0.30 s",
             "    OMP_WAIT_POLICY=passive   0.71 of the bound    18.00 s ± 6.00 s",
             "    taskset                   0.67 of the bound    19.10 s (16.00–27.00)",
@@ -197,6 +196,7 @@ mod tests {
         let mut shared = advice();
         shared.run.others = Some(0.3);
         assert!(shared.text(&Style::default()).ends_with("but for the bound\n"));
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         let plain = advice().text(&Style { unicode: false, ..Style::default() });
         assert!(plain.contains("+/- 0.10 s") && plain.contains("<- best") && plain.is_ascii(), "{plain}");
     }

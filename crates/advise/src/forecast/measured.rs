@@ -79,7 +79,7 @@ const LEAST_NS: u64 = 250_000_000;
 
 /// A share of samples above which threads wait in the runtime's loops, so that a policy of sleeping changes
 /// something. GCC's runtime spins for 100 tests only when there are more threads than CPUs.
-const SPINS: f64 = 0.15;
+pub(super) const SPINS: f64 = 0.15;
 
 /// Waiting asleep leaves turns to the kernel: between the loss of keeping CPUs and nearly none.
 const ASLEEP_LOSES: f64 = 0.95;
@@ -193,10 +193,10 @@ impl Sums {
             Choice::new(Way::Packing, trial.threads, self.bound_ns(), times, Basis::Measured).noting(note)
         };
         let Some(packer) = self.packer else {
-            return alone(self.times(self.kernel), "it would leave the threads to the kernel");
+            return alone(self.times(self.kernel), "left to the kernel");
         };
         if packer.value < self.kernel.value * trial.worth {
-            return alone(self.times(self.kernel), "it would try, and then leave the threads to the kernel");
+            return alone(self.times(self.kernel), "tried, wins too little");
         }
         // The first look is the kernel's way.
         let [_, kernel_ns, _] = self.times(self.kernel);
@@ -224,7 +224,7 @@ impl Sums {
     fn passive(&self, trial: &Trial) -> Choice {
         let choice = |times, basis| Choice::new(Way::Passive, trial.threads, self.bound_ns(), times, basis);
         if trial.passive_already || self.in_runtime < SPINS {
-            let note = "hardly any waiting in the runtime's loops";
+            let note = "no loops to put to sleep";
             return choice(self.times(self.kernel), Basis::Measured).noting(note);
         }
         let static_slowdown = trial.threads.div_ceil(trial.cpus) as f64 * self.cpus / trial.threads as f64;
@@ -360,7 +360,7 @@ mod tests {
         trial.windows.retain(|window| window.placing == Placing::Kernel);
         let (packing, taskset) = (choice(&trial, Way::Packing), choice(&trial, Way::Taskset));
         assert_eq!((packing.time_ns, packing.high_ns), (taskset.time_ns, taskset.high_ns));
-        assert!(packing.note.unwrap().contains("leave the threads to the kernel"));
+        assert!(packing.note.unwrap().contains("left to the kernel"));
         trial.windows.extend([window(Placing::Packer, 250, 0.4, 0); 4]);
         assert_eq!(choice(&trial, Way::Packing).time_ns, choice(&trial, Way::Taskset).time_ns, "0.40 is not worth it");
         assert_eq!(forecast(&trial).unwrap().choices[1].way, Way::Taskset, "the simpler of two equals");

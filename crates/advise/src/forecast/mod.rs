@@ -23,16 +23,16 @@ pub mod modelled;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A way to run a program on fewer CPUs.
+/// A way to run a program on fewer CPUs, the simpler ones first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
     /// As many threads as CPUs.
     FewerThreads,
-    /// OMP_WAIT_POLICY=passive: threads wait asleep.
-    Passive,
     /// taskset(1): the kernel places the threads.
     Taskset,
+    /// OMP_WAIT_POLICY=passive: threads wait asleep.
+    Passive,
     /// `cox pack`.
     Packing,
 }

@@ -6,7 +6,7 @@
 
 use ledger::summary::work_ns;
 
-use super::measured::accepts;
+use super::measured::{SPINS, accepts};
 use super::{Accepts, Basis, Choice, Forecast, Refusal, Way};
 use crate::picture::Picture;
 
@@ -44,7 +44,7 @@ pub struct Sketch {
     pub phases_ns: Vec<u64>,
     /// An OpenMP runtime was mapped.
     pub openmp: bool,
-    /// Waiting threads are told to sleep already.
+    /// Waiting threads are told to sleep already, or hardly wait in the runtime's loops.
     pub passive_already: bool,
     /// Whether a number of threads can be given.
     pub accepts: Accepts,
@@ -67,18 +67,24 @@ pub struct Simulated {
 
 /// Lengths that phases of spinning threads may have: from where the kernel's tick decides everything to where
 /// waiting hardly matters.
-pub const POSSIBLE_NS: [u64; 9] =
-    [100_000, 200_000, 500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000, 40_000_000];
+pub const POSSIBLE_NS: [u64; 11] =
+    [20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000, 40_000_000];
 
 /// Threads that spend this part of their run time in loops wait there; sampling sees less than this in
 /// programs that do not.
 const LOOPS: f64 = 0.005;
+
+/// … and above this part it is how they wait, whatever they sleep for besides.
+const MOSTLY_LOOPS: f64 = 0.5;
 
 /// Threads that sleep this often per second meet; a join does not.
 const SLEEPS_PER_S: f64 = 3.0;
 
 /// A length is possible when the simulated slowdown of the run is this near to the measured one.
 const LIKE: f64 = 1.25;
+
+/// What packing must win to be more than the kernel's own doing, a factor.
+const WORTH: f64 = 1.03;
 
 /// What the simulator may be wrong by: it agrees with live runs within so much.
 const MODEL: f64 = 0.15;
@@ -107,11 +113,16 @@ impl Sketch {
             return Err(Refusal::Blind);
         }
         let run_ns = picture.crew_sums.run_ns.max(1) as f64;
-        let loops = picture.crew_sums.spin_ns as f64 / run_ns > LOOPS;
+        let in_loops = picture.crew_sums.spin_ns as f64 / run_ns;
+        let runtime = ["OpenMP runtime", "sched_yield"];
+        let hot = picture.account.hot.iter();
+        let runtimes = hot.filter(|hot| hot.waiting.as_deref().is_some_and(|waiting| runtime.contains(&waiting)));
+        let in_runtime = runtimes.map(|hot| hot.run_ns as f64).sum::<f64>() / run_ns;
         let mean_work_ns = crew.iter().map(|thread| work_ns(thread) as f64).sum::<f64>() / threads as f64;
         let sleeps = crew.iter().map(|thread| thread.switches_voluntary as f64).sum::<f64>() / threads as f64;
         let asleep = sleeps * 1e9 > picture.wall_ns * SLEEPS_PER_S;
-        let waits = match (loops, asleep) {
+        let waits = match (in_loops > LOOPS, asleep) {
+            _ if in_loops > MOSTLY_LOOPS => Waits::Loops,
             (true, false) => Waits::Loops,
             (false, true) => Waits::Asleep,
             (true, true) => Waits::Both,
@@ -138,7 +149,7 @@ impl Sketch {
             waits,
             phases_ns,
             openmp: runtime,
-            passive_already: picture.facts.waits_passively(),
+            passive_already: picture.facts.waits_passively() || in_runtime < SPINS,
             accepts: if given || runtime { Accepts::Yes } else { Accepts::Unknown },
         })
     }
@@ -191,10 +202,14 @@ pub fn forecast(sketch: &Sketch, simulated: &[Simulated]) -> Forecast {
     let mut fewer_ns = times(&|one| one.fewer_threads);
     fewer_ns[2] *= sketch.inequality;
     let fewer = choice(Way::FewerThreads, sketch.cpus, fewer_ns).noting(accepts(sketch.accepts, sketch.cpus));
-    let mut choices = vec![fewer, taskset, choice(Way::Packing, sketch.threads, times(&|one| one.packed))];
+    let mut packing = choice(Way::Packing, sketch.threads, times(&|one| one.packed));
+    if likely.iter().all(|one| one.packed * WORTH > one.taskset) {
+        packing = Choice { way: Way::Packing, ..taskset.clone() }.noting("left to the kernel");
+    }
+    let mut choices = vec![fewer, taskset, packing];
     if sketch.openmp {
         let passive = if sketch.passive_already || !matches!(sketch.waits, Waits::Loops | Waits::Both) {
-            Choice { way: Way::Passive, ..choices[1].clone() }.noting("its threads wait asleep already")
+            Choice { way: Way::Passive, ..choices[1].clone() }.noting("no loops to put to sleep")
         } else {
             choice(Way::Passive, sketch.threads, times(&|one| one.passive))
         };
@@ -264,11 +279,19 @@ mod tests {
     }
 
     #[test]
+    fn what_packing_would_not_change_takes_what_it_took() {
+        let forecast = forecast(&sketch(), &[simulated(2.0, 1.98)]);
+        let packing = choice(&forecast, Way::Packing);
+        assert_eq!((packing.time_ns, packing.basis), (4_000_000_000, Basis::Measured));
+        assert_eq!(packing.note.as_deref(), Some("left to the kernel"));
+    }
+
+    #[test]
     fn who_sleeps_already_gains_nothing_by_it() {
         let sketch = Sketch { waits: Waits::Asleep, ..sketch() };
         let forecast = forecast(&sketch, &[simulated(2.0, 1.5)]);
         let (passive, taskset) = (choice(&forecast, Way::Passive), choice(&forecast, Way::Taskset));
         assert_eq!(passive.time_ns, taskset.time_ns);
-        assert!(passive.note.as_ref().unwrap().contains("asleep already"));
+        assert!(passive.note.as_ref().unwrap().contains("no loops"));
     }
 }
