@@ -1,6 +1,7 @@
 //! `cox-bench`: the experiments that say what Coxswain costs and gains, beside its peers. Each
 //! prints a table that anybody can measure again; docs/bench.md says how to read it.
 
+mod advise;
 mod interrupt;
 mod json;
 mod overhead;
@@ -39,6 +40,8 @@ enum Verb {
     Overhead(overhead::Options),
     /// What packing gives: threads on fewer CPUs, beside taskset and fewer threads
     Pack(pack::Options),
+    /// Whether cox advise says beforehand what then happens: twelve kernels on fewer CPUs than threads
+    Advise(advise::Options),
     /// Run a program and write its wall and CPU time to FILE
     #[command(hide = true)]
     Stopwatch {
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
                 if lacks { FAILED } else { u8::from(misses) }
             })
         }
+        Verb::Advise(options) => Interrupt::catch().and_then(|interrupt| advise::advise(&options, &interrupt)),
         Verb::Stopwatch { file, program } => stopwatch::stopwatch(&file, &program),
     };
     match done {

@@ -61,6 +61,12 @@ impl Facts {
         self.environment.get(name).map(|value| value.trim().to_ascii_lowercase())
     }
 
+    /// Whether waiting threads were told to sleep at once.
+    pub fn waits_passively(&self) -> bool {
+        let is = |name, value: &str| self.variable(name).as_deref() == Some(value);
+        is("OMP_WAIT_POLICY", "passive") || is("GOMP_SPINCOUNT", "0") || is("KMP_BLOCKTIME", "0")
+    }
+
     /// Whether this version of cox has the verb.
     pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.contains(verb)

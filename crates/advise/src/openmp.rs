@@ -24,14 +24,6 @@ pub(crate) fn is_openmp(picture: &Picture) -> bool {
         || picture.facts.environment.keys().any(|name| name.starts_with("OMP_") || name.starts_with("GOMP_"))
 }
 
-/// Whether waiting threads were told to sleep at once.
-pub(crate) fn waits_passively(picture: &Picture) -> bool {
-    let value = |name| picture.facts.variable(name);
-    value("OMP_WAIT_POLICY").as_deref() == Some("passive")
-        || value("GOMP_SPINCOUNT").as_deref() == Some("0")
-        || value("KMP_BLOCKTIME").as_deref() == Some("0")
-}
-
 /// Run as many threads as `cpus`; nothing when that could not be seen to help.
 pub(crate) fn threads(picture: &Picture, cpus: f64, kind: Kind) -> Option<NextStep> {
     // Unequal work stays unequal among fewer threads; a little of it is in the low end already.
@@ -74,7 +66,7 @@ pub(crate) fn pack(picture: &Picture, kind: Kind) -> Option<NextStep> {
 
 /// Let waiting threads sleep.
 pub(crate) fn passive(picture: &Picture, kind: Kind) -> Option<NextStep> {
-    let useful = is_openmp(picture) && !waits_passively(picture);
+    let useful = is_openmp(picture) && !picture.facts.waits_passively();
     let expected = Expected::part_of(picture.work_bound(), PASSIVE.0, PASSIVE.1);
     useful.then(|| step(picture, "OMP_WAIT_POLICY=passive", expected, kind)).flatten()
 }

@@ -1,5 +1,8 @@
 //! The command line. Help, man pages and completions are generated from here.
 
+mod advise;
+mod simulate;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,6 +12,8 @@ use clap::{Args, Parser, Subcommand};
 use machine::CpuSet;
 
 use crate::session::observing::Choice;
+pub use advise::Advise;
+pub use simulate::{Simulate, Waiting};
 
 /// Keeps the threads of parallel programs working: says what the OS scheduler costs them.
 #[derive(Debug, Parser)]
@@ -25,7 +30,9 @@ pub enum Verb {
     /// Run a program, or watch one that runs, and say where its threads' time went
     Run(Run),
     /// Run a program with many threads on fewer CPUs, without the collapse that taskset causes
-    Pack(Pack),
+    Pack(Box<Pack>),
+    /// Say beforehand what fewer threads, packing or another waiting policy would give on fewer CPUs
+    Advise(Advise),
     /// Say what this kernel and user may do, feature by feature
     Doctor(Doctor),
     /// Say what sessions of this user have changed, and put back what dead ones have left
@@ -64,6 +71,10 @@ pub enum SchemaOf {
     Run,
     /// `cox pack --json`
     Pack,
+    /// `cox pack simulate --json`
+    PackSimulate,
+    /// `cox advise --json`
+    Advise,
 }
 
 /// Run a program and say what the OS scheduler cost it.
@@ -143,12 +154,17 @@ pub enum PalmPart {
 /// program, and leaves it alone where there is nothing to win. All masks are put back at the end.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "cox pack --cpus LIST [OPTIONS] -- PROGRAM [ARGS]...\n       cox pack --ncpus N [OPTIONS] --pid PID",
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    override_usage = "cox pack --cpus LIST [OPTIONS] -- PROGRAM [ARGS]...\n       cox pack --ncpus N [OPTIONS] --pid PID\n       cox pack simulate --threads N --ncpus N [OPTIONS]",
     after_help = "Example:\n  cox pack --ncpus 2 -- ./app input\n  cox pack --cpus 0-1 --pid 4711 --for 10m\n\n\
 Exit codes: the program's own; 128+n when signal n ended it; 125 cox failed before the program ran; \
 126 the program cannot be executed; 127 it was not found."
 )]
 pub struct Pack {
+    /// Something else than packing a program.
+    #[command(subcommand)]
+    pub what: Option<PackVerb>,
     /// The CPUs: 0-3,8
     #[arg(long, value_name = "LIST", conflicts_with = "ncpus", required_unless_present = "ncpus")]
     pub cpus: Option<CpuSet>,
@@ -194,6 +210,13 @@ pub struct Pack {
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM", required_unless_present = "pid")]
     pub program: Vec<OsString>,
+}
+
+/// What `cox pack` does beside packing a program.
+#[derive(Debug, Subcommand)]
+pub enum PackVerb {
+    /// Try it on a machine in memory
+    Simulate(Simulate),
 }
 
 /// Say what this kernel and user may do, feature by feature: yes, or no with the reason and the fix.

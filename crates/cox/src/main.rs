@@ -5,6 +5,7 @@ mod complaint;
 mod outputs;
 mod preload;
 mod session;
+mod simulated;
 mod surroundings;
 mod verbs;
 
@@ -13,7 +14,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use cli::{Cli, Verb};
+use cli::{Cli, PackVerb, Verb};
 
 /// cox itself failed before the program ran, as env(1) and timeout(1) have it.
 const FAILED: u8 = 125;
@@ -25,7 +26,11 @@ fn main() -> ExitCode {
     };
     let done = match cli.verb {
         Verb::Run(options) => verbs::run::run(&options),
-        Verb::Pack(options) => verbs::pack::pack(&options),
+        Verb::Pack(options) => match &options.what {
+            Some(PackVerb::Simulate(wanted)) => verbs::simulate::simulate(wanted),
+            None => verbs::pack::pack(&options),
+        },
+        Verb::Advise(options) => verbs::advise::advise(&options),
         Verb::Doctor(options) => verbs::doctor::doctor(&options),
         Verb::Changes(what) => verbs::changes::changes(&what),
         Verb::Schema { of } => verbs::pages::schema(of),
@@ -45,7 +50,8 @@ fn main() -> ExitCode {
 /// Help and version are no errors. With a program to run, a bad command line is 125 (the program's
 /// own codes must stay tellable apart); other verbs use 2.
 fn usage(error: &clap::Error) -> ExitCode {
-    let runs_a_program = std::env::args_os().nth(1).is_some_and(|verb| verb == "run" || verb == "pack");
+    let word = |at| std::env::args_os().nth(at).unwrap_or_default();
+    let runs_a_program = word(1) == "run" || word(1) == "advise" || word(1) == "pack" && word(2) != "simulate";
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // Nothing to be done when the terminal is gone.

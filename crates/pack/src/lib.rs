@@ -3,6 +3,7 @@
 //! - [`policy`]: who runs, and whether to interfere at all. Pure; the same code live and simulated.
 //! - [`cpus`]: which CPUs a pack has.
 //! - [`sim`]: the policy on a machine in memory.
+//! - [`trial`]: the kernel's way and the policy's in turn, in one run, to compare them.
 //! - [`live`]: sensors, the seats' tickers, and the hands that move real threads.
 //!
 //! The idea, and its parts progress and locality awareness and period control, are PALM's (Park et al.,
@@ -14,3 +15,4 @@ pub mod cpus;
 pub mod live;
 pub mod policy;
 pub mod sim;
+pub mod trial;

@@ -9,10 +9,12 @@
 //! - [`audit`]: reads a printed report back and adds it up; for tests and for the examples in docs/.
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod audit;
 pub mod json;
 pub mod pack;
 pub mod round;
+pub mod simulation;
 pub mod style;
 mod table;
 pub mod text;

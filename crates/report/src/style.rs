@@ -41,6 +41,7 @@ impl Style {
                 _ if self.unicode || character.is_ascii() => clean.push(character),
                 '·' | '–' | '—' | '−' => clean.push('-'),
                 '→' => clean.push_str("->"),
+                '←' => clean.push_str("<-"),
                 '…' => clean.push_str("..."),
                 '×' => clean.push('x'),
                 'µ' => clean.push('u'),

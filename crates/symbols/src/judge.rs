@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use machine::Root;
+use wire::Waiting;
 
 use crate::elf::Image;
 use crate::modules::{ModuleId, Modules};
@@ -30,15 +31,16 @@ impl Judge {
         Judge { root, modules: Modules::default(), processes: Processes::default(), readers: HashMap::new() }
     }
 
-    /// For each user address of a process, whether the code there waits for other threads. Code that nobody
-    /// can read does not; `None` where nothing is known to be mapped, for now: ask again.
-    pub fn waits(&mut self, tgid: u32, ips: &[u64]) -> Vec<Option<bool>> {
+    /// For each user address of a process, in what the code there waits for other threads, `Some(None)` if it
+    /// does not. Code that nobody can read does not; `None` where nothing is known to be mapped, for now: ask
+    /// again.
+    pub fn waits(&mut self, tgid: u32, ips: &[u64]) -> Vec<Option<Option<Waiting>>> {
         let now = Instant::now();
         self.processes.look(tgid, now, &self.root, &mut self.modules);
         ips.iter().map(|&ip| self.waits_at(tgid, ip, now)).collect()
     }
 
-    fn waits_at(&mut self, tgid: u32, ip: u64, now: Instant) -> Option<bool> {
+    fn waits_at(&mut self, tgid: u32, ip: u64, now: Instant) -> Option<Option<Waiting>> {
         let (_, range) = self.processes.locate(tgid, ip, now, &self.root, &mut self.modules)?;
         let range = range?;
         self.modules.hold(range.module, &self.root, tgid, &range.mapped);
@@ -50,7 +52,7 @@ impl Judge {
             let image = Image::open(file, path.as_deref().unwrap_or(Path::new("")), root).ok()?;
             Some(Reader::new(name, image))
         });
-        Some(reader.as_mut().is_some_and(|reader| reader.meaning(range.file_offset(ip)).waiting.is_some()))
+        Some(reader.as_mut().and_then(|reader| reader.meaning(range.file_offset(ip)).waiting))
     }
 }
 
@@ -62,6 +64,6 @@ mod tests {
     fn nobodys_code_does_not_wait() {
         assert_eq!(Judge::new(Root::live()).waits(0, &[1, 2]), [None, None]);
         let work = nobodys_code_does_not_wait as *const () as u64;
-        assert_eq!(Judge::new(Root::live()).waits(std::process::id(), &[work, 8]), [Some(false), None]);
+        assert_eq!(Judge::new(Root::live()).waits(std::process::id(), &[work, 8]), [Some(None), None]);
     }
 }

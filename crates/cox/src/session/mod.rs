@@ -16,6 +16,7 @@ mod signals;
 pub mod sigpipe;
 mod streams;
 pub mod target;
+pub mod trying;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;

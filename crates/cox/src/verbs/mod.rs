@@ -6,12 +6,14 @@ use report::Style;
 
 use crate::outputs::Output;
 
+pub mod advise;
 pub mod bench;
 pub mod changes;
 pub mod doctor;
 pub mod pack;
 pub mod pages;
 pub mod run;
+pub mod simulate;
 
 /// How the reader's terminal wants it. A file gets UTF-8 without colour.
 pub fn style(output: Option<&Output>, all_threads: bool) -> Style {

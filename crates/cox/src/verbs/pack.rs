@@ -33,7 +33,11 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
             return Err(pack::live::Error::PackedAlready(pid).into());
         }
     }
-    let cpus = cpus(options, &target)?;
+    let who = match &target {
+        Target::Attach(Subject::Processes(pids)) => pids.first().map_or(Who::Own, |pid| Who::Task(*pid)),
+        _ => Who::Own,
+    };
+    let cpus = cpus(options.cpus.as_ref(), options.ncpus, who)?;
     let topology = Topology::read(&Root::live()).context("reading the machine's CPUs")?;
     let plan = Plan {
         pids: Vec::new(),
@@ -42,6 +46,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
         capacities: pack::cpus::capacities(&topology, &cpus),
         cpus: cpus.iter().collect(),
         settings: settings(options),
+        trial: false,
         log: log.is_some(),
         command: std::env::args().collect::<Vec<_>>().join(" "),
     };
@@ -78,22 +83,18 @@ fn target(options: &cli::Pack) -> Target {
     Target::Attach(Subject::Processes(pids.into_iter().collect()))
 }
 
-/// The pack: named, or so many of those that the target may use.
-fn cpus(options: &cli::Pack, target: &Target) -> Result<CpuSet> {
+/// The pack: named, or so many of those that `who` may use.
+pub fn cpus(named: Option<&CpuSet>, count: Option<usize>, who: Who) -> Result<CpuSet> {
     let root = Root::live();
-    let who = match target {
-        Target::Attach(Subject::Processes(pids)) => pids.first().map_or(Who::Own, |pid| Who::Task(*pid)),
-        _ => Who::Own,
-    };
     let allowed = allowed_cpus(&root, who).context("reading which CPUs are allowed")?;
-    if let Some(wanted) = &options.cpus {
+    if let Some(wanted) = named {
         let forbidden = wanted.difference(&allowed);
         if !forbidden.is_empty() {
             bail!("--cpus {wanted}: the program may not use CPU {forbidden} (allowed: {allowed})");
         }
         return Ok(wanted.clone());
     }
-    let count = options.ncpus.context("give --cpus or --ncpus")?;
+    let count = count.context("give --cpus or --ncpus")?;
     let topology = Topology::read(&root).context("reading the machine's CPUs")?;
     pack::cpus::choose(&topology, &allowed, count)
         .with_context(|| format!("--ncpus {count}: the program may use {} CPUs (allowed: {allowed})", allowed.len()))

@@ -14,6 +14,8 @@ pub fn schema(of: SchemaOf) -> Result<u8> {
     let schema = match of {
         SchemaOf::Run => report::json::schema(),
         SchemaOf::Pack => report::pack::schema(),
+        SchemaOf::Advise => report::advice::schema(),
+        SchemaOf::PackSimulate => report::simulation::schema(),
     };
     let text = serde_json::to_string_pretty(&schema).context("printing the schema")?;
     writeln!(io::stdout(), "{text}").context("writing to stdout")?;

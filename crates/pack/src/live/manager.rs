@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use arch::BlockedIn;
 use machine::Root;
 use machine::process::Task;
 use symbols::Judge;
 use watch::Stands;
 use watch::stands::has_ended;
-use wire::Stand;
+use wire::{Cause, Sample, Stand, Waiting};
 
 use super::guest::{Guests, Places, Told};
 use super::held::{Held, Holder};
@@ -23,6 +24,7 @@ use super::ticker;
 use crate::policy::conductor::{Conductor, Settings, Totals};
 use crate::policy::regime::Action;
 use crate::policy::{Member, Order};
+use crate::trial::{Did, Look, Seen, Trial};
 
 /// How often the manager looks while threads are steered, and while they are not.
 const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(20));
@@ -46,6 +48,8 @@ pub struct Plan {
     pub capacities: Vec<u64>,
     /// How to pack.
     pub settings: Settings,
+    /// Do not pack in earnest: try both ways in turn, to compare them.
+    pub trial: bool,
     /// Keep a line for each order.
     pub log: bool,
     /// cox's command line, for the journal.
@@ -75,6 +79,8 @@ pub struct Summary {
     pub complaints: Vec<String>,
     /// When, and what, if a log was wanted.
     pub log: Vec<(u64, Order)>,
+    /// What a trial showed.
+    pub trial: Option<Seen>,
 }
 
 /// A packed program.
@@ -167,6 +173,7 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
         guests,
         judge: Judge::new(root),
         judging_ns: 0,
+        trial: plan.trial.then(|| Trial::new(plan.settings.turns)),
         shared: Arc::clone(&shared),
         stands,
         holder,
@@ -207,10 +214,25 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
     manager.run(arch::monotonic_ns(), arch::clock::process_cpu_ns())
 }
 
+/// What a trial wants to know of a sample.
+fn look(sample: &Sample, spins: &Spins) -> Look {
+    let call = sample.in_kernel.checked_sub(1).map(arch::blocked_in);
+    let calls = call == Some(BlockedIn::Cause(Cause::Futex));
+    let did = match spins.waited_in(sample) {
+        // Who calls sched_yield cannot be seen from where it is; OpenMP runtimes do when threads are many.
+        Some(Waiting::OpenMp | Waiting::Yield) => Did::WaitedInRuntime,
+        Some(_) => Did::Waited,
+        None if calls => Did::Called,
+        None => Did::Worked,
+    };
+    Look { tid: sample.tid, did }
+}
+
 struct Manager<'p> {
     guests: Guests,
     judge: Judge,
     judging_ns: u64,
+    trial: Option<Trial>,
     shared: Arc<Shared>,
     stands: Stands,
     holder: Holder<'p>,
@@ -277,8 +299,13 @@ impl Manager<'_> {
         let own_ns = arch::clock::process_cpu_ns() - self.judging_ns;
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
         core.conductor.sampled(samples.len() as u64, waiting as u64);
-        let changed = core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| {
-            conductor.look(now_ns, own_ns, sense, orders)
+        if let Some(trial) = &mut self.trial {
+            trial.sampled(samples.iter().map(|sample| look(sample, &self.shared.eyes.spins)));
+        }
+        let trial = &mut self.trial;
+        let changed = core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| match trial {
+            Some(trial) => trial.look(conductor, now_ns, own_ns, sense, orders),
+            None => conductor.look(now_ns, own_ns, sense, orders),
         });
         let (action, tick_ns) = (core.conductor.action(), core.conductor.tick_ns());
         drop(core);
@@ -287,9 +314,10 @@ impl Manager<'_> {
             for ticker in &self.tickers {
                 ticker.thread().unpark();
             }
-            match action {
-                Action::Measure { look_ns } => self.stands.sample_on(&self.shared.eyes.cpus, look_ns)?,
-                Action::Rest | Action::Rotate { .. } => self.stands.sample_on(&[], 0)?,
+            match (action, &self.trial) {
+                (Action::Measure { look_ns }, _) => self.stands.sample_on(&self.shared.eyes.cpus, look_ns)?,
+                (_, Some(trial)) => self.stands.sample_on(&self.shared.eyes.cpus, trial.look_ns())?,
+                (Action::Rest | Action::Rotate { .. }, None) => self.stands.sample_on(&[], 0)?,
             }
         }
         Ok(action != Action::Rest)
@@ -438,10 +466,13 @@ impl Manager<'_> {
         let own_ns = arch::clock::process_cpu_ns();
         self.summary.own_ns = own_ns - own_before_ns;
         if let Ok(mut core) = self.shared.core.lock() {
-            let end_ns = core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| {
+            let trial = &mut self.trial;
+            let (end_ns, seen) = core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| {
+                let seen = trial.as_mut().map(|trial| trial.end(conductor, now_ns, own_ns - judging_ns, sense));
                 conductor.end(now_ns, own_ns - judging_ns, sense, orders);
-                now_ns
+                (now_ns, seen)
             });
+            self.summary.trial = seen;
             self.summary.wall_ns = end_ns - start_ns;
             self.summary.totals = core.conductor.totals();
             (self.summary.without, self.summary.with) = core.conductor.efficiencies();

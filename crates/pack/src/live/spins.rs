@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 
 use symbols::Judge;
-use wire::{Sample, Stand};
+use wire::{Sample, Stand, Waiting};
 
 /// Addresses kept; a program has some thousands of hot ones. Beyond them code counts as work.
 const MAX_KNOWN: usize = 1 << 16;
@@ -23,7 +23,7 @@ pub struct Spins {
 #[derive(Default)]
 struct Inner {
     /// By process and user address; a yielding thread's address is that of sched_yield(2)'s return.
-    known: HashMap<(u32, u64), bool>,
+    known: HashMap<(u32, u64), Option<Waiting>>,
     asked: HashSet<(u32, u64)>,
 }
 
@@ -31,7 +31,7 @@ impl Spins {
     /// Whether a thread was waiting in a loop when it was switched out.
     pub fn is_waiting(&self, stand: &Stand) -> bool {
         let call = u32::try_from(stand.call).ok();
-        self.waits_at(stand.tgid, stand.ip, call)
+        self.waits_at(stand.tgid, stand.ip, call).is_some()
     }
 
     /// Whether a thread gave its CPU away when it was switched out.
@@ -41,17 +41,22 @@ impl Spins {
 
     /// Whether a running thread was waiting in a loop when it was sampled.
     pub fn was_waiting(&self, sample: &Sample) -> bool {
+        self.waited_in(sample).is_some()
+    }
+
+    /// In what loop a running thread was waiting when it was sampled.
+    pub fn waited_in(&self, sample: &Sample) -> Option<Waiting> {
         self.waits_at(sample.tgid, sample.ip, sample.in_kernel.checked_sub(1))
     }
 
-    fn waits_at(&self, tgid: u32, ip: u64, call: Option<u32>) -> bool {
+    fn waits_at(&self, tgid: u32, ip: u64, call: Option<u32>) -> Option<Waiting> {
         if let Some(call) = call {
-            return call == arch::SYS_SCHED_YIELD;
+            return (call == arch::SYS_SCHED_YIELD).then_some(Waiting::Yield);
         }
         if ip == 0 {
-            return false;
+            return None;
         }
-        let Ok(mut inner) = self.inner.lock() else { return false };
+        let mut inner = self.inner.lock().ok()?;
         let place = (tgid, ip);
         match inner.known.get(&place) {
             Some(waits) => *waits,
@@ -59,7 +64,7 @@ impl Spins {
                 if inner.known.len() + inner.asked.len() < MAX_KNOWN {
                     inner.asked.insert(place);
                 }
-                false
+                None
             }
         }
     }

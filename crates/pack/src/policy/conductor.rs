@@ -163,10 +163,15 @@ impl Conductor {
     /// action changed.
     pub fn look(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
         if now_ns >= self.regime.until_ns() {
-            let window = self.end_window(now_ns, own_ns, sense);
+            let window = self.close_window(now_ns, own_ns, sense);
             self.regime.decide(now_ns, self.seats, &window);
         }
-        let (was, is) = (self.action, self.regime.action());
+        self.take_up(self.regime.action(), now_ns, sense, orders)
+    }
+
+    /// The seats do this from now on, whatever the regime wants. True when it is something else than before.
+    pub fn take_up(&mut self, is: Action, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
+        let was = self.action;
         if was == is {
             return false;
         }
@@ -186,9 +191,15 @@ impl Conductor {
 
     /// The session is over: the kernel places all threads.
     pub fn end(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
-        self.end_window(now_ns, own_ns, sense);
+        self.close_window(now_ns, own_ns, sense);
         self.arrange.end(now_ns, orders);
         self.action = Action::Rest;
+    }
+
+    /// How many seats there are.
+    #[must_use]
+    pub fn seats(&self) -> usize {
+        self.seats
     }
 
     /// Sums so far.
@@ -207,7 +218,8 @@ impl Conductor {
         matches!(self.action, Action::Rotate { .. })
     }
 
-    fn end_window(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense) -> Window {
+    /// What was seen since the last window was closed; another one begins.
+    pub fn close_window(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense) -> Window {
         let length_ns = now_ns - self.window_ns;
         let (mut active, mut blocks, mut run_sum_ns) = (0, 0, std::mem::take(&mut self.ended_ns));
         for member in (0..self.ended.len()).filter(|&member| !self.ended[member]) {

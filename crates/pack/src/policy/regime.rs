@@ -48,11 +48,14 @@ const MEASURE_NS: u64 = 160_000_000;
 /// … and at least this many turns.
 const WINDOW_TURNS: u64 = 40;
 
+/// How long a program is looked at before it is rotated for the first time, unless it is beyond doubt.
+pub const FIRST_LOOK_NS: u64 = SETTLE_NS + MEASURE_NS;
+
 /// Nothing worth winning is left above this efficiency.
 const GOOD_ENOUGH: f64 = 0.97;
 
 /// What rotation must win to be kept: more than what both figures may be wrong by.
-const WORTH: f64 = 1.05;
+pub const WORTH: f64 = 1.05;
 
 /// Above this there is no doubt, and verification can wait.
 const CLEARLY: f64 = 1.2;
@@ -143,7 +146,9 @@ impl Kind {
         }
     }
 
-    fn may_gain(self) -> bool {
+    /// Whether rotation might help such threads.
+    #[must_use]
+    pub fn may_gain(self) -> bool {
         match self {
             Kind::Spinning => true,
             Kind::Blocking(burst_ns) => burst_ns >= LONG_BURST_NS,

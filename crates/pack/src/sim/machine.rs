@@ -9,6 +9,7 @@ use crate::policy::conductor::{Conductor, Settings, Totals};
 use crate::policy::regime::Action;
 use crate::policy::seating::FULL_CAPACITY;
 use crate::policy::{Doing, Glance, Member, Order, Seat, Sense};
+use crate::trial::{Did, Look, Seen, Trial};
 
 /// Time between two ticks of the kernel: 250 Hz.
 const KERNEL_TICK_NS: u64 = 4_000_000;
@@ -51,6 +52,8 @@ pub enum Packing {
     Pinned,
     /// The policy.
     Policy(Settings),
+    /// The kernel and the policy in turn, to compare them.
+    Trial(Settings),
 }
 
 /// What came of a run.
@@ -68,6 +71,8 @@ pub struct Outcome {
     pub longest_wait_ns: u64,
     /// Switches from one thread to another, or from idle to a thread.
     pub switches: u64,
+    /// What a trial showed.
+    pub trial: Option<Seen>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -126,6 +131,7 @@ struct Machine<'p> {
     longest_wait_ns: u64,
     switches: u64,
     seat_version: u64,
+    trial: Option<Trial>,
 }
 
 /// Runs a program to its end on CPUs of these capacities (of [`FULL_CAPACITY`]).
@@ -133,9 +139,12 @@ struct Machine<'p> {
 pub fn run(program: &Program, capacities: &[u64], packing: Packing, costs: Costs, seed: u64) -> Outcome {
     let mut machine = Machine::new(program, capacities, costs, seed);
     let mut conductor = match packing {
-        Packing::Policy(settings) => Some(Conductor::new(settings, capacities, 0, 0)),
+        Packing::Policy(settings) | Packing::Trial(settings) => Some(Conductor::new(settings, capacities, 0, 0)),
         Packing::Kernel | Packing::Pinned => None,
     };
+    if let Packing::Trial(settings) = packing {
+        machine.trial = Some(Trial::new(settings.turns));
+    }
     let mut orders = Vec::new();
     machine.start(matches!(packing, Packing::Pinned));
     if let Some(conductor) = &mut conductor {
@@ -160,7 +169,11 @@ pub fn run(program: &Program, capacities: &[u64], packing: Packing, costs: Costs
             _ => {}
         }
     }
+    let mut seen = None;
     let totals = conductor.map_or(Totals::default(), |mut conductor| {
+        if let Some(mut trial) = machine.trial.take() {
+            seen = Some(trial.end(&mut conductor, machine.now_ns, machine.own_ns, &machine));
+        }
         conductor.end(machine.now_ns, machine.own_ns, &machine, &mut orders);
         conductor.totals()
     });
@@ -171,6 +184,7 @@ pub fn run(program: &Program, capacities: &[u64], packing: Packing, costs: Costs
         totals,
         longest_wait_ns: machine.longest_wait_ns,
         switches: machine.switches,
+        trial: seen,
     }
 }
 
@@ -230,6 +244,7 @@ impl<'p> Machine<'p> {
             longest_wait_ns: 0,
             switches: 0,
             seat_version: 0,
+            trial: None,
         }
     }
 
@@ -476,9 +491,15 @@ impl<'p> Machine<'p> {
 
     fn look(&mut self, conductor: &mut Conductor, orders: &mut Vec<Order>) {
         self.push(self.now_ns + LOOK_NS, Event::Look);
-        if conductor.look(self.now_ns, self.own_ns, self, orders) {
+        let mut trial = self.trial.take();
+        let changed = match &mut trial {
+            Some(trial) => trial.look(conductor, self.now_ns, self.own_ns, self, orders),
+            None => conductor.look(self.now_ns, self.own_ns, self, orders),
+        };
+        self.trial = trial;
+        if changed {
             self.seat_version += 1;
-            if let Action::Measure { .. } = conductor.action() {
+            if self.trial.is_some() || matches!(conductor.action(), Action::Measure { .. }) {
                 self.push(self.now_ns, Event::Sample { version: self.seat_version });
             }
             if let Some(tick_ns) = conductor.tick_ns() {
@@ -494,14 +515,24 @@ impl<'p> Machine<'p> {
     }
 
     fn sample(&mut self, version: u64, conductor: &mut Conductor) {
-        let Action::Measure { look_ns } = conductor.action() else { return };
+        let look_ns = match (conductor.action(), &self.trial) {
+            (Action::Measure { look_ns }, _) => look_ns,
+            (_, Some(trial)) => trial.look_ns(),
+            (Action::Rest | Action::Rotate { .. }, None) => return,
+        };
         let running = self.cpus.iter().filter_map(|cpu| cpu.current);
         let (mut samples, mut spinning) = (0, 0);
+        let mut looks = Vec::new();
         for thread in running {
+            let spins = self.threads[thread].act.is_spinning();
             samples += 1;
-            spinning += u64::from(self.threads[thread].act.is_spinning());
+            spinning += u64::from(spins);
+            looks.push(Look { tid: thread as u32, did: if spins { Did::Waited } else { Did::Worked } });
         }
         conductor.sampled(samples, spinning);
+        if let Some(trial) = &mut self.trial {
+            trial.sampled(looks.into_iter());
+        }
         let vary = (look_ns as f64 * (0.75 + 0.5 * self.dice.throw())) as u64;
         self.push(self.now_ns + vary, Event::Sample { version });
     }

@@ -1,0 +1,394 @@
+//! Whether `cox advise` says beforehand what then happens: twelve kernels, more threads than CPUs.
+//!
+//! Each kernel is advised on once, and then run in every way that it was advised on, in rounds, in an order that
+//! changes from round to round. Predicted and measured times stand beside each other.
+
+mod kernels;
+mod order;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+
+use crate::interrupt::Interrupt;
+use crate::process::{ending, run};
+use crate::random::Random;
+use crate::stats::{median, quartiles};
+use crate::tools::Tools;
+use kernels::{KERNELS, Kernel};
+
+/// What `cox-bench advise` understands.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Kernels, all twelve when none is named
+    #[arg(value_name = "KERNEL", value_parser = kernels::named)]
+    kernels: Vec<&'static Kernel>,
+    /// Rounds, each with one run of every way
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    runs: u16,
+    /// One round: shows that everything works
+    #[arg(long)]
+    quick: bool,
+    /// Threads
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=64))]
+    threads: u16,
+    /// CPUs, the first of those that are allowed
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    ncpus: u16,
+    /// Write all measurements as JSON to FILE ('-': stdout, tables then go to stderr)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The cox to measure, if not the one beside this program
+    #[arg(long, value_name = "FILE")]
+    cox: Option<PathBuf>,
+    /// Where the workloads are, if not in ../workloads
+    #[arg(long, value_name = "FOLDER")]
+    workloads: Option<PathBuf>,
+}
+
+/// What is kept of `cox advise --json`.
+#[derive(Debug, Deserialize)]
+struct Advice {
+    choices: Vec<Choice>,
+}
+
+/// One way as it was forecast.
+#[derive(Debug, Deserialize)]
+struct Choice {
+    way: Way,
+    time_ns: f64,
+    low_ns: f64,
+    high_ns: f64,
+}
+
+/// Ways to run a program, as `cox advise` names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Way {
+    FewerThreads,
+    Passive,
+    Taskset,
+    Packing,
+}
+
+/// A way, as forecast and as it came.
+#[derive(Debug, Serialize)]
+struct Row {
+    way: Way,
+    predicted_ns: f64,
+    range_ns: (f64, f64),
+    measured_ns: Vec<f64>,
+}
+
+/// A kernel.
+#[derive(Debug, Serialize)]
+struct Case {
+    kernel: &'static str,
+    rows: Vec<Row>,
+    order_right: bool,
+    /// Why there are no rows.
+    failed: Option<String>,
+}
+
+/// The whole experiment.
+#[derive(Debug, Serialize)]
+struct Report {
+    schema_version: u32,
+    threads: u16,
+    cpus: u16,
+    cases: Vec<Case>,
+}
+
+/// Kernels whose order must be right, of twelve.
+const RIGHT: (usize, usize) = (10, 12);
+/// Predicted times must be this near.
+const NEAR: f64 = 0.15;
+
+struct Bench<'a> {
+    options: &'a Options,
+    interrupt: &'a Interrupt,
+    tools: Tools,
+    cpus: String,
+    scratch: TempDir,
+}
+
+/// Measure and print; the exit code: 1 when a target was missed, 125 when a kernel could not be measured.
+///
+/// # Errors
+/// When nothing could be measured, or not be written.
+pub fn advise(options: &Options, interrupt: &Interrupt) -> Result<u8> {
+    let tools = Tools::find(options.cox.as_deref(), options.workloads.as_deref())?;
+    let cpus = stay_on(usize::from(options.ncpus))?;
+    let scratch = tempfile::Builder::new().prefix("cox-bench-").tempdir().context("cannot make a temporary folder")?;
+    let bench = Bench { options, interrupt, tools, cpus, scratch };
+    let mut report = Report { schema_version: 1, threads: options.threads, cpus: options.ncpus, cases: Vec::new() };
+    let wanted = if options.kernels.is_empty() { KERNELS.iter().collect() } else { options.kernels.clone() };
+    for kernel in wanted {
+        let case = bench.case(kernel);
+        interrupt.check()?;
+        let case = case.unwrap_or_else(|error| Case {
+            kernel: kernel.name,
+            rows: Vec::new(),
+            order_right: false,
+            failed: Some(format!("{error:#}")),
+        });
+        print(&text(&case), options.json.as_deref())?;
+        report.cases.push(case);
+    }
+    let (told, code) = verdict(&report);
+    print(&told, options.json.as_deref())?;
+    if let Some(path) = &options.json {
+        let json = serde_json::to_string_pretty(&report)? + "\n";
+        if path == Path::new("-") {
+            io::stdout().write_all(json.as_bytes()).context("cannot write to the standard output")?;
+        } else {
+            std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    Ok(code)
+}
+
+/// This process, and all that it starts, on that many CPUs; their list.
+fn stay_on(count: usize) -> Result<String> {
+    let allowed = sched_getaffinity(None).context("reading which CPUs are allowed")?;
+    let chosen: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).take(count).collect();
+    if chosen.len() < count {
+        bail!("--ncpus {count}: only {} CPUs are allowed", chosen.len());
+    }
+    let mut set = CpuSet::new();
+    chosen.iter().for_each(|&cpu| set.set(cpu));
+    sched_setaffinity(None, &set).context("taking the CPUs")?;
+    Ok(chosen.iter().map(usize::to_string).collect::<Vec<_>>().join(","))
+}
+
+impl Bench<'_> {
+    fn case(&self, kernel: &'static Kernel) -> Result<Case> {
+        let advice = self.advice(kernel)?;
+        let row = |choice: &Choice| Row {
+            way: choice.way,
+            predicted_ns: choice.time_ns,
+            range_ns: (choice.low_ns, choice.high_ns),
+            measured_ns: Vec::new(),
+        };
+        let mut rows: Vec<Row> = advice.choices.iter().map(row).collect();
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        let mut random = Random::new(kernel.steps);
+        for _ in 0..if self.options.quick { 1 } else { self.options.runs } {
+            random.shuffle(&mut order);
+            for &at in &order {
+                self.interrupt.check()?;
+                let measured_ns = self.measure(kernel, rows[at].way)?;
+                rows[at].measured_ns.push(measured_ns);
+            }
+        }
+        let times: Vec<(f64, f64)> = rows.iter().map(|row| (row.predicted_ns, median(&row.measured_ns))).collect();
+        Ok(Case { kernel: kernel.name, order_right: order::is_right(&times), rows, failed: None })
+    }
+
+    fn advice(&self, kernel: &Kernel) -> Result<Advice> {
+        let json = self.scratch.path().join("advice.json");
+        let mut command = self.cox("advise", &json)?;
+        command.arg("--").args(self.line(kernel, self.options.threads)?);
+        self.finish(&mut command)?;
+        self.read(&json)
+    }
+
+    /// One run, its wall time in ns.
+    fn measure(&self, kernel: &Kernel, way: Way) -> Result<f64> {
+        let json = self.scratch.path().join("pack.json");
+        let threads = if way == Way::FewerThreads { self.options.ncpus } else { self.options.threads };
+        let line = self.line(kernel, threads)?;
+        if way == Way::Packing {
+            let mut command = self.cox("pack", &json)?;
+            self.finish(command.arg("--").args(line))?;
+            // Loading eBPF comes before the program, and is no part of it.
+            let report: serde_json::Value = self.read(&json)?;
+            return report["wall_ns"].as_f64().context("cox pack wrote no time");
+        }
+        let mut command = Command::new(&line[0]);
+        command.args(&line[1..]);
+        if way == Way::Passive {
+            command.env("OMP_WAIT_POLICY", "passive");
+        }
+        self.finish(&mut command)
+    }
+
+    fn cox(&self, verb: &str, json: &Path) -> Result<Command> {
+        let mut command = Command::new(self.tools.cox.as_ref().map_err(|why| anyhow!("{why}"))?);
+        command.args([verb, "-q", "--cpus", &self.cpus, "--json"]).arg(json);
+        Ok(command)
+    }
+
+    fn line(&self, kernel: &Kernel, threads: u16) -> Result<Vec<OsString>> {
+        let program = self.tools.workload(&format!("kernel-{}", kernel.name))?;
+        let words = ["--threads".into(), threads.to_string().into(), "--steps".into(), kernel.steps.to_string().into()];
+        Ok(std::iter::once(program.into_os_string()).chain(words).collect())
+    }
+
+    /// Runs a command to its end, and says how long it took, ns.
+    fn finish(&self, command: &mut Command) -> Result<f64> {
+        let messages = self.scratch.path().join("messages");
+        let file = std::fs::File::create(&messages).context("cannot write into the temporary folder")?;
+        let (status, cost) =
+            run(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file)).context("cannot start the command")?;
+        if !status.success() {
+            let said = std::fs::read_to_string(&messages).unwrap_or_default();
+            bail!("{}: {}", ending(status), said.lines().next().unwrap_or("no message"));
+        }
+        Ok(cost.wall_ns as f64)
+    }
+
+    fn read<T: for<'de> Deserialize<'de>>(&self, json: &Path) -> Result<T> {
+        let messages = || std::fs::read_to_string(self.scratch.path().join("messages")).unwrap_or_default();
+        let text = std::fs::read_to_string(json)?;
+        // What could not be told is said, and leaves the file empty.
+        if text.is_empty() {
+            bail!("{}", messages().lines().next().unwrap_or("cox wrote nothing"));
+        }
+        std::fs::remove_file(json).context("cannot remove what cox wrote")?;
+        serde_json::from_str(&text).context("what cox wrote cannot be read")
+    }
+}
+
+impl Way {
+    fn name(self) -> &'static str {
+        match self {
+            Way::FewerThreads => "fewer threads",
+            Way::Passive => "passive",
+            Way::Taskset => "taskset",
+            Way::Packing => "packing",
+        }
+    }
+}
+
+impl Row {
+    /// Predicted ÷ measured − 1.
+    fn error(&self) -> f64 {
+        self.predicted_ns / median(&self.measured_ns) - 1.0
+    }
+}
+
+fn text(case: &Case) -> String {
+    let mut lines = vec![format!("{}: order {}", case.kernel, if case.order_right { "right" } else { "WRONG" })];
+    if let Some(why) = &case.failed {
+        lines = vec![format!("{}: not measured: {why}", case.kernel)];
+    } else {
+        lines.push(format!(
+            "  {:14} {:>9} {:>17} {:>9} {:>17} {:>7}",
+            "", "predicted", "range", "measured", "quartiles", "error"
+        ));
+    }
+    for row in &case.rows {
+        let (low, high) = row.range_ns;
+        let (first, third) = quartiles(&row.measured_ns);
+        let span = |from: f64, to: f64| format!("{:.2} .. {:.2}", from / 1e9, to / 1e9);
+        lines.push(format!(
+            "  {:14} {:>7.2} s {:>17} {:>7.2} s {:>17} {:>+5.1} %",
+            row.way.name(),
+            row.predicted_ns / 1e9,
+            span(low, high),
+            median(&row.measured_ns) / 1e9,
+            span(first, third),
+            100.0 * row.error()
+        ));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// What came of it, and the exit code.
+fn verdict(report: &Report) -> (String, u8) {
+    let measured: Vec<&Case> = report.cases.iter().filter(|case| case.failed.is_none()).collect();
+    let right = measured.iter().filter(|case| case.order_right).count();
+    let errors: Vec<f64> = measured.iter().flat_map(|case| &case.rows).map(|row| row.error().abs()).collect();
+    let near = errors.iter().filter(|error| **error <= NEAR).count();
+    let inside = measured
+        .iter()
+        .flat_map(|case| &case.rows)
+        .filter(|row| (row.range_ns.0..=row.range_ns.1).contains(&median(&row.measured_ns)));
+    let word = |passed| if passed { "PASS" } else { "FAIL" };
+    // Of fewer kernels the same part.
+    let order = right * RIGHT.1 >= RIGHT.0 * report.cases.len();
+    let times = near == errors.len() && !errors.is_empty();
+    let told = format!(
+        "{}  order right in {right} of {} kernels (target {} of {})\n\
+         {}  {near} of {} predicted times within {:.0} % (median error {:.1} %, worst {:.1} %); {} within their range\n",
+        word(order),
+        report.cases.len(),
+        RIGHT.0,
+        RIGHT.1,
+        word(times),
+        errors.len(),
+        100.0 * NEAR,
+        100.0 * median(&errors),
+        100.0 * errors.iter().copied().fold(0.0, f64::max),
+        inside.count(),
+    );
+    let code = match () {
+        () if measured.len() < report.cases.len() => crate::FAILED,
+        () if order && times => 0,
+        () => 1,
+    };
+    (told, code)
+}
+
+/// To stdout, or to stderr when the JSON goes to stdout.
+fn print(text: &str, json: Option<&Path>) -> Result<()> {
+    if json.is_some_and(|path| path == Path::new("-")) {
+        writeln!(io::stderr(), "{text}").context("cannot write to the standard error output")
+    } else {
+        writeln!(io::stdout(), "{text}").context("cannot write to the standard output")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(times: &[(Way, f64, f64)]) -> Case {
+        let row = |&(way, predicted, measured): &(Way, f64, f64)| Row {
+            way,
+            predicted_ns: predicted * 1e9,
+            range_ns: (predicted * 0.9e9, predicted * 1.1e9),
+            measured_ns: vec![measured * 1e9],
+        };
+        let rows: Vec<Row> = times.iter().map(row).collect();
+        let pairs: Vec<(f64, f64)> = times.iter().map(|(_, predicted, measured)| (*predicted, *measured)).collect();
+        Case { kernel: "cg", rows, order_right: order::is_right(&pairs), failed: None }
+    }
+
+    fn report(cases: Vec<Case>) -> Report {
+        Report { schema_version: 1, threads: 3, cpus: 2, cases }
+    }
+
+    #[test]
+    fn both_targets_decide() {
+        let good = || case(&[(Way::FewerThreads, 1.0, 1.1), (Way::Taskset, 2.0, 2.2)]);
+        let (told, code) = verdict(&report(vec![good()]));
+        assert!(told.contains("PASS  order right in 1 of 1") && told.contains("2 of 2 predicted times"), "{told}");
+        assert!(told.contains("median error 9.1 %, worst 9.1 %); 2 within their range"), "{told}");
+        assert_eq!(code, 0);
+        let far = case(&[(Way::FewerThreads, 1.0, 1.1), (Way::Taskset, 2.0, 2.6)]);
+        assert_eq!(verdict(&report(vec![good(), far])).1, 1);
+        let wrong = case(&[(Way::FewerThreads, 1.0, 1.1), (Way::Taskset, 1.05, 0.95)]);
+        let (told, code) = verdict(&report(vec![wrong]));
+        assert!(told.contains("FAIL  order right in 0 of 1") && code == 1, "{told}");
+        let failed = Case { failed: Some("no".into()), ..case(&[]) };
+        assert_eq!(verdict(&report(vec![good(), failed])).1, crate::FAILED);
+    }
+
+    #[test]
+    fn rows_show_prediction_beside_measurement() {
+        let text = text(&case(&[(Way::FewerThreads, 1.0, 1.25)]));
+        assert!(
+            text.contains("cg: order right") && text.contains("fewer threads") && text.contains("-20.0 %"),
+            "{text}"
+        );
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+}

@@ -1,0 +1,438 @@
+//! A forecast from windows of one run.
+
+use super::estimate::{Estimate, sampling_error};
+use super::{Accepts, Basis, Choice, Forecast, Refusal, Way};
+use crate::thresholds::IMBALANCE_FACTOR;
+
+/// Who placed the threads in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placing {
+    /// The kernel, which had no time to settle yet: the work counts, the efficiency does not.
+    Settling,
+    /// The kernel.
+    Kernel,
+    /// The packer.
+    Packer,
+}
+
+/// A window of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Who placed the threads.
+    pub placing: Placing,
+    /// Its length.
+    pub length_ns: u64,
+    /// CPU time of the program's threads in it.
+    pub run_ns: u64,
+    /// Samples of running threads.
+    pub samples: u64,
+    /// … that waited for others in loops, or were on their way into and out of sleep.
+    pub waiting: u64,
+    /// … of these in loops of an OpenMP runtime.
+    pub in_runtime: u64,
+    /// More threads wanted to run than there were CPUs.
+    pub crowded: bool,
+}
+
+/// A run in windows.
+#[derive(Clone, Debug, Default)]
+pub struct Trial {
+    /// CPUs it had.
+    pub cpus: u64,
+    /// The most threads that wanted to run in a window.
+    pub threads: u64,
+    /// In order.
+    pub windows: Vec<Window>,
+    /// Samples of each thread that worked, in crowded windows.
+    pub worked: Vec<u64>,
+    /// An OpenMP runtime is mapped.
+    pub openmp: bool,
+    /// Waiting threads are told to sleep already.
+    pub passive_already: bool,
+    /// Whether a number of threads can be given.
+    pub accepts: Accepts,
+    /// What packing must win for the packer to go on with it, a factor.
+    pub worth: f64,
+    /// How long the packer only looks at first.
+    pub first_look_ns: u64,
+    /// The part of the CPUs' time that other programs had; they go on.
+    pub others: f64,
+}
+
+/// Less than this is the machine's own housekeeping, and what the kernel's accounting by ticks misses.
+const HOUSEKEEPING: f64 = 0.02;
+
+/// More than this no program is left to advise on.
+const MOST_OTHERS: f64 = 0.9;
+
+/// What no spread of windows shows: that a run differs from the next, and what looking at it costs.
+const FLOOR: f64 = 0.03;
+
+/// Fewer threads meet as well, and as many wait for the last.
+const MEETING: f64 = 1.03;
+
+/// … but not for longer than this, where shares are equal.
+const MEETING_AT_MOST: f64 = 1.12;
+
+/// In a shorter run not even the threads can be counted: each window may have seen the end of one.
+const LEAST_NS: u64 = 250_000_000;
+
+/// A share of samples above which threads wait in the runtime's loops, so that a policy of sleeping changes
+/// something. GCC's runtime spins for 100 tests only when there are more threads than CPUs.
+pub(super) const SPINS: f64 = 0.15;
+
+/// Waiting asleep leaves turns to the kernel: between the loss of keeping CPUs and nearly none.
+const ASLEEP_LOSES: f64 = 0.95;
+
+/// What the program would take.
+///
+/// # Errors
+/// When there is nothing to choose between, or too little was seen.
+pub fn forecast(trial: &Trial) -> Result<Forecast, Refusal> {
+    if trial.windows.iter().map(|window| window.length_ns).sum::<u64>() < LEAST_NS {
+        return Err(Refusal::TooShort { crowded_ns: trial.crowded_ns() });
+    }
+    if trial.threads <= 1 {
+        return Err(Refusal::SingleThreaded);
+    }
+    if trial.threads <= trial.cpus {
+        return Err(Refusal::NothingToPack { threads: trial.threads, cpus: trial.cpus });
+    }
+    let sums = Sums::of(trial).ok_or(Refusal::TooShort { crowded_ns: trial.crowded_ns() })?;
+    let mut choices = vec![sums.fewer_threads(trial), sums.taskset(trial), sums.packing(trial)];
+    if trial.openmp {
+        choices.push(sums.passive(trial));
+    }
+    Ok(Forecast::new(trial.threads, trial.cpus, sums.bound_ns(), choices))
+}
+
+impl Trial {
+    fn crowded_ns(&self) -> u64 {
+        self.windows.iter().filter(|window| window.crowded).map(|window| window.length_ns).sum()
+    }
+
+    /// The work of the busiest thread per average one, 1 when they are equal; sampled, so that a little more
+    /// than 1 says nothing.
+    fn inequality(&self) -> f64 {
+        let all: u64 = self.worked.iter().sum();
+        let most = self.worked.iter().copied().max().unwrap_or(0);
+        if all == 0 { 1.0 } else { (most as f64 * self.threads as f64 / all as f64).max(1.0) }
+    }
+}
+
+struct Sums {
+    cpus: f64,
+    /// What other programs leave of them.
+    left: f64,
+    /// Time in which nothing could be packed: serial parts.
+    alone_ns: f64,
+    /// Useful CPU time of crowded windows.
+    work_ns: f64,
+    /// Its relative error.
+    work_error: f64,
+    kernel: Estimate,
+    packer: Option<Estimate>,
+    /// The part of the time that threads spent in loops of an OpenMP runtime, while the kernel placed them.
+    in_runtime: f64,
+}
+
+impl Sums {
+    /// `None` when a way that could be tried had no two windows.
+    fn of(trial: &Trial) -> Option<Sums> {
+        let crowded: Vec<&Window> = trial.windows.iter().filter(|window| window.crowded).collect();
+        let of = |placing| crowded.iter().copied().filter(move |window| window.placing == placing);
+        let kernel = efficiency(of(Placing::Kernel), trial.cpus)?;
+        let tried = of(Placing::Packer).next().is_some();
+        let packer = efficiency(of(Placing::Packer), trial.cpus);
+        if tried && packer.is_none() {
+            return None;
+        }
+        // Windows so short that they have no sample are as the others.
+        let part = share(crowded.iter().copied());
+        let useful = |window: &&Window| window.run_ns as f64 * (1.0 - waiting(window).unwrap_or(part));
+        let work_ns: f64 = crowded.iter().map(useful).sum();
+        let samples: u64 = crowded.iter().map(|window| window.samples).sum();
+        let alone = trial.windows.iter().filter(|window| !window.crowded);
+        Some(Sums {
+            cpus: trial.cpus as f64,
+            left: trial.cpus as f64
+                * (1.0 - if trial.others > HOUSEKEEPING { trial.others.min(MOST_OTHERS) } else { 0.0 }),
+            alone_ns: alone.map(|window| window.length_ns as f64).sum(),
+            work_ns,
+            work_error: sampling_error(part, samples) / (1.0 - part).max(1e-3),
+            kernel,
+            packer,
+            in_runtime: {
+                let (loops, samples) =
+                    of(Placing::Kernel).fold((0, 0), |sum, window| (sum.0 + window.in_runtime, sum.1 + window.samples));
+                if samples == 0 { 0.0 } else { loops as f64 / samples as f64 }
+            },
+        })
+        .filter(|sums| sums.kernel.value > 0.0 && sums.work_ns > 0.0)
+    }
+
+    fn bound_ns(&self) -> f64 {
+        self.alone_ns + self.work_ns / self.cpus
+    }
+
+    /// `low`, likely and `high` for a part of the CPUs' time that is useful.
+    fn times(&self, efficiency: Estimate) -> [f64; 3] {
+        let relative = 2.0 * efficiency.relative().hypot(self.work_error) + FLOOR;
+        let crowded_ns = self.work_ns / (self.cpus * efficiency.value);
+        // Efficiency is in the denominator: what it may be wrong by is more on the slow side.
+        let slower = if relative < 0.9 { 1.0 / (1.0 - relative) } else { 10.0 };
+        [1.0 / (1.0 + relative), 1.0, slower].map(|factor| self.alone_ns + crowded_ns * factor)
+    }
+
+    fn taskset(&self, trial: &Trial) -> Choice {
+        Choice::new(Way::Taskset, trial.threads, self.bound_ns(), self.times(self.kernel), Basis::Measured)
+    }
+
+    fn packing(&self, trial: &Trial) -> Choice {
+        let alone = |times, note| {
+            Choice::new(Way::Packing, trial.threads, self.bound_ns(), times, Basis::Measured).noting(note)
+        };
+        let Some(packer) = self.packer else {
+            return alone(self.times(self.kernel), "left to the kernel");
+        };
+        if packer.value < self.kernel.value * trial.worth {
+            return alone(self.times(self.kernel), "tried, wins too little");
+        }
+        // The first look is the kernel's way.
+        let [_, kernel_ns, _] = self.times(self.kernel);
+        let look_ns = (trial.first_look_ns as f64).min(kernel_ns - self.alone_ns);
+        let lost_ns = look_ns * (1.0 - self.kernel.value / packer.value);
+        let times = self.times(packer).map(|ns| ns + lost_ns);
+        Choice::new(Way::Packing, trial.threads, self.bound_ns(), times, Basis::Measured)
+    }
+
+    fn fewer_threads(&self, trial: &Trial) -> Choice {
+        let crowded_ns = self.work_ns / self.left;
+        let unequal = trial.inequality();
+        // Small inequality is the samples' own. Whether unequal work stays so among fewer threads nobody knows.
+        let (likely, most) = if unequal > IMBALANCE_FACTOR {
+            (MEETING * (1.0 + unequal) / 2.0, MEETING_AT_MOST * unequal)
+        } else {
+            (MEETING, MEETING_AT_MOST)
+        };
+        let sure = 1.0 - (2.0 * self.work_error + FLOOR);
+        let times = [sure, likely, most].map(|factor| self.alone_ns + crowded_ns * factor);
+        let choice = Choice::new(Way::FewerThreads, trial.cpus, self.bound_ns(), times, Basis::Modelled);
+        choice.noting(accepts(trial.accepts, trial.cpus))
+    }
+
+    fn passive(&self, trial: &Trial) -> Choice {
+        let choice = |times, basis| Choice::new(Way::Passive, trial.threads, self.bound_ns(), times, basis);
+        if trial.passive_already || self.in_runtime < SPINS {
+            let note = "no loops to put to sleep";
+            return choice(self.times(self.kernel), Basis::Measured).noting(note);
+        }
+        let static_slowdown = trial.threads.div_ceil(trial.cpus) as f64 * self.cpus / trial.threads as f64;
+        let crowded_ns = self.work_ns / self.left;
+        let likely = (static_slowdown + 1.0 / ASLEEP_LOSES) / 2.0;
+        let times = [1.0 / ASLEEP_LOSES, likely, static_slowdown.max(1.0 / ASLEEP_LOSES) * 1.1];
+        choice(times.map(|factor| self.alone_ns + crowded_ns * factor), Basis::Modelled)
+    }
+}
+
+/// What to say about a number of threads.
+pub(super) fn accepts(accepts: Accepts, cpus: u64) -> String {
+    match accepts {
+        Accepts::Yes => format!("OMP_NUM_THREADS={cpus}"),
+        Accepts::Unknown => format!("if it accepts {cpus}"),
+    }
+}
+
+fn waiting(window: &Window) -> Option<f64> {
+    (window.samples > 0).then(|| window.waiting as f64 / window.samples as f64)
+}
+
+fn share<'w>(windows: impl Iterator<Item = &'w Window>) -> f64 {
+    let (waiting, samples) = windows.fold((0, 0), |sum, window| (sum.0 + window.waiting, sum.1 + window.samples));
+    if samples == 0 { 0.0 } else { waiting as f64 / samples as f64 }
+}
+
+/// The useful part of the CPUs' time in these windows.
+fn efficiency<'w>(windows: impl Iterator<Item = &'w Window> + Clone, cpus: u64) -> Option<Estimate> {
+    let part = share(windows.clone());
+    let samples = windows.clone().map(|window| window.samples).sum();
+    let there_ns = |window: &Window| (cpus * window.length_ns) as f64;
+    let useful = |window: &Window| {
+        let useful_ns = window.run_ns as f64 * (1.0 - waiting(window).unwrap_or(part));
+        (useful_ns / there_ns(window).max(1.0), window.length_ns as f64)
+    };
+    let values: Vec<(f64, f64)> = windows.clone().map(useful).collect();
+    let all_ns: f64 = windows.clone().map(there_ns).sum();
+    let busy = windows.map(|window| window.run_ns as f64).sum::<f64>() / all_ns.max(1.0);
+    Some(Estimate::of(&values)?.with_error(busy * sampling_error(part, samples)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn window(placing: Placing, length_ms: u64, busy: f64, waiting: u64) -> Window {
+        let run_ns = (2.0 * (length_ms * MS) as f64 * busy) as u64;
+        Window {
+            placing,
+            length_ns: length_ms * MS,
+            run_ns,
+            samples: 1000,
+            waiting,
+            in_runtime: waiting,
+            crowded: true,
+        }
+    }
+
+    /// 1 s by the kernel, all busy, 60 % of it waiting; 1 s packed, 90 % busy, of that 10 % waiting. Useful: 0.8
+    /// + 1.62 CPU-seconds.
+    fn spinning() -> Trial {
+        let windows =
+            [vec![window(Placing::Kernel, 250, 1.0, 600); 4], vec![window(Placing::Packer, 250, 0.9, 100); 4]];
+        Trial {
+            cpus: 2,
+            threads: 3,
+            windows: windows.concat(),
+            worked: vec![400, 410, 390],
+            worth: 1.05,
+            ..Trial::default()
+        }
+    }
+
+    fn choice(trial: &Trial, way: Way) -> Choice {
+        forecast(trial).unwrap().choices.into_iter().find(|choice| choice.way == way).unwrap()
+    }
+
+    fn about(ns: u64, seconds: f64) -> bool {
+        (ns as f64 / 1e9 / seconds - 1.0).abs() < 1e-3
+    }
+
+    #[test]
+    fn time_is_work_by_efficiency() {
+        let forecast = forecast(&spinning()).unwrap();
+        assert!(about(forecast.bound_ns, 1.21), "{forecast:?}");
+        let times: Vec<(Way, bool)> = forecast
+            .choices
+            .iter()
+            .map(|choice| {
+                let expected = match choice.way {
+                    Way::FewerThreads => 1.21 * MEETING,
+                    Way::Packing => 1.21 / 0.81,
+                    Way::Taskset => 1.21 / 0.4,
+                    Way::Passive => 0.0,
+                };
+                (choice.way, about(choice.time_ns, expected))
+            })
+            .collect();
+        assert_eq!(times, [(Way::FewerThreads, true), (Way::Packing, true), (Way::Taskset, true)], "{forecast:?}");
+        for choice in &forecast.choices {
+            assert!(choice.low_ns < choice.time_ns && choice.time_ns < choice.high_ns, "{choice:?}");
+            assert!((choice.of_bound - 1.21e9 / choice.time_ns as f64).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn serial_time_is_the_same_for_all() {
+        let mut trial = spinning();
+        let alone = Window { crowded: false, run_ns: 2000 * MS, ..window(Placing::Kernel, 2000, 0.5, 0) };
+        trial.windows.push(alone);
+        let before = forecast(&spinning()).unwrap();
+        let with = forecast(&trial).unwrap();
+        for (before, with) in before.choices.iter().zip(&with.choices) {
+            assert_eq!(before.way, with.way);
+            assert!(with.time_ns.abs_diff(before.time_ns + 2000 * MS) < 1000, "{with:?}");
+        }
+    }
+
+    #[test]
+    fn settling_counts_as_work_only() {
+        let mut trial = spinning();
+        trial.windows.push(window(Placing::Settling, 500, 1.0, 0));
+        // One CPU-second more of work, the same efficiency.
+        assert!(about(choice(&trial, Way::Taskset).time_ns, 1.71 / 0.4));
+    }
+
+    #[test]
+    fn the_packer_rests_where_it_wins_nothing() {
+        let mut trial = spinning();
+        trial.windows.retain(|window| window.placing == Placing::Kernel);
+        let (packing, taskset) = (choice(&trial, Way::Packing), choice(&trial, Way::Taskset));
+        assert_eq!((packing.time_ns, packing.high_ns), (taskset.time_ns, taskset.high_ns));
+        assert!(packing.note.unwrap().contains("left to the kernel"));
+        trial.windows.extend([window(Placing::Packer, 250, 0.4, 0); 4]);
+        assert_eq!(choice(&trial, Way::Packing).time_ns, choice(&trial, Way::Taskset).time_ns, "0.40 is not worth it");
+        assert_eq!(forecast(&trial).unwrap().choices[1].way, Way::Taskset, "the simpler of two equals");
+    }
+
+    #[test]
+    fn the_first_look_is_paid_for() {
+        let trial = Trial { first_look_ns: 240 * MS, ..spinning() };
+        let lost_ns = 0.24e9 * (1.0 - 0.4 / 0.81);
+        let found = choice(&trial, Way::Packing).time_ns - choice(&spinning(), Way::Packing).time_ns;
+        assert!((found as f64 - lost_ns).abs() < 1e3, "{found}");
+    }
+
+    #[test]
+    fn windows_that_differ_widen_the_range() {
+        let mut trial = spinning();
+        let narrow = choice(&trial, Way::Taskset);
+        trial.windows[0].waiting = 900;
+        trial.windows[1].waiting = 300;
+        let wide = choice(&trial, Way::Taskset);
+        let width = |choice: &Choice| (choice.high_ns - choice.low_ns) as f64 / choice.time_ns as f64;
+        assert!(about(wide.time_ns, 1.21 / 0.4) && width(&wide) > width(&narrow) * 2.0, "{wide:?} {narrow:?}");
+    }
+
+    /// What was measured was measured beside them; what is modelled has to be told.
+    #[test]
+    fn other_programs_go_on() {
+        let trial = Trial { others: 0.25, ..spinning() };
+        assert!(about(forecast(&trial).unwrap().bound_ns, 1.21), "they need not go on for ever");
+        assert!(about(choice(&trial, Way::FewerThreads).time_ns, 1.21 / 0.75 * MEETING));
+        assert_eq!(choice(&trial, Way::Taskset).time_ns, choice(&spinning(), Way::Taskset).time_ns);
+        let housekeeping = Trial { others: 0.01, ..spinning() };
+        assert!(about(choice(&housekeeping, Way::FewerThreads).time_ns, 1.21 * MEETING));
+    }
+
+    #[test]
+    fn unequal_work_may_stay_unequal() {
+        let trial = Trial { worked: vec![800, 400, 300], ..spinning() };
+        let fewer = choice(&trial, Way::FewerThreads);
+        assert!(about(fewer.time_ns, 1.21 * MEETING * 1.3) && about(fewer.high_ns, 1.21 * 1.6 * MEETING_AT_MOST));
+        assert!(fewer.low_ns < choice(&spinning(), Way::FewerThreads).time_ns);
+    }
+
+    #[test]
+    fn sleeping_is_offered_to_openmp_only() {
+        assert!(forecast(&spinning()).unwrap().choices.iter().all(|choice| choice.way != Way::Passive));
+        let mut trial = Trial { openmp: true, accepts: Accepts::Yes, ..spinning() };
+        let (passive, taskset) = (choice(&trial, Way::Passive), choice(&trial, Way::Taskset));
+        assert!(passive.time_ns < taskset.time_ns && passive.basis == Basis::Modelled);
+        assert_eq!(choice(&trial, Way::FewerThreads).note.as_deref(), Some("OMP_NUM_THREADS=2"));
+        trial.passive_already = true;
+        assert_eq!(choice(&trial, Way::Passive).time_ns, taskset.time_ns);
+        // Loops of the program's own do not read the variable.
+        trial.passive_already = false;
+        trial.windows.iter_mut().for_each(|window| window.in_runtime = 0);
+        assert_eq!(choice(&trial, Way::Passive).time_ns, taskset.time_ns);
+    }
+
+    #[test]
+    fn refusals() {
+        let refused = |trial: Trial| forecast(&trial).unwrap_err();
+        assert_eq!(refused(Trial { threads: 1, ..spinning() }), Refusal::SingleThreaded);
+        assert_eq!(refused(Trial { cpus: 3, ..spinning() }), Refusal::NothingToPack { threads: 3, cpus: 3 });
+        let short = spinning().windows[..1].to_vec();
+        assert_eq!(refused(Trial { windows: short, ..spinning() }), Refusal::TooShort { crowded_ns: 250 * MS });
+        let too_short = vec![window(Placing::Kernel, 100, 0.5, 0); 2];
+        let one_seen = Trial { threads: 1, windows: too_short, ..spinning() };
+        assert_eq!(refused(one_seen), Refusal::TooShort { crowded_ns: 200 * MS }, "who knows how many there were");
+        let one_packed = spinning().windows[..5].to_vec();
+        assert!(matches!(refused(Trial { windows: one_packed, ..spinning() }), Refusal::TooShort { .. }));
+        let mut idle = spinning();
+        idle.windows.iter_mut().for_each(|window| window.waiting = window.samples);
+        assert!(matches!(refused(idle), Refusal::TooShort { .. }), "no work was seen");
+    }
+}

@@ -1,0 +1,297 @@
+//! A forecast from an account of `cox run`, by way of a simulator.
+//!
+//! The account says how much useful work there is, among how many threads, and how they wait. How long
+//! phases are shows in how often threads sleep; of threads that wait in loops, only in how much they lose when
+//! there are more of them than CPUs. Otherwise all lengths are possible, and ranges say so.
+
+use ledger::summary::work_ns;
+
+use super::measured::{SPINS, accepts};
+use super::{Accepts, Basis, Choice, Forecast, Refusal, Way};
+use crate::picture::Picture;
+
+/// How threads wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// In loops.
+    Loops,
+    /// Asleep.
+    Asleep,
+    /// In loops first, then asleep.
+    Both,
+    /// They meet at the end only.
+    Never,
+}
+
+/// What an account shows of a program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sketch {
+    /// Threads that carry it.
+    pub threads: u64,
+    /// CPUs that it had.
+    pub had_cpus: u64,
+    /// CPUs that it is to have.
+    pub cpus: u64,
+    /// How long it took.
+    pub elapsed_ns: u64,
+    /// Useful CPU time of all threads.
+    pub work_ns: u64,
+    /// Work of the busiest thread per average one.
+    pub inequality: f64,
+    /// How threads wait.
+    pub waits: Waits,
+    /// Work of a thread between two meetings: all lengths that are possible.
+    pub phases_ns: Vec<u64>,
+    /// An OpenMP runtime was mapped.
+    pub openmp: bool,
+    /// Waiting threads are told to sleep already, or hardly wait in the runtime's loops.
+    pub passive_already: bool,
+    /// Whether a number of threads can be given.
+    pub accepts: Accepts,
+}
+
+/// What the simulator says of one possible length of phases: times the ideal on the CPUs that it is to have …
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Simulated {
+    /// … by taskset.
+    pub taskset: f64,
+    /// … packed.
+    pub packed: f64,
+    /// … with as many threads as CPUs.
+    pub fewer_threads: f64,
+    /// … waiting asleep.
+    pub passive: f64,
+    /// … and by the kernel on the CPUs that it had.
+    pub as_it_ran: f64,
+}
+
+/// Lengths that phases of spinning threads may have: from where the kernel's tick decides everything to where
+/// waiting hardly matters.
+pub const POSSIBLE_NS: [u64; 11] =
+    [20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000, 40_000_000];
+
+/// Threads that spend this part of their run time in loops wait there; sampling sees less than this in
+/// programs that do not.
+const LOOPS: f64 = 0.005;
+
+/// … and above this part it is how they wait, whatever they sleep for besides.
+const MOSTLY_LOOPS: f64 = 0.5;
+
+/// Threads that sleep this often per second meet; a join does not.
+const SLEEPS_PER_S: f64 = 3.0;
+
+/// A length is possible when the simulated slowdown of the run is this near to the measured one.
+const LIKE: f64 = 1.25;
+
+/// What packing must win to be more than the kernel's own doing, a factor.
+const WORTH: f64 = 1.03;
+
+/// What the simulator may be wrong by: it agrees with live runs within so much.
+const MODEL: f64 = 0.15;
+
+/// What a repetition of the very same run may differ by.
+const AGAIN: f64 = 0.05;
+
+impl Sketch {
+    /// From an account.
+    ///
+    /// # Errors
+    /// When there is nothing to choose between, or the account cannot tell.
+    pub fn of(picture: &Picture<'_>, cpus: u64) -> Result<Sketch, Refusal> {
+        let crew = &picture.crew;
+        let threads = crew.len() as u64;
+        if picture.account.lost.spoil_accounts() {
+            return Err(Refusal::Lossy);
+        }
+        if threads <= 1 {
+            return Err(Refusal::SingleThreaded);
+        }
+        if threads <= cpus {
+            return Err(Refusal::NothingToPack { threads, cpus });
+        }
+        if !picture.sight.spin {
+            return Err(Refusal::Blind);
+        }
+        let run_ns = picture.crew_sums.run_ns.max(1) as f64;
+        let in_loops = picture.crew_sums.spin_ns as f64 / run_ns;
+        let runtime = ["OpenMP runtime", "sched_yield"];
+        let hot = picture.account.hot.iter();
+        let runtimes = hot.filter(|hot| hot.waiting.as_deref().is_some_and(|waiting| runtime.contains(&waiting)));
+        let in_runtime = runtimes.map(|hot| hot.run_ns as f64).sum::<f64>() / run_ns;
+        let mean_work_ns = crew.iter().map(|thread| work_ns(thread) as f64).sum::<f64>() / threads as f64;
+        let sleeps = crew.iter().map(|thread| thread.switches_voluntary as f64).sum::<f64>() / threads as f64;
+        let asleep = sleeps * 1e9 > picture.wall_ns * SLEEPS_PER_S;
+        let waits = match (in_loops > LOOPS, asleep) {
+            _ if in_loops > MOSTLY_LOOPS => Waits::Loops,
+            (true, false) => Waits::Loops,
+            (false, true) => Waits::Asleep,
+            (true, true) => Waits::Both,
+            (false, false) => Waits::Never,
+        };
+        let phases_ns = match waits {
+            Waits::Loops => POSSIBLE_NS.to_vec(),
+            // The last to come to a barrier does not sleep, all others do.
+            Waits::Asleep | Waits::Both => {
+                let meetings = sleeps * threads as f64 / (threads - 1) as f64;
+                vec![((mean_work_ns / meetings) as u64).max(1_000)]
+            }
+            Waits::Never => vec![(mean_work_ns as u64).max(1_000)],
+        };
+        let given = picture.facts.variable("OMP_NUM_THREADS").is_some();
+        let runtime = picture.facts.openmp_runtime.is_some();
+        Ok(Sketch {
+            threads,
+            had_cpus: (picture.cpus.round() as u64).max(1),
+            cpus,
+            elapsed_ns: picture.wall_ns as u64,
+            work_ns: picture.sums.work_ns,
+            inequality: picture.inequality(),
+            waits,
+            phases_ns,
+            openmp: runtime,
+            passive_already: picture.facts.waits_passively() || in_runtime < SPINS,
+            accepts: if given || runtime { Accepts::Yes } else { Accepts::Unknown },
+        })
+    }
+
+    /// All useful work on all CPUs that it is to have, ns.
+    fn bound_ns(&self) -> f64 {
+        self.work_ns as f64 / self.cpus as f64
+    }
+
+    /// What the run lost: times its ideal.
+    fn slowdown(&self) -> f64 {
+        let at_once = self.had_cpus.min(self.threads) as f64;
+        self.elapsed_ns as f64 * at_once / (self.work_ns as f64).max(1.0)
+    }
+
+    /// Those of the simulations that lose about what the run lost; all of them when it had a CPU for each
+    /// thread, where nothing is lost whatever phases are; the nearest when none does.
+    fn likely<'s>(&self, simulated: &'s [Simulated]) -> Vec<&'s Simulated> {
+        if self.threads <= self.had_cpus {
+            return simulated.iter().collect();
+        }
+        let off = |simulated: &&Simulated| (simulated.as_it_ran / self.slowdown()).ln().abs();
+        let like: Vec<&Simulated> = simulated.iter().filter(|one| off(one) <= LIKE.ln()).collect();
+        if like.is_empty() {
+            return simulated.iter().min_by(|a, b| off(a).total_cmp(&off(b))).into_iter().collect();
+        }
+        like
+    }
+}
+
+/// What the program would take; `simulated` for each of the sketch's phases.
+#[must_use]
+pub fn forecast(sketch: &Sketch, simulated: &[Simulated]) -> Forecast {
+    let bound_ns = sketch.bound_ns();
+    let likely = sketch.likely(simulated);
+    let times = |slowdown: &dyn Fn(&Simulated) -> f64| {
+        let all: Vec<f64> = likely.iter().map(|one| slowdown(one).max(1.0) * bound_ns).collect();
+        let (least, most) = (all.iter().copied().fold(f64::MAX, f64::min), all.iter().copied().fold(0.0, f64::max));
+        // Between lengths that differ by orders of magnitude the geometric mean is the middle.
+        [least / (1.0 + MODEL), (least * most).sqrt(), most * (1.0 + MODEL)]
+    };
+    let choice = |way, threads, times| Choice::new(way, threads, bound_ns, times, Basis::Modelled);
+    let taskset_ns = times(&|one| one.taskset);
+    let mut taskset = choice(Way::Taskset, sketch.threads, taskset_ns);
+    if sketch.cpus == sketch.had_cpus {
+        let elapsed_ns = sketch.elapsed_ns as f64;
+        let times = [elapsed_ns / (1.0 + AGAIN), elapsed_ns, elapsed_ns * (1.0 + AGAIN)];
+        taskset = Choice::new(Way::Taskset, sketch.threads, bound_ns, times, Basis::Measured).noting("as it ran");
+    }
+    let mut fewer_ns = times(&|one| one.fewer_threads);
+    fewer_ns[2] *= sketch.inequality;
+    let fewer = choice(Way::FewerThreads, sketch.cpus, fewer_ns).noting(accepts(sketch.accepts, sketch.cpus));
+    let mut packing = choice(Way::Packing, sketch.threads, times(&|one| one.packed));
+    if likely.iter().all(|one| one.packed * WORTH > one.taskset) {
+        packing = Choice { way: Way::Packing, ..taskset.clone() }.noting("left to the kernel");
+    }
+    let mut choices = vec![fewer, taskset, packing];
+    if sketch.openmp {
+        let passive = if sketch.passive_already || !matches!(sketch.waits, Waits::Loops | Waits::Both) {
+            Choice { way: Way::Passive, ..choices[1].clone() }.noting("no loops to put to sleep")
+        } else {
+            choice(Way::Passive, sketch.threads, times(&|one| one.passive))
+        };
+        choices.push(passive);
+    }
+    Forecast::new(sketch.threads, sketch.cpus, bound_ns, choices)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sketch() -> Sketch {
+        Sketch {
+            threads: 3,
+            had_cpus: 2,
+            cpus: 2,
+            elapsed_ns: 4_000_000_000,
+            work_ns: 4_000_000_000,
+            inequality: 1.0,
+            waits: Waits::Loops,
+            phases_ns: vec![1, 2, 3],
+            openmp: true,
+            passive_already: false,
+            accepts: Accepts::Unknown,
+        }
+    }
+
+    fn simulated(taskset: f64, packed: f64) -> Simulated {
+        Simulated { taskset, packed, fewer_threads: 1.0, passive: 1.3, as_it_ran: taskset }
+    }
+
+    fn choice(forecast: &Forecast, way: Way) -> &Choice {
+        forecast.choices.iter().find(|choice| choice.way == way).unwrap()
+    }
+
+    /// The run took twice its ideal: only the second simulation is like it.
+    #[test]
+    fn the_run_itself_tells_which_phases_are_likely() {
+        let forecast = forecast(&sketch(), &[simulated(8.0, 2.0), simulated(2.1, 1.25), simulated(1.3, 1.1)]);
+        assert_eq!(forecast.bound_ns, 2_000_000_000);
+        let packing = choice(&forecast, Way::Packing);
+        assert_eq!(packing.time_ns, 2_500_000_000);
+        assert!((packing.high_ns as f64 - 2.5e9 * (1.0 + MODEL)).abs() < 10.0);
+        // Taskset on the CPUs that it had is what was measured.
+        let taskset = choice(&forecast, Way::Taskset);
+        assert_eq!((taskset.time_ns, taskset.basis), (4_000_000_000, Basis::Measured));
+        assert_eq!(choice(&forecast, Way::Passive).time_ns, 2_600_000_000);
+        assert_eq!(choice(&forecast, Way::FewerThreads).note.as_deref(), Some("if it accepts 2"));
+        let order: Vec<Way> = forecast.choices.iter().map(|choice| choice.way).collect();
+        assert_eq!(order, [Way::FewerThreads, Way::Packing, Way::Passive, Way::Taskset]);
+    }
+
+    #[test]
+    fn with_a_cpu_for_each_thread_all_phases_are_possible() {
+        let sketch = Sketch { had_cpus: 4, elapsed_ns: 1_400_000_000, ..sketch() };
+        let forecast = forecast(&sketch, &[simulated(8.0, 2.0), simulated(2.0, 1.25)]);
+        let taskset = choice(&forecast, Way::Taskset);
+        assert_eq!((taskset.time_ns, taskset.basis), (8_000_000_000, Basis::Modelled));
+        assert!(taskset.low_ns < 4_000_000_000 && taskset.high_ns > 16_000_000_000, "{taskset:?}");
+    }
+
+    #[test]
+    fn when_no_simulation_is_like_the_run_the_nearest_counts() {
+        let forecast = forecast(&sketch(), &[simulated(8.0, 2.5), simulated(5.0, 1.5)]);
+        assert_eq!(choice(&forecast, Way::Packing).time_ns, 3_000_000_000);
+    }
+
+    #[test]
+    fn what_packing_would_not_change_takes_what_it_took() {
+        let forecast = forecast(&sketch(), &[simulated(2.0, 1.98)]);
+        let packing = choice(&forecast, Way::Packing);
+        assert_eq!((packing.time_ns, packing.basis), (4_000_000_000, Basis::Measured));
+        assert_eq!(packing.note.as_deref(), Some("left to the kernel"));
+    }
+
+    #[test]
+    fn who_sleeps_already_gains_nothing_by_it() {
+        let sketch = Sketch { waits: Waits::Asleep, ..sketch() };
+        let forecast = forecast(&sketch, &[simulated(2.0, 1.5)]);
+        let (passive, taskset) = (choice(&forecast, Way::Passive), choice(&forecast, Way::Taskset));
+        assert_eq!(passive.time_ns, taskset.time_ns);
+        assert!(passive.note.as_ref().unwrap().contains("no loops"));
+    }
+}

@@ -1,0 +1,75 @@
+//! What an account says of a program that is to run on fewer CPUs.
+
+mod staged;
+
+use advise::forecast::modelled::{Sketch, Waits};
+use advise::forecast::{Accepts, Refusal};
+use advise::picture::Picture;
+use ledger::SpinBasis;
+use staged::{Life, SIBLINGS, Stage, WALL_NS};
+
+fn staged(lives: &[Life], cpus: u32) -> Stage {
+    Stage::new(cpus, SIBLINGS, lives)
+}
+
+fn sketch(stage: &Stage, cpus: u64) -> Result<Sketch, Refusal> {
+    Sketch::of(&Picture::new(&stage.account, &stage.facts), cpus)
+}
+
+fn spinning() -> Vec<Life> {
+    vec![Life { spin: 0.2, preempted: 0.3, ..Life::default() }; 3]
+}
+
+#[test]
+fn spinning_threads_have_phases_of_any_length() {
+    let stage = staged(&spinning(), 2);
+    let sketch = sketch(&stage, 2).unwrap();
+    assert_eq!((sketch.threads, sketch.had_cpus, sketch.waits), (3, 2, Waits::Loops));
+    assert!(sketch.phases_ns.len() > 3 && !sketch.openmp && sketch.accepts == Accepts::Unknown);
+    assert_eq!(sketch.work_ns, WALL_NS / 2 * 3);
+}
+
+/// Only what waits in the runtime's loops reads the runtime's variable.
+#[test]
+fn loops_of_the_program_cannot_be_put_to_sleep() {
+    let life = Life { spin: 0.6, preempted: 0.3, ..Life::default() };
+    let stage = || staged(&vec![life.clone(); 3], 2);
+    assert!(sketch(&stage().spinning_in("tight loop"), 2).unwrap().passive_already);
+    let mut runtime = stage().spinning_in("OpenMP runtime");
+    runtime.account.hot[0].run_ns = 9_000_000_000;
+    let found = sketch(&runtime, 2).unwrap();
+    assert!(!found.passive_already);
+    // Mostly in loops: that they sleep now and then does not matter.
+    for thread in runtime.threads_mut() {
+        thread.switches_voluntary = 1_000;
+    }
+    assert_eq!(sketch(&runtime, 2).unwrap().waits, Waits::Loops);
+}
+
+/// Half of ten seconds is work, and 900 sleeps of each of three threads are 1,350 meetings.
+#[test]
+fn sleeping_threads_tell_the_length_of_their_phases() {
+    let life = Life { futex: 0.2, preempted: 0.3, wakeups_per_s: 90.0, ..Life::default() };
+    let mut stage = staged(&vec![life; 3], 2);
+    for thread in stage.threads_mut() {
+        thread.switches_voluntary = 900;
+    }
+    stage.facts.openmp_runtime = Some("libgomp.so.1".to_owned());
+    let sketch = sketch(&stage, 2).unwrap();
+    assert_eq!((sketch.waits, sketch.accepts), (Waits::Asleep, Accepts::Yes));
+    assert_eq!(sketch.phases_ns, [WALL_NS / 2 / 1_350]);
+}
+
+#[test]
+fn what_cannot_be_packed_or_told_is_refused() {
+    assert_eq!(sketch(&staged(&spinning(), 4), 3), Err(Refusal::NothingToPack { threads: 3, cpus: 3 }));
+    assert_eq!(sketch(&staged(&spinning()[..1], 4), 1), Err(Refusal::SingleThreaded));
+    let mut lossy = staged(&spinning(), 2);
+    lossy.account.lost.finals = 1;
+    assert_eq!(sketch(&lossy, 2), Err(Refusal::Lossy));
+    let mut blind = staged(&spinning(), 2);
+    for thread in blind.threads_mut() {
+        thread.spin_basis = SpinBasis::None;
+    }
+    assert_eq!(sketch(&blind, 2), Err(Refusal::Blind));
+}

@@ -1,0 +1,324 @@
+//! A trial: one run of a program, in windows in which the kernel places its threads and windows in which
+//! they are packed, in turn. What each way makes of the CPUs is seen on the same work, one way right after
+//! the other. Pure, like the policy that it puts on trial.
+//!
+//! 1. The kernel places the threads, for as long as it needs to spread them; this does not count.
+//! 2. It goes on doing so, for some windows; for more of them where threads wait so much that next to no work
+//!    is seen.
+//! 3. Threads that packing might help are packed for as many windows; the length of turns is searched for,
+//!    as when packing in earnest. Else 2 again.
+//! 4. From 1, with twice as many windows, up to eight.
+//!
+//! All of it is sampled, at the same rate: what samples cost and what they miss is the same for both.
+
+use std::collections::BTreeMap;
+
+use crate::policy::conductor::Conductor;
+use crate::policy::regime::{Action, Kind, Regime, Turns, Window};
+use crate::policy::{Order, Sense};
+
+/// The least length of a window.
+pub const WINDOW_NS: u64 = 80_000_000;
+/// … and of one that is packed, in turns.
+const WINDOW_TURNS: u64 = 40;
+/// The kernel needs some ticks to spread threads again that were let go.
+const SETTLE_NS: u64 = 80_000_000;
+/// Windows of each way in the first round and in later ones.
+const WINDOWS: (u32, u32) = (2, 8);
+/// Samples of work that a way should have before the next one has its turn: 16 % standard error.
+const LEAST_WORK: u64 = 40;
+/// … but not more windows than this are spent on them, 6 s.
+const MOST_WINDOWS: u32 = 75;
+/// Time between two samples of a CPU. A sample costs a virtual machine up to 26 us.
+const LOOK_NS: u64 = 2_000_000;
+
+/// A sample of a running thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// Thread.
+    pub tid: u32,
+    /// What it did.
+    pub did: Did,
+}
+
+/// What a running thread did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Did {
+    /// What it is there for.
+    Worked,
+    /// It waited in a loop of an OpenMP runtime, or by sched_yield(2).
+    WaitedInRuntime,
+    /// It waited in another loop.
+    Waited,
+    /// It was about to sleep, or woke somebody who slept.
+    Called,
+}
+
+/// Who placed the threads in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The kernel, and not all that long.
+    Settling,
+    /// The kernel.
+    Placed,
+    /// The packer.
+    Packed,
+}
+
+/// What a window of a trial showed.
+#[derive(Clone, Copy, Debug)]
+pub struct Tried {
+    /// Who placed the threads.
+    pub way: Way,
+    /// Its length.
+    pub length_ns: u64,
+    /// CPU time of the program's threads.
+    pub run_ns: u64,
+    /// Samples of running threads.
+    pub samples: u64,
+    /// … that waited for others: in a loop, or on their way into and out of sleep.
+    pub waiting: u64,
+    /// … of these in loops of an OpenMP runtime.
+    pub in_runtime: u64,
+    /// Threads that wanted to run.
+    pub active: usize,
+    /// How they wait for one another.
+    pub kind: Kind,
+}
+
+/// A trial's windows, and what each thread had of them.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// In order.
+    pub windows: Vec<Tried>,
+    /// Samples of each thread that worked, in windows with more threads than seats.
+    pub worked: BTreeMap<u32, u64>,
+}
+
+/// A trial that goes on.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// Searches for the best turn.
+    regime: Regime,
+    /// `None` before the first look.
+    now: Option<(Way, u32)>,
+    rounds: u32,
+    until_ns: u64,
+    samples: u64,
+    waiting: u64,
+    in_runtime: u64,
+    worked: BTreeMap<u32, u64>,
+    may_gain: bool,
+    /// Samples of work since the kernel has placed the threads, and windows.
+    placed: (u64, u32),
+    seen: Seen,
+}
+
+impl Trial {
+    /// Begins with the next look.
+    #[must_use]
+    pub fn new(turns: Turns) -> Trial {
+        Trial {
+            regime: Regime::new(0, turns, true),
+            now: None,
+            rounds: 0,
+            until_ns: 0,
+            samples: 0,
+            waiting: 0,
+            in_runtime: 0,
+            worked: BTreeMap::new(),
+            may_gain: false,
+            placed: (0, 0),
+            seen: Seen::default(),
+        }
+    }
+
+    /// Time between two samples of a seat's CPU, at all times.
+    #[must_use]
+    pub fn look_ns(&self) -> u64 {
+        LOOK_NS
+    }
+
+    /// Samples that were taken since the last look.
+    pub fn sampled(&mut self, looks: impl Iterator<Item = Look>) {
+        for look in looks {
+            self.samples += 1;
+            self.waiting += u64::from(look.did != Did::Worked);
+            self.in_runtime += u64::from(look.did == Did::WaitedInRuntime);
+            if look.did == Did::Worked {
+                *self.worked.entry(look.tid).or_default() += 1;
+            }
+        }
+    }
+
+    /// In place of [`Conductor::look`].
+    pub fn look(
+        &mut self,
+        conductor: &mut Conductor,
+        now_ns: u64,
+        own_ns: u64,
+        sense: &impl Sense,
+        orders: &mut Vec<Order>,
+    ) -> bool {
+        if now_ns < self.until_ns {
+            return false;
+        }
+        let seats = conductor.seats();
+        let window = conductor.close_window(now_ns, own_ns, sense);
+        self.note(seats, &window);
+        let action = self.next(now_ns, seats, &window);
+        conductor.take_up(action, now_ns, sense, orders)
+    }
+
+    /// The program has ended.
+    pub fn end(&mut self, conductor: &mut Conductor, now_ns: u64, own_ns: u64, sense: &impl Sense) -> Seen {
+        let window = conductor.close_window(now_ns, own_ns, sense);
+        self.note(conductor.seats(), &window);
+        std::mem::take(&mut self.seen)
+    }
+
+    fn note(&mut self, seats: usize, window: &Window) {
+        let (samples, waiting) = (std::mem::take(&mut self.samples), std::mem::take(&mut self.waiting));
+        let in_runtime = std::mem::take(&mut self.in_runtime);
+        let worked = std::mem::take(&mut self.worked);
+        let Some((way, _)) = self.now else { return };
+        let kind = Kind::of(window, seats);
+        let length_ns = window.seats_ns / seats.max(1) as u64;
+        self.may_gain |= way == Way::Placed && kind.may_gain();
+        if window.active > seats {
+            for (tid, samples) in worked {
+                *self.seen.worked.entry(tid).or_default() += samples;
+            }
+        }
+        if way == Way::Placed {
+            self.placed.0 += samples - waiting;
+            self.placed.1 += 1;
+        }
+        let (run_ns, active) = (window.run_ns, window.active);
+        self.seen.windows.push(Tried { way, length_ns, run_ns, samples, waiting, in_runtime, active, kind });
+    }
+
+    fn next(&mut self, now_ns: u64, seats: usize, window: &Window) -> Action {
+        let windows = (WINDOWS.0 << self.rounds.min(8)).min(WINDOWS.1);
+        let now = match self.now {
+            None => (Way::Settling, 1),
+            Some((Way::Settling, _)) => (Way::Placed, windows),
+            Some((Way::Placed, 1)) if self.placed.0 < LEAST_WORK && self.placed.1 < MOST_WINDOWS => (Way::Placed, 1),
+            Some((Way::Placed, 1)) if std::mem::take(&mut self.may_gain) => (Way::Packed, windows),
+            Some((Way::Placed, 1)) => (Way::Placed, windows),
+            Some((Way::Packed, left)) => {
+                self.regime.decide(now_ns, seats, window);
+                if left > 1 {
+                    (Way::Packed, left - 1)
+                } else {
+                    self.rounds += 1;
+                    self.placed = (0, 0);
+                    (Way::Settling, 1)
+                }
+            }
+            Some((Way::Placed, left)) => (Way::Placed, left.saturating_sub(1)),
+        };
+        self.now = Some(now);
+        let (action, length_ns) = match now.0 {
+            Way::Settling => (Action::Measure { look_ns: LOOK_NS }, SETTLE_NS),
+            Way::Placed => (Action::Measure { look_ns: LOOK_NS }, WINDOW_NS),
+            Way::Packed => {
+                let action = self.regime.action();
+                let turn_ns = if let Action::Rotate { turn_ns } = action { turn_ns } else { 0 };
+                (action, WINDOW_NS.max(turn_ns * WINDOW_TURNS))
+            }
+        };
+        self.until_ns = now_ns + length_ns;
+        action
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::conductor::Settings;
+    use crate::policy::{Doing, Glance, Member};
+
+    /// Three threads on two CPUs that all ran for two thirds of the time.
+    struct Three {
+        now_ns: u64,
+        blocks: u32,
+    }
+
+    impl Sense for Three {
+        fn glance(&self, _: Member) -> Glance {
+            let (run_ns, out_ns) = (self.now_ns * 2 / 3, self.now_ns);
+            Glance { run_ns, blocks: self.blocks, doing: Doing::Queued, spins: false, at: Some(0), out_ns }
+        }
+    }
+
+    /// Looks every 5 ms; half of all samples wait in loops if `spins`.
+    fn tried(threads: usize, spins: bool, length_ms: u64) -> (Seen, Vec<Action>) {
+        let mut conductor = Conductor::new(Settings::default(), &[1024, 1024], 0, 0);
+        let mut trial = Trial::new(Turns::Adapted);
+        let (mut orders, mut actions) = (Vec::new(), Vec::new());
+        for _ in 0..threads {
+            conductor.join(&Three { now_ns: 0, blocks: 0 }.glance(0), 0, &mut orders);
+        }
+        for now_ns in (0..=length_ms).step_by(5).map(|ms| ms * 1_000_000) {
+            let looks = (0..4).map(|tid| Look {
+                tid,
+                did: if spins && tid < 2 { [Did::Waited, Did::WaitedInRuntime][tid as usize] } else { Did::Worked },
+            });
+            trial.sampled(looks);
+            conductor.sampled(4, if spins { 2 } else { 0 });
+            let three = Three { now_ns, blocks: 0 };
+            trial.look(&mut conductor, now_ns, 0, &three, &mut orders);
+            actions.push(conductor.action());
+        }
+        let three = Three { now_ns: length_ms * 1_000_000, blocks: 0 };
+        (trial.end(&mut conductor, length_ms * 1_000_000, 0, &three), actions)
+    }
+
+    #[test]
+    fn both_ways_have_their_turns_and_all_time_is_seen() {
+        let (seen, actions) = tried(3, true, 2_000);
+        let ways: Vec<Way> = seen.windows.iter().map(|window| window.way).collect();
+        use Way::{Packed, Placed, Settling};
+        assert_eq!(ways[..10], [Settling, Placed, Placed, Packed, Packed, Settling, Placed, Placed, Placed, Placed]);
+        assert_eq!(seen.windows.iter().map(|window| window.length_ns).sum::<u64>(), 2_000_000_000);
+        let run_ns: u64 = seen.windows.iter().map(|window| window.run_ns).sum();
+        assert!(run_ns.abs_diff(4_000_000_000) < 100, "{run_ns}");
+        assert!(actions.iter().any(|action| matches!(action, Action::Rotate { .. })));
+        for window in &seen.windows {
+            assert_eq!((window.waiting * 2, window.in_runtime * 4), (window.samples, window.samples), "{window:?}");
+        }
+        // Threads 0 and 1 only waited.
+        assert_eq!(seen.worked.keys().copied().collect::<Vec<_>>(), [2, 3]);
+    }
+
+    /// Only spinning is seen: the kernel has its windows for 6 s before the packer has any.
+    #[test]
+    fn where_no_work_is_seen_the_kernel_has_more_windows() {
+        let mut trial = Trial::new(Turns::Adapted);
+        let mut conductor = Conductor::new(Settings::default(), &[1024, 1024], 0, 0);
+        let mut orders = Vec::new();
+        for _ in 0..3 {
+            conductor.join(&Three { now_ns: 0, blocks: 0 }.glance(0), 0, &mut orders);
+        }
+        for now_ns in (0..=7_000).step_by(20).map(|ms| ms * 1_000_000) {
+            trial.sampled((0..4).map(|tid| Look { tid, did: Did::Waited }));
+            conductor.sampled(4, 4);
+            trial.look(&mut conductor, now_ns, 0, &Three { now_ns, blocks: 0 }, &mut orders);
+        }
+        let seen = trial.end(&mut conductor, 7_000_000_000, 0, &Three { now_ns: 7_000_000_000, blocks: 0 });
+        let first = seen.windows.iter().position(|window| window.way == Way::Packed).unwrap();
+        assert_eq!(first, 1 + MOST_WINDOWS as usize, "settling, and all windows that may be");
+    }
+
+    #[test]
+    fn what_packing_cannot_help_is_left_to_the_kernel() {
+        for (threads, spins) in [(3, false), (2, true)] {
+            let (seen, actions) = tried(threads, spins, 1_000);
+            assert!(seen.windows.iter().all(|window| window.way != Way::Packed), "{seen:?}");
+            assert!(actions.iter().all(|action| !matches!(action, Action::Rotate { .. })));
+            // Nobody's work counts while there is a CPU for everybody.
+            assert_eq!(seen.worked.is_empty(), threads == 2);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What a program would take on fewer CPUs, for people and programs.
+
+use advise::forecast::{Basis, Choice, Forecast, Way};
+use advise::numbers::{counted, duration, seconds};
+use schemars::{JsonSchema, Schema, schema_for};
+use serde::{Deserialize, Serialize};
+
+use crate::style::Style;
+
+/// Version of [`Advice`]'s shape.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What `cox advise --json` writes and its text is made from. Times are nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Advice {
+    /// Version of this shape.
+    pub schema_version: u32,
+    /// Version of cox.
+    pub cox_version: String,
+    /// The program.
+    pub command: Vec<String>,
+    /// Its exit code, of the run that the advice is from; absent when unknown.
+    pub exit_code: Option<i32>,
+    /// CPUs it is to have, as a list: `0-3,8`; absent when only their number is known.
+    pub cpu_list: Option<String>,
+    /// The run that the advice is from.
+    pub run: Run,
+    /// What it would take.
+    #[serde(flatten)]
+    pub forecast: Forecast,
+}
+
+/// The run that advice is from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    /// Measured in this run, or modelled from its account.
+    pub basis: Basis,
+    /// How long it took.
+    pub elapsed_ns: u64,
+    /// CPUs that it had.
+    pub cpus: u64,
+    /// Windows that were compared; 0 when it was not run in windows.
+    pub windows: u64,
+    /// Their least length.
+    pub window_ns: u64,
+    /// The part of the CPUs' time that other programs had meanwhile; absent when it was not measured.
+    pub others: Option<f64>,
+}
+
+/// Above this part of the CPUs other programs are worth a word.
+const OTHERS: f64 = 0.05;
+
+/// The JSON schema of [`Advice`].
+#[must_use]
+pub fn schema() -> Schema {
+    schema_for!(Advice)
+}
+
+impl Advice {
+    /// For a terminal.
+    #[must_use]
+    pub fn text(&self, style: &Style) -> String {
+        let forecast = &self.forecast;
+        let command = self.command.first().map_or("?", String::as_str);
+        let cpus = match &self.cpu_list {
+            Some(list) => format!("CPU{} {list}", if forecast.cpus == 1 { "" } else { "s" }),
+            None => counted(forecast.cpus, "CPU"),
+        };
+        let how = match self.run.basis {
+            Basis::Measured => "measured",
+            Basis::Modelled => "modelled from the account of a run",
+        };
+        let title = format!("cox: {command} · {} on {cpus} · {how}", counted(forecast.threads, "thread"));
+        let mut lines = vec![style.title(&style.clean(&title)), String::new(), style.clean(&self.now())];
+        lines.push(row("bound", None, &seconds(forecast.bound_ns), ""));
+        for (place, choice) in forecast.choices.iter().enumerate() {
+            let line = style.clean(&line(choice, place));
+            lines.push(if place == 0 { style.step(&line) } else { line });
+        }
+        if let Some(others) = self.run.others.filter(|others| *others > OTHERS) {
+            let told = format!(
+                "  Other programs had {:.0} % of these CPUs: all of this is beside them, but for the bound",
+                100.0 * others
+            );
+            lines.extend([String::new(), style.warning(&style.clean(&told))]);
+        }
+        lines.into_iter().map(|line| line.trim_end().to_owned() + "\n").collect()
+    }
+
+    /// What it is now.
+    fn now(&self) -> String {
+        let (threads, now) = (counted(self.forecast.threads, "thread"), &self.run);
+        let on = counted(self.forecast.cpus, "CPU");
+        match now.basis {
+            Basis::Modelled => {
+                format!("  now: {threads} on {}, {}. On {on}:", counted(now.cpus, "CPU"), seconds(now.elapsed_ns))
+            }
+            Basis::Measured => format!(
+                "  {threads} on {on} would take, as {} of one run of {} say:",
+                counted(now.windows, "window"),
+                seconds(now.elapsed_ns)
+            ),
+        }
+    }
+}
+
+fn row(name: &str, of_bound: Option<f64>, time: &str, note: &str) -> String {
+    let of_bound = of_bound.map_or_else(String::new, |part| format!("{part:.2} of the bound"));
+    format!("    {name:<24}  {of_bound:<17}  {time:>9}{note}")
+}
+
+fn line(choice: &Choice, place: usize) -> String {
+    let name = match choice.way {
+        Way::FewerThreads => counted(choice.threads, "thread"),
+        Way::Passive => "OMP_WAIT_POLICY=passive".to_owned(),
+        Way::Taskset => "taskset".to_owned(),
+        Way::Packing => "packing (cox pack)".to_owned(),
+    };
+    let best = (place == 0).then(|| "← best".to_owned());
+    let remarks: Vec<String> = best.into_iter().chain(choice.note.clone()).collect();
+    let note = format!(" {:<13}  {}", range(choice), remarks.join(", "));
+    row(&name, Some(choice.of_bound), &seconds(choice.time_ns), &note)
+}
+
+/// `± 0.1 s`, or both ends when one is much nearer than the other.
+fn range(choice: &Choice) -> String {
+    let (below, above) = (choice.time_ns - choice.low_ns, choice.high_ns - choice.time_ns);
+    if above > 2 * below || below > 2 * above {
+        let number = |ns: u64| seconds(ns).trim_end_matches(" s").to_owned();
+        return format!("({}–{})", number(choice.low_ns), number(choice.high_ns));
+    }
+    format!("± {}", if above < 100_000_000 { duration(above) } else { seconds(above) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(way: Way, threads: u64, [low, time, high]: [u64; 3], note: Option<&str>) -> Choice {
+        let ms = |ms: u64| ms * 1_000_000;
+        Choice {
+            way,
+            threads,
+            time_ns: ms(time),
+            low_ns: ms(low),
+            high_ns: ms(high),
+            of_bound: 12_800.0 / time as f64,
+            basis: Basis::Measured,
+            note: note.map(str::to_owned),
+        }
+    }
+
+    fn advice() -> Advice {
+        Advice {
+            schema_version: SCHEMA_VERSION,
+            cox_version: "1".into(),
+            command: vec!["./app".into(), "9".into()],
+            exit_code: Some(0),
+            cpu_list: Some("0-11".into()),
+            run: Run {
+                basis: Basis::Measured,
+                elapsed_ns: 14_200_000_000,
+                cpus: 12,
+                windows: 40,
+                window_ns: 80_000_000,
+                others: Some(0.01),
+            },
+            forecast: Forecast {
+                threads: 16,
+                cpus: 12,
+                bound_ns: 12_800_000_000,
+                choices: vec![
+                    choice(Way::FewerThreads, 12, [13_100, 13_200, 13_300], Some("OMP_NUM_THREADS=12")),
+                    choice(Way::Packing, 16, [13_500, 13_800, 14_100], None),
+                    choice(Way::Passive, 16, [13_500, 18_000, 24_000], None),
+                    choice(Way::Taskset, 16, [16_000, 19_100, 27_000], None),
+                ],
+            },
+        }
+    }
+
+    #[test]
+    fn ways_stand_under_one_another() {
+        let text = advice().text(&Style::default());
+        let expected = [
+            "cox: ./app · 16 threads on CPUs 0-11 · measured",
+            "",
+            "  16 threads on 12 CPUs would take, as 40 windows of one run of 14.20 s say:",
+            "    bound                                          12.80 s",
+            "    12 threads                0.97 of the bound    13.20 s ± 0.10 s       ← best, OMP_NUM_THREADS=12",
+            "    packing (cox pack)        0.93 of the bound    13.80 s ± 0.30 s",
+            "    OMP_WAIT_POLICY=passive   0.71 of the bound    18.00 s ± 6.00 s",
+            "    taskset                   0.67 of the bound    19.10 s (16.00–27.00)",
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{text}");
+        let mut shared = advice();
+        shared.run.others = Some(0.3);
+        assert!(shared.text(&Style::default()).ends_with("but for the bound\n"));
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        let plain = advice().text(&Style { unicode: false, ..Style::default() });
+        assert!(plain.contains("+/- 0.10 s") && plain.contains("<- best") && plain.is_ascii(), "{plain}");
+    }
+
+    #[test]
+    fn a_model_says_what_is_now() {
+        let mut advice = Advice { cpu_list: None, ..advice() };
+        advice.run = Run { basis: Basis::Modelled, elapsed_ns: 9_600_000_000, cpus: 16, ..advice.run };
+        let text = advice.text(&Style::default());
+        assert!(text.contains("16 threads on 12 CPUs · modelled"), "{text}");
+        assert!(text.contains("now: 16 threads on 16 CPUs, 9.60 s. On 12 CPUs:"), "{text}");
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let json = serde_json::to_value(advice()).unwrap();
+        assert_eq!((&json["threads"], &json["choices"][0]["way"]), (&16.into(), &"fewer_threads".into()));
+        assert_eq!(serde_json::from_value::<Advice>(json).unwrap(), advice());
+    }
+}

@@ -1,0 +1,234 @@
+//! What a simulated program took, for people and programs.
+
+use advise::numbers::{count, counted, duration, seconds};
+use schemars::{JsonSchema, Schema, schema_for};
+use serde::{Deserialize, Serialize};
+
+use crate::style::Style;
+use crate::table::{Align, Table};
+
+/// Version of [`Simulation`]'s shape.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Full capacity of a CPU, as the kernel counts it.
+const FULL_CAPACITY: u64 = 1024;
+
+/// What `cox pack simulate --json` writes and its text is made from. Times are simulated nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Simulation {
+    /// Version of this shape.
+    pub schema_version: u32,
+    /// Version of cox.
+    pub cox_version: String,
+    /// Always true: nothing here was measured.
+    pub simulated: bool,
+    /// Threads of the program.
+    pub threads: u64,
+    /// Capacity of each CPU, of 1024.
+    pub capacities: Vec<u64>,
+    /// Barriers.
+    pub phases: u64,
+    /// CPU work of each thread between two barriers, on a CPU of full capacity.
+    pub work_ns: u64,
+    /// How far a thread's work in a phase may be from that, a part of it.
+    pub spread: f64,
+    /// How threads wait: `spin`, `yield`, `futex`, `spin-futex`, `none`.
+    pub wait: String,
+    /// How long `spin-futex` spins before it sleeps; absent otherwise.
+    pub spin_ns: Option<u64>,
+    /// Seed of all that is left to chance.
+    pub seed: u64,
+    /// All work on all CPUs, no thread on two at a time: no schedule is faster.
+    pub ideal_ns: u64,
+    /// The least slowdown with each thread kept on its CPU: of equal CPUs ceil(N/C) × C/N.
+    pub static_slowdown: f64,
+    /// The ways to run it.
+    pub ways: Vec<Way>,
+}
+
+/// One way to run the program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Way {
+    /// Which.
+    pub how: How,
+    /// Threads it runs with.
+    pub threads: u64,
+    /// Length of the turns that were taken, the last one where it was searched for; absent when none were.
+    pub turn_ns: Option<u64>,
+    /// Until the last thread had ended.
+    pub elapsed_ns: u64,
+    /// … ÷ ideal.
+    pub slowdown: f64,
+    /// Threads that were moved to another CPU's seat.
+    pub moves: u64,
+    /// … per second.
+    pub moves_per_s: f64,
+    /// Switches from one thread to another.
+    pub switches: u64,
+    /// CPU time of the controller; it is missing from what the threads had.
+    pub own_ns: u64,
+}
+
+/// Ways to run more threads than CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// The kernel places all threads.
+    Taskset,
+    /// Turns of one length, the best there is.
+    BestFixed,
+    /// As `cox pack` does it.
+    Packed,
+    /// The same work in as many threads as there are CPUs.
+    FewerThreads,
+}
+
+/// The JSON schema of [`Simulation`].
+#[must_use]
+pub fn schema() -> Schema {
+    schema_for!(Simulation)
+}
+
+impl Simulation {
+    /// For a terminal.
+    #[must_use]
+    pub fn text(&self, style: &Style) -> String {
+        let title = format!(
+            "cox: simulated · {} on {} · {} of {}{}, {}",
+            counted(self.threads, "thread"),
+            self.cpus(),
+            counted(self.phases, "phase"),
+            duration(self.work_ns),
+            if self.spread > 0.0 { format!(" ± {:.0} %", 100.0 * self.spread) } else { String::new() },
+            self.waiting(),
+        );
+        let mut lines = vec![style.title(&style.clean(&title)), String::new()];
+        let mut table = Table::new(style);
+        let cells = |cell: &dyn Fn(&Way) -> String| self.ways.iter().map(cell).collect::<Vec<_>>();
+        table.column("way", Align::Left, 0, cells(&Way::name));
+        table.column("turns", Align::Right, 2, cells(&|way| way.turn_ns.map_or_else(|| "-".into(), milliseconds)));
+        table.column("elapsed", Align::Right, 0, cells(&|way| seconds(way.elapsed_ns)));
+        table.column("of the ideal", Align::Right, 0, cells(&|way| format!("{:.2}×", way.slowdown)));
+        table.column("moves/s", Align::Right, 0, cells(&|way| count(way.moves_per_s.round() as u64)));
+        table.column("controller", Align::Right, 1, cells(&Way::controller));
+        lines.extend(table.lines(style.columns()));
+        lines.push(String::new());
+        let last = format!(
+            "  ideal {} · with each thread kept on its CPU at least {:.2}× (ceil(N/C) × C/N for equal CPUs)",
+            seconds(self.ideal_ns),
+            self.static_slowdown
+        );
+        lines.push(style.clean(&last));
+        lines.into_iter().map(|line| line + "\n").collect()
+    }
+
+    fn cpus(&self) -> String {
+        let full = self.capacities.iter().filter(|capacity| **capacity == FULL_CAPACITY).count() as u64;
+        let slow = self.capacities.iter().find(|capacity| **capacity != FULL_CAPACITY);
+        match slow {
+            None => counted(full, "CPU"),
+            Some(slow) => {
+                format!("{full} CPUs and {} of capacity {slow}", self.capacities.len() as u64 - full)
+            }
+        }
+    }
+
+    fn waiting(&self) -> String {
+        match (self.wait.as_str(), self.spin_ns) {
+            ("spin", _) => "waiting in loops".to_owned(),
+            ("yield", _) => "waiting by sched_yield".to_owned(),
+            ("futex", _) => "waiting asleep".to_owned(),
+            ("spin-futex", Some(ns)) => format!("waiting in loops for {}, then asleep", duration(ns)),
+            _ => "meeting at the end only".to_owned(),
+        }
+    }
+}
+
+impl Way {
+    fn name(&self) -> String {
+        match self.how {
+            How::Taskset => "taskset".to_owned(),
+            How::BestFixed => "best fixed turns".to_owned(),
+            How::Packed => "cox pack".to_owned(),
+            How::FewerThreads => counted(self.threads, "thread"),
+        }
+    }
+
+    fn controller(&self) -> String {
+        match self.how {
+            How::Taskset | How::FewerThreads => "-".to_owned(),
+            How::BestFixed | How::Packed => {
+                format!("{:.1} % of a CPU", 100.0 * self.own_ns as f64 / self.elapsed_ns.max(1) as f64)
+            }
+        }
+    }
+}
+
+fn milliseconds(ns: u64) -> String {
+    format!("{} ms", ns as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn simulated() -> Simulation {
+        let way = |how, threads, turn_ns, elapsed_ns: u64| Way {
+            how,
+            threads,
+            turn_ns,
+            elapsed_ns,
+            slowdown: elapsed_ns as f64 / 4.5e9,
+            moves: 9_000,
+            moves_per_s: 1_500.4,
+            switches: 1,
+            own_ns: elapsed_ns / 20,
+        };
+        Simulation {
+            simulated: true,
+            threads: 3,
+            capacities: vec![1024, 1024],
+            phases: 3_000,
+            work_ns: 1_000_000,
+            wait: "spin".into(),
+            ideal_ns: 4_500_000_000,
+            static_slowdown: 4.0 / 3.0,
+            ways: vec![
+                way(How::Taskset, 3, None, 12_000_000_000),
+                way(How::Packed, 3, Some(250_000), 6_000_000_000),
+                way(How::FewerThreads, 2, None, 4_600_000_000),
+            ],
+            ..Simulation::default()
+        }
+    }
+
+    #[test]
+    fn every_figure_stands_under_its_heading() {
+        let text = simulated().text(&Style::default());
+        for part in [
+            "cox: simulated · 3 threads on 2 CPUs · 3,000 phases of 1.0 ms, waiting in loops",
+            "taskset          -  12.00 s         2.67×",
+            "cox pack   0.25 ms   6.00 s         1.33×    1,500  5.0 % of a CPU",
+            "2 threads        -   4.60 s         1.02×",
+            "ideal 4.50 s · with each thread kept on its CPU at least 1.33×",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+
+    #[test]
+    fn unequal_cpus_and_two_ways_of_waiting_are_named() {
+        let hybrid = Simulation {
+            capacities: [vec![1024; 7], vec![512; 8]].concat(),
+            wait: "spin-futex".into(),
+            spin_ns: Some(350_000),
+            spread: 0.1,
+            ..simulated()
+        };
+        let text = hybrid.text(&Style::default());
+        for part in ["7 CPUs and 8 of capacity 512", "± 10 %", "in loops for 350 µs, then asleep"] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+    }
+}
