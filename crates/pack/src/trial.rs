@@ -248,7 +248,16 @@ mod tests {
     impl Sense for Three {
         fn glance(&self, _: Member) -> Glance {
             let (run_ns, out_ns) = (self.now_ns * 2 / 3, self.now_ns);
-            Glance { run_ns, blocks: self.blocks, doing: Doing::Queued, spins: false, at: Some(0), out_ns }
+            Glance {
+                run_ns,
+                blocks: self.blocks,
+                doing: Doing::Queued,
+                spins: false,
+                yields: false,
+                at: Some(0),
+                out_ns,
+                phases: None,
+            }
         }
     }
 

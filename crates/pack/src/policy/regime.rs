@@ -8,8 +8,8 @@
 //! 2. **Rotate** with turns of 0.5 ms, and measure the same efficiency. The controller's own time is missing
 //!    from it by itself, since threads do not run then; what its interrupts cost the threads is charged half
 //!    as much again.
-//! 3. **Turns** are doubled and halved in search of the best efficiency. Neighbours are tried again now and
-//!    then, since programs change.
+//! 3. **Turns** are doubled and halved in search of the best efficiency, but not where their cost alone says
+//!    that they cannot be better. Neighbours are tried again now and then, since programs change.
 //! 4. **Back out** when even the best turn does not win 5 % over what was measured without; rest, and the
 //!    next rest is twice as long.
 //! 5. **Verify**: from time to time measure again, because the program may have become another one.
@@ -59,6 +59,9 @@ pub const WORTH: f64 = 1.05;
 
 /// Above this there is no doubt, and verification can wait.
 const CLEARLY: f64 = 1.2;
+
+/// One percent better, or it is only noise.
+const BETTER: f64 = 1.01;
 
 /// After so many windows a neighbouring turn's efficiency is old.
 const STALE_WINDOWS: u32 = 24;
@@ -172,6 +175,8 @@ pub enum Turns {
 #[derive(Clone, Copy, Debug, Default)]
 struct Tried {
     efficiency: f64,
+    /// The controller's part of the seats' time, and what its interrupts cost.
+    cost: f64,
     windows_ago: Option<u32>,
 }
 
@@ -287,6 +292,7 @@ impl Regime {
         }
         let tried = &mut self.tried[self.turn];
         tried.efficiency = if tried.windows_ago.is_some() { mixed(tried.efficiency, efficiency) } else { efficiency };
+        tried.cost = window.own_ns as f64 * (1.0 + INTERRUPTS) / window.seats_ns.max(1) as f64;
         tried.windows_ago = Some(0);
         if self.turns == Turns::Doubled {
             self.turn = match efficiency > self.before {
@@ -325,20 +331,29 @@ impl Regime {
         if self.turns == Turns::Adapted {
             let neighbours = [self.turn.checked_sub(1), (self.turn + 1 < TURNS_NS.len()).then_some(self.turn + 1)];
             let best = neighbours.into_iter().flatten().fold(self.turn, |best, other| {
-                // One percent better, or it is only noise.
                 if self.tried[other].windows_ago.is_some()
-                    && self.tried[other].efficiency > self.tried[best].efficiency * 1.01
+                    && self.tried[other].efficiency > self.tried[best].efficiency * BETTER
                 {
                     other
                 } else {
                     best
                 }
             });
-            let unknown = |&turn: &usize| self.tried[turn].windows_ago.is_none_or(|ago| ago > STALE_WINDOWS);
+            let unknown = |&turn: &usize| {
+                self.tried[turn].windows_ago.is_none_or(|ago| ago > STALE_WINDOWS) && self.may_be_better(turn)
+            };
             self.turn =
                 if best != self.turn { best } else { neighbours.into_iter().flatten().find(unknown).unwrap_or(best) };
         }
         self.rotate(now_ns);
+    }
+
+    /// Whether a neighbour of the present turn could be better, as far as costs tell: they double with each
+    /// halving of the turn, and no turn can do more than leave no waiting at all.
+    fn may_be_better(&self, turn: usize) -> bool {
+        let Tried { efficiency, cost, .. } = self.tried[self.turn];
+        let at_best = if turn < self.turn { 1.0 - 2.0 * cost } else { efficiency + cost / 2.0 };
+        cost == 0.0 || at_best > efficiency * BETTER
     }
 
     fn measure(&mut self, now_ns: u64) {

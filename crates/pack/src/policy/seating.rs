@@ -50,11 +50,13 @@ pub struct Rules {
     pub turn_ns: u64,
     /// What a thread loses that changes its CPU, ns.
     pub move_ns: u64,
+    /// What is lost besides when it is moved while it runs: the kernel stops its CPU for that.
+    pub stop_ns: u64,
 }
 
 impl Default for Rules {
     fn default() -> Rules {
-        Rules { turn_ns: 500_000, move_ns: 20_000 }
+        Rules { turn_ns: 500_000, move_ns: 20_000, stop_ns: 40_000 }
     }
 }
 
@@ -74,6 +76,7 @@ struct Thread {
     /// As seen last; see [`Glance`].
     spins: bool,
     yields: bool,
+    runs: bool,
     runnable: bool,
 }
 
@@ -130,13 +133,13 @@ impl Seating {
     }
 
     fn candidate(&self, member: Member, here: Seat) -> Candidate {
-        let Thread { place, spins, progress_ns, .. } = self.threads[member];
+        let Thread { place, spins, runs, progress_ns, .. } = self.threads[member];
         let (side, since_ns) = match place {
             Place::At { seat, since_ns } if seat == here => (Side::Here, since_ns),
             Place::At { since_ns, .. } => (Side::There, since_ns),
             Place::Free | Place::Gone => (Side::There, 0),
         };
-        Candidate { side, spins, progress_ns, since_ns }
+        Candidate { side, spins, runs, progress_ns, since_ns }
     }
 
     /// The seat of whoever is least served of those that could be served better: that work, and share their
@@ -165,7 +168,7 @@ impl Seating {
     /// Books what a thread has run on a seat since it was looked at last.
     fn look(&mut self, member: Member, seat: Seat, glance: &Glance) {
         let thread = &mut self.threads[member];
-        thread.runnable = is_runnable(glance);
+        (thread.runs, thread.runnable) = (glance.doing == Doing::Runs, is_runnable(glance));
         let ran_ns = glance.run_ns.saturating_sub(thread.run_ns);
         // Never back: a stand that could not be read shows nothing, and all would be booked again.
         thread.run_ns = thread.run_ns.max(glance.run_ns);
@@ -235,7 +238,15 @@ impl Arrange for Seating {
     fn join(&mut self, glance: &Glance) -> Member {
         let progress_ns = self.present().map(|thread| thread.progress_ns).min().unwrap_or(0);
         let (run_ns, runnable) = (glance.run_ns, is_runnable(glance));
-        self.threads.push(Thread { place: Place::Free, progress_ns, run_ns, spins: false, yields: false, runnable });
+        self.threads.push(Thread {
+            place: Place::Free,
+            progress_ns,
+            run_ns,
+            spins: false,
+            yields: false,
+            runs: false,
+            runnable,
+        });
         self.threads.len() - 1
     }
 
@@ -303,6 +314,7 @@ impl Arrange for Seating {
             capacity: [self.capacities[seat], self.capacities[other]],
             turn_ns: self.rules.turn_ns,
             move_ns: self.rules.move_ns,
+            stop_ns: self.rules.stop_ns,
         };
         let Some(sides) = split(terms, &threads) else { return };
         let why = why(&threads);

@@ -210,6 +210,22 @@ fn finds_the_best_turn() {
 }
 
 #[test]
+fn turns_whose_cost_alone_is_too_much_are_not_tried() {
+    let mut regime = rotating(Turns::Adapted, 0.5);
+    let mut tried = [0; TURNS_NS.len()];
+    for _ in 0..100 {
+        let turn = turn_of(&regime).expect("it is worth it");
+        tried[turn] += 1;
+        // A tick costs 4 % of the first turn: half of that is left for threads to wait in.
+        let own_ns = SEATS_NS / 25 * TURNS_NS[FIRST_TURN] / TURNS_NS[turn];
+        next(&mut regime, &Window { own_ns, ..spinning(at(turn, FIRST_TURN + 1)) });
+    }
+    assert_eq!(tried[..FIRST_TURN], [0; FIRST_TURN], "{tried:?}");
+    assert!(tried[FIRST_TURN + 1] > 80, "{tried:?}");
+    assert_eq!(tried[TURNS_NS.len() - 1], 0, "{tried:?}");
+}
+
+#[test]
 fn finds_the_best_turn_in_noise() {
     for peak in 0..TURNS_NS.len() {
         for seed in 0..20 {

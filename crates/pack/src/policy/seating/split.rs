@@ -48,6 +48,8 @@ pub struct Candidate {
     pub side: Side,
     /// It waits for others in a loop.
     pub spins: bool,
+    /// It runs at this moment: its CPU has to be interrupted to move it.
+    pub runs: bool,
     /// How much it has been served, ns.
     pub progress_ns: u64,
     /// Since when it has been there, ns.
@@ -63,6 +65,8 @@ pub struct Terms {
     pub turn_ns: u64,
     /// What a move costs, ns.
     pub move_ns: u64,
+    /// What it costs more to move a thread that runs, ns.
+    pub stop_ns: u64,
 }
 
 /// Where each should be, in the order of the threads; `None`: they are best where they are.
@@ -112,13 +116,18 @@ impl<'t> Scene<'t> {
         Scene { terms, threads, weights: threads.iter().map(weight).collect() }
     }
 
+    /// What it costs to move a thread.
+    fn cost(&self, place: usize) -> u64 {
+        self.terms.move_ns + if self.threads[place].runs { self.terms.stop_ns } else { 0 }
+    }
+
     /// Places of the workers, who should be on the side `first` before the others: the least served. Of those
     /// that are equal but for a move, who is there already; of equals who has been longest where it is.
     fn order(&self, first: Side) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.threads.len()).filter(|&place| !self.threads[place].spins).collect();
         order.sort_by_key(|&place| {
             let thread = &self.threads[place];
-            (thread.progress_ns + if thread.side == first { 0 } else { self.terms.move_ns }, thread.since_ns)
+            (thread.progress_ns + if thread.side == first { 0 } else { self.cost(place) }, thread.since_ns)
         });
         order
     }
@@ -127,14 +136,18 @@ impl<'t> Scene<'t> {
     fn best(&self, first: Side, gathered: bool, order: &[usize]) -> Plan {
         let spinners = |side: Side| self.threads.iter().filter(|t| t.spins && t.side == side).count();
         let (here, there) = (spinners(first), spinners(first.other()));
-        let (with_first, with_others, mut moves) = if gathered { (0, here + there, here) } else { (here, there, 0) };
-        moves += order.iter().filter(|&&place| self.threads[place].side == first).count();
+        let (with_first, with_others) = if gathered { (0, here + there) } else { (here, there) };
+        let moves_if_none = |&place: &usize| {
+            let Candidate { side, spins, .. } = self.threads[place];
+            side == first && (!spins || gathered)
+        };
+        let mut cost_ns: u64 = (0..self.threads.len()).filter(moves_if_none).map(|place| self.cost(place)).sum();
         let mut best = Plan { first, count: 0, gathered, worth: f64::NEG_INFINITY };
         let (mut useful, mut left) = (0.0, order.iter().map(|&place| self.weights[place]).sum::<f64>());
         for count in 0..=order.len() {
             let worth = self.time(first, count + with_first, useful)
                 + self.time(first.other(), order.len() - count + with_others, left)
-                - (moves as u64 * self.terms.move_ns) as f64;
+                - cost_ns as f64;
             if worth > best.worth {
                 best = Plan { count, worth, ..best };
             }
@@ -142,9 +155,9 @@ impl<'t> Scene<'t> {
             useful += self.weights[next];
             left -= self.weights[next];
             if self.threads[next].side == first {
-                moves -= 1;
+                cost_ns -= self.cost(next);
             } else {
-                moves += 1;
+                cost_ns += self.cost(next);
             }
         }
         best
@@ -182,10 +195,10 @@ mod tests {
     use proptest::prelude::*;
 
     const TURN_NS: u64 = 500_000;
-    const TERMS: Terms = Terms { capacity: [1024; 2], turn_ns: TURN_NS, move_ns: 20_000 };
+    const TERMS: Terms = Terms { capacity: [1024; 2], turn_ns: TURN_NS, move_ns: 20_000, stop_ns: 50_000 };
 
     fn works(side: Side, progress_ns: u64) -> Candidate {
-        Candidate { side, spins: false, progress_ns, since_ns: 0 }
+        Candidate { side, spins: false, runs: false, progress_ns, since_ns: 0 }
     }
 
     fn spins(side: Side, progress_ns: u64) -> Candidate {
@@ -235,6 +248,15 @@ mod tests {
     }
 
     #[test]
+    fn who_runs_is_moved_only_when_it_pays() {
+        let runs = |thread: Candidate| Candidate { runs: true, ..thread };
+        let threads = [spins(Here, 0), runs(works(There, 0)), works(There, 0)];
+        assert_eq!(split(TERMS, &threads), Some(vec![Here, There, Here]));
+        let threads = [spins(Here, 0), works(There, 0), runs(works(There, 0))];
+        assert_eq!(split(TERMS, &threads), Some(vec![Here, Here, There]));
+    }
+
+    #[test]
     fn slow_cpus_go_round() {
         let terms = Terms { capacity: [1024, 512], ..TERMS };
         let swapped = Some(vec![There, Here]);
@@ -253,16 +275,18 @@ mod tests {
             let three = threads.len() == 3 && threads.iter().filter(|t| t.spins).count() == 1;
             let weight = if three { 1.0 } else { 1.0 + (furthest - thread.progress_ns) as f64 / terms.turn_ns as f64 };
             let time = if thread.spins { 0.0 } else { terms.turn_ns as f64 * share(side) * weight };
-            time - if side == thread.side { 0.0 } else { terms.move_ns as f64 }
+            let cost = terms.move_ns + if thread.runs { terms.stop_ns } else { 0 };
+            time - if side == thread.side { 0.0 } else { cost as f64 }
         };
         threads.iter().zip(sides).map(worth).sum()
     }
 
     fn candidates() -> impl Strategy<Value = Vec<Candidate>> {
-        let candidate = (any::<bool>(), prop::bool::weighted(0.3), 0..3 * TURN_NS, 0..100u64);
-        let made = |(here, spins, progress_ns, since_ns)| Candidate {
+        let candidate = (any::<bool>(), prop::bool::weighted(0.3), any::<bool>(), 0..3 * TURN_NS, 0..100u64);
+        let made = |(here, spins, runs, progress_ns, since_ns)| Candidate {
             side: if here { Here } else { There },
             spins,
+            runs,
             progress_ns,
             since_ns,
         };
@@ -274,7 +298,7 @@ mod tests {
         /// sorting by progress is optimal. With them it is a rule of thumb, never worse than staying.
         #[test]
         fn no_arrangement_is_worth_more(threads in candidates(), slow in 256..1024u64, free in any::<bool>()) {
-            let terms = Terms { capacity: [1024, slow], move_ns: if free { 0 } else { 20_000 }, ..TERMS };
+            let terms = Terms { capacity: [1024, slow], move_ns: if free { 0 } else { 20_000 }, stop_ns: if free { 0 } else { 50_000 }, ..TERMS };
             let stay: Vec<Side> = threads.iter().map(|t| t.side).collect();
             let chosen = split(terms, &threads).unwrap_or_else(|| stay.clone());
             let found = worth(terms, &threads, &chosen);

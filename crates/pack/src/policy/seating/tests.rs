@@ -46,7 +46,7 @@ fn queued() -> Glance {
 /// So many threads on seats of these capacities, rotation begun at 0.
 fn pack_of(capacities: &[u64], threads: usize) -> (Seating, World, Vec<Order>) {
     let world = World { glances: vec![queued(); threads] };
-    let rules = Rules { turn_ns: TURN_NS, move_ns: MOVE_NS };
+    let rules = Rules { turn_ns: TURN_NS, move_ns: MOVE_NS, stop_ns: 0 };
     let mut seating = Seating::new(rules, capacities.to_vec());
     for glance in &world.glances {
         seating.join(glance);
