@@ -42,6 +42,9 @@ const SETTLE_NS: u64 = 80_000_000;
 /// times slower barriers for the sake of a figure.
 const NO_DOUBT: f64 = 0.75;
 
+/// After the first half of that time efficiency has to be so bad for it.
+const NO_DOUBT_SOON: f64 = 0.6;
+
 /// Then this long: 160 samples per seat, a standard error of 3 % with two seats.
 const MEASURE_NS: u64 = 160_000_000;
 
@@ -177,6 +180,8 @@ struct Tried {
     efficiency: f64,
     /// The controller's part of the seats' time, and what its interrupts cost.
     cost: f64,
+    /// The part of the seats' time that was spent waiting in loops.
+    spun: f64,
     windows_ago: Option<u32>,
 }
 
@@ -190,6 +195,8 @@ pub struct Regime {
     until_ns: u64,
     /// The kernel has had time to spread the threads: the present measurement counts.
     settled: bool,
+    /// It has only just begun.
+    soon: bool,
     /// What the last measurement showed.
     kind: Option<Kind>,
     /// Efficiency without rotation, when it was measured last.
@@ -214,6 +221,7 @@ impl Regime {
             always,
             until_ns: now_ns,
             settled: false,
+            soon: true,
             kind: None,
             without: None,
             tried: [Tried::default(); TURNS_NS.len()],
@@ -264,10 +272,15 @@ impl Regime {
         match self.action {
             Action::Rest => self.measure(now_ns),
             Action::Measure { .. } if !self.settled => {
-                if Kind::of(window, seats) == Kind::Spinning && efficiency < NO_DOUBT {
+                let no_doubt = if self.soon { NO_DOUBT_SOON } else { NO_DOUBT };
+                if Kind::of(window, seats) == Kind::Spinning && efficiency < no_doubt {
                     self.without = Some(efficiency);
                     self.kind = Some(Kind::of(window, seats));
                     return self.rotate(now_ns);
+                }
+                if std::mem::take(&mut self.soon) {
+                    self.until_ns = now_ns + SETTLE_NS / 2;
+                    return;
                 }
                 self.settled = true;
                 self.until_ns = now_ns + MEASURE_NS;
@@ -293,6 +306,7 @@ impl Regime {
         let tried = &mut self.tried[self.turn];
         tried.efficiency = if tried.windows_ago.is_some() { mixed(tried.efficiency, efficiency) } else { efficiency };
         tried.cost = window.own_ns as f64 * (1.0 + INTERRUPTS) / window.seats_ns.max(1) as f64;
+        tried.spun = window.run_ns as f64 * spinning(window) / window.seats_ns.max(1) as f64;
         tried.windows_ago = Some(0);
         if self.turns == Turns::Doubled {
             self.turn = match efficiency > self.before {
@@ -348,18 +362,19 @@ impl Regime {
         self.rotate(now_ns);
     }
 
-    /// Whether a neighbour of the present turn could be better, as far as costs tell: they double with each
-    /// halving of the turn, and no turn can do more than leave no waiting at all.
+    /// Whether a neighbour of the present turn could be better. Costs double with each halving of the turn;
+    /// waiting in loops halves with it, measured and simulated, where phases are longer than turns. So that
+    /// nothing good is missed, a halving is given three quarters of the waiting, and a doubling spared half of it.
     fn may_be_better(&self, turn: usize) -> bool {
-        let Tried { efficiency, cost, .. } = self.tried[self.turn];
-        let at_best = if turn < self.turn { 1.0 - 2.0 * cost } else { efficiency + cost / 2.0 };
-        cost == 0.0 || at_best > efficiency * BETTER
+        let Tried { efficiency, cost, spun, .. } = self.tried[self.turn];
+        let gain = if turn < self.turn { 0.75 * spun - cost } else { 0.5 * (cost - spun) };
+        cost == 0.0 || efficiency + gain > efficiency * BETTER
     }
 
     fn measure(&mut self, now_ns: u64) {
         self.action = Action::Measure { look_ns: LOOK_NS };
-        self.settled = false;
-        self.until_ns = now_ns + SETTLE_NS;
+        (self.settled, self.soon) = (false, true);
+        self.until_ns = now_ns + SETTLE_NS / 2;
     }
 
     fn rotate(&mut self, now_ns: u64) {
@@ -391,9 +406,13 @@ fn efficiency(window: &Window) -> f64 {
     if window.seats_ns == 0 {
         return 0.0;
     }
-    let spinning = window.seen.spinning_part(window.run_ns / window.blocks.max(1));
-    let useful_ns = window.run_ns as f64 * (1.0 - spinning) - window.own_ns as f64 * INTERRUPTS;
+    let useful_ns = window.run_ns as f64 * (1.0 - spinning(window)) - window.own_ns as f64 * INTERRUPTS;
     (useful_ns / window.seats_ns as f64).max(0.0)
+}
+
+/// The part of the threads' time that was spent waiting in loops.
+fn spinning(window: &Window) -> f64 {
+    window.seen.spinning_part(window.run_ns / window.blocks.max(1))
 }
 
 #[cfg(test)]
