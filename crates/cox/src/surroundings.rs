@@ -11,7 +11,7 @@ use machine::topology::Topology;
 use machine::{CpuSet, Error, Root};
 
 /// The verbs and options of this version that advice may name.
-const VERBS: [&str; 2] = ["run", "doctor"];
+const VERBS: [&str; 4] = ["run", "doctor", "pack", "advise"];
 
 /// Read at the start of a session, because throttling is a difference.
 pub struct Surroundings {

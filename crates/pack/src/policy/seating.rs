@@ -32,7 +32,7 @@
 //! - Looking at a thread only when its own CPU's tick has come: one that is moved before that is never seen to
 //!   run, or to work again, and is moved for ever.
 
-mod split;
+pub mod split;
 
 use self::split::{Candidate, Side, Terms, split};
 use super::bound::Shape;
