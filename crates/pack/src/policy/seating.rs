@@ -7,7 +7,7 @@
 //!    in a loop. The last thread at a barrier holds up all others, so it is progress that has to be equal.
 //! 2. **Each seat decides for itself**, at the end of its own turn, together with one other: the seat of the
 //!    least served thread that could be served better. How the threads of both are split again says
-//!    [`split`]: the least served to where most is to be had, moves counted.
+//!    [`split()`]: the least served to where most is to be had, moves counted.
 //! 3. **Who spins has arrived.** It has done all its work up to the next meeting, so it is lifted to the
 //!    progress of the furthest worker: its CPU time tells nothing. Whether it is still waiting only itself can
 //!    show, when it runs; sharing a CPU with others that wait it does so often enough. When one is seen working
