@@ -256,7 +256,6 @@ mod tests {
                 yields: false,
                 at: Some(0),
                 out_ns,
-                phases: None,
             }
         }
     }

@@ -118,7 +118,6 @@ impl Eyes {
             yields: Spins::is_yielding(stand),
             at: self.cpus.iter().position(|&cpu| cpu == u32::from(stand.cpu)),
             out_ns: stand.out_ns,
-            phases: said.map(|said| said.phases),
         }
     }
 }
@@ -128,16 +127,9 @@ impl Sense for Seeing<'_> {
         let held = &self.members[member];
         match self.eyes.table.read(held.stand) {
             Some(stand) => self.eyes.glance(&stand, self.now_ns),
-            None => Glance {
-                run_ns: 0,
-                blocks: 0,
-                doing: Doing::Queued,
-                spins: false,
-                yields: false,
-                at: None,
-                out_ns: 0,
-                phases: None,
-            },
+            None => {
+                Glance { run_ns: 0, blocks: 0, doing: Doing::Queued, spins: false, yields: false, at: None, out_ns: 0 }
+            }
         }
     }
 }

@@ -54,10 +54,6 @@ pub struct Glance {
     pub at: Option<Seat>,
     /// When it left its CPU last, ns.
     pub out_ns: u64,
-    /// Barriers it has passed, as the preload library inside the program counts them; `None` without it.
-    /// Threads of one team have passed as many when they have passed the same; compare threads of one
-    /// process only.
-    pub phases: Option<u64>,
 }
 
 /// Whoever can see threads: sensors, or the simulator.

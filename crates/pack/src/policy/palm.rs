@@ -191,16 +191,7 @@ mod tests {
     }
 
     fn queued(run_ns: u64) -> Glance {
-        Glance {
-            run_ns,
-            blocks: 0,
-            doing: Doing::Queued,
-            spins: false,
-            yields: false,
-            at: Some(0),
-            out_ns: 0,
-            phases: None,
-        }
+        Glance { run_ns, blocks: 0, doing: Doing::Queued, spins: false, yields: false, at: Some(0), out_ns: 0 }
     }
 
     fn palm(parts: Parts, capacities: &[u64], threads: usize) -> (Palm, World) {

@@ -29,6 +29,8 @@
 //!   for each CPU those that are ahead stay in company as small as the others'. 5 threads on 2 simulated CPUs
 //!   with spinning phases of 10 ms took 1.11 of the ideal time instead of 1.09, 16 on 7 fast and 8 slow ones
 //!   1.44 instead of 1.11.
+//! - Comparing how many barriers threads have passed, where the preload library counts them: it is exact for one
+//!   team, and calls everybody let go for ever whose team meets less often than another.
 //! - Looking at a thread only when its own CPU's tick has come: one that is moved before that is never seen to
 //!   run, or to work again, and is moved for ever.
 

@@ -71,7 +71,7 @@ mod tests {
     const SEAT: Seat = 0;
 
     fn out(at_ns: u64, spins: bool, doing: Doing) -> Glance {
-        Glance { run_ns: 0, blocks: 0, doing, spins, yields: false, at: Some(SEAT), out_ns: at_ns, phases: None }
+        Glance { run_ns: 0, blocks: 0, doing, spins, yields: false, at: Some(SEAT), out_ns: at_ns }
     }
 
     fn ticked(now_ns: u64, here: &[Glance]) -> (u64, u64) {

@@ -208,7 +208,6 @@ impl Sense for Machine<'_> {
             yields: thread.seen_spinning && self.program.wait == Wait::Yield,
             at: Some(thread.cpu),
             out_ns: thread.queued_since_ns,
-            phases: None,
         }
     }
 }

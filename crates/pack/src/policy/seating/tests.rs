@@ -40,7 +40,7 @@ impl World {
 
 fn queued() -> Glance {
     let doing = Doing::Queued;
-    Glance { run_ns: 0, blocks: 0, doing, spins: false, yields: false, at: None, out_ns: 0, phases: None }
+    Glance { run_ns: 0, blocks: 0, doing, spins: false, yields: false, at: None, out_ns: 0 }
 }
 
 /// So many threads on seats of these capacities, rotation begun at 0.
