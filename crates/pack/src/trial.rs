@@ -274,7 +274,7 @@ mod tests {
                 did: if spins && tid < 2 { [Did::Waited, Did::WaitedInRuntime][tid as usize] } else { Did::Worked },
             });
             trial.sampled(looks);
-            conductor.sampled(4, if spins { 2 } else { 0 });
+            conductor.sampled(4, if spins { 2 } else { 0 }, 0);
             let three = Three { now_ns, blocks: 0 };
             trial.look(&mut conductor, now_ns, 0, &three, &mut orders);
             actions.push(conductor.action());
@@ -311,7 +311,7 @@ mod tests {
         }
         for now_ns in (0..=7_000).step_by(20).map(|ms| ms * 1_000_000) {
             trial.sampled((0..4).map(|tid| Look { tid, did: Did::Waited }));
-            conductor.sampled(4, 4);
+            conductor.sampled(4, 4, 0);
             trial.look(&mut conductor, now_ns, 0, &Three { now_ns, blocks: 0 }, &mut orders);
         }
         let seen = trial.end(&mut conductor, 7_000_000_000, 0, &Three { now_ns: 7_000_000_000, blocks: 0 });

@@ -298,7 +298,9 @@ impl Manager<'_> {
         let waiting = samples.iter().filter(|sample| self.shared.eyes.spins.was_waiting(sample)).count();
         let own_ns = arch::clock::process_cpu_ns() - self.judging_ns;
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
-        core.conductor.sampled(samples.len() as u64, waiting as u64);
+        let yields = |sample: &&Sample| sample.in_kernel.checked_sub(1) == Some(arch::SYS_SCHED_YIELD);
+        let yielding = samples.iter().filter(yields).count();
+        core.conductor.sampled(samples.len() as u64, waiting as u64, yielding as u64);
         if let Some(trial) = &mut self.trial {
             trial.sampled(samples.iter().map(|sample| look(sample, &self.shared.eyes.spins)));
         }

@@ -153,10 +153,12 @@ impl Conductor {
     }
 
     /// Samples of running threads, and how many of them waited in loops: what [`Action::Measure`] wants.
-    pub fn sampled(&mut self, samples: u64, spinning: u64) {
+    /// Of these, `yielding` give their CPU away in every round.
+    pub fn sampled(&mut self, samples: u64, spinning: u64, yielding: u64) {
         let seen = self.arrange.seen();
         seen.samples += samples;
         seen.spinning += spinning;
+        seen.yielding += yielding;
     }
 
     /// To be called every few milliseconds: when a window is over, decides what comes next. True when the

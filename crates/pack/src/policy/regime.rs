@@ -272,8 +272,11 @@ impl Regime {
         match self.action {
             Action::Rest => self.measure(now_ns),
             Action::Measure { .. } if !self.settled => {
+                // Not by efficiency: a program that is only just starting leaves CPUs idle. And who yields is in
+                // nobody's way: there is time to measure.
                 let no_doubt = if self.soon { NO_DOUBT_SOON } else { NO_DOUBT };
-                if Kind::of(window, seats) == Kind::Spinning && efficiency < no_doubt {
+                let kept = 1.0 - window.seen.yielding as f64 / window.seen.spinning.max(1) as f64;
+                if Kind::of(window, seats) == Kind::Spinning && spun(window) * kept > 1.0 - no_doubt {
                     self.without = Some(efficiency);
                     self.kind = Some(Kind::of(window, seats));
                     return self.rotate(now_ns);
@@ -306,7 +309,7 @@ impl Regime {
         let tried = &mut self.tried[self.turn];
         tried.efficiency = if tried.windows_ago.is_some() { mixed(tried.efficiency, efficiency) } else { efficiency };
         tried.cost = window.own_ns as f64 * (1.0 + INTERRUPTS) / window.seats_ns.max(1) as f64;
-        tried.spun = window.run_ns as f64 * spinning(window) / window.seats_ns.max(1) as f64;
+        tried.spun = spun(window);
         tried.windows_ago = Some(0);
         if self.turns == Turns::Doubled {
             self.turn = match efficiency > self.before {
@@ -408,6 +411,11 @@ fn efficiency(window: &Window) -> f64 {
     }
     let useful_ns = window.run_ns as f64 * (1.0 - spinning(window)) - window.own_ns as f64 * INTERRUPTS;
     (useful_ns / window.seats_ns as f64).max(0.0)
+}
+
+/// The part of the seats' time that was spent waiting in loops.
+fn spun(window: &Window) -> f64 {
+    window.run_ns as f64 * spinning(window) / window.seats_ns.max(1) as f64
 }
 
 /// The part of the threads' time that was spent waiting in loops.

@@ -12,6 +12,8 @@ pub struct Seen {
     pub samples: u64,
     /// Of these, threads that waited for others in a loop.
     pub spinning: u64,
+    /// Of these, threads that give their CPU away in every round of the loop.
+    pub yielding: u64,
     /// CPU time that ticks found between them, ns.
     pub stretches_ns: u64,
     /// Of this, what was spent waiting in loops, by what the thread did at both ends of each stretch.
@@ -35,6 +37,7 @@ impl Seen {
         if now_ns.saturating_sub(last.out_ns) < JUST_NOW_NS {
             self.samples += 1;
             self.spinning += u64::from(last.spins);
+            self.yielding += u64::from(last.spins && last.yields);
         }
     }
 
@@ -42,6 +45,7 @@ impl Seen {
     pub fn add(&mut self, other: &Seen) {
         self.samples += other.samples;
         self.spinning += other.spinning;
+        self.yielding += other.yielding;
         self.stretches_ns += other.stretches_ns;
         self.spun_ns += other.spun_ns;
         self.exchanges += other.exchanges;
@@ -102,9 +106,12 @@ mod tests {
 
     #[test]
     fn windows_add_up() {
-        let one = Seen { samples: 1, spinning: 2, stretches_ns: 3, spun_ns: 4, exchanges: 5, moves: 6 };
+        let one = Seen { samples: 1, spinning: 2, yielding: 7, stretches_ns: 3, spun_ns: 4, exchanges: 5, moves: 6 };
         let mut sum = one;
         sum.add(&one);
-        assert_eq!(sum, Seen { samples: 2, spinning: 4, stretches_ns: 6, spun_ns: 8, exchanges: 10, moves: 12 });
+        assert_eq!(
+            sum,
+            Seen { samples: 2, spinning: 4, yielding: 14, stretches_ns: 6, spun_ns: 8, exchanges: 10, moves: 12 }
+        );
     }
 }

@@ -528,7 +528,8 @@ impl<'p> Machine<'p> {
             spinning += u64::from(spins);
             looks.push(Look { tid: thread as u32, did: if spins { Did::Waited } else { Did::Worked } });
         }
-        conductor.sampled(samples, spinning);
+        let yielding = if self.program.wait == Wait::Yield { spinning } else { 0 };
+        conductor.sampled(samples, spinning, yielding);
         if let Some(trial) = &mut self.trial {
             trial.sampled(looks.into_iter());
         }

@@ -14,6 +14,12 @@ fn spinning(efficiency: f64) -> Window {
     Window { seen, run_ns: SEATS_NS, blocks: 0, seats_ns: SEATS_NS, own_ns: 0, active: SEATS + 1 }
 }
 
+/// What is seen of threads that yield in their loops.
+fn yielding(efficiency: f64) -> Seen {
+    let seen = spinning(efficiency).seen;
+    Seen { yielding: seen.spinning, ..seen }
+}
+
 /// Threads that sleep after running for so long, and leave so much of the seats' time unused.
 fn blocking(efficiency: f64, burst_ns: u64) -> Window {
     let run_ns = (SEATS_NS as f64 * efficiency) as u64;
@@ -82,6 +88,9 @@ fn rotates_at_once_for_spinners_that_leave_no_doubt() {
         for (window, rotated) in [
             (spinning(limit - 0.01), true),
             (spinning(limit + 0.01), false),
+            (Window { seen: yielding(limit - 0.01), ..spinning(limit) }, false),
+            // The program is starting: little is done, and some of that is waiting.
+            (Window { run_ns: SEATS_NS / 2, ..spinning(limit + 0.1) }, false),
             // As little useful time, but asleep: nobody suffers.
             (blocking(limit - 0.01, 10 * LONG_BURST_NS), false),
         ] {
