@@ -108,8 +108,9 @@ impl Eyes {
             State::Unseen | State::Born | State::Preempt => Doing::Queued,
         };
         let said = self.guests.said(stand);
-        // Whoever says where it is need not be judged by its code.
-        let waits = || said.and_then(|said| said.in_barrier).unwrap_or_else(|| self.spins.is_waiting(stand));
+        // Who is in no barrier may still wait in a loop of the program's own.
+        let in_barrier = said.and_then(|said| said.in_barrier) == Some(true);
+        let waits = || in_barrier || self.spins.is_waiting(stand);
         Glance {
             run_ns: stands::run_ns(stand, now_ns),
             blocks: stand.blocks,
