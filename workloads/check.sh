@@ -45,10 +45,12 @@ valid_truth() {
 import json, sys
 truth = json.load(open(sys.argv[1]))
 assert truth["program"] == sys.argv[2]
-for thread in truth.get("threads", []):
-    assert thread["tid"] > 0
-    if "wall_ns" in thread:
-        assert 0 < thread["cpu_ns"] <= thread["wall_ns"] * 1.01 + 1e6
+timed = [thread for thread in truth.get("threads", []) if "wall_ns" in thread]
+assert all(thread["tid"] > 0 for thread in truth.get("threads", []))
+assert all(0 <= thread["cpu_ns"] <= thread["wall_ns"] * 1.01 + 1e6 for thread in timed)
+# Of all together: the kernel takes time that a hypervisor stole out of CPU time, and may notice it
+# late, so that a thread of some microseconds has had none.
+assert not timed or sum(thread["cpu_ns"] for thread in timed) > 0
 ' "$scratch/truth" "$1" 2>"$scratch/err"
     else
         grep -q "^{\"program\":\"$1\",.*}\$" "$scratch/truth"
