@@ -215,10 +215,10 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
 }
 
 /// What a trial wants to know of a sample.
-fn look(sample: &Sample, spins: &Spins) -> Look {
+fn look(sample: &Sample, waits: Option<Waiting>) -> Look {
     let call = sample.in_kernel.checked_sub(1).map(arch::blocked_in);
     let calls = call == Some(BlockedIn::Cause(Cause::Futex));
-    let did = match spins.waited_in(sample) {
+    let did = match waits {
         // Who calls sched_yield cannot be seen from where it is; OpenMP runtimes do when threads are many.
         Some(Waiting::OpenMp | Waiting::Yield) => Did::WaitedInRuntime,
         Some(_) => Did::Waited,
@@ -291,18 +291,19 @@ impl Manager<'_> {
         if !samples.is_empty() {
             // Asked for all before any is judged: the first look at code is not the last word on it.
             for sample in &samples {
-                self.shared.eyes.spins.was_waiting(sample);
+                self.shared.eyes.spins.waited_in(sample);
             }
             self.settle();
         }
-        let waiting = samples.iter().filter(|sample| self.shared.eyes.spins.was_waiting(sample)).count();
+        let waits: Vec<Option<Waiting>> = samples.iter().map(|s| self.shared.eyes.spins.waited_in(s)).collect();
+        let waiting = waits.iter().flatten().count();
         let own_ns = arch::clock::process_cpu_ns() - self.judging_ns;
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
         let yields = |sample: &&Sample| sample.in_kernel.checked_sub(1) == Some(arch::SYS_SCHED_YIELD);
         let yielding = samples.iter().filter(yields).count();
         core.conductor.sampled(samples.len() as u64, waiting as u64, yielding as u64);
         if let Some(trial) = &mut self.trial {
-            trial.sampled(samples.iter().map(|sample| look(sample, &self.shared.eyes.spins)));
+            trial.sampled(samples.iter().zip(waits).map(|(sample, waits)| look(sample, waits)));
         }
         let trial = &mut self.trial;
         let changed = core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| match trial {

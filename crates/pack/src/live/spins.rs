@@ -39,11 +39,6 @@ impl Spins {
         u32::try_from(stand.call) == Ok(arch::SYS_SCHED_YIELD)
     }
 
-    /// Whether a running thread was waiting in a loop when it was sampled.
-    pub fn was_waiting(&self, sample: &Sample) -> bool {
-        self.waited_in(sample).is_some()
-    }
-
     /// In what loop a running thread was waiting when it was sampled.
     pub fn waited_in(&self, sample: &Sample) -> Option<Waiting> {
         self.waits_at(sample.tgid, sample.ip, sample.in_kernel.checked_sub(1))

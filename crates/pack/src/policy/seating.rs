@@ -108,6 +108,8 @@ pub struct Seating {
     turn_began_ns: u64,
     moved: usize,
     seen: Seen,
+    /// Of the seat that was looked at last; kept so that a turn allocates nothing for it.
+    glances: Vec<Glance>,
 }
 
 impl Seating {
@@ -115,7 +117,8 @@ impl Seating {
     #[must_use]
     pub fn new(rules: Rules, capacities: Vec<u64>) -> Seating {
         let seats = vec![Vec::new(); capacities.len()];
-        Seating { rules, capacities, seats, threads: Vec::new(), turn_began_ns: 0, moved: 0, seen: Seen::default() }
+        let (threads, glances) = (Vec::new(), Vec::new());
+        Seating { rules, capacities, seats, threads, turn_began_ns: 0, moved: 0, seen: Seen::default(), glances }
     }
 
     fn members(&self) -> impl Iterator<Item = Member> + '_ {
@@ -161,9 +164,12 @@ impl Seating {
 
     /// Notes what the threads of a seat have done.
     fn look_at(&mut self, seat: Seat, sense: &dyn Sense) {
+        self.glances.clear();
         for place in 0..self.seats[seat].len() {
             let member = self.seats[seat][place];
-            self.look(member, seat, &sense.glance(member));
+            let glance = sense.glance(member);
+            self.look(member, seat, &glance);
+            self.glances.push(glance);
         }
     }
 
@@ -306,7 +312,7 @@ impl Arrange for Seating {
     /// A seat's turn is over: who should be there, and who at the seat of the least served?
     fn turn(&mut self, seat: Seat, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
         self.look_at(seat, sense);
-        self.seen.tick(seat, now_ns, self.seats[seat].iter().map(|&member| sense.glance(member)));
+        self.seen.tick(seat, now_ns, self.glances.iter().copied());
         let Some(other) = self.partner(seat) else { return };
         self.look_at(other, sense);
         let both = self.seats[seat].iter().chain(&self.seats[other]).copied();
