@@ -227,6 +227,18 @@ fn a_thousand_cpus() {
     assert!(found < shape(1100, 1024).static_slowdown() * 0.75, "{found}");
 }
 
+/// Whoever was let go in the company of a worker does not run, and looks as if it yielded still: sending work
+/// to it won 1 % only.
+#[test]
+fn threads_that_yield_gain() {
+    for (threads, most) in [(3, 1.2), (5, 1.15)] {
+        let program = program(threads, 3000, 1_000_000, Wait::Yield);
+        let outcome = run(&program, &equal(2), adapted(), Costs::default(), SEED);
+        let found = slowdown(&program, 2, &outcome);
+        assert!(found < most, "{threads}/2: {found}");
+    }
+}
+
 /// Three threads on two CPUs of the virtual machine on which the policy was developed: times the ideal, as
 /// measured there.
 ///

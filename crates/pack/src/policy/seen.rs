@@ -56,10 +56,12 @@ impl Seen {
     /// they block.
     ///
     /// Stretches tell it with a fourth of the noise of samples. But a thread that spins and then sleeps ends
-    /// its stretch asleep, and its spinning is not seen: then samples tell.
+    /// its stretch asleep, and its spinning is not seen; and who yields may have been let go in the middle of it
+    /// and not run since. Then samples tell.
     #[must_use]
     pub fn spinning_part(&self, burst_ns: u64) -> f64 {
-        let (part, whole) = if self.stretches_ns > 0 && burst_ns > SELDOM_BLOCKS_NS {
+        let yields = self.yielding * 2 > self.spinning;
+        let (part, whole) = if self.stretches_ns > 0 && burst_ns > SELDOM_BLOCKS_NS && !yields {
             (self.spun_ns, self.stretches_ns)
         } else {
             (self.spinning, self.samples)
@@ -100,6 +102,7 @@ mod tests {
         assert_eq!(seen.spinning_part(SELDOM_BLOCKS_NS + 1), 0.1);
         assert_eq!(seen.spinning_part(SELDOM_BLOCKS_NS), 0.5);
         assert_eq!(Seen::default().spinning_part(u64::MAX), 0.0);
+        assert_eq!(Seen { yielding: 3, ..seen }.spinning_part(u64::MAX), 0.5, "nor do those of threads that yield");
         let sampled = Seen { stretches_ns: 0, ..seen };
         assert_eq!(sampled.spinning_part(u64::MAX), 0.5);
     }
