@@ -12,22 +12,21 @@
 //!    that they cannot be better. Neighbours are tried again now and then, since programs change.
 //! 4. **Back out** when even the best turn does not win 5 % over what was measured without; rest, and the
 //!    next rest is twice as long.
-//! 5. **Verify**: from time to time measure again, because the program may have become another one.
+//! 5. **Spread** threads that divide evenly among the seats: the kernel may leave three on one CPU and one on
+//!    the other for long, and then what was measured is not what it can do. They are rotated for one window,
+//!    which leaves them spread, and measured again.
+//! 6. **Verify**: from time to time measure again, because the program may have become another one.
 //!
 //! *Turned down:* deciding from the program's kind (spinning, blocking, not synchronising) alone. The kind is
 //! known from samples, but what rotation wins or costs depends on phase lengths, caches and the machine;
 //! efficiency is what users pay for.
 
+pub mod search;
+
+use self::search::Search;
+pub use self::search::{TURNS_NS, Turns};
+use super::bound::Shape;
 use super::seen::Seen;
-
-/// Lengths of turns that are tried.
-pub const TURNS_NS: [u64; 7] = [62_500, 125_000, 250_000, 500_000, 1_000_000, 2_000_000, 4_000_000];
-
-/// Where the search begins: within a factor of four of the optimum for phases from 0.2 to 50 ms.
-const FIRST_TURN: usize = 3;
-
-/// Where the paper's search begins, and it never goes below: 0.125 ms.
-const PALM_FIRST_TURN: usize = 1;
 
 /// A window is at least this long; shorter ones are all noise.
 const WINDOW_NS: u64 = 80_000_000;
@@ -63,11 +62,8 @@ pub const WORTH: f64 = 1.05;
 /// Above this there is no doubt, and verification can wait.
 const CLEARLY: f64 = 1.2;
 
-/// One percent better, or it is only noise.
-const BETTER: f64 = 1.01;
-
-/// After so many windows a neighbouring turn's efficiency is old.
-const STALE_WINDOWS: u32 = 24;
+/// What rotation costs at the least, of the seats' time: turns of 2 ms at 30 to 40 us each.
+const LEAST_COST: f64 = 0.02;
 
 /// What the controller's time costs threads beyond itself, of its own length: a tick of 13 us cost the
 /// interrupted thread 20 us on a virtual machine.
@@ -163,33 +159,11 @@ impl Kind {
     }
 }
 
-/// How turns are chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turns {
-    /// Searched for.
-    Adapted,
-    /// The PALM paper's rule: 0.125 ms at first; doubled after each window that was better than the one
-    /// before, else halved.
-    Doubled,
-    /// Always this long.
-    Fixed(u64),
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Tried {
-    efficiency: f64,
-    /// The controller's part of the seats' time, and what its interrupts cost.
-    cost: f64,
-    /// The part of the seats' time that was spent waiting in loops.
-    spun: f64,
-    windows_ago: Option<u32>,
-}
-
 /// The state of the decision.
 #[derive(Clone, Debug)]
 pub struct Regime {
     action: Action,
-    turns: Turns,
+    search: Search,
     /// Rotate, whatever it gives (experiments).
     always: bool,
     until_ns: u64,
@@ -201,10 +175,10 @@ pub struct Regime {
     kind: Option<Kind>,
     /// Efficiency without rotation, when it was measured last.
     without: Option<f64>,
-    tried: [Tried; TURNS_NS.len()],
-    turn: usize,
-    /// Efficiency in the window before.
-    before: f64,
+    /// They are rotated for one window, to be spread evenly.
+    spreading: bool,
+    /// They have been since the last rest.
+    spread: bool,
     rotated_windows: u32,
     verify_at_ns: u64,
     verify_after_ns: u64,
@@ -217,16 +191,15 @@ impl Regime {
     pub fn new(now_ns: u64, turns: Turns, always: bool) -> Regime {
         let mut regime = Regime {
             action: Action::Rest,
-            turns,
+            search: Search::new(turns),
             always,
             until_ns: now_ns,
             settled: false,
             soon: true,
             kind: None,
             without: None,
-            tried: [Tried::default(); TURNS_NS.len()],
-            turn: if turns == Turns::Doubled { PALM_FIRST_TURN } else { FIRST_TURN },
-            before: 0.0,
+            spreading: false,
+            spread: false,
             rotated_windows: 0,
             verify_at_ns: 0,
             verify_after_ns: VERIFY_NS.0,
@@ -256,8 +229,7 @@ impl Regime {
     /// that is used, with it.
     #[must_use]
     pub fn efficiencies(&self) -> (Option<f64>, Option<f64>) {
-        let with = self.tried[self.turn];
-        (self.without.filter(|_| self.settled), with.windows_ago.map(|_| with.efficiency))
+        (self.without.filter(|_| self.settled), self.search.efficiency())
     }
 
     /// How threads wait, as measured last; `None` before.
@@ -291,42 +263,39 @@ impl Regime {
             Action::Measure { .. } => {
                 self.without = Some(self.without.map_or(efficiency, |before| mixed(before, efficiency)));
                 self.kind = Some(Kind::of(window, seats));
-                if self.kind.is_some_and(Kind::may_gain) {
-                    self.rotate(now_ns);
-                } else {
-                    self.rest(now_ns);
+                if !self.kind.is_some_and(Kind::may_gain) || !self.may_win() {
+                    return self.rest(now_ns);
                 }
+                let evenly = Shape::new(window.active, seats).is_some_and(|shape| shape.static_slowdown() == 1.0);
+                self.spreading = evenly && !std::mem::replace(&mut self.spread, true);
+                self.rotate(now_ns);
             }
             Action::Rotate { .. } => self.rotated(now_ns, seats, window, efficiency),
         }
     }
 
+    /// Whether what was measured leaves something to win, as far as is known.
+    fn may_win(&self) -> bool {
+        let best = self.search.best_lately().unwrap_or(1.0 - LEAST_COST);
+        self.without.is_none_or(|without| best >= without * WORTH)
+    }
+
     fn rotated(&mut self, now_ns: u64, seats: usize, window: &Window, efficiency: f64) {
         self.rotated_windows += 1;
-        for tried in &mut self.tried {
-            tried.windows_ago = tried.windows_ago.map(|ago| ago + 1);
-        }
-        let tried = &mut self.tried[self.turn];
-        tried.efficiency = if tried.windows_ago.is_some() { mixed(tried.efficiency, efficiency) } else { efficiency };
-        tried.cost = window.own_ns as f64 * (1.0 + INTERRUPTS) / window.seats_ns.max(1) as f64;
-        tried.spun = spun(window);
-        tried.windows_ago = Some(0);
-        if self.turns == Turns::Doubled {
-            self.turn = match efficiency > self.before {
-                true => (self.turn + 1).min(TURNS_NS.len() - 1),
-                false => (self.turn - 1).max(PALM_FIRST_TURN),
-            };
-            self.before = efficiency;
-        }
+        let cost = window.own_ns as f64 * (1.0 + INTERRUPTS) / window.seats_ns.max(1) as f64;
+        self.search.note(efficiency, cost, spun(window));
         if self.always {
-            return self.next_turn(now_ns);
+            self.search.next();
+            return self.rotate(now_ns);
         }
         if window.active <= seats {
             return self.rest(now_ns);
         }
-        // What a turn gave long ago says nothing about the program of now.
-        let lately = |tried: &&Tried| tried.windows_ago.is_some_and(|ago| ago <= STALE_WINDOWS);
-        let best = self.tried.iter().filter(lately).map(|t| t.efficiency).fold(0.0, f64::max);
+        if std::mem::take(&mut self.spreading) {
+            self.without = None;
+            return self.measure(now_ns);
+        }
+        let best = self.search.best_lately().unwrap_or(0.0);
         let worth = |factor: f64| self.without.is_none_or(|without| best >= without * factor);
         if self.rotated_windows >= 4 && !worth(WORTH) || self.rotated_windows >= 2 && !worth(1.0) {
             return self.rest(now_ns);
@@ -340,38 +309,8 @@ impl Regime {
             self.verify_after_ns = (self.verify_after_ns * 2).min(VERIFY_NS.1);
             return self.measure(now_ns);
         }
-        self.next_turn(now_ns);
-    }
-
-    /// A neighbour that has not been tried (lately), else the best of three.
-    fn next_turn(&mut self, now_ns: u64) {
-        if self.turns == Turns::Adapted {
-            let neighbours = [self.turn.checked_sub(1), (self.turn + 1 < TURNS_NS.len()).then_some(self.turn + 1)];
-            let best = neighbours.into_iter().flatten().fold(self.turn, |best, other| {
-                if self.tried[other].windows_ago.is_some()
-                    && self.tried[other].efficiency > self.tried[best].efficiency * BETTER
-                {
-                    other
-                } else {
-                    best
-                }
-            });
-            let unknown = |&turn: &usize| {
-                self.tried[turn].windows_ago.is_none_or(|ago| ago > STALE_WINDOWS) && self.may_be_better(turn)
-            };
-            self.turn =
-                if best != self.turn { best } else { neighbours.into_iter().flatten().find(unknown).unwrap_or(best) };
-        }
+        self.search.next();
         self.rotate(now_ns);
-    }
-
-    /// Whether a neighbour of the present turn could be better. Costs double with each halving of the turn;
-    /// waiting in loops halves with it, measured and simulated, where phases are longer than turns. So that
-    /// nothing good is missed, a halving is given three quarters of the waiting, and a doubling spared half of it.
-    fn may_be_better(&self, turn: usize) -> bool {
-        let Tried { efficiency, cost, spun, .. } = self.tried[self.turn];
-        let gain = if turn < self.turn { 0.75 * spun - cost } else { 0.5 * (cost - spun) };
-        cost == 0.0 || efficiency + gain > efficiency * BETTER
     }
 
     fn measure(&mut self, now_ns: u64) {
@@ -381,10 +320,7 @@ impl Regime {
     }
 
     fn rotate(&mut self, now_ns: u64) {
-        let turn_ns = match self.turns {
-            Turns::Adapted | Turns::Doubled => TURNS_NS[self.turn],
-            Turns::Fixed(turn_ns) => turn_ns,
-        };
+        let turn_ns = self.search.turn_ns();
         if !matches!(self.action, Action::Rotate { .. }) {
             self.rotated_windows = 0;
             self.verify_at_ns = now_ns + self.verify_after_ns;
@@ -395,6 +331,8 @@ impl Regime {
 
     fn rest(&mut self, now_ns: u64) {
         self.action = Action::Rest;
+        self.spread = false;
+        self.search.rested();
         self.until_ns = now_ns + self.rest_ns;
         self.rest_ns = (self.rest_ns * 2).min(REST_NS.1);
     }

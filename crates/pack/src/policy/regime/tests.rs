@@ -1,5 +1,6 @@
 //! Whether to rotate.
 
+use super::search::FIRST_TURN;
 use super::*;
 use crate::sim::program::Dice;
 
@@ -122,12 +123,69 @@ fn rests_where_nothing_can_be_won() {
 
 #[test]
 fn rotates_where_something_can_be_won() {
-    for window in [blocking(0.7, 2 * LONG_BURST_NS), spinning(0.8), spinning(1.0 - 2.0 * SPINS)] {
+    let most = (1.0 - LEAST_COST) / WORTH;
+    for (window, rotated) in [
+        (blocking(0.7, 2 * LONG_BURST_NS), true),
+        (spinning(0.8), true),
+        (spinning(most - 0.001), true),
+        (spinning(most + 0.001), false),
+    ] {
         let mut regime = adapted();
         settles(&mut regime, &window);
         next(&mut regime, &window);
-        assert!(rotates(&regime), "{window:?}");
+        assert_eq!(rotates(&regime), rotated, "{window:?}");
     }
+}
+
+#[test]
+fn threads_that_divide_evenly_are_spread_and_measured_again() {
+    let even = |efficiency| Window { active: 2 * SEATS, ..spinning(efficiency) };
+    // Else there would be no doubt.
+    let yields = |window: Window| Window { seen: Seen { yielding: window.seen.spinning, ..window.seen }, ..window };
+    for (again, kept) in [(0.93, false), (0.8, true)] {
+        let mut regime = adapted();
+        for first in [0.8, 0.3] {
+            settles(&mut regime, &yields(even(first)));
+            next(&mut regime, &even(first));
+            assert!(rotates(&regime));
+            next(&mut regime, &even(0.9));
+            assert!(measures(&regime), "one window of rotation leaves them spread");
+            assert_eq!(regime.efficiencies().0, None, "what was measured before does not count");
+            settles(&mut regime, &even(again));
+            next(&mut regime, &even(again));
+            assert_eq!(rotates(&regime), kept, "{again}");
+            if kept {
+                break;
+            }
+            // They may be somewhere else after a rest.
+            next(&mut regime, &even(again));
+        }
+        if kept {
+            next(&mut regime, &even(0.9));
+            assert!(rotates(&regime), "once is enough");
+        }
+    }
+}
+
+#[test]
+fn what_did_not_win_is_not_tried_again_soon() {
+    let mut regime = rotating(Turns::Adapted, 0.8);
+    let mut rests = 0;
+    for _ in 0..2 {
+        assert_eq!(given_up_after(&mut regime, 0.7), 2);
+        while !rotates(&regime) {
+            rests += usize::from(regime.action() == Action::Rest);
+            next(&mut regime, &spinning(0.8));
+        }
+    }
+    assert_eq!(rests, 10);
+    // The kernel does worse than before: what was not enough then would be now.
+    assert_eq!(given_up_after(&mut regime, 0.7), 2);
+    next(&mut regime, &spinning(0.5));
+    while measures(&regime) {
+        next(&mut regime, &spinning(0.5));
+    }
+    assert!(rotates(&regime));
 }
 
 #[test]
@@ -170,15 +228,17 @@ fn backs_out_where_rotation_does_not_win() {
 #[test]
 fn each_failure_doubles_the_rest_and_a_success_makes_it_short_again() {
     let mut regime = rotating(Turns::Adapted, 0.8);
-    for rest in [1, 2, 4, 8, 16, 30, 30] {
-        let mut last = 0;
-        while rotates(&regime) {
-            last = next(&mut regime, &spinning(0.7)).1;
+    let mut rests = Vec::new();
+    while rests.len() < 12 {
+        let efficiency = if rotates(&regime) { 0.7 } else { 0.8 };
+        let (action, lasts_ns) = next(&mut regime, &spinning(efficiency));
+        if action == Action::Rest {
+            rests.push(lasts_ns / REST_NS.0);
         }
-        assert_eq!((regime.action(), last / REST_NS.0), (Action::Rest, rest));
-        while !rotates(&regime) {
-            next(&mut regime, &spinning(0.8));
-        }
+    }
+    assert_eq!(rests, [1, 2, 4, 8, 16, 30, 30, 30, 30, 30, 30, 30]);
+    while !rotates(&regime) {
+        next(&mut regime, &spinning(0.8));
     }
     for _ in 0..30 {
         next(&mut regime, &spinning(0.95));
