@@ -156,7 +156,7 @@ pub enum PalmPart {
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    override_usage = "cox pack --cpus LIST [OPTIONS] -- PROGRAM [ARGS]...\n       cox pack --ncpus N [OPTIONS] --pid PID\n       cox pack simulate --threads N --ncpus N [OPTIONS]",
+    override_usage = "cox pack --cpus LIST [OPTIONS] -- PROGRAM [ARGS]...\n       cox pack --ncpus N [OPTIONS] --pid PID\n       cox pack set PID --ncpus N\n       cox pack simulate --threads N --ncpus N [OPTIONS]",
     after_help = "Example:\n  cox pack --ncpus 2 -- ./app input\n  cox pack --cpus 0-1 --pid 4711 --for 10m\n\n\
 Exit codes: the program's own; 128+n when signal n ended it; 125 cox failed before the program ran; \
 126 the program cannot be executed; 127 it was not found."
@@ -165,12 +165,9 @@ pub struct Pack {
     /// Something else than packing a program.
     #[command(subcommand)]
     pub what: Option<PackVerb>,
-    /// The CPUs: 0-3,8
-    #[arg(long, value_name = "LIST", conflicts_with = "ncpus", required_unless_present = "ncpus")]
-    pub cpus: Option<CpuSet>,
-    /// That many CPUs, chosen among those that the program may use: of one cache, whole cores first
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
-    pub ncpus: Option<usize>,
+    /// The CPUs.
+    #[command(flatten)]
+    pub cpus: Cpus,
     /// Pack a process that runs, until it ends, Ctrl-C, or --for (may be given more than once)
     #[arg(long, value_name = "PID", conflicts_with = "program")]
     pub pid: Vec<u32>,
@@ -212,11 +209,40 @@ pub struct Pack {
     pub program: Vec<OsString>,
 }
 
+/// Which CPUs.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub struct Cpus {
+    /// The CPUs: 0-3,8
+    #[arg(long, value_name = "LIST", conflicts_with = "ncpus", required_unless_present = "ncpus")]
+    pub cpus: Option<CpuSet>,
+    /// That many CPUs, chosen among those that the program may use: of one cache, whole cores first
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub ncpus: Option<usize>,
+}
+
 /// What `cox pack` does beside packing a program.
 #[derive(Debug, Subcommand)]
 pub enum PackVerb {
+    /// Change the CPUs of a packed program while it runs
+    Set(Set),
     /// Try it on a machine in memory
     Simulate(Simulate),
+}
+
+/// Change the CPUs of a packed program while it runs.
+///
+/// The session that packs it goes on with the new CPUs: those that the program was allowed when it was packed
+/// are there to choose from. For some ten milliseconds in between the program's threads have their own masks.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  cox pack set 4711 --ncpus 3\n\nExit codes: 0 it is packed on these CPUs now; 125 it is not, for the reason given."
+)]
+pub struct Set {
+    /// The process that `cox pack` started, or one that was given to it with --pid
+    pub pid: u32,
+    /// The CPUs.
+    #[command(flatten)]
+    pub cpus: Cpus,
 }
 
 /// Say what this kernel and user may do, feature by feature: yes, or no with the reason and the fix.

@@ -1,5 +1,6 @@
 //! `cox`: the command. One module per verb; the session they share.
 
+mod choice;
 mod cli;
 mod complaint;
 mod outputs;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Verb::Run(options) => verbs::run::run(&options),
         Verb::Pack(options) => match &options.what {
             Some(PackVerb::Simulate(wanted)) => verbs::simulate::simulate(wanted),
+            Some(PackVerb::Set(wanted)) => verbs::pack::set(wanted),
             None => verbs::pack::pack(&options),
         },
         Verb::Advise(options) => verbs::advise::advise(&options),
@@ -51,7 +53,8 @@ fn main() -> ExitCode {
 /// own codes must stay tellable apart); other verbs use 2.
 fn usage(error: &clap::Error) -> ExitCode {
     let word = |at| std::env::args_os().nth(at).unwrap_or_default();
-    let runs_a_program = word(1) == "run" || word(1) == "advise" || word(1) == "pack" && word(2) != "simulate";
+    let runs_a_program =
+        word(1) == "run" || word(1) == "advise" || word(1) == "pack" && word(2) != "simulate" && word(2) != "set";
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // Nothing to be done when the terminal is gone.

@@ -222,6 +222,53 @@ fn a_second_packer_of_the_same_program_is_refused() {
     assert!(runs.is_as(&before));
 }
 
+#[test]
+fn the_cpus_of_a_packed_program_can_be_changed() {
+    let Some((allowed, cpus)) = two_cpus("the_cpus_of_a_packed_program_can_be_changed") else { return };
+    let _turn = turn();
+    let place = Place::new();
+    let runs = Runs::spinning("1000000");
+    let (before, pid) = (runs.masks(), runs.pid());
+    let ask = |arguments: &[&str]| place.pack(&[&["set", &pid][..], arguments].concat());
+    let unpacked = ask(&["--ncpus", "1"]);
+    assert_eq!((unpacked.code, unpacked.text().as_str()), (125, ""));
+    assert!(unpacked.stderr.contains("is not packed"), "{}", unpacked.stderr);
+
+    let one: CpuSet = allowed.iter().take(1).collect();
+    let (all, json) = (cpus.parse::<CpuSet>().unwrap(), path(&place.0, "report.json"));
+    let mut first =
+        place.cox(&["-q", "--json", &json, "--cpus", &one.to_string(), "--always", "--pid", &pid]).spawn().unwrap();
+    let on_one = || runs.masks().values().all(|mask| *mask == one).then_some(());
+    wait_for("the pack", on_one);
+    let beyond = (allowed.last().unwrap() + 1).to_string();
+    let refused = ask(&["--cpus", &beyond]);
+    assert_eq!((refused.code, refused.text().as_str()), (125, ""));
+    assert!(refused.stderr.contains("may not use CPU"), "{}", refused.stderr);
+    assert!(on_one().is_some(), "nothing has changed");
+
+    let grown = ask(&["--cpus", &cpus]);
+    assert_eq!((grown.code, grown.text()), (0, format!("cox: process {pid} is packed on CPUs {cpus} now\n")));
+    let used = || runs.masks().into_values().fold(CpuSet::default(), |used, mask| used.union(&mask));
+    wait_for("turns on both CPUs", || {
+        (used() == all && runs.masks().values().any(|mask| mask.len() == 1)).then_some(())
+    });
+    let shrunk = ask(&["--ncpus", "1"]);
+    assert_eq!(shrunk.code, 0, "{}", shrunk.stderr);
+    wait_for("one CPU again", || (used().len() == 1).then_some(()));
+
+    send(first.id(), Signal::INT);
+    assert_eq!(shell_code(end_of(&mut first)), 0);
+    assert!(runs.is_as(&before), "{:?}", runs.masks());
+    let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    let changed: Vec<&str> = report["repacked"].as_array().unwrap().iter().filter_map(|c| c["cpus"].as_str()).collect();
+    assert_eq!(changed, [cpus.as_str(), report["cpus"].as_str().unwrap()]);
+    assert_eq!((report["threads"].as_u64(), report["restored"].as_u64()), (Some(3), Some(3)));
+    let (wall_ns, seats_ns) = (report["wall_ns"].as_u64().unwrap(), report["seats_ns"].as_u64().unwrap());
+    assert!(wall_ns < seats_ns && seats_ns < 2 * wall_ns, "{report}");
+    assert!(report["run_ns"].as_u64().unwrap() <= seats_ns + seats_ns / 20, "{report}");
+    assert_eq!(place.journals(), 0);
+}
+
 /// OpenMP counts the CPUs of the mask that a process starts with, or loads it with.
 #[test]
 fn a_process_counts_the_cpus_of_the_pack() {

@@ -20,10 +20,14 @@ pub struct PackReport {
     pub command: Vec<String>,
     /// Its exit code; absent when it was attached to.
     pub exit_code: Option<i32>,
-    /// CPUs of the pack, as a list: `0-3,8`.
+    /// CPUs of the pack, as a list: `0-3,8`; those at the end if they were changed.
     pub cpus: String,
     /// How many they are.
     pub seats: u64,
+    /// The time that the CPUs of the pack had.
+    pub seats_ns: u64,
+    /// The CPUs that `cox pack set` changed the pack to, in order.
+    pub repacked: Vec<Repacked>,
     /// Threads that were packed.
     pub threads: u64,
     /// From the first thread's packing to the end.
@@ -56,6 +60,15 @@ pub struct PackReport {
     pub spinning_runtimes: Vec<SpinningRuntime>,
     /// What could not be done.
     pub complaints: Vec<String>,
+}
+
+/// A change of the pack's CPUs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Repacked {
+    /// After so much time.
+    pub after_ns: u64,
+    /// To these CPUs.
+    pub cpus: String,
 }
 
 /// An OpenMP runtime whose waiting suits the CPUs it counted at its start, and not those it has.
@@ -96,7 +109,7 @@ impl PackReport {
     #[must_use]
     pub fn bound_ns(&self) -> u64 {
         let useful_ns = self.run_ns as f64 * (1.0 - self.spinning.unwrap_or(0.0));
-        (useful_ns / self.seats.max(1) as f64) as u64
+        (useful_ns * self.wall_ns as f64 / self.seats_ns.max(1) as f64) as u64
     }
 
     /// How long it would have taken without rotation; absent when that was never measured.
@@ -123,6 +136,13 @@ impl PackReport {
         )];
         lines.push(String::new());
         lines.extend(self.result());
+        for Repacked { after_ns, cpus } in &self.repacked {
+            lines.push(format!(
+                "  Changed to CPU{} {cpus} after {}",
+                if cpus.contains([',', '-']) { "s" } else { "" },
+                seconds(*after_ns)
+            ));
+        }
         let own = 100.0 * self.own_ns as f64 / self.wall_ns.max(1) as f64;
         lines.push(format!(
             "  {} · controller {own:.1} % of one CPU, counted in the {} · {}",
@@ -159,7 +179,7 @@ impl PackReport {
         let percent = 100.0 * self.bound_ns() as f64 / self.wall_ns.max(1) as f64;
         let first = format!(
             "  Efficiency {percent:.0} % of the bound: {wall}, bound {bound} (the threads' work on {})",
-            counted(self.seats, "CPU")
+            if self.repacked.is_empty() { counted(self.seats, "CPU") } else { "the CPUs it had".to_owned() }
         );
         let rotated = 100.0 * self.rotating_ns as f64 / self.wall_ns.max(1) as f64;
         let second = match self.without_ns() {
@@ -194,6 +214,7 @@ mod tests {
             command: vec!["./barriers".into()],
             cpus: "0-1".into(),
             seats: 2,
+            seats_ns: 2 * 1_610_000_000,
             threads: 3,
             wall_ns: 1_610_000_000,
             rotating_ns: 1_500_000_000,
@@ -244,6 +265,18 @@ mod tests {
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
         assert!(!spinning(None).cure.contains("LD_PRELOAD"));
         assert!(!packed().text(&Style::default()).contains("libgomp"));
+    }
+
+    #[test]
+    fn a_pack_whose_cpus_changed_has_the_time_of_all_of_them() {
+        let repacked = vec![Repacked { after_ns: 610_000_000, cpus: "0-2".into() }];
+        let report = PackReport { cpus: "0-2".into(), seats: 3, seats_ns: 4_220_000_000, repacked, ..packed() };
+        // 3 s of useful time, of the 4.22 s that two and then three CPUs had.
+        assert_eq!(report.bound_ns(), 1_144_549_763);
+        let text = report.text(&Style::default());
+        assert!(text.contains("Changed to CPUs 0-2 after 0.61 s"), "{text}");
+        assert!(text.contains("the threads' work on the CPUs it had"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
     }
 
     #[test]

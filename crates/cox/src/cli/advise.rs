@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
-use machine::CpuSet;
+
+use super::Cpus;
 
 /// Say what a program would take on fewer CPUs than it has threads, and which way is best.
 ///
@@ -21,12 +22,9 @@ Exit codes: the program's own; 128+n when signal n ended it; 125 cox failed befo
 nothing to choose between; 125 the report cannot be used."
 )]
 pub struct Advise {
-    /// The CPUs: 0-3,8
-    #[arg(long, value_name = "LIST", conflicts_with = "ncpus", required_unless_present = "ncpus")]
-    pub cpus: Option<CpuSet>,
-    /// That many CPUs, chosen among those that the program may use: of one cache, whole cores first
-    #[arg(long, value_name = "N", value_parser = super::at_least_one)]
-    pub ncpus: Option<usize>,
+    /// The CPUs.
+    #[command(flatten)]
+    pub cpus: Cpus,
     /// Run nothing: advise from what `cox run --json` wrote ('-': stdin)
     #[arg(long, value_name = "REPORT", conflicts_with = "program")]
     pub from: Option<PathBuf>,

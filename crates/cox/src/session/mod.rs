@@ -8,6 +8,7 @@
 //! 5. tick until the end: of the program, of `--for`, or by Ctrl-C.
 //! 6. undo, in reverse order; then each engine has its section.
 
+pub mod control;
 pub mod engine;
 pub mod launch;
 pub mod observing;

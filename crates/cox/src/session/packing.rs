@@ -2,24 +2,100 @@
 
 use std::os::fd::BorrowedFd;
 
-use anyhow::{Result, bail};
-use pack::live::{Packer, Plan, Summary};
+use anyhow::{Context, Result, bail};
+use machine::CpuSet;
+use pack::live::{Began, Packer, Plan, Summary};
+use report::pack::Repacked;
 
 use super::Subject;
+use super::control::Control;
 use super::engine::Engine;
+use crate::choice::Choice;
+use crate::cli::Cpus;
 
 /// The packing engine.
 pub struct Packing {
     plan: Plan,
     packer: Option<Packer>,
+    /// What other CPUs there are to choose from, where they may be changed.
+    choice: Option<Choice>,
+    control: Option<Control>,
     /// What it did, once it was undone.
     pub summary: Option<Summary>,
+    /// The CPUs it was changed to, in order.
+    pub repacked: Vec<Repacked>,
 }
 
 impl Packing {
     /// Packs as planned; the plan's processes are those of the subject.
     pub fn new(plan: Plan) -> Packing {
-        Packing { plan, packer: None, summary: None }
+        Packing { plan, packer: None, choice: None, control: None, summary: None, repacked: Vec::new() }
+    }
+
+    /// Packs as planned, until `cox pack set` wants other CPUs of the choice.
+    pub fn adjustable(plan: Plan, choice: Choice) -> Packing {
+        Packing { choice: Some(choice), ..Packing::new(plan) }
+    }
+
+    /// The CPUs of the pack.
+    pub fn cpus(&self) -> CpuSet {
+        self.plan.cpus.iter().copied().collect()
+    }
+
+    fn hear(&mut self) -> Result<()> {
+        let asked = self.control.as_ref().map_or_else(Vec::new, Control::asked);
+        for asked in asked {
+            let done = self.repack(&asked.wanted);
+            asked.answer(&done);
+            if self.packer.is_none() {
+                done?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Packs the same processes on other CPUs. Meanwhile, for some ten milliseconds, they have their own masks.
+    fn repack(&mut self, wanted: &Cpus) -> Result<CpuSet> {
+        let choice = self.choice.as_ref().context("the CPUs of this session cannot be changed")?;
+        let cpus = choice.choose(wanted)?;
+        let capacities = choice.capacities(&cpus);
+        if cpus == self.cpus() {
+            return Ok(cpus);
+        }
+        let first_cpus = self.plan.cpus.len();
+        self.finish();
+        let summary = self.summary.get_or_insert_default();
+        let after_ns = summary.wall_ns;
+        self.plan.pids = summary.living.keys().copied().collect();
+        if self.plan.pids.is_empty() {
+            bail!("the program has ended");
+        }
+        if self.plan.began == Began::Here {
+            self.plan.began = Began::Packed(first_cpus);
+        }
+        let plan = Plan { cpus: cpus.iter().collect(), capacities, ..self.plan.clone() };
+        match Packer::start(plan.clone()) {
+            Ok(packer) => {
+                (self.packer, self.plan) = (Some(packer), plan);
+                self.repacked.push(Repacked { after_ns, cpus: cpus.to_string() });
+                Ok(cpus)
+            }
+            Err(error) => {
+                self.packer = Some(Packer::start(self.plan.clone()).context("packing on the CPUs as before")?);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Ends the packing that is in force. Returns the first of its complaints.
+    fn finish(&mut self) -> Option<String> {
+        let summary = self.packer.take()?.finish();
+        let complaint = summary.complaints.first().cloned();
+        self.summary = Some(match self.summary.take() {
+            Some(before) => before.then(summary),
+            None => summary,
+        });
+        complaint
     }
 }
 
@@ -30,6 +106,11 @@ impl Engine for Packing {
             Subject::Processes(pids) => pids.clone(),
             Subject::Cgroup(_) => bail!("control groups cannot be packed yet; name the processes with --pid"),
         };
+        if self.choice.is_some() {
+            // Without it the program is packed all the same; whoever wants other CPUs is told. Before threads are
+            // taken, so that whoever sees them packed may ask.
+            self.control = Control::open(&self.plan.pids).ok();
+        }
         self.packer = Some(Packer::start(self.plan.clone())?);
         Ok(())
     }
@@ -40,11 +121,10 @@ impl Engine for Packing {
 
     fn tick(&mut self) -> Result<()> {
         if self.packer.as_ref().is_some_and(Packer::has_failed) {
-            self.undo()?;
-            let why = self.summary.as_ref().and_then(|summary| summary.complaints.first().cloned());
-            bail!("packing has ended: {}", why.unwrap_or_else(|| "a controlling thread has failed".to_owned()));
+            let why = self.finish().unwrap_or_else(|| "a controlling thread has failed".to_owned());
+            bail!("packing has ended: {why}");
         }
-        Ok(())
+        self.hear()
     }
 
     fn anything_alive(&mut self) -> Result<bool> {
@@ -52,9 +132,8 @@ impl Engine for Packing {
     }
 
     fn undo(&mut self) -> Result<()> {
-        if let Some(packer) = self.packer.take() {
-            self.summary = Some(packer.finish());
-        }
+        self.control = None;
+        self.finish();
         Ok(())
     }
 }

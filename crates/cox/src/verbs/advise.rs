@@ -15,9 +15,8 @@ use advise::picture::Picture;
 use anyhow::{Context, Result, bail};
 use machine::limits::Who;
 use machine::steal::{CpuTime, CpuTimes};
-use machine::topology::Topology;
 use machine::{CpuSet, Root};
-use pack::live::{Plan, Summary};
+use pack::live::{Began, Plan, Summary};
 use pack::policy::conductor::Settings;
 use pack::policy::regime::{FIRST_LOOK_NS, WORTH};
 use pack::policy::seating::FULL_CAPACITY;
@@ -26,6 +25,7 @@ use pack::trial::{Seen, Tried, Way};
 use report::advice::{Advice, Run, SCHEMA_VERSION};
 use report::{Document, json};
 
+use crate::choice::Choice;
 use crate::cli;
 use crate::outputs::Output;
 use crate::session::trying::Trying;
@@ -67,14 +67,14 @@ fn write(advice: &Advice, text: Option<Output>, json: Option<Output>) -> Result<
 
 /// Runs the program once, with both ways in turn.
 fn run(options: &cli::Advise, text: Option<Output>, json: Option<Output>) -> Result<u8> {
-    let cpus = super::pack::cpus(options.cpus.as_ref(), options.ncpus, Who::Own)?;
-    let topology = Topology::read(&Root::live()).context("reading the machine's CPUs")?;
+    let choice = Choice::of(Who::Own)?;
+    let cpus = choice.choose(&options.cpus)?;
     let surroundings = Surroundings::read(None);
     let mut trying = Trying::new(Plan {
         pids: Vec::new(),
-        attached: false,
+        began: Began::Here,
         children: !options.no_children,
-        capacities: pack::cpus::capacities(&topology, &cpus),
+        capacities: choice.capacities(&cpus),
         cpus: cpus.iter().collect(),
         settings: Settings::default(),
         trial: true,
@@ -205,14 +205,14 @@ fn read(path: &Path) -> Result<Document> {
 
 fn modelled_advice(options: &cli::Advise, document: &Document) -> Result<Advice, Refusal> {
     let picture = Picture::new(&document.account, &document.facts);
-    let count = options.cpus.as_ref().map_or(options.ncpus, |cpus| Some(cpus.len())).unwrap_or(1);
+    let count = options.cpus.cpus.as_ref().map_or(options.cpus.ncpus, |cpus| Some(cpus.len())).unwrap_or(1);
     let sketch = Sketch::of(&picture, count as u64)?;
     let simulated: Vec<Simulated> = sketch.phases_ns.iter().map(|phase_ns| simulate(&sketch, *phase_ns)).collect();
     let program = document.account.programs.first();
     Ok(Advice {
         command: document.facts.command.clone(),
         exit_code: program.and_then(|program| program.exit_code),
-        cpu_list: options.cpus.as_ref().map(CpuSet::to_string),
+        cpu_list: options.cpus.cpus.as_ref().map(CpuSet::to_string),
         run: Run {
             basis: Basis::Modelled,
             elapsed_ns: sketch.elapsed_ns,

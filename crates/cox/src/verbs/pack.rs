@@ -2,21 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result, bail};
-use machine::limits::{Who, allowed_cpus};
-use machine::topology::Topology;
-use machine::{CpuSet, Root};
-use pack::live::{Plan, Summary, Wasteful};
+use anyhow::{Result, bail};
+use machine::limits::Who;
+use pack::live::{Began, Placed, Plan, Summary, Wasteful};
+use pack::policy::Why;
 use pack::policy::conductor::Settings;
 use pack::policy::palm::Parts;
 use pack::policy::regime::Turns;
 use report::pack::{PackReport, SCHEMA_VERSION, SpinningRuntime};
 
+use crate::choice::Choice;
 use crate::cli::{self, PackPolicy, PalmPart};
 use crate::outputs::Output;
 use crate::preload;
 use crate::session::packing::Packing;
-use crate::session::{self, Exit, Launch, Limits, Subject, Target};
+use crate::session::{self, Exit, Launch, Limits, Subject, Target, control};
 
 /// Pack what `options` name, report, and return the exit code to end with.
 pub fn pack(options: &cli::Pack) -> Result<u8> {
@@ -37,20 +37,20 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
         Target::Attach(Subject::Processes(pids)) => pids.first().map_or(Who::Own, |pid| Who::Task(*pid)),
         _ => Who::Own,
     };
-    let cpus = cpus(options.cpus.as_ref(), options.ncpus, who)?;
-    let topology = Topology::read(&Root::live()).context("reading the machine's CPUs")?;
+    let choice = Choice::of(who)?;
+    let cpus = choice.choose(&options.cpus)?;
     let plan = Plan {
         pids: Vec::new(),
-        attached: !options.pid.is_empty(),
+        began: if options.pid.is_empty() { Began::Here } else { Began::Outside },
         children: !options.no_children,
-        capacities: pack::cpus::capacities(&topology, &cpus),
+        capacities: choice.capacities(&cpus),
         cpus: cpus.iter().collect(),
         settings: settings(options),
         trial: false,
         log: log.is_some(),
         command: std::env::args().collect::<Vec<_>>().join(" "),
     };
-    let mut packing = Packing::new(plan);
+    let mut packing = Packing::adjustable(plan, choice);
     let limits = Limits { length: options.length, wait_all: false };
     let outcome = session::run(&target, &mut packing, limits)?;
     let code = outcome.exit.map_or(0, |exit| exit.shell_code() as u8);
@@ -59,12 +59,12 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     }
     let Some(summary) = packing.summary.take() else { return Ok(code) };
     // From here on the program has run: whatever fails is said, and does not change its exit code.
-    let report = report(options, &cpus, &summary, outcome.exit);
+    let report = report(options, &packing, &summary, outcome.exit);
     let style = super::style(text.as_ref(), false);
     let written = [
         text.map(|output| output.write(report.text(&style).as_bytes())),
         json.map(|output| output.write(&serde_json::to_vec_pretty(&report)?)),
-        log.map(|output| output.write(moves(&summary, &cpus).as_bytes())),
+        log.map(|output| output.write(moves(&summary).as_bytes())),
     ];
     for error in written.into_iter().flatten().filter_map(Result::err) {
         crate::complaint::say(&format!("{error:#}"));
@@ -81,23 +81,6 @@ fn target(options: &cli::Pack) -> Target {
     }
     let pids: BTreeSet<u32> = options.pid.iter().copied().collect();
     Target::Attach(Subject::Processes(pids.into_iter().collect()))
-}
-
-/// The pack: named, or so many of those that `who` may use.
-pub fn cpus(named: Option<&CpuSet>, count: Option<usize>, who: Who) -> Result<CpuSet> {
-    let root = Root::live();
-    let allowed = allowed_cpus(&root, who).context("reading which CPUs are allowed")?;
-    if let Some(wanted) = named {
-        let forbidden = wanted.difference(&allowed);
-        if !forbidden.is_empty() {
-            bail!("--cpus {wanted}: the program may not use CPU {forbidden} (allowed: {allowed})");
-        }
-        return Ok(wanted.clone());
-    }
-    let count = count.context("give --cpus or --ncpus")?;
-    let topology = Topology::read(&root).context("reading the machine's CPUs")?;
-    pack::cpus::choose(&topology, &allowed, count)
-        .with_context(|| format!("--ncpus {count}: the program may use {} CPUs (allowed: {allowed})", allowed.len()))
 }
 
 fn settings(options: &cli::Pack) -> Settings {
@@ -117,7 +100,7 @@ fn settings(options: &cli::Pack) -> Settings {
     settings
 }
 
-fn report(options: &cli::Pack, cpus: &CpuSet, summary: &Summary, exit: Option<Exit>) -> PackReport {
+fn report(options: &cli::Pack, packing: &Packing, summary: &Summary, exit: Option<Exit>) -> PackReport {
     let seen = summary.totals.seen;
     let command = if options.pid.is_empty() {
         options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect()
@@ -129,8 +112,10 @@ fn report(options: &cli::Pack, cpus: &CpuSet, summary: &Summary, exit: Option<Ex
         cox_version: env!("CARGO_PKG_VERSION").to_owned(),
         command,
         exit_code: exit.map(Exit::shell_code),
-        cpus: cpus.to_string(),
-        seats: cpus.len() as u64,
+        cpus: packing.cpus().to_string(),
+        seats: packing.cpus().len() as u64,
+        seats_ns: summary.seats_ns,
+        repacked: packing.repacked.clone(),
         threads: summary.threads as u64,
         wall_ns: summary.wall_ns,
         rotating_ns: summary.totals.rotating_ns,
@@ -157,13 +142,11 @@ fn spinning_runtime(wasteful: &Wasteful) -> SpinningRuntime {
 }
 
 /// One line per order: when, who, where, why.
-fn moves(summary: &Summary, cpus: &CpuSet) -> String {
-    use pack::policy::{Order, Why};
-    let cpus: Vec<u32> = cpus.iter().collect();
-    let start_ns = summary.log.first().map_or(0, |(at_ns, _)| *at_ns);
-    let line = |(at_ns, order): &(u64, Order)| {
-        let told = match *order {
-            Order::Move { member, seat, why } => {
+fn moves(summary: &Summary) -> String {
+    let start_ns = summary.log.first().map_or(0, |placed| placed.at_ns);
+    let line = |placed: &Placed| {
+        let told = match placed.to {
+            Some((cpu, why)) => {
                 let why = match why {
                     Why::Behind(ns) => format!("the least served there is {:.3} ms behind", ns as f64 / 1e6),
                     Why::Spins => "a thread there waits in a loop".to_owned(),
@@ -173,11 +156,18 @@ fn moves(summary: &Summary, cpus: &CpuSet) -> String {
                     Why::End => "rotation ends".to_owned(),
                     Why::Palm => "by the paper's rules".to_owned(),
                 };
-                format!("thread {member} to CPU {}: {why}", cpus[seat])
+                format!("thread {} to CPU {cpu}: {why}", placed.tid)
             }
-            Order::Free { member } => format!("thread {member} is left to the kernel"),
+            None => format!("thread {} is left to the kernel", placed.tid),
         };
-        format!("{:12.6} s  {told}\n", (at_ns - start_ns) as f64 / 1e9)
+        format!("{:12.6} s  {told}\n", (placed.at_ns - start_ns) as f64 / 1e9)
     };
     summary.log.iter().map(line).collect()
+}
+
+/// Have a packed program's session change its CPUs.
+pub fn set(wanted: &cli::Set) -> Result<u8> {
+    let cpus = control::ask(wanted.pid, &wanted.cpus)?;
+    println!("cox: process {} is packed on CPU{} {cpus} now", wanted.pid, if cpus.len() == 1 { "" } else { "s" });
+    Ok(0)
 }

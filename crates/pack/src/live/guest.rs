@@ -53,6 +53,17 @@ pub struct Told {
     pub wasteful: Vec<Wasteful>,
 }
 
+impl Told {
+    /// The same processes in another pack. Those that are told of twice count once.
+    pub(super) fn then(self, later: Told) -> Told {
+        let mut wasteful = self.wasteful;
+        let is_new = |new: &Wasteful| wasteful.iter().all(|known| known.pid != new.pid);
+        let new: Vec<Wasteful> = later.wasteful.into_iter().filter(is_new).collect();
+        wasteful.extend(new);
+        Told { guests: self.guests.max(later.guests), cured: self.cured.max(later.cured), wasteful }
+    }
+}
+
 /// A process whose libgomp spins, because it counted more CPUs than there are now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wasteful {
@@ -93,11 +104,15 @@ impl Guests {
         Guests { root, cpus: cpus as u32, processes: BTreeMap::new(), told: Told::default() }
     }
 
-    /// A process that runs already and is about to be packed: its libgomp has counted the CPUs that it is allowed.
-    pub fn attach(&mut self, pid: u32) {
-        let allowed = machine::limits::allowed_cpus(&self.root, machine::limits::Who::Task(pid)).map_or(0, |a| a.len());
+    /// How many CPUs a process may use now.
+    pub fn allowed(&self, pid: u32) -> usize {
+        machine::limits::allowed_cpus(&self.root, machine::limits::Who::Task(pid)).map_or(0, |allowed| allowed.len())
+    }
+
+    /// A process that runs already and is about to be packed: its libgomp has counted so many CPUs.
+    pub fn attach(&mut self, pid: u32, counted: usize) {
         let wide =
-            (allowed > self.cpus as usize && may_spin(&Task::process(&self.root, pid))).then_some(allowed as u64);
+            (counted > self.cpus as usize && may_spin(&Task::process(&self.root, pid))).then_some(counted as u64);
         self.processes.insert(pid, Process { wide, ..Process::new() });
     }
 
@@ -281,7 +296,7 @@ mod tests {
     fn wasteful(environment: &str, maps: &str, cpus: usize) -> Vec<Wasteful> {
         let (_folder, root) = machine(environment, maps);
         let mut guests = Guests::new(root, cpus);
-        guests.attach(PID);
+        guests.attach(PID, guests.allowed(PID));
         guests.look(0, &Places::default());
         guests.end().wasteful
     }

@@ -22,6 +22,8 @@ const ENGINE: &str = "pack";
 pub struct Held {
     /// Its place in the table of stands.
     pub stand: usize,
+    /// Its id.
+    pub tid: u32,
     grip: Grip,
     /// The pack's CPUs one by one, and all of them.
     seats: Vec<Setting>,
@@ -225,7 +227,7 @@ impl<'h> Holder<'h> {
         let one = |cpu: u32| grip.prepare(&Value::Cpus([cpu].into_iter().collect()));
         let seats = self.cpus.iter().map(one).collect::<Result<_, _>>()?;
         let anywhere = grip.prepare(&Value::Cpus(self.cpus.clone()))?;
-        Ok(Held { stand, grip, seats, anywhere, now: None })
+        Ok(Held { stand, tid: thread.tid, grip, seats, anywhere, now: None })
     }
 }
 

@@ -15,16 +15,17 @@ use watch::Stands;
 use watch::stands::has_ended;
 use wire::{Cause, Sample, Stand, Waiting};
 
-use super::guest::{Guests, Places, Told};
+use super::guest::{Guests, Places};
 use super::held::{Held, Holder};
 use super::realtime;
 use super::shared::{Core, Eyes, Shared};
 use super::spins::Spins;
+use super::summary::Summary;
 use super::ticker;
-use crate::policy::conductor::{Conductor, Settings, Totals};
+use crate::policy::Member;
+use crate::policy::conductor::{Conductor, Settings};
 use crate::policy::regime::Action;
-use crate::policy::{Member, Order};
-use crate::trial::{Did, Look, Seen, Trial};
+use crate::trial::{Did, Look, Trial};
 
 /// How often the manager looks while threads are steered, and while they are not.
 const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(20));
@@ -33,13 +34,24 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_mil
 /// the process starts, or loads it, and would count one.
 const ALONE_NS: u64 = 1_000_000_000;
 
+/// Where the processes began. OpenMP runtimes count the CPUs they may use when they start, and wait by that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Began {
+    /// In the pack: they have not begun yet.
+    Here,
+    /// On the CPUs that they are allowed now.
+    Outside,
+    /// In another pack, of so many CPUs.
+    Packed(usize),
+}
+
 /// What to pack, and how.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The processes; what they start is included when `children`.
     pub pids: Vec<u32>,
-    /// They were running before, on the CPUs that they are allowed now.
-    pub attached: bool,
+    /// Where they began, and counted CPUs.
+    pub began: Began,
     /// Their child processes too.
     pub children: bool,
     /// CPUs of the pack.
@@ -54,33 +66,6 @@ pub struct Plan {
     pub log: bool,
     /// cox's command line, for the journal.
     pub command: String,
-}
-
-/// What packing did.
-#[derive(Clone, Debug, Default)]
-pub struct Summary {
-    /// Length of the session, ns.
-    pub wall_ns: u64,
-    /// Threads that were packed.
-    pub threads: usize,
-    /// The policy's sums.
-    pub totals: Totals,
-    /// Efficiency of the pack without rotation, and with it.
-    pub without: Option<f64>,
-    /// See `without`.
-    pub with: Option<f64>,
-    /// CPU time of the controller.
-    pub own_ns: u64,
-    /// Threads with their original mask again.
-    pub restored: usize,
-    /// What the preload library did, and what is to be said about libgomp's waiting.
-    pub told: Told,
-    /// Complaints: what could not be done.
-    pub complaints: Vec<String>,
-    /// When, and what, if a log was wanted.
-    pub log: Vec<(u64, Order)>,
-    /// What a trial showed.
-    pub trial: Option<Seen>,
 }
 
 /// A packed program.
@@ -165,9 +150,11 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
         without_ticker: AtomicU32::new(0),
     });
     let mut guests = Guests::new(root.clone(), plan.cpus.len());
-    if plan.attached {
-        // While their masks are their own.
-        plan.pids.iter().for_each(|&pid| guests.attach(pid));
+    // While their masks are their own.
+    match plan.began {
+        Began::Here => {}
+        Began::Outside => plan.pids.iter().for_each(|&pid| guests.attach(pid, guests.allowed(pid))),
+        Began::Packed(cpus) => plan.pids.iter().for_each(|&pid| guests.attach(pid, cpus)),
     }
     let mut manager = Manager {
         guests,
@@ -477,6 +464,7 @@ impl Manager<'_> {
             });
             self.summary.trial = seen;
             self.summary.wall_ns = end_ns - start_ns;
+            self.summary.seats_ns = self.summary.wall_ns * self.shared.eyes.cpus.len() as u64;
             self.summary.totals = core.conductor.totals();
             (self.summary.without, self.summary.with) = core.conductor.efficiencies();
             self.summary.log = core.log.take().unwrap_or_default();
@@ -487,6 +475,13 @@ impl Manager<'_> {
         // Whoever was born since the last look is taken too, so that its mask comes back.
         if let Err(error) = self.meet() {
             self.summary.complaints.push(error.to_string());
+        }
+        for living in &self.living {
+            *self.summary.living.entry(living.tgid).or_default() += usize::from(living.member.is_some());
+        }
+        for newcomer in &self.newcomers {
+            let of_it = self.living.iter().find(|living| living.stand == newcomer.stand);
+            of_it.into_iter().for_each(|of_it| *self.summary.living.entry(of_it.tgid).or_default() += 1);
         }
         match self.holder.end() {
             Ok(undone) => {

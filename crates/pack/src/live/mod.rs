@@ -22,9 +22,11 @@ mod manager;
 mod realtime;
 mod shared;
 mod spins;
+mod summary;
 mod ticker;
 
 pub use error::Error;
 pub use guest::{Told, Wasteful};
 pub use held::is_packed;
-pub use manager::{Packer, Plan, Summary};
+pub use manager::{Began, Packer, Plan};
+pub use summary::{Placed, Summary};

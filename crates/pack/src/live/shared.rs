@@ -9,6 +9,7 @@ use wire::{Stand, State};
 use super::guest::Places;
 use super::held::Held;
 use super::spins::Spins;
+use super::summary::Placed;
 use crate::policy::conductor::Conductor;
 use crate::policy::{Doing, Glance, Member, Order, Sense};
 
@@ -37,7 +38,7 @@ pub struct Core {
     /// The first such failure.
     pub failure: Option<String>,
     /// Lines of the log, when one is wanted.
-    pub log: Option<Vec<(u64, Order)>>,
+    pub log: Option<Vec<Placed>>,
     /// Scratch, so that a turn allocates nothing.
     orders: Vec<Order>,
 }
@@ -69,13 +70,14 @@ impl Core {
         let now_ns = arch::monotonic_ns();
         let seeing = Seeing { eyes, members: &self.members, now_ns };
         let decided = decide(&mut self.conductor, now_ns, &seeing, &mut self.orders);
-        self.carry_out(now_ns);
+        self.carry_out(now_ns, &eyes.cpus);
         decided
     }
 
-    fn carry_out(&mut self, now_ns: u64) {
+    fn carry_out(&mut self, now_ns: u64, cpus: &[u32]) {
         for order in self.orders.drain(..) {
-            match self.members[order.member()].obey(&order) {
+            let member = &mut self.members[order.member()];
+            match member.obey(&order) {
                 Ok(()) => {}
                 // It has ended: the manager will see.
                 Err(changes::Error::Gone(_)) => {}
@@ -85,7 +87,11 @@ impl Core {
                 }
             }
             if let Some(log) = &mut self.log {
-                log.push((now_ns, order));
+                let to = match order {
+                    Order::Move { seat, why, .. } => Some((cpus[seat], why)),
+                    Order::Free { .. } => None,
+                };
+                log.push(Placed { at_ns: now_ns, tid: member.tid, to });
             }
         }
     }

@@ -58,6 +58,18 @@ pub struct Totals {
     pub turn_ns: u64,
 }
 
+impl Totals {
+    /// Adds a later session.
+    pub fn add(&mut self, later: &Totals) {
+        self.seen.add(&later.seen);
+        self.run_ns += later.run_ns;
+        self.rotating_ns += later.rotating_ns;
+        if later.turn_ns > 0 {
+            self.turn_ns = later.turn_ns;
+        }
+    }
+}
+
 /// Decides who runs where, and whether to interfere at all.
 #[derive(Debug)]
 pub struct Conductor {

@@ -1,0 +1,116 @@
+//! What packing did.
+
+use std::collections::BTreeMap;
+
+use super::guest::Told;
+use crate::policy::Why;
+use crate::policy::conductor::Totals;
+use crate::trial::Seen;
+
+/// What packing did.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Length of the session, ns.
+    pub wall_ns: u64,
+    /// The time that the pack's CPUs had: their number times the length of the session, ns.
+    pub seats_ns: u64,
+    /// Threads that were packed.
+    pub threads: usize,
+    /// How many of them were there at the end, by process.
+    pub living: BTreeMap<u32, usize>,
+    /// The policy's sums.
+    pub totals: Totals,
+    /// Efficiency of the pack without rotation, and with it.
+    pub without: Option<f64>,
+    /// See `without`.
+    pub with: Option<f64>,
+    /// CPU time of the controller.
+    pub own_ns: u64,
+    /// Threads with their original mask again.
+    pub restored: usize,
+    /// What the preload library did, and what is to be said about libgomp's waiting.
+    pub told: Told,
+    /// Complaints: what could not be done.
+    pub complaints: Vec<String>,
+    /// What was done, if a log was wanted.
+    pub log: Vec<Placed>,
+    /// What a trial showed.
+    pub trial: Option<Seen>,
+}
+
+/// An order that was carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// When, on CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// The thread.
+    pub tid: u32,
+    /// To which CPU, and why; `None`: the kernel places it in the pack.
+    pub to: Option<(u32, Why)>,
+}
+
+impl Summary {
+    /// The program was packed again, on other CPUs: both together. Efficiencies are those of the last CPUs.
+    #[must_use]
+    pub fn then(self, later: Summary) -> Summary {
+        let met_again: usize = self.living.values().sum();
+        let mut totals = self.totals;
+        totals.add(&later.totals);
+        Summary {
+            wall_ns: self.wall_ns + later.wall_ns,
+            seats_ns: self.seats_ns + later.seats_ns,
+            threads: self.threads + later.threads.saturating_sub(met_again),
+            totals,
+            own_ns: self.own_ns + later.own_ns,
+            restored: self.restored + later.restored.saturating_sub(met_again),
+            told: self.told.then(later.told),
+            complaints: [self.complaints, later.complaints].concat(),
+            log: [self.log, later.log].concat(),
+            ..later
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::Wasteful;
+
+    #[test]
+    fn two_packs_of_one_program_are_one_session() {
+        let wasteful = |pid| Wasteful { pid, cpus_at_start: 4, refused: false };
+        let first = Summary {
+            wall_ns: 10,
+            seats_ns: 20,
+            threads: 5,
+            living: [(1, 2), (7, 1)].into(),
+            totals: Totals { run_ns: 15, rotating_ns: 4, turn_ns: 500, ..Totals::default() },
+            without: Some(0.5),
+            own_ns: 1,
+            restored: 5,
+            told: Told { guests: 2, cured: 1, wasteful: vec![wasteful(1)] },
+            complaints: vec!["one".into()],
+            ..Summary::default()
+        };
+        let second = Summary {
+            wall_ns: 30,
+            seats_ns: 90,
+            threads: 4,
+            living: [(1, 4)].into(),
+            totals: Totals { run_ns: 80, rotating_ns: 6, turn_ns: 250, ..Totals::default() },
+            without: Some(0.8),
+            own_ns: 2,
+            restored: 4,
+            told: Told { guests: 2, cured: 2, wasteful: vec![wasteful(1), wasteful(2)] },
+            ..Summary::default()
+        };
+        let both = first.then(second);
+        assert_eq!((both.wall_ns, both.seats_ns, both.own_ns), (40, 110, 3));
+        assert_eq!((both.threads, both.restored), (6, 6), "three were met again");
+        assert_eq!(both.living, [(1, 4)].into());
+        assert_eq!(both.totals, Totals { run_ns: 95, rotating_ns: 10, turn_ns: 250, ..Totals::default() });
+        assert_eq!(both.without, Some(0.8));
+        assert_eq!(both.told, Told { guests: 2, cured: 2, wasteful: vec![wasteful(1), wasteful(2)] });
+        assert_eq!(both.complaints, ["one"]);
+    }
+}
