@@ -1,6 +1,7 @@
 //! What can be set from outside: OpenMP's variables when the program is an OpenMP one.
 
 use crate::expected::Expected;
+use crate::facts::Facts;
 use crate::numbers::{counted, cpu_list};
 use crate::picture::Picture;
 use crate::thresholds::IMBALANCE_FACTOR;
@@ -9,9 +10,6 @@ use crate::verdict::{Kind, NextStep};
 /// One thread per CPU, measured: between this part of the bound and the bound itself. The rest is
 /// barriers and the inequality of threads.
 const ONE_PER_CPU: f64 = 0.85;
-
-/// Packing more threads than CPUs: the bound less its own moves and the rounding of a period.
-const PACKED: f64 = 0.80;
 
 /// Sleeping instead of spinning leaves the turns to the kernel: from two thirds of the bound, when
 /// rounds do not divide by the CPUs, up to nearly all of it.
@@ -52,16 +50,19 @@ fn step(picture: &Picture, action: impl Into<String>, alone: Expected, kind: Kin
     alone.is_worth_trying().then(|| NextStep::expecting(action, &picture.beside_others(alone), kind))
 }
 
-/// Let cox give each thread its turn, when this version can.
-pub(crate) fn pack(picture: &Picture, kind: Kind) -> Option<NextStep> {
-    let cpus = picture.facts.program_cpus();
-    if !picture.facts.has_verb("pack") || cpus.is_empty() {
-        return None;
-    }
-    let command = picture.facts.command.first().map_or_else(|| "PROGRAM".to_owned(), Clone::clone);
-    let more = if picture.facts.command.len() > 1 { " …" } else { "" };
-    let action = format!("cox pack --cpus {} -- {command}{more}", cpu_list(cpus));
-    step(picture, action, Expected::part_of(picture.work_bound(), PACKED, 1.0), kind)
+/// Have cox find out what giving each thread its turn would win: a program that can be started again is
+/// measured with it, one that runs is packed for as long as it wins. No number is promised: what is won
+/// depends on how long phases are, and the account does not show that.
+pub(crate) fn turns(picture: &Picture, kind: Kind) -> Option<NextStep> {
+    let Facts { command, .. } = picture.facts;
+    let cpus = cpu_list(picture.facts.program_cpus());
+    let (program, rest) = command.split_first().filter(|_| !cpus.is_empty())?;
+    let (verb, what) = match program.as_str() {
+        "--pid" => ("pack", command.join(" ")),
+        attached if attached.starts_with("--") => return None,
+        started => ("advise", format!("-- {started}{}", if rest.is_empty() { "" } else { " …" })),
+    };
+    picture.facts.has_verb(verb).then(|| NextStep::plain(format!("cox {verb} --cpus {cpus} {what}"), kind))
 }
 
 /// Let waiting threads sleep.

@@ -129,7 +129,11 @@ fn facts() -> impl Strategy<Value = Facts> {
         environment: variables.into_iter().map(|name| (name.to_owned(), "passive".to_owned())).collect(),
         openmp_runtime: smt.then(|| "libgomp.so.1".to_owned()),
         smt,
-        verbs: if verbs { ["pack", "overlap", "doctor", "quiet"].map(str::to_owned).into() } else { BTreeSet::new() },
+        verbs: if verbs {
+            ["pack", "advise", "overlap", "doctor", "quiet"].map(str::to_owned).into()
+        } else {
+            BTreeSet::new()
+        },
         command: vec!["./app".to_owned()],
     })
 }

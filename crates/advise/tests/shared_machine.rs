@@ -71,7 +71,10 @@ fn what_every_machine_does_beside_a_program_is_no_hog() {
 #[test]
 fn threads_that_keep_a_cpu_working_have_nothing_to_gain_from_being_fewer() {
     let life = Life { futex: 0.24, preempted: 0.22, wake_delay: 0.04, wakeups_per_s: 2000.0, ..Life::default() };
-    let verdict = judge(&Stage::alike(1, SIBLINGS, 2, &life));
+    let mut stage = Stage::alike(1, SIBLINGS, 2, &life);
+    // Nor from turns.
+    stage.facts.verbs = ["pack", "advise"].map(str::to_owned).into();
+    let verdict = judge(&stage);
     assert_eq!(verdict.headline, Kind::NothingToGain, "{verdict:#?}");
     assert!(verdict.sentences[1].text.contains("only more CPUs"), "{verdict:#?}");
 }

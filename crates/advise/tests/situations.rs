@@ -68,14 +68,30 @@ fn too_many_threads_sleeping() {
 #[test]
 fn three_spinners_on_two_cpus_are_bound_by_their_work() {
     let mut stage = crowd_spinning(3, 2, 0.65);
-    stage.facts.verbs = ["pack".to_owned()].into();
+    stage.facts.verbs = ["pack", "advise"].map(str::to_owned).into();
     let verdict = expect(&stage, Kind::TooManyThreadsSpinning);
     let steps = &verdict.sentences[0].next;
     let actions: Vec<&str> = steps.iter().map(|step| step.action.as_str()).collect();
-    assert_eq!(actions, ["cox pack --cpus 0-1 -- ./app …", "OMP_NUM_THREADS=2", "OMP_WAIT_POLICY=passive"]);
+    assert_eq!(actions, ["OMP_NUM_THREADS=2", "OMP_WAIT_POLICY=passive", "cox advise --cpus 0-1 -- ./app …"]);
     // Work is 0.65 of two CPUs' time: 1 / 0.65.
-    assert!(steps.iter().all(|step| step.bound == Some(1.538)), "{}", text(&verdict));
-    assert_eq!(steps[1].expected_low, Some(1.307));
+    assert!(steps[..2].iter().all(|step| step.bound == Some(1.538)), "{}", text(&verdict));
+    assert_eq!((steps[0].expected_low, steps[2].expected_low), (Some(1.307), None));
+}
+
+#[test]
+fn programs_that_run_are_packed_as_they_are() {
+    for (command, step) in [
+        (vec!["--pid", "4711"], Some("cox pack --cpus 0-1 --pid 4711")),
+        (vec!["--pid", "7", "--pid", "8"], Some("cox pack --cpus 0-1 --pid 7 --pid 8")),
+        (vec!["--cgroup", "x"], None),
+    ] {
+        let mut stage = crowd_spinning(3, 2, 0.65);
+        stage.facts.verbs = ["pack", "advise"].map(str::to_owned).into();
+        stage.facts.command = command.into_iter().map(str::to_owned).collect();
+        let verdict = expect(&stage, Kind::TooManyThreadsSpinning);
+        let named = verdict.sentences[0].next.iter().map(|step| step.action.as_str()).find(|s| s.starts_with("cox "));
+        assert_eq!(named, step);
+    }
 }
 
 #[test]

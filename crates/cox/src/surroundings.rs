@@ -10,9 +10,8 @@ use machine::process::Task;
 use machine::topology::Topology;
 use machine::{CpuSet, Error, Root};
 
-/// The verbs and options of this version that advice may name. Not `pack`: what it would give is told by
-/// `cox advise`, which measures it; a share of the bound promises too much where phases are short or asleep.
-const VERBS: [&str; 2] = ["run", "doctor"];
+/// The verbs and options of this version that advice may name.
+const VERBS: [&str; 4] = ["run", "doctor", "advise", "pack"];
 
 /// Read at the start of a session, because throttling is a difference.
 pub struct Surroundings {

@@ -50,10 +50,12 @@ pub(crate) fn too_many(picture: &Picture) -> Option<Finding> {
 
     let mut main = say(picture, turns(picture, kind, queued), &figures(kind));
     if picture.sight.spin {
-        main.next.extend(openmp::pack(picture, kind));
         main.next.extend(openmp::threads(picture, picture.cpus, kind));
         if kind == Kind::TooManyThreadsSpinning {
             main.next.extend(openmp::passive(picture, kind));
+        }
+        if !main.next.is_empty() {
+            main.next.extend(openmp::turns(picture, kind));
         }
     } else {
         main.next.push(NextStep::plain(openmp::fewer(picture, picture.cpus), kind));
