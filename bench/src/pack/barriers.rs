@@ -121,13 +121,14 @@ impl Line {
         format!("{} {} {} ms", self.ratio, self.wait.word(), self.phase_us as f64 / 1000.0)
     }
 
-    /// How long a run lasts at the bound, s. Sleeping threads are measured longer, so that the quarter of a second
-    /// in which cox only looks does not decide; spinning ones of short phases are 13 times slower with taskset.
+    /// How long a run lasts at the bound, s. Threads that do not only spin are measured longer, so that the
+    /// quarter of a second in which cox only looks does not decide; spinning ones of short phases are 13 times
+    /// slower with taskset.
     pub fn ideal_s(&self, scale: f64) -> f64 {
         let usual = match (self.wait, self.phase_us) {
-            (Wait::Futex, _) => 4.0,
+            (Wait::Futex | Wait::SpinFutex | Wait::Yield, _) => 4.0,
             (Wait::Spin, ..1_000) => 1.0,
-            _ => 1.6,
+            (Wait::Spin, _) => 1.6,
         };
         usual * scale
     }
