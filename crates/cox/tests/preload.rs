@@ -203,6 +203,20 @@ fn without_it_the_report_names_the_loss_and_the_cure() {
     }
 }
 
+/// Who is in no barrier may still wait in a loop of the program's own: what the library says comes beside the
+/// judging of code, not in its place.
+#[test]
+fn loops_of_the_programs_own_are_seen_beside_the_library() {
+    let Some(place) = place("loops_of_the_programs_own_are_seen_beside_the_library") else { return };
+    // Threads follow one another through a grid by flags, and meet at an OpenMP barrier after each step.
+    let mut cox = place.cox(&["--", &workload("kernel-lu"), "--threads", "3", "--size", "24", "--steps", "30"]);
+    let ran = run(&mut cox);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let report = place.report();
+    assert_eq!(report["preloaded"].as_u64(), Some(1), "{report}");
+    assert!(report["spinning"].as_f64() > Some(0.1) && report["rotating_ns"].as_u64() > Some(0), "{report}");
+}
+
 /// Packed after their start, side by side: with the library and cox, and with an affinity alone.
 #[test]
 fn a_packed_libgomp_is_faster_for_it() {
