@@ -55,7 +55,7 @@ fn step(picture: &Picture, action: impl Into<String>, alone: Expected, kind: Kin
 /// Let cox give each thread its turn, when this version can.
 pub(crate) fn pack(picture: &Picture, kind: Kind) -> Option<NextStep> {
     let cpus = picture.facts.program_cpus();
-    if !picture.facts.has_verb("pack") || cpus.is_empty() {
+    if !picture.facts.has_verb("pack") || picture.facts.is_packed() || cpus.is_empty() {
         return None;
     }
     let command = picture.facts.command.first().map_or_else(|| "PROGRAM".to_owned(), Clone::clone);

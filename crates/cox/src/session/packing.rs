@@ -8,6 +8,9 @@ use pack::live::{Packer, Plan, Summary};
 use super::Subject;
 use super::engine::Engine;
 
+/// Why a control group is refused.
+pub const NO_CGROUPS: &str = "control groups cannot be packed yet; name the processes with --pid";
+
 /// The packing engine.
 pub struct Packing {
     plan: Plan,
@@ -28,14 +31,14 @@ impl Engine for Packing {
         self.plan.pids = match subject {
             Subject::Launched(pid) => vec![*pid],
             Subject::Processes(pids) => pids.clone(),
-            Subject::Cgroup(_) => bail!("control groups cannot be packed yet; name the processes with --pid"),
+            Subject::Cgroup(_) => bail!(NO_CGROUPS),
         };
         self.packer = Some(Packer::start(self.plan.clone())?);
         Ok(())
     }
 
-    fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        None
+    fn readiness(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
     }
 
     fn tick(&mut self) -> Result<()> {

@@ -15,7 +15,6 @@ use advise::picture::Picture;
 use anyhow::{Context, Result, bail};
 use machine::limits::Who;
 use machine::steal::{CpuTime, CpuTimes};
-use machine::topology::Topology;
 use machine::{CpuSet, Root};
 use pack::live::{Plan, Summary};
 use pack::policy::conductor::Settings;
@@ -68,19 +67,9 @@ fn write(advice: &Advice, text: Option<Output>, json: Option<Output>) -> Result<
 /// Runs the program once, with both ways in turn.
 fn run(options: &cli::Advise, text: Option<Output>, json: Option<Output>) -> Result<u8> {
     let cpus = super::pack::cpus(options.cpus.as_ref(), options.ncpus, Who::Own)?;
-    let topology = Topology::read(&Root::live()).context("reading the machine's CPUs")?;
     let surroundings = Surroundings::read(None);
-    let mut trying = Trying::new(Plan {
-        pids: Vec::new(),
-        attached: false,
-        children: !options.no_children,
-        capacities: pack::cpus::capacities(&topology, &cpus),
-        cpus: cpus.iter().collect(),
-        settings: Settings::default(),
-        trial: true,
-        log: false,
-        command: std::env::args().collect::<Vec<_>>().join(" "),
-    });
+    let plan = super::pack::plan(&cpus, false, !options.no_children)?;
+    let mut trying = Trying::new(Plan { trial: true, ..plan });
     let launch = Launch { command: options.program.clone(), variables: Vec::new() };
     let before = CpuTimes::read(&Root::live()).ok();
     let outcome = session::run(&Target::Launch(launch), &mut trying, Limits::default())?;
@@ -95,7 +84,7 @@ fn run(options: &cli::Advise, text: Option<Output>, json: Option<Output>) -> Res
             }
             let seen = summary.trial.clone().unwrap_or_default();
             let others = before.and_then(|before| others(&before, &cpus, &summary));
-            let facts = surroundings.facts(&[], None, None);
+            let facts = surroundings.facts(&[], None, None, None);
             let trial = Trial { others: others.unwrap_or(0.0), ..trial(&seen, cpus.len(), trying.openmp, &facts) };
             match measured::forecast(&trial) {
                 Ok(forecast) => {

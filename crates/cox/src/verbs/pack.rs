@@ -1,6 +1,7 @@
 //! `cox pack`: N threads on fewer CPUs, at the speed those CPUs allow.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 
 use anyhow::{Context, Result, bail};
 use machine::limits::{Who, allowed_cpus};
@@ -28,29 +29,10 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
     let log = options.log_moves.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     // Asked first: the masks of a packed program say nothing about which CPUs it may use.
-    for &pid in &options.pid {
-        if pack::live::is_packed(pid)? {
-            return Err(pack::live::Error::PackedAlready(pid).into());
-        }
-    }
-    let who = match &target {
-        Target::Attach(Subject::Processes(pids)) => pids.first().map_or(Who::Own, |pid| Who::Task(*pid)),
-        _ => Who::Own,
-    };
-    let cpus = cpus(options.cpus.as_ref(), options.ncpus, who)?;
-    let topology = Topology::read(&Root::live()).context("reading the machine's CPUs")?;
-    let plan = Plan {
-        pids: Vec::new(),
-        attached: !options.pid.is_empty(),
-        children: !options.no_children,
-        capacities: pack::cpus::capacities(&topology, &cpus),
-        cpus: cpus.iter().collect(),
-        settings: settings(options),
-        trial: false,
-        log: log.is_some(),
-        command: std::env::args().collect::<Vec<_>>().join(" "),
-    };
-    let mut packing = Packing::new(plan);
+    refuse_packed(&options.pid)?;
+    let cpus = cpus(options.cpus.as_ref(), options.ncpus, whose(&options.pid))?;
+    let plan = plan(&cpus, !options.pid.is_empty(), !options.no_children)?;
+    let mut packing = Packing::new(Plan { settings: settings(options), log: log.is_some(), ..plan });
     let limits = Limits { length: options.length, wait_all: false };
     let outcome = session::run(&target, &mut packing, limits)?;
     let code = outcome.exit.map_or(0, |exit| exit.shell_code() as u8);
@@ -59,7 +41,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     }
     let Some(summary) = packing.summary.take() else { return Ok(code) };
     // From here on the program has run: whatever fails is said, and does not change its exit code.
-    let report = report(options, &cpus, &summary, outcome.exit);
+    let report = report(&options.program, &options.pid, &cpus, &summary, outcome.exit);
     let style = super::style(text.as_ref(), false);
     let written = [
         text.map(|output| output.write(report.text(&style).as_bytes())),
@@ -74,30 +56,72 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
 
 fn target(options: &cli::Pack) -> Target {
     if options.pid.is_empty() {
-        let command = options.program.clone();
-        let program = command.first().filter(|_| !options.no_preload);
-        let variables = program.map_or_else(Vec::new, |program| preload::variables(program, options.no_children));
-        return Target::Launch(Launch { command, variables });
+        return Target::Launch(launch(&options.program, !options.no_preload, options.no_children));
     }
     let pids: BTreeSet<u32> = options.pid.iter().copied().collect();
     Target::Attach(Subject::Processes(pids.into_iter().collect()))
 }
 
+/// A program to be packed, with the preload library inside if it shall and can have it.
+pub fn launch(command: &[OsString], preloaded: bool, no_children: bool) -> Launch {
+    let program = command.first().filter(|_| preloaded);
+    let variables = program.map_or_else(Vec::new, |program| preload::variables(program, no_children));
+    Launch { command: command.to_vec(), variables }
+}
+
+/// That nobody packs these processes already.
+pub fn refuse_packed(pids: &[u32]) -> Result<()> {
+    for &pid in pids {
+        if pack::live::is_packed(pid)? {
+            return Err(pack::live::Error::PackedAlready(pid).into());
+        }
+    }
+    Ok(())
+}
+
+/// Whose CPUs count: those of the first process, or cox's own, which a launched program inherits.
+pub fn whose(pids: &[u32]) -> Who {
+    pids.first().map_or(Who::Own, |pid| Who::Task(*pid))
+}
+
+/// A plan for these CPUs, by cox's own rules.
+pub fn plan(cpus: &CpuSet, attached: bool, children: bool) -> Result<Plan> {
+    let topology = Topology::read(&Root::live()).context("reading the machine's CPUs")?;
+    Ok(Plan {
+        pids: Vec::new(),
+        attached,
+        children,
+        capacities: pack::cpus::capacities(&topology, cpus),
+        cpus: cpus.iter().collect(),
+        settings: Settings::default(),
+        trial: false,
+        log: false,
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+    })
+}
+
 /// The pack: named, or so many of those that `who` may use.
 pub fn cpus(named: Option<&CpuSet>, count: Option<usize>, who: Who) -> Result<CpuSet> {
     let root = Root::live();
-    let allowed = allowed_cpus(&root, who).context("reading which CPUs are allowed")?;
     if let Some(wanted) = named {
-        let forbidden = wanted.difference(&allowed);
-        if !forbidden.is_empty() {
-            bail!("--cpus {wanted}: the program may not use CPU {forbidden} (allowed: {allowed})");
-        }
+        refuse_forbidden("--cpus", wanted, who)?;
         return Ok(wanted.clone());
     }
+    let allowed = allowed_cpus(&root, who).context("reading which CPUs are allowed")?;
     let count = count.context("give --cpus or --ncpus")?;
     let topology = Topology::read(&root).context("reading the machine's CPUs")?;
     pack::cpus::choose(&topology, &allowed, count)
         .with_context(|| format!("--ncpus {count}: the program may use {} CPUs (allowed: {allowed})", allowed.len()))
+}
+
+/// That `who` may use all of the CPUs that `option` names.
+pub fn refuse_forbidden(option: &str, wanted: &CpuSet, who: Who) -> Result<()> {
+    let allowed = allowed_cpus(&Root::live(), who).context("reading which CPUs are allowed")?;
+    let forbidden = wanted.difference(&allowed);
+    if !forbidden.is_empty() {
+        bail!("{option} {wanted}: the program may not use CPU {forbidden} (allowed: {allowed})");
+    }
+    Ok(())
 }
 
 fn settings(options: &cli::Pack) -> Settings {
@@ -117,12 +141,13 @@ fn settings(options: &cli::Pack) -> Settings {
     settings
 }
 
-fn report(options: &cli::Pack, cpus: &CpuSet, summary: &Summary, exit: Option<Exit>) -> PackReport {
+/// What packing a launched `program`, or else `pids`, on `cpus` did.
+pub fn report(program: &[OsString], pids: &[u32], cpus: &CpuSet, summary: &Summary, exit: Option<Exit>) -> PackReport {
     let seen = summary.totals.seen;
-    let command = if options.pid.is_empty() {
-        options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    let command = if pids.is_empty() {
+        program.iter().map(|word| word.to_string_lossy().into_owned()).collect()
     } else {
-        options.pid.iter().map(|pid| format!("process {pid}")).collect()
+        pids.iter().map(|pid| format!("process {pid}")).collect()
     };
     PackReport {
         schema_version: SCHEMA_VERSION,
