@@ -111,8 +111,8 @@ pub struct Run {
     /// Leave out child processes
     #[arg(long)]
     pub no_children: bool,
-    /// Pack it on these CPUs too, as `cox pack --cpus` does: 0-3,8
-    #[arg(long, value_name = "LIST")]
+    /// Pack it on these CPUs too, as `cox pack --cpus` does (0-3,8); control groups cannot be packed
+    #[arg(long, value_name = "LIST", conflicts_with = "cgroup")]
     pub pack_cpus: Option<CpuSet>,
     /// With --pack-cpus: do not load libcox_preload.so into the program
     #[arg(long, requires = "pack_cpus")]

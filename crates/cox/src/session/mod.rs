@@ -199,6 +199,47 @@ mod tests {
         }
     }
 
+    /// An engine with a thread of its own, which says for itself what that takes.
+    struct Busy {
+        threads_ns: u64,
+    }
+
+    impl Engine for Busy {
+        fn apply(&mut self, _: &Subject) -> Result<()> {
+            Ok(())
+        }
+
+        fn readiness(&self) -> Vec<BorrowedFd<'_>> {
+            Vec::new()
+        }
+
+        fn tick(&mut self) -> Result<()> {
+            let thread = std::thread::spawn(|| {
+                let until_ns = 100_000_000;
+                while arch::clock::thread_cpu_ns() < until_ns {}
+                until_ns
+            });
+            self.threads_ns += thread.join().unwrap();
+            Ok(())
+        }
+
+        fn anything_alive(&mut self) -> Result<bool> {
+            Ok(false)
+        }
+
+        fn undo(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_threads_of_engines_take_is_theirs_to_tell() {
+        let mut engine = Busy { threads_ns: 0 };
+        let launch = Launch { command: vec![OsString::from("true")], variables: Vec::new() };
+        let outcome = run(&Target::Launch(launch), &mut engine, Limits::default()).unwrap();
+        assert!(outcome.own_cpu_ns > 0 && outcome.own_cpu_ns < engine.threads_ns / 2, "{}", outcome.own_cpu_ns);
+    }
+
     #[test]
     fn a_failing_engine_costs_the_report_and_not_the_exit() {
         let command = ["sh", "-c", "sleep 0.2; exit 7"].map(OsString::from).to_vec();

@@ -8,9 +8,6 @@ use pack::live::{Packer, Plan, Summary};
 use super::Subject;
 use super::engine::Engine;
 
-/// Why a control group is refused.
-pub const NO_CGROUPS: &str = "control groups cannot be packed yet; name the processes with --pid";
-
 /// The packing engine.
 pub struct Packing {
     plan: Plan,
@@ -31,7 +28,7 @@ impl Engine for Packing {
         self.plan.pids = match subject {
             Subject::Launched(pid) => vec![*pid],
             Subject::Processes(pids) => pids.clone(),
-            Subject::Cgroup(_) => bail!(NO_CGROUPS),
+            Subject::Cgroup(_) => bail!("control groups cannot be packed yet; name the processes with --pid"),
         };
         self.packer = Some(Packer::start(self.plan.clone())?);
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Error, Result, bail};
+use anyhow::{Context, Error, Result};
 use ledger::accounts::ProgramInfo;
 use machine::Root;
 use machine::cgroup::Hierarchies;
@@ -13,7 +13,7 @@ use crate::cli;
 use crate::outputs::Output;
 use crate::session::engine::Engine;
 use crate::session::observing::Observing;
-use crate::session::packing::{NO_CGROUPS, Packing};
+use crate::session::packing::Packing;
 use crate::session::together::Together;
 use crate::session::{self, Launch, Limits, Outcome, Subject, Target};
 use crate::surroundings::Surroundings;
@@ -26,9 +26,6 @@ struct Outputs {
 
 /// Observe what `options` name, report, and return the exit code to end with.
 pub fn run(options: &cli::Run) -> Result<u8> {
-    if options.pack_cpus.is_some() && options.cgroup.is_some() {
-        bail!(NO_CGROUPS);
-    }
     let target = target(options)?;
     // Outputs are opened first: a bad path is refused before anything starts.
     let json = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
