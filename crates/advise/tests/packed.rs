@@ -91,11 +91,16 @@ fn nobody_is_told_to_stop_the_packer() {
     let mut both = Stage::alike(2, OTHERS, 2, &Life { preempted: 0.6, ..Life::default() });
     both.account.took_cpu[0].wait_ns = 9 * S;
     took(&mut both, "cox-seat-1", 3 * S);
-    let verdict = judge(&packed(both, &[0, 1]));
+    both = packed(both, &[0, 1]);
+    let verdict = judge(&both);
     assert_eq!(verdict.headline, Kind::CpuHog, "{}", text(&verdict));
     let text = text(&verdict);
     assert!(text.contains("Others, cox's packing among them, took") && text.contains("stop stress"), "{text}");
     assert!(!text.contains("cox-seat"), "{text}");
+    // Nor is more promised than stopping the others can give.
+    both.account.took_cpu[1].comm = "make".into();
+    let expected = |verdict: &Verdict| verdict.sentences[0].next[0].expected_low;
+    assert!(expected(&verdict) < expected(&judge(&both)));
 }
 
 /// Without seeing whom threads waited for, somebody else is suspected; with cox's own masks on them that is
