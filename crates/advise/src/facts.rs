@@ -23,8 +23,11 @@ pub struct Facts {
     /// The OpenMP runtime that the program had mapped, by its file name.
     #[serde(default)]
     pub openmp_runtime: Option<String>,
-    /// The main thread's own CPUs, when narrower than `allowed_cpus`.
+    /// The main thread's own CPUs, when narrower than `allowed_cpus`; of a packed program those that it had before.
     pub pinned_cpus: Option<Vec<u32>>,
+    /// The CPUs that cox packed the program on, as its user wanted: `--pack-cpus`. Threads' masks are cox's then.
+    #[serde(default)]
+    pub packed_cpus: Option<Vec<u32>>,
     /// Whether CPUs share cores (simultaneous multithreading).
     pub smt: bool,
     /// Names of cox's verbs and options that exist in this version; others are not recommended.
@@ -46,9 +49,14 @@ impl Facts {
         "KMP_BLOCKTIME",
     ];
 
-    /// CPUs the program may run on, as a list: its own mask if that is narrower.
+    /// CPUs the program may run on, as a list: those of the pack, else its own mask if that is narrower.
     pub fn program_cpus(&self) -> &[u32] {
-        self.pinned_cpus.as_deref().unwrap_or(&self.allowed_cpus)
+        self.packed_cpus.as_ref().or(self.pinned_cpus.as_ref()).unwrap_or(&self.allowed_cpus)
+    }
+
+    /// Whether cox packed the program.
+    pub fn is_packed(&self) -> bool {
+        self.packed_cpus.is_some()
     }
 
     /// The quota, if it is one.

@@ -62,7 +62,8 @@ pub(crate) fn turns(picture: &Picture, kind: Kind) -> Option<NextStep> {
         attached if attached.starts_with("--") => return None,
         started => ("advise", format!("-- {started}{}", if rest.is_empty() { "" } else { " …" })),
     };
-    picture.facts.has_verb(verb).then(|| NextStep::plain(format!("cox {verb} --cpus {cpus} {what}"), kind))
+    (picture.facts.has_verb(verb) && !picture.facts.is_packed())
+        .then(|| NextStep::plain(format!("cox {verb} --cpus {cpus} {what}"), kind))
 }
 
 /// Let waiting threads sleep.

@@ -112,7 +112,8 @@ fn account_of(
 }
 
 fn facts() -> impl Strategy<Value = Facts> {
-    let masks = (vec(0..4u32, 0..4), vec(0..6u32, 0..6), proptest::option::of(vec(0..4u32, 0..2)));
+    let own = || proptest::option::of(vec(0..4u32, 0..2));
+    let masks = (vec(0..4u32, 0..4), vec(0..6u32, 0..6), own(), own());
     let quota = (
         proptest::option::of(prop_oneof![(1..12u8).prop_map(|q| f64::from(q) / 4.0), Just(f64::NAN), Just(0.0)]),
         time(),
@@ -123,6 +124,7 @@ fn facts() -> impl Strategy<Value = Facts> {
         allowed_cpus: masks.0,
         online_cpus: masks.1.into_iter().collect::<BTreeSet<_>>().into_iter().collect(),
         pinned_cpus: masks.2,
+        packed_cpus: masks.3,
         cpu_quota: quota.0,
         throttled_ns: quota.1,
         nr_throttled: quota.2,
@@ -174,7 +176,10 @@ fn recompute(account: &Account, facts: &Facts, name: &str) -> Option<f64> {
         "cpus.busy_others_ns" => cpus(|cpu| cpu.busy_others_ns),
         "events" => account.events,
         "lost_events" => account.lost.total(),
-        "facts.program_cpus" => facts.pinned_cpus.as_ref().unwrap_or(&facts.allowed_cpus).len() as u64,
+        "facts.program_cpus" => {
+            let own = facts.packed_cpus.as_ref().or(facts.pinned_cpus.as_ref());
+            own.unwrap_or(&facts.allowed_cpus).len() as u64
+        }
         "facts.online_cpus" => facts.online_cpus.len() as u64,
         "facts.cpu_quota" => return Some(facts.cpu_quota.filter(|q| *q > 0.0).unwrap_or(0.0)),
         "facts.throttled_ns" => facts.throttled_ns,

@@ -13,6 +13,11 @@ pub fn process_cpu_ns() -> u64 {
     read_ns(ClockId::ProcessCPUTime)
 }
 
+/// CPU time of the calling thread so far.
+pub fn thread_cpu_ns() -> u64 {
+    read_ns(ClockId::ThreadCPUTime)
+}
+
 fn read_ns(clock: ClockId) -> u64 {
     let now = clock_gettime(clock);
     // Both start at zero, at boot or birth, and are never negative.

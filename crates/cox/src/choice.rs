@@ -33,16 +33,24 @@ impl Choice {
     pub fn choose(&self, wanted: &Cpus) -> Result<CpuSet> {
         let allowed = &self.allowed;
         if let Some(named) = &wanted.cpus {
-            let forbidden = named.difference(allowed);
-            if !forbidden.is_empty() {
-                bail!("--cpus {named}: the program may not use CPU {forbidden} (allowed: {allowed})");
-            }
-            return Ok(named.clone());
+            return self.named("--cpus", named);
         }
         let count = wanted.ncpus.context("give --cpus or --ncpus")?;
         pack::cpus::choose(&self.topology, allowed, count).with_context(|| {
             format!("--ncpus {count}: the program may use {} CPUs (allowed: {allowed})", allowed.len())
         })
+    }
+
+    /// Those that `option` names.
+    ///
+    /// # Errors
+    /// When one of them is not allowed.
+    pub fn named(&self, option: &str, named: &CpuSet) -> Result<CpuSet> {
+        let (allowed, forbidden) = (&self.allowed, named.difference(&self.allowed));
+        if !forbidden.is_empty() {
+            bail!("{option} {named}: the program may not use CPU {forbidden} (allowed: {allowed})");
+        }
+        Ok(named.clone())
     }
 
     /// How fast each of them is, of 1024.

@@ -85,7 +85,7 @@ pub enum SchemaOf {
 #[derive(Debug, Args)]
 #[command(
     override_usage = "cox run [OPTIONS] -- PROGRAM [ARGS]...\n       cox run [OPTIONS] --pid PID\n       cox run [OPTIONS] --cgroup PATH",
-    after_help = "Example:\n  cox run -- make -j4\n  cox run --json report.json -- ./app input\n  cox run --pid 4711 --for 10s\n\n\
+    after_help = "Example:\n  cox run -- make -j4\n  cox run --json report.json -- ./app input\n  cox run --pid 4711 --for 10s\n  cox run --pack-cpus 0-1 -- ./app input\n\n\
 Exit codes: the program's own; 128+n when signal n ended it; 125 cox failed before the program ran; \
 126 the program cannot be executed; 127 it was not found."
 )]
@@ -111,6 +111,12 @@ pub struct Run {
     /// Leave out child processes
     #[arg(long)]
     pub no_children: bool,
+    /// Pack it on these CPUs too, as `cox pack --cpus` does (0-3,8); control groups cannot be packed
+    #[arg(long, value_name = "LIST", conflicts_with = "cgroup")]
+    pub pack_cpus: Option<CpuSet>,
+    /// With --pack-cpus: do not load libcox_preload.so into the program
+    #[arg(long, requires = "pack_cpus")]
+    pub no_preload: bool,
     /// Wait for everything the program has started, not only for its main process
     #[arg(long, conflicts_with_all = ["pid", "cgroup"])]
     pub wait_all: bool,

@@ -42,12 +42,19 @@ impl Surroundings {
     }
 
     /// The facts for advice, at the end of the session. `narrowed`: what the program's threads were
-    /// allowed on while it ran, when that is known.
-    pub fn facts(&self, command: &[String], narrowed: Option<&CpuSet>, openmp_runtime: Option<String>) -> Facts {
+    /// allowed on while it ran, when that is known. `packed`: where this session has packed it; then what it
+    /// was allowed is what it was at the start of the session, for later masks are cox's.
+    pub fn facts(
+        &self,
+        command: &[String],
+        narrowed: Option<&CpuSet>,
+        packed: Option<&CpuSet>,
+        openmp_runtime: Option<String>,
+    ) -> Facts {
         let now = throttling(&self.root, self.who).unwrap_or_default();
         let throttled = since(&now, &self.throttling);
         let allowed = self.own_allowed.as_ref().map(list).unwrap_or_default();
-        let own = narrowed.or(self.limits.as_ref().map(|limits| &limits.allowed));
+        let own = narrowed.filter(|_| packed.is_none()).or(self.limits.as_ref().map(|limits| &limits.allowed));
         let pinned = own.map(list).filter(|mask| !mask.is_empty() && mask.len() < allowed.len());
         Facts {
             online_cpus: self.topology.as_ref().map(|t| list(&t.online)).unwrap_or_default(),
@@ -58,6 +65,7 @@ impl Surroundings {
             environment: self.environment.clone(),
             openmp_runtime,
             pinned_cpus: pinned,
+            packed_cpus: packed.map(list),
             smt: self.topology.as_ref().is_some_and(Topology::has_smt),
             verbs: VERBS.iter().map(|verb| (*verb).to_owned()).collect(),
             command: command.to_vec(),

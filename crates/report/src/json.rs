@@ -1,5 +1,6 @@
 //! The document of `cox run --json`: the account, what is known about its surroundings, the verdict and
-//! the self-checks. `schema_version` changes when a field changes its name, unit or meaning.
+//! the self-checks. `schema_version` changes when a field changes its name, unit or meaning; a new one does not
+//! change it.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,8 @@ use ledger::check::{Agreement, check};
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
+
+use crate::pack::PackReport;
 
 /// Version of the document's shape.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -35,6 +38,9 @@ pub struct Document {
     pub verdict: Vec<Verdict>,
     /// What the account was checked against.
     pub checks: Checks,
+    /// What packing did, where the program was packed too (`--pack-cpus`).
+    #[serde(default)]
+    pub pack: Option<PackReport>,
 }
 
 /// Self-checks of an account.
@@ -86,6 +92,7 @@ impl Document {
             figures,
             verdict,
             checks,
+            pack: None,
         }
     }
 

@@ -4,7 +4,7 @@ use advise::numbers::{counted, seconds};
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use crate::style::Style;
+use crate::style::{Style, wrapped};
 
 /// Version of [`PackReport`]'s shape.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -48,7 +48,7 @@ pub struct PackReport {
     pub exchanges: u64,
     /// … of which came from another CPU's queue.
     pub moves: u64,
-    /// CPU time of cox.
+    /// CPU time of the controller; where cox observes the program too, that is not in it.
     pub own_ns: u64,
     /// Threads whose mask is as it was before, or that have ended.
     pub restored: u64,
@@ -126,41 +126,52 @@ impl PackReport {
             Some(program) => program.as_str(),
             None => "?",
         };
-        let mut lines = vec![format!(
-            "cox: {} · {} packed on CPU{} {} · {}",
-            command,
+        let mut lines = vec![format!("cox: {command} · {}", self.heading()), String::new()];
+        lines.extend(self.lines().into_iter().map(|line| format!("  {line}")));
+        lines.iter().map(|line| style.clean(line) + "\n").collect()
+    }
+
+    /// For a terminal, as a section of another report.
+    pub(crate) fn section(&self, style: &Style) -> Vec<String> {
+        let below = self.lines();
+        let lines = [(self.heading(), "  ")].into_iter().chain(below.into_iter().map(|line| (line, "    ")));
+        lines.flat_map(|(line, indent)| wrapped(&style.clean(&line), style.columns(), indent, "      ")).collect()
+    }
+
+    fn heading(&self) -> String {
+        format!(
+            "{} packed on CPU{} {} · {}",
             counted(self.threads, "thread"),
             if self.seats == 1 { "" } else { "s" },
             self.cpus,
             self.kind()
-        )];
-        lines.push(String::new());
-        lines.extend(self.result());
+        )
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let mut lines = self.result();
         for Repacked { after_ns, cpus } in &self.repacked {
-            lines.push(format!(
-                "  Changed to CPU{} {cpus} after {}",
-                if cpus.contains([',', '-']) { "s" } else { "" },
-                seconds(*after_ns)
-            ));
+            let several = if cpus.contains([',', '-']) { "s" } else { "" };
+            lines.push(format!("Changed to CPU{several} {cpus} after {}", seconds(*after_ns)));
         }
         let own = 100.0 * self.own_ns as f64 / self.wall_ns.max(1) as f64;
         lines.push(format!(
-            "  {} · controller {own:.1} % of one CPU, counted in the {} · {}",
+            "{} · controller {own:.1} % of one CPU, counted in the {} · {}",
             counted(self.moves, "move"),
             seconds(self.wall_ns),
             if self.complaints.is_empty() { "masks restored" } else { "see below for masks" },
         ));
         if self.kept_from_spinning > 0 {
             lines.push(format!(
-                "  libgomp of {} counted more CPUs when it started; it was kept from spinning for them",
+                "libgomp of {} counted more CPUs when it started; it was kept from spinning for them",
                 counted_processes(self.kept_from_spinning)
             ));
         }
         for runtime in &self.spinning_runtimes {
-            lines.extend([&runtime.loss, &runtime.cure].map(|sentence| format!("  {sentence}")));
+            lines.extend([&runtime.loss, &runtime.cure].map(Clone::clone));
         }
-        lines.extend(self.complaints.iter().map(|complaint| format!("  not done: {complaint}")));
-        lines.iter().map(|line| style.clean(line) + "\n").collect()
+        lines.extend(self.complaints.iter().map(|complaint| format!("not done: {complaint}")));
+        lines
     }
 
     fn kind(&self) -> String {
@@ -178,20 +189,20 @@ impl PackReport {
         let (wall, bound) = (seconds(self.wall_ns), seconds(self.bound_ns()));
         let percent = 100.0 * self.bound_ns() as f64 / self.wall_ns.max(1) as f64;
         let first = format!(
-            "  Efficiency {percent:.0} % of the bound: {wall}, bound {bound} (the threads' work on {})",
+            "Efficiency {percent:.0} % of the bound: {wall}, bound {bound} (the threads' work on {})",
             if self.repacked.is_empty() { counted(self.seats, "CPU") } else { "the CPUs it had".to_owned() }
         );
         let rotated = 100.0 * self.rotating_ns as f64 / self.wall_ns.max(1) as f64;
         let second = match self.without_ns() {
             Some(ns) if self.rotating_ns > 0 => format!(
-                "  Plain affinity would have taken about {} (from {:.0} % efficiency, measured) · packed for {rotated:.0} % of the time",
+                "Plain affinity would have taken about {} (from {:.0} % efficiency, measured) · packed for {rotated:.0} % of the time",
                 seconds(ns),
                 100.0 * self.efficiency_without.unwrap_or(0.0),
             ),
             _ if self.rotating_ns == 0 => {
-                "  Packing had nothing to win here: threads were left to the kernel, as with taskset".to_owned()
+                "Packing had nothing to win here: threads were left to the kernel, as with taskset".to_owned()
             }
-            _ => format!("  {} in turns of about {}", counted(self.exchanges, "exchange"), milliseconds(self.turn_ns)),
+            _ => format!("{} in turns of about {}", counted(self.exchanges, "exchange"), milliseconds(self.turn_ns)),
         };
         vec![first, second]
     }
@@ -208,6 +219,7 @@ fn milliseconds(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::style::columns;
 
     fn packed() -> PackReport {
         PackReport {
@@ -248,6 +260,19 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    }
+
+    #[test]
+    fn as_a_section_it_says_the_same_within_the_width() {
+        let style = Style::default();
+        let report = PackReport { complaints: vec!["a\u{1b}[2J".into()], ..packed() };
+        let section = report.section(&style);
+        assert_eq!(section[0], "  3 threads packed on CPUs 0-1 · threads wait in loops, turns of 0.5 ms");
+        assert!(section.iter().all(|line| columns(line) <= style.columns()), "{section:?}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
+        let alone = report.text(&style);
+        let alone = alone.strip_prefix("cox: ./barriers · ").unwrap();
+        assert_eq!(words(&section.join(" ")), words(alone));
     }
 
     #[test]

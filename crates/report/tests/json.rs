@@ -58,9 +58,18 @@ fn evidence_is_among_the_figures_of_the_same_document() {
     assert!(seen > 5);
 }
 
+/// A member that was added later does not change the version: documents from before are still read.
+#[test]
+fn a_document_without_later_members_is_read() {
+    let mut json: Value = serde_json::from_str(&sample::heat().to_json().unwrap()).unwrap();
+    assert!(json.as_object_mut().unwrap().remove("pack").is_some());
+    assert!(json["facts"].as_object_mut().unwrap().remove("packed_cpus").is_some());
+    assert_eq!(serde_json::from_value::<Document>(json).unwrap(), sample::heat());
+}
+
 #[test]
 fn a_document_survives_its_json() {
-    for document in [sample::heat(), sample::make()] {
+    for document in [sample::heat(), sample::make(), sample::packed()] {
         let read: Document = serde_json::from_str(&document.to_json().unwrap()).unwrap();
         assert_eq!(read, document);
     }

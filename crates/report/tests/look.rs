@@ -140,3 +140,18 @@ fn colour_changes_nothing_but_colour() {
     }
     assert_eq!(stripped + rest, plain);
 }
+
+#[test]
+fn packing_is_the_last_section() {
+    let text = text(&sample::packed(), &Style::default());
+    let (observed, packed) = text.split_once("\n\n  3 threads packed").expect("a section of its own");
+    assert!(observed.contains("3 threads take turns on 2 CPUs of the pack;"), "{observed}");
+    assert!(observed.trim_end().ends_with("check: states sum to wall (worst 0.00 %)"), "{observed}");
+    insta::assert_snapshot!(format!("  3 threads packed{packed}"), @r"
+      3 threads packed on CPUs 0-1 · threads wait in loops, turns of 0.5 ms
+        Efficiency 65 % of the bound: 12.41 s, bound 8.04 s (the threads' work on 2 CPUs)
+        Plain affinity would have taken about 16.09 s (from 50 % efficiency, measured) · packed for 89 %
+          of the time
+        41,210 moves · controller 2.5 % of one CPU, counted in the 12.41 s · masks restored
+    ");
+}

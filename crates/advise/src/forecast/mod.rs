@@ -113,6 +113,8 @@ pub enum Refusal {
     Blind,
     /// What the account holds cannot be relied on.
     Lossy,
+    /// The run was packed: what the kernel makes of the program did not show.
+    Packed,
 }
 
 impl std::fmt::Display for Refusal {
@@ -131,6 +133,7 @@ impl std::fmt::Display for Refusal {
             Refusal::Blind => {
                 write!(f, "the run's backend does not see waiting in loops; record it with cox run --backend bpf")
             }
+            Refusal::Packed => write!(f, "the run was packed; record it with cox run, without --pack-cpus"),
             Refusal::Lossy => write!(f, "the run lost threads or events: its sums say nothing; record it again"),
         }
     }
@@ -186,6 +189,7 @@ mod tests {
             (Refusal::TooShort { crowded_ns: 300_000_000 }, "for 0.30 s"),
             (Refusal::Blind, "--backend bpf"),
             (Refusal::Lossy, "lost"),
+            (Refusal::Packed, "without --pack-cpus"),
         ];
         for (refusal, part) in refusals {
             let text = refusal.to_string();

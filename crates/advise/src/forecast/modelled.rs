@@ -100,6 +100,9 @@ impl Sketch {
     pub fn of(picture: &Picture<'_>, cpus: u64) -> Result<Sketch, Refusal> {
         let crew = &picture.crew;
         let threads = crew.len() as u64;
+        if picture.facts.is_packed() {
+            return Err(Refusal::Packed);
+        }
         if picture.account.lost.spoil_accounts() {
             return Err(Refusal::Lossy);
         }

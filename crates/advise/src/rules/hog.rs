@@ -22,6 +22,9 @@ const KERNEL_THREADS: [&str; 10] =
 /// Who observes is no reason to stop observing; its cost is in the report's first line.
 const OBSERVER: &str = "cox";
 
+/// Threads that pack programs. What they take is the price of packing, which is told where packing is.
+const PACKERS: [&str; 2] = ["cox-pack", "cox-seat-"];
+
 /// More names than these are "others".
 const MOST_NAMES: usize = 3;
 
@@ -34,15 +37,19 @@ fn seen(picture: &Picture) -> Option<Finding> {
     // Behind others, and behind siblings because others had the CPUs that would have been theirs.
     let blame = &picture.blame;
     let delays: &[Delay] = if blame.queues_explain() { &[Delay::Other, Delay::Squeezed] } else { &[Delay::Other] };
+    let is_packer = |taker: &&TookCpu| PACKERS.iter().any(|packer| taker.comm.starts_with(packer));
+    let (packers, takers): (Vec<&TookCpu>, Vec<&TookCpu>) =
+        picture.takers(TakerKind::Other).into_iter().partition(is_packer);
+    let packers_ns = packers.iter().fold(0u64, |sum, taker| sum.saturating_add(taker.wait_ns));
     let waited: f64 = delays.iter().map(|delay| blame.direct_ns(*delay)).sum();
+    let waited = (waited - packers_ns as f64).max(0.0);
     let expected = picture.without_delay(waited);
-    let takers = picture.takers(TakerKind::Other);
     // Every machine does a little of its own beside a program: then the middle of the range has to be worth it.
     let little = picture.cpus_of_others() < WORTH_SHARE * picture.cpus;
     if !expected.is_worth_trying() || (little && (expected.low() * expected.high()).sqrt() < WORTH_FACTOR) {
         return None;
     }
-    let behind = picture.behind.others_ns;
+    let behind = picture.behind.others_ns.saturating_sub(packers_ns);
     let named = takers.first().filter(|_| behind as f64 >= NAMED_SHARE * waited);
     let surely = behind as f64 >= 0.5 * waited;
     let most = if surely { "most" } else { "what shows of it" };
@@ -54,7 +61,8 @@ fn seen(picture: &Picture) -> Option<Finding> {
         }
     };
     let text = format!(
-        "Others took {} of the CPUs' time, and {} of thread time waited behind them or for what they left: {who}.",
+        "Others{} took {} of the CPUs' time, and {} of thread time waited behind them or for what they left: {who}.",
+        if packers.is_empty() { "" } else { ", cox's packing among them," },
         about_percent(picture.cpus_of_others() / picture.cpus),
         about_percent(picture.crew_share(waited)),
     );
@@ -71,7 +79,8 @@ fn seen(picture: &Picture) -> Option<Finding> {
         None => "look for a busy program beside it (top)".to_owned(),
     };
     main.next.push(NextStep::expecting(action, &expected, Kind::CpuHog));
-    let back_ns = delays.iter().map(|delay| blame.total_ns(*delay)).sum();
+    let back_ns: f64 = delays.iter().map(|delay| blame.total_ns(*delay)).sum();
+    let back_ns = (back_ns - packers_ns as f64).max(0.0);
     let confidence = if named.is_some() && surely { Confidence::High } else { Confidence::Medium };
     Some(Finding { kind: Kind::CpuHog, back_ns, confidence, sentences: vec![main] })
 }
@@ -115,12 +124,14 @@ fn names(takers: &[&TookCpu], stays: impl Fn(&str) -> bool) -> (String, &'static
     }
 }
 
-/// Without seeing who: as many CPUs as threads, no quota, no narrow mask, and still they waited.
+/// Without seeing who: as many CPUs as threads, no quota, no narrow mask, and still they waited. A packed
+/// program's threads may have waited for cox.
 fn deduced(picture: &Picture) -> Option<Finding> {
     let sums = &picture.sums;
     // Yielding to nobody costs nothing, so what yielded gave way to somebody.
     let waited = sums.waiting_for_cpu_ns();
-    let enough_cpus = picture.crew.len() as f64 <= picture.cpus && !picture.crew.is_empty();
+    let enough_cpus =
+        picture.crew.len() as f64 <= picture.cpus && !picture.crew.is_empty() && !picture.facts.is_packed();
     let expected = picture.without_delay(waited as f64);
     if !enough_cpus
         || picture.facts.nr_throttled > 0

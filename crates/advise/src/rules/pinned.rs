@@ -4,6 +4,8 @@
 //! and a CPU outside it was mostly idle; or the mask is wide but the threads ran on few of its CPUs only,
 //! queueing there. No load balancer leaves it at that, so each thread's own mask must be narrow.
 //!
+//! A packed program's masks are cox's, on CPUs that its user named: nobody has to be told.
+//!
 //! Bound: the work bound on what others left of all these CPUs, and no more than that per CPU used.
 
 use ledger::CpuAccount;
@@ -81,7 +83,7 @@ pub(crate) fn too_few_cpus(picture: &Picture) -> Option<Finding> {
 /// The free CPUs, if threads queued behind siblings and were not allowed on them.
 pub(crate) fn elsewhere(picture: &Picture) -> Option<Elsewhere> {
     let queued = if picture.sight.takers { picture.behind.siblings_ns } else { picture.sums.waiting_for_cpu_ns() };
-    if picture.share(queued) < WORTH_SHARE || picture.crew.len() < 2 {
+    if picture.share(queued) < WORTH_SHARE || picture.crew.len() < 2 || picture.facts.is_packed() {
         return None;
     }
     let elsewhere = outside_the_mask(picture).or_else(|| unused_inside_the_mask(picture))?;

@@ -88,7 +88,8 @@ fn queued_ns(picture: &Picture) -> u64 {
 
 fn turns(picture: &Picture, kind: Kind, queued: u64) -> String {
     let threads = counted(picture.crew.len() as u64, "thread");
-    let cpus = counted(picture.cpus as u64, "CPU");
+    let pack = if picture.facts.is_packed() { " of the pack" } else { "" };
+    let cpus = counted(picture.cpus as u64, "CPU") + pack;
     let crew = &picture.crew_sums;
     if !picture.sight.spin {
         return format!(

@@ -12,8 +12,8 @@ pub trait Engine {
     /// Take hold of the target. A launched program has not run an instruction of its own yet.
     fn apply(&mut self, subject: &Subject) -> Result<()>;
 
-    /// A descriptor that becomes readable when `tick` should be called early.
-    fn readiness(&self) -> Option<BorrowedFd<'_>>;
+    /// Descriptors that become readable when `tick` should be called early.
+    fn readiness(&self) -> Vec<BorrowedFd<'_>>;
 
     /// Do what is due; called at least every 100 ms.
     fn tick(&mut self) -> Result<()>;

@@ -17,6 +17,7 @@ mod signals;
 pub mod sigpipe;
 mod streams;
 pub mod target;
+pub mod together;
 pub mod trying;
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -51,8 +52,8 @@ pub struct Outcome {
     pub start_ns: u64,
     /// When the main process ended (with `wait_all`: all that it started), or the session did.
     pub end_ns: u64,
-    /// CPU time of cox itself while the target ran. Loading comes before and reading binaries for the
-    /// report after: they disturb nobody.
+    /// CPU time of the session's thread while the target ran: of all engines that have no threads of their own, as
+    /// observing. Loading comes before and reading binaries for the report after: they disturb nobody.
     pub own_cpu_ns: u64,
     /// What went wrong after the program was let go: there is no account, but its exit stands.
     pub failed: Option<anyhow::Error>,
@@ -66,7 +67,7 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
             let child = Child::fork(launch, signals.original_mask())?;
             engine.apply(&Subject::Launched(child.pid()))?;
             let start_ns = arch::monotonic_ns();
-            let own_before_ns = arch::clock::process_cpu_ns();
+            let own_before_ns = arch::clock::thread_cpu_ns();
             let child = child.go()?;
             let mut failed = None;
             let exit = follow(&child, engine, &signals, &mut failed)?;
@@ -74,7 +75,7 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
                 failed = wait_for_all(engine, &signals).err();
             }
             let end_ns = arch::monotonic_ns();
-            let own_cpu_ns = arch::clock::process_cpu_ns().saturating_sub(own_before_ns);
+            let own_cpu_ns = arch::clock::thread_cpu_ns().saturating_sub(own_before_ns);
             let failed = failed.or(engine.undo().err());
             Ok(Outcome { exit: Some(exit), start_ns, end_ns, own_cpu_ns, failed })
         }
@@ -83,10 +84,10 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
             let signals = Signals::take()?;
             engine.apply(subject)?;
             let start_ns = arch::monotonic_ns();
-            let own_before_ns = arch::clock::process_cpu_ns();
+            let own_before_ns = arch::clock::thread_cpu_ns();
             watch(subject, engine, &signals, limits)?;
             let end_ns = arch::monotonic_ns();
-            let own_cpu_ns = arch::clock::process_cpu_ns().saturating_sub(own_before_ns);
+            let own_cpu_ns = arch::clock::thread_cpu_ns().saturating_sub(own_before_ns);
             engine.undo()?;
             Ok(Outcome { exit: None, start_ns, end_ns, own_cpu_ns, failed: None })
         }
@@ -102,7 +103,7 @@ fn follow(
     failed: &mut Option<anyhow::Error>,
 ) -> Result<Exit> {
     loop {
-        let readiness = if failed.is_none() { engine.readiness() } else { None };
+        let readiness = if failed.is_none() { engine.readiness() } else { Vec::new() };
         wait_for_something(&[signals.as_fd(), child.as_fd()], readiness, TICK)?;
         for received in signals.read()? {
             match received {
@@ -148,7 +149,7 @@ fn watch(subject: &Subject, engine: &mut dyn Engine, signals: &Signals, limits: 
     }
 }
 
-fn wait_for_something(fds: &[BorrowedFd<'_>], readiness: Option<BorrowedFd<'_>>, at_most: Duration) -> Result<()> {
+fn wait_for_something(fds: &[BorrowedFd<'_>], readiness: Vec<BorrowedFd<'_>>, at_most: Duration) -> Result<()> {
     let mut polled: Vec<PollFd<'_>> =
         fds.iter().copied().chain(readiness).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
     let timeout = Timespec::try_from(at_most).context("a tick is short")?;
@@ -181,8 +182,8 @@ mod tests {
             Ok(())
         }
 
-        fn readiness(&self) -> Option<BorrowedFd<'_>> {
-            None
+        fn readiness(&self) -> Vec<BorrowedFd<'_>> {
+            Vec::new()
         }
 
         fn tick(&mut self) -> Result<()> {
@@ -197,6 +198,47 @@ mod tests {
             self.undone = true;
             bail!("broken again")
         }
+    }
+
+    /// An engine with a thread of its own, which says for itself what that takes.
+    struct Busy {
+        threads_ns: u64,
+    }
+
+    impl Engine for Busy {
+        fn apply(&mut self, _: &Subject) -> Result<()> {
+            Ok(())
+        }
+
+        fn readiness(&self) -> Vec<BorrowedFd<'_>> {
+            Vec::new()
+        }
+
+        fn tick(&mut self) -> Result<()> {
+            let thread = std::thread::spawn(|| {
+                let until_ns = 100_000_000;
+                while arch::clock::thread_cpu_ns() < until_ns {}
+                until_ns
+            });
+            self.threads_ns += thread.join().unwrap();
+            Ok(())
+        }
+
+        fn anything_alive(&mut self) -> Result<bool> {
+            Ok(false)
+        }
+
+        fn undo(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_threads_of_engines_take_is_theirs_to_tell() {
+        let mut engine = Busy { threads_ns: 0 };
+        let launch = Launch { command: vec![OsString::from("true")], variables: Vec::new() };
+        let outcome = run(&Target::Launch(launch), &mut engine, Limits::default()).unwrap();
+        assert!(outcome.own_cpu_ns > 0 && outcome.own_cpu_ns < engine.threads_ns / 2, "{}", outcome.own_cpu_ns);
     }
 
     #[test]

@@ -191,11 +191,12 @@ impl Engine for Observing {
         Ok(())
     }
 
-    fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        match &self.observer {
+    fn readiness(&self) -> Vec<BorrowedFd<'_>> {
+        let readiness = match &self.observer {
             Watcher::Bpf(bpf) => bpf.readiness(),
             Watcher::Other(other) => other.readiness(),
-        }
+        };
+        readiness.into_iter().collect()
     }
 
     fn tick(&mut self) -> Result<()> {

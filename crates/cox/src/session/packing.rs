@@ -115,8 +115,8 @@ impl Engine for Packing {
         Ok(())
     }
 
-    fn readiness(&self) -> Option<BorrowedFd<'_>> {
-        None
+    fn readiness(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
     }
 
     fn tick(&mut self) -> Result<()> {

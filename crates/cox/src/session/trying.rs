@@ -54,7 +54,7 @@ impl Engine for Trying {
         self.packing.apply(subject)
     }
 
-    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+    fn readiness(&self) -> Vec<BorrowedFd<'_>> {
         self.packing.readiness()
     }
 

@@ -70,17 +70,8 @@ fn run(options: &cli::Advise, text: Option<Output>, json: Option<Output>) -> Res
     let choice = Choice::of(Who::Own)?;
     let cpus = choice.choose(&options.cpus)?;
     let surroundings = Surroundings::read(None);
-    let mut trying = Trying::new(Plan {
-        pids: Vec::new(),
-        began: Began::Here,
-        children: !options.no_children,
-        capacities: choice.capacities(&cpus),
-        cpus: cpus.iter().collect(),
-        settings: Settings::default(),
-        trial: true,
-        log: false,
-        command: std::env::args().collect::<Vec<_>>().join(" "),
-    });
+    let plan = super::pack::plan(&choice, &cpus, Began::Here, !options.no_children);
+    let mut trying = Trying::new(Plan { trial: true, ..plan });
     let launch = Launch { command: options.program.clone(), variables: Vec::new() };
     let before = CpuTimes::read(&Root::live()).ok();
     let outcome = session::run(&Target::Launch(launch), &mut trying, Limits::default())?;
@@ -95,7 +86,7 @@ fn run(options: &cli::Advise, text: Option<Output>, json: Option<Output>) -> Res
             }
             let seen = summary.trial.clone().unwrap_or_default();
             let others = before.and_then(|before| others(&before, &cpus, &summary));
-            let facts = surroundings.facts(&[], None, None);
+            let facts = surroundings.facts(&[], None, None, None);
             let trial = Trial { others: others.unwrap_or(0.0), ..trial(&seen, cpus.len(), trying.openmp, &facts) };
             match measured::forecast(&trial) {
                 Ok(forecast) => {

@@ -1,8 +1,10 @@
 //! `cox pack`: N threads on fewer CPUs, at the speed those CPUs allow.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 
 use anyhow::{Result, bail};
+use machine::CpuSet;
 use machine::limits::Who;
 use pack::live::{Began, Placed, Plan, Summary, Wasteful};
 use pack::policy::Why;
@@ -28,28 +30,11 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
     let log = options.log_moves.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     // Asked first: the masks of a packed program say nothing about which CPUs it may use.
-    for &pid in &options.pid {
-        if pack::live::is_packed(pid)? {
-            return Err(pack::live::Error::PackedAlready(pid).into());
-        }
-    }
-    let who = match &target {
-        Target::Attach(Subject::Processes(pids)) => pids.first().map_or(Who::Own, |pid| Who::Task(*pid)),
-        _ => Who::Own,
-    };
-    let choice = Choice::of(who)?;
+    refuse_packed(&options.pid)?;
+    let choice = Choice::of(whose(&options.pid))?;
     let cpus = choice.choose(&options.cpus)?;
-    let plan = Plan {
-        pids: Vec::new(),
-        began: if options.pid.is_empty() { Began::Here } else { Began::Outside },
-        children: !options.no_children,
-        capacities: choice.capacities(&cpus),
-        cpus: cpus.iter().collect(),
-        settings: settings(options),
-        trial: false,
-        log: log.is_some(),
-        command: std::env::args().collect::<Vec<_>>().join(" "),
-    };
+    let plan = plan(&choice, &cpus, began(&options.pid), !options.no_children);
+    let plan = Plan { settings: settings(options), log: log.is_some(), ..plan };
     let mut packing = Packing::adjustable(plan, choice);
     let limits = Limits { length: options.length, wait_all: false };
     let outcome = session::run(&target, &mut packing, limits)?;
@@ -59,7 +44,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     }
     let Some(summary) = packing.summary.take() else { return Ok(code) };
     // From here on the program has run: whatever fails is said, and does not change its exit code.
-    let report = report(options, &packing, &summary, outcome.exit);
+    let report = report(&options.program, &options.pid, &packing, &summary, outcome.exit);
     let style = super::style(text.as_ref(), false);
     let written = [
         text.map(|output| output.write(report.text(&style).as_bytes())),
@@ -74,13 +59,52 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
 
 fn target(options: &cli::Pack) -> Target {
     if options.pid.is_empty() {
-        let command = options.program.clone();
-        let program = command.first().filter(|_| !options.no_preload);
-        let variables = program.map_or_else(Vec::new, |program| preload::variables(program, options.no_children));
-        return Target::Launch(Launch { command, variables });
+        return Target::Launch(launch(&options.program, !options.no_preload, options.no_children));
     }
     let pids: BTreeSet<u32> = options.pid.iter().copied().collect();
     Target::Attach(Subject::Processes(pids.into_iter().collect()))
+}
+
+/// A program to be packed, with the preload library inside if it shall and can have it.
+pub fn launch(command: &[OsString], preloaded: bool, no_children: bool) -> Launch {
+    let program = command.first().filter(|_| preloaded);
+    let variables = program.map_or_else(Vec::new, |program| preload::variables(program, no_children));
+    Launch { command: command.to_vec(), variables }
+}
+
+/// That nobody packs these processes already.
+pub fn refuse_packed(pids: &[u32]) -> Result<()> {
+    for &pid in pids {
+        if pack::live::is_packed(pid)? {
+            return Err(pack::live::Error::PackedAlready(pid).into());
+        }
+    }
+    Ok(())
+}
+
+/// Whose CPUs count: those of the first process, or cox's own, which a launched program inherits.
+pub fn whose(pids: &[u32]) -> Who {
+    pids.first().map_or(Who::Own, |pid| Who::Task(*pid))
+}
+
+/// Where what is packed begins: in the pack if it is launched, else where these processes are.
+pub fn began(pids: &[u32]) -> Began {
+    if pids.is_empty() { Began::Here } else { Began::Outside }
+}
+
+/// A plan for these CPUs, by cox's own rules.
+pub fn plan(choice: &Choice, cpus: &CpuSet, began: Began, children: bool) -> Plan {
+    Plan {
+        pids: Vec::new(),
+        began,
+        children,
+        capacities: choice.capacities(cpus),
+        cpus: cpus.iter().collect(),
+        settings: Settings::default(),
+        trial: false,
+        log: false,
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+    }
 }
 
 fn settings(options: &cli::Pack) -> Settings {
@@ -100,12 +124,19 @@ fn settings(options: &cli::Pack) -> Settings {
     settings
 }
 
-fn report(options: &cli::Pack, packing: &Packing, summary: &Summary, exit: Option<Exit>) -> PackReport {
+/// What packing a launched `program`, or else `pids`, did.
+pub fn report(
+    program: &[OsString],
+    pids: &[u32],
+    packing: &Packing,
+    summary: &Summary,
+    exit: Option<Exit>,
+) -> PackReport {
     let seen = summary.totals.seen;
-    let command = if options.pid.is_empty() {
-        options.program.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    let command = if pids.is_empty() {
+        program.iter().map(|word| word.to_string_lossy().into_owned()).collect()
     } else {
-        options.pid.iter().map(|pid| format!("process {pid}")).collect()
+        pids.iter().map(|pid| format!("process {pid}")).collect()
     };
     PackReport {
         schema_version: SCHEMA_VERSION,

@@ -1,18 +1,29 @@
-//! `cox run`: observe a program and report.
+//! `cox run`: observe a program and report; pack it too where that is wanted.
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use ledger::accounts::ProgramInfo;
 use machine::Root;
 use machine::cgroup::Hierarchies;
 use report::Document;
+use report::pack::PackReport;
 
+use crate::choice::Choice;
 use crate::cli;
 use crate::outputs::Output;
+use crate::session::engine::Engine;
 use crate::session::observing::Observing;
+use crate::session::packing::Packing;
+use crate::session::together::Together;
 use crate::session::{self, Launch, Limits, Outcome, Subject, Target};
 use crate::surroundings::Surroundings;
+
+/// Where reports go.
+struct Outputs {
+    text: Option<Output>,
+    json: Option<Output>,
+}
 
 /// Observe what `options` name, report, and return the exit code to end with.
 pub fn run(options: &cli::Run) -> Result<u8> {
@@ -20,23 +31,46 @@ pub fn run(options: &cli::Run) -> Result<u8> {
     // Outputs are opened first: a bad path is refused before anything starts.
     let json = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
+    let outputs = Outputs { text, json };
 
+    let mut packing = packing(options)?;
     let surroundings = Surroundings::read(attached_to(&target));
     let mut observing = Observing::new(options.backend, !options.no_children)?;
     let limits = Limits { length: options.length, wait_all: options.wait_all };
-    let mut outcome = session::run(&target, &mut observing, limits)?;
-    let code = outcome.exit.map_or(0, |exit| exit.shell_code() as u8);
+    // Who observes takes hold first and lets go last: it sees all that packing does.
+    let engines = [Some(&mut observing as &mut dyn Engine), packing.as_mut().map(|packing| packing as &mut dyn Engine)];
+    let mut together = Together::new(engines.into_iter().flatten().collect());
+    let mut outcome = session::run(&target, &mut together, limits)?;
+    let mut failures = together.into_failures().into_iter();
+    let observing_failed = outcome.failed.take().or(failures.next().flatten());
+    let packing_failed = failures.next().flatten();
 
     // From here on the program has run: whatever fails is said, and does not change its exit code.
-    let reported = match outcome.failed.take() {
-        Some(error) => Err(error.context("observing failed, there is no report")),
-        None => report(options, &target, &outcome, &mut observing, &surroundings, text, json),
+    let packed = packing.as_ref().and_then(|packing| {
+        let summary = packing.summary.as_ref()?;
+        Some(super::pack::report(&options.program, &options.pid, packing, summary, outcome.exit))
+    });
+    let reported = match observing_failed {
+        None => report(options, &target, &outcome, &mut observing, &surroundings, packed, outputs),
+        Some(error) => alone(packed, outputs.text).and(Err(error.context("observing failed, there is no report"))),
     };
-    if let Err(error) = reported {
+    let failed: Vec<Error> = packing_failed.into_iter().chain(reported.err()).collect();
+    for error in &failed {
         crate::complaint::say(&format!("{error:#}"));
-        return Ok(if outcome.exit.is_some() { code } else { crate::FAILED });
     }
-    Ok(code)
+    let code = outcome.exit.map_or(0, |exit| exit.shell_code() as u8);
+    Ok(if failed.is_empty() || outcome.exit.is_some() { code } else { crate::FAILED })
+}
+
+/// The packer, where one is wanted; refused here is what `cox pack` refuses.
+fn packing(options: &cli::Run) -> Result<Option<Packing>> {
+    let Some(cpus) = &options.pack_cpus else { return Ok(None) };
+    // Asked first: the masks of a packed program say nothing about which CPUs it may use.
+    super::pack::refuse_packed(&options.pid)?;
+    let choice = Choice::of(super::pack::whose(&options.pid))?;
+    let cpus = choice.named("--pack-cpus", cpus)?;
+    let plan = super::pack::plan(&choice, &cpus, super::pack::began(&options.pid), !options.no_children);
+    Ok(Some(Packing::adjustable(plan, choice)))
 }
 
 /// What the command line asks to observe.
@@ -53,7 +87,10 @@ fn target(options: &cli::Run) -> Result<Target> {
         pids.retain(|pid| seen.insert(*pid));
         return Ok(Target::Attach(Subject::Processes(pids)));
     }
-    Ok(Target::Launch(Launch { command: options.program.clone(), variables: Vec::new() }))
+    Ok(Target::Launch(match options.pack_cpus {
+        Some(_) => super::pack::launch(&options.program, !options.no_preload, options.no_children),
+        None => Launch { command: options.program.clone(), variables: Vec::new() },
+    }))
 }
 
 /// The process whose limits count; `None`: cox's own, which the program inherits.
@@ -82,8 +119,8 @@ fn report(
     outcome: &Outcome,
     observing: &mut Observing,
     surroundings: &Surroundings,
-    text: Option<Output>,
-    json: Option<Output>,
+    packed: Option<PackReport>,
+    outputs: Outputs,
 ) -> Result<()> {
     let command = command_line(target);
     let program = ProgramInfo {
@@ -95,21 +132,27 @@ fn report(
     };
     let record = observing.take_record()?;
     let account = ledger::accounts::build(&record, &[program], outcome.own_cpu_ns);
-    let document = Document::new(
-        env!("CARGO_PKG_VERSION"),
-        account,
-        surroundings.facts(&command, observing.allowed(), observing.openmp_runtime()),
-    );
+    let packed_cpus = options.pack_cpus.as_ref();
+    let facts = surroundings.facts(&command, observing.allowed(), packed_cpus, observing.openmp_runtime());
+    let document = Document { pack: packed, ..Document::new(env!("CARGO_PKG_VERSION"), account, facts) };
     // Each is written whatever becomes of the other.
-    let text = text.map_or(Ok(()), |output| {
+    let text = outputs.text.map_or(Ok(()), |output| {
         let mut page = report::text::text(&document, &super::style(Some(&output), options.threads));
         page.push_str(&afterwards(observing));
         output.write(page.as_bytes())
     });
-    let json = json.map_or(Ok(()), |output| output.write(document.to_json().context("making the JSON")?.as_bytes()));
+    let json =
+        outputs.json.map_or(Ok(()), |output| output.write(document.to_json().context("making the JSON")?.as_bytes()));
     // The process ends here: taking apart the accounts of 50,000 threads one by one helps nobody.
     std::mem::forget((record, document));
     text.and(json)
+}
+
+/// The section on packing, when there is nothing else to report.
+fn alone(packed: Option<PackReport>, text: Option<Output>) -> Result<()> {
+    let Some((packed, output)) = packed.zip(text) else { return Ok(()) };
+    let style = super::style(Some(&output), false);
+    output.write(packed.text(&style).as_bytes())
 }
 
 /// What is worth saying beside the account: why a better backend was passed over.

@@ -5,6 +5,8 @@
 // Each test binary compiles this module for itself and uses a part of it.
 #![allow(dead_code)]
 
+pub mod schema;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Write;

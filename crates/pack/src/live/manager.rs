@@ -17,6 +17,7 @@ use wire::{Cause, Sample, Stand, Waiting};
 
 use super::guest::{Guests, Places};
 use super::held::{Held, Holder};
+use super::own::OwnTime;
 use super::realtime;
 use super::shared::{Core, Eyes, Shared};
 use super::spins::Spins;
@@ -82,8 +83,9 @@ impl Packer {
     /// Before anything was changed, or with everything put back.
     pub fn start(plan: Plan) -> Result<Packer, super::Error> {
         let (ready, is_ready) = sync_channel(1);
+        let own = OwnTime::of_all_but_caller();
         let manager = thread::Builder::new().name("cox-pack".into());
-        let manager = manager.spawn(move || manage(&plan, &ready)).map_err(super::Error::Thread)?;
+        let manager = manager.spawn(move || manage(&plan, own, &ready)).map_err(super::Error::Thread)?;
         match is_ready.recv() {
             Ok(Ok(shared)) => Ok(Packer { shared, manager: Some(manager) }),
             Ok(Err(error)) => Err(error),
@@ -121,7 +123,7 @@ impl Drop for Packer {
 
 type Ready = SyncSender<Result<Arc<Shared>, super::Error>>;
 
-fn manage(plan: &Plan, ready: &Ready) -> Summary {
+fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
     let root = Root::live();
     let hands = changes::LiveHands::new(root.clone());
     let prepared = Holder::begin(&hands, plan).and_then(|holder| {
@@ -136,7 +138,7 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
         }
     };
     let now_ns = arch::monotonic_ns();
-    let conductor = Conductor::new(plan.settings, &plan.capacities, now_ns, arch::clock::process_cpu_ns());
+    let conductor = Conductor::new(plan.settings, &plan.capacities, now_ns, own.charged_ns());
     let shared = Arc::new(Shared {
         core: Mutex::new(Core::new(conductor, plan.log)),
         eyes: Eyes {
@@ -159,7 +161,7 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
     let mut manager = Manager {
         guests,
         judge: Judge::new(root),
-        judging_ns: 0,
+        own,
         trial: plan.trial.then(|| Trial::new(plan.settings.turns)),
         shared: Arc::clone(&shared),
         stands,
@@ -198,7 +200,7 @@ fn manage(plan: &Plan, ready: &Ready) -> Summary {
     }
     let _ = ready.send(Ok(Arc::clone(&shared)));
     // What loading has cost came before the program was let go.
-    manager.run(arch::monotonic_ns(), arch::clock::process_cpu_ns())
+    manager.run(arch::monotonic_ns())
 }
 
 /// What a trial wants to know of a sample.
@@ -218,7 +220,7 @@ fn look(sample: &Sample, waits: Option<Waiting>) -> Look {
 struct Manager<'p> {
     guests: Guests,
     judge: Judge,
-    judging_ns: u64,
+    own: OwnTime,
     trial: Option<Trial>,
     shared: Arc<Shared>,
     stands: Stands,
@@ -246,7 +248,8 @@ struct Living {
 }
 
 impl Manager<'_> {
-    fn run(mut self, start_ns: u64, own_before_ns: u64) -> Summary {
+    fn run(mut self, start_ns: u64) -> Summary {
+        let own_before_ns = self.own.charged_ns();
         if let Ok(mut core) = self.shared.core.lock() {
             core.conductor.start(start_ns, own_before_ns);
         }
@@ -284,7 +287,7 @@ impl Manager<'_> {
         }
         let waits: Vec<Option<Waiting>> = samples.iter().map(|s| self.shared.eyes.spins.waited_in(s)).collect();
         let waiting = waits.iter().flatten().count();
-        let own_ns = arch::clock::process_cpu_ns() - self.judging_ns;
+        let own_ns = self.own.charged_ns();
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
         let yields = |sample: &&Sample| sample.in_kernel.checked_sub(1) == Some(arch::SYS_SCHED_YIELD);
         let yielding = samples.iter().filter(yields).count();
@@ -313,12 +316,9 @@ impl Manager<'_> {
         Ok(action != Action::Rest)
     }
 
-    /// Has code judged that is new. Reading binaries is done once for a program, so what it costs says nothing
-    /// about what rotating costs.
+    /// Has code judged that is new.
     fn settle(&mut self) {
-        let before_ns = arch::clock::process_cpu_ns();
-        self.shared.eyes.spins.settle(&mut self.judge);
-        self.judging_ns += arch::clock::process_cpu_ns() - before_ns;
+        self.own.while_judging(|| self.shared.eyes.spins.settle(&mut self.judge));
     }
 
     /// Threads that have come or gone since the last look.
@@ -452,14 +452,13 @@ impl Manager<'_> {
             let _ = ticker.join();
         }
         self.complain();
-        let judging_ns = self.judging_ns;
-        let own_ns = arch::clock::process_cpu_ns();
-        self.summary.own_ns = own_ns - own_before_ns;
+        let own_ns = self.own.charged_ns();
+        self.summary.own_ns = self.own.ns().saturating_sub(own_before_ns);
         if let Ok(mut core) = self.shared.core.lock() {
             let trial = &mut self.trial;
             let (end_ns, seen) = core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| {
-                let seen = trial.as_mut().map(|trial| trial.end(conductor, now_ns, own_ns - judging_ns, sense));
-                conductor.end(now_ns, own_ns - judging_ns, sense, orders);
+                let seen = trial.as_mut().map(|trial| trial.end(conductor, now_ns, own_ns, sense));
+                conductor.end(now_ns, own_ns, sense, orders);
                 (now_ns, seen)
             });
             self.summary.trial = seen;

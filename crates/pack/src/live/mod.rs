@@ -19,6 +19,7 @@ mod error;
 mod guest;
 mod held;
 mod manager;
+mod own;
 mod realtime;
 mod shared;
 mod spins;

@@ -24,7 +24,7 @@ pub struct Summary {
     pub without: Option<f64>,
     /// See `without`.
     pub with: Option<f64>,
-    /// CPU time of the controller.
+    /// CPU time of the controller: of all threads of this process but the session's.
     pub own_ns: u64,
     /// Threads with their original mask again.
     pub restored: usize,

@@ -2,7 +2,8 @@
 //!
 //! Order: who ran (`header`), where thread time went (`states`), what it means (`verdict`), threads
 //! or programs (`threads`, `groups`), who took the CPUs and what each CPU did (`cpus`), who waits for
-//! whom and where run time went (`details`), checks, members left behind, losses (`footer`).
+//! whom and where run time went (`details`), checks, members left behind, losses (`footer`); at last, where the
+//! program was packed too, what that did.
 
 mod cpus;
 mod details;
@@ -75,6 +76,10 @@ pub fn write_text(out: &mut dyn fmt::Write, document: &Document, style: &Style) 
     cpus::write(&mut page);
     details::write(&mut page);
     footer::write(&mut page);
+    if let Some(pack) = &document.pack {
+        page.gap();
+        page.extend(pack.section(style));
+    }
     for line in &page.lines {
         writeln!(out, "{line}")?;
     }

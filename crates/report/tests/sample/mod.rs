@@ -6,6 +6,7 @@ use ledger::{
     Account, CpuAccount, HotFunction, Lost, OwnCost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu, WokenBy,
 };
 use report::Document;
+use report::pack::PackReport;
 
 const S: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
@@ -96,6 +97,31 @@ pub fn facts() -> Facts {
         command: ["./heat", "4096", "200"].map(str::to_owned).into(),
         ..Facts::default()
     }
+}
+
+/// The same program, packed too.
+pub fn packed() -> Document {
+    let pack = PackReport {
+        schema_version: report::pack::SCHEMA_VERSION,
+        command: vec!["./heat".into()],
+        cpus: "0-1".into(),
+        seats: 2,
+        threads: 3,
+        wall_ns: 12_410 * MS,
+        rotating_ns: 11_000 * MS,
+        turn_ns: 500_000,
+        run_ns: 24_010 * MS,
+        spinning: Some(0.33),
+        efficiency_without: Some(0.5),
+        efficiency_with: Some(0.66),
+        exchanges: 40_000,
+        moves: 41_210,
+        own_ns: 310 * MS,
+        restored: 3,
+        ..PackReport::default()
+    };
+    let facts = Facts { packed_cpus: Some(vec![0, 1]), ..facts() };
+    Document { pack: Some(pack), ..Document::new("0.1.0", heat().account, facts) }
 }
 
 /// A parallel make: many short processes.
