@@ -71,10 +71,16 @@ pub fn guard(hands: &dyn Hands, journal: &Path) -> Result<Undone, Error> {
     }
     let folder = journal.parent().unwrap_or(Path::new("/"));
     let mut out = io::stdout();
-    out.write_all(b"!").and_then(|()| out.flush()).map_err(failed)?;
+    match out.write_all(b"!").and_then(|()| out.flush()) {
+        // The session was killed before it heard, so before it changed anything.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Undone::default()),
+        said => said.map_err(failed)?,
+    }
     // Nobody ever writes to it.
     let _ = io::copy(&mut io::stdin(), &mut io::sink());
     let book = Book::at(folder);
     let lock = book.lock()?;
-    book.settle(&lock, hands, journal)
+    let undone = book.settle(&lock, hands, journal)?;
+    book.forget_rights(&lock)?;
+    Ok(undone)
 }
