@@ -78,6 +78,17 @@ fn what_somebody_else_has_set_is_his() {
 }
 
 #[test]
+fn what_somebody_else_sets_while_it_is_taken_is_his_too() {
+    let (made, folder) = (Made::with_threads(2), TempDir::new().unwrap());
+    made.state().rebel = Some((0, cpus("6")));
+    let mut session = begin(&made, &folder, 1);
+    session.take([within(0, "0-1"), within(1, "0-1")]).unwrap();
+    assert_eq!((made.mask(0), made.mask(1)), (cpus("6"), cpus("0-1")));
+    session.end().unwrap();
+    assert!(made.is_original());
+}
+
+#[test]
 fn threads_that_end_meanwhile_are_no_fault() {
     let (made, folder) = (Made::with_threads(2), TempDir::new().unwrap());
     let mut session = begin(&made, &folder, 1);

@@ -50,6 +50,8 @@ pub struct State {
     pub online: CpuSet,
     pub boot: u32,
     pub then: Then,
+    /// A thread that sets its own mask as soon as somebody else has set it, once.
+    pub rebel: Option<(u32, CpuSet)>,
     /// Whether an undone scheduling could not be put back.
     pub one_way: bool,
 }
@@ -162,6 +164,9 @@ impl State {
                     return Err(io::Error::from_raw_os_error(libc::EINVAL));
                 }
                 (thread.mask, thread.asked) = (possible, wanted.clone());
+                if let Some((_, own)) = self.rebel.take_if(|(tid, _)| *tid == tid_of(knob)) {
+                    (thread.mask, thread.asked, thread.wanted) = (own.clone(), own.clone(), own);
+                }
             }
             (Knob::Scheduling(_), Value::Scheduling(wanted)) => thread.scheduling = *wanted,
             _ => panic!("{value} is no value of {knob}"),
