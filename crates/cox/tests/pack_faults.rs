@@ -163,11 +163,11 @@ fn a_thousand_threads_are_back_in_time() {
     let test = "a_thousand_threads_are_back_in_time";
     let Some((allowed, _)) = two_cpus(test) else { return };
     let _turn = turn();
-    let seconds = "15";
+    let seconds = "20";
     let mut runs = Runs::start(&[&workload("storm"), "--sleepers", "1000", "--seconds", seconds]);
     runs.wait_for_threads(1001);
     let last = allowed.last().unwrap().to_string();
-    killed_at_random_moments(test, &runs, &["--cpus", &last, "--always"], 8, Duration::from_millis(600));
+    killed_at_random_moments(test, &runs, &["--cpus", &last, "--always"], 8, Duration::from_millis(1500));
     assert_eq!(shell_code(end_of(&mut runs.0)), 0, "no sleeper woke early");
 }
 
