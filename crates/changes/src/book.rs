@@ -10,6 +10,8 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
@@ -22,6 +24,12 @@ use crate::sweep::sweep;
 use crate::undo::{Undone, undo};
 
 const ENDING: &str = "journal";
+const LOCK: &str = "lock";
+
+/// How often a right that somebody has is asked for again, and after how long: who only asks, who tidies up, and
+/// a guardian's process that was forked and has not executed yet have it for a moment.
+const ASKS: usize = 10;
+const ASK_AGAIN: Duration = Duration::from_millis(2);
 
 /// The folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +122,7 @@ impl Book {
     pub fn lock(&self) -> Result<Lock, Error> {
         self.made()
             .and_then(|()| {
-                let path = self.folder.join("lock");
+                let path = self.folder.join(LOCK);
                 let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
                 flock(&file, FlockOperation::LockExclusive)?;
                 Ok(Lock { _file: file })
@@ -128,6 +136,32 @@ impl Book {
     /// # Errors
     /// When the folder cannot be used.
     pub fn hold_alone(&self, name: &str) -> Result<Option<Right>, Error> {
+        for _ in 0..ASKS {
+            if let Some(right) = self.hold_now(name)? {
+                return Ok(Some(right));
+            }
+            thread::sleep(ASK_AGAIN);
+        }
+        self.hold_now(name)
+    }
+
+    /// Removes the files of rights whose holders were killed.
+    ///
+    /// # Errors
+    /// When the folder cannot be used.
+    pub(crate) fn forget_rights(&self, _lock: &Lock) -> Result<(), Error> {
+        for file in fs::read_dir(&self.folder).map_err(|source| self.failed(source))? {
+            let name = file.map_err(|source| self.failed(source))?.file_name();
+            let is_other = name == LOCK || Path::new(&name).extension().is_some_and(|ending| ending == ENDING);
+            if let Some(name) = name.to_str().filter(|_| !is_other) {
+                // Having it for a moment removes it.
+                drop(self.hold_now(name)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn hold_now(&self, name: &str) -> Result<Option<Right>, Error> {
         let path = self.folder.join(name);
         let open = || OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
         let number = |metadata: io::Result<fs::Metadata>| metadata.map(|metadata| metadata.ino()).ok();
@@ -231,6 +265,7 @@ impl Book {
             let undone = self.settle(lock, hands, &entry.path)?;
             settled.push((entry, undone));
         }
+        self.forget_rights(lock)?;
         Ok(settled)
     }
 

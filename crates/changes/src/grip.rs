@@ -124,6 +124,16 @@ impl Grip {
         self.writer.write(setting).map_err(|source| Error::of(&self.knob, source))
     }
 
+    /// Whether the thread's affinity is within that of `bounds`, a setting of this grip: if it is not, not we
+    /// have set it, or the kernel has taken CPUs away. One system call. Allocates nothing and waits for nobody,
+    /// unless it fails.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] when the thread has ended, [`Error::Knob`] for bounds that are no affinity.
+    pub fn is_within(&self, bounds: &Setting) -> Result<bool, Error> {
+        self.writer.is_within(bounds).map_err(|source| Error::of(&self.knob, source))
+    }
+
     fn not_claimed(&self, value: &Value) -> Error {
         Error::NotClaimed {
             knob: Box::new(self.knob.clone()),

@@ -6,18 +6,27 @@
 //!    the signals that a terminal or a shell sends, and says so with one byte. Only then does the
 //!    session change anything.
 //! 3. It reads the lifeline. That ends when the session ends, however it does.
-//! 4. It settles the journal, if there still is one, and ends.
+//! 4. It settles the journal, if there still is one, removes the files of rights that a killed session had, and
+//!    ends.
 #![allow(unsafe_code, reason = "pre_exec, and ignoring signals")]
 
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, getppid};
 
 use crate::book::Book;
 use crate::error::Error;
 use crate::hands::Hands;
 use crate::undo::Undone;
+
+/// How often, and with what pauses, the guardian looks whether a killed session is gone.
+const LOOKS: usize = 500;
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// The session's end of the guardian. Dropping it cuts the lifeline and waits for the guardian's end.
 #[derive(Debug)]
@@ -69,12 +78,35 @@ pub fn guard(hands: &dyn Hands, journal: &Path) -> Result<Undone, Error> {
         // SAFETY: ignoring a signal runs no code of ours.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
+    let session = getppid();
     let folder = journal.parent().unwrap_or(Path::new("/"));
     let mut out = io::stdout();
-    out.write_all(b"!").and_then(|()| out.flush()).map_err(failed)?;
+    match out.write_all(b"!").and_then(|()| out.flush()) {
+        // The session was killed before it heard, so before it changed anything.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Undone::default()),
+        said => said.map_err(failed)?,
+    }
     // Nobody ever writes to it.
     let _ = io::copy(&mut io::stdin(), &mut io::sink());
     let book = Book::at(folder);
     let lock = book.lock()?;
-    book.settle(&lock, hands, journal)
+    let was_killed = journal.exists();
+    let undone = book.settle(&lock, hands, journal)?;
+    drop(lock);
+    if was_killed {
+        wait_for_end_of(session);
+        book.forget_rights(&book.lock()?)?;
+    }
+    Ok(undone)
+}
+
+/// The lifeline is one of the first things that a killed process lets go of, its rights may be among the last: BPF
+/// programs that are detached take a while. But it may live, and have failed to settle.
+fn wait_for_end_of(parent: Option<Pid>) {
+    for _ in 0..LOOKS {
+        if getppid() != parent {
+            return;
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
 }

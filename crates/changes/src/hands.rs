@@ -49,6 +49,12 @@ pub trait Hands {
     /// [`Error::OneWay`] when it could not.
     fn way_back(&self, knob: &Knob, original: &Value, wanted: &Value) -> Result<(), Error>;
 
+    /// The CPUs that a thread could have whatever its affinity: those of its cpuset that are online.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] when the thread has ended, or when the machine's files cannot be read.
+    fn possible_cpus(&self, thread: Thread) -> Result<CpuSet, Error>;
+
     /// The kernel's random id of this boot.
     ///
     /// # Errors
@@ -72,6 +78,12 @@ pub trait Writer: Send + Sync {
     /// # Errors
     /// The kernel's answer, ESRCH when the thread has ended.
     fn write(&self, setting: &Setting) -> io::Result<()>;
+
+    /// Whether the thread's affinity is within that of `bounds`. Must not allocate or wait.
+    ///
+    /// # Errors
+    /// The kernel's answer, ESRCH when the thread has ended; EINVAL for bounds that are no affinity.
+    fn is_within(&self, bounds: &Setting) -> io::Result<bool>;
 }
 
 /// A thread's value as a system call takes it.

@@ -157,6 +157,18 @@ impl Claim {
             }
     }
 
+    /// Whether the session may have set an affinity that cannot be while a thread can only have `possible` CPUs:
+    /// the kernel then gives it all of these.
+    pub fn may_be_overruled(&self, possible: &CpuSet) -> bool {
+        match self {
+            Claim::Within(pack) => !pack.is_subset(possible),
+            Claim::Exactly(Value::Cpus(mine)) | Claim::AtTimes(Value::Cpus(mine)) => {
+                mine.intersection(possible).is_empty()
+            }
+            Claim::Exactly(_) | Claim::AtTimes(_) => false,
+        }
+    }
+
     /// What a knob is to be put back to that reads `now`, a value that is covered: the original, but for
     /// what somebody else has changed of a scheduling that was claimed at times.
     pub fn without(&self, now: &Value, original: &Value) -> Value {

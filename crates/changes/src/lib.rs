@@ -42,6 +42,7 @@ mod others;
 pub mod session;
 mod sweep;
 pub mod undo;
+mod whose;
 
 pub use book::Book;
 pub use desire::Desire;

@@ -15,6 +15,7 @@ use crate::journal::{Change, FORMAT, Header, Journal};
 use crate::knob::{Claim, Knob, Thread, Value};
 use crate::others::Others;
 use crate::undo::Undone;
+use crate::whose::is_ours;
 
 /// What a session has changed. [`Session::end`] puts it back; so does its guardian when the process is
 /// killed, and dropping it.
@@ -139,6 +140,16 @@ impl<'h> Session<'h> {
         }
     }
 
+    /// Whether a knob that was taken still is as the session has left it, or the kernel for want of the CPUs
+    /// that were claimed; if not, somebody else has set it.
+    ///
+    /// # Errors
+    /// [`Error::Untaken`], or [`Error::Gone`].
+    pub fn has(&self, knob: &Knob) -> Result<bool, Error> {
+        let change = self.change(knob).ok_or_else(|| Error::Untaken(Box::new(knob.clone())))?;
+        Ok(is_ours(self.hands, knob, &change.claim, &self.hands.read(knob)?))
+    }
+
     /// A handle to set a thread's knob that was taken, as often as one likes and from any thread. It stops
     /// working when the session begins to put things back.
     ///
@@ -182,7 +193,7 @@ impl<'h> Session<'h> {
                     let births = self.births.iter().find(|births| births.knob == *knob);
                     self.change(knob).or(births).or_else(|| others.of(knob).next())
                 });
-                match known.filter(|change| change.claim.covers(&now)) {
+                match known.filter(|change| is_ours(self.hands, &knob, &change.claim, &now)) {
                     Some(change) => change.claim.without(&now, &change.original),
                     None => now,
                 }
@@ -211,11 +222,12 @@ impl<'h> Session<'h> {
         self.taken.get(knob)
     }
 
-    /// Write and read back. A cpuset may cut a mask down: what is left is still within the claim.
+    /// Write and read back. A cpuset may cut a mask down: what is left is still within the claim. One that is not
+    /// within has been set by somebody else since, and is his: the kernel adds no CPU to what it is asked for.
     fn write(&self, change: &Change, wanted: &Value) -> Result<(), Error> {
         self.hands.write(&change.knob, wanted)?;
         let found = self.hands.read(&change.knob)?;
-        if change.claim.covers(&found) {
+        if change.claim.covers(&found) || matches!(change.claim, Claim::Within(_)) {
             return Ok(());
         }
         self.hands.write(&change.knob, &change.original)?;

@@ -1,6 +1,7 @@
 //! Putting back. Does the same whoever calls it, and however often: the session, its guardian, or a
 //! later session that finds the journal of a dead one.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -8,6 +9,7 @@ use crate::error::Error;
 use crate::hands::Hands;
 use crate::journal::Change;
 use crate::knob::{Knob, Value};
+use crate::whose::is_ours;
 
 /// What became of a session's changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,12 +73,15 @@ pub(crate) enum Found {
 
 /// Puts `knob` back if it is as `change`, of this knob or of one it has inherited from, may have set it.
 pub(crate) fn put_back(hands: &dyn Hands, knob: &Knob, change: &Change) -> Result<Found, Error> {
-    let ours = |now: &Value| *now != change.original && change.claim.covers(now);
-    let back = |now: &Value| ours(now).then(|| change.claim.without(now, &change.original));
+    let ours = Cell::new(false);
+    let back = |now: &Value| {
+        ours.set(*now != change.original && is_ours(hands, knob, &change.claim, now));
+        ours.get().then(|| change.claim.without(now, &change.original))
+    };
     let now = hands.exchange(knob, &back)?;
     Ok(match () {
         () if now == change.original => Found::Original,
-        () if ours(&now) => Found::Ours,
+        () if ours.get() => Found::Ours,
         () => Found::Theirs(now),
     })
 }

@@ -14,6 +14,9 @@ use made::{Made, OTHER, affinity, begin, born, cpus, idle, kill, scheduling, wit
 
 const LEADERS: u32 = 3;
 
+/// CPUs that the cpuset may have; each has one of every original, and 6, which a thread may set itself.
+const CPUSETS: [&str; 4] = ["0-7", "3,5-6", "0,2,5-7", "1-3,5-6"];
+
 /// Threads are named by their place among all; sessions by their number.
 #[derive(Clone, Debug)]
 enum Step {
@@ -22,6 +25,7 @@ enum Step {
     Move(u32, usize, u32),
     Idle(u32, usize, bool),
     Late(usize),
+    Cpuset(usize),
     Birth(usize, bool),
     Death(usize),
     End(u32),
@@ -36,6 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (number(), 0..9usize, 0..4u32).prop_map(|(n, thread, cpu)| Step::Move(n, thread, cpu)),
         2 => (number(), 0..9usize, any::<bool>()).prop_map(|(n, thread, is_idle)| Step::Idle(n, thread, is_idle)),
         1 => (0..9usize).prop_map(Step::Late),
+        1 => (0..CPUSETS.len()).prop_map(Step::Cpuset),
         3 => (0..9usize, any::<bool>()).prop_map(|(creator, own)| Step::Birth(creator, own)),
         1 => (0..9usize).prop_map(Step::Death),
         1 => number().prop_map(Step::End),
@@ -121,6 +126,8 @@ impl<'m> Play<'m> {
                 self.made.is_born(number);
                 self.sessions.entry(number).or_insert_with(|| begin(self.made, self.folder, number));
             }
+            // What was asked for cannot be read of a mask that is cut down.
+            Step::Take(..) if self.made.state().online != cpus(CPUSETS[0]) => {}
             Step::Take(number, place, low) => self.take(number, self.tid(place), low)?,
             Step::Move(number, place, cpu) => {
                 self.set(number, &affinity(self.tid(place)), &Value::Cpus([cpu].into_iter().collect()));
@@ -129,6 +136,7 @@ impl<'m> Play<'m> {
                 let value = Value::Scheduling(if is_idle { OTHER.idle() } else { OTHER });
                 self.set(number, &scheduling(self.tid(place)), &value);
             }
+            Step::Cpuset(which) => self.made.allows(CPUSETS[which]),
             Step::Late(place) => {
                 if let Some((grip, setting)) = self.late.get(place) {
                     prop_assert!(matches!(grip.apply(setting), Err(Error::Ended(_))));
@@ -182,6 +190,7 @@ proptest! {
         }
         made.is_born(1);
         begin(&made, &folder, 1).end().unwrap();
+        made.allows(CPUSETS[0]);
         let threads = format!("{:?}", made.state().threads);
         prop_assert!(made.is_original(), "{threads}");
         prop_assert!(Book::at(folder.path()).entries(&made).unwrap().is_empty());

@@ -57,6 +57,23 @@ fn a_setting_serves_all_grips_with_the_same_claim_and_original_and_no_other() {
 }
 
 #[test]
+fn a_grip_sees_that_somebody_else_has_set_the_mask() {
+    let (made, folder) = (Made::with_threads(1), TempDir::new().unwrap());
+    let mut session = begin(&made, &folder, 1);
+    session.take([within(0, "0-1"), idle(0)]).unwrap();
+    let grip = session.grip(&affinity(0)).unwrap();
+    let bounds = grip.prepare(&mask("0-1")).unwrap();
+    grip.apply(&grip.prepare(&mask("1")).unwrap()).unwrap();
+    assert!(grip.is_within(&bounds).unwrap());
+    made.sets(0, "1-2");
+    assert!(!grip.is_within(&bounds).unwrap());
+    let class = session.grip(&scheduling(0)).unwrap();
+    assert!(matches!(grip.is_within(&class.prepare(class.original()).unwrap()), Err(Error::Knob { .. })));
+    made.ends(0);
+    assert!(matches!(grip.is_within(&bounds), Err(Error::Gone(_))));
+}
+
+#[test]
 fn a_grip_on_a_thread_that_has_ended_says_so() {
     let (made, folder) = (Made::with_threads(1), TempDir::new().unwrap());
     let mut session = begin(&made, &folder, 1);

@@ -54,6 +54,46 @@ fn an_affinity_is_set_and_read() {
 }
 
 #[test]
+fn a_writer_sees_whether_a_mask_is_within_another() {
+    let (hands, folder) = (LiveHands::new(Root::live()), TempDir::new().unwrap());
+    let mut session = Session::begin(&hands, Book::at(folder.path()), 1, "test", |_| Ok(None)).unwrap();
+    beside(|thread| {
+        let knob = Knob::Affinity(thread);
+        let Value::Cpus(all) = hands.read(&knob).unwrap() else { panic!("no mask") };
+        assert!(all.is_subset(&hands.possible_cpus(thread).unwrap()));
+        let claim = Claim::Within(all.clone());
+        session.take([Desire { engine: "test".into(), knob: knob.clone(), claim, heir_of: Vec::new() }]).unwrap();
+        let grip = session.grip(&knob).unwrap();
+        let (one, all) = (Value::Cpus(all.iter().take(1).collect()), Value::Cpus(all));
+        let (one, all) = (grip.prepare(&one).unwrap(), grip.prepare(&all).unwrap());
+        assert!(grip.is_within(&all).unwrap());
+        assert_eq!(grip.is_within(&one).unwrap(), one.value() == all.value());
+        grip.apply(&one).unwrap();
+        assert!(grip.is_within(&one).unwrap() && grip.is_within(&all).unwrap());
+    });
+}
+
+/// A machine below a folder, with a CPU of the thread's cpuset offline.
+#[test]
+fn a_cpu_that_is_offline_is_not_possible() {
+    let folder = TempDir::new().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("proc/self/mountinfo", "1 2 0:3 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+    write("proc/77/cgroup", "0::/job\n");
+    write("sys/fs/cgroup/cgroup.controllers", "cpuset\n");
+    write("sys/fs/cgroup/job/cpuset.cpus.effective", "0-2\n");
+    write("sys/devices/system/cpu/online", "0,2-3\n");
+    let hands = LiveHands::new(Root::at(folder.path()));
+    let thread = |tid| Thread { tid, start_ns: 0 };
+    assert_eq!(Value::Cpus(hands.possible_cpus(thread(77)).unwrap()), Value::Cpus("0,2".parse().unwrap()));
+    assert!(matches!(hands.possible_cpus(thread(78)), Err(Error::Gone(_))));
+}
+
+#[test]
 fn a_scheduling_is_set_and_read() {
     beside(|thread| {
         let hands = LiveHands::new(Root::live());

@@ -7,7 +7,7 @@ use changes::undo::Undone;
 use changes::{Book, Claim, Desire, Error, Hands, Scheduling, Value};
 use tempfile::TempDir;
 
-use made::{Made, OTHER, affinity, begin, cpus, idle, kill, mask, original, scheduling, within};
+use made::{Made, OTHER, affinity, begin, born, cpus, idle, kill, mask, original, scheduling, within};
 
 fn restored(count: usize) -> Undone {
     Undone { restored: count, ..Undone::default() }
@@ -78,6 +78,17 @@ fn what_somebody_else_has_set_is_his() {
 }
 
 #[test]
+fn what_somebody_else_sets_while_it_is_taken_is_his_too() {
+    let (made, folder) = (Made::with_threads(2), TempDir::new().unwrap());
+    made.state().rebel = Some((0, cpus("6")));
+    let mut session = begin(&made, &folder, 1);
+    session.take([within(0, "0-1"), within(1, "0-1")]).unwrap();
+    assert_eq!((made.mask(0), made.mask(1)), (cpus("6"), cpus("0-1")));
+    session.end().unwrap();
+    assert!(made.is_original());
+}
+
+#[test]
 fn threads_that_end_meanwhile_are_no_fault() {
     let (made, folder) = (Made::with_threads(2), TempDir::new().unwrap());
     let mut session = begin(&made, &folder, 1);
@@ -92,11 +103,42 @@ fn a_cpu_that_went_offline_is_no_obstacle() {
     let (made, folder) = (Made::with_threads(3), TempDir::new().unwrap());
     let mut session = begin(&made, &folder, 1);
     session.take([within(0, "0-1"), within(2, "0-1")]).unwrap();
-    // The kernel breaks the affinity of a thread whose last CPU has gone.
-    made.state().online = cpus("0-4");
+    made.allows("0-4");
     let undone = session.end().unwrap();
     assert_eq!((undone.restored, made.mask(0)), (1, cpus("0-4")));
     assert!(undone.left[0].reason.contains("Invalid argument"), "thread 2 was on CPU 5: {:?}", undone.left);
+}
+
+/// The kernel gives a thread that has lost all CPUs of its mask all that there are, and remembers the mask.
+#[test]
+fn a_mask_of_ours_that_cannot_be_any_more_is_ours() {
+    for comes_back_first in [true, false] {
+        let (made, folder) = (Made::with_threads(5), TempDir::new().unwrap());
+        let mut session = begin(&made, &folder, 1);
+        session.adopt([within(0, "0-1")]).unwrap();
+        session.take([within(0, "0-1"), within(1, "0-1"), within(3, "0-1"), within(4, "0")]).unwrap();
+        // Of one pack both CPUs go, or only that which the thread has.
+        session.set(&affinity(1), &mask("1")).unwrap();
+        session.set(&affinity(3), &mask("0")).unwrap();
+        let (unseen, taken) = (made.bears(0), made.bears(0));
+        let is_ours = |tid| session.has(&affinity(tid)).unwrap();
+        made.allows("0,2-7");
+        assert_eq!((made.mask(1), made.mask(3)), (cpus("0,2-7"), cpus("0")));
+        assert!(is_ours(1) && is_ours(3));
+        made.allows("2-7");
+        session.take([born(within(taken, "0-1"), &[0])]).unwrap_err();
+        made.sets(4, "6");
+        let is_ours = |tid| session.has(&affinity(tid)).unwrap();
+        assert!(is_ours(0) && is_ours(1) && !is_ours(4), "thread 4 has its own mask");
+        if comes_back_first {
+            made.allows("0-7");
+        }
+        let undone = session.end().unwrap();
+        assert_eq!((undone.restored, undone.born, undone.left.len()), (4, 1, 1), "{undone:?}");
+        made.allows("0-7");
+        assert_eq!(made.mask(unseen), original(0));
+        assert!(made.is_original());
+    }
 }
 
 #[test]

@@ -2,111 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod common_pack;
 mod common_robust;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use common_robust::{COX, Ran, end_of, is_root, path, run, send, shell_code, turn, wait_for, workload};
-use machine::limits::{Who, allowed_cpus};
-use machine::process::Task;
-use machine::{CpuSet, Root};
+use common_pack::{Place, Runs, two_cpus};
+use common_robust::{Ran, end_of, path, run, send, shell_code, turn, wait_for, workload};
+use machine::CpuSet;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
-use tempfile::TempDir;
-
-/// A folder for the journals of one test, so that tests do not meet.
-struct Place(TempDir);
-
-impl Place {
-    fn new() -> Place {
-        Place(TempDir::new().unwrap())
-    }
-
-    fn cox(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(COX);
-        command.arg("pack").args(arguments).env("COX_CHANGES", self.0.path().join("changes")).stdin(Stdio::null());
-        command
-    }
-
-    fn pack(&self, arguments: &[&str]) -> Ran {
-        run(&mut self.cox(arguments))
-    }
-
-    /// With its report.
-    fn packed(&self, arguments: &[&str]) -> (Ran, Value) {
-        let json = path(&self.0, "report.json");
-        let all: Vec<&str> = ["-q", "--json", &json].iter().chain(arguments).copied().collect();
-        let ran = self.pack(&all);
-        let report = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
-        (ran, report)
-    }
-
-    fn journals(&self) -> usize {
-        let Ok(files) = fs::read_dir(self.0.path().join("changes")) else { return 0 };
-        files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|e| e == "journal")).count()
-    }
-}
-
-/// A program that goes on until it is ended with the test.
-struct Runs(Child);
-
-impl Runs {
-    fn start(arguments: &[&str]) -> Runs {
-        let child = Command::new(arguments[0]).args(&arguments[1..]).stdout(Stdio::piped()).spawn().unwrap();
-        Runs(child)
-    }
-
-    /// Three threads that wait for one another in loops.
-    fn spinning(rounds: &str) -> Runs {
-        let program = workload("barriers");
-        let fixed = ["--threads", "3", "--work-us", "300", "--wait", "spin", "--iterations-per-us", "300", "--rounds"];
-        let runs = Runs::start(&[&[program.as_str()][..], &fixed, &[rounds]].concat());
-        wait_for("all threads", || (runs.masks().len() == 3).then_some(()));
-        runs
-    }
-
-    fn pid(&self) -> String {
-        self.0.id().to_string()
-    }
-
-    /// The mask of each thread.
-    fn masks(&self) -> BTreeMap<u32, CpuSet> {
-        let root = Root::live();
-        let threads = Task::process(&root, self.0.id()).threads().unwrap_or_default();
-        threads.into_iter().filter_map(|tid| Some((tid, allowed_cpus(&root, Who::Task(tid)).ok()?))).collect()
-    }
-
-    fn is_as(&self, before: &BTreeMap<u32, CpuSet>) -> bool {
-        self.masks() == *before
-    }
-}
-
-impl Drop for Runs {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn two_cpus(test: &str) -> Option<(CpuSet, String)> {
-    if !is_root(test) {
-        return None;
-    }
-    let allowed = allowed_cpus(&Root::live(), Who::Own).unwrap();
-    if allowed.len() < 2 {
-        common_robust::say(&format!("skipped: {test}: needs two CPUs"));
-        return None;
-    }
-    let two: CpuSet = allowed.iter().take(2).collect();
-    let list = two.to_string();
-    Some((allowed, list))
-}
 
 #[test]
 fn a_program_ends_as_without_cox_and_runs_on_the_pack_only() {

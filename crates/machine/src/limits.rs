@@ -98,6 +98,22 @@ pub fn allowed_cpus(root: &Root, who: Who) -> Result<CpuSet, Error> {
     Ok(allowed.intersection(&Topology::read_online(root)?))
 }
 
+/// The CPUs a task could run on whatever affinity mask it had: online, in its cpuset. A mask without any of
+/// them is not kept by the kernel: the task gets them all.
+///
+/// # Errors
+/// When the task does not exist, or files about it cannot be read or understood.
+pub fn possible_cpus(root: &Root, who: Who) -> Result<CpuSet, Error> {
+    let online = Topology::read_online(root)?;
+    let memberships = task(root, who).cgroups()?;
+    let hierarchies = present(Hierarchies::read(root))?.unwrap_or_default();
+    let cpuset = match hierarchies.cgroup_of(&memberships, "cpuset")? {
+        Some(cgroup) => cgroup.cpuset(root)?,
+        None => None,
+    };
+    Ok(cpuset.map_or_else(|| online.clone(), |cpus| cpus.intersection(&online)))
+}
+
 fn task(root: &Root, who: Who) -> Task {
     match who {
         Who::Own => Task::own(root),
@@ -140,6 +156,27 @@ mod tests {
         assert_eq!(tiny.whole_cpus(), 1);
         let wide = limits("1", Some((400_000, 100_000)));
         assert_eq!((wide.whole_cpus(), wide.is_quota_bound()), (1, false));
+    }
+
+    #[test]
+    fn possible_is_what_the_cpuset_has_of_the_online_cpus() {
+        let root = tempfile::tempdir().expect("temporary folder");
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("mkdir");
+            std::fs::write(path, text).expect("write");
+        };
+        write("proc/7/mountinfo", "");
+        write("proc/self/mountinfo", "1 2 0:3 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n");
+        write("proc/7/cgroup", "3:cpuset:/job\n");
+        write("sys/fs/cgroup/cpuset/job/cpuset.cpus", "1-2\n");
+        // Its own mask says nothing about it.
+        write("proc/7/status", "Tgid:\t7\nPid:\t7\nCpus_allowed_list:\t2\n");
+        let possible = |online: &str| {
+            write("sys/devices/system/cpu/online", online);
+            possible_cpus(&Root::at(root.path()), Who::Task(7)).expect("possible CPUs").to_string()
+        };
+        assert_eq!((possible("0-3\n"), possible("0,2-3\n")), ("1-2".into(), "2".into()));
     }
 
     #[test]

@@ -70,6 +70,10 @@ mod tests {
 
     /// Two caches of four CPUs; 0 and 4, 1 and 5 ... are siblings of one core; core 3 is slow.
     fn eight() -> Topology {
+        eight_with_online("0-7")
+    }
+
+    fn eight_with_online(online: &str) -> Topology {
         let folder = tempfile::tempdir().unwrap();
         let cpus = folder.path().join("sys/devices/system/cpu");
         let write = |path: String, text: String| {
@@ -77,7 +81,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text + "\n").unwrap();
         };
-        write("online".into(), "0-7".into());
+        write("online".into(), online.into());
         write("possible".into(), "0-7".into());
         for id in 0..8 {
             let core = id % 4;
@@ -105,6 +109,16 @@ mod tests {
         assert_eq!(choose(&eight(), &set("4-7"), 2), Some(set("4-5")));
         assert_eq!(choose(&eight(), &set("2-3"), 3), None);
         assert_eq!(choose(&eight(), &set("3,6"), 1), Some(set("6")), "the fast core first");
+    }
+
+    /// A cpuset may still name it, also as an online CPU's sibling.
+    #[test]
+    fn a_cpu_that_is_offline_comes_last_and_shares_nothing() {
+        let topology = eight_with_online("0,2-7");
+        assert_eq!(choose(&topology, &set("0-1,4"), 2), Some(set("0,4")));
+        assert_eq!(choose(&topology, &set("1,7"), 1), Some(set("7")));
+        assert_eq!(choose(&topology, &set("0-7"), 2), Some(set("2-3")), "two cores before two siblings");
+        assert_eq!(capacities(&topology, &set("0,5")), [1024, 1024]);
     }
 
     #[test]

@@ -5,10 +5,12 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use machine::Root;
-use machine::limits::{Who, allowed_cpus};
+use machine::limits::{Who, allowed_cpus, possible_cpus};
 use machine::process::Task;
+use machine::{CpuSet, Root};
+use rustix::io::Errno;
 use rustix::process::Pid;
+use rustix::thread::sched_getaffinity;
 
 use super::{Hands, KernelValue, Writer, attr, way_back};
 use crate::error::Error;
@@ -23,6 +25,17 @@ struct LiveWriter {
 impl Writer for LiveWriter {
     fn write(&self, setting: &Setting) -> io::Result<()> {
         setting.kernel().write(self.pid)
+    }
+
+    fn is_within(&self, bounds: &Setting) -> io::Result<bool> {
+        let Value::Cpus(bounds) = bounds.value() else { return Err(io::ErrorKind::InvalidInput.into()) };
+        let now = match sched_getaffinity(Some(self.pid)) {
+            // The fixed mask is too short for a kernel with more than 1,024 CPUs: it cannot be asked like this.
+            Err(Errno::INVAL) => return Ok(true),
+            now => now?,
+        };
+        let common = bounds.iter().filter(|cpu| now.is_set(*cpu as usize)).count();
+        Ok(common == now.count() as usize)
     }
 }
 
@@ -158,6 +171,13 @@ impl Hands for LiveHands {
         match way_back::missing(from, to, limits) {
             None => Ok(()),
             Some(limit) => Err(Error::OneWay { knob: Box::new(knob.clone()), wanted: Box::new(wanted.clone()), limit }),
+        }
+    }
+
+    fn possible_cpus(&self, thread: Thread) -> Result<CpuSet, Error> {
+        match possible_cpus(&self.root, Who::Task(thread.tid)) {
+            Err(error) if error.is_gone() => Err(Error::Gone(Box::new(Knob::Affinity(thread)))),
+            possible => Ok(possible?),
         }
     }
 

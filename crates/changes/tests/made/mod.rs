@@ -19,6 +19,8 @@ pub const OTHER: Scheduling = Scheduling { policy: 0, flags: 0, nice: 0, priorit
 #[derive(Clone, Debug)]
 pub struct MadeThread {
     pub mask: CpuSet,
+    /// The mask that was asked for last: the kernel applies it again when there are more CPUs.
+    asked: CpuSet,
     pub scheduling: Scheduling,
     /// Its process, by its leader's id.
     pub leader: u32,
@@ -44,10 +46,12 @@ pub struct State {
     pub living: BTreeMap<u32, u64>,
     births: u64,
     last_born: u32,
-    /// CPUs that exist; the kernel cuts masks down to them.
+    /// CPUs that are online and in everybody's cpuset; the kernel cuts masks down to them.
     pub online: CpuSet,
     pub boot: u32,
     pub then: Then,
+    /// A thread that sets its own mask as soon as somebody else has set it, once.
+    pub rebel: Option<(u32, CpuSet)>,
     /// Whether an undone scheduling could not be put back.
     pub one_way: bool,
 }
@@ -62,7 +66,8 @@ impl Made {
         let made = Made::default();
         made.state().online = cpus("0-7");
         for tid in 0..count {
-            let thread = MadeThread { mask: original(tid), scheduling: OTHER, leader: tid, wanted: original(tid) };
+            let mask = original(tid);
+            let thread = MadeThread { asked: mask.clone(), wanted: mask.clone(), mask, scheduling: OTHER, leader: tid };
             made.state().threads.insert(tid, thread);
         }
         (1..4).for_each(|number| made.is_born(number));
@@ -90,7 +95,18 @@ impl Made {
     pub fn sets(&self, tid: u32, list: &str) {
         let mut state = self.state();
         let thread = state.threads.get_mut(&tid).unwrap();
-        (thread.mask, thread.wanted) = (cpus(list), cpus(list));
+        (thread.mask, thread.asked, thread.wanted) = (cpus(list), cpus(list), cpus(list));
+    }
+
+    /// The cpuset of all threads is another.
+    pub fn allows(&self, list: &str) {
+        let mut state = self.state();
+        state.online = cpus(list);
+        let online = state.online.clone();
+        for thread in state.threads.values_mut() {
+            let possible = thread.asked.intersection(&online);
+            thread.mask = if possible.is_empty() { online.clone() } else { possible };
+        }
     }
 
     pub fn ends(&self, tid: u32) {
@@ -147,7 +163,10 @@ impl State {
                 if possible.is_empty() {
                     return Err(io::Error::from_raw_os_error(libc::EINVAL));
                 }
-                thread.mask = possible;
+                (thread.mask, thread.asked) = (possible, wanted.clone());
+                if let Some((_, own)) = self.rebel.take_if(|(tid, _)| *tid == tid_of(knob)) {
+                    (thread.mask, thread.asked, thread.wanted) = (own.clone(), own.clone(), own);
+                }
             }
             (Knob::Scheduling(_), Value::Scheduling(wanted)) => thread.scheduling = *wanted,
             _ => panic!("{value} is no value of {knob}"),
@@ -170,6 +189,13 @@ struct MadeWriter(Made, Knob);
 impl Writer for MadeWriter {
     fn write(&self, setting: &Setting) -> io::Result<()> {
         self.0.state().write(&self.1, setting.value())
+    }
+
+    fn is_within(&self, bounds: &Setting) -> io::Result<bool> {
+        let Value::Cpus(bounds) = bounds.value() else { return Err(io::ErrorKind::InvalidInput.into()) };
+        let state = self.0.state();
+        let thread = state.threads.get(&tid_of(&self.1)).ok_or(io::Error::from_raw_os_error(libc::ESRCH))?;
+        Ok(thread.mask.is_subset(bounds))
     }
 }
 
@@ -202,6 +228,10 @@ impl Hands for Made {
             return Ok(());
         }
         Err(Error::OneWay { knob: Box::new(knob.clone()), wanted: Box::new(wanted.clone()), limit: "nice" })
+    }
+
+    fn possible_cpus(&self, _thread: Thread) -> Result<CpuSet, Error> {
+        Ok(self.state().online.clone())
     }
 
     fn boot_id(&self) -> Result<String, Error> {

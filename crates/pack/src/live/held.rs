@@ -30,21 +30,33 @@ pub struct Held {
     anywhere: Setting,
     /// `None`: anywhere in the pack.
     now: Option<Seat>,
+    /// It was found outside of the pack, and is left as it is until somebody has asked why.
+    strayed: bool,
 }
 
 impl Held {
-    /// Does what the policy wants.
+    /// Does what the policy wants, unless the program has set the thread's CPUs itself meanwhile: then that is
+    /// what holds. The look costs a small part of the move.
     ///
     /// # Errors
     /// [`changes::Error::Gone`] when the thread has ended; the kernel's refusal.
     pub fn obey(&mut self, order: &Order) -> Result<(), changes::Error> {
         let wanted = order.place();
-        if wanted == self.now {
+        if wanted == self.now || self.strayed {
+            return Ok(());
+        }
+        self.strayed = !self.grip.is_within(&self.anywhere)?;
+        if self.strayed {
             return Ok(());
         }
         self.grip.apply(wanted.map_or(&self.anywhere, |seat| &self.seats[seat]))?;
         self.now = wanted;
         Ok(())
+    }
+
+    /// Whether it was found outside of the pack.
+    pub fn has_strayed(&self) -> bool {
+        self.strayed
     }
 }
 
@@ -174,6 +186,18 @@ impl<'h> Holder<'h> {
         self.adopted.remove(&tid);
     }
 
+    /// Why a thread is outside of the pack: false when somebody else has set its CPUs, who shall have them. When the
+    /// kernel has, because CPUs of the pack are gone, it is taken back to what is left of them, if anything is.
+    pub fn keeps(&self, held: &mut Held) -> bool {
+        if !self.session.has(held.grip.knob()).unwrap_or(false) {
+            return false;
+        }
+        // With no CPU of the pack there it stays where it is, and strays again at the next order.
+        let _ = held.grip.apply(&held.anywhere);
+        (held.now, held.strayed) = (None, false);
+        true
+    }
+
     /// Threads that could not be steered.
     pub fn left(&self) -> &Left {
         &self.left
@@ -227,7 +251,7 @@ impl<'h> Holder<'h> {
         let one = |cpu: u32| grip.prepare(&Value::Cpus([cpu].into_iter().collect()));
         let seats = self.cpus.iter().map(one).collect::<Result<_, _>>()?;
         let anywhere = grip.prepare(&Value::Cpus(self.cpus.clone()))?;
-        Ok(Held { stand, tid: thread.tid, grip, seats, anywhere, now: None })
+        Ok(Held { stand, tid: thread.tid, grip, seats, anywhere, now: None, strayed: false })
     }
 }
 

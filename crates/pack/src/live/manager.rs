@@ -383,7 +383,9 @@ impl Manager<'_> {
             // A helper may become known as one after it has joined.
             let is_helper = living.member.is_some() && self.guests.is_helper(living.tgid, stand.tid, 0);
             let has_ended = has_ended(&stand);
-            if let Some(member) = living.member.take_if(|_| is_helper || has_ended) {
+            let strayed = living.member.map(|member| &mut core.members[member]).filter(|held| held.has_strayed());
+            let is_its_own = strayed.is_some_and(|held| !self.holder.keeps(held));
+            if let Some(member) = living.member.take_if(|_| is_helper || has_ended || is_its_own) {
                 core.conductor.leave(member, stand.run_ns);
                 self.summary.threads -= usize::from(is_helper);
             }

@@ -106,6 +106,7 @@ pub fn packed() -> Document {
         command: vec!["./heat".into()],
         cpus: "0-1".into(),
         seats: 2,
+        seats_ns: 2 * 12_410 * MS,
         threads: 3,
         wall_ns: 12_410 * MS,
         rotating_ns: 11_000 * MS,

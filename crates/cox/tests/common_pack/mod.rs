@@ -1,0 +1,123 @@
+//! Starting `cox pack` on programs, and looking at their masks.
+
+// Each test binary compiles this module for itself and uses a part of it.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use machine::limits::{Who, allowed_cpus};
+use machine::process::Task;
+use machine::{CpuSet, Root};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::common_robust::{COX, Ran, is_root, path, run, say, wait_for, workload};
+
+/// A folder for the journals of one test, so that tests do not meet.
+pub struct Place(pub TempDir);
+
+impl Place {
+    pub fn new() -> Place {
+        Place(TempDir::new().unwrap())
+    }
+
+    /// Where the journals are.
+    pub fn folder(&self) -> PathBuf {
+        self.0.path().join("changes")
+    }
+
+    /// `cox VERB ARGUMENTS`.
+    pub fn verb(&self, verb: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(COX);
+        command.arg(verb).args(arguments).env("COX_CHANGES", self.folder()).stdin(Stdio::null());
+        command
+    }
+
+    /// `cox pack ARGUMENTS`.
+    pub fn cox(&self, arguments: &[&str]) -> Command {
+        self.verb("pack", arguments)
+    }
+
+    pub fn pack(&self, arguments: &[&str]) -> Ran {
+        run(&mut self.cox(arguments))
+    }
+
+    /// With its report.
+    pub fn packed(&self, arguments: &[&str]) -> (Ran, Value) {
+        let json = path(&self.0, "report.json");
+        let all: Vec<&str> = ["-q", "--json", &json].iter().chain(arguments).copied().collect();
+        let ran = self.pack(&all);
+        let report = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+        (ran, report)
+    }
+
+    pub fn journals(&self) -> usize {
+        let Ok(files) = fs::read_dir(self.folder()) else { return 0 };
+        files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|e| e == "journal")).count()
+    }
+}
+
+/// A program that goes on until it is ended with the test.
+pub struct Runs(pub Child);
+
+impl Runs {
+    pub fn start(arguments: &[&str]) -> Runs {
+        let child = Command::new(arguments[0]).args(&arguments[1..]).stdout(Stdio::piped()).spawn().unwrap();
+        Runs(child)
+    }
+
+    /// Three threads that wait for one another in loops.
+    pub fn spinning(rounds: &str) -> Runs {
+        let program = workload("barriers");
+        let fixed = ["--threads", "3", "--work-us", "300", "--wait", "spin", "--iterations-per-us", "300", "--rounds"];
+        let runs = Runs::start(&[&[program.as_str()][..], &fixed, &[rounds]].concat());
+        runs.wait_for_threads(3);
+        runs
+    }
+
+    /// Until it has so many threads.
+    pub fn wait_for_threads(&self, count: usize) {
+        wait_for("all threads", || (self.masks().len() == count).then_some(()));
+    }
+
+    pub fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    /// The mask of each thread.
+    pub fn masks(&self) -> BTreeMap<u32, CpuSet> {
+        let root = Root::live();
+        let threads = Task::process(&root, self.0.id()).threads().unwrap_or_default();
+        threads.into_iter().filter_map(|tid| Some((tid, allowed_cpus(&root, Who::Task(tid)).ok()?))).collect()
+    }
+
+    pub fn is_as(&self, before: &BTreeMap<u32, CpuSet>) -> bool {
+        self.masks() == *before
+    }
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Which CPUs this process may use and, as a list, two of them.
+pub fn two_cpus(test: &str) -> Option<(CpuSet, String)> {
+    if !is_root(test) {
+        return None;
+    }
+    let allowed = allowed_cpus(&Root::live(), Who::Own).unwrap();
+    if allowed.len() < 2 {
+        say(&format!("skipped: {test}: needs two CPUs"));
+        return None;
+    }
+    let two: CpuSet = allowed.iter().take(2).collect();
+    let list = two.to_string();
+    Some((allowed, list))
+}
