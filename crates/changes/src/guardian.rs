@@ -17,6 +17,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use machine::Root;
+use machine::process::Task;
 use rustix::process::{Pid, getppid};
 
 use crate::book::Book;
@@ -101,10 +103,15 @@ pub fn guard(hands: &dyn Hands, journal: &Path) -> Result<Undone, Error> {
 }
 
 /// The lifeline is one of the first things that a killed process lets go of, its rights may be among the last: BPF
-/// programs that are detached take a while. But it may live, and have failed to settle.
-fn wait_for_end_of(parent: Option<Pid>) {
+/// programs that are detached take a while. A thread of it may still be at that when the others have ended and
+/// the guardian has another parent already. But the session may live, and have failed to settle.
+fn wait_for_end_of(session: Option<Pid>) {
+    let Some(session) = session else { return };
+    let session = Task::process(&Root::live(), session.as_raw_nonzero().get() as u32);
+    // A process that is gone, or a zombie of one thread that nobody has waited for: that has let go of its files.
+    let is_over = || session.stat().map_or(true, |stat| matches!(stat.state, 'Z' | 'X') && stat.threads <= 1);
     for _ in 0..LOOKS {
-        if getppid() != parent {
+        if is_over() {
             return;
         }
         thread::sleep(LOOK_AGAIN);
