@@ -248,9 +248,10 @@ impl Regime {
                 // nobody's way: there is time to measure.
                 let no_doubt = if self.soon { NO_DOUBT_SOON } else { NO_DOUBT };
                 let kept = 1.0 - window.seen.yielding as f64 / window.seen.spinning.max(1) as f64;
-                if Kind::of(window, seats) == Kind::Spinning && spun(window) * kept > 1.0 - no_doubt {
+                let in_the_way = Kind::of(window, seats) == Kind::Spinning && spun(window) * kept > 1.0 - no_doubt;
+                if in_the_way && self.may_win(efficiency) {
                     self.without = Some(efficiency);
-                    self.kind = Some(Kind::of(window, seats));
+                    self.kind = Some(Kind::Spinning);
                     return self.rotate(now_ns);
                 }
                 if std::mem::take(&mut self.soon) {
@@ -261,9 +262,10 @@ impl Regime {
                 self.until_ns = now_ns + MEASURE_NS;
             }
             Action::Measure { .. } => {
-                self.without = Some(self.without.map_or(efficiency, |before| mixed(before, efficiency)));
+                let without = self.without.map_or(efficiency, |before| mixed(before, efficiency));
+                self.without = Some(without);
                 self.kind = Some(Kind::of(window, seats));
-                if !self.kind.is_some_and(Kind::may_gain) || !self.may_win() {
+                if !self.kind.is_some_and(Kind::may_gain) || !self.may_win(without) {
                     return self.rest(now_ns);
                 }
                 let evenly = Shape::new(window.active, seats).is_some_and(|shape| shape.static_slowdown() == 1.0);
@@ -274,10 +276,9 @@ impl Regime {
         }
     }
 
-    /// Whether what was measured leaves something to win, as far as is known.
-    fn may_win(&self) -> bool {
-        let best = self.search.best_lately().unwrap_or(1.0 - LEAST_COST);
-        self.without.is_none_or(|without| best >= without * WORTH)
+    /// Whether this efficiency without rotation leaves something to win, as far as is known.
+    fn may_win(&self, without: f64) -> bool {
+        self.search.best_lately().unwrap_or(1.0 - LEAST_COST) >= without * WORTH
     }
 
     fn rotated(&mut self, now_ns: u64, seats: usize, window: &Window, efficiency: f64) {
