@@ -110,7 +110,7 @@ fn killed_at_random_moments(test: &str, runs: &Runs, arguments: &[&str], kills: 
     for number in 0..kills {
         let moment = moments.next(longest);
         let took = in_time(|| {
-            let mut cox = place.cox(&arguments).process_group(0).spawn().unwrap();
+            let mut cox = place.fast_cox(&arguments).process_group(0).spawn().unwrap();
             sleep(moment);
             let was_packed = !runs.is_as(&before);
             packed += usize::from(was_packed);

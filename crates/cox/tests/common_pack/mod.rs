@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -14,7 +15,7 @@ use machine::{CpuSet, Root};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common_robust::{COX, Ran, is_root, path, run, say, wait_for, workload};
+use crate::common_robust::{COX, Ran, fast_cox, is_root, path, run, say, wait_for, workload};
 
 /// A folder for the journals of one test, so that tests do not meet.
 pub struct Place(pub TempDir);
@@ -31,7 +32,11 @@ impl Place {
 
     /// `cox VERB ARGUMENTS`.
     pub fn verb(&self, verb: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new(COX);
+        self.command(COX, verb, arguments)
+    }
+
+    fn command(&self, cox: impl AsRef<OsStr>, verb: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(cox);
         command.arg(verb).args(arguments).env("COX_CHANGES", self.folder()).stdin(Stdio::null());
         command
     }
@@ -39,6 +44,11 @@ impl Place {
     /// `cox pack ARGUMENTS`.
     pub fn cox(&self, arguments: &[&str]) -> Command {
         self.verb("pack", arguments)
+    }
+
+    /// … by the release build where there is one: what takes its time in a debug build is nobody's promise.
+    pub fn fast_cox(&self, arguments: &[&str]) -> Command {
+        self.command(fast_cox(), "pack", arguments)
     }
 
     pub fn pack(&self, arguments: &[&str]) -> Ran {
