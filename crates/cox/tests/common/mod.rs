@@ -13,6 +13,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Once;
+use std::thread::sleep;
+use std::time::Duration;
 
 use ledger::account::Thread;
 use report::Document;
@@ -176,9 +178,10 @@ pub fn threads_of(truth: &Value) -> &[Value] {
 }
 
 /// Fails when `attempt` finds faults. Where the hypervisor takes a CPU away, clocks that are read one after
-/// another disagree, and an attempt with faults is repeated; on a machine that is left alone the first counts.
+/// another disagree, and an attempt with faults is repeated, after a pause in which its other guests may calm down; on a
+/// machine that is left alone the first counts.
 pub fn assert_undisturbed(mut attempt: impl FnMut() -> Vec<String>) {
-    for _ in 0..4 {
+    for _ in 0..8 {
         let before = stolen_ticks();
         let faults = attempt();
         let stolen = stolen_ticks() - before;
@@ -186,6 +189,7 @@ pub fn assert_undisturbed(mut attempt: impl FnMut() -> Vec<String>) {
             return assert_none(&faults);
         }
         println!("again: the hypervisor took {stolen} ticks: {}", faults.join("\n"));
+        sleep(Duration::from_secs(1));
     }
     assert_none(&attempt());
 }
