@@ -28,7 +28,7 @@ use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 /// promises. A machine that is busy with other things may take the CPU away from guardian and test for longer,
 /// so a kill that was answered late is repeated; cox is at fault when it is late again and again.
 const PROMISE: Duration = Duration::from_millis(100);
-const REPEATS: usize = 5;
+const REPEATS: usize = 10;
 
 /// Moments that nobody has chosen: SplitMix64, from the time of day, which is said so that a failure can be
 /// repeated.
