@@ -11,9 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use common_robust::{COX, end_of, is_root, path, run, say, send, shell_code, turn, wait_for, workload};
+use common_robust::{COX, end_of, path, root_with_two_cpus, run, say, send, shell_code, turn, wait_for, workload};
 use machine::Root;
-use machine::limits::{Who, allowed_cpus};
 use machine::process::Task;
 use rustix::process::{Pid, Signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -30,14 +29,7 @@ struct Place {
 }
 
 fn place(test: &str) -> Option<Place> {
-    if !is_root(test) {
-        return None;
-    }
-    let allowed = allowed_cpus(&Root::live(), Who::Own).unwrap();
-    if allowed.len() < 2 {
-        say(&format!("skipped: {test}: needs two CPUs"));
-        return None;
-    }
+    let allowed = root_with_two_cpus(test)?;
     let here = Path::new(COX).parent().unwrap();
     let places = ["deps", ".", "../release"].map(|folder| here.join(folder).join("libcox_preload.so"));
     let Some(library) = places.into_iter().find(|place| place.exists()) else {

@@ -11,7 +11,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common_robust::{Account, COX, Ran, end_of, is_root, path, run, say, send, shell_code, turn, wait_for, workload};
+use common_robust::{
+    Account, COX, Ran, end_of, path, root_with_two_cpus, run, say, send, shell_code, turn, wait_for, workload,
+};
 use machine::limits::{Who, allowed_cpus};
 use machine::process::Task;
 use machine::{CpuSet, Root};
@@ -27,14 +29,7 @@ struct Place {
 
 /// Root and two CPUs.
 fn place(test: &str) -> Option<Place> {
-    if !is_root(test) {
-        return None;
-    }
-    let allowed = allowed_cpus(&Root::live(), Who::Own).unwrap();
-    if allowed.len() < 2 {
-        say(&format!("skipped: {test}: needs two CPUs"));
-        return None;
-    }
+    let allowed = root_with_two_cpus(test)?;
     Some(Place { folder: TempDir::new().unwrap(), allowed })
 }
 

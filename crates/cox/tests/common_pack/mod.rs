@@ -15,7 +15,7 @@ use machine::{CpuSet, Root};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common_robust::{COX, Ran, fast_cox, is_root, path, run, say, wait_for, workload};
+use crate::common_robust::{COX, Ran, fast_cox, path, root_with_two_cpus, run, wait_for, workload};
 
 /// A folder for the journals of one test, so that tests do not meet.
 pub struct Place(pub TempDir);
@@ -119,14 +119,7 @@ impl Drop for Runs {
 
 /// Which CPUs this process may use and, as a list, two of them.
 pub fn two_cpus(test: &str) -> Option<(CpuSet, String)> {
-    if !is_root(test) {
-        return None;
-    }
-    let allowed = allowed_cpus(&Root::live(), Who::Own).unwrap();
-    if allowed.len() < 2 {
-        say(&format!("skipped: {test}: needs two CPUs"));
-        return None;
-    }
+    let allowed = root_with_two_cpus(test)?;
     let two: CpuSet = allowed.iter().take(2).collect();
     let list = two.to_string();
     Some((allowed, list))

@@ -20,6 +20,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
+use machine::limits::{Who, allowed_cpus};
+use machine::{CpuSet, Root};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
@@ -199,6 +201,20 @@ pub fn workload(name: &str) -> String {
         assert!(make.status().unwrap().success(), "make -C workloads");
     });
     format!("{TARGET}/workloads/{name}")
+}
+
+/// The CPUs that this process may use, where it is root and they are two or more; else says that the test is
+/// skipped.
+pub fn root_with_two_cpus(test: &str) -> Option<CpuSet> {
+    if !is_root(test) {
+        return None;
+    }
+    let allowed = allowed_cpus(&Root::live(), Who::Own).unwrap();
+    if allowed.len() < 2 {
+        say(&format!("skipped: {test}: needs two CPUs"));
+        return None;
+    }
+    Some(allowed)
 }
 
 /// The release build where there is one: a debug build's own work is slow.
