@@ -139,20 +139,13 @@ impl PackReport {
     }
 
     fn heading(&self) -> String {
-        format!(
-            "{} packed on CPU{} {} · {}",
-            counted(self.threads, "thread"),
-            if self.seats == 1 { "" } else { "s" },
-            self.cpus,
-            self.kind()
-        )
+        format!("{} packed on {} · {}", counted(self.threads, "thread"), cpus_of(&self.cpus), self.kind())
     }
 
     fn lines(&self) -> Vec<String> {
         let mut lines = self.result();
         for Repacked { after_ns, cpus } in &self.repacked {
-            let several = if cpus.contains([',', '-']) { "s" } else { "" };
-            lines.push(format!("Changed to CPU{several} {cpus} after {}", seconds(*after_ns)));
+            lines.push(format!("Changed to {} after {}", cpus_of(cpus), seconds(*after_ns)));
         }
         let own = 100.0 * self.own_ns as f64 / self.wall_ns.max(1) as f64;
         lines.push(format!(
@@ -206,6 +199,12 @@ impl PackReport {
         };
         vec![first, second]
     }
+}
+
+/// `CPU 3`, or `CPUs 0-3,8`, of a list of CPUs.
+#[must_use]
+pub fn cpus_of(list: &str) -> String {
+    format!("CPU{} {list}", if list.contains([',', '-']) { "s" } else { "" })
 }
 
 fn counted_processes(count: u64) -> String {

@@ -13,13 +13,18 @@ pub trait Engine {
     fn apply(&mut self, subject: &Subject) -> Result<()>;
 
     /// Descriptors that become readable when `tick` should be called early.
-    fn readiness(&self) -> Vec<BorrowedFd<'_>>;
+    fn readiness(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
 
     /// Do what is due; called at least every 100 ms.
     fn tick(&mut self) -> Result<()>;
 
     /// Whether any thread of the target, or of what it started, is still there.
-    fn anything_alive(&mut self) -> Result<bool>;
+    /// An engine that does not follow what the target starts knows of none.
+    fn anything_alive(&mut self) -> Result<bool> {
+        Ok(false)
+    }
 
     /// Let go of the target and put back everything that was changed.
     fn undo(&mut self) -> Result<()>;

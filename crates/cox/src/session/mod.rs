@@ -182,16 +182,8 @@ mod tests {
             Ok(())
         }
 
-        fn readiness(&self) -> Vec<BorrowedFd<'_>> {
-            Vec::new()
-        }
-
         fn tick(&mut self) -> Result<()> {
             bail!("broken")
-        }
-
-        fn anything_alive(&mut self) -> Result<bool> {
-            Ok(false)
         }
 
         fn undo(&mut self) -> Result<()> {
@@ -210,10 +202,6 @@ mod tests {
             Ok(())
         }
 
-        fn readiness(&self) -> Vec<BorrowedFd<'_>> {
-            Vec::new()
-        }
-
         fn tick(&mut self) -> Result<()> {
             let thread = std::thread::spawn(|| {
                 let until_ns = 100_000_000;
@@ -222,10 +210,6 @@ mod tests {
             });
             self.threads_ns += thread.join().unwrap();
             Ok(())
-        }
-
-        fn anything_alive(&mut self) -> Result<bool> {
-            Ok(false)
         }
 
         fn undo(&mut self) -> Result<()> {

@@ -1,7 +1,5 @@
 //! The packer as an engine.
 
-use std::os::fd::BorrowedFd;
-
 use anyhow::{Context, Result, bail};
 use machine::CpuSet;
 use pack::live::{Began, Packer, Plan, Summary};
@@ -115,20 +113,12 @@ impl Engine for Packing {
         Ok(())
     }
 
-    fn readiness(&self) -> Vec<BorrowedFd<'_>> {
-        Vec::new()
-    }
-
     fn tick(&mut self) -> Result<()> {
         if self.packer.as_ref().is_some_and(Packer::has_failed) {
             let why = self.finish().unwrap_or_else(|| "a controlling thread has failed".to_owned());
             bail!("packing has ended: {why}");
         }
         self.hear()
-    }
-
-    fn anything_alive(&mut self) -> Result<bool> {
-        Ok(false)
     }
 
     fn undo(&mut self) -> Result<()> {

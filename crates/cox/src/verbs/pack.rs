@@ -11,7 +11,7 @@ use pack::policy::Why;
 use pack::policy::conductor::Settings;
 use pack::policy::palm::Parts;
 use pack::policy::regime::Turns;
-use report::pack::{PackReport, SCHEMA_VERSION, SpinningRuntime};
+use report::pack::{PackReport, SCHEMA_VERSION, SpinningRuntime, cpus_of};
 
 use crate::choice::Choice;
 use crate::cli::{self, PackPolicy, PalmPart};
@@ -199,6 +199,6 @@ fn moves(summary: &Summary) -> String {
 /// Have a packed program's session change its CPUs.
 pub fn set(wanted: &cli::Set) -> Result<u8> {
     let cpus = control::ask(wanted.pid, &wanted.cpus)?;
-    println!("cox: process {} is packed on CPU{} {cpus} now", wanted.pid, if cpus.len() == 1 { "" } else { "s" });
+    println!("cox: process {} is packed on {} now", wanted.pid, cpus_of(&cpus.to_string()));
     Ok(0)
 }

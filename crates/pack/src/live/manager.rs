@@ -236,6 +236,7 @@ struct Manager<'p> {
 /// Held in the pack, but not steered yet.
 struct Newcomer {
     stand: usize,
+    tgid: u32,
     met_run_ns: u64,
     held: Held,
 }
@@ -371,7 +372,7 @@ impl Manager<'_> {
             self.living.push(Living { member: None, stand: stand_number, tgid: stand.tgid });
             self.guests.meet(stand.tgid);
             if !self.guests.is_helper(stand.tgid, stand.tid, stand.creator_tid) {
-                self.newcomers.push(Newcomer { stand: stand_number, met_run_ns: stand.run_ns, held });
+                self.newcomers.push(Newcomer { stand: stand_number, tgid: stand.tgid, met_run_ns: stand.run_ns, held });
                 self.summary.threads += 1;
             }
         }
@@ -481,8 +482,7 @@ impl Manager<'_> {
             *self.summary.living.entry(living.tgid).or_default() += usize::from(living.member.is_some());
         }
         for newcomer in &self.newcomers {
-            let of_it = self.living.iter().find(|living| living.stand == newcomer.stand);
-            of_it.into_iter().for_each(|of_it| *self.summary.living.entry(of_it.tgid).or_default() += 1);
+            *self.summary.living.entry(newcomer.tgid).or_default() += 1;
         }
         match self.holder.end() {
             Ok(undone) => {
