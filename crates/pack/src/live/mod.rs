@@ -15,6 +15,7 @@
 //!
 //! They share one lock around policy and members (`shared`). A turn holds it for some microseconds.
 
+mod alarm;
 mod error;
 mod guest;
 mod held;

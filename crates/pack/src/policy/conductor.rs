@@ -124,13 +124,19 @@ impl Conductor {
         self.action
     }
 
-    /// Time between two ticks of a seat; `None`: no ticks are wanted.
+    /// Time between two ticks of a seat at the least; `None`: no ticks are wanted.
     #[must_use]
     pub fn tick_ns(&self) -> Option<u64> {
         match self.action {
             Action::Rest | Action::Measure { .. } => None,
             Action::Rotate { turn_ns } => Some(turn_ns),
         }
+    }
+
+    /// Time until the next tick of a seat that has had one just now; `None`: no ticks are wanted.
+    #[must_use]
+    pub fn next_tick_ns(&self, now_ns: u64) -> Option<u64> {
+        self.tick_ns().map(|turn_ns| turn_ns.max(self.arrange.calm_ns(now_ns)))
     }
 
     /// A thread joins. Members are numbered in the order in which they join.

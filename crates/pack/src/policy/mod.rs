@@ -78,6 +78,8 @@ pub trait Arrange: std::fmt::Debug + Send {
     fn end(&mut self, now_ns: u64, orders: &mut Vec<Order>);
     /// Turns are of this length from now on.
     fn set_turn(&mut self, turn_ns: u64);
+    /// For how long from now a seat needs no turn, ns; 0 where that is not known.
+    fn calm_ns(&self, now_ns: u64) -> u64;
     /// What was seen at the seats.
     fn seen(&mut self) -> &mut Seen;
 }

@@ -151,7 +151,7 @@ impl Arrange for Palm {
     /// One decision for all: at the end of the first seat's turn.
     fn turn(&mut self, seat: Seat, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
         let here = self.living().into_iter().filter(|&member| self.threads[member].seat == Some(seat));
-        self.seen.tick(seat, now_ns, here.map(|member| sense.glance(member)));
+        self.seen.tick(seat, now_ns, 1, here.map(|member| sense.glance(member)));
         if seat != 0 {
             return;
         }
@@ -171,6 +171,11 @@ impl Arrange for Palm {
 
     /// Whoever ticks keeps the period.
     fn set_turn(&mut self, _: u64) {}
+
+    /// The paper has one period for all.
+    fn calm_ns(&self, _: u64) -> u64 {
+        0
+    }
 
     fn seen(&mut self) -> &mut Seen {
         &mut self.seen

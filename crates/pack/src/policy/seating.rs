@@ -16,6 +16,7 @@
 //!    sent away; nor does it run there, so it would never be seen to work again. Alone it has its CPU, and what
 //!    it has had comes after all others the next time.
 //! 5. **A blocked thread is nowhere.**
+//! 6. **Turns are short where it counts**, towards the end of a phase ([`phases`]).
 //!
 //! *Turned down:*
 //!
@@ -38,8 +39,10 @@
 //! - Looking at a thread only when its own CPU's tick has come: one that is moved before that is never seen to
 //!   run, or to work again, and is moved for ever.
 
+pub mod phases;
 pub mod split;
 
+use self::phases::Phases;
 use self::split::{Candidate, Side, Terms, split};
 use super::bound::Shape;
 use super::capacity::counts;
@@ -81,6 +84,8 @@ struct Thread {
     run_ns: u64,
     /// As seen last; see [`Glance`].
     spins: bool,
+    yields: bool,
+    blocks: u32,
     runs: bool,
     runnable: bool,
 }
@@ -102,9 +107,14 @@ pub struct Seating {
     /// Who is where.
     seats: Vec<Vec<Member>>,
     threads: Vec<Thread>,
+    /// When each seat's turn ended last.
+    ticked_ns: Vec<u64>,
     /// When the present turn of the pack began, and how many have moved in it to become equal.
     turn_began_ns: u64,
     moved: usize,
+    phases: Phases,
+    /// When threads were let go last: who was seen waiting before that waits no more.
+    let_go_ns: u64,
     seen: Seen,
     /// Of the seat that was looked at last; kept so that a turn allocates nothing for it.
     glances: Vec<Glance>,
@@ -115,8 +125,20 @@ impl Seating {
     #[must_use]
     pub fn new(rules: Rules, capacities: Vec<u64>) -> Seating {
         let seats = vec![Vec::new(); capacities.len()];
-        let (threads, glances) = (Vec::new(), Vec::new());
-        Seating { rules, capacities, seats, threads, turn_began_ns: 0, moved: 0, seen: Seen::default(), glances }
+        let ticked_ns = vec![0; capacities.len()];
+        Seating {
+            rules,
+            capacities,
+            seats,
+            threads: Vec::new(),
+            ticked_ns,
+            turn_began_ns: 0,
+            moved: 0,
+            phases: Phases::default(),
+            let_go_ns: 0,
+            seen: Seen::default(),
+            glances: Vec::new(),
+        }
     }
 
     fn members(&self) -> impl Iterator<Item = Member> + '_ {
@@ -161,18 +183,18 @@ impl Seating {
     }
 
     /// Notes what the threads of a seat have done.
-    fn look_at(&mut self, seat: Seat, sense: &dyn Sense) {
+    fn look_at(&mut self, seat: Seat, now_ns: u64, sense: &dyn Sense) {
         self.glances.clear();
         for place in 0..self.seats[seat].len() {
             let member = self.seats[seat][place];
             let glance = sense.glance(member);
-            self.look(member, seat, &glance);
+            self.look(member, seat, &glance, now_ns);
             self.glances.push(glance);
         }
     }
 
     /// Books what a thread has run on a seat since it was looked at last.
-    fn look(&mut self, member: Member, seat: Seat, glance: &Glance) {
+    fn look(&mut self, member: Member, seat: Seat, glance: &Glance, now_ns: u64) {
         let thread = &mut self.threads[member];
         (thread.runs, thread.runnable) = (glance.doing == Doing::Runs, is_runnable(glance));
         let ran_ns = glance.run_ns.saturating_sub(thread.run_ns);
@@ -182,7 +204,7 @@ impl Seating {
             return;
         }
         // It arrived, or was let go, somewhere in this stretch: half of it is the best guess.
-        let spins = glance.spins && !glance.yields;
+        let spins = glance.spins && !glance.yields && glance.out_ns >= self.let_go_ns;
         let useful_ns = match (thread.spins, spins) {
             (false, false) => ran_ns,
             (true, true) => 0,
@@ -190,8 +212,13 @@ impl Seating {
         };
         self.seen.stretches_ns += ran_ns;
         self.seen.spun_ns += ran_ns - useful_ns;
+        let yielded = std::mem::replace(&mut thread.yields, glance.yields);
+        let slept = thread.runnable && std::mem::replace(&mut thread.blocks, glance.blocks) != glance.blocks;
         if thread.spins && !spins {
-            self.let_go();
+            self.let_go(now_ns);
+        }
+        if !spins && (yielded && !glance.yields || slept) {
+            self.phases.goes_on(now_ns);
         }
         let thread = &mut self.threads[member];
         thread.progress_ns += useful_ns * self.capacities[seat] / FULL_CAPACITY;
@@ -209,7 +236,9 @@ impl Seating {
     }
 
     /// One thread was let go, and most likely all that waited with it.
-    fn let_go(&mut self) {
+    fn let_go(&mut self, now_ns: u64) {
+        self.let_go_ns = now_ns;
+        self.phases.goes_on(now_ns);
         let waiting: Vec<Member> = self.members().filter(|&member| self.threads[member].spins).collect();
         for &member in &waiting {
             self.lift(member);
@@ -245,7 +274,16 @@ impl Arrange for Seating {
     fn join(&mut self, glance: &Glance) -> Member {
         let progress_ns = self.present().map(|thread| thread.progress_ns).min().unwrap_or(0);
         let (run_ns, runnable) = (glance.run_ns, is_runnable(glance));
-        self.threads.push(Thread { place: Place::Free, progress_ns, run_ns, spins: false, runs: false, runnable });
+        self.threads.push(Thread {
+            place: Place::Free,
+            progress_ns,
+            run_ns,
+            spins: false,
+            yields: false,
+            blocks: glance.blocks,
+            runs: false,
+            runnable,
+        });
         self.threads.len() - 1
     }
 
@@ -257,6 +295,7 @@ impl Arrange for Seating {
     /// Rotation begins: the threads are spread over the seats as their capacities allow; neighbours by number
     /// stay neighbours.
     fn begin(&mut self, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
+        self.ticked_ns.fill(now_ns);
         let living: Vec<Member> = self.members().filter(|&m| sense.glance(m).doing != Doing::Ended).collect();
         let counts = counts(&self.capacities, living.len());
         let mut next = living.into_iter();
@@ -302,10 +341,12 @@ impl Arrange for Seating {
 
     /// A seat's turn is over: who should be there, and who at the seat of the least served?
     fn turn(&mut self, seat: Seat, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
-        self.look_at(seat, sense);
-        self.seen.tick(seat, now_ns, self.glances.iter().copied());
+        self.look_at(seat, now_ns, sense);
+        let since_ns = now_ns.saturating_sub(std::mem::replace(&mut self.ticked_ns[seat], now_ns));
+        let turns = ((since_ns + self.rules.turn_ns / 2) / self.rules.turn_ns.max(1)).max(1);
+        self.seen.tick(seat, now_ns, turns, self.glances.iter().copied());
         let Some(other) = self.partner(seat) else { return };
-        self.look_at(other, sense);
+        self.look_at(other, now_ns, sense);
         let both = self.seats[seat].iter().chain(&self.seats[other]).copied();
         let members: Vec<Member> = both.filter(|&member| self.threads[member].runnable).collect();
         let threads: Vec<Candidate> = members.iter().map(|&member| self.candidate(member, seat)).collect();
@@ -332,6 +373,16 @@ impl Arrange for Seating {
 
     fn set_turn(&mut self, turn_ns: u64) {
         self.rules.turn_ns = turn_ns;
+    }
+
+    fn calm_ns(&self, now_ns: u64) -> u64 {
+        let fullest = self.seats.iter().map(Vec::len).max().unwrap_or(0);
+        let (seats, all) = self
+            .seats
+            .iter()
+            .fold((0, 0), |(seats, all), seat| (seats + usize::from(seat.len() == fullest), all + seat.len()));
+        // Places on the fullest CPUs go round among all threads, and each of these CPUs runs one at a time.
+        self.phases.calm_ns(now_ns, all as f64 / seats.max(1) as f64)
     }
 
     fn seen(&mut self) -> &mut Seen {

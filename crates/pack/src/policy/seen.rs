@@ -8,7 +8,8 @@ const JUST_NOW_NS: u64 = 100_000;
 /// What was seen at the seats since this was asked last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Ticks that found a thread on the seat's CPU.
+    /// Ticks that found a thread on the seat's CPU, each as often as turns would have fit in since the one before:
+    /// where turns become shorter towards the end of phases, more ticks find threads that wait than time is waited.
     pub samples: u64,
     /// Of these, threads that waited for others in a loop.
     pub spinning: u64,
@@ -28,16 +29,16 @@ pub struct Seen {
 const SELDOM_BLOCKS_NS: u64 = 20_000_000;
 
 impl Seen {
-    /// Notes what the thread did that a tick found on its seat's CPU, of all whose seat it is. Ticks come at
-    /// irregular times, so the part of them that find a spinner is the part of CPU time: also of time that ends
-    /// asleep, where the end of a stretch tells nothing about its middle.
-    pub fn tick(&mut self, seat: Seat, now_ns: u64, here: impl Iterator<Item = Glance>) {
+    /// Notes what the thread did that a tick found on its seat's CPU, of all whose seat it is, after a time of so
+    /// many turns. Ticks come at irregular times, so the part of them that find a spinner is the part of CPU time:
+    /// also of time that ends asleep, where the end of a stretch tells nothing about its middle.
+    pub fn tick(&mut self, seat: Seat, now_ns: u64, turns: u64, here: impl Iterator<Item = Glance>) {
         let last = here.filter(|glance| glance.at == Some(seat)).max_by_key(|glance| glance.out_ns);
         let Some(last) = last.filter(|last| last.doing == Doing::Queued) else { return };
         if now_ns.saturating_sub(last.out_ns) < JUST_NOW_NS {
-            self.samples += 1;
-            self.spinning += u64::from(last.spins);
-            self.yielding += u64::from(last.spins && last.yields);
+            self.samples += turns;
+            self.spinning += turns * u64::from(last.spins);
+            self.yielding += turns * u64::from(last.spins && last.yields);
         }
     }
 
@@ -82,7 +83,7 @@ mod tests {
 
     fn ticked(now_ns: u64, here: &[Glance]) -> (u64, u64) {
         let mut seen = Seen::default();
-        seen.tick(SEAT, now_ns, here.iter().copied());
+        seen.tick(SEAT, now_ns, 1, here.iter().copied());
         (seen.samples, seen.spinning)
     }
 
@@ -94,6 +95,14 @@ mod tests {
         assert_eq!(ticked(1_000_500, &[out(1_000_000, true, Doing::Blocked), here[1]]), (0, 0), "it slept already");
         let elsewhere = Glance { at: Some(SEAT + 1), ..here[0] };
         assert_eq!(ticked(1_000_500, &[elsewhere]), (0, 0));
+    }
+
+    #[test]
+    fn a_tick_after_a_long_turn_counts_as_often() {
+        let mut seen = Seen::default();
+        seen.tick(SEAT, 1_000_500, 7, [out(1_000_000, true, Doing::Queued)].into_iter());
+        seen.tick(SEAT, 1_001_500, 1, [out(1_001_000, false, Doing::Queued)].into_iter());
+        assert_eq!((seen.samples, seen.spinning, seen.yielding), (8, 7, 0));
     }
 
     #[test]

