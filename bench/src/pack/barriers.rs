@@ -141,14 +141,7 @@ impl Line {
 
     /// The workload's arguments.
     fn arguments(&self, scale: f64, iterations_per_us: f64) -> Vec<String> {
-        let words = format!(
-            "--threads {} --wait {} --spin-us {SPIN_US} --work-us {} --rounds {} --iterations-per-us {iterations_per_us}",
-            self.ratio.threads,
-            self.wait.word(),
-            self.phase_us,
-            self.rounds(scale),
-        );
-        words.split(' ').map(str::to_owned).collect()
+        arguments(self.ratio, self.wait, self.phase_us, self.rounds(scale), iterations_per_us)
     }
 
     /// How long one run of each treatment is expected to take, s.
@@ -159,7 +152,7 @@ impl Line {
             (_, Wait::Spin, _) => 2.0,
             _ => 1.3,
         };
-        self.ideal_s(scale) * (taskset + 1.4) + 1.0
+        self.ideal_s(scale) * (taskset + 1.4 + IDEAL_PART) + 1.0
     }
 
     fn demanded(&self) -> String {
@@ -172,12 +165,24 @@ impl Line {
     }
 }
 
+fn arguments(ratio: Ratio, wait: Wait, phase_us: u64, rounds: u64, iterations_per_us: f64) -> Vec<String> {
+    let words = format!(
+        "--threads {} --wait {} --spin-us {SPIN_US} --work-us {phase_us} --rounds {rounds} --iterations-per-us \
+         {iterations_per_us}",
+        ratio.threads,
+        wait.word(),
+    );
+    words.split(' ').map(str::to_owned).collect()
+}
+
 /// A line, measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
     /// The line.
     #[serde(flatten)]
     pub line: Line,
+    /// What the ideal takes on these CPUs ÷ what it takes by the speed of one CPU that is busy alone.
+    pub together: Series,
     /// Elapsed ÷ ideal with taskset.
     pub taskset: Series,
     /// … with cox.
@@ -227,7 +232,20 @@ pub fn expected_s(lines: &[Line], rounds: usize, scale: f64) -> f64 {
     lines.iter().map(|line| line.expected_s(scale)).sum::<f64>() * rounds as f64
 }
 
-/// One run: elapsed ÷ ideal, the controller's percent, and whether it was cut short.
+/// How long the run is by which the ideal is known, of the line's.
+const IDEAL_PART: f64 = 0.25;
+
+/// The ideal: a thread on each CPU, nobody waits for anybody. Elapsed ÷ what it would take by the speed of one CPU
+/// that is busy alone.
+fn ideal_once(field: &Field<'_>, line: &Line) -> Result<f64> {
+    let ratio = Ratio { threads: line.ratio.cpus, ..line.ratio };
+    let phase_us = (line.ideal_s(field.scale) * IDEAL_PART * 1e6) as u64;
+    let program = field.program("barriers", &arguments(ratio, Wait::Futex, phase_us, 1, field.iterations_per_us))?;
+    let run = field.run(ratio.cpus, &Confined::Taskset, &program, Duration::from_secs(60))?;
+    Ok(output::barriers_elapsed_s(&run.output)? / (phase_us as f64 / 1e6))
+}
+
+/// One run: elapsed ÷ ideal by the speed of one CPU, the controller's percent, and whether it was cut short.
 pub fn run_once(field: &Field<'_>, line: &Line, confined: &Confined) -> Result<(f64, f64, bool)> {
     let program = field.program("barriers", &line.arguments(field.scale, field.iterations_per_us))?;
     let ideal_s = line.rounds(field.scale) as f64 * line.phase_us as f64 / 1e6 * line.ratio.ideal();
@@ -241,11 +259,18 @@ pub fn run_once(field: &Field<'_>, line: &Line, confined: &Confined) -> Result<(
 /// Measure a line.
 pub fn measure_line(field: &Field<'_>, line: &Line, rounds: usize) -> Result<Measured> {
     let treatments = [Confined::Taskset, Confined::packed("")];
-    let all = in_turns(2, rounds, |treatment| run_once(field, line, &treatments[treatment]))?;
-    let slowdowns = |index: usize| Series::of(all[index].iter().map(|(slowdown, ..)| *slowdown).collect());
+    let all = in_turns(3, rounds, |treatment| match treatments.get(treatment) {
+        Some(confined) => run_once(field, line, confined),
+        None => Ok((ideal_once(field, line)?, 0.0, false)),
+    })?;
+    let together = Series::of(all[2].iter().map(|(slowdown, ..)| *slowdown).collect());
+    // Of all rounds: that of one is as noisy as what it would correct.
+    let ideal = together.estimate.median;
+    let slowdowns = |index: usize| Series::of(all[index].iter().map(|(slowdown, ..)| slowdown / ideal).collect());
     let (taskset, cox) = (slowdowns(0), slowdowns(1));
     Ok(Measured {
         line: *line,
+        together,
         ratio: cox.over(&taskset),
         taskset,
         cox,
@@ -279,11 +304,15 @@ pub fn measure(field: &Field<'_>, part: &str, lines: &[Line], rounds: usize) -> 
     Ok(Found { measured, failed })
 }
 
-/// What the ideal is worth here: elapsed ÷ ideal of two threads that have a CPU each.
+/// What waiting costs where nobody has to wait for a CPU: elapsed ÷ ideal of two threads that have a CPU each.
 fn control(field: &Field<'_>, rounds: usize) -> Result<Series> {
     let line = line(2, Wait::Spin, 1_000, Target::NoWorse, 0.0);
-    let all = in_turns(1, rounds, |_| run_once(field, &line, &Confined::Taskset))?;
-    Ok(Series::of(all[0].iter().map(|(slowdown, ..)| *slowdown).collect()))
+    let all = in_turns(2, rounds, |treatment| match treatment {
+        0 => run_once(field, &line, &Confined::Taskset).map(|(slowdown, ..)| slowdown),
+        _ => ideal_once(field, &line),
+    })?;
+    let ideal = Series::of(all[1].clone()).estimate.median;
+    Ok(Series::of(all[0].iter().map(|slowdown| slowdown / ideal).collect()))
 }
 
 /// The whole part.
@@ -306,8 +335,10 @@ pub fn part(field: &Field<'_>, rounds: usize) -> Result<(Part, Vec<Measured>)> {
     verdicts.extend(failed.iter().map(|(line, why)| judge::not_measured(&line.name(), why)));
     let mut notes = vec![
         format!(
-            "ideal: work of all threads / CPUs, at {} iterations per us, the same in all runs; medians, 95 % intervals",
-            text::figure(field.iterations_per_us)
+            "ideal: the same work by one thread on each CPU, none of which waits, in the same rounds; by the speed of one \
+             CPU that is busy alone ({} iterations per us) it would be {} x shorter; medians, 95 % intervals",
+            text::figure(field.iterations_per_us),
+            text::estimate(&Series::of(measured.iter().map(|m| m.together.estimate.median).collect()).estimate)
         ),
         format!(
             "a run lasts for {} s at the ideal, {} s where threads sleep, {} s for spin 0.2 ms; cox only looks for the first \
@@ -343,6 +374,7 @@ mod tests {
         let line = Line { target, ..LINES[0] };
         Measured {
             line,
+            together: series(1.0),
             taskset: series(taskset),
             cox: series(cox),
             ratio: series(cox / taskset),
