@@ -121,14 +121,14 @@ impl Line {
         format!("{} {} {} ms", self.ratio, self.wait.word(), self.phase_us as f64 / 1000.0)
     }
 
-    /// How long a run lasts at the bound, s. Threads that do not only spin are measured longer, so that the
-    /// quarter of a second in which cox only looks does not decide; spinning ones of short phases are 13 times
-    /// slower with taskset.
+    /// How long a run lasts at the bound, s. Long enough that the quarter of a second in which cox only looks does not
+    /// decide; but spinning threads of short phases, at which it looks less, are up to 13 times slower with taskset.
     pub fn ideal_s(&self, scale: f64) -> f64 {
         let usual = match (self.wait, self.phase_us) {
             (Wait::Futex | Wait::SpinFutex | Wait::Yield, _) => 4.0,
             (Wait::Spin, ..1_000) => 1.0,
-            (Wait::Spin, _) => 1.6,
+            (Wait::Spin, ..5_000) => 1.6,
+            (Wait::Spin, _) => 4.0,
         };
         usual * scale
     }
@@ -335,16 +335,16 @@ pub fn part(field: &Field<'_>, rounds: usize) -> Result<(Part, Vec<Measured>)> {
     verdicts.extend(failed.iter().map(|(line, why)| judge::not_measured(&line.name(), why)));
     let mut notes = vec![
         format!(
-            "ideal: the same work by one thread on each CPU, none of which waits, in the same rounds; by the speed of one \
-             CPU that is busy alone ({} iterations per us) it would be {} x shorter; medians, 95 % intervals",
+            "ideal: the same work by one thread on each CPU, none of which waits, in the same rounds; it takes {1} x \
+             as long as by the speed of one CPU that is busy alone ({0} iterations per us); medians, 95 % intervals",
             text::figure(field.iterations_per_us),
             text::estimate(&Series::of(measured.iter().map(|m| m.together.estimate.median).collect()).estimate)
         ),
         format!(
-            "a run lasts for {} s at the ideal, {} s where threads sleep, {} s for spin 0.2 ms; cox only looks for the first \
+            "a run lasts for {} s at the ideal, {} s for spin 1 ms, {} s for spin 0.2 ms; cox only looks for the first \
              quarter of a second, and that is counted",
-            text::figure(1.6 * field.scale),
             text::figure(4.0 * field.scale),
+            text::figure(1.6 * field.scale),
             text::figure(field.scale)
         ),
         format!(

@@ -19,11 +19,11 @@ use std::time::Duration;
 
 use machine::Root;
 use machine::process::Task;
-use rustix::process::{Pid, getppid};
+use rustix::process::{Pid, getpid, getppid};
 
 use crate::book::Book;
 use crate::error::Error;
-use crate::hands::Hands;
+use crate::hands::{Hands, attr};
 use crate::undo::Undone;
 
 /// How often, and with what pauses, the guardian looks whether a killed session is gone.
@@ -80,6 +80,7 @@ pub fn guard(hands: &dyn Hands, journal: &Path) -> Result<Undone, Error> {
         // SAFETY: ignoring a signal runs no code of ours.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
+    come_first();
     let session = getppid();
     let folder = journal.parent().unwrap_or(Path::new("/"));
     let mut out = io::stdout();
@@ -100,6 +101,12 @@ pub fn guard(hands: &dyn Hands, journal: &Path) -> Result<Undone, Error> {
         book.forget_rights(&book.lock()?)?;
     }
     Ok(undone)
+}
+
+/// However many threads of the program want to run: they come after the guardian, which sleeps until it is needed.
+/// Without the right to real-time priority it waits for its turn among them.
+fn come_first() {
+    let _ = attr::set(getpid(), &attr::Attr::REAL_TIME);
 }
 
 /// The lifeline is one of the first things that a killed process lets go of, its rights may be among the last: BPF

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::grip::Setting;
 use crate::knob::{Knob, Thread, Value};
 
-mod attr;
+pub(crate) mod attr;
 mod live;
 mod way_back;
 

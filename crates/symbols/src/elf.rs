@@ -25,7 +25,7 @@ use std::path::Path;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use machine::Root;
-use object::read::ReadCache;
+use object::read::{ReadCache, ReadRef};
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
 
 pub use loader::Dynamic;
@@ -96,8 +96,16 @@ impl Image {
     /// # Errors
     /// When the file cannot be read or is no ELF file. Damaged parts inside are left out.
     pub fn open(file: File, path: &Path, root: &Root) -> Result<Image, ElfError> {
-        let cache = ReadCache::new(&file);
-        let elf = object::File::parse(&cache)?;
+        let mut image = match contents(&file)? {
+            Some(bytes) => Image::parse(bytes.as_slice(), &file, path, root),
+            None => Image::parse(&ReadCache::new(&file), &file, path, root),
+        }?;
+        image.symbols.sort();
+        Ok(image)
+    }
+
+    fn parse<'d>(data: impl ReadRef<'d>, file: &File, path: &Path, root: &Root) -> Result<Image, ElfError> {
+        let elf = object::File::parse(data)?;
         let loads = elf
             .segments()
             .map(|segment| {
@@ -119,17 +127,17 @@ impl Image {
         if elf.symbol_table().is_none()
             && let Some(debug) = debug_file::find(&elf, path, root)
         {
-            let debug_cache = ReadCache::new(&debug);
-            if let Ok(debug_elf) = object::File::parse(&debug_cache) {
-                symbols.add(debug_elf.symbols());
-            }
+            // What is damaged there is left out.
+            let _ = match contents(&debug) {
+                Ok(Some(bytes)) => object::File::parse(bytes.as_slice()).map(|elf| symbols.add(elf.symbols())),
+                _ => object::File::parse(&ReadCache::new(&debug)).map(|elf| symbols.add(elf.symbols())),
+            };
         }
         symbols.add(elf.dynamic_symbols());
-        symbols.sort();
-        let frames = frames::bounds(&elf);
-        let imports = imports(&elf);
+        let (frames, imports) = (frames::bounds(&elf), imports(&elf));
         let is_x86_64 = elf.architecture() == object::Architecture::X86_64;
-        Ok(Image { is_x86_64, loads, sections, symbols, frames, imports, callees: RefCell::default(), file })
+        let (file, callees) = (file.try_clone()?, RefCell::default());
+        Ok(Image { is_x86_64, loads, sections, symbols, frames, imports, callees, file })
     }
 
     /// The virtual address of what lies at `file_offset`; `None` when no segment maps it.
@@ -240,12 +248,25 @@ impl Image {
     }
 }
 
+/// All of a file that is not too long: its names are in thousands of places, and reading each by itself takes two
+/// system calls, 24 instead of 10 ms for the C library. *Turned down:* mapping it; who truncates it would end us.
+fn contents(file: &File) -> std::io::Result<Option<Vec<u8>>> {
+    const MAX: u64 = 64 << 20;
+    let len = file.metadata()?.len();
+    if len > MAX {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(Some(bytes))
+}
+
 fn by_name(name: &str) -> Callee {
     if YIELDS.contains(&name) { Callee::Yields } else { Callee::Other }
 }
 
 /// Entries of the global offset table that the dynamic linker fills with imported functions.
-fn imports<'data>(elf: &object::File<'data, &'data ReadCache<&File>>) -> HashMap<u64, String> {
+fn imports<'data>(elf: &object::File<'data, impl ReadRef<'data>>) -> HashMap<u64, String> {
     let (Some(relocations), Some(symbols)) = (elf.dynamic_relocations(), elf.dynamic_symbol_table()) else {
         return HashMap::new();
     };

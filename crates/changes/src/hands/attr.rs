@@ -40,6 +40,18 @@ pub(super) fn get(pid: Pid) -> io::Result<Scheduling> {
 }
 
 impl Attr {
+    /// SCHED_FIFO at the lowest priority, SCHED_FLAG_RESET_ON_FORK.
+    pub(crate) const REAL_TIME: Attr = Attr {
+        size: size_of::<Attr>() as u32,
+        policy: 1,
+        flags: 1,
+        nice: 0,
+        priority: 1,
+        runtime_ns: 0,
+        deadline_ns: 0,
+        period_ns: 0,
+    };
+
     pub(super) fn of(scheduling: &Scheduling) -> io::Result<Attr> {
         if scheduling.policy == DEADLINE {
             return Err(io::Error::other("SCHED_DEADLINE is not for others to set"));
@@ -56,7 +68,7 @@ impl Attr {
     }
 }
 
-pub(super) fn set(pid: Pid, attr: &Attr) -> io::Result<()> {
+pub(crate) fn set(pid: Pid, attr: &Attr) -> io::Result<()> {
     // SAFETY: `attr` is initialised and says its own size; the kernel only reads it.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, pid.as_raw_nonzero().get(), &raw const *attr, 0u32) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

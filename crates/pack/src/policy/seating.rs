@@ -203,9 +203,10 @@ impl Seating {
         if ran_ns == 0 {
             return;
         }
+        let spun = glance.spins && !glance.yields;
+        let spins = spun && glance.out_ns >= self.let_go_ns;
         // It arrived, or was let go, somewhere in this stretch: half of it is the best guess.
-        let spins = glance.spins && !glance.yields && glance.out_ns >= self.let_go_ns;
-        let useful_ns = match (thread.spins, spins) {
+        let useful_ns = match (thread.spins, spun) {
             (false, false) => ran_ns,
             (true, true) => 0,
             _ => ran_ns / 2,
