@@ -182,7 +182,7 @@ pub struct Measured {
     #[serde(flatten)]
     pub line: Line,
     /// What the ideal takes on these CPUs ÷ what it takes by the speed of one CPU that is busy alone.
-    pub together: Series,
+    pub ideal_to_one_cpu: Series,
     /// Elapsed ÷ ideal with taskset.
     pub taskset: Series,
     /// … with cox.
@@ -263,14 +263,14 @@ pub fn measure_line(field: &Field<'_>, line: &Line, rounds: usize) -> Result<Mea
         Some(confined) => run_once(field, line, confined),
         None => Ok((ideal_once(field, line)?, 0.0, false)),
     })?;
-    let together = Series::of(all[2].iter().map(|(slowdown, ..)| *slowdown).collect());
+    let ideal_to_one_cpu = Series::of(all[2].iter().map(|(slowdown, ..)| *slowdown).collect());
     // Of all rounds: that of one is as noisy as what it would correct.
-    let ideal = together.estimate.median;
+    let ideal = ideal_to_one_cpu.estimate.median;
     let slowdowns = |index: usize| Series::of(all[index].iter().map(|(slowdown, ..)| slowdown / ideal).collect());
     let (taskset, cox) = (slowdowns(0), slowdowns(1));
     Ok(Measured {
         line: *line,
-        together,
+        ideal_to_one_cpu,
         ratio: cox.over(&taskset),
         taskset,
         cox,
@@ -338,7 +338,7 @@ pub fn part(field: &Field<'_>, rounds: usize) -> Result<(Part, Vec<Measured>)> {
             "ideal: the same work by one thread on each CPU, none of which waits, in the same rounds; it takes {1} x \
              as long as by the speed of one CPU that is busy alone ({0} iterations per us); medians, 95 % intervals",
             text::figure(field.iterations_per_us),
-            text::estimate(&Series::of(measured.iter().map(|m| m.together.estimate.median).collect()).estimate)
+            text::estimate(&Series::of(measured.iter().map(|m| m.ideal_to_one_cpu.estimate.median).collect()).estimate)
         ),
         format!(
             "a run lasts for {} s at the ideal, {} s for spin 1 ms, {} s for spin 0.2 ms; cox only looks for the first \
@@ -348,7 +348,7 @@ pub fn part(field: &Field<'_>, rounds: usize) -> Result<(Part, Vec<Measured>)> {
             text::figure(field.scale)
         ),
         format!(
-            "control: two threads with a CPU each, spin 1 ms, take {} x the ideal: no packing can be nearer to it",
+            "control: two threads with a CPU each, spin 1 ms, take {} x the ideal: what meeting each millisecond costs",
             text::estimate(&control.estimate)
         ),
         "target (then): what taskset took when the target was set".to_owned(),
@@ -374,7 +374,7 @@ mod tests {
         let line = Line { target, ..LINES[0] };
         Measured {
             line,
-            together: series(1.0),
+            ideal_to_one_cpu: series(1.0),
             taskset: series(taskset),
             cox: series(cox),
             ratio: series(cox / taskset),

@@ -76,7 +76,7 @@ pub fn part(field: &Field<'_>, ratio: Ratio, rounds: usize) -> Result<Part> {
             text::estimate(&row.slowdown.estimate),
         ]
     });
-    let table = text::table(&["phases", "cox, % of one CPU", "elapsed / ideal"], 1, cells.collect());
+    let table = text::table(&["phases", "cox, % of one CPU", "elapsed / ideal of one CPU"], 1, cells.collect());
     Ok(Part::new("controller", "CPU time of cox itself, its start and end included")
         .with_table(table)
         .with_lines(&rows)?

@@ -194,7 +194,6 @@ pub fn fitted_tick_ns(default_ns: u64, live_ns: f64, simulated_ns: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::barriers::LINES;
-    use super::super::simulated::FIT_LINE;
     use super::*;
 
     #[test]
@@ -235,8 +234,8 @@ mod tests {
     /// The fit brings the simulated controller to the cost that it was fitted to.
     #[test]
     fn a_fitted_machine_costs_what_was_asked() {
-        let line = LINES.iter().find(|line| line.name() == FIT_LINE).unwrap();
-        let model = Model { rounds: 2000, ..Model::of_line(line, 1.0) };
+        let line = LINES.iter().find(|line| line.name() == "3/2 spin 10 ms").unwrap();
+        let model = Model { rounds: 40, ..Model::of_line(line, 1.0) };
         let cpus = Cpus::equal("3/2", line.ratio);
         let cost_ns = |costs| {
             let own = |turn_ns| model.run(&cpus, How::Fixed(turn_ns), costs).own_percent;

@@ -18,9 +18,6 @@ use crate::rounds::in_turns;
 use crate::stats::median;
 use crate::verdict::{Outcome, Verdict};
 
-/// Where turns do not follow phases, which are shorter than these turns.
-pub const FIT_LINE: &str = "3/2 spin 0.2 ms";
-
 /// Where live and simulated meet.
 pub const RATIO: Ratio = Ratio { threads: 3, cpus: 2 };
 /// Live rounds, when the parts that measure more were not asked for.
@@ -115,7 +112,7 @@ fn live_figures(field: &Field<'_>, kernels: &[&'static Kernel], live: Live) -> R
 
 /// Fit the tick's cost to that of the live controller.
 fn calibrated(field: &Field<'_>) -> Result<(Costs, f64)> {
-    let Some(line) = lines_here().into_iter().find(|line| line.name() == FIT_LINE) else {
+    let Some(line) = lines_here().into_iter().find(|line| line.name() == "3/2 spin 10 ms") else {
         anyhow::bail!("there is no line to calibrate with");
     };
     let turns = [FIT_TURNS_NS.0, FIT_TURNS_NS.1];

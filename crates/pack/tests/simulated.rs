@@ -166,17 +166,14 @@ fn where_threads_share_seats_a_slice_is_several_turns() {
 }
 
 /// Whoever waits for a CPU is run by the kernel within five times the time in which every thread could have
-/// had a turn. Within a seat it is the kernel that chooses, by slices of its own; and where turns follow long phases
-/// it does so for long: a tick of 4 ms for each thread of the CPU, and as much again for who is moved while it waits.
+/// had a turn. Within a seat it is the kernel that chooses, by slices of its own.
 #[test]
 fn nobody_starves_while_seats_rotate() {
     for (threads, cpus) in [(3, 2), (4, 3), (5, 2), (7, 2), (8, 7), (16, 15), (64, 48)] {
         for (turn_ns, program, outcome) in rotated(threads, cpus, Wait::Spin) {
             let round_ns = turn_ns as f64 * threads as f64 / cpus as f64;
-            let ticks_ns = (2 * threads.div_ceil(cpus) * 4_000_000) as f64;
-            let most_ns = (5.0 * round_ns).max(ticks_ns);
-            let found_ns = outcome.longest_wait_ns;
-            assert!(found_ns as f64 <= most_ns, "{threads}/{cpus} {turn_ns} {}: {found_ns}", program.work_ns);
+            let rounds = outcome.longest_wait_ns as f64 / round_ns;
+            assert!(rounds <= 5.0, "{threads}/{cpus} {turn_ns} {}: {rounds}", program.work_ns);
         }
     }
 }
@@ -273,28 +270,12 @@ fn as_measured_live() {
 /// Between two meetings turns may be long. What has to be short are the last ones, so that all arrive together.
 #[test]
 fn turns_follow_phases() {
-    for (threads, wait, at_most) in
-        [(3, Wait::Spin, 1.05), (3, Wait::Yield, 1.04), (3, Wait::Block, 1.045), (5, Wait::Spin, 1.06)]
-    {
-        let program = program(threads, 200, 10_000_000, wait);
-        let turns = |turn_ns| run(&program, &equal(2), rotation(turn_ns), Costs::default(), SEED);
-        let outcome = turns(250_000);
+    for (threads, wait, at_most) in [(3, Wait::Spin, 1.06), (3, Wait::Yield, 1.045), (5, Wait::Spin, 1.075)] {
+        let program = program(threads, 300, 10_000_000, wait);
+        let outcome = run(&program, &equal(2), adapted(), Costs::default(), SEED);
         let found = slowdown(&program, 2, &outcome);
         assert!(found <= at_most, "{threads}/2 {wait:?}: {found}");
-        // Turns of a quarter of a millisecond take 8,000 ticks a second, of 15 us or more.
         let own = outcome.own_ns as f64 / outcome.elapsed_ns as f64;
-        assert!(own <= 0.07, "{threads}/2 {wait:?}: {own} of a CPU");
+        assert!(own <= 0.05, "{threads}/2 {wait:?}: {own} of a CPU");
     }
-}
-
-/// Phases of a program that never meets at the same intervals say nothing, and turns are what they are.
-#[test]
-fn turns_do_not_follow_what_is_irregular() {
-    let regular = program(3, 200, 10_000_000, Wait::Spin);
-    let irregular = Program { jitter: 0.9, ..regular };
-    let own = |program: &Program| {
-        let outcome = run(program, &equal(2), rotation(250_000), Costs::default(), SEED);
-        outcome.own_ns as f64 / outcome.elapsed_ns as f64
-    };
-    assert!(own(&irregular) > 1.5 * own(&regular), "{} {}", own(&irregular), own(&regular));
 }

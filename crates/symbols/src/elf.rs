@@ -96,12 +96,10 @@ impl Image {
     /// # Errors
     /// When the file cannot be read or is no ELF file. Damaged parts inside are left out.
     pub fn open(file: File, path: &Path, root: &Root) -> Result<Image, ElfError> {
-        let mut image = match contents(&file)? {
+        match contents(&file)? {
             Some(bytes) => Image::parse(bytes.as_slice(), &file, path, root),
             None => Image::parse(&ReadCache::new(&file), &file, path, root),
-        }?;
-        image.symbols.sort();
-        Ok(image)
+        }
     }
 
     fn parse<'d>(data: impl ReadRef<'d>, file: &File, path: &Path, root: &Root) -> Result<Image, ElfError> {
@@ -134,6 +132,7 @@ impl Image {
             };
         }
         symbols.add(elf.dynamic_symbols());
+        symbols.sort();
         let (frames, imports) = (frames::bounds(&elf), imports(&elf));
         let is_x86_64 = elf.architecture() == object::Architecture::X86_64;
         let (file, callees) = (file.try_clone()?, RefCell::default());

@@ -25,6 +25,8 @@ pub(crate) struct Attr {
 }
 
 const DEADLINE: u32 = 6;
+/// SCHED_FLAG_RESET_ON_FORK.
+const RESET_ON_FORK: u64 = 1;
 
 pub(super) fn get(pid: Pid) -> io::Result<Scheduling> {
     let mut attr = Attr::default();
@@ -40,11 +42,11 @@ pub(super) fn get(pid: Pid) -> io::Result<Scheduling> {
 }
 
 impl Attr {
-    /// SCHED_FIFO at the lowest priority, SCHED_FLAG_RESET_ON_FORK.
+    /// The lowest real-time priority, which no child inherits.
     pub(crate) const REAL_TIME: Attr = Attr {
         size: size_of::<Attr>() as u32,
-        policy: 1,
-        flags: 1,
+        policy: libc::SCHED_FIFO as u32,
+        flags: RESET_ON_FORK,
         nice: 0,
         priority: 1,
         runtime_ns: 0,

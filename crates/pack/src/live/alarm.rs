@@ -25,9 +25,18 @@ impl Alarm {
     /// When there are too many descriptors.
     pub fn new(at_ns: [u64; 2]) -> io::Result<Alarm> {
         let timer = || timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC);
-        let timers = [timer()?, timer()?];
-        timers.iter().zip(at_ns).try_for_each(|(timer, at_ns)| set(timer, at_ns))?;
-        Ok(Alarm { timers, at_ns })
+        let mut alarm = Alarm { timers: [timer()?, timer()?], at_ns };
+        alarm.set(at_ns)?;
+        Ok(alarm)
+    }
+
+    /// These two moments instead of those that were set, the first of which comes first.
+    ///
+    /// # Errors
+    /// As [`Alarm::wait`].
+    pub fn set(&mut self, at_ns: [u64; 2]) -> io::Result<()> {
+        self.at_ns = at_ns;
+        self.timers.iter().zip(at_ns).try_for_each(|(timer, at_ns)| set(timer, at_ns))
     }
 
     /// Sleeps until the next moment. A moment that has passed is not waited for.
@@ -79,6 +88,16 @@ mod tests {
             assert_eq!(alarm.next_ns(), moment(number + 1));
             alarm.then(moment(number + 2)).unwrap();
         }
+    }
+
+    #[test]
+    fn moments_can_be_others() {
+        let start_ns = arch::monotonic_ns();
+        let mut alarm = Alarm::new([1, 2]).unwrap();
+        alarm.set([start_ns + 4_000_000, start_ns + 5_000_000]).unwrap();
+        alarm.wait().unwrap();
+        assert!(arch::monotonic_ns() >= start_ns + 4_000_000, "what had passed is forgotten");
+        assert_eq!(alarm.next_ns(), start_ns + 5_000_000);
     }
 
     #[test]

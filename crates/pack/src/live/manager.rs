@@ -439,7 +439,10 @@ impl Manager<'_> {
         };
         say(u64::from(self.stands.without_place()), "threads came too late to be steered: there are 65,536 places");
         let absent = self.shared.without_ticker.load(Ordering::Relaxed);
-        say(u64::from(absent), "CPUs of the pack had no turns: cox could not stay there (offline, or not allowed)");
+        say(
+            u64::from(absent),
+            "CPUs of the pack had no turns: cox could not stay there (offline, or not allowed), or had no timer (too many open files)",
+        );
         let left = self.holder.left();
         if let Some(why) = &left.why {
             say(left.threads as u64, &format!("threads were left as they are; the first: {why}"));

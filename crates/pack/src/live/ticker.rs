@@ -37,7 +37,9 @@ fn tick(shared: &Shared, seat: Seat, tick_ns: u64) -> std::io::Result<()> {
     // Seats begin evenly spread over a turn.
     let first_ns = arch::monotonic_ns() + tick_ns * seat as u64 / seats;
     let mut alarm = Alarm::new([first_ns, first_ns + tick_ns])?;
-    for number in 0u32.. {
+    let mut number = 0u32;
+    loop {
+        number = number.wrapping_add(1);
         match alarm.wait() {
             // A tick too early, no harm.
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -45,10 +47,9 @@ fn tick(shared: &Shared, seat: Seat, tick_ns: u64) -> std::io::Result<()> {
         }
         let is_wanted = || shared.tick_ns.load(Ordering::Acquire) != 0 && !shared.over.load(Ordering::Acquire);
         if !is_wanted() {
-            break;
+            return Ok(());
         }
-        // After a tick that was late by more than a turn, what was missed is not made up for.
-        let next_ns = alarm.next_ns().max(arch::monotonic_ns());
+        let next_ns = alarm.next_ns();
         let mut core = shared.core.lock().map_err(|_| std::io::Error::other("poisoned"))?;
         let turn_ns = core.decide(&shared.eyes, |conductor, now_ns, sense, orders| {
             conductor.tick(seat, now_ns, sense, orders);
@@ -57,7 +58,13 @@ fn tick(shared: &Shared, seat: Seat, tick_ns: u64) -> std::io::Result<()> {
         drop(core);
         // The length of turns varies: a program's phases may be as long as a turn, and every look would then find
         // it at the same place.
-        alarm.then(next_ns + period_of_turn_ns(turn_ns.unwrap_or(tick_ns), number))?;
+        let turn_ns = period_of_turn_ns(turn_ns.unwrap_or(tick_ns), number);
+        let now_ns = arch::monotonic_ns();
+        if next_ns > now_ns {
+            alarm.then(next_ns + turn_ns)?;
+        } else {
+            // What was missed is not made up for: where a tick takes as long as a turn, there would be nothing else.
+            alarm.set([now_ns + turn_ns / 2, now_ns + turn_ns / 2 + turn_ns])?;
+        }
     }
-    Ok(())
 }

@@ -76,6 +76,8 @@ pub struct Conductor {
     seats: usize,
     arrange: Box<dyn Arrange>,
     regime: Regime,
+    /// Turns may be longer where nothing needs to be decided.
+    follows: bool,
     action: Action,
     window_ns: u64,
     window_own_ns: u64,
@@ -101,6 +103,7 @@ impl Conductor {
         Conductor {
             seats,
             arrange,
+            follows: !matches!(settings.turns, Turns::Fixed(_)),
             regime: Regime::new(now_ns, settings.turns, settings.always),
             action: Action::Rest,
             window_ns: now_ns,
@@ -136,7 +139,8 @@ impl Conductor {
     /// Time until the next tick of a seat that has had one just now; `None`: no ticks are wanted.
     #[must_use]
     pub fn next_tick_ns(&self, now_ns: u64) -> Option<u64> {
-        self.tick_ns().map(|turn_ns| turn_ns.max(self.arrange.calm_ns(now_ns)))
+        let calm_ns = if self.follows { self.arrange.calm_ns(now_ns) } else { 0 };
+        self.tick_ns().map(|turn_ns| turn_ns.max(calm_ns))
     }
 
     /// A thread joins. Members are numbered in the order in which they join.

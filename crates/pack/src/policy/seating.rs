@@ -113,7 +113,7 @@ pub struct Seating {
     turn_began_ns: u64,
     moved: usize,
     phases: Phases,
-    /// When threads were let go last: who was seen waiting before that waits no more.
+    /// Threads had been let go by then: who was seen waiting before that waits no more.
     let_go_ns: u64,
     seen: Seen,
     /// Of the seat that was looked at last; kept so that a turn allocates nothing for it.
@@ -214,8 +214,14 @@ impl Seating {
         self.seen.stretches_ns += ran_ns;
         self.seen.spun_ns += ran_ns - useful_ns;
         let yielded = std::mem::replace(&mut thread.yields, glance.yields);
-        let slept = thread.runnable && std::mem::replace(&mut thread.blocks, glance.blocks) != glance.blocks;
+        let mut slept = false;
+        // Who sleeps has not gone on yet.
+        if thread.runnable {
+            slept = std::mem::replace(&mut thread.blocks, glance.blocks) != glance.blocks;
+        }
         if thread.spins && !spins {
+            // When it was switched out it was at work: the others had been let go by then.
+            self.let_go_ns = self.let_go_ns.max(glance.out_ns);
             self.let_go(now_ns);
         }
         if !spins && (yielded && !glance.yields || slept) {
@@ -238,7 +244,6 @@ impl Seating {
 
     /// One thread was let go, and most likely all that waited with it.
     fn let_go(&mut self, now_ns: u64) {
-        self.let_go_ns = now_ns;
         self.phases.goes_on(now_ns);
         let waiting: Vec<Member> = self.members().filter(|&member| self.threads[member].spins).collect();
         for &member in &waiting {
@@ -297,6 +302,7 @@ impl Arrange for Seating {
     /// stay neighbours.
     fn begin(&mut self, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
         self.ticked_ns.fill(now_ns);
+        self.phases = Phases::default();
         let living: Vec<Member> = self.members().filter(|&m| sense.glance(m).doing != Doing::Ended).collect();
         let counts = counts(&self.capacities, living.len());
         let mut next = living.into_iter();
@@ -305,6 +311,7 @@ impl Arrange for Seating {
                 let (thread, glance) = (&mut self.threads[member], sense.glance(member));
                 // What ran while the kernel placed the threads is nobody's progress here.
                 thread.run_ns = glance.run_ns.max(thread.run_ns);
+                (thread.spins, thread.yields, thread.blocks) = (false, false, glance.blocks);
                 thread.runnable = is_runnable(&glance);
                 self.send(member, seat, now_ns, Why::Start, orders);
             }

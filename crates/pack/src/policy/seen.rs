@@ -30,8 +30,8 @@ const SELDOM_BLOCKS_NS: u64 = 20_000_000;
 
 impl Seen {
     /// Notes what the thread did that a tick found on its seat's CPU, of all whose seat it is, after a time of so
-    /// many turns. Ticks come at irregular times, so the part of them that find a spinner is the part of CPU time:
-    /// also of time that ends asleep, where the end of a stretch tells nothing about its middle.
+    /// many turns. Ticks come at irregular times, and stand for the time before them, so the part of them that find a
+    /// spinner is the part of CPU time: also of time that ends asleep, where the end of a stretch tells nothing about its middle.
     pub fn tick(&mut self, seat: Seat, now_ns: u64, turns: u64, here: impl Iterator<Item = Glance>) {
         let last = here.filter(|glance| glance.at == Some(seat)).max_by_key(|glance| glance.out_ns);
         let Some(last) = last.filter(|last| last.doing == Doing::Queued) else { return };

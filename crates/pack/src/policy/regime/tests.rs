@@ -203,7 +203,7 @@ fn measures_again_after_each_rest_and_the_rest_doubles() {
         next(&mut regime, &blocking(0.7, 1000));
         assert!(measures(&regime));
     }
-    assert_eq!(rests, [1, 2, 4, 8, 16, 16, 16]);
+    assert_eq!(rests, [1, 2, 4, 8, 16, 32, 32]);
 }
 
 /// Windows of rotation at this efficiency until it is given up, at most 40.
@@ -240,7 +240,7 @@ fn each_failure_doubles_the_rest_and_a_success_makes_it_short_again() {
             rests.push(lasts_ns / REST_NS.0);
         }
     }
-    assert_eq!(rests, [1, 2, 4, 8, 16, 16, 16, 16, 16, 16, 16, 16]);
+    assert_eq!(rests, [1, 2, 4, 8, 16, 32, 32, 32, 32, 32, 32, 32]);
     while !rotates(&regime) {
         next(&mut regime, &spinning(0.8));
     }

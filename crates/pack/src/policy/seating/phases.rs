@@ -19,11 +19,11 @@ const ALIKE: f64 = 1.5;
 /// 3 to 30 ms: a half more costs up to 2 %, a half less up to 1 %.
 const PART: f64 = 0.4;
 
-/// No turn is longer: a program may change.
+/// The calm lasts no longer: a program may change.
 const LONGEST_NS: u64 = 8_000_000;
 
 /// The meetings of a program's threads.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
     /// The last meeting that was seen.
     met_ns: Option<u64>,
@@ -34,16 +34,28 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// A thread goes on that waited for others. One after the other is seen to do so after a meeting.
+    /// A thread goes on that waited for others. One after the other is seen to do so after a meeting, the last of
+    /// them when its company has had a slice of the kernel's: that is no other meeting.
     pub fn goes_on(&mut self, now_ns: u64) {
-        let longest_ns = self.lengths_ns.iter().copied().max().unwrap_or(0);
         if let Some(met_ns) = self.met_ns {
             let length_ns = now_ns.saturating_sub(met_ns);
-            if length_ns < longest_ns / 2 {
+            let mut known_ns = self.lengths_ns;
+            known_ns.sort_unstable();
+            // Of those that are known; zeros come first.
+            let median_ns = match self.count.min(KEPT) {
+                0 => 0,
+                known => known_ns[KEPT - known.div_ceil(2)],
+            };
+            if length_ns < median_ns / 2 {
                 return;
             }
-            self.lengths_ns[self.count % KEPT] = length_ns;
-            self.count += 1;
+            // Something else came between: it is no phase, and those after it may be others.
+            if self.count >= KEPT && length_ns > known_ns[KEPT - 1] * 2 {
+                *self = Phases::default();
+            } else {
+                self.lengths_ns[self.count % KEPT] = length_ns;
+                self.count += 1;
+            }
         }
         self.met_ns = Some(now_ns);
     }
@@ -106,6 +118,22 @@ mod tests {
         let mut phases = met_at(&[0, 60, 120, 180, 240]);
         (1..40).for_each(|phase| phases.goes_on((240 + phase * 6) * MS));
         assert_eq!(phases.calm_ns((240 + 39 * 6) * MS, 1.0), 2_400_000);
+    }
+
+    #[test]
+    fn a_pause_is_no_phase() {
+        let mut phases = met_at(&[0, 10, 20, 30, 40, 2040]);
+        assert_eq!(phases.calm_ns(2040 * MS, 1.0), 0);
+        (1..=4).for_each(|phase| phases.goes_on((2040 + phase * 10) * MS));
+        assert_eq!(phases.calm_ns(2080 * MS, 1.0), 4 * MS, "known again after four");
+    }
+
+    #[test]
+    fn one_odd_phase_among_many_is_forgotten() {
+        let mut phases = met_at(&[0, 10, 21, 30, 41, 59]);
+        assert_eq!(phases.calm_ns(59 * MS, 1.0), 0);
+        [69, 78, 89, 99].iter().for_each(|ms| phases.goes_on(ms * MS));
+        assert_eq!(phases.calm_ns(99 * MS, 1.0), 3_600_000);
     }
 
     #[test]

@@ -345,16 +345,16 @@ fn who_was_seen_waiting_before_the_others_were_let_go_waits_no_more() {
     world.ran(0, 0, 700, true);
     world.worked(2, 1, 1000);
     (world.glances[0].out_ns, world.glances[2].out_ns) = (50, 100);
-    turn(&mut seating, 1, 100, &world);
+    turn(&mut seating, 1, 104, &world);
     assert!(!seating.threads[2].spins && !seating.threads[0].spins);
     world.ran(0, 0, 700, true);
     world.glances[0].out_ns = 99;
     turn(&mut seating, 0, 110, &world);
     assert!(!seating.threads[0].spins, "that was before");
     world.ran(0, 0, 700, true);
-    world.glances[0].out_ns = 120;
+    world.glances[0].out_ns = 102;
     turn(&mut seating, 0, 120, &world);
-    assert!(seating.threads[0].spins, "it has arrived again");
+    assert!(seating.threads[0].spins, "it has arrived again, before the others were looked at");
 }
 
 /// One phase of 12 ms after the other: a thread waits, and goes on at the next meeting.
@@ -397,4 +397,21 @@ fn a_long_turn_counts_as_many_samples() {
     turn(&mut seating, 1, 9 * TURN_NS, &world);
     let seen = std::mem::take(seating.seen());
     assert_eq!((seen.samples, seen.spinning), (9, 9));
+}
+
+/// What was seen before a rest is another time.
+#[test]
+fn rotation_begins_without_memories() {
+    let mut seating = after_phases(|glance, waits| glance.spins = waits);
+    let mut orders = Vec::new();
+    seating.end(80_000_000, &mut orders);
+    let mut world = World { glances: vec![Glance { blocks: 7, ..queued() }; 3] };
+    seating.begin(2_000_000_000, &world, &mut orders);
+    assert_eq!(seating.calm_ns(2_000_000_000), 0);
+    for phase in 0..2 {
+        let seat = seating.threads[1].seat().unwrap();
+        world.glances[1].run_ns += 50_000_000;
+        turn(&mut seating, seat, 2_000_000_000 + phase * 12_000_000, &world);
+    }
+    assert_eq!(seating.phases, Phases::default(), "blocks of the rest begin no phase");
 }
