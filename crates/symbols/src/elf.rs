@@ -97,12 +97,12 @@ impl Image {
     /// When the file cannot be read or is no ELF file. Damaged parts inside are left out.
     pub fn open(file: File, path: &Path, root: &Root) -> Result<Image, ElfError> {
         match contents(&file)? {
-            Some(bytes) => Image::parse(bytes.as_slice(), &file, path, root),
-            None => Image::parse(&ReadCache::new(&file), &file, path, root),
+            Some(bytes) => Image::parse(bytes.as_slice(), file, path, root),
+            None => Image::parse(&ReadCache::new(file.try_clone()?), file, path, root),
         }
     }
 
-    fn parse<'d>(data: impl ReadRef<'d>, file: &File, path: &Path, root: &Root) -> Result<Image, ElfError> {
+    fn parse<'d>(data: impl ReadRef<'d>, file: File, path: &Path, root: &Root) -> Result<Image, ElfError> {
         let elf = object::File::parse(data)?;
         let loads = elf
             .segments()
@@ -125,18 +125,17 @@ impl Image {
         if elf.symbol_table().is_none()
             && let Some(debug) = debug_file::find(&elf, path, root)
         {
-            // What is damaged there is left out.
-            let _ = match contents(&debug) {
-                Ok(Some(bytes)) => object::File::parse(bytes.as_slice()).map(|elf| symbols.add(elf.symbols())),
-                _ => object::File::parse(&ReadCache::new(&debug)).map(|elf| symbols.add(elf.symbols())),
-            };
+            match contents(&debug) {
+                Ok(Some(bytes)) => add_symbols(&mut symbols, bytes.as_slice()),
+                _ => add_symbols(&mut symbols, &ReadCache::new(&debug)),
+            }
         }
         symbols.add(elf.dynamic_symbols());
         symbols.sort();
-        let (frames, imports) = (frames::bounds(&elf), imports(&elf));
+        let frames = frames::bounds(&elf);
+        let imports = imports(&elf);
         let is_x86_64 = elf.architecture() == object::Architecture::X86_64;
-        let (file, callees) = (file.try_clone()?, RefCell::default());
-        Ok(Image { is_x86_64, loads, sections, symbols, frames, imports, callees, file })
+        Ok(Image { is_x86_64, loads, sections, symbols, frames, imports, callees: RefCell::default(), file })
     }
 
     /// The virtual address of what lies at `file_offset`; `None` when no segment maps it.
@@ -258,6 +257,13 @@ fn contents(file: &File) -> std::io::Result<Option<Vec<u8>>> {
     let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
     file.read_exact_at(&mut bytes, 0)?;
     Ok(Some(bytes))
+}
+
+/// Of a file that is no ELF file, none.
+fn add_symbols<'d>(symbols: &mut Table, data: impl ReadRef<'d>) {
+    if let Ok(elf) = object::File::parse(data) {
+        symbols.add(elf.symbols());
+    }
 }
 
 fn by_name(name: &str) -> Callee {
