@@ -20,6 +20,8 @@ pub const SPIN_US: u64 = 350;
 const CONTROL_ROUNDS: usize = 7;
 /// Nobody waits longer than so many times the ideal time for a run to end.
 const LIMIT: f64 = 60.0;
+/// How long the run is by which the ideal is known, of the line's.
+const IDEAL_PART: f64 = 0.25;
 /// Above this taskset is bad enough that packing must win.
 const TASKSET_BAD: f64 = 1.5;
 /// … by so much.
@@ -232,9 +234,6 @@ pub fn expected_s(lines: &[Line], rounds: usize, scale: f64) -> f64 {
     lines.iter().map(|line| line.expected_s(scale)).sum::<f64>() * rounds as f64
 }
 
-/// How long the run is by which the ideal is known, of the line's.
-const IDEAL_PART: f64 = 0.25;
-
 /// The ideal: a thread on each CPU, nobody waits for anybody. Elapsed ÷ what it would take by the speed of one CPU
 /// that is busy alone.
 fn ideal_once(field: &Field<'_>, line: &Line) -> Result<f64> {
@@ -256,17 +255,29 @@ pub fn run_once(field: &Field<'_>, line: &Line, confined: &Confined) -> Result<(
     Ok((elapsed_s / ideal_s, own, run.cut_short))
 }
 
-/// Measure a line.
-pub fn measure_line(field: &Field<'_>, line: &Line, rounds: usize) -> Result<Measured> {
-    let treatments = [Confined::Taskset, Confined::packed("")];
-    let all = in_turns(3, rounds, |treatment| match treatments.get(treatment) {
+/// Runs of each treatment, elapsed ÷ the ideal of the same rounds, and that ideal ÷ what it would be by the speed of
+/// one CPU.
+fn against_ideal(
+    field: &Field<'_>,
+    line: &Line,
+    treatments: &[Confined],
+    rounds: usize,
+) -> Result<(Vec<Vec<(f64, f64, bool)>>, Series)> {
+    let mut all = in_turns(treatments.len() + 1, rounds, |treatment| match treatments.get(treatment) {
         Some(confined) => run_once(field, line, confined),
         None => Ok((ideal_once(field, line)?, 0.0, false)),
     })?;
-    let ideal_to_one_cpu = Series::of(all[2].iter().map(|(slowdown, ..)| *slowdown).collect());
+    let ideals = all.pop().unwrap_or_default();
+    let ideal = Series::of(ideals.into_iter().map(|(ideal, ..)| ideal).collect());
     // Of all rounds: that of one is as noisy as what it would correct.
-    let ideal = ideal_to_one_cpu.estimate.median;
-    let slowdowns = |index: usize| Series::of(all[index].iter().map(|(slowdown, ..)| slowdown / ideal).collect());
+    all.iter_mut().flatten().for_each(|(slowdown, ..)| *slowdown /= ideal.estimate.median);
+    Ok((all, ideal))
+}
+
+/// Measure a line.
+pub fn measure_line(field: &Field<'_>, line: &Line, rounds: usize) -> Result<Measured> {
+    let (all, ideal_to_one_cpu) = against_ideal(field, line, &[Confined::Taskset, Confined::packed("")], rounds)?;
+    let slowdowns = |index: usize| Series::of(all[index].iter().map(|(slowdown, ..)| *slowdown).collect());
     let (taskset, cox) = (slowdowns(0), slowdowns(1));
     Ok(Measured {
         line: *line,
@@ -307,12 +318,8 @@ pub fn measure(field: &Field<'_>, part: &str, lines: &[Line], rounds: usize) -> 
 /// What waiting costs where nobody has to wait for a CPU: elapsed ÷ ideal of two threads that have a CPU each.
 fn control(field: &Field<'_>, rounds: usize) -> Result<Series> {
     let line = line(2, Wait::Spin, 1_000, Target::NoWorse, 0.0);
-    let all = in_turns(2, rounds, |treatment| match treatment {
-        0 => run_once(field, &line, &Confined::Taskset).map(|(slowdown, ..)| slowdown),
-        _ => ideal_once(field, &line),
-    })?;
-    let ideal = Series::of(all[1].clone()).estimate.median;
-    Ok(Series::of(all[0].iter().map(|slowdown| slowdown / ideal).collect()))
+    let (all, _) = against_ideal(field, &line, &[Confined::Taskset], rounds)?;
+    Ok(Series::of(all[0].iter().map(|(slowdown, ..)| *slowdown).collect()))
 }
 
 /// The whole part.
