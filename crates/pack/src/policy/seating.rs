@@ -145,14 +145,18 @@ impl Seating {
         (0..self.threads.len()).filter(|&member| self.threads[member].place != Place::Gone)
     }
 
+    /// Threads that have a place on a seat.
+    fn seated(&self) -> usize {
+        self.seats.iter().map(Vec::len).sum()
+    }
+
     /// Whether so many more threads may change their CPUs in this turn of the pack because they are behind or
     /// ahead: equal progress needs no more.
     fn may_move(&mut self, moving: usize, now_ns: u64) -> bool {
         if now_ns >= self.turn_began_ns + self.rules.turn_ns {
             (self.turn_began_ns, self.moved) = (now_ns, 0);
         }
-        let living = self.seats.iter().map(Vec::len).sum();
-        let most = Shape::new(living, self.seats.len()).map_or(0, Shape::moves_per_slice);
+        let most = Shape::new(self.seated(), self.seats.len()).map_or(0, Shape::moves_per_slice);
         self.moved += moving;
         most == 0 || self.moved <= most
     }
@@ -219,12 +223,13 @@ impl Seating {
         if thread.runnable {
             slept = std::mem::replace(&mut thread.blocks, glance.blocks) != glance.blocks;
         }
-        if thread.spins && !spins {
+        let was_let_go = thread.spins && !spins;
+        if was_let_go {
             // When it was switched out it was at work: the others had been let go by then.
             self.let_go_ns = self.let_go_ns.max(glance.out_ns);
-            self.let_go(now_ns);
+            self.let_go();
         }
-        if !spins && (yielded && !glance.yields || slept) {
+        if was_let_go || !spins && (yielded && !glance.yields || slept) {
             self.phases.goes_on(now_ns);
         }
         let thread = &mut self.threads[member];
@@ -243,8 +248,7 @@ impl Seating {
     }
 
     /// One thread was let go, and most likely all that waited with it.
-    fn let_go(&mut self, now_ns: u64) {
-        self.phases.goes_on(now_ns);
+    fn let_go(&mut self) {
         let waiting: Vec<Member> = self.members().filter(|&member| self.threads[member].spins).collect();
         for &member in &waiting {
             self.lift(member);
@@ -321,8 +325,7 @@ impl Arrange for Seating {
     /// Rotation ends: the kernel places all threads. It finds them spread evenly, because it leaves threads
     /// that keep their CPUs busy where they are for long.
     fn end(&mut self, now_ns: u64, orders: &mut Vec<Order>) {
-        let all = self.seats.iter().map(Vec::len).sum();
-        let counts = counts(&self.capacities, all);
+        let counts = counts(&self.capacities, self.seated());
         let surplus = |seats: &[Vec<Member>], seat: Seat| seats[seat].len() > counts[seat];
         while let Some(from) = (0..self.seats.len()).find(|&seat| surplus(&self.seats, seat)) {
             let Some(to) = (0..self.seats.len()).find(|&seat| self.seats[seat].len() < counts[seat]) else { break };
@@ -385,12 +388,9 @@ impl Arrange for Seating {
 
     fn calm_ns(&self, now_ns: u64) -> u64 {
         let fullest = self.seats.iter().map(Vec::len).max().unwrap_or(0);
-        let (seats, all) = self
-            .seats
-            .iter()
-            .fold((0, 0), |(seats, all), seat| (seats + usize::from(seat.len() == fullest), all + seat.len()));
+        let full = self.seats.iter().filter(|seat| seat.len() == fullest).count();
         // Places on the fullest CPUs go round among all threads, and each of these CPUs runs one at a time.
-        self.phases.calm_ns(now_ns, all as f64 / seats.max(1) as f64)
+        self.phases.calm_ns(now_ns, self.seated() as f64 / full.max(1) as f64)
     }
 
     fn seen(&mut self) -> &mut Seen {
