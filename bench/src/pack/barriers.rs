@@ -244,8 +244,11 @@ fn ideal_once(field: &Field<'_>, line: &Line) -> Result<f64> {
     Ok(output::barriers_elapsed_s(&run.output)? / (phase_us as f64 / 1e6))
 }
 
-/// One run: elapsed ÷ ideal by the speed of one CPU, the controller's percent, and whether it was cut short.
-pub fn run_once(field: &Field<'_>, line: &Line, confined: &Confined) -> Result<(f64, f64, bool)> {
+/// One run: elapsed ÷ ideal, the controller's percent, and whether it was cut short.
+pub type Once = (f64, f64, bool);
+
+/// One run; its ideal is by the speed of one CPU.
+pub fn run_once(field: &Field<'_>, line: &Line, confined: &Confined) -> Result<Once> {
     let program = field.program("barriers", &line.arguments(field.scale, field.iterations_per_us))?;
     let ideal_s = line.rounds(field.scale) as f64 * line.phase_us as f64 / 1e6 * line.ratio.ideal();
     let limit = Duration::from_secs_f64(ideal_s * LIMIT + 5.0);
@@ -262,7 +265,7 @@ fn against_ideal(
     line: &Line,
     treatments: &[Confined],
     rounds: usize,
-) -> Result<(Vec<Vec<(f64, f64, bool)>>, Series)> {
+) -> Result<(Vec<Vec<Once>>, Series)> {
     let mut all = in_turns(treatments.len() + 1, rounds, |treatment| match treatments.get(treatment) {
         Some(confined) => run_once(field, line, confined),
         None => Ok((ideal_once(field, line)?, 0.0, false)),
