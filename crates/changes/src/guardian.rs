@@ -19,12 +19,16 @@ use std::time::Duration;
 
 use machine::Root;
 use machine::process::Task;
-use rustix::process::{Pid, getpid, getppid};
+use rustix::process::{Pid, getppid};
 
 use crate::book::Book;
 use crate::error::Error;
-use crate::hands::{Hands, attr};
+use crate::hands::Hands;
+use crate::realtime::become_realtime;
 use crate::undo::Undone;
+
+/// The lowest: other real-time threads of the machine have their reasons.
+const PRIORITY: u32 = 1;
 
 /// How often, and with what pauses, the guardian looks whether a killed session is gone.
 const LOOKS: usize = 500;
@@ -80,7 +84,9 @@ pub fn guard(hands: &dyn Hands, journal: &Path) -> Result<Undone, Error> {
         // SAFETY: ignoring a signal runs no code of ours.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-    come_first();
+    // However many threads of the program want to run: they come after it, and it sleeps until it is needed. Without
+    // the right to that it waits for its turn among them.
+    let _ = become_realtime(PRIORITY);
     let session = getppid();
     let folder = journal.parent().unwrap_or(Path::new("/"));
     let mut out = io::stdout();
@@ -101,12 +107,6 @@ pub fn guard(hands: &dyn Hands, journal: &Path) -> Result<Undone, Error> {
         book.forget_rights(&book.lock()?)?;
     }
     Ok(undone)
-}
-
-/// However many threads of the program want to run: they come after the guardian, which sleeps until it is needed.
-/// Without the right to real-time priority it waits for its turn among them.
-fn come_first() {
-    let _ = attr::set(getpid(), &attr::Attr::REAL_TIME);
 }
 
 /// The lifeline is one of the first things that a killed process lets go of, its rights may be among the last: BPF

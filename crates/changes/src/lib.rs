@@ -39,6 +39,7 @@ pub mod hands;
 pub mod journal;
 pub mod knob;
 mod others;
+pub mod realtime;
 pub mod session;
 mod sweep;
 pub mod undo;

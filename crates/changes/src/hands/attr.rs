@@ -42,17 +42,11 @@ pub(super) fn get(pid: Pid) -> io::Result<Scheduling> {
 }
 
 impl Attr {
-    /// The lowest real-time priority, which no child inherits.
-    pub(crate) const REAL_TIME: Attr = Attr {
-        size: size_of::<Attr>() as u32,
-        policy: libc::SCHED_FIFO as u32,
-        flags: RESET_ON_FORK,
-        nice: 0,
-        priority: 1,
-        runtime_ns: 0,
-        deadline_ns: 0,
-        period_ns: 0,
-    };
+    /// SCHED_FIFO at this priority, which no child inherits.
+    pub(crate) fn real_time(priority: u32) -> Attr {
+        let size = size_of::<Attr>() as u32;
+        Attr { size, policy: libc::SCHED_FIFO as u32, flags: RESET_ON_FORK, priority, ..Attr::default() }
+    }
 
     pub(super) fn of(scheduling: &Scheduling) -> io::Result<Attr> {
         if scheduling.policy == DEADLINE {
