@@ -29,7 +29,7 @@ use crate::policy::regime::Action;
 use crate::trial::{Did, Look, Trial};
 
 /// How often the manager looks while threads are steered, and while they are not.
-const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(20));
+const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(20));
 
 /// A process's only thread is not steered before it has run so long: OpenMP counts the CPUs of its mask when
 /// the process starts, or loads it, and would count one.

@@ -266,6 +266,7 @@ impl Conductor {
         (self.window_ns, self.window_own_ns) = (now_ns, own_ns);
         // Not by capacity: CPU time of a slow CPU is as long as that of a fast one.
         let seats_ns = length_ns * self.seats as u64;
-        Window { seen, run_ns: run_sum_ns, blocks, seats_ns, own_ns: own_in_window_ns, active }
+        let phase_ns = self.arrange.phase_ns();
+        Window { seen, run_ns: run_sum_ns, blocks, seats_ns, own_ns: own_in_window_ns, active, phase_ns }
     }
 }

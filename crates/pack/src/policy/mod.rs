@@ -80,6 +80,8 @@ pub trait Arrange: std::fmt::Debug + Send {
     fn set_turn(&mut self, turn_ns: u64);
     /// For how long from now a seat needs no turn, ns; 0 where that is not known.
     fn calm_ns(&self, now_ns: u64) -> u64;
+    /// How long phases are, where the last ones were alike.
+    fn phase_ns(&self) -> Option<u64>;
     /// What was seen at the seats.
     fn seen(&mut self) -> &mut Seen;
 }

@@ -177,6 +177,10 @@ impl Arrange for Palm {
         0
     }
 
+    fn phase_ns(&self) -> Option<u64> {
+        None
+    }
+
     fn seen(&mut self) -> &mut Seen {
         &mut self.seen
     }

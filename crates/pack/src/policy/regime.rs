@@ -23,7 +23,7 @@
 
 pub mod search;
 
-use self::search::Search;
+use self::search::{Gave, Search};
 pub use self::search::{TURNS_NS, Turns};
 use super::bound::Shape;
 use super::seen::Seen;
@@ -77,6 +77,9 @@ const SPINS: f64 = 0.02;
 /// 0.2 ms took 1.43 instead of 1.38 of the ideal time, of 1 ms the same, of 10 ms 1.10 instead of 1.25.
 const LONG_BURST_NS: u64 = 2_000_000;
 
+/// Phases are called long from here on: the controller should take less than 5 % of a CPU then.
+const LONG_PHASE_NS: u64 = 5_000_000;
+
 /// Threads that block less often than this in a window do not wait for one another.
 const SELDOM: u64 = 3;
 
@@ -120,6 +123,8 @@ pub struct Window {
     pub own_ns: u64,
     /// Threads that wanted to run.
     pub active: usize,
+    /// How long phases are, where the last ones were alike.
+    pub phase_ns: Option<u64>,
 }
 
 /// How a program's threads wait for one another, as far as a window shows.
@@ -285,7 +290,8 @@ impl Regime {
     fn rotated(&mut self, now_ns: u64, seats: usize, window: &Window, efficiency: f64) {
         self.rotated_windows += 1;
         let cost = window.own_ns as f64 * (1.0 + INTERRUPTS) / window.seats_ns.max(1) as f64;
-        self.search.note(efficiency, cost, spun(window));
+        let long_phases = window.phase_ns.is_some_and(|phase_ns| phase_ns >= LONG_PHASE_NS);
+        self.search.note(Gave { efficiency, cost, spun: spun(window), seats, long_phases });
         if self.always {
             self.search.next();
             return self.rotate(now_ns);
@@ -299,6 +305,11 @@ impl Regime {
         }
         let best = self.search.best_lately().unwrap_or(0.0);
         let worth = |factor: f64| self.without.is_none_or(|without| best >= without * factor);
+        if self.search.is_too_long() {
+            // What shorter ones give is not seen yet.
+            self.search.next();
+            return self.rotate(now_ns);
+        }
         if self.rotated_windows >= 4 && !worth(WORTH) || self.rotated_windows >= 2 && !worth(1.0) {
             return self.rest(now_ns);
         }

@@ -393,6 +393,10 @@ impl Arrange for Seating {
         self.phases.calm_ns(now_ns, self.seated() as f64 / full.max(1) as f64)
     }
 
+    fn phase_ns(&self) -> Option<u64> {
+        self.phases.length_ns()
+    }
+
     fn seen(&mut self) -> &mut Seen {
         &mut self.seen
     }

@@ -14,6 +14,20 @@ const PALM_FIRST_TURN: usize = 1;
 /// One percent better, or it is only noise.
 const BETTER: f64 = 1.01;
 
+/// Where less than this of one CPU is not waiting in loops, turns are too long: there is always a thread for which
+/// the others wait, and it does not get a CPU. What such a window gave is so little that it is mostly noise.
+const SOMEBODY_WORKS: f64 = 0.5;
+
+/// More of the seats' time than this should turns not cost where phases are long, with what interrupts cost: 4.5 % of
+/// one CPU of two.
+const DEAR: f64 = 0.034;
+
+/// As much efficiency may be lost for that.
+const SPARED: f64 = 0.03;
+
+/// Half a turn costs more by this in long phases, where turns become shorter only towards their end.
+const HALF_COSTS: f64 = 1.5;
+
 /// After so many windows a turn's efficiency is old: it says nothing about the program of now.
 const STALE_WINDOWS: u32 = 24;
 
@@ -32,18 +46,44 @@ pub enum Turns {
     Fixed(u64),
 }
 
+/// What a turn gave in a window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Gave {
+    /// Useful time of the seats' time.
+    pub(super) efficiency: f64,
+    /// The controller's part of the seats' time, and what its interrupts cost.
+    pub(super) cost: f64,
+    /// The part of the seats' time that was spent waiting in loops.
+    pub(super) spun: f64,
+    /// How many seats there are.
+    pub(super) seats: usize,
+    /// Phases are so long that the controller should cost little.
+    pub(super) long_phases: bool,
+}
+
+impl Gave {
+    fn nobody_works(&self) -> bool {
+        (1.0 - self.spun) * (self.seats as f64) < SOMEBODY_WORKS
+    }
+
+    /// Efficiency, and less where that costs this.
+    fn worth(&self, cost: f64) -> f64 {
+        self.efficiency - if self.long_phases && cost > DEAR { SPARED } else { 0.0 }
+    }
+}
+
 /// What a turn gave when it was used last.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tried {
-    efficiency: f64,
-    /// The controller's part of the seats' time, and what its interrupts cost.
-    cost: f64,
-    /// The part of the seats' time that was spent waiting in loops.
-    spun: f64,
+    gave: Gave,
     windows_ago: Option<u32>,
 }
 
 impl Tried {
+    fn worth(&self) -> f64 {
+        self.gave.worth(self.gave.cost)
+    }
+
     fn is_known(&self) -> bool {
         self.windows_ago.is_some_and(|ago| ago <= STALE_WINDOWS)
     }
@@ -76,21 +116,27 @@ impl Search {
     /// Of the turn in use, if it has been used before.
     pub(super) fn efficiency(&self) -> Option<f64> {
         let tried = &self.tried[self.turn];
-        tried.windows_ago.map(|_| tried.efficiency)
+        tried.windows_ago.map(|_| tried.gave.efficiency)
     }
 
     /// The best efficiency of all turns of which it is known.
     pub(super) fn best_lately(&self) -> Option<f64> {
-        self.tried.iter().filter(|tried| tried.is_known()).map(|tried| tried.efficiency).reduce(f64::max)
+        self.tried.iter().filter(|tried| tried.is_known()).map(|tried| tried.gave.efficiency).reduce(f64::max)
     }
 
     /// A window with the turn in use is over.
-    pub(super) fn note(&mut self, efficiency: f64, cost: f64, spun: f64) {
+    pub(super) fn note(&mut self, gave: Gave) {
         self.age(1);
         let tried = &mut self.tried[self.turn];
-        let mean = if tried.is_known() { mixed(tried.efficiency, efficiency) } else { efficiency };
-        *tried = Tried { efficiency: mean, cost, spun, windows_ago: Some(0) };
-        self.last = (efficiency, self.last.0);
+        let mean = |before: f64, now: f64| if tried.is_known() { mixed(before, now) } else { now };
+        let (efficiency, cost) = (mean(tried.gave.efficiency, gave.efficiency), mean(tried.gave.cost, gave.cost));
+        *tried = Tried { gave: Gave { efficiency, cost, ..gave }, windows_ago: Some(0) };
+        self.last = (gave.efficiency, self.last.0);
+    }
+
+    /// The turn in use is much longer than phases, and shorter ones will be tried.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.turns == Turns::Adapted && self.turn > 0 && self.tried[self.turn].gave.nobody_works()
     }
 
     /// The threads were left to the kernel for a while.
@@ -114,12 +160,16 @@ impl Search {
         };
     }
 
-    /// A neighbour that has not been tried (lately), else the best of three.
+    /// A neighbour that has not been tried (lately), else the best of three; one a quarter as long where that
+    /// says nothing.
     fn adapted(&self) -> usize {
+        if self.is_too_long() {
+            return self.turn.saturating_sub(2);
+        }
         let neighbours = [self.turn.checked_sub(1), (self.turn + 1 < TURNS_NS.len()).then_some(self.turn + 1)];
         let neighbours = || neighbours.into_iter().flatten();
         let best = neighbours().fold(self.turn, |best, other| {
-            let clearly = self.tried[other].efficiency > self.tried[best].efficiency * BETTER;
+            let clearly = self.tried[other].worth() > self.tried[best].worth() * BETTER;
             if self.tried[other].windows_ago.is_some() && clearly { other } else { best }
         });
         if best != self.turn {
@@ -132,8 +182,13 @@ impl Search {
     /// waiting in loops halves with it, measured and simulated, where phases are longer than turns. So that
     /// nothing good is missed, a halving is given three quarters of the waiting, and a doubling spared half of it.
     fn may_be_better(&self, turn: usize) -> bool {
-        let Tried { efficiency, cost, spun, .. } = self.tried[self.turn];
-        let gain = if turn < self.turn { 0.75 * spun - cost } else { 0.5 * (cost - spun) };
-        cost == 0.0 || efficiency + gain > efficiency * BETTER
+        let gave = &self.tried[self.turn].gave;
+        let Gave { cost, spun, .. } = *gave;
+        let (gain, would_cost) = if turn < self.turn {
+            (0.75 * spun - cost, cost * HALF_COSTS)
+        } else {
+            (0.5 * (cost - spun), cost / HALF_COSTS)
+        };
+        cost == 0.0 || gave.worth(would_cost) + gain > gave.worth(cost) * BETTER
     }
 }

@@ -18,7 +18,7 @@ const ALIKE: f64 = 1.5;
 /// A turn lasts for at most this part of the time that is left, divided by the turns in which everybody comes to
 /// share the fullest CPUs and is served there once. By trial in the simulator, with 3, 4, 5 and 7 threads on 2 CPUs and
 /// phases of 3 to 30 ms. The optimum is flat: half of it or half more make about 2 % at most.
-const PART: f64 = 0.4;
+const PART: f64 = 0.6;
 
 /// The calm lasts no longer: a program may change.
 const LONGEST_NS: u64 = 8_000_000;
@@ -61,16 +61,19 @@ impl Phases {
         self.met_ns = Some(now_ns);
     }
 
+    /// How long phases are; `None` unless the last were alike. The shortest of these: it says when a meeting is due.
+    pub fn length_ns(&self) -> Option<u64> {
+        let (shortest_ns, longest_ns) =
+            self.lengths_ns.iter().fold((u64::MAX, 0), |(low, high), &length| (low.min(length), high.max(length)));
+        let alike = self.count >= KEPT && longest_ns as f64 <= shortest_ns as f64 * ALIKE;
+        alike.then_some(shortest_ns)
+    }
+
     /// For how long nothing needs to be decided; 0 where that is not known. `turns` is how many it takes until
     /// everybody has had its turn of what is scarce.
     pub fn calm_ns(&self, now_ns: u64, turns: f64) -> u64 {
-        let Some(met_ns) = self.met_ns.filter(|_| self.count >= KEPT) else { return 0 };
-        let (shortest_ns, longest_ns) =
-            self.lengths_ns.iter().fold((u64::MAX, 0), |(low, high), &length| (low.min(length), high.max(length)));
-        if longest_ns as f64 > shortest_ns as f64 * ALIKE {
-            return 0;
-        }
-        let left_ns = (met_ns + shortest_ns).saturating_sub(now_ns);
+        let (Some(met_ns), Some(length_ns)) = (self.met_ns, self.length_ns()) else { return 0 };
+        let left_ns = (met_ns + length_ns).saturating_sub(now_ns);
         ((left_ns as f64 * PART / turns.max(1.0)) as u64).min(LONGEST_NS)
     }
 }
@@ -90,17 +93,17 @@ mod tests {
     #[test]
     fn turns_become_shorter_as_the_meeting_comes_nearer() {
         let phases = met_at(&[0, 12, 24, 36, 48]);
-        assert_eq!(phases.calm_ns(48 * MS, 1.0), 4_800_000);
-        assert_eq!(phases.calm_ns(48 * MS, 3.0), 1_600_000);
-        assert_eq!(phases.calm_ns(54 * MS, 3.0), 800_000);
+        assert_eq!(phases.calm_ns(48 * MS, 1.0), 7_200_000);
+        assert_eq!(phases.calm_ns(48 * MS, 3.0), 2_400_000);
+        assert_eq!(phases.calm_ns(54 * MS, 3.0), 1_200_000);
         assert_eq!(phases.calm_ns(60 * MS, 3.0), 0, "it is due");
         assert_eq!(phases.calm_ns(70 * MS, 3.0), 0);
     }
 
     #[test]
     fn the_shortest_of_the_last_phases_says_when_it_is_due() {
-        assert_eq!(met_at(&[0, 15, 28, 40, 58]).calm_ns(58 * MS, 1.0), 4_800_000);
-        assert_eq!(met_at(&[0, 5, 20, 35, 50, 65]).calm_ns(65 * MS, 1.0), 6 * MS, "what is long ago does not count");
+        assert_eq!(met_at(&[0, 15, 28, 40, 58]).calm_ns(58 * MS, 1.0), 7_200_000);
+        assert_eq!(met_at(&[0, 5, 17, 29, 41, 53]).calm_ns(53 * MS, 1.0), 7_200_000, "what is long ago does not count");
     }
 
     #[test]
@@ -111,14 +114,14 @@ mod tests {
 
     #[test]
     fn who_goes_on_late_after_the_same_meeting_is_no_other_one() {
-        assert_eq!(met_at(&[0, 12, 13, 24, 28, 36, 48, 49]).calm_ns(50 * MS, 1.0), 4 * MS);
+        assert_eq!(met_at(&[0, 12, 13, 24, 28, 36, 48, 49]).calm_ns(50 * MS, 1.0), 6 * MS);
     }
 
     #[test]
     fn phases_may_become_much_shorter() {
         let mut phases = met_at(&[0, 60, 120, 180, 240]);
         (1..40).for_each(|phase| phases.goes_on((240 + phase * 6) * MS));
-        assert_eq!(phases.calm_ns((240 + 39 * 6) * MS, 1.0), 2_400_000);
+        assert_eq!(phases.calm_ns((240 + 39 * 6) * MS, 1.0), 3_600_000);
     }
 
     #[test]
@@ -126,7 +129,7 @@ mod tests {
         let mut phases = met_at(&[0, 10, 20, 30, 40, 2040]);
         assert_eq!(phases.calm_ns(2040 * MS, 1.0), 0);
         (1..=4).for_each(|phase| phases.goes_on((2040 + phase * 10) * MS));
-        assert_eq!(phases.calm_ns(2080 * MS, 1.0), 4 * MS, "known again after four");
+        assert_eq!(phases.calm_ns(2080 * MS, 1.0), 6 * MS, "known again after four");
     }
 
     #[test]
@@ -134,7 +137,7 @@ mod tests {
         let mut phases = met_at(&[0, 10, 21, 30, 41, 59]);
         assert_eq!(phases.calm_ns(59 * MS, 1.0), 0);
         [69, 78, 89, 99].iter().for_each(|ms| phases.goes_on(ms * MS));
-        assert_eq!(phases.calm_ns(99 * MS, 1.0), 3_600_000);
+        assert_eq!(phases.calm_ns(99 * MS, 1.0), 5_400_000);
     }
 
     #[test]

@@ -381,9 +381,9 @@ fn whoever_goes_on_after_waiting_begins_a_phase() {
         glance.blocks += u32::from(waits);
     };
     // A place with another on one of two CPUs, for three threads in turn.
-    assert_eq!(after_phases(|glance, waits| glance.spins = waits).calm_ns(72_000_000), 1_600_000);
-    assert_eq!(after_phases(yields).calm_ns(72_000_000), 1_600_000);
-    assert_eq!(after_phases(sleeps).calm_ns(72_000_000), 1_600_000);
+    assert_eq!(after_phases(|glance, waits| glance.spins = waits).calm_ns(72_000_000), 2_400_000);
+    assert_eq!(after_phases(yields).calm_ns(72_000_000), 2_400_000);
+    assert_eq!(after_phases(sleeps).calm_ns(72_000_000), 2_400_000);
     assert_eq!(after_phases(|_, _| {}).calm_ns(72_000_000), 0, "nobody waits");
 }
 
