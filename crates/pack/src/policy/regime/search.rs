@@ -18,12 +18,12 @@ const BETTER: f64 = 1.01;
 /// the others wait, and it does not get a CPU. What such a window gave is so little that it is mostly noise.
 const SOMEBODY_WORKS: f64 = 0.5;
 
-/// More of the seats' time than this should turns not cost where phases are long, with what interrupts cost: 4.5 % of
+/// More of the seats' time than this should turns not cost where phases are long, with what interrupts cost: 4 % of
 /// one CPU of two.
-const DEAR: f64 = 0.034;
+const DEAR: f64 = 0.030;
 
 /// As much efficiency may be lost for that.
-const SPARED: f64 = 0.03;
+const SPARED: f64 = 0.05;
 
 /// Half a turn costs more by this in long phases, where turns become shorter only towards their end.
 const HALF_COSTS: f64 = 1.5;

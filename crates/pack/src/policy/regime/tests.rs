@@ -331,10 +331,10 @@ fn used_in_long_phases(own: f64, efficiency: impl Fn(usize) -> f64) -> usize {
 #[test]
 fn in_long_phases_a_little_efficiency_is_given_for_a_controller_that_costs_little() {
     let dearer = |worse: f64| used_in_long_phases(0.06, |turn| 0.9 - worse * turn.abs_diff(FIRST_TURN) as f64);
-    assert_eq!(dearer(0.02), FIRST_TURN + 1, "4 % of a CPU instead of 6 %, for 2 % of efficiency");
-    assert_eq!(dearer(0.04), FIRST_TURN, "not for 4 %");
-    let cheap = used_in_long_phases(0.035, |turn| 0.9 - 0.02 * turn.saturating_sub(FIRST_TURN - 1) as f64);
-    assert_eq!(cheap, FIRST_TURN, "5.2 % of a CPU instead of 3.5 % are too much for 2 % of efficiency");
+    assert_eq!(dearer(0.04), FIRST_TURN + 1, "4 % of a CPU instead of 6 %, for 4 % of efficiency");
+    assert_eq!(dearer(0.06), FIRST_TURN, "not for 6 %");
+    let cheap = used_in_long_phases(0.035, |turn| 0.9 - 0.04 * turn.saturating_sub(FIRST_TURN - 1) as f64);
+    assert_eq!(cheap, FIRST_TURN, "5.2 % of a CPU instead of 3.5 % are too much for 4 % of efficiency");
 }
 
 #[test]
