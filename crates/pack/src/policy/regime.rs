@@ -10,6 +10,9 @@
 //!    as much again.
 //! 3. **Turns** are doubled and halved in search of the best efficiency, but not where their cost alone says
 //!    that they cannot be better. Neighbours are tried again now and then, since programs change.
+//!    Where nearly all time is waited turns are much too long, and what a window shows is noise: then they become
+//!    short at once. And in long phases the controller should take less than 5 % of a CPU: some efficiency is
+//!    given for that.
 //! 4. **Back out** when even the best turn does not win 5 % over what was measured without; rest, and the
 //!    next rest is twice as long.
 //! 5. **Spread** threads that divide evenly among the seats: the kernel may leave three on one CPU and one on
@@ -31,8 +34,10 @@ use super::seen::Seen;
 /// A window is at least this long; shorter ones are all noise.
 const WINDOW_NS: u64 = 80_000_000;
 
-/// Time between two samples of a seat while measuring. A sample costs a virtual machine up to 26 us.
-const LOOK_NS: u64 = 1_000_000;
+/// Time between two samples of a seat while measuring, and where nobody was seen to wait in loops: then efficiency
+/// does not depend on samples, and they only tell whether that is still so. A sample costs a virtual machine up to
+/// 26 us, for which all wait that meet often.
+const LOOK_NS: (u64, u64) = (1_000_000, 4_000_000);
 
 /// The kernel needs some ticks to spread threads again that were let go ...
 const SETTLE_NS: u64 = 80_000_000;
@@ -44,7 +49,7 @@ const NO_DOUBT: f64 = 0.75;
 /// After the first half of that time efficiency has to be so bad for it.
 const NO_DOUBT_SOON: f64 = 0.6;
 
-/// Then this long: 160 samples per seat, a standard error of 3 % with two seats.
+/// Then this long: 160 samples per seat where threads wait in loops, a standard error of 3 % with two seats.
 const MEASURE_NS: u64 = 160_000_000;
 
 /// … and at least this many turns.
@@ -260,6 +265,7 @@ impl Regime {
                     self.kind = Some(Kind::Spinning);
                     return self.rotate(now_ns);
                 }
+                self.action = Action::Measure { look_ns: look_ns(Kind::of(window, seats)) };
                 if std::mem::take(&mut self.soon) {
                     self.until_ns = now_ns + SETTLE_NS / 2;
                     return;
@@ -327,7 +333,7 @@ impl Regime {
     }
 
     fn measure(&mut self, now_ns: u64) {
-        self.action = Action::Measure { look_ns: LOOK_NS };
+        self.action = Action::Measure { look_ns: self.kind.map_or(LOOK_NS.0, look_ns) };
         (self.settled, self.soon) = (false, true);
         self.until_ns = now_ns + SETTLE_NS / 2;
     }
@@ -349,6 +355,10 @@ impl Regime {
         self.until_ns = now_ns + self.rest_ns;
         self.rest_ns = (self.rest_ns * 2).min(REST_NS.1);
     }
+}
+
+fn look_ns(kind: Kind) -> u64 {
+    if kind == Kind::Spinning { LOOK_NS.0 } else { LOOK_NS.1 }
 }
 
 /// Mostly the old: a window is noisy, and programs change.

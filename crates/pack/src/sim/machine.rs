@@ -16,7 +16,7 @@ const KERNEL_TICK_NS: u64 = 4_000_000;
 /// One sched_yield(2) that finds nobody else, and the loop around it.
 const YIELD_NS: u64 = 700;
 /// How often a controller looks whether a window is over.
-const LOOK_NS: u64 = 5_000_000;
+const LOOK_NS: u64 = 10_000_000;
 /// What things cost on a CPU, ns. The defaults are those of a virtual machine with 2 CPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {

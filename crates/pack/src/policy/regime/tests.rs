@@ -75,11 +75,34 @@ fn measures_first_and_lets_the_kernel_settle() {
     let mut regime = adapted();
     assert!(measures(&regime));
     assert_eq!((regime.kind(), regime.efficiencies()), (None, (None, None)));
-    assert_eq!(settles(&mut regime, &spinning(0.8)), (Action::Measure { look_ns: LOOK_NS }, MEASURE_NS));
+    assert_eq!(settles(&mut regime, &spinning(0.8)), (Action::Measure { look_ns: LOOK_NS.0 }, MEASURE_NS));
     assert_eq!(regime.efficiencies().0, None, "what was seen while settling does not count");
     assert_eq!(next(&mut regime, &spinning(0.9)).0, Action::Rotate { turn_ns: TURNS_NS[FIRST_TURN] });
     assert_eq!(regime.efficiencies(), (Some(0.9), None));
     assert_eq!(regime.kind(), Some(Kind::Spinning));
+}
+
+/// Samples cost threads that meet often more than they tell where nobody spins.
+#[test]
+fn samples_are_seldom_while_nobody_waits_in_loops() {
+    let look = |regime: &Regime| match regime.action() {
+        Action::Measure { look_ns } => look_ns,
+        other => panic!("{other:?}"),
+    };
+    let asleep = blocking(0.9, LONG_BURST_NS / 2);
+    let mut regime = adapted();
+    assert_eq!(look(&regime), LOOK_NS.0, "nothing is known yet");
+    next(&mut regime, &asleep);
+    assert_eq!(look(&regime), LOOK_NS.1);
+    next(&mut regime, &spinning(0.9));
+    assert_eq!(look(&regime), LOOK_NS.0, "now they wait in loops");
+    let mut regime = adapted();
+    settles(&mut regime, &asleep);
+    assert_eq!(look(&regime), LOOK_NS.1);
+    next(&mut regime, &asleep);
+    assert_eq!(regime.action(), Action::Rest);
+    next(&mut regime, &asleep);
+    assert_eq!(look(&regime), LOOK_NS.1, "known from last time");
 }
 
 #[test]
