@@ -282,7 +282,7 @@ impl Manager<'_> {
         if !samples.is_empty() {
             // Asked for all before any is judged: the first look at code is not the last word on it.
             for sample in &samples {
-                self.shared.eyes.spins.ask(sample);
+                self.shared.eyes.spins.waited_in(sample);
             }
             self.settle();
         }

@@ -183,7 +183,7 @@ impl Conductor {
         seen.yielding += yielding;
     }
 
-    /// To be called every few milliseconds: when a window is over, decides what comes next. True when the
+    /// To be called every 10 to 20 ms: when a window is over, decides what comes next. True when the
     /// action changed.
     pub fn look(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
         if now_ns >= self.regime.until_ns() {

@@ -11,8 +11,8 @@
 //! 3. **Turns** are doubled and halved in search of the best efficiency, but not where their cost alone says
 //!    that they cannot be better. Neighbours are tried again now and then, since programs change.
 //!    Where nearly all time is waited turns are much too long, and what a window shows is noise: then they become
-//!    short at once. And in long phases the controller should take less than 5 % of a CPU: some efficiency is
-//!    given for that.
+//!    short at once. And in long phases the controller should take little, 2 % of the CPUs' time: some efficiency is
+//!    given for that, but not what makes rotation worth it.
 //! 4. **Back out** when even the best turn does not win 5 % over what was measured without; rest, and the
 //!    next rest is twice as long.
 //! 5. **Spread** threads that divide evenly among the seats: the kernel may leave three on one CPU and one on
@@ -34,10 +34,11 @@ use super::seen::Seen;
 /// A window is at least this long; shorter ones are all noise.
 const WINDOW_NS: u64 = 80_000_000;
 
-/// Time between two samples of a seat while measuring, and where nobody was seen to wait in loops: then efficiency
-/// does not depend on samples, and they only tell whether that is still so. A sample costs a virtual machine up to
-/// 26 us, for which all wait that meet often.
-const LOOK_NS: (u64, u64) = (1_000_000, 4_000_000);
+/// Time between two samples of a seat while measuring; and where nobody was seen to wait in loops: efficiency does not
+/// depend on samples then, and they only tell whether that is still so. A sample costs a virtual machine up to 26 us,
+/// for which all wait that meet often.
+const LOOK_NS: u64 = 1_000_000;
+const LOOK_SELDOM_NS: u64 = 4_000_000;
 
 /// The kernel needs some ticks to spread threads again that were let go ...
 const SETTLE_NS: u64 = 80_000_000;
@@ -82,7 +83,7 @@ const SPINS: f64 = 0.02;
 /// 0.2 ms took 1.43 instead of 1.38 of the ideal time, of 1 ms the same, of 10 ms 1.10 instead of 1.25.
 const LONG_BURST_NS: u64 = 2_000_000;
 
-/// Phases are called long from here on: the controller should take less than 5 % of a CPU then.
+/// Phases are called long from here on: the controller should take less than 5 % of one CPU of two then.
 const LONG_PHASE_NS: u64 = 5_000_000;
 
 /// Threads that block less often than this in a window do not wait for one another.
@@ -265,12 +266,17 @@ impl Regime {
                     self.kind = Some(Kind::Spinning);
                     return self.rotate(now_ns);
                 }
-                self.action = Action::Measure { look_ns: look_ns(Kind::of(window, seats)) };
+                self.action = Action::Measure { look_ns: look_ns(window, seats) };
                 if std::mem::take(&mut self.soon) {
                     self.until_ns = now_ns + SETTLE_NS / 2;
                     return;
                 }
                 self.settled = true;
+                self.until_ns = now_ns + MEASURE_NS;
+            }
+            Action::Measure { look_ns: LOOK_SELDOM_NS } if Kind::of(window, seats) == Kind::Spinning => {
+                // They have begun to: too few samples.
+                self.action = Action::Measure { look_ns: LOOK_NS };
                 self.until_ns = now_ns + MEASURE_NS;
             }
             Action::Measure { .. } => {
@@ -298,8 +304,9 @@ impl Regime {
         let cost = window.own_ns as f64 * (1.0 + INTERRUPTS) / window.seats_ns.max(1) as f64;
         let long_phases = window.phase_ns.is_some_and(|phase_ns| phase_ns >= LONG_PHASE_NS);
         self.search.note(Gave { efficiency, cost, spun: spun(window), seats, long_phases });
+        let needed = self.without.map_or(0.0, |without| without * WORTH);
         if self.always {
-            self.search.next();
+            self.search.next(needed);
             return self.rotate(now_ns);
         }
         if window.active <= seats {
@@ -313,7 +320,7 @@ impl Regime {
         let worth = |factor: f64| self.without.is_none_or(|without| best >= without * factor);
         if self.search.is_too_long() {
             // What shorter ones give is not seen yet.
-            self.search.next();
+            self.search.next(needed);
             return self.rotate(now_ns);
         }
         if self.rotated_windows >= 4 && !worth(WORTH) || self.rotated_windows >= 2 && !worth(1.0) {
@@ -328,12 +335,12 @@ impl Regime {
             self.verify_after_ns = (self.verify_after_ns * 2).min(VERIFY_NS.1);
             return self.measure(now_ns);
         }
-        self.search.next();
+        self.search.next(needed);
         self.rotate(now_ns);
     }
 
     fn measure(&mut self, now_ns: u64) {
-        self.action = Action::Measure { look_ns: self.kind.map_or(LOOK_NS.0, look_ns) };
+        self.action = Action::Measure { look_ns: LOOK_NS };
         (self.settled, self.soon) = (false, true);
         self.until_ns = now_ns + SETTLE_NS / 2;
     }
@@ -357,8 +364,10 @@ impl Regime {
     }
 }
 
-fn look_ns(kind: Kind) -> u64 {
-    if kind == Kind::Spinning { LOOK_NS.0 } else { LOOK_NS.1 }
+/// How seldom samples may be, after such a window. With few threads nothing is known yet: the program may be starting.
+fn look_ns(window: &Window, seats: usize) -> u64 {
+    let asleep = window.active > seats && Kind::of(window, seats) != Kind::Spinning;
+    if asleep { LOOK_SELDOM_NS } else { LOOK_NS }
 }
 
 /// Mostly the old: a window is noisy, and programs change.

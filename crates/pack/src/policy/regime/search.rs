@@ -14,19 +14,20 @@ const PALM_FIRST_TURN: usize = 1;
 /// One percent better, or it is only noise.
 const BETTER: f64 = 1.01;
 
-/// Where less than this of one CPU is not waiting in loops, turns are too long: there is always a thread for which
-/// the others wait, and it does not get a CPU. What such a window gave is so little that it is mostly noise.
+/// Where useful time is less than this of one CPU, and more than half of all time is waited in loops, nobody works.
+/// There is nearly always a thread for which the others wait, so it does not get a CPU: turns are too long. What such
+/// a window gave is so little that it is mostly noise.
 const SOMEBODY_WORKS: f64 = 0.5;
 
-/// More of the seats' time than this should turns not cost where phases are long, with what interrupts cost: 4 % of
-/// one CPU of two.
+/// More of the seats' time than this should turns not cost where phases are long, with what interrupts cost: the
+/// controller takes 2 % of it then, which is 4 % of one CPU of two.
 const DEAR: f64 = 0.030;
 
 /// As much efficiency may be lost for that.
 const SPARED: f64 = 0.05;
 
-/// Half a turn costs more by this in long phases, where turns become shorter only towards their end.
-const HALF_COSTS: f64 = 1.5;
+/// Turns of half the length cost so many times as much in long phases, where turns become short only towards the end.
+const HALVED_COSTS: f64 = 1.5;
 
 /// After so many windows a turn's efficiency is old: it says nothing about the program of now.
 const STALE_WINDOWS: u32 = 24;
@@ -63,12 +64,14 @@ pub(super) struct Gave {
 
 impl Gave {
     fn nobody_works(&self) -> bool {
-        (1.0 - self.spun) * (self.seats as f64) < SOMEBODY_WORKS
+        self.spun > 0.5 && self.efficiency * (self.seats as f64) < SOMEBODY_WORKS
     }
 
-    /// Efficiency, and less where that costs this.
-    fn worth(&self, cost: f64) -> f64 {
-        self.efficiency - if self.long_phases && cost > DEAR { SPARED } else { 0.0 }
+    /// Efficiency, and more for a turn that costs little in long phases; not for one that is not efficient enough to
+    /// be used at all.
+    fn worth(&self, needed: f64) -> f64 {
+        let spares = self.long_phases && self.cost <= DEAR && self.efficiency >= needed;
+        self.efficiency + if spares { SPARED } else { 0.0 }
     }
 }
 
@@ -80,10 +83,6 @@ struct Tried {
 }
 
 impl Tried {
-    fn worth(&self) -> f64 {
-        self.gave.worth(self.gave.cost)
-    }
-
     fn is_known(&self) -> bool {
         self.windows_ago.is_some_and(|ago| ago <= STALE_WINDOWS)
     }
@@ -95,6 +94,9 @@ pub(super) struct Search {
     turns: Turns,
     tried: [Tried; TURNS_NS.len()],
     turn: usize,
+    /// Windows in a row in which nobody worked.
+    stalled: u32,
+    too_long: bool,
     /// Efficiency in the last window, and in the one before.
     last: (f64, f64),
 }
@@ -102,7 +104,7 @@ pub(super) struct Search {
 impl Search {
     pub(super) fn new(turns: Turns) -> Search {
         let turn = if turns == Turns::Doubled { PALM_FIRST_TURN } else { FIRST_TURN };
-        Search { turns, tried: [Tried::default(); TURNS_NS.len()], turn, last: (0.0, 0.0) }
+        Search { turns, tried: [Tried::default(); TURNS_NS.len()], turn, stalled: 0, too_long: false, last: (0.0, 0.0) }
     }
 
     /// The length of the turn in use.
@@ -127,7 +129,15 @@ impl Search {
     /// A window with the turn in use is over.
     pub(super) fn note(&mut self, gave: Gave) {
         self.age(1);
+        self.too_long = false;
+        self.stalled = if gave.nobody_works() { self.stalled + 1 } else { 0 };
         let tried = &mut self.tried[self.turn];
+        let sure = self.stalled > 1 || !tried.is_known();
+        if self.turns == Turns::Adapted && self.stalled > 0 && !sure {
+            // Once in a while the thread for which all wait is asleep.
+            return;
+        }
+        self.too_long = self.stalled > 0 && self.turn > 0 && self.turns == Turns::Adapted;
         let mean = |before: f64, now: f64| if tried.is_known() { mixed(before, now) } else { now };
         let (efficiency, cost) = (mean(tried.gave.efficiency, gave.efficiency), mean(tried.gave.cost, gave.cost));
         *tried = Tried { gave: Gave { efficiency, cost, ..gave }, windows_ago: Some(0) };
@@ -136,7 +146,7 @@ impl Search {
 
     /// The turn in use is much longer than phases, and shorter ones will be tried.
     pub(super) fn is_too_long(&self) -> bool {
-        self.turns == Turns::Adapted && self.turn > 0 && self.tried[self.turn].gave.nobody_works()
+        self.too_long
     }
 
     /// The threads were left to the kernel for a while.
@@ -150,45 +160,49 @@ impl Search {
         }
     }
 
-    /// Chooses the turn to use next.
-    pub(super) fn next(&mut self) {
+    /// Chooses the turn to use next. Turns of less efficiency than `needed` are not used for long.
+    pub(super) fn next(&mut self, needed: f64) {
         self.turn = match self.turns {
-            Turns::Adapted => self.adapted(),
+            Turns::Adapted if self.is_too_long() => {
+                // What was before says nothing about a program whose phases are so short.
+                self.tried = Default::default();
+                self.too_long = false;
+                self.turn.saturating_sub(2)
+            }
+            Turns::Adapted => self.adapted(needed),
             Turns::Doubled if self.last.0 > self.last.1 => (self.turn + 1).min(TURNS_NS.len() - 1),
             Turns::Doubled => (self.turn - 1).max(PALM_FIRST_TURN),
             Turns::Fixed(_) => self.turn,
         };
     }
 
-    /// A neighbour that has not been tried (lately), else the best of three; one a quarter as long where that
-    /// says nothing.
-    fn adapted(&self) -> usize {
-        if self.is_too_long() {
-            return self.turn.saturating_sub(2);
-        }
+    /// A neighbour that has not been tried (lately), else the best of three.
+    fn adapted(&self, needed: f64) -> usize {
+        let worth = |turn: usize| self.tried[turn].gave.worth(needed);
         let neighbours = [self.turn.checked_sub(1), (self.turn + 1 < TURNS_NS.len()).then_some(self.turn + 1)];
         let neighbours = || neighbours.into_iter().flatten();
         let best = neighbours().fold(self.turn, |best, other| {
-            let clearly = self.tried[other].worth() > self.tried[best].worth() * BETTER;
+            let clearly = worth(other) > worth(best) * BETTER;
             if self.tried[other].windows_ago.is_some() && clearly { other } else { best }
         });
         if best != self.turn {
             return best;
         }
-        neighbours().find(|&turn| !self.tried[turn].is_known() && self.may_be_better(turn)).unwrap_or(best)
+        neighbours().find(|&turn| !self.tried[turn].is_known() && self.may_be_better(turn, needed)).unwrap_or(best)
     }
 
-    /// Whether a neighbour of the present turn could be better. Costs double with each halving of the turn;
+    /// Whether a neighbour of the present turn could be better. Costs at most double with each halving of the turn;
     /// waiting in loops halves with it, measured and simulated, where phases are longer than turns. So that
     /// nothing good is missed, a halving is given three quarters of the waiting, and a doubling spared half of it.
-    fn may_be_better(&self, turn: usize) -> bool {
-        let gave = &self.tried[self.turn].gave;
-        let Gave { cost, spun, .. } = *gave;
+    fn may_be_better(&self, turn: usize, needed: f64) -> bool {
+        let gave = self.tried[self.turn].gave;
+        let Gave { efficiency, cost, spun, .. } = gave;
         let (gain, would_cost) = if turn < self.turn {
-            (0.75 * spun - cost, cost * HALF_COSTS)
+            (0.75 * spun - cost, cost * HALVED_COSTS)
         } else {
-            (0.5 * (cost - spun), cost / HALF_COSTS)
+            (0.5 * (cost - spun), cost / HALVED_COSTS)
         };
-        cost == 0.0 || gave.worth(would_cost) + gain > gave.worth(cost) * BETTER
+        let other = Gave { efficiency: efficiency + gain, cost: would_cost, ..gave };
+        cost == 0.0 || other.worth(needed) > gave.worth(needed) * BETTER
     }
 }
