@@ -183,6 +183,8 @@ pub struct Regime {
     settled: bool,
     /// It has only just begun.
     soon: bool,
+    /// Nothing has been found out about the program yet.
+    starting: bool,
     /// What the last measurement showed.
     kind: Option<Kind>,
     /// Efficiency without rotation, when it was measured last.
@@ -208,6 +210,7 @@ impl Regime {
             until_ns: now_ns,
             settled: false,
             soon: true,
+            starting: true,
             kind: None,
             without: None,
             spreading: false,
@@ -324,11 +327,17 @@ impl Regime {
             return self.rotate(now_ns);
         }
         if self.rotated_windows >= 4 && !worth(WORTH) || self.rotated_windows >= 2 && !worth(1.0) {
+            if !self.settled && std::mem::take(&mut self.starting) {
+                // It was beyond doubt, but the program may only have been starting: measured properly, or again.
+                self.without = None;
+                return self.measure(now_ns);
+            }
             return self.rest(now_ns);
         }
         if self.rotated_windows == 4 {
             // It is worth it here: the next rest is a short one again.
             self.rest_ns = REST_NS.0;
+            self.starting = false;
         }
         let clear = self.without.is_some_and(|without| best > without * CLEARLY);
         if now_ns >= self.verify_at_ns + if clear { VERIFY_NS.1 / 2 } else { 0 } {
@@ -357,7 +366,7 @@ impl Regime {
 
     fn rest(&mut self, now_ns: u64) {
         self.action = Action::Rest;
-        self.spread = false;
+        (self.spread, self.starting) = (false, false);
         self.search.rested();
         self.until_ns = now_ns + self.rest_ns;
         self.rest_ns = (self.rest_ns * 2).min(REST_NS.1);

@@ -376,7 +376,17 @@ fn turns_become_short_at_once_where_nobody_works() {
     }
     assert_eq!(turns, [Some(FIRST_TURN), Some(FIRST_TURN - 2), Some(0)], "worse than without, and yet not given up");
     next(&mut regime, &spinning(0.05));
-    assert_eq!(regime.action(), Action::Rest, "now they are short");
+    assert!(measures(&regime), "now they are short; but the program may only have been starting");
+    let mut worked_before = regime.clone();
+    settles(&mut regime, &spinning(0.1));
+    next(&mut regime, &spinning(0.1));
+    assert_eq!(regime.action(), Action::Rest, "it was not");
+    settles(&mut worked_before, &spinning(0.01));
+    assert_eq!(turn_of(&worked_before), Some(0), "it was: 0.05 are five times as much as what the kernel does");
+    for _ in 0..8 {
+        next(&mut worked_before, &spinning(0.05));
+    }
+    assert!(rotates(&worked_before));
 }
 
 #[test]
