@@ -1,6 +1,7 @@
 //! Barrier lines and kernels as programs for the simulator.
 
 use pack::policy::conductor::Settings;
+use pack::policy::palm::Parts;
 use pack::policy::regime::Turns;
 use pack::policy::seating::FULL_CAPACITY;
 use pack::sim::{Costs, Outcome, Packing, Program, Wait as SimWait, run};
@@ -140,6 +141,8 @@ pub enum How {
     FewerThreads,
     /// In turns of this length, ns.
     Fixed(u64),
+    /// The paper's rules.
+    Palm,
     /// cox as it is.
     Ours,
 }
@@ -151,6 +154,7 @@ impl How {
             How::Fixed(turn_ns) => {
                 Packing::Policy(Settings { turns: Turns::Fixed(turn_ns), always: true, ..Settings::default() })
             }
+            How::Palm => Packing::Policy(Settings::palm(Parts::default())),
             How::Ours => Packing::Policy(Settings::default()),
         }
     }

@@ -180,6 +180,7 @@ fn rows(field: &Field<'_>, live: &Live, costs: Costs) -> Result<Vec<Row>> {
             let (period_ms, best) =
                 static_best(|period_ms| model.run(&cpus, How::Fixed((period_ms * 1e6) as u64), costs));
             add(format!("{} {period_ms} ms", With::StaticBest.word()), best);
+            add(With::Palm.word().to_owned(), model.run(&cpus, How::Palm, costs));
             add(With::Ours.word().to_owned(), model.run(&cpus, How::Ours, costs));
         }
     }
@@ -237,7 +238,7 @@ pub fn part(field: &Field<'_>, kernels: &[&'static Kernel], live: Live) -> Resul
         "kernels: equal phases, as long as the mean live one of fewer threads, the same work for each CPU; the live column \
          is compared as time / fewer threads"
             .to_owned(),
-        "7 fast + 8 slow: the slow ones have half the capacity; palm's rules are not in these rows".to_owned(),
+        "7 fast + 8 slow: the slow ones have half the capacity".to_owned(),
     ];
     Ok(Part::new("simulated", "more CPUs than this machine has, and the simulator against this machine")
         .with_table(printed(&lines))
