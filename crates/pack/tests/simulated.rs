@@ -233,7 +233,8 @@ fn a_thousand_cpus() {
 fn threads_that_yield_gain() {
     for (threads, most) in [(3, 1.2), (5, 1.15)] {
         let program = program(threads, 3000, 1_000_000, Wait::Yield);
-        let outcome = run(&program, &equal(2), adapted(), Costs::default(), SEED);
+        let always = Packing::Policy(Settings { always: true, ..Settings::default() });
+        let outcome = run(&program, &equal(2), always, Costs::default(), SEED);
         let found = slowdown(&program, 2, &outcome);
         assert!(found < most, "{threads}/2: {found}");
     }
@@ -267,15 +268,33 @@ fn as_measured_live() {
     }
 }
 
+/// The controller's CPU time, of one CPU.
+fn own(outcome: &Outcome) -> f64 {
+    outcome.own_ns as f64 / outcome.elapsed_ns as f64
+}
+
 /// Between two meetings turns may be long. What has to be short are the last ones, so that all arrive together.
 #[test]
 fn turns_follow_phases() {
-    for (threads, wait, at_most) in [(3, Wait::Spin, 1.06), (3, Wait::Yield, 1.045), (5, Wait::Spin, 1.075)] {
+    for (threads, wait, at_most) in
+        [(3, Wait::Spin, 1.05), (3, Wait::Yield, 1.035), (3, Wait::Block, 1.035), (5, Wait::Spin, 1.065)]
+    {
         let program = program(threads, 300, 10_000_000, wait);
-        let outcome = run(&program, &equal(2), adapted(), Costs::default(), SEED);
+        let turns = |packing| run(&program, &equal(2), packing, Costs::default(), SEED);
+        let outcome = turns(Packing::Policy(Settings { always: true, ..Settings::default() }));
         let found = slowdown(&program, 2, &outcome);
         assert!(found <= at_most, "{threads}/2 {wait:?}: {found}");
-        let own = outcome.own_ns as f64 / outcome.elapsed_ns as f64;
-        assert!(own <= 0.05, "{threads}/2 {wait:?}: {own} of a CPU");
+        // Fixed turns follow nothing.
+        let (own, fixed) = (own(&outcome), own(&turns(rotation(outcome.totals.turn_ns))));
+        assert!(own <= 0.04 && own <= 0.8 * fixed, "{threads}/2 {wait:?}: {own} of a CPU, {fixed} without");
     }
+}
+
+/// Phases of a program that never meets at the same intervals say nothing, and turns are what they are.
+#[test]
+fn turns_do_not_follow_what_is_irregular() {
+    let regular = program(3, 200, 10_000_000, Wait::Spin);
+    let irregular = Program { jitter: 0.9, ..regular };
+    let own = |program: &Program| own(&run(program, &equal(2), adapted(), Costs::default(), SEED));
+    assert!(own(&irregular) > 1.5 * own(&regular), "{} {}", own(&irregular), own(&regular));
 }
