@@ -307,7 +307,8 @@ impl Regime {
         let cost = window.own_ns as f64 * (1.0 + INTERRUPTS) / window.seats_ns.max(1) as f64;
         let long_phases = window.phase_ns.is_some_and(|phase_ns| phase_ns >= LONG_PHASE_NS);
         self.search.note(Gave { efficiency, cost, spun: spun(window), seats, long_phases });
-        let needed = self.without.map_or(0.0, |without| without * WORTH);
+        let without = self.without.unwrap_or(0.0);
+        let needed = without * WORTH;
         if self.always {
             self.search.next(needed);
             return self.rotate(now_ns);
@@ -319,14 +320,13 @@ impl Regime {
             self.without = None;
             return self.measure(now_ns);
         }
-        let best = self.search.best_lately().unwrap_or(0.0);
-        let worth = |factor: f64| self.without.is_none_or(|without| best >= without * factor);
         if self.search.is_too_long() {
             // What shorter ones give is not seen yet.
             self.search.next(needed);
             return self.rotate(now_ns);
         }
-        if self.rotated_windows >= 4 && !worth(WORTH) || self.rotated_windows >= 2 && !worth(1.0) {
+        let best = self.search.best_lately().unwrap_or(0.0);
+        if self.rotated_windows >= 4 && best < needed || self.rotated_windows >= 2 && best < without {
             if !self.settled && std::mem::take(&mut self.starting) {
                 // It was beyond doubt, but the program may only have been starting: measured properly, or again.
                 self.without = None;

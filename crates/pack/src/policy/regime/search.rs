@@ -26,7 +26,8 @@ const DEAR: f64 = 0.030;
 /// As much efficiency may be lost for that.
 const SPARED: f64 = 0.05;
 
-/// Turns of half the length cost so many times as much in long phases, where turns become short only towards the end.
+/// Turns of half the length cost so many times as much in long phases, where turns become short only towards the end;
+/// by trial in the simulator.
 const HALVED_COSTS: f64 = 1.5;
 
 /// After so many windows a turn's efficiency is old: it says nothing about the program of now.
@@ -96,6 +97,7 @@ pub(super) struct Search {
     turn: usize,
     /// Windows in a row in which nobody worked.
     stalled: u32,
+    /// The last window showed that the turn is much longer than phases.
     too_long: bool,
     /// Efficiency in the last window, and in the one before.
     last: (f64, f64),
