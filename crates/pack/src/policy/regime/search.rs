@@ -131,15 +131,14 @@ impl Search {
     /// A window with the turn in use is over.
     pub(super) fn note(&mut self, gave: Gave) {
         self.age(1);
-        self.too_long = false;
-        self.stalled = if gave.nobody_works() { self.stalled + 1 } else { 0 };
+        self.stalled = if self.turns == Turns::Adapted && gave.nobody_works() { self.stalled + 1 } else { 0 };
         let tried = &mut self.tried[self.turn];
-        let sure = self.stalled > 1 || !tried.is_known();
-        if self.turns == Turns::Adapted && self.stalled > 0 && !sure {
-            // Once in a while the thread for which all wait is asleep.
+        // Once in a while the thread for which all wait is asleep: that says nothing about a turn that was good.
+        let passes = self.stalled == 1 && tried.is_known();
+        self.too_long = self.stalled > 0 && !passes && self.turn > 0;
+        if passes {
             return;
         }
-        self.too_long = self.stalled > 0 && self.turn > 0 && self.turns == Turns::Adapted;
         let mean = |before: f64, now: f64| if tried.is_known() { mixed(before, now) } else { now };
         let (efficiency, cost) = (mean(tried.gave.efficiency, gave.efficiency), mean(tried.gave.cost, gave.cost));
         *tried = Tried { gave: Gave { efficiency, cost, ..gave }, windows_ago: Some(0) };
@@ -168,7 +167,6 @@ impl Search {
             Turns::Adapted if self.is_too_long() => {
                 // What was before says nothing about a program whose phases are so short.
                 self.tried = Default::default();
-                self.too_long = false;
                 self.turn.saturating_sub(2)
             }
             Turns::Adapted => self.adapted(needed),
