@@ -100,7 +100,8 @@ fn in_time(mut attempt: impl FnMut() -> Duration) -> Duration {
     took
 }
 
-/// Attaches to `runs` again and again, and kills cox at moments up to `longest` after its start.
+/// Attaches to `runs` again and again, and kills cox at moments up to `longest` after its start: two of four
+/// wait until something is packed first, which takes a machine as long as it takes.
 fn killed_at_random_moments(test: &str, runs: &Runs, arguments: &[&str], kills: usize, longest: Duration) {
     let place = Place::new();
     let before = runs.masks();
@@ -111,6 +112,9 @@ fn killed_at_random_moments(test: &str, runs: &Runs, arguments: &[&str], kills: 
         let moment = moments.next(longest);
         let took = in_time(|| {
             let mut cox = place.fast_cox(&arguments).process_group(0).spawn().unwrap();
+            if number % 4 >= 2 {
+                wait_for("a packed program", || (!runs.is_as(&before)).then_some(()));
+            }
             sleep(moment);
             let was_packed = !runs.is_as(&before);
             packed += usize::from(was_packed);
@@ -187,7 +191,7 @@ fn the_threads_of_a_busy_program_are_back_in_time() {
     let this = rustix::thread::gettid().as_raw_nonzero().to_string();
     assert!(Command::new("chrt").args(["-R", "-f", "-p", "50", &this]).status().unwrap().success());
     let last = allowed.last().unwrap().to_string();
-    killed_at_random_moments(test, &runs, &["--cpus", &last, "--always"], 8, Duration::from_secs(10));
+    killed_at_random_moments(test, &runs, &["--cpus", &last, "--always"], 8, Duration::from_secs(5));
 }
 
 /// A program that cox has started goes on without it, also while its threads come and go.
