@@ -24,7 +24,7 @@ use rustix::process::{Pid, getppid};
 use crate::book::Book;
 use crate::error::Error;
 use crate::hands::Hands;
-use crate::realtime::become_realtime;
+use crate::realtime::become_punctual;
 use crate::undo::Undone;
 
 /// The lowest: other real-time threads of the machine have their reasons.
@@ -85,8 +85,8 @@ pub fn guard(hands: &dyn Hands, journal: &Path) -> Result<Undone, Error> {
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
     // However many threads of the program want to run: they come after it, and it sleeps until it is needed. Without
-    // the right to that it waits for its turn among them.
-    let _ = become_realtime(PRIORITY);
+    // the right to that a short slice brings its turn soon.
+    let _ = become_punctual(PRIORITY);
     let session = getppid();
     let folder = journal.parent().unwrap_or(Path::new("/"));
     let mut out = io::stdout();

@@ -1,15 +1,25 @@
-//! The calling thread's own real-time priority, for those of cox that must not wait for the program's threads.
+//! The calling thread's own scheduling, for those of cox that must not wait for the program's threads.
 
 use std::io;
 
 use rustix::thread::gettid;
 
 use crate::hands::attr::{self, Attr};
+use crate::knob::Scheduling;
 
-/// SCHED_FIFO at this priority. Threads and processes that it makes do not inherit it.
+/// The shortest slice that the kernel grants, ns (sched_setattr(2), Linux 6.12).
+const SHORTEST_SLICE_NS: u64 = 100_000;
+
+/// SCHED_FIFO at this priority, or, without CAP_SYS_NICE and RLIMIT_RTPRIO, the shortest slice: with it a thread that
+/// wakes takes the CPU over from one with a longer slice at once, as long as it has not had more than its share.
+/// Before Linux 6.12 slices cannot be chosen. Threads and processes that the thread makes do not inherit the
+/// priority.
 ///
 /// # Errors
-/// `EPERM` without CAP_SYS_NICE and without RLIMIT_RTPRIO.
-pub fn become_realtime(priority: u32) -> io::Result<()> {
-    attr::set(gettid(), &Attr::real_time(priority))
+/// When neither is allowed.
+pub fn become_punctual(priority: u32) -> io::Result<()> {
+    attr::set(gettid(), &Attr::real_time(priority)).or_else(|_| {
+        let own = attr::get(gettid())?;
+        attr::set(gettid(), &Attr::of(&Scheduling { slice_ns: SHORTEST_SLICE_NS, ..own })?)
+    })
 }

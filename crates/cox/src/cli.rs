@@ -131,6 +131,18 @@ pub struct Run {
     pub program: Vec<OsString>,
 }
 
+/// How the packer sees threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum PackBackend {
+    /// By bpf, else by proc
+    #[default]
+    Auto,
+    /// eBPF on the scheduler's tracepoints: exact, and loops that wait are seen in any program
+    Bpf,
+    /// /proc, polled, without privileges: who waits in a loop must be told by libcox_preload.so
+    Proc,
+}
+
 /// Rules for packing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum PackPolicy {
@@ -192,6 +204,9 @@ pub struct Pack {
     /// Leave out parts of the paper's rules; for experiments
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
     pub without: Vec<PalmPart>,
+    /// How threads are seen
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub backend: PackBackend,
     /// Leave out child processes
     #[arg(long)]
     pub no_children: bool,

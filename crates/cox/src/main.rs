@@ -3,6 +3,7 @@
 mod choice;
 mod cli;
 mod complaint;
+mod ebpf;
 mod outputs;
 mod preload;
 mod session;

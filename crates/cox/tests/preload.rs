@@ -6,12 +6,14 @@ mod common_robust;
 
 use std::fs;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use common_robust::{COX, end_of, path, root_with_two_cpus, run, say, send, shell_code, turn, wait_for, workload};
+use common_robust::{
+    COX, end_of, path, preload_library, root_with_two_cpus, run, send, shell_code, turn, wait_for, workload,
+};
 use machine::Root;
 use machine::process::Task;
 use rustix::process::{Pid, Signal};
@@ -30,12 +32,7 @@ struct Place {
 
 fn place(test: &str) -> Option<Place> {
     let allowed = root_with_two_cpus(test)?;
-    let here = Path::new(COX).parent().unwrap();
-    let places = ["deps", ".", "../release"].map(|folder| here.join(folder).join("libcox_preload.so"));
-    let Some(library) = places.into_iter().find(|place| place.exists()) else {
-        say(&format!("skipped: {test}: needs libcox_preload.so (cargo build -p preload)"));
-        return None;
-    };
+    let library = preload_library(test)?;
     let cpu = allowed.first().unwrap();
     Some(Place { folder: TempDir::new().unwrap(), library, cpu, _turn: turn() })
 }

@@ -10,12 +10,16 @@ mod common_robust;
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common_robust::{
-    Account, COX, Ran, children, end_of, is_root, open_folder, path, run, send, shell_code, turn, wait_for, workload,
+    Account, COX, Ran, children, end_of, is_root, open_folder, path, preload_library, root_with_two_cpus, run, send,
+    shell_code, turn, wait_for, workload,
 };
+use machine::CpuSet;
 use rustix::process::Signal;
+use serde_json::Value;
 use tempfile::TempDir;
 
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
@@ -78,6 +82,32 @@ impl User {
     fn storm(&self, backend: &str, threads: &str) -> (Ran, Account) {
         let storm = path(&self.folder, "storm");
         self.both_ways(backend, &[&storm, "--threads", threads, "--sleepers", "20", "--seconds", "0.3"])
+    }
+}
+
+/// Three threads that meet every 10 ms.
+const REGIONS: [&str; 9] =
+    ["--threads", "3", "--factor", "1", "--work-us", "10000", "--iterations-per-us", "500", "--seconds"];
+
+impl User {
+    /// Puts a copy beside his cox.
+    fn give(&self, file: &Path) -> String {
+        let place = self.folder.path().join(file.file_name().unwrap());
+        fs::copy(file, &place).unwrap();
+        fs::set_permissions(&place, Permissions::from_mode(0o755)).unwrap();
+        place.into_os_string().into_string().unwrap()
+    }
+
+    /// `cox pack` of that user, with its report in a file of his.
+    fn packs(&self, options: &[&str]) -> Command {
+        let cox = path(&self.folder, "cox");
+        let mut command = self.command(&[&[cox.as_str(), "pack", "--json", "cox.json"], options].concat());
+        command.env("COX_CHANGES", self.folder.path().join("own/changes"));
+        command
+    }
+
+    fn report(&self) -> Value {
+        serde_json::from_str(&fs::read_to_string(self.folder.path().join("own/cox.json")).unwrap()).unwrap()
     }
 }
 
@@ -197,4 +227,57 @@ fn cox_killed_leaves_the_program_alone_under_every_backend() {
         end_of(&mut child);
         wait_for("the program's end", || fs::read_to_string(&mark).ok().filter(|text| text == "ended\n"));
     }
+}
+
+/// What the report says of a program of three threads that a user has packed.
+fn assert_packed_through_proc(report: &Value) {
+    let figure = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name}: {report}"));
+    assert_eq!(report["backend"], "proc");
+    assert_eq!((figure("threads"), figure("restored"), figure("preloaded")), (3, 3, 1), "{report}");
+    assert!(figure("rotating_ns") > figure("wall_ns") / 2 && figure("moves") > 20, "{report}");
+    // Three threads that work for as long as they wait, at the least: what each ran is seen.
+    let (run_ns, wall_ns) = (figure("run_ns"), figure("wall_ns"));
+    assert!(run_ns > wall_ns && run_ns <= 2 * wall_ns, "{report}");
+}
+
+#[test]
+fn a_user_packs_a_program_of_his() {
+    let test = "a_user_packs_a_program_of_his";
+    let (Some(cpus), Some(library)) = (root_with_two_cpus(test), preload_library(test)) else { return };
+    let Some(user) = User::at(test, 3) else { return };
+    let cpus = cpus.iter().take(2).collect::<CpuSet>().to_string();
+    let program = user.give(workload("imbalance").as_ref());
+    user.give(&library);
+    let always = ["--always", "--cpus", &cpus, "--", &program];
+    let ran = run(&mut user.packs(&[&always[..], &REGIONS, &["2"]].concat()));
+    assert_eq!(ran.code, 0, "its work was checked: {}", ran.stderr);
+    assert!(ran.stderr.contains("Seen through /proc") && ran.stderr.contains("passed over"), "{}", ran.stderr);
+    let report = user.report();
+    assert!(report["passed_over"].as_str().unwrap().contains("CAP_BPF"), "{report}");
+    assert_packed_through_proc(&report);
+    let refused = run(&mut user.packs(&["--backend", "bpf", "--cpus", &cpus, "--", "/bin/true"]));
+    assert_eq!((refused.code, refused.stderr.lines().count()), (125, 1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("CAP_BPF"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_user_packs_a_program_of_his_that_runs() {
+    let test = "a_user_packs_a_program_of_his_that_runs";
+    let (Some(cpus), Some(library)) = (root_with_two_cpus(test), preload_library(test)) else { return };
+    let Some(user) = User::at(test, 3) else { return };
+    let cpus = cpus.iter().take(2).collect::<CpuSet>().to_string();
+    let program = user.give(workload("imbalance").as_ref());
+    let mut program = user.command(&[&[program.as_str()], &REGIONS[..], &["4"]].concat());
+    program.env("LD_PRELOAD", user.give(&library));
+    let mut program = program.stdout(Stdio::null()).spawn().unwrap();
+    let pid = program.id().to_string();
+    wait_for("three threads", || (threads(program.id()) == 3).then_some(()));
+    let ran = run(&mut user.packs(&["--always", "--cpus", &cpus, "--pid", &pid, "--for", "2s"]));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_packed_through_proc(&user.report());
+    assert_eq!(shell_code(end_of(&mut program)), 0, "its work was checked");
+}
+
+fn threads(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
 }

@@ -5,9 +5,11 @@
 //! 1. A memfd, at its full size, its pages reserved so that no later write can fail, sealed against
 //!    shrinking so that no reader can fault.
 //! 2. Mapped; cox's page of it read-only.
-//! 3. Its descriptor closed: programs count on their numbers. cox finds the mapping by its name in
-//!    /proc/PID/maps and opens it through /proc/PID/map_files.
-//! 4. The header, with the magic last.
+//! 3. The header, with the magic last.
+//! 4. Its descriptor closed: programs count on their numbers. cox finds the mapping by its name in
+//!    /proc/PID/maps and opens it through /proc/PID/map_files. Only root may do that; so in programs of other users
+//!    a descriptor is kept that is close-on-exec and has a number nobody counts on, and cox opens it through
+//!    /proc/PID/fd. A program that closes it, or puts something else in its place, is not read by its user.
 //!
 //! Turned down: a socket whose path and nonce the environment brings. cox attaches to programs that no
 //! session has started, and must find their memory too; a file or a socket would have to be cleaned up
@@ -19,9 +21,11 @@
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use wire::guest::{BYTES, Guest, MAGIC, NAME, ORDERS_AT, Orders, PAGE, ROLE_TEAM, SLOTS, SLOTS_AT, Slot, VERSION};
+use wire::guest::{
+    BYTES, Guest, KEPT_FROM, MAGIC, NAME, ORDERS_AT, Orders, PAGE, ROLE_TEAM, SLOTS, SLOTS_AT, Slot, VERSION,
+};
 
 use crate::{real, start};
 
@@ -32,6 +36,10 @@ const NOT_YET: u32 = 0;
 const BEING_MADE: u32 = 1;
 const THERE: u32 = 2;
 const IMPOSSIBLE: u32 = 3;
+
+/// The descriptor that is kept, and the number of its file; none below 0.
+static KEPT: AtomicI32 = AtomicI32::new(-1);
+static KEPT_INODE: AtomicU64 = AtomicU64::new(0);
 
 /// Notices the end of threads; made once, children inherit it.
 static KEY: AtomicU32 = AtomicU32::new(0);
@@ -214,9 +222,31 @@ fn make() -> Option<*mut u8> {
         return None;
     }
     let base = map(fd);
+    if base.is_some() {
+        keep(fd);
+    }
     // SAFETY: our own descriptor, not used after this.
     unsafe { libc::close(fd) };
     base
+}
+
+/// Keeps another descriptor of the memory where cox may not open the mapping.
+fn keep(fd: i32) {
+    // SAFETY: no arguments, cannot fail.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let Some(inode) = inode(fd).filter(|_| !is_root) else { return };
+    // SAFETY: a plain call on our own descriptor. Beyond the program's limit it fails, and none is kept.
+    let kept = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, KEPT_FROM) };
+    KEPT_INODE.store(inode, Ordering::Relaxed);
+    KEPT.store(kept, Ordering::Relaxed);
+}
+
+/// The number of the file behind a descriptor, if there is one.
+fn inode(fd: i32) -> Option<u64> {
+    // SAFETY: all zero is a value of this type.
+    let mut status: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: a place for what is known of it.
+    (unsafe { libc::fstat(fd, &raw mut status) } == 0).then_some(status.st_ino)
 }
 
 fn map(fd: i32) -> Option<*mut u8> {
@@ -272,6 +302,12 @@ unsafe extern "C" fn in_child() {
     if !base.is_null() {
         // SAFETY: the parent's memory; no other thread of this process knows it, and this one forgets it now.
         unsafe { libc::munmap(base.cast(), BYTES) };
+    }
+    let kept = KEPT.swap(-1, Ordering::Relaxed);
+    // The program may have closed it, and have something else there.
+    if kept >= 0 && inode(kept) == Some(KEPT_INODE.load(Ordering::Relaxed)) {
+        // SAFETY: the parent's memory's, which this process has no use for.
+        unsafe { libc::close(kept) };
     }
     SLOT.set(ptr::null());
     // SAFETY: the key was made before this handler was registered.

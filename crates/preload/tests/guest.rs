@@ -5,6 +5,8 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -14,6 +16,9 @@ use wire::guest::{LIBGOMP, LIBOMP, PTHREAD, ROLE_TEAM, SLOTS, TASKS};
 /// Phases of one round of gomp.c: its region's first, one behind an explicit barrier, two loops and the sections
 /// each, and two behind what is copied from the single; then one for each of five combined constructs.
 const GOMP_PHASES: u64 = 1 + 1 + 2 + 1 + 2 + 5;
+
+/// The user called nobody.
+const NOBODY: u32 = 65534;
 
 fn openmp(name: &str) -> PathBuf {
     compile("gomp.c", name, &["-fopenmp"])
@@ -141,6 +146,36 @@ fn no_descriptor_stays_open() {
     let plain = run(Command::new(&program).args(["2", "2"]));
     let inside = inside(Command::new(&program).args(["2", "2"]));
     assert_eq!((told(&inside).len(), next(&inside)), (1, next(&String::from_utf8(plain.stdout).unwrap())));
+}
+
+/// cox may not open the mappings of a user's program.
+#[test]
+fn a_users_program_keeps_a_descriptor_that_nobody_counts_on() {
+    let (program, library) = (compile("posix.c", "posix-user", &[]), library());
+    let folder = tempfile::tempdir().unwrap();
+    // Copies: others may not be able to enter the folders where these were built.
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = |file: &Path| {
+        let place = folder.path().join(file.file_name().unwrap());
+        fs::copy(file, &place).unwrap();
+        place
+    };
+    let (program, library) = (copy(&program), copy(&library));
+    let kept = |mode: &str| {
+        let mut command = Command::new(&program);
+        command.args(["2", "2", mode]).env("LD_PRELOAD", &library).current_dir("/");
+        if fs::metadata("/proc/self").unwrap().uid() == 0 {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        let text = String::from_utf8(run(&mut command).stdout).unwrap();
+        assert_eq!(told(&text).len(), 3, "{text}");
+        assert!(text.contains("next 3\n"), "the next one is what it would be without: {text}");
+        let kept = text.lines().filter_map(|line| line.strip_prefix("kept "));
+        kept.map(|kept| kept.parse().unwrap()).collect::<Vec<i32>>()
+    };
+    // In the child, which has no business with its parent's; in the child again; in the parent.
+    assert_eq!(kept("fork"), [-1, 1, 1]);
+    assert_eq!(kept("reuse"), [0, 0, 0], "what the program has put there stays");
 }
 
 /// Where no memory can be had the program goes on, with its errno as it was: it looks.

@@ -58,6 +58,10 @@ pub struct PackReport {
     pub kept_from_spinning: u64,
     /// Processes that spin for milliseconds at each barrier, because they were packed after their start.
     pub spinning_runtimes: Vec<SpinningRuntime>,
+    /// How threads were seen: `bpf`, or `proc`, which sees only those waiting in loops that the preload library tells of.
+    pub backend: String,
+    /// Why the better way was passed over, if it was tried.
+    pub passed_over: Option<String>,
     /// What could not be done.
     pub complaints: Vec<String>,
 }
@@ -163,6 +167,12 @@ impl PackReport {
         for runtime in &self.spinning_runtimes {
             lines.extend([&runtime.loss, &runtime.cure].map(Clone::clone));
         }
+        if self.backend == "proc" {
+            lines.push(
+                "Seen through /proc: loops that wait are known only where the preload library tells of them".to_owned(),
+            );
+        }
+        lines.extend(self.passed_over.iter().map(|why| format!("passed over: {why}")));
         lines.extend(self.complaints.iter().map(|complaint| format!("not done: {complaint}")));
         lines
     }

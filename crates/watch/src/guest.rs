@@ -5,9 +5,11 @@
 //! one size; numbers are checked before they count or index; and what a slot says about a thread is used for
 //! threads of the same process only.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
@@ -17,13 +19,13 @@ use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
 use wire::guest::{
-    BYTES, Guest, MAGIC, NAME, ORDERS_AT, Orders, REFUSED, SLOTS, SLOTS_AT, Slot, TASKS, THROTTLED, VERSION,
+    BYTES, Guest, KEPT_FROM, MAGIC, NAME, ORDERS_AT, Orders, REFUSED, SLOTS, SLOTS_AT, Slot, TASKS, THROTTLED, VERSION,
 };
 
 /// Why a program's memory is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
-    /// It cannot be opened or mapped; without CAP_CHECKPOINT_RESTORE it cannot be opened.
+    /// It cannot be opened or mapped; without CAP_CHECKPOINT_RESTORE only if its program keeps a descriptor of it.
     #[error("the preload library's memory: {0}")]
     System(#[from] io::Error),
     /// It is not what the preload library makes.
@@ -84,7 +86,13 @@ impl Page {
     /// When it cannot be opened, or is not what it should be: also while it is being made.
     pub fn open(root: &Root, pid: u32, mapping: &Mapping) -> Result<Page, GuestError> {
         let path = root.path(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end));
-        Page::map(&OpenOptions::new().read(true).write(true).open(path)?, pid)
+        let file = match open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                open(&kept_descriptor(root, pid, mapping)?.ok_or(error)?)
+            }
+            opened => opened,
+        };
+        Page::map(&file?, pid)
     }
 
     /// The memory behind a file that process `pid` shares.
@@ -208,6 +216,31 @@ impl Drop for Page {
     }
 }
 
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open(path)
+}
+
+/// The descriptor of this mapping's file that a user's program keeps, if it still does.
+fn kept_descriptor(root: &Root, pid: u32, mapping: &Mapping) -> io::Result<Option<PathBuf>> {
+    let Backing::File { path: name, .. } = &mapping.backing else { return Ok(None) };
+    for entry in fs::read_dir(root.path(format!("/proc/{pid}/fd")))? {
+        let entry = entry?;
+        let number = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
+        // By its link first: what else is there might be anything, and is not ours to touch.
+        let leads_there = || fs::read_link(entry.path()).is_ok_and(|link| is_of(&link, name));
+        let is_it = || fs::metadata(entry.path()).is_ok_and(|status| status.ino() == mapping.inode);
+        if number.is_some_and(|number| number >= KEPT_FROM) && leads_there() && is_it() {
+            return Ok(Some(entry.path()));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a descriptor's link names a mapping's file, which is deleted, as all memfds are.
+fn is_of(link: &Path, name: &Path) -> bool {
+    link.as_os_str().as_bytes().strip_suffix(b" (deleted)") == Some(name.as_os_str().as_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
@@ -285,13 +318,41 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_is_known_by_its_name_and_place() {
-        let mapping = |line: &str| {
-            let folder = tempfile::tempdir().unwrap();
-            std::fs::create_dir_all(folder.path().join("proc/5")).unwrap();
-            std::fs::write(folder.path().join("proc/5/maps"), line).unwrap();
-            machine::process::Task::process(&Root::at(folder.path()), 5).maps().unwrap().remove(0)
+    fn a_kept_descriptor_is_found_by_its_number_its_name_and_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("proc/5/fd");
+        fs::create_dir_all(&place).unwrap();
+        // Their names as files have them that were deleted: here they have not been.
+        let file = |name: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, "").unwrap();
+            (fs::metadata(&path).unwrap().ino(), path)
         };
+        let ((other, other_path), (inode, path)) = (file("other (deleted)"), file("guest (deleted)"));
+        let of = |inode: u64| mapping(&format!("1000-2000 rw-s 00000000 00:01 {inode} {}\n", path.display()));
+        let root = Root::at(folder.path());
+        let kept = |inode: u64| kept_descriptor(&root, 5, &of(inode)).unwrap();
+        assert_eq!(kept(inode), None, "there are none");
+        let low = (KEPT_FROM - 1).to_string();
+        std::os::unix::fs::symlink(&path, place.join(low)).unwrap();
+        std::os::unix::fs::symlink(&other_path, place.join("1001")).unwrap();
+        std::os::unix::fs::symlink("pipe:[7]", place.join("1002")).unwrap();
+        assert_eq!(kept(inode), None, "the program's own");
+        std::os::unix::fs::symlink(&path, place.join("1003")).unwrap();
+        assert_eq!(kept(inode), Some(place.join("1003")));
+        assert_eq!(kept(other), None, "another file of this name");
+    }
+
+    /// A line of /proc/PID/maps.
+    fn mapping(line: &str) -> Mapping {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("proc/5")).unwrap();
+        fs::write(folder.path().join("proc/5/maps"), line).unwrap();
+        machine::process::Task::process(&Root::at(folder.path()), 5).maps().unwrap().remove(0)
+    }
+
+    #[test]
+    fn a_mapping_is_known_by_its_name_and_place() {
         assert!(is_page(&mapping("1000-2000 rw-s 00000000 00:01 7 /memfd:coxswain-guest (deleted)\n")));
         assert!(!is_page(&mapping("1000-2000 r--s 00001000 00:01 7 /memfd:coxswain-guest (deleted)\n")));
         assert!(!is_page(&mapping("1000-2000 rw-s 00000000 00:01 7 /memfd:coxswain-guest2 (deleted)\n")));

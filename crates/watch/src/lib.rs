@@ -12,4 +12,4 @@ pub mod stands;
 
 pub use bpf::{BpfObserver, Settings};
 pub use observer::{Intake, Observer, WatchError};
-pub use stands::Stands;
+pub use stands::{Sight, Stands};

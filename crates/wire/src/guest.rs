@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Name of the memfd; /proc/PID/maps shows it as `/memfd:coxswain-guest`.
 pub const NAME: &std::ffi::CStr = c"coxswain-guest";
+/// Where a descriptor of it is kept for a user's cox, its number is no smaller. Programs count on small ones only;
+/// 1024 is what most are allowed.
+pub const KEPT_FROM: i32 = 1000;
 /// `coxguest` in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"coxguest");
 /// Version of this layout.

@@ -28,7 +28,7 @@ const DEADLINE: u32 = 6;
 /// SCHED_FLAG_RESET_ON_FORK.
 const RESET_ON_FORK: u64 = 1;
 
-pub(super) fn get(pid: Pid) -> io::Result<Scheduling> {
+pub(crate) fn get(pid: Pid) -> io::Result<Scheduling> {
     let mut attr = Attr::default();
     // SAFETY: `attr` is valid for writes of the size that is passed with it.
     let result = unsafe {
@@ -48,7 +48,7 @@ impl Attr {
         Attr { size, policy: libc::SCHED_FIFO as u32, flags: RESET_ON_FORK, priority, ..Attr::default() }
     }
 
-    pub(super) fn of(scheduling: &Scheduling) -> io::Result<Attr> {
+    pub(crate) fn of(scheduling: &Scheduling) -> io::Result<Attr> {
         if scheduling.policy == DEADLINE {
             return Err(io::Error::other("SCHED_DEADLINE is not for others to set"));
         }

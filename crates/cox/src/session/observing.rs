@@ -6,7 +6,6 @@ use std::os::fd::BorrowedFd;
 use anyhow::{Context, Result};
 use ledger::replay::Replay;
 use machine::cgroup::Cgroup;
-use machine::features::{Available, Facts, FeatureId, evaluate};
 use machine::limits::{Who, allowed_cpus};
 use machine::process::Task;
 use machine::topology::Topology;
@@ -17,6 +16,7 @@ use wire::Record;
 
 use super::Subject;
 use super::engine::Engine;
+use crate::ebpf;
 
 /// Which backend the user wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -238,19 +238,7 @@ fn bpf(children: bool) -> Result<Watcher, WatchError> {
     let topology = Topology::read(&Root::live()).map_err(unavailable)?;
     let limit = topology.possible.last().map_or(1, |last| last + 1);
     let settings = Settings { children, ..Settings::new(topology.online.len() as u32, limit) };
-    Ok(Watcher::Bpf(Box::new(BpfObserver::new(&settings).map_err(explained)?)))
-}
-
-/// The kernel only says "not permitted"; what is missing here, and the fix, are known from elsewhere.
-fn explained(error: WatchError) -> WatchError {
-    let features = Facts::read(&Root::live()).map(|facts| evaluate(&facts)).unwrap_or_default();
-    let available = features.into_iter().find(|f| f.id == FeatureId::BpfRecord).map(|f| f.available);
-    match available {
-        Some(Available::No { reason, fix }) => {
-            WatchError::Unavailable { what: "cannot observe by eBPF".into(), why: format!("{reason}. Fix: {fix}") }
-        }
-        _ => error,
-    }
+    Ok(Watcher::Bpf(Box::new(BpfObserver::new(&settings).map_err(ebpf::explained)?)))
 }
 
 fn perf(children: bool) -> Result<Watcher, WatchError> {

@@ -10,6 +10,7 @@ use super::control::Control;
 use super::engine::Engine;
 use crate::choice::Choice;
 use crate::cli::Cpus;
+use crate::ebpf;
 
 /// The packing engine.
 pub struct Packing {
@@ -109,7 +110,11 @@ impl Engine for Packing {
             // taken, so that whoever sees them packed may ask.
             self.control = Control::open(&self.plan.pids).ok();
         }
-        self.packer = Some(Packer::start(self.plan.clone())?);
+        let packer = Packer::start(self.plan.clone()).map_err(|error| match error {
+            pack::live::Error::Watch(error) => ebpf::explained(error).into(),
+            other => other,
+        });
+        self.packer = Some(packer?);
         Ok(())
     }
 

@@ -24,6 +24,7 @@ use pack::sim::{Costs, Program, Wait};
 use pack::trial::{Seen, Tried, Way};
 use report::advice::{Advice, Run, SCHEMA_VERSION};
 use report::{Document, json};
+use watch::Sight;
 
 use crate::choice::Choice;
 use crate::cli;
@@ -71,7 +72,7 @@ fn run(options: &cli::Advise, text: Option<Output>, json: Option<Output>) -> Res
     let cpus = choice.choose(&options.cpus)?;
     let surroundings = Surroundings::read(None);
     let plan = super::pack::plan(&choice, &cpus, Began::Here, !options.no_children);
-    let mut trying = Trying::new(Plan { trial: true, ..plan });
+    let mut trying = Trying::new(Plan { trial: true, sight: Sight::Traced, ..plan });
     let launch = Launch { command: options.program.clone(), variables: Vec::new() };
     let before = CpuTimes::read(&Root::live()).ok();
     let outcome = session::run(&Target::Launch(launch), &mut trying, Limits::default())?;

@@ -12,9 +12,12 @@ use pack::policy::conductor::Settings;
 use pack::policy::palm::Parts;
 use pack::policy::regime::Turns;
 use report::pack::{PackReport, SCHEMA_VERSION, SpinningRuntime, cpus_of};
+use watch::Sight;
+use wire::Backend;
 
 use crate::choice::Choice;
-use crate::cli::{self, PackPolicy, PalmPart};
+use crate::cli::{self, PackBackend, PackPolicy, PalmPart};
+use crate::ebpf;
 use crate::outputs::Output;
 use crate::preload;
 use crate::session::packing::Packing;
@@ -34,7 +37,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     let choice = Choice::of(whose(&options.pid))?;
     let cpus = choice.choose(&options.cpus)?;
     let plan = plan(&choice, &cpus, began(&options.pid), !options.no_children);
-    let plan = Plan { settings: settings(options), log: log.is_some(), ..plan };
+    let plan = Plan { settings: settings(options), sight: sight(options.backend), log: log.is_some(), ..plan };
     let mut packing = Packing::adjustable(plan, choice);
     let limits = Limits { length: options.length, wait_all: false };
     let outcome = session::run(&target, &mut packing, limits)?;
@@ -101,9 +104,18 @@ pub fn plan(choice: &Choice, cpus: &CpuSet, began: Began, children: bool) -> Pla
         capacities: choice.capacities(cpus),
         cpus: cpus.iter().collect(),
         settings: Settings::default(),
+        sight: Sight::Best,
         trial: false,
         log: false,
         command: std::env::args().collect::<Vec<_>>().join(" "),
+    }
+}
+
+fn sight(backend: PackBackend) -> Sight {
+    match backend {
+        PackBackend::Auto => Sight::Best,
+        PackBackend::Bpf => Sight::Traced,
+        PackBackend::Proc => Sight::Polled,
     }
 }
 
@@ -162,6 +174,8 @@ pub fn report(
         preloaded: summary.told.guests,
         kept_from_spinning: summary.told.cured,
         spinning_runtimes: summary.told.wasteful.iter().map(spinning_runtime).collect(),
+        backend: summary.backend.unwrap_or(Backend::Bpf).name().to_owned(),
+        passed_over: summary.passed_over.as_deref().map(ebpf::explained_text),
         complaints: summary.complaints.clone(),
     }
 }

@@ -174,6 +174,17 @@ pub fn is_root(test: &str) -> bool {
     root
 }
 
+/// Where the preload library was built; if it was not, says that `test` is skipped.
+pub fn preload_library(test: &str) -> Option<PathBuf> {
+    let here = Path::new(COX).parent().unwrap();
+    let places = ["deps", ".", "../release"].map(|folder| here.join(folder).join("libcox_preload.so"));
+    let library = places.into_iter().find(|place| place.exists());
+    if library.is_none() {
+        say(&format!("skipped: {test}: needs libcox_preload.so (cargo build -p preload)"));
+    }
+    library
+}
+
 /// Says something past the harness, which keeps to itself what a passing test prints.
 pub fn say(line: &str) {
     std::io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap();

@@ -12,7 +12,7 @@ use machine::CpuSet;
 use wire::Stand;
 
 use super::Error;
-use super::manager::Plan;
+use super::plan::Plan;
 use crate::policy::{Order, Seat};
 
 /// Who wants the changes, as messages name it.

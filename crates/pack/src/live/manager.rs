@@ -1,8 +1,10 @@
 //! The manager: threads come and go, code is judged, windows end.
 
+mod ending;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -13,18 +15,20 @@ use machine::process::Task;
 use symbols::Judge;
 use watch::Stands;
 use watch::stands::has_ended;
-use wire::{Cause, Sample, Stand, Waiting};
+use wire::{Backend, Cause, Sample, Stand, Waiting};
 
 use super::guest::{Guests, Places};
 use super::held::{Held, Holder};
 use super::own::OwnTime;
+use super::plan::{Began, Plan};
+use super::polls::{Polled, Polls};
 use super::realtime;
 use super::shared::{Core, Eyes, Shared};
 use super::spins::Spins;
 use super::summary::Summary;
 use super::ticker;
 use crate::policy::Member;
-use crate::policy::conductor::{Conductor, Settings};
+use crate::policy::conductor::Conductor;
 use crate::policy::regime::Action;
 use crate::trial::{Did, Look, Trial};
 
@@ -35,102 +39,17 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_mi
 /// the process starts, or loads it, and would count one.
 const ALONE_NS: u64 = 1_000_000_000;
 
-/// Where the processes began. OpenMP runtimes count the CPUs they may use when they start, and wait by that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Began {
-    /// In the pack: they have not begun yet.
-    Here,
-    /// On the CPUs that they are allowed now.
-    Outside,
-    /// In another pack, of so many CPUs.
-    Packed(usize),
-}
-
-/// What to pack, and how.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The processes; what they start is included when `children`.
-    pub pids: Vec<u32>,
-    /// Where they began, and counted CPUs.
-    pub began: Began,
-    /// Their child processes too.
-    pub children: bool,
-    /// CPUs of the pack.
-    pub cpus: Vec<u32>,
-    /// Capacity of each, of 1024.
-    pub capacities: Vec<u64>,
-    /// How to pack.
-    pub settings: Settings,
-    /// Do not pack in earnest: try both ways in turn, to compare them.
-    pub trial: bool,
-    /// Keep a line for each order.
-    pub log: bool,
-    /// cox's command line, for the journal.
-    pub command: String,
-}
-
-/// A packed program.
-pub struct Packer {
-    shared: Arc<Shared>,
-    /// Until it was asked to finish.
-    manager: Option<JoinHandle<Summary>>,
-}
-
-impl Packer {
-    /// Takes hold of the program's threads. From here on they are packed, until [`Packer::finish`].
-    ///
-    /// # Errors
-    /// Before anything was changed, or with everything put back.
-    pub fn start(plan: Plan) -> Result<Packer, super::Error> {
-        let (ready, is_ready) = sync_channel(1);
-        let own = OwnTime::of_all_but_caller();
-        let manager = thread::Builder::new().name("cox-pack".into());
-        let manager = manager.spawn(move || manage(&plan, own, &ready)).map_err(super::Error::Thread)?;
-        match is_ready.recv() {
-            Ok(Ok(shared)) => Ok(Packer { shared, manager: Some(manager) }),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(super::Error::Thread(std::io::Error::other("the manager has ended"))),
-        }
-    }
-
-    /// Lets go of the threads and puts their masks back.
-    pub fn finish(mut self) -> Summary {
-        self.stop()
-    }
-
-    /// Whether packing has ended by itself, because something failed.
-    #[must_use]
-    pub fn has_failed(&self) -> bool {
-        self.manager.as_ref().is_none_or(JoinHandle::is_finished)
-    }
-
-    fn stop(&mut self) -> Summary {
-        self.shared.over.store(true, Ordering::Release);
-        let Some(manager) = self.manager.take() else { return Summary::default() };
-        manager.thread().unpark();
-        manager
-            .join()
-            .unwrap_or_else(|_| Summary { complaints: vec![super::Error::Poisoned.to_string()], ..Summary::default() })
-    }
-}
-
-impl Drop for Packer {
-    /// Whatever goes wrong elsewhere: masks go back before cox ends.
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
 type Ready = SyncSender<Result<Arc<Shared>, super::Error>>;
 
-fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
+/// Packs until the session is over. Says when all threads are held, or why they are not.
+pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
     let root = Root::live();
     let hands = changes::LiveHands::new(root.clone());
     let prepared = Holder::begin(&hands, plan).and_then(|holder| {
-        let stands = Stands::new(plan.children)?;
+        let stands = Stands::new(plan.sight, plan.children)?;
         Ok((holder, stands))
     });
-    let (holder, stands) = match prepared {
+    let (holder, (stands, passed_over)) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
             let _ = ready.send(Err(error));
@@ -158,6 +77,8 @@ fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
         Began::Outside => plan.pids.iter().for_each(|&pid| guests.attach(pid, guests.allowed(pid))),
         Began::Packed(cpus) => plan.pids.iter().for_each(|&pid| guests.attach(pid, cpus)),
     }
+    let backend = stands.backend();
+    let passed_over = passed_over.map(|why| why.to_string());
     let mut manager = Manager {
         guests,
         judge: Judge::new(root),
@@ -170,7 +91,8 @@ fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
         known: 0,
         living: Vec::new(),
         newcomers: Vec::new(),
-        summary: Summary::default(),
+        polls: (backend == Backend::Proc).then(Polls::default),
+        summary: Summary { backend: Some(backend), passed_over, ..Summary::default() },
     };
     for pid in &plan.pids {
         if let Err(error) = manager.stands.enrol(*pid) {
@@ -230,6 +152,8 @@ struct Manager<'p> {
     known: usize,
     living: Vec<Living>,
     newcomers: Vec<Newcomer>,
+    /// In place of samples, where nobody takes any.
+    polls: Option<Polls>,
     summary: Summary,
 }
 
@@ -257,13 +181,13 @@ impl Manager<'_> {
         // Before anything is measured: a libgomp that stops spinning is another program.
         self.guests.look(start_ns, &self.shared.eyes.guests);
         // It must not wait for the program's threads while it holds the lock that tickers want.
-        let _ = realtime::become_realtime(realtime::MANAGER);
+        let _ = realtime::become_punctual(realtime::MANAGER);
         while !self.shared.over.load(Ordering::Acquire) {
             let looked = self.look().and_then(|steering| {
                 if steering {
                     self.settle();
                 }
-                thread::park_timeout(if steering { LOOK.0 } else { LOOK.1 });
+                thread::park_timeout(self.pause(steering));
                 self.meet()?;
                 self.guests.look(arch::monotonic_ns(), &self.shared.eyes.guests);
                 Ok(())
@@ -274,6 +198,15 @@ impl Manager<'_> {
             }
         }
         self.finish(start_ns, own_before_ns)
+    }
+
+    /// Until the next look.
+    fn pause(&self, steering: bool) -> Duration {
+        match self.polls.as_ref().and_then(Polls::pause) {
+            Some(pause) => pause,
+            None if steering => LOOK.0,
+            None => LOOK.1,
+        }
     }
 
     /// Lets the policy decide what comes next. True while threads are steered or measured.
@@ -288,11 +221,13 @@ impl Manager<'_> {
         }
         let waits: Vec<Option<Waiting>> = samples.iter().map(|s| self.shared.eyes.spins.waited_in(s)).collect();
         let waiting = waits.iter().flatten().count();
+        let (polled, polled_waiting) = self.polled();
         let own_ns = self.own.charged_ns();
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
         let yields = |sample: &&Sample| sample.in_kernel.checked_sub(1) == Some(arch::SYS_SCHED_YIELD);
         let yielding = samples.iter().filter(yields).count();
         core.conductor.sampled(samples.len() as u64, waiting as u64, yielding as u64);
+        core.conductor.sampled(polled, polled_waiting, 0);
         if let Some(trial) = &mut self.trial {
             trial.sampled(samples.iter().zip(waits).map(|(sample, waits)| look(sample, waits)));
         }
@@ -303,6 +238,12 @@ impl Manager<'_> {
         });
         let (action, tick_ns) = (core.conductor.action(), core.conductor.tick_ns());
         drop(core);
+        if let Some(polls) = &mut self.polls {
+            polls.want(match action {
+                Action::Measure { look_ns } => Some(Duration::from_nanos(look_ns)),
+                Action::Rest | Action::Rotate { .. } => None,
+            });
+        }
         if changed {
             self.shared.tick_ns.store(tick_ns.unwrap_or(0), Ordering::Release);
             for ticker in &self.tickers {
@@ -317,6 +258,20 @@ impl Manager<'_> {
         Ok(action != Action::Rest)
     }
 
+    /// Stands in for samples where nobody takes them.
+    fn polled(&mut self) -> (u64, u64) {
+        let Some(polls) = self.polls.as_mut().filter(|polls| polls.pause().is_some()) else { return (0, 0) };
+        let (eyes, now_ns) = (&self.shared.eyes, arch::monotonic_ns());
+        let members = self.living.iter().filter(|living| living.member.is_some());
+        let polled = |living: &Living| {
+            let stand = eyes.table.read(living.stand)?;
+            let phases = eyes.guests.said(&stand).map(|said| said.phases);
+            Some(Polled { place: living.stand, tgid: stand.tgid, glance: eyes.glance(&stand, now_ns), phases })
+        };
+        let threads: Vec<Polled> = members.filter_map(polled).collect();
+        polls.look(&threads, Duration::from_nanos(arch::monotonic_ns() - now_ns))
+    }
+
     /// Has code judged that is new.
     fn settle(&mut self) {
         self.own.while_judging(|| self.shared.eyes.spins.settle(&mut self.judge));
@@ -324,6 +279,7 @@ impl Manager<'_> {
 
     /// Threads that have come or gone since the last look.
     fn meet(&mut self) -> Result<(), super::Error> {
+        self.stands.poll()?;
         let new = self.met();
         let held = self.holder.take(&new)?;
         self.keep(held)
@@ -428,72 +384,5 @@ impl Manager<'_> {
             }
         }
         Ok(())
-    }
-
-    /// What could not be done as it should.
-    fn complain(&mut self) {
-        let mut say = |count: u64, what: &str| {
-            if count > 0 {
-                self.summary.complaints.push(format!("{count} {what}"));
-            }
-        };
-        say(u64::from(self.stands.without_place()), "threads came too late to be steered: there are 65,536 places");
-        let absent = self.shared.without_ticker.load(Ordering::Relaxed);
-        say(
-            u64::from(absent),
-            "CPUs of the pack had no turns: cox could not stay there (offline, or not allowed), or had no timer (too many open files)",
-        );
-        let left = self.holder.left();
-        if let Some(why) = &left.why {
-            say(left.threads as u64, &format!("threads were left as they are; the first: {why}"));
-        }
-    }
-
-    fn finish(mut self, start_ns: u64, own_before_ns: u64) -> Summary {
-        self.summary.told = self.guests.end();
-        self.shared.over.store(true, Ordering::Release);
-        for ticker in self.tickers.drain(..) {
-            ticker.thread().unpark();
-            // A ticker that panicked has no more turns to end.
-            let _ = ticker.join();
-        }
-        self.complain();
-        let own_ns = self.own.charged_ns();
-        self.summary.own_ns = self.own.ns().saturating_sub(own_before_ns);
-        if let Ok(mut core) = self.shared.core.lock() {
-            let trial = &mut self.trial;
-            let (end_ns, seen) = core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| {
-                let seen = trial.as_mut().map(|trial| trial.end(conductor, now_ns, own_ns, sense));
-                conductor.end(now_ns, own_ns, sense, orders);
-                (now_ns, seen)
-            });
-            self.summary.trial = seen;
-            self.summary.wall_ns = end_ns - start_ns;
-            self.summary.seats_ns = self.summary.wall_ns * self.shared.eyes.cpus.len() as u64;
-            self.summary.totals = core.conductor.totals();
-            (self.summary.without, self.summary.with) = core.conductor.efficiencies();
-            self.summary.log = core.log.take().unwrap_or_default();
-            if let Some(failure) = core.failure.take() {
-                self.summary.complaints.push(format!("{} orders failed; the first: {failure}", core.failures));
-            }
-        }
-        // Whoever was born since the last look is taken too, so that its mask comes back.
-        if let Err(error) = self.meet() {
-            self.summary.complaints.push(error.to_string());
-        }
-        for living in &self.living {
-            *self.summary.living.entry(living.tgid).or_default() += usize::from(living.member.is_some());
-        }
-        for newcomer in &self.newcomers {
-            *self.summary.living.entry(newcomer.tgid).or_default() += 1;
-        }
-        match self.holder.end() {
-            Ok(undone) => {
-                self.summary.restored = undone.restored + undone.gone;
-                self.summary.complaints.extend(undone.left.iter().map(ToString::to_string));
-            }
-            Err(error) => self.summary.complaints.push(error.to_string()),
-        }
-        self.summary
     }
 }

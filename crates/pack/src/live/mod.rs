@@ -3,8 +3,9 @@
 //! Who does what:
 //!
 //! - BPF keeps each thread's *stand* ([`watch::stands`]): what it has run, whether it is queued or blocked,
-//!   and where in its code it was switched out.
-//! - Each seat has a **ticker** (`ticker`), a real-time thread on the seat's CPU. At the end of a turn its
+//!   and where in its code it was switched out. Without privileges /proc tells the first two, and the third only
+//!   the preload library.
+//! - Each seat has a **ticker** (`ticker`), a real-time thread on the seat's CPU where that is allowed. At the end of a turn its
 //!   timer puts it in place of whoever sat there, whose stand is thereby fresh; it asks the policy, carries
 //!   out the orders and sleeps again.
 //! - One **manager** (`manager`) sees threads come and go, finds out which code waits (`spins`), and at
@@ -21,6 +22,9 @@ mod guest;
 mod held;
 mod manager;
 mod own;
+mod packer;
+mod plan;
+mod polls;
 mod realtime;
 mod shared;
 mod spins;
@@ -30,5 +34,6 @@ mod ticker;
 pub use error::Error;
 pub use guest::{Told, Wasteful};
 pub use held::is_packed;
-pub use manager::{Began, Packer, Plan};
+pub use packer::Packer;
+pub use plan::{Began, Plan};
 pub use summary::{Placed, Summary};

@@ -1,7 +1,7 @@
 //! What tickers and the manager share.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex};
 
 use watch::stands::{self, Table};
 use wire::{Stand, State};
@@ -46,7 +46,7 @@ pub struct Core {
 /// Sees members by their stands.
 pub struct Eyes {
     /// The stands.
-    pub table: Arc<Table>,
+    pub table: Table,
     /// What waits.
     pub spins: Spins,
     /// What the program says of itself.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use wire::Backend;
+
 use super::guest::Told;
 use crate::policy::Why;
 use crate::policy::conductor::Totals;
@@ -30,6 +32,10 @@ pub struct Summary {
     pub restored: usize,
     /// What the preload library did, and what is to be said about libgomp's waiting.
     pub told: Told,
+    /// How threads were seen; `None` before.
+    pub backend: Option<Backend>,
+    /// Why the better way was passed over, if it was tried.
+    pub passed_over: Option<String>,
     /// Complaints: what could not be done.
     pub complaints: Vec<String>,
     /// What was done, if a log was wanted.

@@ -1,4 +1,4 @@
-//! A seat's ticker: a real-time thread on the seat's CPU that ends its turns.
+//! A seat's ticker: a thread on the seat's CPU, real-time where that is allowed, that ends its turns.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,8 +18,8 @@ pub fn run(shared: &Arc<Shared>, seat: Seat) {
         shared.without_ticker.fetch_add(1, Ordering::Relaxed);
         return;
     }
-    // Without real-time priority a tick comes late, when the kernel lets it; rotation may still pay.
-    let _ = realtime::become_realtime(realtime::TICKER);
+    // Where neither is granted a tick comes late, when the kernel lets it; rotation may still pay.
+    let _ = realtime::become_punctual(realtime::TICKER);
     while !shared.over.load(Ordering::Acquire) {
         let tick_ns = shared.tick_ns.load(Ordering::Acquire);
         if tick_ns == 0 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * posix THREADS ROUNDS: threads meet at a pthread barrier; then the number of the next descriptor, and what
- * the guest has counted. With "fork", a child does so too. With "poor", no descriptor can be had.
+ * the guest has counted. With "fork", a child does so too, and both say what has become of the descriptor that may be
+ * kept; with "reuse" the program has put its own there. With "poor", no descriptor can be had.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -44,6 +46,12 @@ static void meet_all(int count)
 	free(threads);
 }
 
+/* -1: there is none; FD_CLOEXEC, 1: the library's; 0: the program's own. */
+static void tell_kept(void)
+{
+	printf("kept %d\n", fcntl(COX_GUEST_KEPT_FROM, F_GETFD));
+}
+
 int main(int argc, char **argv)
 {
 	int count = atoi(argv[1]);
@@ -61,15 +69,20 @@ int main(int argc, char **argv)
 		/* The main thread has a slot of its parent's when it forks. */
 		pthread_barrier_init(&barrier, NULL, 1);
 		pthread_barrier_wait(&barrier);
+		if (strcmp(argv[3], "reuse") == 0)
+			dup2(0, COX_GUEST_KEPT_FROM);
 		if (fork() == 0) {
 			tell();
+			tell_kept();
 			meet_all(count);
 			tell();
+			tell_kept();
 			return 0;
 		}
 		int status;
 		wait(&status);
 		tell();
+		tell_kept();
 		return status != 0;
 	}
 	return 0;

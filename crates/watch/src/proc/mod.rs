@@ -23,7 +23,7 @@
 pub(crate) mod now;
 pub(crate) mod read;
 mod thread;
-mod tree;
+pub(crate) mod tree;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -62,33 +62,43 @@ pub struct ProcObserver {
     start_ns: u64,
 }
 
+/// /proc, if the kernel keeps what is needed.
+pub(crate) fn check(children: bool) -> Result<Procfs, WatchError> {
+    let fs = Procfs::live();
+    let own = std::process::id();
+    let missing = |file: &str, why: &str| WatchError::Unavailable {
+        what: format!("proc backend: cannot read /proc/PID/task/TID/{file}"),
+        why: why.to_owned(),
+    };
+    fs.schedstat(own, own).map_err(|error| {
+        missing("schedstat", &format!("{error}; it needs a mounted /proc and a kernel with CONFIG_SCHED_INFO"))
+    })?;
+    if children {
+        fs.children(own, own).map_err(|error| {
+            missing("children", &format!("{error}; it needs CONFIG_PROC_CHILDREN, or leave child processes out"))
+        })?;
+    }
+    Ok(fs)
+}
+
+/// This machine's clock ticks.
+pub(crate) fn ticks() -> Ticks {
+    Ticks {
+        length_ns: 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1),
+        suspended_ns: now::suspended_ns(),
+    }
+}
+
 impl ProcObserver {
     /// Check that the kernel keeps what is needed.
     ///
     /// # Errors
     /// [`WatchError::Unavailable`] if it does not, [`WatchError::System`] if there is no timer.
     pub fn new(options: Options) -> Result<ProcObserver, WatchError> {
-        let fs = Procfs::live();
-        let own = std::process::id();
-        let missing = |file: &str, why: &str| WatchError::Unavailable {
-            what: format!("proc backend: cannot read /proc/PID/task/TID/{file}"),
-            why: why.to_owned(),
-        };
-        fs.schedstat(own, own).map_err(|error| {
-            missing("schedstat", &format!("{error}; it needs a mounted /proc and a kernel with CONFIG_SCHED_INFO"))
-        })?;
-        if options.children {
-            fs.children(own, own).map_err(|error| {
-                missing("children", &format!("{error}; it needs CONFIG_PROC_CHILDREN, or leave child processes out"))
-            })?;
-        }
-        let ticks = Ticks {
-            length_ns: 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1),
-            suspended_ns: now::suspended_ns(),
-        };
+        let fs = check(options.children)?;
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)
             .map_err(|source| system("timerfd_create", source.into()))?;
-        Ok(ProcObserver { tree: Tree::new(fs, ticks, options.children), timer, start_ns: monotonic_ns() })
+        Ok(ProcObserver { tree: Tree::new(fs, ticks(), options.children), timer, start_ns: monotonic_ns() })
     }
 
     fn poll(&mut self) -> Result<(), WatchError> {

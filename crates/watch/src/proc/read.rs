@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Where /proc is.
@@ -122,8 +123,78 @@ impl Procfs {
     }
 
     fn task_file(&self, pid: u32, tid: u32, name: &str) -> io::Result<Vec<u8>> {
-        slurp(&self.root.join(format!("{pid}/task/{tid}/{name}")))
+        slurp(&self.task_path(pid, tid, name))
     }
+
+    fn task_path(&self, pid: u32, tid: u32, name: &str) -> PathBuf {
+        self.root.join(format!("{pid}/task/{tid}/{name}"))
+    }
+}
+
+/// What /proc says of one thread, for who asks thousands of times a second.
+#[derive(Debug)]
+pub(crate) struct TaskFiles {
+    fs: Procfs,
+    pid: u32,
+    tid: u32,
+    /// Files stay open. Reading takes 1 to 3 us then, opening and closing five more.
+    stay_open: bool,
+    schedstat: Option<File>,
+    stat: Option<File>,
+}
+
+impl TaskFiles {
+    /// Opens nothing yet. Files that stay open are two.
+    pub(crate) fn new(fs: Procfs, pid: u32, tid: u32, stay_open: bool) -> TaskFiles {
+        TaskFiles { fs, pid, tid, stay_open, schedstat: None, stat: None }
+    }
+
+    /// As [`Procfs::schedstat`].
+    pub(crate) fn schedstat(&mut self) -> io::Result<Schedstat> {
+        let path = || self.fs.task_path(self.pid, self.tid, "schedstat");
+        read_again(&mut self.schedstat, self.stay_open, path, parse_schedstat)?.ok_or_else(|| malformed("schedstat"))
+    }
+
+    /// As [`Procfs::stat`].
+    pub(crate) fn stat(&mut self) -> io::Result<Stat> {
+        let path = || self.fs.task_path(self.pid, self.tid, "stat");
+        read_again(&mut self.stat, self.stay_open, path, parse_stat)?.ok_or_else(|| malformed("stat"))
+    }
+
+    /// As [`Procfs::switches`].
+    pub(crate) fn switches(&self) -> io::Result<Switches> {
+        self.fs.switches(self.pid, self.tid)
+    }
+
+    /// Closes what is open; the thread is gone.
+    pub(crate) fn close(&mut self) {
+        (self.schedstat, self.stat) = (None, None);
+    }
+}
+
+/// Reads a file from its beginning that has a line of some hundred bytes at most.
+fn read_again<T>(
+    kept: &mut Option<File>,
+    stay_open: bool,
+    path: impl FnOnce() -> PathBuf,
+    parse: impl FnOnce(&[u8]) -> Option<T>,
+) -> io::Result<Option<T>> {
+    let opened;
+    let file = match &*kept {
+        Some(file) => file,
+        None => {
+            let file = File::open(path())?;
+            if stay_open {
+                kept.insert(file)
+            } else {
+                opened = file;
+                &opened
+            }
+        }
+    };
+    let mut text = [0; 2048];
+    let length = file.read_at(&mut text, 0)?;
+    Ok(parse(text.get(..length).unwrap_or_default()))
 }
 
 /// A whole file whose size is not known before: mostly one read and one that finds the end.

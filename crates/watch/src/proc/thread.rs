@@ -137,6 +137,11 @@ impl Thread {
         self.last = look;
     }
 
+    /// Whether it was there before it became a member.
+    pub(super) fn was_there_before(&self) -> bool {
+        self.flags & ENROLLED_ALIVE != 0
+    }
+
     /// Whether the last look saw these sums too.
     pub(super) fn is_unchanged(&self, sums: Schedstat) -> bool {
         self.last.sums == sums

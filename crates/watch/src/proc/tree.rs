@@ -22,17 +22,27 @@ use super::thread::{Birth, Look, Thread};
 
 /// How times in /proc translate to CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ticks {
+pub(crate) struct Ticks {
     /// Length of a clock tick.
-    pub(super) length_ns: u64,
+    pub(crate) length_ns: u64,
     /// CLOCK_BOOTTIME minus CLOCK_MONOTONIC.
-    pub(super) suspended_ns: u64,
+    pub(crate) suspended_ns: u64,
 }
 
 impl Ticks {
     fn monotonic_ns(self, ticks: u64) -> u64 {
         ticks.saturating_mul(self.length_ns).saturating_sub(self.suspended_ns)
     }
+}
+
+/// A thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Id {
+    pub(crate) tgid: u32,
+    pub(crate) tid: u32,
+    /// Stands for its creator, whom /proc does not tell: the first thread of its process, and for that one its parent
+    /// process; 0: it was there before.
+    pub(crate) kin: u32,
 }
 
 #[derive(Debug)]
@@ -48,7 +58,7 @@ struct Process {
 
 /// All member processes and the accounts of the threads that are gone.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     fs: Procfs,
     ticks: Ticks,
     /// Whether child processes become members.
@@ -60,12 +70,12 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    pub(super) fn new(fs: Procfs, ticks: Ticks, children: bool) -> Tree {
+    pub(crate) fn new(fs: Procfs, ticks: Ticks, children: bool) -> Tree {
         Tree { fs, ticks, children, processes: BTreeMap::new(), strangers: BTreeSet::new(), ended: Vec::new() }
     }
 
     /// Make a process a member with the threads it has. An error that [`is_gone`] says it is not there.
-    pub(super) fn enrol(&mut self, pid: u32, now: &dyn Fn() -> u64) -> io::Result<()> {
+    pub(crate) fn enrol(&mut self, pid: u32, now: &dyn Fn() -> u64) -> io::Result<()> {
         if self.processes.contains_key(&pid) {
             return Ok(());
         }
@@ -82,7 +92,7 @@ impl Tree {
     }
 
     /// Look at all members, and find new ones.
-    pub(super) fn poll(&mut self, now: &dyn Fn() -> u64) -> io::Result<()> {
+    pub(crate) fn poll(&mut self, now: &dyn Fn() -> u64) -> io::Result<()> {
         let mut queue: Vec<u32> = self.processes.keys().copied().collect();
         while let Some(pid) = queue.pop() {
             queue.extend(self.visit(pid, now)?);
@@ -97,6 +107,26 @@ impl Tree {
             process.threads.iter().map(|(tid, thread)| (tgid, *tid, thread.name())).collect::<Vec<_>>()
         };
         self.processes.iter().flat_map(of).collect()
+    }
+
+    /// Threads alive at the last poll.
+    pub(crate) fn living_ids(&self) -> BTreeSet<Id> {
+        let of = |(&tgid, process): (&u32, &Process)| {
+            let parent = process.parent;
+            let kin = |tid: u32, thread: &Thread| match tid {
+                _ if thread.was_there_before() => 0,
+                _ if tid == tgid => parent,
+                _ => tgid,
+            };
+            let id = |(&tid, thread): (&u32, &Thread)| Id { tgid, tid, kin: kin(tid, thread) };
+            process.threads.iter().map(id).collect::<Vec<_>>()
+        };
+        self.processes.iter().flat_map(of).collect()
+    }
+
+    /// Drops the accounts of those that are gone, for who does not want them.
+    pub(crate) fn forget_ended(&mut self) {
+        self.ended.clear();
     }
 
     /// The accounts of all threads that ever were members, those alive as of `end_ns`.
@@ -354,6 +384,22 @@ mod tests {
         machine.remove(machine.task(10, 11));
         machine.poll(&mut tree, 1200);
         assert_eq!(machine.clocks(&mut tree), [(10, 1000, 10, 0, false), (11, 1040, 20, 110, true)]);
+    }
+
+    #[test]
+    fn whoever_was_not_there_before_has_kin() {
+        let machine = Machine::new();
+        machine.put(10, 10, 'S', 500, 100);
+        machine.put(10, 11, 'S', 510, 100);
+        let mut tree = machine.tree(true);
+        machine.put(10, 10, 'S', 500, 101);
+        machine.put(10, 12, 'S', 1040, 1);
+        machine.put(30, 30, 'S', 1050, 7);
+        machine.put(30, 31, 'S', 1060, 7);
+        machine.children(10, 10, "30");
+        machine.poll(&mut tree, 1100);
+        let ids: Vec<(u32, u32, u32)> = tree.living_ids().into_iter().map(|id| (id.tgid, id.tid, id.kin)).collect();
+        assert_eq!(ids, [(10, 10, 0), (10, 11, 0), (10, 12, 10), (30, 30, 10), (30, 31, 30)]);
     }
 
     #[test]

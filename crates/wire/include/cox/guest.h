@@ -23,6 +23,8 @@
 #define COX_GUEST_PAGE 4096
 #define COX_GUEST_SLOTS 1024
 #define COX_GUEST_HELPERS 4
+/* A descriptor that is kept for a user's cox has this number or a larger one. */
+#define COX_GUEST_KEPT_FROM 1000
 #define COX_GUEST_BYTES (2 * COX_GUEST_PAGE + COX_GUEST_SLOTS * 64)
 
 /* cox_guest.seen: what the program has used so far. */

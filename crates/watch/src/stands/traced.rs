@@ -1,8 +1,4 @@
-//! Where each thread of a program stands now: running, queued or blocked, what it has run, and where in
-//! its code it left its CPU last. For whoever steers threads and has to ask thousands of times a second:
-//! a table that BPF writes and this process maps, read without a system call.
-//!
-//! Accounts of where time *went* are [`crate::bpf`]'s; a stand keeps no history.
+//! Stands that BPF writes and this process maps: read without a system call, and exact.
 
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
@@ -15,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, ProgramMut, RingBuffer, RingBufferBuilder};
 use rustix::mm::{MapFlags as MmapFlags, ProtFlags, mmap, munmap};
-use wire::{Sample, Stand, State};
+use wire::{Sample, Stand};
 
 use crate::bpf::{Libbpf, Sampler, keep, refused, system, unavailable};
 use crate::observer::WatchError;
@@ -31,26 +27,26 @@ use skeleton::{StandsSkel, StandsSkelBuilder};
 const PLACES: usize = 65536;
 
 /// The programs that write the table. Dropping it detaches and frees them; the table stays as it was then.
-pub struct Stands {
+pub struct Traced {
     // Field order is drop order: links and readers before the programs and maps they belong to.
     links: Vec<Link>,
     sampler: Option<Sampler>,
     ring: RingBuffer<'static>,
     samples: Rc<RefCell<Vec<Sample>>>,
     samplings: u32,
-    table: Arc<Table>,
+    table: Arc<Mapped>,
     skel: StandsSkel<'static>,
 }
 
 /// The mapped table: can be read from any thread.
-pub struct Table(NonNull<Stand>);
+pub struct Mapped(NonNull<Stand>);
 
 // SAFETY: the mapping is read-only for this process, and every word of it is read as shared memory.
-unsafe impl Send for Table {}
+unsafe impl Send for Mapped {}
 // SAFETY: as above.
-unsafe impl Sync for Table {}
+unsafe impl Sync for Mapped {}
 
-impl Drop for Table {
+impl Drop for Mapped {
     fn drop(&mut self) {
         // SAFETY: the mapping was made with this address and length, and no reference into it is ever made.
         // Nothing can be done when the kernel refuses, and it does not.
@@ -58,12 +54,12 @@ impl Drop for Table {
     }
 }
 
-impl Stands {
+impl Traced {
     /// Loads and attaches the programs; nobody has a stand yet.
     ///
     /// # Errors
     /// `Unavailable` with the kernel's reason when this kernel or user cannot run them.
-    pub fn new(follow_children: bool) -> Result<Stands, WatchError> {
+    pub fn new(follow_children: bool) -> Result<Traced, WatchError> {
         let quiet = Libbpf::quiet();
         // The skeleton borrows its object; one small leak per load keeps that borrow simple.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -79,14 +75,14 @@ impl Stands {
         let mapped =
             mapped.map_err(|source| WatchError::System { what: "mapping the stands".into(), source: source.into() })?;
         let table =
-            Table(NonNull::new(mapped.cast()).ok_or_else(|| unavailable("the stands cannot be mapped".into()))?);
+            Mapped(NonNull::new(mapped.cast()).ok_or_else(|| unavailable("the stands cannot be mapped".into()))?);
         let samples = Rc::new(RefCell::new(Vec::new()));
         let mut builder = RingBufferBuilder::new();
         let into = Rc::clone(&samples);
         builder.add(&skel.maps.samples, move |bytes| keep(&into, bytes)).map_err(|e| system("mapping samples", e))?;
         let ring = builder.build().map_err(|e| system("mapping samples", e))?;
         let table = Arc::new(table);
-        let mut stands = Stands { links: Vec::new(), sampler: None, ring, samples, samplings: 0, table, skel };
+        let mut stands = Traced { links: Vec::new(), sampler: None, ring, samples, samplings: 0, table, skel };
         let p = &stands.skel.progs;
         // Births before switches: no member is switched unseen.
         let programs = [&p.on_newtask, &p.on_exec, &p.on_waking, &p.on_switch];
@@ -156,13 +152,13 @@ impl Stands {
 
     /// The table, for any thread to read.
     #[must_use]
-    pub fn table(&self) -> Arc<Table> {
+    pub fn table(&self) -> Arc<Mapped> {
         Arc::clone(&self.table)
     }
 }
 
-impl Table {
-    /// The stand with a number below [`Stands::given`]; `None` while its thread is being enrolled.
+impl Mapped {
+    /// The stand with a number below [`Traced::given`]; `None` while its thread is being enrolled.
     #[must_use]
     pub fn read(&self, number: usize) -> Option<Stand> {
         if number >= PLACES {
@@ -186,19 +182,6 @@ impl Table {
         }
         None
     }
-}
-
-/// What a thread has run by `now_ns`.
-#[must_use]
-pub fn run_ns(stand: &Stand, now_ns: u64) -> u64 {
-    let stretch = if stand.since_ns == 0 { 0 } else { now_ns.saturating_sub(stand.since_ns) };
-    stand.run_ns + stretch
-}
-
-/// Whether a thread has ended.
-#[must_use]
-pub fn has_ended(stand: &Stand) -> bool {
-    State::from_wire(stand.state) == State::Dead
 }
 
 fn attach(program: &ProgramMut<'_>, quiet: &Libbpf) -> Result<Link, WatchError> {

@@ -1,0 +1,76 @@
+//! The end: everything is put back, and what came of it is said.
+
+use std::sync::atomic::Ordering;
+
+use super::Manager;
+use crate::live::summary::Summary;
+
+impl Manager<'_> {
+    /// What could not be done as it should.
+    fn complain(&mut self) {
+        let mut say = |count: u64, what: &str| {
+            if count > 0 {
+                self.summary.complaints.push(format!("{count} {what}"));
+            }
+        };
+        say(u64::from(self.stands.without_place()), "threads came too late to be steered: there are 65,536 places");
+        let absent = self.shared.without_ticker.load(Ordering::Relaxed);
+        say(
+            u64::from(absent),
+            "CPUs of the pack had no turns: cox could not stay there (offline, or not allowed), or had no timer (too many open files)",
+        );
+        let left = self.holder.left();
+        if let Some(why) = &left.why {
+            say(left.threads as u64, &format!("threads were left as they are; the first: {why}"));
+        }
+    }
+
+    /// Everything is put back, and summed up.
+    pub(super) fn finish(mut self, start_ns: u64, own_before_ns: u64) -> Summary {
+        self.summary.told = self.guests.end();
+        self.shared.over.store(true, Ordering::Release);
+        for ticker in self.tickers.drain(..) {
+            ticker.thread().unpark();
+            // A ticker that panicked has no more turns to end.
+            let _ = ticker.join();
+        }
+        self.complain();
+        let own_ns = self.own.charged_ns();
+        self.summary.own_ns = self.own.ns().saturating_sub(own_before_ns);
+        if let Ok(mut core) = self.shared.core.lock() {
+            let trial = &mut self.trial;
+            let (end_ns, seen) = core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| {
+                let seen = trial.as_mut().map(|trial| trial.end(conductor, now_ns, own_ns, sense));
+                conductor.end(now_ns, own_ns, sense, orders);
+                (now_ns, seen)
+            });
+            self.summary.trial = seen;
+            self.summary.wall_ns = end_ns - start_ns;
+            self.summary.seats_ns = self.summary.wall_ns * self.shared.eyes.cpus.len() as u64;
+            self.summary.totals = core.conductor.totals();
+            (self.summary.without, self.summary.with) = core.conductor.efficiencies();
+            self.summary.log = core.log.take().unwrap_or_default();
+            if let Some(failure) = core.failure.take() {
+                self.summary.complaints.push(format!("{} orders failed; the first: {failure}", core.failures));
+            }
+        }
+        // Whoever was born since the last look is taken too, so that its mask comes back.
+        if let Err(error) = self.meet() {
+            self.summary.complaints.push(error.to_string());
+        }
+        for living in &self.living {
+            *self.summary.living.entry(living.tgid).or_default() += usize::from(living.member.is_some());
+        }
+        for newcomer in &self.newcomers {
+            *self.summary.living.entry(newcomer.tgid).or_default() += 1;
+        }
+        match self.holder.end() {
+            Ok(undone) => {
+                self.summary.restored = undone.restored + undone.gone;
+                self.summary.complaints.extend(undone.left.iter().map(ToString::to_string));
+            }
+            Err(error) => self.summary.complaints.push(error.to_string()),
+        }
+        self.summary
+    }
+}

@@ -1,0 +1,174 @@
+//! Where each thread of a program stands now: running, queued or blocked, what it has run, and where in
+//! its code it left its CPU last. For whoever steers threads and has to ask thousands of times a second.
+//!
+//! Two ways to see it:
+//!
+//! - `traced`: BPF writes a table on each switch. Exact, read without a system call; needs CAP_BPF and CAP_PERFMON.
+//! - `polled`: each stand is read from /proc when it is asked for. Any user's own programs; a thread that runs is
+//!   seen as of its last switch or the kernel's last timer tick, and not where in its code it is.
+//!
+//! Accounts of where time *went* are [`crate::bpf`]'s; a stand keeps no history.
+
+mod polled;
+mod traced;
+
+use std::sync::Arc;
+
+use wire::{Backend, Sample, Stand, State};
+
+use self::polled::{Polled, Rows};
+use self::traced::{Mapped, Traced};
+use crate::observer::WatchError;
+
+/// How threads are to be seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sight {
+    /// By BPF, else by /proc.
+    #[default]
+    Best,
+    /// By BPF or not at all.
+    Traced,
+    /// By /proc.
+    Polled,
+}
+
+/// The threads' stands, and who keeps them.
+pub enum Stands {
+    /// BPF does.
+    Traced(Box<Traced>),
+    /// /proc is asked.
+    Polled(Box<Polled>),
+}
+
+/// All stands: can be read from any thread.
+#[derive(Clone)]
+pub enum Table {
+    /// Written by BPF.
+    Mapped(Arc<Mapped>),
+    /// Read from /proc.
+    Polled(Arc<Rows>),
+}
+
+impl Stands {
+    /// Nobody has a stand yet. With `follow_children` the children of members become members.
+    /// Says why BPF was passed over, if it was.
+    ///
+    /// # Errors
+    /// `Unavailable` with the kernel's reason when this kernel or user cannot see threads like that.
+    pub fn new(sight: Sight, follow_children: bool) -> Result<(Stands, Option<WatchError>), WatchError> {
+        let polled = || Polled::new(follow_children).map(|polled| Stands::Polled(Box::new(polled)));
+        if sight == Sight::Polled {
+            return Ok((polled()?, None));
+        }
+        match Traced::new(follow_children) {
+            Ok(traced) => Ok((Stands::Traced(Box::new(traced)), None)),
+            Err(why @ WatchError::Unavailable { .. }) if sight == Sight::Best => Ok((polled()?, Some(why))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Who keeps them.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        match self {
+            Stands::Traced(_) => Backend::Bpf,
+            Stands::Polled(_) => Backend::Proc,
+        }
+    }
+
+    /// Gives all threads of a process a stand; those it makes from now on get theirs at birth, or when
+    /// [`Stands::poll`] finds them.
+    ///
+    /// # Errors
+    /// When the kernel refuses the walk over its threads.
+    pub fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
+        match self {
+            Stands::Traced(traced) => traced.enrol(pid),
+            Stands::Polled(polled) => polled.enrol(pid),
+        }
+    }
+
+    /// Looks for threads that have come, where nobody reports them. To be called every 10 to 20 ms.
+    ///
+    /// # Errors
+    /// When /proc cannot be read.
+    pub fn poll(&mut self) -> Result<(), WatchError> {
+        match self {
+            Stands::Traced(_) => Ok(()),
+            Stands::Polled(polled) => polled.poll(),
+        }
+    }
+
+    /// How many stands have been given out; they are numbered from 0 and keep their number.
+    #[must_use]
+    pub fn given(&self) -> usize {
+        match self {
+            Stands::Traced(traced) => traced.given(),
+            Stands::Polled(polled) => polled.given(),
+        }
+    }
+
+    /// Threads that came when all places were given out.
+    #[must_use]
+    pub fn without_place(&self) -> u32 {
+        match self {
+            Stands::Traced(traced) => traced.without_place(),
+            Stands::Polled(_) => 0,
+        }
+    }
+
+    /// Begins or ends taking samples on these CPUs, each `mean_ns` on average; of no CPUs: ends. /proc has none.
+    ///
+    /// # Errors
+    /// When the kernel refuses the events.
+    pub fn sample_on(&mut self, cpus: &[u32], mean_ns: u64) -> Result<(), WatchError> {
+        match self {
+            Stands::Traced(traced) => traced.sample_on(cpus, mean_ns),
+            Stands::Polled(_) => Ok(()),
+        }
+    }
+
+    /// Samples of running members since this was asked last.
+    ///
+    /// # Errors
+    /// When the ring cannot be read.
+    pub fn take_samples(&mut self) -> Result<Vec<Sample>, WatchError> {
+        match self {
+            Stands::Traced(traced) => traced.take_samples(),
+            Stands::Polled(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// The table, for any thread to read.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        match self {
+            Stands::Traced(traced) => Table::Mapped(traced.table()),
+            Stands::Polled(polled) => Table::Polled(polled.rows()),
+        }
+    }
+}
+
+impl Table {
+    /// The stand with a number below [`Stands::given`]; `None` while its thread is being enrolled.
+    #[must_use]
+    pub fn read(&self, number: usize) -> Option<Stand> {
+        match self {
+            Table::Mapped(mapped) => mapped.read(number),
+            Table::Polled(rows) => rows.read(number),
+        }
+    }
+}
+
+/// What a thread has run by `now_ns`.
+#[must_use]
+pub fn run_ns(stand: &Stand, now_ns: u64) -> u64 {
+    let stretch = if stand.since_ns == 0 { 0 } else { now_ns.saturating_sub(stand.since_ns) };
+    stand.run_ns + stretch
+}
+
+/// Whether a thread has ended.
+#[must_use]
+pub fn has_ended(stand: &Stand) -> bool {
+    State::from_wire(stand.state) == State::Dead
+}

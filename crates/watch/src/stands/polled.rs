@@ -1,0 +1,313 @@
+//! Stands that are read from /proc when somebody asks for them.
+//!
+//! Whoever is not running is seen exactly. The kernel brings the sums of a running thread up to date when it leaves
+//! its CPU, and at the CPU's timer tick; so one that is asked for by a thread on the same CPU, which has just taken
+//! it over, is seen exactly too. /proc does not tell running from queued, nor where in its code a thread is: all that
+//! are ready are called queued.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, RwLock};
+
+use wire::{Stand, State};
+
+use crate::observer::WatchError;
+use crate::proc::now::monotonic_ns;
+use crate::proc::read::{Doing, Procfs, Schedstat, TaskFiles, is_gone};
+use crate::proc::tree::{Id, Tree};
+use crate::proc::{check, ticks};
+
+/// A pause is this many times as long as the poll before it, so that polling takes 2 % of one CPU at most ...
+const PAUSE_PER_POLL: u64 = 50;
+/// ... until it would be longer than this.
+const LONGEST_PAUSE_NS: u64 = 100_000_000;
+
+/// Files of the first threads stay open; a process may mostly have 1024 descriptors.
+const STAY_OPEN: usize = 128;
+/// Switches are counted so seldom: the file that tells them takes as long to read as all others.
+const COUNT_NS: u64 = 4_000_000;
+
+/// The threads that are known, and where they are looked for.
+pub struct Polled {
+    tree: Tree,
+    fs: Procfs,
+    rows: Arc<Rows>,
+    /// The numbers of those that lived at the last poll.
+    living: HashMap<Id, usize>,
+    /// Not polled before.
+    next_ns: u64,
+}
+
+/// All rows ever given out.
+#[derive(Default)]
+pub struct Rows(RwLock<Vec<Arc<Mutex<Row>>>>);
+
+/// A thread as it was when it was asked for last.
+struct Row {
+    files: TaskFiles,
+    stand: Stand,
+    sums: Schedstat,
+    /// When its switches were counted.
+    counted_ns: u64,
+}
+
+impl Polled {
+    /// Nobody yet.
+    ///
+    /// # Errors
+    /// `Unavailable` when the kernel does not keep what is needed.
+    pub fn new(follow_children: bool) -> Result<Polled, WatchError> {
+        Polled::of(check(follow_children)?, follow_children)
+    }
+
+    fn of(fs: Procfs, follow_children: bool) -> Result<Polled, WatchError> {
+        let tree = Tree::new(fs.clone(), ticks(), follow_children);
+        Ok(Polled { tree, fs, rows: Arc::default(), living: HashMap::new(), next_ns: 0 })
+    }
+
+    /// See [`Stands::enrol`](super::Stands::enrol).
+    pub fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
+        match self.tree.enrol(pid, &monotonic_ns) {
+            Ok(()) => {}
+            // Whoever is not there has no threads.
+            Err(error) if is_gone(&error) => {}
+            Err(source) => return Err(failed(source)),
+        }
+        self.give_places();
+        Ok(())
+    }
+
+    /// See [`Stands::poll`](super::Stands::poll). Where there are so many threads that looking for others takes long,
+    /// it is done more seldom.
+    pub fn poll(&mut self) -> Result<(), WatchError> {
+        let begin_ns = monotonic_ns();
+        if begin_ns < self.next_ns {
+            return Ok(());
+        }
+        self.tree.poll(&monotonic_ns).map_err(failed)?;
+        self.tree.forget_ended();
+        self.give_places();
+        let end_ns = monotonic_ns();
+        self.next_ns = end_ns + ((end_ns - begin_ns) * PAUSE_PER_POLL).min(LONGEST_PAUSE_NS);
+        Ok(())
+    }
+
+    fn give_places(&mut self) {
+        let living = self.tree.living_ids();
+        self.living.retain(|id, number| {
+            let stays = living.contains(id);
+            if !stays {
+                self.rows.end(*number);
+            }
+            stays
+        });
+        for id in living {
+            self.living.entry(id).or_insert_with(|| self.rows.give(&self.fs, id));
+        }
+    }
+
+    pub fn given(&self) -> usize {
+        self.rows.0.read().map_or(0, |rows| rows.len())
+    }
+
+    pub fn rows(&self) -> Arc<Rows> {
+        Arc::clone(&self.rows)
+    }
+}
+
+fn failed(source: io::Error) -> WatchError {
+    WatchError::System { what: "polling /proc".into(), source }
+}
+
+impl Rows {
+    fn give(&self, fs: &Procfs, id: Id) -> usize {
+        let Ok(mut rows) = self.0.write() else { return usize::MAX };
+        let files = TaskFiles::new(fs.clone(), id.tgid, id.tid, rows.len() < STAY_OPEN);
+        rows.push(Arc::new(Mutex::new(Row::new(files, id))));
+        rows.len() - 1
+    }
+
+    fn end(&self, number: usize) {
+        self.with(number, Row::end);
+    }
+
+    /// See [`Table::read`](super::Table::read).
+    pub fn read(&self, number: usize) -> Option<Stand> {
+        self.with(number, Row::read)
+    }
+
+    fn with<T>(&self, number: usize, what: impl FnOnce(&mut Row) -> T) -> Option<T> {
+        let row = self.0.read().ok()?.get(number).cloned()?;
+        let mut row = row.lock().ok()?;
+        Some(what(&mut row))
+    }
+}
+
+impl Row {
+    fn new(files: TaskFiles, id: Id) -> Row {
+        let Id { tgid, tid, kin: creator_tid } = id;
+        let state = State::Unseen as u8;
+        let stand = Stand { tid, tgid, creator_tid, call: -1, cpu: u16::MAX, state, ..Stand::default() };
+        Row { files, stand, sums: Schedstat::default(), counted_ns: 0 }
+    }
+
+    fn end(&mut self) {
+        self.stand.state = State::Dead as u8;
+        self.files.close();
+    }
+
+    fn read(&mut self) -> Stand {
+        match self.look(monotonic_ns()) {
+            Err(error) if is_gone(&error) => self.end(),
+            // An old stand is better than none.
+            Ok(()) | Err(_) => {}
+        }
+        self.stand
+    }
+
+    fn look(&mut self, now_ns: u64) -> io::Result<()> {
+        let was = State::from_wire(self.stand.state);
+        if was == State::Dead {
+            return Ok(());
+        }
+        let sums = self.files.schedstat()?;
+        // Who was ready and has not run since still is: running, as far as the kernel has booked it, or queued.
+        if was == State::Preempt && sums == self.sums {
+            return Ok(());
+        }
+        let stat = self.files.stat()?;
+        let state = match stat.doing() {
+            Doing::Ready => State::Preempt,
+            Doing::Off => State::Blocked,
+            Doing::Ended => {
+                self.end();
+                return Ok(());
+            }
+        };
+        if now_ns.saturating_sub(self.counted_ns) >= COUNT_NS {
+            let switches = self.files.switches()?;
+            (self.stand.blocks, self.stand.preempts) = (switches.voluntary as u32, switches.involuntary as u32);
+            self.counted_ns = now_ns;
+        }
+        if sums != self.sums {
+            // It left its CPU after the last look: now, for whoever has just taken the CPU over.
+            self.stand.out_ns = now_ns;
+        }
+        (self.stand.state, self.stand.cpu, self.stand.run_ns) = (state as u8, stat.cpu, sums.run_ns);
+        self.sums = sums;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// A /proc made by hand.
+    struct Machine(TempDir);
+
+    impl Machine {
+        fn task(&self, pid: u32, tid: u32) -> PathBuf {
+            self.0.path().join(format!("{pid}/task/{tid}"))
+        }
+
+        fn put(&self, pid: u32, tid: u32, state: char, run_ns: u64, blocks: u64) {
+            let folder = self.task(pid, tid);
+            fs::create_dir_all(&folder).unwrap();
+            let zeros = |fields: usize| vec!["0"; fields].join(" ");
+            for (name, text) in [
+                ("stat", format!("{tid} (t) {state} {} 7 {} 1", zeros(18), zeros(16))),
+                ("schedstat", format!("{run_ns} 0 7\n")),
+                ("status", format!("voluntary_ctxt_switches:\t{blocks}\nnonvoluntary_ctxt_switches:\t3\n")),
+                ("children", String::new()),
+            ] {
+                fs::write(folder.join(name), text).unwrap();
+            }
+        }
+
+        fn polled(&self) -> Polled {
+            let mut polled = Polled::of(Procfs::at(self.0.path()), true).unwrap();
+            polled.enrol(10).unwrap();
+            polled
+        }
+    }
+
+    fn state(stand: &Stand) -> State {
+        State::from_wire(stand.state)
+    }
+
+    #[test]
+    fn a_stand_is_as_it_is_when_it_is_asked_for() {
+        let machine = Machine(tempfile::tempdir().unwrap());
+        machine.put(10, 10, 'S', 100, 4);
+        machine.put(10, 11, 'R', 50, 1);
+        let polled = machine.polled();
+        let (rows, look) = (polled.rows(), |stand: Stand| (stand.tid, state(&stand), stand.run_ns, stand.blocks));
+        assert_eq!(polled.given(), 2);
+        assert_eq!(rows.read(0).map(look), Some((10, State::Blocked, 100, 4)));
+        assert_eq!(rows.read(1).map(look), Some((11, State::Preempt, 50, 1)));
+        assert_eq!(rows.read(2), None);
+        let before_ns = monotonic_ns();
+        machine.put(10, 10, 'R', 130, 9);
+        let ran = rows.read(0).unwrap();
+        assert_eq!(look(ran), (10, State::Preempt, 130, 4), "switches are counted less often");
+        assert!((before_ns..=monotonic_ns()).contains(&ran.out_ns) && (ran.cpu, ran.since_ns) == (1, 0), "{ran:?}");
+        // It is queued, and has not run since.
+        machine.put(10, 10, 'S', 130, 9);
+        assert_eq!(rows.read(0), Some(ran));
+        machine.put(10, 10, 'S', 131, 9);
+        rows.with(0, |row| row.counted_ns = 0).unwrap();
+        assert_eq!(rows.read(0).map(look), Some((10, State::Blocked, 131, 9)));
+    }
+
+    #[test]
+    fn threads_are_found_and_missed() {
+        let machine = Machine(tempfile::tempdir().unwrap());
+        machine.put(10, 10, 'R', 100, 4);
+        let mut polled = machine.polled();
+        machine.put(10, 11, 'R', 1, 0);
+        polled.next_ns = 0;
+        polled.poll().unwrap();
+        let rows = polled.rows();
+        assert_eq!((polled.given(), rows.read(1).map(|stand| stand.creator_tid)), (2, Some(10)));
+        // Files that were deleted can still be read here, unlike those of /proc.
+        rows.with(1, |row| row.files.close()).unwrap();
+        fs::remove_dir_all(machine.task(10, 11)).unwrap();
+        assert_eq!(rows.read(1).map(|stand| state(&stand)), Some(State::Dead), "before anybody has looked for it");
+        machine.put(10, 11, 'R', 1, 0);
+        assert_eq!(rows.read(1).map(|stand| state(&stand)), Some(State::Dead), "another thread of this number");
+        fs::remove_dir_all(machine.0.path().join("10")).unwrap();
+        polled.next_ns = 0;
+        polled.poll().unwrap();
+        assert_eq!(rows.read(0).map(|stand| state(&stand)), Some(State::Dead));
+        assert_eq!(polled.given(), 2, "numbers are not given out again");
+    }
+
+    #[test]
+    fn nobody_is_looked_for_before_it_is_time() {
+        let machine = Machine(tempfile::tempdir().unwrap());
+        machine.put(10, 10, 'R', 100, 4);
+        let mut polled = machine.polled();
+        machine.put(10, 11, 'R', 1, 0);
+        polled.next_ns = u64::MAX;
+        polled.poll().unwrap();
+        assert_eq!(polled.given(), 1);
+        polled.next_ns = 0;
+        let before_ns = monotonic_ns();
+        polled.poll().unwrap();
+        assert!(polled.given() == 2 && polled.next_ns > before_ns, "and again some time later");
+    }
+
+    #[test]
+    fn who_is_not_there_has_no_threads() {
+        let machine = Machine(tempfile::tempdir().unwrap());
+        let mut polled = Polled::of(Procfs::at(machine.0.path()), true).unwrap();
+        polled.enrol(10).unwrap();
+        assert_eq!(polled.given(), 0);
+    }
+}
