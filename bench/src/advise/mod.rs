@@ -23,6 +23,7 @@ use crate::random::Random;
 use crate::stats::{median, quartiles};
 use crate::tools::Tools;
 use kernels::{KERNELS, Kernel};
+use order::Times;
 
 /// What `cox-bench advise` understands.
 #[derive(Debug, clap::Args)]
@@ -176,9 +177,11 @@ fn stay_on(count: usize) -> Result<String> {
 
 impl Bench<'_> {
     fn case(&self, kernel: &'static Kernel) -> Result<Case> {
-        // The ways there are, which no run changes.
-        let ways: Vec<Way> = self.advice(kernel)?.choices.iter().map(|choice| choice.way).collect();
-        let mut rows: Vec<Row> = ways.iter().map(|&way| Row { way, rounds: Vec::new() }).collect();
+        self.interrupt.check()?;
+        // Which ways there are does not change. That of the first round comes first, the others anywhere.
+        let mut first = Some(self.advice(kernel)?);
+        let ways = first.iter().flat_map(|advice| &advice.choices).map(|choice| choice.way);
+        let mut rows: Vec<Row> = ways.map(|way| Row { way, rounds: Vec::new() }).collect();
         // One place more than ways: the advice's.
         let mut order: Vec<usize> = (0..=rows.len()).collect();
         let mut random = Random::new(kernel.steps);
@@ -189,7 +192,7 @@ impl Bench<'_> {
                 self.interrupt.check()?;
                 match rows.get(at) {
                     Some(row) => measured_ns[at] = self.measure(kernel, row.way)?,
-                    None => advice = Some(self.advice(kernel)?),
+                    None => advice = Some(first.take().map_or_else(|| self.advice(kernel), Ok)?),
                 }
             }
             let choices = advice.map(|advice| advice.choices).unwrap_or_default();
@@ -203,7 +206,7 @@ impl Bench<'_> {
                 });
             }
         }
-        let times: Vec<(f64, f64)> = rows.iter().map(|row| (row.predicted_ns(), row.measured_ns())).collect();
+        let times: Vec<Times> = rows.iter().map(Row::times).collect();
         Ok(Case { kernel: kernel.name, order_right: order::is_right(&times), rows, failed: None })
     }
 
@@ -294,6 +297,11 @@ impl Row {
 
     fn measured_ns(&self) -> f64 {
         self.median(|round| round.measured_ns)
+    }
+
+    fn times(&self) -> Times {
+        let measured = self.rounds.iter().map(|round| round.measured_ns).collect();
+        Times { predicted: self.predicted_ns(), measured }
     }
 
     /// Predicted ÷ measured of each round, − 1: their median.
@@ -391,8 +399,8 @@ mod tests {
             }],
         };
         let rows: Vec<Row> = times.iter().map(row).collect();
-        let pairs: Vec<(f64, f64)> = times.iter().map(|(_, predicted, measured)| (*predicted, *measured)).collect();
-        Case { kernel: "cg", rows, order_right: order::is_right(&pairs), failed: None }
+        let times: Vec<Times> = rows.iter().map(Row::times).collect();
+        Case { kernel: "cg", rows, order_right: order::is_right(&times), failed: None }
     }
 
     fn report(cases: Vec<Case>) -> Report {

@@ -1,37 +1,69 @@
 //! When a predicted order is right.
 
+use crate::stats::median;
+
 /// Measured times that differ by less than this part have no order.
 const SAME: f64 = 0.05;
 /// Ways that are predicted to take the same may differ by this much.
 const PREDICTED_SAME: f64 = 0.15;
 
-/// Whether no pair of `(predicted, measured)` times is the wrong way round.
-pub fn is_right(times: &[(f64, f64)]) -> bool {
-    let wrong = |fast: &(f64, f64), slow: &(f64, f64)| {
-        let same = (fast.0 / slow.0 - 1.0).abs() < 0.01;
-        if same { fast.1 < slow.1 * (1.0 - PREDICTED_SAME) } else { fast.1 < slow.1 * (1.0 - SAME) && fast.0 > slow.0 }
+/// What a way takes.
+#[derive(Debug)]
+pub struct Times {
+    /// As predicted.
+    pub predicted: f64,
+    /// As measured in each round; of all ways in the same rounds.
+    pub measured: Vec<f64>,
+}
+
+impl Times {
+    /// This ÷ the other, as measured in the same rounds: their median.
+    fn of(&self, other: &Times) -> f64 {
+        median(&self.measured.iter().zip(&other.measured).map(|(own, other)| own / other).collect::<Vec<_>>())
+    }
+}
+
+/// Whether no pair of ways is the wrong way round.
+pub fn is_right(ways: &[Times]) -> bool {
+    let wrong = |fast: &Times, slow: &Times| {
+        let same = (fast.predicted / slow.predicted - 1.0).abs() < 0.01;
+        let part = if same { PREDICTED_SAME } else { SAME };
+        fast.of(slow) < 1.0 - part && (same || fast.predicted > slow.predicted)
     };
-    !times.iter().any(|fast| times.iter().any(|slow| wrong(fast, slow)))
+    !ways.iter().any(|fast| ways.iter().any(|slow| wrong(fast, slow)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn right(times: &[(f64, f64)]) -> bool {
+        let ways = times.iter().map(|&(predicted, measured)| Times { predicted, measured: vec![measured] });
+        is_right(&ways.collect::<Vec<_>>())
+    }
+
     #[test]
     fn a_pair_the_wrong_way_round_is_wrong() {
-        assert!(is_right(&[(1.0, 1.0), (2.0, 3.0), (4.0, 9.0)]));
-        assert!(!is_right(&[(1.0, 3.0), (2.0, 1.0)]));
-        assert!(!is_right(&[(1.0, 1.0), (2.0, 5.0), (3.0, 4.0)]), "also among the slow ones");
+        assert!(right(&[(1.0, 1.0), (2.0, 3.0), (4.0, 9.0)]));
+        assert!(!right(&[(1.0, 3.0), (2.0, 1.0)]));
+        assert!(!right(&[(1.0, 1.0), (2.0, 5.0), (3.0, 4.0)]), "also among the slow ones");
     }
 
     #[test]
     fn what_hardly_differs_has_no_order() {
-        assert!(is_right(&[(1.0, 1.04), (1.3, 1.0)]));
-        assert!(!is_right(&[(1.0, 1.06), (1.3, 1.0)]));
+        assert!(right(&[(1.0, 1.04), (1.3, 1.0)]));
+        assert!(!right(&[(1.0, 1.06), (1.3, 1.0)]));
         // Predicted the same: they must not differ by much.
-        assert!(is_right(&[(1.0, 1.1), (1.0, 1.0)]));
-        assert!(!is_right(&[(1.0, 1.2), (1.0, 1.0)]));
-        assert!(is_right(&[]));
+        assert!(right(&[(1.0, 1.1), (1.0, 1.0)]));
+        assert!(!right(&[(1.0, 1.2), (1.0, 1.0)]));
+        assert!(right(&[]));
+    }
+
+    #[test]
+    fn runs_are_compared_with_those_of_their_own_rounds() {
+        // The machine was slow in the second and third round, and the last way's median came of fast ones.
+        let way = |predicted, measured: [f64; 3]| Times { predicted, measured: measured.to_vec() };
+        assert!(is_right(&[way(1.0, [1.0, 2.0, 2.0]), way(1.1, [1.02, 2.04, 1.2])]));
+        assert!(!is_right(&[way(1.0, [1.0, 2.0, 2.0]), way(1.1, [0.9, 1.8, 1.8])]));
     }
 }

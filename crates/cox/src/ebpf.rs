@@ -4,8 +4,7 @@
 use machine::Root;
 use machine::features::{Available, Facts, FeatureId, evaluate};
 use watch::WatchError;
-
-const WHAT: &str = "cannot observe by eBPF";
+use watch::bpf::CANNOT as WHAT;
 
 /// What is missing, and the fix; `None` where nothing is, as far as is known.
 pub fn missing() -> Option<String> {

@@ -116,6 +116,7 @@ fn killed_at_random_moments(test: &str, runs: &Runs, arguments: &[&str], kills: 
                 wait_for("a packed program", || (!runs.is_as(&before)).then_some(()));
             }
             sleep(moment);
+            assert!(!runs.masks().is_empty(), "the program has ended");
             let was_packed = !runs.is_as(&before);
             packed += usize::from(was_packed);
             kill(&mut cox, number % 2 == 1);
@@ -169,7 +170,7 @@ fn a_thousand_threads_are_back_in_time() {
     let test = "a_thousand_threads_are_back_in_time";
     let Some((allowed, _)) = two_cpus(test) else { return };
     let _turn = turn();
-    let seconds = "20";
+    let seconds = "30";
     let mut runs = Runs::start(&[&workload("storm"), "--sleepers", "1000", "--seconds", seconds]);
     runs.wait_for_threads(1001);
     let last = allowed.last().unwrap().to_string();

@@ -76,7 +76,8 @@ pub struct Tried {
     pub run_ns: u64,
     /// Samples of running threads.
     pub samples: u64,
-    /// … that waited for others: in a loop, or on their way into and out of sleep.
+    /// … that waited for others: in a loop, or on their way into and out of sleep; of a packed window as ticks saw
+    /// it, if they saw more of it.
     pub waiting: u64,
     /// … of these in loops of an OpenMP runtime.
     pub in_runtime: u64,
@@ -194,6 +195,9 @@ impl Trial {
             self.placed.0 += samples - waiting;
             self.placed.1 += 1;
         }
+        // Ticks see who waits on the threads' way out, hundreds of times a window: with very short phases samples make
+        // twice as much of what is useful there as is got done.
+        let waiting = if way == Way::Packed { waiting.max(by_ticks(window, samples)) } else { waiting };
         let (run_ns, active) = (window.run_ns, window.active);
         self.seen.windows.push(Tried { way, length_ns, run_ns, samples, waiting, in_runtime, active, kind });
     }
@@ -233,6 +237,11 @@ impl Trial {
     }
 }
 
+/// How many of so many samples would have waited, by what ticks saw.
+fn by_ticks(window: &Window, samples: u64) -> u64 {
+    (samples * window.seen.spinning).checked_div(window.seen.samples).unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,6 +267,19 @@ mod tests {
                 out_ns,
             }
         }
+    }
+
+    #[test]
+    fn what_ticks_saw_waiting_counts_in_packed_windows() {
+        let window = |way, spinning| {
+            let mut trial = Trial::new(Turns::Adapted);
+            (trial.now, trial.samples, trial.waiting) = (Some((way, 1)), 100, 40);
+            let seen = crate::policy::seen::Seen { samples: 1_000, spinning, ..Default::default() };
+            let (run_ns, seats_ns) = (160_000_000, 160_000_000);
+            trial.note(2, &Window { seen, run_ns, blocks: 0, seats_ns, own_ns: 0, active: 3, phase_ns: None });
+            trial.seen.windows[0].waiting
+        };
+        assert_eq!((window(Way::Packed, 900), window(Way::Packed, 100), window(Way::Placed, 900)), (90, 40, 40));
     }
 
     /// Looks every 5 ms; half of all samples wait in loops if `spins`.

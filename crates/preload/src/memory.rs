@@ -37,9 +37,9 @@ const BEING_MADE: u32 = 1;
 const THERE: u32 = 2;
 const IMPOSSIBLE: u32 = 3;
 
-/// The descriptor that is kept, and the number of its file; none below 0.
+/// The descriptor that is kept, none below 0; and its file, by device and number.
 static KEPT: AtomicI32 = AtomicI32::new(-1);
-static KEPT_INODE: AtomicU64 = AtomicU64::new(0);
+static KEPT_FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// Notices the end of threads; made once, children inherit it.
 static KEY: AtomicU32 = AtomicU32::new(0);
@@ -234,19 +234,21 @@ fn make() -> Option<*mut u8> {
 fn keep(fd: i32) {
     // SAFETY: no arguments, cannot fail.
     let is_root = unsafe { libc::geteuid() } == 0;
-    let Some(inode) = inode(fd).filter(|_| !is_root) else { return };
+    let Some(file) = file(fd).filter(|_| !is_root) else { return };
     // SAFETY: a plain call on our own descriptor. Beyond the program's limit it fails, and none is kept.
     let kept = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, KEPT_FROM) };
-    KEPT_INODE.store(inode, Ordering::Relaxed);
+    for (word, value) in KEPT_FILE.iter().zip(file) {
+        word.store(value, Ordering::Relaxed);
+    }
     KEPT.store(kept, Ordering::Relaxed);
 }
 
-/// The number of the file behind a descriptor, if there is one.
-fn inode(fd: i32) -> Option<u64> {
+/// The file behind a descriptor, by device and number, if there is one.
+fn file(fd: i32) -> Option<[u64; 2]> {
     // SAFETY: all zero is a value of this type.
     let mut status: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: a place for what is known of it.
-    (unsafe { libc::fstat(fd, &raw mut status) } == 0).then_some(status.st_ino)
+    (unsafe { libc::fstat(fd, &raw mut status) } == 0).then_some([status.st_dev, status.st_ino])
 }
 
 fn map(fd: i32) -> Option<*mut u8> {
@@ -305,7 +307,7 @@ unsafe extern "C" fn in_child() {
     }
     let kept = KEPT.swap(-1, Ordering::Relaxed);
     // The program may have closed it, and have something else there.
-    if kept >= 0 && inode(kept) == Some(KEPT_INODE.load(Ordering::Relaxed)) {
+    if kept >= 0 && file(kept) == Some(KEPT_FILE.each_ref().map(|word| word.load(Ordering::Relaxed))) {
         // SAFETY: the parent's memory's, which this process has no use for.
         unsafe { libc::close(kept) };
     }

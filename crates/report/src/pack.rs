@@ -58,8 +58,9 @@ pub struct PackReport {
     pub kept_from_spinning: u64,
     /// Processes that spin for milliseconds at each barrier, because they were packed after their start.
     pub spinning_runtimes: Vec<SpinningRuntime>,
-    /// How threads were seen: `bpf`, or `proc`, which sees only those waiting in loops that the preload library tells of.
-    pub backend: String,
+    /// How threads were seen: `bpf`, or `proc`, which sees only those waiting in loops that the preload library tells
+    /// of. `None` when packing has failed before anybody could tell.
+    pub backend: Option<String>,
     /// Why the better way was passed over, if it was tried.
     pub passed_over: Option<String>,
     /// What could not be done.
@@ -167,7 +168,7 @@ impl PackReport {
         for runtime in &self.spinning_runtimes {
             lines.extend([&runtime.loss, &runtime.cure].map(Clone::clone));
         }
-        if self.backend == "proc" {
+        if self.backend.as_deref() == Some("proc") {
             lines.push(
                 "Seen through /proc: loops that wait are known only where the preload library tells of them".to_owned(),
             );

@@ -8,7 +8,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
@@ -87,7 +87,7 @@ impl Page {
     pub fn open(root: &Root, pid: u32, mapping: &Mapping) -> Result<Page, GuestError> {
         let path = root.path(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end));
         let file = match open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && is_own(root, pid) => {
                 open(&kept_descriptor(root, pid, mapping)?.ok_or(error)?)
             }
             opened => opened,
@@ -216,8 +216,16 @@ impl Drop for Page {
     }
 }
 
+/// Whatever a program may have put there meanwhile: opening it does not wait for anybody, nor take over a terminal.
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).open(path)
+    OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
+}
+
+/// Whether a process is this one's user's, and he is not root, whose programs keep no descriptors. What other users'
+/// programs have open is not for cox to open by its own rights.
+fn is_own(root: &Root, pid: u32) -> bool {
+    let own = rustix::process::geteuid();
+    !own.is_root() && fs::metadata(root.path(format!("/proc/{pid}"))).is_ok_and(|status| status.uid() == own.as_raw())
 }
 
 /// The descriptor of this mapping's file that a user's program keeps, if it still does.

@@ -13,7 +13,6 @@ use pack::policy::palm::Parts;
 use pack::policy::regime::Turns;
 use report::pack::{PackReport, SCHEMA_VERSION, SpinningRuntime, cpus_of};
 use watch::Sight;
-use wire::Backend;
 
 use crate::choice::Choice;
 use crate::cli::{self, PackBackend, PackPolicy, PalmPart};
@@ -174,7 +173,7 @@ pub fn report(
         preloaded: summary.told.guests,
         kept_from_spinning: summary.told.cured,
         spinning_runtimes: summary.told.wasteful.iter().map(spinning_runtime).collect(),
-        backend: summary.backend.unwrap_or(Backend::Bpf).name().to_owned(),
+        backend: summary.backend.map(|backend| backend.name().to_owned()),
         passed_over: summary.passed_over.as_deref().map(ebpf::explained_text),
         complaints: summary.complaints.clone(),
     }

@@ -19,6 +19,8 @@ const ORDERS_NS: u64 = 1_000_000_000;
 const RENEW_NS: u64 = 600_000_000;
 /// Time between two looks at the maps of a process: the first, doubled each time, the last.
 const PAUSE_NS: (u64, u64) = (20_000_000, 1_000_000_000);
+/// So often a memory is tried that cannot be read: it may only just be made.
+const REFUSALS: u32 = 5;
 /// File name of the library.
 const LIBRARY: &str = "libcox_preload.so";
 
@@ -51,6 +53,8 @@ pub struct Told {
     pub cured: u64,
     /// Processes whose libgomp spins for milliseconds at each barrier.
     pub wasteful: Vec<Wasteful>,
+    /// Processes with the library inside that could not be read, and why.
+    pub unread: Vec<(u32, String)>,
 }
 
 impl Told {
@@ -60,7 +64,8 @@ impl Told {
         let is_new = |new: &Wasteful| wasteful.iter().all(|known| known.pid != new.pid);
         let new: Vec<Wasteful> = later.wasteful.into_iter().filter(is_new).collect();
         wasteful.extend(new);
-        Told { guests: self.guests.max(later.guests), cured: self.cured.max(later.cured), wasteful }
+        let unread = [self.unread, later.unread].concat();
+        Told { guests: self.guests.max(later.guests), cured: self.cured.max(later.cured), wasteful, unread }
     }
 }
 
@@ -86,6 +91,8 @@ pub struct Guests {
 
 struct Process {
     page: Option<Arc<Page>>,
+    /// How often its memory could not be opened.
+    refusals: u32,
     /// Slots that have been looked at.
     entered: usize,
     ordered_until_ns: u64,
@@ -172,6 +179,7 @@ impl Process {
     fn new() -> Process {
         Process {
             page: None,
+            refusals: 0,
             entered: 0,
             ordered_until_ns: 0,
             next_ns: 0,
@@ -190,8 +198,17 @@ fn look_at_maps(root: &Root, pid: u32, process: &mut Process, cpus: u32, places:
     let Some(maps) = task.maps().ok().filter(|maps| !maps.is_empty()) else { return };
     let mapped = maps.iter().find(|mapping| is_page(mapping));
     let known = process.page.as_ref().map(|page| page.inode());
-    if mapped.map(|mapping| mapping.inode) != known {
-        process.page = mapped.and_then(|mapping| Page::open(root, pid, mapping).ok()).map(Arc::new);
+    if mapped.map(|mapping| mapping.inode) != known && process.refusals < REFUSALS {
+        process.page = match mapped.map(|mapping| Page::open(root, pid, mapping)).transpose() {
+            Ok(page) => page.map(Arc::new),
+            Err(error) => {
+                process.refusals += 1;
+                if process.refusals == REFUSALS {
+                    told.unread.push((pid, error.to_string()));
+                }
+                None
+            }
+        };
         (process.entered, process.ordered_until_ns) = (0, 0);
         leave(pid, places);
         told.guests += u64::from(process.page.is_some());

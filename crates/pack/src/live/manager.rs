@@ -14,14 +14,14 @@ use machine::Root;
 use machine::process::Task;
 use symbols::Judge;
 use watch::Stands;
-use watch::stands::has_ended;
+use watch::stands::{STAY_OPEN, has_ended};
 use wire::{Backend, Cause, Sample, Stand, Waiting};
 
 use super::guest::{Guests, Places};
 use super::held::{Held, Holder};
 use super::own::OwnTime;
 use super::plan::{Began, Plan};
-use super::polls::{Polled, Polls};
+use super::polls::{Polls, Sighting};
 use super::realtime;
 use super::shared::{Core, Eyes, Shared};
 use super::spins::Spins;
@@ -202,7 +202,7 @@ impl Manager<'_> {
 
     /// Until the next look.
     fn pause(&self, steering: bool) -> Duration {
-        match self.polls.as_ref().and_then(Polls::pause) {
+        match self.polls.as_ref().and_then(|polls| polls.pause(LOOK.1)) {
             Some(pause) => pause,
             None if steering => LOOK.0,
             None => LOOK.1,
@@ -221,13 +221,13 @@ impl Manager<'_> {
         }
         let waits: Vec<Option<Waiting>> = samples.iter().map(|s| self.shared.eyes.spins.waited_in(s)).collect();
         let waiting = waits.iter().flatten().count();
-        let (polled, polled_waiting) = self.polled();
+        let (seen, seen_waiting) = self.looked();
         let own_ns = self.own.charged_ns();
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
         let yields = |sample: &&Sample| sample.in_kernel.checked_sub(1) == Some(arch::SYS_SCHED_YIELD);
         let yielding = samples.iter().filter(yields).count();
         core.conductor.sampled(samples.len() as u64, waiting as u64, yielding as u64);
-        core.conductor.sampled(polled, polled_waiting, 0);
+        core.conductor.sampled(seen, seen_waiting, 0);
         if let Some(trial) = &mut self.trial {
             trial.sampled(samples.iter().zip(waits).map(|(sample, waits)| look(sample, waits)));
         }
@@ -259,17 +259,18 @@ impl Manager<'_> {
     }
 
     /// Stands in for samples where nobody takes them.
-    fn polled(&mut self) -> (u64, u64) {
-        let Some(polls) = self.polls.as_mut().filter(|polls| polls.pause().is_some()) else { return (0, 0) };
-        let (eyes, now_ns) = (&self.shared.eyes, arch::monotonic_ns());
+    fn looked(&mut self) -> (u64, u64) {
+        let Some(polls) = self.polls.as_mut().filter(|polls| polls.is_wanted()) else { return (0, 0) };
+        let (eyes, now_ns, before_ns) = (&self.shared.eyes, arch::monotonic_ns(), arch::clock::thread_cpu_ns());
         let members = self.living.iter().filter(|living| living.member.is_some());
-        let polled = |living: &Living| {
+        let sighting = |living: &Living| {
             let stand = eyes.table.read(living.stand)?;
             let phases = eyes.guests.said(&stand).map(|said| said.phases);
-            Some(Polled { place: living.stand, tgid: stand.tgid, glance: eyes.glance(&stand, now_ns), phases })
+            Some(Sighting { place: living.stand, tgid: stand.tgid, glance: eyes.glance(&stand, now_ns), phases })
         };
-        let threads: Vec<Polled> = members.filter_map(polled).collect();
-        polls.look(&threads, Duration::from_nanos(arch::monotonic_ns() - now_ns))
+        // Where there are more, these stand for all: reading the others takes several times as long.
+        let threads: Vec<Sighting> = members.filter_map(sighting).take(STAY_OPEN).collect();
+        polls.look(&threads, Duration::from_nanos(arch::clock::thread_cpu_ns() - before_ns))
     }
 
     /// Has code judged that is new.
@@ -336,7 +337,7 @@ impl Manager<'_> {
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
         let mut smaller = BTreeSet::new();
         self.living.retain_mut(|living| {
-            let Some(stand) = table.read(living.stand) else { return true };
+            let Some(stand) = table.known(living.stand) else { return true };
             // A helper may become known as one after it has joined.
             let is_helper = living.member.is_some() && self.guests.is_helper(living.tgid, stand.tid, 0);
             let has_ended = has_ended(&stand);

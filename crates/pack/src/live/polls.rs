@@ -23,17 +23,23 @@ pub struct Polls {
     rest_ns: (u64, u64),
 }
 
-/// What a thread was seen to do since its CPU time was last seen to grow.
+/// What a thread was seen to do.
 #[derive(Clone, Copy, Debug)]
 struct Tally {
+    /// Its CPU time.
     run_ns: u64,
+    /// … up to which it has been counted.
+    counted_ns: u64,
+    /// Looks since then at which it was where chance had found it, and those of them at which it waited.
     looks: u64,
     spinning: u64,
+    /// Barriers that its process had passed when its CPU time was last seen to grow.
+    latest: u64,
 }
 
 /// A thread at a look.
 #[derive(Clone, Copy, Debug)]
-pub struct Polled {
+pub struct Sighting {
     /// Its place in the table of stands.
     pub place: usize,
     /// Its process.
@@ -45,9 +51,14 @@ pub struct Polled {
 }
 
 impl Polls {
-    /// Time to the next look; `None`: no samples are wanted.
-    pub fn pause(&self) -> Option<Duration> {
-        self.pause.map(|pause| pause.max(self.took * PAUSE_PER_LOOK))
+    /// Time to the next look, `longest` at most; `None`: no samples are wanted.
+    pub fn pause(&self, longest: Duration) -> Option<Duration> {
+        self.pause.map(|pause| pause.max(self.took * PAUSE_PER_LOOK).min(longest))
+    }
+
+    /// Whether samples are wanted.
+    pub fn is_wanted(&self) -> bool {
+        self.pause.is_some()
     }
 
     /// From now on looks are wanted, so far apart at the least, or not.
@@ -65,8 +76,8 @@ impl Polls {
     /// A thread that runs, or was made to stop, is where chance has found it. One that has gone to sleep has come to
     /// an end, which says nothing about the way there; and one that was let go, and has not run since, would work. The
     /// kernel tells what a thread has run some milliseconds late, so all that it was seen to do since it told last counts.
-    /// To see the threads took as long as `took`.
-    pub fn look(&mut self, threads: &[Polled], took: Duration) -> (u64, u64) {
+    /// To see the threads took `took` of CPU time.
+    pub fn look(&mut self, threads: &[Sighting], took: Duration) -> (u64, u64) {
         self.took = took;
         let mut latest: HashMap<u32, u64> = HashMap::new();
         for thread in threads {
@@ -74,15 +85,20 @@ impl Polls {
             *phases = thread.phases.unwrap_or(0).max(*phases);
         }
         let mut tallies = HashMap::new();
-        for Polled { place, tgid, glance, phases } in threads {
-            let new = Tally { run_ns: glance.run_ns, looks: 0, spinning: 0 };
+        for Sighting { place, tgid, glance, phases } in threads {
+            let (run_ns, latest) = (glance.run_ns, latest[tgid]);
+            let new = Tally { run_ns, counted_ns: run_ns, looks: 0, spinning: 0, latest };
             let mut tally = self.tallies.get(place).copied().unwrap_or(new);
-            let was_let_go = glance.spins && phases.is_some_and(|phases| phases < latest[tgid]);
+            if run_ns > tally.run_ns {
+                (tally.run_ns, tally.latest) = (run_ns, latest);
+            }
+            // Whoever has run since, and waits still, waits for others than those that have gone on.
+            let was_let_go = glance.spins && tally.latest < latest && phases.is_some_and(|phases| phases < latest);
             if matches!(glance.doing, Doing::Queued | Doing::Runs) && !was_let_go {
                 tally.looks += 1;
                 tally.spinning += u64::from(glance.spins);
             }
-            let ran_ns = glance.run_ns.saturating_sub(tally.run_ns);
+            let ran_ns = run_ns.saturating_sub(tally.counted_ns);
             if ran_ns > 0 && tally.looks > 0 {
                 self.rest_ns.0 += ran_ns;
                 self.rest_ns.1 += ran_ns * tally.spinning / tally.looks;
@@ -103,14 +119,14 @@ mod tests {
 
     const READY: Doing = Doing::Queued;
 
-    fn look(polls: &mut Polls, threads: &[Polled]) -> (u64, u64) {
+    fn look(polls: &mut Polls, threads: &[Sighting]) -> (u64, u64) {
         polls.look(threads, Duration::ZERO)
     }
 
-    fn thread(place: usize, run_ms: u64, spins: bool, doing: Doing) -> Polled {
+    fn thread(place: usize, run_ms: u64, spins: bool, doing: Doing) -> Sighting {
         let run_ns = run_ms * 1_000_000;
         let glance = Glance { run_ns, blocks: 0, doing, spins, yields: false, at: None, out_ns: 0 };
-        Polled { place, tgid: 1, glance, phases: None }
+        Sighting { place, tgid: 1, glance, phases: None }
     }
 
     #[test]
@@ -147,7 +163,7 @@ mod tests {
         let mut polls = Polls::default();
         let at = |run_us: u64| {
             let thread = thread(0, 0, true, READY);
-            [Polled { glance: Glance { run_ns: run_us * 1_000, ..thread.glance }, ..thread }]
+            [Sighting { glance: Glance { run_ns: run_us * 1_000, ..thread.glance }, ..thread }]
         };
         look(&mut polls, &at(0));
         assert_eq!((look(&mut polls, &at(600)), look(&mut polls, &at(1_200))), ((0, 0), (1, 1)));
@@ -158,7 +174,7 @@ mod tests {
         let mut polls = Polls::default();
         look(&mut polls, &[thread(0, 1, true, READY)]);
         polls.want(None);
-        assert_eq!(polls.pause(), None);
+        assert!(!polls.is_wanted() && polls.pause(Duration::MAX).is_none());
         polls.want(Some(Duration::from_millis(1)));
         assert_eq!(look(&mut polls, &[thread(0, 900, true, READY)]), (0, 0));
     }
@@ -169,19 +185,31 @@ mod tests {
         let ms = Duration::from_millis;
         polls.want(Some(ms(1)));
         polls.look(&[], Duration::from_micros(20));
-        assert_eq!(polls.pause(), Some(ms(1)));
+        assert_eq!(polls.pause(ms(30)), Some(ms(1)));
         polls.look(&[], ms(1));
-        assert_eq!(polls.pause(), Some(ms(20)));
+        assert_eq!(polls.pause(ms(30)), Some(ms(20)));
+        polls.look(&[], ms(2));
+        assert_eq!(polls.pause(ms(30)), Some(ms(30)), "others wait for that look too");
+    }
+
+    #[test]
+    fn a_team_that_meets_less_often_waits_all_the_same() {
+        let mut polls = Polls::default();
+        let at =
+            |place, run_ms, spins, phases| Sighting { phases: Some(phases), ..thread(place, run_ms, spins, READY) };
+        look(&mut polls, &[at(0, 0, false, 100), at(1, 0, true, 3)]);
+        assert_eq!(look(&mut polls, &[at(0, 1, false, 200), at(1, 1, true, 3)]), (2, 1));
     }
 
     #[test]
     fn who_was_let_go_and_has_not_run_since_tells_nothing() {
         let mut polls = Polls::default();
-        let at = |place, run_ms, spins, phases| Polled { phases: Some(phases), ..thread(place, run_ms, spins, READY) };
+        let at =
+            |place, run_ms, spins, phases| Sighting { phases: Some(phases), ..thread(place, run_ms, spins, READY) };
         look(&mut polls, &[at(0, 0, false, 7), at(1, 0, true, 7)]);
         assert_eq!(look(&mut polls, &[at(0, 1, false, 7), at(1, 1, true, 7)]), (2, 1), "one waits for the other");
-        assert_eq!(look(&mut polls, &[at(0, 2, false, 8), at(1, 2, true, 7)]), (1, 0));
-        let other = Polled { tgid: 2, ..at(2, 0, false, 99) };
+        assert_eq!(look(&mut polls, &[at(0, 2, false, 8), at(1, 1, true, 7)]), (1, 0));
+        let other = Sighting { tgid: 2, ..at(2, 0, false, 99) };
         assert_eq!(look(&mut polls, &[at(0, 2, false, 8), at(1, 2, true, 8), other]), (1, 1), "in the end it waited");
         assert_eq!(
             look(&mut polls, &[at(0, 3, false, 8), at(1, 3, true, 8), other]),

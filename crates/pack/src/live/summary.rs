@@ -32,7 +32,7 @@ pub struct Summary {
     pub restored: usize,
     /// What the preload library did, and what is to be said about libgomp's waiting.
     pub told: Told,
-    /// How threads were seen; `None` before.
+    /// How threads were seen; `None` where that is not known, because the manager has failed.
     pub backend: Option<Backend>,
     /// Why the better way was passed over, if it was tried.
     pub passed_over: Option<String>,
@@ -85,6 +85,7 @@ mod tests {
     #[test]
     fn two_packs_of_one_program_are_one_session() {
         let wasteful = |pid| Wasteful { pid, cpus_at_start: 4, refused: false };
+        let unread = |pid: u32| (pid, "why".to_owned());
         let first = Summary {
             wall_ns: 10,
             seats_ns: 20,
@@ -94,7 +95,7 @@ mod tests {
             without: Some(0.5),
             own_ns: 1,
             restored: 5,
-            told: Told { guests: 2, cured: 1, wasteful: vec![wasteful(1)] },
+            told: Told { guests: 2, cured: 1, wasteful: vec![wasteful(1)], unread: vec![unread(1)] },
             complaints: vec!["one".into()],
             ..Summary::default()
         };
@@ -107,7 +108,7 @@ mod tests {
             without: Some(0.8),
             own_ns: 2,
             restored: 4,
-            told: Told { guests: 2, cured: 2, wasteful: vec![wasteful(1), wasteful(2)] },
+            told: Told { guests: 2, cured: 2, wasteful: vec![wasteful(1), wasteful(2)], unread: vec![unread(7)] },
             ..Summary::default()
         };
         let both = first.then(second);
@@ -116,7 +117,8 @@ mod tests {
         assert_eq!(both.living, [(1, 4)].into());
         assert_eq!(both.totals, Totals { run_ns: 95, rotating_ns: 10, turn_ns: 250, ..Totals::default() });
         assert_eq!(both.without, Some(0.8));
-        assert_eq!(both.told, Told { guests: 2, cured: 2, wasteful: vec![wasteful(1), wasteful(2)] });
+        let (wasteful, unread) = (vec![wasteful(1), wasteful(2)], vec![unread(1), unread(7)]);
+        assert_eq!(both.told, Told { guests: 2, cured: 2, wasteful, unread });
         assert_eq!(both.complaints, ["one"]);
     }
 }

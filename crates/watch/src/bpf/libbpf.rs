@@ -10,8 +10,11 @@ pub(crate) fn system(what: &str, error: libbpf_rs::Error) -> WatchError {
     WatchError::System { what: what.into(), source: std::io::Error::other(error) }
 }
 
+/// What an `Unavailable` of this backend's says first.
+pub const CANNOT: &str = "cannot observe by eBPF";
+
 pub(crate) fn unavailable(why: String) -> WatchError {
-    WatchError::Unavailable { what: "cannot observe by eBPF".into(), why }
+    WatchError::Unavailable { what: CANNOT.into(), why }
 }
 
 /// The kernel's refusal, with the line of libbpf's that says most.

@@ -30,6 +30,7 @@ use wire::{Backend, Clock, Living, Record, Sample};
 
 use crate::observer::{Intake, Observer, WatchError};
 use crate::online;
+pub use libbpf::CANNOT;
 pub(crate) use libbpf::{Libbpf, refused, system, unavailable};
 use program::Program;
 pub use program::Settings;

@@ -142,6 +142,11 @@ impl Thread {
         self.flags & ENROLLED_ALIVE != 0
     }
 
+    /// When it was born, in clock ticks.
+    pub(super) fn start_ticks(&self) -> u64 {
+        self.last.stat.start_ticks
+    }
+
     /// Whether the last look saw these sums too.
     pub(super) fn is_unchanged(&self, sums: Schedstat) -> bool {
         self.last.sums == sums

@@ -35,14 +35,12 @@ impl Ticks {
     }
 }
 
-/// A thread.
+/// A thread, and no later one of the same number; the older ones of a process come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Id {
     pub(crate) tgid: u32,
+    pub(crate) start_ticks: u64,
     pub(crate) tid: u32,
-    /// Stands for its creator, whom /proc does not tell: the first thread of its process, and for that one its parent
-    /// process; 0: it was there before.
-    pub(crate) kin: u32,
 }
 
 #[derive(Debug)]
@@ -95,7 +93,15 @@ impl Tree {
     pub(crate) fn poll(&mut self, now: &dyn Fn() -> u64) -> io::Result<()> {
         let mut queue: Vec<u32> = self.processes.keys().copied().collect();
         while let Some(pid) = queue.pop() {
-            queue.extend(self.visit(pid, now)?);
+            match self.visit(pid, now) {
+                Ok(found) => queue.extend(found),
+                // It has become another user's, whose processes may be hidden: no reason to give up the others.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    self.processes.remove(&pid);
+                    self.strangers.insert(pid);
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
@@ -112,16 +118,29 @@ impl Tree {
     /// Threads alive at the last poll.
     pub(crate) fn living_ids(&self) -> BTreeSet<Id> {
         let of = |(&tgid, process): (&u32, &Process)| {
-            let parent = process.parent;
-            let kin = |tid: u32, thread: &Thread| match tid {
-                _ if thread.was_there_before() => 0,
-                _ if tid == tgid => parent,
-                _ => tgid,
-            };
-            let id = |(&tid, thread): (&u32, &Thread)| Id { tgid, tid, kin: kin(tid, thread) };
+            let id = |(&tid, thread): (&u32, &Thread)| Id { tgid, start_ticks: thread.start_ticks(), tid };
             process.threads.iter().map(id).collect::<Vec<_>>()
         };
         self.processes.iter().flat_map(of).collect()
+    }
+
+    /// Who stands for a thread's creator, whom /proc does not tell: the oldest other thread of its process with its
+    /// name, as threads inherit names, else the process's first; for that one its parent process. 0: it was there
+    /// before.
+    pub(crate) fn kin(&self, id: Id) -> u32 {
+        let process = self.processes.get(&id.tgid);
+        let Some((process, thread)) = process.and_then(|p| Some((p, p.threads.get(&id.tid)?))) else { return 0 };
+        if thread.was_there_before() {
+            return 0;
+        }
+        if id.tid == id.tgid {
+            return process.parent;
+        }
+        let age = |tid: u32, thread: &Thread| (thread.start_ticks(), tid);
+        let is_older = |tid: u32, other: &Thread| age(tid, other) < age(id.tid, thread);
+        let older =
+            process.threads.iter().filter(|(tid, other)| is_older(**tid, other) && other.name() == thread.name());
+        older.min_by_key(|(tid, other)| (other.start_ticks(), **tid)).map_or(id.tgid, |(tid, _)| *tid)
     }
 
     /// Drops the accounts of those that are gone, for who does not want them.
@@ -398,8 +417,31 @@ mod tests {
         machine.put(30, 31, 'S', 1060, 7);
         machine.children(10, 10, "30");
         machine.poll(&mut tree, 1100);
-        let ids: Vec<(u32, u32, u32)> = tree.living_ids().into_iter().map(|id| (id.tgid, id.tid, id.kin)).collect();
-        assert_eq!(ids, [(10, 10, 0), (10, 11, 0), (10, 12, 10), (30, 30, 10), (30, 31, 30)]);
+        let ids = |tree: &Tree| -> Vec<(u32, u32, u32)> {
+            tree.living_ids().into_iter().map(|id| (id.tgid, id.tid, tree.kin(id))).collect()
+        };
+        assert_eq!(ids(&tree), [(10, 10, 0), (10, 11, 0), (10, 12, 10), (30, 30, 10), (30, 31, 30)]);
+        // Threads are called t and their number here, but for this one, which has its creator's name.
+        machine.put(30, 32, 'S', 1090, 7);
+        let stat = machine.task(30, 32).join("stat");
+        fs::write(&stat, fs::read_to_string(&stat).expect("read").replace("(t32)", "(t31)")).expect("written");
+        machine.put(30, 30, 'S', 1050, 8);
+        machine.poll(&mut tree, 1150);
+        assert_eq!(ids(&tree).last(), Some(&(30, 32, 31)));
+    }
+
+    #[test]
+    fn a_number_given_again_is_another_thread() {
+        let machine = Machine::new();
+        machine.put(10, 10, 'S', 500, 100);
+        machine.put(10, 11, 'S', 510, 100);
+        let mut tree = machine.tree(true);
+        let before = tree.living_ids();
+        machine.remove(machine.task(10, 11));
+        machine.put(10, 11, 'S', 1040, 1);
+        machine.poll(&mut tree, 1100);
+        let later = tree.living_ids();
+        assert_eq!((before.len(), later.len(), before.intersection(&later).count()), (2, 2, 1));
     }
 
     #[test]

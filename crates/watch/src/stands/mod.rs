@@ -16,9 +16,13 @@ use std::sync::Arc;
 
 use wire::{Backend, Sample, Stand, State};
 
+pub use self::polled::STAY_OPEN;
 use self::polled::{Polled, Rows};
 use self::traced::{Mapped, Traced};
 use crate::observer::WatchError;
+
+/// Threads that can have a place, over a session's life. Also in stands.bpf.c.
+const PLACES: usize = 65536;
 
 /// How threads are to be seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,7 +66,11 @@ impl Stands {
         }
         match Traced::new(follow_children) {
             Ok(traced) => Ok((Stands::Traced(Box::new(traced)), None)),
-            Err(why @ WatchError::Unavailable { .. }) if sight == Sight::Best => Ok((polled()?, Some(why))),
+            Err(why @ WatchError::Unavailable { .. }) if sight == Sight::Best => match polled() {
+                Ok(stands) => Ok((stands, Some(why))),
+                // What the better way needs is the better advice.
+                Err(_) => Err(why),
+            },
             Err(error) => Err(error),
         }
     }
@@ -99,6 +107,17 @@ impl Stands {
         }
     }
 
+    /// As [`Stands::poll`], however short ago the last one was: whoever is not found now is not found any more.
+    ///
+    /// # Errors
+    /// When /proc cannot be read.
+    pub fn poll_at_once(&mut self) -> Result<(), WatchError> {
+        match self {
+            Stands::Traced(_) => Ok(()),
+            Stands::Polled(polled) => polled.poll_at_once(),
+        }
+    }
+
     /// How many stands have been given out; they are numbered from 0 and keep their number.
     #[must_use]
     pub fn given(&self) -> usize {
@@ -113,7 +132,7 @@ impl Stands {
     pub fn without_place(&self) -> u32 {
         match self {
             Stands::Traced(traced) => traced.without_place(),
-            Stands::Polled(_) => 0,
+            Stands::Polled(polled) => polled.without_place(),
         }
     }
 
@@ -150,6 +169,15 @@ impl Stands {
 }
 
 impl Table {
+    /// As [`Table::read`], or as it was read last where that costs less.
+    #[must_use]
+    pub fn known(&self, number: usize) -> Option<Stand> {
+        match self {
+            Table::Mapped(mapped) => mapped.read(number),
+            Table::Polled(rows) => rows.known(number),
+        }
+    }
+
     /// The stand with a number below [`Stands::given`]; `None` while its thread is being enrolled.
     #[must_use]
     pub fn read(&self, number: usize) -> Option<Stand> {

@@ -7,10 +7,12 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use wire::{Stand, State};
 
+use super::PLACES;
 use crate::observer::WatchError;
 use crate::proc::now::monotonic_ns;
 use crate::proc::read::{Doing, Procfs, Schedstat, TaskFiles, is_gone};
@@ -21,11 +23,16 @@ use crate::proc::{check, ticks};
 const PAUSE_PER_POLL: u64 = 50;
 /// ... until it would be longer than this.
 const LONGEST_PAUSE_NS: u64 = 100_000_000;
+/// Who goes to sleep does so some time before somebody else, who had its CPU until a moment ago, is made to stop.
+const SLEPT_BEFORE_NS: u64 = 50_000;
 
-/// Files of the first threads stay open; a process may mostly have 1024 descriptors.
-const STAY_OPEN: usize = 128;
+/// The files of so many threads stay open; a process may mostly have 1024 descriptors.
+pub const STAY_OPEN: usize = 128;
 /// Switches are counted so seldom: the file that tells them takes as long to read as all others.
 const COUNT_NS: u64 = 4_000_000;
+
+/// The number of a thread without a place.
+const NOWHERE: usize = usize::MAX;
 
 /// The threads that are known, and where they are looked for.
 pub struct Polled {
@@ -34,17 +41,41 @@ pub struct Polled {
     rows: Arc<Rows>,
     /// The numbers of those that lived at the last poll.
     living: HashMap<Id, usize>,
+    /// Threads that came when all places were given out.
+    without_place: u32,
     /// Not polled before.
     next_ns: u64,
 }
 
 /// All rows ever given out.
 #[derive(Default)]
-pub struct Rows(RwLock<Vec<Arc<Mutex<Row>>>>);
+pub struct Rows {
+    rows: RwLock<Vec<Arc<Mutex<Row>>>>,
+    /// Threads whose files stay open.
+    open: Arc<AtomicUsize>,
+}
+
+/// A right to keep files open.
+struct Open(Arc<AtomicUsize>);
+
+impl Open {
+    fn of(count: &Arc<AtomicUsize>) -> Option<Open> {
+        let taken = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < STAY_OPEN).then_some(n + 1));
+        taken.is_ok().then(|| Open(Arc::clone(count)))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// A thread as it was when it was asked for last.
 struct Row {
     files: TaskFiles,
+    /// They stay open.
+    open: Option<Open>,
     stand: Stand,
     sums: Schedstat,
     /// When its switches were counted.
@@ -62,7 +93,7 @@ impl Polled {
 
     fn of(fs: Procfs, follow_children: bool) -> Result<Polled, WatchError> {
         let tree = Tree::new(fs.clone(), ticks(), follow_children);
-        Ok(Polled { tree, fs, rows: Arc::default(), living: HashMap::new(), next_ns: 0 })
+        Ok(Polled { tree, fs, rows: Arc::default(), living: HashMap::new(), without_place: 0, next_ns: 0 })
     }
 
     /// See [`Stands::enrol`](super::Stands::enrol).
@@ -80,15 +111,18 @@ impl Polled {
     /// See [`Stands::poll`](super::Stands::poll). Where there are so many threads that looking for others takes long,
     /// it is done more seldom.
     pub fn poll(&mut self) -> Result<(), WatchError> {
-        let begin_ns = monotonic_ns();
-        if begin_ns < self.next_ns {
-            return Ok(());
-        }
+        if monotonic_ns() < self.next_ns { Ok(()) } else { self.poll_at_once() }
+    }
+
+    /// See [`Stands::poll_at_once`](super::Stands::poll_at_once).
+    pub fn poll_at_once(&mut self) -> Result<(), WatchError> {
+        // Not by the time of day: whoever looks may have to wait for a CPU meanwhile.
+        let before_ns = arch::clock::thread_cpu_ns();
         self.tree.poll(&monotonic_ns).map_err(failed)?;
         self.tree.forget_ended();
         self.give_places();
-        let end_ns = monotonic_ns();
-        self.next_ns = end_ns + ((end_ns - begin_ns) * PAUSE_PER_POLL).min(LONGEST_PAUSE_NS);
+        let took_ns = arch::clock::thread_cpu_ns() - before_ns;
+        self.next_ns = monotonic_ns() + (took_ns * PAUSE_PER_POLL).min(LONGEST_PAUSE_NS);
         Ok(())
     }
 
@@ -102,12 +136,23 @@ impl Polled {
             stays
         });
         for id in living {
-            self.living.entry(id).or_insert_with(|| self.rows.give(&self.fs, id));
+            if self.living.contains_key(&id) {
+                continue;
+            }
+            // It is asked for once: the name by which kin is found may change.
+            let number = self.rows.give(&self.fs, id, self.tree.kin(id));
+            self.without_place += u32::from(number.is_none());
+            self.living.insert(id, number.unwrap_or(NOWHERE));
         }
     }
 
     pub fn given(&self) -> usize {
-        self.rows.0.read().map_or(0, |rows| rows.len())
+        self.rows.rows.read().map_or(0, |rows| rows.len())
+    }
+
+    /// See [`Stands::without_place`](super::Stands::without_place).
+    pub fn without_place(&self) -> u32 {
+        self.without_place
     }
 
     pub fn rows(&self) -> Arc<Rows> {
@@ -120,11 +165,21 @@ fn failed(source: io::Error) -> WatchError {
 }
 
 impl Rows {
-    fn give(&self, fs: &Procfs, id: Id) -> usize {
-        let Ok(mut rows) = self.0.write() else { return usize::MAX };
-        let files = TaskFiles::new(fs.clone(), id.tgid, id.tid, rows.len() < STAY_OPEN);
-        rows.push(Arc::new(Mutex::new(Row::new(files, id))));
-        rows.len() - 1
+    fn give(&self, fs: &Procfs, id: Id, kin: u32) -> Option<usize> {
+        let mut rows = self.rows.write().ok().filter(|rows| rows.len() < PLACES)?;
+        let open = Open::of(&self.open);
+        let files = TaskFiles::new(fs.clone(), id.tgid, id.tid, open.is_some());
+        let stand = Stand {
+            tid: id.tid,
+            tgid: id.tgid,
+            creator_tid: kin,
+            call: -1,
+            cpu: u16::MAX,
+            state: State::Unseen as u8,
+            ..Stand::default()
+        };
+        rows.push(Arc::new(Mutex::new(Row { files, open, stand, sums: Schedstat::default(), counted_ns: 0 })));
+        Some(rows.len() - 1)
     }
 
     fn end(&self, number: usize) {
@@ -133,31 +188,30 @@ impl Rows {
 
     /// See [`Table::read`](super::Table::read).
     pub fn read(&self, number: usize) -> Option<Stand> {
-        self.with(number, Row::read)
+        self.with(number, |row| row.read(monotonic_ns()))
+    }
+
+    /// See [`Table::known`](super::Table::known).
+    pub fn known(&self, number: usize) -> Option<Stand> {
+        self.with(number, |row| row.stand)
     }
 
     fn with<T>(&self, number: usize, what: impl FnOnce(&mut Row) -> T) -> Option<T> {
-        let row = self.0.read().ok()?.get(number).cloned()?;
+        let row = self.rows.read().ok()?.get(number).cloned()?;
         let mut row = row.lock().ok()?;
         Some(what(&mut row))
     }
 }
 
 impl Row {
-    fn new(files: TaskFiles, id: Id) -> Row {
-        let Id { tgid, tid, kin: creator_tid } = id;
-        let state = State::Unseen as u8;
-        let stand = Stand { tid, tgid, creator_tid, call: -1, cpu: u16::MAX, state, ..Stand::default() };
-        Row { files, stand, sums: Schedstat::default(), counted_ns: 0 }
-    }
-
     fn end(&mut self) {
         self.stand.state = State::Dead as u8;
         self.files.close();
+        self.open = None;
     }
 
-    fn read(&mut self) -> Stand {
-        match self.look(monotonic_ns()) {
+    fn read(&mut self, now_ns: u64) -> Stand {
+        match self.look(now_ns) {
             Err(error) if is_gone(&error) => self.end(),
             // An old stand is better than none.
             Ok(()) | Err(_) => {}
@@ -191,7 +245,7 @@ impl Row {
         }
         if sums != self.sums {
             // It left its CPU after the last look: now, for whoever has just taken the CPU over.
-            self.stand.out_ns = now_ns;
+            self.stand.out_ns = now_ns - if state == State::Blocked { SLEPT_BEFORE_NS } else { 0 };
         }
         (self.stand.state, self.stand.cpu, self.stand.run_ns) = (state as u8, stat.cpu, sums.run_ns);
         self.sums = sums;
@@ -254,6 +308,7 @@ mod tests {
         assert_eq!(rows.read(2), None);
         let before_ns = monotonic_ns();
         machine.put(10, 10, 'R', 130, 9);
+        rows.with(0, |row| row.counted_ns = u64::MAX).unwrap();
         let ran = rows.read(0).unwrap();
         assert_eq!(look(ran), (10, State::Preempt, 130, 4), "switches are counted less often");
         assert!((before_ns..=monotonic_ns()).contains(&ran.out_ns) && (ran.cpu, ran.since_ns) == (1, 0), "{ran:?}");
@@ -286,6 +341,35 @@ mod tests {
         polled.poll().unwrap();
         assert_eq!(rows.read(0).map(|stand| state(&stand)), Some(State::Dead));
         assert_eq!(polled.given(), 2, "numbers are not given out again");
+    }
+
+    #[test]
+    fn who_sleeps_left_before_who_was_made_to_stop() {
+        let machine = Machine(tempfile::tempdir().unwrap());
+        machine.put(10, 10, 'R', 1, 0);
+        machine.put(10, 11, 'S', 1, 0);
+        let rows = machine.polled().rows();
+        // In the order in which they are asked for.
+        let out_ns = |number| rows.with(number, |row| row.read(5_000_000 + number as u64)).unwrap().out_ns;
+        assert!(out_ns(0) > out_ns(1));
+    }
+
+    #[test]
+    fn places_and_open_files_are_given_back_or_not_given_at_all() {
+        let machine = Machine(tempfile::tempdir().unwrap());
+        machine.put(10, 10, 'R', 1, 0);
+        let mut polled = machine.polled();
+        polled.rows.open.store(STAY_OPEN, Ordering::Relaxed);
+        machine.put(10, 11, 'R', 1, 0);
+        polled.poll_at_once().unwrap();
+        let rows = polled.rows();
+        let stays_open = |number| rows.with(number, |row| row.open.is_some()).unwrap();
+        assert!(stays_open(0) && !stays_open(1));
+        rows.end(0);
+        assert!(!stays_open(0));
+        machine.put(10, 12, 'R', 1, 0);
+        polled.poll_at_once().unwrap();
+        assert!(stays_open(2), "the first one's have been closed");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use libbpf_rs::{Iter, Link, MapCore, MapFlags, ProgramMut, RingBuffer, RingBuffe
 use rustix::mm::{MapFlags as MmapFlags, ProtFlags, mmap, munmap};
 use wire::{Sample, Stand};
 
+use super::PLACES;
 use crate::bpf::{Libbpf, Sampler, keep, refused, system, unavailable};
 use crate::observer::WatchError;
 use crate::sampling;
@@ -22,9 +23,6 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/stands.skel.rs"));
 }
 use skeleton::{StandsSkel, StandsSkelBuilder};
-
-/// Threads that can have a place, over a session's life. Also in stands.bpf.c.
-const PLACES: usize = 65536;
 
 /// The programs that write the table. Dropping it detaches and frees them; the table stays as it was then.
 pub struct Traced {

@@ -28,6 +28,9 @@ impl Manager<'_> {
     /// Everything is put back, and summed up.
     pub(super) fn finish(mut self, start_ns: u64, own_before_ns: u64) -> Summary {
         self.summary.told = self.guests.end();
+        let unread = self.summary.told.unread.iter();
+        let unread = unread.map(|(pid, why)| format!("seeing who waits at barriers in process {pid}: {why}"));
+        self.summary.complaints.extend(unread);
         self.shared.over.store(true, Ordering::Release);
         for ticker in self.tickers.drain(..) {
             ticker.thread().unpark();
@@ -55,7 +58,8 @@ impl Manager<'_> {
             }
         }
         // Whoever was born since the last look is taken too, so that its mask comes back.
-        if let Err(error) = self.meet() {
+        let met = self.stands.poll_at_once().map_err(crate::live::Error::from).and_then(|()| self.meet());
+        if let Err(error) = met {
             self.summary.complaints.push(error.to_string());
         }
         for living in &self.living {
