@@ -10,16 +10,22 @@ use crate::knob::Scheduling;
 /// The shortest slice that the kernel grants, ns (sched_setattr(2), Linux 6.12).
 const SHORTEST_SLICE_NS: u64 = 100_000;
 
-/// SCHED_FIFO at this priority, or, without CAP_SYS_NICE and RLIMIT_RTPRIO, the shortest slice: with it a thread that
-/// wakes takes the CPU over from one with a longer slice at once, as long as it has not had more than its share.
-/// Before Linux 6.12 slices cannot be chosen. Threads and processes that the thread makes do not inherit the
-/// priority.
+/// SCHED_FIFO at this priority, or, without CAP_SYS_NICE and RLIMIT_RTPRIO, the shortest slice. Threads and processes
+/// that the thread makes do not inherit the priority.
 ///
 /// # Errors
 /// When neither is allowed.
 pub fn become_punctual(priority: u32) -> io::Result<()> {
-    attr::set(gettid(), &Attr::real_time(priority)).or_else(|_| {
-        let own = attr::get(gettid())?;
-        attr::set(gettid(), &Attr::of(&Scheduling { slice_ns: SHORTEST_SLICE_NS, ..own })?)
-    })
+    attr::set(gettid(), &Attr::real_time(priority)).or_else(|_| take_shortest_slice())
+}
+
+/// With the shortest slice a thread that wakes takes the CPU over from one with a longer slice at once, as long as it
+/// has not had more than its share. Before Linux 6.12 slices cannot be chosen, and nothing changes. Threads and
+/// processes that the thread makes inherit it.
+///
+/// # Errors
+/// When the kernel refuses, which it has no reason for.
+pub fn take_shortest_slice() -> io::Result<()> {
+    let own = attr::get(gettid())?;
+    attr::set(gettid(), &Attr::of(&Scheduling { slice_ns: SHORTEST_SLICE_NS, ..own })?)
 }

@@ -94,31 +94,11 @@ pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
         polls: (backend == Backend::Proc).then(Polls::default),
         summary: Summary { backend: Some(backend), passed_over, ..Summary::default() },
     };
-    for pid in &plan.pids {
-        if let Err(error) = manager.stands.enrol(*pid) {
-            // Everything is put back before anybody hears of it.
-            drop(manager);
-            let _ = ready.send(Err(error.into()));
-            return Summary::default();
-        }
-    }
-    // All threads that are there now are taken before anybody is told that they are packed.
-    if let Err(error) = manager.meet_all(&plan.pids) {
-        drop(manager);
+    if let Err(error) = manager.take_hold(plan) {
+        // Everything is put back before anybody hears of it.
+        manager.finish(now_ns, 0);
         let _ = ready.send(Err(error));
         return Summary::default();
-    }
-    for seat in 0..plan.cpus.len() {
-        let ours = Arc::clone(&shared);
-        let ticker = thread::Builder::new().name(format!("cox-seat-{seat}"));
-        match ticker.spawn(move || ticker::run(&ours, seat)) {
-            Ok(ticker) => manager.tickers.push(ticker),
-            Err(error) => {
-                let summary = manager.finish(now_ns, 0);
-                let _ = ready.send(Err(super::Error::Thread(error)));
-                return summary;
-            }
-        }
     }
     let _ = ready.send(Ok(Arc::clone(&shared)));
     // What loading has cost came before the program was let go.
@@ -173,6 +153,24 @@ struct Living {
 }
 
 impl Manager<'_> {
+    /// Tickers begin, and all threads that are there are held.
+    fn take_hold(&mut self, plan: &Plan) -> Result<(), super::Error> {
+        // First, as they inherit the shortest slice, but not what comes next: killed, cox has ended, and masks come back,
+        // only when each of its threads has had a CPU, however busy these are.
+        for seat in 0..plan.cpus.len() {
+            let ours = Arc::clone(&self.shared);
+            let ticker = thread::Builder::new().name(format!("cox-seat-{seat}"));
+            self.tickers.push(ticker.spawn(move || ticker::run(&ours, seat)).map_err(super::Error::Thread)?);
+        }
+        // From here on masks change, and tickers want its lock: it must not wait for the program's threads.
+        let _ = realtime::become_punctual(realtime::MANAGER);
+        for pid in &plan.pids {
+            self.stands.enrol(*pid)?;
+        }
+        // All threads that are there now are taken before anybody is told that they are packed.
+        self.meet_all(&plan.pids)
+    }
+
     fn run(mut self, start_ns: u64) -> Summary {
         let own_before_ns = self.own.charged_ns();
         if let Ok(mut core) = self.shared.core.lock() {
@@ -180,8 +178,6 @@ impl Manager<'_> {
         }
         // Before anything is measured: a libgomp that stops spinning is another program.
         self.guests.look(start_ns, &self.shared.eyes.guests);
-        // It must not wait for the program's threads while it holds the lock that tickers want.
-        let _ = realtime::become_punctual(realtime::MANAGER);
         while !self.shared.over.load(Ordering::Acquire) {
             let looked = self.look().and_then(|steering| {
                 if steering {

@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use super::manager::manage;
 use super::own::OwnTime;
 use super::plan::Plan;
+use super::realtime;
 use super::shared::Shared;
 use super::summary::Summary;
 
@@ -24,6 +25,9 @@ impl Packer {
     /// # Errors
     /// Before anything was changed, or with everything put back.
     pub fn start(plan: Plan) -> Result<Packer, super::Error> {
+        // The program has been forked by now. Killed, cox has ended only when each of its threads has had a CPU, and
+        // until then masks stay as they are.
+        let _ = realtime::take_shortest_slice();
         let (ready, is_ready) = sync_channel(1);
         let own = OwnTime::of_all_but_caller();
         let manager = thread::Builder::new().name("cox-pack".into());

@@ -2,7 +2,7 @@
 
 use std::io;
 
-pub use changes::realtime::become_punctual;
+pub use changes::realtime::{become_punctual, take_shortest_slice};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// Of the manager, and of the tickers, which interrupt it. Low: other real-time threads of the machine have

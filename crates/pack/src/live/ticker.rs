@@ -13,13 +13,14 @@ use crate::policy::Seat;
 
 /// Ticks until the session is over. Parks while nobody wants ticks; the manager unparks.
 pub fn run(shared: &Arc<Shared>, seat: Seat) {
+    // Before it goes where the program's threads are. Where this is not granted a tick comes late, when the kernel lets
+    // it; rotation may still pay.
+    let _ = realtime::become_punctual(realtime::TICKER);
     // A CPU that has gone offline has no turns to end; a ticker elsewhere would interrupt the wrong thread.
     if realtime::stay_on(shared.eyes.cpus[seat]).is_err() {
         shared.without_ticker.fetch_add(1, Ordering::Relaxed);
         return;
     }
-    // Where neither is granted a tick comes late, when the kernel lets it; rotation may still pay.
-    let _ = realtime::become_punctual(realtime::TICKER);
     while !shared.over.load(Ordering::Acquire) {
         let tick_ns = shared.tick_ns.load(Ordering::Acquire);
         if tick_ns == 0 {
