@@ -280,6 +280,24 @@ fn a_user_packs_a_program_of_his_that_runs() {
     assert_eq!(shell_code(end_of(&mut program)), 0, "its work was checked");
 }
 
+/// A program that may not have a descriptor of that number: packed all the same, and what is not seen is said.
+#[test]
+fn a_library_that_cannot_be_read_is_named() {
+    let test = "a_library_that_cannot_be_read_is_named";
+    let (Some(cpus), Some(library)) = (root_with_two_cpus(test), preload_library(test)) else { return };
+    let Some(user) = User::at(test, 3) else { return };
+    let cpus = cpus.iter().take(2).collect::<CpuSet>().to_string();
+    let program = user.give(workload("imbalance").as_ref());
+    user.give(&library);
+    let limited = ["--cpus", &cpus, "--", "prlimit", "--nofile=900", "--", &program];
+    let ran = run(&mut user.packs(&[&limited[..], &REGIONS, &["2"]].concat()));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let report = user.report();
+    assert_eq!((report["preloaded"].as_u64(), report["restored"].as_u64()), (Some(0), Some(3)), "{report}");
+    assert!(report["unread"][0].as_str().is_some_and(|why| why.contains("memory")), "{report}");
+    assert!(report["complaints"].as_array().unwrap().is_empty() && ran.stderr.contains("not seen"), "{}", ran.stderr);
+}
+
 /// Packed onto fewer CPUs than it has counted, a program's libgomp is given threads that sleep: no work of its own.
 #[test]
 fn what_keeps_a_users_libgomp_from_spinning_is_not_packed() {

@@ -63,6 +63,8 @@ pub struct PackReport {
     pub backend: Option<String>,
     /// Why the better way was passed over, if it was tried.
     pub passed_over: Option<String>,
+    /// Processes with the preload library inside that could not be read, and why: who waits there is not known from it.
+    pub unread: Vec<String>,
     /// What could not be done.
     pub complaints: Vec<String>,
 }
@@ -174,6 +176,7 @@ impl PackReport {
             );
         }
         lines.extend(self.passed_over.iter().map(|why| format!("passed over: {why}")));
+        lines.extend(self.unread.iter().map(|why| format!("not seen who waits at barriers: {why}")));
         lines.extend(self.complaints.iter().map(|complaint| format!("not done: {complaint}")));
         lines
     }
@@ -270,6 +273,22 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    }
+
+    #[test]
+    fn what_was_not_seen_is_said_and_is_no_complaint_about_masks() {
+        let report = PackReport {
+            backend: Some("proc".into()),
+            passed_over: Some("no CAP_BPF".into()),
+            unread: vec!["process 7: why".into()],
+            ..packed()
+        };
+        let text = report.text(&Style::default());
+        for part in ["Seen through /proc", "passed over: no CAP_BPF", "barriers: process 7: why", "masks restored"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let bpf = PackReport { backend: Some("bpf".into()), ..packed() };
+        assert!(!bpf.text(&Style::default()).contains("Seen through"));
     }
 
     #[test]
