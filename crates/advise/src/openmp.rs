@@ -4,7 +4,7 @@ use crate::expected::Expected;
 use crate::facts::Facts;
 use crate::numbers::{counted, cpu_list};
 use crate::picture::Picture;
-use crate::thresholds::IMBALANCE_FACTOR;
+use crate::thresholds::{IMBALANCE_FACTOR, WORTH_FACTOR};
 use crate::verdict::{Kind, NextStep};
 
 /// One thread per CPU, measured: between this part of the bound and the bound itself. The rest is
@@ -28,8 +28,8 @@ pub(crate) fn threads(picture: &Picture, cpus: f64, kind: Kind) -> Option<NextSt
     let inequality = picture.inequality();
     let low = if inequality >= IMBALANCE_FACTOR { ONE_PER_CPU / inequality } else { ONE_PER_CPU };
     let bound = picture.work_bound_on(cpus);
-    // When it may lose as much as it may win, the work must become more equal first.
-    if inequality >= IMBALANCE_FACTOR && bound * low * bound < 1.0 {
+    // When it may lose about as much as it may win, the work must become more equal first.
+    if inequality >= IMBALANCE_FACTOR && bound * low * bound < WORTH_FACTOR {
         return None;
     }
     step(picture, fewer(picture, cpus), Expected::part_of(bound, low, 1.0), kind)
