@@ -4,7 +4,8 @@
 //!    has the other end (close-on-exec: no program that cox starts keeps it open).
 //! 2. It leaves the session's process group and terminal, so that what kills those spares it, ignores
 //!    the signals that a terminal or a shell sends, takes the lowest real-time priority if it may, else the shortest
-//!    slice, so that it need not wait for the program's threads, and says so with one byte. Only then does the session change anything.
+//!    slice, so that it need not wait for the program's threads, and says so with one byte. Only then does the
+//!    session change anything.
 //! 3. It reads the lifeline. That ends when the session ends, however it does.
 //! 4. It settles the journal, if there still is one, removes the files of rights that a killed session had, and
 //!    ends.

@@ -91,8 +91,8 @@ pub struct Guests {
 
 struct Process {
     page: Option<Arc<Page>>,
-    /// How often its memory could not be opened.
-    refusals: u32,
+    /// The memory that could not be opened, by the number of its file, and how often.
+    refused: (u64, u32),
     /// Slots that have been looked at.
     entered: usize,
     ordered_until_ns: u64,
@@ -179,7 +179,7 @@ impl Process {
     fn new() -> Process {
         Process {
             page: None,
-            refusals: 0,
+            refused: (0, 0),
             entered: 0,
             ordered_until_ns: 0,
             next_ns: 0,
@@ -198,17 +198,10 @@ fn look_at_maps(root: &Root, pid: u32, process: &mut Process, cpus: u32, places:
     let Some(maps) = task.maps().ok().filter(|maps| !maps.is_empty()) else { return };
     let mapped = maps.iter().find(|mapping| is_page(mapping));
     let known = process.page.as_ref().map(|page| page.inode());
-    if mapped.map(|mapping| mapping.inode) != known && process.refusals < REFUSALS {
-        process.page = match mapped.map(|mapping| Page::open(root, pid, mapping)).transpose() {
-            Ok(page) => page.map(Arc::new),
-            Err(error) => {
-                process.refusals += 1;
-                if process.refusals == REFUSALS {
-                    told.unread.push((pid, error.to_string()));
-                }
-                None
-            }
-        };
+    let inode = mapped.map(|mapping| mapping.inode);
+    let is_refused = inode == Some(process.refused.0) && process.refused.1 >= REFUSALS;
+    if inode != known && !is_refused {
+        process.page = mapped.and_then(|mapping| open(root, pid, mapping, &mut process.refused, told)).map(Arc::new);
         (process.entered, process.ordered_until_ns) = (0, 0);
         leave(pid, places);
         told.guests += u64::from(process.page.is_some());
@@ -228,6 +221,20 @@ fn look_at_maps(root: &Root, pid: u32, process: &mut Process, cpus: u32, places:
         told.wasteful.push(Wasteful { pid, cpus_at_start, refused: false });
         process.wide = None;
     }
+}
+
+/// The memory, if it can be read. When it could not be for the last time, that is told.
+fn open(root: &Root, pid: u32, mapping: &Mapping, refused: &mut (u64, u32), told: &mut Told) -> Option<Page> {
+    let error = match Page::open(root, pid, mapping) {
+        Ok(page) => return Some(page),
+        Err(error) => error,
+    };
+    let before = if refused.0 == mapping.inode { refused.1 } else { 0 };
+    *refused = (mapping.inode, before + 1);
+    if refused.1 == REFUSALS {
+        told.unread.push((pid, error.to_string()));
+    }
+    None
 }
 
 /// Slots that were given out since the last look. A later slot of the same thread id is a later thread.

@@ -155,8 +155,8 @@ struct Living {
 impl Manager<'_> {
     /// Tickers begin, and all threads that are there are held.
     fn take_hold(&mut self, plan: &Plan) -> Result<(), super::Error> {
-        // First, as they inherit the shortest slice, but not what comes next: killed, cox has ended, and masks come back,
-        // only when each of its threads has had a CPU, however busy these are.
+        // First, as they inherit the shortest slice, but not what comes next: killed, cox has ended, and masks come
+        // back, only when each of its threads has had a CPU, however busy these are.
         for seat in 0..plan.cpus.len() {
             let ours = Arc::clone(&self.shared);
             let ticker = thread::Builder::new().name(format!("cox-seat-{seat}"));
@@ -222,8 +222,7 @@ impl Manager<'_> {
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
         let yields = |sample: &&Sample| sample.in_kernel.checked_sub(1) == Some(arch::SYS_SCHED_YIELD);
         let yielding = samples.iter().filter(yields).count();
-        core.conductor.sampled(samples.len() as u64, waiting as u64, yielding as u64);
-        core.conductor.sampled(seen, seen_waiting, 0);
+        core.conductor.sampled(samples.len() as u64 + seen, waiting as u64 + seen_waiting, yielding as u64);
         if let Some(trial) = &mut self.trial {
             trial.sampled(samples.iter().zip(waits).map(|(sample, waits)| look(sample, waits)));
         }

@@ -75,8 +75,8 @@ impl Polls {
     ///
     /// A thread that runs, or was made to stop, is where chance has found it. One that has gone to sleep has come to
     /// an end, which says nothing about the way there; and one that was let go, and has not run since, would work. The
-    /// kernel tells what a thread has run some milliseconds late, so all that it was seen to do since it told last counts.
-    /// To see the threads took `took` of CPU time.
+    /// kernel tells what a thread has run some milliseconds late, so all that it was seen to do since it told last
+    /// counts. To see the threads took `took` of CPU time.
     pub fn look(&mut self, threads: &[Sighting], took: Duration) -> (u64, u64) {
         self.took = took;
         let mut latest: HashMap<u32, u64> = HashMap::new();

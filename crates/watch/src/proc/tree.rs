@@ -97,7 +97,7 @@ impl Tree {
                 Ok(found) => queue.extend(found),
                 // It has become another user's, whose processes may be hidden: no reason to give up the others.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    self.processes.remove(&pid);
+                    lose(&mut self.processes, pid, now(), &mut self.ended);
                     self.strangers.insert(pid);
                 }
                 Err(error) => return Err(error),
@@ -136,11 +136,9 @@ impl Tree {
         if id.tid == id.tgid {
             return process.parent;
         }
-        let age = |tid: u32, thread: &Thread| (thread.start_ticks(), tid);
-        let is_older = |tid: u32, other: &Thread| age(tid, other) < age(id.tid, thread);
-        let older =
-            process.threads.iter().filter(|(tid, other)| is_older(**tid, other) && other.name() == thread.name());
-        older.min_by_key(|(tid, other)| (other.start_ticks(), **tid)).map_or(id.tgid, |(tid, _)| *tid)
+        let named_so = process.threads.iter().filter(|(_, other)| other.name() == thread.name());
+        let oldest = named_so.map(|(tid, other)| (other.start_ticks(), *tid)).min();
+        oldest.map(|(_, tid)| tid).filter(|tid| *tid != id.tid).unwrap_or(id.tgid)
     }
 
     /// Drops the accounts of those that are gone, for who does not want them.
@@ -166,9 +164,7 @@ impl Tree {
         if may_have_made || !stirred.ran.is_empty() || stirred.lost_one {
             let listed = if stirred.reused { None } else { unless_gone(fs.tasks(pid))? };
             let Some(listed) = listed else {
-                let gone_ns = now();
-                ended.extend(process.threads.values().map(|thread| thread.gone(gone_ns)));
-                processes.remove(&pid);
+                lose(processes, pid, now(), ended);
                 return Ok(Vec::new());
             };
             sight.listed_threads(process, &listed, &mut stirred)?;
@@ -298,6 +294,12 @@ impl Sight<'_> {
         };
         Ok(Some(Look { t_ns, sums, stat, switches }))
     }
+}
+
+/// A process is not there any more, or not to be seen: what its threads had until then stays.
+fn lose(processes: &mut BTreeMap<u32, Process>, pid: u32, gone_ns: u64, ended: &mut Vec<Clock>) {
+    let threads = processes.remove(&pid).map(|process| process.threads).unwrap_or_default();
+    ended.extend(threads.values().map(|thread| thread.gone(gone_ns)));
 }
 
 /// A task that is gone as `None`.
