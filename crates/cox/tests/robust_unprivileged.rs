@@ -11,7 +11,7 @@ mod common_robust;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use common_robust::{
     Account, COX, Ran, children, end_of, is_root, open_folder, path, preload_library, root_with_two_cpus, run, send,
@@ -43,9 +43,8 @@ impl User {
         let turn = turn();
         let folder = open_folder();
         // Copies: others may not be able to enter the folders where these were built.
-        for (file, name) in [(COX, "cox"), (&workload("storm"), "storm")] {
-            fs::copy(file, folder.path().join(name)).unwrap();
-            fs::set_permissions(folder.path().join(name), Permissions::from_mode(0o755)).unwrap();
+        for file in [COX, &workload("storm")] {
+            give(&folder, file.as_ref());
         }
         let own = folder.path().join("own");
         fs::create_dir(&own).unwrap();
@@ -90,14 +89,6 @@ const REGIONS: [&str; 9] =
     ["--threads", "3", "--factor", "1", "--work-us", "10000", "--iterations-per-us", "500", "--seconds"];
 
 impl User {
-    /// Puts a copy beside his cox.
-    fn give(&self, file: &Path) -> String {
-        let place = self.folder.path().join(file.file_name().unwrap());
-        fs::copy(file, &place).unwrap();
-        fs::set_permissions(&place, Permissions::from_mode(0o755)).unwrap();
-        place.into_os_string().into_string().unwrap()
-    }
-
     /// `cox pack` of that user, with its report in a file of his.
     fn packs(&self, options: &[&str]) -> Command {
         let cox = path(&self.folder, "cox");
@@ -229,6 +220,44 @@ fn cox_killed_leaves_the_program_alone_under_every_backend() {
     }
 }
 
+/// Puts a copy there that everybody may use.
+fn give(folder: &TempDir, file: &Path) -> String {
+    let place = folder.path().join(file.file_name().unwrap());
+    fs::copy(file, &place).unwrap();
+    fs::set_permissions(&place, Permissions::from_mode(0o755)).unwrap();
+    place.into_os_string().into_string().unwrap()
+}
+
+/// A user without perf records, who packs an OpenMP program of his on two CPUs; the library is beside his cox.
+struct Packs {
+    user: User,
+    /// Two of them, and the first one.
+    cpus: String,
+    first: String,
+    program: String,
+    library: String,
+}
+
+impl Packs {
+    fn at(test: &str) -> Option<Packs> {
+        let (cpus, library) = (root_with_two_cpus(test)?, preload_library(test)?);
+        let user = User::at(test, 3)?;
+        let (two, first) = (cpus.iter().take(2).collect::<CpuSet>().to_string(), cpus.first().unwrap().to_string());
+        let program = give(&user.folder, workload("imbalance").as_ref());
+        let library = give(&user.folder, &library);
+        Some(Packs { user, cpus: two, first, program, library })
+    }
+
+    /// The program on both CPUs, which it counts, with the library and so many threads.
+    fn start(&self, count: usize, words: &[&str]) -> Child {
+        let pinned = ["taskset", "-c", &self.cpus, &self.program];
+        let mut program = self.user.command(&[&pinned, words].concat());
+        let program = program.env("LD_PRELOAD", &self.library).stdout(Stdio::null()).spawn().unwrap();
+        wait_for("its threads", || (threads(program.id()) == count).then_some(()));
+        program
+    }
+}
+
 /// What the report says of a program of three threads that a user has packed.
 fn assert_packed_through_proc(report: &Value) {
     let figure = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name}: {report}"));
@@ -243,11 +272,7 @@ fn assert_packed_through_proc(report: &Value) {
 #[test]
 fn a_user_packs_a_program_of_his() {
     let test = "a_user_packs_a_program_of_his";
-    let (Some(cpus), Some(library)) = (root_with_two_cpus(test), preload_library(test)) else { return };
-    let Some(user) = User::at(test, 3) else { return };
-    let cpus = cpus.iter().take(2).collect::<CpuSet>().to_string();
-    let program = user.give(workload("imbalance").as_ref());
-    user.give(&library);
+    let Some(Packs { user, cpus, program, .. }) = Packs::at(test) else { return };
     let always = ["--always", "--cpus", &cpus, "--", &program];
     let ran = run(&mut user.packs(&[&always[..], &REGIONS, &["2"]].concat()));
     assert_eq!(ran.code, 0, "its work was checked: {}", ran.stderr);
@@ -263,18 +288,10 @@ fn a_user_packs_a_program_of_his() {
 #[test]
 fn a_user_packs_a_program_of_his_that_runs() {
     let test = "a_user_packs_a_program_of_his_that_runs";
-    let (Some(cpus), Some(library)) = (root_with_two_cpus(test), preload_library(test)) else { return };
-    let Some(user) = User::at(test, 3) else { return };
-    let cpus = cpus.iter().take(2).collect::<CpuSet>().to_string();
-    let program = user.give(workload("imbalance").as_ref());
-    // It counts these CPUs: on more it would be kept from spinning.
-    let words = [&["taskset", "-c", &cpus, &program], &REGIONS[..], &["4"]].concat();
-    let mut program = user.command(&words);
-    program.env("LD_PRELOAD", user.give(&library));
-    let mut program = program.stdout(Stdio::null()).spawn().unwrap();
-    let pid = program.id().to_string();
-    wait_for("three threads", || (threads(program.id()) == 3).then_some(()));
-    let ran = run(&mut user.packs(&["--always", "--cpus", &cpus, "--pid", &pid, "--for", "2s"]));
+    let Some(packs) = Packs::at(test) else { return };
+    let mut program = packs.start(3, &[&REGIONS[..], &["4"]].concat());
+    let (Packs { user, cpus, .. }, pid) = (&packs, program.id().to_string());
+    let ran = run(&mut user.packs(&["--always", "--cpus", cpus, "--pid", &pid, "--for", "2s"]));
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert_packed_through_proc(&user.report());
     assert_eq!(shell_code(end_of(&mut program)), 0, "its work was checked");
@@ -284,11 +301,7 @@ fn a_user_packs_a_program_of_his_that_runs() {
 #[test]
 fn a_library_that_cannot_be_read_is_named() {
     let test = "a_library_that_cannot_be_read_is_named";
-    let (Some(cpus), Some(library)) = (root_with_two_cpus(test), preload_library(test)) else { return };
-    let Some(user) = User::at(test, 3) else { return };
-    let cpus = cpus.iter().take(2).collect::<CpuSet>().to_string();
-    let program = user.give(workload("imbalance").as_ref());
-    user.give(&library);
+    let Some(Packs { user, cpus, program, .. }) = Packs::at(test) else { return };
     let limited = ["--cpus", &cpus, "--", "prlimit", "--nofile=900", "--", &program];
     let ran = run(&mut user.packs(&[&limited[..], &REGIONS, &["2"]].concat()));
     assert_eq!(ran.code, 0, "{}", ran.stderr);
@@ -302,18 +315,11 @@ fn a_library_that_cannot_be_read_is_named() {
 #[test]
 fn what_keeps_a_users_libgomp_from_spinning_is_not_packed() {
     let test = "what_keeps_a_users_libgomp_from_spinning_is_not_packed";
-    let (Some(cpus), Some(library)) = (root_with_two_cpus(test), preload_library(test)) else { return };
-    let Some(user) = User::at(test, 3) else { return };
-    let program = user.give(workload("imbalance").as_ref());
-    let both = cpus.iter().take(2).collect::<CpuSet>().to_string();
+    let Some(packs) = Packs::at(test) else { return };
     let regions = ["--threads", "2", "--factor", "1", "--work-us", "200", "--iterations-per-us", "500"];
-    let words = [&["taskset", "-c", &both, &program], &regions[..], &["--seconds", "5"]].concat();
-    let mut program = user.command(&words);
-    program.env("LD_PRELOAD", user.give(&library));
-    let mut program = program.stdout(Stdio::null()).spawn().unwrap();
-    wait_for("two threads", || (threads(program.id()) == 2).then_some(()));
-    let (cpu, pid) = (cpus.first().unwrap().to_string(), program.id().to_string());
-    let ran = run(&mut user.packs(&["--always", "--cpus", &cpu, "--pid", &pid, "--for", "2s"]));
+    let mut program = packs.start(2, &[&regions[..], &["--seconds", "5"]].concat());
+    let (Packs { user, first, .. }, pid) = (&packs, program.id().to_string());
+    let ran = run(&mut user.packs(&["--always", "--cpus", first, "--pid", &pid, "--for", "2s"]));
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let report = user.report();
     assert_eq!((&report["kept_from_spinning"], &report["threads"]), (&1.into(), &2.into()), "{report}");
