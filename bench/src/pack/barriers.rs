@@ -325,9 +325,20 @@ fn control(field: &Field<'_>, rounds: usize) -> Result<Series> {
     Ok(Series::of(all[0].iter().map(|(slowdown, ..)| *slowdown).collect()))
 }
 
-/// The whole part.
-pub fn part(field: &Field<'_>, rounds: usize) -> Result<(Part, Vec<Measured>)> {
-    let Found { measured, failed } = measure(field, "barriers", &LINES, rounds)?;
+/// A line by its name, for the command line.
+///
+/// # Errors
+/// The names there are.
+pub fn named(name: &str) -> Result<Line, String> {
+    LINES.into_iter().find(|line| line.name() == name).ok_or_else(|| {
+        let names: Vec<String> = LINES.iter().map(Line::name).collect();
+        format!("the lines are {}", names.join(", "))
+    })
+}
+
+/// The whole part, or some lines of it.
+pub fn part(field: &Field<'_>, lines: &[Line], rounds: usize) -> Result<(Part, Vec<Measured>)> {
+    let Found { measured, failed } = measure(field, "barriers", lines, rounds)?;
     let control = control(field, rounds.min(CONTROL_ROUNDS))?;
     let headings = ["elapsed / ideal", "taskset", "cox pack", "cox / taskset", "target (then)", "cox CPU %", ""];
     let rows = measured.iter().map(|m| {

@@ -59,6 +59,9 @@ pub struct Options {
     /// Which kernels (all twelve)
     #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = catalogue::named)]
     kernels: Vec<&'static Kernel>,
+    /// Which lines of barriers, by their names in its table (all)
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = barriers::named)]
+    lines: Vec<barriers::Line>,
     /// Length of all runs in parts of the usual one; less than 1 shows that it works, its figures are worth little
     #[arg(long, value_name = "PART", default_value_t = 1.0, value_parser = scale)]
     scale: f64,
@@ -153,6 +156,10 @@ impl Options {
         if self.kernels.is_empty() { KERNELS.iter().collect() } else { self.kernels.clone() }
     }
 
+    fn lines(&self) -> Vec<barriers::Line> {
+        if self.lines.is_empty() { barriers::LINES.to_vec() } else { self.lines.clone() }
+    }
+
     fn first_ratio(&self) -> Ratio {
         self.ratio.first().copied().unwrap_or(simulated::RATIO)
     }
@@ -161,6 +168,7 @@ impl Options {
     fn has_live_side(&self) -> bool {
         let parts = self.parts();
         parts.contains(&PartName::Barriers)
+            && self.lines.is_empty()
             && parts.contains(&PartName::Kernels)
             && self.ratio.contains(&simulated::RATIO)
     }
@@ -169,7 +177,7 @@ impl Options {
     fn expected_s(&self, part: PartName) -> f64 {
         let (rounds, scale, kernels) = (usize::from(self.rounds), self.scale, self.kernels());
         match part {
-            PartName::Barriers => barriers::expected_s(&barriers::LINES, rounds, scale),
+            PartName::Barriers => barriers::expected_s(&self.lines(), rounds, scale),
             PartName::Kernels => kernels::expected_s(&kernels, self.ratio.len(), rounds, scale),
             PartName::Ablation => ablation::expected_s(&kernels, rounds, scale),
             PartName::Simulated => simulated::expected_s(&kernels, self.has_live_side(), scale),
@@ -224,7 +232,7 @@ fn measure(field: &Field<'_>, options: &Options, name: PartName, live: &mut Live
     let (rounds, ratio, kernels) = (usize::from(options.rounds), options.first_ratio(), options.kernels());
     match name {
         PartName::Barriers => {
-            let (part, lines) = barriers::part(field, rounds)?;
+            let (part, lines) = barriers::part(field, &options.lines(), rounds)?;
             live.lines = lines;
             Ok(part)
         }
@@ -271,10 +279,17 @@ mod tests {
         assert_eq!(some.parts(), [PartName::Barriers, PartName::Kernels]);
         assert_eq!(some.kernels().iter().map(|kernel| kernel.name).collect::<Vec<_>>(), ["lu", "cg"]);
         assert!(!some.has_live_side(), "the simulator is held against 3/2");
+        let lines = options(&["--lines", "3/2 spin-futex 10 ms,4/2 yield 1 ms"]).unwrap();
+        assert_eq!(
+            lines.lines().iter().map(barriers::Line::name).collect::<Vec<_>>(),
+            ["3/2 spin-futex 10 ms", "4/2 yield 1 ms"]
+        );
+        assert!(!lines.has_live_side(), "the simulator wants all 3/2 lines");
         for bad in [
             &["--only", "nothing"][..],
             &["--kernels", "quicksort"],
             &["--ratio", "2/3"],
+            &["--lines", "3/2 spin 11 ms"],
             &["--rounds", "0"],
             &["--scale", "0"],
             &["--scale", "NaN"],
