@@ -1,0 +1,341 @@
+//! Which earlier tasks a task has to wait for: OpenMP's `depend`, among the tasks of one parent.
+//!
+//! Pure: a table from addresses to the tasks that came last, over any kind of handle. It is the parent's, and only the
+//! thread that runs the parent enters tasks, in the order in which they are created.
+//!
+//! For each address there are two *sets* of tasks: those who came last, who may run at once among themselves
+//! (readers, or an `inoutset`, or a single writer), and those before them, for whom each of the last has to wait. A task of the
+//! last set's kind joins it; any other begins a new set. What is older needs not be kept: the set in between waits for it.
+//!
+//! Source of the rules: OpenMP 5.2, section 15.9.5 (depend clause), and 15.9.1 on `omp_all_memory`.
+
+/// What a task does to an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `in`: with other readers.
+    In,
+    /// `out`, `inout`, and `mutexinoutset`: alone. The last may take turns in any order; in that of their creation they
+    /// exclude each other without a lock.
+    Out,
+    /// `inoutset`: with others of its kind.
+    InOutSet,
+}
+
+/// One item of a task's depend clauses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// An address. Two are the same or have nothing to do with each other.
+    At(usize, Kind),
+    /// `omp_all_memory`, `out` or `inout`.
+    Everything,
+}
+
+struct Entry<H> {
+    /// 0 is no address that a program can depend on: free.
+    address: usize,
+    kind: Kind,
+    /// `before` stands for the task that accessed everything.
+    after_everything: bool,
+    last: Vec<H>,
+    before: Vec<H>,
+}
+
+/// The accesses of a task's children so far. `H` names a child.
+pub struct Table<H> {
+    /// A power of two of them, or none; probed one after the other.
+    entries: Vec<Entry<H>>,
+    used: usize,
+    everything: Option<H>,
+}
+
+/// Who is told what.
+pub trait Listener<H> {
+    /// The task that is entered has to wait for this one. It may be named more than once.
+    fn waits_for(&mut self, earlier: H);
+    /// The table has forgotten this task once; it did remember it as often as [`Table::enter`] said.
+    fn forgotten(&mut self, earlier: H);
+}
+
+const FIRST_ENTRIES: usize = 16;
+/// A table that has grown beyond this is given back when it is cleared.
+const KEPT_ENTRIES: usize = 1024;
+
+impl<H: Copy + PartialEq> Table<H> {
+    /// An empty one.
+    pub const fn new() -> Table<H> {
+        Table { entries: Vec::new(), used: 0, everything: None }
+    }
+
+    /// Enters a task: says for whom it has to wait, and returns how often the table remembers it now.
+    pub fn enter(&mut self, task: H, accesses: impl Iterator<Item = Access>, listener: &mut impl Listener<H>) -> u32 {
+        let mut remembered = 0;
+        for access in accesses {
+            match access {
+                Access::At(address, kind) => remembered += u32::from(self.access(task, address, kind, listener)),
+                Access::Everything => {
+                    self.access_everything(task, listener);
+                    remembered += 1;
+                }
+            }
+        }
+        remembered
+    }
+
+    /// Whether the table remembers the task once more.
+    fn access(&mut self, task: H, address: usize, kind: Kind, listener: &mut impl Listener<H>) -> bool {
+        let everything = self.everything;
+        let entry = self.entry(address);
+        if entry.last.is_empty() {
+            (entry.kind, entry.after_everything) = (kind, everything.is_some());
+        } else if entry.kind != kind || kind == Kind::Out {
+            if kind == Kind::Out && entry.kind == Kind::Out && entry.last.last() == Some(&task) {
+                return false;
+            }
+            entry.before.drain(..).for_each(|earlier| listener.forgotten(earlier));
+            std::mem::swap(&mut entry.last, &mut entry.before);
+            (entry.kind, entry.after_everything) = (kind, false);
+        } else if entry.last.last() == Some(&task) {
+            return false;
+        }
+        entry.before.iter().filter(|earlier| **earlier != task).for_each(|earlier| listener.waits_for(*earlier));
+        if entry.after_everything {
+            everything.filter(|other| *other != task).into_iter().for_each(|other| listener.waits_for(other));
+        }
+        entry.last.push(task);
+        true
+    }
+
+    /// Waits for all that came last, and is all that later ones need to know.
+    fn access_everything(&mut self, task: H, listener: &mut impl Listener<H>) {
+        for entry in &mut self.entries {
+            for earlier in entry.last.drain(..) {
+                if earlier != task {
+                    listener.waits_for(earlier);
+                }
+                listener.forgotten(earlier);
+            }
+            entry.before.drain(..).for_each(|earlier| listener.forgotten(earlier));
+            entry.address = 0;
+        }
+        self.used = 0;
+        if let Some(earlier) = self.everything.replace(task) {
+            if earlier != task {
+                listener.waits_for(earlier);
+            }
+            listener.forgotten(earlier);
+        }
+    }
+
+    /// Forgets everything: all that were entered have ended.
+    pub fn clear(&mut self, listener: &mut impl Listener<H>) {
+        if self.used > 0 {
+            for entry in &mut self.entries {
+                let sets = entry.last.drain(..).chain(entry.before.drain(..));
+                sets.for_each(|earlier| listener.forgotten(earlier));
+                entry.address = 0;
+            }
+            if self.entries.len() > KEPT_ENTRIES {
+                self.entries = Vec::new();
+            }
+        }
+        self.used = 0;
+        self.everything.take().into_iter().for_each(|earlier| listener.forgotten(earlier));
+    }
+
+    /// Whether it remembers nobody.
+    pub fn is_empty(&self) -> bool {
+        self.used == 0 && self.everything.is_none()
+    }
+
+    fn entry(&mut self, address: usize) -> &mut Entry<H> {
+        // Half full at most: short walks, and always an end to them.
+        if self.used * 2 >= self.entries.len() {
+            self.grow();
+        }
+        let at = self.place(address);
+        let entry = &mut self.entries[at];
+        if entry.address == 0 {
+            entry.address = address;
+            self.used += 1;
+        }
+        entry
+    }
+
+    /// Where an address is, or belongs.
+    fn place(&self, address: usize) -> usize {
+        let mask = self.entries.len() - 1;
+        let mut at = spread(address) & mask;
+        while self.entries[at].address != 0 && self.entries[at].address != address {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    fn grow(&mut self) {
+        let empty =
+            || Entry { address: 0, kind: Kind::In, after_everything: false, last: Vec::new(), before: Vec::new() };
+        let size = (self.entries.len() * 2).max(FIRST_ENTRIES);
+        let old = std::mem::replace(&mut self.entries, std::iter::repeat_with(empty).take(size).collect());
+        for entry in old.into_iter().filter(|entry| entry.address != 0) {
+            let at = self.place(entry.address);
+            self.entries[at] = entry;
+        }
+    }
+}
+
+impl<H: Copy + PartialEq> Default for Table<H> {
+    fn default() -> Table<H> {
+        Table::new()
+    }
+}
+
+/// Neighbours, as elements of arrays are, shall not fill one stretch of the table: the upper half of a product with
+/// 2^64 ÷ golden ratio (Knuth, TAOCP 6.4).
+fn spread(address: usize) -> usize {
+    ((address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Default)]
+    struct Heard {
+        waits_for: Vec<usize>,
+        forgotten: Vec<usize>,
+    }
+
+    impl Listener<usize> for Heard {
+        fn waits_for(&mut self, earlier: usize) {
+            self.waits_for.push(earlier);
+        }
+
+        fn forgotten(&mut self, earlier: usize) {
+            self.forgotten.push(earlier);
+        }
+    }
+
+    /// For whom each of these tasks waits, without repetition.
+    fn waits(tasks: &[&[Access]]) -> Vec<Vec<usize>> {
+        let mut table = Table::new();
+        let each = tasks.iter().enumerate().map(|(task, accesses)| {
+            let mut heard = Heard::default();
+            table.enter(task, accesses.iter().copied(), &mut heard);
+            heard.waits_for.sort_unstable();
+            heard.waits_for.dedup();
+            heard.waits_for
+        });
+        each.collect()
+    }
+
+    const READ: Access = Access::At(64, Kind::In);
+    const WRITE: Access = Access::At(64, Kind::Out);
+    const SET: Access = Access::At(64, Kind::InOutSet);
+
+    #[test]
+    fn readers_wait_for_the_writer_and_the_next_writer_for_them() {
+        let waits = waits(&[&[WRITE], &[READ], &[READ], &[WRITE], &[WRITE]]);
+        assert_eq!(waits, [vec![], vec![0], vec![0], vec![1, 2], vec![3]]);
+    }
+
+    #[test]
+    fn sets_run_together_but_not_with_other_kinds() {
+        let waits = waits(&[&[WRITE], &[SET], &[SET], &[READ], &[READ], &[SET], &[WRITE]]);
+        let expected = [vec![], vec![0], vec![0], vec![1, 2], vec![1, 2], vec![3, 4], vec![5]];
+        assert_eq!(waits, expected);
+    }
+
+    #[test]
+    fn other_addresses_are_other_matters() {
+        let other = Access::At(72, Kind::Out);
+        assert_eq!(waits(&[&[WRITE], &[other], &[READ, other]]), [vec![], vec![], vec![0, 1]]);
+    }
+
+    #[test]
+    fn nobody_waits_for_itself() {
+        assert_eq!(waits(&[&[READ, WRITE], &[WRITE, READ], &[READ]]), [vec![], vec![0], vec![1]]);
+    }
+
+    #[test]
+    fn everything_is_before_and_after_everything() {
+        let other = Access::At(72, Kind::In);
+        let waits =
+            waits(&[&[READ], &[other], &[Access::Everything], &[READ], &[READ], &[WRITE], &[Access::Everything]]);
+        assert_eq!(waits, [vec![], vec![], vec![0, 1], vec![2], vec![2], vec![3, 4], vec![2, 5]]);
+    }
+
+    fn access() -> impl Strategy<Value = Access> {
+        let kind = prop_oneof![Just(Kind::In), Just(Kind::Out), Just(Kind::InOutSet)];
+        prop_oneof![
+            30 => (1usize..6, kind).prop_map(|(place, kind)| Access::At(place * 8, kind)),
+            1 => Just(Access::Everything),
+        ]
+    }
+
+    /// Whether two accesses must not be reordered, by the specification alone.
+    fn conflict(one: Access, other: Access) -> bool {
+        match (one, other) {
+            (Access::At(place, kind), Access::At(other_place, other_kind)) => {
+                place == other_place && (kind != other_kind || kind == Kind::Out)
+            }
+            _ => true,
+        }
+    }
+
+    proptest! {
+        /// Who has to wait for whom, directly or by way of others, is what the specification says: no less, and no
+        /// more than what follows from it.
+        #[test]
+        fn order_is_what_conflicts_ask_for(
+            tasks in prop::collection::vec(prop::collection::vec(access(), 1..4), 1..24)
+        ) {
+            let n = tasks.len();
+            let mut table = Table::new();
+            let mut remembered = vec![0; n];
+            let mut forgotten = vec![0; n];
+            let mut reach = vec![vec![false; n]; n];
+            let mut wanted = vec![vec![false; n]; n];
+            for (task, accesses) in tasks.iter().enumerate() {
+                let mut heard = Heard::default();
+                remembered[task] = table.enter(task, accesses.iter().copied(), &mut heard);
+                heard.forgotten.into_iter().for_each(|earlier| forgotten[earlier] += 1);
+                let direct = |earlier: &usize| accesses.iter().any(|own| tasks[*earlier].iter().any(|other| conflict(*own, *other)));
+                for (matrix, waits) in
+                    [(&mut reach, heard.waits_for), (&mut wanted, (0..task).filter(direct).collect())]
+                {
+                    for earlier in waits {
+                        prop_assert!(earlier < task);
+                        let through = matrix[earlier].clone();
+                        matrix[task].iter_mut().zip(through).for_each(|(own, through)| *own |= through);
+                        matrix[task][earlier] = true;
+                    }
+                }
+            }
+            prop_assert_eq!(&reach, &wanted);
+            let mut heard = Heard::default();
+            table.clear(&mut heard);
+            heard.forgotten.into_iter().for_each(|earlier| forgotten[earlier] += 1);
+            prop_assert_eq!(remembered, forgotten);
+            prop_assert!(table.is_empty());
+        }
+    }
+
+    #[test]
+    fn it_grows_and_forgets() {
+        let mut table = Table::new();
+        for round in 0..2 {
+            for task in 0..5000usize {
+                let mut heard = Heard::default();
+                table.enter(task, [Access::At((task + 1) * 8, Kind::Out)].into_iter(), &mut heard);
+                assert!(heard.waits_for.is_empty(), "round {round}");
+            }
+            let mut heard = Heard::default();
+            table.enter(5000, [Access::At(8, Kind::In)].into_iter(), &mut heard);
+            assert_eq!(heard.waits_for, [0]);
+            let mut heard = Heard::default();
+            table.clear(&mut heard);
+            assert_eq!(heard.forgotten.len(), 5001);
+        }
+    }
+}

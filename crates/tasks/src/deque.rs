@@ -1,0 +1,273 @@
+//! Ready tasks of one seat: its owner pushes and pops at the bottom, everybody else takes from the top.
+//!
+//! The deque of Chase and Lev (SPAA 2005) with the memory orders of Lê, Pop, Cohen and Zappa Nardelli (PPoPP 2013),
+//! on a ring that does not grow: who finds it full runs the task at once, which is what OpenMP's runtimes do with
+//! too many tasks anyway, and what makes stealing free of memory reclamation.
+//!
+//! 1. The owner writes the slot, then `bottom`: who sees the new bottom sees the task.
+//! 2. The owner takes by lowering `bottom` first and looking at `top` then; a thief looks at `top` first and at
+//!    `bottom` then. Both have a full fence in between, so at least one of them sees that they want the same last
+//!    task.
+//! 3. Whoever raises `top` by compare-and-swap has that one. `top` never falls, so what a thief has read of the slot
+//!    and of the task in it *before* its successful swap was true until the swap: nobody had taken the task, hence
+//!    nobody had run or freed it. This lets a thief look before it takes ([`Deque::steal_if`]).
+
+use crate::sync::{AtomicIsize, AtomicPtr, Ordering, fence};
+
+/// Slots of a seat's deque: with more ready tasks than these there is enough to steal.
+pub const CAPACITY: usize = 1024;
+
+/// On cache lines of their own: thieves write `top`, the owner `bottom`.
+#[repr(align(128))]
+struct Line(AtomicIsize);
+
+/// A work-stealing deque of at most `N` pointers, `N` a power of two.
+pub struct Deque<T, const N: usize = CAPACITY> {
+    top: Line,
+    bottom: Line,
+    ring: [AtomicPtr<T>; N],
+}
+
+/// What a thief got.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Stolen<T> {
+    /// A task, its now.
+    Task(*mut T),
+    /// There was none, or none that it wanted.
+    Nothing,
+    /// Somebody else was faster; there may be more.
+    Retry,
+}
+
+impl<T, const N: usize> Deque<T, N> {
+    /// An empty one.
+    pub fn new() -> Deque<T, N> {
+        assert!(N.is_power_of_two());
+        Deque {
+            top: Line(AtomicIsize::new(0)),
+            bottom: Line(AtomicIsize::new(0)),
+            ring: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
+        }
+    }
+
+    fn slot(&self, at: isize) -> &AtomicPtr<T> {
+        &self.ring[at as usize & (N - 1)]
+    }
+
+    /// How many tasks there are, as far as can be seen now.
+    #[inline]
+    pub fn len(&self) -> usize {
+        let bottom = self.bottom.0.load(Ordering::Relaxed);
+        (bottom - self.top.0.load(Ordering::Relaxed)).max(0) as usize
+    }
+
+    /// Puts a task to the bottom; gives it back when there is no room. The owner only.
+    #[inline]
+    pub fn push(&self, task: *mut T) -> Result<(), *mut T> {
+        let bottom = self.bottom.0.load(Ordering::Relaxed);
+        let top = self.top.0.load(Ordering::Acquire);
+        if bottom - top >= N as isize {
+            return Err(task);
+        }
+        self.slot(bottom).store(task, Ordering::Relaxed);
+        self.bottom.0.store(bottom + 1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes the task that was pushed last. The owner only.
+    #[inline]
+    pub fn pop(&self) -> Option<*mut T> {
+        let bottom = self.bottom.0.load(Ordering::Relaxed) - 1;
+        // Without this look an empty deque would cost a fence each time.
+        if self.top.0.load(Ordering::Relaxed) > bottom {
+            return None;
+        }
+        // Release, as everything written here: a thief that sees this bottom and not that of the push goes by it to a
+        // slot below.
+        self.bottom.0.store(bottom, Ordering::Release);
+        fence(Ordering::SeqCst);
+        let top = self.top.0.load(Ordering::Relaxed);
+        if top > bottom {
+            self.bottom.0.store(bottom + 1, Ordering::Release);
+            return None;
+        }
+        let task = self.slot(bottom).load(Ordering::Relaxed);
+        if top < bottom {
+            return Some(task);
+        }
+        // The last one: thieves may be at it.
+        let won = self.top.0.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        self.bottom.0.store(bottom + 1, Ordering::Release);
+        won.then_some(task)
+    }
+
+    /// Takes the oldest task if `wanted` says so. Anybody.
+    ///
+    /// `wanted` is shown a task that somebody else may be taking, running and reusing meanwhile. It must read nothing of it
+    /// but atomics, and must come to an end whatever it reads; its answer counts only if all it read was true.
+    #[inline]
+    pub fn steal_if(&self, wanted: impl FnOnce(*mut T) -> bool) -> Stolen<T> {
+        let top = self.top.0.load(Ordering::Acquire);
+        fence(Ordering::SeqCst);
+        let bottom = self.bottom.0.load(Ordering::Acquire);
+        if top >= bottom {
+            return Stolen::Nothing;
+        }
+        let task = self.slot(top).load(Ordering::Relaxed);
+        if !wanted(task) {
+            return Stolen::Nothing;
+        }
+        match self.top.0.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed) {
+            Ok(_) => Stolen::Task(task),
+            Err(_) => Stolen::Retry,
+        }
+    }
+
+    /// The oldest task, which somebody else may have taken by now; null when there was none.
+    pub fn oldest(&self) -> *mut T {
+        let top = self.top.0.load(Ordering::Acquire);
+        let bottom = self.bottom.0.load(Ordering::Acquire);
+        if top < bottom { self.slot(top).load(Ordering::Relaxed) } else { std::ptr::null_mut() }
+    }
+}
+
+impl<T, const N: usize> Default for Deque<T, N> {
+    fn default() -> Deque<T, N> {
+        Deque::new()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+    fn task(number: usize) -> *mut u8 {
+        std::ptr::without_provenance_mut(number)
+    }
+
+    #[test]
+    fn the_owner_takes_the_youngest_and_a_thief_the_oldest() {
+        let deque: Deque<u8, 8> = Deque::new();
+        (1..=3).for_each(|number| deque.push(task(number)).unwrap());
+        assert_eq!(deque.len(), 3);
+        assert_eq!(deque.steal_if(|_| true), Stolen::Task(task(1)));
+        assert_eq!(deque.pop(), Some(task(3)));
+        assert_eq!(deque.pop(), Some(task(2)));
+        assert_eq!((deque.pop(), deque.steal_if(|_| true)), (None, Stolen::Nothing));
+        assert_eq!(deque.len(), 0);
+    }
+
+    #[test]
+    fn a_full_one_gives_the_task_back() {
+        let deque: Deque<u8, 4> = Deque::new();
+        (1..=4).for_each(|number| deque.push(task(number)).unwrap());
+        assert_eq!(deque.push(task(5)), Err(task(5)));
+        assert_eq!(deque.steal_if(|_| true), Stolen::Task(task(1)));
+        deque.push(task(5)).unwrap();
+        assert_eq!((2..=5).map(|_| deque.pop()).collect::<Vec<_>>(), [5, 4, 3, 2].map(|number| Some(task(number))));
+    }
+
+    #[test]
+    fn a_thief_may_leave_what_it_does_not_want() {
+        let deque: Deque<u8, 4> = Deque::new();
+        deque.push(task(7)).unwrap();
+        assert_eq!(deque.steal_if(|seen| seen != task(7)), Stolen::Nothing);
+        assert_eq!(deque.steal_if(|seen| seen == task(7)), Stolen::Task(task(7)));
+    }
+
+    #[test]
+    fn everything_is_taken_once() {
+        const TASKS: usize = if cfg!(miri) { 300 } else { 200_000 };
+        let deque: Arc<Deque<AtomicUsize, 16>> = Arc::default();
+        let taken: Arc<Vec<AtomicUsize>> = Arc::new((0..TASKS).map(|_| AtomicUsize::new(0)).collect());
+        let over = Arc::new(AtomicBool::new(false));
+        let thieves: Vec<_> = (0..2)
+            .map(|_| {
+                let (deque, over) = (deque.clone(), over.clone());
+                std::thread::spawn(move || {
+                    let mut stolen = 0;
+                    while !over.load(Ordering::Acquire) || deque.len() > 0 {
+                        if let Stolen::Task(task) = deque.steal_if(|_| true) {
+                            // SAFETY: points into `taken`, which outlives the threads.
+                            unsafe { (*task).fetch_add(1, Ordering::Relaxed) };
+                            stolen += 1;
+                        }
+                    }
+                    stolen
+                })
+            })
+            .collect();
+        for (number, task) in taken.iter().enumerate() {
+            if deque.push(std::ptr::from_ref(task).cast_mut()).is_err() {
+                task.fetch_add(1, Ordering::Relaxed);
+            }
+            if number % 3 == 0 {
+                // SAFETY: as above.
+                deque.pop().into_iter().for_each(|task| unsafe { _ = (*task).fetch_add(1, Ordering::Relaxed) });
+            }
+        }
+        over.store(true, Ordering::Release);
+        let stolen: usize = thieves.into_iter().map(|thief| thief.join().unwrap()).sum();
+        assert!(taken.iter().all(|task| task.load(Ordering::Relaxed) == 1));
+        assert!(stolen > 0, "nobody ever stole: this has shown nothing");
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicUsize;
+
+    /// An owner that pushes `pushes` and pops as many, against thieves, in every order with at most three preemptions
+    /// (Musuvathi and Qadeer, PLDI 2007: two show nearly all that any number does).
+    fn each_once(pushes: usize, thieves: usize) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(move || {
+            let deque: Arc<Deque<AtomicUsize, 2>> = Arc::new(Deque::new());
+            let tasks: Vec<*mut AtomicUsize> =
+                (0..pushes).map(|_| Box::into_raw(Box::new(AtomicUsize::new(0)))).collect();
+            let take = |task: *mut AtomicUsize| {
+                // SAFETY: freed below only.
+                unsafe { (*task).fetch_add(1, Ordering::Relaxed) };
+            };
+            let thieves: Vec<_> = (0..thieves)
+                .map(|_| {
+                    let deque = deque.clone();
+                    loom::thread::spawn(move || {
+                        if let Stolen::Task(task) = deque.steal_if(|_| true) {
+                            take(task);
+                        }
+                    })
+                })
+                .collect();
+            for task in &tasks {
+                deque.push(*task).unwrap();
+            }
+            for _ in 0..pushes {
+                deque.pop().into_iter().for_each(take);
+            }
+            thieves.into_iter().for_each(|thief| thief.join().unwrap());
+            assert_eq!(deque.len(), 0);
+            for task in tasks {
+                // SAFETY: made above, known to nobody else any more.
+                let task = unsafe { Box::from_raw(task) };
+                assert_eq!(task.load(Ordering::Relaxed), 1);
+            }
+        });
+    }
+
+    #[test]
+    fn the_last_task_is_taken_once() {
+        each_once(1, 2);
+    }
+
+    #[test]
+    fn two_tasks_are_taken_once_each() {
+        each_once(2, 1);
+        each_once(2, 2);
+    }
+}

@@ -1,0 +1,43 @@
+//! A taskgroup: its owner waits for all tasks that were made in it, and for those that these have made.
+
+use std::cell::Cell;
+use std::ptr;
+
+use crate::sync::{AtomicU32, Ordering};
+use crate::tally::Tally;
+
+/// A taskgroup. Lives until its owner has left it; so do pointers to it in its tasks.
+pub struct Group {
+    /// Its tasks are expected one by one: many threads make them.
+    pub(crate) tally: Tally,
+    cancelled: AtomicU32,
+    /// The group around it, of which its tasks are not members: they are members of the innermost, and that one's end is waited
+    /// for inside.
+    pub(crate) around: *const Group,
+    /// What the caller keeps with it; that of the group around until something else is set. Only the group's own thread
+    /// sets it, before there are tasks in the group.
+    pub kept: Cell<*mut usize>,
+}
+
+impl Group {
+    /// Within `around`, which may be null.
+    ///
+    /// # Safety
+    /// `around` is null, or a group that lasts longer than this one.
+    pub unsafe fn new(around: *const Group) -> Group {
+        // SAFETY: the caller's promise.
+        let kept = unsafe { around.as_ref() }.map_or(ptr::null_mut(), |group| group.kept.get());
+        Group { tally: Tally::new(), cancelled: AtomicU32::new(0), around, kept: Cell::new(kept) }
+    }
+
+    /// No task of it begins any more.
+    pub fn cancel(&self) {
+        self.cancelled.store(1, Ordering::Release);
+    }
+
+    /// Whether it was cancelled.
+    #[inline]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire) != 0
+    }
+}

@@ -1,0 +1,21 @@
+//! Tasks with dependences, on the threads of a team: the engine behind `cox run --overlap`.
+//!
+//! - [`depend`]: which earlier tasks a task has to wait for. Pure.
+//! - `task`, `tally`, `pool`, [`group`]: a task, who is told when its children have ended, its memory, and taskgroups.
+//! - `deque`, [`team`]: ready tasks, who takes them from whom, who sleeps, and the barrier.
+//! - [`worker`]: what a thread does with all this.
+//! - [`fence`], `park`: the two ways in which threads meet the kernel.
+//!
+//! It knows neither OpenMP's ABI (that is `preload`'s) nor why a thread blocks.
+
+pub mod depend;
+mod deque;
+pub mod fence;
+pub mod group;
+mod park;
+mod pool;
+mod sync;
+mod tally;
+mod task;
+pub mod team;
+pub mod worker;

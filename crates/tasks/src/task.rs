@@ -1,0 +1,215 @@
+//! A task: its memory, and what is known of it.
+//!
+//! Three parties write to a task, each to a line of its own: its creator, before anybody else knows it; the thread that runs
+//! it; and whoever ends one of its children, or one of the tasks that it waits for.
+//!
+//! Memory is given back when the body has ended, all children have, and the parent's table of accesses has forgotten the task:
+//! children tell their parent when they end, and a table may still be naming tasks that ended long ago.
+
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+
+use crate::depend::Table;
+use crate::group::Group;
+use crate::sync::{AtomicPtr, AtomicU32, Ordering};
+use crate::tally::Tally;
+
+/// What a compiler makes of a task's body: takes the task's data.
+pub type Work = unsafe extern "C-unwind" fn(*mut c_void);
+
+/// No seat: the task does not run.
+pub const NOBODY: u32 = u32::MAX;
+
+/// It and all tasks that are made in it are done at once, by who makes them (OpenMP's `final`).
+pub const FINAL: u32 = 1;
+/// Its creator waits for its beginning, and runs it (a false `if`, with dependences).
+pub const AWAITED: u32 = 2;
+/// It has entries in its parent's table.
+pub const DEPENDS: u32 = 4;
+
+/// A task. Not a thread's: whoever has the pointer follows the rules of each field.
+#[repr(C, align(64))]
+pub struct Task {
+    // By its creator. `parent` and `depth` may be read by thieves who look at a task that may be gone.
+    pub(crate) work: Cell<Work>,
+    pub(crate) data: Cell<*mut c_void>,
+    pub(crate) parent: AtomicPtr<Task>,
+    pub(crate) group: Cell<*const Group>,
+    pub(crate) depth: AtomicU32,
+    pub(crate) flags: Cell<u32>,
+    pub(crate) priority: Cell<i32>,
+    /// Which free list its memory belongs to.
+    pub(crate) class: Cell<u32>,
+    /// Who awaits its beginning.
+    pub(crate) awaited_by: Cell<u32>,
+
+    // By the thread that runs it.
+    pub(crate) own: Own,
+
+    // By others.
+    pub(crate) others: Others,
+}
+
+/// What the running thread keeps.
+#[repr(align(64))]
+pub(crate) struct Own {
+    /// Who runs it; [`NOBODY`] while it waits for its children, or has ended.
+    pub seat: AtomicU32,
+    /// Children made since it last waited, and how many of these have ended on its own thread.
+    pub made: Cell<u32>,
+    pub ended_here: Cell<u32>,
+    /// The accesses of its children.
+    pub table: UnsafeCell<Table<NonNull<Task>>>,
+    /// Groups that were begun in it and are not over begin with this one.
+    pub groups: Cell<*const Group>,
+}
+
+/// What other threads write.
+#[repr(align(64))]
+pub(crate) struct Others {
+    pub tally: Tally,
+    /// Tasks that it waits for, and [`BEING_ENTERED`] while it is entered.
+    pub waits_for: AtomicU32,
+    /// How often its parent's table remembers it, and once more while it or a child of it has not ended; and
+    /// [`BEING_ENTERED`]. Of tasks with dependences only.
+    pub uses: AtomicU32,
+    /// Tasks that wait for it; [`CLOSED`] once it has ended.
+    pub successors: AtomicPtr<Edge>,
+}
+
+/// More than a task can wait for, or be remembered.
+pub const BEING_ENTERED: u32 = 1 << 30;
+
+/// One task waits for another. Lies in the waiting task's memory, or by itself if there are too many.
+pub struct Edge {
+    next: Cell<*mut Edge>,
+    task: Cell<*const Task>,
+    by_itself: Cell<bool>,
+}
+
+const CLOSED: *mut Edge = ptr::without_provenance_mut(1);
+
+// SAFETY: each field says who may write it when, and who hands a task on does so through an atomic.
+unsafe impl Sync for Task {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl Send for Task {}
+
+impl Task {
+    /// A task that nobody knows yet. `parent` is null for an implicit task.
+    pub fn new(work: Work, data: *mut c_void, parent: *const Task) -> Task {
+        Task {
+            work: Cell::new(work),
+            data: Cell::new(data),
+            parent: AtomicPtr::new(parent.cast_mut()),
+            group: Cell::new(ptr::null()),
+            depth: AtomicU32::new(0),
+            flags: Cell::new(0),
+            priority: Cell::new(0),
+            class: Cell::new(0),
+            awaited_by: Cell::new(NOBODY),
+            own: Own {
+                seat: AtomicU32::new(NOBODY),
+                made: Cell::new(0),
+                ended_here: Cell::new(0),
+                table: UnsafeCell::new(Table::new()),
+                groups: Cell::new(ptr::null()),
+            },
+            others: Others {
+                tally: Tally::new(),
+                waits_for: AtomicU32::new(0),
+                uses: AtomicU32::new(0),
+                successors: AtomicPtr::new(ptr::null_mut()),
+            },
+        }
+    }
+
+    /// Whether it was made by `ancestor`, or by a task that was. For a task that may be gone and be another by now: comes to an
+    /// end, and its answer is worth something only if the task was there all the time.
+    pub(crate) fn is_below(&self, ancestor: &Task) -> bool {
+        let level = ancestor.depth.load(Ordering::Relaxed);
+        let mut depth = self.depth.load(Ordering::Relaxed);
+        let mut at: *const Task = self;
+        while depth > level {
+            // SAFETY: memory of tasks is never given back while there are threads that steal (`pool`).
+            let parent = unsafe { (*at).parent.load(Ordering::Relaxed) };
+            if ptr::eq(parent, ancestor) {
+                return true;
+            }
+            if parent.is_null() {
+                return false;
+            }
+            // SAFETY: as above.
+            let next = unsafe { (*parent).depth.load(Ordering::Relaxed) };
+            // Of a task that is gone, ancestors may be in any order; so that this ends, only downwards.
+            if next >= depth {
+                return false;
+            }
+            (at, depth) = (parent, next);
+        }
+        false
+    }
+
+    /// Has `later` wait for this one, by an edge that is its own. `false`: this one has ended.
+    pub(crate) fn precede(&self, later: &Task, edge: &Edge) -> bool {
+        edge.task.set(later);
+        let mut first = self.others.successors.load(Ordering::Relaxed);
+        loop {
+            if first == CLOSED {
+                // What this one did has to be seen by the other, which may run now.
+                crate::sync::fence(Ordering::Acquire);
+                return false;
+            }
+            edge.next.set(first);
+            let own = ptr::from_ref(edge).cast_mut();
+            let order = (Ordering::Release, Ordering::Relaxed);
+            match self.others.successors.compare_exchange_weak(first, own, order.0, order.1) {
+                Ok(_) => return true,
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    /// One use less: whether it was the last.
+    pub(crate) fn is_used_no_more(&self) -> bool {
+        self.others.uses.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// It has ended: no more successors, and `ready` is given those that waited for nobody else.
+    pub(crate) fn let_successors_go(&self, mut ready: impl FnMut(NonNull<Task>)) {
+        let mut edge = self.others.successors.swap(CLOSED, Ordering::AcqRel);
+        while let Some(this) = NonNull::new(edge) {
+            // SAFETY: edges lie in tasks that cannot begin, hence not go, before they are counted down here.
+            let (next, task) = unsafe { (this.as_ref().next.get(), this.as_ref().task.get()) };
+            // SAFETY: as above; made by `Edge::by_itself` if it says so.
+            if unsafe { this.as_ref().by_itself.get() } {
+                // SAFETY: as above, and nobody else knows it.
+                drop(unsafe { Box::from_raw(edge) });
+            }
+            // SAFETY: as above.
+            let task_ref = unsafe { &*task };
+            if task_ref.others.waits_for.fetch_sub(1, Ordering::AcqRel) == 1 {
+                ready(NonNull::from(task_ref));
+            }
+            edge = next;
+        }
+    }
+}
+
+impl Edge {
+    /// For a task's own memory.
+    pub const fn new() -> Edge {
+        Edge { next: Cell::new(ptr::null_mut()), task: Cell::new(ptr::null()), by_itself: Cell::new(false) }
+    }
+
+    /// In memory of its own, which goes when the earlier task ends.
+    pub fn by_itself() -> Box<Edge> {
+        Box::new(Edge { by_itself: Cell::new(true), ..Edge::new() })
+    }
+}
+
+impl Default for Edge {
+    fn default() -> Edge {
+        Edge::new()
+    }
+}

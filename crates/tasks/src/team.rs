@@ -1,0 +1,396 @@
+//! A team: threads with a seat each, that share their ready tasks and meet at barriers.
+//!
+//! **Seats.** A task that becomes ready is put into the deque of the thread that made it ready; threads without a task
+//! take from others. Tasks with a priority are in one heap, which is looked at first; those that find a deque full, in
+//! one queue, which is looked at last.
+//!
+//! **Sleep.** Who finds nothing says so in `idle` and looks once more; who has put a task somewhere looks at `idle` and wakes one.
+//! Between writing and looking both have a fence (`fence`), so one of the two sees the other.
+//!
+//! **Barrier.** It is passed when all members have come and no task of the team is left. Tasks are counted by seat,
+//! those made and those ended, in words that only grow and that only their seat writes. They are added up *ended
+//! first*: at any moment no more have ended than were made, so if the sums are equal, they were equal in the moment
+//! between the two; and as all members have come, nobody was there who could make another. It is added up by whoever
+//! has just come last, or has just run out of tasks; both have a full fence before, so the last of them sees all.
+//!
+//! Teams are never given back to the system: who helps out looks at them without asking.
+
+use std::collections::{BinaryHeap, VecDeque};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Mutex, PoisonError};
+
+use crate::deque::{CAPACITY, Deque, Stolen};
+use crate::fence;
+use crate::park::bed;
+use crate::task::{NOBODY, Task, Work};
+
+/// A member's place.
+#[repr(align(128))]
+pub struct Seat {
+    pub(crate) deque: Deque<Task>,
+    /// Tasks that were made, and that have ended here, since ever.
+    made: AtomicU64,
+    ended: AtomicU64,
+    /// The thread that sits here.
+    pub(crate) thread: AtomicU32,
+    /// While it sleeps: tasks below this one only are for it; null: any.
+    sleeps_in: AtomicPtr<Task>,
+    /// The implicit task of the member.
+    pub(crate) implicit: Task,
+}
+
+/// A team; see the module.
+pub struct Team {
+    seats: Box<[Seat]>,
+    /// Members of the present region, in the first seats.
+    size: AtomicU32,
+    /// Whether there has been a task since the region began.
+    has_tasks: AtomicU32,
+    idle: Box<[AtomicU64]>,
+    arrived: AtomicU32,
+    generation: AtomicU32,
+    /// The generation that somebody has let pass, or is about to.
+    passing: AtomicU32,
+    urgent: Queue<Urgents>,
+    surplus: Queue<VecDeque<Ready>>,
+    /// Ready tasks of one seat from which on new ones are done at once.
+    pub(crate) enough: usize,
+}
+
+/// Behind a lock, with a length that can be seen without it.
+struct Queue<Q> {
+    length: AtomicU32,
+    queue: Mutex<Q>,
+}
+
+/// A ready task in a queue.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Ready(NonNull<Task>);
+
+// SAFETY: whoever takes it from the queue has it alone.
+unsafe impl Send for Ready {}
+
+#[derive(Default)]
+struct Urgents {
+    heap: BinaryHeap<Urgent>,
+    /// Falls with each that comes.
+    next: u64,
+}
+
+/// By priority, the oldest of the same first.
+#[derive(PartialEq, Eq)]
+struct Urgent {
+    priority: i32,
+    before: u64,
+    task: Ready,
+}
+
+impl<Q> Queue<Q> {
+    fn new(queue: Q) -> Queue<Q> {
+        Queue { length: AtomicU32::new(0), queue: Mutex::new(queue) }
+    }
+
+    /// Changes the queue; `change` says how long it is then.
+    fn with(&self, change: impl FnOnce(&mut Q) -> usize) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let length = change(&mut queue);
+        self.length.store(length as u32, Ordering::Relaxed);
+    }
+}
+
+impl Ord for Urgent {
+    fn cmp(&self, other: &Urgent) -> std::cmp::Ordering {
+        (self.priority, self.before).cmp(&(other.priority, other.before))
+    }
+}
+
+impl PartialOrd for Urgent {
+    fn partial_cmp(&self, other: &Urgent) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+unsafe extern "C-unwind" fn implicit(_: *mut std::ffi::c_void) {}
+
+impl Seat {
+    fn new() -> Seat {
+        Seat {
+            deque: Deque::new(),
+            made: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            thread: AtomicU32::new(NOBODY),
+            sleeps_in: AtomicPtr::new(ptr::null_mut()),
+            implicit: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
+        }
+    }
+
+    /// One more was made here. Its own thread only.
+    #[inline]
+    pub(crate) fn has_made(&self) {
+        self.made.store(self.made.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// One more has ended here. Its own thread only.
+    #[inline]
+    pub(crate) fn has_ended(&self) {
+        // Release: what the task did is done when the sum says so.
+        self.ended.store(self.ended.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+}
+
+impl Team {
+    /// A team with so many seats, which has no members yet.
+    pub fn new(seats: u32) -> Team {
+        Team {
+            seats: (0..seats).map(|_| Seat::new()).collect(),
+            size: AtomicU32::new(0),
+            has_tasks: AtomicU32::new(0),
+            idle: (0..seats.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            arrived: AtomicU32::new(0),
+            generation: AtomicU32::new(0),
+            passing: AtomicU32::new(0),
+            urgent: Queue::new(Urgents::default()),
+            surplus: Queue::new(VecDeque::new()),
+            enough: (64 * seats as usize).min(CAPACITY),
+        }
+    }
+
+    /// Seats there are.
+    pub fn seats(&self) -> u32 {
+        self.seats.len() as u32
+    }
+
+    /// Members of the present region.
+    #[inline]
+    pub fn size(&self) -> u32 {
+        self.size.load(Ordering::Relaxed)
+    }
+
+    /// A region begins; nobody is in another one of this team.
+    pub fn begin(&self) {
+        self.has_tasks.store(0, Ordering::Relaxed);
+    }
+
+    /// The region has so many members: said by each of them, before it [enters](crate::worker::Worker::enter).
+    pub fn has_members(&self, size: u32) {
+        self.size.store(size.min(self.seats()), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn seat(&self, number: u32) -> &Seat {
+        &self.seats[number as usize]
+    }
+
+    /// There will be a task.
+    #[inline]
+    pub(crate) fn note_task(&self) {
+        if self.has_tasks.load(Ordering::Relaxed) == 0 {
+            self.has_tasks.store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Puts a ready task where somebody finds it, and wakes somebody if there is one asleep. By the thread on `seat`.
+    #[inline]
+    pub(crate) fn put(&self, seat: &Seat, task: NonNull<Task>) {
+        // SAFETY: nobody else has it yet.
+        let priority = unsafe { task.as_ref() }.priority.get();
+        if priority > 0 {
+            self.put_urgent(priority, Ready(task));
+        } else if let Err(task) = seat.deque.push(task.as_ptr()) {
+            self.put_surplus(task);
+        }
+        fence::light();
+        if self.idle.iter().any(|word| word.load(Ordering::Relaxed) != 0) {
+            self.wake_for(task);
+        }
+    }
+
+    #[cold]
+    fn put_urgent(&self, priority: i32, task: Ready) {
+        self.urgent.with(|urgents| {
+            urgents.next = urgents.next.wrapping_sub(1);
+            urgents.heap.push(Urgent { priority, before: urgents.next, task });
+            urgents.heap.len()
+        });
+    }
+
+    #[cold]
+    fn put_surplus(&self, task: *mut Task) {
+        NonNull::new(task).into_iter().for_each(|task| {
+            self.surplus.with(|queue| {
+                queue.push_back(Ready(task));
+                queue.len()
+            });
+        });
+    }
+
+    /// Wakes one who sleeps and may run this task.
+    #[cold]
+    fn wake_for(&self, task: NonNull<Task>) {
+        for (at, word) in self.idle.iter().enumerate() {
+            let mut left = word.load(Ordering::Relaxed);
+            while left != 0 {
+                let bit = left & left.wrapping_neg();
+                left &= !bit;
+                let seat = &self.seats[at * 64 + bit.trailing_zeros() as usize];
+                let within = NonNull::new(seat.sleeps_in.load(Ordering::Acquire));
+                // SAFETY: memory of tasks stays; a task that is gone is below nobody, or it wakes the wrong one.
+                let may = within.is_none_or(|within| unsafe { task.as_ref().is_below(within.as_ref()) });
+                if may && word.fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
+                    bed(seat.thread.load(Ordering::Relaxed)).wake();
+                    return;
+                }
+            }
+        }
+    }
+
+    fn wake_all(&self) {
+        for (at, word) in self.idle.iter().enumerate() {
+            let mut left = word.swap(0, Ordering::AcqRel);
+            while left != 0 {
+                let seat = &self.seats[at * 64 + left.trailing_zeros() as usize];
+                bed(seat.thread.load(Ordering::Relaxed)).wake();
+                left &= left - 1;
+            }
+        }
+    }
+
+    /// The thread on this seat is about to sleep, for tasks below one or for any: to be said before it looks for the last time.
+    pub(crate) fn lie_down(&self, number: u32, within: Option<&Task>) {
+        let within = within.map_or(ptr::null(), ptr::from_ref);
+        self.seat(number).sleeps_in.store(within.cast_mut(), Ordering::Release);
+        self.idle[number as usize / 64].fetch_or(1 << (number % 64), Ordering::AcqRel);
+        fence::heavy();
+    }
+
+    /// It does not sleep, or no longer, because it has `found` a task by itself or for another reason.
+    pub(crate) fn get_up(&self, number: u32, found: bool) {
+        let bit = 1 << (number % 64);
+        let was_woken = self.idle[number as usize / 64].fetch_and(!bit, Ordering::AcqRel) & bit == 0;
+        if was_woken && found {
+            // Somebody counts on this thread for another task: that one is somebody else's now.
+            let ready = self.seats.iter().find_map(|seat| NonNull::new(seat.deque.oldest()));
+            ready.into_iter().for_each(|task| self.wake_for(task));
+        }
+    }
+
+    /// A ready task for the thread on this seat; only tasks below `within`, if that is given.
+    #[inline]
+    pub(crate) fn find(&self, number: u32, within: Option<&Task>, random: &mut u32) -> Option<NonNull<Task>> {
+        if self.urgent.length.load(Ordering::Relaxed) > 0
+            && let Some(task) = self.take_urgent(within)
+        {
+            return Some(task);
+        }
+        let seat = self.seat(number);
+        if let Some(task) = seat.deque.pop().and_then(NonNull::new) {
+            // SAFETY: ours now.
+            if within.is_none_or(|within| unsafe { task.as_ref() }.is_below(within)) {
+                return Some(task);
+            }
+            // It was in there a moment ago, so there is room.
+            if let Err(task) = seat.deque.push(task.as_ptr()) {
+                self.put_surplus(task);
+            }
+        }
+        self.steal(number, within, random).or_else(|| self.take_surplus(within))
+    }
+
+    /// From the others, beginning anywhere.
+    fn steal(&self, number: u32, within: Option<&Task>, random: &mut u32) -> Option<NonNull<Task>> {
+        let seats = self.size();
+        *random = random.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
+        let first = ((u64::from(*random) * u64::from(seats)) >> 32) as u32;
+        loop {
+            let mut again = false;
+            for at in 0..seats {
+                let victim = (first + at) % seats;
+                if victim == number {
+                    continue;
+                }
+                let deque = &self.seat(victim).deque;
+                // SAFETY: memory of tasks stays, and `is_below` reads atomics only.
+                let wanted = |task: *mut Task| within.is_none_or(|within| unsafe { &*task }.is_below(within));
+                match deque.steal_if(wanted) {
+                    Stolen::Task(task) => return NonNull::new(task),
+                    Stolen::Retry => again = true,
+                    Stolen::Nothing => {}
+                }
+            }
+            if !again {
+                return None;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    #[cold]
+    fn take_urgent(&self, within: Option<&Task>) -> Option<NonNull<Task>> {
+        let mut taken = None;
+        self.urgent.with(|Urgents { heap, .. }| {
+            // SAFETY: in the heap, hence nobody's, hence there.
+            let fits = |urgent: &Urgent| within.is_none_or(|within| unsafe { urgent.task.0.as_ref() }.is_below(within));
+            if heap.peek().is_some_and(fits) {
+                taken = heap.pop();
+            }
+            heap.len()
+        });
+        taken.map(|urgent| urgent.task.0)
+    }
+
+    fn take_surplus(&self, within: Option<&Task>) -> Option<NonNull<Task>> {
+        if self.surplus.length.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut taken = None;
+        self.surplus.with(|queue| {
+            // SAFETY: in the queue, hence nobody's, hence there.
+            let fits = |ready: &Ready| within.is_none_or(|within| unsafe { ready.0.as_ref() }.is_below(within));
+            taken = queue.iter().position(fits).and_then(|at| queue.remove(at));
+            queue.len()
+        });
+        taken.map(|ready| ready.0)
+    }
+
+    /// A member comes to the barrier: which one it is, and whether it is the last to come.
+    #[inline]
+    pub(crate) fn arrive(&self) -> (u32, bool) {
+        let generation = self.generation.load(Ordering::Relaxed);
+        (generation, self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.size())
+    }
+
+    /// Whether this barrier has been passed.
+    #[inline]
+    pub(crate) fn has_passed(&self, generation: u32) -> bool {
+        self.generation.load(Ordering::Acquire) != generation
+    }
+
+    /// Lets all members pass if all have come and no task is left: to be asked by who has come last, and by who has ended a task
+    /// and finds no other.
+    #[inline]
+    pub(crate) fn try_to_pass(&self, generation: u32) {
+        fence(Ordering::SeqCst);
+        if self.arrived.load(Ordering::Acquire) != self.size() || !self.is_quiet() {
+            return;
+        }
+        // Several may have seen it: one of them is first, and only then is the count of the next barrier begun. Nobody
+        // comes to that one before it has seen the generation change.
+        let next = generation.wrapping_add(1);
+        if self.passing.compare_exchange(generation, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            self.arrived.store(0, Ordering::Relaxed);
+            self.generation.store(next, Ordering::Release);
+            fence::light();
+            self.wake_all();
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        if self.has_tasks.load(Ordering::Relaxed) == 0 {
+            return true;
+        }
+        let ended: u64 = self.seats.iter().map(|seat| seat.ended.load(Ordering::Acquire)).fold(0, u64::wrapping_add);
+        let made: u64 = self.seats.iter().map(|seat| seat.made.load(Ordering::Acquire)).fold(0, u64::wrapping_add);
+        ended == made
+    }
+}
