@@ -44,3 +44,27 @@ macro_rules! by_way_of {
     )* };
 }
 pub(crate) use by_way_of;
+
+/// The same, of any arguments: `$inner` has the return address.
+macro_rules! by_way_of_caller {
+    ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As the real one's.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name() {
+            // Seven words above the return address, as above.
+            std::arch::naked_asm!(
+                "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "sub rsp, 8",
+                "mov rdi, [rsp + 56]",
+                "call {inner}",
+                "add rsp, 8", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
+                "jmp rax",
+                inner = sym $inner,
+            )
+        }
+    )* };
+}
+pub(crate) use by_way_of_caller;

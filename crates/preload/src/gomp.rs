@@ -20,10 +20,12 @@ use std::mem::transmute;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use tasks::team::Team;
 use wire::guest::{LIBGOMP, ROLE_TEAM, ROLE_THREAD, Slot, TASKS};
 
-use crate::caller::{by_way_of, with_caller};
+use crate::caller::{by_way_of, by_way_of_caller, with_caller};
 use crate::memory::{self, note_seen};
+use crate::overlap::{self, doors};
 use crate::real::{Call, Library, Work, library};
 
 /// What each thread of a team needs to begin its share.
@@ -38,6 +40,8 @@ struct Region {
     phases: u64,
     /// The slot of the thread that began it.
     first: Option<&'static Slot>,
+    /// Whose tasks are ours.
+    tasks: Option<&'static Team>,
     returned: Returned,
 }
 
@@ -58,8 +62,10 @@ unsafe extern "C-unwind" fn share(region: *mut c_void) {
             enlist(slot);
         }
     }
-    // SAFETY: the program's function with its data.
-    unsafe { work(data) };
+    overlap::share(region.tasks, region.library, team, || {
+        // SAFETY: the program's function with its data.
+        unsafe { work(data) };
+    });
     if let Some(slot) = slot {
         memory::arrive(slot);
     }
@@ -86,6 +92,7 @@ unsafe fn around<R>(
     call: Call,
     work: Work,
     data: *mut c_void,
+    threads: c_uint,
     alone: R,
     go: impl FnOnce(*mut c_void, Work, *mut c_void) -> R,
 ) -> R {
@@ -104,8 +111,10 @@ unsafe fn around<R>(
     // whatever the program's function wants.
     let first_word = if matches!(call, Call::ParallelReductions) { unsafe { *data.cast() } } else { 0 };
     let returned = Returned(AtomicU32::new(0));
-    let mut region = Region { first_word, work, data, library, phases, first, returned };
+    let tasks = overlap::team(library, threads);
+    let mut region = Region { first_word, work, data, library, phases, first, tasks, returned };
     let result = go(real, share, (&raw mut region).cast());
+    tasks.into_iter().for_each(overlap::put_back);
     first.into_iter().for_each(memory::let_go);
     result
 }
@@ -117,20 +126,21 @@ fn real(call: Call, caller: usize) -> Option<(&'static Library, *mut c_void)> {
     (!real.is_null()).then_some((library, real))
 }
 
-/// Defines parallel constructs: their further arguments, and what they return.
+/// Defines parallel constructs: the number of threads that they ask for, their further arguments, and what they
+/// return.
 macro_rules! parallel {
-    ($($name:ident = $call:ident ($($argument:ident: $type:ty),*) $(-> $result:ty = $alone:expr)?;)*) => { $(
+    ($($name:ident = $call:ident ($threads:ident: c_uint, $($argument:ident: $type:ty),*) $(-> $result:ty = $alone:expr)?;)*) => { $(
         /// gcc's parallel construct of this name, noted.
         ///
         /// # Safety
         /// As the real one's.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name(work: Work, data: *mut c_void, $($argument: $type),*) $(-> $result)? {
+        pub unsafe extern "C-unwind" fn $name(work: Work, data: *mut c_void, $threads: c_uint, $($argument: $type),*) $(-> $result)? {
             // SAFETY: the caller's promise, passed on; the real function of this name has this type.
             unsafe {
-                around(Call::$call, work, data, ($($alone)?), |real, work, data| {
-                    let real: unsafe extern "C-unwind" fn(Work, *mut c_void, $($type),*) $(-> $result)? = transmute(real);
-                    real(work, data, $($argument),*)
+                around(Call::$call, work, data, $threads, ($($alone)?), |real, work, data| {
+                    let real: unsafe extern "C-unwind" fn(Work, *mut c_void, c_uint, $($type),*) $(-> $result)? = transmute(real);
+                    real(work, data, $threads, $($argument),*)
                 })
             }
         }
@@ -187,16 +197,37 @@ by_way_of! {
     GOMP_taskloop_ull => taskloop_ull;
 }
 
+by_way_of_caller! {
+    /// Waits for a task's children.
+    GOMP_taskwait => taskwait;
+    /// Waits for some of them.
+    GOMP_taskwait_depend => taskwait_depend;
+    /// Lets other tasks go first.
+    GOMP_taskyield => taskyield;
+    /// Begins a taskgroup.
+    GOMP_taskgroup_start => taskgroup_start;
+    /// Waits for a taskgroup.
+    GOMP_taskgroup_end => taskgroup_end;
+    /// Begins reductions of a taskgroup.
+    GOMP_taskgroup_reduction_register => reduction_register;
+    /// Ends them.
+    GOMP_taskgroup_reduction_unregister => reduction_unregister;
+    /// Finds a task's copies.
+    GOMP_task_reduction_remap => reduction_remap;
+    /// Whether tasks are done at once.
+    omp_in_final => in_final;
+}
+
 /// A barrier called from `caller`: `go` calls the real function, and says whether that was in a barrier.
 #[inline]
-fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(*mut c_void) -> (R, bool)) -> R {
+fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(&'static Library, *mut c_void) -> (R, bool)) -> R {
     let Some((library, real)) = real(call, caller) else { return alone };
     let counts = !library.tells_itself() && library.team_size() > 1;
     let slot = if counts { memory::here() } else { None };
-    let Some(slot) = slot else { return go(real).0 };
+    let Some(slot) = slot else { return go(library, real).0 };
     library.cure.look(library);
     memory::arrive(slot);
-    let (result, was_in_barrier) = go(real);
+    let (result, was_in_barrier) = go(library, real);
     if was_in_barrier {
         memory::leave(slot);
     } else {
@@ -205,11 +236,19 @@ fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(*mut c_void) -> 
     result
 }
 
-/// Defines what functions that have a barrier do, given their argument, if they have one, and their caller.
+/// Defines what functions that have a barrier do, given their argument, if they have one, and their caller. Where
+/// tasks are ours, so is the barrier, behind what the function does `besides`.
 macro_rules! meeting {
-    ($($name:ident = $call:ident -> $result:ty = $alone:expr, $was_in_barrier:expr;)*) => { $(
+    ($($name:ident = $call:ident -> $result:ty = $alone:expr, $was_in_barrier:expr
+        $(, besides $besides:expr)?;)*) => { $(
         extern "C-unwind" fn $name(argument: *mut c_void, caller: usize) -> $result {
-            meet(Call::$call, caller, $alone, |real| {
+            meet(Call::$call, caller, $alone, |library, real| {
+                let besides: Option<Option<Call>> = [$($besides)?].into_iter().next();
+                if let (Some(besides), Some(worker)) = (besides, overlap::here()) {
+                    besides.into_iter().for_each(|call| library.tell(call));
+                    worker.barrier();
+                    return ($alone, true);
+                }
                 type Real = unsafe extern "C-unwind" fn(*mut c_void) -> $result;
                 // SAFETY: the real function of this name, called as the program called us: it has this type,
                 // or else no argument and does not look at ours.
@@ -223,21 +262,24 @@ macro_rules! meeting {
 }
 
 meeting! {
-    barrier = Barrier -> () = (), |()| true;
-    barrier_cancel = BarrierCancel -> bool = false, |_| true;
-    loop_end = LoopEnd -> () = (), |()| true;
-    loop_end_cancel = LoopEndCancel -> bool = false, |_| true;
-    sections_end = SectionsEnd -> () = (), |()| true;
-    sections_end_cancel = SectionsEndCancel -> bool = false, |_| true;
+    barrier = Barrier -> () = (), |()| true, besides None;
+    barrier_cancel = BarrierCancel -> bool = false, |_| true, besides None;
+    loop_end = LoopEnd -> () = (), |()| true, besides Some(Call::LoopEndNowait);
+    loop_end_cancel = LoopEndCancel -> bool = false, |_| true, besides Some(Call::LoopEndNowait);
+    sections_end = SectionsEnd -> () = (), |()| true, besides Some(Call::SectionsEndNowait);
+    sections_end_cancel = SectionsEndCancel -> bool = false, |_| true, besides Some(Call::SectionsEndNowait);
     // Null: this thread computes the result, and comes to the barrier with it.
     single_copy_start = SingleCopyStart -> *mut c_void = null_mut(), |result| !result.is_null();
     single_copy_end = SingleCopyEnd -> () = (), |()| true;
 }
 
-/// Defines what finds the real function for a task of the program's function `work`.
+/// Defines what says where to go on with a task whose function is `work`.
 macro_rules! tasks {
-    ($($name:ident = $call:ident;)*) => { $(
+    ($($name:ident = $call:ident or $ours:expr;)*) => { $(
         extern "C" fn $name(work: usize) -> *mut c_void {
+            if overlap::here().is_some() {
+                return $ours as *mut c_void;
+            }
             note_seen(TASKS);
             // Without a library the loader would have ended the program here.
             real(Call::$call, work).map_or(libc::abort as *mut c_void, |(_, real)| real)
@@ -246,7 +288,31 @@ macro_rules! tasks {
 }
 
 tasks! {
-    task = Task;
-    taskloop = Taskloop;
-    taskloop_ull = TaskloopUll;
+    task = Task or doors::task;
+    taskloop = Taskloop or doors::taskloop;
+    taskloop_ull = TaskloopUll or doors::taskloop_ull;
+}
+
+/// Defines what says where to go on with a call about tasks.
+macro_rules! about_tasks {
+    ($($name:ident = $call:ident or $ours:expr;)*) => { $(
+        extern "C" fn $name(caller: usize) -> *mut c_void {
+            if overlap::here().is_some() {
+                return $ours as *mut c_void;
+            }
+            real(Call::$call, caller).map_or(libc::abort as *mut c_void, |(_, real)| real)
+        }
+    )* };
+}
+
+about_tasks! {
+    taskwait = Taskwait or doors::taskwait;
+    taskwait_depend = TaskwaitDepend or doors::taskwait_depend;
+    taskyield = Taskyield or doors::taskyield;
+    taskgroup_start = TaskgroupStart or doors::taskgroup_start;
+    taskgroup_end = TaskgroupEnd or doors::taskgroup_end;
+    reduction_register = TaskgroupReductionRegister or doors::taskgroup_reduction_register;
+    reduction_unregister = TaskgroupReductionUnregister or doors::taskgroup_reduction_unregister;
+    reduction_remap = TaskReductionRemap or doors::task_reduction_remap;
+    in_final = InFinal or doors::in_final;
 }

@@ -10,6 +10,7 @@
 //! - `caller`: doors that need assembly.
 //! - `gomp`, `pthread`, `ompt`: barriers of libgomp, of POSIX threads, of libomp.
 //! - `cure`: what is done about libgomp's spinning.
+//! - `overlap`: tasks in the place of libgomp's, where cox asks for that.
 //! - `start`: what has to be read before the program runs.
 //!
 //! House rules of a guest:
@@ -17,7 +18,8 @@
 //! 1. **Silent.** Nothing is printed, no descriptor stays open, nothing at all is made in a program that
 //!    never comes to a barrier.
 //! 2. **Dispensable.** Whatever fails, the program runs as it would without us.
-//! 3. **Thin.** No allocation, lock or system call at a barrier, apart from each thread's first.
+//! 3. **Thin.** No allocation, lock or system call at a barrier, apart from each thread's first. Overlap is no guest's
+//!    work any more: it takes a part of the runtime over.
 //! 4. **C only at the doors.** Only the interposed functions are visible; nothing unwinds out of our own
 //!    code, and what unwinds through it (pthread_exit in a region) is let through.
 //!
@@ -29,6 +31,7 @@ mod cure;
 mod gomp;
 mod memory;
 mod ompt;
+mod overlap;
 mod pthread;
 mod real;
 mod start;

@@ -39,11 +39,24 @@ pub enum Call {
     Task,
     Taskloop,
     TaskloopUll,
+    Taskwait,
+    TaskwaitDepend,
+    Taskyield,
+    TaskgroupStart,
+    TaskgroupEnd,
+    TaskgroupReductionRegister,
+    TaskgroupReductionUnregister,
+    TaskReductionRemap,
+    InFinal,
+    LoopEndNowait,
+    SectionsEndNowait,
+    GetMaxThreads,
+    GetThreadNum,
     GetNumThreads,
 }
 
 /// By [`Call`].
-const NAMES: [&CStr; 23] = [
+const NAMES: [&CStr; 36] = [
     c"GOMP_parallel",
     c"GOMP_parallel_reductions",
     c"GOMP_parallel_loop_static",
@@ -66,6 +79,19 @@ const NAMES: [&CStr; 23] = [
     c"GOMP_task",
     c"GOMP_taskloop",
     c"GOMP_taskloop_ull",
+    c"GOMP_taskwait",
+    c"GOMP_taskwait_depend",
+    c"GOMP_taskyield",
+    c"GOMP_taskgroup_start",
+    c"GOMP_taskgroup_end",
+    c"GOMP_taskgroup_reduction_register",
+    c"GOMP_taskgroup_reduction_unregister",
+    c"GOMP_task_reduction_remap",
+    c"omp_in_final",
+    c"GOMP_loop_end_nowait",
+    c"GOMP_sections_end_nowait",
+    c"omp_get_max_threads",
+    c"omp_get_thread_num",
     c"omp_get_num_threads",
 ];
 const _: () = assert!(Call::GetNumThreads as usize == NAMES.len() - 1);
@@ -110,11 +136,25 @@ impl Library {
     /// Threads of the team that the calling thread works in.
     #[inline]
     pub fn team_size(&self) -> c_int {
-        // SAFETY: null or the function of this name, which has this type.
-        let size: Option<unsafe extern "C" fn() -> c_int> =
-            unsafe { std::mem::transmute(self.get(Call::GetNumThreads)) };
+        self.number(Call::GetNumThreads).max(1)
+    }
+
+    /// What a function of OpenMP's without arguments says; 0 if it is not there.
+    #[inline]
+    pub fn number(&self, call: Call) -> c_int {
+        // SAFETY: null or the function of this name; callers name those of this type only.
+        let number: Option<unsafe extern "C" fn() -> c_int> = unsafe { std::mem::transmute(self.get(call)) };
         // SAFETY: it may be called anywhere.
-        size.map_or(1, |size| unsafe { size() })
+        number.map_or(0, |number| unsafe { number() })
+    }
+
+    /// Calls a function of libgomp's without arguments and result, if it is there.
+    #[inline]
+    pub fn tell(&self, call: Call) {
+        // SAFETY: null or the function of this name; callers name those of this type only.
+        let tell: Option<unsafe extern "C-unwind" fn()> = unsafe { std::mem::transmute(self.get(call)) };
+        // SAFETY: called where the program calls one that does more.
+        tell.into_iter().for_each(|tell| unsafe { tell() });
     }
 
     /// GOMP_parallel itself, if it is there.

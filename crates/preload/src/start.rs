@@ -3,6 +3,8 @@
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
+use crate::overlap;
+
 /// CPUs that the program might use at its start: what a libgomp linked to it has counted.
 static CPUS: AtomicU32 = AtomicU32::new(0);
 /// Stack size that the environment asks for libgomp's threads; 0: the default.
@@ -25,6 +27,7 @@ extern "C" fn at_load() {
     let shows =
         variable(c"OMP_DISPLAY_AFFINITY").is_some_and(|value| !value.trim_ascii().eq_ignore_ascii_case(b"false"));
     SHOWS_TEAMS.store(shows, Ordering::Relaxed);
+    overlap::at_load(variable);
     leave_children_alone();
 }
 

@@ -5,12 +5,13 @@
 mod common;
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Told, compile, inside, library, run, say, told};
+use common::{Told, compile, inside, library, run, told};
 use wire::guest::{LIBGOMP, LIBOMP, PTHREAD, ROLE_TEAM, SLOTS, TASKS};
 
 /// Phases of one round of gomp.c: its region's first, one behind an explicit barrier, two loops and the sections
@@ -243,10 +244,17 @@ fn its_symbols_are_those_it_says() {
     };
     let defined = nm("--defined-only");
     let names: Vec<&str> = defined.lines().filter_map(|line| line.split(' ').nth(2)).collect();
-    let known = |name: &&str| name.starts_with("GOMP_") || ["pthread_barrier_wait", "ompt_start_tool"].contains(name);
+    let known = |name: &&str| {
+        name.starts_with("GOMP_") || ["omp_in_final", "ompt_start_tool", "pthread_barrier_wait"].contains(name)
+    };
     assert!(names.len() > 20 && names.iter().all(known), "{names:?}");
     let undefined = nm("--undefined-only");
     let versions = undefined.split("@GLIBC_").skip(1).map(|rest| rest.split_whitespace().next().unwrap());
     let parsed = versions.map(|version| version.split('.').map(|part| part.parse().unwrap()).collect::<Vec<u32>>());
     assert!(parsed.max().unwrap() <= vec![2, 34], "{undefined}");
+}
+
+/// Says something past the harness, which keeps to itself what a passing test prints.
+pub fn say(line: &str) {
+    std::io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap();
 }

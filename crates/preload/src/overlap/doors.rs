@@ -1,0 +1,306 @@
+//! What the compiler calls: gcc's entries for tasks, in the place of libgomp's.
+//!
+//! Each is reached by a jump from the interposed function (`gomp`), with all arguments as the program gave them, and only in
+//! a region whose tasks are ours.
+
+use std::ffi::{c_int, c_long, c_uint, c_ulong, c_ulonglong, c_void};
+use std::ptr;
+
+use tasks::group::Group;
+use tasks::worker::{New, Worker};
+
+use super::chunks::{Division, divide};
+use super::clauses::{Clauses, NONE};
+use super::here;
+use super::reductions::Block;
+use crate::real::Work;
+
+/// Flags of tasks (gomp-constants.h).
+const FINAL: c_uint = 1 << 1;
+const DEPEND: c_uint = 1 << 3;
+const PRIORITY: c_uint = 1 << 4;
+const UP: c_uint = 1 << 8;
+const GRAINSIZE: c_uint = 1 << 9;
+const IF: c_uint = 1 << 10;
+const NOGROUP: c_uint = 1 << 11;
+const REDUCTION: c_uint = 1 << 12;
+const STRICT: c_uint = 1 << 14;
+
+type Copy = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
+
+/// A task.
+pub unsafe extern "C-unwind" fn task(
+    work: Work,
+    data: *mut c_void,
+    copy: Option<Copy>,
+    bytes: c_long,
+    align: c_long,
+    deferrable: bool,
+    flags: c_uint,
+    depend: *const usize,
+    priority: c_int,
+) {
+    let Some(worker) = here() else { return };
+    // SAFETY: the compiler's array, if it says that there is one.
+    let accesses = (flags & DEPEND != 0).then(|| unsafe { Clauses::new(depend) }.accesses());
+    let new = New {
+        work,
+        data,
+        copy,
+        bytes: bytes as usize,
+        align: align as usize,
+        first_words: None,
+        at_once: !deferrable,
+        is_final: flags & FINAL != 0,
+        priority: if flags & PRIORITY != 0 { priority } else { 0 },
+        accesses,
+    };
+    // SAFETY: as the compiler describes it.
+    unsafe { make(worker, new) };
+}
+
+/// Makes a task; without memory for it, does its work here and now.
+unsafe fn make<A: Iterator<Item = tasks::depend::Access> + Clone>(worker: &Worker, new: New<A>) {
+    let (work, data, copy, words) = (new.work, new.data, new.copy, new.first_words);
+    // SAFETY: the caller's promise.
+    if unsafe { worker.make(new) } {
+        return;
+    }
+    // Whatever it may depend on has been made by the same task.
+    worker.wait_for_children();
+    if copy.is_some() {
+        // As libgomp does without memory.
+        std::process::abort();
+    }
+    if let Some(words) = words {
+        // SAFETY: the caller's promise: data begins with two words.
+        unsafe { data.cast::<[usize; 2]>().write(words) };
+    }
+    // SAFETY: as above.
+    unsafe { work(data) };
+}
+
+/// A loop in tasks, over long.
+#[allow(clippy::too_many_arguments, reason = "the compiler's")]
+pub unsafe extern "C-unwind" fn taskloop(
+    work: Work,
+    data: *mut c_void,
+    copy: Option<Copy>,
+    bytes: c_long,
+    align: c_long,
+    flags: c_uint,
+    tasks: c_ulong,
+    priority: c_int,
+    start: c_long,
+    end: c_long,
+    step: c_long,
+) {
+    let span = if step > 0 { end.wrapping_sub(start) } else { start.wrapping_sub(end) };
+    let runs = if step > 0 { start < end } else { start > end };
+    let n = if runs { (span as u64).div_ceil(step.unsigned_abs()) } else { 0 };
+    let call = Loop { work, data, copy, bytes, align, flags, tasks, priority };
+    // SAFETY: the compiler's arguments.
+    unsafe { call.go(start as u64, step as u64, n) };
+}
+
+/// A loop in tasks, over unsigned long long.
+#[allow(clippy::too_many_arguments, reason = "the compiler's")]
+pub unsafe extern "C-unwind" fn taskloop_ull(
+    work: Work,
+    data: *mut c_void,
+    copy: Option<Copy>,
+    bytes: c_long,
+    align: c_long,
+    flags: c_uint,
+    tasks: c_ulong,
+    priority: c_int,
+    start: c_ulonglong,
+    end: c_ulonglong,
+    step: c_ulonglong,
+) {
+    let n = if flags & UP != 0 {
+        if start < end { (end - start).div_ceil(step) } else { 0 }
+    } else if start > end {
+        (start - end).div_ceil(step.wrapping_neg())
+    } else {
+        0
+    };
+    let call = Loop { work, data, copy, bytes, align, flags, tasks, priority };
+    // SAFETY: the compiler's arguments.
+    unsafe { call.go(start, step, n) };
+}
+
+/// What both kinds of loops have.
+struct Loop {
+    work: Work,
+    data: *mut c_void,
+    copy: Option<Copy>,
+    bytes: c_long,
+    align: c_long,
+    flags: c_uint,
+    tasks: c_ulong,
+    priority: c_int,
+}
+
+impl Loop {
+    unsafe fn go(self, start: u64, step: u64, n: u64) {
+        let Some(worker) = here() else { return };
+        let division = match (self.flags & GRAINSIZE != 0, self.flags & STRICT != 0) {
+            (true, true) => Division::StrictGrain(self.tasks),
+            (true, false) => Division::Grain(self.tasks),
+            _ if self.tasks == 0 => Division::Tasks(worker.team().map_or(1, |team| team.size()).into()),
+            _ => Division::Tasks(self.tasks),
+        };
+        // SAFETY: the group around lasts longer.
+        let group = unsafe { Group::new(worker.group()) };
+        let grouped = self.flags & NOGROUP == 0;
+        let reduces = grouped && self.flags & REDUCTION != 0;
+        if reduces && n == 0 {
+            // The compiler looks there for copies.
+            // SAFETY: as in `reductions`.
+            unsafe { *self.reductions().add(2) = 0 };
+            return;
+        }
+        if grouped {
+            // SAFETY: ended below, before it goes.
+            unsafe { worker.begin_group(&group) };
+        }
+        if reduces {
+            // SAFETY: as above.
+            unsafe { taskgroup_reduction_register(self.reductions()) };
+        }
+        let mut first = start;
+        for (count, iterations) in divide(n, division) {
+            for _ in 0..count {
+                let end = first.wrapping_add(step.wrapping_mul(iterations));
+                let new = New {
+                    work: self.work,
+                    data: self.data,
+                    copy: self.copy,
+                    bytes: self.bytes as usize,
+                    align: self.align as usize,
+                    first_words: Some([first as usize, end as usize]),
+                    at_once: self.flags & IF == 0,
+                    is_final: self.flags & FINAL != 0,
+                    priority: self.priority,
+                    accesses: NONE,
+                };
+                // SAFETY: as the compiler describes it; data begins with the chunk's bounds.
+                unsafe { make(worker, new) };
+                first = end;
+            }
+        }
+        if grouped {
+            worker.end_group();
+        }
+    }
+}
+
+impl Loop {
+    /// The block of its reductions, whose address lies behind the two bounds.
+    ///
+    /// # Safety
+    /// There are reductions.
+    unsafe fn reductions(&self) -> *mut usize {
+        // SAFETY: the caller's promise; three words are at the beginning of the data.
+        unsafe { *self.data.cast::<*mut usize>().add(2) }
+    }
+}
+
+/// Begins reductions in the present taskgroup.
+pub unsafe extern "C-unwind" fn taskgroup_reduction_register(data: *mut usize) {
+    let Some(worker) = here() else { return };
+    // SAFETY: the innermost group lasts until its end.
+    let Some(group) = (unsafe { worker.group().as_ref() }) else { return };
+    let threads = worker.team().map_or(1, |team| team.size());
+    // SAFETY: the compiler's block.
+    if !unsafe { Block::new(data) }.is_some_and(|block| block.register(group.kept.get(), threads as usize)) {
+        // As libgomp does without memory.
+        std::process::abort();
+    }
+    group.kept.set(data);
+}
+
+/// Ends them: the copies have been combined.
+pub unsafe extern "C-unwind" fn taskgroup_reduction_unregister(data: *mut usize) {
+    // SAFETY: the compiler's block, registered before.
+    unsafe { Block::new(data) }.into_iter().for_each(Block::unregister);
+}
+
+/// Puts in the place of `count` addresses those of this thread's copies, and behind them, for the first `originals`, those of the
+/// variables.
+pub unsafe extern "C-unwind" fn task_reduction_remap(count: usize, originals: usize, addresses: *mut usize) {
+    let Some(worker) = here() else { return };
+    // SAFETY: the innermost group lasts until its end, and has the compiler's block.
+    let block = unsafe { worker.group().as_ref().and_then(|group| Block::new(group.kept.get())) };
+    for at in 0..count {
+        // SAFETY: the compiler's array: `count` addresses, and room for `originals` behind.
+        let address = unsafe { &mut *addresses.add(at) };
+        let Some((copy, variable)) = block.and_then(|block| block.find(*address, worker.seat() as usize)) else {
+            // A program that gcc does not make.
+            std::process::abort();
+        };
+        *address = copy;
+        if at < originals {
+            // SAFETY: as above.
+            unsafe { *addresses.add(count + at) = variable };
+        }
+    }
+}
+
+/// Waits for the children of the present task.
+pub extern "C-unwind" fn taskwait() {
+    here().into_iter().for_each(Worker::wait_for_children);
+}
+
+/// Waits for those children that the clauses name.
+pub unsafe extern "C-unwind" fn taskwait_depend(depend: *const usize) {
+    unsafe extern "C-unwind" fn nothing(_: *mut c_void) {}
+    let Some(worker) = here() else { return };
+    let new = New {
+        work: nothing,
+        data: ptr::null_mut(),
+        copy: None,
+        bytes: 0,
+        align: 1,
+        first_words: None,
+        at_once: true,
+        is_final: false,
+        priority: 0,
+        // SAFETY: the compiler's array.
+        accesses: Some(unsafe { Clauses::new(depend) }.accesses()),
+    };
+    // SAFETY: a task that does nothing, when all that it depends on has been done.
+    unsafe { make(worker, new) };
+}
+
+/// Lets another task go first.
+pub extern "C-unwind" fn taskyield() {
+    here().into_iter().for_each(Worker::give_way);
+}
+
+/// Begins a taskgroup.
+pub extern "C-unwind" fn taskgroup_start() {
+    if let Some(worker) = here() {
+        // SAFETY: the group around lasts longer.
+        let group = Box::into_raw(Box::new(unsafe { Group::new(worker.group()) }));
+        // SAFETY: freed by `taskgroup_end`, which gcc calls for each.
+        unsafe { worker.begin_group(&*group) };
+    }
+}
+
+/// Waits for a taskgroup's tasks.
+pub extern "C-unwind" fn taskgroup_end() {
+    let Some(worker) = here() else { return };
+    let group = worker.group().cast_mut();
+    worker.end_group();
+    if !group.is_null() {
+        // SAFETY: made by `taskgroup_start`: groups end in the reverse order, and all its tasks have ended.
+        drop(unsafe { Box::from_raw(group) });
+    }
+}
+
+/// Whether tasks are done at once here, because they are below a final one.
+pub extern "C" fn in_final() -> c_int {
+    here().is_some_and(Worker::is_final).into()
+}

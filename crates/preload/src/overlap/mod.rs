@@ -1,0 +1,132 @@
+//! Overlap: the program's OpenMP tasks are run by `tasks` instead of libgomp.
+//!
+//! libgomp keeps its teams, its thread numbers, loops, sections, locks and criticals. Tasks are ours, and with them every
+//! barrier, since a thread that waits inside libgomp could not run them: the end of a region is awaited in the wrapper of the
+//! region's function (`gomp`), before the thread returns into libgomp; behind loops and sections our barrier stands before
+//! libgomp's end without one. So when threads come to a barrier of libgomp's, all have come already, and no task is
+//! left.
+//!
+//! A region of one thread, and what is outside of regions, is libgomp's alone: there, tasks are done at once anyway.
+//!
+//! - this file: whether it is done at all, each thread's worker, teams.
+//! - `doors`: what the compiler calls.
+//! - `clauses`: the compiler's description of a task.
+//! - `chunks`: taskloop; `reductions`: of tasks.
+
+mod chunks;
+mod clauses;
+pub mod doors;
+mod reductions;
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use tasks::team::Team;
+use tasks::worker::Worker;
+
+use crate::real::{Call, Library};
+
+/// Says that tasks are ours, and how blocked threads are noticed. `off`: they are not.
+const VARIABLE: &CStr = c"COX_OVERLAP";
+
+static WANTED: AtomicBool = AtomicBool::new(false);
+/// Ends workers with their threads.
+static KEY: AtomicU32 = AtomicU32::new(0);
+/// Teams that no region has.
+static SPARE: Mutex<Vec<&'static Team>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static WORKER: Cell<*const Worker> = const { Cell::new(ptr::null()) };
+}
+
+/// Before the program runs.
+pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
+    let mut key = 0;
+    // A region that is cancelled lets threads past libgomp's barriers, and would have to let them past ours.
+    let cancels = variable(c"OMP_CANCELLATION").is_some_and(|value| value.trim_ascii().eq_ignore_ascii_case(b"true"));
+    let wanted = variable(VARIABLE).is_some_and(|value| value == b"off") && !cancels;
+    // SAFETY: a place for the key, and a function that takes what is given below.
+    if wanted && unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0 {
+        KEY.store(key, Ordering::Relaxed);
+        tasks::fence::begin();
+        WANTED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether tasks are ours in regions that begin now.
+#[inline]
+pub fn is_wanted() -> bool {
+    WANTED.load(Ordering::Relaxed)
+}
+
+/// The calling thread's worker, if it is in a region whose tasks are ours.
+#[inline]
+pub fn here() -> Option<&'static Worker> {
+    // SAFETY: null, or this thread's, which is there until the thread ends.
+    unsafe { WORKER.get().as_ref() }.filter(|worker| worker.team().is_some())
+}
+
+/// A team for a region that asks for so many threads, 0: as many as there may be. `None`: its tasks are libgomp's.
+pub fn team(library: &Library, threads: c_uint) -> Option<&'static Team> {
+    if !is_wanted() {
+        return None;
+    }
+    let threads = if threads == 0 { library.number(Call::GetMaxThreads).max(1) as u32 } else { threads };
+    let known = {
+        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |team: &&Team| team.seats() >= threads;
+        let place = spare.iter().rposition(fits);
+        place.map(|place| spare.swap_remove(place))
+    };
+    let team = known.unwrap_or_else(|| Box::leak(Box::new(Team::new(threads))));
+    team.begin();
+    Some(team)
+}
+
+/// The region is over.
+pub fn put_back(team: &'static Team) {
+    SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(team);
+}
+
+/// A thread's share of a region: with our tasks in it, if the region has a team of ours and more threads than one.
+#[inline]
+pub fn share(team: Option<&'static Team>, library: &Library, size: c_int, work: impl FnOnce()) {
+    let Some(team) = team else { return work() };
+    let Some(worker) = worker() else { return work() };
+    if size <= 1 || size as u32 > team.seats() {
+        // Not all its members may be here: then nobody's tasks are ours.
+        let before = worker.step_aside();
+        work();
+        worker.come_back(before);
+        return;
+    }
+    team.has_members(size as u32);
+    // SAFETY: a leaked team; libgomp gives each thread of a region another number.
+    let before = unsafe { worker.enter(team, library.number(Call::GetThreadNum) as u32) };
+    work();
+    worker.barrier();
+    worker.leave(before);
+}
+
+/// The calling thread's, which is made now if it is not there. `None`: there are too many threads.
+fn worker() -> Option<&'static Worker> {
+    let mut worker = WORKER.get();
+    if worker.is_null() {
+        let new = Box::into_raw(Box::new(Worker::new()?));
+        // SAFETY: the key was made before anything was wanted.
+        unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), new.cast()) };
+        WORKER.set(new);
+        worker = new;
+    }
+    // SAFETY: this thread's, which is there until the thread ends.
+    unsafe { worker.as_ref() }
+}
+
+unsafe extern "C" fn thread_ends(worker: *mut c_void) {
+    WORKER.set(ptr::null());
+    // SAFETY: made above, and the thread that had it is at its end.
+    drop(unsafe { Box::from_raw(worker.cast::<Worker>()) });
+}
