@@ -81,7 +81,7 @@ equal() {
 
 known="child fault flock mutex pipe poll sleep socket spin stopped unix vfork write"
 kernels="barnes anneal cg fft lu volrend stream mg options raytrace swaptions water"
-all="barriers mandelbrot triad imbalance regions pingpong hog storm"
+all="barriers mandelbrot triad imbalance regions taskcost pingpong hog storm"
 all+=" $(printf 'known-%s ' $known)$(printf 'kernel-%s ' $kernels)"
 
 for program in $all; do
@@ -101,7 +101,7 @@ for program in $all; do
     refuses 2 "$program" --truth /no/such/directory/truth.json
     if [ "$program" != known-mutex ] && [ "$program" != mandelbrot ]; then
         number=--seconds
-        [[ $program != kernel-* && $program != regions ]] || number=--threads
+        [[ $program != kernel-* && $program != regions && $program != taskcost ]] || number=--threads
         for value in x -1 0 nan inf 0x10 "1 " "" 1e99; do
             refuses 2 "$program" $number "$value"
         done
@@ -154,6 +154,12 @@ refuses 2 triad --bytes 12Q
 works imbalance --threads 2 --factor 3 --seconds 0.1
 works imbalance --threads 3 --rounds 20 --slow-thread 0 --work-us 100
 refuses 2 imbalance --threads 2 --slow-thread 2
+
+# taskcost: every row does what it says
+for row in by-one by-all depend-1 depend-2 depend-3 if-0 taskwait taskgroup tree loop grain barrier region for single; do
+    works taskcost --row $row --threads 2 --count 200 --repeats 2 --grain-us 1
+done
+refuses 2 taskcost --row nothing
 
 # regions: with a signal too, before which it says nothing but its process
 works regions --threads 2 --regions 50 --region-us 100
