@@ -13,7 +13,8 @@
 //! Teams of one thread meet nobody: they are not counted, or phases of threads could not be compared.
 //!
 //! A thread in a barrier may run tasks there. That cannot be told from here: a program that makes tasks is
-//! marked, and its flags say little.
+//! marked, and its flags say little. Nor do they where tasks are ours (`overlap`), and there a region's end is waited for before the
+//! thread counts as in a barrier: overlap and packing are not for one program.
 
 use std::ffi::{c_long, c_uint, c_void};
 use std::mem::transmute;
@@ -26,7 +27,7 @@ use wire::guest::{LIBGOMP, ROLE_TEAM, ROLE_THREAD, Slot, TASKS};
 use crate::caller::{by_way_of, by_way_of_caller, with_caller};
 use crate::memory::{self, note_seen};
 use crate::overlap::{self, doors};
-use crate::real::{Call, Library, Work, library};
+use crate::real::{Call, Library, Work, library, only};
 
 /// What each thread of a team needs to begin its share.
 #[repr(C, align(64))]
@@ -111,7 +112,8 @@ unsafe fn around<R>(
     // whatever the program's function wants.
     let first_word = if matches!(call, Call::ParallelReductions) { unsafe { *data.cast() } } else { 0 };
     let returned = Returned(AtomicU32::new(0));
-    let tasks = overlap::team(library, threads);
+    // Its reductions belong to a taskgroup of libgomp's own.
+    let tasks = if matches!(call, Call::ParallelReductions) { None } else { overlap::team(library, threads) };
     let mut region = Region { first_word, work, data, library, phases, first, tasks, returned };
     let result = go(real, share, (&raw mut region).cast());
     tasks.into_iter().for_each(overlap::put_back);
@@ -300,9 +302,15 @@ macro_rules! about_tasks {
             if overlap::here().is_some() {
                 return $ours as *mut c_void;
             }
-            real(Call::$call, caller).map_or(libc::abort as *mut c_void, |(_, real)| real)
+            let real = real(Call::$call, caller).map_or_else(|| only(Call::$call), |(_, real)| real);
+            // Where no library is known, no task has been made.
+            if real.is_null() { nothing as *mut c_void } else { real }
         }
     )* };
+}
+
+extern "C" fn nothing() -> usize {
+    0
 }
 
 about_tasks! {

@@ -50,13 +50,14 @@ pub enum Call {
     InFinal,
     LoopEndNowait,
     SectionsEndNowait,
+    GetCancellation,
     GetMaxThreads,
     GetThreadNum,
     GetNumThreads,
 }
 
 /// By [`Call`].
-const NAMES: [&CStr; 36] = [
+const NAMES: [&CStr; 37] = [
     c"GOMP_parallel",
     c"GOMP_parallel_reductions",
     c"GOMP_parallel_loop_static",
@@ -90,6 +91,7 @@ const NAMES: [&CStr; 36] = [
     c"omp_in_final",
     c"GOMP_loop_end_nowait",
     c"GOMP_sections_end_nowait",
+    c"omp_get_cancellation",
     c"omp_get_max_threads",
     c"omp_get_thread_num",
     c"omp_get_num_threads",
@@ -217,6 +219,17 @@ pub fn library(caller: usize) -> Option<&'static Library> {
     if SCOPE.load(Ordering::Acquire) == ALL_GLOBAL { Some(&GLOBAL) } else { find(caller) }
 }
 
+/// A function of the one library that is known, where the caller does not say which is meant: a call at the end of a function
+/// is a jump, whose return address is not the caller's. Null: none is known, or several.
+pub fn only(call: Call) -> *mut c_void {
+    let known = |library: &&Library| !library.handle.load(Ordering::Relaxed).is_null();
+    let mut all = std::iter::once(&GLOBAL).chain(&OTHERS).filter(known);
+    match (all.next(), all.next()) {
+        (Some(library), None) => library.get(call),
+        _ => ptr::null_mut(),
+    }
+}
+
 /// After fork, in the child: helpers of the parent are not here.
 pub fn forget_cures() {
     GLOBAL.cure.forget();
@@ -287,6 +300,10 @@ fn other(handle: *mut c_void) -> Option<u32> {
     // SAFETY: opened by `Object::handle`, not used after this.
     unsafe { libc::dlclose(handle) };
     let library = object_of(barrier as usize)?;
+    // The program itself, which a call at the end of another object's function returns to, has no library: it finds us.
+    if library.contains(other as *const () as usize) {
+        return None;
+    }
     let same = |other: &Library| !other.handle.load(Ordering::Relaxed).is_null() && other.get(Call::Barrier) == barrier;
     if let Some(known) = OTHERS.iter().position(same) {
         return Some(known as u32 + 1);

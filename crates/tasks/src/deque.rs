@@ -123,6 +123,14 @@ impl<T, const N: usize> Deque<T, N> {
         }
     }
 
+    /// The youngest task, which somebody else may take meanwhile; null when there is none. The owner only.
+    #[inline]
+    pub fn youngest(&self) -> *mut T {
+        let bottom = self.bottom.0.load(Ordering::Relaxed);
+        let top = self.top.0.load(Ordering::Relaxed);
+        if top < bottom { self.slot(bottom - 1).load(Ordering::Relaxed) } else { std::ptr::null_mut() }
+    }
+
     /// The oldest task, which somebody else may have taken by now; null when there was none.
     pub fn oldest(&self) -> *mut T {
         let top = self.top.0.load(Ordering::Acquire);

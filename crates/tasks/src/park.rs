@@ -15,7 +15,7 @@ pub struct Bed(AtomicU32);
 /// is another's; it then wakes the wrong one, who looks around and lies down again.
 static BEDS: [Bed; MOST_THREADS] = [const { Bed::new() }; MOST_THREADS];
 /// Threads that can run tasks.
-pub const MOST_THREADS: usize = 4096;
+pub const MOST_THREADS: usize = 1 << 16;
 /// Numbers that were given back, and the first that was never given.
 static FREE: Mutex<(Vec<u32>, u32)> = Mutex::new((Vec::new(), 0));
 
@@ -48,24 +48,30 @@ impl Bed {
     }
 
     /// Sleeps until [`wake`](Bed::wake) was called, since the last time this came back. Also for no reason.
-    pub fn sleep(&self) {
+    pub fn sleep(&'static self) {
         if self.0.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             while self.0.load(Ordering::Acquire) == ASLEEP {
-                // SAFETY: a static word.
-                unsafe {
-                    let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-                    libc::syscall(libc::SYS_futex, self.0.as_ptr(), wait, ASLEEP, std::ptr::null::<libc::timespec>());
-                }
+                futex(&self.0, libc::FUTEX_WAIT, ASLEEP);
             }
         }
         self.0.swap(AWAKE, Ordering::AcqRel);
     }
 
     /// Wakes the sleeper, or has the next sleep not begin.
-    pub fn wake(&self) {
+    pub fn wake(&'static self) {
         if self.0.swap(WOKEN, Ordering::AcqRel) == ASLEEP {
-            // SAFETY: a static word.
-            unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
+            futex(&self.0, libc::FUTEX_WAKE, 1);
         }
+    }
+}
+
+/// futex(2) without a time, which leaves errno as it was: the program has called something that sets none.
+fn futex(word: &'static AtomicU32, operation: libc::c_int, value: u32) {
+    let time = std::ptr::null::<libc::timespec>();
+    // SAFETY: a static word; errno is this thread's own.
+    unsafe {
+        let errno = *libc::__errno_location();
+        libc::syscall(libc::SYS_futex, word.as_ptr(), operation | libc::FUTEX_PRIVATE_FLAG, value, time);
+        *libc::__errno_location() = errno;
     }
 }

@@ -96,11 +96,10 @@ impl Pool {
             // SAFETY: room for so many edges, aligned as the block or as asked for.
             unsafe { edges.add(at).write(Edge::new()) };
         }
-        let task = Task::new(work, arguments.cast(), parent);
+        // SAFETY: a block is a task, and this one is ours.
+        let task = unsafe { block.as_ref() };
+        task.renew(work, arguments.cast(), parent);
         task.class.set(class.map_or(ELSEWHERE, |class| class as u32));
-        // SAFETY: a block of our own. Thieves may be looking at it: at atomics only, for which a torn write of
-        // whole words does not exist, and what they read is not believed.
-        unsafe { block.as_ptr().write(task) };
         if class.is_none() {
             // SAFETY: the block's own room is not used otherwise.
             unsafe { block.as_ptr().add(1).cast::<Room>().write(Room { at: room, bytes, align }) };

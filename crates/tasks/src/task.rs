@@ -3,8 +3,10 @@
 //! Three parties write to a task, each to a line of its own: its creator, before anybody else knows it; the thread that runs
 //! it; and whoever ends one of its children, or one of the tasks that it waits for.
 //!
-//! Memory is given back when the body has ended, all children have, and the parent's table of accesses has forgotten the task:
-//! children tell their parent when they end, and a table may still be naming tasks that ended long ago.
+//! Memory is given back when the body has ended, all children have, the parent's table of accesses has forgotten the task, and no
+//! child holds it. A table may still be naming tasks that ended long ago. And a child that ends before its own children
+//! holds its parent until it is freed itself: so the ancestors of every task that is not over are there, and who asks what
+//! a task is below of may go up from one to the next.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
@@ -27,6 +29,8 @@ pub const FINAL: u32 = 1;
 pub const AWAITED: u32 = 2;
 /// It has entries in its parent's table.
 pub const DEPENDS: u32 = 4;
+/// It has ended before its children, and holds its parent's memory.
+pub const HOLDS: u32 = 8;
 
 /// A task. Not a thread's: whoever has the pointer follows the rules of each field.
 #[repr(C, align(64))]
@@ -71,8 +75,8 @@ pub(crate) struct Others {
     pub tally: Tally,
     /// Tasks that it waits for, and [`BEING_ENTERED`] while it is entered.
     pub waits_for: AtomicU32,
-    /// How often its parent's table remembers it, and once more while it or a child of it has not ended; and
-    /// [`BEING_ENTERED`]. Of tasks with dependences only.
+    /// One while it or a child of it has not ended; and one for each time that its parent's table remembers it, and for
+    /// each child that holds it.
     pub uses: AtomicU32,
     /// Tasks that wait for it; [`CLOSED`] once it has ended.
     pub successors: AtomicPtr<Edge>,
@@ -118,10 +122,28 @@ impl Task {
             others: Others {
                 tally: Tally::new(),
                 waits_for: AtomicU32::new(0),
-                uses: AtomicU32::new(0),
+                uses: AtomicU32::new(1),
                 successors: AtomicPtr::new(ptr::null_mut()),
             },
         }
+    }
+
+    /// Makes a free block, which is a task that nobody uses, a task that nobody knows yet. Thieves may be looking at it.
+    #[inline]
+    pub(crate) fn renew(&self, work: Work, data: *mut c_void, parent: *const Task) {
+        self.work.set(work);
+        self.data.set(data);
+        self.parent.store(parent.cast_mut(), Ordering::Relaxed);
+        self.group.set(ptr::null());
+        self.flags.set(0);
+        self.priority.set(0);
+        self.own.seat.store(NOBODY, Ordering::Relaxed);
+        self.own.made.set(0);
+        self.own.ended_here.set(0);
+        self.own.groups.set(ptr::null());
+        self.others.tally.reset();
+        self.others.uses.store(1, Ordering::Relaxed);
+        self.others.successors.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
     /// Whether it was made by `ancestor`, or by a task that was. For a task that may be gone and be another by now: comes to an
@@ -171,12 +193,15 @@ impl Task {
     }
 
     /// One use less: whether it was the last.
+    #[inline]
     pub(crate) fn is_used_no_more(&self) -> bool {
-        self.others.uses.fetch_sub(1, Ordering::AcqRel) == 1
+        // The last user needs not count: nobody else can begin to use it.
+        self.others.uses.load(Ordering::Acquire) == 1 || self.others.uses.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// It has ended: no more successors, and `ready` is given those that waited for nobody else.
-    pub(crate) fn let_successors_go(&self, mut ready: impl FnMut(NonNull<Task>)) {
+    /// It has ended: no more successors. `ready` is given those that waited for nobody else, and the thread that awaits
+    /// them, or [`NOBODY`]: that thread may already run it, and free it.
+    pub(crate) fn let_successors_go(&self, mut ready: impl FnMut(NonNull<Task>, u32)) {
         let mut edge = self.others.successors.swap(CLOSED, Ordering::AcqRel);
         while let Some(this) = NonNull::new(edge) {
             // SAFETY: edges lie in tasks that cannot begin, hence not go, before they are counted down here.
@@ -188,8 +213,9 @@ impl Task {
             }
             // SAFETY: as above.
             let task_ref = unsafe { &*task };
+            let awaited_by = if task_ref.flags.get() & AWAITED != 0 { task_ref.awaited_by.get() } else { NOBODY };
             if task_ref.others.waits_for.fetch_sub(1, Ordering::AcqRel) == 1 {
-                ready(NonNull::from(task_ref));
+                ready(NonNull::from(task_ref), awaited_by);
             }
             edge = next;
         }

@@ -229,7 +229,7 @@ impl Team {
     #[cold]
     fn wake_for(&self, task: NonNull<Task>) {
         for (at, word) in self.idle.iter().enumerate() {
-            let mut left = word.load(Ordering::Relaxed);
+            let mut left = word.load(Ordering::Acquire);
             while left != 0 {
                 let bit = left & left.wrapping_neg();
                 left &= !bit;
@@ -264,15 +264,31 @@ impl Team {
         fence::heavy();
     }
 
-    /// It does not sleep, or no longer, because it has `found` a task by itself or for another reason.
-    pub(crate) fn get_up(&self, number: u32, found: bool) {
+    /// It does not sleep, or no longer. If somebody has woken it for a task and it is `busy` with something else, that task is
+    /// somebody else's now.
+    pub(crate) fn get_up(&self, number: u32, busy: bool) {
         let bit = 1 << (number % 64);
         let was_woken = self.idle[number as usize / 64].fetch_and(!bit, Ordering::AcqRel) & bit == 0;
-        if was_woken && found {
-            // Somebody counts on this thread for another task: that one is somebody else's now.
-            let ready = self.seats.iter().find_map(|seat| NonNull::new(seat.deque.oldest()));
-            ready.into_iter().for_each(|task| self.wake_for(task));
+        if was_woken && busy {
+            self.pass_on();
         }
+    }
+
+    /// Wakes somebody for each task that somebody could take now.
+    #[cold]
+    fn pass_on(&self) {
+        let oldest = self.seats.iter().filter_map(|seat| NonNull::new(seat.deque.oldest()));
+        oldest.for_each(|task| self.wake_for(task));
+        let mut queued = Vec::new();
+        self.urgent.with(|urgents| {
+            queued.extend(urgents.heap.iter().map(|urgent| urgent.task.0));
+            urgents.heap.len()
+        });
+        self.surplus.with(|queue| {
+            queued.extend(queue.iter().map(|ready| ready.0));
+            queue.len()
+        });
+        queued.into_iter().for_each(|task| self.wake_for(task));
     }
 
     /// A ready task for the thread on this seat; only tasks below `within`, if that is given.
@@ -283,16 +299,18 @@ impl Team {
         {
             return Some(task);
         }
-        let seat = self.seat(number);
-        if let Some(task) = seat.deque.pop().and_then(NonNull::new) {
-            // SAFETY: ours now.
-            if within.is_none_or(|within| unsafe { task.as_ref() }.is_below(within)) {
-                return Some(task);
-            }
-            // It was in there a moment ago, so there is room.
-            if let Err(task) = seat.deque.push(task.as_ptr()) {
-                self.put_surplus(task);
-            }
+        let deque = &self.seat(number).deque;
+        // Looked at before it is taken: a task that is taken and put back is nowhere for a moment, in which somebody may
+        // look for the last time.
+        let fits = |within: &Task| {
+            let youngest = NonNull::new(deque.youngest());
+            // SAFETY: memory of tasks stays, and `is_below` reads atomics only.
+            youngest.is_some_and(|task| unsafe { task.as_ref() }.is_below(within))
+        };
+        if within.is_none_or(fits)
+            && let Some(task) = deque.pop().and_then(NonNull::new)
+        {
+            return Some(task);
         }
         self.steal(number, within, random).or_else(|| self.take_surplus(within))
     }
@@ -333,6 +351,11 @@ impl Team {
             let fits = |urgent: &Urgent| within.is_none_or(|within| unsafe { urgent.task.0.as_ref() }.is_below(within));
             if heap.peek().is_some_and(fits) {
                 taken = heap.pop();
+            } else if heap.iter().any(fits) {
+                // Somewhere below the top: rare, and as long as the heap.
+                let mut all = std::mem::take(heap).into_sorted_vec();
+                taken = all.iter().rposition(fits).map(|at| all.remove(at));
+                *heap = all.into();
             }
             heap.len()
         });

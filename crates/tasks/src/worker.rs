@@ -16,7 +16,7 @@ use crate::group::Group;
 use crate::park::{bed, give_back, take_number};
 use crate::pool::{Needs, Pool};
 use crate::tally::Counted;
-use crate::task::{AWAITED, BEING_ENTERED, DEPENDS, Edge, FINAL, NOBODY, Task, Work};
+use crate::task::{AWAITED, BEING_ENTERED, DEPENDS, Edge, FINAL, HOLDS, NOBODY, Task, Work};
 use crate::team::Team;
 
 /// Looks for something to do before a thread sleeps. Waking it takes some microseconds; a look is a few dozen
@@ -365,7 +365,7 @@ impl Worker {
         if found.is_none() && !enough() {
             bed(self.thread).sleep();
         }
-        team.get_up(seat, found.is_some());
+        team.get_up(seat, found.is_some() || enough());
         if let Some(next) = found.and_then(|task| self.run(task)) {
             team.put(team.seat(seat), next);
         }
@@ -406,7 +406,11 @@ impl Worker {
         let mut next = None;
         let depends = task.flags.get() & DEPENDS != 0;
         if depends {
-            task.let_successors_go(|ready| self.let_go(ready, &mut next));
+            task.let_successors_go(|ready, awaited_by| match awaited_by {
+                NOBODY => self.let_go(ready, &mut next),
+                thread if thread != self.thread => bed(thread).wake(),
+                _ => {}
+            });
         }
         self.forget_children(task);
         // SAFETY: not over while it has tasks, of which this is one.
@@ -417,6 +421,12 @@ impl Worker {
         let parent = NonNull::new(task.parent.load(Ordering::Relaxed));
         task.own.seat.store(NOBODY, Ordering::Relaxed);
         if let Some(parent) = parent {
+            if missing != task.others.tally.ended_elsewhere() {
+                // It ends before its children, who may be asked whose they are.
+                // SAFETY: as below.
+                unsafe { parent.as_ref() }.others.uses.fetch_add(1, Ordering::Relaxed);
+                task.flags.set(task.flags.get() | HOLDS);
+            }
             // SAFETY: a parent's memory stays until all its children have said that they have ended.
             let own = unsafe { &parent.as_ref().own };
             if own.seat.load(Ordering::Relaxed) == self.thread {
@@ -438,13 +448,6 @@ impl Worker {
     fn let_go(&self, ready: NonNull<Task>, next: &mut Option<NonNull<Task>>) {
         // SAFETY: nobody has it yet.
         let task = unsafe { ready.as_ref() };
-        if task.flags.get() & AWAITED != 0 {
-            let thread = task.awaited_by.get();
-            if thread != self.thread {
-                bed(thread).wake();
-            }
-            return;
-        }
         let ready = match next {
             // The most urgent goes on here, the others are for everybody.
             // SAFETY: as above.
@@ -471,14 +474,21 @@ impl Worker {
         }
     }
 
-    /// A task has ended and so have its children, or its parent's table has forgotten it.
+    /// One use of a task is over: it has ended and so have its children, its parent's table has forgotten it, or a child that
+    /// held it is free.
     #[inline]
     fn forget(&self, task: NonNull<Task>) {
-        // SAFETY: whoever calls this has known it until now.
-        let last = unsafe { task.as_ref().flags.get() & DEPENDS == 0 || task.as_ref().is_used_no_more() };
-        if last {
-            // SAFETY: nobody knows it any more.
-            unsafe { self.pool.free(task) };
+        let mut next = Some(task);
+        while let Some(this) = next.take() {
+            // SAFETY: whoever calls this has known it until now.
+            let task = unsafe { this.as_ref() };
+            if task.is_used_no_more() {
+                if task.flags.get() & HOLDS != 0 {
+                    next = NonNull::new(task.parent.load(Ordering::Relaxed));
+                }
+                // SAFETY: nobody knows it any more.
+                unsafe { self.pool.free(this) };
+            }
         }
     }
 

@@ -45,9 +45,7 @@ thread_local! {
 /// Before the program runs.
 pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     let mut key = 0;
-    // A region that is cancelled lets threads past libgomp's barriers, and would have to let them past ours.
-    let cancels = variable(c"OMP_CANCELLATION").is_some_and(|value| value.trim_ascii().eq_ignore_ascii_case(b"true"));
-    let wanted = variable(VARIABLE).is_some_and(|value| value == b"off") && !cancels;
+    let wanted = variable(VARIABLE).is_some_and(|value| value == b"off");
     // SAFETY: a place for the key, and a function that takes what is given below.
     if wanted && unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0 {
         KEY.store(key, Ordering::Relaxed);
@@ -71,15 +69,16 @@ pub fn here() -> Option<&'static Worker> {
 
 /// A team for a region that asks for so many threads, 0: as many as there may be. `None`: its tasks are libgomp's.
 pub fn team(library: &Library, threads: c_uint) -> Option<&'static Team> {
-    if !is_wanted() {
+    // A region that is cancelled lets threads past libgomp's barriers, and would have to let them past ours.
+    if !is_wanted() || library.number(Call::GetCancellation) != 0 {
         return None;
     }
     let threads = if threads == 0 { library.number(Call::GetMaxThreads).max(1) as u32 } else { threads };
     let known = {
         let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |team: &&Team| team.seats() >= threads;
-        let place = spare.iter().rposition(fits);
-        place.map(|place| spare.swap_remove(place))
+        let fits = spare.iter().enumerate().filter(|(_, team)| team.seats() >= threads);
+        let smallest = fits.min_by_key(|(_, team)| team.seats()).map(|(place, _)| place);
+        smallest.map(|place| spare.swap_remove(place))
     };
     let team = known.unwrap_or_else(|| Box::leak(Box::new(Team::new(threads))));
     team.begin();
