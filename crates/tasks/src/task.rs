@@ -4,8 +4,8 @@
 //! it; and whoever ends one of its children, or one of the tasks that it waits for.
 //!
 //! Memory is given back when the body has ended, all children have, the parent's table of accesses has forgotten the task, and no
-//! child holds it. A table may still be naming tasks that ended long ago. And a child that ends before its own children
-//! holds its parent until it is freed itself: so the ancestors of every task that is not over are there, and who asks what
+//! child holds it. A table may still be naming tasks that ended long ago. And a child that ends before its own children, or is
+//! held itself, holds its parent until it is freed: so the ancestors of every task that is not over are there, and who asks what
 //! a task is below of may go up from one to the next.
 
 use std::cell::{Cell, UnsafeCell};
@@ -14,7 +14,7 @@ use std::ptr::{self, NonNull};
 
 use crate::depend::Table;
 use crate::group::Group;
-use crate::sync::{AtomicPtr, AtomicU32, Ordering};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::tally::Tally;
 
 /// What a compiler makes of a task's body: takes the task's data.
@@ -29,7 +29,7 @@ pub const FINAL: u32 = 1;
 pub const AWAITED: u32 = 2;
 /// It has entries in its parent's table.
 pub const DEPENDS: u32 = 4;
-/// It has ended before its children, and holds its parent's memory.
+/// It has ended before those below it, and holds its parent's memory.
 pub const HOLDS: u32 = 8;
 
 /// A task. Not a thread's: whoever has the pointer follows the rules of each field.
@@ -75,12 +75,17 @@ pub(crate) struct Others {
     pub tally: Tally,
     /// Tasks that it waits for, and [`BEING_ENTERED`] while it is entered.
     pub waits_for: AtomicU32,
-    /// One while it or a child of it has not ended; and one for each time that its parent's table remembers it, and for
-    /// each child that holds it.
-    pub uses: AtomicU32,
+    /// [`USE`] while it or a child of it has not ended, and for each time that its parent's table remembers it; [`HOLD`] for each
+    /// child that holds it.
+    pub uses: AtomicU64,
     /// Tasks that wait for it; [`CLOSED`] once it has ended.
     pub successors: AtomicPtr<Edge>,
 }
+
+/// One use of a task's memory, by itself or by a table.
+pub const USE: u64 = 1;
+/// One use of a task's memory by a child that has ended.
+pub const HOLD: u64 = 1 << 32;
 
 /// More than a task can wait for, or be remembered.
 pub const BEING_ENTERED: u32 = 1 << 30;
@@ -122,7 +127,7 @@ impl Task {
             others: Others {
                 tally: Tally::new(),
                 waits_for: AtomicU32::new(0),
-                uses: AtomicU32::new(1),
+                uses: AtomicU64::new(USE),
                 successors: AtomicPtr::new(ptr::null_mut()),
             },
         }
@@ -142,7 +147,7 @@ impl Task {
         self.own.ended_here.set(0);
         self.own.groups.set(ptr::null());
         self.others.tally.reset();
-        self.others.uses.store(1, Ordering::Relaxed);
+        self.others.uses.store(USE, Ordering::Relaxed);
         self.others.successors.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
@@ -192,11 +197,17 @@ impl Task {
         }
     }
 
-    /// One use less: whether it was the last.
+    /// Less by this use, [`USE`] or [`HOLD`]: whether it was the last.
     #[inline]
-    pub(crate) fn is_used_no_more(&self) -> bool {
+    pub(crate) fn is_used_no_more(&self, less: u64) -> bool {
         // The last user needs not count: nobody else can begin to use it.
-        self.others.uses.load(Ordering::Acquire) == 1 || self.others.uses.fetch_sub(1, Ordering::AcqRel) == 1
+        self.others.uses.load(Ordering::Acquire) == less || self.others.uses.fetch_sub(less, Ordering::AcqRel) == less
+    }
+
+    /// Whether a child of it that has ended is still there.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        self.others.uses.load(Ordering::Acquire) >= HOLD
     }
 
     /// It has ended: no more successors. `ready` is given those that waited for nobody else, and the thread that awaits

@@ -16,7 +16,7 @@ use crate::group::Group;
 use crate::park::{bed, give_back, take_number};
 use crate::pool::{Needs, Pool};
 use crate::tally::Counted;
-use crate::task::{AWAITED, BEING_ENTERED, DEPENDS, Edge, FINAL, HOLDS, NOBODY, Task, Work};
+use crate::task::{AWAITED, BEING_ENTERED, DEPENDS, Edge, FINAL, HOLD, HOLDS, NOBODY, Task, USE, Work};
 use crate::team::Team;
 
 /// Looks for something to do before a thread sleeps. Waking it takes some microseconds; a look is a few dozen
@@ -229,12 +229,12 @@ impl Worker {
     ) -> bool {
         task.flags.set(task.flags.get() | DEPENDS);
         task.others.waits_for.store(BEING_ENTERED, Ordering::Relaxed);
-        task.others.uses.store(BEING_ENTERED, Ordering::Relaxed);
+        task.others.uses.store(BEING_ENTERED.into(), Ordering::Relaxed);
         let mut entering = Entering { worker: self, task, edges, room, found: 0, last: None };
         // SAFETY: the parent runs on this thread, and nobody else looks at its table.
         let table = unsafe { &mut *parent.own.table.get() };
         let uses = table.enter(NonNull::from(task), accesses, &mut entering) + 1;
-        task.others.uses.fetch_sub(BEING_ENTERED - uses, Ordering::AcqRel);
+        task.others.uses.fetch_sub((BEING_ENTERED - uses).into(), Ordering::AcqRel);
         let too_many = BEING_ENTERED - entering.found;
         task.others.waits_for.fetch_sub(too_many, Ordering::AcqRel) == too_many
     }
@@ -421,10 +421,11 @@ impl Worker {
         let parent = NonNull::new(task.parent.load(Ordering::Relaxed));
         task.own.seat.store(NOBODY, Ordering::Relaxed);
         if let Some(parent) = parent {
-            if missing != task.others.tally.ended_elsewhere() {
-                // It ends before its children, who may be asked whose they are.
+            // It ends before its children, or is held by one that did: those below may be asked whose they are. A hold comes
+            // before the child's count, which has been seen.
+            if task.is_held() || missing != task.others.tally.ended_elsewhere() {
                 // SAFETY: as below.
-                unsafe { parent.as_ref() }.others.uses.fetch_add(1, Ordering::Relaxed);
+                unsafe { parent.as_ref() }.others.uses.fetch_add(HOLD, Ordering::Relaxed);
                 task.flags.set(task.flags.get() | HOLDS);
             }
             // SAFETY: a parent's memory stays until all its children have said that they have ended.
@@ -478,13 +479,13 @@ impl Worker {
     /// held it is free.
     #[inline]
     fn forget(&self, task: NonNull<Task>) {
-        let mut next = Some(task);
+        let (mut next, mut less) = (Some(task), USE);
         while let Some(this) = next.take() {
             // SAFETY: whoever calls this has known it until now.
             let task = unsafe { this.as_ref() };
-            if task.is_used_no_more() {
+            if task.is_used_no_more(less) {
                 if task.flags.get() & HOLDS != 0 {
-                    next = NonNull::new(task.parent.load(Ordering::Relaxed));
+                    (next, less) = (NonNull::new(task.parent.load(Ordering::Relaxed)), HOLD);
                 }
                 // SAFETY: nobody knows it any more.
                 unsafe { self.pool.free(this) };

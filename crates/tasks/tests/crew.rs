@@ -160,17 +160,29 @@ fn descendants_are_known_when_their_parents_are_gone() {
     let third = |worker: &Worker| make(worker, &leaf, plain);
     let second = |worker: &Worker| (0..2).for_each(|_| make(worker, &third, plain));
     let first = |worker: &Worker| make(worker, &second, plain);
+    // Also where one in between has waited for its own children, who ended before theirs.
+    let waiting = |worker: &Worker| {
+        make(worker, &second, plain);
+        worker.wait_for_children();
+    };
+    let other = |worker: &Worker| make(worker, &waiting, plain);
     // Both threads wait for their own only: nobody at a barrier takes what they refuse.
     regions(2, ROUNDS * 5, |worker, _| {
         CURRENT.set(worker);
-        // SAFETY: the one around lasts longer.
-        let group = unsafe { Group::new(worker.group()) };
-        // SAFETY: ended below.
-        unsafe { worker.begin_group(&group) };
-        make(worker, &first, plain);
-        worker.end_group();
+        for way in 0..2 {
+            // SAFETY: the one around lasts longer.
+            let group = unsafe { Group::new(worker.group()) };
+            // SAFETY: ended below.
+            unsafe { worker.begin_group(&group) };
+            if way == 0 {
+                make(worker, &first, plain);
+            } else {
+                make(worker, &other, plain);
+            }
+            worker.end_group();
+        }
     });
-    assert_eq!(done.into_inner(), ROUNDS * 5 * 2 * 2);
+    assert_eq!(done.into_inner(), ROUNDS * 5 * 2 * 2 * 2);
 }
 
 #[test]

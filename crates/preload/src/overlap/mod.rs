@@ -93,15 +93,17 @@ pub fn put_back(team: &'static Team) {
 /// A thread's share of a region: with our tasks in it, if the region has a team of ours and more threads than one.
 #[inline]
 pub fn share(team: Option<&'static Team>, library: &Library, size: c_int, work: impl FnOnce()) {
-    let Some(team) = team else { return work() };
+    if !is_wanted() {
+        return work();
+    }
     let Some(worker) = worker() else { return work() };
-    if size <= 1 || size as u32 > team.seats() {
-        // Not all its members may be here: then nobody's tasks are ours.
+    let Some(team) = team.filter(|team| size > 1 && size as u32 <= team.seats()) else {
+        // A region within one of ours is not ours for that.
         let before = worker.step_aside();
         work();
         worker.come_back(before);
         return;
-    }
+    };
     team.has_members(size as u32);
     // SAFETY: a leaked team; libgomp gives each thread of a region another number.
     let before = unsafe { worker.enter(team, library.number(Call::GetThreadNum) as u32) };
