@@ -46,6 +46,8 @@ pub struct Facts {
 /// An observed run.
 pub struct Run {
     pub pid: u32,
+    /// CPU time of its first thread before it was enrolled.
+    pub before_ns: u64,
     pub record: Record,
     /// In order of birth; two of one id only if it was given twice.
     pub clocks: Vec<Clock>,
@@ -79,6 +81,8 @@ impl Run {
 /// A workload that waits for its start.
 pub struct Waiting {
     pub child: Child,
+    /// CPU time that it had before it was enrolled, if it was asked for.
+    pub before_ns: u64,
 }
 
 impl Waiting {
@@ -87,7 +91,15 @@ impl Waiting {
     }
 
     pub fn command(command: &mut Command) -> Waiting {
-        Waiting { child: command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("started") }
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("started");
+        Waiting { child, before_ns: 0 }
+    }
+
+    /// CPU time that it has had, as the kernel has counted so far.
+    pub fn cpu_ns(&self) -> u64 {
+        let path = format!("/proc/{}/schedstat", self.child.id());
+        let text = std::fs::read_to_string(path).expect("it waits");
+        text.split(' ').next().and_then(|first| first.parse().ok()).expect("a number")
     }
 
     pub fn go(&mut self) {
@@ -122,6 +134,7 @@ pub fn observe(make: Make, children: bool, arguments: &[&str]) -> Run {
         let mut observer = make(children);
         let mut waiting = Waiting::launch(arguments);
         observer.enrol(waiting.child.id()).expect("enrolled");
+        waiting.before_ns = waiting.cpu_ns();
         waiting.go();
         let run = observe_to_end(&mut *observer, waiting);
         if run.record.backend == Backend::Perf || run.longest_gap <= OFTEN_ENOUGH {
@@ -133,7 +146,7 @@ pub fn observe(make: Make, children: bool, arguments: &[&str]) -> Run {
 
 /// Observe an enrolled program that was told to go.
 pub fn observe_to_end(observer: &mut dyn Observer, waiting: Waiting) -> Run {
-    let pid = waiting.child.id();
+    let (pid, before_ns) = (waiting.child.id(), waiting.before_ns);
     let mut intake = Intake::default();
     let living_early = observer.living().expect("living");
     let (mut last_tick, mut longest_gap) = (Instant::now(), Duration::ZERO);
@@ -155,6 +168,7 @@ pub fn observe_to_end(observer: &mut dyn Observer, waiting: Waiting) -> Run {
     let output = waiting.output();
     let mut run = Run {
         pid,
+        before_ns,
         clocks: record.clocks.clone(),
         record,
         samples: intake.samples,
