@@ -21,8 +21,8 @@ macro_rules! with_caller {
 }
 pub(crate) use with_caller;
 
-/// Defines interposed functions of any arguments, the first of which is a function of the caller's: `$inner`
-/// has that one, and says where to go on, with all arguments as they came.
+/// Defines interposed functions of any integer arguments: `$inner` has the first of them, if there is one, and their
+/// return address, and says where to go on, with all arguments as they came.
 macro_rules! by_way_of {
     ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $(
         $(#[$doc])*
@@ -32,9 +32,11 @@ macro_rules! by_way_of {
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name() {
-            // The six registers of arguments; a seventh word keeps the stack aligned for the call.
+            // The six registers of arguments; a seventh word keeps the stack aligned for the call. The first argument is
+            // still in its place; the return address lies above the seven words.
             std::arch::naked_asm!(
                 "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "sub rsp, 8",
+                "mov rsi, [rsp + 56]",
                 "call {inner}",
                 "add rsp, 8", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
                 "jmp rax",
@@ -44,27 +46,3 @@ macro_rules! by_way_of {
     )* };
 }
 pub(crate) use by_way_of;
-
-/// The same, of any arguments: `$inner` has the return address.
-macro_rules! by_way_of_caller {
-    ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $(
-        $(#[$doc])*
-        ///
-        /// # Safety
-        /// As the real one's.
-        #[unsafe(naked)]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name() {
-            // Seven words above the return address, as above.
-            std::arch::naked_asm!(
-                "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "sub rsp, 8",
-                "mov rdi, [rsp + 56]",
-                "call {inner}",
-                "add rsp, 8", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
-                "jmp rax",
-                inner = sym $inner,
-            )
-        }
-    )* };
-}
-pub(crate) use by_way_of_caller;

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tasks::team::Team;
 use wire::guest::{LIBGOMP, ROLE_TEAM, ROLE_THREAD, Slot, TASKS};
 
-use crate::caller::{by_way_of, by_way_of_caller, with_caller};
+use crate::caller::{by_way_of, with_caller};
 use crate::memory::{self, note_seen};
 use crate::overlap::{self, doors};
 use crate::real::{Call, Library, Work, library, only};
@@ -197,9 +197,6 @@ by_way_of! {
     GOMP_taskloop => taskloop;
     /// The same over unsigned long long, noted.
     GOMP_taskloop_ull => taskloop_ull;
-}
-
-by_way_of_caller! {
     /// Waits for a task's children.
     GOMP_taskwait => taskwait;
     /// Waits for some of them.
@@ -278,7 +275,7 @@ meeting! {
 /// Defines what says where to go on with a task whose function is `work`.
 macro_rules! tasks {
     ($($name:ident = $call:ident or $ours:expr;)*) => { $(
-        extern "C" fn $name(work: usize) -> *mut c_void {
+        extern "C" fn $name(work: usize, _: usize) -> *mut c_void {
             if overlap::here().is_some() {
                 return $ours as *mut c_void;
             }
@@ -298,7 +295,7 @@ tasks! {
 /// Defines what says where to go on with a call about tasks.
 macro_rules! about_tasks {
     ($($name:ident = $call:ident or $ours:expr;)*) => { $(
-        extern "C" fn $name(caller: usize) -> *mut c_void {
+        extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
             if overlap::here().is_some() {
                 return $ours as *mut c_void;
             }

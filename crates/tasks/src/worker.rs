@@ -85,9 +85,10 @@ impl Worker {
     /// Begins a member's share of a region: takes its seat.
     ///
     /// # Safety
-    /// The team lives as long as the process, and nobody else has this seat until [`leave`](Worker::leave).
+    /// The team lives as long as the process, and nobody else has this seat until [`come_back`](Worker::come_back), behind the
+    /// region's last [`barrier`](Worker::barrier).
     pub unsafe fn enter(&self, team: &Team, number: u32) -> Before {
-        let before = Before { team: self.team.get(), seat: self.seat.get(), current: self.current.get() };
+        let before = self.step_aside();
         let seat = team.seat(number);
         seat.thread.store(self.thread, Ordering::Relaxed);
         seat.implicit.own.seat.store(self.thread, Ordering::Relaxed);
@@ -95,11 +96,6 @@ impl Worker {
         self.seat.set(number);
         self.current.set(&raw const seat.implicit);
         before
-    }
-
-    /// Ends it, behind the region's last [`barrier`](Worker::barrier).
-    pub fn leave(&self, before: Before) {
-        self.come_back(before);
     }
 
     /// Begins a share of a region in which tasks are not this crate's.
@@ -110,7 +106,7 @@ impl Worker {
         before
     }
 
-    /// Ends it.
+    /// Ends a share of either kind.
     pub fn come_back(&self, before: Before) {
         self.team.set(before.team);
         self.seat.set(before.seat);
@@ -211,9 +207,7 @@ impl Worker {
         if !may_begin {
             self.wait(|| task.others.waits_for.load(Ordering::Acquire) == 0, Some(parent));
         }
-        if let Some(next) = self.run(made.task) {
-            team.put(seat, next);
-        }
+        self.hand_on(self.run(made.task));
         true
     }
 
@@ -254,16 +248,20 @@ impl Worker {
             }
             own.seat.store(self.thread, Ordering::Relaxed);
         }
+        self.has_no_children(task);
+    }
+
+    /// All children of the present task have ended: it begins to count anew.
+    fn has_no_children(&self, task: &Task) {
         task.others.tally.reset();
-        own.made.set(0);
-        own.ended_here.set(0);
+        task.own.made.set(0);
+        task.own.ended_here.set(0);
         self.forget_children(task);
     }
 
     /// Runs another task, if there is one that may interrupt the present one.
     pub fn give_way(&self) {
-        let mut once = true;
-        self.run_while(|| std::mem::take(&mut once), self.current());
+        self.run_one(self.current());
     }
 
     /// Begins a taskgroup of the present task's.
@@ -309,12 +307,7 @@ impl Worker {
             }
         }
         // All tasks have ended: so have this member's.
-        if let Some(task) = self.current() {
-            task.others.tally.reset();
-            task.own.made.set(0);
-            task.own.ended_here.set(0);
-            self.forget_children(task);
-        }
+        self.current().into_iter().for_each(|task| self.has_no_children(task));
     }
 
     /// Until `enough`, runs tasks below `within`, or any.
@@ -334,19 +327,27 @@ impl Worker {
             next = self.run(task);
             ran = true;
         }
-        if let (Some(next), Some(team)) = (next, self.team()) {
-            team.put(team.seat(self.seat.get()), next);
-        }
+        self.hand_on(next);
         ran
+    }
+
+    /// Puts a task that may begin where somebody finds it.
+    #[inline]
+    fn hand_on(&self, ready: Option<NonNull<Task>>) {
+        if let (Some(ready), Some(team)) = (ready, self.team()) {
+            team.put(team.seat(self.seat.get()), ready);
+        }
+    }
+
+    /// Runs one task, below `within` or any. Whether there was one.
+    fn run_one(&self, within: Option<&Task>) -> bool {
+        let mut once = true;
+        self.run_while(|| std::mem::take(&mut once), within)
     }
 
     /// Nothing was to be done: looks a while for a task, then sleeps until somebody wakes it.
     fn look_around(&self, enough: impl Fn() -> bool, within: Option<&Task>) {
         let Some(team) = self.team() else { return };
-        let once = || {
-            let mut once = true;
-            self.run_while(|| std::mem::take(&mut once), within)
-        };
         for _ in 0..LOOKS {
             for _ in 0..SPINS {
                 spin_loop();
@@ -354,7 +355,7 @@ impl Worker {
                     return;
                 }
             }
-            if once() {
+            if self.run_one(within) {
                 return;
             }
         }
@@ -366,9 +367,7 @@ impl Worker {
             bed(self.thread).sleep();
         }
         team.get_up(seat, found.is_some() || enough());
-        if let Some(next) = found.and_then(|task| self.run(task)) {
-            team.put(team.seat(seat), next);
-        }
+        self.hand_on(found.and_then(|task| self.run(task)));
     }
 
     #[inline]
@@ -408,8 +407,7 @@ impl Worker {
         if depends {
             task.let_successors_go(|ready, awaited_by| match awaited_by {
                 NOBODY => self.let_go(ready, &mut next),
-                thread if thread != self.thread => bed(thread).wake(),
-                _ => {}
+                thread => self.wake(thread),
             });
         }
         self.forget_children(task);
@@ -456,9 +454,7 @@ impl Worker {
             Some(_) => Some(ready),
             None => next.replace(ready),
         };
-        if let (Some(ready), Some(team)) = (ready, self.team()) {
-            team.put(team.seat(self.seat.get()), ready);
-        }
+        self.hand_on(ready);
     }
 
     /// Does what a count asks for.
@@ -466,12 +462,15 @@ impl Worker {
     fn tell(&self, counted: Counted, task: Option<NonNull<Task>>) {
         match counted {
             Counted::Nothing => {}
-            Counted::Wake(thread) => {
-                if thread != self.thread {
-                    bed(thread).wake();
-                }
-            }
+            Counted::Wake(thread) => self.wake(thread),
             Counted::Free => task.into_iter().for_each(|task| self.forget(task)),
+        }
+    }
+
+    /// Wakes a thread; this one is awake.
+    fn wake(&self, thread: u32) {
+        if thread != self.thread {
+            bed(thread).wake();
         }
     }
 

@@ -29,7 +29,7 @@ fn regions(threads: u32, rounds: usize, share: impl Fn(&Worker, u32) + Sync) {
                     let before = unsafe { worker.enter(team, number) };
                     share(&worker, number);
                     worker.barrier();
-                    worker.leave(before);
+                    worker.come_back(before);
                 });
             }
         });

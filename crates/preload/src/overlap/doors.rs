@@ -80,54 +80,54 @@ unsafe fn make<A: Iterator<Item = tasks::depend::Access> + Clone>(worker: &Worke
     unsafe { work(data) };
 }
 
-/// A loop in tasks, over long.
-#[allow(clippy::too_many_arguments, reason = "the compiler's")]
-pub unsafe extern "C-unwind" fn taskloop(
-    work: Work,
-    data: *mut c_void,
-    copy: Option<Copy>,
-    bytes: c_long,
-    align: c_long,
-    flags: c_uint,
-    tasks: c_ulong,
-    priority: c_int,
-    start: c_long,
-    end: c_long,
-    step: c_long,
-) {
-    let span = if step > 0 { end.wrapping_sub(start) } else { start.wrapping_sub(end) };
-    let runs = if step > 0 { start < end } else { start > end };
-    let n = if runs { (span as u64).div_ceil(step.unsigned_abs()) } else { 0 };
-    let call = Loop { work, data, copy, bytes, align, flags, tasks, priority };
-    // SAFETY: the compiler's arguments.
-    unsafe { call.go(start as u64, step as u64, n) };
+/// Defines both kinds of loops in tasks: of a number type, with what counts their iterations.
+macro_rules! loops {
+    ($($(#[$doc:meta])* $name:ident($number:ty) by $count:path;)*) => { $(
+        $(#[$doc])*
+        #[allow(clippy::too_many_arguments, reason = "the compiler's")]
+        pub unsafe extern "C-unwind" fn $name(
+            work: Work,
+            data: *mut c_void,
+            copy: Option<Copy>,
+            bytes: c_long,
+            align: c_long,
+            flags: c_uint,
+            tasks: c_ulong,
+            priority: c_int,
+            start: $number,
+            end: $number,
+            step: $number,
+        ) {
+            let call = Loop { work, data, copy, bytes, align, flags, tasks, priority };
+            // SAFETY: the compiler's arguments.
+            unsafe { call.go(start as u64, step as u64, $count(start, end, step, flags)) };
+        }
+    )* };
 }
 
-/// A loop in tasks, over unsigned long long.
-#[allow(clippy::too_many_arguments, reason = "the compiler's")]
-pub unsafe extern "C-unwind" fn taskloop_ull(
-    work: Work,
-    data: *mut c_void,
-    copy: Option<Copy>,
-    bytes: c_long,
-    align: c_long,
-    flags: c_uint,
-    tasks: c_ulong,
-    priority: c_int,
-    start: c_ulonglong,
-    end: c_ulonglong,
-    step: c_ulonglong,
-) {
-    let n = if flags & UP != 0 {
+loops! {
+    /// A loop in tasks, over long.
+    taskloop(c_long) by signed;
+    /// A loop in tasks, over unsigned long long.
+    taskloop_ull(c_ulonglong) by unsigned;
+}
+
+/// Iterations of a loop whose step says where it goes.
+fn signed(start: c_long, end: c_long, step: c_long, _: c_uint) -> u64 {
+    let span = if step > 0 { end.wrapping_sub(start) } else { start.wrapping_sub(end) };
+    let runs = if step > 0 { start < end } else { start > end };
+    if runs { (span as u64).div_ceil(step.unsigned_abs()) } else { 0 }
+}
+
+/// … whose flags say it.
+fn unsigned(start: c_ulonglong, end: c_ulonglong, step: c_ulonglong, flags: c_uint) -> u64 {
+    if flags & UP != 0 {
         if start < end { (end - start).div_ceil(step) } else { 0 }
     } else if start > end {
         (start - end).div_ceil(step.wrapping_neg())
     } else {
         0
-    };
-    let call = Loop { work, data, copy, bytes, align, flags, tasks, priority };
-    // SAFETY: the compiler's arguments.
-    unsafe { call.go(start, step, n) };
+    }
 }
 
 /// What both kinds of loops have.
@@ -194,9 +194,7 @@ impl Loop {
             worker.end_group();
         }
     }
-}
 
-impl Loop {
     /// The block of its reductions, whose address lies behind the two bounds.
     ///
     /// # Safety

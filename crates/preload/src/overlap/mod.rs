@@ -2,9 +2,9 @@
 //!
 //! libgomp keeps its teams, its thread numbers, loops, sections, locks and criticals. Tasks are ours, and with them every
 //! barrier, since a thread that waits inside libgomp could not run them: the end of a region is awaited in the wrapper of the
-//! region's function (`gomp`), before the thread returns into libgomp; behind loops and sections our barrier stands before
-//! libgomp's end without one. So when threads come to a barrier of libgomp's, all have come already, and no task is
-//! left.
+//! region's function (`gomp`), before the thread returns into libgomp; loops and sections end by libgomp's call without a
+//! barrier, and then ours. So when threads come to a barrier of libgomp's, all have come already, and no task is left. Only where a
+//! single's result is copied they wait in libgomp, and the compiler has a barrier of ours follow.
 //!
 //! A region of one thread, and what is outside of regions, is libgomp's alone: there, tasks are done at once anyway.
 //!
@@ -109,7 +109,7 @@ pub fn share(team: Option<&'static Team>, library: &Library, size: c_int, work: 
     let before = unsafe { worker.enter(team, library.number(Call::GetThreadNum) as u32) };
     work();
     worker.barrier();
-    worker.leave(before);
+    worker.come_back(before);
 }
 
 /// The calling thread's, which is made now if it is not there. `None`: there are too many threads.
