@@ -4,6 +4,7 @@
 mod advise;
 mod interrupt;
 mod json;
+mod named;
 mod overhead;
 mod pack;
 mod process;

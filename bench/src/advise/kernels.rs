@@ -1,5 +1,7 @@
 //! The twelve kernels, and how much work each gets.
 
+use crate::named::by_name;
+
 /// A kernel of the workloads.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kernel {
@@ -35,6 +37,5 @@ pub const KERNELS: [Kernel; 12] = [
 /// # Errors
 /// Naming those that there are.
 pub fn named(name: &str) -> Result<&'static Kernel, String> {
-    let names = || KERNELS.iter().map(|kernel| kernel.name).collect::<Vec<_>>().join(", ");
-    KERNELS.iter().find(|kernel| kernel.name == name).ok_or_else(|| format!("one of {}", names()))
+    by_name(&KERNELS, |kernel| kernel.name.to_owned(), name, "one of")
 }

@@ -11,6 +11,7 @@ use super::output;
 use super::part::{Part, progress};
 use super::ratio::Ratio;
 use super::text;
+use crate::named::by_name;
 use crate::rounds::in_turns;
 use crate::verdict::{Outcome, Verdict};
 
@@ -330,10 +331,7 @@ fn control(field: &Field<'_>, rounds: usize) -> Result<Series> {
 /// # Errors
 /// The names there are.
 pub fn named(name: &str) -> Result<Line, String> {
-    LINES.into_iter().find(|line| line.name() == name).ok_or_else(|| {
-        let names: Vec<String> = LINES.iter().map(Line::name).collect();
-        format!("the lines are {}", names.join(", "))
-    })
+    by_name(LINES, Line::name, name, "the lines are")
 }
 
 /// The whole part, or some lines of it.

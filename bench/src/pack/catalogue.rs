@@ -1,6 +1,7 @@
 //! The twelve kernels, and what is known about each before it runs.
 
 use super::barriers::Wait;
+use crate::named::by_name;
 
 /// A kernel of `workloads/kernels`.
 #[derive(Debug, PartialEq)]
@@ -47,10 +48,7 @@ pub const KERNELS: [Kernel; 12] = [
 /// # Errors
 /// The names there are.
 pub fn named(name: &str) -> Result<&'static Kernel, String> {
-    KERNELS.iter().find(|kernel| kernel.name == name).ok_or_else(|| {
-        let names: Vec<&str> = KERNELS.iter().map(|kernel| kernel.name).collect();
-        format!("the kernels are {}", names.join(", "))
-    })
+    by_name(&KERNELS, |kernel| kernel.name.to_owned(), name, "the kernels are")
 }
 
 #[cfg(test)]
