@@ -97,7 +97,10 @@ fn openmp_programs_can_be_told_and_have_a_waiting_policy() {
     let place = TempDir::new().unwrap();
     let json = path(&place, "advice.json");
     let kernel = workload("kernel-fft");
-    let ran = cox(&place, &["advise", "-q", "--ncpus", "2", "--json", &json, "--", &kernel, "--threads", "3"]);
+    let ran = cox(
+        &place,
+        &["advise", "-q", "--ncpus", "2", "--json", &json, "--", &kernel, "--threads", "3", "--steps", "160"],
+    );
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
     let advice: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
     assert_sound(&advice);

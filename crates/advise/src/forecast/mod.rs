@@ -127,7 +127,7 @@ impl std::fmt::Display for Refusal {
             }
             Refusal::TooShort { crowded_ns } => write!(
                 f,
-                "too short to tell: it had more threads than CPUs for {}, and about a second is wanted",
+                "too short to tell: it had more threads than CPUs for {}, and up to 2 s are wanted for a turn of each way",
                 duration(crowded_ns)
             ),
             Refusal::Blind => {
