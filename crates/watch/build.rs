@@ -10,7 +10,7 @@ fn main() {
     let wire = "../wire/include";
     println!("cargo::rerun-if-changed=src/bpf/prog");
     println!("cargo::rerun-if-changed={wire}");
-    for name in ["observe", "stands"] {
+    for name in ["observe", "stands", "umt"] {
         SkeletonBuilder::new()
             .source(format!("src/bpf/prog/{name}.bpf.c"))
             .clang_args(["-I", wire, "-mcpu=v3", "-Wall", "-Werror", "-D__TARGET_ARCH_x86"])

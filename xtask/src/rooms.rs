@@ -60,7 +60,7 @@ const fn these(below: &'static [&'static str], beside: &'static [(&'static str, 
 pub const ROOMS: &[Room] = &[
     Room { name: "cox", floor: "front doors", uses: Uses::AllBelow, pure: false },
     Room { name: "cox-bench", floor: "front doors", uses: Uses::AllBelow, pure: false },
-    Room { name: "preload", floor: "front doors", uses: these(&["tasks", "wire"], &[]), pure: false },
+    Room { name: "preload", floor: "front doors", uses: these(&["signal", "tasks", "wire"], &[]), pure: false },
     Room { name: "xtask", floor: "front doors", uses: these(&[], &[]), pure: false },
     Room {
         name: "pack",
@@ -68,7 +68,7 @@ pub const ROOMS: &[Room] = &[
         uses: these(&["arch", "changes", "machine", "symbols", "watch", "wire"], &[]),
         pure: false,
     },
-    Room { name: "tasks", floor: "engines", uses: these(&[], &[]), pure: false },
+    Room { name: "tasks", floor: "engines", uses: these(&["signal", "wire"], &[]), pure: false },
     Room { name: "report", floor: "faces", uses: these(&["advise", "ledger", "wire"], &[]), pure: false },
     Room {
         name: "advise",
@@ -96,6 +96,7 @@ pub const ROOMS: &[Room] = &[
         uses: these(&["wire"], &[("machine", "a process' maps tell which file an address belongs to")]),
         pure: false,
     },
+    Room { name: "signal", floor: "senses", uses: these(&["wire"], &[]), pure: false },
     Room { name: "machine", floor: "senses", uses: these(&[], &[]), pure: false },
     Room { name: "arch", floor: "senses", uses: these(&["wire"], &[]), pure: false },
     Room { name: "wire", floor: "words", uses: these(&[], &[]), pure: false },

@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use machine::CpuSet;
 
 use crate::session::observing::Choice;
+use crate::session::overlapping::Backend;
 pub use advise::Advise;
 pub use simulate::{Simulate, Waiting};
 
@@ -114,6 +115,11 @@ pub struct Run {
     /// Pack it on these CPUs too, as `cox pack --cpus` does (0-3,8); control groups cannot be packed
     #[arg(long, value_name = "LIST", conflicts_with = "cgroup")]
     pub pack_cpus: Option<CpuSet>,
+    /// Keep CPUs busy whose threads block: OpenMP tasks are run by cox's runtime, with standby threads. HOW blocked threads are
+    /// noticed: auto, bpf, off
+    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "auto",
+        conflicts_with_all = ["pid", "cgroup", "pack_cpus"])]
+    pub overlap: Option<Backend>,
     /// With --pack-cpus: do not load libcox_preload.so into the program
     #[arg(long, requires = "pack_cpus")]
     pub no_preload: bool,

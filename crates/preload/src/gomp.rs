@@ -22,11 +22,12 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tasks::team::Team;
+use tasks::worker::Worker;
 use wire::guest::{LIBGOMP, ROLE_TEAM, ROLE_THREAD, Slot, TASKS};
 
 use crate::caller::{by_way_of, with_caller};
 use crate::memory::{self, note_seen};
-use crate::overlap::{self, doors};
+use crate::overlap::{self, doors, identity};
 use crate::real::{Call, Library, Work, library, only};
 
 /// What each thread of a team needs to begin its share.
@@ -95,7 +96,7 @@ unsafe fn around<R>(
     data: *mut c_void,
     threads: c_uint,
     alone: R,
-    go: impl FnOnce(*mut c_void, Work, *mut c_void) -> R,
+    go: impl FnOnce(*mut c_void, Work, *mut c_void, c_uint) -> R,
 ) -> R {
     let Some((library, real)) = real(call, work as usize) else {
         // SAFETY: the program's function with its data.
@@ -103,8 +104,9 @@ unsafe fn around<R>(
         return alone;
     };
     if library.tells_itself() {
-        return go(real, work, data);
+        return go(real, work, data, threads);
     }
+    let threads = overlap::threads_allowed(library, threads);
     let first = memory::here();
     library.cure.look(library);
     let phases = first.map_or(0, |slot| slot.phases.load(Ordering::Relaxed).wrapping_add(1));
@@ -115,7 +117,7 @@ unsafe fn around<R>(
     // Its reductions belong to a taskgroup of libgomp's own.
     let tasks = if matches!(call, Call::ParallelReductions) { None } else { overlap::team(library, threads) };
     let mut region = Region { first_word, work, data, library, phases, first, tasks, returned };
-    let result = go(real, share, (&raw mut region).cast());
+    let result = go(real, share, (&raw mut region).cast(), threads);
     tasks.into_iter().for_each(overlap::put_back);
     first.into_iter().for_each(memory::let_go);
     result
@@ -140,7 +142,7 @@ macro_rules! parallel {
         pub unsafe extern "C-unwind" fn $name(work: Work, data: *mut c_void, $threads: c_uint, $($argument: $type),*) $(-> $result)? {
             // SAFETY: the caller's promise, passed on; the real function of this name has this type.
             unsafe {
-                around(Call::$call, work, data, $threads, ($($alone)?), |real, work, data| {
+                around(Call::$call, work, data, $threads, ($($alone)?), |real, work, data, $threads| {
                     let real: unsafe extern "C-unwind" fn(Work, *mut c_void, c_uint, $($type),*) $(-> $result)? = transmute(real);
                     real(work, data, $threads, $($argument),*)
                 })
@@ -215,6 +217,20 @@ by_way_of! {
     GOMP_task_reduction_remap => reduction_remap;
     /// Whether tasks are done at once.
     omp_in_final => in_final;
+    /// Number of the calling thread in its team.
+    omp_get_thread_num => thread_num;
+    /// Threads of the team.
+    omp_get_num_threads => num_threads;
+    /// Regions around.
+    omp_get_level => level;
+    /// Those of more than one thread.
+    omp_get_active_level => active_level;
+    /// Threads of one of them.
+    omp_get_team_size => team_size;
+    /// Number of the thread in one of them.
+    omp_get_ancestor_thread_num => ancestor_thread_num;
+    /// Whether there is one of more than one thread.
+    omp_in_parallel => in_parallel;
 }
 
 /// A barrier called from `caller`: `go` calls the real function, and says whether that was in a barrier.
@@ -320,4 +336,29 @@ about_tasks! {
     reduction_unregister = TaskgroupReductionUnregister or doors::taskgroup_reduction_unregister;
     reduction_remap = TaskReductionRemap or doors::task_reduction_remap;
     in_final = InFinal or doors::in_final;
+}
+
+/// Defines what says where to go on with a question about the thread: ours answers where standbys may run tasks; all but
+/// its number only there.
+macro_rules! about_the_thread {
+    ($($name:ident = $call:ident or $ours:expr, $where:expr;)*) => { $(
+        extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
+            let is_ours: fn(&Worker) -> bool = $where;
+            if signal::is_live() && overlap::here().is_some_and(is_ours) {
+                return $ours as *mut c_void;
+            }
+            let real = real(Call::$call, caller).map_or_else(|| only(Call::$call), |(_, real)| real);
+            if real.is_null() { nothing as *mut c_void } else { real }
+        }
+    )* };
+}
+
+about_the_thread! {
+    thread_num = GetThreadNum or identity::thread_num, |_| true;
+    num_threads = GetNumThreads or identity::num_threads, Worker::is_guest;
+    level = GetLevel or identity::level, Worker::is_guest;
+    active_level = GetActiveLevel or identity::level, Worker::is_guest;
+    team_size = GetTeamSize or identity::team_size, Worker::is_guest;
+    ancestor_thread_num = GetAncestorThreadNum or identity::ancestor_thread_num, Worker::is_guest;
+    in_parallel = InParallel or identity::in_parallel, Worker::is_guest;
 }

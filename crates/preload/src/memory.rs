@@ -27,7 +27,7 @@ use wire::guest::{
     BYTES, Guest, KEPT_FROM, MAGIC, NAME, ORDERS_AT, Orders, PAGE, ROLE_TEAM, SLOTS, SLOTS_AT, Slot, VERSION,
 };
 
-use crate::{real, start};
+use crate::{overlap, real, start};
 
 /// Where the memory is mapped; null until it is there.
 static BASE: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
@@ -316,4 +316,5 @@ unsafe extern "C" fn in_child() {
     unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), ptr::null()) };
     MAKING.store(NOT_YET, Ordering::Relaxed);
     real::forget_cures();
+    overlap::forked();
 }

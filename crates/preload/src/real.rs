@@ -54,10 +54,16 @@ pub enum Call {
     GetMaxThreads,
     GetThreadNum,
     GetNumThreads,
+    GetLevel,
+    GetActiveLevel,
+    GetMaxActiveLevels,
+    GetTeamSize,
+    GetAncestorThreadNum,
+    InParallel,
 }
 
 /// By [`Call`].
-const NAMES: [&CStr; 37] = [
+const NAMES: [&CStr; 43] = [
     c"GOMP_parallel",
     c"GOMP_parallel_reductions",
     c"GOMP_parallel_loop_static",
@@ -95,8 +101,14 @@ const NAMES: [&CStr; 37] = [
     c"omp_get_max_threads",
     c"omp_get_thread_num",
     c"omp_get_num_threads",
+    c"omp_get_level",
+    c"omp_get_active_level",
+    c"omp_get_max_active_levels",
+    c"omp_get_team_size",
+    c"omp_get_ancestor_thread_num",
+    c"omp_in_parallel",
 ];
-const _: () = assert!(Call::GetNumThreads as usize == NAMES.len() - 1);
+const _: () = assert!(Call::InParallel as usize == NAMES.len() - 1);
 
 /// An OpenMP library with libgomp's functions.
 pub struct Library {

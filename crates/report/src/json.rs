@@ -13,6 +13,7 @@ use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
+use crate::overlap::OverlapReport;
 use crate::pack::PackReport;
 
 /// Version of the document's shape.
@@ -41,6 +42,9 @@ pub struct Document {
     /// What packing did, where the program was packed too (`--pack-cpus`).
     #[serde(default)]
     pub pack: Option<PackReport>,
+    /// What overlapping did, where it was wanted (`--overlap`).
+    #[serde(default)]
+    pub overlap: Option<OverlapReport>,
 }
 
 /// Self-checks of an account.
@@ -93,6 +97,7 @@ impl Document {
             verdict,
             checks,
             pack: None,
+            overlap: None,
         }
     }
 

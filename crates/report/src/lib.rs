@@ -12,6 +12,7 @@
 pub mod advice;
 pub mod audit;
 pub mod json;
+pub mod overlap;
 pub mod pack;
 pub mod round;
 pub mod simulation;

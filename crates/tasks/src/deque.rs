@@ -12,19 +12,15 @@
 //!    and of the task in it *before* its successful swap was true until the swap: nobody had taken the task, hence
 //!    nobody had run or freed it. This lets a thief look before it takes ([`Deque::steal_if`]).
 
-use crate::sync::{AtomicIsize, AtomicPtr, Ordering, fence};
+use crate::sync::{AtomicPtr, Ends, Ordering, fence};
 
 /// Slots of a seat's deque: with more ready tasks than these there is enough to steal.
 pub const CAPACITY: usize = 1024;
 
-/// On cache lines of their own: thieves write `top`, the owner `bottom`.
-#[repr(align(128))]
-struct Line(AtomicIsize);
-
 /// A work-stealing deque of at most `N` pointers, `N` a power of two.
 pub struct Deque<T, const N: usize = CAPACITY> {
-    top: Line,
-    bottom: Line,
+    /// `begin` is the top, which thieves write, `end` the bottom: they may lie where BPF sees them.
+    ends: &'static Ends,
     ring: [AtomicPtr<T>; N],
 }
 
@@ -40,55 +36,51 @@ pub enum Stolen<T> {
 }
 
 impl<T, const N: usize> Deque<T, N> {
-    /// An empty one.
-    pub fn new() -> Deque<T, N> {
+    /// An empty one, with its ends there: of an empty queue, and nobody else's.
+    pub fn new(ends: &'static Ends) -> Deque<T, N> {
         assert!(N.is_power_of_two());
-        Deque {
-            top: Line(AtomicIsize::new(0)),
-            bottom: Line(AtomicIsize::new(0)),
-            ring: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
-        }
+        Deque { ends, ring: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())) }
     }
 
-    fn slot(&self, at: isize) -> &AtomicPtr<T> {
+    fn slot(&self, at: i64) -> &AtomicPtr<T> {
         &self.ring[at as usize & (N - 1)]
     }
 
     /// How many tasks there are, as far as can be seen now.
     #[inline]
     pub fn len(&self) -> usize {
-        let bottom = self.bottom.0.load(Ordering::Relaxed);
-        (bottom - self.top.0.load(Ordering::Relaxed)).max(0) as usize
+        let bottom = self.ends.end.0.load(Ordering::Relaxed);
+        (bottom - self.ends.begin.0.load(Ordering::Relaxed)).max(0) as usize
     }
 
     /// Puts a task to the bottom; gives it back when there is no room. The owner only.
     #[inline]
     pub fn push(&self, task: *mut T) -> Result<(), *mut T> {
-        let bottom = self.bottom.0.load(Ordering::Relaxed);
-        let top = self.top.0.load(Ordering::Acquire);
-        if bottom - top >= N as isize {
+        let bottom = self.ends.end.0.load(Ordering::Relaxed);
+        let top = self.ends.begin.0.load(Ordering::Acquire);
+        if bottom - top >= N as i64 {
             return Err(task);
         }
         self.slot(bottom).store(task, Ordering::Relaxed);
-        self.bottom.0.store(bottom + 1, Ordering::Release);
+        self.ends.end.0.store(bottom + 1, Ordering::Release);
         Ok(())
     }
 
     /// Takes the task that was pushed last. The owner only.
     #[inline]
     pub fn pop(&self) -> Option<*mut T> {
-        let bottom = self.bottom.0.load(Ordering::Relaxed) - 1;
+        let bottom = self.ends.end.0.load(Ordering::Relaxed) - 1;
         // Without this look an empty deque would cost a fence each time.
-        if self.top.0.load(Ordering::Relaxed) > bottom {
+        if self.ends.begin.0.load(Ordering::Relaxed) > bottom {
             return None;
         }
         // Release, as everything written here: a thief that sees this bottom and not that of the push goes by it to a
         // slot below.
-        self.bottom.0.store(bottom, Ordering::Release);
+        self.ends.end.0.store(bottom, Ordering::Release);
         fence(Ordering::SeqCst);
-        let top = self.top.0.load(Ordering::Relaxed);
+        let top = self.ends.begin.0.load(Ordering::Relaxed);
         if top > bottom {
-            self.bottom.0.store(bottom + 1, Ordering::Release);
+            self.ends.end.0.store(bottom + 1, Ordering::Release);
             return None;
         }
         let task = self.slot(bottom).load(Ordering::Relaxed);
@@ -96,8 +88,8 @@ impl<T, const N: usize> Deque<T, N> {
             return Some(task);
         }
         // The last one: thieves may be at it.
-        let won = self.top.0.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed).is_ok();
-        self.bottom.0.store(bottom + 1, Ordering::Release);
+        let won = self.ends.begin.0.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        self.ends.end.0.store(bottom + 1, Ordering::Release);
         won.then_some(task)
     }
 
@@ -107,9 +99,9 @@ impl<T, const N: usize> Deque<T, N> {
     /// but atomics, and must come to an end whatever it reads; its answer counts only if all it read was true.
     #[inline]
     pub fn steal_if(&self, wanted: impl FnOnce(*mut T) -> bool) -> Stolen<T> {
-        let top = self.top.0.load(Ordering::Acquire);
+        let top = self.ends.begin.0.load(Ordering::Acquire);
         fence(Ordering::SeqCst);
-        let bottom = self.bottom.0.load(Ordering::Acquire);
+        let bottom = self.ends.end.0.load(Ordering::Acquire);
         if top >= bottom {
             return Stolen::Nothing;
         }
@@ -117,7 +109,7 @@ impl<T, const N: usize> Deque<T, N> {
         if !wanted(task) {
             return Stolen::Nothing;
         }
-        match self.top.0.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed) {
+        match self.ends.begin.0.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed) {
             Ok(_) => Stolen::Task(task),
             Err(_) => Stolen::Retry,
         }
@@ -126,22 +118,22 @@ impl<T, const N: usize> Deque<T, N> {
     /// The youngest task, which somebody else may take meanwhile; null when there is none. The owner only.
     #[inline]
     pub fn youngest(&self) -> *mut T {
-        let bottom = self.bottom.0.load(Ordering::Relaxed);
-        let top = self.top.0.load(Ordering::Relaxed);
+        let bottom = self.ends.end.0.load(Ordering::Relaxed);
+        let top = self.ends.begin.0.load(Ordering::Relaxed);
         if top < bottom { self.slot(bottom - 1).load(Ordering::Relaxed) } else { std::ptr::null_mut() }
     }
 
     /// The oldest task, which somebody else may have taken by now; null when there was none.
     pub fn oldest(&self) -> *mut T {
-        let top = self.top.0.load(Ordering::Acquire);
-        let bottom = self.bottom.0.load(Ordering::Acquire);
+        let top = self.ends.begin.0.load(Ordering::Acquire);
+        let bottom = self.ends.end.0.load(Ordering::Acquire);
         if top < bottom { self.slot(top).load(Ordering::Relaxed) } else { std::ptr::null_mut() }
     }
 }
 
 impl<T, const N: usize> Default for Deque<T, N> {
     fn default() -> Deque<T, N> {
-        Deque::new()
+        Deque::new(crate::sync::ends())
     }
 }
 
@@ -157,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_owner_takes_the_youngest_and_a_thief_the_oldest() {
-        let deque: Deque<u8, 8> = Deque::new();
+        let deque: Deque<u8, 8> = Deque::default();
         (1..=3).for_each(|number| deque.push(task(number)).unwrap());
         assert_eq!(deque.len(), 3);
         assert_eq!(deque.steal_if(|_| true), Stolen::Task(task(1)));
@@ -169,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_full_one_gives_the_task_back() {
-        let deque: Deque<u8, 4> = Deque::new();
+        let deque: Deque<u8, 4> = Deque::default();
         (1..=4).for_each(|number| deque.push(task(number)).unwrap());
         assert_eq!(deque.push(task(5)), Err(task(5)));
         assert_eq!(deque.steal_if(|_| true), Stolen::Task(task(1)));
@@ -179,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_thief_may_leave_what_it_does_not_want() {
-        let deque: Deque<u8, 4> = Deque::new();
+        let deque: Deque<u8, 4> = Deque::default();
         deque.push(task(7)).unwrap();
         assert_eq!(deque.steal_if(|seen| seen != task(7)), Stolen::Nothing);
         assert_eq!(deque.steal_if(|seen| seen == task(7)), Stolen::Task(task(7)));
@@ -235,7 +227,7 @@ mod model {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(move || {
-            let deque: Arc<Deque<AtomicUsize, 2>> = Arc::new(Deque::new());
+            let deque: Arc<Deque<AtomicUsize, 2>> = Arc::default();
             let tasks: Vec<*mut AtomicUsize> =
                 (0..pushes).map(|_| Box::into_raw(Box::new(AtomicUsize::new(0)))).collect();
             let take = |task: *mut AtomicUsize| {

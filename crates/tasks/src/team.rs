@@ -17,17 +17,23 @@
 
 use std::collections::{BinaryHeap, VecDeque};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::deque::{CAPACITY, Deque, Stolen};
 use crate::fence;
 use crate::park::bed;
+use crate::sync::{Ends, ends as ends_elsewhere, shared_ends};
 use crate::task::{NOBODY, Task, Work};
 
 /// A member's place.
 #[repr(align(128))]
 pub struct Seat {
+    /// Which one it is: members' first, then guests'.
+    number: u32,
+    is_guests: bool,
+    /// Somebody says that this is its number; see `number`.
+    pub(crate) number_is_held: AtomicBool,
     pub(crate) deque: Deque<Task>,
     /// Tasks that were made, and that have ended here, since ever.
     made: AtomicU64,
@@ -40,9 +46,16 @@ pub struct Seat {
     pub(crate) implicit: Task,
 }
 
+/// Seats of threads from outside the team that help it. Their numbers begin behind the last word of members in `idle`, which is theirs.
+const GUESTS: usize = 64;
+
 /// A team; see the module.
 pub struct Team {
     seats: Box<[Seat]>,
+    guests: [OnceLock<Box<Seat>>; GUESTS],
+    /// A bit for each guest's seat that is taken, and how many were ever taken.
+    guests_here: AtomicU64,
+    guests_ever: AtomicU32,
     /// Members of the present region, in the first seats.
     size: AtomicU32,
     /// Whether there has been a task since the region began.
@@ -54,13 +67,16 @@ pub struct Team {
     passing: AtomicU32,
     urgent: Queue<Urgents>,
     surplus: Queue<VecDeque<Ready>>,
+    /// How many regions it is within, with its own: as whoever has made it says.
+    pub level: AtomicU32,
     /// Ready tasks of one seat from which on new ones are done at once.
     pub(crate) enough: usize,
 }
 
 /// Behind a lock, with a length that can be seen without it.
 struct Queue<Q> {
-    length: AtomicU32,
+    /// `end` is the length: BPF may look at it.
+    ends: &'static Ends,
     queue: Mutex<Q>,
 }
 
@@ -87,15 +103,21 @@ struct Urgent {
 }
 
 impl<Q> Queue<Q> {
-    fn new(queue: Q) -> Queue<Q> {
-        Queue { length: AtomicU32::new(0), queue: Mutex::new(queue) }
+    fn new(queue: Q, ends: Option<&'static Ends>) -> Queue<Q> {
+        Queue { ends: ends.unwrap_or_else(ends_elsewhere), queue: Mutex::new(queue) }
+    }
+
+    /// Whether there is anything in it, as far as can be seen without the lock.
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.ends.end.0.load(Ordering::Relaxed) == 0
     }
 
     /// Changes the queue; `change` says how long it is then.
     fn with(&self, change: impl FnOnce(&mut Q) -> usize) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let length = change(&mut queue);
-        self.length.store(length as u32, Ordering::Relaxed);
+        self.ends.end.0.store(length as i64, Ordering::Relaxed);
     }
 }
 
@@ -114,15 +136,26 @@ impl PartialOrd for Urgent {
 unsafe extern "C-unwind" fn implicit(_: *mut std::ffi::c_void) {}
 
 impl Seat {
-    fn new() -> Seat {
+    fn new(number: u32, is_guests: bool, ends: Option<&'static Ends>) -> Seat {
         Seat {
-            deque: Deque::new(),
+            number,
+            is_guests,
+            number_is_held: AtomicBool::new(false),
+            deque: Deque::new(ends.unwrap_or_else(ends_elsewhere)),
             made: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             thread: AtomicU32::new(NOBODY),
             sleeps_in: AtomicPtr::new(ptr::null_mut()),
             implicit: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
         }
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(crate) fn is_guests(&self) -> bool {
+        self.is_guests
     }
 
     /// One more was made here. Its own thread only.
@@ -142,16 +175,23 @@ impl Seat {
 impl Team {
     /// A team with so many seats, which has no members yet.
     pub fn new(seats: u32) -> Team {
+        let ends = shared_ends(seats + 2);
+        let end = |number: u32| ends.and_then(|ends| ends.get(number as usize));
+        let words = seats.div_ceil(64);
         Team {
-            seats: (0..seats).map(|_| Seat::new()).collect(),
+            seats: (0..seats).map(|number| Seat::new(number, false, end(number))).collect(),
+            guests: std::array::from_fn(|_| OnceLock::new()),
+            guests_here: AtomicU64::new(0),
+            guests_ever: AtomicU32::new(0),
             size: AtomicU32::new(0),
             has_tasks: AtomicU32::new(0),
-            idle: (0..seats.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            idle: (0..=words).map(|_| AtomicU64::new(0)).collect(),
             arrived: AtomicU32::new(0),
             generation: AtomicU32::new(0),
             passing: AtomicU32::new(0),
-            urgent: Queue::new(Urgents::default()),
-            surplus: Queue::new(VecDeque::new()),
+            urgent: Queue::new(Urgents::default(), end(seats)),
+            surplus: Queue::new(VecDeque::new(), end(seats + 1)),
+            level: AtomicU32::new(1),
             enough: (64 * seats as usize).min(CAPACITY),
         }
     }
@@ -177,9 +217,49 @@ impl Team {
         self.size.store(size.min(self.seats()), Ordering::Relaxed);
     }
 
-    #[inline]
+    /// A member's seat, if there is one of this number.
+    pub(crate) fn member(&self, number: u32) -> Option<&Seat> {
+        self.seats.get(number as usize)
+    }
+
+    /// A member's seat.
     pub(crate) fn seat(&self, number: u32) -> &Seat {
         &self.seats[number as usize]
+    }
+
+    /// A seat for a thread that is no member. `None`: all are taken.
+    pub(crate) fn take_guests_seat(&self) -> Option<&Seat> {
+        let here = self
+            .guests_here
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |here| (here != u64::MAX).then_some(here | (here + 1)));
+        let at = here.ok()?.trailing_ones();
+        let first = (self.idle.len() - 1) as u32 * 64;
+        let seat = self.guests[at as usize].get_or_init(|| {
+            let ends = shared_ends(1).and_then(|ends| ends.first());
+            Box::new(Seat::new(first + at, true, ends))
+        });
+        self.guests_ever.fetch_max(at + 1, Ordering::AcqRel);
+        Some(seat)
+    }
+
+    /// A guest leaves.
+    pub(crate) fn give_guests_seat_back(&self, seat: &Seat) {
+        self.guests_here.fetch_and(!(1 << (seat.number % 64)), Ordering::AcqRel);
+    }
+
+    /// The seat of a bit in `idle`.
+    fn seat_of_bit(&self, word: usize, bit: u32) -> Option<&Seat> {
+        if word + 1 < self.idle.len() {
+            self.seats.get(word * 64 + bit as usize)
+        } else {
+            self.guests[bit as usize].get().map(|seat| &**seat)
+        }
+    }
+
+    /// Seats of guests that there have been.
+    fn guests(&self) -> impl Iterator<Item = &Seat> {
+        let ever = self.guests_ever.load(Ordering::Acquire) as usize;
+        self.guests[..ever].iter().filter_map(|seat| seat.get().map(|seat| &**seat))
     }
 
     /// There will be a task.
@@ -204,6 +284,7 @@ impl Team {
         if self.idle.iter().any(|word| word.load(Ordering::Relaxed) != 0) {
             self.wake_for(task);
         }
+        signal::has_put();
     }
 
     #[cold]
@@ -233,7 +314,7 @@ impl Team {
             while left != 0 {
                 let bit = left & left.wrapping_neg();
                 left &= !bit;
-                let seat = &self.seats[at * 64 + bit.trailing_zeros() as usize];
+                let Some(seat) = self.seat_of_bit(at, bit.trailing_zeros()) else { continue };
                 let within = NonNull::new(seat.sleeps_in.load(Ordering::Acquire));
                 // SAFETY: memory of tasks stays; a task that is gone is below nobody, or it wakes the wrong one.
                 let may = within.is_none_or(|within| unsafe { task.as_ref().is_below(within.as_ref()) });
@@ -249,26 +330,26 @@ impl Team {
         for (at, word) in self.idle.iter().enumerate() {
             let mut left = word.swap(0, Ordering::AcqRel);
             while left != 0 {
-                let seat = &self.seats[at * 64 + left.trailing_zeros() as usize];
-                bed(seat.thread.load(Ordering::Relaxed)).wake();
+                let seat = self.seat_of_bit(at, left.trailing_zeros());
+                seat.into_iter().for_each(|seat| bed(seat.thread.load(Ordering::Relaxed)).wake());
                 left &= left - 1;
             }
         }
     }
 
     /// The thread on this seat is about to sleep, for tasks below one or for any: to be said before it looks for the last time.
-    pub(crate) fn lie_down(&self, number: u32, within: Option<&Task>) {
+    pub(crate) fn lie_down(&self, seat: &Seat, within: Option<&Task>) {
         let within = within.map_or(ptr::null(), ptr::from_ref);
-        self.seat(number).sleeps_in.store(within.cast_mut(), Ordering::Release);
-        self.idle[number as usize / 64].fetch_or(1 << (number % 64), Ordering::AcqRel);
+        seat.sleeps_in.store(within.cast_mut(), Ordering::Release);
+        self.idle[seat.number as usize / 64].fetch_or(1 << (seat.number % 64), Ordering::AcqRel);
         fence::heavy();
     }
 
     /// It does not sleep, or no longer. If somebody has woken it for a task and it is `busy` with something else, that task is
     /// somebody else's now.
-    pub(crate) fn get_up(&self, number: u32, busy: bool) {
-        let bit = 1 << (number % 64);
-        let was_woken = self.idle[number as usize / 64].fetch_and(!bit, Ordering::AcqRel) & bit == 0;
+    pub(crate) fn get_up(&self, seat: &Seat, busy: bool) {
+        let bit = 1 << (seat.number % 64);
+        let was_woken = self.idle[seat.number as usize / 64].fetch_and(!bit, Ordering::AcqRel) & bit == 0;
         if was_woken && busy {
             self.pass_on();
         }
@@ -277,7 +358,7 @@ impl Team {
     /// Wakes somebody for each task that somebody could take now.
     #[cold]
     fn pass_on(&self) {
-        let oldest = self.seats.iter().filter_map(|seat| NonNull::new(seat.deque.oldest()));
+        let oldest = self.seats.iter().chain(self.guests()).filter_map(|seat| NonNull::new(seat.deque.oldest()));
         oldest.for_each(|task| self.wake_for(task));
         let mut queued = Vec::new();
         self.urgent.with(|urgents| {
@@ -293,13 +374,13 @@ impl Team {
 
     /// A ready task for the thread on this seat; only tasks below `within`, if that is given.
     #[inline]
-    pub(crate) fn find(&self, number: u32, within: Option<&Task>, random: &mut u32) -> Option<NonNull<Task>> {
-        if self.urgent.length.load(Ordering::Relaxed) > 0
+    pub(crate) fn find(&self, seat: &Seat, within: Option<&Task>, random: &mut u32) -> Option<NonNull<Task>> {
+        if !self.urgent.is_empty()
             && let Some(task) = self.take_urgent(within)
         {
             return Some(task);
         }
-        let deque = &self.seat(number).deque;
+        let deque = &seat.deque;
         // Looked at before it is taken: a task that is taken and put back is nowhere for a moment, in which somebody may
         // look for the last time.
         let fits = |within: &Task| {
@@ -312,25 +393,21 @@ impl Team {
         {
             return Some(task);
         }
-        self.steal(number, within, random).or_else(|| self.take_surplus(within))
+        self.steal(seat, within, random).or_else(|| self.take_surplus(within))
     }
 
     /// From the others, beginning anywhere.
-    fn steal(&self, number: u32, within: Option<&Task>, random: &mut u32) -> Option<NonNull<Task>> {
-        let seats = self.size();
+    fn steal(&self, own: &Seat, within: Option<&Task>, random: &mut u32) -> Option<NonNull<Task>> {
+        let members = &self.seats[..self.size() as usize];
         *random = random.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
-        let first = ((u64::from(*random) * u64::from(seats)) >> 32) as u32;
+        let first = ((u64::from(*random) * members.len() as u64) >> 32) as usize;
+        // SAFETY: memory of tasks stays, and `is_below` reads atomics only.
+        let wanted = |task: *mut Task| within.is_none_or(|within| unsafe { &*task }.is_below(within));
         loop {
             let mut again = false;
-            for at in 0..seats {
-                let victim = (first + at) % seats;
-                if victim == number {
-                    continue;
-                }
-                let deque = &self.seat(victim).deque;
-                // SAFETY: memory of tasks stays, and `is_below` reads atomics only.
-                let wanted = |task: *mut Task| within.is_none_or(|within| unsafe { &*task }.is_below(within));
-                match deque.steal_if(wanted) {
+            let (before, behind) = members.split_at(first);
+            for victim in behind.iter().chain(before).chain(self.guests()).filter(|victim| !ptr::eq(*victim, own)) {
+                match victim.deque.steal_if(wanted) {
                     Stolen::Task(task) => return NonNull::new(task),
                     Stolen::Retry => again = true,
                     Stolen::Nothing => {}
@@ -363,7 +440,7 @@ impl Team {
     }
 
     fn take_surplus(&self, within: Option<&Task>) -> Option<NonNull<Task>> {
-        if self.surplus.length.load(Ordering::Relaxed) == 0 {
+        if self.surplus.is_empty() {
             return None;
         }
         let mut taken = None;
@@ -381,6 +458,11 @@ impl Team {
     pub(crate) fn arrive(&self) -> (u32, bool) {
         let generation = self.generation.load(Ordering::Relaxed);
         (generation, self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.size())
+    }
+
+    /// The barrier that members come to next, or wait at.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
     }
 
     /// Whether this barrier has been passed.
@@ -412,8 +494,11 @@ impl Team {
         if self.has_tasks.load(Ordering::Relaxed) == 0 {
             return true;
         }
-        let ended: u64 = self.seats.iter().map(|seat| seat.ended.load(Ordering::Acquire)).fold(0, u64::wrapping_add);
-        let made: u64 = self.seats.iter().map(|seat| seat.made.load(Ordering::Acquire)).fold(0, u64::wrapping_add);
-        ended == made
+        let sum = |word: fn(&Seat) -> &AtomicU64| -> u64 {
+            let words = self.seats.iter().chain(self.guests()).map(|seat| word(seat).load(Ordering::Acquire));
+            words.fold(0, u64::wrapping_add)
+        };
+        let ended = sum(|seat| &seat.ended);
+        ended == sum(|seat| &seat.made)
     }
 }

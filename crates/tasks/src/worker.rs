@@ -13,11 +13,12 @@ use std::sync::atomic::Ordering;
 
 use crate::depend::{Access, Listener};
 use crate::group::Group;
+use crate::number::NONE;
 use crate::park::{bed, give_back, take_number};
 use crate::pool::{Needs, Pool};
 use crate::tally::Counted;
 use crate::task::{AWAITED, BEING_ENTERED, DEPENDS, Edge, FINAL, HOLD, HOLDS, NOBODY, Task, USE, Work};
-use crate::team::Team;
+use crate::team::{Seat, Team};
 
 /// Looks for something to do before a thread sleeps. Waking it takes some microseconds; a look is a few dozen
 /// nanoseconds.
@@ -30,8 +31,10 @@ pub struct Worker {
     /// Its number among all.
     thread: u32,
     team: Cell<*const Team>,
-    seat: Cell<u32>,
-    current: Cell<*const Task>,
+    seat: Cell<*const Seat>,
+    pub(crate) current: Cell<*const Task>,
+    /// The thread number that it holds; see `number`.
+    pub(crate) number: Cell<u32>,
     random: Cell<u32>,
     pool: Pool,
 }
@@ -40,8 +43,9 @@ pub struct Worker {
 #[derive(Clone, Copy)]
 pub struct Before {
     team: *const Team,
-    seat: u32,
+    seat: *const Seat,
     current: *const Task,
+    number: u32,
 }
 
 /// A task that is to be made.
@@ -72,11 +76,13 @@ impl Worker {
     /// The calling thread as a worker. `None`: there are too many.
     pub fn new() -> Option<Worker> {
         let thread = take_number()?;
+        signal::enlist();
         Some(Worker {
             thread,
             team: Cell::new(ptr::null()),
-            seat: Cell::new(0),
+            seat: Cell::new(ptr::null()),
             current: Cell::new(ptr::null()),
+            number: Cell::new(NONE),
             random: Cell::new(thread),
             pool: Pool::new(),
         })
@@ -93,21 +99,54 @@ impl Worker {
         seat.thread.store(self.thread, Ordering::Relaxed);
         seat.implicit.own.seat.store(self.thread, Ordering::Relaxed);
         self.team.set(team);
-        self.seat.set(number);
+        self.seat.set(seat);
         self.current.set(&raw const seat.implicit);
         before
     }
 
     /// Begins a share of a region in which tasks are not this crate's.
     pub fn step_aside(&self) -> Before {
-        let before = Before { team: self.team.get(), seat: self.seat.get(), current: self.current.get() };
+        let (team, seat, current) = (self.team.get(), self.seat.get(), self.current.get());
+        let before = Before { team, seat, current, number: self.number.replace(NONE) };
         self.team.set(ptr::null());
         self.current.set(ptr::null());
         before
     }
 
+    /// Runs a team's tasks without being a member, while there are any and `goes_on`; `begins` is called before the first. How
+    /// many there were.
+    pub fn help(&self, team: &'static Team, mut goes_on: impl FnMut() -> bool, begins: impl FnOnce()) -> u64 {
+        let Some(seat) = team.take_guests_seat() else { return 0 };
+        let before = self.step_aside();
+        seat.thread.store(self.thread, Ordering::Relaxed);
+        self.team.set(team);
+        self.seat.set(seat);
+        let (mut ran, mut begins) = (0, Some(begins));
+        let mut next = if goes_on() { self.find(None) } else { None };
+        while let Some(task) = next {
+            begins.take().into_iter().for_each(|begins| begins());
+            let ready = self.run(task);
+            ran += 1;
+            next = if goes_on() {
+                ready.or_else(|| self.find(None))
+            } else {
+                self.hand_on(ready);
+                None
+            };
+        }
+        if ran > 0 {
+            // All members may be asleep at the barrier, and this have been the last task.
+            team.try_to_pass(team.generation());
+        }
+        team.give_guests_seat_back(seat);
+        self.come_back(before);
+        ran
+    }
+
     /// Ends a share of either kind.
     pub fn come_back(&self, before: Before) {
+        self.give_number_back(NONE);
+        self.number.set(before.number);
         self.team.set(before.team);
         self.seat.set(before.seat);
         self.current.set(before.current);
@@ -126,9 +165,21 @@ impl Worker {
         unsafe { self.current.get().as_ref() }
     }
 
-    /// Its seat in the team.
-    pub fn seat(&self) -> u32 {
-        self.seat.get()
+    /// Its seat in the team: a member's is its number.
+    pub fn seat(&self) -> Option<u32> {
+        self.place().map(|(_, seat)| seat.number())
+    }
+
+    /// Whether it runs tasks of a team whose member it is not.
+    pub fn is_guest(&self) -> bool {
+        self.place().is_some_and(|(_, seat)| seat.is_guests())
+    }
+
+    /// Its team, and its seat there.
+    #[inline]
+    pub(crate) fn place(&self) -> Option<(&Team, &Seat)> {
+        // SAFETY: with a team there is a seat in it, which stays as long as that.
+        self.team().map(|team| (team, unsafe { &*self.seat.get() }))
     }
 
     /// Whether all tasks are done at once here.
@@ -143,13 +194,12 @@ impl Worker {
     /// `new` describes a task as the compiler does: a body that takes such arguments, which lie at `data`.
     #[inline]
     pub unsafe fn make<A: Iterator<Item = Access> + Clone>(&self, new: New<A>) -> bool {
-        let (Some(team), Some(parent)) = (self.team(), self.current()) else { return false };
+        let (Some((team, seat)), Some(parent)) = (self.place(), self.current()) else { return false };
         let group = parent.own.groups.get();
         // SAFETY: a group that this task has begun or was made in, and that is not over before all its tasks are.
         if unsafe { group.as_ref() }.is_some_and(Group::is_cancelled) {
             return true;
         }
-        let seat = team.seat(self.seat.get());
         let full = seat.deque.len() >= team.enough;
         let at_once = new.at_once || parent.flags.get() & FINAL != 0 || (full && new.accesses.is_none());
         let edges = new.accesses.clone().map_or(0, Iterator::count);
@@ -239,6 +289,7 @@ impl Worker {
         let own = &task.own;
         let missing = own.made.get() - own.ended_here.get();
         if missing != task.others.tally.ended_elsewhere() {
+            let number = self.lend_number();
             // As long as there is something to do, children that end here count without an atomic operation.
             let all = || own.made.get() - own.ended_here.get() == task.others.tally.ended_elsewhere();
             self.run_while(|| !all(), Some(task));
@@ -247,6 +298,7 @@ impl Worker {
                 self.wait(|| task.others.tally.is_enough(), Some(task));
             }
             own.seat.store(self.thread, Ordering::Relaxed);
+            self.take_number_back(number);
         }
         self.has_no_children(task);
     }
@@ -261,7 +313,9 @@ impl Worker {
 
     /// Runs another task, if there is one that may interrupt the present one.
     pub fn give_way(&self) {
+        let number = self.lend_number();
         self.run_one(self.current());
+        self.take_number_back(number);
     }
 
     /// Begins a taskgroup of the present task's.
@@ -294,6 +348,7 @@ impl Worker {
     /// Waits until all members of the team have come here, and all tasks have ended; runs them.
     pub fn barrier(&self) {
         let Some(team) = self.team() else { return };
+        let number = self.lend_number();
         let (generation, last) = team.arrive();
         // Who has just come last, or has just run out of tasks, has to ask whether all is done.
         let mut asks = last;
@@ -306,17 +361,20 @@ impl Worker {
                 asks = true;
             }
         }
+        self.take_number_back(number);
         // All tasks have ended: so have this member's.
         self.current().into_iter().for_each(|task| self.has_no_children(task));
     }
 
     /// Until `enough`, runs tasks below `within`, or any.
     fn wait(&self, enough: impl Fn() -> bool, within: Option<&Task>) {
+        let number = self.lend_number();
         while !enough() {
             if !self.run_while(|| !enough(), within) {
                 self.look_around(&enough, within);
             }
         }
+        self.take_number_back(number);
     }
 
     /// Runs one task after the other, below `within` or any, while there is one and `goes_on`. Whether it ran any.
@@ -334,8 +392,8 @@ impl Worker {
     /// Puts a task that may begin where somebody finds it.
     #[inline]
     fn hand_on(&self, ready: Option<NonNull<Task>>) {
-        if let (Some(ready), Some(team)) = (ready, self.team()) {
-            team.put(team.seat(self.seat.get()), ready);
+        if let (Some(ready), Some((team, seat))) = (ready, self.place()) {
+            team.put(seat, ready);
         }
     }
 
@@ -347,7 +405,7 @@ impl Worker {
 
     /// Nothing was to be done: looks a while for a task, then sleeps until somebody wakes it.
     fn look_around(&self, enough: impl Fn() -> bool, within: Option<&Task>) {
-        let Some(team) = self.team() else { return };
+        let Some((team, seat)) = self.place() else { return };
         for _ in 0..LOOKS {
             for _ in 0..SPINS {
                 spin_loop();
@@ -358,11 +416,20 @@ impl Worker {
             if self.run_one(within) {
                 return;
             }
+            // The CPU is somebody else's who has work.
+            if signal::is_crowded() {
+                break;
+            }
         }
-        let seat = self.seat.get();
+        if within.is_none() {
+            signal::rest();
+        }
         team.lie_down(seat, within);
         // Whoever puts a task somewhere after this look wakes somebody.
         let found = if enough() { None } else { self.find(within) };
+        if within.is_none() && (found.is_some() || signal::has_ready()) {
+            signal::has_put();
+        }
         if found.is_none() && !enough() {
             bed(self.thread).sleep();
         }
@@ -373,7 +440,8 @@ impl Worker {
     #[inline]
     fn find(&self, within: Option<&Task>) -> Option<NonNull<Task>> {
         let mut random = self.random.get();
-        let found = self.team()?.find(self.seat.get(), within, &mut random);
+        let (team, seat) = self.place()?;
+        let found = team.find(seat, within, &mut random);
         self.random.set(random);
         found
     }
@@ -383,7 +451,7 @@ impl Worker {
     fn run(&self, this: NonNull<Task>) -> Option<NonNull<Task>> {
         // SAFETY: taken from a queue, or never in one: this thread has it alone.
         let task = unsafe { this.as_ref() };
-        let before = self.current.replace(task);
+        let (before, number) = (self.current.replace(task), self.number.get());
         task.own.seat.store(self.thread, Ordering::Relaxed);
         task.own.groups.set(task.group.get());
         // SAFETY: its group is not over while it has tasks.
@@ -391,6 +459,7 @@ impl Worker {
             // SAFETY: the compiler's function, with what it has to be given.
             unsafe { (task.work.get())(task.data.get()) };
         }
+        self.give_number_back(number);
         self.current.set(before);
         self.end(this)
     }
@@ -400,8 +469,7 @@ impl Worker {
     fn end(&self, this: NonNull<Task>) -> Option<NonNull<Task>> {
         // SAFETY: this thread's, until its tally says otherwise.
         let task = unsafe { this.as_ref() };
-        let team = self.team()?;
-        let seat = team.seat(self.seat.get());
+        let (_, seat) = self.place()?;
         let mut next = None;
         let depends = task.flags.get() & DEPENDS != 0;
         if depends {
@@ -505,6 +573,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        signal::discharge();
         give_back(self.thread);
     }
 }

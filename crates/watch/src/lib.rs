@@ -9,6 +9,7 @@ pub mod perf;
 pub mod proc;
 pub mod sampling;
 pub mod stands;
+pub mod umt;
 
 pub use bpf::{BpfObserver, Settings};
 pub use observer::{Intake, Observer, WatchError};

@@ -15,6 +15,7 @@ pub mod layout;
 #[cfg(feature = "native")]
 pub mod native;
 pub mod record;
+pub mod umt;
 
 pub use event::{Event, EventKind, Off};
 pub use layout::{

@@ -12,6 +12,7 @@ pub mod control;
 pub mod engine;
 pub mod launch;
 pub mod observing;
+pub mod overlapping;
 pub mod packing;
 mod signals;
 pub mod sigpipe;

@@ -10,6 +10,7 @@ pub mod advise;
 pub mod bench;
 pub mod changes;
 pub mod doctor;
+pub mod overlap;
 pub mod pack;
 pub mod pages;
 pub mod run;

@@ -14,6 +14,7 @@ use crate::cli;
 use crate::outputs::Output;
 use crate::session::engine::Engine;
 use crate::session::observing::Observing;
+use crate::session::overlapping::Overlapping;
 use crate::session::packing::Packing;
 use crate::session::together::Together;
 use crate::session::{self, Launch, Limits, Outcome, Subject, Target};
@@ -27,7 +28,8 @@ struct Outputs {
 
 /// Observe what `options` name, report, and return the exit code to end with.
 pub fn run(options: &cli::Run) -> Result<u8> {
-    let target = target(options)?;
+    let mut overlapping = options.overlap.map(Overlapping::new).transpose()?;
+    let target = target(options, overlapping.as_ref())?;
     // Outputs are opened first: a bad path is refused before anything starts.
     let json = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
@@ -38,7 +40,11 @@ pub fn run(options: &cli::Run) -> Result<u8> {
     let mut observing = Observing::new(options.backend, !options.no_children)?;
     let limits = Limits { length: options.length, wait_all: options.wait_all };
     // Who observes takes hold first and lets go last: it sees all that packing does.
-    let engines = [Some(&mut observing as &mut dyn Engine), packing.as_mut().map(|packing| packing as &mut dyn Engine)];
+    let engines = [
+        Some(&mut observing as &mut dyn Engine),
+        packing.as_mut().map(|packing| packing as &mut dyn Engine),
+        overlapping.as_mut().map(|overlapping| overlapping as &mut dyn Engine),
+    ];
     let mut together = Together::new(engines.into_iter().flatten().collect());
     let mut outcome = session::run(&target, &mut together, limits)?;
     let mut failures = together.into_failures().into_iter();
@@ -51,7 +57,9 @@ pub fn run(options: &cli::Run) -> Result<u8> {
         Some(super::pack::report(&options.program, &options.pid, packing, summary, outcome.exit))
     });
     let reported = match observing_failed {
-        None => report(options, &target, &outcome, &mut observing, &surroundings, packed, outputs),
+        None => {
+            report(options, &target, &outcome, &mut observing, &surroundings, (packed, overlapping.as_ref()), outputs)
+        }
         Some(error) => alone(packed, outputs.text).and(Err(error.context("observing failed, there is no report"))),
     };
     let failed: Vec<Error> = packing_failed.into_iter().chain(reported.err()).collect();
@@ -74,7 +82,7 @@ fn packing(options: &cli::Run) -> Result<Option<Packing>> {
 }
 
 /// What the command line asks to observe.
-fn target(options: &cli::Run) -> Result<Target> {
+fn target(options: &cli::Run, overlapping: Option<&Overlapping>) -> Result<Target> {
     if let Some(path) = &options.cgroup {
         let root = Root::live();
         let cgroup = Hierarchies::read(&root).and_then(|all| all.resolve(&root, path)).context("--cgroup")?;
@@ -87,10 +95,12 @@ fn target(options: &cli::Run) -> Result<Target> {
         pids.retain(|pid| seen.insert(*pid));
         return Ok(Target::Attach(Subject::Processes(pids)));
     }
-    Ok(Target::Launch(match options.pack_cpus {
-        Some(_) => super::pack::launch(&options.program, !options.no_preload, options.no_children),
-        None => Launch { command: options.program.clone(), variables: Vec::new() },
-    }))
+    let mut launch = match (&options.pack_cpus, overlapping) {
+        (None, None) => Launch { command: options.program.clone(), variables: Vec::new() },
+        _ => super::pack::launch(&options.program, !options.no_preload, options.no_children),
+    };
+    launch.variables.extend(overlapping.map(Overlapping::variable));
+    Ok(Target::Launch(launch))
 }
 
 /// The process whose limits count; `None`: cox's own, which the program inherits.
@@ -119,7 +129,7 @@ fn report(
     outcome: &Outcome,
     observing: &mut Observing,
     surroundings: &Surroundings,
-    packed: Option<PackReport>,
+    (packed, overlapping): (Option<PackReport>, Option<&Overlapping>),
     outputs: Outputs,
 ) -> Result<()> {
     let command = command_line(target);
@@ -134,7 +144,9 @@ fn report(
     let account = ledger::accounts::build(&record, &[program], outcome.own_cpu_ns);
     let packed_cpus = options.pack_cpus.as_ref();
     let facts = surroundings.facts(&command, observing.allowed(), packed_cpus, observing.openmp_runtime());
-    let document = Document { pack: packed, ..Document::new(env!("CARGO_PKG_VERSION"), account, facts) };
+    let cpus = facts.allowed_cpus.len() as u64;
+    let overlap = overlapping.map(|overlapping| super::overlap::report(overlapping, &account, cpus));
+    let document = Document { pack: packed, overlap, ..Document::new(env!("CARGO_PKG_VERSION"), account, facts) };
     // Each is written whatever becomes of the other.
     let text = outputs.text.map_or(Ok(()), |output| {
         let mut page = report::text::text(&document, &super::style(Some(&output), options.threads));

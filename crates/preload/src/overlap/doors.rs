@@ -229,12 +229,14 @@ pub unsafe extern "C-unwind" fn taskgroup_reduction_unregister(data: *mut usize)
 /// variables.
 pub unsafe extern "C-unwind" fn task_reduction_remap(count: usize, originals: usize, addresses: *mut usize) {
     let Some(worker) = here() else { return };
+    // Held until the task ends: the copies are used until then.
+    let number = worker.thread_number().unwrap_or(0) as usize;
     // SAFETY: the innermost group lasts until its end, and has the compiler's block.
     let block = unsafe { worker.group().as_ref().and_then(|group| Block::new(group.kept.get())) };
     for at in 0..count {
         // SAFETY: the compiler's array: `count` addresses, and room for `originals` behind.
         let address = unsafe { &mut *addresses.add(at) };
-        let Some((copy, variable)) = block.and_then(|block| block.find(*address, worker.seat() as usize)) else {
+        let Some((copy, variable)) = block.and_then(|block| block.find(*address, number)) else {
             // A program that gcc does not make.
             std::process::abort();
         };

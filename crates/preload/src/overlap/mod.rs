@@ -8,35 +8,40 @@
 //!
 //! A region of one thread, and what is outside of regions, is libgomp's alone: there, tasks are done at once anyway.
 //!
-//! - this file: whether it is done at all, each thread's worker, teams.
-//! - `doors`: what the compiler calls.
+//! - this file: whether it is done at all, and each thread's worker.
+//! - `teams`: of regions; `standbys`: threads beside them, that work while members are blocked.
+//! - `doors`: what the compiler calls; `identity`: what a task hears that asks who runs it.
 //! - `clauses`: the compiler's description of a task.
 //! - `chunks`: taskloop; `reductions`: of tasks.
 
 mod chunks;
 mod clauses;
 pub mod doors;
+pub mod identity;
 mod reductions;
+mod standbys;
+mod teams;
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::ptr;
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use tasks::team::Team;
 use tasks::worker::Worker;
 
 use crate::real::{Call, Library};
 
-/// Says that tasks are ours, and how blocked threads are noticed. `off`: they are not.
+/// Says that tasks are ours, and how blocked threads are noticed. `off`: they are not; `bpf,PATH,NONCE`: by the session there.
 const VARIABLE: &CStr = c"COX_OVERLAP";
 
 static WANTED: AtomicBool = AtomicBool::new(false);
 /// Ends workers with their threads.
 static KEY: AtomicU32 = AtomicU32::new(0);
-/// Teams that no region has.
-static SPARE: Mutex<Vec<&'static Team>> = Mutex::new(Vec::new());
+/// Where the session is.
+static SESSION: std::sync::OnceLock<(Vec<u8>, [u8; 16])> = std::sync::OnceLock::new();
+static CONNECTED: Once = Once::new();
 
 thread_local! {
     static WORKER: Cell<*const Worker> = const { Cell::new(ptr::null()) };
@@ -44,14 +49,24 @@ thread_local! {
 
 /// Before the program runs.
 pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
+    let Some(value) = variable(VARIABLE) else { return };
+    let session = value.strip_prefix(b"bpf,").and_then(signal::connect::parse);
+    if value != b"off" && session.is_none() {
+        return;
+    }
     let mut key = 0;
-    let wanted = variable(VARIABLE).is_some_and(|value| value == b"off");
     // SAFETY: a place for the key, and a function that takes what is given below.
-    if wanted && unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0 {
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0 {
         KEY.store(key, Ordering::Relaxed);
         tasks::fence::begin();
+        session.into_iter().for_each(|(path, nonce)| SESSION.set((path.to_vec(), nonce)).unwrap_or_default());
         WANTED.store(true, Ordering::Relaxed);
     }
+}
+
+/// After fork, in the child: threads and doorbells are the parent's.
+pub fn forked() {
+    standbys::forked();
 }
 
 /// Whether tasks are ours in regions that begin now.
@@ -67,27 +82,43 @@ pub fn here() -> Option<&'static Worker> {
     unsafe { WORKER.get().as_ref() }.filter(|worker| worker.team().is_some())
 }
 
+/// Before the first region whose tasks are ours.
+#[cold]
+fn connect() {
+    let Some((path, nonce)) = SESSION.get() else { return };
+    // Without a session tasks are ours nonetheless, and blocked threads go unnoticed, as with libgomp.
+    let Ok(session) = signal::connect::connect(path, *nonce) else { return };
+    if identity::has_own_thread_data() {
+        signal::said().counts.0.thread_data.store(1, Ordering::Relaxed);
+        // Its threads count for nobody; the session stays open for as long as the program runs.
+        std::mem::forget(session);
+        signal::end();
+        return;
+    }
+    standbys::begin(session);
+}
+
 /// A team for a region that asks for so many threads, 0: as many as there may be. `None`: its tasks are libgomp's.
 pub fn team(library: &Library, threads: c_uint) -> Option<&'static Team> {
     // A region that is cancelled lets threads past libgomp's barriers, and would have to let them past ours.
     if !is_wanted() || library.number(Call::GetCancellation) != 0 {
         return None;
     }
+    CONNECTED.call_once(connect);
     let threads = if threads == 0 { library.number(Call::GetMaxThreads).max(1) as u32 } else { threads };
-    let known = {
-        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = spare.iter().enumerate().filter(|(_, team)| team.seats() >= threads);
-        let smallest = fits.min_by_key(|(_, team)| team.seats()).map(|(place, _)| place);
-        smallest.map(|place| spare.swap_remove(place))
-    };
-    let team = known.unwrap_or_else(|| Box::leak(Box::new(Team::new(threads))));
-    team.begin();
-    Some(team)
+    Some(teams::take(library, threads))
+}
+
+/// The number of threads that a region may ask for: libgomp knows nothing of the team that a standby works for, and would give a
+/// region in a task a whole team, as if it were the outermost.
+pub fn threads_allowed(library: &Library, threads: c_uint) -> c_uint {
+    let is_guest = is_wanted() && here().is_some_and(Worker::is_guest);
+    if is_guest && library.number(Call::GetMaxActiveLevels) <= identity::level() { 1 } else { threads }
 }
 
 /// The region is over.
 pub fn put_back(team: &'static Team) {
-    SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(team);
+    teams::put_back(team);
 }
 
 /// A thread's share of a region: with our tasks in it, if the region has a team of ours and more threads than one.

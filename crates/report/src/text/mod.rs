@@ -3,7 +3,7 @@
 //! Order: who ran (`header`), where thread time went (`states`), what it means (`verdict`), threads
 //! or programs (`threads`, `groups`), who took the CPUs and what each CPU did (`cpus`), who waits for
 //! whom and where run time went (`details`), checks, members left behind, losses (`footer`); at last, where the
-//! program was packed too, what that did.
+//! program was packed too, what that did; the same for overlap.
 
 mod cpus;
 mod details;
@@ -79,6 +79,10 @@ pub fn write_text(out: &mut dyn fmt::Write, document: &Document, style: &Style) 
     if let Some(pack) = &document.pack {
         page.gap();
         page.extend(pack.section(style));
+    }
+    if let Some(overlap) = &document.overlap {
+        page.gap();
+        page.extend(overlap.section(style));
     }
     for line in &page.lines {
         writeln!(out, "{line}")?;

@@ -1,0 +1,143 @@
+//! Where processes ask for their pages and doorbells: a socket, and a thread that answers there.
+//!
+//! A socket with a name in the file system, since ranks of one program may be in network namespaces of their own. Only this user can reach
+//! it, and who does not know the number that is in the program's environment gets nothing.
+
+use std::ffi::OsString;
+use std::io::{self, IoSlice, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use anyhow::{Context, Result};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType, accept_with, bind, listen, recv, sendmsg, socket_with,
+};
+use watch::umt::Umt;
+use wire::umt::{BELLS, Hello, MAGIC, VERSION, Welcome};
+
+/// Processes that may knock at the same time.
+const BACKLOG: i32 = 128;
+
+/// The desk; closed when it is dropped, with all connections.
+pub struct Desk {
+    folder: PathBuf,
+    nonce: [u8; 16],
+    close: Arc<OwnedFd>,
+    clerk: Option<JoinHandle<()>>,
+}
+
+impl Desk {
+    /// Opens the desk for processes of this session.
+    ///
+    /// # Errors
+    /// When there can be no socket.
+    pub fn open(umt: Arc<Mutex<Umt>>) -> Result<Desk> {
+        let mut nonce = [0; 16];
+        std::fs::File::open("/dev/urandom")
+            .and_then(|mut file| file.read_exact(&mut nonce))
+            .context("a random number")?;
+        let folder = std::env::temp_dir().join(format!("coxswain-{}-{}", std::process::id(), hex(&nonce[..4])));
+        use std::os::unix::fs::DirBuilderExt;
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&folder)
+            .with_context(|| format!("a folder for a socket: {}", folder.display()))?;
+        let close = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).context("an event descriptor")?);
+        let mut desk = Desk { folder, nonce, close: Arc::clone(&close), clerk: None };
+        let listener = listening(&desk.socket()).with_context(|| format!("a socket: {}", desk.socket().display()))?;
+        let work = move || answer_all(&listener, &close, nonce, &umt);
+        desk.clerk = Some(std::thread::Builder::new().name("cox-overlap".into()).spawn(work).context("a thread")?);
+        Ok(desk)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.join("umt")
+    }
+
+    /// Where the socket is.
+    #[must_use]
+    pub fn path(&self) -> OsString {
+        self.socket().into_os_string()
+    }
+
+    /// The number that a process has to know.
+    #[must_use]
+    pub fn nonce(&self) -> String {
+        hex(&self.nonce)
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        // Neither can fail in a way that something could be done about.
+        let _ = rustix::io::write(&*self.close, &1u64.to_ne_bytes());
+        let _ = self.clerk.take().map(JoinHandle::join);
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn listening(path: &Path) -> io::Result<OwnedFd> {
+    let socket =
+        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+/// Until the desk is closed: lets processes in, answers who asks, forgets who hangs up.
+fn answer_all(listener: &OwnedFd, close: &OwnedFd, nonce: [u8; 16], umt: &Mutex<Umt>) {
+    let mut guests: Vec<OwnedFd> = Vec::new();
+    loop {
+        let all = [close.as_fd(), listener.as_fd()].into_iter().chain(guests.iter().map(AsFd::as_fd));
+        let mut wanted: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        if poll(&mut wanted, None).is_err() {
+            continue;
+        }
+        let ready: Vec<bool> = wanted.iter().map(|fd| !fd.revents().is_empty()).collect();
+        drop(wanted);
+        if ready[0] {
+            return;
+        }
+        let mut at = 0;
+        guests.retain(|guest| {
+            at += 1;
+            !ready[at + 1] || answer(guest.as_fd(), nonce, umt).is_ok()
+        });
+        if ready[1]
+            && let Ok(guest) = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+        {
+            guests.push(guest);
+        }
+    }
+}
+
+/// Answers one that has something to say. An error: it has hung up, or is none of ours, and is let go.
+fn answer(guest: BorrowedFd<'_>, nonce: [u8; 16], umt: &Mutex<Umt>) -> Result<()> {
+    let mut hello = [0; size_of::<Hello>()];
+    let (length, _) = recv(guest, &mut hello, RecvFlags::empty())?;
+    let wanted = Hello { magic: MAGIC, version: VERSION, pad: 0, nonce };
+    anyhow::ensure!(length == hello.len() && hello == wanted.bytes(), "a stranger");
+    let pid = socket_peercred(guest)?.pid;
+    let mut umt = umt.lock().unwrap_or_else(PoisonError::into_inner);
+    let given = umt.give(pid.as_raw_nonzero().get() as u32)?;
+    let welcome = Welcome { magic: MAGIC, version: VERSION, process: given.process };
+    let descriptors: Vec<BorrowedFd<'_>> =
+        umt.arrays().into_iter().chain(given.bells.iter().map(AsFd::as_fd)).collect();
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2 + BELLS))];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    anyhow::ensure!(control.push(SendAncillaryMessage::ScmRights(&descriptors)), "too many descriptors");
+    sendmsg(guest, &[IoSlice::new(welcome.bytes())], &mut control, SendFlags::NOSIGNAL)?;
+    // Whoever comes when there are too many is told then.
+    let _ = umt.prepare();
+    Ok(())
+}

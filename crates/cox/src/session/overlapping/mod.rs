@@ -1,0 +1,195 @@
+//! Overlap as an engine: gives each process that asks for it the kernel's word on its blocked threads.
+//!
+//! The work is done elsewhere: in the program by `preload` and `tasks`, in the kernel by `watch::umt`. This engine loads the
+//! kernel's part, answers processes at a socket ([`desk`]), and adds up in the end what all of them say.
+
+mod desk;
+
+use std::ffi::{OsStr, OsString};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Result;
+use watch::umt::Umt;
+use wire::umt::{DELAYS, Said, Seen};
+
+use self::desk::Desk;
+use super::Subject;
+use super::engine::Engine;
+use crate::ebpf;
+
+/// How blocked threads are noticed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Backend {
+    /// The best that works
+    #[default]
+    Auto,
+    /// eBPF rings a doorbell when a CPU goes idle while tasks are pending
+    Bpf,
+    /// They are not: tasks are run by cox's runtime instead of libgomp's, and nothing more
+    Off,
+}
+
+/// What the preload library reads to know what is wanted of it.
+const VARIABLE: &str = "COX_OVERLAP";
+
+/// The engine.
+pub struct Overlapping {
+    umt: Option<Arc<Mutex<Umt>>>,
+    desk: Option<Desk>,
+    /// Why blocked threads are not noticed, where they could not be.
+    pub passed_over: Option<String>,
+    /// What came of it; there after `undo`.
+    pub sums: Option<Sums>,
+}
+
+/// What all processes of a session say together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Processes that asked.
+    pub processes: u64,
+    /// Standbys that were made.
+    pub standbys: u64,
+    /// Tasks that they ran.
+    pub ran: u64,
+    /// Blocks of threads that count.
+    pub blocks: u64,
+    /// Rings by BPF, and by the programs themselves.
+    pub rings: u64,
+    /// … of these by the programs.
+    pub own_rings: u64,
+    /// Rings that found no task.
+    pub empty: u64,
+    /// Times that a standby left tasks to others because too many threads were runnable.
+    pub surrendered: u64,
+    /// CPUs that went idle while tasks were pending and no standby was parked.
+    pub unheard: u64,
+    /// Standbys that could not be made.
+    pub failed: u64,
+    /// Processes without standbys, since they have thread-local data of their own.
+    pub thread_data: u64,
+    /// Rings by BPF, by time until the first task: class n begins at 2^(n/4) us.
+    pub heard: Vec<u64>,
+}
+
+impl Overlapping {
+    /// Loads what the backend needs.
+    ///
+    /// # Errors
+    /// When a named backend cannot work here.
+    pub fn new(backend: Backend) -> Result<Overlapping> {
+        let mut passed_over = None;
+        let umt = match backend {
+            Backend::Off => None,
+            Backend::Bpf => Some(Umt::new().map_err(ebpf::explained)?),
+            Backend::Auto => Umt::new().map_err(|error| passed_over = Some(ebpf::explained(error).to_string())).ok(),
+        };
+        let umt = umt.map(|umt| Arc::new(Mutex::new(umt)));
+        let desk = umt.as_ref().map(|umt| Desk::open(Arc::clone(umt))).transpose()?;
+        Ok(Overlapping { umt, desk, passed_over, sums: None })
+    }
+
+    /// How blocked threads are noticed.
+    #[must_use]
+    pub fn backend(&self) -> &'static str {
+        if self.has_doorbells() { "bpf" } else { "off" }
+    }
+
+    /// Whether processes can ask for doorbells.
+    #[must_use]
+    pub fn has_doorbells(&self) -> bool {
+        self.umt.is_some()
+    }
+
+    /// What the program is started with, beside the preload library.
+    #[must_use]
+    pub fn variable(&self) -> (OsString, OsString) {
+        let mut value = OsString::from("off");
+        if let Some(desk) = &self.desk {
+            value = "bpf,".into();
+            value.push(desk.path());
+            value.push(OsStr::new(","));
+            value.push(desk.nonce());
+        }
+        (VARIABLE.into(), value)
+    }
+}
+
+impl Engine for Overlapping {
+    fn apply(&mut self, _: &Subject) -> Result<()> {
+        Ok(())
+    }
+
+    fn tick(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn undo(&mut self) -> Result<()> {
+        // First the desk: a process that still runs learns by its socket that nobody counts any more.
+        self.desk = None;
+        if let Some(umt) = &self.umt {
+            let mut umt = umt.lock().unwrap_or_else(PoisonError::into_inner);
+            umt.end();
+            self.sums =
+                Some((0..umt.given()).filter_map(|process| umt.pages(process)).fold(Sums::default(), Sums::add));
+        }
+        Ok(())
+    }
+}
+
+impl Sums {
+    fn add(mut self, (said, seen): (&Said, &Seen)) -> Sums {
+        let counts = &said.counts.0;
+        self.processes += 1;
+        for (sum, word) in [
+            (&mut self.standbys, &counts.standbys),
+            (&mut self.ran, &counts.ran),
+            (&mut self.blocks, &seen.blocks),
+            (&mut self.rings, &seen.rings),
+            (&mut self.own_rings, &counts.own_rings),
+            (&mut self.empty, &counts.empty),
+            (&mut self.surrendered, &counts.surrendered),
+            (&mut self.unheard, &seen.unheard),
+            (&mut self.failed, &counts.failed),
+            (&mut self.thread_data, &counts.thread_data),
+        ] {
+            *sum = sum.saturating_add(word.load(Ordering::Relaxed));
+        }
+        self.rings = self.rings.saturating_add(counts.own_rings.load(Ordering::Relaxed));
+        self.heard.resize(DELAYS, 0);
+        for (sum, word) in self.heard.iter_mut().zip(&said.heard.0) {
+            *sum = sum.saturating_add(word.load(Ordering::Relaxed));
+        }
+        self
+    }
+
+    /// A quantile of the time from a ring to the first task, in microseconds; `None`: nobody was rung.
+    #[must_use]
+    pub fn delay_us(&self, part: f64) -> Option<f64> {
+        let all: u64 = self.heard.iter().sum();
+        let mut left = (all as f64 * part).ceil() as u64;
+        let class = self.heard.iter().position(|count| {
+            let here = left <= *count && *count > 0;
+            left = left.saturating_sub(*count);
+            here
+        })?;
+        // The middle of the class.
+        Some(2f64.powf((class as f64 + 0.5) / 4.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_of_their_class() {
+        let mut sums = Sums { heard: vec![0; DELAYS], ..Sums::default() };
+        assert_eq!(sums.delay_us(0.5), None);
+        sums.heard[8] = 3;
+        sums.heard[20] = 1;
+        assert_eq!(sums.delay_us(0.5).map(f64::round), Some(4.0));
+        assert_eq!(sums.delay_us(0.75).map(f64::round), Some(4.0));
+        assert_eq!(sums.delay_us(0.99).map(f64::round), Some(35.0));
+    }
+}

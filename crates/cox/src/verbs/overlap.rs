@@ -1,0 +1,80 @@
+//! The section on overlap: what the engine counted, beside what was observed.
+
+use std::collections::BTreeMap;
+
+use ledger::account::{Account, Thread};
+use report::overlap::{Blocked, OverlapReport};
+
+use crate::session::overlapping::{Overlapping, Sums};
+
+/// Name of standby threads, which the preload library gives them.
+const STANDBY: &str = "cox-standby";
+
+/// Makes the section. The account knows who ran and who was blocked, the engine why.
+pub fn report(overlapping: &Overlapping, account: &Account, cpus: u64) -> OverlapReport {
+    let sums = overlapping.sums.clone().unwrap_or_default();
+    let threads = || ledger::summary::threads(account);
+    let total = |of: fn(&Thread) -> u64| threads().map(of).fold(0u64, u64::saturating_add);
+    OverlapReport {
+        backend: overlapping.backend().into(),
+        cpus,
+        processes: sums.processes,
+        standbys: sums.standbys,
+        wall_ns: account.programs.iter().map(|program| program.wall_ns).max().unwrap_or(0),
+        overlapped_ns: threads().filter(is_standby).map(|thread| thread.run_ns).fold(0, u64::saturating_add),
+        idle_ns: account.cpus.iter().map(|cpu| cpu.idle_ns).fold(0, u64::saturating_add),
+        crowded_ns: total(|thread| thread.wake_delay_ns.saturating_add(thread.preempt_wait_ns)),
+        blocked_by: blocked(threads()),
+        tasks: sums.ran,
+        blocks: sums.blocks,
+        rings: sums.rings,
+        own_rings: sums.own_rings,
+        empty_rings: sums.empty,
+        surrenders: sums.surrendered,
+        unheard: sums.unheard,
+        failed: sums.failed,
+        delay_us: sums.delay_us(0.5).zip(sums.delay_us(0.99)),
+        complaints: complaints(overlapping, &sums),
+    }
+}
+
+fn is_standby(thread: &&Thread) -> bool {
+    thread.comm == STANDBY
+}
+
+/// By cause, the longest first. Waiting for tasks is by futex, and at a doorbell by poll: neither keeps the program from anything.
+fn blocked<'a>(threads: impl Iterator<Item = &'a Thread>) -> Vec<Blocked> {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for thread in threads {
+        for (cause, ns) in thread.blocked_by.iter() {
+            let waits = cause == "futex" || (cause == "poll" && is_standby(&thread));
+            *sums.entry(cause).or_default() += if waits { 0 } else { *ns };
+        }
+    }
+    let mut all: Vec<Blocked> = sums.into_iter().map(|(cause, ns)| Blocked { cause: cause.to_owned(), ns }).collect();
+    all.retain(|blocked| blocked.ns > 0);
+    all.sort_by_key(|blocked| std::cmp::Reverse(blocked.ns));
+    all
+}
+
+fn complaints(overlapping: &Overlapping, sums: &Sums) -> Vec<String> {
+    let mut all: Vec<String> = overlapping.passed_over.iter().map(|why| format!("no doorbells: {why}")).collect();
+    if overlapping.has_doorbells() && sums.processes == 0 {
+        all.push(
+            "no process asked for doorbells: the program has no OpenMP region that gcc has compiled, or could not take the preload \
+             library"
+                .to_owned(),
+        );
+    }
+    if sums.thread_data > 0 {
+        all.push(
+            "without standbys: the program has thread-local data of its own (threadprivate, __thread), which tasks on other threads would \
+             not find"
+                .to_owned(),
+        );
+    }
+    if sums.failed > 0 {
+        all.push(format!("{} standby threads could not be made", sums.failed));
+    }
+    all
+}

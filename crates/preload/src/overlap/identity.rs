@@ -1,0 +1,70 @@
+//! What a task hears when it asks who runs it: on a standby, libgomp would say that there is no team.
+//!
+//! Only numbers can be given so. A program with thread-local data of its own ([`has_own_thread_data`]) would find that of the
+//! standby: its tasks stay on threads of the team.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::Ordering;
+
+use super::here;
+
+/// Number of the calling thread in its team.
+pub extern "C" fn thread_num() -> c_int {
+    here().and_then(|worker| worker.thread_number()).unwrap_or(0) as c_int
+}
+
+/// Threads of the team.
+pub extern "C" fn num_threads() -> c_int {
+    here().and_then(|worker| worker.team()).map_or(1, |team| team.size() as c_int)
+}
+
+/// Regions around this place, those of one thread not counted apart: what is ours has more.
+pub extern "C" fn level() -> c_int {
+    here().and_then(|worker| worker.team()).map_or(0, |team| team.level.load(Ordering::Relaxed) as c_int)
+}
+
+/// Whether any of them has more than one thread.
+pub extern "C" fn in_parallel() -> c_int {
+    1
+}
+
+/// Threads of the region at a level: of the innermost, or of the program.
+pub extern "C" fn team_size(at: c_int) -> c_int {
+    match (at, at.cmp(&level())) {
+        (0, _) => 1,
+        (_, std::cmp::Ordering::Equal) => num_threads(),
+        // Those between are not known on a standby: of one thread, which they mostly are.
+        (1.., std::cmp::Ordering::Less) => 1,
+        _ => -1,
+    }
+}
+
+/// The number that this thread, or its ancestor, has there.
+pub extern "C" fn ancestor_thread_num(at: c_int) -> c_int {
+    match (at, at.cmp(&level())) {
+        (0, _) => 0,
+        (_, std::cmp::Ordering::Equal) => thread_num(),
+        (1.., std::cmp::Ordering::Less) => 0,
+        _ => -1,
+    }
+}
+
+/// Whether the program, or a library of its own, has thread-local data: `threadprivate` among it.
+pub fn has_own_thread_data() -> bool {
+    // SAFETY: calls the function below with each object, now.
+    unsafe { libc::dl_iterate_phdr(Some(has_thread_data), std::ptr::null_mut()) != 0 }
+}
+
+unsafe extern "C" fn has_thread_data(object: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
+    // SAFETY: as the dynamic loader describes it.
+    let (name, headers) = unsafe {
+        let object = &*object;
+        let name = if object.dlpi_name.is_null() { c"" } else { CStr::from_ptr(object.dlpi_name) };
+        (name.to_bytes(), std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()))
+    };
+    // Of the system's libraries the thread-local data are caches and errors: they work on any thread.
+    let systems = [&b"/lib"[..], b"/usr/lib"].iter().any(|folder| name.starts_with(folder));
+    let ours = name.ends_with(b"libcox_preload.so");
+    let has = headers.iter().any(|header| header.p_type == libc::PT_TLS && header.p_memsz > 0);
+    (has && !systems && !ours).into()
+}

@@ -1,0 +1,177 @@
+//! Standby workers: threads of ours that run the program's tasks while its own threads are blocked.
+//!
+//! Each is in one of three places:
+//!
+//! 1. *Parked* at a doorbell (`signal`): the next to be rung.
+//! 2. *At work*: a guest in a team of the program's, until there is no task left, or more threads are runnable than there are CPUs.
+//! 3. *Dormant*: there was no bell for it. It takes the next that becomes free.
+//!
+//! Who is rung gives its bell away, and before it begins it sees to it that somebody is parked: wakes a dormant one, else makes one.
+//! So there are as many as have ever been blocked in tasks at the same time, and one more.
+
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::ptr;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use signal::bell::{Bell, Woken};
+use signal::connect::Session;
+use signal::{seen, standby};
+use wire::umt::{BELLS, DELAYS};
+
+use super::teams;
+use crate::start;
+
+/// More threads than any program means to block at the same time; a program that blocks more tasks for good than these has as
+/// many fewer CPUs as before.
+const MOST: u32 = 1024;
+
+/// Bells that nobody is at, those with high numbers first.
+static BELLS_FREE: Mutex<Vec<Bell>> = Mutex::new(Vec::new());
+/// Dormant standbys wait here for a bell.
+static BELL_IS_FREE: Condvar = Condvar::new();
+/// The session's socket, which stays open.
+static SESSION: AtomicI32 = AtomicI32::new(-1);
+static STANDBYS: AtomicU32 = AtomicU32::new(0);
+static DORMANT: AtomicU32 = AtomicU32::new(0);
+
+/// Takes what the session gives, and makes as many standbys as there are CPUs: so many may have to be rung at once.
+pub fn begin(session: Session) {
+    let cpus = start::cpus().clamp(1, BELLS as u32);
+    SESSION.store(keep(session.socket), Ordering::Release);
+    let mut free = session.bells;
+    free.reverse();
+    *BELLS_FREE.lock().unwrap_or_else(PoisonError::into_inner) = free;
+    (0..cpus).for_each(|_| make());
+}
+
+/// After fork, in the child: they are the parent's.
+pub fn forked() {
+    signal::end();
+    STANDBYS.store(0, Ordering::Relaxed);
+    DORMANT.store(0, Ordering::Relaxed);
+}
+
+fn keep(socket: OwnedFd) -> RawFd {
+    let socket = std::mem::ManuallyDrop::new(socket);
+    socket.as_raw_fd()
+}
+
+fn make() {
+    if STANDBYS.fetch_add(1, Ordering::AcqRel) >= MOST || !create() {
+        STANDBYS.fetch_sub(1, Ordering::AcqRel);
+        signal::said().counts.0.failed.fetch_add(1, Ordering::Relaxed);
+    } else {
+        signal::said().counts.0.standbys.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A thread as libgomp would make it, but that it takes no signals of the program's.
+fn create() -> bool {
+    let mut attributes = MaybeUninit::uninit();
+    let (mut thread, mut all, mut before) = (0, MaybeUninit::uninit(), MaybeUninit::uninit());
+    // SAFETY: places for attributes and masks, initialised before they are used; threads inherit the mask of their creator.
+    unsafe {
+        libc::pthread_attr_init(attributes.as_mut_ptr());
+        libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
+        if let Some(bytes) = start::gomp_stack_bytes() {
+            // A size that is refused here is refused to libgomp, which then takes the default.
+            libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), bytes);
+        }
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        let created = libc::pthread_create(&raw mut thread, attributes.as_ptr(), run, ptr::null_mut()) == 0;
+        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        created
+    }
+}
+
+extern "C" fn run(_: *mut c_void) -> *mut c_void {
+    // SAFETY: a C string.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"cox-standby".as_ptr()) };
+    let Some(worker) = super::worker() else { return ptr::null_mut() };
+    let session = SESSION.load(Ordering::Acquire) as c_int;
+    // What is there now was put before there was anybody to ring.
+    let mut found_nothing = false;
+    loop {
+        let bell = take_bell();
+        let number = bell.number;
+        let woken = standby::park(&bell, session, found_nothing, tasks::fence::heavy);
+        give_bell_back(bell);
+        if woken == Woken::Over {
+            // Nobody counts any more: what is left is done by the program's own threads.
+            signal::end();
+            return ptr::null_mut();
+        }
+        see_to_it_that_one_is_parked();
+        let (mut ran, mut crowded) = (0, false);
+        let mut at = 0;
+        while let Some(team) = teams::known(at) {
+            at += 1;
+            ran += worker.help(
+                team,
+                || !std::mem::replace(&mut crowded, signal::is_crowded()) && !crowded,
+                || heard(number),
+            );
+        }
+        found_nothing = !crowded;
+        count(ran, crowded);
+    }
+}
+
+fn count(ran: u64, crowded: bool) {
+    let counts = &signal::said().counts.0;
+    counts.ran.fetch_add(ran, Ordering::Relaxed);
+    if crowded {
+        counts.surrendered.fetch_add(1, Ordering::Relaxed);
+    } else if ran == 0 {
+        counts.empty.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The first task behind a ring begins.
+fn heard(bell: u32) {
+    let Some(seen) = seen() else { return };
+    let rung_ns = seen.rung_ns[bell as usize].load(Ordering::Relaxed);
+    let mut now = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: a place for the time.
+    let now = unsafe {
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, now.as_mut_ptr());
+        now.assume_init()
+    };
+    let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+    // Rung from within the program: long ago, or never.
+    let Some(delay_ns) = now_ns.checked_sub(rung_ns).filter(|delay| *delay < 1_000_000_000 && rung_ns != 0) else {
+        return;
+    };
+    let class = ((delay_ns.max(1000) as f64 / 1000.0).log2() * 4.0) as usize;
+    signal::said().heard.0[class.min(DELAYS - 1)].fetch_add(1, Ordering::Relaxed);
+}
+
+fn take_bell() -> Bell {
+    let mut free = BELLS_FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        if let Some(bell) = free.pop() {
+            return bell;
+        }
+        DORMANT.fetch_add(1, Ordering::AcqRel);
+        free = BELL_IS_FREE.wait(free).unwrap_or_else(PoisonError::into_inner);
+        DORMANT.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn give_bell_back(bell: Bell) {
+    BELLS_FREE.lock().unwrap_or_else(PoisonError::into_inner).push(bell);
+    BELL_IS_FREE.notify_one();
+}
+
+fn see_to_it_that_one_is_parked() {
+    // Somebody dormant takes the bell that has just been given back.
+    let somebody = signal::said().parked.0.load(Ordering::Acquire) != 0 || DORMANT.load(Ordering::Acquire) != 0;
+    if !somebody && !BELLS_FREE.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+        make();
+    }
+}

@@ -1,0 +1,40 @@
+//! Teams of regions whose tasks are ours.
+
+use std::ffi::c_uint;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+
+use tasks::team::Team;
+
+use crate::real::{Call, Library};
+
+/// All that were ever made, and those that no region has.
+static TEAMS: Mutex<(Vec<&'static Team>, Vec<&'static Team>)> = Mutex::new((Vec::new(), Vec::new()));
+
+/// A team for a region of at most so many threads.
+pub fn take(library: &Library, threads: c_uint) -> &'static Team {
+    let known = {
+        let mut teams = TEAMS.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = teams.1.iter().enumerate().filter(|(_, team)| team.seats() >= threads);
+        let smallest = fits.min_by_key(|(_, team)| team.seats()).map(|(place, _)| place);
+        smallest.map(|place| teams.1.swap_remove(place))
+    };
+    let team = known.unwrap_or_else(|| {
+        let team: &'static Team = Box::leak(Box::new(Team::new(threads)));
+        TEAMS.lock().unwrap_or_else(PoisonError::into_inner).0.push(team);
+        team
+    });
+    team.level.store(library.number(Call::GetLevel) as u32 + 1, Ordering::Relaxed);
+    team.begin();
+    team
+}
+
+/// The region is over.
+pub fn put_back(team: &'static Team) {
+    TEAMS.lock().unwrap_or_else(PoisonError::into_inner).1.push(team);
+}
+
+/// The teams there are, by number from 0; they stay.
+pub fn known(number: usize) -> Option<&'static Team> {
+    TEAMS.lock().unwrap_or_else(PoisonError::into_inner).0.get(number).copied()
+}

@@ -1,0 +1,100 @@
+//! Doorbells: each a ring buffer that BPF rings, and an event descriptor for the program's own threads.
+//!
+//! A bell of its own for each standby, because a ring buffer wakes all who wait for it.
+
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+
+use wire::umt::BELLS;
+
+/// Pages of a ring buffer's positions (Documentation/bpf/ringbuf.rst), on the machines that we run on.
+const PAGE: usize = 4096;
+
+/// Event descriptors of the bells, for who rings from within; -1: none.
+static EVENTS: [AtomicI32; BELLS] = [const { AtomicI32::new(-1) }; BELLS];
+
+/// How a sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// Somebody rang.
+    Rung,
+    /// The session is over.
+    Over,
+}
+
+/// One doorbell.
+#[derive(Debug)]
+pub struct Bell {
+    /// Its number.
+    pub number: u32,
+    ring: OwnedFd,
+    event: OwnedFd,
+    /// How far the ring has been read, and written.
+    read: NonNull<AtomicU64>,
+    written: NonNull<AtomicU64>,
+}
+
+// SAFETY: mappings of shared memory that are read and written as atomics.
+unsafe impl Send for Bell {}
+
+impl Bell {
+    /// The bell of a ring buffer. `None`: it cannot be mapped, or there are no descriptors left.
+    #[must_use]
+    pub fn new(number: u32, ring: OwnedFd) -> Option<Bell> {
+        let event = event()?;
+        let read = map(&ring, 0, PAGE, libc::PROT_READ | libc::PROT_WRITE)?.cast();
+        let written = map(&ring, PAGE, PAGE, libc::PROT_READ)?.cast();
+        EVENTS.get(number as usize)?.store(event.as_raw_fd(), Ordering::Release);
+        Some(Bell { number, ring, event, read, written })
+    }
+
+    /// Sleeps until it is rung, or until `session` is closed at its other end.
+    #[must_use]
+    pub fn sleep(&self, session: RawFd) -> Woken {
+        let wanted = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut all = [wanted(self.ring.as_raw_fd()), wanted(self.event.as_raw_fd()), wanted(session)];
+        // SAFETY: an array of so many.
+        while unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, -1) } < 0 {}
+        // What rang says nothing else: it is read by moving on.
+        // SAFETY: mapped by `new`, and never given back.
+        let (read, written) = unsafe { (self.read.as_ref(), self.written.as_ref()) };
+        read.store(written.load(Ordering::Acquire), Ordering::Release);
+        if all[1].revents != 0 {
+            let mut count = 0u64;
+            // SAFETY: room for the eight bytes. It does not block: nobody else reads there.
+            unsafe { libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8) };
+        }
+        if all[2].revents != 0 { Woken::Over } else { Woken::Rung }
+    }
+}
+
+/// Rings the standby whose bit the caller has taken.
+pub(crate) fn ring(bell: u32) {
+    let event = EVENTS.get(bell as usize).map_or(-1, |event| event.load(Ordering::Acquire));
+    let one = 1u64;
+    // SAFETY: eight bytes; errno is put back, the program has called nothing that sets it. A descriptor that the program has closed costs a
+    // wake-up and nothing else: a write of eight bytes to a descriptor of 1000 or higher that is a file would be its own doing.
+    unsafe {
+        let errno = *libc::__errno_location();
+        libc::write(event, (&raw const one).cast(), 8);
+        *libc::__errno_location() = errno;
+    }
+}
+
+fn event() -> Option<OwnedFd> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: makes a descriptor.
+    let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    // SAFETY: just made, and nobody else's.
+    (event >= 0).then(|| crate::connect::out_of_the_way(unsafe { OwnedFd::from_raw_fd(event) }))
+}
+
+/// Maps a part of a descriptor's memory, which stays.
+pub(crate) fn map(fd: &OwnedFd, offset: usize, bytes: usize, access: libc::c_int) -> Option<NonNull<u8>> {
+    // SAFETY: a new mapping, at an address of the kernel's choice.
+    let place = unsafe {
+        libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd.as_raw_fd(), offset as libc::off_t)
+    };
+    if place == libc::MAP_FAILED { None } else { NonNull::new(place.cast()) }
+}

@@ -1,0 +1,168 @@
+//! How a program gets its pages and bells: from the session's socket, whose path cox leaves in the environment.
+
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use wire::umt::{BELLS, CPU_WORDS, Hello, MAGIC, PROCESSES, Said, Seen, VERSION, Welcome};
+
+use crate::bell::{Bell, map};
+
+/// Descriptors that come with the answer: two arrays and the bells.
+const DESCRIPTORS: usize = 2 + BELLS;
+/// Programs count on small descriptors only.
+const OUT_OF_THE_WAY: libc::c_int = 1000;
+
+/// What a session gives.
+#[derive(Debug)]
+pub struct Session {
+    /// Closed at its other end when the session is over.
+    pub socket: OwnedFd,
+    /// Where standbys park.
+    pub bells: Vec<Bell>,
+}
+
+/// Asks the session at `path`, which gave this number; from then on threads can [enlist](crate::enlist).
+///
+/// # Errors
+/// When nobody is there, or does not speak as we do.
+pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
+    let socket = dial(path)?;
+    let hello = Hello { magic: MAGIC, version: VERSION, pad: 0, nonce };
+    let bytes = hello.bytes();
+    // SAFETY: so many bytes.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+    if sent != size_of::<Hello>() as isize {
+        return Err(io::Error::last_os_error());
+    }
+    let (welcome, descriptors) = receive(&socket)?;
+    let strange = || io::Error::new(io::ErrorKind::InvalidData, "an answer of another version");
+    if welcome.magic != MAGIC || welcome.version != VERSION || welcome.process as usize >= PROCESSES {
+        return Err(strange());
+    }
+    let mut descriptors = descriptors.into_iter().map(out_of_the_way);
+    let (Some(said), Some(seen)) = (descriptors.next(), descriptors.next()) else { return Err(strange()) };
+    let at = welcome.process as usize;
+    let unmapped = io::Error::last_os_error;
+    let both = libc::PROT_READ | libc::PROT_WRITE;
+    let said_page = map(&said, at * size_of::<Said>(), size_of::<Said>(), both).ok_or_else(unmapped)?;
+    let seen_page = map(&seen, at * size_of::<Seen>(), size_of::<Seen>(), libc::PROT_READ).ok_or_else(unmapped)?;
+    // SAFETY: mappings of this size and alignment, which stay, and whose words are atomics.
+    let (said, seen) = unsafe { (said_page.cast::<Said>().as_ref(), seen_page.cast::<Seen>().as_ref()) };
+    let bells = descriptors.enumerate().map_while(|(number, ring)| Bell::new(number as u32, ring)).collect();
+    say_cpus(said);
+    said.version.store(VERSION, Ordering::Release);
+    crate::begin(said, seen);
+    Ok(Session { socket: out_of_the_way(socket), bells })
+}
+
+/// The CPUs that this process may use.
+fn say_cpus(said: &Said) {
+    let mut mask = [0u64; CPU_WORDS];
+    // SAFETY: the kernel writes at most so many bytes, and says how many.
+    let bytes = unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) };
+    let count: u32 = if bytes < 0 { 1 } else { mask.iter().map(|word| word.count_ones()).sum() };
+    said.allowed.iter().zip(mask).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+    said.cpus.store(count.max(1), Ordering::Relaxed);
+    AtomicU32::store(&said.pending.0, 0, Ordering::Relaxed);
+}
+
+fn dial(path: &[u8]) -> io::Result<OwnedFd> {
+    // SAFETY: all zero is an address of no family.
+    let mut address: libc::sockaddr_un = unsafe { MaybeUninit::zeroed().assume_init() };
+    if path.len() >= address.sun_path.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    address.sun_path.iter_mut().zip(path).for_each(|(to, from)| *to = *from as libc::c_char);
+    // SAFETY: makes a descriptor.
+    let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just made.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+    // SAFETY: an address of this length.
+    if unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), length) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(socket)
+}
+
+/// The answer, and the descriptors that come with it.
+fn receive(socket: &OwnedFd) -> io::Result<(Welcome, Vec<OwnedFd>)> {
+    let mut welcome = Welcome { magic: 0, version: 0, process: 0 };
+    let mut part = libc::iovec { iov_base: (&raw mut welcome).cast(), iov_len: size_of::<Welcome>() };
+    // Of words, because what the kernel puts there is aligned to them.
+    let mut control = [0u64; 4 + DESCRIPTORS];
+    // SAFETY: all zero is an empty message.
+    let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+    (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control));
+    // SAFETY: a message with room for what it says.
+    let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
+    let mut descriptors = Vec::new();
+    // SAFETY: the message that the kernel has just filled.
+    let mut header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+    while !header.is_null() {
+        // SAFETY: within the message.
+        let (level, kind, bytes) = unsafe { ((*header).cmsg_level, (*header).cmsg_type, (*header).cmsg_len) };
+        if (level, kind) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+            // SAFETY: as above: the descriptors are its data.
+            let data = unsafe { libc::CMSG_DATA(header).cast::<libc::c_int>() };
+            // SAFETY: a macro that computes a length.
+            let count = (bytes - unsafe { libc::CMSG_LEN(0) } as usize) / size_of::<libc::c_int>();
+            // SAFETY: so many descriptors, which are ours from here on.
+            descriptors.extend((0..count).map(|at| unsafe { OwnedFd::from_raw_fd(data.add(at).read_unaligned()) }));
+        }
+        // SAFETY: as above.
+        header = unsafe { libc::CMSG_NXTHDR(&raw const message, header) };
+    }
+    match got {
+        ..0 => Err(io::Error::last_os_error()),
+        _ if got != size_of::<Welcome>() as isize => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok((welcome, descriptors)),
+    }
+}
+
+/// A descriptor with a number that no program expects for its own, if there may be such numbers.
+pub(crate) fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
+    // SAFETY: asks for another number of a descriptor.
+    let moved = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) };
+    // SAFETY: just made.
+    if moved < 0 { fd } else { unsafe { OwnedFd::from_raw_fd(moved) } }
+}
+
+/// What cox leaves in the environment behind the name of the backend: `PATH,NONCE`, the number in hexadecimal digits.
+#[must_use]
+pub fn parse(text: &[u8]) -> Option<(&[u8], [u8; 16])> {
+    let comma = text.iter().rposition(|byte| *byte == b',')?;
+    let (path, digits) = (&text[..comma], std::str::from_utf8(&text[comma + 1..]).ok()?);
+    let number = u128::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 32)?;
+    Some((path, number.to_be_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_may_have_commas() {
+        let number = [0u8, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255];
+        assert_eq!(parse(b"/tmp/a,b/umt,000102030405060708090a0b0c0d0eff"), Some((&b"/tmp/a,b/umt"[..], number)));
+        for wrong in
+            [&b""[..], b"/tmp/umt", b"/tmp/umt,", b"/tmp/umt,0001", b"/tmp/umt,000102030405060708090a0b0c0d0efg"]
+        {
+            assert_eq!(parse(wrong), None);
+        }
+    }
+
+    #[test]
+    fn nobody_there_is_an_error() {
+        assert!(connect(b"/nonexistent/coxswain", [0; 16]).is_err());
+        assert!(connect(&[b'x'; 200], [0; 16]).is_err(), "longer than an address");
+        assert!(!crate::is_live());
+    }
+}

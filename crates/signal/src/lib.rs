@@ -1,0 +1,206 @@
+//! Which of a program's threads block, as the kernel says, and doorbells that it rings: the side inside the program.
+//!
+//! A *standby* is a thread that has nothing to do as long as the program's own threads keep their CPUs busy. It is parked at
+//! a doorbell. When a CPU goes idle while tasks are pending, BPF rings one (`watch/src/bpf/prog/umt.bpf.c`).
+//!
+//! Nobody asks the kernel for any of this: both sides map the same two pages ([`wire::umt`]).
+//!
+//! # The protocol
+//!
+//! Three parties write one word and then read another's; each has a full fence in between.
+//!
+//! 1. A thread that puts a task into a queue then reads `pending`. Is it 0, it sets it, and reads `runnable`: are there fewer
+//!    runnable threads than CPUs, it rings a standby itself ([`has_put`]).
+//! 2. A thread that has looked everywhere and found nothing clears `pending`, and then looks at all queues once more; finds it a
+//!    task, it does as in 1 ([`rest`], [`park`](standby::park)). The fence here is the expensive one
+//!    (membarrier(2)), so that 1 costs one load as long as `pending` is set.
+//! 3. BPF counts `runnable` down when a thread blocks, and when its CPU goes idle it reads `pending`, and the queues. Are there
+//!    tasks, and fewer runnable threads than CPUs, it takes a bit of `parked` and rings that bell.
+//! 4. A standby sets its bit in `parked` and then looks at `pending`, the queues and `runnable` once more.
+//!
+//! *No task is left to an idle CPU while a standby is parked.* Say a task was put and a CPU went idle. If `pending` was 0 when the
+//! task was put, 1 and 3 have written `pending` and `runnable` before they read the other's, so one of them sees both. If `pending`
+//! was 1, either it still was when the CPU went idle, and 3 has rung; or somebody cleared it in between by 2, who looks at
+//! the queues after that, finds the task and does what 1 does. A standby that parks meanwhile is one of those whom 3 or 1 sees, or
+//! it sees the task by 4. `protocol` says this in code, and its test plays all orders of it.
+//!
+//! Words that are wrong, because an event was lost, or because the session that counted is dead, cost time and no task: queues
+//! are looked at by the program's own threads as ever.
+
+pub mod bell;
+pub mod connect;
+pub mod protocol;
+pub mod standby;
+
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
+
+use wire::umt::{PROBES, Queue, Said, Seen, place};
+
+use protocol::Words;
+
+/// Without a session: always pending, so that who puts a task has nothing more to do.
+static ALONE: Said = {
+    let mut said = Said::new();
+    said.pending.0 = std::sync::atomic::AtomicU32::new(1);
+    said
+};
+
+static SAID: AtomicPtr<Said> = AtomicPtr::new((&raw const ALONE).cast_mut());
+static SEEN: AtomicPtr<Seen> = AtomicPtr::new(std::ptr::null_mut());
+/// Blocking is noticed.
+static LIVE: AtomicBool = AtomicBool::new(false);
+
+/// What this process says.
+#[inline]
+#[must_use]
+pub fn said() -> &'static Said {
+    // SAFETY: a static, or a mapping that stays.
+    unsafe { &*SAID.load(Ordering::Relaxed) }
+}
+
+/// What the kernel says; `None` where there is no session.
+#[inline]
+#[must_use]
+pub fn seen() -> Option<&'static Seen> {
+    // SAFETY: null, or a mapping that stays.
+    unsafe { SEEN.load(Ordering::Relaxed).as_ref() }
+}
+
+/// Whether blocking is noticed.
+#[inline]
+#[must_use]
+pub fn is_live() -> bool {
+    LIVE.load(Ordering::Relaxed)
+}
+
+/// The pages are there. Before the first task, by one thread.
+pub(crate) fn begin(said: &'static Said, seen: &'static Seen) {
+    SEEN.store(std::ptr::from_ref(seen).cast_mut(), Ordering::Release);
+    SAID.store(std::ptr::from_ref(said).cast_mut(), Ordering::Release);
+    LIVE.store(true, Ordering::Release);
+}
+
+/// Nobody counts any more: the session has ended, or this is a forked child, to whom the pages do not belong. The pages stay mapped, since
+/// threads may be looking at them.
+pub fn end() {
+    LIVE.store(false, Ordering::Release);
+    SAID.store((&raw const ALONE).cast_mut(), Ordering::Release);
+    SEEN.store(std::ptr::null_mut(), Ordering::Release);
+}
+
+/// Ends of so many queues, which lie side by side and stay; BPF looks at them. `None`: there is no room, and they can be anywhere: tasks in
+/// them are seen by threads only.
+#[must_use]
+pub fn queues(count: u32) -> Option<&'static [Queue]> {
+    let said = said();
+    let most = said.queue.len() as u32;
+    let first = said
+        .queues
+        .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |used| (used + count <= most).then_some(used + count));
+    first.ok().filter(|_| is_live()).map(|first| &said.queue[first as usize..(first + count) as usize])
+}
+
+/// A task was put into a queue, and a light fence (`tasks::fence`) was made.
+#[inline]
+pub fn has_put() {
+    if said().pending.0.load(Ordering::Relaxed) == 0 {
+        is_pending_now();
+    }
+}
+
+#[cold]
+fn is_pending_now() {
+    let (Some(seen), said) = (seen(), said()) else { return };
+    if let Some(bell) = protocol::announce(&Pages { said, seen }) {
+        said.counts.0.own_rings.fetch_add(1, Ordering::Relaxed);
+        bell::ring(bell);
+    }
+}
+
+/// The calling thread has found nothing to do, anywhere. It must make the heavy fence (`tasks::fence`), look at all queues once more, and
+/// say [`has_put`] if there is something.
+pub fn rest() {
+    if is_live() {
+        said().pending.0.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Whether a queue that BPF looks at has a task.
+#[must_use]
+pub fn has_ready() -> bool {
+    let said = said();
+    let used = (said.queues.load(Ordering::Acquire) as usize).min(said.queue.len());
+    said.queue[..used].iter().any(|queue| queue.begin.0.load(Ordering::Relaxed) < queue.end.0.load(Ordering::Relaxed))
+}
+
+/// Whether more threads are runnable than there are CPUs for them: a standby should leave.
+#[inline]
+#[must_use]
+pub fn is_crowded() -> bool {
+    seen().is_some_and(|seen| seen.runnable.load(Ordering::Relaxed) > said().cpus.load(Ordering::Relaxed) as i32)
+}
+
+/// The calling thread counts from now on, until [`discharge`]. `false`: there is no room for it.
+pub fn enlist() -> bool {
+    if !is_live() {
+        return false;
+    }
+    let (said, tid) = (said(), tid());
+    let free = (0..PROBES)
+        .find(|n| said.tids[place(tid, *n)].compare_exchange(0, tid, Ordering::AcqRel, Ordering::Relaxed).is_ok());
+    said.generation.fetch_add(1, Ordering::AcqRel);
+    // BPF notices a thread when it next leaves its CPU: now.
+    let instant = libc::timespec { tv_sec: 0, tv_nsec: 1 };
+    // SAFETY: a time to sleep, and nowhere to write what is left of it.
+    unsafe { libc::nanosleep(&raw const instant, std::ptr::null_mut()) };
+    free.is_some()
+}
+
+/// The calling thread counts no more.
+pub fn discharge() {
+    let (said, tid) = (said(), tid());
+    for n in 0..PROBES {
+        let _ = said.tids[place(tid, n)].compare_exchange(tid, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+fn tid() -> u32 {
+    // SAFETY: asks for a number.
+    unsafe { libc::gettid() as u32 }
+}
+
+/// The pages, for the protocol.
+pub(crate) struct Pages<'p> {
+    pub said: &'p Said,
+    pub seen: &'p Seen,
+}
+
+impl Words for Pages<'_> {
+    fn set_pending(&self, pending: bool) {
+        self.said.pending.0.store(pending.into(), Ordering::Relaxed);
+    }
+
+    fn idle_cpus(&self) -> i32 {
+        self.said.cpus.load(Ordering::Relaxed) as i32 - self.seen.runnable.load(Ordering::Relaxed)
+    }
+
+    fn has_ready(&self) -> bool {
+        has_ready()
+    }
+
+    fn parked(&self) -> u64 {
+        self.said.parked.0.load(Ordering::Relaxed)
+    }
+
+    fn park(&self, bell: u32) {
+        self.said.parked.0.fetch_or(1 << bell, Ordering::AcqRel);
+    }
+
+    fn take(&self, bell: u32) -> bool {
+        self.said.parked.0.fetch_and(!(1 << bell), Ordering::AcqRel) & 1 << bell != 0
+    }
+
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+}

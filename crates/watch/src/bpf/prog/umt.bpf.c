@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * User-Monitored Threads: counts the runnable threads of runtimes that asked for it, and rings a parked standby of theirs
+ * when a CPU goes idle while tasks are pending.
+ *
+ * The protocol, and why it loses no task, is told in crates/signal/src/lib.rs; this is its step 3. Whether a thread is runnable
+ * is kept in its own state and `runnable` changes with that state only, so an event that is lost or comes twice is made good
+ * by the thread's next one.
+ */
+#include "kernel.h"
+#include "cox/umt.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Elements in use: processes that have asked. */
+u32 processes;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, COX_UMT_PROCESSES);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct cox_umt_said);
+} said_of SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, COX_UMT_PROCESSES);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct cox_umt_seen);
+} seen_of SEC(".maps");
+
+struct bell {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, COX_UMT_PROCESSES * COX_UMT_BELLS);
+	__type(key, u32);
+	__array(values, struct bell);
+} bells SEC(".maps");
+
+/* A thread of a process that has asked. */
+struct monitored {
+	u32 process; /* plus one; 0: being enrolled */
+	u32 looked;  /* `generation` at which it was last looked for */
+	bool counts; /* its process has enlisted it */
+	bool runs;   /* it is not blocked: counted in `runnable` */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct monitored);
+} monitored SEC(".maps");
+
+/* Processes that the walk over all tasks takes in, and which element is theirs. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, COX_UMT_PROCESSES);
+	__type(key, u32);
+	__type(value, u32);
+} wanted SEC(".maps");
+
+COX_INLINE struct monitored *monitored_of(struct task_struct *p)
+{
+	struct monitored *m;
+
+	/* Nearly every stranger has no storage of any kind: one load instead of a call. */
+	if (!p->bpf_storage)
+		return NULL;
+	m = bpf_task_storage_get(&monitored, p, 0, 0);
+	return m && m->process ? m : NULL;
+}
+
+COX_INLINE struct cox_umt_said *said_by(u32 process)
+{
+	return bpf_map_lookup_elem(&said_of, &process);
+}
+
+COX_INLINE struct cox_umt_seen *seen_by(u32 process)
+{
+	return bpf_map_lookup_elem(&seen_of, &process);
+}
+
+/* --- doorbells --------------------------------------------------------------------------------- */
+
+COX_INLINE bool has_ready(struct cox_umt_said *said)
+{
+	u32 used = said->queues;
+
+	for (u32 i = 0; i < COX_UMT_QUEUES && i < used; i++)
+		if (said->queue[i].begin < said->queue[i].end)
+			return true;
+	return false;
+}
+
+/* A CPU of this process is idle: rings one of its standbys, if there is a task for it. Verified by itself, not at each call. */
+__attribute__((noinline)) int ring(u32 process)
+{
+	struct cox_umt_said *said = said_by(process);
+	struct cox_umt_seen *seen = seen_by(process);
+	u32 at, key;
+	u64 now;
+	void *bell;
+
+	if (!said || !seen || !said->pending || seen->runnable >= (s32)said->cpus || !has_ready(said))
+		return 0;
+	/* The lowest first, again and again: its memory is in the caches, and the others sleep on. */
+	for (at = 0; at < COX_UMT_BELLS; at++) {
+		u64 bit = 1ull << at;
+
+		if (!(said->parked & bit) || !(__sync_fetch_and_and(&said->parked, ~bit) & bit))
+			continue;
+		now = bpf_ktime_get_ns();
+		seen->rung_ns[at] = now;
+		__sync_fetch_and_add(&seen->rings, 1);
+		key = process * COX_UMT_BELLS + at;
+		bell = bpf_map_lookup_elem(&bells, &key);
+		if (bell)
+			bpf_ringbuf_output(bell, &now, sizeof(now), BPF_RB_FORCE_WAKEUP);
+		return 1;
+	}
+	__sync_fetch_and_add(&seen->unheard, 1);
+	return 0;
+}
+
+/* --- threads come and go ----------------------------------------------------------------------- */
+
+COX_INLINE void take_in(struct task_struct *p, u32 process)
+{
+	struct monitored *m = bpf_task_storage_get(&monitored, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!m)
+		return;
+	m->looked = 0;
+	m->counts = false;
+	m->runs = false;
+	barrier();
+	m->process = process + 1;
+}
+
+SEC("tp_btf/task_newtask")
+int BPF_PROG(on_newtask, struct task_struct *child, u64 clone_flags)
+{
+	struct task_struct *parent = bpf_get_current_task_btf();
+	struct monitored *m = monitored_of(parent);
+
+	/* A child process asks for itself. */
+	if (m && child->tgid == parent->tgid)
+		take_in(child, m->process - 1);
+	return 0;
+}
+
+/* Another program: it asks anew. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *p, int old_pid, struct linux_binprm *bprm)
+{
+	struct monitored *m = monitored_of(p);
+	struct cox_umt_seen *seen = m ? seen_by(m->process - 1) : NULL;
+
+	if (!m)
+		return 0;
+	if (seen && m->counts && m->runs)
+		__sync_fetch_and_add(&seen->runnable, -1);
+	m->counts = false;
+	m->process = 0;
+	return 0;
+}
+
+/* --- they block and unblock -------------------------------------------------------------------- */
+
+/* Whether the process counts this thread; looked up when its list has changed. */
+COX_INLINE bool counts(struct monitored *m, struct task_struct *p, struct cox_umt_said *said,
+		       struct cox_umt_seen *seen)
+{
+	u32 generation = said->generation;
+	bool listed = false;
+
+	if (m->looked == generation)
+		return m->counts;
+	for (u32 n = 0; n < COX_UMT_PROBES; n++)
+		if (said->tids[cox_umt_place(p->pid, n)] == (u32)p->pid)
+			listed = true;
+	m->looked = generation;
+	if (listed && !m->counts) {
+		m->runs = true;
+		__sync_fetch_and_add(&seen->runnable, 1);
+	} else if (!listed && m->counts && m->runs) {
+		__sync_fetch_and_add(&seen->runnable, -1);
+	}
+	m->counts = listed;
+	return listed;
+}
+
+COX_INLINE void runs_again(struct monitored *m, struct cox_umt_seen *seen)
+{
+	m->runs = true;
+	__sync_fetch_and_add(&seen->runnable, 1);
+	__sync_fetch_and_add(&seen->unblocks, 1);
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *p)
+{
+	struct monitored *m = monitored_of(p);
+	struct cox_umt_seen *seen;
+
+	if (!m || !m->counts || m->runs)
+		return 0;
+	seen = seen_by(m->process - 1);
+	if (seen)
+		runs_again(m, seen);
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct monitored *out = prev->pid ? monitored_of(prev) : NULL;
+	struct monitored *in = next->pid ? monitored_of(next) : NULL;
+	u32 state, process, cpu;
+
+	/* A thread that runs does not block, whoever woke it: also one that was not seen to be woken. */
+	if (in && in->counts && !in->runs) {
+		struct cox_umt_seen *seen = seen_by(in->process - 1);
+
+		if (seen) {
+			runs_again(in, seen);
+			__sync_fetch_and_add(&seen->corrected, 1);
+		}
+	}
+	if (out) {
+		struct cox_umt_said *said = said_by(out->process - 1);
+		struct cox_umt_seen *seen = seen_by(out->process - 1);
+
+		state = prev->__state;
+		if (said && seen && counts(out, prev, said, seen) && !preempt && state) {
+			if (out->runs) {
+				out->runs = false;
+				__sync_fetch_and_add(&seen->runnable, -1);
+			}
+			if (state & TASK_DEAD)
+				out->counts = false;
+			else
+				__sync_fetch_and_add(&seen->blocks, 1);
+		}
+		if (!next->pid)
+			ring(out->process - 1);
+		return 0;
+	}
+	if (next->pid)
+		return 0;
+	/* A stranger leaves a CPU to nobody: whoever may use it, may have been kept from it. */
+	cpu = bpf_get_smp_processor_id();
+	for (process = 0; process < COX_UMT_PROCESSES && process < processes; process++) {
+		struct cox_umt_said *said = said_by(process);
+
+		if (said && said->pending && said->allowed[cpu >> 6 & (COX_UMT_CPU_WORDS - 1)] >> (cpu & 63) & 1 &&
+		    ring(process))
+			break;
+	}
+	return 0;
+}
+
+SEC("iter/task")
+int enrol_tasks(struct bpf_iter__task *ctx)
+{
+	struct task_struct *p = ctx->task;
+	u32 key, *process;
+
+	if (!p)
+		return 0;
+	key = p->tgid;
+	process = bpf_map_lookup_elem(&wanted, &key);
+	if (process && !(p->__state & TASK_DEAD) && !monitored_of(p))
+		take_in(p, *process);
+	return 0;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What a runtime inside a program and the kernel say to each other about blocking (User-Monitored Threads).
+ *
+ * Two pages for each process, elements of two BPF arrays that both sides map:
+ *
+ *   struct cox_umt_said   written by the program, but for `parked`; read by BPF, which believes no number of it
+ *   struct cox_umt_seen   written by BPF
+ *
+ * and COX_UMT_BELLS doorbells, ring buffers that one parked standby each waits at. The protocol, and why no task is left
+ * to an idle CPU that could be woken, is told in crates/signal/src/lib.rs.
+ *
+ * One layout, two spellings: this header and ../../src/umt.rs, with the same assertions.
+ */
+#ifndef COX_UMT_H
+#define COX_UMT_H
+
+#include "wire.h"
+
+#define COX_UMT_MAGIC 0x746d75786f63ull /* "coxumt" in memory */
+#define COX_UMT_VERSION 1
+#define COX_UMT_BELLS 16    /* doorbells of a process */
+#define COX_UMT_TABLE 2048  /* places for threads; a power of two */
+#define COX_UMT_PROBES 16   /* places a thread may be in, from its first one on */
+#define COX_UMT_QUEUES 192  /* queues of ready tasks */
+#define COX_UMT_DELAYS 40
+#define COX_UMT_CPU_WORDS 16
+#define COX_UMT_PROCESSES 128 /* of a session */
+
+/* A queue of ready tasks: empty unless begin < end. On lines of their own: different threads write them. */
+struct cox_umt_queue {
+	__s64 begin;
+	__u64 pad1[15];
+	__s64 end;
+	__u64 pad2[15];
+};
+
+struct cox_umt_said {
+	__u32 version;
+	__u32 cpus;		 /* more runnable threads than these are too many */
+	__u32 queues;		 /* in use, from the first on */
+	__u32 generation;	 /* raised behind each change of `tids` */
+	__u64 allowed[COX_UMT_CPU_WORDS]; /* CPUs that the process may use */
+	__u64 pad1[14];
+	__u32 pending;		 /* 0: no queue has a task */
+	__u32 pad2[31];
+	__u64 parked;		 /* bit n: a standby waits at bell n. BPF takes a bit when it rings */
+	__u64 pad3[15];
+	/* Counters for the report. */
+	__u64 standbys;		 /* threads made */
+	__u64 ran;		 /* tasks that standbys ran */
+	__u64 empty;		 /* rings that found no task */
+	__u64 surrendered;	 /* standbys that left tasks to others because too many were runnable */
+	__u64 own_rings;	 /* rings by the program itself, which saw a CPU without work */
+	__u64 failed;		 /* threads that could not be made */
+	__u64 thread_data;	 /* 1: no standbys, the program has thread-local data of its own */
+	__u64 pad4[9];
+	__u64 heard[COX_UMT_DELAYS]; /* rings by BPF, by time until the first task: class n begins at 2^(n/4) us */
+	__u64 pad5[8];
+	__u32 tids[COX_UMT_TABLE]; /* threads that count, 0: none; see cox_umt_place */
+	struct cox_umt_queue queue[COX_UMT_QUEUES];
+	__u64 pad6[384];	 /* to whole pages */
+};
+
+struct cox_umt_seen {
+	__s32 runnable;	  /* threads that count and are not blocked */
+	__u32 pad1;
+	__u64 blocks;	  /* voluntary blocks of threads that count */
+	__u64 unblocks;
+	__u64 rings;
+	__u64 unheard;	  /* tasks were pending, a CPU went idle, and no standby was parked */
+	__u64 corrected;  /* threads that ran though nobody was seen to wake them */
+	__u64 rung_ns[COX_UMT_BELLS]; /* when BPF rang each bell last, on CLOCK_MONOTONIC */
+	__u64 pad2[490];  /* to a whole page */
+};
+
+/* The n-th place at which a thread is looked for. */
+static inline __u32 cox_umt_place(__u32 tid, __u32 n)
+{
+	return ((tid * 2654435761u >> 16) + n) & (COX_UMT_TABLE - 1);
+}
+
+#ifndef __cplusplus
+_Static_assert(sizeof(struct cox_umt_queue) == 256, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_umt_said, pending) == 256, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_umt_said, parked) == 384, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_umt_said, standbys) == 512, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_umt_said, tids) == 1024, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_umt_said, queue) == 9216, "mirror in umt.rs");
+_Static_assert(sizeof(struct cox_umt_said) == 61440, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_umt_seen, rung_ns) == 48, "mirror in umt.rs");
+_Static_assert(sizeof(struct cox_umt_seen) == 4096, "mirror in umt.rs");
+#endif
+
+#endif
