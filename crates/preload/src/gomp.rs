@@ -338,13 +338,13 @@ about_tasks! {
     in_final = InFinal or doors::in_final;
 }
 
-/// Defines what says where to go on with a question about the thread: ours answers where standbys may run tasks; all but
-/// its number only there.
+/// Defines what says where to go on with a question about the thread: its number is ours to give where standbys may run
+/// tasks, all else only on these.
 macro_rules! about_the_thread {
     ($($name:ident = $call:ident or $ours:expr, $where:expr;)*) => { $(
-        extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
-            let is_ours: fn(&Worker) -> bool = $where;
-            if signal::is_live() && overlap::here().is_some_and(is_ours) {
+        extern "C" fn $name(first: usize, caller: usize) -> *mut c_void {
+            let is_ours: fn(&Worker, i32) -> bool = $where;
+            if signal::is_live() && overlap::here().is_some_and(|worker| is_ours(worker, first as i32)) {
                 return $ours as *mut c_void;
             }
             let real = real(Call::$call, caller).map_or_else(|| only(Call::$call), |(_, real)| real);
@@ -354,11 +354,11 @@ macro_rules! about_the_thread {
 }
 
 about_the_thread! {
-    thread_num = GetThreadNum or identity::thread_num, |_| true;
-    num_threads = GetNumThreads or identity::num_threads, Worker::is_guest;
-    level = GetLevel or identity::level, Worker::is_guest;
-    active_level = GetActiveLevel or identity::level, Worker::is_guest;
-    team_size = GetTeamSize or identity::team_size, Worker::is_guest;
-    ancestor_thread_num = GetAncestorThreadNum or identity::ancestor_thread_num, Worker::is_guest;
-    in_parallel = InParallel or identity::in_parallel, Worker::is_guest;
+    thread_num = GetThreadNum or identity::thread_num, |_, _| true;
+    num_threads = GetNumThreads or identity::num_threads, |worker, _| worker.is_guest();
+    level = GetLevel or identity::level, |worker, _| worker.is_guest();
+    active_level = GetActiveLevel or identity::level, |worker, _| worker.is_guest();
+    team_size = GetTeamSize or identity::team_size, |worker, _| worker.is_guest();
+    ancestor_thread_num = GetAncestorThreadNum or identity::ancestor_thread_num, |worker, at| worker.is_guest() || at == identity::level();
+    in_parallel = InParallel or identity::in_parallel, |worker, _| worker.is_guest();
 }

@@ -1,7 +1,7 @@
 //! Which of a program's threads block, as the kernel says, and doorbells that it rings: the side inside the program.
 //!
 //! A *standby* is a thread that has nothing to do as long as the program's own threads keep their CPUs busy. It is parked at
-//! a doorbell. When a CPU goes idle while tasks are pending, BPF rings one (`watch/src/bpf/prog/umt.bpf.c`).
+//! a doorbell. When a thread blocks while tasks are pending, and fewer are runnable than there are CPUs, BPF rings one (`watch/src/bpf/prog/umt.bpf.c`).
 //!
 //! Nobody asks the kernel for any of this: both sides map the same two pages ([`wire::umt`]).
 //!
@@ -14,13 +14,13 @@
 //! 2. A thread that has looked everywhere and found nothing clears `pending`, and then looks at all queues once more; finds it a
 //!    task, it does as in 1 ([`rest`], [`park`](standby::park)). The fence here is the expensive one
 //!    (membarrier(2)), so that 1 costs one load as long as `pending` is set.
-//! 3. BPF counts `runnable` down when a thread blocks, and when its CPU goes idle it reads `pending`, and the queues. Are there
-//!    tasks, and fewer runnable threads than CPUs, it takes a bit of `parked` and rings that bell.
+//! 3. BPF counts `runnable` down when a thread blocks, and then reads `pending`, and the queues. Are there tasks, and fewer runnable
+//!    threads than CPUs, it takes a bit of `parked` and rings that bell. It looks, too, when a stranger leaves a CPU idle.
 //! 4. A standby sets its bit in `parked` and then looks at `pending`, the queues and `runnable` once more.
 //!
-//! *No task is left to an idle CPU while a standby is parked.* Say a task was put and a CPU went idle. If `pending` was 0 when the
+//! *No task is left while a CPU is free and a standby is parked.* Say a task was put and a thread blocked. If `pending` was 0 when the
 //! task was put, 1 and 3 have written `pending` and `runnable` before they read the other's, so one of them sees both. If `pending`
-//! was 1, either it still was when the CPU went idle, and 3 has rung; or somebody cleared it in between by 2, who looks at
+//! was 1, either it still was when the thread blocked, and 3 has rung; or somebody cleared it in between by 2, who looks at
 //! the queues after that, finds the task and does what 1 does. A standby that parks meanwhile is one of those whom 3 or 1 sees, or
 //! it sees the task by 4. `protocol` says this in code, and its test plays all orders of it.
 //!
@@ -81,11 +81,12 @@ pub(crate) fn begin(said: &'static Said, seen: &'static Seen) {
 }
 
 /// Nobody counts any more: the session has ended, or this is a forked child, to whom the pages do not belong. The pages stay mapped, since
-/// threads may be looking at them.
-pub fn end() {
-    LIVE.store(false, Ordering::Release);
+/// threads may be looking at them. Whether they were used until now.
+pub fn end() -> bool {
+    let was_live = LIVE.swap(false, Ordering::AcqRel);
     SAID.store((&raw const ALONE).cast_mut(), Ordering::Release);
     SEEN.store(std::ptr::null_mut(), Ordering::Release);
+    was_live
 }
 
 /// Ends of so many queues, which lie side by side and stay; BPF looks at them. `None`: there is no room, and they can be anywhere: tasks in

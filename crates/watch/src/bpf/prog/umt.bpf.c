@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * User-Monitored Threads: counts the runnable threads of runtimes that asked for it, and rings a parked standby of theirs
- * when a CPU goes idle while tasks are pending.
+ * when one of them blocks, or a CPU goes idle, while tasks are pending and there are fewer of them than CPUs.
  *
  * The protocol, and why it loses no task, is told in crates/signal/src/lib.rs; this is its step 3. Whether a thread is runnable
  * is kept in its own state and `runnable` changes with that state only, so an event that is lost or comes twice is made good
@@ -99,7 +99,7 @@ COX_INLINE bool has_ready(struct cox_umt_said *said)
 	return false;
 }
 
-/* A CPU of this process is idle: rings one of its standbys, if there is a task for it. Verified by itself, not at each call. */
+/* This process may have a CPU free: rings one of its standbys, if so and if there is a task for it. Verified by itself, not at each call. */
 __attribute__((noinline)) int ring(u32 process)
 {
 	struct cox_umt_said *said = said_by(process);
@@ -248,9 +248,9 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 				out->counts = false;
 			else
 				__sync_fetch_and_add(&seen->blocks, 1);
-		}
-		if (!next->pid)
+			/* Also where somebody else gets the CPU: the program's share of it is free. */
 			ring(out->process - 1);
+		}
 		return 0;
 	}
 	if (next->pid)

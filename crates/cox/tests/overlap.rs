@@ -1,0 +1,158 @@
+//! `cox run --overlap`: tasks that block, under doorbells and without them.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common_robust;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use common_robust::{COX, path, preload_library, root_with_two_cpus, turn};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// What a test of these needs: two CPUs, root, the library, and the program.
+struct Place {
+    folder: TempDir,
+    library: PathBuf,
+    program: PathBuf,
+    _turn: fs::File,
+}
+
+fn place(test: &str, flags: &[&str]) -> Option<Place> {
+    with_program(test, "tests/programs/blocked.c", flags)
+}
+
+fn with_program(test: &str, source: &str, flags: &[&str]) -> Option<Place> {
+    root_with_two_cpus(test)?;
+    let library = preload_library(test)?;
+    let folder = TempDir::new().unwrap();
+    let program = folder.path().join("blocked");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+    let mut cc = Command::new("cc");
+    cc.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fopenmp", "-pthread"]).args(flags);
+    assert!(cc.arg(source).arg("-o").arg(&program).status().unwrap().success());
+    Some(Place { folder, library, program, _turn: turn() })
+}
+
+impl Place {
+    fn cox(&self, how: &str, arguments: &[&str], threads: &str) -> Command {
+        let mut command = Command::new(COX);
+        command.args(["run", "-q", "--json", &path(&self.folder, "report.json"), how, "--"]).arg(&self.program);
+        command.args(arguments).env("OMP_NUM_THREADS", threads).env("COX_PRELOAD", &self.library);
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, how: &str, arguments: &[&str], threads: &str) -> Output {
+        self.cox(how, arguments, threads).output().unwrap()
+    }
+
+    /// The section on overlap.
+    fn report(&self) -> Value {
+        let text = fs::read_to_string(path(&self.folder, "report.json")).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()["overlap"].clone()
+    }
+}
+
+fn number(report: &Value, name: &str) -> u64 {
+    report[name].as_u64().unwrap_or_else(|| panic!("{name} of {report}"))
+}
+
+#[test]
+fn tasks_that_wait_for_later_tasks_are_let_go() {
+    let Some(place) = place("tasks_that_wait_for_later_tasks_are_let_go", &[]) else { return };
+    for what in ["receives", "full-pipe", "critical", "locks", "children", "nested"] {
+        for threads in ["2", "3", "8"] {
+            let output = place.run("--overlap=bpf", &[what], threads);
+            assert_eq!(output.status.code(), Some(0), "{what}, {threads} threads: {output:?}");
+            assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+            let report = place.report();
+            assert!(number(&report, "standbys") > 0 && number(&report, "tasks") > 0, "{what}: {report}");
+            assert_eq!(report["complaints"], Value::Array(Vec::new()));
+        }
+    }
+}
+
+/// What OpenMP promises about tasks (`preload`'s suite, which libgomp passes), with standbys among those who run them.
+#[test]
+fn openmps_promises_are_kept() {
+    let suite = "../preload/tests/programs/tasks.c";
+    let Some(place) = with_program("openmps_promises_are_kept", suite, &[]) else { return };
+    for threads in ["1", "2", "3", "8"] {
+        let output = place.run("--overlap=bpf", &["30"], threads);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "kept\n", "{threads} threads: {output:?}");
+        assert_eq!(output.status.code(), Some(0), "{threads} threads");
+    }
+}
+
+/// The same tasks hang where blocked threads go unnoticed: what lets them go above is the doorbell.
+#[test]
+fn without_doorbells_they_are_not() {
+    let Some(place) = place("without_doorbells_they_are_not", &[]) else { return };
+    for what in ["receives", "critical"] {
+        let output = place.run("--overlap=off", &[what, "1"], "2");
+        assert_eq!(output.status.code(), Some(3), "{what}: {output:?}");
+        let report = place.report();
+        assert_eq!((report["backend"].as_str(), number(&report, "standbys")), (Some("off"), 0));
+    }
+}
+
+#[test]
+fn no_two_tasks_have_one_number_at_a_time() {
+    let Some(place) = place("no_two_tasks_have_one_number_at_a_time", &[]) else { return };
+    for what in ["numbers", "own-numbers", "regions"] {
+        for threads in ["2", "3", "8"] {
+            let output = place.run("--overlap=bpf", &[what], threads);
+            assert_eq!(output.status.code(), Some(0), "{what}, {threads} threads: {output:?}");
+            let report = place.report();
+            assert!(number(&report, "tasks") > 0, "{what}: standbys ran none: {report}");
+        }
+    }
+}
+
+#[test]
+fn tasks_with_thread_local_data_stay_on_their_team() {
+    let Some(place) = place("tasks_with_thread_local_data_stay_on_their_team", &["-DPRIVATE_DATA"]) else { return };
+    let output = place.run("--overlap=bpf", &["private-data"], "2");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let report = place.report();
+    assert_eq!(number(&report, "standbys"), 0);
+    assert!(report["complaints"][0].as_str().unwrap().contains("thread-local data"), "{report}");
+}
+
+#[test]
+fn where_tasks_never_block_nobody_is_rung() {
+    let Some(place) = place("where_tasks_never_block_nobody_is_rung", &[]) else { return };
+    // A program of another kind: nobody asks.
+    let mut command = Command::new(COX);
+    command.args(["run", "-q", "--json", &path(&place.folder, "report.json"), "--overlap", "--", "true"]);
+    assert!(command.env("COX_PRELOAD", &place.library).status().unwrap().success());
+    let report = place.report();
+    assert_eq!((number(&report, "processes"), number(&report, "rings")), (0, 0));
+    assert!(report["complaints"][0].as_str().unwrap().contains("no process asked"), "{report}");
+}
+
+#[test]
+fn the_program_goes_on_when_cox_is_killed() {
+    let Some(place) = place("the_program_goes_on_when_cox_is_killed", &[]) else { return };
+    let mut command = place.cox("--overlap=bpf", &["until-told"], "2");
+    let mut cox = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(cox.stdout.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert_eq!(line, "begun\n");
+    cox.kill().unwrap();
+    let told = cox.stdin.take();
+    cox.wait().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    drop(told);
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "all ran\n");
+    let mut stderr = String::new();
+    cox.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert!(stderr.contains("cox: overlap has ended") && stderr.lines().count() == 1, "{stderr}");
+}
