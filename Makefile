@@ -141,7 +141,7 @@ test: test-packages build
 	status=0
 	cargo test --workspace --locked --no-fail-fast "$${runner[@]}" 2>&1 | tee target/test.log || status=$$?
 	# Orders in which threads can meet in the deque and the tally. Another build of one crate, by its own rules.
-	RUSTFLAGS="--cfg loom" cargo test -p tasks --lib --locked --release --target-dir target/loom 2>&1 |
+	RUSTFLAGS="--cfg loom" cargo test -p signal -p tasks --lib --locked --release --target-dir target/loom 2>&1 |
 		tee -a target/test.log || status=$$?
 	echo
 	grep -aoE '^(test .* \.\.\. )?skipped: .*' target/test.log | sort || true

@@ -3,7 +3,7 @@
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use wire::umt::{BELLS, CPU_WORDS, Hello, MAGIC, PROCESSES, Said, Seen, VERSION, Welcome};
 
@@ -65,7 +65,6 @@ fn say_cpus(said: &Said) {
     let count: u32 = if bytes < 0 { 1 } else { mask.iter().map(|word| word.count_ones()).sum() };
     said.allowed.iter().zip(mask).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
     said.cpus.store(count.max(1), Ordering::Relaxed);
-    AtomicU32::store(&said.pending.0, 0, Ordering::Relaxed);
 }
 
 fn dial(path: &[u8]) -> io::Result<OwnedFd> {

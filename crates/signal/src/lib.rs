@@ -9,20 +9,20 @@
 //!
 //! Three parties write one word and then read another's; each has a full fence in between.
 //!
-//! 1. A thread that puts a task into a queue then reads `pending`. Is it 0, it sets it, and reads `runnable`: are there fewer
-//!    runnable threads than CPUs, it rings a standby itself ([`has_put`]).
-//! 2. A thread that has looked everywhere and found nothing clears `pending`, and then looks at all queues once more; finds it a
-//!    task, it does as in 1 ([`rest`], [`park`](standby::park)). The fence here is the expensive one
-//!    (membarrier(2)), so that 1 costs one load as long as `pending` is set.
-//! 3. BPF counts `runnable` down when a thread blocks, and then reads `pending`, and the queues. Are there tasks, and fewer runnable
-//!    threads than CPUs, it takes a bit of `parked` and rings that bell. It looks, too, when a stranger leaves a CPU idle.
-//! 4. A standby sets its bit in `parked` and then looks at `pending`, the queues and `runnable` once more.
+//! 1. A thread that has put a task into a queue reads `runnable`. Are there fewer runnable threads than CPUs, it takes a bit of `parked` and
+//!    rings that bell itself ([`has_put`]).
+//! 2. BPF counts `runnable` down when a thread blocks, and then looks at the queues. Is there a task, and are fewer threads runnable than
+//!    there are CPUs, it takes a bit of `parked` and rings that bell. It looks, too, when a stranger leaves a CPU idle.
+//! 3. A standby sets its bit in `parked`, and then looks at the queues and at `runnable` once more ([`standby::park`]). To the kernel its sleep
+//!    is a block like others: 2.
 //!
-//! *No task is left while a CPU is free and a standby is parked.* Say a task was put and a thread blocked. If `pending` was 0 when the
-//! task was put, 1 and 3 have written `pending` and `runnable` before they read the other's, so one of them sees both. If `pending`
-//! was 1, either it still was when the thread blocked, and 3 has rung; or somebody cleared it in between by 2, who looks at
-//! the queues after that, finds the task and does what 1 does. A standby that parks meanwhile is one of those whom 3 or 1 sees, or
-//! it sees the task by 4. `protocol` says this in code, and its test plays all orders of it.
+//! *No task is left while a CPU is free and a standby is parked.* A CPU becomes free for us when a thread blocks, a task when it is put.
+//! Whichever was second has seen the other, by 1 or 2. A standby that parks meanwhile is one of those who can be rung then, or it
+//! sees the task by 3. `protocol` says this in code, and a model checker plays all orders of it.
+//!
+//! *Turned down:* a word that says whether tasks are pending at all, which would save the fence in 1 while it is set. Somebody has to clear it,
+//! and whoever puts a task while it is set falsely does not look for a free CPU; the model checker found the order in which all others are
+//! blocked by then.
 //!
 //! Words that are wrong, because an event was lost, or because the session that counted is dead, cost time and no task: queues
 //! are looked at by the program's own threads as ever.
@@ -38,12 +38,8 @@ use wire::umt::{PROBES, Queue, Said, Seen, place};
 
 use protocol::Words;
 
-/// Without a session: always pending, so that who puts a task has nothing more to do.
-static ALONE: Said = {
-    let mut said = Said::new();
-    said.pending.0 = std::sync::atomic::AtomicU32::new(1);
-    said
-};
+/// Without a session.
+static ALONE: Said = Said::new();
 
 static SAID: AtomicPtr<Said> = AtomicPtr::new((&raw const ALONE).cast_mut());
 static SEEN: AtomicPtr<Seen> = AtomicPtr::new(std::ptr::null_mut());
@@ -101,28 +97,20 @@ pub fn queues(count: u32) -> Option<&'static [Queue]> {
     first.ok().filter(|_| is_live()).map(|first| &said.queue[first as usize..(first + count) as usize])
 }
 
-/// A task was put into a queue, and a light fence (`tasks::fence`) was made.
+/// A task was put into a queue: rings a standby if there is a CPU for it.
 #[inline]
 pub fn has_put() {
-    if said().pending.0.load(Ordering::Relaxed) == 0 {
-        is_pending_now();
+    if is_live() {
+        ring_if_there_is_a_cpu();
     }
 }
 
-#[cold]
-fn is_pending_now() {
+#[inline]
+fn ring_if_there_is_a_cpu() {
     let (Some(seen), said) = (seen(), said()) else { return };
     if let Some(bell) = protocol::announce(&Pages { said, seen }) {
         said.counts.0.own_rings.fetch_add(1, Ordering::Relaxed);
         bell::ring(bell);
-    }
-}
-
-/// The calling thread has found nothing to do, anywhere. It must make the heavy fence (`tasks::fence`), look at all queues once more, and
-/// say [`has_put`] if there is something.
-pub fn rest() {
-    if is_live() {
-        said().pending.0.store(0, Ordering::Relaxed);
     }
 }
 
@@ -177,11 +165,7 @@ pub(crate) struct Pages<'p> {
 }
 
 impl Words for Pages<'_> {
-    fn set_pending(&self, pending: bool) {
-        self.said.pending.0.store(pending.into(), Ordering::Relaxed);
-    }
-
-    fn idle_cpus(&self) -> i32 {
+    fn free_cpus(&self) -> i32 {
         self.said.cpus.load(Ordering::Relaxed) as i32 - self.seen.runnable.load(Ordering::Relaxed)
     }
 

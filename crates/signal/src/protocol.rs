@@ -2,10 +2,8 @@
 
 /// The words that both sides write.
 pub trait Words {
-    /// Says whether a queue may have a task.
-    fn set_pending(&self, pending: bool);
     /// CPUs less runnable threads; negative where there are too many threads.
-    fn idle_cpus(&self) -> i32;
+    fn free_cpus(&self) -> i32;
     /// Whether a queue has a task.
     fn has_ready(&self) -> bool;
     /// Bells with a standby, a bit for each.
@@ -18,11 +16,11 @@ pub trait Words {
     fn fence(&self);
 }
 
-/// A task was put where `pending` was not set. The bell to ring, if there is a CPU and a standby for it.
+/// A task was put into a queue. The bell to ring, if there is a CPU and a standby for it.
+#[inline]
 pub fn announce(words: &impl Words) -> Option<u32> {
-    words.set_pending(true);
     words.fence();
-    if words.idle_cpus() > 0 { take_any(words) } else { None }
+    if words.free_cpus() > 0 { take_any(words) } else { None }
 }
 
 /// Takes a standby that is parked.
@@ -40,19 +38,107 @@ pub fn take_any(words: &impl Words) -> Option<u32> {
     }
 }
 
-/// A standby lies down at its bell, where nothing was left to do, or because too many were runnable. `heavy` is the fence that reaches the
-/// threads that put tasks. Whether it may sleep: else it was not rung, and there is work for it.
-pub fn settle(words: &impl Words, bell: u32, found_nothing: bool, heavy: impl FnOnce()) -> bool {
+/// A standby lies down at its bell. Whether it may sleep: else it was not rung, and there is work for it.
+pub fn settle(words: &impl Words, bell: u32) -> bool {
     words.park(bell);
-    if found_nothing {
-        words.set_pending(false);
-    }
-    heavy();
-    if !words.has_ready() {
-        return true;
-    }
-    words.set_pending(true);
+    // Its block would look, too, with a fence: this saves a sleep that would end at once.
     words.fence();
     // Itself is runnable, too. Who cannot take its own bit has been rung: its sleep ends at once.
-    words.idle_cpus() < 0 || !words.take(bell)
+    !words.has_ready() || words.free_cpus() < 0 || !words.take(bell)
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
+    use loom::thread::spawn;
+
+    use super::*;
+
+    const CPUS: i32 = 2;
+
+    /// The pages, with one queue, and who was rung.
+    struct Model {
+        runnable: AtomicI32,
+        parked: AtomicU64,
+        tasks: AtomicU32,
+        rung: AtomicU64,
+    }
+
+    impl Words for Model {
+        fn free_cpus(&self) -> i32 {
+            CPUS - self.runnable.load(Ordering::Relaxed)
+        }
+
+        fn has_ready(&self) -> bool {
+            self.tasks.load(Ordering::Relaxed) > 0
+        }
+
+        fn parked(&self) -> u64 {
+            self.parked.load(Ordering::Relaxed)
+        }
+
+        fn park(&self, bell: u32) {
+            self.parked.fetch_or(1 << bell, Ordering::AcqRel);
+        }
+
+        fn take(&self, bell: u32) -> bool {
+            self.parked.fetch_and(!(1 << bell), Ordering::AcqRel) & 1 << bell != 0
+        }
+
+        fn fence(&self) {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    impl Model {
+        fn ring(&self, bell: Option<u32>) {
+            bell.into_iter().for_each(|bell| drop(self.rung.fetch_or(1 << bell, Ordering::AcqRel)));
+        }
+
+        /// `signal::has_put`, behind a task that was put.
+        fn put(&self) {
+            self.tasks.fetch_add(1, Ordering::Relaxed);
+            self.ring(announce(self));
+        }
+
+        /// The kernel, when a thread blocks: `on_switch` and `ring` in umt.bpf.c.
+        fn blocks(&self) {
+            self.runnable.fetch_sub(1, Ordering::AcqRel);
+            fence(Ordering::SeqCst);
+            if self.has_ready() && self.free_cpus() > 0 {
+                self.ring(take_any(self));
+            }
+        }
+
+        /// A standby parks at bell 0, and is switched out if it may sleep.
+        fn parks(&self) -> bool {
+            let sleeps = settle(self, 0);
+            if sleeps {
+                self.blocks();
+            }
+            sleeps
+        }
+    }
+
+    /// One thread puts a task, another blocks, a standby parks: in the end a CPU is free, so the standby is at work or was rung.
+    #[test]
+    fn no_task_is_left_while_a_cpu_is_free() {
+        loom::model(|| {
+            let model = Arc::new(Model {
+                runnable: AtomicI32::new(3),
+                parked: AtomicU64::new(0),
+                tasks: AtomicU32::new(0),
+                rung: AtomicU64::new(0),
+            });
+            let (puts, blocks) = (Arc::clone(&model), Arc::clone(&model));
+            let puts = spawn(move || puts.put());
+            let blocks = spawn(move || blocks.blocks());
+            let sleeps = model.parks();
+            puts.join().unwrap();
+            blocks.join().unwrap();
+            let rung = model.rung.load(Ordering::Relaxed) != 0;
+            assert!(!sleeps || rung, "asleep, and {} CPUs are free", model.free_cpus());
+        });
+    }
 }

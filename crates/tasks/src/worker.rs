@@ -421,15 +421,9 @@ impl Worker {
                 break;
             }
         }
-        if within.is_none() {
-            signal::rest();
-        }
         team.lie_down(seat, within);
         // Whoever puts a task somewhere after this look wakes somebody.
         let found = if enough() { None } else { self.find(within) };
-        if within.is_none() && (found.is_some() || signal::has_ready()) {
-            signal::has_put();
-        }
         if found.is_none() && !enough() {
             bed(self.thread).sleep();
         }

@@ -55,7 +55,6 @@ pub struct Said {
     pub queues: AtomicU32,
     pub generation: AtomicU32,
     pub allowed: [AtomicU64; CPU_WORDS],
-    pub pending: Apart<AtomicU32>,
     pub parked: Apart<AtomicU64>,
     pub counts: Apart<Counts>,
     pub heard: Apart<[AtomicU64; DELAYS]>,
@@ -147,7 +146,6 @@ impl Said {
             queues: AtomicU32::new(0),
             generation: AtomicU32::new(0),
             allowed: [const { AtomicU64::new(0) }; CPU_WORDS],
-            pending: Apart(AtomicU32::new(0)),
             parked: Apart(AtomicU64::new(0)),
             counts: Apart(Counts {
                 standbys: AtomicU64::new(0),
@@ -173,9 +171,9 @@ impl Default for Said {
 
 const _: () = {
     assert!(size_of::<Queue>() == 256 && offset_of!(Queue, end) == 128);
-    assert!(offset_of!(Said, allowed) == 16 && offset_of!(Said, pending) == 256);
-    assert!(offset_of!(Said, parked) == 384 && offset_of!(Said, counts) == 512);
-    assert!(offset_of!(Said, tids) == 1024 && offset_of!(Said, queue) == 9216);
+    assert!(offset_of!(Said, allowed) == 16);
+    assert!(offset_of!(Said, parked) == 256 && offset_of!(Said, counts) == 384);
+    assert!(offset_of!(Said, tids) == 896 && offset_of!(Said, queue) == 9088);
     assert!(size_of::<Said>() == 61440);
     assert!(size_of::<Seen>() == 4096 && offset_of!(Seen, blocks) == 8 && offset_of!(Seen, rung_ns) == 48);
     assert!(size_of::<Hello>() == 32 && size_of::<Welcome>() == 16);

@@ -94,12 +94,10 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     unsafe { libc::prctl(libc::PR_SET_NAME, c"cox-standby".as_ptr()) };
     let Some(worker) = super::worker() else { return ptr::null_mut() };
     let session = SESSION.load(Ordering::Acquire) as c_int;
-    // What is there now was put before there was anybody to ring.
-    let mut found_nothing = false;
     loop {
         let bell = take_bell();
         let number = bell.number;
-        let woken = standby::park(&bell, session, found_nothing, tasks::fence::heavy);
+        let woken = standby::park(&bell, session);
         give_bell_back(bell);
         if woken == Woken::Over {
             // Nobody counts any more: what is left is done by the program's own threads.
@@ -119,7 +117,6 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
                 || heard(number),
             );
         }
-        found_nothing = !crowded;
         count(ran, crowded);
     }
 }

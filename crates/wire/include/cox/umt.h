@@ -42,10 +42,8 @@ struct cox_umt_said {
 	__u32 generation;	 /* raised behind each change of `tids` */
 	__u64 allowed[COX_UMT_CPU_WORDS]; /* CPUs that the process may use */
 	__u64 pad1[14];
-	__u32 pending;		 /* 0: no queue has a task */
-	__u32 pad2[31];
 	__u64 parked;		 /* bit n: a standby waits at bell n. BPF takes a bit when it rings */
-	__u64 pad3[15];
+	__u64 pad2[15];
 	/* Counters for the report. */
 	__u64 standbys;		 /* threads made */
 	__u64 ran;		 /* tasks that standbys ran */
@@ -59,7 +57,7 @@ struct cox_umt_said {
 	__u64 pad5[8];
 	__u32 tids[COX_UMT_TABLE]; /* threads that count, 0: none; see cox_umt_place */
 	struct cox_umt_queue queue[COX_UMT_QUEUES];
-	__u64 pad6[384];	 /* to whole pages */
+	__u64 pad6[400];	 /* to whole pages */
 };
 
 struct cox_umt_seen {
@@ -68,7 +66,7 @@ struct cox_umt_seen {
 	__u64 blocks;	  /* voluntary blocks of threads that count */
 	__u64 unblocks;
 	__u64 rings;
-	__u64 unheard;	  /* tasks were pending, a CPU went idle, and no standby was parked */
+	__u64 unheard;	  /* a task was pending and a CPU free, and no standby was parked */
 	__u64 corrected;  /* threads that ran though nobody was seen to wake them */
 	__u64 rung_ns[COX_UMT_BELLS]; /* when BPF rang each bell last, on CLOCK_MONOTONIC */
 	__u64 pad2[490];  /* to a whole page */
@@ -82,11 +80,10 @@ static inline __u32 cox_umt_place(__u32 tid, __u32 n)
 
 #ifndef __cplusplus
 _Static_assert(sizeof(struct cox_umt_queue) == 256, "mirror in umt.rs");
-_Static_assert(__builtin_offsetof(struct cox_umt_said, pending) == 256, "mirror in umt.rs");
-_Static_assert(__builtin_offsetof(struct cox_umt_said, parked) == 384, "mirror in umt.rs");
-_Static_assert(__builtin_offsetof(struct cox_umt_said, standbys) == 512, "mirror in umt.rs");
-_Static_assert(__builtin_offsetof(struct cox_umt_said, tids) == 1024, "mirror in umt.rs");
-_Static_assert(__builtin_offsetof(struct cox_umt_said, queue) == 9216, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_umt_said, parked) == 256, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_umt_said, standbys) == 384, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_umt_said, tids) == 896, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_umt_said, queue) == 9088, "mirror in umt.rs");
 _Static_assert(sizeof(struct cox_umt_said) == 61440, "mirror in umt.rs");
 _Static_assert(__builtin_offsetof(struct cox_umt_seen, rung_ns) == 48, "mirror in umt.rs");
 _Static_assert(sizeof(struct cox_umt_seen) == 4096, "mirror in umt.rs");

@@ -108,7 +108,7 @@ __attribute__((noinline)) int ring(u32 process)
 	u64 now;
 	void *bell;
 
-	if (!said || !seen || !said->pending || seen->runnable >= (s32)said->cpus || !has_ready(said))
+	if (!said || !seen || seen->runnable >= (s32)said->cpus || !has_ready(said))
 		return 0;
 	/* The lowest first, again and again: its memory is in the caches, and the others sleep on. */
 	for (at = 0; at < COX_UMT_BELLS; at++) {
@@ -260,7 +260,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	for (process = 0; process < COX_UMT_PROCESSES && process < processes; process++) {
 		struct cox_umt_said *said = said_by(process);
 
-		if (said && said->pending && said->allowed[cpu >> 6 & (COX_UMT_CPU_WORDS - 1)] >> (cpu & 63) & 1 &&
+		if (said && said->allowed[cpu >> 6 & (COX_UMT_CPU_WORDS - 1)] >> (cpu & 63) & 1 &&
 		    ring(process))
 			break;
 	}
