@@ -11,10 +11,15 @@
 //!
 //! 1. A thread that has put a task into a queue reads `runnable`. Are there fewer runnable threads than CPUs, it takes a bit of `parked` and
 //!    rings that bell itself ([`has_put`]).
-//! 2. BPF counts `runnable` down when a thread blocks, and then looks at the queues. Is there a task, and are fewer threads runnable than
-//!    there are CPUs, it takes a bit of `parked` and rings that bell. It looks, too, when a stranger leaves a CPU idle.
-//! 3. A standby sets its bit in `parked`, and then looks at the queues and at `runnable` once more ([`standby::park`]). To the kernel its sleep
-//!    is a block like others: 2.
+//! 2. BPF counts `runnable`, and `on_cpu` of its CPU, down when a thread blocks, and then looks at the queues. Is there a task, and no other
+//!    thread on that CPU, or are fewer threads runnable than there are CPUs, it takes a bit of `parked` and rings that bell. It looks, too, when a
+//!    stranger leaves a CPU idle.
+//! 3. A standby sets its bit in `parked`, and then looks at the queues once more ([`standby::park`]). To the kernel its sleep is a block
+//!    like others: 2.
+//!
+//! A standby gives way to whoever has unblocked *on its CPU*, at the next scheduling point ([`is_crowded`]). On its CPU, because the scheduler is slow
+//! to move a thread that waits elsewhere to a CPU that has just gone idle: with `runnable` alone CPUs were idle for 6 % of the time while threads
+//! waited for others.
 //!
 //! *No task is left while a CPU is free and a standby is parked.* A CPU becomes free for us when a thread blocks, a task when it is put.
 //! Whichever was second has seen the other, by 1 or 2. A standby that parks meanwhile is one of those who can be rung then, or it
@@ -122,11 +127,17 @@ pub fn has_ready() -> bool {
     said.queue[..used].iter().any(|queue| queue.begin.0.load(Ordering::Relaxed) < queue.end.0.load(Ordering::Relaxed))
 }
 
-/// Whether more threads are runnable than there are CPUs for them: a standby should leave.
+/// Whether another thread that counts waits for the caller's CPU: a standby should leave.
 #[inline]
 #[must_use]
 pub fn is_crowded() -> bool {
-    seen().is_some_and(|seen| seen.runnable.load(Ordering::Relaxed) > said().cpus.load(Ordering::Relaxed) as i32)
+    seen().is_some_and(is_crowded_by)
+}
+
+fn is_crowded_by(seen: &Seen) -> bool {
+    // SAFETY: asks for a number: a load, where the C library keeps it.
+    let cpu = unsafe { libc::sched_getcpu() };
+    seen.on_cpu.get(cpu as usize).is_some_and(|there| there.load(Ordering::Relaxed) > 1)
 }
 
 /// The calling thread counts from now on, until [`discharge`]. `false`: there is no room for it.
@@ -165,8 +176,12 @@ pub(crate) struct Pages<'p> {
 }
 
 impl Words for Pages<'_> {
-    fn free_cpus(&self) -> i32 {
-        self.said.cpus.load(Ordering::Relaxed) as i32 - self.seen.runnable.load(Ordering::Relaxed)
+    fn has_free_cpu(&self) -> bool {
+        self.seen.runnable.load(Ordering::Relaxed) < self.said.cpus.load(Ordering::Relaxed) as i32
+    }
+
+    fn is_crowded(&self) -> bool {
+        is_crowded_by(self.seen)
     }
 
     fn has_ready(&self) -> bool {

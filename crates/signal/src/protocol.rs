@@ -2,8 +2,10 @@
 
 /// The words that both sides write.
 pub trait Words {
-    /// CPUs less runnable threads; negative where there are too many threads.
-    fn free_cpus(&self) -> i32;
+    /// Whether fewer threads are runnable than there are CPUs.
+    fn has_free_cpu(&self) -> bool;
+    /// Whether another thread wants the caller's CPU.
+    fn is_crowded(&self) -> bool;
     /// Whether a queue has a task.
     fn has_ready(&self) -> bool;
     /// Bells with a standby, a bit for each.
@@ -20,7 +22,7 @@ pub trait Words {
 #[inline]
 pub fn announce(words: &impl Words) -> Option<u32> {
     words.fence();
-    if words.free_cpus() > 0 { take_any(words) } else { None }
+    if words.has_free_cpu() { take_any(words) } else { None }
 }
 
 /// Takes a standby that is parked.
@@ -43,8 +45,9 @@ pub fn settle(words: &impl Words, bell: u32) -> bool {
     words.park(bell);
     // Its block would look, too, with a fence: this saves a sleep that would end at once.
     words.fence();
-    // Itself is runnable, too. Who cannot take its own bit has been rung: its sleep ends at once.
-    !words.has_ready() || words.free_cpus() < 0 || !words.take(bell)
+    // Where it is crowded another has this CPU, and the kernel rings somebody for a free one. Who cannot take its own bit has been rung:
+    // its sleep ends at once.
+    !words.has_ready() || words.is_crowded() || !words.take(bell)
 }
 
 #[cfg(all(test, loom))]
@@ -66,8 +69,13 @@ mod model {
     }
 
     impl Words for Model {
-        fn free_cpus(&self) -> i32 {
-            CPUS - self.runnable.load(Ordering::Relaxed)
+        fn has_free_cpu(&self) -> bool {
+            self.runnable.load(Ordering::Relaxed) < CPUS
+        }
+
+        /// Any one CPU may be it.
+        fn is_crowded(&self) -> bool {
+            self.runnable.load(Ordering::Relaxed) > CPUS
         }
 
         fn has_ready(&self) -> bool {
@@ -106,7 +114,7 @@ mod model {
         fn blocks(&self) {
             self.runnable.fetch_sub(1, Ordering::AcqRel);
             fence(Ordering::SeqCst);
-            if self.has_ready() && self.free_cpus() > 0 {
+            if self.has_ready() && self.has_free_cpu() {
                 self.ring(take_any(self));
             }
         }
@@ -138,7 +146,7 @@ mod model {
             puts.join().unwrap();
             blocks.join().unwrap();
             let rung = model.rung.load(Ordering::Relaxed) != 0;
-            assert!(!sleeps || rung, "asleep, and {} CPUs are free", model.free_cpus());
+            assert!(!sleeps || rung, "asleep, with {} of {CPUS} CPUs in use", model.runnable.load(Ordering::Relaxed));
         });
     }
 }

@@ -77,7 +77,7 @@ pub struct Counts {
 }
 
 /// What the kernel says; see `struct cox_umt_seen`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(C, align(4096))]
 #[allow(missing_docs)]
 pub struct Seen {
@@ -89,6 +89,8 @@ pub struct Seen {
     pub unheard: AtomicU64,
     pub corrected: AtomicU64,
     pub rung_ns: [AtomicU64; BELLS],
+    pub pad2: [u64; 490],
+    pub on_cpu: [AtomicI32; 64 * CPU_WORDS],
 }
 
 /// A process asks for its pages.
@@ -175,7 +177,12 @@ const _: () = {
     assert!(offset_of!(Said, parked) == 256 && offset_of!(Said, counts) == 384);
     assert!(offset_of!(Said, tids) == 896 && offset_of!(Said, queue) == 9088);
     assert!(size_of::<Said>() == 61440);
-    assert!(size_of::<Seen>() == 4096 && offset_of!(Seen, blocks) == 8 && offset_of!(Seen, rung_ns) == 48);
+    assert!(
+        size_of::<Seen>() == 8192
+            && offset_of!(Seen, on_cpu) == 4096
+            && offset_of!(Seen, blocks) == 8
+            && offset_of!(Seen, rung_ns) == 48
+    );
     assert!(size_of::<Hello>() == 32 && size_of::<Welcome>() == 16);
 };
 

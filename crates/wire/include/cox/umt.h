@@ -25,6 +25,7 @@
 #define COX_UMT_QUEUES 192  /* queues of ready tasks */
 #define COX_UMT_DELAYS 40
 #define COX_UMT_CPU_WORDS 16
+#define COX_UMT_CPUS (64 * COX_UMT_CPU_WORDS)
 #define COX_UMT_PROCESSES 128 /* of a session */
 
 /* A queue of ready tasks: empty unless begin < end. On lines of their own: different threads write them. */
@@ -69,7 +70,8 @@ struct cox_umt_seen {
 	__u64 unheard;	  /* a task was pending and a CPU free, and no standby was parked */
 	__u64 corrected;  /* threads that ran though nobody was seen to wake them */
 	__u64 rung_ns[COX_UMT_BELLS]; /* when BPF rang each bell last, on CLOCK_MONOTONIC */
-	__u64 pad2[490];  /* to a whole page */
+	__u64 pad2[490];
+	__s32 on_cpu[COX_UMT_CPUS]; /* of `runnable`, those that run there or are queued there */
 };
 
 /* The n-th place at which a thread is looked for. */
@@ -86,7 +88,8 @@ _Static_assert(__builtin_offsetof(struct cox_umt_said, tids) == 896, "mirror in 
 _Static_assert(__builtin_offsetof(struct cox_umt_said, queue) == 9088, "mirror in umt.rs");
 _Static_assert(sizeof(struct cox_umt_said) == 61440, "mirror in umt.rs");
 _Static_assert(__builtin_offsetof(struct cox_umt_seen, rung_ns) == 48, "mirror in umt.rs");
-_Static_assert(sizeof(struct cox_umt_seen) == 4096, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_umt_seen, on_cpu) == 4096, "mirror in umt.rs");
+_Static_assert(sizeof(struct cox_umt_seen) == 8192, "mirror in umt.rs");
 #endif
 
 #endif

@@ -47,8 +47,9 @@ struct {
 struct monitored {
 	u32 process; /* plus one; 0: being enrolled */
 	u32 looked;  /* `generation` at which it was last looked for */
+	u32 cpu;     /* where it runs or is queued, or ran last */
 	bool counts; /* its process has enlisted it */
-	bool runs;   /* it is not blocked: counted in `runnable` */
+	bool runs;   /* it is not blocked: counted in `runnable` and `on_cpu` */
 };
 
 struct {
@@ -99,8 +100,11 @@ COX_INLINE bool has_ready(struct cox_umt_said *said)
 	return false;
 }
 
-/* This process may have a CPU free: rings one of its standbys, if so and if there is a task for it. Verified by itself, not at each call. */
-__attribute__((noinline)) int ring(u32 process)
+/*
+ * One of its threads has left this CPU: rings a standby, if the CPU, or another, has none of its threads now and there is a task. Where
+ * the standby will run is the scheduler's to say, which wakes threads on idle CPUs. Verified by itself, not at each call.
+ */
+__attribute__((noinline)) int ring(u32 process, u32 cpu)
 {
 	struct cox_umt_said *said = said_by(process);
 	struct cox_umt_seen *seen = seen_by(process);
@@ -108,7 +112,11 @@ __attribute__((noinline)) int ring(u32 process)
 	u64 now;
 	void *bell;
 
-	if (!said || !seen || seen->runnable >= (s32)said->cpus || !has_ready(said))
+	if (!said || !seen)
+		return 0;
+	if (seen->on_cpu[cpu & (COX_UMT_CPUS - 1)] > 0 && seen->runnable >= (s32)said->cpus)
+		return 0;
+	if (!has_ready(said))
 		return 0;
 	/* The lowest first, again and again: its memory is in the caches, and the others sleep on. */
 	for (at = 0; at < COX_UMT_BELLS; at++) {
@@ -129,6 +137,23 @@ __attribute__((noinline)) int ring(u32 process)
 	return 0;
 }
 
+/* --- who is runnable, and where ------------------------------------------------------------------ */
+
+COX_INLINE void count(struct cox_umt_seen *seen, u32 cpu, s32 more)
+{
+	__sync_fetch_and_add(&seen->runnable, more);
+	__sync_fetch_and_add(&seen->on_cpu[cpu & (COX_UMT_CPUS - 1)], more);
+}
+
+COX_INLINE void is_on(struct monitored *m, struct cox_umt_seen *seen, u32 cpu)
+{
+	if (m->cpu != cpu && m->runs) {
+		__sync_fetch_and_add(&seen->on_cpu[m->cpu & (COX_UMT_CPUS - 1)], -1);
+		__sync_fetch_and_add(&seen->on_cpu[cpu & (COX_UMT_CPUS - 1)], 1);
+	}
+	m->cpu = cpu;
+}
+
 /* --- threads come and go ----------------------------------------------------------------------- */
 
 COX_INLINE void take_in(struct task_struct *p, u32 process)
@@ -138,6 +163,7 @@ COX_INLINE void take_in(struct task_struct *p, u32 process)
 	if (!m)
 		return;
 	m->looked = 0;
+	m->cpu = p->wake_cpu;
 	m->counts = false;
 	m->runs = false;
 	barrier();
@@ -166,7 +192,7 @@ int BPF_PROG(on_exec, struct task_struct *p, int old_pid, struct linux_binprm *b
 	if (!m)
 		return 0;
 	if (seen && m->counts && m->runs)
-		__sync_fetch_and_add(&seen->runnable, -1);
+		count(seen, m->cpu, -1);
 	m->counts = false;
 	m->process = 0;
 	return 0;
@@ -189,9 +215,9 @@ COX_INLINE bool counts(struct monitored *m, struct task_struct *p, struct cox_um
 	m->looked = generation;
 	if (listed && !m->counts) {
 		m->runs = true;
-		__sync_fetch_and_add(&seen->runnable, 1);
+		count(seen, m->cpu, 1);
 	} else if (!listed && m->counts && m->runs) {
-		__sync_fetch_and_add(&seen->runnable, -1);
+		count(seen, m->cpu, -1);
 	}
 	m->counts = listed;
 	return listed;
@@ -200,7 +226,7 @@ COX_INLINE bool counts(struct monitored *m, struct task_struct *p, struct cox_um
 COX_INLINE void runs_again(struct monitored *m, struct cox_umt_seen *seen)
 {
 	m->runs = true;
-	__sync_fetch_and_add(&seen->runnable, 1);
+	count(seen, m->cpu, 1);
 	__sync_fetch_and_add(&seen->unblocks, 1);
 }
 
@@ -218,50 +244,71 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	return 0;
 }
 
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(on_migrate, struct task_struct *p, int to)
+{
+	struct monitored *m = monitored_of(p);
+	struct cox_umt_seen *seen = m && m->counts ? seen_by(m->process - 1) : NULL;
+
+	if (seen)
+		is_on(m, seen, to);
+	return 0;
+}
+
+/* A thread of a process that has asked leaves its CPU. */
+COX_INLINE void leaves(struct monitored *m, struct task_struct *prev, bool preempt, u32 cpu)
+{
+	struct cox_umt_said *said = said_by(m->process - 1);
+	struct cox_umt_seen *seen = seen_by(m->process - 1);
+	u32 state = prev->__state;
+
+	if (!said || !seen)
+		return;
+	is_on(m, seen, cpu);
+	if (!counts(m, prev, said, seen) || preempt || !state)
+		return;
+	if (m->runs) {
+		m->runs = false;
+		count(seen, cpu, -1);
+	}
+	if (state & TASK_DEAD)
+		m->counts = false;
+	else
+		__sync_fetch_and_add(&seen->blocks, 1);
+	/* Also where somebody else gets the CPU: the program's share of it is free. */
+	ring(m->process - 1, cpu);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	struct monitored *out = prev->pid ? monitored_of(prev) : NULL;
 	struct monitored *in = next->pid ? monitored_of(next) : NULL;
-	u32 state, process, cpu;
+	u32 process, cpu = bpf_get_smp_processor_id();
 
 	/* A thread that runs does not block, whoever woke it: also one that was not seen to be woken. */
-	if (in && in->counts && !in->runs) {
+	if (in && in->counts) {
 		struct cox_umt_seen *seen = seen_by(in->process - 1);
 
 		if (seen) {
-			runs_again(in, seen);
-			__sync_fetch_and_add(&seen->corrected, 1);
+			is_on(in, seen, cpu);
+			if (!in->runs) {
+				runs_again(in, seen);
+				__sync_fetch_and_add(&seen->corrected, 1);
+			}
 		}
 	}
 	if (out) {
-		struct cox_umt_said *said = said_by(out->process - 1);
-		struct cox_umt_seen *seen = seen_by(out->process - 1);
-
-		state = prev->__state;
-		if (said && seen && counts(out, prev, said, seen) && !preempt && state) {
-			if (out->runs) {
-				out->runs = false;
-				__sync_fetch_and_add(&seen->runnable, -1);
-			}
-			if (state & TASK_DEAD)
-				out->counts = false;
-			else
-				__sync_fetch_and_add(&seen->blocks, 1);
-			/* Also where somebody else gets the CPU: the program's share of it is free. */
-			ring(out->process - 1);
-		}
+		leaves(out, prev, preempt, cpu);
 		return 0;
 	}
 	if (next->pid)
 		return 0;
 	/* A stranger leaves a CPU to nobody: whoever may use it, may have been kept from it. */
-	cpu = bpf_get_smp_processor_id();
 	for (process = 0; process < COX_UMT_PROCESSES && process < processes; process++) {
 		struct cox_umt_said *said = said_by(process);
 
-		if (said && said->allowed[cpu >> 6 & (COX_UMT_CPU_WORDS - 1)] >> (cpu & 63) & 1 &&
-		    ring(process))
+		if (said && said->allowed[cpu >> 6 & (COX_UMT_CPU_WORDS - 1)] >> (cpu & 63) & 1 && ring(process, cpu))
 			break;
 	}
 	return 0;
