@@ -8,6 +8,7 @@
 
 #include "clocks.h"
 #include "fail.h"
+#include "numbers.h"
 #include "scratch.h"
 #include "team.h"
 
@@ -25,6 +26,14 @@ void app_start(struct app *app, const struct program *program, int argc, char **
     if (app->folder == NULL)
         app->folder = scratch_default_directory();
     app->threads = team_prepare(app->threads);
+}
+
+uint64_t app_problem(const uint64_t *values, size_t count)
+{
+    uint64_t digest = 0;
+    for (size_t i = 0; i < count; i++)
+        digest = digest_u64(digest, values[i]);
+    return digest;
 }
 
 void app_connect(const struct app *app, struct ranks *ranks, size_t channels, uint64_t problem)

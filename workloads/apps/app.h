@@ -62,6 +62,9 @@ enum { APP_MAX_BUFFERS = 4096 };
 // program_start, refuses options that do not go together, prepares the team.
 void app_start(struct app *app, const struct program *program, int argc, char **argv);
 
+// What both ranks must agree on, as one number.
+uint64_t app_problem(const uint64_t *values, size_t count);
+
 // With `channels` to the other rank, if there is one. Refuses a rank whose `problem` is another.
 void app_connect(const struct app *app, struct ranks *ranks, size_t channels, uint64_t problem);
 

@@ -279,9 +279,10 @@ int main(int argc, char **argv)
     if (checkpoints > 0)
         storage_create(&heat.storage, heat.app.folder, heat.app.direct,
                        checkpoints * blocks_here(&heat), block * block, heat.app.buffers);
-    uint64_t problem = digest_u64(digest_u64(digest_u64(digest_u64(1, size), block), heat.steps),
-                                  heat.app.work * 4 + heat.app.ordered * 2 + heat.app.in_task);
-    app_connect(&heat.app, &heat.ranks, heat.plate.columns, problem);
+    const uint64_t same[] = {size, block, heat.steps, heat.app.work, heat.app.ordered,
+                             heat.app.in_task};
+    app_connect(&heat.app, &heat.ranks, heat.plate.columns,
+                app_problem(same, COUNT_OF(same)));
 
     run(&heat);
     if (checkpoints > 0)

@@ -6,11 +6,9 @@
 #include <string.h>
 
 #include "array.h"
+#include "damped.h"
 #include "fail.h"
 #include "numbers.h"
-
-// Of the heat that a cell loses by radiating.
-static const double loss = 0.01;
 
 // The frame and the cells begin with values that look random: with a cold plate and a warm edge, most
 // cells would be denormal for a long time, whose arithmetic is a hundred times slower.
@@ -20,15 +18,10 @@ static double first_value(size_t size, size_t row, size_t column)
     return random_unit(&sequence);
 }
 
-// The mean of the neighbours, less what is radiated at the temperature looked for: a fixed point, which
-// each repeat is a step closer to, and which needs the one before.
+// The mean of the neighbours, less what a cell radiates.
 static inline double relaxed(const double *cell, size_t pitch, uint64_t work)
 {
-    double mean = 0.25 * ((*(cell - pitch) + cell[pitch]) + (cell[-1] + cell[1]));
-    double value = mean;
-    for (uint64_t i = 0; i < work; i++)
-        value = mean - loss * value * value * value;
-    return value;
+    return damped(0.25 * ((*(cell - pitch) + cell[pitch]) + (cell[-1] + cell[1])), work);
 }
 
 void plate_create(struct plate *plate, size_t size, size_t block, size_t first_row, size_t rows,
@@ -101,7 +94,7 @@ uint64_t plate_checksum(const struct plate *plate)
     for (size_t row = 1; row <= plate->rows * plate->block; row++) {
         const double *cells = &plate->cells[row * plate->pitch + 1];
         for (size_t j = 0; j < plate->size; j++)
-            if (!(cells[j] > -loss && cells[j] < 1))
+            if (!(cells[j] > -DAMPING && cells[j] < 1))
                 check_failed("cell %zu of row %zu is %g", j, row - 1, cells[j]);
         sum += digest_doubles(plate->first_row * plate->block + row, cells, plate->size);
     }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "array.h"
@@ -62,10 +63,25 @@ char *storage_mark(const struct storage *storage, size_t slot)
     return &storage->marks[slot % storage->buffers];
 }
 
-// The number of the slot is part of it: slots with the same values cannot stand for each other.
+// The number of the slot is part of it: slots with the same values cannot stand for each other. Several
+// digests side by side: the steps of one wait for each other, and it would cost more than computing the
+// values did.
 static uint64_t digest_of(const struct storage *storage, size_t slot)
 {
-    return digest_doubles(slot, storage_buffer(storage, slot), storage->values);
+    enum { LANES = 4 };
+    const double *values = storage_buffer(storage, slot);
+    uint64_t lanes[LANES] = {slot};
+    size_t at = 0;
+    for (; at + LANES <= storage->values; at += LANES) {
+        uint64_t bits[LANES];
+        memcpy(bits, &values[at], sizeof bits);
+        for (size_t lane = 0; lane < LANES; lane++)
+            lanes[lane] = digest_u64(lanes[lane], bits[lane]);
+    }
+    uint64_t digest = digest_doubles(lanes[0], &values[at], storage->values - at);
+    for (size_t lane = 1; lane < LANES; lane++)
+        digest = digest_u64(digest, lanes[lane]);
+    return digest;
 }
 
 void storage_note(struct storage *storage, size_t slot)
@@ -107,7 +123,7 @@ void storage_keep(struct storage *storage, size_t slot)
     atomic_fetch_add_explicit(&storage->written, storage->slot_bytes, memory_order_relaxed);
 }
 
-static void fetch(struct storage *storage, size_t slot)
+void storage_read_back(struct storage *storage, size_t slot)
 {
     transfer(storage, slot, false);
     storage_expect(storage, slot);
@@ -115,12 +131,12 @@ static void fetch(struct storage *storage, size_t slot)
 
 void storage_fetch(struct storage *storage, size_t slot)
 {
-    fetch(storage, slot);
+    storage_read_back(storage, slot);
     atomic_fetch_add_explicit(&storage->read, storage->slot_bytes, memory_order_relaxed);
 }
 
 void storage_check(struct storage *storage)
 {
     for (size_t slot = 0; slot < storage->slots; slot++)
-        fetch(storage, slot);
+        storage_read_back(storage, slot);
 }

@@ -40,7 +40,8 @@ void storage_expect(const struct storage *storage, size_t slot);
 void storage_keep(struct storage *storage, size_t slot);
 // Blocks until the slot is read into its buffer; exit 1 when it is not what was noted.
 void storage_fetch(struct storage *storage, size_t slot);
-// Fetches every slot, without counting: after the measured phase.
+// The same without counting: after the measured phase. All slots, or one.
 void storage_check(struct storage *storage);
+void storage_read_back(struct storage *storage, size_t slot);
 
 #endif
