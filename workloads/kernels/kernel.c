@@ -4,13 +4,8 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cpus.h"
-#include "fail.h"
-
-enum { LINE_BYTES = 64 };
 
 void kernel_start(struct kernel *kernel, const struct program *program, int argc, char **argv)
 {
@@ -44,27 +39,4 @@ int kernel_end(struct kernel *kernel, const struct program *program, const char 
     write_truth(kernel, program);
     team_destroy(&kernel->team);
     return program_end();
-}
-
-void *kernel_array(size_t count, size_t bytes_each)
-{
-    size_t bytes;
-    if (__builtin_mul_overflow(count, bytes_each, &bytes) || bytes > PTRDIFF_MAX - LINE_BYTES)
-        not_possible_here("%zu items of %zu bytes do not fit into the address space", count,
-                          bytes_each);
-    size_t whole_lines = (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
-    void *array = aligned_alloc(LINE_BYTES, whole_lines > 0 ? whole_lines : LINE_BYTES);
-    if (array == NULL)
-        system_failed("allocate %zu bytes", bytes);
-    return memset(array, 0, bytes);
-}
-
-uint64_t digest_doubles(uint64_t digest, const double *values, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        uint64_t bits;
-        memcpy(&bits, &values[i], sizeof bits);
-        digest = digest_u64(digest, bits);
-    }
-    return digest;
 }

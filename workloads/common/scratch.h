@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // A temporary file that is gone when its descriptor is closed, however the program ends.
-#ifndef COX_WORKLOADS_KNOWN_SCRATCH_H
-#define COX_WORKLOADS_KNOWN_SCRATCH_H
+#ifndef COX_WORKLOADS_SCRATCH_H
+#define COX_WORKLOADS_SCRATCH_H
 
 #include <stdbool.h>
 

@@ -23,10 +23,10 @@ int scratch_open(const char *directory)
     char path[4096];
     int length = snprintf(path, sizeof path, "%s/cox-workload-XXXXXX", directory);
     if (length >= (int)sizeof path)
-        bad_input("--dir: the path is too long");
+        bad_input("the path of the directory is too long");
     int fd = mkostemp(path, O_CLOEXEC);
     if (fd < 0)
-        bad_input("--dir: cannot make a file in '%s': %s", directory, strerror(errno));
+        bad_input("cannot make a file in '%s': %s", directory, strerror(errno));
     if (unlink(path) != 0)
         system_failed("unlink '%s'", path);
     return fd;
@@ -45,5 +45,5 @@ void scratch_demand_disk(int fd, const char *directory)
     if (fstatfs(fd, &info) != 0)
         system_failed("ask for the file system of '%s'", directory);
     if (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC)
-        not_possible_here("'%s' is in memory, not on a disk; give another --dir", directory);
+        not_possible_here("'%s' is in memory, not on a disk; give another directory", directory);
 }

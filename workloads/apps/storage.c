@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+#include "storage.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "array.h"
+#include "fail.h"
+#include "numbers.h"
+#include "scratch.h"
+
+// What O_DIRECT demands of addresses, offsets and lengths at most.
+enum { ALIGNMENT = 4096 };
+
+void storage_create(struct storage *storage, const char *folder, bool direct, size_t slots,
+                    size_t values, size_t buffers)
+{
+    size_t slot_bytes = (values * sizeof(double) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    *storage = (struct storage){
+        .values = values,
+        .slot_bytes = slot_bytes,
+        .slots = slots,
+        .buffers = buffers,
+        .staging = zeroed_array(ALIGNMENT, buffers, slot_bytes),
+        .marks = zeroed_array(CACHE_LINE, buffers, sizeof *storage->marks),
+        .digests = zeroed_array(CACHE_LINE, slots, sizeof *storage->digests),
+    };
+    storage->fd = scratch_open(folder);
+    if (!direct)
+        return;
+    int fd = scratch_reopen(storage->fd, O_RDWR | O_DIRECT);
+    if (fd < 0 && errno == EINVAL)
+        not_possible_here("the file system of '%s' has no O_DIRECT; give another --folder", folder);
+    if (fd < 0)
+        system_failed("open a file in '%s' for O_DIRECT", folder);
+    close(storage->fd);
+    storage->fd = fd;
+}
+
+void storage_destroy(struct storage *storage)
+{
+    close(storage->fd);
+    free(storage->staging);
+    free(storage->marks);
+    free(storage->digests);
+}
+
+static unsigned char *buffer_of(const struct storage *storage, size_t slot)
+{
+    return storage->staging + slot % storage->buffers * storage->slot_bytes;
+}
+
+double *storage_buffer(const struct storage *storage, size_t slot)
+{
+    return (double *)buffer_of(storage, slot);
+}
+
+char *storage_mark(const struct storage *storage, size_t slot)
+{
+    return &storage->marks[slot % storage->buffers];
+}
+
+// The number of the slot is part of it: slots with the same values cannot stand for each other. Several
+// digests side by side: the steps of one wait for each other, and it would cost more than computing the
+// values did.
+static uint64_t digest_of(const struct storage *storage, size_t slot)
+{
+    enum { LANES = 4 };
+    const double *values = storage_buffer(storage, slot);
+    uint64_t lanes[LANES] = {slot};
+    size_t at = 0;
+    for (; at + LANES <= storage->values; at += LANES) {
+        uint64_t bits[LANES];
+        memcpy(bits, &values[at], sizeof bits);
+        for (size_t lane = 0; lane < LANES; lane++)
+            lanes[lane] = digest_u64(lanes[lane], bits[lane]);
+    }
+    uint64_t digest = digest_doubles(lanes[0], &values[at], storage->values - at);
+    for (size_t lane = 1; lane < LANES; lane++)
+        digest = digest_u64(digest, lanes[lane]);
+    return digest;
+}
+
+void storage_note(struct storage *storage, size_t slot)
+{
+    storage->digests[slot] = digest_of(storage, slot);
+}
+
+void storage_expect(const struct storage *storage, size_t slot)
+{
+    if (digest_of(storage, slot) != storage->digests[slot])
+        check_failed("slot %zu of the snapshots is not what it should be", slot);
+}
+
+// One whole slot in either direction.
+static void transfer(const struct storage *storage, size_t slot, bool out)
+{
+    unsigned char *buffer = buffer_of(storage, slot);
+    for (size_t done = 0; done < storage->slot_bytes;) {
+        off_t at = (off_t)(slot * storage->slot_bytes + done);
+        size_t rest = storage->slot_bytes - done;
+        ssize_t length = out ? pwrite(storage->fd, buffer + done, rest, at)
+                             : pread(storage->fd, buffer + done, rest, at);
+        if (length < 0 && errno == EINTR)
+            continue;
+        // Some file systems accept the flag at open and refuse the first transfer.
+        if (length < 0 && errno == EINVAL)
+            not_possible_here("the file system refuses transfers; give another --folder");
+        if (length < 0)
+            system_failed("%s slot %zu", out ? "write" : "read", slot);
+        if (length == 0)
+            check_failed("slot %zu ends after %zu bytes", slot, done);
+        done += (size_t)length;
+    }
+}
+
+void storage_keep(struct storage *storage, size_t slot)
+{
+    transfer(storage, slot, true);
+    atomic_fetch_add_explicit(&storage->written, storage->slot_bytes, memory_order_relaxed);
+}
+
+void storage_read_back(struct storage *storage, size_t slot)
+{
+    transfer(storage, slot, false);
+    storage_expect(storage, slot);
+}
+
+void storage_fetch(struct storage *storage, size_t slot)
+{
+    storage_read_back(storage, slot);
+    atomic_fetch_add_explicit(&storage->read, storage->slot_bytes, memory_order_relaxed);
+}
+
+void storage_check(struct storage *storage)
+{
+    for (size_t slot = 0; slot < storage->slots; slot++)
+        storage_read_back(storage, slot);
+}
