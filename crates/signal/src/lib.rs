@@ -127,7 +127,9 @@ pub fn has_ready() -> bool {
     said.queue[..used].iter().any(|queue| queue.begin.0.load(Ordering::Relaxed) < queue.end.0.load(Ordering::Relaxed))
 }
 
-/// Whether another thread that counts waits for the caller's CPU: a standby should leave.
+/// Whether another thread that counts waits for the caller's CPU, and there is no other for it: a standby should leave. Without the second,
+/// a standby that the scheduler has put beside another of its kind, since a stranger has the other CPU, would leave, be rung for that CPU, be put
+/// there again, and so on.
 #[inline]
 #[must_use]
 pub fn is_crowded() -> bool {
@@ -135,6 +137,9 @@ pub fn is_crowded() -> bool {
 }
 
 fn is_crowded_by(seen: &Seen) -> bool {
+    if seen.runnable.load(Ordering::Relaxed) <= said().cpus.load(Ordering::Relaxed) as i32 {
+        return false;
+    }
     // SAFETY: asks for a number: a load, where the C library keeps it.
     let cpu = unsafe { libc::sched_getcpu() };
     seen.on_cpu.get(cpu as usize).is_some_and(|there| there.load(Ordering::Relaxed) > 1)
