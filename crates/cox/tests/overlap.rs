@@ -65,7 +65,7 @@ fn number(report: &Value, name: &str) -> u64 {
 fn tasks_that_wait_for_later_tasks_are_let_go() {
     let Some(place) = place("tasks_that_wait_for_later_tasks_are_let_go", &[]) else { return };
     for what in ["receives", "full-pipe", "critical", "locks", "children", "nested"] {
-        for threads in ["2", "3", "8"] {
+        for threads in ["1", "2", "3", "8"] {
             let output = place.run("--overlap=bpf", &[what], threads);
             assert_eq!(output.status.code(), Some(0), "{what}, {threads} threads: {output:?}");
             assert_eq!(String::from_utf8_lossy(&output.stderr), "");
@@ -104,7 +104,7 @@ fn without_doorbells_they_are_not() {
 fn no_two_tasks_have_one_number_at_a_time() {
     let Some(place) = place("no_two_tasks_have_one_number_at_a_time", &[]) else { return };
     for what in ["numbers", "own-numbers", "regions"] {
-        for threads in ["2", "3", "8"] {
+        for threads in ["1", "2", "3", "8"] {
             let output = place.run("--overlap=bpf", &[what], threads);
             assert_eq!(output.status.code(), Some(0), "{what}, {threads} threads: {output:?}");
             let report = place.report();

@@ -357,7 +357,7 @@ about_the_thread! {
     thread_num = GetThreadNum or identity::thread_num, |_, _| true;
     num_threads = GetNumThreads or identity::num_threads, |worker, _| worker.is_guest();
     level = GetLevel or identity::level, |worker, _| worker.is_guest();
-    active_level = GetActiveLevel or identity::level, |worker, _| worker.is_guest();
+    active_level = GetActiveLevel or identity::active_level, |worker, _| worker.is_guest();
     team_size = GetTeamSize or identity::team_size, |worker, _| worker.is_guest();
     ancestor_thread_num = GetAncestorThreadNum or identity::ancestor_thread_num, |worker, at| worker.is_guest() || at == identity::level();
     in_parallel = InParallel or identity::in_parallel, |worker, _| worker.is_guest();

@@ -136,6 +136,13 @@ pub fn is_crowded() -> bool {
     seen().is_some_and(is_crowded_by)
 }
 
+/// The same for a thread of the program's own, which nobody rings: it leaves its work to standbys only while there is one.
+#[inline]
+#[must_use]
+pub fn may_leave() -> bool {
+    is_crowded() && said().parked.0.load(Ordering::Relaxed) != 0
+}
+
 fn is_crowded_by(seen: &Seen) -> bool {
     if seen.runnable.load(Ordering::Relaxed) <= said().cpus.load(Ordering::Relaxed) as i32 {
         return false;
@@ -150,6 +157,7 @@ pub fn enlist() -> bool {
     if !is_live() {
         return false;
     }
+    take_short_slices();
     let (said, tid) = (said(), tid());
     let free = (0..PROBES)
         .find(|n| said.tids[place(tid, *n)].compare_exchange(0, tid, Ordering::AcqRel, Ordering::Relaxed).is_ok());
@@ -167,6 +175,33 @@ pub fn discharge() {
     for n in 0..PROBES {
         let _ = said.tids[place(tid, n)].compare_exchange(tid, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
+}
+
+/// Asks for slices as short as there are.
+fn take_short_slices() {
+    #[repr(C)]
+    struct Attributes {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime_ns: u64,
+        deadline_ns: u64,
+        period_ns: u64,
+    }
+    let attributes = Attributes {
+        size: size_of::<Attributes>() as u32,
+        policy: 0,
+        flags: 0,
+        nice: 0,
+        priority: 0,
+        runtime_ns: 100_000,
+        deadline_ns: 0,
+        period_ns: 0,
+    };
+    // SAFETY: a struct of this size.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
 fn tid() -> u32 {

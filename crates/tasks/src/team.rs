@@ -65,6 +65,8 @@ pub struct Team {
     generation: AtomicU32,
     /// The generation that somebody has let pass, or is about to.
     passing: AtomicU32,
+    /// No task is below this one.
+    nobodys: Task,
     urgent: Queue<Urgents>,
     surplus: Queue<VecDeque<Ready>>,
     /// How many regions it is within, with its own: as whoever has made it says.
@@ -189,6 +191,7 @@ impl Team {
             arrived: AtomicU32::new(0),
             generation: AtomicU32::new(0),
             passing: AtomicU32::new(0),
+            nobodys: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
             urgent: Queue::new(Urgents::default(), end(seats)),
             surplus: Queue::new(VecDeque::new(), end(seats + 1)),
             level: AtomicU32::new(1),
@@ -343,6 +346,17 @@ impl Team {
         seat.sleeps_in.store(within.cast_mut(), Ordering::Release);
         self.idle[seat.number as usize / 64].fetch_or(1 << (seat.number % 64), Ordering::AcqRel);
         fence::heavy();
+    }
+
+    /// The thread on this seat is about to sleep, and no task is for it.
+    pub(crate) fn lie_down_for_good(&self, seat: &Seat) {
+        self.lie_down(seat, Some(&self.nobodys));
+    }
+
+    /// Wakes all who sleep, whatever for: they look again.
+    pub fn alarm(&self) {
+        fence(Ordering::SeqCst);
+        self.wake_all();
     }
 
     /// It does not sleep, or no longer. If somebody has woken it for a task and it is `busy` with something else, that task is

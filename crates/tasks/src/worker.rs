@@ -380,7 +380,7 @@ impl Worker {
     /// Runs one task after the other, below `within` or any, while there is one and `goes_on`. Whether it ran any.
     fn run_while(&self, mut goes_on: impl FnMut() -> bool, within: Option<&Task>) -> bool {
         let (mut ran, mut next) = (false, None);
-        while goes_on() {
+        while goes_on() && !signal::may_leave() {
             let Some(task) = next.take().or_else(|| self.find(within)) else { return ran };
             next = self.run(task);
             ran = true;
@@ -406,7 +406,9 @@ impl Worker {
     /// Nothing was to be done: looks a while for a task, then sleeps until somebody wakes it.
     fn look_around(&self, enough: impl Fn() -> bool, within: Option<&Task>) {
         let Some((team, seat)) = self.place() else { return };
-        for _ in 0..LOOKS {
+        let mut looks = 0;
+        let mut leaves = signal::may_leave();
+        while looks < LOOKS && !leaves {
             for _ in 0..SPINS {
                 spin_loop();
                 if enough() {
@@ -416,10 +418,17 @@ impl Worker {
             if self.run_one(within) {
                 return;
             }
-            // The CPU is somebody else's who has work.
-            if signal::is_crowded() {
-                break;
+            looks += 1;
+            leaves = signal::may_leave();
+        }
+        if leaves {
+            // Another thread works on this CPU. Standbys do what is left; this thread sleeps until it has nothing to wait for.
+            team.lie_down_for_good(seat);
+            if !enough() && signal::is_live() {
+                bed(self.thread).sleep();
             }
+            team.get_up(seat, false);
+            return;
         }
         team.lie_down(seat, within);
         // Whoever puts a task somewhere after this look wakes somebody.

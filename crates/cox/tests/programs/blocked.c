@@ -280,8 +280,8 @@ static void numbers(void)
 				int me = omp_get_thread_num();
 
 				if (me < 0 || me >= threads || omp_get_num_threads() != threads || omp_get_level() != 1 ||
-				    !omp_in_parallel() || omp_get_ancestor_thread_num(1) != me ||
-				    omp_get_team_size(1) != threads || omp_get_active_level() != 1)
+				    omp_in_parallel() != (threads > 1) || omp_get_ancestor_thread_num(1) != me ||
+				    omp_get_team_size(1) != threads || omp_get_active_level() != (threads > 1))
 					__atomic_store_n(&strange, 1, __ATOMIC_RELAXED);
 				if (__atomic_exchange_n(&used[me], 1, __ATOMIC_ACQ_REL))
 					__atomic_store_n(&doubled, 1, __ATOMIC_RELAXED);

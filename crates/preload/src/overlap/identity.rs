@@ -23,9 +23,14 @@ pub extern "C" fn level() -> c_int {
     here().and_then(|worker| worker.team()).map_or(0, |team| team.level.load(Ordering::Relaxed) as c_int)
 }
 
-/// Whether any of them has more than one thread.
+/// Whether one of them has more than one thread.
 pub extern "C" fn in_parallel() -> c_int {
-    1
+    (active_level() > 0).into()
+}
+
+/// How many of them have more than one thread: all but the innermost were not ours else.
+pub extern "C" fn active_level() -> c_int {
+    level() - c_int::from(num_threads() == 1)
 }
 
 /// Threads of the region at a level: of the innermost, or of the program.

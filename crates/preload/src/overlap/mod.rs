@@ -6,7 +6,8 @@
 //! barrier, and then ours. So when threads come to a barrier of libgomp's, all have come already, and no task is left. Only where a
 //! single's result is copied they wait in libgomp, and the compiler has a barrier of ours follow.
 //!
-//! A region of one thread, and what is outside of regions, is libgomp's alone: there, tasks are done at once anyway.
+//! What is outside of regions is libgomp's alone: there, tasks are done at once anyway. So is a region of one thread, unless there are
+//! standbys, and but for the outermost.
 //!
 //! - this file: whether it is done at all, and each thread's worker.
 //! - `teams`: of regions; `standbys`: threads beside them, that work while members are blocked.
@@ -128,7 +129,9 @@ pub fn share(team: Option<&'static Team>, library: &Library, size: c_int, work: 
         return work();
     }
     let Some(worker) = worker() else { return work() };
-    let Some(team) = team.filter(|team| size > 1 && size as u32 <= team.seats()) else {
+    // A thread alone does its tasks at once, as with libgomp, unless there are standbys to do others while it is blocked.
+    let serves = |team: &&Team| size > 1 || (signal::is_live() && team.level.load(Ordering::Relaxed) == 1);
+    let Some(team) = team.filter(|team| serves(team) && size as u32 <= team.seats()) else {
         // A region within one of ours is not ours for that.
         let before = worker.step_aside();
         work();

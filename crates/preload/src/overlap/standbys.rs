@@ -63,6 +63,7 @@ fn make() {
     if STANDBYS.fetch_add(1, Ordering::AcqRel) >= MOST || !create() {
         STANDBYS.fetch_sub(1, Ordering::AcqRel);
         signal::said().counts.0.failed.fetch_add(1, Ordering::Relaxed);
+        alarm();
     } else {
         signal::said().counts.0.standbys.fetch_add(1, Ordering::Relaxed);
     }
@@ -101,7 +102,9 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         give_bell_back(bell);
         if woken == Woken::Over {
             // Nobody counts any more: what is left is done by the program's own threads.
-            if signal::end() {
+            let was_live = signal::end();
+            alarm();
+            if was_live {
                 say(b"cox: overlap has ended with cox; blocked threads go unnoticed from here on\n");
             }
             return ptr::null_mut();
@@ -118,6 +121,15 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
             );
         }
         count(ran, crowded);
+    }
+}
+
+/// Members that have left their work to standbys take it up again.
+fn alarm() {
+    let mut at = 0;
+    while let Some(team) = teams::known(at) {
+        team.alarm();
+        at += 1;
     }
 }
 
