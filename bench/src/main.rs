@@ -11,6 +11,7 @@ mod process;
 mod random;
 mod results;
 mod rounds;
+mod runtimes;
 mod stats;
 mod stopwatch;
 mod table;
@@ -43,6 +44,10 @@ enum Verb {
     Pack(pack::Options),
     /// Whether cox advise says beforehand what then happens: twelve kernels on fewer CPUs than threads
     Advise(advise::Options),
+    /// What OpenMP tasks, barriers and regions cost by runtime: libgomp, libomp, ours
+    Tasks(runtimes::tasks::Options),
+    /// What keeping CPUs busy gives whose threads block: heat and fwi with a throttled disk
+    Umt(runtimes::umt::Options),
     /// Run a program and write its wall and CPU time to FILE
     #[command(hide = true)]
     Stopwatch {
@@ -67,6 +72,8 @@ fn main() -> ExitCode {
             })
         }
         Verb::Advise(options) => Interrupt::catch().and_then(|interrupt| advise::advise(&options, &interrupt)),
+        Verb::Tasks(options) => Interrupt::catch().and_then(|interrupt| runtimes::tasks::tasks(&options, &interrupt)),
+        Verb::Umt(options) => Interrupt::catch().and_then(|interrupt| runtimes::umt::umt(&options, &interrupt)),
         Verb::Stopwatch { file, program } => stopwatch::stopwatch(&file, &program),
     };
     match done {

@@ -8,7 +8,7 @@ mod attach;
 mod barriers;
 mod catalogue;
 mod controller;
-mod field;
+pub mod field;
 mod job;
 mod judge;
 mod kernels;

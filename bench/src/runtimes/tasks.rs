@@ -1,0 +1,209 @@
+//! What OpenMP constructs cost by runtime: `workloads/taskcost`, every row, in turns.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::{Field, Line, Way, number};
+use crate::interrupt::Interrupt;
+use crate::json;
+use crate::rounds::in_turns;
+use crate::stats::median;
+use crate::tools::Tools;
+use crate::verdict::Outcome;
+
+/// What `cox-bench tasks` understands.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Rows, all when none is named
+    #[arg(value_name = "ROW", value_parser = ROWS.map(|row| row.0))]
+    rows: Vec<String>,
+    /// Rounds, each with one run of every row by every runtime
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    runs: u16,
+    /// Write all measurements as JSON to FILE ('-': stdout, tables then go to stderr)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The cox to measure, if not the one beside this program
+    #[arg(long, value_name = "FILE")]
+    cox: Option<PathBuf>,
+    /// Where the workloads are, if not in ../workloads
+    #[arg(long, value_name = "FOLDER")]
+    workloads: Option<PathBuf>,
+}
+
+/// Rows, and how many constructs of each are timed.
+const ROWS: [(&str, u32); 16] = [
+    ("by-one", 100_000),
+    ("by-all", 100_000),
+    ("depend-1", 50_000),
+    ("depend-2", 50_000),
+    ("depend-3", 50_000),
+    ("if-0", 100_000),
+    ("taskwait", 50_000),
+    ("taskgroup", 50_000),
+    ("tree", 100_000),
+    ("loop", 100_000),
+    ("grain", 2000),
+    ("grain-100", 500),
+    ("barrier", 50_000),
+    ("region", 20_000),
+    ("for", 50_000),
+    ("single", 50_000),
+];
+const WAYS: [Way; 4] = [Way::Gomp(1), Way::Omp(1), Way::Off, Way::Bpf];
+
+/// A row may cost so many times what the better peer's costs, and so many nanoseconds.
+const ROW_LIMIT: (f64, f64) = (1.15, 5.0);
+
+#[derive(Debug, Serialize)]
+struct Row {
+    name: String,
+    /// Nanoseconds for each construct, by way and round; empty: not to be had here.
+    ns: Vec<Vec<f64>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    #[serde(flatten)]
+    header: json::Header,
+    ways: Vec<String>,
+    rows: Vec<Row>,
+}
+
+impl Row {
+    fn median(&self, way: usize) -> Option<f64> {
+        (!self.ns[way].is_empty()).then(|| median(&self.ns[way]))
+    }
+
+    /// What the better peer takes.
+    fn better(&self) -> Option<f64> {
+        self.median(0).into_iter().chain(self.median(1)).reduce(f64::min)
+    }
+
+    /// Whether ours is within the limit.
+    fn keeps(&self, way: usize) -> Option<bool> {
+        let limit = self.better()? * ROW_LIMIT.0 + ROW_LIMIT.1;
+        Some(self.median(way)? <= limit)
+    }
+}
+
+/// Measure and print; the exit code: 1 when a limit was missed.
+///
+/// # Errors
+/// When nothing could be measured, or not be written.
+pub fn tasks(options: &Options, interrupt: &Interrupt) -> Result<u8> {
+    options.json.iter().try_for_each(|path| json::check(path))?;
+    let tools = Tools::find(options.cox.as_deref(), options.workloads.as_deref())?;
+    let field = Field::new(tools, None, interrupt)?;
+    let mut report = Report {
+        header: json::Header::new("tasks")?,
+        ways: WAYS.iter().map(|way| way.name()).collect(),
+        rows: Vec::new(),
+    };
+    let heading = format!(
+        "ns for each construct, {} threads, medians of {}\n{:12}{:>11}{:>11}{:>11}{:>11}   ours by the better peer",
+        field.cpus(),
+        options.runs,
+        "",
+        "libgomp",
+        "libomp",
+        "off",
+        "bpf"
+    );
+    json::print(&heading, options.json.as_deref())?;
+    for (name, count) in ROWS.iter().filter(|row| options.rows.is_empty() || options.rows.iter().any(|r| r == row.0)) {
+        let row = measure(&field, name, *count, options.runs.into())?;
+        json::print(&line(&row), options.json.as_deref())?;
+        report.rows.push(row);
+    }
+    let (told, outcome) = judge(&report.rows);
+    json::print(&told, options.json.as_deref())?;
+    options.json.iter().try_for_each(|path| json::write(path, &report))?;
+    Ok(u8::from(outcome == Outcome::Fail))
+}
+
+fn measure(field: &Field<'_>, name: &str, count: u32, rounds: usize) -> Result<Row> {
+    let (row, grain) = name.split_once('-').filter(|(row, _)| *row == "grain").unwrap_or((name, "10"));
+    let words = ["--row", row, "--count", &count.to_string(), "--repeats", "3", "--grain-us", grain].map(str::to_owned);
+    let line = Line { program: "taskcost", arguments: words.to_vec() };
+    let ways: Vec<Way> = WAYS.into_iter().filter(|way| field.has(*way)).collect();
+    let measured = in_turns(ways.len(), rounds, |at| number(&field.run(ways[at], &[], &line)?, "ns_each"))?;
+    let mut ns = vec![Vec::new(); WAYS.len()];
+    for (way, values) in ways.into_iter().zip(measured) {
+        WAYS.iter().position(|one| *one == way).into_iter().for_each(|at| ns[at].clone_from(&values));
+    }
+    Ok(Row { name: name.to_owned(), ns })
+}
+
+fn line(row: &Row) -> String {
+    let mut text = format!("{:12}", row.name);
+    for way in 0..WAYS.len() {
+        match row.median(way) {
+            Some(ns) => write!(text, "{ns:11.1}"),
+            None => write!(text, "{:>11}", "–"),
+        }
+        .unwrap_or_default();
+    }
+    for way in [2, 3] {
+        if let Some((ours, better)) = row.median(way).zip(row.better()) {
+            let mark = if row.keeps(way) == Some(false) { "!" } else { " " };
+            write!(text, "   {:.2}{mark}", ours / better).unwrap_or_default();
+        }
+    }
+    text
+}
+
+/// The geometric mean over the rows, and rows beyond their limit.
+fn judge(rows: &[Row]) -> (String, Outcome) {
+    let mut text = String::new();
+    let mut outcome = Outcome::Pass;
+    for (way, name) in [(2, "off"), (3, "bpf")] {
+        let ratios: Vec<f64> = rows.iter().filter_map(|row| Some(row.median(way)? / row.better()?)).collect();
+        let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len().max(1) as f64).exp();
+        let beyond: Vec<&str> =
+            rows.iter().filter(|row| row.keeps(way) == Some(false)).map(|row| row.name.as_str()).collect();
+        let passes = mean <= 1.0 && beyond.is_empty();
+        outcome = if passes { outcome } else { Outcome::Fail };
+        let beyond = if beyond.is_empty() { "none".to_owned() } else { beyond.join(", ") };
+        writeln!(
+            text,
+            "{name}: geometric mean {mean:.2} of the better peer (at most 1.00); rows above 1.15x + 5 ns: {beyond} … {}",
+            if passes { "PASS" } else { "FAIL" }
+        )
+        .unwrap_or_default();
+    }
+    (text.trim_end().to_owned(), outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, ns: [f64; 4]) -> Row {
+        Row { name: name.into(), ns: ns.map(|ns| vec![ns]).to_vec() }
+    }
+
+    #[test]
+    fn the_better_peer_counts() {
+        let rows = [row("a", [100.0, 50.0, 62.0, 63.0]), row("b", [100.0, 500.0, 50.0, 50.0])];
+        // 50 x 1.15 + 5 = 62.5.
+        assert_eq!((rows[0].keeps(2), rows[0].keeps(3)), (Some(true), Some(false)));
+        let (text, outcome) = judge(&rows);
+        assert_eq!(outcome, Outcome::Fail);
+        assert!(
+            text.contains("off: geometric mean 0.79 of the better peer") && text.contains("ns: a … FAIL"),
+            "{text}"
+        );
+        assert_eq!(judge(&rows[1..]).1, Outcome::Pass);
+    }
+
+    #[test]
+    fn a_peer_that_is_not_there_is_not_the_better_one() {
+        let alone = Row { name: "a".into(), ns: vec![vec![10.0], Vec::new(), vec![9.0], vec![9.0]] };
+        assert_eq!(alone.better(), Some(10.0));
+        assert!(line(&alone).contains('–'));
+    }
+}
