@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use tasks::depend::{Access, Kind};
 use tasks::group::Group;
+use tasks::making::New;
 use tasks::team::Team;
-use tasks::worker::{New, Worker};
+use tasks::worker::Worker;
 
 /// How often things are repeated: Miri is slow.
 const ROUNDS: usize = if cfg!(miri) { 2 } else { 200 };

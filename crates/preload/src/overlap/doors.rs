@@ -7,7 +7,8 @@ use std::ffi::{c_int, c_long, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr;
 
 use tasks::group::Group;
-use tasks::worker::{New, Worker};
+use tasks::making::New;
+use tasks::worker::Worker;
 
 use super::chunks::{Division, divide};
 use super::clauses::{Clauses, NONE};
