@@ -215,6 +215,10 @@ by_way_of! {
     GOMP_taskgroup_reduction_unregister => reduction_unregister;
     /// Finds a task's copies.
     GOMP_task_reduction_remap => reduction_remap;
+    /// Fulfils a task's event.
+    omp_fulfill_event => fulfill_event;
+    /// The same, called by Fortran: the event is passed by value there too.
+    omp_fulfill_event_ => fulfill_event_fortran;
     /// Whether tasks are done at once.
     omp_in_final => in_final;
     /// Number of the calling thread in its team.
@@ -320,6 +324,24 @@ macro_rules! about_tasks {
             if real.is_null() { nothing as *mut c_void } else { real }
         }
     )* };
+}
+
+/// Defines what says where to go on with a task's event: ours are told by their names, in any thread.
+macro_rules! about_events {
+    ($($name:ident = $call:ident;)*) => { $(
+        extern "C" fn $name(event: usize, caller: usize) -> *mut c_void {
+            if tasks::event::is_ours(event) {
+                return doors::fulfill_event as *mut c_void;
+            }
+            let real = real(Call::$call, caller).map_or_else(|| only(Call::$call), |(_, real)| real);
+            if real.is_null() { nothing as *mut c_void } else { real }
+        }
+    )* };
+}
+
+about_events! {
+    fulfill_event = FulfillEvent;
+    fulfill_event_fortran = FulfillEventFortran;
 }
 
 extern "C" fn nothing() -> usize {

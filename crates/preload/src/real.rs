@@ -60,10 +60,12 @@ pub enum Call {
     GetTeamSize,
     GetAncestorThreadNum,
     InParallel,
+    FulfillEvent,
+    FulfillEventFortran,
 }
 
 /// By [`Call`].
-const NAMES: [&CStr; 43] = [
+const NAMES: [&CStr; 45] = [
     c"GOMP_parallel",
     c"GOMP_parallel_reductions",
     c"GOMP_parallel_loop_static",
@@ -107,8 +109,10 @@ const NAMES: [&CStr; 43] = [
     c"omp_get_team_size",
     c"omp_get_ancestor_thread_num",
     c"omp_in_parallel",
+    c"omp_fulfill_event",
+    c"omp_fulfill_event_",
 ];
-const _: () = assert!(Call::InParallel as usize == NAMES.len() - 1);
+const _: () = assert!(Call::FulfillEventFortran as usize == NAMES.len() - 1);
 
 /// An OpenMP library with libgomp's functions.
 pub struct Library {

@@ -10,6 +10,37 @@ use crate::task::{DEPENDS, HOLD, HOLDS, NOBODY, Task, USE};
 use crate::worker::Worker;
 
 impl Worker {
+    /// Runs a task with an event, or only ends it: it comes a second time if its event was fulfilled after its body had ended.
+    #[cold]
+    pub(crate) fn run_detached(&self, this: NonNull<Task>) -> Option<NonNull<Task>> {
+        // SAFETY: taken from a queue, or never in one: this thread has it alone.
+        let task = unsafe { this.as_ref() };
+        if !task.event.has_left() && self.run_body(task) {
+            // Children that end from here on count as elsewhere: who ends the task has to find them all in one place.
+            task.own.seat.store(NOBODY, Ordering::Relaxed);
+            if !task.event.body_ends() {
+                return None;
+            }
+        }
+        // A cancelled task has ended without its event, which need not be fulfilled and must not be looked at if it is.
+        task.event.close();
+        self.end(this)
+    }
+
+    /// Runs a task with an event at once, for its creator, and waits for the event.
+    #[cold]
+    pub(crate) fn run_with_event(&self, this: NonNull<Task>, parent: &Task) -> Option<NonNull<Task>> {
+        // SAFETY: never in a queue: this thread has it alone.
+        let task = unsafe { this.as_ref() };
+        if self.run_body(task) {
+            task.own.seat.store(NOBODY, Ordering::Relaxed);
+            task.event.is_awaited_by(self.thread);
+            self.wait(|| task.event.is_fulfilled(), Some(parent));
+        }
+        task.event.close();
+        self.end(this)
+    }
+
     /// A task's body has ended. Another that may begin now, if there is one.
     #[inline]
     pub(crate) fn end(&self, this: NonNull<Task>) -> Option<NonNull<Task>> {

@@ -8,7 +8,7 @@ use crate::depend::{Access, Listener};
 use crate::ending::Forgetting;
 use crate::group::Group;
 use crate::pool::Needs;
-use crate::task::{AWAITED, BEING_ENTERED, DEPENDS, Edge, FINAL, Task, Work};
+use crate::task::{AWAITED, BEING_ENTERED, DEPENDS, DETACHED, Edge, FINAL, Task, Work};
 use crate::worker::Worker;
 
 /// A task that is to be made.
@@ -33,6 +33,8 @@ pub struct New<A> {
     pub priority: i32,
     /// Its dependences.
     pub accesses: Option<A>,
+    /// Where to write the name of its event, if it has one; the name is also the first word of `data`, if that is not null.
+    pub event: Option<*mut usize>,
 }
 
 impl Worker {
@@ -49,7 +51,9 @@ impl Worker {
             return true;
         }
         let full = seat.deque.len() >= team.enough;
-        let at_once = new.at_once || parent.flags.get() & FINAL != 0 || (full && new.accesses.is_none());
+        let waits = new.at_once || parent.flags.get() & FINAL != 0;
+        // Who makes a task with an event may be who fulfils it, and must not wait for it if it need not.
+        let at_once = waits || (full && new.accesses.is_none() && new.event.is_none());
         let edges = new.accesses.clone().map_or(0, Iterator::count);
         // What is done at once needs no copy, unless the copy is the program's own doing.
         let copies = !at_once || new.copy.is_some();
@@ -61,6 +65,10 @@ impl Worker {
         let Some(made) = self.pool.make(new.work, parent, needs) else { return false };
         // SAFETY: just made.
         let task = unsafe { made.task.as_ref() };
+        if let Some(place) = new.event {
+            // SAFETY: the caller's promise.
+            unsafe { give_name(task.event.open(made.task, team), place, new.data) };
+        }
         match new.copy {
             // SAFETY: the caller's promise.
             Some(copy) => unsafe { copy(made.arguments, new.data) },
@@ -78,7 +86,8 @@ impl Worker {
         task.priority.set(new.priority);
         task.group.set(group);
         let inherited = parent.flags.get() & FINAL;
-        task.flags.set(if new.is_final { FINAL } else { inherited });
+        let detached = if new.event.is_some() { DETACHED } else { 0 };
+        task.flags.set(if new.is_final { FINAL } else { inherited } | detached);
         parent.own.made.set(parent.own.made.get() + 1);
         // SAFETY: as above.
         if let Some(group) = unsafe { group.as_ref() } {
@@ -105,7 +114,8 @@ impl Worker {
         if !may_begin {
             self.wait(|| task.others.waits_for.load(Ordering::Acquire) == 0, Some(parent));
         }
-        self.hand_on(self.run(made.task));
+        let next = if detached == 0 { self.run(made.task) } else { self.run_with_event(made.task, parent) };
+        self.hand_on(next);
         true
     }
 
@@ -129,6 +139,19 @@ impl Worker {
         task.others.uses.fetch_sub((BEING_ENTERED - uses).into(), Ordering::AcqRel);
         let too_many = BEING_ENTERED - entering.found;
         task.others.waits_for.fetch_sub(too_many, Ordering::AcqRel) == too_many
+    }
+}
+
+/// Tells the program the name of a task's event.
+///
+/// # Safety
+/// `place` is one for a word, and so is the beginning of `data`, if that is not null.
+#[cold]
+unsafe fn give_name(event: usize, place: *mut usize, data: *mut c_void) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        place.write(event);
+        data.cast::<usize>().as_mut().into_iter().for_each(|first| *first = event);
     }
 }
 

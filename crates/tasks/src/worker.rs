@@ -14,7 +14,7 @@ use crate::group::Group;
 use crate::number::NONE;
 use crate::park::{bed, give_back, take_number};
 use crate::pool::Pool;
-use crate::task::{FINAL, NOBODY, Task};
+use crate::task::{DETACHED, FINAL, NOBODY, Task};
 use crate::team::{Seat, Team};
 
 /// Looks for something to do before a thread sleeps. Waking it takes some microseconds; a look is a few dozen
@@ -329,17 +329,28 @@ impl Worker {
     pub(crate) fn run(&self, this: NonNull<Task>) -> Option<NonNull<Task>> {
         // SAFETY: taken from a queue, or never in one: this thread has it alone.
         let task = unsafe { this.as_ref() };
+        if task.flags.get() & DETACHED != 0 {
+            return self.run_detached(this);
+        }
+        self.run_body(task);
+        self.end(this)
+    }
+
+    /// Runs a task's body, unless its group is cancelled. Whether it did.
+    #[inline]
+    pub(crate) fn run_body(&self, task: &Task) -> bool {
         let (before, number) = (self.current.replace(task), self.number.get());
         task.own.seat.store(self.thread, Ordering::Relaxed);
         task.own.groups.set(task.group.get());
         // SAFETY: its group is not over while it has tasks.
-        if unsafe { task.group.get().as_ref() }.is_none_or(|group| !group.is_cancelled()) {
+        let runs = unsafe { task.group.get().as_ref() }.is_none_or(|group| !group.is_cancelled());
+        if runs {
             // SAFETY: the compiler's function, with what it has to be given.
             unsafe { (task.work.get())(task.data.get()) };
         }
         self.give_number_back(number);
         self.current.set(before);
-        self.end(this)
+        runs
     }
 }
 

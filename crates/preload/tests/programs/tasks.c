@@ -12,6 +12,7 @@
 #include "tasks/promise.h"
 
 #include "tasks/clauses.c"
+#include "tasks/events.c"
 #include "tasks/loops.c"
 #include "tasks/order.c"
 #include "tasks/waiting.c"
@@ -35,6 +36,10 @@ static const struct {
 	{ "nested", nested },
 	{ "many", many },
 	{ "outside", outside },
+	{ "events", events },
+	{ "early_events", early_events },
+	{ "events_by_tasks", events_by_tasks },
+	{ "events_in_a_chain", events_in_a_chain },
 };
 
 int main(int argc, char **argv)

@@ -4,6 +4,7 @@
 #define PROMISE_H
 
 #include <omp.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
