@@ -203,6 +203,8 @@ by_way_of! {
     GOMP_taskwait => taskwait;
     /// Waits for some of them.
     GOMP_taskwait_depend => taskwait_depend;
+    /// Has later tasks wait for some of them.
+    GOMP_taskwait_depend_nowait => taskwait_depend_nowait;
     /// Lets other tasks go first.
     GOMP_taskyield => taskyield;
     /// Begins a taskgroup.
@@ -351,6 +353,7 @@ extern "C" fn nothing() -> usize {
 about_tasks! {
     taskwait = Taskwait or doors::taskwait;
     taskwait_depend = TaskwaitDepend or doors::taskwait_depend;
+    taskwait_depend_nowait = TaskwaitDependNowait or doors::taskwait_depend_nowait;
     taskyield = Taskyield or doors::taskyield;
     taskgroup_start = TaskgroupStart or doors::taskgroup_start;
     taskgroup_end = TaskgroupEnd or doors::taskgroup_end;

@@ -62,10 +62,11 @@ pub enum Call {
     InParallel,
     FulfillEvent,
     FulfillEventFortran,
+    TaskwaitDependNowait,
 }
 
 /// By [`Call`].
-const NAMES: [&CStr; 45] = [
+const NAMES: [&CStr; 46] = [
     c"GOMP_parallel",
     c"GOMP_parallel_reductions",
     c"GOMP_parallel_loop_static",
@@ -111,8 +112,9 @@ const NAMES: [&CStr; 45] = [
     c"omp_in_parallel",
     c"omp_fulfill_event",
     c"omp_fulfill_event_",
+    c"GOMP_taskwait_depend_nowait",
 ];
-const _: () = assert!(Call::FulfillEventFortran as usize == NAMES.len() - 1);
+const _: () = assert!(Call::TaskwaitDependNowait as usize == NAMES.len() - 1);
 
 /// An OpenMP library with libgomp's functions.
 pub struct Library {

@@ -263,6 +263,18 @@ pub extern "C-unwind" fn taskwait() {
 
 /// Waits for those children that the clauses name.
 pub unsafe extern "C-unwind" fn taskwait_depend(depend: *const usize) {
+    // SAFETY: the caller's promise.
+    unsafe { depend_on(depend, true) };
+}
+
+/// Has later children wait for those that the clauses name.
+pub unsafe extern "C-unwind" fn taskwait_depend_nowait(depend: *const usize) {
+    // SAFETY: the caller's promise.
+    unsafe { depend_on(depend, false) };
+}
+
+/// A task that does nothing, when all that it depends on has been done.
+unsafe fn depend_on(depend: *const usize, at_once: bool) {
     unsafe extern "C-unwind" fn nothing(_: *mut c_void) {}
     let Some(worker) = here() else { return };
     let new = New {
@@ -272,14 +284,14 @@ pub unsafe extern "C-unwind" fn taskwait_depend(depend: *const usize) {
         bytes: 0,
         align: 1,
         first_words: None,
-        at_once: true,
+        at_once,
         is_final: false,
         priority: 0,
         // SAFETY: the compiler's array.
         accesses: Some(unsafe { Clauses::new(depend) }.accesses()),
         event: None,
     };
-    // SAFETY: a task that does nothing, when all that it depends on has been done.
+    // SAFETY: a body that takes nothing.
     unsafe { make(worker, new) };
 }
 

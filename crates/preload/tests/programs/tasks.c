@@ -28,6 +28,7 @@ static const struct {
 	{ "wavefront", wavefront },
 	{ "sets", sets },
 	{ "all_memory", all_memory },
+	{ "wait_later", wait_later },
 	{ "at_once", at_once },
 	{ "finals", finals },
 	{ "arguments", arguments },

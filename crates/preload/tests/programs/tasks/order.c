@@ -162,6 +162,39 @@ static void all_memory(void)
 }
 #endif
 
+/* What gcc calls from version 13 on, which alone compiles it from `taskwait depend(...) nowait`. */
+extern void GOMP_taskwait_depend_nowait(void **depend) __attribute__((weak));
+
+/* A taskwait that nobody waits at: later tasks do. */
+static void wait_later(void)
+{
+	int a = 0, b = 0, gate = 0, ran = 0;
+	/* libgomp has it from version 13 on, and regions of one thread are always libgomp's. */
+	if (!GOMP_taskwait_depend_nowait || omp_get_max_threads() == 1)
+		return;
+#pragma omp parallel
+#pragma omp single
+	{
+#pragma omp task depend(out : a)
+		{
+			while (!get(&gate))
+				for_a_moment();
+			a = 1;
+		}
+		/* depend(inout: b) depend(in: a) */
+		GOMP_taskwait_depend_nowait((void *[]){ (void *)2, (void *)1, &b, &a });
+#pragma omp task depend(in : b)
+		{
+			expect(a == 1, "what comes behind a taskwait with nowait waits for what that one does");
+			add(&ran);
+		}
+		for_a_moment();
+		expect(get(&ran) == 0, "nobody comes past a taskwait with nowait");
+		set(&gate, 1);
+	}
+	expect(ran == 1, "what comes behind a taskwait with nowait goes on");
+}
+
 /* A false if: at once, by the same thread, after what it depends on. */
 static void at_once(void)
 {
