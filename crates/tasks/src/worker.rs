@@ -69,6 +69,7 @@ impl Worker {
     pub unsafe fn enter(&self, team: &Team, number: u32) -> Before {
         let before = self.step_aside();
         let seat = team.seat(number);
+        debug_assert!(seat.implicit.own.groups.get().is_null(), "groups end with their region");
         seat.thread.store(self.thread, Ordering::Relaxed);
         seat.implicit.own.seat.store(self.thread, Ordering::Relaxed);
         self.team.set(team);
@@ -221,6 +222,14 @@ impl Worker {
             self.wait(|| group.tally.is_enough(), Some(task));
         }
         task.own.groups.set(group.around);
+    }
+
+    /// Leaves the innermost group, whose tasks have ended: behind a barrier.
+    pub fn leave_group(&self) {
+        let Some(task) = self.current() else { return };
+        // SAFETY: not over before this.
+        let around = unsafe { task.own.groups.get().as_ref() }.map_or(ptr::null(), |group| group.around);
+        task.own.groups.set(around);
     }
 
     /// Waits until all members of the team have come here, and all tasks have ended; runs them.

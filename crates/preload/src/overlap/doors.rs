@@ -227,6 +227,12 @@ pub unsafe extern "C-unwind" fn taskgroup_reduction_register(data: *mut usize) {
     group.kept.set(data);
 }
 
+/// Whether the copies of this block are [`taskgroup_reduction_register`]'s.
+pub fn is_registered_here(data: *mut usize) -> bool {
+    // SAFETY: the compiler's block, registered before.
+    unsafe { Block::new(data) }.is_some_and(Block::is_ours)
+}
+
 /// Ends them: the copies have been combined.
 pub unsafe extern "C-unwind" fn taskgroup_reduction_unregister(data: *mut usize) {
     // SAFETY: the compiler's block, registered before.

@@ -186,7 +186,7 @@ static void events_by_tasks(void)
 /* A chain whose links are let go from outside. */
 static void events_in_a_chain(void)
 {
-	enum { N = 40 };
+	enum { N = 12 };
 	int chain = 0, fulfilled = 0;
 #pragma omp parallel
 #pragma omp single
