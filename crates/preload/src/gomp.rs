@@ -21,13 +21,14 @@ use std::mem::transmute;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use tasks::group::Group;
 use tasks::team::Team;
 use tasks::worker::Worker;
 use wire::guest::{LIBGOMP, ROLE_TEAM, ROLE_THREAD, Slot, TASKS};
 
 use crate::caller::{by_way_of, with_caller};
 use crate::memory::{self, note_seen};
-use crate::overlap::{self, doors, identity};
+use crate::overlap::{self, doors, identity, shares};
 use crate::real::{Call, Library, Work, library, only};
 
 /// What each thread of a team needs to begin its share.
@@ -44,6 +45,8 @@ struct Region {
     first: Option<&'static Slot>,
     /// Whose tasks are ours.
     tasks: Option<&'static Team>,
+    /// If these take part in its reductions; its cells are written before there are other threads.
+    group: Option<Group>,
     returned: Returned,
 }
 
@@ -64,7 +67,7 @@ unsafe extern "C-unwind" fn share(region: *mut c_void) {
             enlist(slot);
         }
     }
-    overlap::share(region.tasks, region.library, team, || {
+    overlap::share(region.tasks, region.group.as_ref(), region.library, team, || {
         // SAFETY: the program's function with its data.
         unsafe { work(data) };
     });
@@ -114,9 +117,9 @@ unsafe fn around<R>(
     // whatever the program's function wants.
     let first_word = if matches!(call, Call::ParallelReductions) { unsafe { *data.cast() } } else { 0 };
     let returned = Returned(AtomicU32::new(0));
-    // Its reductions belong to a taskgroup of libgomp's own.
-    let tasks = if matches!(call, Call::ParallelReductions) { None } else { overlap::team(library, threads) };
-    let mut region = Region { first_word, work, data, library, phases, first, tasks, returned };
+    let tasks = overlap::team(library, threads);
+    let group = (first_word != 0).then(|| overlap::group(first_word as *mut usize));
+    let mut region = Region { first_word, work, data, library, phases, first, tasks, group, returned };
     let result = go(real, share, (&raw mut region).cast(), threads);
     tasks.into_iter().for_each(overlap::put_back);
     first.into_iter().for_each(memory::let_go);
@@ -203,6 +206,8 @@ by_way_of! {
     GOMP_taskwait => taskwait;
     /// Waits for some of them.
     GOMP_taskwait_depend => taskwait_depend;
+    /// Has later tasks wait for some of them.
+    GOMP_taskwait_depend_nowait => taskwait_depend_nowait;
     /// Lets other tasks go first.
     GOMP_taskyield => taskyield;
     /// Begins a taskgroup.
@@ -215,6 +220,28 @@ by_way_of! {
     GOMP_taskgroup_reduction_unregister => reduction_unregister;
     /// Finds a task's copies.
     GOMP_task_reduction_remap => reduction_remap;
+    /// Fulfils a task's event.
+    omp_fulfill_event => fulfill_event;
+    /// The same, called by Fortran: the event is passed by value there too.
+    omp_fulfill_event_ => fulfill_event_fortran;
+    /// Begins a loop, and reductions that tasks take part in, if there are any; so do the following.
+    GOMP_loop_start => loop_start;
+    /// An ordered one.
+    GOMP_loop_ordered_start => loop_ordered_start;
+    /// One whose iterations wait for each other.
+    GOMP_loop_doacross_start => loop_doacross_start;
+    /// A loop over unsigned long long.
+    GOMP_loop_ull_start => loop_ull_start;
+    /// An ordered one.
+    GOMP_loop_ull_ordered_start => loop_ull_ordered_start;
+    /// One whose iterations wait for each other.
+    GOMP_loop_ull_doacross_start => loop_ull_doacross_start;
+    /// Sections.
+    GOMP_sections2_start => sections_start;
+    /// A scope.
+    GOMP_scope_start => scope_start;
+    /// Ends these reductions.
+    GOMP_workshare_task_reduction_unregister => workshare_unregister;
     /// Whether tasks are done at once.
     omp_in_final => in_final;
     /// Number of the calling thread in its team.
@@ -322,6 +349,64 @@ macro_rules! about_tasks {
     )* };
 }
 
+/// Where to go on with the end of reductions: those of a region within a task of ours are libgomp's.
+extern "C" fn reduction_unregister(block: *mut usize, caller: usize) -> *mut c_void {
+    if overlap::here().is_some() && doors::is_registered_here(block) {
+        return doors::taskgroup_reduction_unregister as *mut c_void;
+    }
+    let call = Call::TaskgroupReductionUnregister;
+    let real = real(call, caller).map_or_else(|| only(call), |(_, real)| real);
+    if real.is_null() { nothing as *mut c_void } else { real }
+}
+
+/// Defines what says where to go on with a construct that shares work and may have reductions: libgomp's function, where tasks are
+/// ours by way of one that has our tasks take part.
+macro_rules! work_shares {
+    ($($name:ident = $call:ident or $ours:expr;)*) => { $(
+        extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
+            let real = real(Call::$call, caller).map_or_else(|| only(Call::$call), |(_, real)| real);
+            if real.is_null() {
+                return nothing as *mut c_void;
+            }
+            if overlap::here().is_none() {
+                return real;
+            }
+            shares::goes_on_to(real);
+            $ours as *mut c_void
+        }
+    )* };
+}
+
+work_shares! {
+    loop_start = LoopStart or shares::loop_start;
+    loop_ordered_start = LoopOrderedStart or shares::loop_start;
+    loop_doacross_start = LoopDoacrossStart or shares::loop_doacross_start;
+    loop_ull_start = LoopUllStart or shares::loop_ull_start;
+    loop_ull_ordered_start = LoopUllOrderedStart or shares::loop_ull_start;
+    loop_ull_doacross_start = LoopUllDoacrossStart or shares::loop_doacross_start;
+    sections_start = Sections2Start or shares::sections_start;
+    scope_start = ScopeStart or shares::scope_start;
+    workshare_unregister = WorkshareTaskReductionUnregister or shares::workshare_task_reduction_unregister;
+}
+
+/// Defines what says where to go on with a task's event: ours are told by their names, in any thread.
+macro_rules! about_events {
+    ($($name:ident = $call:ident;)*) => { $(
+        extern "C" fn $name(event: usize, caller: usize) -> *mut c_void {
+            if tasks::event::is_ours(event) {
+                return doors::fulfill_event as *mut c_void;
+            }
+            let real = real(Call::$call, caller).map_or_else(|| only(Call::$call), |(_, real)| real);
+            if real.is_null() { nothing as *mut c_void } else { real }
+        }
+    )* };
+}
+
+about_events! {
+    fulfill_event = FulfillEvent;
+    fulfill_event_fortran = FulfillEventFortran;
+}
+
 extern "C" fn nothing() -> usize {
     0
 }
@@ -329,11 +414,11 @@ extern "C" fn nothing() -> usize {
 about_tasks! {
     taskwait = Taskwait or doors::taskwait;
     taskwait_depend = TaskwaitDepend or doors::taskwait_depend;
+    taskwait_depend_nowait = TaskwaitDependNowait or doors::taskwait_depend_nowait;
     taskyield = Taskyield or doors::taskyield;
     taskgroup_start = TaskgroupStart or doors::taskgroup_start;
     taskgroup_end = TaskgroupEnd or doors::taskgroup_end;
     reduction_register = TaskgroupReductionRegister or doors::taskgroup_reduction_register;
-    reduction_unregister = TaskgroupReductionUnregister or doors::taskgroup_reduction_unregister;
     reduction_remap = TaskReductionRemap or doors::task_reduction_remap;
     in_final = InFinal or doors::in_final;
 }

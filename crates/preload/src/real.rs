@@ -60,10 +60,22 @@ pub enum Call {
     GetTeamSize,
     GetAncestorThreadNum,
     InParallel,
+    FulfillEvent,
+    FulfillEventFortran,
+    TaskwaitDependNowait,
+    LoopStart,
+    LoopOrderedStart,
+    LoopDoacrossStart,
+    LoopUllStart,
+    LoopUllOrderedStart,
+    LoopUllDoacrossStart,
+    Sections2Start,
+    ScopeStart,
+    WorkshareTaskReductionUnregister,
 }
 
 /// By [`Call`].
-const NAMES: [&CStr; 43] = [
+const NAMES: [&CStr; 55] = [
     c"GOMP_parallel",
     c"GOMP_parallel_reductions",
     c"GOMP_parallel_loop_static",
@@ -107,8 +119,20 @@ const NAMES: [&CStr; 43] = [
     c"omp_get_team_size",
     c"omp_get_ancestor_thread_num",
     c"omp_in_parallel",
+    c"omp_fulfill_event",
+    c"omp_fulfill_event_",
+    c"GOMP_taskwait_depend_nowait",
+    c"GOMP_loop_start",
+    c"GOMP_loop_ordered_start",
+    c"GOMP_loop_doacross_start",
+    c"GOMP_loop_ull_start",
+    c"GOMP_loop_ull_ordered_start",
+    c"GOMP_loop_ull_doacross_start",
+    c"GOMP_sections2_start",
+    c"GOMP_scope_start",
+    c"GOMP_workshare_task_reduction_unregister",
 ];
-const _: () = assert!(Call::InParallel as usize == NAMES.len() - 1);
+const _: () = assert!(Call::WorkshareTaskReductionUnregister as usize == NAMES.len() - 1);
 
 /// An OpenMP library with libgomp's functions.
 pub struct Library {

@@ -47,9 +47,11 @@ fn our_tasks_keep_them_where_threads_sleep_at_once() {
 fn tasks_are_ours_where_that_is_wanted() {
     let program = compile("gomp.c", "gomp-overlap", &["-fopenmp"]);
     for (variable, seen) in [("off", LIBGOMP), ("", LIBGOMP | TASKS)] {
-        let mut command = Command::new(&program);
-        command.args(["2", "tasks"]).env("OMP_NUM_THREADS", "3").env("COX_OVERLAP", variable);
-        // Only what libgomp is given is noted.
-        assert_eq!(told(&inside(&mut command))[0].seen, u64::from(seen), "{variable:?}");
+        for what in ["tasks", "reduced"] {
+            let mut command = Command::new(&program);
+            command.args(["2", what]).env("OMP_NUM_THREADS", "3").env("COX_OVERLAP", variable);
+            // Only what libgomp is given is noted.
+            assert_eq!(told(&inside(&mut command))[0].seen, u64::from(seen), "{variable:?}, {what}");
+        }
     }
 }

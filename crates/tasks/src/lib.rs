@@ -2,16 +2,21 @@
 //!
 //! - [`depend`]: which earlier tasks a task has to wait for. Pure.
 //! - `task`, `tally`, `pool`, [`group`]: a task, who is told when its children have ended, its memory, and taskgroups.
+//! - [`event`]: what a task may have to wait for besides its own body.
 //! - `deque`, [`team`]: ready tasks, who takes them from whom, who sleeps, and the barrier.
-//! - [`worker`]: what a thread does with all this; `number`: what it says its number is.
+//! - [`worker`]: what a thread does with all this; [`making`], `ending`: how a task begins and ends there; `number`: what the
+//!   thread says its number is.
 //! - [`fence`], `park`: the two ways in which threads meet the kernel.
 //!
 //! It knows neither OpenMP's ABI (that is `preload`'s) nor why a thread blocks: `signal` tells when another thread is wanted.
 
 pub mod depend;
 mod deque;
+mod ending;
+pub mod event;
 pub mod fence;
 pub mod group;
+pub mod making;
 mod number;
 mod park;
 mod pool;

@@ -13,6 +13,7 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 
 use crate::depend::Table;
+use crate::event::Event;
 use crate::group::Group;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::tally::Tally;
@@ -31,6 +32,8 @@ pub const AWAITED: u32 = 2;
 pub const DEPENDS: u32 = 4;
 /// It has ended before those below it, and holds its parent's memory.
 pub const HOLDS: u32 = 8;
+/// It has not ended before its event is fulfilled.
+pub const DETACHED: u32 = 16;
 
 /// A task. Not a thread's: whoever has the pointer follows the rules of each field.
 #[repr(C, align(64))]
@@ -53,6 +56,9 @@ pub struct Task {
 
     // By others.
     pub(crate) others: Others,
+
+    /// By whoever fulfils it, and the thread that runs the task.
+    pub(crate) event: Event,
 }
 
 /// What the running thread keeps.
@@ -130,6 +136,7 @@ impl Task {
                 uses: AtomicU64::new(USE),
                 successors: AtomicPtr::new(ptr::null_mut()),
             },
+            event: Event::new(),
         }
     }
 
@@ -146,6 +153,7 @@ impl Task {
         self.own.made.set(0);
         self.own.ended_here.set(0);
         self.own.groups.set(ptr::null());
+        self.event.close();
         self.others.tally.reset();
         self.others.uses.store(USE, Ordering::Relaxed);
         self.others.successors.store(ptr::null_mut(), Ordering::Relaxed);

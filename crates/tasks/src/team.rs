@@ -283,6 +283,19 @@ impl Team {
         } else if let Err(task) = seat.deque.push(task.as_ptr()) {
             self.put_surplus(task);
         }
+        self.announce(task);
+    }
+
+    /// Puts a task before all others, by any thread: it only has to be ended.
+    #[cold]
+    pub(crate) fn put_back(&self, task: NonNull<Task>) {
+        self.put_urgent(i32::MAX, Ready(task));
+        self.announce(task);
+    }
+
+    /// A task was put somewhere.
+    #[inline]
+    fn announce(&self, task: NonNull<Task>) {
         fence::light();
         if self.idle.iter().any(|word| word.load(Ordering::Relaxed) != 0) {
             self.wake_for(task);

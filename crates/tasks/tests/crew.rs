@@ -2,74 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::ffi::c_void;
+mod common;
+
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use common::{CURRENT, ROUNDS, make, plain, regions};
 use tasks::depend::{Access, Kind};
 use tasks::group::Group;
-use tasks::team::Team;
-use tasks::worker::{New, Worker};
-
-/// How often things are repeated: Miri is slow.
-const ROUNDS: usize = if cfg!(miri) { 2 } else { 200 };
-
-/// Runs `share` in so many threads of one team, `rounds` times.
-fn regions(threads: u32, rounds: usize, share: impl Fn(&Worker, u32) + Sync) {
-    let team: &'static Team = Box::leak(Box::new(Team::new(threads)));
-    tasks::fence::begin();
-    for _ in 0..rounds {
-        team.begin();
-        std::thread::scope(|scope| {
-            for number in 0..threads {
-                let share = &share;
-                scope.spawn(move || {
-                    let worker = Worker::new().unwrap();
-                    team.has_members(threads);
-                    // SAFETY: leaked, and each thread has a seat of its own.
-                    let before = unsafe { worker.enter(team, number) };
-                    share(&worker, number);
-                    worker.barrier();
-                    worker.come_back(before);
-                });
-            }
-        });
-    }
-}
-
-/// A task that calls a closure, which has to live until the task has ended.
-fn make<F: Fn(&Worker)>(worker: &Worker, body: &F, ask: impl FnOnce(&mut New<std::vec::IntoIter<Access>>)) {
-    unsafe extern "C-unwind" fn call<F: Fn(&Worker)>(data: *mut c_void) {
-        // SAFETY: as passed below.
-        let body = unsafe { &**data.cast::<*const F>() };
-        CURRENT.with(|current| {
-            // SAFETY: set by `with_current` around all that runs tasks.
-            body(unsafe { &*current.get() });
-        });
-    }
-    let mut body: *const F = body;
-    let mut new = New {
-        work: call::<F>,
-        data: (&raw mut body).cast(),
-        copy: None,
-        bytes: size_of_val(&body),
-        align: align_of_val(&body),
-        first_words: None,
-        at_once: false,
-        is_final: false,
-        priority: 0,
-        accesses: None,
-    };
-    ask(&mut new);
-    CURRENT.set(worker);
-    // SAFETY: the body takes a pointer to what is given.
-    assert!(unsafe { worker.make(new) });
-}
-
-thread_local! {
-    static CURRENT: std::cell::Cell<*const Worker> = const { std::cell::Cell::new(std::ptr::null()) };
-}
-
-fn plain(_: &mut New<std::vec::IntoIter<Access>>) {}
+use tasks::worker::Worker;
 
 #[test]
 fn a_barrier_waits_for_all_tasks_whoever_made_them() {

@@ -7,7 +7,8 @@ use std::ffi::{c_int, c_long, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr;
 
 use tasks::group::Group;
-use tasks::worker::{New, Worker};
+use tasks::making::New;
+use tasks::worker::Worker;
 
 use super::chunks::{Division, divide};
 use super::clauses::{Clauses, NONE};
@@ -24,11 +25,13 @@ const GRAINSIZE: c_uint = 1 << 9;
 const IF: c_uint = 1 << 10;
 const NOGROUP: c_uint = 1 << 11;
 const REDUCTION: c_uint = 1 << 12;
+const DETACH: c_uint = 1 << 13;
 const STRICT: c_uint = 1 << 14;
 
 type Copy = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
 
 /// A task.
+#[allow(clippy::too_many_arguments, reason = "the compiler's")]
 pub unsafe extern "C-unwind" fn task(
     work: Work,
     data: *mut c_void,
@@ -39,6 +42,7 @@ pub unsafe extern "C-unwind" fn task(
     flags: c_uint,
     depend: *const usize,
     priority: c_int,
+    event: *mut usize,
 ) {
     let Some(worker) = here() else { return };
     // SAFETY: the compiler's array, if it says that there is one.
@@ -54,6 +58,8 @@ pub unsafe extern "C-unwind" fn task(
         is_final: flags & FINAL != 0,
         priority: if flags & PRIORITY != 0 { priority } else { 0 },
         accesses,
+        // Before gcc 11 there is no such argument, nor the flag.
+        event: (flags & DETACH != 0).then_some(event),
     };
     // SAFETY: as the compiler describes it.
     unsafe { make(worker, new) };
@@ -61,14 +67,15 @@ pub unsafe extern "C-unwind" fn task(
 
 /// Makes a task; without memory for it, does its work here and now.
 unsafe fn make<A: Iterator<Item = tasks::depend::Access> + Clone>(worker: &Worker, new: New<A>) {
-    let (work, data, copy, words) = (new.work, new.data, new.copy, new.first_words);
+    let (work, data, words) = (new.work, new.data, new.first_words);
+    let needs_memory = new.copy.is_some() || new.event.is_some();
     // SAFETY: the caller's promise.
     if unsafe { worker.make(new) } {
         return;
     }
     // Whatever it may depend on has been made by the same task.
     worker.wait_for_children();
-    if copy.is_some() {
+    if needs_memory {
         // As libgomp does without memory.
         std::process::abort();
     }
@@ -184,6 +191,7 @@ impl Loop {
                     is_final: self.flags & FINAL != 0,
                     priority: self.priority,
                     accesses: NONE,
+                    event: None,
                 };
                 // SAFETY: as the compiler describes it; data begins with the chunk's bounds.
                 unsafe { make(worker, new) };
@@ -217,6 +225,12 @@ pub unsafe extern "C-unwind" fn taskgroup_reduction_register(data: *mut usize) {
         std::process::abort();
     }
     group.kept.set(data);
+}
+
+/// Whether the copies of this block are [`taskgroup_reduction_register`]'s.
+pub fn is_registered_here(data: *mut usize) -> bool {
+    // SAFETY: the compiler's block, registered before.
+    unsafe { Block::new(data) }.is_some_and(Block::is_ours)
 }
 
 /// Ends them: the copies have been combined.
@@ -255,6 +269,18 @@ pub extern "C-unwind" fn taskwait() {
 
 /// Waits for those children that the clauses name.
 pub unsafe extern "C-unwind" fn taskwait_depend(depend: *const usize) {
+    // SAFETY: the caller's promise.
+    unsafe { depend_on(depend, true) };
+}
+
+/// Has later children wait for those that the clauses name.
+pub unsafe extern "C-unwind" fn taskwait_depend_nowait(depend: *const usize) {
+    // SAFETY: the caller's promise.
+    unsafe { depend_on(depend, false) };
+}
+
+/// A task that does nothing, when all that it depends on has been done.
+unsafe fn depend_on(depend: *const usize, at_once: bool) {
     unsafe extern "C-unwind" fn nothing(_: *mut c_void) {}
     let Some(worker) = here() else { return };
     let new = New {
@@ -264,13 +290,14 @@ pub unsafe extern "C-unwind" fn taskwait_depend(depend: *const usize) {
         bytes: 0,
         align: 1,
         first_words: None,
-        at_once: true,
+        at_once,
         is_final: false,
         priority: 0,
         // SAFETY: the compiler's array.
         accesses: Some(unsafe { Clauses::new(depend) }.accesses()),
+        event: None,
     };
-    // SAFETY: a task that does nothing, when all that it depends on has been done.
+    // SAFETY: a body that takes nothing.
     unsafe { make(worker, new) };
 }
 
@@ -298,6 +325,12 @@ pub extern "C-unwind" fn taskgroup_end() {
         // SAFETY: made by `taskgroup_start`: groups end in the reverse order, and all its tasks have ended.
         drop(unsafe { Box::from_raw(group) });
     }
+}
+
+/// Fulfils an event of ours.
+pub unsafe extern "C-unwind" fn fulfill_event(event: usize) {
+    // SAFETY: as the program says: the name of an event that it was given, and is one of ours.
+    unsafe { tasks::event::fulfil(event) };
 }
 
 /// Whether tasks are done at once here, because they are below a final one.

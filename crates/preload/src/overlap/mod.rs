@@ -13,13 +13,14 @@
 //! - `teams`: of regions; `standbys`: threads beside them, that work while members are blocked.
 //! - `doors`: what the compiler calls; `identity`: what a task hears that asks who runs it.
 //! - `clauses`: the compiler's description of a task.
-//! - `chunks`: taskloop; `reductions`: of tasks.
+//! - `chunks`: taskloop; `reductions`: of tasks; `shares`: loops, sections and scopes that tasks take part in the reduction of.
 
 mod chunks;
 mod clauses;
 pub mod doors;
 pub mod identity;
 mod reductions;
+pub mod shares;
 mod standbys;
 mod teams;
 
@@ -29,6 +30,7 @@ use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use tasks::group::Group;
 use tasks::team::Team;
 use tasks::worker::Worker;
 
@@ -122,9 +124,18 @@ pub fn put_back(team: &'static Team) {
     teams::put_back(team);
 }
 
-/// A thread's share of a region: with our tasks in it, if the region has a team of ours and more threads than one.
+/// The group of a region whose block of reductions this is: libgomp has one of its own for them, in which our tasks are not.
+pub fn group(reductions: *mut usize) -> Group {
+    // SAFETY: there is none around.
+    let group = unsafe { Group::new(ptr::null()) };
+    group.kept.set(reductions);
+    group
+}
+
+/// A thread's share of a region: with our tasks in it, if the region has a team of ours and more threads than one. `group` is one
+/// for all threads, if tasks take part in the region's reductions.
 #[inline]
-pub fn share(team: Option<&'static Team>, library: &Library, size: c_int, work: impl FnOnce()) {
+pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Library, size: c_int, work: impl FnOnce()) {
     if !is_wanted() {
         return work();
     }
@@ -141,8 +152,13 @@ pub fn share(team: Option<&'static Team>, library: &Library, size: c_int, work: 
     team.has_members(size as u32);
     // SAFETY: a leaked team; libgomp gives each thread of a region another number.
     let before = unsafe { worker.enter(team, library.number(Call::GetThreadNum) as u32) };
+    // SAFETY: it lives until all threads have come to the region's end.
+    group.into_iter().for_each(|group| unsafe { worker.begin_group(group) });
     work();
     worker.barrier();
+    if group.is_some() {
+        worker.leave_group();
+    }
     worker.come_back(before);
 }
 

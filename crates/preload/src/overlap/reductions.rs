@@ -16,6 +16,8 @@ const COPIES: usize = 2;
 const NEXT: usize = 4;
 /// Not 0 in the first block of a registration.
 const FIRST: usize = 5;
+/// What it is in ours.
+const OURS: usize = 1;
 const END: usize = 6;
 const ENTRIES: usize = 7;
 const WORDS_OF_ENTRY: usize = 3;
@@ -46,6 +48,21 @@ impl Block {
         unsafe { Block::new(self.get(NEXT) as *mut usize) }
     }
 
+    /// The last of those that follow, or this one.
+    pub fn last(self) -> Block {
+        self.chain().last().unwrap_or(self)
+    }
+
+    /// Behind this block, which is the last of its registration, come those of the groups around.
+    pub fn goes_on(self, around: *mut usize) {
+        self.set(NEXT, around as usize);
+    }
+
+    /// Whether [`register`](Block::register) has made its copies: libgomp has an address where we have a mark.
+    pub fn is_ours(self) -> bool {
+        self.get(FIRST) == OURS
+    }
+
     /// This block, and those that follow.
     fn chain(self) -> impl Iterator<Item = Block> {
         std::iter::successors(Some(self), |block| block.next())
@@ -67,7 +84,7 @@ impl Block {
             unsafe { copies.cast::<u8>().write_bytes(0, bytes) };
             block.set(COPIES, copies as usize);
             block.set(END, copies as usize + bytes);
-            block.set(FIRST, usize::from(block.0 == self.0));
+            block.set(FIRST, if block.0 == self.0 { OURS } else { 0 });
             match block.next() {
                 Some(next) => block = next,
                 None => {
@@ -139,6 +156,11 @@ mod tests {
         assert_eq!((inner.find(5000, 0), outer.find(4000, 0)), (None, None));
         assert_eq!(second.get(END) - second.get(COPIES), 3 * 128);
         assert_eq!(inner.get(COPIES) % 64, 0);
+        // libgomp leaves an address there.
+        let mut others = [1, 64, 0, usize::MAX, 0, 0x7000, 0, 1000, 0, 0];
+        // SAFETY: a block of one variable.
+        let others = unsafe { Block::new(others.as_mut_ptr()) };
+        assert_eq!((inner.is_ours(), others.map(Block::is_ours)), (true, Some(false)));
         inner.unregister();
         // The outer ones are still there.
         assert!(outer.find(1000, 0).is_some());

@@ -82,6 +82,19 @@ static long tasks(void)
 	return sum;
 }
 
+/* Tasks that take part in a region's reduction. */
+static long reduced(void)
+{
+	long sum = 0;
+#pragma omp parallel reduction(task, + : sum)
+#pragma omp for
+	for (int i = 0; i < 100; i++) {
+#pragma omp task in_reduction(+ : sum) firstprivate(i)
+		sum += i;
+	}
+	return sum;
+}
+
 int main(int argc, char **argv)
 {
 	int rounds = argc > 1 ? atoi(argv[1]) : 1;
@@ -94,7 +107,9 @@ int main(int argc, char **argv)
 			return 1;
 		}
 	}
-	if (argc > 2 && tasks() != 2 * 4950)
+	if (argc > 2 && strcmp(argv[2], "tasks") == 0 && tasks() != 2 * 4950)
+		return 2;
+	if (argc > 2 && strcmp(argv[2], "reduced") == 0 && reduced() != 4950)
 		return 2;
 	/* The others have time to come to the barrier in which they wait for the next region. */
 	usleep(20000);

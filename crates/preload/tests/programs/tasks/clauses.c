@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* What a task is given, and how it is to be done. */
+#include "promise.h"
+
+/* final: all below is done at once. */
+static void finals(void)
+{
+	int finals = 0, order = 0, plain = 0;
+#pragma omp parallel
+#pragma omp single
+	{
+#pragma omp task final(1)
+		{
+			finals += omp_in_final();
+			for (int i = 0; i < 5; i++) {
+#pragma omp task
+				{
+					expect(order == i, "tasks below a final one are done in their order");
+					order = i + 1;
+					finals += omp_in_final();
+				}
+				expect(order == i + 1, "tasks below a final one are done at once");
+			}
+		}
+#pragma omp task final(0)
+		plain = omp_in_final();
+	}
+	expect(finals == 6, "omp_in_final in final tasks");
+	expect(plain == 0, "omp_in_final in others");
+}
+
+struct wide {
+	_Alignas(256) char bytes[700];
+};
+
+/* What a task is given is its own, of any size and alignment. */
+static void arguments(void)
+{
+	int wrong = 0, crooked = 0, lengths = 0;
+#pragma omp parallel
+#pragma omp single
+	for (int i = 0; i < 50; i++) {
+		struct wide wide;
+		memset(wide.bytes, i, sizeof wide.bytes);
+		int length = i + 1;
+		int vector[length];
+		for (int k = 0; k < length; k++)
+			vector[k] = i * k;
+#pragma omp task firstprivate(wide, i)
+		{
+			if (wide.bytes[0] != i || wide.bytes[699] != i)
+				add(&wrong);
+			if ((uintptr_t)&wide % 256 != 0)
+				add(&crooked);
+		}
+#pragma omp task firstprivate(vector, i, length)
+		{
+			for (int k = 0; k < length; k++)
+				if (vector[k] != i * k)
+					add(&wrong);
+			add(&lengths);
+		}
+		memset(wide.bytes, 99, sizeof wide.bytes);
+		memset(vector, 99, sizeof vector);
+	}
+	expect(wrong == 0, "firstprivate is copied when the task is made");
+	expect(crooked == 0, "firstprivate is aligned");
+	expect(lengths == 50, "tasks with arrays of variable length have run");
+}

@@ -1,0 +1,196 @@
+//! How a task is made: its memory, its arguments, and whom it has to wait for.
+
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering;
+
+use crate::depend::{Access, Listener};
+use crate::ending::Forgetting;
+use crate::group::Group;
+use crate::pool::Needs;
+use crate::task::{AWAITED, BEING_ENTERED, DEPENDS, DETACHED, Edge, FINAL, Task, Work};
+use crate::worker::Worker;
+
+/// A task that is to be made.
+pub struct New<A> {
+    /// Its body.
+    pub work: Work,
+    /// The arguments of the body, or what they are copied from.
+    pub data: *mut c_void,
+    /// Makes the arguments from `data`; without it bytes are copied.
+    pub copy: Option<unsafe extern "C-unwind" fn(*mut c_void, *mut c_void)>,
+    /// Size of the arguments.
+    pub bytes: usize,
+    /// Their alignment.
+    pub align: usize,
+    /// Written over the beginning of the arguments once they are there: bounds of a loop's part.
+    pub first_words: Option<[usize; 2]>,
+    /// The creator goes on only when the task has ended (a false `if`).
+    pub at_once: bool,
+    /// All below it is done at once too.
+    pub is_final: bool,
+    /// Larger is sooner.
+    pub priority: i32,
+    /// Its dependences.
+    pub accesses: Option<A>,
+    /// Where to write the name of its event, if it has one; the name is also the first word of `data`, if that is not null.
+    pub event: Option<*mut usize>,
+}
+
+impl Worker {
+    /// Makes a task. `false`: this thread is in no region, or there is no memory; then nothing was done.
+    ///
+    /// # Safety
+    /// `new` describes a task as the compiler does: a body that takes such arguments, which lie at `data`.
+    #[inline]
+    pub unsafe fn make<A: Iterator<Item = Access> + Clone>(&self, new: New<A>) -> bool {
+        let (Some((team, seat)), Some(parent)) = (self.place(), self.current()) else { return false };
+        let group = parent.own.groups.get();
+        // SAFETY: a group that this task has begun or was made in, and that is not over before all its tasks are.
+        if unsafe { group.as_ref() }.is_some_and(Group::is_cancelled) {
+            return true;
+        }
+        let full = seat.deque.len() >= team.enough;
+        let waits = new.at_once || parent.flags.get() & FINAL != 0;
+        // Who makes a task with an event may be who fulfils it, and must not wait for it if it need not.
+        let at_once = waits || (full && new.accesses.is_none() && new.event.is_none());
+        let edges = new.accesses.clone().map_or(0, Iterator::count);
+        // What is done at once needs no copy, unless the copy is the program's own doing.
+        let copies = !at_once || new.copy.is_some();
+        let needs = if copies {
+            Needs { bytes: new.bytes, align: new.align, edges }
+        } else {
+            Needs { edges, align: 1, bytes: 0 }
+        };
+        let Some(made) = self.pool.make(new.work, parent, needs) else { return false };
+        // SAFETY: just made.
+        let task = unsafe { made.task.as_ref() };
+        if let Some(place) = new.event {
+            // SAFETY: the caller's promise.
+            unsafe { give_name(task.event.open(made.task, team), place, new.data) };
+        }
+        match new.copy {
+            // SAFETY: the caller's promise.
+            Some(copy) => unsafe { copy(made.arguments, new.data) },
+            None if copies => {
+                // SAFETY: the caller's promise, and room for so many bytes.
+                unsafe { ptr::copy_nonoverlapping(new.data.cast::<u8>(), made.arguments.cast(), new.bytes) };
+            }
+            None => task.data.set(new.data),
+        }
+        if let Some(words) = new.first_words {
+            // SAFETY: the caller's promise: the arguments begin with two words, aligned as such.
+            unsafe { task.data.get().cast::<[usize; 2]>().write(words) };
+        }
+        task.depth.store(parent.depth.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        task.priority.set(new.priority);
+        task.group.set(group);
+        let inherited = parent.flags.get() & FINAL;
+        let detached = if new.event.is_some() { DETACHED } else { 0 };
+        task.flags.set(if new.is_final { FINAL } else { inherited } | detached);
+        parent.own.made.set(parent.own.made.get() + 1);
+        // SAFETY: as above.
+        if let Some(group) = unsafe { group.as_ref() } {
+            group.tally.expect_one();
+        }
+        seat.has_made();
+        team.note_task();
+        let may_begin = match new.accesses {
+            None => true,
+            Some(accesses) => {
+                if at_once {
+                    task.flags.set(task.flags.get() | AWAITED);
+                    task.awaited_by.set(self.thread);
+                }
+                self.enter_accesses(parent, task, accesses, made.edges, edges)
+            }
+        };
+        if !at_once {
+            if may_begin {
+                team.put(seat, made.task);
+            }
+            return true;
+        }
+        if !may_begin {
+            self.wait(|| task.others.waits_for.load(Ordering::Acquire) == 0, Some(parent));
+        }
+        let next = if detached == 0 { self.run(made.task) } else { self.run_with_event(made.task, parent) };
+        self.hand_on(next);
+        true
+    }
+
+    /// Whether the task need not wait for any other.
+    #[cold]
+    fn enter_accesses(
+        &self,
+        parent: &Task,
+        task: &Task,
+        accesses: impl Iterator<Item = Access>,
+        edges: *mut Edge,
+        room: usize,
+    ) -> bool {
+        task.flags.set(task.flags.get() | DEPENDS);
+        task.others.waits_for.store(BEING_ENTERED, Ordering::Relaxed);
+        task.others.uses.store(BEING_ENTERED.into(), Ordering::Relaxed);
+        let mut entering = Entering { worker: self, task, edges, room, found: 0, last: None };
+        // SAFETY: the parent runs on this thread, and nobody else looks at its table.
+        let table = unsafe { &mut *parent.own.table.get() };
+        let uses = table.enter(NonNull::from(task), accesses, &mut entering) + 1;
+        task.others.uses.fetch_sub((BEING_ENTERED - uses).into(), Ordering::AcqRel);
+        let too_many = BEING_ENTERED - entering.found;
+        task.others.waits_for.fetch_sub(too_many, Ordering::AcqRel) == too_many
+    }
+}
+
+/// Tells the program the name of a task's event.
+///
+/// # Safety
+/// `place` is one for a word, and so is the beginning of `data`, if that is not null.
+#[cold]
+unsafe fn give_name(event: usize, place: *mut usize, data: *mut c_void) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        place.write(event);
+        data.cast::<usize>().as_mut().into_iter().for_each(|first| *first = event);
+    }
+}
+
+/// Where dependences become edges.
+struct Entering<'w> {
+    worker: &'w Worker,
+    task: &'w Task,
+    edges: *mut Edge,
+    room: usize,
+    found: u32,
+    last: Option<NonNull<Task>>,
+}
+
+impl Listener<NonNull<Task>> for Entering<'_> {
+    fn waits_for(&mut self, earlier: NonNull<Task>) {
+        // The same one for several addresses: one edge is enough.
+        if self.last == Some(earlier) {
+            return;
+        }
+        self.last = Some(earlier);
+        // SAFETY: the table remembers it, so it is there.
+        let earlier = unsafe { earlier.as_ref() };
+        if (self.found as usize) < self.room {
+            // SAFETY: room for so many, in the task's own memory.
+            let edge = unsafe { &*self.edges.add(self.found as usize) };
+            self.found += u32::from(earlier.precede(self.task, edge));
+        } else {
+            let edge = Box::into_raw(Edge::by_itself());
+            // SAFETY: just made.
+            if earlier.precede(self.task, unsafe { &*edge }) {
+                self.found += 1;
+            } else {
+                // SAFETY: just made, and nobody has it.
+                drop(unsafe { Box::from_raw(edge) });
+            }
+        }
+    }
+
+    fn forgotten(&mut self, earlier: NonNull<Task>) {
+        Forgetting(self.worker).forgotten(earlier);
+    }
+}

@@ -1,0 +1,79 @@
+//! Teams for tests, and tasks that call closures.
+
+use std::ffi::c_void;
+
+use tasks::depend::Access;
+use tasks::making::New;
+use tasks::team::Team;
+use tasks::worker::Worker;
+
+/// How often things are repeated: Miri is slow.
+pub const ROUNDS: usize = if cfg!(miri) { 2 } else { 200 };
+
+/// Runs `share` in so many threads of one team, `rounds` times.
+pub fn regions(threads: u32, rounds: usize, share: impl Fn(&Worker, u32) + Sync) {
+    let team: &'static Team = Box::leak(Box::new(Team::new(threads)));
+    tasks::fence::begin();
+    for _ in 0..rounds {
+        team.begin();
+        std::thread::scope(|scope| {
+            for number in 0..threads {
+                let share = &share;
+                scope.spawn(move || {
+                    let worker = Worker::new().unwrap();
+                    team.has_members(threads);
+                    // SAFETY: leaked, and each thread has a seat of its own.
+                    let before = unsafe { worker.enter(team, number) };
+                    share(&worker, number);
+                    worker.barrier();
+                    worker.come_back(before);
+                });
+            }
+        });
+    }
+}
+
+#[repr(C)]
+struct Data<F> {
+    event: usize,
+    body: *const F,
+}
+
+/// A task that calls a closure, which has to live until the task has ended.
+pub fn make<F: Fn(&Worker)>(worker: &Worker, body: &F, ask: impl FnOnce(&mut New<std::vec::IntoIter<Access>>)) {
+    unsafe extern "C-unwind" fn call<F: Fn(&Worker)>(data: *mut c_void) {
+        // SAFETY: as passed below.
+        let body = unsafe { &*(*data.cast::<Data<F>>()).body };
+        CURRENT.with(|current| {
+            // SAFETY: set by `with_current` around all that runs tasks.
+            body(unsafe { &*current.get() });
+        });
+    }
+    // The first word is where a task's event would be.
+    let mut data = Data { event: 0, body: std::ptr::from_ref(body) };
+    let mut new = New {
+        work: call::<F>,
+        data: (&raw mut data).cast(),
+        copy: None,
+        bytes: size_of_val(&data),
+        align: align_of_val(&data),
+        first_words: None,
+        at_once: false,
+        is_final: false,
+        priority: 0,
+        accesses: None,
+        event: None,
+    };
+    ask(&mut new);
+    CURRENT.set(worker);
+    // SAFETY: the body takes a pointer to what is given.
+    assert!(unsafe { worker.make(new) });
+}
+
+thread_local! {
+    /// Of the thread that makes and runs tasks.
+    pub static CURRENT: std::cell::Cell<*const Worker> = const { std::cell::Cell::new(std::ptr::null()) };
+}
+
+/// A task like most.
+pub fn plain(_: &mut New<std::vec::IntoIter<Access>>) {}
