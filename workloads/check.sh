@@ -295,11 +295,11 @@ check_app() {
     reference="0 $(checksum_line)"
     works "$@" --verify --direct --buffers 2 --folder "$bin"
     for threads in 1 2 3 8; do
-        for layout in "" "--in-task" "--in-task --yield"; do
+        for layout in "--ahead 0" "--ahead 1" "--in-task" "--in-task --yield"; do
             run "$@" --verify --threads $threads --buffers 5 --folder "$scratch" $layout
             equal "$* with $threads threads $layout" "$code $(checksum_line)" "$reference"
         done
-        for layout in "" "--in-task"; do
+        for layout in "--ahead 1" "--in-task"; do
             two_ranks "$@" --verify --threads $threads --folder "$scratch" --ordered $layout
             equal "two ranks of $* with $threads threads $layout" "$code $(checksum_line)" "$reference"
         done
