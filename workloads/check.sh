@@ -81,7 +81,8 @@ equal() {
 
 known="child fault flock mutex pipe poll sleep socket spin stopped unix vfork write"
 kernels="barnes anneal cg fft lu volrend stream mg options raytrace swaptions water"
-all="barriers mandelbrot triad imbalance regions taskcost pingpong hog storm"
+apps="heat fwi"
+all="barriers mandelbrot triad imbalance regions taskcost $apps pingpong hog storm"
 all+=" $(printf 'known-%s ' $known)$(printf 'kernel-%s ' $kernels)"
 
 for program in $all; do
@@ -101,7 +102,7 @@ for program in $all; do
     refuses 2 "$program" --truth /no/such/directory/truth.json
     if [ "$program" != known-mutex ] && [ "$program" != mandelbrot ]; then
         number=--seconds
-        [[ $program != kernel-* && $program != regions && $program != taskcost ]] || number=--threads
+        [[ ! $program =~ ^(kernel-.*|regions|taskcost|heat|fwi)$ ]] || number=--threads
         for value in x -1 0 nan inf 0x10 "1 " "" 1e99; do
             refuses 2 "$program" $number "$value"
         done
@@ -271,6 +272,55 @@ works kernel-stream --size 64 --steps 2 --candidates 20 --spins 0
 works kernel-mg --size 4 --steps 5 --threads 4
 refuses 2 kernel-fft --size 48
 refuses 2 kernel-mg --size 48
+
+# applications: one checksum however tasks are laid out, however many threads, buffers and ranks
+unused_port() {
+    local port
+    while port=$((20000 + RANDOM % 10000)) && (exec 3<>/dev/tcp/127.0.0.1/$port) 2>/dev/null; do :; done
+    echo $port
+}
+# two_ranks PROGRAM ARGS… : as run, rank 0's; rank 1 must agree.
+two_ranks() {
+    local together="--ranks 2 --patience 10 --peer 127.0.0.1:$(unused_port)" other
+    timeout 20 "$bin/$1" "${@:2}" $together --rank 1 >"$scratch/rank-1" 2>&1 &
+    other=$!
+    run "$@" $together --rank 0
+    wait $other || fail "rank 1 of $*: $(cat "$scratch/rank-1")"
+    equal "both ranks of $*" "$(grep '^checksum' "$scratch/rank-1")" "$(grep '^checksum' "$scratch/out")"
+}
+check_app() {
+    local app=$1 reference
+    built "$app" || return 0
+    works "$@" --verify
+    reference="0 $(checksum_line)"
+    works "$@" --verify --direct --buffers 2 --folder "$bin"
+    for threads in 1 2 3 8; do
+        for layout in "--ahead 0" "--ahead 1" "--in-task" "--in-task --yield"; do
+            run "$@" --verify --threads $threads --buffers 5 --folder "$scratch" $layout
+            equal "$* with $threads threads $layout" "$code $(checksum_line)" "$reference"
+        done
+        for layout in "--ahead 1" "--in-task"; do
+            two_ranks "$@" --verify --threads $threads --folder "$scratch" --ordered $layout
+            equal "two ranks of $* with $threads threads $layout" "$code $(checksum_line)" "$reference"
+        done
+    done
+    refuses 2 "$app" --ranks 2
+    refuses 2 "$app" --ranks 2 --peer nowhere
+    refuses 2 "$app" --ranks 2 --rank 2 --peer 127.0.0.1:1
+    refuses 1 "$app" --ranks 2 --peer 127.0.0.1:"$(unused_port)" --patience 0.1
+    refuses 1 "$app" --ranks 2 --rank 1 --peer 127.0.0.1:"$(unused_port)" --patience 0.1
+    refuses 2 "$app" --yield
+    refuses 2 "$@" --folder /no/such/directory
+    refuses 2 "$app" --steps 0
+}
+check_app heat --size 96 --block 16 --steps 10 --every 3 --work 2
+check_app fwi --nx 12 --ny 7 --nz 9 --steps 9 --iof 2 --work 2
+works heat --size 20 --block 20 --steps 3
+works fwi --nx 1 --ny 1 --nz 1 --iof 1 --steps 3
+works fwi --nx 5 --ny 5 --nz 5 --iof 0 --steps 3
+refuses 2 heat --size 100 --block 64
+refuses 2 heat --size 64 --block 64 --ranks 2 --peer 127.0.0.1:1
+refuses 2 fwi --ny 1 --ranks 2 --peer 127.0.0.1:1
 
 # Output that cannot be written is said.
 run hog --seconds 0.01 --truth /dev/full

@@ -4,8 +4,10 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
+#include "array.h"
 #include "clocks.h"
 #include "fail.h"
 #include "numbers.h"
@@ -26,6 +28,21 @@ void app_start(struct app *app, const struct program *program, int argc, char **
     if (app->folder == NULL)
         app->folder = scratch_default_directory();
     app->threads = team_prepare(app->threads);
+    app->step_marks = zeroed_array(CACHE_LINE, app->ahead, sizeof *app->step_marks);
+}
+
+char *app_step_mark(const struct app *app, uint64_t step)
+{
+    return app->ahead != 0 ? &app->step_marks[step % app->ahead] : NULL;
+}
+
+void app_wait_for_steps(const struct app *app, uint64_t step)
+{
+    // The last to have it was the step that is waited for.
+    char *mark = app_step_mark(app, step);
+    if (mark == NULL)
+        return;
+#pragma omp taskwait depend(in : *mark)
 }
 
 uint64_t app_problem(const uint64_t *values, size_t count)
@@ -98,5 +115,6 @@ int app_end(struct app *app, const struct program *program, struct ranks *ranks,
     if (storage != NULL)
         storage_destroy(storage);
     ranks_destroy(ranks);
+    free(app->step_marks);
     return program_end();
 }

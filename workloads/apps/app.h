@@ -20,6 +20,8 @@ struct app {
     const char *folder;
     bool direct;
     uint64_t buffers;
+    uint64_t ahead;         // steps whose tasks may exist at a time; 0: all
+    char *step_marks;       // one of each, for depend clauses
     uint64_t rank_count, rank;
     const char *peer;
     uint64_t patience_ns;
@@ -30,10 +32,10 @@ struct app {
     uint64_t checksum;
 };
 
-enum { APP_MAX_BUFFERS = 4096 };
+enum { APP_MAX_BUFFERS = 4096, APP_MAX_AHEAD = 100000 };
 
 // Rows of the option table of every application, and the values they begin with.
-#define APP_DEFAULTS {.buffers = 16, .rank_count = 1, .patience_ns = 30 * NS_PER_SECOND}
+#define APP_DEFAULTS {.buffers = 16, .ahead = 8, .rank_count = 1, .patience_ns = 30 * NS_PER_SECOND}
 #define APP_OPTIONS(app)                                                                           \
     {"threads", OPTION_COUNT, &(app)->threads, 1, 4096, NULL, "N",                                 \
      "threads of the team (OMP_NUM_THREADS, else all CPUs)", NULL},                                \
@@ -45,6 +47,8 @@ enum { APP_MAX_BUFFERS = 4096 };
      "O_DIRECT: past the page cache, so that transfers block", NULL},                              \
     {"buffers", OPTION_COUNT, &(app)->buffers, 1, APP_MAX_BUFFERS, NULL, "N",                      \
      "staging buffers between memory and file (16)", NULL},                                        \
+    {"ahead", OPTION_COUNT, &(app)->ahead, 0, APP_MAX_AHEAD, NULL, "N",                            \
+     "steps whose tasks may exist at a time; 0: all (8)", NULL},                                  \
     {"ranks", OPTION_COUNT, &(app)->rank_count, 1, 2, NULL, "N",                                   \
      "processes that share the work (1); 2 need --rank and --peer", NULL},                         \
     {"rank", OPTION_COUNT, &(app)->rank, 0, 1, NULL, "R",                                          \
@@ -67,6 +71,14 @@ uint64_t app_problem(const uint64_t *values, size_t count);
 
 // With `channels` to the other rank, if there is one. Refuses a rank whose `problem` is another.
 void app_connect(const struct app *app, struct ranks *ranks, size_t channels, uint64_t problem);
+
+// A program has to bound how far it runs ahead itself: libgomp does not count tasks that wait for others,
+// and for each new one walks through all that exist with the same mark.
+//
+// What a task depends on that is done when all of the step is; NULL without a bound.
+char *app_step_mark(const struct app *app, uint64_t step);
+// Before the tasks of the step are created: waits until there are none of the step `ahead` before it.
+void app_wait_for_steps(const struct app *app, uint64_t step);
 
 // Around what is measured.
 void app_phase_begin(struct app *app);

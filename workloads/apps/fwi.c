@@ -247,13 +247,32 @@ static void create_step(struct fwi *fwi, uint64_t step)
     // Else the next step writes it.
 }
 
+static void create_end_of_step(struct fwi *fwi, uint64_t step)
+{
+    char *mark = app_step_mark(&fwi->app, step);
+    if (mark == NULL)
+        return;
+#pragma omp task depend(iterator(size_t i = 1 : fwi->wave.slices + 1), in : fwi->marks[STRESS][i]) \
+    depend(out : *mark)
+    {
+    }
+}
+
+static void create_all(struct fwi *fwi)
+{
+    for (uint64_t step = 0; step < 2 * fwi->steps; step++) {
+        app_wait_for_steps(&fwi->app, step);
+        create_step(fwi, step);
+        create_end_of_step(fwi, step);
+    }
+}
+
 static void run(struct fwi *fwi)
 {
     app_phase_begin(&fwi->app);
 #pragma omp parallel
 #pragma omp single
-    for (uint64_t step = 0; step < 2 * fwi->steps; step++)
-        create_step(fwi, step);
+    create_all(fwi);
     app_phase_end(&fwi->app);
 }
 

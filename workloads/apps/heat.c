@@ -35,7 +35,7 @@ struct heat {
     struct plate plate;
     uint64_t steps;
     char *marks;      // of blocks and of the frame around them, for depend clauses
-    char *nothing;    // of each block, where a task has no transfer: nobody else depends on it
+    char *nothing;    // two of each block, where a task has no transfer
 };
 
 // What a task with transfers does before it computes.
@@ -203,13 +203,33 @@ static void create_step(struct heat *heat, uint64_t step)
         create_checkpoint(heat, step + 1);
 }
 
+// The last block of a step is done when all of it are.
+static void create_end_of_step(struct heat *heat, uint64_t step)
+{
+    char *mark = app_step_mark(&heat->app, step);
+    char *last = mark_of(heat, heat->plate.rows, heat->plate.columns);
+    if (mark == NULL)
+        return;
+#pragma omp task depend(in : *last) depend(out : *mark)
+    {
+    }
+}
+
+static void create_all(struct heat *heat)
+{
+    for (uint64_t step = 0; step < heat->steps; step++) {
+        app_wait_for_steps(&heat->app, step);
+        create_step(heat, step);
+        create_end_of_step(heat, step);
+    }
+}
+
 static void run(struct heat *heat)
 {
     app_phase_begin(&heat->app);
 #pragma omp parallel
 #pragma omp single
-    for (uint64_t step = 0; step < heat->steps; step++)
-        create_step(heat, step);
+    create_all(heat);
     app_phase_end(&heat->app);
 }
 

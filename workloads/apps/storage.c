@@ -95,13 +95,13 @@ void storage_expect(const struct storage *storage, size_t slot)
         check_failed("slot %zu of the snapshots is not what it should be", slot);
 }
 
-// One whole slot in either direction.
-static void transfer(const struct storage *storage, size_t slot, bool out)
+// So many slots in either direction, none of them beyond the last buffer.
+static void transfer(const struct storage *storage, size_t slot, size_t count, bool out)
 {
     unsigned char *buffer = buffer_of(storage, slot);
-    for (size_t done = 0; done < storage->slot_bytes;) {
+    for (size_t done = 0; done < count * storage->slot_bytes;) {
         off_t at = (off_t)(slot * storage->slot_bytes + done);
-        size_t rest = storage->slot_bytes - done;
+        size_t rest = count * storage->slot_bytes - done;
         ssize_t length = out ? pwrite(storage->fd, buffer + done, rest, at)
                              : pread(storage->fd, buffer + done, rest, at);
         if (length < 0 && errno == EINTR)
@@ -119,13 +119,13 @@ static void transfer(const struct storage *storage, size_t slot, bool out)
 
 void storage_keep(struct storage *storage, size_t slot)
 {
-    transfer(storage, slot, true);
+    transfer(storage, slot, 1, true);
     atomic_fetch_add_explicit(&storage->written, storage->slot_bytes, memory_order_relaxed);
 }
 
-void storage_read_back(struct storage *storage, size_t slot)
+void storage_read_back(const struct storage *storage, size_t slot)
 {
-    transfer(storage, slot, false);
+    transfer(storage, slot, 1, false);
     storage_expect(storage, slot);
 }
 
@@ -135,8 +135,14 @@ void storage_fetch(struct storage *storage, size_t slot)
     atomic_fetch_add_explicit(&storage->read, storage->slot_bytes, memory_order_relaxed);
 }
 
-void storage_check(struct storage *storage)
+// As many at once as there are buffers: it shall not take as long as the writing did.
+void storage_check(const struct storage *storage)
 {
-    for (size_t slot = 0; slot < storage->slots; slot++)
-        storage_read_back(storage, slot);
+    for (size_t first = 0; first < storage->slots; first += storage->buffers) {
+        size_t rest = storage->slots - first;
+        size_t count = rest < storage->buffers ? rest : storage->buffers;
+        transfer(storage, first, count, false);
+        for (size_t slot = first; slot < first + count; slot++)
+            storage_expect(storage, slot);
+    }
 }
