@@ -15,6 +15,7 @@ mod deque;
 mod ending;
 pub mod event;
 pub mod fence;
+mod frame;
 pub mod group;
 pub mod making;
 mod number;

@@ -44,7 +44,11 @@ impl Worker {
     /// `new` describes a task as the compiler does: a body that takes such arguments, which lie at `data`.
     #[inline]
     pub unsafe fn make<A: Iterator<Item = Access> + Clone>(&self, new: New<A>) -> bool {
-        let (Some((team, seat)), Some(parent)) = (self.place(), self.current()) else { return false };
+        // SAFETY: null, or the task that runs on this thread.
+        let (Some((team, seat)), Some(parent)) = (self.place(), unsafe { self.current.get().as_ref() }) else {
+            return false;
+        };
+        // Of frames the group is that of the task they are in.
         let group = parent.own.groups.get();
         // SAFETY: a group that this task has begun or was made in, and that is not over before all its tasks are.
         if unsafe { group.as_ref() }.is_some_and(Group::is_cancelled) {
@@ -54,6 +58,16 @@ impl Worker {
         let waits = new.at_once || parent.flags.get() & FINAL != 0;
         // Who makes a task with an event may be who fulfils it, and must not wait for it if it need not.
         let at_once = waits || (full && new.accesses.is_none() && new.event.is_none());
+        if at_once && new.accesses.is_none() && new.event.is_none() && new.copy.is_none() && !new.is_final {
+            if let Some(words) = new.first_words {
+                // SAFETY: the caller's promise: data begins with two words, aligned as such.
+                unsafe { new.data.cast::<[usize; 2]>().write(words) };
+            }
+            // SAFETY: the caller's promise. Nothing is copied for what is done at once.
+            unsafe { self.run_in_frame(new.work, new.data) };
+            return true;
+        }
+        let Some(parent) = self.current() else { return false };
         let edges = new.accesses.clone().map_or(0, Iterator::count);
         // What is done at once needs no copy, unless the copy is the program's own doing.
         let copies = !at_once || new.copy.is_some();
@@ -82,19 +96,10 @@ impl Worker {
             // SAFETY: the caller's promise: the arguments begin with two words, aligned as such.
             unsafe { task.data.get().cast::<[usize; 2]>().write(words) };
         }
-        task.depth.store(parent.depth.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.becomes_child(task, parent);
         task.priority.set(new.priority);
-        task.group.set(group);
-        let inherited = parent.flags.get() & FINAL;
         let detached = if new.event.is_some() { DETACHED } else { 0 };
-        task.flags.set(if new.is_final { FINAL } else { inherited } | detached);
-        parent.own.made.set(parent.own.made.get() + 1);
-        // SAFETY: as above.
-        if let Some(group) = unsafe { group.as_ref() } {
-            group.tally.expect_one();
-        }
-        seat.has_made();
-        team.note_task();
+        task.flags.set(task.flags.get() | detached | if new.is_final { FINAL } else { 0 });
         let may_begin = match new.accesses {
             None => true,
             Some(accesses) => {
@@ -117,6 +122,25 @@ impl Worker {
         let next = if detached == 0 { self.run(made.task) } else { self.run_with_event(made.task, parent) };
         self.hand_on(next);
         true
+    }
+
+    /// A task that was just made is this one's child, in its group, and counts.
+    #[inline]
+    pub(crate) fn becomes_child(&self, task: &Task, parent: &Task) {
+        task.depth.store(parent.depth.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        task.priority.set(0);
+        task.flags.set(parent.flags.get() & FINAL);
+        let group = parent.own.groups.get();
+        task.group.set(group);
+        parent.own.made.set(parent.own.made.get() + 1);
+        // SAFETY: not over before all its tasks are.
+        if let Some(group) = unsafe { group.as_ref() } {
+            group.tally.expect_one();
+        }
+        if let Some((team, seat)) = self.place() {
+            seat.has_made();
+            team.note_task();
+        }
     }
 
     /// Whether the task need not wait for any other.

@@ -89,6 +89,6 @@ fn any(team: &Team) -> Option<u32> {
 
 impl Worker {
     fn is_in(&self, task: &crate::task::Task) -> bool {
-        ptr::eq(self.current.get(), task)
+        self.frames.get() == 0 && ptr::eq(self.current.get(), task)
     }
 }

@@ -30,6 +30,8 @@ pub struct Worker {
     team: Cell<*const Team>,
     seat: Cell<*const Seat>,
     pub(crate) current: Cell<*const Task>,
+    /// Tasks on top of it that are done at once; see `frame`.
+    pub(crate) frames: Cell<u32>,
     /// The thread number that it holds; see `number`.
     pub(crate) number: Cell<u32>,
     random: Cell<u32>,
@@ -42,6 +44,7 @@ pub struct Before {
     team: *const Team,
     seat: *const Seat,
     current: *const Task,
+    frames: u32,
     number: u32,
 }
 
@@ -55,6 +58,7 @@ impl Worker {
             team: Cell::new(ptr::null()),
             seat: Cell::new(ptr::null()),
             current: Cell::new(ptr::null()),
+            frames: Cell::new(0),
             number: Cell::new(NONE),
             random: Cell::new(thread),
             pool: Pool::new(),
@@ -81,7 +85,8 @@ impl Worker {
     /// Begins a share of a region in which tasks are not this crate's.
     pub fn step_aside(&self) -> Before {
         let (team, seat, current) = (self.team.get(), self.seat.get(), self.current.get());
-        let before = Before { team, seat, current, number: self.number.replace(NONE) };
+        let (frames, number) = (self.frames.replace(0), self.number.replace(NONE));
+        let before = Before { team, seat, current, frames, number };
         self.team.set(ptr::null());
         self.current.set(ptr::null());
         before
@@ -124,6 +129,7 @@ impl Worker {
         self.team.set(before.team);
         self.seat.set(before.seat);
         self.current.set(before.current);
+        self.frames.set(before.frames);
     }
 
     /// The team whose region it is in, if that has more than one member.
@@ -133,8 +139,12 @@ impl Worker {
         unsafe { self.team.get().as_ref() }
     }
 
+    /// The present task; frames on top of it are made into tasks.
     #[inline]
     pub(crate) fn current(&self) -> Option<&Task> {
+        if self.frames.get() > 0 {
+            return self.make_frames();
+        }
         // SAFETY: null, or the task that runs on this thread.
         unsafe { self.current.get().as_ref() }
     }
@@ -159,11 +169,16 @@ impl Worker {
     /// Whether all tasks are done at once here.
     #[inline]
     pub fn is_final(&self) -> bool {
-        self.current().is_some_and(|task| task.flags.get() & FINAL != 0)
+        // SAFETY: null, or the task that runs on this thread. Frames are final if it is.
+        unsafe { self.current.get().as_ref() }.is_some_and(|task| task.flags.get() & FINAL != 0)
     }
 
     /// Waits for the children of the present task.
     pub fn wait_for_children(&self) {
+        if self.frames.get() > 0 {
+            // A frame has no children, or it would be none.
+            return;
+        }
         let Some(task) = self.current() else { return };
         let own = &task.own;
         let missing = own.made.get() - own.ended_here.get();
@@ -192,6 +207,10 @@ impl Worker {
 
     /// Runs another task, if there is one that may interrupt the present one.
     pub fn give_way(&self) {
+        if self.frames.get() > 0 {
+            // Only tasks below it could interrupt it.
+            return;
+        }
         let number = self.lend_number();
         self.run_one(self.current());
         self.take_number_back(number);
@@ -210,7 +229,8 @@ impl Worker {
     /// The innermost taskgroup around this place.
     #[inline]
     pub fn group(&self) -> *const Group {
-        self.current().map_or(ptr::null(), |task| task.own.groups.get())
+        // SAFETY: null, or the task that runs on this thread. Frames are in the same group.
+        unsafe { self.current.get().as_ref() }.map_or(ptr::null(), |task| task.own.groups.get())
     }
 
     /// Waits for all tasks of the innermost group, and leaves it.
@@ -351,9 +371,9 @@ impl Worker {
     /// Runs a task's body, unless its group is cancelled. Whether it did.
     #[inline]
     pub(crate) fn run_body(&self, task: &Task) -> bool {
-        let (before, number) = (self.current.replace(task), self.number.get());
-        task.own.seat.store(self.thread, Ordering::Relaxed);
-        task.own.groups.set(task.group.get());
+        let (before, frames) = (self.current.replace(task), self.frames.replace(0));
+        let number = self.number.get();
+        self.begins(task);
         // SAFETY: its group is not over while it has tasks.
         let runs = unsafe { task.group.get().as_ref() }.is_none_or(|group| !group.is_cancelled());
         if runs {
@@ -362,7 +382,15 @@ impl Worker {
         }
         self.give_number_back(number);
         self.current.set(before);
+        self.frames.set(frames);
         runs
+    }
+
+    /// A task's body begins on this thread.
+    #[inline]
+    pub(crate) fn begins(&self, task: &Task) {
+        task.own.seat.store(self.thread, Ordering::Relaxed);
+        task.own.groups.set(task.group.get());
     }
 }
 

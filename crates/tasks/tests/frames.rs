@@ -1,0 +1,174 @@
+//! Tasks that are done at once, and guests.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use common::{CURRENT, ROUNDS, make, plain, regions};
+use tasks::group::Group;
+use tasks::team::Team;
+use tasks::worker::Worker;
+
+/// It waits for its own children, and not for those of the task that it is done in, which may wait for it.
+#[test]
+fn what_is_done_at_once_waits_for_its_own_children() {
+    for depth in 1..4 {
+        let (over, children) = (AtomicBool::new(false), AtomicU32::new(0));
+        let sibling = |_: &Worker| {
+            while !over.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+        };
+        let child = |_: &Worker| {
+            children.fetch_add(1, Ordering::Relaxed);
+        };
+        let innermost = |worker: &Worker| {
+            let before = children.load(Ordering::Relaxed);
+            (0..3).for_each(|_| make(worker, &child, plain));
+            worker.wait_for_children();
+            assert_eq!(children.load(Ordering::Relaxed), before + 3, "{depth}");
+        };
+        regions(2, ROUNDS, |worker, number| {
+            CURRENT.set(worker);
+            if number == 0 {
+                over.store(false, Ordering::Release);
+                make(worker, &sibling, plain);
+                nest(worker, depth, &innermost);
+                over.store(true, Ordering::Release);
+                worker.wait_for_children();
+            }
+        });
+    }
+}
+
+/// So many tasks that are done at once, one in the other.
+fn nest(worker: &Worker, depth: u32, innermost: &dyn Fn(&Worker)) {
+    let body = |worker: &Worker| match depth {
+        1 => innermost(worker),
+        _ => nest(worker, depth - 1, innermost),
+    };
+    make(worker, &body, |new| new.at_once = true);
+}
+
+/// Children of a task that is done at once may outlive it; the group around both waits for them.
+#[test]
+fn a_group_waits_for_children_of_what_was_done_at_once() {
+    let late = AtomicU32::new(0);
+    let child = |_: &Worker| {
+        std::thread::yield_now();
+        late.fetch_add(1, Ordering::Relaxed);
+    };
+    let outer = |worker: &Worker| {
+        nest(worker, 2, &|worker| make(worker, &child, plain));
+        make(worker, &child, plain);
+    };
+    regions(2, ROUNDS, |worker, number| {
+        CURRENT.set(worker);
+        if number == 0 {
+            // SAFETY: within the group that is around, and alive until it is ended, below.
+            let group = unsafe { Group::new(worker.group()) };
+            // SAFETY: as above.
+            unsafe { worker.begin_group(&group) };
+            let before = late.load(Ordering::Relaxed);
+            make(worker, &outer, |new| new.at_once = true);
+            worker.end_group();
+            assert_eq!(late.load(Ordering::Relaxed), before + 2);
+        }
+    });
+}
+
+/// A guest may run the last task of a region while all members sleep at its end.
+#[test]
+fn guests_help_and_end_regions() {
+    let team: &'static Team = Box::leak(Box::new(Team::new(1)));
+    tasks::fence::begin();
+    let (ran, by_guests, over) = (AtomicU32::new(0), AtomicU32::new(0), AtomicBool::new(false));
+    let body = |worker: &Worker| {
+        by_guests.fetch_add(worker.is_guest().into(), Ordering::Relaxed);
+        std::thread::yield_now();
+        ran.fetch_add(1, Ordering::Relaxed);
+    };
+    let tasks = if cfg!(miri) { 4 } else { 50 };
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let worker = Worker::new().unwrap();
+                CURRENT.set(&worker);
+                while !over.load(Ordering::Acquire) {
+                    worker.help(team, || true, || ());
+                    std::thread::yield_now();
+                }
+            });
+        }
+        scope.spawn(|| {
+            let worker = Worker::new().unwrap();
+            CURRENT.set(&worker);
+            for round in 1..=ROUNDS as u32 {
+                team.begin();
+                team.has_members(1);
+                // SAFETY: leaked, and nobody else is its member.
+                let before = unsafe { worker.enter(team, 0) };
+                (0..tasks).for_each(|_| make(&worker, &body, plain));
+                worker.barrier();
+                worker.come_back(before);
+                assert_eq!(ran.load(Ordering::Relaxed), round * tasks);
+            }
+            over.store(true, Ordering::Release);
+        });
+    });
+    assert!(by_guests.into_inner() > 0, "no guest has found a task");
+}
+
+/// No two tasks have one number at a time, of members or guests, and each has one of the team's.
+#[test]
+fn numbers_are_held_by_one() {
+    let team: &'static Team = Box::leak(Box::new(Team::new(2)));
+    let held = [const { AtomicBool::new(false) }; 2];
+    let over = AtomicBool::new(false);
+    let body = |worker: &Worker| {
+        let number = worker.thread_number().unwrap() as usize;
+        assert!(!held[number].swap(true, Ordering::AcqRel), "two have number {number}");
+        std::thread::yield_now();
+        assert_eq!(worker.thread_number().unwrap() as usize, number);
+        held[number].store(false, Ordering::Release);
+    };
+    let arrived = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let worker = Worker::new().unwrap();
+                CURRENT.set(&worker);
+                while !over.load(Ordering::Acquire) {
+                    worker.help(team, || true, || ());
+                    std::thread::yield_now();
+                }
+            });
+        }
+        let members: Vec<_> = (0..2)
+            .map(|number| {
+                let (body, arrived) = (&body, &arrived);
+                scope.spawn(move || {
+                    let worker = Worker::new().unwrap();
+                    CURRENT.set(&worker);
+                    for _ in 0..ROUNDS {
+                        arrived.wait();
+                        team.has_members(2);
+                        // SAFETY: leaked, and each member has a number of its own.
+                        let before = unsafe { worker.enter(team, number) };
+                        assert_eq!(worker.thread_number(), Some(number), "its own");
+                        (0..6).for_each(|_| make(&worker, body, plain));
+                        worker.wait_for_children();
+                        assert_eq!(worker.thread_number(), Some(number), "its own again");
+                        worker.barrier();
+                        worker.come_back(before);
+                    }
+                })
+            })
+            .collect();
+        let ended: Vec<_> = members.into_iter().map(|member| member.join()).collect();
+        over.store(true, Ordering::Release);
+        assert!(ended.iter().all(Result::is_ok));
+    });
+}
