@@ -31,6 +31,8 @@ pub enum Way {
     Off,
     /// Ours, with doorbells rung by BPF.
     Bpf,
+    /// Ours, with idle CPUs noticed by threads of the idle class.
+    StandbyIdle,
 }
 
 impl Way {
@@ -43,13 +45,14 @@ impl Way {
             Way::Omp(times) => format!("libomp {times}x"),
             Way::Off => "off".into(),
             Way::Bpf => "bpf".into(),
+            Way::StandbyIdle => "standby-idle".into(),
         }
     }
 
     fn threads_by_cpu(self) -> u32 {
         match self {
             Way::Gomp(times) | Way::Omp(times) => times,
-            Way::Off | Way::Bpf => 1,
+            Way::Off | Way::Bpf | Way::StandbyIdle => 1,
         }
     }
 }
@@ -111,9 +114,10 @@ impl<'a> Field<'a> {
         let truth = self.scratch.path().join("truth.json");
         let messages = self.scratch.path().join("messages");
         let mut words: Vec<OsString> = within.to_vec();
-        if way == Way::Bpf {
+        if matches!(way, Way::Bpf | Way::StandbyIdle) {
             let cox = self.tools.cox.as_ref().map_err(|why| anyhow!("{why}"))?;
-            words.extend([cox.into(), "run".into(), "-q".into(), "--overlap=bpf".into(), "--".into()]);
+            let how = format!("--overlap={}", way.name());
+            words.extend([cox.into(), "run".into(), "-q".into(), how.into(), "--".into()]);
         }
         words.push(self.tools.workload(line.program)?.into());
         words.extend(line.arguments.iter().map(OsString::from));
@@ -133,7 +137,7 @@ impl<'a> Field<'a> {
             Way::Off => {
                 command.env("LD_PRELOAD", &self.library).env("COX_OVERLAP", "off");
             }
-            Way::Gomp(_) | Way::Bpf => {}
+            Way::Gomp(_) | Way::Bpf | Way::StandbyIdle => {}
         }
         command.stderr(File::create(&messages).context("cannot write into the temporary folder")?);
         let ended = run_within(&mut command, LIMIT, || self.interrupt.is_set()).context("cannot start the command")?;

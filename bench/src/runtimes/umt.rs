@@ -120,7 +120,7 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let throttle = Throttle::new(field.scratch.path())?;
     let more: &[u32] = if options.oversubscribed { &[1, 2, 4, 8] } else { &[1] };
     let peers = more.iter().map(|times| Way::Gomp(*times)).chain(more.iter().map(|times| Way::Omp(*times)));
-    let ways: Vec<Way> = peers.chain([Way::Off, Way::Bpf]).filter(|way| field.has(*way)).collect();
+    let ways: Vec<Way> = peers.chain([Way::Off, Way::StandbyIdle, Way::Bpf]).filter(|way| field.has(*way)).collect();
     let bench = Bench { field, throttle, ways, runs: options.runs.into() };
     let mut report = Report {
         header: json::Header::new("umt")?,
@@ -199,7 +199,7 @@ impl Bench<'_> {
     fn heading(&self) -> String {
         let mut text =
             format!("efficiency (bound ÷ time), medians of {}\n{:14}{:>8}{:>8}", self.runs, "", "work s", "disk s");
-        self.ways.iter().for_each(|way| write!(text, "{:>12}", way.name()).unwrap_or_default());
+        self.ways.iter().for_each(|way| write!(text, "{:>13}", way.name()).unwrap_or_default());
         text.push_str("   bpf by libgomp (95 %)");
         text
     }
@@ -208,7 +208,7 @@ impl Bench<'_> {
         let bound = point.work_s.max(point.disk_s);
         let mut text = format!("{:5}{:9}{:8.2}{:8.2}", point.app, point.ratio, point.work_s, point.disk_s);
         for seconds in &point.seconds {
-            write!(text, "{:12.2}", bound / median(seconds)).unwrap_or_default();
+            write!(text, "{:13.2}", bound / median(seconds)).unwrap_or_default();
         }
         let of = |way: Way| self.ways.iter().position(|one| *one == way).map(|at| &point.seconds[at]);
         if let Some((plain, ours)) = of(Way::Gomp(1)).zip(of(Way::Bpf)) {

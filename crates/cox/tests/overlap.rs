@@ -13,6 +13,9 @@ use common_robust::{COX, path, preload_library, root_with_two_cpus, turn};
 use serde_json::Value;
 use tempfile::TempDir;
 
+/// Ways to notice that a thread is blocked.
+const WAYS: [&str; 2] = ["--overlap=bpf", "--overlap=standby-idle"];
+
 /// What a test of these needs: two CPUs, root, the library, and the program.
 struct Place {
     folder: TempDir,
@@ -65,9 +68,9 @@ fn number(report: &Value, name: &str) -> u64 {
 fn tasks_that_wait_for_later_tasks_are_let_go() {
     let Some(place) = place("tasks_that_wait_for_later_tasks_are_let_go", &[]) else { return };
     for what in ["receives", "full-pipe", "critical", "locks", "children", "nested"] {
-        for threads in ["1", "2", "3", "8"] {
-            let output = place.run("--overlap=bpf", &[what], threads);
-            assert_eq!(output.status.code(), Some(0), "{what}, {threads} threads: {output:?}");
+        for (threads, way) in ["1", "2", "3", "8"].iter().flat_map(|threads| WAYS.map(|way| (threads, way))) {
+            let output = place.run(way, &[what], threads);
+            assert_eq!(output.status.code(), Some(0), "{way}, {what}, {threads} threads: {output:?}");
             assert_eq!(String::from_utf8_lossy(&output.stderr), "");
             let report = place.report();
             assert!(number(&report, "standbys") > 0 && number(&report, "tasks") > 0, "{what}: {report}");
@@ -81,9 +84,9 @@ fn tasks_that_wait_for_later_tasks_are_let_go() {
 fn openmps_promises_are_kept() {
     let suite = "../preload/tests/programs/tasks.c";
     let Some(place) = with_program("openmps_promises_are_kept", suite, &[]) else { return };
-    for threads in ["1", "2", "3", "8"] {
-        let output = place.run("--overlap=bpf", &["30"], threads);
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "kept\n", "{threads} threads: {output:?}");
+    for (threads, way) in ["1", "2", "3", "8"].iter().flat_map(|threads| WAYS.map(|way| (threads, way))) {
+        let output = place.run(way, &["15"], threads);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "kept\n", "{way}, {threads} threads: {output:?}");
         assert_eq!(output.status.code(), Some(0), "{threads} threads");
     }
 }
@@ -104,9 +107,9 @@ fn without_doorbells_they_are_not() {
 fn no_two_tasks_have_one_number_at_a_time() {
     let Some(place) = place("no_two_tasks_have_one_number_at_a_time", &[]) else { return };
     for what in ["numbers", "own-numbers", "regions"] {
-        for threads in ["1", "2", "3", "8"] {
-            let output = place.run("--overlap=bpf", &[what], threads);
-            assert_eq!(output.status.code(), Some(0), "{what}, {threads} threads: {output:?}");
+        for (threads, way) in ["1", "2", "3", "8"].iter().flat_map(|threads| WAYS.map(|way| (threads, way))) {
+            let output = place.run(way, &[what], threads);
+            assert_eq!(output.status.code(), Some(0), "{way}, {what}, {threads} threads: {output:?}");
             let report = place.report();
             assert!(number(&report, "tasks") > 0, "{what}: standbys ran none: {report}");
         }
@@ -138,7 +141,11 @@ fn where_tasks_never_block_nobody_is_rung() {
 #[test]
 fn the_program_goes_on_when_cox_is_killed() {
     let Some(place) = place("the_program_goes_on_when_cox_is_killed", &[]) else { return };
-    let mut command = place.cox("--overlap=bpf", &["until-told"], "2");
+    WAYS.iter().for_each(|way| goes_on_when_cox_is_killed(&place, way));
+}
+
+fn goes_on_when_cox_is_killed(place: &Place, way: &str) {
+    let mut command = place.cox(way, &["until-told"], "2");
     let mut cox = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(cox.stdout.take().unwrap());
     let mut line = String::new();

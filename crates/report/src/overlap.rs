@@ -68,6 +68,7 @@ impl OverlapReport {
     fn heading(&self) -> String {
         let how = match self.backend.as_str() {
             "bpf" => "eBPF doorbells",
+            "standby-idle" => "idle-class sentinels",
             _ => "no doorbells",
         };
         format!("overlap: {how}, {}, {}", counted(self.cpus, "CPU"), counted(self.standbys, "standby thread"))

@@ -28,9 +28,15 @@ pub enum Woken {
 pub struct Bell {
     /// Its number.
     pub number: u32,
-    ring: OwnedFd,
+    ring: Option<Ring>,
     event: OwnedFd,
-    /// How far the ring has been read, and written.
+}
+
+/// What BPF rings.
+#[derive(Debug)]
+struct Ring {
+    fd: OwnedFd,
+    /// How far it has been read, and written.
     read: NonNull<AtomicU64>,
     written: NonNull<AtomicU64>,
 }
@@ -39,27 +45,38 @@ pub struct Bell {
 unsafe impl Send for Bell {}
 
 impl Bell {
-    /// The bell of a ring buffer. `None`: it cannot be mapped, or there are no descriptors left.
+    /// The bell of a ring buffer; without one it is rung from within the process only. `None`: it cannot be mapped, or there are no
+    /// descriptors left.
     #[must_use]
-    pub fn new(number: u32, ring: OwnedFd) -> Option<Bell> {
+    pub fn new(number: u32, ring: Option<OwnedFd>) -> Option<Bell> {
         let event = event()?;
-        let read = map(&ring, 0, PAGE, libc::PROT_READ | libc::PROT_WRITE)?.cast();
-        let written = map(&ring, PAGE, PAGE, libc::PROT_READ)?.cast();
+        let ring = match ring {
+            None => None,
+            Some(fd) => {
+                let read = map(&fd, 0, PAGE, libc::PROT_READ | libc::PROT_WRITE)?.cast();
+                let written = map(&fd, PAGE, PAGE, libc::PROT_READ)?.cast();
+                Some(Ring { fd, read, written })
+            }
+        };
         EVENTS.get(number as usize)?.store(event.as_raw_fd(), Ordering::Release);
-        Some(Bell { number, ring, event, read, written })
+        Some(Bell { number, ring, event })
     }
 
     /// Sleeps until it is rung, or until `session` is closed at its other end.
     #[must_use]
     pub fn sleep(&self, session: RawFd) -> Woken {
         let wanted = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut all = [wanted(self.ring.as_raw_fd()), wanted(self.event.as_raw_fd()), wanted(session)];
+        // poll(2) leaves out what is negative.
+        let ring = self.ring.as_ref().map_or(-1, |ring| ring.fd.as_raw_fd());
+        let mut all = [wanted(ring), wanted(self.event.as_raw_fd()), wanted(session)];
         // SAFETY: an array of so many.
         while unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, -1) } < 0 {}
         // What rang says nothing else: it is read by moving on.
-        // SAFETY: mapped by `new`, and never given back.
-        let (read, written) = unsafe { (self.read.as_ref(), self.written.as_ref()) };
-        read.store(written.load(Ordering::Acquire), Ordering::Release);
+        if let Some(ring) = &self.ring {
+            // SAFETY: mapped by `new`, and never given back.
+            let (read, written) = unsafe { (ring.read.as_ref(), ring.written.as_ref()) };
+            read.store(written.load(Ordering::Acquire), Ordering::Release);
+        }
         if all[1].revents != 0 {
             let mut count = 0u64;
             // SAFETY: room for the eight bytes. It does not block: nobody else reads there.

@@ -9,7 +9,7 @@ use wire::umt::{BELLS, CPU_WORDS, Hello, MAGIC, PROCESSES, Said, Seen, VERSION, 
 
 use crate::bell::{Bell, map};
 
-/// Descriptors that come with the answer: two arrays and the bells.
+/// Descriptors that may come with the answer: two arrays, and rings of the bells if BPF rings.
 const DESCRIPTORS: usize = 2 + BELLS;
 /// Programs count on small descriptors only.
 const OUT_OF_THE_WAY: libc::c_int = 1000;
@@ -21,6 +21,8 @@ pub struct Session {
     pub socket: OwnedFd,
     /// Where standbys park.
     pub bells: Vec<Bell>,
+    /// Nobody in the kernel rings: this process needs a [sentinel](crate::sentinel) on each CPU.
+    pub by_sentinels: bool,
 }
 
 /// Asks the session at `path`, which gave this number; from then on threads can [enlist](crate::enlist).
@@ -47,14 +49,18 @@ pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
     let unmapped = io::Error::last_os_error;
     let both = libc::PROT_READ | libc::PROT_WRITE;
     let said_page = map(&said, at * size_of::<Said>(), size_of::<Said>(), both).ok_or_else(unmapped)?;
-    let seen_page = map(&seen, at * size_of::<Seen>(), size_of::<Seen>(), libc::PROT_READ).ok_or_else(unmapped)?;
+    // Without rings nobody in the kernel writes there.
+    let by_sentinels = descriptors.len() == 0;
+    let access = if by_sentinels { both } else { libc::PROT_READ };
+    let seen_page = map(&seen, at * size_of::<Seen>(), size_of::<Seen>(), access).ok_or_else(unmapped)?;
     // SAFETY: mappings of this size and alignment, which stay, and whose words are atomics.
     let (said, seen) = unsafe { (said_page.cast::<Said>().as_ref(), seen_page.cast::<Seen>().as_ref()) };
-    let bells = descriptors.enumerate().map_while(|(number, ring)| Bell::new(number as u32, ring)).collect();
+    let rings = descriptors.map(Some).chain(std::iter::repeat_with(|| None)).take(BELLS);
+    let bells = rings.enumerate().map_while(|(number, ring)| Bell::new(number as u32, ring)).collect();
     say_cpus(said);
     said.version.store(VERSION, Ordering::Release);
-    crate::begin(said, seen);
-    Ok(Session { socket: out_of_the_way(socket), bells })
+    crate::begin(said, seen, by_sentinels);
+    Ok(Session { socket: out_of_the_way(socket), bells, by_sentinels })
 }
 
 /// The CPUs that this process may use.

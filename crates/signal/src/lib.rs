@@ -5,6 +5,9 @@
 //!
 //! Nobody asks the kernel for any of this: both sides map the same two pages ([`wire::umt`]).
 //!
+//! Without privileges nobody sees threads block; but the kernel shows by itself when a CPU is idle, by running a thread of the idle class there
+//! ([`sentinel`]). The rest is as below, with its ring in the place of BPF's.
+//!
 //! # The protocol
 //!
 //! Three parties write one word and then read another's; each has a full fence in between.
@@ -35,6 +38,7 @@
 pub mod bell;
 pub mod connect;
 pub mod protocol;
+pub mod sentinel;
 pub mod standby;
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
@@ -50,6 +54,8 @@ static SAID: AtomicPtr<Said> = AtomicPtr::new((&raw const ALONE).cast_mut());
 static SEEN: AtomicPtr<Seen> = AtomicPtr::new(std::ptr::null_mut());
 /// Blocking is noticed.
 static LIVE: AtomicBool = AtomicBool::new(false);
+/// … by sentinels, and not by BPF.
+static BY_SENTINELS: AtomicBool = AtomicBool::new(false);
 
 /// What this process says.
 #[inline]
@@ -75,7 +81,8 @@ pub fn is_live() -> bool {
 }
 
 /// The pages are there. Before the first task, by one thread.
-pub(crate) fn begin(said: &'static Said, seen: &'static Seen) {
+pub(crate) fn begin(said: &'static Said, seen: &'static Seen, by_sentinels: bool) {
+    BY_SENTINELS.store(by_sentinels, Ordering::Release);
     SEEN.store(std::ptr::from_ref(seen).cast_mut(), Ordering::Release);
     SAID.store(std::ptr::from_ref(said).cast_mut(), Ordering::Release);
     LIVE.store(true, Ordering::Release);
@@ -87,6 +94,7 @@ pub fn end() -> bool {
     let was_live = LIVE.swap(false, Ordering::AcqRel);
     SAID.store((&raw const ALONE).cast_mut(), Ordering::Release);
     SEEN.store(std::ptr::null_mut(), Ordering::Release);
+    sentinel::dismiss();
     was_live
 }
 
@@ -113,10 +121,18 @@ pub fn has_put() {
 #[inline]
 fn ring_if_there_is_a_cpu() {
     let (Some(seen), said) = (seen(), said()) else { return };
+    if by_sentinels() {
+        return sentinel::has_put();
+    }
     if let Some(bell) = protocol::announce(&Pages { said, seen }) {
         said.counts.0.own_rings.fetch_add(1, Ordering::Relaxed);
         bell::ring(bell);
     }
+}
+
+#[inline]
+fn by_sentinels() -> bool {
+    BY_SENTINELS.load(Ordering::Relaxed)
 }
 
 /// Whether a queue that BPF looks at has a task.
@@ -133,6 +149,9 @@ pub fn has_ready() -> bool {
 #[inline]
 #[must_use]
 pub fn is_crowded() -> bool {
+    if by_sentinels() {
+        return sentinel::was_preempted();
+    }
     seen().is_some_and(is_crowded_by)
 }
 
@@ -140,7 +159,7 @@ pub fn is_crowded() -> bool {
 #[inline]
 #[must_use]
 pub fn may_leave() -> bool {
-    is_crowded() && said().parked.0.load(Ordering::Relaxed) != 0
+    is_live() && !by_sentinels() && is_crowded() && said().parked.0.load(Ordering::Relaxed) != 0
 }
 
 fn is_crowded_by(seen: &Seen) -> bool {
@@ -221,7 +240,7 @@ impl Words for Pages<'_> {
     }
 
     fn is_crowded(&self) -> bool {
-        is_crowded_by(self.seen)
+        if by_sentinels() { sentinel::gave_way() } else { is_crowded_by(self.seen) }
     }
 
     fn has_ready(&self) -> bool {

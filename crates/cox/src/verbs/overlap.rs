@@ -9,12 +9,14 @@ use crate::session::overlapping::{Overlapping, Sums};
 
 /// Name of standby threads, which the preload library gives them.
 const STANDBY: &str = "cox-standby";
+/// Name of its threads of the idle class, whose waiting for a CPU keeps nobody from anything.
+const SENTINEL: &str = "cox-sentinel";
 
 /// Makes the section. The account knows who ran and who was blocked, the engine why.
 pub fn report(overlapping: &Overlapping, account: &Account, cpus: u64) -> OverlapReport {
     let sums = overlapping.sums.clone().unwrap_or_default();
     let threads = || ledger::summary::threads(account);
-    let total = |of: fn(&Thread) -> u64| threads().map(of).fold(0u64, u64::saturating_add);
+    let waited = |thread: &Thread| thread.wake_delay_ns.saturating_add(thread.preempt_wait_ns);
     OverlapReport {
         backend: overlapping.backend().into(),
         cpus,
@@ -23,7 +25,7 @@ pub fn report(overlapping: &Overlapping, account: &Account, cpus: u64) -> Overla
         wall_ns: account.programs.iter().map(|program| program.wall_ns).max().unwrap_or(0),
         overlapped_ns: threads().filter(is_standby).map(|thread| thread.run_ns).fold(0, u64::saturating_add),
         idle_ns: account.cpus.iter().map(|cpu| cpu.idle_ns).fold(0, u64::saturating_add),
-        crowded_ns: total(|thread| thread.wake_delay_ns.saturating_add(thread.preempt_wait_ns)),
+        crowded_ns: threads().filter(|thread| thread.comm != SENTINEL).map(waited).fold(0, u64::saturating_add),
         blocked_by: blocked(threads()),
         tasks: sums.ran,
         blocks: sums.blocks,

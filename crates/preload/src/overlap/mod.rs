@@ -36,7 +36,7 @@ use tasks::worker::Worker;
 
 use crate::real::{Call, Library};
 
-/// Says that tasks are ours, and how blocked threads are noticed. `off`: they are not; `bpf,PATH,NONCE`: by the session there.
+/// Says that tasks are ours, and how blocked threads are noticed. `off`: they are not; `on,PATH,NONCE`: as the session there says.
 const VARIABLE: &CStr = c"COX_OVERLAP";
 
 static WANTED: AtomicBool = AtomicBool::new(false);
@@ -53,7 +53,7 @@ thread_local! {
 /// Before the program runs.
 pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     let Some(value) = variable(VARIABLE) else { return };
-    let session = value.strip_prefix(b"bpf,").and_then(signal::connect::parse);
+    let session = value.strip_prefix(b"on,").and_then(signal::connect::parse);
     if value != b"off" && session.is_none() {
         return;
     }

@@ -45,6 +45,26 @@ pub fn begin(session: Session) {
     free.reverse();
     *BELLS_FREE.lock().unwrap_or_else(PoisonError::into_inner) = free;
     (0..cpus).for_each(|_| make());
+    if session.by_sentinels {
+        for cpu in allowed_cpus() {
+            if !create(stand, ptr::without_provenance_mut(cpu)) {
+                signal::said().counts.0.failed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// CPUs that this process may use, as it has told its session.
+fn allowed_cpus() -> impl Iterator<Item = usize> {
+    let words = signal::said().allowed.iter().map(|word| word.load(Ordering::Relaxed)).enumerate();
+    words.flat_map(|(at, word)| (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| at * 64 + bit))
+}
+
+extern "C" fn stand(cpu: *mut c_void) -> *mut c_void {
+    // SAFETY: a C string.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"cox-sentinel".as_ptr()) };
+    signal::sentinel::stand(cpu.addr());
+    ptr::null_mut()
 }
 
 /// After fork, in the child: they are the parent's.
@@ -60,7 +80,7 @@ fn keep(socket: OwnedFd) -> RawFd {
 }
 
 fn make() {
-    if STANDBYS.fetch_add(1, Ordering::AcqRel) >= MOST || !create() {
+    if STANDBYS.fetch_add(1, Ordering::AcqRel) >= MOST || !create(run, ptr::null_mut()) {
         STANDBYS.fetch_sub(1, Ordering::AcqRel);
         signal::said().counts.0.failed.fetch_add(1, Ordering::Relaxed);
         alarm();
@@ -70,7 +90,7 @@ fn make() {
 }
 
 /// A thread as libgomp would make it, but that it takes no signals of the program's.
-fn create() -> bool {
+fn create(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) -> bool {
     let mut attributes = MaybeUninit::uninit();
     let (mut thread, mut all, mut before) = (0, MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: places for attributes and masks, initialised before they are used; threads inherit the mask of their creator.
@@ -83,7 +103,7 @@ fn create() -> bool {
         }
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-        let created = libc::pthread_create(&raw mut thread, attributes.as_ptr(), run, ptr::null_mut()) == 0;
+        let created = libc::pthread_create(&raw mut thread, attributes.as_ptr(), work, argument) == 0;
         libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
         created

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::io::{self, IoSlice, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -18,9 +19,12 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
     SocketType, accept_with, bind, listen, recv, sendmsg, socket_with,
 };
-use watch::umt::Umt;
 use wire::umt::{BELLS, Hello, MAGIC, VERSION, Welcome};
 
+use super::Source;
+
+/// Names of folders begin so, with the session's process behind it.
+const PREFIX: &str = "coxswain-";
 /// Processes that may knock at the same time.
 const BACKLOG: i32 = 128;
 
@@ -37,13 +41,13 @@ impl Desk {
     ///
     /// # Errors
     /// When there can be no socket.
-    pub fn open(umt: Arc<Mutex<Umt>>) -> Result<Desk> {
+    pub fn open(source: Arc<Mutex<Source>>) -> Result<Desk> {
         let mut nonce = [0; 16];
         std::fs::File::open("/dev/urandom")
             .and_then(|mut file| file.read_exact(&mut nonce))
             .context("a random number")?;
-        let folder = std::env::temp_dir().join(format!("coxswain-{}-{}", std::process::id(), hex(&nonce[..4])));
-        use std::os::unix::fs::DirBuilderExt;
+        remove_stale();
+        let folder = std::env::temp_dir().join(format!("{PREFIX}{}-{}", std::process::id(), hex(&nonce[..4])));
         std::fs::DirBuilder::new()
             .mode(0o700)
             .create(&folder)
@@ -51,7 +55,7 @@ impl Desk {
         let close = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).context("an event descriptor")?);
         let mut desk = Desk { folder, nonce, close: Arc::clone(&close), clerk: None };
         let listener = listening(&desk.socket()).with_context(|| format!("a socket: {}", desk.socket().display()))?;
-        let work = move || answer_all(&listener, &close, nonce, &umt);
+        let work = move || answer_all(&listener, &close, nonce, &source);
         desk.clerk = Some(std::thread::Builder::new().name("cox-overlap".into()).spawn(work).context("a thread")?);
         Ok(desk)
     }
@@ -82,6 +86,20 @@ impl Drop for Desk {
     }
 }
 
+/// Folders of this user's sessions that were killed. What cannot be removed is somebody else's, or being removed.
+fn remove_stale() {
+    let own = rustix::process::geteuid().as_raw();
+    for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
+        let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok()) else { continue };
+        let is_own = entry.metadata().is_ok_and(|status| status.is_dir() && status.uid() == own);
+        if is_own && !Path::new("/proc").join(pid.to_string()).exists() {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -95,7 +113,7 @@ fn listening(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Until the desk is closed: lets processes in, answers who asks, forgets who hangs up.
-fn answer_all(listener: &OwnedFd, close: &OwnedFd, nonce: [u8; 16], umt: &Mutex<Umt>) {
+fn answer_all(listener: &OwnedFd, close: &OwnedFd, nonce: [u8; 16], source: &Mutex<Source>) {
     let mut guests: Vec<OwnedFd> = Vec::new();
     loop {
         let all = [close.as_fd(), listener.as_fd()].into_iter().chain(guests.iter().map(AsFd::as_fd));
@@ -111,7 +129,7 @@ fn answer_all(listener: &OwnedFd, close: &OwnedFd, nonce: [u8; 16], umt: &Mutex<
         let mut at = 0;
         guests.retain(|guest| {
             at += 1;
-            !ready[at + 1] || answer(guest.as_fd(), nonce, umt).is_ok()
+            !ready[at + 1] || answer(guest.as_fd(), nonce, source).is_ok()
         });
         if ready[1]
             && let Ok(guest) = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
@@ -122,22 +140,21 @@ fn answer_all(listener: &OwnedFd, close: &OwnedFd, nonce: [u8; 16], umt: &Mutex<
 }
 
 /// Answers one that has something to say. An error: it has hung up, or is none of ours, and is let go.
-fn answer(guest: BorrowedFd<'_>, nonce: [u8; 16], umt: &Mutex<Umt>) -> Result<()> {
+fn answer(guest: BorrowedFd<'_>, nonce: [u8; 16], source: &Mutex<Source>) -> Result<()> {
     let mut hello = [0; size_of::<Hello>()];
     let (length, _) = recv(guest, &mut hello, RecvFlags::empty())?;
     let wanted = Hello { magic: MAGIC, version: VERSION, pad: 0, nonce };
     anyhow::ensure!(length == hello.len() && hello == wanted.bytes(), "a stranger");
     let pid = socket_peercred(guest)?.pid;
-    let mut umt = umt.lock().unwrap_or_else(PoisonError::into_inner);
-    let given = umt.give(pid.as_raw_nonzero().get() as u32)?;
+    let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
+    let given = source.give(pid.as_raw_nonzero().get() as u32)?;
     let welcome = Welcome { magic: MAGIC, version: VERSION, process: given.process };
     let descriptors: Vec<BorrowedFd<'_>> =
-        umt.arrays().into_iter().chain(given.bells.iter().map(AsFd::as_fd)).collect();
+        source.arrays().into_iter().chain(given.bells.iter().map(AsFd::as_fd)).collect();
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2 + BELLS))];
     let mut control = SendAncillaryBuffer::new(&mut room);
     anyhow::ensure!(control.push(SendAncillaryMessage::ScmRights(&descriptors)), "too many descriptors");
     sendmsg(guest, &[IoSlice::new(welcome.bytes())], &mut control, SendFlags::NOSIGNAL)?;
-    // Whoever comes when there are too many is told then.
-    let _ = umt.prepare();
+    source.prepare();
     Ok(())
 }

@@ -4,16 +4,19 @@
 //! kernel's part, answers processes at a socket ([`desk`]), and adds up in the end what all of them say.
 
 mod desk;
+mod memory;
 
 use std::ffi::{OsStr, OsString};
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
-use watch::umt::Umt;
+use watch::umt::{Given, Umt};
 use wire::umt::{DELAYS, Said, Seen};
 
 use self::desk::Desk;
+use self::memory::Memory;
 use super::Subject;
 use super::engine::Engine;
 use crate::ebpf;
@@ -24,8 +27,10 @@ pub enum Backend {
     /// The best that works
     #[default]
     Auto,
-    /// eBPF rings a doorbell when a CPU goes idle while tasks are pending
+    /// eBPF rings a doorbell when a thread blocks while tasks are pending
     Bpf,
+    /// A thread of the idle class on each CPU notices when nobody else wants it: without privileges
+    StandbyIdle,
     /// They are not: tasks are run by cox's runtime instead of libgomp's, and nothing more
     Off,
 }
@@ -33,9 +38,16 @@ pub enum Backend {
 /// What the preload library reads to know what is wanted of it.
 const VARIABLE: &str = "COX_OVERLAP";
 
+/// Where pages come from.
+enum Source {
+    Bpf(Umt),
+    Memory(Memory),
+}
+
 /// The engine.
 pub struct Overlapping {
-    umt: Option<Arc<Mutex<Umt>>>,
+    source: Option<Arc<Mutex<Source>>>,
+    backend: &'static str,
     desk: Option<Desk>,
     /// Why blocked threads are not noticed, where they could not be.
     pub passed_over: Option<String>,
@@ -79,26 +91,38 @@ impl Overlapping {
     /// When a named backend cannot work here.
     pub fn new(backend: Backend) -> Result<Overlapping> {
         let mut passed_over = None;
-        let umt = match backend {
+        let source = match backend {
             Backend::Off => None,
-            Backend::Bpf => Some(Umt::new().map_err(ebpf::explained)?),
-            Backend::Auto => Umt::new().map_err(|error| passed_over = Some(ebpf::explained(error).to_string())).ok(),
+            Backend::Bpf => Some(Source::Bpf(Umt::new().map_err(ebpf::explained)?)),
+            Backend::StandbyIdle => Some(Source::Memory(Memory::new()?)),
+            Backend::Auto => Some(match Umt::new() {
+                Ok(umt) => Source::Bpf(umt),
+                Err(error) => {
+                    passed_over = Some(ebpf::explained(error).to_string());
+                    Source::Memory(Memory::new()?)
+                }
+            }),
         };
-        let umt = umt.map(|umt| Arc::new(Mutex::new(umt)));
-        let desk = umt.as_ref().map(|umt| Desk::open(Arc::clone(umt))).transpose()?;
-        Ok(Overlapping { umt, desk, passed_over, sums: None })
+        let backend = match &source {
+            None => "off",
+            Some(Source::Bpf(_)) => "bpf",
+            Some(Source::Memory(_)) => "standby-idle",
+        };
+        let source = source.map(|source| Arc::new(Mutex::new(source)));
+        let desk = source.as_ref().map(|source| Desk::open(Arc::clone(source))).transpose()?;
+        Ok(Overlapping { source, backend, desk, passed_over, sums: None })
     }
 
     /// How blocked threads are noticed.
     #[must_use]
     pub fn backend(&self) -> &'static str {
-        if self.has_doorbells() { "bpf" } else { "off" }
+        self.backend
     }
 
     /// Whether processes can ask for doorbells.
     #[must_use]
     pub fn has_doorbells(&self) -> bool {
-        self.umt.is_some()
+        self.source.is_some()
     }
 
     /// What the program is started with, beside the preload library.
@@ -106,7 +130,7 @@ impl Overlapping {
     pub fn variable(&self) -> (OsString, OsString) {
         let mut value = OsString::from("off");
         if let Some(desk) = &self.desk {
-            value = "bpf,".into();
+            value = "on,".into();
             value.push(desk.path());
             value.push(OsStr::new(","));
             value.push(desk.nonce());
@@ -127,13 +151,53 @@ impl Engine for Overlapping {
     fn undo(&mut self) -> Result<()> {
         // First the desk: a process that still runs learns by its socket that nobody counts any more.
         self.desk = None;
-        if let Some(umt) = &self.umt {
-            let mut umt = umt.lock().unwrap_or_else(PoisonError::into_inner);
-            umt.end();
-            self.sums =
-                Some((0..umt.given()).filter_map(|process| umt.pages(process)).fold(Sums::default(), Sums::add));
+        if let Some(source) = &self.source {
+            let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Source::Bpf(umt) = &mut *source {
+                umt.end();
+            }
+            let pages = (0..source.given()).filter_map(|process| source.pages(process));
+            self.sums = Some(pages.fold(Sums::default(), Sums::add));
         }
         Ok(())
+    }
+}
+
+impl Source {
+    /// A process asks.
+    fn give(&mut self, pid: u32) -> Result<Given> {
+        Ok(match self {
+            Source::Bpf(umt) => umt.give(pid)?,
+            Source::Memory(memory) => memory.give()?,
+        })
+    }
+
+    /// Gets ready for the next one. Whoever comes when there are too many is told then.
+    fn prepare(&mut self) {
+        if let Source::Bpf(umt) = self {
+            let _ = umt.prepare();
+        }
+    }
+
+    fn arrays(&self) -> [BorrowedFd<'_>; 2] {
+        match self {
+            Source::Bpf(umt) => umt.arrays(),
+            Source::Memory(memory) => memory.arrays(),
+        }
+    }
+
+    fn given(&self) -> u32 {
+        match self {
+            Source::Bpf(umt) => umt.given(),
+            Source::Memory(memory) => memory.given(),
+        }
+    }
+
+    fn pages(&self, process: u32) -> Option<(&Said, &Seen)> {
+        match self {
+            Source::Bpf(umt) => umt.pages(process),
+            Source::Memory(memory) => memory.pages(process),
+        }
     }
 }
 
