@@ -6,6 +6,7 @@ mod common_robust;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -162,4 +163,26 @@ fn goes_on_when_cox_is_killed(place: &Place, way: &str) {
     let mut stderr = String::new();
     cox.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
     assert!(stderr.contains("cox: overlap has ended") && stderr.lines().count() == 1, "{stderr}");
+}
+
+/// A user without privileges gets sentinels, and is told why not eBPF.
+#[test]
+fn without_privileges_idle_cpus_are_noticed_too() {
+    let Some(place) = place("without_privileges_idle_cpus_are_noticed_too", &[]) else { return };
+    let folder = place.folder.path();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    let [cox, library] = [Path::new(COX), &place.library].map(|file| {
+        let copy = folder.join(file.file_name().unwrap());
+        fs::copy(file, &copy).unwrap();
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+        copy
+    });
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]).arg(cox);
+    command.args(["run", "--overlap", "--"]).arg(&place.program).arg("receives");
+    command.env("OMP_NUM_THREADS", "2").env("COX_PRELOAD", library).current_dir("/tmp").stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let report = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    assert!(report.contains("overlap: idle-class sentinels") && report.contains("not by eBPF: "), "{report}");
 }

@@ -60,7 +60,7 @@ fn blocked<'a>(threads: impl Iterator<Item = &'a Thread>) -> Vec<Blocked> {
 }
 
 fn complaints(overlapping: &Overlapping, sums: &Sums) -> Vec<String> {
-    let mut all: Vec<String> = overlapping.passed_over.iter().map(|why| format!("no doorbells: {why}")).collect();
+    let mut all: Vec<String> = overlapping.passed_over.iter().map(|why| format!("not by eBPF: {why}")).collect();
     if overlapping.has_doorbells() && sums.processes == 0 {
         all.push(
             "no process asked for doorbells: the program has no OpenMP region that gcc has compiled, or could not take the preload \
