@@ -16,7 +16,7 @@
 //! marked, and its flags say little. Nor do they where tasks are ours (`overlap`), and there a region's end is waited for before the
 //! thread counts as in a barrier: overlap and packing are not for one program.
 
-use std::ffi::{c_long, c_uint, c_void};
+use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::mem::transmute;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,7 +28,7 @@ use wire::guest::{LIBGOMP, ROLE_TEAM, ROLE_THREAD, Slot, TASKS};
 
 use crate::caller::{by_way_of, with_caller};
 use crate::memory::{self, note_seen};
-use crate::overlap::{self, doors, identity, shares};
+use crate::overlap::{self, cancelling, doors, identity, shares};
 use crate::real::{Call, Library, Work, library, only};
 
 /// What each thread of a team needs to begin its share.
@@ -224,6 +224,10 @@ by_way_of! {
     omp_fulfill_event => fulfill_event;
     /// The same, called by Fortran: the event is passed by value there too.
     omp_fulfill_event_ => fulfill_event_fortran;
+    /// Cancels a construct.
+    GOMP_cancel => cancel;
+    /// Whether one was cancelled.
+    GOMP_cancellation_point => cancellation_point;
     /// Begins a loop, and reductions that tasks take part in, if there are any; so do the following.
     GOMP_loop_start => loop_start;
     /// An ordered one.
@@ -279,17 +283,14 @@ fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(&'static Library
 }
 
 /// Defines what functions that have a barrier do, given their argument, if they have one, and their caller. Where
-/// tasks are ours, so is the barrier, behind what the function does `besides`.
+/// tasks are ours it is what `ours` says, and the real function is not called if that has a result.
 macro_rules! meeting {
-    ($($name:ident = $call:ident -> $result:ty = $alone:expr, $was_in_barrier:expr
-        $(, besides $besides:expr)?;)*) => { $(
+    ($($name:ident = $call:ident -> $result:ty = $alone:expr, $was_in_barrier:expr, ours $ours:expr;)*) => { $(
         extern "C-unwind" fn $name(argument: *mut c_void, caller: usize) -> $result {
             meet(Call::$call, caller, $alone, |library, real| {
-                let besides: Option<Option<Call>> = [$($besides)?].into_iter().next();
-                if let (Some(besides), Some(worker)) = (besides, overlap::here()) {
-                    besides.into_iter().for_each(|call| library.tell(call));
-                    worker.barrier();
-                    return ($alone, true);
+                let ours: fn(&Library, &Worker) -> Option<$result> = $ours;
+                if let Some(result) = overlap::here().and_then(|worker| ours(library, worker)) {
+                    return (result, true);
                 }
                 type Real = unsafe extern "C-unwind" fn(*mut c_void) -> $result;
                 // SAFETY: the real function of this name, called as the program called us: it has this type,
@@ -304,15 +305,32 @@ macro_rules! meeting {
 }
 
 meeting! {
-    barrier = Barrier -> () = (), |()| true, besides None;
-    barrier_cancel = BarrierCancel -> bool = false, |_| true, besides None;
-    loop_end = LoopEnd -> () = (), |()| true, besides Some(Call::LoopEndNowait);
-    loop_end_cancel = LoopEndCancel -> bool = false, |_| true, besides Some(Call::LoopEndNowait);
-    sections_end = SectionsEnd -> () = (), |()| true, besides Some(Call::SectionsEndNowait);
-    sections_end_cancel = SectionsEndCancel -> bool = false, |_| true, besides Some(Call::SectionsEndNowait);
+    barrier = Barrier -> () = (), |()| true, ours |_, worker| {
+        worker.barrier();
+        Some(())
+    };
+    barrier_cancel = BarrierCancel -> bool = false, |_| true, ours |_, worker| Some(worker.barrier_or_cancel());
+    loop_end = LoopEnd -> () = (), |()| true, ours |all, worker| end(all, Call::LoopEndNowait, || worker.barrier());
+    loop_end_cancel = LoopEndCancel -> bool = false, |_| true,
+        ours |all, worker| end(all, Call::LoopEndNowait, || worker.barrier_or_cancel());
+    sections_end = SectionsEnd -> () = (), |()| true,
+        ours |all, worker| end(all, Call::SectionsEndNowait, || worker.barrier());
+    sections_end_cancel = SectionsEndCancel -> bool = false, |_| true,
+        ours |all, worker| end(all, Call::SectionsEndNowait, || worker.barrier_or_cancel());
     // Null: this thread computes the result, and comes to the barrier with it.
-    single_copy_start = SingleCopyStart -> *mut c_void = null_mut(), |result| !result.is_null();
-    single_copy_end = SingleCopyEnd -> () = (), |()| true;
+    single_copy_start = SingleCopyStart -> *mut c_void = null_mut(), |result| !result.is_null(), ours |_, _| None;
+    single_copy_end = SingleCopyEnd -> () = (), |()| true, ours |_, _| None;
+}
+
+/// The end of a construct whose tasks are ours: libgomp's without a barrier, and then ours. Where the construct may have been
+/// cancelled ours comes first, and libgomp's whole end behind it, at which nobody waits for tasks any more.
+fn end<R>(library: &Library, without_barrier: Call, barrier: impl FnOnce() -> R) -> Option<R> {
+    if cancelling::is_allowed(library) {
+        barrier();
+        return None;
+    }
+    library.tell(without_barrier);
+    Some(barrier())
 }
 
 /// Defines what says where to go on with a task whose function is `work`.
@@ -371,7 +389,7 @@ macro_rules! work_shares {
             if overlap::here().is_none() {
                 return real;
             }
-            shares::goes_on_to(real);
+            overlap::goes_on_to(real);
             $ours as *mut c_void
         }
     )* };
@@ -387,6 +405,27 @@ work_shares! {
     sections_start = Sections2Start or shares::sections_start;
     scope_start = ScopeStart or shares::scope_start;
     workshare_unregister = WorkshareTaskReductionUnregister or shares::workshare_task_reduction_unregister;
+}
+
+/// Where to go on with a cancel construct.
+extern "C" fn cancel(_: usize, caller: usize) -> *mut c_void {
+    let known = real(Call::Cancel, caller);
+    let real = known.map_or_else(|| only(Call::Cancel), |(_, real)| real);
+    if overlap::here().is_some() && known.is_some_and(|(library, _)| cancelling::is_allowed(library)) {
+        overlap::goes_on_to(real);
+        return cancelling::cancel as *mut c_void;
+    }
+    if real.is_null() { nothing as *mut c_void } else { real }
+}
+
+/// Where to go on with a cancellation point.
+extern "C" fn cancellation_point(which: usize, caller: usize) -> *mut c_void {
+    if overlap::here().is_some() && cancelling::is_of_taskgroup(which as c_int) {
+        return cancelling::taskgroup_cancellation_point as *mut c_void;
+    }
+    let call = Call::CancellationPoint;
+    let real = real(call, caller).map_or_else(|| only(call), |(_, real)| real);
+    if real.is_null() { nothing as *mut c_void } else { real }
 }
 
 /// Defines what says where to go on with a task's event: ours are told by their names, in any thread.

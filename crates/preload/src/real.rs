@@ -72,10 +72,12 @@ pub enum Call {
     Sections2Start,
     ScopeStart,
     WorkshareTaskReductionUnregister,
+    Cancel,
+    CancellationPoint,
 }
 
 /// By [`Call`].
-const NAMES: [&CStr; 55] = [
+const NAMES: [&CStr; 57] = [
     c"GOMP_parallel",
     c"GOMP_parallel_reductions",
     c"GOMP_parallel_loop_static",
@@ -131,8 +133,10 @@ const NAMES: [&CStr; 55] = [
     c"GOMP_sections2_start",
     c"GOMP_scope_start",
     c"GOMP_workshare_task_reduction_unregister",
+    c"GOMP_cancel",
+    c"GOMP_cancellation_point",
 ];
-const _: () = assert!(Call::WorkshareTaskReductionUnregister as usize == NAMES.len() - 1);
+const _: () = assert!(Call::CancellationPoint as usize == NAMES.len() - 1);
 
 /// An OpenMP library with libgomp's functions.
 pub struct Library {

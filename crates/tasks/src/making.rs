@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 
 use crate::depend::{Access, Listener};
 use crate::ending::Forgetting;
-use crate::group::Group;
 use crate::pool::Needs;
 use crate::task::{AWAITED, BEING_ENTERED, DEPENDS, DETACHED, Edge, FINAL, Task, Work};
 use crate::worker::Worker;
@@ -46,8 +45,7 @@ impl Worker {
     pub unsafe fn make<A: Iterator<Item = Access> + Clone>(&self, new: New<A>) -> bool {
         let (Some((team, seat)), Some(parent)) = (self.place(), self.current()) else { return false };
         let group = parent.own.groups.get();
-        // SAFETY: a group that this task has begun or was made in, and that is not over before all its tasks are.
-        if unsafe { group.as_ref() }.is_some_and(Group::is_cancelled) {
+        if self.is_cancelled() {
             return true;
         }
         let full = seat.deque.len() >= team.enough;
@@ -89,7 +87,7 @@ impl Worker {
         let detached = if new.event.is_some() { DETACHED } else { 0 };
         task.flags.set(if new.is_final { FINAL } else { inherited } | detached);
         parent.own.made.set(parent.own.made.get() + 1);
-        // SAFETY: as above.
+        // SAFETY: a group that this task has begun or was made in, and that is not over before all its tasks are.
         if let Some(group) = unsafe { group.as_ref() } {
             group.tally.expect_one();
         }

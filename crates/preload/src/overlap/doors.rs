@@ -308,9 +308,14 @@ pub extern "C-unwind" fn taskyield() {
 
 /// Begins a taskgroup.
 pub extern "C-unwind" fn taskgroup_start() {
+    begin_group(Group::new);
+}
+
+/// Begins a group that [`taskgroup_end`] ends.
+pub fn begin_group(new: unsafe fn(*const Group) -> Group) {
     if let Some(worker) = here() {
         // SAFETY: the group around lasts longer.
-        let group = Box::into_raw(Box::new(unsafe { Group::new(worker.group()) }));
+        let group = Box::into_raw(Box::new(unsafe { new(worker.group()) }));
         // SAFETY: freed by `taskgroup_end`, which gcc calls for each.
         unsafe { worker.begin_group(&*group) };
     }

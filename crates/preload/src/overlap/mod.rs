@@ -12,8 +12,10 @@
 //! - `teams`: of regions; `standbys`: threads beside them, that work while members are blocked.
 //! - `doors`: what the compiler calls; `identity`: what a task hears that asks who runs it.
 //! - `clauses`: the compiler's description of a task.
+//! - `cancelling`: of regions and taskgroups.
 //! - `chunks`: taskloop; `reductions`: of tasks; `shares`: loops, sections and scopes that tasks take part in the reduction of.
 
+pub mod cancelling;
 mod chunks;
 mod clauses;
 pub mod doors;
@@ -47,6 +49,8 @@ static CONNECTED: Once = Once::new();
 
 thread_local! {
     static WORKER: Cell<*const Worker> = const { Cell::new(ptr::null()) };
+    /// libgomp's function, for the one of ours that this thread calls next, which has no room for another argument.
+    static BEYOND: Cell<*mut c_void> = const { Cell::new(ptr::null_mut()) };
 }
 
 /// Before the program runs.
@@ -84,6 +88,15 @@ pub fn here() -> Option<&'static Worker> {
     unsafe { WORKER.get().as_ref() }.filter(|worker| worker.team().is_some())
 }
 
+/// Has the next function of ours that this thread calls, and that wants one, go on to that one of libgomp's.
+pub fn goes_on_to(real: *mut c_void) {
+    BEYOND.set(real);
+}
+
+fn beyond() -> *mut c_void {
+    BEYOND.get()
+}
+
 /// Before the first region whose tasks are ours.
 #[cold]
 fn connect() {
@@ -102,8 +115,7 @@ fn connect() {
 
 /// A team for a region that asks for so many threads, 0: as many as there may be. `None`: its tasks are libgomp's.
 pub fn team(library: &Library, threads: c_uint) -> Option<&'static Team> {
-    // A region that is cancelled lets threads past libgomp's barriers, and would have to let them past ours.
-    if !is_wanted() || library.number(Call::GetCancellation) != 0 {
+    if !is_wanted() {
         return None;
     }
     CONNECTED.call_once(connect);
