@@ -262,6 +262,26 @@ by_way_of! {
     omp_get_ancestor_thread_num => ancestor_thread_num;
     /// Whether there is one of more than one thread.
     omp_in_parallel => in_parallel;
+    /// Fortran's name of the question, whose arguments are given by reference; so are the following.
+    omp_in_final_ => in_final_fortran;
+    /// Number of the calling thread in its team.
+    omp_get_thread_num_ => thread_num_fortran;
+    /// Threads of the team.
+    omp_get_num_threads_ => num_threads_fortran;
+    /// Regions around.
+    omp_get_level_ => level_fortran;
+    /// Those of more than one thread.
+    omp_get_active_level_ => active_level_fortran;
+    /// Threads of one of them.
+    omp_get_team_size_ => team_size_fortran;
+    /// The same, where integers have eight bytes.
+    omp_get_team_size_8_ => team_size_fortran_8;
+    /// Number of the thread in one of them.
+    omp_get_ancestor_thread_num_ => ancestor_thread_num_fortran;
+    /// The same, where integers have eight bytes.
+    omp_get_ancestor_thread_num_8_ => ancestor_thread_num_fortran_8;
+    /// Whether there is one of more than one thread.
+    omp_in_parallel_ => in_parallel_fortran;
 }
 
 /// A barrier called from `caller`: `go` calls the real function, and says whether that was in a barrier.
@@ -460,6 +480,7 @@ about_tasks! {
     reduction_register = TaskgroupReductionRegister or doors::taskgroup_reduction_register;
     reduction_remap = TaskReductionRemap or doors::task_reduction_remap;
     in_final = InFinal or doors::in_final;
+    in_final_fortran = InFinalFortran or doors::in_final;
 }
 
 /// Defines what says where to go on with a question about the thread: its number is ours to give where standbys may run
@@ -467,8 +488,8 @@ about_tasks! {
 macro_rules! about_the_thread {
     ($($name:ident = $call:ident or $ours:expr, $where:expr;)*) => { $(
         extern "C" fn $name(first: usize, caller: usize) -> *mut c_void {
-            let is_ours: fn(&Worker, i32) -> bool = $where;
-            if signal::is_live() && overlap::here().is_some_and(|worker| is_ours(worker, first as i32)) {
+            let is_ours: fn(&Worker, usize) -> bool = $where;
+            if signal::is_live() && overlap::here().is_some_and(|worker| is_ours(worker, first)) {
                 return $ours as *mut c_void;
             }
             let real = real(Call::$call, caller).map_or_else(|| only(Call::$call), |(_, real)| real);
@@ -483,6 +504,19 @@ about_the_thread! {
     level = GetLevel or identity::level, |worker, _| worker.is_guest();
     active_level = GetActiveLevel or identity::level, |worker, _| worker.is_guest();
     team_size = GetTeamSize or identity::team_size, |worker, _| worker.is_guest();
-    ancestor_thread_num = GetAncestorThreadNum or identity::ancestor_thread_num, |worker, at| worker.is_guest() || at == identity::level();
+    ancestor_thread_num = GetAncestorThreadNum or identity::ancestor_thread_num, |worker, at| worker.is_guest() || at as i32 == identity::level();
     in_parallel = InParallel or identity::in_parallel, |worker, _| worker.is_guest();
+    thread_num_fortran = GetThreadNumFortran or identity::thread_num, |_, _| true;
+    num_threads_fortran = GetNumThreadsFortran or identity::num_threads, |worker, _| worker.is_guest();
+    level_fortran = GetLevelFortran or identity::level, |worker, _| worker.is_guest();
+    active_level_fortran = GetActiveLevelFortran or identity::level, |worker, _| worker.is_guest();
+    team_size_fortran = GetTeamSizeFortran or identity::team_size_fortran, |worker, _| worker.is_guest();
+    team_size_fortran_8 = GetTeamSizeFortran8 or identity::team_size_fortran_8, |worker, _| worker.is_guest();
+    // SAFETY: Fortran passes the address of the level.
+    ancestor_thread_num_fortran = GetAncestorThreadNumFortran or identity::ancestor_thread_num_fortran,
+        |worker, at| worker.is_guest() || unsafe { *(at as *const i32) } == identity::level();
+    // SAFETY: as above.
+    ancestor_thread_num_fortran_8 = GetAncestorThreadNumFortran8 or identity::ancestor_thread_num_fortran_8,
+        |worker, at| worker.is_guest() || unsafe { *(at as *const i64) } == i64::from(identity::level());
+    in_parallel_fortran = InParallelFortran or identity::in_parallel, |worker, _| worker.is_guest();
 }

@@ -74,10 +74,20 @@ pub enum Call {
     WorkshareTaskReductionUnregister,
     Cancel,
     CancellationPoint,
+    InFinalFortran,
+    GetThreadNumFortran,
+    GetNumThreadsFortran,
+    GetLevelFortran,
+    GetActiveLevelFortran,
+    GetTeamSizeFortran,
+    GetTeamSizeFortran8,
+    GetAncestorThreadNumFortran,
+    GetAncestorThreadNumFortran8,
+    InParallelFortran,
 }
 
 /// By [`Call`].
-const NAMES: [&CStr; 57] = [
+const NAMES: [&CStr; 67] = [
     c"GOMP_parallel",
     c"GOMP_parallel_reductions",
     c"GOMP_parallel_loop_static",
@@ -135,8 +145,18 @@ const NAMES: [&CStr; 57] = [
     c"GOMP_workshare_task_reduction_unregister",
     c"GOMP_cancel",
     c"GOMP_cancellation_point",
+    c"omp_in_final_",
+    c"omp_get_thread_num_",
+    c"omp_get_num_threads_",
+    c"omp_get_level_",
+    c"omp_get_active_level_",
+    c"omp_get_team_size_",
+    c"omp_get_team_size_8_",
+    c"omp_get_ancestor_thread_num_",
+    c"omp_get_ancestor_thread_num_8_",
+    c"omp_in_parallel_",
 ];
-const _: () = assert!(Call::CancellationPoint as usize == NAMES.len() - 1);
+const _: () = assert!(Call::InParallelFortran as usize == NAMES.len() - 1);
 
 /// An OpenMP library with libgomp's functions.
 pub struct Library {

@@ -34,6 +34,7 @@ static const struct {
 	{ "at_once", at_once, false },
 	{ "finals", finals, false },
 	{ "arguments", arguments, false },
+	{ "fortran_names", fortran_names, false },
 	{ "loops", loops, false },
 	{ "reductions", reductions, false },
 	{ "reducing_regions", reducing_regions, false },

@@ -67,3 +67,54 @@ static void arguments(void)
 	expect(crooked == 0, "firstprivate is aligned");
 	expect(lengths == 50, "tasks with arrays of variable length have run");
 }
+
+/* What Fortran programs call: these names, with arguments by reference. */
+extern int32_t omp_in_final_(void);
+extern int32_t omp_get_thread_num_(void);
+extern int32_t omp_get_num_threads_(void);
+extern int32_t omp_get_level_(void);
+extern int32_t omp_get_active_level_(void);
+extern int32_t omp_in_parallel_(void);
+extern int32_t omp_get_team_size_(const int32_t *);
+extern int32_t omp_get_team_size_8_(const int64_t *);
+extern int32_t omp_get_ancestor_thread_num_(const int32_t *);
+extern int32_t omp_get_ancestor_thread_num_8_(const int64_t *);
+
+/* Both languages hear the same. */
+static bool sound_alike(void)
+{
+	bool alike = omp_in_final_() == omp_in_final() && omp_get_thread_num_() == omp_get_thread_num() &&
+		     omp_get_num_threads_() == omp_get_num_threads() && omp_get_level_() == omp_get_level() &&
+		     omp_get_active_level_() == omp_get_active_level() && omp_in_parallel_() == omp_in_parallel();
+	for (int level = -1; level < 4; level++) {
+		int64_t wide = level;
+		alike = alike && omp_get_team_size_(&level) == omp_get_team_size(level) &&
+			omp_get_team_size_8_(&wide) == omp_get_team_size(level) &&
+			omp_get_ancestor_thread_num_(&level) == omp_get_ancestor_thread_num(level) &&
+			omp_get_ancestor_thread_num_8_(&wide) == omp_get_ancestor_thread_num(level);
+	}
+	return alike;
+}
+
+static void fortran_names(void)
+{
+	int other = 0, finals = 0;
+	other += !sound_alike();
+#pragma omp parallel
+	{
+		if (!sound_alike())
+			add(&other);
+		for (int i = 0; i < 10; i++) {
+#pragma omp task final(i % 2)
+			{
+				if (!sound_alike())
+					add(&other);
+				if (omp_in_final_())
+					add(&finals);
+			}
+		}
+#pragma omp barrier
+		expect(get(&finals) == 5 * omp_get_num_threads_(), "Fortran hears of final tasks");
+	}
+	expect(other == 0, "Fortran's names answer as C's do");
+}
