@@ -512,11 +512,15 @@ about_the_thread! {
     active_level_fortran = GetActiveLevelFortran or identity::level, |worker, _| worker.is_guest();
     team_size_fortran = GetTeamSizeFortran or identity::team_size_fortran, |worker, _| worker.is_guest();
     team_size_fortran_8 = GetTeamSizeFortran8 or identity::team_size_fortran_8, |worker, _| worker.is_guest();
-    // SAFETY: Fortran passes the address of the level.
     ancestor_thread_num_fortran = GetAncestorThreadNumFortran or identity::ancestor_thread_num_fortran,
-        |worker, at| worker.is_guest() || unsafe { *(at as *const i32) } == identity::level();
-    // SAFETY: as above.
+        |worker, at| {
+            // SAFETY: Fortran passes the address of the level.
+            worker.is_guest() || unsafe { *(at as *const i32) } == identity::level()
+        };
     ancestor_thread_num_fortran_8 = GetAncestorThreadNumFortran8 or identity::ancestor_thread_num_fortran_8,
-        |worker, at| worker.is_guest() || unsafe { *(at as *const i64) } == i64::from(identity::level());
+        |worker, at| {
+            // SAFETY: as above.
+            worker.is_guest() || unsafe { *(at as *const i64) } == i64::from(identity::level())
+        };
     in_parallel_fortran = InParallelFortran or identity::in_parallel, |worker, _| worker.is_guest();
 }
