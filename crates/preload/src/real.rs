@@ -84,10 +84,11 @@ pub enum Call {
     GetAncestorThreadNumFortran,
     GetAncestorThreadNumFortran8,
     InParallelFortran,
+    GetMaxTaskPriority,
 }
 
 /// By [`Call`].
-const NAMES: [&CStr; 67] = [
+const NAMES: [&CStr; 68] = [
     c"GOMP_parallel",
     c"GOMP_parallel_reductions",
     c"GOMP_parallel_loop_static",
@@ -155,8 +156,9 @@ const NAMES: [&CStr; 67] = [
     c"omp_get_ancestor_thread_num_",
     c"omp_get_ancestor_thread_num_8_",
     c"omp_in_parallel_",
+    c"omp_get_max_task_priority",
 ];
-const _: () = assert!(Call::InParallelFortran as usize == NAMES.len() - 1);
+const _: () = assert!(Call::GetMaxTaskPriority as usize == NAMES.len() - 1);
 
 /// An OpenMP library with libgomp's functions.
 pub struct Library {

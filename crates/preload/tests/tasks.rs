@@ -21,8 +21,21 @@ fn libgomp_keeps_them() {
     let program = promises("tasks-plain");
     for (threads, cancellation) in THREADS.into_iter().flat_map(|threads| [(threads, "false"), (threads, "true")]) {
         let mut command = Command::new(&program);
-        let output = run(command.arg("2").env("OMP_NUM_THREADS", threads).env("OMP_CANCELLATION", cancellation));
+        command.env("OMP_NUM_THREADS", threads).env("OMP_CANCELLATION", cancellation);
+        let output = run(command.arg("2"));
         assert!(output.status.success(), "{threads} threads, cancellation {cancellation}: {output:?}");
+    }
+}
+
+/// By itself: libgomp (12) crashes where tasks with priorities have children with priorities.
+#[test]
+fn priorities_count_where_they_are_allowed() {
+    let program = promises("tasks-priorities");
+    for threads in THREADS {
+        let mut command = Command::new(&program);
+        command.args(["3", "allowed_priorities"]).env("OMP_NUM_THREADS", threads).env("OMP_MAX_TASK_PRIORITY", "100");
+        assert!(run(&mut command).status.success(), "{threads} threads, libgomp");
+        assert_eq!(inside(command.env("COX_OVERLAP", "off")), "kept\n", "{threads} threads");
     }
 }
 

@@ -29,7 +29,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use tasks::group::Group;
 use tasks::team::Team;
@@ -46,6 +46,8 @@ static KEY: AtomicU32 = AtomicU32::new(0);
 /// Where the session is.
 static SESSION: std::sync::OnceLock<(Vec<u8>, [u8; 16])> = std::sync::OnceLock::new();
 static CONNECTED: Once = Once::new();
+/// The highest priority of a task that the user allows (`OMP_MAX_TASK_PRIORITY`).
+static HIGHEST_PRIORITY: AtomicI32 = AtomicI32::new(0);
 
 thread_local! {
     static WORKER: Cell<*const Worker> = const { Cell::new(ptr::null()) };
@@ -97,6 +99,11 @@ fn beyond() -> *mut c_void {
     BEYOND.get()
 }
 
+/// What a priority that the program asks for counts as.
+fn allowed_priority(priority: c_int) -> c_int {
+    priority.min(HIGHEST_PRIORITY.load(Ordering::Relaxed))
+}
+
 /// Before the first region whose tasks are ours.
 #[cold]
 fn connect() {
@@ -118,7 +125,10 @@ pub fn team(library: &Library, threads: c_uint) -> Option<&'static Team> {
     if !is_wanted() {
         return None;
     }
-    CONNECTED.call_once(connect);
+    CONNECTED.call_once(|| {
+        HIGHEST_PRIORITY.store(library.number(Call::GetMaxTaskPriority), Ordering::Relaxed);
+        connect();
+    });
     let threads = if threads == 0 { library.number(Call::GetMaxThreads).max(1) as u32 } else { threads };
     Some(teams::take(library, threads))
 }
