@@ -16,7 +16,7 @@
 //! marked, and its flags say little. Nor do they where tasks are ours (`overlap`), and there a region's end is waited for before the
 //! thread counts as in a barrier: overlap and packing are not for one program.
 
-use std::ffi::{c_long, c_uint, c_void};
+use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::mem::transmute;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,7 +28,7 @@ use wire::guest::{LIBGOMP, ROLE_TEAM, ROLE_THREAD, Slot, TASKS};
 
 use crate::caller::{by_way_of, with_caller};
 use crate::memory::{self, note_seen};
-use crate::overlap::{self, doors, identity, shares};
+use crate::overlap::{self, cancelling, doors, identity, shares};
 use crate::real::{Call, Library, Work, library, only};
 
 /// What each thread of a team needs to begin its share.
@@ -224,6 +224,10 @@ by_way_of! {
     omp_fulfill_event => fulfill_event;
     /// The same, called by Fortran: the event is passed by value there too.
     omp_fulfill_event_ => fulfill_event_fortran;
+    /// Cancels a construct.
+    GOMP_cancel => cancel;
+    /// Whether one was cancelled.
+    GOMP_cancellation_point => cancellation_point;
     /// Begins a loop, and reductions that tasks take part in, if there are any; so do the following.
     GOMP_loop_start => loop_start;
     /// An ordered one.
@@ -258,6 +262,26 @@ by_way_of! {
     omp_get_ancestor_thread_num => ancestor_thread_num;
     /// Whether there is one of more than one thread.
     omp_in_parallel => in_parallel;
+    /// Fortran's name of the question, whose arguments are given by reference; so are the following.
+    omp_in_final_ => in_final_fortran;
+    /// Number of the calling thread in its team.
+    omp_get_thread_num_ => thread_num_fortran;
+    /// Threads of the team.
+    omp_get_num_threads_ => num_threads_fortran;
+    /// Regions around.
+    omp_get_level_ => level_fortran;
+    /// Those of more than one thread.
+    omp_get_active_level_ => active_level_fortran;
+    /// Threads of one of them.
+    omp_get_team_size_ => team_size_fortran;
+    /// The same, where integers have eight bytes.
+    omp_get_team_size_8_ => team_size_fortran_8;
+    /// Number of the thread in one of them.
+    omp_get_ancestor_thread_num_ => ancestor_thread_num_fortran;
+    /// The same, where integers have eight bytes.
+    omp_get_ancestor_thread_num_8_ => ancestor_thread_num_fortran_8;
+    /// Whether there is one of more than one thread.
+    omp_in_parallel_ => in_parallel_fortran;
 }
 
 /// A barrier called from `caller`: `go` calls the real function, and says whether that was in a barrier.
@@ -279,17 +303,14 @@ fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(&'static Library
 }
 
 /// Defines what functions that have a barrier do, given their argument, if they have one, and their caller. Where
-/// tasks are ours, so is the barrier, behind what the function does `besides`.
+/// tasks are ours it is what `ours` says, and the real function is not called if that has a result.
 macro_rules! meeting {
-    ($($name:ident = $call:ident -> $result:ty = $alone:expr, $was_in_barrier:expr
-        $(, besides $besides:expr)?;)*) => { $(
+    ($($name:ident = $call:ident -> $result:ty = $alone:expr, $was_in_barrier:expr, ours $ours:expr;)*) => { $(
         extern "C-unwind" fn $name(argument: *mut c_void, caller: usize) -> $result {
             meet(Call::$call, caller, $alone, |library, real| {
-                let besides: Option<Option<Call>> = [$($besides)?].into_iter().next();
-                if let (Some(besides), Some(worker)) = (besides, overlap::here()) {
-                    besides.into_iter().for_each(|call| library.tell(call));
-                    worker.barrier();
-                    return ($alone, true);
+                let ours: fn(&Library, &Worker) -> Option<$result> = $ours;
+                if let Some(result) = overlap::here().and_then(|worker| ours(library, worker)) {
+                    return (result, true);
                 }
                 type Real = unsafe extern "C-unwind" fn(*mut c_void) -> $result;
                 // SAFETY: the real function of this name, called as the program called us: it has this type,
@@ -304,15 +325,32 @@ macro_rules! meeting {
 }
 
 meeting! {
-    barrier = Barrier -> () = (), |()| true, besides None;
-    barrier_cancel = BarrierCancel -> bool = false, |_| true, besides None;
-    loop_end = LoopEnd -> () = (), |()| true, besides Some(Call::LoopEndNowait);
-    loop_end_cancel = LoopEndCancel -> bool = false, |_| true, besides Some(Call::LoopEndNowait);
-    sections_end = SectionsEnd -> () = (), |()| true, besides Some(Call::SectionsEndNowait);
-    sections_end_cancel = SectionsEndCancel -> bool = false, |_| true, besides Some(Call::SectionsEndNowait);
+    barrier = Barrier -> () = (), |()| true, ours |_, worker| {
+        worker.barrier();
+        Some(())
+    };
+    barrier_cancel = BarrierCancel -> bool = false, |_| true, ours |_, worker| Some(worker.barrier_or_cancel());
+    loop_end = LoopEnd -> () = (), |()| true, ours |all, worker| end(all, Call::LoopEndNowait, || worker.barrier());
+    loop_end_cancel = LoopEndCancel -> bool = false, |_| true,
+        ours |all, worker| end(all, Call::LoopEndNowait, || worker.barrier_or_cancel());
+    sections_end = SectionsEnd -> () = (), |()| true,
+        ours |all, worker| end(all, Call::SectionsEndNowait, || worker.barrier());
+    sections_end_cancel = SectionsEndCancel -> bool = false, |_| true,
+        ours |all, worker| end(all, Call::SectionsEndNowait, || worker.barrier_or_cancel());
     // Null: this thread computes the result, and comes to the barrier with it.
-    single_copy_start = SingleCopyStart -> *mut c_void = null_mut(), |result| !result.is_null();
-    single_copy_end = SingleCopyEnd -> () = (), |()| true;
+    single_copy_start = SingleCopyStart -> *mut c_void = null_mut(), |result| !result.is_null(), ours |_, _| None;
+    single_copy_end = SingleCopyEnd -> () = (), |()| true, ours |_, _| None;
+}
+
+/// The end of a construct whose tasks are ours: libgomp's without a barrier, and then ours. Where the construct may have been
+/// cancelled ours comes first, and libgomp's whole end behind it, at which nobody waits for tasks any more.
+fn end<R>(library: &Library, without_barrier: Call, barrier: impl FnOnce() -> R) -> Option<R> {
+    if cancelling::is_allowed(library) {
+        barrier();
+        return None;
+    }
+    library.tell(without_barrier);
+    Some(barrier())
 }
 
 /// Defines what says where to go on with a task whose function is `work`.
@@ -371,7 +409,7 @@ macro_rules! work_shares {
             if overlap::here().is_none() {
                 return real;
             }
-            shares::goes_on_to(real);
+            overlap::goes_on_to(real);
             $ours as *mut c_void
         }
     )* };
@@ -387,6 +425,27 @@ work_shares! {
     sections_start = Sections2Start or shares::sections_start;
     scope_start = ScopeStart or shares::scope_start;
     workshare_unregister = WorkshareTaskReductionUnregister or shares::workshare_task_reduction_unregister;
+}
+
+/// Where to go on with a cancel construct.
+extern "C" fn cancel(_: usize, caller: usize) -> *mut c_void {
+    let known = real(Call::Cancel, caller);
+    let real = known.map_or_else(|| only(Call::Cancel), |(_, real)| real);
+    if overlap::here().is_some() && known.is_some_and(|(library, _)| cancelling::is_allowed(library)) {
+        overlap::goes_on_to(real);
+        return cancelling::cancel as *mut c_void;
+    }
+    if real.is_null() { nothing as *mut c_void } else { real }
+}
+
+/// Where to go on with a cancellation point.
+extern "C" fn cancellation_point(which: usize, caller: usize) -> *mut c_void {
+    if overlap::here().is_some() && cancelling::is_of_taskgroup(which as c_int) {
+        return cancelling::taskgroup_cancellation_point as *mut c_void;
+    }
+    let call = Call::CancellationPoint;
+    let real = real(call, caller).map_or_else(|| only(call), |(_, real)| real);
+    if real.is_null() { nothing as *mut c_void } else { real }
 }
 
 /// Defines what says where to go on with a task's event: ours are told by their names, in any thread.
@@ -421,6 +480,7 @@ about_tasks! {
     reduction_register = TaskgroupReductionRegister or doors::taskgroup_reduction_register;
     reduction_remap = TaskReductionRemap or doors::task_reduction_remap;
     in_final = InFinal or doors::in_final;
+    in_final_fortran = InFinalFortran or doors::in_final;
 }
 
 /// Defines what says where to go on with a question about the thread: its number is ours to give where standbys may run
@@ -428,8 +488,8 @@ about_tasks! {
 macro_rules! about_the_thread {
     ($($name:ident = $call:ident or $ours:expr, $where:expr;)*) => { $(
         extern "C" fn $name(first: usize, caller: usize) -> *mut c_void {
-            let is_ours: fn(&Worker, i32) -> bool = $where;
-            if signal::is_live() && overlap::here().is_some_and(|worker| is_ours(worker, first as i32)) {
+            let is_ours: fn(&Worker, usize) -> bool = $where;
+            if signal::is_live() && overlap::here().is_some_and(|worker| is_ours(worker, first)) {
                 return $ours as *mut c_void;
             }
             let real = real(Call::$call, caller).map_or_else(|| only(Call::$call), |(_, real)| real);
@@ -444,6 +504,23 @@ about_the_thread! {
     level = GetLevel or identity::level, |worker, _| worker.is_guest();
     active_level = GetActiveLevel or identity::active_level, |worker, _| worker.is_guest();
     team_size = GetTeamSize or identity::team_size, |worker, _| worker.is_guest();
-    ancestor_thread_num = GetAncestorThreadNum or identity::ancestor_thread_num, |worker, at| worker.is_guest() || at == identity::level();
+    ancestor_thread_num = GetAncestorThreadNum or identity::ancestor_thread_num, |worker, at| worker.is_guest() || at as i32 == identity::level();
     in_parallel = InParallel or identity::in_parallel, |worker, _| worker.is_guest();
+    thread_num_fortran = GetThreadNumFortran or identity::thread_num, |_, _| true;
+    num_threads_fortran = GetNumThreadsFortran or identity::num_threads, |worker, _| worker.is_guest();
+    level_fortran = GetLevelFortran or identity::level, |worker, _| worker.is_guest();
+    active_level_fortran = GetActiveLevelFortran or identity::level, |worker, _| worker.is_guest();
+    team_size_fortran = GetTeamSizeFortran or identity::team_size_fortran, |worker, _| worker.is_guest();
+    team_size_fortran_8 = GetTeamSizeFortran8 or identity::team_size_fortran_8, |worker, _| worker.is_guest();
+    ancestor_thread_num_fortran = GetAncestorThreadNumFortran or identity::ancestor_thread_num_fortran,
+        |worker, at| {
+            // SAFETY: Fortran passes the address of the level.
+            worker.is_guest() || unsafe { *(at as *const i32) } == identity::level()
+        };
+    ancestor_thread_num_fortran_8 = GetAncestorThreadNumFortran8 or identity::ancestor_thread_num_fortran_8,
+        |worker, at| {
+            // SAFETY: as above.
+            worker.is_guest() || unsafe { *(at as *const i64) } == i64::from(identity::level())
+        };
+    in_parallel_fortran = InParallelFortran or identity::in_parallel, |worker, _| worker.is_guest();
 }

@@ -72,10 +72,23 @@ pub enum Call {
     Sections2Start,
     ScopeStart,
     WorkshareTaskReductionUnregister,
+    Cancel,
+    CancellationPoint,
+    InFinalFortran,
+    GetThreadNumFortran,
+    GetNumThreadsFortran,
+    GetLevelFortran,
+    GetActiveLevelFortran,
+    GetTeamSizeFortran,
+    GetTeamSizeFortran8,
+    GetAncestorThreadNumFortran,
+    GetAncestorThreadNumFortran8,
+    InParallelFortran,
+    GetMaxTaskPriority,
 }
 
 /// By [`Call`].
-const NAMES: [&CStr; 55] = [
+const NAMES: [&CStr; 68] = [
     c"GOMP_parallel",
     c"GOMP_parallel_reductions",
     c"GOMP_parallel_loop_static",
@@ -131,8 +144,21 @@ const NAMES: [&CStr; 55] = [
     c"GOMP_sections2_start",
     c"GOMP_scope_start",
     c"GOMP_workshare_task_reduction_unregister",
+    c"GOMP_cancel",
+    c"GOMP_cancellation_point",
+    c"omp_in_final_",
+    c"omp_get_thread_num_",
+    c"omp_get_num_threads_",
+    c"omp_get_level_",
+    c"omp_get_active_level_",
+    c"omp_get_team_size_",
+    c"omp_get_team_size_8_",
+    c"omp_get_ancestor_thread_num_",
+    c"omp_get_ancestor_thread_num_8_",
+    c"omp_in_parallel_",
+    c"omp_get_max_task_priority",
 ];
-const _: () = assert!(Call::WorkshareTaskReductionUnregister as usize == NAMES.len() - 1);
+const _: () = assert!(Call::GetMaxTaskPriority as usize == NAMES.len() - 1);
 
 /// An OpenMP library with libgomp's functions.
 pub struct Library {

@@ -19,9 +19,23 @@ fn promises(name: &str) -> PathBuf {
 #[test]
 fn libgomp_keeps_them() {
     let program = promises("tasks-plain");
+    for (threads, cancellation) in THREADS.into_iter().flat_map(|threads| [(threads, "false"), (threads, "true")]) {
+        let mut command = Command::new(&program);
+        command.env("OMP_NUM_THREADS", threads).env("OMP_CANCELLATION", cancellation);
+        let output = run(command.arg("2"));
+        assert!(output.status.success(), "{threads} threads, cancellation {cancellation}: {output:?}");
+    }
+}
+
+/// By itself: libgomp (12) crashes where tasks with priorities have children with priorities.
+#[test]
+fn priorities_count_where_they_are_allowed() {
+    let program = promises("tasks-priorities");
     for threads in THREADS {
-        let output = run(Command::new(&program).arg("3").env("OMP_NUM_THREADS", threads));
-        assert!(output.status.success(), "{threads} threads: {output:?}");
+        let mut command = Command::new(&program);
+        command.args(["3", "allowed_priorities"]).env("OMP_NUM_THREADS", threads).env("OMP_MAX_TASK_PRIORITY", "100");
+        assert!(run(&mut command).status.success(), "{threads} threads, libgomp");
+        assert_eq!(inside(command.env("COX_OVERLAP", "off")), "kept\n", "{threads} threads");
     }
 }
 
@@ -32,6 +46,19 @@ fn our_tasks_keep_them() {
         let mut command = Command::new(&program);
         let text = inside(command.arg("30").env("OMP_NUM_THREADS", threads).env("COX_OVERLAP", "off"));
         assert_eq!(text, "kept\n", "{threads} threads");
+    }
+}
+
+#[test]
+fn our_tasks_keep_them_where_constructs_may_be_cancelled() {
+    let program = promises("tasks-cancelled");
+    for threads in THREADS {
+        let mut command = Command::new(&program);
+        command.env("OMP_NUM_THREADS", threads).env("OMP_CANCELLATION", "true").env("COX_OVERLAP", "off");
+        assert_eq!(inside(command.arg("10")), "kept\n", "{threads} threads");
+        if threads != "1" {
+            assert_eq!(inside(command.arg("cancelled_reductions")), "kept\n", "{threads} threads");
+        }
     }
 }
 
@@ -47,11 +74,13 @@ fn our_tasks_keep_them_where_threads_sleep_at_once() {
 fn tasks_are_ours_where_that_is_wanted() {
     let program = compile("gomp.c", "gomp-overlap", &["-fopenmp"]);
     for (variable, seen) in [("off", LIBGOMP), ("", LIBGOMP | TASKS)] {
-        for what in ["tasks", "reduced"] {
+        for (what, cancellation) in [("tasks", "false"), ("reduced", "false"), ("tasks", "true")] {
             let mut command = Command::new(&program);
             command.args(["2", what]).env("OMP_NUM_THREADS", "3").env("COX_OVERLAP", variable);
+            command.env("OMP_CANCELLATION", cancellation);
             // Only what libgomp is given is noted.
-            assert_eq!(told(&inside(&mut command))[0].seen, u64::from(seen), "{variable:?}, {what}");
+            let told = told(&inside(&mut command));
+            assert_eq!(told[0].seen, u64::from(seen), "{variable:?}, {what}, cancellation {cancellation}");
         }
     }
 }

@@ -11,6 +11,8 @@ pub struct Group {
     /// Its tasks are expected one by one: many threads make them.
     pub(crate) tally: Tally,
     cancelled: AtomicU32,
+    /// It stands for no taskgroup of the program's: who cancels means the one around.
+    is_implied: bool,
     /// The group around it, of which its tasks are not members: they are members of the innermost, and that one's end is waited
     /// for inside.
     pub(crate) around: *const Group,
@@ -27,17 +29,32 @@ impl Group {
     pub unsafe fn new(around: *const Group) -> Group {
         // SAFETY: the caller's promise.
         let kept = unsafe { around.as_ref() }.map_or(ptr::null_mut(), |group| group.kept.get());
-        Group { tally: Tally::new(), cancelled: AtomicU32::new(0), around, kept: Cell::new(kept) }
+        Group { tally: Tally::new(), cancelled: AtomicU32::new(0), is_implied: false, around, kept: Cell::new(kept) }
+    }
+
+    /// The same, of a construct that is no taskgroup for the program.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn implied(around: *const Group) -> Group {
+        // SAFETY: the caller's promise.
+        Group { is_implied: true, ..unsafe { Group::new(around) } }
+    }
+
+    fn meant(&self) -> &Group {
+        // SAFETY: `new`'s promise.
+        let around = if self.is_implied { unsafe { self.around.as_ref() } } else { None };
+        around.unwrap_or(self)
     }
 
     /// No task of it begins any more.
     pub fn cancel(&self) {
-        self.cancelled.store(1, Ordering::Release);
+        self.meant().cancelled.store(1, Ordering::Release);
     }
 
     /// Whether it was cancelled.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Acquire) != 0
+        self.meant().cancelled.load(Ordering::Acquire) != 0
     }
 }

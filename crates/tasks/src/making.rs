@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 
 use crate::depend::{Access, Listener};
 use crate::ending::Forgetting;
-use crate::group::Group;
 use crate::pool::Needs;
 use crate::task::{AWAITED, BEING_ENTERED, DEPENDS, DETACHED, Edge, FINAL, Task, Work};
 use crate::worker::Worker;
@@ -48,10 +47,7 @@ impl Worker {
         let (Some((team, seat)), Some(parent)) = (self.place(), unsafe { self.current.get().as_ref() }) else {
             return false;
         };
-        // Of frames the group is that of the task they are in.
-        let group = parent.own.groups.get();
-        // SAFETY: a group that this task has begun or was made in, and that is not over before all its tasks are.
-        if unsafe { group.as_ref() }.is_some_and(Group::is_cancelled) {
+        if self.is_cancelled() {
             return true;
         }
         let full = seat.deque.len() >= team.enough;

@@ -13,6 +13,10 @@
 //! between the two; and as all members have come, nobody was there who could make another. It is added up by whoever
 //! has just come last, or has just run out of tasks; both have a full fence before, so the last of them sees all.
 //!
+//! **Cancellation.** Who cancels a region is at no barrier, so the one that members come to next cannot be passed before it comes
+//! there, which it does at the region's end: everybody's last barrier is that one. Who waits there already is let go, stays counted,
+//! and comes to the end without being counted again. No task begins any more, so nobody who is counted makes one.
+//!
 //! Teams are never given back to the system: who helps out looks at them without asking.
 
 use std::collections::{BinaryHeap, VecDeque};
@@ -40,6 +44,8 @@ pub struct Seat {
     ended: AtomicU64,
     /// The thread that sits here.
     pub(crate) thread: AtomicU32,
+    /// One more than the generation of the barrier that this member has come to last. Its own thread only.
+    came_to: AtomicU64,
     /// While it sleeps: tasks below this one only are for it; null: any.
     sleeps_in: AtomicPtr<Task>,
     /// The implicit task of the member.
@@ -58,6 +64,8 @@ pub struct Team {
     guests_ever: AtomicU32,
     /// Members of the present region, in the first seats.
     size: AtomicU32,
+    /// 0, or one more than the generation of the last barrier of a cancelled region.
+    cancelled: AtomicU64,
     /// Whether there has been a task since the region began.
     has_tasks: AtomicU32,
     idle: Box<[AtomicU64]>,
@@ -147,6 +155,7 @@ impl Seat {
             made: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             thread: AtomicU32::new(NOBODY),
+            came_to: AtomicU64::new(0),
             sleeps_in: AtomicPtr::new(ptr::null_mut()),
             implicit: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
         }
@@ -186,6 +195,7 @@ impl Team {
             guests_here: AtomicU64::new(0),
             guests_ever: AtomicU32::new(0),
             size: AtomicU32::new(0),
+            cancelled: AtomicU64::new(0),
             has_tasks: AtomicU32::new(0),
             idle: (0..=words).map(|_| AtomicU64::new(0)).collect(),
             arrived: AtomicU32::new(0),
@@ -213,6 +223,22 @@ impl Team {
     /// A region begins; nobody is in another one of this team.
     pub fn begin(&self) {
         self.has_tasks.store(0, Ordering::Relaxed);
+        self.cancelled.store(0, Ordering::Relaxed);
+    }
+
+    /// Cancels the region, by a member in its implicit task: no task begins any more, and who waits at a barrier that may be
+    /// cancelled goes on.
+    pub fn cancel(&self) {
+        self.cancelled.store(u64::from(self.generation()) + 1, Ordering::Release);
+        fence::light();
+        self.wake_all();
+    }
+
+    /// Whether the region was cancelled.
+    #[inline]
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire) != 0
     }
 
     /// The region has so many members: said by each of them, before it [enters](crate::worker::Worker::enter).
@@ -480,10 +506,20 @@ impl Team {
         taken.map(|ready| ready.0)
     }
 
-    /// A member comes to the barrier: which one it is, and whether it is the last to come.
+    /// Whether the region is cancelled, and has no barrier behind this one.
+    pub(crate) fn is_last_barrier(&self, generation: u32) -> bool {
+        self.cancelled.load(Ordering::Acquire) == u64::from(generation) + 1
+    }
+
+    /// A member comes to the barrier: which one it is, and whether it has to ask if all have come.
     #[inline]
-    pub(crate) fn arrive(&self) -> (u32, bool) {
+    pub(crate) fn arrive(&self, seat: &Seat) -> (u32, bool) {
+        let last = self.cancelled.load(Ordering::Acquire);
+        if last != 0 && seat.came_to.load(Ordering::Relaxed) == last {
+            return ((last - 1) as u32, true);
+        }
         let generation = self.generation.load(Ordering::Relaxed);
+        seat.came_to.store(u64::from(generation) + 1, Ordering::Relaxed);
         (generation, self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.size())
     }
 

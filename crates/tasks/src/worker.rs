@@ -254,23 +254,43 @@ impl Worker {
 
     /// Waits until all members of the team have come here, and all tasks have ended; runs them.
     pub fn barrier(&self) {
-        let Some(team) = self.team() else { return };
+        self.meet(false);
+    }
+
+    /// The same, but goes on when the region is cancelled: whether it is.
+    pub fn barrier_or_cancel(&self) -> bool {
+        if self.team().is_some_and(Team::is_cancelled) {
+            return true;
+        }
+        self.meet(true)
+    }
+
+    /// Meets the others. Whether it is let go instead, which it can be if the barrier is `cancellable`.
+    fn meet(&self, cancellable: bool) -> bool {
+        let Some((team, seat)) = self.place() else { return false };
         let number = self.lend_number();
-        let (generation, last) = team.arrive();
+        let (generation, last) = team.arrive(seat);
         // Who has just come last, or has just run out of tasks, has to ask whether all is done.
         let mut asks = last;
-        while !team.has_passed(generation) {
-            asks |= self.run_while(|| !team.has_passed(generation), None);
+        let is_let_go = || cancellable && team.is_last_barrier(generation);
+        let goes_on = || team.has_passed(generation) || is_let_go();
+        while !goes_on() {
+            asks |= self.run_while(|| !goes_on(), None);
             if std::mem::take(&mut asks) {
                 team.try_to_pass(generation);
             } else {
-                self.look_around(|| team.has_passed(generation), None);
+                self.look_around(goes_on, None);
                 asks = true;
             }
         }
         self.take_number_back(number);
+        if is_let_go() {
+            // Those at the region's end may have passed by now.
+            return true;
+        }
         // All tasks have ended: so have this member's.
         self.current().into_iter().for_each(|task| self.has_no_children(task));
+        false
     }
 
     /// Until `enough`, runs tasks below `within`, or any.
@@ -368,14 +388,21 @@ impl Worker {
         self.end(this)
     }
 
-    /// Runs a task's body, unless its group is cancelled. Whether it did.
+    /// Whether the task that runs here, or is about to be made in this group, is to end where it is.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        // SAFETY: not over while it has tasks, of which this is one or makes one.
+        let group = unsafe { self.group().as_ref() };
+        group.is_some_and(Group::is_cancelled) || self.team().is_some_and(Team::is_cancelled)
+    }
+
+    /// Runs a task's body, unless its group or the region is cancelled. Whether it did.
     #[inline]
     pub(crate) fn run_body(&self, task: &Task) -> bool {
         let (before, frames) = (self.current.replace(task), self.frames.replace(0));
         let number = self.number.get();
         self.begins(task);
-        // SAFETY: its group is not over while it has tasks.
-        let runs = unsafe { task.group.get().as_ref() }.is_none_or(|group| !group.is_cancelled());
+        let runs = !self.is_cancelled();
         if runs {
             // SAFETY: the compiler's function, with what it has to be given.
             unsafe { (task.work.get())(task.data.get()) };

@@ -162,6 +162,32 @@ fn a_cancelled_group_begins_nothing() {
     assert_eq!(done.into_inner(), 0);
 }
 
+/// Who waits at a barrier is let go, all meet at the region's end, and the next region is as ever.
+#[test]
+fn a_cancelled_region_ends() {
+    let (done, past) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let leaf = |_: &Worker| _ = done.fetch_add(1, Ordering::Relaxed);
+    for threads in [1, 2, 3] {
+        let (round, before) = (AtomicU32::new(0), done.load(Ordering::Relaxed));
+        regions(threads, ROUNDS, |worker, number| {
+            CURRENT.set(worker);
+            let team = worker.team().unwrap();
+            let cancels = round.load(Ordering::Relaxed) / threads % (threads + 1) == number;
+            if !worker.barrier_or_cancel() && cancels {
+                team.cancel();
+                // No more tasks.
+                make(worker, &leaf, plain);
+            }
+            if !worker.barrier_or_cancel() {
+                past.fetch_add(1, Ordering::Relaxed);
+                make(worker, &leaf, plain);
+            }
+            round.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(done.load(Ordering::Relaxed) - before, past.swap(0, Ordering::Relaxed), "{threads} threads");
+    }
+}
+
 #[test]
 fn dependences_are_kept() {
     const CHAINS: usize = 3;

@@ -36,10 +36,13 @@ fn a_barrier_sleeps_until_the_last_event_is_fulfilled() {
                 make(worker, &body, |new| new.event = Some(event.as_ptr()));
                 worker.barrier();
                 assert_eq!(fulfilled.load(Ordering::Relaxed), before + 1);
+                // The next one is for the region's end.
+                make(worker, &body, |new| new.event = Some(event.as_ptr()));
             } else {
                 worker.barrier();
             }
         });
+        assert_eq!(fulfilled.load(Ordering::Relaxed), 2 * ROUNDS);
         assert!(is_ours(event.into_inner()));
     }
 }

@@ -12,8 +12,8 @@ use tasks::worker::Worker;
 
 use super::chunks::{Division, divide};
 use super::clauses::{Clauses, NONE};
-use super::here;
 use super::reductions::Block;
+use super::{allowed_priority, here};
 use crate::real::Work;
 
 /// Flags of tasks (gomp-constants.h).
@@ -56,7 +56,7 @@ pub unsafe extern "C-unwind" fn task(
         first_words: None,
         at_once: !deferrable,
         is_final: flags & FINAL != 0,
-        priority: if flags & PRIORITY != 0 { priority } else { 0 },
+        priority: if flags & PRIORITY != 0 { allowed_priority(priority) } else { 0 },
         accesses,
         // Before gcc 11 there is no such argument, nor the flag.
         event: (flags & DETACH != 0).then_some(event),
@@ -189,7 +189,7 @@ impl Loop {
                     first_words: Some([first as usize, end as usize]),
                     at_once: self.flags & IF == 0,
                     is_final: self.flags & FINAL != 0,
-                    priority: self.priority,
+                    priority: allowed_priority(self.priority),
                     accesses: NONE,
                     event: None,
                 };
@@ -308,9 +308,14 @@ pub extern "C-unwind" fn taskyield() {
 
 /// Begins a taskgroup.
 pub extern "C-unwind" fn taskgroup_start() {
+    begin_group(Group::new);
+}
+
+/// Begins a group that [`taskgroup_end`] ends.
+pub fn begin_group(new: unsafe fn(*const Group) -> Group) {
     if let Some(worker) = here() {
         // SAFETY: the group around lasts longer.
-        let group = Box::into_raw(Box::new(unsafe { Group::new(worker.group()) }));
+        let group = Box::into_raw(Box::new(unsafe { new(worker.group()) }));
         // SAFETY: freed by `taskgroup_end`, which gcc calls for each.
         unsafe { worker.begin_group(&*group) };
     }

@@ -54,6 +54,31 @@ pub extern "C" fn ancestor_thread_num(at: c_int) -> c_int {
     }
 }
 
+/// Defines Fortran's forms of questions about a level, which is given by reference, and may be of any size there is.
+macro_rules! by_reference {
+    ($($(#[$doc:meta])* $name:ident = $of:ident(&$number:ty);)*) => { $(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// The address of a level.
+        pub unsafe extern "C" fn $name(at: *const $number) -> c_int {
+            // SAFETY: the caller's promise. A level beyond all is none.
+            $of(c_int::try_from(unsafe { *at }).unwrap_or(-1))
+        }
+    )* };
+}
+
+by_reference! {
+    /// As [`team_size`].
+    team_size_fortran = team_size(&i32);
+    /// As [`team_size`].
+    team_size_fortran_8 = team_size(&i64);
+    /// As [`ancestor_thread_num`].
+    ancestor_thread_num_fortran = ancestor_thread_num(&i32);
+    /// As [`ancestor_thread_num`].
+    ancestor_thread_num_fortran_8 = ancestor_thread_num(&i64);
+}
+
 /// Whether the program, or a library of its own, has thread-local data: `threadprivate` among it.
 pub fn has_own_thread_data() -> bool {
     // SAFETY: calls the function below with each object, now.

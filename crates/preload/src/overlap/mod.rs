@@ -13,8 +13,10 @@
 //! - `teams`: of regions; `standbys`: threads beside them, that work while members are blocked.
 //! - `doors`: what the compiler calls; `identity`: what a task hears that asks who runs it.
 //! - `clauses`: the compiler's description of a task.
+//! - `cancelling`: of regions and taskgroups.
 //! - `chunks`: taskloop; `reductions`: of tasks; `shares`: loops, sections and scopes that tasks take part in the reduction of.
 
+pub mod cancelling;
 mod chunks;
 mod clauses;
 pub mod doors;
@@ -28,7 +30,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use tasks::group::Group;
 use tasks::team::Team;
@@ -45,9 +47,13 @@ static KEY: AtomicU32 = AtomicU32::new(0);
 /// Where the session is.
 static SESSION: std::sync::OnceLock<(Vec<u8>, [u8; 16])> = std::sync::OnceLock::new();
 static CONNECTED: Once = Once::new();
+/// The highest priority of a task that the user allows (`OMP_MAX_TASK_PRIORITY`).
+static HIGHEST_PRIORITY: AtomicI32 = AtomicI32::new(0);
 
 thread_local! {
     static WORKER: Cell<*const Worker> = const { Cell::new(ptr::null()) };
+    /// libgomp's function, for the one of ours that this thread calls next, which has no room for another argument.
+    static BEYOND: Cell<*mut c_void> = const { Cell::new(ptr::null_mut()) };
 }
 
 /// Before the program runs.
@@ -85,6 +91,20 @@ pub fn here() -> Option<&'static Worker> {
     unsafe { WORKER.get().as_ref() }.filter(|worker| worker.team().is_some())
 }
 
+/// Has the next function of ours that this thread calls, and that wants one, go on to that one of libgomp's.
+pub fn goes_on_to(real: *mut c_void) {
+    BEYOND.set(real);
+}
+
+fn beyond() -> *mut c_void {
+    BEYOND.get()
+}
+
+/// What a priority that the program asks for counts as.
+fn allowed_priority(priority: c_int) -> c_int {
+    priority.min(HIGHEST_PRIORITY.load(Ordering::Relaxed))
+}
+
 /// Before the first region whose tasks are ours.
 #[cold]
 fn connect() {
@@ -103,11 +123,13 @@ fn connect() {
 
 /// A team for a region that asks for so many threads, 0: as many as there may be. `None`: its tasks are libgomp's.
 pub fn team(library: &Library, threads: c_uint) -> Option<&'static Team> {
-    // A region that is cancelled lets threads past libgomp's barriers, and would have to let them past ours.
-    if !is_wanted() || library.number(Call::GetCancellation) != 0 {
+    if !is_wanted() {
         return None;
     }
-    CONNECTED.call_once(connect);
+    CONNECTED.call_once(|| {
+        HIGHEST_PRIORITY.store(library.number(Call::GetMaxTaskPriority), Ordering::Relaxed);
+        connect();
+    });
     let threads = if threads == 0 { library.number(Call::GetMaxThreads).max(1) as u32 } else { threads };
     Some(teams::take(library, threads))
 }

@@ -5,26 +5,19 @@
 //! tasks are in no group of libgomp's. The compiler then has a barrier, in which all tasks end; one thread combines the
 //! copies; and all come to [`workshare_task_reduction_unregister`], with another barrier, ours: libgomp is told that the construct was
 //! cancelled, and has none.
+//!
+//! In a region that was cancelled libgomp would let each thread go by itself, with the copies or the block that others, who come to the
+//! construct later, or tasks still use. Ours meet there as ever: it is the region's last barrier.
 
-use std::cell::Cell;
 use std::ffi::{c_long, c_uint, c_ulonglong, c_void};
 use std::mem::transmute;
 
+use tasks::group::Group;
 use tasks::worker::Worker;
 
-use super::doors::{taskgroup_end, taskgroup_start};
-use super::here;
+use super::doors::{self, taskgroup_end};
 use super::reductions::Block;
-
-thread_local! {
-    /// libgomp's function, for the one of ours that is called next: it has no room for another argument.
-    static REAL: Cell<*mut c_void> = const { Cell::new(std::ptr::null_mut()) };
-}
-
-/// Has the next function of this module's that this thread calls go on to that one.
-pub fn goes_on_to(real: *mut c_void) {
-    REAL.set(real);
-}
+use super::{beyond, here};
 
 /// What is known of a construct before libgomp has entered its reductions.
 struct Begun {
@@ -42,7 +35,7 @@ fn begin(block: *mut usize) -> Option<Begun> {
 impl Begun {
     /// libgomp has entered them: they are those of a group of ours.
     fn register(self) {
-        taskgroup_start();
+        doors::begin_group(Group::implied);
         // SAFETY: begun above, and not over before the construct.
         if let Some(group) = here().and_then(|worker| unsafe { worker.group().as_ref() }) {
             self.last.goes_on(group.kept.replace(self.block));
@@ -58,7 +51,7 @@ macro_rules! shares {
         pub unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
             type Real = unsafe extern "C-unwind" fn($($type),*) $(-> $result)?;
             // SAFETY: libgomp's function of this name, which has this type.
-            let real = unsafe { transmute::<*mut c_void, Real>(REAL.get()) };
+            let real = unsafe { transmute::<*mut c_void, Real>(beyond()) };
             let begun = begin($block);
             // SAFETY: called as the program has called us.
             let result = unsafe { real($($argument),*) };
@@ -86,13 +79,11 @@ shares! {
 }
 
 /// Ends reductions of such a construct.
-pub unsafe extern "C-unwind" fn workshare_task_reduction_unregister(cancelled: bool) {
+pub unsafe extern "C-unwind" fn workshare_task_reduction_unregister(_: bool) {
     // Read before tasks are run at the barrier, which may begin such constructs in regions of their own.
-    let real = REAL.get();
+    let real = beyond();
     taskgroup_end();
-    if !cancelled {
-        here().into_iter().for_each(Worker::barrier);
-    }
+    here().into_iter().for_each(Worker::barrier);
     type Real = unsafe extern "C-unwind" fn(bool);
     // SAFETY: libgomp's function of this name, which has this type; nobody uses the copies any more.
     unsafe { transmute::<*mut c_void, Real>(real)(true) };

@@ -92,14 +92,18 @@ COX_RARE int flush_waker(struct cox_clock *c)
 	key.waker = c->waker_tid;
 	key.wakee = c->tid;
 	sum = bpf_map_lookup_elem(&pairs, &key);
+	if (!sum) {
+		first.count = 0;
+		first.blocked_ns = 0;
+		bpf_map_update_elem(&pairs, &key, &first, BPF_NOEXIST);
+		/* Another CPU may have been faster: then it is there, too. */
+		sum = bpf_map_lookup_elem(&pairs, &key);
+	}
 	if (sum) {
 		__sync_fetch_and_add(&sum->count, c->waker_count);
 		__sync_fetch_and_add(&sum->blocked_ns, c->waker_blocked_ns);
 	} else {
-		first.count = c->waker_count;
-		first.blocked_ns = c->waker_blocked_ns;
-		if (bpf_map_update_elem(&pairs, &key, &first, BPF_NOEXIST))
-			LOSE(pairs, c->waker_count);
+		LOSE(pairs, c->waker_count);
 	}
 	c->waker_count = 0;
 	c->waker_blocked_ns = 0;
