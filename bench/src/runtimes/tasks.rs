@@ -128,7 +128,7 @@ pub fn tasks(options: &Options, interrupt: &Interrupt) -> Result<u8> {
 fn measure(field: &Field<'_>, name: &str, count: u32, rounds: usize) -> Result<Row> {
     let (row, grain) = name.split_once('-').filter(|(row, _)| *row == "grain").unwrap_or((name, "10"));
     let words = ["--row", row, "--count", &count.to_string(), "--repeats", "3", "--grain-us", grain].map(str::to_owned);
-    let line = Line { program: "taskcost", arguments: words.to_vec() };
+    let line = Line { program: "taskcost", arguments: words.to_vec(), ranks: false };
     let ways: Vec<Way> = WAYS.into_iter().filter(|way| field.has(*way)).collect();
     let measured = in_turns(ways.len(), rounds, |at| number(&field.run(ways[at], &[], &line)?, "ns_each"))?;
     let mut ns = vec![Vec::new(); WAYS.len()];

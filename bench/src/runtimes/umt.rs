@@ -1,6 +1,9 @@
 //! What keeping CPUs busy gives: `heat` and `fwi` with a disk of a known speed, from much waiting for it to much work, by each runtime
 //! in turns.
 //!
+//! `heat-2` and `fwi-2` are two processes on a CPU each, which also exchange borders by TCP, over loopback. There, runtimes that do not notice blocked
+//! threads have to keep an order of messages.
+//!
 //! A point has so much work for the CPUs and so many bytes for the disk that each alone would take a given time. The *bound* of a
 //! run is the longer of the two: CPU work of a run with one thread and without the disk, over all CPUs; bytes over the disk's speed. Efficiency is
 //! the bound over what a run took.
@@ -22,8 +25,8 @@ use crate::tools::Tools;
 /// What `cox-bench umt` understands.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Applications, both when none is named
-    #[arg(value_name = "APP", value_parser = ["heat", "fwi"])]
+    /// Applications, all when none is named
+    #[arg(value_name = "APP", value_parser = APPS.map(|app| app.name))]
     apps: Vec<String>,
     /// Rounds, each with one run of every point by every runtime
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -58,6 +61,9 @@ const SPEED: f64 = 100e6;
 /// An application: its arguments for so many bytes and so much work.
 struct App {
     name: &'static str,
+    program: &'static str,
+    /// Two processes share the work.
+    ranks: bool,
     /// Arguments that do not change.
     fixed: &'static [&'static str],
     /// Steps, and how many of them may have a snapshot.
@@ -66,21 +72,29 @@ struct App {
     every: (&'static str, f64),
 }
 
-const APPS: [App; 2] = [
-    App {
-        name: "heat",
-        fixed: &["--size", "1024", "--block", "128", "--direct"],
-        steps: 50,
-        every: ("--every", 1024.0 * 1024.0 * 8.0),
-    },
-    App {
-        name: "fwi",
-        fixed: &["--nx", "64", "--ny", "64", "--nz", "64", "--direct", "--buffers", "64"],
-        steps: 48,
-        // A volume is written on the way forward and read on the way back.
-        every: ("--iof", 2.0 * 64.0 * 64.0 * 64.0 * 8.0),
-    },
+const APPS: [App; 4] = [
+    App { name: "heat", program: "heat", ranks: false, ..HEAT },
+    App { name: "heat-2", program: "heat", ranks: true, ..HEAT },
+    App { name: "fwi", program: "fwi", ranks: false, ..FWI },
+    App { name: "fwi-2", program: "fwi", ranks: true, ..FWI },
 ];
+const HEAT: App = App {
+    name: "heat",
+    program: "heat",
+    ranks: false,
+    fixed: &["--size", "1024", "--block", "128", "--direct"],
+    steps: 50,
+    every: ("--every", 1024.0 * 1024.0 * 8.0),
+};
+const FWI: App = App {
+    name: "fwi",
+    program: "fwi",
+    ranks: false,
+    fixed: &["--nx", "64", "--ny", "64", "--nz", "64", "--direct", "--buffers", "64"],
+    steps: 48,
+    // A volume is written on the way forward and read on the way back.
+    every: ("--iof", 2.0 * 64.0 * 64.0 * 64.0 * 8.0),
+};
 
 #[derive(Debug, Serialize)]
 struct Point {
@@ -153,7 +167,7 @@ impl Bench<'_> {
         arguments.extend(
             numbers.into_iter().chain([("--folder", folder)]).flat_map(|(name, value)| [name.to_owned(), value]),
         );
-        Line { program: app.name, arguments }
+        Line { program: app.program, arguments, ranks: app.ranks }
     }
 
     /// CPU seconds of one thread without the disk: for no extra work, and for each repeat of it.
@@ -167,7 +181,7 @@ impl Bench<'_> {
     }
 
     fn alone(&self, app: &App, work: u64) -> Result<f64> {
-        let mut line = self.line_of(app, work, 0);
+        let mut line = Line { ranks: false, ..self.line_of(app, work, 0) };
         line.arguments.extend(["--threads".to_owned(), "1".to_owned()]);
         Ok(number(&self.field.run(Way::Gomp(1), &[], &line)?, "cpu_ns")? / 1e9)
     }
@@ -188,7 +202,9 @@ impl Bench<'_> {
         let mut moved = None;
         let seconds = in_turns(self.ways.len(), self.runs, |at| {
             let truth = self.field.run(self.ways[at], &within, &line)?;
-            let bytes = number(&truth, "bytes_written")? + number(&truth, "bytes_read")?;
+            // Each rank says what it has moved itself: half of it.
+            let processes = if app.ranks { 2.0 } else { 1.0 };
+            let bytes = processes * (number(&truth, "bytes_written")? + number(&truth, "bytes_read")?);
             moved = Some(bytes);
             Ok(number(&truth, "elapsed_ns")? / 1e9)
         })?;
@@ -206,7 +222,7 @@ impl Bench<'_> {
 
     fn line(&self, point: &Point) -> String {
         let bound = point.work_s.max(point.disk_s);
-        let mut text = format!("{:5}{:9}{:8.2}{:8.2}", point.app, point.ratio, point.work_s, point.disk_s);
+        let mut text = format!("{:7}{:7}{:8.2}{:8.2}", point.app, point.ratio, point.work_s, point.disk_s);
         for seconds in &point.seconds {
             write!(text, "{:13.2}", bound / median(seconds)).unwrap_or_default();
         }
