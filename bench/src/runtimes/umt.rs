@@ -159,7 +159,7 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
 
 impl Bench<'_> {
     fn line_of(&self, app: &App, work: u64, snapshots: u32) -> Line {
-        let every = if snapshots == 0 { 0 } else { (app.steps / snapshots).max(1) };
+        let every = app.steps.checked_div(snapshots).map_or(0, |every| every.max(1));
         let mut arguments: Vec<String> = app.fixed.iter().map(ToString::to_string).collect();
         let folder = self.field.scratch.path().display().to_string();
         let numbers =

@@ -489,7 +489,7 @@ macro_rules! about_the_thread {
     ($($name:ident = $call:ident or $ours:expr, $where:expr;)*) => { $(
         extern "C" fn $name(first: usize, caller: usize) -> *mut c_void {
             let is_ours: fn(&Worker, usize) -> bool = $where;
-            if signal::is_live() && overlap::here().is_some_and(|worker| is_ours(worker, first)) {
+            if signal::was_ever_live() && overlap::here().is_some_and(|worker| is_ours(worker, first)) {
                 return $ours as *mut c_void;
             }
             let real = real(Call::$call, caller).map_or_else(|| only(Call::$call), |(_, real)| real);
@@ -509,7 +509,7 @@ about_the_thread! {
     thread_num_fortran = GetThreadNumFortran or identity::thread_num, |_, _| true;
     num_threads_fortran = GetNumThreadsFortran or identity::num_threads, |worker, _| worker.is_guest();
     level_fortran = GetLevelFortran or identity::level, |worker, _| worker.is_guest();
-    active_level_fortran = GetActiveLevelFortran or identity::level, |worker, _| worker.is_guest();
+    active_level_fortran = GetActiveLevelFortran or identity::active_level, |worker, _| worker.is_guest();
     team_size_fortran = GetTeamSizeFortran or identity::team_size_fortran, |worker, _| worker.is_guest();
     team_size_fortran_8 = GetTeamSizeFortran8 or identity::team_size_fortran_8, |worker, _| worker.is_guest();
     ancestor_thread_num_fortran = GetAncestorThreadNumFortran or identity::ancestor_thread_num_fortran,

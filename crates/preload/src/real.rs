@@ -85,10 +85,11 @@ pub enum Call {
     GetAncestorThreadNumFortran8,
     InParallelFortran,
     GetMaxTaskPriority,
+    GetNumProcs,
 }
 
 /// By [`Call`].
-const NAMES: [&CStr; 68] = [
+const NAMES: [&CStr; 69] = [
     c"GOMP_parallel",
     c"GOMP_parallel_reductions",
     c"GOMP_parallel_loop_static",
@@ -157,8 +158,9 @@ const NAMES: [&CStr; 68] = [
     c"omp_get_ancestor_thread_num_8_",
     c"omp_in_parallel_",
     c"omp_get_max_task_priority",
+    c"omp_get_num_procs",
 ];
-const _: () = assert!(Call::GetMaxTaskPriority as usize == NAMES.len() - 1);
+const _: () = assert!(Call::GetNumProcs as usize == NAMES.len() - 1);
 
 /// An OpenMP library with libgomp's functions.
 pub struct Library {

@@ -82,7 +82,12 @@ impl Bell {
             // SAFETY: room for the eight bytes. It does not block: nobody else reads there.
             unsafe { libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8) };
         }
-        if all[2].revents != 0 { Woken::Over } else { Woken::Rung }
+        match all[2].revents {
+            0 => Woken::Rung,
+            // The program has closed it: nobody tells when the session is over.
+            libc::POLLNVAL => self.sleep(-1),
+            _ => Woken::Over,
+        }
     }
 }
 

@@ -47,6 +47,9 @@ use wire::umt::{PROBES, Queue, Said, Seen, place};
 
 use protocol::Words;
 
+/// The shortest slice that Linux gives (kernel/sched/syscalls.c, since 6.12; older kernels do not look).
+const SLICE_NS: u64 = 100_000;
+
 /// Without a session.
 static ALONE: Said = Said::new();
 
@@ -54,8 +57,17 @@ static SAID: AtomicPtr<Said> = AtomicPtr::new((&raw const ALONE).cast_mut());
 static SEEN: AtomicPtr<Seen> = AtomicPtr::new(std::ptr::null_mut());
 /// Blocking is noticed.
 static LIVE: AtomicBool = AtomicBool::new(false);
+/// … or was once.
+static EVER_LIVE: AtomicBool = AtomicBool::new(false);
 /// … by sentinels, and not by BPF.
 static BY_SENTINELS: AtomicBool = AtomicBool::new(false);
+
+/// Whether standbys may have run tasks of this process, also if they do no more: what tasks were told must stay true.
+#[inline]
+#[must_use]
+pub fn was_ever_live() -> bool {
+    EVER_LIVE.load(Ordering::Relaxed)
+}
 
 /// What this process says.
 #[inline]
@@ -85,6 +97,7 @@ pub(crate) fn begin(said: &'static Said, seen: &'static Seen, by_sentinels: bool
     BY_SENTINELS.store(by_sentinels, Ordering::Release);
     SEEN.store(std::ptr::from_ref(seen).cast_mut(), Ordering::Release);
     SAID.store(std::ptr::from_ref(said).cast_mut(), Ordering::Release);
+    EVER_LIVE.store(true, Ordering::Release);
     LIVE.store(true, Ordering::Release);
 }
 
@@ -108,6 +121,19 @@ pub fn queues(count: u32) -> Option<&'static [Queue]> {
         .queues
         .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |used| (used + count <= most).then_some(used + count));
     first.ok().filter(|_| is_live()).map(|first| &said.queue[first as usize..(first + count) as usize])
+}
+
+/// Whether the kernel has seen a thread of this process block.
+#[must_use]
+pub fn has_blocked(seen: &Seen) -> bool {
+    seen.blocks.load(Ordering::Acquire) > 0
+}
+
+/// CPUs that this process may use; 0: not known.
+#[inline]
+#[must_use]
+pub fn cpus() -> u32 {
+    said().cpus.load(Ordering::Relaxed)
 }
 
 /// A task was put into a queue: rings a standby if there is a CPU for it.
@@ -194,33 +220,22 @@ pub fn discharge() {
     for n in 0..PROBES {
         let _ = said.tids[place(tid, n)].compare_exchange(tid, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
+    said.generation.fetch_add(1, Ordering::AcqRel);
 }
 
-/// Asks for slices as short as there are.
+/// Asks for slices as short as there are, for a thread that is scheduled as usual: who has just unblocked waits less then for those that
+/// compute. Nothing else of it is changed.
 fn take_short_slices() {
-    #[repr(C)]
-    struct Attributes {
-        size: u32,
-        policy: u32,
-        flags: u64,
-        nice: i32,
-        priority: u32,
-        runtime_ns: u64,
-        deadline_ns: u64,
-        period_ns: u64,
+    // SAFETY: all zero is a thread that is scheduled as usual.
+    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
+    let size = size_of::<libc::sched_attr>() as u32;
+    // SAFETY: room for as many bytes.
+    let read = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) } == 0;
+    if read && attributes.sched_policy == libc::SCHED_OTHER as u32 {
+        attributes.sched_runtime = SLICE_NS;
+        // SAFETY: what was read, but for the slice.
+        unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     }
-    let attributes = Attributes {
-        size: size_of::<Attributes>() as u32,
-        policy: 0,
-        flags: 0,
-        nice: 0,
-        priority: 0,
-        runtime_ns: 100_000,
-        deadline_ns: 0,
-        period_ns: 0,
-    };
-    // SAFETY: a struct of this size.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
 fn tid() -> u32 {

@@ -2,10 +2,10 @@
 //!
 //! 1. A *sentinel* that finds itself running while a queue has a task rings a standby. The kernel takes a CPU with nothing but an idle-class thread on
 //!    it for idle, so the standby is put there, at once.
-//! 2. A sentinel that runs and finds no task sleeps. Who puts a task while one sleeps wakes it ([`has_put`]); both have a full fence between
+//! 2. A sentinel that runs and finds no task sleeps. Who puts a task while one sleeps wakes it (`has_put`); both have a full fence between
 //!    what they write and what they read. While CPUs are busy, sentinels are runnable and do not run: nobody has to be woken.
 //! 3. That a thread has unblocked beside a standby is noticed by the standby itself: it has been preempted since its last task, which
-//!    the kernel counts ([`was_preempted`]). It is late, by up to a tick, and strangers preempt, too; a standby that has left for nothing is rung again.
+//!    the kernel counts (`was_preempted`). It is late, by up to a tick, and strangers preempt, too; a standby that has left for nothing is rung again.
 //!
 //! On a machine with other work the kernel may let a thread of the idle class run for a tick before it looks for another one (research on the subject has seen 4 ms).
 

@@ -1,17 +1,22 @@
 //! Thread numbers, where threads from outside the team run its tasks.
 //!
 //! A program may ask for its thread's number in a task, and use what belongs to that number until the task ends or waits. So no two
-//! threads may have the same number at the same time, and there are only as many as members. A number is therefore *held*: from the moment
-//! that it is asked for until the end of the task that asked. At a scheduling point it is *lent*: what another task does with it meanwhile, the
-//! member could have done itself there. A member's implicit task has its own number, an explicit one on a member's thread its member's if that is
-//! free, else any, as on a guest's. Who finds none waits: as many threads as there are members are using theirs.
+//! threads should have the same number at the same time, and there are only as many as members.
+//!
+//! 1. A number is *held* from the moment that it is asked for until the end of the task that asked. At a scheduling point it is *lent*. A
+//!    member's implicit task has its own number, an explicit one on a member's thread its member's if that is free, else any, as on a guest's.
+//! 2. A function that has asked once is remembered ([`asks`]): its tasks are run by members from then on, whose numbers are their own.
+//!    So guests ask only in the first tasks of a function.
+//! 3. Who finds no number waits, but not for ever: the one that has it may be waiting for this task. After [`PATIENCE`] it takes one that
+//!    another has, which is counted and reported.
 //!
 //! Who does not ask pays a comparison of two words of its own at each scheduling point.
 
 use std::ptr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::task::Work;
 use crate::team::{Seat, Team};
 use crate::worker::Worker;
 
@@ -19,6 +24,33 @@ use crate::worker::Worker;
 pub(crate) const NONE: u32 = u32::MAX;
 /// Between two looks for a number that is free. Rare: a loop is enough.
 const PAUSE: Duration = Duration::from_micros(20);
+/// Looks before a number is taken that another has: some 100 ms.
+const PATIENCE: u32 = 2000;
+
+/// Functions of tasks that have asked, by address; with more than these, all count as such.
+static ASKERS: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
+
+/// Whether tasks of this function ask for their thread's number.
+#[inline]
+pub(crate) fn asks(work: Work) -> bool {
+    let wanted = work as usize;
+    let mut known = ASKERS.iter().map(|asker| asker.load(Ordering::Relaxed));
+    known.find(|asker| *asker == 0 || *asker == wanted).is_none_or(|asker| asker == wanted)
+}
+
+/// Whether any function is known to ask.
+#[inline]
+pub(crate) fn somebody_asks() -> bool {
+    ASKERS[0].load(Ordering::Relaxed) != 0
+}
+
+fn remember(work: Work) {
+    let free = |asker: &&AtomicUsize| {
+        let order = Ordering::Relaxed;
+        asker.compare_exchange(0, work as usize, order, order).map_or_else(|other| other == work as usize, |_| true)
+    };
+    let _ = ASKERS.iter().find(free);
+}
 
 impl Worker {
     /// The number of the thread that the present task runs on, as far as it can tell, which is its own until it ends or waits. `None`: it is
@@ -27,7 +59,12 @@ impl Worker {
         if self.number.get() == NONE {
             let (team, seat) = self.place()?;
             let implicit = self.is_in(&seat.implicit);
-            self.hold(|| if implicit { own(seat) } else { own(seat).or_else(|| any(team)) });
+            if !implicit && signal::is_live() {
+                self.remember_function(team);
+            }
+            self.hold(seat.number() % team.size().max(1), || {
+                if implicit { own(seat) } else { own(seat).or_else(|| any(team)) }
+            });
         }
         Some(self.number.get())
     }
@@ -51,7 +88,7 @@ impl Worker {
     #[cold]
     fn take_lent_number(&self, number: u32) {
         if let Some((team, _)) = self.place() {
-            self.hold(|| team.member(number).and_then(own));
+            self.hold(number, || team.member(number).and_then(own));
         }
     }
 
@@ -66,13 +103,26 @@ impl Worker {
         }
     }
 
-    /// Until `take` has one.
-    fn hold(&self, mut take: impl FnMut() -> Option<u32>) {
-        loop {
+    /// Until `take` has one, or `shared` has to do.
+    fn hold(&self, shared: u32, mut take: impl FnMut() -> Option<u32>) {
+        for _ in 0..PATIENCE {
             if let Some(number) = take() {
                 return self.number.set(number);
             }
             std::thread::sleep(PAUSE);
+        }
+        signal::said().counts.0.shared_numbers.fetch_add(1, Ordering::Relaxed);
+        self.number.set(shared);
+    }
+
+    /// The function of the present task asks. Members that have left their work to standbys are wanted again.
+    #[cold]
+    fn remember_function(&self, team: &Team) {
+        // SAFETY: the task that runs on this thread.
+        let Some(task) = (unsafe { self.current.get().as_ref() }) else { return };
+        if self.frames.get() == 0 && !asks(task.work.get()) {
+            remember(task.work.get());
+            team.alarm();
         }
     }
 }

@@ -26,6 +26,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::deque::{CAPACITY, Deque, Stolen};
 use crate::fence;
+use crate::number::somebody_asks;
 use crate::park::bed;
 use crate::sync::{Ends, ends as ends_elsewhere, shared_ends};
 use crate::task::{NOBODY, Task, Work};
@@ -77,6 +78,10 @@ pub struct Team {
     nobodys: Task,
     urgent: Queue<Urgents>,
     surplus: Queue<VecDeque<Ready>>,
+    /// BPF sees all its queues.
+    is_shared: AtomicBool,
+    /// Ready tasks that guests must not run: of functions that ask for their thread's number.
+    members_only: Queue<VecDeque<Ready>>,
     /// How many regions it is within, with its own: as whoever has made it says.
     pub level: AtomicU32,
     /// Ready tasks of one seat from which on new ones are done at once.
@@ -183,6 +188,14 @@ impl Seat {
     }
 }
 
+/// Whether queues are where BPF sees them; says so if they should be and are not.
+fn shares(shared: bool) -> bool {
+    if !shared && signal::is_live() {
+        signal::said().counts.0.unshared.fetch_add(1, Ordering::Relaxed);
+    }
+    shared
+}
+
 impl Team {
     /// A team with so many seats, which has no members yet.
     pub fn new(seats: u32) -> Team {
@@ -204,6 +217,9 @@ impl Team {
             nobodys: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
             urgent: Queue::new(Urgents::default(), end(seats)),
             surplus: Queue::new(VecDeque::new(), end(seats + 1)),
+            is_shared: AtomicBool::new(shares(ends.is_some())),
+            // BPF need not look there: who it could ring could not help.
+            members_only: Queue::new(VecDeque::new(), None),
             level: AtomicU32::new(1),
             enough: (64 * seats as usize).min(CAPACITY),
         }
@@ -265,6 +281,9 @@ impl Team {
         let first = (self.idle.len() - 1) as u32 * 64;
         let seat = self.guests[at as usize].get_or_init(|| {
             let ends = shared_ends(1).and_then(|ends| ends.first());
+            if !shares(ends.is_some()) {
+                self.is_shared.store(false, Ordering::Relaxed);
+            }
             Box::new(Seat::new(first + at, true, ends))
         });
         self.guests_ever.fetch_max(at + 1, Ordering::AcqRel);
@@ -392,6 +411,24 @@ impl Team {
         self.lie_down(seat, Some(&self.nobodys));
     }
 
+    /// Whether a member may leave its tasks to standbys: these can run them, and know of them, and there are no more members than CPUs,
+    /// of which some might wait in a loop for what the others would do.
+    #[inline]
+    pub(crate) fn can_spare_members(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed) && !somebody_asks() && self.size() <= signal::cpus()
+    }
+
+    /// Puts a task that a guest has found, and must not run, where members find it.
+    #[cold]
+    pub(crate) fn put_for_members(&self, task: NonNull<Task>) {
+        self.members_only.with(|queue| {
+            queue.push_back(Ready(task));
+            queue.len()
+        });
+        fence(Ordering::SeqCst);
+        self.wake_for(task);
+    }
+
     /// Wakes all who sleep, whatever for: they look again.
     pub fn alarm(&self) {
         fence(Ordering::SeqCst);
@@ -418,10 +455,12 @@ impl Team {
             queued.extend(urgents.heap.iter().map(|urgent| urgent.task.0));
             urgents.heap.len()
         });
-        self.surplus.with(|queue| {
-            queued.extend(queue.iter().map(|ready| ready.0));
-            queue.len()
-        });
+        for queue in [&self.surplus, &self.members_only] {
+            queue.with(|queue| {
+                queued.extend(queue.iter().map(|ready| ready.0));
+                queue.len()
+            });
+        }
         queued.into_iter().for_each(|task| self.wake_for(task));
     }
 
@@ -446,7 +485,10 @@ impl Team {
         {
             return Some(task);
         }
-        self.steal(seat, within, random).or_else(|| self.take_surplus(within))
+        if let Some(task) = self.steal(seat, within, random).or_else(|| take_from(&self.surplus, within)) {
+            return Some(task);
+        }
+        if seat.is_guests { None } else { take_from(&self.members_only, within) }
     }
 
     /// From the others, beginning anywhere.
@@ -490,20 +532,6 @@ impl Team {
             heap.len()
         });
         taken.map(|urgent| urgent.task.0)
-    }
-
-    fn take_surplus(&self, within: Option<&Task>) -> Option<NonNull<Task>> {
-        if self.surplus.is_empty() {
-            return None;
-        }
-        let mut taken = None;
-        self.surplus.with(|queue| {
-            // SAFETY: in the queue, hence nobody's, hence there.
-            let fits = |ready: &Ready| within.is_none_or(|within| unsafe { ready.0.as_ref() }.is_below(within));
-            taken = queue.iter().position(fits).and_then(|at| queue.remove(at));
-            queue.len()
-        });
-        taken.map(|ready| ready.0)
     }
 
     /// Whether the region is cancelled, and has no barrier behind this one.
@@ -564,4 +592,18 @@ impl Team {
         let ended = sum(|seat| &seat.ended);
         ended == sum(|seat| &seat.made)
     }
+}
+
+fn take_from(queue: &Queue<VecDeque<Ready>>, within: Option<&Task>) -> Option<NonNull<Task>> {
+    if queue.is_empty() {
+        return None;
+    }
+    let mut taken = None;
+    queue.with(|queue| {
+        // SAFETY: in the queue, hence nobody's, hence there.
+        let fits = |ready: &Ready| within.is_none_or(|within| unsafe { ready.0.as_ref() }.is_below(within));
+        taken = queue.iter().position(fits).and_then(|at| queue.remove(at));
+        queue.len()
+    });
+    taken.map(|ready| ready.0)
 }

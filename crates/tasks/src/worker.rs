@@ -11,7 +11,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
 use crate::group::Group;
-use crate::number::NONE;
+use crate::number::{NONE, asks};
 use crate::park::{bed, give_back, take_number};
 use crate::pool::Pool;
 use crate::task::{DETACHED, FINAL, NOBODY, Task};
@@ -104,6 +104,12 @@ impl Worker {
         let mut next = if goes_on() { self.find(None) } else { None };
         while let Some(task) = next {
             begins.take().into_iter().for_each(|begins| begins());
+            // SAFETY: taken from a queue: this thread has it alone.
+            if asks(unsafe { task.as_ref() }.work.get()) {
+                team.put_for_members(task);
+                next = self.find(None);
+                continue;
+            }
             let ready = self.run(task);
             ran += 1;
             next = if goes_on() {
@@ -307,7 +313,7 @@ impl Worker {
     /// Runs one task after the other, below `within` or any, while there is one and `goes_on`. Whether it ran any.
     fn run_while(&self, mut goes_on: impl FnMut() -> bool, within: Option<&Task>) -> bool {
         let (mut ran, mut next) = (false, None);
-        while goes_on() && !signal::may_leave() {
+        while goes_on() && !self.may_leave() {
             let Some(task) = next.take().or_else(|| self.find(within)) else { return ran };
             next = self.run(task);
             ran = true;
@@ -330,11 +336,19 @@ impl Worker {
         self.run_while(|| std::mem::take(&mut once), within)
     }
 
+    /// Whether this thread can leave its tasks to standbys, and should.
+    #[inline]
+    fn may_leave(&self) -> bool {
+        signal::is_live()
+            && self.place().is_some_and(|(team, seat)| !seat.is_guests() && team.can_spare_members())
+            && signal::may_leave()
+    }
+
     /// Nothing was to be done: looks a while for a task, then sleeps until somebody wakes it.
     fn look_around(&self, enough: impl Fn() -> bool, within: Option<&Task>) {
         let Some((team, seat)) = self.place() else { return };
         let mut looks = 0;
-        let mut leaves = signal::may_leave();
+        let mut leaves = self.may_leave();
         while looks < LOOKS && !leaves {
             for _ in 0..SPINS {
                 spin_loop();
@@ -346,12 +360,13 @@ impl Worker {
                 return;
             }
             looks += 1;
-            leaves = signal::may_leave();
+            leaves = self.may_leave();
         }
         if leaves {
             // Another thread works on this CPU. Standbys do what is left; this thread sleeps until it has nothing to wait for.
             team.lie_down_for_good(seat);
-            if !enough() && signal::is_live() {
+            // Asked again behind the fence there: who finds out that there can be no more standbys wakes all who sleep.
+            if !enough() && self.may_leave() {
                 bed(self.thread).sleep();
             }
             team.get_up(seat, false);

@@ -79,9 +79,9 @@ impl Umt {
         self.prepare()?;
         self.take_in(pid, process)?;
         self.given += 1;
-        if let Some(bss) = self.skel.maps.bss_data.as_deref() {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             // SAFETY: a u32 in a mapping that lives as long as the skeleton; BPF reads it.
-            let processes = unsafe { AtomicU32::from_ptr((&raw const bss.processes).cast_mut()) };
+            let processes = unsafe { AtomicU32::from_ptr(&raw mut bss.processes) };
             processes.store(self.given, Ordering::Release);
         }
         Ok(Given { process, bells: std::mem::take(&mut self.prepared) })
@@ -157,6 +157,14 @@ impl Umt {
             .then(|| unsafe { (self.said.add(process as usize).as_ref(), self.seen.add(process as usize).as_ref()) })
     }
 
+    /// A process has ended: none of its standbys is there to be rung. Its counters stay.
+    pub fn over(&self, process: u32) {
+        if let Some((said, _)) = self.pages(process) {
+            said.parked.0.store(0, Ordering::Release);
+            said.queues.store(0, Ordering::Release);
+        }
+    }
+
     /// Nobody is counted or rung from now on.
     pub fn end(&mut self) {
         self.links.clear();
@@ -165,7 +173,8 @@ impl Umt {
 
 fn map(fd: BorrowedFd<'_>, bytes: usize) -> Result<NonNull<u8>, WatchError> {
     // SAFETY: a new mapping, at an address of the kernel's choice, which stays.
-    let place = unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MmapFlags::SHARED, fd, 0) };
+    let place =
+        unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MmapFlags::SHARED, fd, 0) };
     let place = place.map_err(|source| WatchError::System { what: "mapping pages".into(), source: source.into() })?;
     NonNull::new(place.cast()).ok_or_else(|| unavailable("pages cannot be mapped".into()))
 }

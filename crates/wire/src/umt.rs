@@ -74,6 +74,10 @@ pub struct Counts {
     pub own_rings: AtomicU64,
     pub failed: AtomicU64,
     pub thread_data: AtomicU64,
+    pub shared_numbers: AtomicU64,
+    pub bound: AtomicU64,
+    pub unseen: AtomicU64,
+    pub unshared: AtomicU64,
 }
 
 /// What the kernel says; see `struct cox_umt_seen`.
@@ -157,6 +161,10 @@ impl Said {
                 own_rings: AtomicU64::new(0),
                 failed: AtomicU64::new(0),
                 thread_data: AtomicU64::new(0),
+                shared_numbers: AtomicU64::new(0),
+                bound: AtomicU64::new(0),
+                unseen: AtomicU64::new(0),
+                unshared: AtomicU64::new(0),
             }),
             heard: Apart([const { AtomicU64::new(0) }; DELAYS]),
             tids: [const { AtomicU32::new(0) }; TABLE],

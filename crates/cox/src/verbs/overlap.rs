@@ -68,13 +68,22 @@ fn complaints(overlapping: &Overlapping, sums: &Sums) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if sums.thread_data > 0 {
-        all.push(
+    let reasons = [
+        (
+            sums.thread_data,
             "without standbys: the program has thread-local data of its own (threadprivate, __thread), which tasks on other threads would \
-             not find"
-                .to_owned(),
-        );
-    }
+             not find",
+        ),
+        (sums.bound, "without standbys: threads are bound to places (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY)"),
+        (
+            sums.unseen,
+            "without standbys: the program is in a PID namespace of its own, where eBPF does not know its threads",
+        ),
+        (sums.unshared, "some teams have more queues than eBPF looks at: their tasks may have waited"),
+        (sums.refused, "more processes asked than can be served: the others ran without standbys"),
+        (sums.shared_numbers, "two tasks were given the same thread number, rather than let them wait for one another"),
+    ];
+    all.extend(reasons.into_iter().filter(|(count, _)| *count > 0).map(|(_, why)| why.to_owned()));
     if sums.failed > 0 {
         all.push(format!("{} standby threads could not be made", sums.failed));
     }

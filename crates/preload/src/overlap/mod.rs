@@ -107,12 +107,23 @@ fn allowed_priority(priority: c_int) -> c_int {
 
 /// Before the first region whose tasks are ours.
 #[cold]
-fn connect() {
+fn connect(library: &Library) {
     let Some((path, nonce)) = SESSION.get() else { return };
     // Without a session tasks are ours nonetheless, and blocked threads go unnoticed, as with libgomp.
     let Ok(session) = signal::connect::connect(path, *nonce) else { return };
-    if identity::has_own_thread_data() {
-        signal::said().counts.0.thread_data.store(1, Ordering::Relaxed);
+    let counts = &signal::said().counts.0;
+    // BPF knows threads by the numbers of the first PID namespace.
+    let is_seen = || session.by_sentinels || (signal::enlist() && signal::seen().is_some_and(signal::has_blocked));
+    let why = if identity::has_own_thread_data() {
+        Some(&counts.thread_data)
+    } else if library.number(Call::GetNumProcs) as u32 != signal::cpus() {
+        // Threads are bound to places: standbys would inherit the place of the one that makes them.
+        Some(&counts.bound)
+    } else {
+        (!is_seen()).then_some(&counts.unseen)
+    };
+    if let Some(why) = why {
+        why.store(1, Ordering::Relaxed);
         // Its threads count for nobody; the session stays open for as long as the program runs.
         std::mem::forget(session);
         signal::end();
@@ -128,7 +139,7 @@ pub fn team(library: &Library, threads: c_uint) -> Option<&'static Team> {
     }
     CONNECTED.call_once(|| {
         HIGHEST_PRIORITY.store(library.number(Call::GetMaxTaskPriority), Ordering::Relaxed);
-        connect();
+        connect(library);
     });
     let threads = if threads == 0 { library.number(Call::GetMaxThreads).max(1) as u32 } else { threads };
     Some(teams::take(library, threads))
@@ -165,9 +176,12 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
     // A thread alone does its tasks at once, as with libgomp, unless there are standbys to do others while it is blocked.
     let serves = |team: &&Team| size > 1 || (signal::is_live() && team.level.load(Ordering::Relaxed) == 1);
     let Some(team) = team.filter(|team| serves(team) && size as u32 <= team.seats()) else {
-        // A region within one of ours is not ours for that.
+        // A region within one of ours is not ours for that. libgomp may run its tasks at its end only: they, too, must find us aside.
         let before = worker.step_aside();
         work();
+        if size == 1 {
+            library.tell(Call::Barrier);
+        }
         worker.come_back(before);
         return;
     };

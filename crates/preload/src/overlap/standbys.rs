@@ -13,8 +13,8 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
 use signal::bell::{Bell, Woken};
 use signal::connect::Session;
@@ -24,9 +24,8 @@ use wire::umt::{BELLS, DELAYS};
 use super::teams;
 use crate::start;
 
-/// More threads than any program means to block at the same time; a program that blocks more tasks for good than these has as
-/// many fewer CPUs as before.
-const MOST: u32 = 1024;
+/// As many as a team has seats for guests: a program that blocks more tasks for good than these has no more standbys.
+const MOST: u32 = 64;
 
 /// Bells that nobody is at, those with high numbers first.
 static BELLS_FREE: Mutex<Vec<Bell>> = Mutex::new(Vec::new());
@@ -36,11 +35,23 @@ static BELL_IS_FREE: Condvar = Condvar::new();
 static SESSION: AtomicI32 = AtomicI32::new(-1);
 static STANDBYS: AtomicU32 = AtomicU32::new(0);
 static DORMANT: AtomicU32 = AtomicU32::new(0);
+/// When each bell was rung by BPF, as far as was heard.
+static HEARD_NS: [AtomicU64; BELLS] = [const { AtomicU64::new(0) }; BELLS];
+/// Signals that the program blocks, as its thread had it that began.
+static MASK: OnceLock<libc::sigset_t> = OnceLock::new();
 
 /// Takes what the session gives, and makes as many standbys as there are CPUs: so many may have to be rung at once.
 pub fn begin(session: Session) {
     let cpus = start::cpus().clamp(1, BELLS as u32);
     SESSION.store(keep(session.socket), Ordering::Release);
+    let mut mask = MaybeUninit::uninit();
+    // SAFETY: a place for the mask, which is only read.
+    let mask = unsafe {
+        libc::sigemptyset(mask.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), mask.as_mut_ptr());
+        mask.assume_init()
+    };
+    let _ = MASK.set(mask);
     let mut free = session.bells;
     free.reverse();
     *BELLS_FREE.lock().unwrap_or_else(PoisonError::into_inner) = free;
@@ -89,7 +100,7 @@ fn make() {
     }
 }
 
-/// A thread as libgomp would make it, but that it takes no signals of the program's.
+/// A thread as libgomp would make it, but that it takes no signals of the program's, unless it runs its tasks.
 fn create(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) -> bool {
     let mut attributes = MaybeUninit::uninit();
     let (mut thread, mut all, mut before) = (0, MaybeUninit::uninit(), MaybeUninit::uninit());
@@ -113,7 +124,11 @@ fn create(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     // SAFETY: a C string.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"cox-standby".as_ptr()) };
-    let Some(worker) = super::worker() else { return ptr::null_mut() };
+    let Some(worker) = super::worker() else {
+        signal::said().counts.0.failed.fetch_add(1, Ordering::Relaxed);
+        alarm();
+        return ptr::null_mut();
+    };
     let session = SESSION.load(Ordering::Acquire) as c_int;
     loop {
         let bell = take_bell();
@@ -130,18 +145,65 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
             return ptr::null_mut();
         }
         see_to_it_that_one_is_parked();
-        let (mut ran, mut crowded) = (0, false);
+        let before = take_signals();
+        let mut helped = Helped { ran: 0, is_crowded: false };
         let mut at = 0;
-        while let Some(team) = teams::known(at) {
+        while let (false, Some(team)) = (helped.is_crowded, teams::known(at)) {
             at += 1;
-            ran += worker.help(
-                team,
-                || !std::mem::replace(&mut crowded, signal::is_crowded()) && !crowded,
-                || heard(number),
-            );
+            let mut asked = false;
+            let goes_on = || {
+                // Asked before the first task and behind each.
+                helped.has_run(std::mem::replace(&mut asked, true));
+                helped.goes_on()
+            };
+            worker.help(team, goes_on, || heard(number));
         }
-        count(ran, crowded);
+        set_signals(before.as_ref());
+        helped.count();
     }
+}
+
+/// What a standby has done since it was rung.
+struct Helped {
+    ran: u64,
+    is_crowded: bool,
+}
+
+impl Helped {
+    /// One more task has ended, if so.
+    fn has_run(&mut self, one: bool) {
+        if one {
+            self.ran += 1;
+            signal::said().counts.0.ran.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn goes_on(&mut self) -> bool {
+        self.is_crowded = signal::is_crowded();
+        !self.is_crowded
+    }
+
+    fn count(&self) {
+        let counts = &signal::said().counts.0;
+        if self.is_crowded {
+            counts.surrendered.fetch_add(1, Ordering::Relaxed);
+        } else if self.ran == 0 {
+            counts.empty.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Tasks take the signals that the program's threads take; what was blocked until now.
+fn take_signals() -> Option<libc::sigset_t> {
+    set_signals(MASK.get())
+}
+
+fn set_signals(mask: Option<&libc::sigset_t>) -> Option<libc::sigset_t> {
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: a mask, and a place for the one before.
+    let set = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask?, before.as_mut_ptr()) } == 0;
+    // SAFETY: written by a call that has succeeded.
+    set.then(|| unsafe { before.assume_init() })
 }
 
 /// Members that have left their work to standbys take it up again.
@@ -158,16 +220,6 @@ fn say(line: &[u8]) {
     unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
 }
 
-fn count(ran: u64, crowded: bool) {
-    let counts = &signal::said().counts.0;
-    counts.ran.fetch_add(ran, Ordering::Relaxed);
-    if crowded {
-        counts.surrendered.fetch_add(1, Ordering::Relaxed);
-    } else if ran == 0 {
-        counts.empty.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 /// The first task behind a ring begins.
 fn heard(bell: u32) {
     let Some(seen) = seen() else { return };
@@ -179,10 +231,11 @@ fn heard(bell: u32) {
         now.assume_init()
     };
     let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
-    // Rung from within the program: long ago, or never.
-    let Some(delay_ns) = now_ns.checked_sub(rung_ns).filter(|delay| *delay < 1_000_000_000 && rung_ns != 0) else {
+    // Rung from within the program: BPF's ring is none, or an earlier one.
+    if HEARD_NS[bell as usize].swap(rung_ns, Ordering::Relaxed) == rung_ns {
         return;
-    };
+    }
+    let delay_ns = now_ns.saturating_sub(rung_ns);
     let class = ((delay_ns.max(1000) as f64 / 1000.0).log2() * 4.0) as usize;
     signal::said().heard.0[class.min(DELAYS - 1)].fetch_add(1, Ordering::Relaxed);
 }

@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use tasks::team::Team;
+use tasks::worker::Worker;
 
+use super::identity::level;
 use crate::real::{Call, Library};
 
 /// All that were ever made, and those that no region has.
@@ -24,7 +26,10 @@ pub fn take(library: &Library, threads: c_uint) -> &'static Team {
         TEAMS.lock().unwrap_or_else(PoisonError::into_inner).0.push(team);
         team
     });
-    team.level.store(library.number(Call::GetLevel) as u32 + 1, Ordering::Relaxed);
+    // On a standby libgomp knows of no region.
+    let is_guest = super::here().is_some_and(Worker::is_guest);
+    let around = if is_guest { level() } else { library.number(Call::GetLevel) };
+    team.level.store(around as u32 + 1, Ordering::Relaxed);
     team.begin();
     team
 }

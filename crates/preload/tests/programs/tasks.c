@@ -37,7 +37,7 @@ static const struct {
 	{ "fortran_names", fortran_names, false },
 	{ "nested_finals", nested_finals, false },
 	{ "urgencies", urgencies, false },
-	{ "allowed_priorities", allowed_priorities, false },
+	{ "allowed_priorities", allowed_priorities, true },
 	{ "loops", loops, false },
 	{ "reductions", reductions, false },
 	{ "reducing_regions", reducing_regions, false },

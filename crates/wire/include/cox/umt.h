@@ -53,7 +53,11 @@ struct cox_umt_said {
 	__u64 own_rings;	 /* rings by the program itself, which saw a CPU without work */
 	__u64 failed;		 /* threads that could not be made */
 	__u64 thread_data;	 /* 1: no standbys, the program has thread-local data of its own */
-	__u64 pad4[9];
+	__u64 shared_numbers;	 /* times that a thread number was given to two tasks */
+	__u64 bound;		 /* 1: no standbys, threads are bound to places */
+	__u64 unseen;		 /* 1: BPF does not see this process: other process ids */
+	__u64 unshared;		 /* teams whose queues found no room here */
+	__u64 pad4[5];
 	__u64 heard[COX_UMT_DELAYS]; /* rings by BPF, by time until the first task: class n begins at 2^(n/4) us */
 	__u64 pad5[8];
 	__u32 tids[COX_UMT_TABLE]; /* threads that count, 0: none; see cox_umt_place */

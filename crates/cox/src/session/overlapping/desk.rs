@@ -17,7 +17,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType, accept_with, bind, listen, recv, sendmsg, socket_with,
+    SocketType, accept_with, bind, connect, listen, recv, sendmsg, socket_with,
 };
 use wire::umt::{BELLS, Hello, MAGIC, VERSION, Welcome};
 
@@ -94,10 +94,19 @@ fn remove_stale() {
         let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
         let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok()) else { continue };
         let is_own = entry.metadata().is_ok_and(|status| status.is_dir() && status.uid() == own);
-        if is_own && !Path::new("/proc").join(pid.to_string()).exists() {
+        // Not by the number alone: it may be of another PID namespace.
+        if is_own && !Path::new("/proc").join(pid.to_string()).exists() && is_deserted(&entry.path().join("umt")) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
+}
+
+/// Whether nobody listens at a socket.
+fn is_deserted(path: &Path) -> bool {
+    let Ok(address) = SocketAddrUnix::new(path) else { return false };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+    socket.is_ok_and(|socket| connect(&socket, &address) == Err(rustix::io::Errno::CONNREFUSED))
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -114,9 +123,10 @@ fn listening(path: &Path) -> io::Result<OwnedFd> {
 
 /// Until the desk is closed: lets processes in, answers who asks, forgets who hangs up.
 fn answer_all(listener: &OwnedFd, close: &OwnedFd, nonce: [u8; 16], source: &Mutex<Source>) {
-    let mut guests: Vec<OwnedFd> = Vec::new();
+    // With the process that each has become.
+    let mut guests: Vec<(OwnedFd, Option<u32>)> = Vec::new();
     loop {
-        let all = [close.as_fd(), listener.as_fd()].into_iter().chain(guests.iter().map(AsFd::as_fd));
+        let all = [close.as_fd(), listener.as_fd()].into_iter().chain(guests.iter().map(|guest| guest.0.as_fd()));
         let mut wanted: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         if poll(&mut wanted, None).is_err() {
             continue;
@@ -127,27 +137,38 @@ fn answer_all(listener: &OwnedFd, close: &OwnedFd, nonce: [u8; 16], source: &Mut
             return;
         }
         let mut at = 0;
-        guests.retain(|guest| {
+        guests.retain_mut(|(guest, process)| {
             at += 1;
-            !ready[at + 1] || answer(guest.as_fd(), nonce, source).is_ok()
+            if !ready[at + 1] {
+                return true;
+            }
+            match (*process, answer(guest.as_fd(), nonce, source)) {
+                (None, Ok(new)) => *process = Some(new),
+                (Some(over), _) => {
+                    source.lock().unwrap_or_else(PoisonError::into_inner).over(over);
+                    return false;
+                }
+                (None, Err(_)) => return false,
+            }
+            true
         });
         if ready[1]
             && let Ok(guest) = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
         {
-            guests.push(guest);
+            guests.push((guest, None));
         }
     }
 }
 
-/// Answers one that has something to say. An error: it has hung up, or is none of ours, and is let go.
-fn answer(guest: BorrowedFd<'_>, nonce: [u8; 16], source: &Mutex<Source>) -> Result<()> {
+/// Answers one that has something to say; the process that it is. An error: it has hung up, or is none of ours, and is let go.
+fn answer(guest: BorrowedFd<'_>, nonce: [u8; 16], source: &Mutex<Source>) -> Result<u32> {
     let mut hello = [0; size_of::<Hello>()];
     let (length, _) = recv(guest, &mut hello, RecvFlags::empty())?;
     let wanted = Hello { magic: MAGIC, version: VERSION, pad: 0, nonce };
     anyhow::ensure!(length == hello.len() && hello == wanted.bytes(), "a stranger");
     let pid = socket_peercred(guest)?.pid;
     let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
-    let given = source.give(pid.as_raw_nonzero().get() as u32)?;
+    let given = source.give_or_count(pid.as_raw_nonzero().get() as u32)?;
     let welcome = Welcome { magic: MAGIC, version: VERSION, process: given.process };
     let descriptors: Vec<BorrowedFd<'_>> =
         source.arrays().into_iter().chain(given.bells.iter().map(AsFd::as_fd)).collect();
@@ -156,5 +177,5 @@ fn answer(guest: BorrowedFd<'_>, nonce: [u8; 16], source: &Mutex<Source>) -> Res
     anyhow::ensure!(control.push(SendAncillaryMessage::ScmRights(&descriptors)), "too many descriptors");
     sendmsg(guest, &[IoSlice::new(welcome.bytes())], &mut control, SendFlags::NOSIGNAL)?;
     source.prepare();
-    Ok(())
+    Ok(given.process)
 }

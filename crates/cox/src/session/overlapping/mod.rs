@@ -39,8 +39,14 @@ pub enum Backend {
 const VARIABLE: &str = "COX_OVERLAP";
 
 /// Where pages come from.
-enum Source {
-    Bpf(Umt),
+struct Source {
+    kind: Kind,
+    /// Processes that have asked and got none.
+    refused: u64,
+}
+
+enum Kind {
+    Bpf(Box<Umt>),
     Memory(Memory),
 }
 
@@ -80,6 +86,16 @@ pub struct Sums {
     pub failed: u64,
     /// Processes without standbys, since they have thread-local data of their own.
     pub thread_data: u64,
+    /// … since their threads are bound to places.
+    pub bound: u64,
+    /// … since BPF knows their threads by other numbers.
+    pub unseen: u64,
+    /// Times that two tasks were given the same thread number.
+    pub shared_numbers: u64,
+    /// Teams whose queues BPF could not see.
+    pub unshared: u64,
+    /// Processes that asked and got nothing.
+    pub refused: u64,
     /// Rings by BPF, by time until the first task: class n begins at 2^(n/4) us.
     pub heard: Vec<u64>,
 }
@@ -93,22 +109,22 @@ impl Overlapping {
         let mut passed_over = None;
         let source = match backend {
             Backend::Off => None,
-            Backend::Bpf => Some(Source::Bpf(Umt::new().map_err(ebpf::explained)?)),
-            Backend::StandbyIdle => Some(Source::Memory(Memory::new()?)),
+            Backend::Bpf => Some(Kind::Bpf(Box::new(Umt::new().map_err(ebpf::explained)?))),
+            Backend::StandbyIdle => Some(Kind::Memory(Memory::new()?)),
             Backend::Auto => Some(match Umt::new() {
-                Ok(umt) => Source::Bpf(umt),
+                Ok(umt) => Kind::Bpf(Box::new(umt)),
                 Err(error) => {
                     passed_over = Some(ebpf::explained(error).to_string());
-                    Source::Memory(Memory::new()?)
+                    Kind::Memory(Memory::new()?)
                 }
             }),
         };
         let backend = match &source {
             None => "off",
-            Some(Source::Bpf(_)) => "bpf",
-            Some(Source::Memory(_)) => "standby-idle",
+            Some(Kind::Bpf(_)) => "bpf",
+            Some(Kind::Memory(_)) => "standby-idle",
         };
-        let source = source.map(|source| Arc::new(Mutex::new(source)));
+        let source = source.map(|kind| Arc::new(Mutex::new(Source { kind, refused: 0 })));
         let desk = source.as_ref().map(|source| Desk::open(Arc::clone(source))).transpose()?;
         Ok(Overlapping { source, backend, desk, passed_over, sums: None })
     }
@@ -153,50 +169,59 @@ impl Engine for Overlapping {
         self.desk = None;
         if let Some(source) = &self.source {
             let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Source::Bpf(umt) = &mut *source {
+            if let Kind::Bpf(umt) = &mut source.kind {
                 umt.end();
             }
             let pages = (0..source.given()).filter_map(|process| source.pages(process));
-            self.sums = Some(pages.fold(Sums::default(), Sums::add));
+            self.sums = Some(pages.fold(Sums { refused: source.refused, ..Sums::default() }, Sums::add));
         }
         Ok(())
     }
 }
 
 impl Source {
-    /// A process asks.
-    fn give(&mut self, pid: u32) -> Result<Given> {
-        Ok(match self {
-            Source::Bpf(umt) => umt.give(pid)?,
-            Source::Memory(memory) => memory.give()?,
-        })
+    /// A process asks; those that get nothing are counted.
+    fn give_or_count(&mut self, pid: u32) -> Result<Given> {
+        let given = match &mut self.kind {
+            Kind::Bpf(umt) => umt.give(pid).map_err(Into::into),
+            Kind::Memory(memory) => memory.give(),
+        };
+        self.refused += u64::from(given.is_err());
+        given
+    }
+
+    /// A process has ended.
+    fn over(&self, process: u32) {
+        if let Kind::Bpf(umt) = &self.kind {
+            umt.over(process);
+        }
     }
 
     /// Gets ready for the next one. Whoever comes when there are too many is told then.
     fn prepare(&mut self) {
-        if let Source::Bpf(umt) = self {
+        if let Kind::Bpf(umt) = &mut self.kind {
             let _ = umt.prepare();
         }
     }
 
     fn arrays(&self) -> [BorrowedFd<'_>; 2] {
-        match self {
-            Source::Bpf(umt) => umt.arrays(),
-            Source::Memory(memory) => memory.arrays(),
+        match &self.kind {
+            Kind::Bpf(umt) => umt.arrays(),
+            Kind::Memory(memory) => memory.arrays(),
         }
     }
 
     fn given(&self) -> u32 {
-        match self {
-            Source::Bpf(umt) => umt.given(),
-            Source::Memory(memory) => memory.given(),
+        match &self.kind {
+            Kind::Bpf(umt) => umt.given(),
+            Kind::Memory(memory) => memory.given(),
         }
     }
 
     fn pages(&self, process: u32) -> Option<(&Said, &Seen)> {
-        match self {
-            Source::Bpf(umt) => umt.pages(process),
-            Source::Memory(memory) => memory.pages(process),
+        match &self.kind {
+            Kind::Bpf(umt) => umt.pages(process),
+            Kind::Memory(memory) => memory.pages(process),
         }
     }
 }
@@ -216,6 +241,10 @@ impl Sums {
             (&mut self.unheard, &seen.unheard),
             (&mut self.failed, &counts.failed),
             (&mut self.thread_data, &counts.thread_data),
+            (&mut self.bound, &counts.bound),
+            (&mut self.unseen, &counts.unseen),
+            (&mut self.shared_numbers, &counts.shared_numbers),
+            (&mut self.unshared, &counts.unshared),
         ] {
             *sum = sum.saturating_add(word.load(Ordering::Relaxed));
         }

@@ -157,11 +157,11 @@ static void reducing_regions(void)
 	expect(in_sections == 6 + 2, "tasks take part in parallel sections' reduction");
 }
 
-/* A region's reduction within a task of another region, and the tasks of both. */
-static void nested_reducing_regions(void)
+/* A region's reduction within a task of another region, and the tasks of both; with one level the inner one has one thread. */
+static void reduce_nested_regions(int levels)
 {
 	long outer = 0, n = 0;
-	omp_set_max_active_levels(2);
+	omp_set_max_active_levels(levels);
 #pragma omp parallel num_threads(2) reduction(task, + : outer)
 	{
 #pragma omp task in_reduction(+ : outer)
@@ -182,6 +182,12 @@ static void nested_reducing_regions(void)
 	}
 	omp_set_max_active_levels(1);
 	expect(outer == n, "tasks with regions take part in a reduction");
+}
+
+static void nested_reducing_regions(void)
+{
+	reduce_nested_regions(1);
+	reduce_nested_regions(2);
 }
 
 /* Tasks take part in reductions of loops, sections and scopes; several of them, one after the other. */
