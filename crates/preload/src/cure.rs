@@ -20,14 +20,13 @@
 //! whether cox is alive by its process id (wrong in a container).
 
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use wire::guest::{AS_IT_WAS, REFUSED, THROTTLED};
 
 use crate::real::Library;
-use crate::{memory, start};
+use crate::{memory, start, thread};
 
 /// One library's cure.
 pub struct Cure(AtomicU32);
@@ -82,7 +81,7 @@ impl Cure {
         }
         if self.0.compare_exchange(IDLE, BEGUN, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             let _errno = memory::Errno::keep();
-            if !start_thread(help, ptr::from_ref(library).cast_mut().cast()) {
+            if !thread::start(None, help, ptr::from_ref(library).cast_mut().cast()) {
                 self.give_up();
             }
         }
@@ -104,37 +103,12 @@ fn time_left_ns() -> Option<u64> {
     if cpus_now == 0 || cpus_now >= start::cpus() || !spins {
         return None;
     }
-    orders.until_ns.load(Ordering::Relaxed).checked_sub(now_ns()).filter(|left| *left > 0)
-}
-
-fn now_ns() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a place for the answer.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    orders.until_ns.load(Ordering::Relaxed).checked_sub(signal::now_ns()).filter(|left| *left > 0)
 }
 
 fn say(cure: u32) {
     if let Some(guest) = memory::guest() {
         guest.cure.store(cure, Ordering::Relaxed);
-    }
-}
-
-/// A detached thread that no signal of the program's reaches.
-fn start_thread(run: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) -> bool {
-    let mut all = MaybeUninit::uninit();
-    let mut before = MaybeUninit::uninit();
-    let mut thread = 0;
-    // SAFETY: places for the masks and the thread; the mask of the calling thread is put back.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-        let created = libc::pthread_create(&raw mut thread, ptr::null(), run, argument) == 0;
-        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
-        if created {
-            libc::pthread_detach(thread);
-        }
-        created
     }
 }
 
@@ -228,20 +202,12 @@ fn sleep_on(word: &AtomicU32, value: u32, at_most_ns: Option<u64>, private: c_in
 fn rehearse(threads: usize) -> bool {
     let mut created = [0; MAX_TEAM + SPARE];
     let go = AtomicU32::new(0);
-    let mut attributes = MaybeUninit::uninit();
-    // SAFETY: a place for the attributes, initialised before they are used.
-    unsafe {
-        libc::pthread_attr_init(attributes.as_mut_ptr());
-        if let Some(bytes) = start::gomp_stack_bytes() {
-            // A size that is refused here is refused to libgomp, which then takes the default.
-            libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), bytes);
-        }
-    }
+    let mut attributes = thread::gomp_attributes();
     let mut count = 0;
     for thread in created.iter_mut().take(threads + SPARE) {
         let word = ptr::from_ref(&go).cast_mut().cast();
         // SAFETY: valid attributes; `go` lives until all are joined.
-        if unsafe { libc::pthread_create(thread, attributes.as_ptr(), wait_for_go, word) } != 0 {
+        if unsafe { libc::pthread_create(thread, &raw const attributes, wait_for_go, word) } != 0 {
             break;
         }
         count += 1;
@@ -253,7 +219,7 @@ fn rehearse(threads: usize) -> bool {
         for thread in &created[..count] {
             libc::pthread_join(*thread, ptr::null_mut());
         }
-        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        libc::pthread_attr_destroy(&raw mut attributes);
     }
     count == threads + SPARE
 }

@@ -11,7 +11,7 @@
 //! - `gomp`, `pthread`, `ompt`: barriers of libgomp, of POSIX threads, of libomp.
 //! - `cure`: what is done about libgomp's spinning.
 //! - `overlap`: tasks in the place of libgomp's, where cox asks for that.
-//! - `start`: what has to be read before the program runs.
+//! - `start`: what has to be read before the program runs; `thread`: threads of our own.
 //!
 //! House rules of a guest:
 //!
@@ -35,3 +35,4 @@ mod overlap;
 mod pthread;
 mod real;
 mod start;
+mod thread;

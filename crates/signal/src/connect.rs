@@ -5,14 +5,13 @@ use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
+use wire::guest::KEPT_FROM;
 use wire::umt::{BELLS, CPU_WORDS, Hello, MAGIC, PROCESSES, Said, Seen, VERSION, Welcome};
 
 use crate::bell::{Bell, map};
 
 /// Descriptors that may come with the answer: two arrays, and rings of the bells if BPF rings.
 const DESCRIPTORS: usize = 2 + BELLS;
-/// Programs count on small descriptors only.
-const OUT_OF_THE_WAY: libc::c_int = 1000;
 
 /// What a session gives.
 #[derive(Debug)]
@@ -135,12 +134,12 @@ fn receive(socket: &OwnedFd) -> io::Result<(Welcome, Vec<OwnedFd>)> {
 /// A descriptor with a number that no program expects for its own, if there may be such numbers.
 pub(crate) fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
     // SAFETY: asks for another number of a descriptor.
-    let moved = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) };
+    let moved = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, KEPT_FROM) };
     // SAFETY: just made.
     if moved < 0 { fd } else { unsafe { OwnedFd::from_raw_fd(moved) } }
 }
 
-/// What cox leaves in the environment behind the name of the backend: `PATH,NONCE`, the number in hexadecimal digits.
+/// What cox leaves in the environment behind `on,`: `PATH,NONCE`, the number in hexadecimal digits.
 #[must_use]
 pub fn parse(text: &[u8]) -> Option<(&[u8], [u8; 16])> {
     let comma = text.iter().rposition(|byte| *byte == b',')?;

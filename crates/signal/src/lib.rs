@@ -37,10 +37,12 @@
 
 pub mod bell;
 pub mod connect;
+pub mod futex;
 pub mod protocol;
 pub mod sentinel;
 pub mod standby;
 
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
 
 use wire::umt::{PROBES, Queue, Said, Seen, place};
@@ -55,11 +57,9 @@ static ALONE: Said = Said::new();
 
 static SAID: AtomicPtr<Said> = AtomicPtr::new((&raw const ALONE).cast_mut());
 static SEEN: AtomicPtr<Seen> = AtomicPtr::new(std::ptr::null_mut());
-/// Blocking is noticed.
-static LIVE: AtomicBool = AtomicBool::new(false);
-/// … or was once.
+/// Blocking is noticed, or was once.
 static EVER_LIVE: AtomicBool = AtomicBool::new(false);
-/// … by sentinels, and not by BPF.
+/// It is noticed by sentinels, and not by BPF.
 static BY_SENTINELS: AtomicBool = AtomicBool::new(false);
 
 /// Whether standbys may have run tasks of this process, also if they do no more: what tasks were told must stay true.
@@ -85,28 +85,27 @@ pub fn seen() -> Option<&'static Seen> {
     unsafe { SEEN.load(Ordering::Relaxed).as_ref() }
 }
 
-/// Whether blocking is noticed.
+/// Whether blocking is noticed: there is somebody who says so.
 #[inline]
 #[must_use]
 pub fn is_live() -> bool {
-    LIVE.load(Ordering::Relaxed)
+    seen().is_some()
 }
 
 /// The pages are there. Before the first task, by one thread.
 pub(crate) fn begin(said: &'static Said, seen: &'static Seen, by_sentinels: bool) {
     BY_SENTINELS.store(by_sentinels, Ordering::Release);
-    SEEN.store(std::ptr::from_ref(seen).cast_mut(), Ordering::Release);
     SAID.store(std::ptr::from_ref(said).cast_mut(), Ordering::Release);
     EVER_LIVE.store(true, Ordering::Release);
-    LIVE.store(true, Ordering::Release);
+    // Last: from here on it is live.
+    SEEN.store(std::ptr::from_ref(seen).cast_mut(), Ordering::Release);
 }
 
 /// Nobody counts any more: the session has ended, or this is a forked child, to whom the pages do not belong. The pages stay mapped, since
 /// threads may be looking at them. Whether they were used until now.
 pub fn end() -> bool {
-    let was_live = LIVE.swap(false, Ordering::AcqRel);
+    let was_live = !SEEN.swap(std::ptr::null_mut(), Ordering::AcqRel).is_null();
     SAID.store((&raw const ALONE).cast_mut(), Ordering::Release);
-    SEEN.store(std::ptr::null_mut(), Ordering::Release);
     sentinel::dismiss();
     was_live
 }
@@ -139,13 +138,6 @@ pub fn cpus() -> u32 {
 /// A task was put into a queue: rings a standby if there is a CPU for it.
 #[inline]
 pub fn has_put() {
-    if is_live() {
-        ring_if_there_is_a_cpu();
-    }
-}
-
-#[inline]
-fn ring_if_there_is_a_cpu() {
     let (Some(seen), said) = (seen(), said()) else { return };
     if by_sentinels() {
         return sentinel::has_put();
@@ -236,6 +228,18 @@ fn take_short_slices() {
         // SAFETY: what was read, but for the slice.
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     }
+}
+
+/// The time, on the clock that BPF has.
+#[must_use]
+pub fn now_ns() -> u64 {
+    let mut now = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: a place for the time.
+    let now = unsafe {
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, now.as_mut_ptr());
+        now.assume_init()
+    };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 fn tid() -> u32 {

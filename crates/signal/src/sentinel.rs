@@ -16,12 +16,13 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 use wire::umt::BELLS;
 
 use crate::protocol::take_any;
-use crate::{Pages, bell, has_ready, is_live, said, seen};
+use crate::{Pages, bell, futex, has_ready, is_live, now_ns, said, seen};
 
 /// Sentinels that sleep, a futex word for all of them.
 static SLEEPING: AtomicU32 = AtomicU32::new(0);
 /// Raised by who wakes them.
 static CALLS: AtomicU32 = AtomicU32::new(0);
+const EVERYBODY: u32 = i32::MAX as u32;
 /// How long a standby takes to come; before that its CPU is idle to the sentinel still.
 const PATIENCE_NS: i64 = 50_000;
 
@@ -35,7 +36,7 @@ pub(crate) fn has_put() {
     fence(Ordering::SeqCst);
     if SLEEPING.load(Ordering::Relaxed) != 0 {
         CALLS.fetch_add(1, Ordering::AcqRel);
-        futex(libc::FUTEX_WAKE, i32::MAX as u32);
+        futex::wake(&CALLS, EVERYBODY);
     }
 }
 
@@ -96,7 +97,7 @@ fn sleep() {
     SLEEPING.fetch_add(1, Ordering::AcqRel);
     fence(Ordering::SeqCst);
     if !has_ready() && is_live() {
-        futex(libc::FUTEX_WAIT, calls);
+        futex::wait(&CALLS, calls);
     }
     SLEEPING.fetch_sub(1, Ordering::AcqRel);
 }
@@ -104,25 +105,5 @@ fn sleep() {
 /// Wakes all, who see that the session is over.
 pub(crate) fn dismiss() {
     CALLS.fetch_add(1, Ordering::AcqRel);
-    futex(libc::FUTEX_WAKE, i32::MAX as u32);
-}
-
-fn now_ns() -> u64 {
-    let mut now = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: a place for the time.
-    let now = unsafe {
-        libc::clock_gettime(libc::CLOCK_MONOTONIC, now.as_mut_ptr());
-        now.assume_init()
-    };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-fn futex(operation: libc::c_int, value: u32) {
-    let time = std::ptr::null::<libc::timespec>();
-    // SAFETY: a static word; errno is put back, the program has called nothing that sets it.
-    unsafe {
-        let errno = *libc::__errno_location();
-        libc::syscall(libc::SYS_futex, CALLS.as_ptr(), operation | libc::FUTEX_PRIVATE_FLAG, value, time);
-        *libc::__errno_location() = errno;
-    }
+    futex::wake(&CALLS, EVERYBODY);
 }

@@ -1,8 +1,9 @@
 //! A thread's bed: it sleeps until somebody wakes it. Who is woken before it lies down does not sleep.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use signal::futex;
 
 const AWAKE: u32 = 0;
 const WOKEN: u32 = 1;
@@ -51,7 +52,7 @@ impl Bed {
     pub fn sleep(&'static self) {
         if self.0.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             while self.0.load(Ordering::Acquire) == ASLEEP {
-                futex(&self.0, libc::FUTEX_WAIT, ASLEEP);
+                futex::wait(&self.0, ASLEEP);
             }
         }
         self.0.swap(AWAKE, Ordering::AcqRel);
@@ -60,18 +61,7 @@ impl Bed {
     /// Wakes the sleeper, or has the next sleep not begin.
     pub fn wake(&'static self) {
         if self.0.swap(WOKEN, Ordering::AcqRel) == ASLEEP {
-            futex(&self.0, libc::FUTEX_WAKE, 1);
+            futex::wake(&self.0, 1);
         }
-    }
-}
-
-/// futex(2) without a time, which leaves errno as it was: the program has called something that sets none.
-fn futex(word: &'static AtomicU32, operation: libc::c_int, value: u32) {
-    let time = std::ptr::null::<libc::timespec>();
-    // SAFETY: a static word; errno is this thread's own.
-    unsafe {
-        let errno = *libc::__errno_location();
-        libc::syscall(libc::SYS_futex, word.as_ptr(), operation | libc::FUTEX_PRIVATE_FLAG, value, time);
-        *libc::__errno_location() = errno;
     }
 }

@@ -22,7 +22,7 @@ use signal::{seen, standby};
 use wire::umt::{BELLS, DELAYS};
 
 use super::teams;
-use crate::start;
+use crate::{start, thread};
 
 /// As many as a team has seats for guests: a program that blocks more tasks for good than these has no more standbys.
 const MOST: u32 = 64;
@@ -102,23 +102,11 @@ fn make() {
 
 /// A thread as libgomp would make it, but that it takes no signals of the program's, unless it runs its tasks.
 fn create(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) -> bool {
-    let mut attributes = MaybeUninit::uninit();
-    let (mut thread, mut all, mut before) = (0, MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: places for attributes and masks, initialised before they are used; threads inherit the mask of their creator.
-    unsafe {
-        libc::pthread_attr_init(attributes.as_mut_ptr());
-        libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
-        if let Some(bytes) = start::gomp_stack_bytes() {
-            // A size that is refused here is refused to libgomp, which then takes the default.
-            libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), bytes);
-        }
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-        let created = libc::pthread_create(&raw mut thread, attributes.as_ptr(), work, argument) == 0;
-        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
-        libc::pthread_attr_destroy(attributes.as_mut_ptr());
-        created
-    }
+    let mut attributes = thread::gomp_attributes();
+    let created = thread::start(Some(&attributes), work, argument);
+    // SAFETY: valid until here.
+    unsafe { libc::pthread_attr_destroy(&raw mut attributes) };
+    created
 }
 
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
@@ -224,18 +212,11 @@ fn say(line: &[u8]) {
 fn heard(bell: u32) {
     let Some(seen) = seen() else { return };
     let rung_ns = seen.rung_ns[bell as usize].load(Ordering::Relaxed);
-    let mut now = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: a place for the time.
-    let now = unsafe {
-        libc::clock_gettime(libc::CLOCK_MONOTONIC, now.as_mut_ptr());
-        now.assume_init()
-    };
-    let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
     // Rung from within the program: BPF's ring is none, or an earlier one.
     if HEARD_NS[bell as usize].swap(rung_ns, Ordering::Relaxed) == rung_ns {
         return;
     }
-    let delay_ns = now_ns.saturating_sub(rung_ns);
+    let delay_ns = signal::now_ns().saturating_sub(rung_ns);
     let class = ((delay_ns.max(1000) as f64 / 1000.0).log2() * 4.0) as usize;
     signal::said().heard.0[class.min(DELAYS - 1)].fetch_add(1, Ordering::Relaxed);
 }

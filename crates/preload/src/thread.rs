@@ -1,0 +1,44 @@
+//! Threads of the library's own.
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use libc::pthread_attr_t;
+
+use crate::start;
+
+/// What libgomp makes its threads with, as far as the environment says.
+pub fn gomp_attributes() -> pthread_attr_t {
+    let mut attributes = MaybeUninit::uninit();
+    // SAFETY: a place for the attributes, initialised before they are used.
+    unsafe {
+        libc::pthread_attr_init(attributes.as_mut_ptr());
+        if let Some(bytes) = start::gomp_stack_bytes() {
+            // A size that is refused here is refused to libgomp, which then takes the default.
+            libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), bytes);
+        }
+        attributes.assume_init()
+    }
+}
+
+/// Starts a detached thread that no signal of the program's reaches. `false`: there is no room for it.
+pub fn start(
+    attributes: Option<&pthread_attr_t>,
+    run: extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> bool {
+    let attributes = attributes.map_or(ptr::null(), ptr::from_ref);
+    let (mut thread, mut all, mut before) = (0, MaybeUninit::uninit(), MaybeUninit::uninit());
+    // SAFETY: places for the masks and the thread; the mask of the calling thread, which the new one inherits, is put back.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        let created = libc::pthread_create(&raw mut thread, attributes, run, argument) == 0;
+        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
+        if created {
+            libc::pthread_detach(thread);
+        }
+        created
+    }
+}
