@@ -66,18 +66,14 @@ struct App {
     ranks: bool,
     /// Arguments that do not change.
     fixed: &'static [&'static str],
-    /// Steps, and how many of them may have a snapshot.
+    /// Steps, each of which may have a snapshot.
     steps: u32,
     /// The option for every how many steps a snapshot is taken, and bytes that each moves: written, and read where they are.
     every: (&'static str, f64),
 }
 
-const APPS: [App; 4] = [
-    App { name: "heat", program: "heat", ranks: false, ..HEAT },
-    App { name: "heat-2", program: "heat", ranks: true, ..HEAT },
-    App { name: "fwi", program: "fwi", ranks: false, ..FWI },
-    App { name: "fwi-2", program: "fwi", ranks: true, ..FWI },
-];
+const APPS: [App; 4] =
+    [HEAT, App { name: "heat-2", ranks: true, ..HEAT }, FWI, App { name: "fwi-2", ranks: true, ..FWI }];
 const HEAT: App = App {
     name: "heat",
     program: "heat",

@@ -101,7 +101,9 @@ mod model {
 
     impl Model {
         fn ring(&self, bell: Option<u32>) {
-            bell.into_iter().for_each(|bell| drop(self.rung.fetch_or(1 << bell, Ordering::AcqRel)));
+            if let Some(bell) = bell {
+                self.rung.fetch_or(1 << bell, Ordering::AcqRel);
+            }
         }
 
         /// `signal::has_put`, behind a task that was put.
