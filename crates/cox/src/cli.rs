@@ -116,7 +116,7 @@ pub struct Run {
     #[arg(long, value_name = "LIST", conflicts_with = "cgroup")]
     pub pack_cpus: Option<CpuSet>,
     /// Keep CPUs busy whose threads block: OpenMP tasks are run by cox's runtime, with standby threads. HOW blocked threads are
-    /// noticed: auto, bpf, standby-idle (without privileges), off
+    /// noticed: auto, bpf, perf or standby-idle (without privileges), leader (for comparison), off
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "auto",
         conflicts_with_all = ["pid", "cgroup", "pack_cpus"])]
     pub overlap: Option<Backend>,

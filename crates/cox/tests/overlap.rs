@@ -15,7 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Ways to notice that a thread is blocked.
-const WAYS: [&str; 2] = ["--overlap=bpf", "--overlap=standby-idle"];
+const WAYS: [&str; 4] = ["--overlap=bpf", "--overlap=perf", "--overlap=standby-idle", "--overlap=leader"];
 
 /// What a test of these needs: two CPUs, root, the library, and the program.
 struct Place {
@@ -178,10 +178,10 @@ fn goes_on_when_cox_is_killed(place: &Place, way: &str) {
     assert!(stderr.contains("cox: overlap has ended") && stderr.lines().count() == 1, "{stderr}");
 }
 
-/// A user without privileges gets sentinels, and is told why not eBPF.
+/// A user without privileges gets records of switches, or sentinels, and is told why not eBPF.
 #[test]
-fn without_privileges_idle_cpus_are_noticed_too() {
-    let Some(place) = place("without_privileges_idle_cpus_are_noticed_too", &[]) else { return };
+fn without_privileges_blocks_are_noticed_too() {
+    let Some(place) = place("without_privileges_blocks_are_noticed_too", &[]) else { return };
     let folder = place.folder.path();
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     let [cox, library] = [Path::new(COX), &place.library].map(|file| {
@@ -190,12 +190,22 @@ fn without_privileges_idle_cpus_are_noticed_too() {
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
         copy
     });
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]).arg(cox);
-    command.args(["run", "--overlap", "--"]).arg(&place.program).arg("receives");
-    command.env("OMP_NUM_THREADS", "2").env("COX_PRELOAD", library).current_dir("/tmp").stdin(Stdio::null());
-    let output = command.output().unwrap();
-    let report = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{report}");
-    assert!(report.contains("overlap: idle-class sentinels") && report.contains("not by eBPF: "), "{report}");
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
+    let has_records = paranoid.trim().parse::<i32>().unwrap() <= 2;
+    let best = if has_records { "the kernel's records of switches" } else { "idle-class sentinels" };
+    for (how, heading) in [("auto", best), ("perf", best), ("standby-idle", "idle-class sentinels")] {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]).arg(&cox);
+        command.args(["run", &format!("--overlap={how}"), "--"]).arg(&place.program).arg("receives");
+        command.env("OMP_NUM_THREADS", "2").env("COX_PRELOAD", &library).current_dir("/tmp").stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let report = String::from_utf8_lossy(&output.stderr);
+        if how == "perf" && !has_records {
+            assert!(output.status.code() == Some(125) && report.contains("perf_event_paranoid"), "{report}");
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(0), "{report}");
+        assert!(report.contains(&format!("overlap: {heading}")), "{how}: {report}");
+        assert_eq!(report.contains("not by eBPF: "), how == "auto", "{how}: {report}");
+    }
 }

@@ -9,7 +9,7 @@ use crate::style::{Style, wrapped};
 /// A section of a report: the program's OpenMP tasks were run by cox's runtime. Times are nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OverlapReport {
-    /// How blocked threads were noticed: `bpf`, or `off`, not at all.
+    /// How blocked threads were noticed: `bpf`, `perf`, `standby-idle`, `leader`, or `off`, not at all.
     pub backend: String,
     /// CPUs that the program had.
     pub cpus: u64,
@@ -41,6 +41,8 @@ pub struct OverlapReport {
     pub surrenders: u64,
     /// Times that a CPU went idle with tasks pending and no standby was parked.
     pub unheard: u64,
+    /// Times that a scan found a task and a free CPU of which nobody had been told.
+    pub overlooked: u64,
     /// Standbys that could not be made.
     pub failed: u64,
     /// From the moment that a CPU went idle to a standby's first task, median and 99th percentile, in microseconds.
@@ -68,7 +70,9 @@ impl OverlapReport {
     fn heading(&self) -> String {
         let how = match self.backend.as_str() {
             "bpf" => "eBPF doorbells",
+            "perf" => "the kernel's records of switches",
             "standby-idle" => "idle-class sentinels",
+            "leader" => "one leader",
             _ => "no doorbells",
         };
         format!("overlap: {how}, {}, {}", counted(self.cpus, "CPU"), counted(self.standbys, "standby thread"))

@@ -19,6 +19,8 @@ static EVENTS: [AtomicI32; BELLS] = [const { AtomicI32::new(-1) }; BELLS];
 pub enum Woken {
     /// Somebody rang.
     Rung,
+    /// Time is up.
+    Late,
     /// The session is over.
     Over,
 }
@@ -62,15 +64,21 @@ impl Bell {
         Some(Bell { number, ring, event })
     }
 
-    /// Sleeps until it is rung, or until `session` is closed at its other end.
+    /// Sleeps until it is rung, until `session` is closed at its other end, or for so many milliseconds (-1: as long as it takes).
     #[must_use]
-    pub fn sleep(&self, session: RawFd) -> Woken {
+    pub fn sleep(&self, session: RawFd, milliseconds: i32) -> Woken {
         let wanted = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         // poll(2) leaves out what is negative.
         let ring = self.ring.as_ref().map_or(-1, |ring| ring.fd.as_raw_fd());
         let mut all = [wanted(ring), wanted(self.event.as_raw_fd()), wanted(session)];
-        // SAFETY: an array of so many.
-        while unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, -1) } < 0 {}
+        let mut count = -1;
+        while count < 0 {
+            // SAFETY: an array of so many.
+            count = unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, milliseconds) };
+        }
+        if count == 0 {
+            return Woken::Late;
+        }
         // What rang says nothing else: it is read by moving on.
         if let Some(ring) = &self.ring {
             // SAFETY: mapped by `new`, and never given back.
@@ -85,7 +93,7 @@ impl Bell {
         match all[2].revents {
             0 => Woken::Rung,
             // The program has closed it: nobody tells when the session is over.
-            libc::POLLNVAL => self.sleep(-1),
+            libc::POLLNVAL => self.sleep(-1, milliseconds),
             _ => Woken::Over,
         }
     }
@@ -93,7 +101,11 @@ impl Bell {
 
 /// Rings the standby whose bit the caller has taken.
 pub(crate) fn ring(bell: u32) {
-    let event = EVENTS.get(bell as usize).map_or(-1, |event| event.load(Ordering::Acquire));
+    write(EVENTS.get(bell as usize).map_or(-1, |event| event.load(Ordering::Acquire)));
+}
+
+/// Raises an event descriptor.
+pub(crate) fn write(event: RawFd) {
     let one = 1u64;
     // SAFETY: eight bytes; errno is put back, the program has called nothing that sets it. A descriptor that the program has closed costs a
     // wake-up and nothing else: a write of eight bytes to a descriptor of 1000 or higher that is a file would be its own doing.
@@ -104,7 +116,7 @@ pub(crate) fn ring(bell: u32) {
     }
 }
 
-fn event() -> Option<OwnedFd> {
+pub(crate) fn event() -> Option<OwnedFd> {
     use std::os::fd::FromRawFd;
     // SAFETY: makes a descriptor.
     let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };

@@ -6,9 +6,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use wire::guest::KEPT_FROM;
-use wire::umt::{BELLS, CPU_WORDS, Hello, MAGIC, PROCESSES, Said, Seen, VERSION, Welcome};
+use wire::umt::{BELLS, CPU_WORDS, Hello, How, MAGIC, PROCESSES, Said, Seen, VERSION, Welcome};
 
 use crate::bell::{Bell, map};
+use crate::{records, together};
 
 /// Descriptors that may come with the answer: two arrays, and rings of the bells if BPF rings.
 const DESCRIPTORS: usize = 2 + BELLS;
@@ -20,8 +21,8 @@ pub struct Session {
     pub socket: OwnedFd,
     /// Where standbys park.
     pub bells: Vec<Bell>,
-    /// Nobody in the kernel rings: this process needs a [sentinel](crate::sentinel) on each CPU.
-    pub by_sentinels: bool,
+    /// By whom blocked threads are noticed: this process may need a [sentinel](crate::sentinel) on each CPU, or a [leader](crate::leader).
+    pub how: How,
 }
 
 /// Asks the session at `path`, which gave this number; from then on threads can [enlist](crate::enlist).
@@ -48,9 +49,9 @@ pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
     let unmapped = io::Error::last_os_error;
     let both = libc::PROT_READ | libc::PROT_WRITE;
     let said_page = map(&said, at * size_of::<Said>(), size_of::<Said>(), both).ok_or_else(unmapped)?;
-    // Without rings nobody in the kernel writes there.
-    let by_sentinels = descriptors.len() == 0;
-    let access = if by_sentinels { both } else { libc::PROT_READ };
+    let how = How::from_number(welcome.how);
+    // Only BPF writes there by itself.
+    let access = if how == How::Bpf { libc::PROT_READ } else { both };
     let seen_page = map(&seen, at * size_of::<Seen>(), size_of::<Seen>(), access).ok_or_else(unmapped)?;
     // SAFETY: mappings of this size and alignment, which stay, and whose words are atomics.
     let (said, seen) = unsafe { (said_page.cast::<Said>().as_ref(), seen_page.cast::<Seen>().as_ref()) };
@@ -58,8 +59,12 @@ pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
     let bells = rings.enumerate().map_while(|(number, ring)| Bell::new(number as u32, ring)).collect();
     say_cpus(said);
     said.version.store(VERSION, Ordering::Release);
-    crate::begin(said, seen, by_sentinels);
-    Ok(Session { socket: out_of_the_way(socket), bells, by_sentinels })
+    let socket = out_of_the_way(socket);
+    if how.has_logs() {
+        records::begin().and_then(|()| together::begin(socket.as_raw_fd())).ok_or_else(unmapped)?;
+    }
+    crate::begin(said, seen, how);
+    Ok(Session { socket, bells, how })
 }
 
 /// The CPUs that this process may use.
@@ -97,7 +102,7 @@ fn dial(path: &[u8]) -> io::Result<OwnedFd> {
 
 /// The answer, and the descriptors that come with it.
 fn receive(socket: &OwnedFd) -> io::Result<(Welcome, Vec<OwnedFd>)> {
-    let mut welcome = Welcome { magic: 0, version: 0, process: 0 };
+    let mut welcome = Welcome { magic: 0, version: 0, process: 0, how: 0, pad: 0 };
     let mut part = libc::iovec { iov_base: (&raw mut welcome).cast(), iov_len: size_of::<Welcome>() };
     // Of words, because what the kernel puts there is aligned to them.
     let mut control = [0u64; 4 + DESCRIPTORS];

@@ -38,16 +38,20 @@
 pub mod bell;
 pub mod connect;
 pub mod futex;
+pub mod leader;
+mod pages;
 pub mod protocol;
+pub mod records;
 pub mod sentinel;
 pub mod standby;
+mod together;
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
-use wire::umt::{PROBES, Queue, Said, Seen, place};
+use wire::umt::{How, PROBES, Queue, Said, Seen, place};
 
-use protocol::Words;
+use pages::Pages;
 
 /// The shortest slice that Linux gives (kernel/sched/syscalls.c, since 6.12; older kernels do not look).
 const SLICE_NS: u64 = 100_000;
@@ -59,8 +63,8 @@ static SAID: AtomicPtr<Said> = AtomicPtr::new((&raw const ALONE).cast_mut());
 static SEEN: AtomicPtr<Seen> = AtomicPtr::new(std::ptr::null_mut());
 /// Blocking is noticed, or was once.
 static EVER_LIVE: AtomicBool = AtomicBool::new(false);
-/// It is noticed by sentinels, and not by BPF.
-static BY_SENTINELS: AtomicBool = AtomicBool::new(false);
+/// By whom: a [`How`].
+static HOW: AtomicU32 = AtomicU32::new(How::Bpf as u32);
 
 /// Whether standbys may have run tasks of this process, also if they do no more: what tasks were told must stay true.
 #[inline]
@@ -93,16 +97,21 @@ pub fn is_live() -> bool {
 }
 
 /// The pages are there. Before the first task, by one thread.
-pub(crate) fn begin(said: &'static Said, seen: &'static Seen, by_sentinels: bool) {
-    BY_SENTINELS.store(by_sentinels, Ordering::Release);
+pub(crate) fn begin(said: &'static Said, seen: &'static Seen, how: How) {
+    HOW.store(how as u32, Ordering::Release);
     SAID.store(std::ptr::from_ref(said).cast_mut(), Ordering::Release);
     EVER_LIVE.store(true, Ordering::Release);
     // Last: from here on it is live.
     SEEN.store(std::ptr::from_ref(seen).cast_mut(), Ordering::Release);
 }
 
-/// Nobody counts any more: the session has ended, or this is a forked child, to whom the pages do not belong. The pages stay mapped, since
-/// threads may be looking at them. Whether they were used until now.
+/// After fork, in the child: the pages are its parent's, and so are logs.
+pub fn forked() {
+    records::forked();
+    end();
+}
+
+/// Nobody counts any more: the session has ended. The pages stay mapped, since threads may be looking at them. Whether they were used until now.
 pub fn end() -> bool {
     let was_live = !SEEN.swap(std::ptr::null_mut(), Ordering::AcqRel).is_null();
     SAID.store((&raw const ALONE).cast_mut(), Ordering::Release);
@@ -139,18 +148,26 @@ pub fn cpus() -> u32 {
 #[inline]
 pub fn has_put() {
     let (Some(seen), said) = (seen(), said()) else { return };
-    if by_sentinels() {
+    let how = how();
+    if how == How::Sentinels {
         return sentinel::has_put();
     }
     if let Some(bell) = protocol::announce(&Pages { said, seen }) {
         said.counts.0.own_rings.fetch_add(1, Ordering::Relaxed);
-        bell::ring(bell);
+        if how == How::Records { together::ring() } else { bell::ring(bell) }
     }
 }
 
+/// By whom blocked threads are noticed.
 #[inline]
-fn by_sentinels() -> bool {
-    BY_SENTINELS.load(Ordering::Relaxed)
+#[must_use]
+pub fn how() -> How {
+    How::from_number(HOW.load(Ordering::Relaxed))
+}
+
+/// Sleeps for want of work, by [`futex::wait`] or the like: nobody is to be woken for it.
+pub fn rest(sleep: impl FnOnce()) {
+    if how() == How::Records && is_live() { records::rest(sleep) } else { sleep() }
 }
 
 /// Whether a queue that BPF looks at has a task.
@@ -167,17 +184,18 @@ pub fn has_ready() -> bool {
 #[inline]
 #[must_use]
 pub fn is_crowded() -> bool {
-    if by_sentinels() {
-        return sentinel::was_preempted();
+    match how() {
+        How::Bpf => seen().is_some_and(is_crowded_by),
+        How::Sentinels => sentinel::was_preempted(),
+        How::Records | How::Leader => is_live() && records::is_crowded(),
     }
-    seen().is_some_and(is_crowded_by)
 }
 
 /// The same for a thread of the program's own, which nobody rings: it leaves its work to standbys only while there is one.
 #[inline]
 #[must_use]
 pub fn may_leave() -> bool {
-    is_live() && !by_sentinels() && is_crowded() && said().parked.0.load(Ordering::Relaxed) != 0
+    is_live() && how() != How::Sentinels && is_crowded() && said().parked.0.load(Ordering::Relaxed) != 0
 }
 
 fn is_crowded_by(seen: &Seen) -> bool {
@@ -195,19 +213,30 @@ pub fn enlist() -> bool {
         return false;
     }
     take_short_slices();
+    let how = how();
+    if how.has_logs() {
+        let is_seen = records::enlist(how == How::Leader);
+        leave_once();
+        return is_seen;
+    }
     let (said, tid) = (said(), tid());
     let free = (0..PROBES)
         .find(|n| said.tids[place(tid, *n)].compare_exchange(0, tid, Ordering::AcqRel, Ordering::Relaxed).is_ok());
     said.generation.fetch_add(1, Ordering::AcqRel);
-    // BPF notices a thread when it next leaves its CPU: now.
+    leave_once();
+    free.is_some()
+}
+
+/// A thread is noticed when it next leaves its CPU: now.
+fn leave_once() {
     let instant = libc::timespec { tv_sec: 0, tv_nsec: 1 };
     // SAFETY: a time to sleep, and nowhere to write what is left of it.
     unsafe { libc::nanosleep(&raw const instant, std::ptr::null_mut()) };
-    free.is_some()
 }
 
 /// The calling thread counts no more.
 pub fn discharge() {
+    records::discharge();
     let (said, tid) = (said(), tid());
     for n in 0..PROBES {
         let _ = said.tids[place(tid, n)].compare_exchange(tid, 0, Ordering::AcqRel, Ordering::Relaxed);
@@ -245,40 +274,4 @@ pub fn now_ns() -> u64 {
 fn tid() -> u32 {
     // SAFETY: asks for a number.
     unsafe { libc::gettid() as u32 }
-}
-
-/// The pages, for the protocol.
-pub(crate) struct Pages<'p> {
-    pub said: &'p Said,
-    pub seen: &'p Seen,
-}
-
-impl Words for Pages<'_> {
-    fn has_free_cpu(&self) -> bool {
-        self.seen.runnable.load(Ordering::Relaxed) < self.said.cpus.load(Ordering::Relaxed) as i32
-    }
-
-    fn is_crowded(&self) -> bool {
-        if by_sentinels() { sentinel::gave_way() } else { is_crowded_by(self.seen) }
-    }
-
-    fn has_ready(&self) -> bool {
-        has_ready()
-    }
-
-    fn parked(&self) -> u64 {
-        self.said.parked.0.load(Ordering::Relaxed)
-    }
-
-    fn park(&self, bell: u32) {
-        self.said.parked.0.fetch_or(1 << bell, Ordering::AcqRel);
-    }
-
-    fn take(&self, bell: u32) -> bool {
-        self.said.parked.0.fetch_and(!(1 << bell), Ordering::AcqRel) & 1 << bell != 0
-    }
-
-    fn fence(&self) {
-        fence(Ordering::SeqCst);
-    }
 }

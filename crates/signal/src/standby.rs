@@ -1,20 +1,104 @@
 //! A thread's place at a doorbell.
 
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use wire::umt::{BELLS, How};
 
 use crate::bell::{Bell, Woken};
-use crate::{Pages, protocol, said, seen};
+use crate::protocol::{self, Words};
+use crate::together::{self, Why};
+use crate::{Pages, how, now_ns, records, said, seen};
+
+/// How often one of those that are parked looks whether the kernel has said all, milliseconds.
+const SCAN_MS: i32 = 100;
+/// The same where the kernel does not tell that a stranger has left a CPU.
+const SCAN_BY_RECORDS_MS: i32 = 10;
+
+/// Who was rung is at work within this time.
+const UNDERWAY_NS: i64 = 1_000_000;
+
+/// Somebody who is parked scans.
+static SCANS: AtomicBool = AtomicBool::new(false);
 
 /// Parks at `bell` until there is work for one more thread. `session`: the socket, by which one learns that nobody rings any more.
 #[must_use]
 pub fn park(bell: &Bell, session: RawFd) -> Woken {
     let (Some(seen), said) = (seen(), said()) else { return Woken::Over };
-    if protocol::settle(&Pages { said, seen }, bell.number) {
-        let woken = bell.sleep(session);
-        // Rung from within by somebody who took its bit, or by BPF, which did. A wake-up without either leaves the bit behind.
-        protocol::Words::take(&Pages { said, seen }, bell.number);
-        woken
-    } else {
-        Woken::Rung
+    let pages = Pages { said, seen };
+    if how() == How::Records {
+        pages.park(bell.number);
+        return records::rest(|| sleep_together(&pages, bell.number));
     }
+    if !protocol::settle(&pages, bell.number) {
+        return Woken::Rung;
+    }
+    let woken = scanning(SCAN_MS, |milliseconds| {
+        loop {
+            match bell.sleep(session, milliseconds) {
+                Woken::Late if !is_overlooked(&pages, bell.number) => {}
+                woken => return woken,
+            }
+        }
+    });
+    // Rung from within by somebody who took its bit, or by BPF, which did. A wake-up without either leaves the bit behind.
+    pages.take(bell.number);
+    if woken == Woken::Late { Woken::Rung } else { woken }
+}
+
+/// The same where all standbys sleep at one place.
+fn sleep_together(pages: &Pages<'_>, number: u32) -> Woken {
+    let rings = &pages.seen.rings;
+    let begins = |since_ns| {
+        rings.fetch_add(1, Ordering::Relaxed);
+        pages.seen.rung_ns[number as usize % BELLS].store(since_ns, Ordering::Relaxed);
+        Woken::Rung
+    };
+    scanning(SCAN_BY_RECORDS_MS, |milliseconds| {
+        loop {
+            match together::sleep(milliseconds) {
+                Why::Called => return Woken::Rung,
+                Why::Over => return Woken::Over,
+                Why::Late if is_overlooked(pages, number) => return begins(now_ns()),
+                Why::Late => {}
+                Why::Left => match records::left().filter(|_| pages.take(number)) {
+                    Some(since_ns) => return begins(since_ns),
+                    None => {
+                        rings.fetch_add(1, Ordering::Relaxed);
+                        pages.said.counts.0.empty.fetch_add(1, Ordering::Relaxed);
+                    }
+                },
+            }
+        }
+    })
+}
+
+/// Has one of those that are parked, and not more, wake up from time to time.
+fn scanning(milliseconds: i32, sleep: impl FnOnce(i32) -> Woken) -> Woken {
+    let scans = !SCANS.swap(true, Ordering::AcqRel);
+    let woken = sleep(if scans { milliseconds } else { -1 });
+    if scans {
+        SCANS.store(false, Ordering::Release);
+    }
+    woken
+}
+
+/// The safety scan: whether a task is ready and a CPU free, and nobody has rung this standby, which is taken for it.
+fn is_overlooked(pages: &Pages<'_>, bell: u32) -> bool {
+    // Sentinels are a scan by themselves.
+    let rings = || pages.seen.rings.load(Ordering::Relaxed) + pages.said.counts.0.own_rings.load(Ordering::Relaxed);
+    let is_left = || how() != How::Sentinels && pages.has_ready() && pages.has_free_cpu();
+    let before = rings();
+    if !is_left() {
+        return false;
+    }
+    // Somebody may be on the way.
+    let instant = libc::timespec { tv_sec: 0, tv_nsec: UNDERWAY_NS };
+    // SAFETY: a time to sleep, and nowhere to write what is left of it.
+    unsafe { libc::nanosleep(&raw const instant, std::ptr::null_mut()) };
+    let is = is_left() && rings() == before && pages.take(bell);
+    if is {
+        pages.said.counts.0.overlooked.fetch_add(1, Ordering::Relaxed);
+    }
+    is
 }

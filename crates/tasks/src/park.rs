@@ -51,9 +51,11 @@ impl Bed {
     /// Sleeps until [`wake`](Bed::wake) was called, since the last time this came back. Also for no reason.
     pub fn sleep(&'static self) {
         if self.0.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-            while self.0.load(Ordering::Acquire) == ASLEEP {
-                futex::wait(&self.0, ASLEEP);
-            }
+            signal::rest(|| {
+                while self.0.load(Ordering::Acquire) == ASLEEP {
+                    futex::wait(&self.0, ASLEEP);
+                }
+            });
         }
         self.0.swap(AWAKE, Ordering::AcqRel);
     }

@@ -78,6 +78,7 @@ pub struct Counts {
     pub bound: AtomicU64,
     pub unseen: AtomicU64,
     pub unshared: AtomicU64,
+    pub overlooked: AtomicU64,
 }
 
 /// What the kernel says; see `struct cox_umt_seen`.
@@ -118,6 +119,44 @@ pub struct Welcome {
     pub version: u32,
     /// Which elements of the arrays are the process'.
     pub process: u32,
+    /// A [`How`].
+    pub how: u32,
+    pub pad: u32,
+}
+
+/// By whom blocked threads are noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum How {
+    /// By BPF, which rings.
+    Bpf,
+    /// By threads of the idle class.
+    Sentinels,
+    /// By standbys, whom the kernel's records of switches wake.
+    Records,
+    /// By one thread, which these records wake, and which rings.
+    Leader,
+}
+
+impl How {
+    /// That of this number; a strange one is `Bpf`.
+    #[inline]
+    #[must_use]
+    pub fn from_number(number: u32) -> How {
+        match number {
+            1 => How::Sentinels,
+            2 => How::Records,
+            3 => How::Leader,
+            _ => How::Bpf,
+        }
+    }
+
+    /// Whether each thread has a log of its switches.
+    #[inline]
+    #[must_use]
+    pub fn has_logs(self) -> bool {
+        matches!(self, How::Records | How::Leader)
+    }
 }
 
 impl Hello {
@@ -165,6 +204,7 @@ impl Said {
                 bound: AtomicU64::new(0),
                 unseen: AtomicU64::new(0),
                 unshared: AtomicU64::new(0),
+                overlooked: AtomicU64::new(0),
             }),
             heard: Apart([const { AtomicU64::new(0) }; DELAYS]),
             tids: [const { AtomicU32::new(0) }; TABLE],
@@ -191,7 +231,7 @@ const _: () = {
             && offset_of!(Seen, blocks) == 8
             && offset_of!(Seen, rung_ns) == 48
     );
-    assert!(size_of::<Hello>() == 32 && size_of::<Welcome>() == 16);
+    assert!(size_of::<Hello>() == 32 && size_of::<Welcome>() == 24);
 };
 
 #[cfg(all(test, feature = "native"))]

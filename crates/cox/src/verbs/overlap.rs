@@ -34,6 +34,7 @@ pub fn report(overlapping: &Overlapping, account: &Account, cpus: u64) -> Overla
         empty_rings: sums.empty,
         surrenders: sums.surrendered,
         unheard: sums.unheard,
+        overlooked: sums.overlooked,
         failed: sums.failed,
         delay_us: sums.delay_us(0.5).zip(sums.delay_us(0.99)),
         complaints: complaints(overlapping, &sums),
@@ -60,7 +61,7 @@ fn blocked<'a>(threads: impl Iterator<Item = &'a Thread>) -> Vec<Blocked> {
 }
 
 fn complaints(overlapping: &Overlapping, sums: &Sums) -> Vec<String> {
-    let mut all: Vec<String> = overlapping.passed_over.iter().map(|why| format!("not by eBPF: {why}")).collect();
+    let mut all: Vec<String> = overlapping.passed_over.iter().cloned().collect();
     if overlapping.has_doorbells() && sums.processes == 0 {
         all.push(
             "no process asked for doorbells: the program has no OpenMP region that gcc has compiled, or could not take the preload \

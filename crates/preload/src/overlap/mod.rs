@@ -35,6 +35,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use tasks::group::Group;
 use tasks::team::Team;
 use tasks::worker::Worker;
+use wire::umt::How;
 
 use crate::real::{Call, Library};
 
@@ -112,8 +113,12 @@ fn connect(library: &Library) {
     // Without a session tasks are ours nonetheless, and blocked threads go unnoticed, as with libgomp.
     let Ok(session) = signal::connect::connect(path, *nonce) else { return };
     let counts = &signal::said().counts.0;
-    // BPF knows threads by the numbers of the first PID namespace.
-    let is_seen = || session.by_sentinels || (signal::enlist() && signal::seen().is_some_and(signal::has_blocked));
+    let is_seen = || match session.how {
+        How::Sentinels => true,
+        How::Records | How::Leader => signal::enlist(),
+        // BPF knows threads by the numbers of the first PID namespace.
+        How::Bpf => signal::enlist() && signal::seen().is_some_and(signal::has_blocked),
+    };
     let why = if identity::has_own_thread_data() {
         Some(&counts.thread_data)
     } else if library.number(Call::GetNumProcs) as u32 != signal::cpus() {

@@ -19,7 +19,7 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use signal::bell::{Bell, Woken};
 use signal::connect::Session;
 use signal::{seen, standby};
-use wire::umt::{BELLS, DELAYS};
+use wire::umt::{BELLS, DELAYS, How};
 
 use super::teams;
 use crate::{start, thread};
@@ -56,12 +56,16 @@ pub fn begin(session: Session) {
     free.reverse();
     *BELLS_FREE.lock().unwrap_or_else(PoisonError::into_inner) = free;
     (0..cpus).for_each(|_| make());
-    if session.by_sentinels {
-        for cpu in allowed_cpus() {
-            if !create(stand, ptr::without_provenance_mut(cpu)) {
-                signal::said().counts.0.failed.fetch_add(1, Ordering::Relaxed);
-            }
-        }
+    match session.how {
+        How::Sentinels => allowed_cpus().for_each(|cpu| make_or_count(stand, ptr::without_provenance_mut(cpu))),
+        How::Leader => make_or_count(lead, ptr::null_mut()),
+        How::Bpf | How::Records => {}
+    }
+}
+
+fn make_or_count(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) {
+    if !create(work, argument) {
+        signal::said().counts.0.failed.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -78,9 +82,16 @@ extern "C" fn stand(cpu: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
+extern "C" fn lead(_: *mut c_void) -> *mut c_void {
+    // SAFETY: a C string.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"cox-leader".as_ptr()) };
+    signal::leader::lead();
+    ptr::null_mut()
+}
+
 /// After fork, in the child: they are the parent's.
 pub fn forked() {
-    signal::end();
+    signal::forked();
     STANDBYS.store(0, Ordering::Relaxed);
     DORMANT.store(0, Ordering::Relaxed);
 }

@@ -57,7 +57,8 @@ struct cox_umt_said {
 	__u64 bound;		 /* 1: no standbys, threads are bound to places */
 	__u64 unseen;		 /* 1: BPF does not see this process: other process ids */
 	__u64 unshared;		 /* teams whose queues found no room here */
-	__u64 pad4[5];
+	__u64 overlooked;	 /* times that a scan found a task and a free CPU of which nobody was told */
+	__u64 pad4[4];
 	__u64 heard[COX_UMT_DELAYS]; /* rings by BPF, by time until the first task: class n begins at 2^(n/4) us */
 	__u64 pad5[8];
 	__u32 tids[COX_UMT_TABLE]; /* threads that count, 0: none; see cox_umt_place */

@@ -169,7 +169,8 @@ fn answer(guest: BorrowedFd<'_>, nonce: [u8; 16], source: &Mutex<Source>) -> Res
     let pid = socket_peercred(guest)?.pid;
     let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
     let given = source.give_or_count(pid.as_raw_nonzero().get() as u32)?;
-    let welcome = Welcome { magic: MAGIC, version: VERSION, process: given.process };
+    let how = source.how as u32;
+    let welcome = Welcome { magic: MAGIC, version: VERSION, process: given.process, how, pad: 0 };
     let descriptors: Vec<BorrowedFd<'_>> =
         source.arrays().into_iter().chain(given.bells.iter().map(AsFd::as_fd)).collect();
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2 + BELLS))];

@@ -11,9 +11,9 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use watch::umt::{Given, Umt};
-use wire::umt::{DELAYS, Said, Seen};
+use wire::umt::{DELAYS, How, Said, Seen};
 
 use self::desk::Desk;
 use self::memory::Memory;
@@ -29,8 +29,12 @@ pub enum Backend {
     Auto,
     /// eBPF rings a doorbell when a thread blocks while tasks are pending
     Bpf,
+    /// The kernel's records of the program's own switches wake one of those that wait for work: without privileges
+    Perf,
     /// A thread of the idle class on each CPU notices when nobody else wants it: without privileges
     StandbyIdle,
+    /// One thread is woken at every switch and rings, as in the UMT paper: for comparison
+    Leader,
     /// They are not: tasks are run by cox's runtime instead of libgomp's, and nothing more
     Off,
 }
@@ -41,6 +45,8 @@ const VARIABLE: &str = "COX_OVERLAP";
 /// Where pages come from.
 struct Source {
     kind: Kind,
+    /// By whom blocks are noticed.
+    how: How,
     /// Processes that have asked and got none.
     refused: u64,
 }
@@ -94,6 +100,8 @@ pub struct Sums {
     pub shared_numbers: u64,
     /// Teams whose queues BPF could not see.
     pub unshared: u64,
+    /// Times that a scan found a task and a free CPU of which nobody was told.
+    pub overlooked: u64,
     /// Processes that asked and got nothing.
     pub refused: u64,
     /// Rings by BPF, by time until the first task: class n begins at 2^(n/4) us.
@@ -106,25 +114,21 @@ impl Overlapping {
     /// # Errors
     /// When a named backend cannot work here.
     pub fn new(backend: Backend) -> Result<Overlapping> {
-        let mut passed_over = None;
-        let source = match backend {
-            Backend::Off => None,
-            Backend::Bpf => Some(Kind::Bpf(Box::new(Umt::new().map_err(ebpf::explained)?))),
-            Backend::StandbyIdle => Some(Kind::Memory(Memory::new()?)),
-            Backend::Auto => Some(match Umt::new() {
-                Ok(umt) => Kind::Bpf(Box::new(umt)),
-                Err(error) => {
-                    passed_over = Some(ebpf::explained(error).to_string());
-                    Kind::Memory(Memory::new()?)
-                }
-            }),
+        let (source, passed_over) = match backend {
+            Backend::Auto => Source::best()?,
+            Backend::Bpf => (Some(Source::bpf()?), None),
+            Backend::Perf => (Some(Source::records(How::Records)?), None),
+            Backend::Leader => (Some(Source::records(How::Leader)?), None),
+            Backend::StandbyIdle => (Some(Source::memory(How::Sentinels)?), None),
+            Backend::Off => (None, None),
         };
-        let backend = match &source {
-            None => "off",
-            Some(Kind::Bpf(_)) => "bpf",
-            Some(Kind::Memory(_)) => "standby-idle",
-        };
-        let source = source.map(|kind| Arc::new(Mutex::new(Source { kind, refused: 0 })));
+        let backend = source.as_ref().map_or("off", |source| match source.how {
+            How::Bpf => "bpf",
+            How::Records => "perf",
+            How::Sentinels => "standby-idle",
+            How::Leader => "leader",
+        });
+        let source = source.map(|source| Arc::new(Mutex::new(source)));
         let desk = source.as_ref().map(|source| Desk::open(Arc::clone(source))).transpose()?;
         Ok(Overlapping { source, backend, desk, passed_over, sums: None })
     }
@@ -180,6 +184,36 @@ impl Engine for Overlapping {
 }
 
 impl Source {
+    fn bpf() -> Result<Source> {
+        let umt = Umt::new().map_err(ebpf::explained)?;
+        Ok(Source { kind: Kind::Bpf(Box::new(umt)), how: How::Bpf, refused: 0 })
+    }
+
+    /// By the kernel's records of switches, if it lets this user have them.
+    fn records(how: How) -> Result<Source> {
+        signal::records::probe().context(
+            "the kernel gives no records of a program's own switches (perf events). Fix: sysctl kernel.perf_event_paranoid=2, \
+             or use --overlap=standby-idle",
+        )?;
+        Source::memory(how)
+    }
+
+    fn memory(how: How) -> Result<Source> {
+        Ok(Source { kind: Kind::Memory(Memory::new()?), how, refused: 0 })
+    }
+
+    /// The best that works, and why not better.
+    fn best() -> Result<(Option<Source>, Option<String>)> {
+        let by_bpf = match Source::bpf() {
+            Ok(source) => return Ok((Some(source), None)),
+            Err(why) => format!("not by eBPF: {why:#}"),
+        };
+        match Source::records(How::Records) {
+            Ok(source) => Ok((Some(source), Some(by_bpf))),
+            Err(why) => Ok((Some(Source::memory(How::Sentinels)?), Some(format!("{by_bpf}; not by perf: {why:#}")))),
+        }
+    }
+
     /// A process asks; those that get nothing are counted.
     fn give_or_count(&mut self, pid: u32) -> Result<Given> {
         let given = match &mut self.kind {
@@ -245,6 +279,7 @@ impl Sums {
             (&mut self.unseen, &counts.unseen),
             (&mut self.shared_numbers, &counts.shared_numbers),
             (&mut self.unshared, &counts.unshared),
+            (&mut self.overlooked, &counts.overlooked),
         ] {
             *sum = sum.saturating_add(word.load(Ordering::Relaxed));
         }

@@ -1,0 +1,61 @@
+//! The words of the [protocol](crate::protocol), where the pages or the logs have them.
+
+use std::sync::atomic::{Ordering, fence};
+
+use wire::umt::{How, Said, Seen};
+
+use crate::protocol::Words;
+use crate::{has_ready, how, is_crowded_by, records, sentinel};
+
+/// The pages of this process.
+pub(crate) struct Pages<'p> {
+    pub said: &'p Said,
+    pub seen: &'p Seen,
+}
+
+impl Words for Pages<'_> {
+    fn has_free_cpu(&self) -> bool {
+        if how().has_logs() {
+            return records::has_free_cpu();
+        }
+        self.seen.runnable.load(Ordering::Relaxed) < self.said.cpus.load(Ordering::Relaxed) as i32
+    }
+
+    fn is_crowded(&self) -> bool {
+        match how() {
+            How::Bpf => is_crowded_by(self.seen),
+            How::Sentinels => sentinel::gave_way(),
+            How::Records | How::Leader => records::is_crowded_now(),
+        }
+    }
+
+    fn has_ready(&self) -> bool {
+        has_ready()
+    }
+
+    fn parked(&self) -> u64 {
+        self.said.parked.0.load(Ordering::Relaxed)
+    }
+
+    fn park(&self, bell: u32) {
+        let parked = &self.said.parked.0;
+        if how() == How::Records {
+            parked.fetch_add(1, Ordering::AcqRel);
+        } else {
+            parked.fetch_or(1 << bell, Ordering::AcqRel);
+        }
+    }
+
+    fn take(&self, bell: u32) -> bool {
+        let parked = &self.said.parked.0;
+        if how() == How::Records {
+            let fewer = |count: u64| count.checked_sub(1);
+            return parked.fetch_update(Ordering::AcqRel, Ordering::Relaxed, fewer).is_ok();
+        }
+        parked.fetch_and(!(1 << bell), Ordering::AcqRel) & 1 << bell != 0
+    }
+
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+}
