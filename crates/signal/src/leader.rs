@@ -1,5 +1,6 @@
-//! The layout of the paper (A. Roca et al., section III), for comparison: one *leader*, on whatever CPU, is woken at each switch of each thread, and
-//! rings a standby where a CPU is left and a task is ready. It looks every millisecond as well.
+//! The layout of the paper (A. Roca et al., section III), for comparison: one *leader*, on whatever CPU, is woken whenever a thread leaves its CPU, and
+//! rings a standby where a CPU is left and a task is ready. It looks every millisecond as well. (The paper's is also told when a thread unblocks;
+//! here whoever wants to know reads that thread's log.)
 
 use std::sync::atomic::Ordering;
 

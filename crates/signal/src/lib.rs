@@ -213,9 +213,8 @@ pub fn enlist() -> bool {
         return false;
     }
     take_short_slices();
-    let how = how();
-    if how.has_logs() {
-        let is_seen = records::enlist(how == How::Leader);
+    if how().has_logs() {
+        let is_seen = records::enlist();
         leave_once();
         return is_seen;
     }

@@ -11,7 +11,8 @@
 //!
 //! So state is a load, and is never wrong for longer than until the next switch. All records have 32 bytes, and they alternate, out and in. With a
 //! watermark of 64 the kernel wakes who watches at each *out* and at no *in*: it does so when more than the watermark was written since, and
-//! then advances its mark by the watermark (kernel/events/ring_buffer.c, `__perf_output_begin`).
+//! then advances its mark by the watermark (kernel/events/ring_buffer.c, `__perf_output_begin`). Woken at *in*, too, the watcher would take the
+//! thread's CPU, which is an out and an in, and so on.
 //!
 //! A thread that sleeps because it has nothing to do ([`rest`]) stops its log for so long: nobody has to be told.
 //!
@@ -39,8 +40,6 @@ pub const PLACES: usize = 256;
 const RECORD: u64 = size_of::<Record>() as u64;
 /// Bytes behind which who watches is woken: once for each pair of records.
 const WATERMARK: u32 = 2 * RECORD as u32;
-/// For each record.
-const EVERY_RECORD: u32 = 1;
 /// `PERF_EVENT_IOC_ENABLE` and `_DISABLE` (include/uapi/linux/perf_event.h).
 const ENABLE: libc::c_ulong = 0x2400;
 const DISABLE: libc::c_ulong = 0x2401;
@@ -92,7 +91,7 @@ thread_local! {
 /// # Errors
 /// What the kernel says instead.
 pub fn probe() -> io::Result<()> {
-    open(WATERMARK).map(drop)
+    open().map(drop)
 }
 
 /// Makes room for logs.
@@ -106,12 +105,12 @@ pub(crate) fn begin() -> Option<()> {
 }
 
 /// The calling thread has a log from here on. `false`: the kernel gives it none, or all places are taken.
-pub(crate) fn enlist(wakes_always: bool) -> bool {
+pub(crate) fn enlist() -> bool {
     if OWN.get().is_some() {
         return true;
     }
     let Some(place) = take_place() else { return false };
-    let log = open(if wakes_always { EVERY_RECORD } else { WATERMARK }).map(crate::connect::out_of_the_way);
+    let log = open().map(crate::connect::out_of_the_way);
     let Some(log) = log.ok().filter(|log| cover(place, log.as_raw_fd())) else {
         give_back(place);
         return false;
@@ -230,7 +229,7 @@ fn written(place: u32) -> u64 {
 }
 
 /// An event of the calling thread.
-fn open(watermark: u32) -> io::Result<OwnedFd> {
+fn open() -> io::Result<OwnedFd> {
     // SAFETY: all zero asks for nothing.
     let mut attr: perf_event_attr = unsafe { MaybeUninit::zeroed().assume_init() };
     attr.type_ = abi::PERF_TYPE_SOFTWARE;
@@ -239,7 +238,7 @@ fn open(watermark: u32) -> io::Result<OwnedFd> {
     // What makes a record one of 32 bytes.
     attr.sample_type = u64::from(abi::PERF_SAMPLE_TID | abi::PERF_SAMPLE_TIME | abi::PERF_SAMPLE_CPU);
     attr.clockid = libc::CLOCK_MONOTONIC;
-    attr.__bindgen_anon_2.wakeup_watermark = watermark;
+    attr.__bindgen_anon_2.wakeup_watermark = WATERMARK;
     attr.set_watermark(1);
     attr.set_use_clockid(1);
     attr.set_sample_id_all(1);

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::thread::spawn;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::together::Why;
@@ -58,7 +58,7 @@ fn logs_say_what_the_kernel_counts() {
 
 fn every_switch_is_in_the_log() {
     let work = || {
-        assert!(enlist(false));
+        assert!(enlist());
         let (before, at) = (switches(), written(own_place()));
         for n in 0..20 {
             std::thread::sleep(Duration::from_micros(100 + n));
@@ -87,9 +87,14 @@ fn who_watches_is_woken_at_outs_only() {
         wakes
     });
     let slept = spawn(|| {
-        assert!(enlist(false));
+        assert!(enlist());
         for _ in 0..OUTS {
-            std::thread::sleep(Duration::from_micros(500));
+            std::thread::sleep(Duration::from_micros(300));
+            // Long enough for a watcher who was woken at the in to have gone back to sleep.
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_micros(300) {
+                std::hint::spin_loop();
+            }
         }
         let records = written(own_place()) / RECORD;
         discharge();
@@ -107,15 +112,22 @@ fn a_blocked_thread_is_not_runnable_and_a_busy_one_is() {
     let (told, hears) = channel::<()>();
     let (says, place_of) = channel();
     let blocked = spawn(move || {
-        assert!(enlist(false));
+        assert!(enlist());
         crate::leave_once();
         says.send(own_place()).unwrap();
         hears.recv().unwrap();
+        stay_here();
+        // Inherits the place to stay: both wait for the CPU in turns.
+        let rival = spawn(|| {
+            while !ENOUGH.load(Ordering::Acquire) {
+                std::hint::spin_loop()
+            }
+        });
         says.send(own_place()).unwrap();
-        while !crate::records::tests::ENOUGH.load(Ordering::Acquire) {
+        while !ENOUGH.load(Ordering::Acquire) {
             std::hint::spin_loop();
         }
-        rest(|| std::thread::sleep(Duration::from_millis(1)));
+        rival.join().unwrap();
         says.send(own_place()).unwrap();
         hears.recv().unwrap();
         discharge();
@@ -132,12 +144,25 @@ fn a_blocked_thread_is_not_runnable_and_a_busy_one_is() {
     told.send(()).unwrap();
     place_of.recv().unwrap();
     until(true);
-    assert_eq!(stands().filter(|stand| stand.is_runnable).count(), 1);
+    for _ in 0..200 {
+        std::thread::sleep(Duration::from_micros(700));
+        assert_eq!(stands().filter(|stand| stand.is_runnable).count(), 1, "also while it waits for a CPU");
+    }
     ENOUGH.store(true, Ordering::Release);
     place_of.recv().unwrap();
     until(false);
     told.send(()).unwrap();
     blocked.join().unwrap();
+}
+
+/// Binds the calling thread to the CPU that it is on.
+fn stay_here() {
+    // SAFETY: a mask of CPUs, all zero but for one.
+    unsafe {
+        let mut mask: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(libc::sched_getcpu() as usize, &mut mask);
+        assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const mask), 0);
+    }
 }
 
 static ENOUGH: AtomicBool = AtomicBool::new(false);
