@@ -82,7 +82,7 @@ equal() {
 known="child fault flock mutex pipe poll sleep socket spin stopped unix vfork write"
 kernels="barnes anneal cg fft lu volrend stream mg options raytrace swaptions water"
 apps="heat fwi"
-all="barriers mandelbrot triad imbalance regions taskcost $apps pingpong hog storm"
+all="barriers mandelbrot triad imbalance regions taskcost firsttask $apps pingpong hog storm"
 all+=" $(printf 'known-%s ' $known)$(printf 'kernel-%s ' $kernels)"
 
 for program in $all; do
@@ -103,6 +103,7 @@ for program in $all; do
     if [ "$program" != known-mutex ] && [ "$program" != mandelbrot ]; then
         number=--seconds
         [[ ! $program =~ ^(kernel-.*|regions|taskcost|heat|fwi)$ ]] || number=--threads
+        [ $program != firsttask ] || number=--count
         for value in x -1 0 nan inf 0x10 "1 " "" 1e99; do
             refuses 2 "$program" $number "$value"
         done
@@ -161,6 +162,18 @@ for row in by-one by-all depend-1 depend-2 depend-3 if-0 taskwait taskgroup tree
     works taskcost --row $row --threads 2 --count 200 --repeats 2 --grain-us 1
 done
 refuses 2 taskcost --row nothing
+
+# firsttask: on one CPU, beside another
+allowed=$(taskset -cp $$ | sed 's/.*: //')
+if [[ $allowed == 0-* ]]; then
+    refuses 2 firsttask --count 20
+    taskset -cp 0 $$ >"$scratch/which"
+    works firsttask --count 20 --other 1
+    refuses 2 firsttask --count 20 --other 0
+    taskset -cp "$allowed" $$ >"$scratch/which"
+else
+    skip "firsttask: CPUs 0 and 1 are not both allowed"
+fi
 
 # regions: with a signal too, before which it says nothing but its process
 works regions --threads 2 --regions 50 --region-us 100
