@@ -165,7 +165,7 @@ refuses 2 taskcost --row nothing
 
 # firsttask: on one CPU, beside another
 allowed=$(taskset -cp $$ | sed 's/.*: //')
-if [[ $allowed == 0-* ]]; then
+if [[ $allowed == 0[,-]* ]]; then
     refuses 2 firsttask --count 20
     taskset -cp 0 $$ >"$scratch/which"
     works firsttask --count 20 --other 1
