@@ -45,7 +45,7 @@ pub fn variables(program: &OsStr, alone: bool) -> Vec<(OsString, OsString)> {
     else {
         return Vec::new();
     };
-    if !file_of(program).is_some_and(|file| takes(&file, MAX_SCRIPTS)) {
+    if !file_of(program).is_some_and(|file| obstacle(&file).is_none()) {
         return Vec::new();
     }
     let mut list = env::var_os("LD_PRELOAD").unwrap_or_default();
@@ -60,23 +60,28 @@ pub fn variables(program: &OsStr, alone: bool) -> Vec<(OsString, OsString)> {
     variables
 }
 
-/// Whether a program's loader would load the library: not into a static program, nor one of another C library,
-/// which would fail to start, nor one that is built with a sanitizer, nor one that runs with more rights than
-/// its user.
-fn takes(file: &Path, scripts_left: u32) -> bool {
+/// Why a program's loader would not load the library, or the program would fail with it. `None`: it would.
+pub fn obstacle(file: &Path) -> Option<&'static str> {
+    obstacle_of(file, MAX_SCRIPTS)
+}
+
+fn obstacle_of(file: &Path, scripts_left: u32) -> Option<&'static str> {
     const SET_ID: u32 = 0o6000;
     let has_rights = file.metadata().map_or(true, |status| status.mode() & SET_ID != 0)
         || getxattr(file, "security.capability", &mut [0u8; 64][..]).is_ok();
     if has_rights {
-        return false;
+        return Some("it runs with more rights than its user");
     }
-    match script_interpreter(file) {
-        Some(interpreter) => scripts_left > 0 && takes(&interpreter, scripts_left - 1),
-        None => Dynamic::read(file).is_some_and(|program| {
-            let sanitized = program.libraries.iter().any(|name| FIRST.iter().any(|first| name.starts_with(first)));
-            program.loader.file_name() == Some(OsStr::new(LOADER)) && !sanitized
-        }),
+    if let Some(interpreter) = script_interpreter(file) {
+        let next = scripts_left.checked_sub(1);
+        return next.map_or(Some("it is a script of scripts"), |left| obstacle_of(&interpreter, left));
     }
+    let Some(program) = Dynamic::read(file) else { return Some("it is statically linked") };
+    let is_sanitized = program.libraries.iter().any(|name| FIRST.iter().any(|first| name.starts_with(first)));
+    if program.loader.file_name() != Some(OsStr::new(LOADER)) {
+        return Some("it is of another C library, or another processor");
+    }
+    is_sanitized.then_some("it is built with a sanitizer")
 }
 
 /// What a `#!` line names.
@@ -98,17 +103,17 @@ mod tests {
 
     #[test]
     fn dynamic_programs_and_their_scripts_take_it() {
-        assert!(takes(&env::current_exe().unwrap(), 0));
+        assert_eq!(obstacle_of(&env::current_exe().unwrap(), 0), None);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         for (text, wanted) in [("#! /bin/sh -e\n", true), ("#!/no/such\n", false), ("text", false), ("", false)] {
             fs::write(&file, text).unwrap();
-            assert_eq!(takes(&file, 1), wanted, "{text}");
+            assert_eq!(obstacle_of(&file, 1).is_none(), wanted, "{text}");
         }
         fs::write(&file, "#!/bin/sh\n").unwrap();
-        assert!(!takes(&file, 0), "too many scripts");
+        assert_eq!(obstacle_of(&file, 0), Some("it is a script of scripts"));
         fs::set_permissions(&file, Permissions::from_mode(0o4755)).unwrap();
-        assert!(!takes(&file, 1), "set-user-ID");
-        assert!(!takes(&folder.path().join("nowhere"), 1));
+        assert!(obstacle_of(&file, 1).unwrap().contains("more rights"));
+        assert!(obstacle_of(&folder.path().join("nowhere"), 1).is_some());
     }
 }

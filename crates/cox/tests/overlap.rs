@@ -178,6 +178,35 @@ fn goes_on_when_cox_is_killed(place: &Place, way: &str) {
     assert!(stderr.contains("cox: overlap has ended") && stderr.lines().count() == 1, "{stderr}");
 }
 
+/// Programs whose tasks cannot be taken over run as they are, and one line says why.
+#[test]
+fn unfit_programs_run_untouched() {
+    let Some(place) = place("unfit_programs_run_untouched", &["-static"]) else { return };
+    // In clang's words, so that no clang with its runtime has to be there.
+    let clangs = place.folder.path().join("clangs");
+    let source = place.folder.path().join("clangs.c");
+    fs::write(
+        &source,
+        "#include <stdlib.h>\nvoid __kmpc_fork_call(void) __attribute__((weak));\n\
+         int main(void) { return getenv(\"LD_PRELOAD\") || getenv(\"COX_OVERLAP\") ? 1 : __kmpc_fork_call ? 2 : 0; }\n",
+    )
+    .unwrap();
+    assert!(Command::new("cc").arg("-fPIC").arg(&source).arg("-o").arg(&clangs).status().unwrap().success());
+    for (program, arguments, why) in
+        [(&place.program, &["sums"][..], "statically linked"), (&clangs, &[][..], "compiled by clang")]
+    {
+        let mut command = Command::new(COX);
+        command.args(["run", "-q", "--json", &path(&place.folder, "report.json"), "--overlap", "--"]);
+        command.arg(program).args(arguments).env("COX_PRELOAD", &place.library).env("OMP_NUM_THREADS", "2");
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let line = said.lines().find(|line| line.starts_with("cox: ")).unwrap_or_default();
+        assert!(line.contains(why) && line.contains("it runs untouched") && said.lines().count() == 1, "{said}");
+        assert!(place.report()["complaints"][0].as_str().unwrap().contains(why));
+    }
+}
+
 /// A user without privileges gets records of switches, or sentinels, and is told why not eBPF.
 #[test]
 fn without_privileges_blocks_are_noticed_too() {

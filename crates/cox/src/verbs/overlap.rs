@@ -61,6 +61,9 @@ fn blocked<'a>(threads: impl Iterator<Item = &'a Thread>) -> Vec<Blocked> {
 }
 
 fn complaints(overlapping: &Overlapping, sums: &Sums) -> Vec<String> {
+    if let Some(why) = &overlapping.unfit {
+        return vec![why.clone()];
+    }
     let mut all: Vec<String> = overlapping.passed_over.iter().cloned().collect();
     if overlapping.has_doorbells() && sums.processes == 0 {
         all.push(

@@ -14,7 +14,7 @@ use crate::cli;
 use crate::outputs::Output;
 use crate::session::engine::Engine;
 use crate::session::observing::Observing;
-use crate::session::overlapping::Overlapping;
+use crate::session::overlapping::{Overlapping, fitness};
 use crate::session::packing::Packing;
 use crate::session::together::Together;
 use crate::session::{self, Launch, Limits, Outcome, Subject, Target};
@@ -29,7 +29,7 @@ struct Outputs {
 /// Observe what `options` name, report, and return the exit code to end with.
 pub fn run(options: &cli::Run) -> Result<u8> {
     let mut overlapping = options.overlap.map(Overlapping::new).transpose()?;
-    let target = target(options, overlapping.as_ref())?;
+    let target = target(options, overlapping.as_mut())?;
     // Outputs are opened first: a bad path is refused before anything starts.
     let json = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
@@ -82,7 +82,7 @@ fn packing(options: &cli::Run) -> Result<Option<Packing>> {
 }
 
 /// What the command line asks to observe.
-fn target(options: &cli::Run, overlapping: Option<&Overlapping>) -> Result<Target> {
+fn target(options: &cli::Run, mut overlapping: Option<&mut Overlapping>) -> Result<Target> {
     if let Some(path) = &options.cgroup {
         let root = Root::live();
         let cgroup = Hierarchies::read(&root).and_then(|all| all.resolve(&root, path)).context("--cgroup")?;
@@ -95,11 +95,16 @@ fn target(options: &cli::Run, overlapping: Option<&Overlapping>) -> Result<Targe
         pids.retain(|pid| seen.insert(*pid));
         return Ok(Target::Attach(Subject::Processes(pids)));
     }
-    let mut launch = match (&options.pack_cpus, overlapping) {
+    if let Some((overlapping, program)) = overlapping.as_deref_mut().zip(options.program.first()) {
+        overlapping.unfit = fitness::why_not(program);
+        overlapping.unfit.iter().for_each(|why| crate::complaint::say(why));
+    }
+    let overlapping = overlapping.filter(|overlapping| overlapping.unfit.is_none());
+    let mut launch = match (&options.pack_cpus, &overlapping) {
         (None, None) => Launch { command: options.program.clone(), variables: Vec::new() },
         _ => super::pack::launch(&options.program, !options.no_preload, options.no_children),
     };
-    launch.variables.extend(overlapping.map(Overlapping::variable));
+    launch.variables.extend(overlapping.map(|overlapping| overlapping.variable()));
     Ok(Target::Launch(launch))
 }
 

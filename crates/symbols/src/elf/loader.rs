@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use object::elf::{DT_NEEDED, DT_STRSZ, DT_STRTAB, FileHeader64, ProgramHeader64};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::read::{ReadCache, ReadRef};
-use object::{LittleEndian, StringTable};
+use object::{LittleEndian, Object, ObjectSymbol, StringTable};
 
 /// A program that is loaded dynamically.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct Dynamic {
     pub loader: PathBuf,
     /// The libraries that it names, not those that they name.
     pub libraries: Vec<String>,
+    /// Names that it wants from them, or that its loader may give it.
+    pub imports: Vec<String>,
 }
 
 const LE: LittleEndian = LittleEndian;
@@ -30,8 +32,14 @@ impl Dynamic {
         let segments = header.program_headers(LE, data).ok()?;
         let loader = segments.iter().find_map(|segment| segment.interpreter(LE, data).ok().flatten())?;
         let libraries = libraries(segments, data).unwrap_or_default();
-        Some(Dynamic { loader: OsStr::from_bytes(loader).into(), libraries })
+        let imports = object::File::parse(data).map(|elf| imports(&elf)).unwrap_or_default();
+        Some(Dynamic { loader: OsStr::from_bytes(loader).into(), libraries, imports })
     }
+}
+
+fn imports<'d>(elf: &impl Object<'d>) -> Vec<String> {
+    let wanted = elf.dynamic_symbols().filter(ObjectSymbol::is_undefined);
+    wanted.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).filter(|name| !name.is_empty()).collect()
 }
 
 fn libraries<'d>(segments: &[ProgramHeader64<LittleEndian>], data: impl ReadRef<'d>) -> Option<Vec<String>> {
@@ -57,6 +65,8 @@ mod tests {
         let own = Dynamic::read(&std::env::current_exe().unwrap()).unwrap();
         assert!(own.loader.file_name().unwrap().to_str().unwrap().starts_with("ld-"), "{own:?}");
         assert!(own.libraries.iter().any(|name| name.starts_with("libc.so")), "{own:?}");
+        assert!(own.imports.iter().any(|name| name == "write"), "{own:?}");
+        assert!(!own.imports.iter().any(|name| name == "main"), "its own: {own:?}");
         assert_eq!(Dynamic::read(&own.loader), None, "the loader itself has none");
         assert_eq!(Dynamic::read(Path::new("/etc/passwd")), None);
         assert_eq!(Dynamic::read(Path::new("/no/such/file")), None);

@@ -4,6 +4,7 @@
 //! kernel's part, answers processes at a socket ([`desk`]), and adds up in the end what all of them say.
 
 mod desk;
+pub mod fitness;
 mod memory;
 
 use std::ffi::{OsStr, OsString};
@@ -63,6 +64,8 @@ pub struct Overlapping {
     desk: Option<Desk>,
     /// Why blocked threads are not noticed, where they could not be.
     pub passed_over: Option<String>,
+    /// Why the program's tasks cannot be taken over.
+    pub unfit: Option<String>,
     /// What came of it; there after `undo`.
     pub sums: Option<Sums>,
 }
@@ -130,7 +133,7 @@ impl Overlapping {
         });
         let source = source.map(|source| Arc::new(Mutex::new(source)));
         let desk = source.as_ref().map(|source| Desk::open(Arc::clone(source))).transpose()?;
-        Ok(Overlapping { source, backend, desk, passed_over, sums: None })
+        Ok(Overlapping { source, backend, desk, passed_over, unfit: None, sums: None })
     }
 
     /// How blocked threads are noticed.
