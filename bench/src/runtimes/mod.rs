@@ -1,8 +1,11 @@
 //! OpenMP runtimes side by side, on programs that say themselves how long their tasks took.
 
+mod leftovers;
+pub mod network;
 pub mod tasks;
 pub mod throttle;
 pub mod umt;
+pub mod way;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,58 +14,21 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use serde::Serialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::interrupt::Interrupt;
 use crate::process::{ending, run_within};
 use crate::tools::Tools;
-
-/// Who runs the tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Way {
-    /// GCC's runtime with so many threads for each CPU; with more than one they sleep while they wait.
-    Gomp(u32),
-    /// LLVM's, the same.
-    Omp(u32),
-    /// Ours; blocked threads go unnoticed.
-    Off,
-    /// Ours, with doorbells rung by BPF.
-    Bpf,
-    /// Ours, with idle CPUs noticed by threads of the idle class.
-    StandbyIdle,
-}
-
-impl Way {
-    /// As a column is headed.
-    pub fn name(self) -> String {
-        match self {
-            Way::Gomp(1) => "libgomp".into(),
-            Way::Omp(1) => "libomp".into(),
-            Way::Gomp(times) => format!("libgomp {times}x"),
-            Way::Omp(times) => format!("libomp {times}x"),
-            Way::Off => "off".into(),
-            Way::Bpf => "bpf".into(),
-            Way::StandbyIdle => "standby-idle".into(),
-        }
-    }
-
-    fn threads_by_cpu(self) -> u32 {
-        match self {
-            Way::Gomp(times) | Way::Omp(times) => times,
-            Way::Off | Way::Bpf | Way::StandbyIdle => 1,
-        }
-    }
-}
+use network::Network;
+use way::Way;
 
 /// Where all is run.
 pub struct Field<'a> {
     tools: Tools,
     library: PathBuf,
     libomp: Option<PathBuf>,
-    cpus: u32,
+    cpus: Vec<usize>,
     /// Files of programs, and their truths.
     pub scratch: TempDir,
     interrupt: &'a Interrupt,
@@ -90,52 +56,50 @@ impl<'a> Field<'a> {
         let builder = builder.prefix("cox-bench-");
         let scratch = folder.map_or_else(|| builder.tempdir(), |folder| builder.tempdir_in(folder));
         let scratch = scratch.context("cannot make a temporary folder")?;
-        let cpus = rustix::thread::sched_getaffinity(None).context("reading which CPUs are allowed")?.count();
+        let allowed = rustix::thread::sched_getaffinity(None).context("reading which CPUs are allowed")?;
+        let cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
         Ok(Field { tools, library, libomp, cpus, scratch, interrupt })
     }
 
     /// CPUs that programs may use.
     pub fn cpus(&self) -> u32 {
-        self.cpus
+        self.cpus.len() as u32
     }
 
-    /// Whether there is what this way needs.
-    pub fn has(&self, way: Way) -> bool {
-        !matches!(way, Way::Omp(_)) || self.libomp.is_some()
+    /// Why this way cannot be measured here.
+    pub fn lacks(&self, way: Way) -> Option<String> {
+        match way {
+            Way::Omp(_) if self.libomp.is_none() => Some("LLVM's libomp is not installed (libomp-19-dev)".into()),
+            // An older cox does not know them, and not everybody may use them.
+            Way::Leader | Way::Perf => self.refused(way),
+            _ => None,
+        }
     }
 
-    /// Runs a workload once; what it says about itself. `threads`: if not one or more for each CPU. `within`: words before
-    /// the command.
+    fn refused(&self, way: Way) -> Option<String> {
+        let mut command = Command::new(self.tools.cox.as_ref().ok()?);
+        let tried = command.args(["run", "-q", &format!("--overlap={}", way.name()), "--", "true"]).output();
+        match tried {
+            Ok(tried) if tried.status.success() => None,
+            Ok(tried) => Some(String::from_utf8_lossy(&tried.stderr).lines().next().unwrap_or("refused").to_owned()),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    /// Runs a workload once; what it says about itself.
     ///
     /// # Errors
     /// When it fails, hangs, or Ctrl-C came.
-    pub fn run(&self, way: Way, within: &[OsString], line: &Line) -> Result<Value> {
+    pub fn run(&self, way: Way, line: &Line<'_>) -> Result<Truths> {
         self.interrupt.check()?;
-        let truth = self.scratch.path().join("truth.json");
         let messages = self.scratch.path().join("messages");
-        let mut words: Vec<OsString> = within.to_vec();
-        if matches!(way, Way::Bpf | Way::StandbyIdle) {
-            let cox = self.tools.cox.as_ref().map_err(|why| anyhow!("{why}"))?;
-            let how = format!("--overlap={}", way.name());
-            words.extend([cox.into(), "run".into(), "-q".into(), how.into(), "--".into()]);
-        }
-        if line.ranks {
-            words.extend(["sh".into(), "-c".into(), RANKS.into(), truth.clone().into()]);
-        }
-        words.push(self.tools.workload(line.program)?.into());
-        words.extend(line.arguments.iter().map(OsString::from));
-        if line.ranks {
-            // Those with a runtime that does not notice blocked threads keep an order, or they are a deadlock.
-            let ordered = !matches!(way, Way::Bpf | Way::StandbyIdle);
-            words.extend(ordered.then(|| "--ordered".into()));
-        } else {
-            words.extend(["--truth".into(), truth.clone().into()]);
-        }
+        let words = self.words(way, line)?;
         let mut command = Command::new(&words[0]);
         crate::pack::field::without_runtime_variables(&mut command);
         command.args(&words[1..]).env("COX_PRELOAD", &self.library).stdin(Stdio::null()).stdout(Stdio::null());
-        let cpus = if line.ranks { 1 } else { self.cpus };
+        let cpus = if line.crew.is_ranks() { 1 } else { self.cpus() };
         command.env("OMP_NUM_THREADS", (cpus * way.threads_by_cpu()).to_string());
+        command.env("OMP_MAX_TASK_PRIORITY", "1");
         if way.threads_by_cpu() > 1 {
             command.env("OMP_WAIT_POLICY", "passive");
         }
@@ -147,7 +111,7 @@ impl<'a> Field<'a> {
             Way::Off => {
                 command.env("LD_PRELOAD", &self.library).env("COX_OVERLAP", "off");
             }
-            Way::Gomp(_) | Way::Bpf | Way::StandbyIdle => {}
+            _ => {}
         }
         command.stderr(File::create(&messages).context("cannot write into the temporary folder")?);
         let ended = run_within(&mut command, LIMIT, || self.interrupt.is_set()).context("cannot start the command")?;
@@ -156,31 +120,131 @@ impl<'a> Field<'a> {
             let said = std::fs::read_to_string(&messages).unwrap_or_default();
             bail!("{} with {}: {} {}", line.program, way.name(), ending(ended.status), said.trim());
         }
-        let text = std::fs::read_to_string(&truth).context("the program wrote no truth")?;
-        serde_json::from_str(&text).context("the program's truth")
+        (0..line.crew.processes()).map(|process| self.truth(process)).collect::<Result<_>>().map(Truths)
+    }
+
+    fn truth(&self, process: usize) -> Result<Value> {
+        let text = std::fs::read_to_string(self.scratch.path().join(format!("truth-{process}")));
+        serde_json::from_str(&text.context("the program wrote no truth")?).context("the program's truth")
+    }
+
+    fn words(&self, way: Way, line: &Line<'_>) -> Result<Vec<OsString>> {
+        let truth = self.scratch.path().join("truth");
+        let mut words: Vec<OsString> = line.within.clone();
+        let shell = |script: &str| -> [OsString; 4] { ["sh".into(), "-c".into(), script.into(), truth.clone().into()] };
+        if matches!(line.crew, Crew::Twice) {
+            words.extend(shell(TWICE));
+        }
+        if way.by_cox() {
+            let cox = self.tools.cox.as_ref().map_err(|why| anyhow!("{why}"))?;
+            let how = format!("--overlap={}", way.name());
+            words.extend([cox.into(), "run".into(), "-q".into(), how.into()]);
+            line.report.iter().for_each(|file| words.extend(["--json".into(), file.into()]));
+            words.push("--".into());
+        }
+        if let Crew::Ranks(network) = line.crew {
+            let [first, second, ..] = self.cpus[..] else {
+                bail!("two ranks want two CPUs, and there are {}", self.cpus())
+            };
+            words.extend(shell(RANKS));
+            words.push(Network::peer().into());
+            let of = |rank, cpu| format!("{} taskset -c {cpu}", network.enter(rank));
+            words.extend([of(0, first).into(), of(1, second).into()]);
+        }
+        words.push(self.tools.workload(line.program)?.into());
+        words.extend(line.arguments.iter().map(OsString::from));
+        match line.crew {
+            Crew::Alone => words.extend(["--truth".into(), self.scratch.path().join("truth-0").into()]),
+            // Those with a runtime that does not notice blocked threads keep an order, or they are a deadlock.
+            Crew::Ranks(_) if !way.by_cox() => words.push("--ordered".into()),
+            Crew::Ranks(_) | Crew::Twice => {}
+        }
+        Ok(words)
     }
 }
 
 /// A workload and its arguments.
-#[derive(Clone, Debug)]
-pub struct Line {
+#[derive(Clone)]
+pub struct Line<'a> {
     /// Its name.
     pub program: &'static str,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// Two of it share the work, each on a CPU of its own, and talk by TCP.
-    pub ranks: bool,
+    /// How many of it.
+    pub crew: Crew<'a>,
+    /// Words before the command.
+    pub within: Vec<OsString>,
+    /// Where cox writes its report.
+    pub report: Option<PathBuf>,
 }
 
-/// Starts two ranks of "$@"; the first one's truth goes to $0. Both must end well.
-const RANKS: &str = r#"port=$((20000 + $$ % 20000))
-taskset -c 0 "$@" --ranks 2 --rank 0 --peer 127.0.0.1:$port --truth "$0" & first=$!
-taskset -c 1 "$@" --ranks 2 --rank 1 --peer 127.0.0.1:$port & second=$!
+impl Line<'_> {
+    /// One process of a workload.
+    pub fn new(program: &'static str, arguments: Vec<String>) -> Line<'static> {
+        Line { program, arguments, crew: Crew::Alone, within: Vec::new(), report: None }
+    }
+}
+
+/// How many processes of a workload run at a time.
+#[derive(Clone, Copy)]
+pub enum Crew<'a> {
+    /// One, with all CPUs.
+    Alone,
+    /// Two that share the work, each on a CPU and in a network namespace of its own, and talk by TCP.
+    Ranks(&'a Network),
+    /// Two that know nothing of each other, each with all CPUs.
+    Twice,
+}
+
+impl Crew<'_> {
+    /// How many processes there are.
+    pub fn processes(self) -> usize {
+        if matches!(self, Crew::Alone) { 1 } else { 2 }
+    }
+
+    fn is_ranks(self) -> bool {
+        matches!(self, Crew::Ranks(_))
+    }
+}
+
+/// Starts two ranks of "$@"; both must end well.
+const RANKS: &str = r#"peer=$1 one=$2 other=$3
+shift 3
+$one "$@" --ranks 2 --rank 0 --peer $peer --truth "$0-0" & first=$!
+$other "$@" --ranks 2 --rank 1 --peer $peer --truth "$0-1" & second=$!
 wait $first; one=$?
 wait $second; other=$?
 exit $((one > other ? one : other))"#;
 
-/// A number that a program says.
-pub fn number(truth: &Value, name: &str) -> Result<f64> {
-    truth[name].as_f64().with_context(|| format!("the program does not say {name}"))
+/// Starts "$@" twice; both must end well.
+const TWICE: &str = r#""$@" --truth "$0-0" & first=$!
+"$@" --truth "$0-1" & second=$!
+wait $first; one=$?
+wait $second; other=$?
+exit $((one > other ? one : other))"#;
+
+/// What all processes of a run say about themselves.
+pub struct Truths(Vec<Value>);
+
+impl Truths {
+    fn values(&self, name: &str) -> Result<Vec<f64>> {
+        let of = |truth: &Value| truth[name].as_f64().with_context(|| format!("the program does not say {name}"));
+        self.0.iter().map(of).collect()
+    }
+
+    /// A number, of all together.
+    ///
+    /// # Errors
+    /// When one does not say it.
+    pub fn sum(&self, name: &str) -> Result<f64> {
+        Ok(self.values(name)?.iter().sum())
+    }
+
+    /// A number, of the process that has most.
+    ///
+    /// # Errors
+    /// When one does not say it.
+    pub fn most(&self, name: &str) -> Result<f64> {
+        Ok(self.values(name)?.into_iter().fold(0.0, f64::max))
+    }
 }

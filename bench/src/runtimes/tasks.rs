@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{Field, Line, Way, number};
+use super::way::Way;
+use super::{Field, Line};
 use crate::interrupt::Interrupt;
 use crate::json;
 use crate::rounds::in_turns;
@@ -128,9 +129,9 @@ pub fn tasks(options: &Options, interrupt: &Interrupt) -> Result<u8> {
 fn measure(field: &Field<'_>, name: &str, count: u32, rounds: usize) -> Result<Row> {
     let (row, grain) = name.split_once('-').filter(|(row, _)| *row == "grain").unwrap_or((name, "10"));
     let words = ["--row", row, "--count", &count.to_string(), "--repeats", "3", "--grain-us", grain].map(str::to_owned);
-    let line = Line { program: "taskcost", arguments: words.to_vec(), ranks: false };
-    let ways: Vec<Way> = WAYS.into_iter().filter(|way| field.has(*way)).collect();
-    let measured = in_turns(ways.len(), rounds, |at| number(&field.run(ways[at], &[], &line)?, "ns_each"))?;
+    let line = Line::new("taskcost", words.to_vec());
+    let ways: Vec<Way> = WAYS.into_iter().filter(|way| field.lacks(*way).is_none()).collect();
+    let measured = in_turns(ways.len(), rounds, |at| field.run(ways[at], &line)?.most("ns_each"))?;
     let mut ns = vec![Vec::new(); WAYS.len()];
     for (way, values) in ways.into_iter().zip(measured) {
         WAYS.iter().position(|one| *one == way).into_iter().for_each(|at| ns[at].clone_from(&values));

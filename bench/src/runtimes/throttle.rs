@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::leftovers;
+
 /// Where v1's controller is mounted on most systems.
 const BLKIO: &str = "/sys/fs/cgroup/blkio";
 
@@ -28,7 +30,11 @@ impl Throttle {
         let disk = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/../dev"));
         let is_partition = Path::new(&format!("/sys/dev/block/{major}:{minor}/partition")).exists();
         let device = disk.ok().filter(|_| is_partition).unwrap_or_else(|| format!("{major}:{minor}"));
-        let group = Path::new(BLKIO).join(format!("cox-bench-{}", std::process::id()));
+        for name in leftovers::in_folder(Path::new(BLKIO)) {
+            // One with a process still in it stays until the next time.
+            let _ = std::fs::remove_dir(Path::new(BLKIO).join(name));
+        }
+        let group = Path::new(BLKIO).join(leftovers::name(""));
         std::fs::create_dir(&group).with_context(|| format!("throttling needs root and {BLKIO}"))?;
         Ok(Throttle { group, device: device.trim().to_owned() })
     }
@@ -56,7 +62,7 @@ impl Throttle {
 
 impl Drop for Throttle {
     fn drop(&mut self) {
-        // Members have ended; what is left is an empty folder, which the next start of the machine removes.
+        // Members have ended; if not, the next experiment removes it.
         let _ = std::fs::remove_dir(&self.group);
     }
 }

@@ -1,0 +1,172 @@
+//! An Ethernet of a known speed between two network namespaces: a pair of virtual devices, each of which sends through a token bucket
+//! (TBF). What its bytes take at that speed is a bound that no runtime can beat.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::leftovers;
+
+/// Where `ip netns` keeps names.
+const NAMES: &str = "/run/netns";
+/// What the device is called in both namespaces.
+const DEVICE: &str = "eth";
+/// Addresses for measuring networks (RFC 2544); nobody else is in these namespaces.
+const ADDRESSES: [&str; 2] = ["198.18.0.1", "198.18.0.2"];
+const PORT: u16 = 20000;
+/// Bytes that may wait: more than programs send ahead, since what is dropped is sent again much later.
+const QUEUE: u32 = 4 << 20;
+/// The bucket holds what passes in so many seconds, but two frames at least.
+const BUCKET_S: f64 = 0.002;
+const BUCKET_LEAST: f64 = 4096.0;
+
+/// Two namespaces and what connects them; removed when dropped.
+pub struct Network {
+    names: [String; 2],
+}
+
+impl Network {
+    /// Removes what killed experiments have left, and makes both namespaces.
+    ///
+    /// # Errors
+    /// Without root, or without iproute2.
+    pub fn new() -> Result<Network> {
+        leftovers::in_folder(Path::new(NAMES)).iter().for_each(|name| remove(name));
+        // From here on dropped, also when half of it fails.
+        let network = Network { names: [0, 1].map(|rank| leftovers::name(&format!("rank-{rank}"))) };
+        let [first, second] = &network.names;
+        network.names.iter().try_for_each(|name| ip(&["netns", "add", name]))?;
+        ip(&["link", "add", DEVICE, "netns", first, "type", "veth", "peer", "name", DEVICE, "netns", second])?;
+        for (name, address) in network.names.iter().zip(ADDRESSES) {
+            ip(&["-n", name, "addr", "add", &format!("{address}/30"), "dev", DEVICE])?;
+            ip(&["-n", name, "link", "set", DEVICE, "up"])?;
+        }
+        Ok(network)
+    }
+
+    /// So many bytes a second in each direction; none: as fast as memory.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set(&self, bytes_a_second: Option<f64>) -> Result<()> {
+        for name in &self.names {
+            let at = ["-n", name.as_str(), "qdisc"];
+            match bytes_a_second {
+                Some(speed) => {
+                    let rate = format!("{speed:.0}bps");
+                    let burst = format!("{:.0}", (speed * BUCKET_S).max(BUCKET_LEAST));
+                    let (limit, words) = (QUEUE.to_string(), ["replace", "dev", DEVICE, "root", "tbf", "rate"]);
+                    run("tc", at.iter().chain(&words).copied().chain([&*rate, "burst", &burst, "limit", &limit]))?;
+                }
+                None if self.is_shaped(name)? => run("tc", at.into_iter().chain(["del", "dev", DEVICE, "root"]))?,
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn is_shaped(&self, name: &str) -> Result<bool> {
+        Ok(queue(name)?["kind"] == "tbf")
+    }
+
+    /// Bytes of frames that have gone out so far, in the direction that had most; 0 when not shaped.
+    ///
+    /// # Errors
+    /// When tc does not say.
+    pub fn sent(&self) -> Result<[f64; 2]> {
+        let of = |name: &String| Ok::<f64, anyhow::Error>(queue(name)?["bytes"].as_f64().unwrap_or(0.0));
+        Ok([of(&self.names[0])?, of(&self.names[1])?])
+    }
+
+    /// Words before the command of a rank.
+    pub fn enter(&self, rank: usize) -> String {
+        format!("nsenter --net={}", self.file(rank).display())
+    }
+
+    /// A rank's namespace.
+    pub fn file(&self, rank: usize) -> PathBuf {
+        Path::new(NAMES).join(&self.names[rank])
+    }
+
+    /// Where rank 0 listens.
+    pub fn peer() -> String {
+        format!("{}:{PORT}", ADDRESSES[0])
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.names.iter().for_each(|name| remove(name));
+    }
+}
+
+/// The device goes first: a process that is still there would keep it, and its namespace, alive.
+fn remove(name: &str) {
+    let silently = |words: &[&str]| Command::new("ip").args(words).output();
+    // Neither is there when making it has failed, and the device went with its peer.
+    let _ = silently(&["-n", name, "link", "del", DEVICE]);
+    let _ = silently(&["netns", "del", name]);
+}
+
+fn queue(name: &str) -> Result<Value> {
+    let said = said("tc", ["-n", name, "-s", "-j", "qdisc", "show", "dev", DEVICE])?;
+    let list: Value = serde_json::from_str(&said).context("what tc says")?;
+    Ok(list[0].clone())
+}
+
+fn ip(words: &[&str]) -> Result<()> {
+    run("ip", words.iter().copied())
+}
+
+fn run<'a>(program: &str, words: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    said(program, words).map(drop)
+}
+
+fn said<'a>(program: &str, words: impl IntoIterator<Item = &'a str>) -> Result<String> {
+    let words: Vec<&str> = words.into_iter().collect();
+    let output = Command::new(program).args(&words).output();
+    let output = output.with_context(|| format!("cannot run {program} (Debian: iproute2)"))?;
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr);
+        bail!("two ranks want root and network namespaces: {program} {}: {}", words.join(" "), why.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exists(name: &str) -> bool {
+        Path::new(NAMES).join(name).exists()
+    }
+
+    #[test]
+    fn namespaces_are_joined_and_shaped_and_go_with_what_was_left() {
+        if !rustix::process::geteuid().is_root() || crate::tools::in_path("tc").is_none() {
+            eprintln!("skipped: namespaces_are_joined_and_shaped_and_go_with_what_was_left: needs root and iproute2");
+            return;
+        }
+        let left = "cox-bench-4194305-rank-0";
+        ip(&["netns", "add", left]).unwrap();
+        let network = Network::new().unwrap();
+        assert!(!exists(left), "left by a process that has ended");
+        assert!(network.names.iter().all(|name| exists(name)));
+        assert_eq!(network.sent().unwrap(), [0.0, 0.0]);
+        network.set(Some(1e6)).unwrap();
+        assert!(network.names.iter().all(|name| network.is_shaped(name).unwrap()));
+        let before = network.sent().unwrap()[0];
+        let words = ["--net=/run/netns/".to_owned() + &network.names[0], "bash".into(), "-c".into()];
+        // Nobody listens: what counts is that a frame goes out.
+        let connect = format!("exec 3<>/dev/tcp/{}/9", ADDRESSES[1]);
+        Command::new("nsenter").args(words).arg(connect).output().unwrap();
+        assert!(network.sent().unwrap()[0] > before);
+        network.set(None).unwrap();
+        assert!(network.names.iter().all(|name| !network.is_shaped(name).unwrap()));
+        let names = network.names.clone();
+        drop(network);
+        assert!(names.iter().all(|name| !exists(name)));
+    }
+}

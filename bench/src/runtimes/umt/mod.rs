@@ -1,0 +1,199 @@
+//! What keeping CPUs busy gives: `heat` and `fwi` with a disk and a network of known speeds, from much waiting to much work, by each
+//! runtime in turns.
+//!
+//! `heat-2` and `fwi-2` are two processes on a CPU each that exchange borders by TCP, from one network namespace to another. There, runtimes
+//! that do not notice blocked threads have to keep an order of messages. `heat-twice` and `fwi-twice` are two that know nothing of each other.
+//!
+//! A point has so much work for the CPUs and so many bytes for what blocks that each alone would take a given time. The *bound* of a
+//! run is the longest ([`bound::Bound`]); efficiency is the bound over what a run took.
+
+mod apps;
+mod bound;
+mod table;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::network::Network;
+use super::throttle::Throttle;
+use super::way::{MANUAL, Way};
+use super::{Crew, Field, Line};
+use crate::interrupt::Interrupt;
+use crate::json;
+use crate::rounds::in_turns;
+use crate::stats::median;
+use crate::tools::Tools;
+use apps::{APPS, App, Blocking, Kind};
+use bound::{Bound, Cost, Size};
+use table::{Point, Runs};
+
+/// What `cox-bench umt` understands.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Applications, all when none is named
+    #[arg(value_name = "APP", value_parser = APPS.map(|app| app.name))]
+    apps: Vec<String>,
+    /// Rounds, each with one run of every point by every runtime
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    runs: u16,
+    /// Ratios of work to waiting, of 1:4 1:2 1:1 2:1 4:1
+    #[arg(long, value_name = "RATIO", value_delimiter = ',', value_parser = RATIOS.map(|ratio| ratio.0))]
+    ratios: Vec<String>,
+    /// What two ranks wait for, of network disk both
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = Blocking::NAMES.map(|one| one.0))]
+    blocking: Vec<String>,
+    /// libgomp and libomp with 2, 4 and 8 threads for each CPU, too, and the best of them
+    #[arg(long)]
+    oversubscribed: bool,
+    /// Where programs write: a folder on the disk that is to be throttled
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    folder: PathBuf,
+    /// Write all measurements as JSON to FILE ('-': stdout, tables then go to stderr)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The cox to measure, if not the one beside this program
+    #[arg(long, value_name = "FILE")]
+    cox: Option<PathBuf>,
+    /// Where the workloads are, if not in ../workloads
+    #[arg(long, value_name = "FOLDER")]
+    workloads: Option<PathBuf>,
+}
+
+/// Work by waiting.
+const RATIOS: [(&str, f64); 5] = [("1:4", 0.25), ("1:2", 0.5), ("1:1", 1.0), ("2:1", 2.0), ("4:1", 4.0)];
+/// Repeats of the arithmetic by which the cost of one is found.
+const SAMPLE: u64 = 20;
+
+#[derive(Debug, Serialize)]
+struct Report {
+    #[serde(flatten)]
+    header: json::Header,
+    /// Ways that were not to be had, and why.
+    lacking: Vec<(String, String)>,
+    points: Vec<Point>,
+}
+
+struct Bench<'a> {
+    field: Field<'a>,
+    throttle: Throttle,
+    /// For two ranks; none without them.
+    network: Option<Network>,
+    ways: Vec<Way>,
+    runs: usize,
+}
+
+/// Whether something was asked for: what names nothing asks for all.
+fn wanted(list: &[String], name: &str) -> bool {
+    list.is_empty() || list.iter().any(|one| one == name)
+}
+
+/// Measure and print.
+///
+/// # Errors
+/// When nothing could be measured, or not be written.
+pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
+    options.json.iter().try_for_each(|path| json::check(path))?;
+    let tools = Tools::find(options.cox.as_deref(), options.workloads.as_deref())?;
+    let field = Field::new(tools, Some(&options.folder), interrupt)?;
+    let throttle = Throttle::new(field.scratch.path())?;
+    let apps: Vec<&App> = APPS.iter().filter(|app| wanted(&options.apps, app.name)).collect();
+    let network = apps.iter().any(|app| app.kind == Kind::Ranks).then(Network::new).transpose()?;
+    let manual = options.oversubscribed;
+    let (ways, lacking) = ways(&field, manual);
+    let bench = Bench { field, throttle, network, ways, runs: options.runs.into() };
+    let mut report = Report { header: json::Header::new("umt")?, lacking, points: Vec::new() };
+    let print = |text: &str| json::print(text, options.json.as_deref());
+    report.lacking.iter().try_for_each(|(way, why)| print(&format!("not measured: {way}: {why}")))?;
+    print(&table::heading(options.runs, manual))?;
+    for app in apps {
+        let cost = bench.cost(app)?;
+        for blocking in
+            app.blockings().iter().filter(|one| app.kind != Kind::Ranks || wanted(&options.blocking, one.name()))
+        {
+            for ratio in RATIOS.iter().filter(|ratio| wanted(&options.ratios, ratio.0)) {
+                let point = bench.point(app, cost, *blocking, *ratio)?;
+                print(&table::line(&point, manual))?;
+                report.points.push(point);
+            }
+        }
+    }
+    options.json.iter().try_for_each(|path| json::write(path, &report))?;
+    Ok(0)
+}
+
+/// Ways that can be measured here, and others with the reason.
+fn ways(field: &Field<'_>, manual: bool) -> (Vec<Way>, Vec<(String, String)>) {
+    let all = Way::beside(if manual { &MANUAL } else { &MANUAL[..1] });
+    let (mut ways, mut lacking) = (Vec::new(), Vec::new());
+    for way in all {
+        match field.lacks(way) {
+            Some(why) => lacking.push((way.name(), why)),
+            None => ways.push(way),
+        }
+    }
+    (ways, lacking)
+}
+
+impl Bench<'_> {
+    fn line(&self, app: &App, size: &Size) -> Result<Line<'_>> {
+        let crew = match app.kind {
+            Kind::Alone => Crew::Alone,
+            Kind::Ranks => Crew::Ranks(self.network.as_ref().context("two ranks want a network")?),
+            Kind::Twice => Crew::Twice,
+        };
+        let arguments = app.arguments(size, &self.field.scratch.path().display().to_string());
+        Ok(Line { crew, ..Line::new(app.program, arguments) })
+    }
+
+    /// CPU seconds for each CPU, for no extra work and for each repeat of it.
+    fn cost(&self, app: &App) -> Result<Cost> {
+        let (none_s, some_s) = (self.work_s(app, 0)?, self.work_s(app, SAMPLE)?);
+        Ok(Cost { none_s, each_s: (some_s - none_s) / SAMPLE as f64 })
+    }
+
+    /// CPU seconds for each CPU without anything that blocks for long: of one thread, or of the busier of two ranks with one each, so that
+    /// nobody spins and what the kernel does for messages is in it.
+    fn work_s(&self, app: &App, work: u64) -> Result<f64> {
+        let mut line = self.line(app, &Size::of_work(work))?;
+        line.arguments.extend(["--threads".to_owned(), "1".to_owned()]);
+        let cpus = if app.kind == Kind::Ranks { 1.0 } else { f64::from(self.field.cpus()) / app.copies() };
+        match (app.kind, &self.network) {
+            (Kind::Ranks, Some(network)) => network.set(None)?,
+            _ => line.crew = Crew::Alone,
+        }
+        let once = || Ok(self.field.run(Way::Gomp(1), &line)?.most("cpu_ns")? / 1e9 / cpus);
+        let values = (0..self.runs.min(3)).map(|_| once()).collect::<Result<Vec<f64>>>()?;
+        Ok(median(&values))
+    }
+
+    fn point(&self, app: &App, cost: Cost, blocking: Blocking, ratio: (&'static str, f64)) -> Result<Point> {
+        let size = Size::new(app, cost, ratio.1, blocking);
+        let mut bound = Bound { work_s: self.work_s(app, size.work)?, ..Bound::default() };
+        let mut line = self.line(app, &size)?;
+        if let Some(speed) = size.disk_speed {
+            self.throttle.set(speed as u64)?;
+            line.within = self.throttle.words();
+        }
+        let network = self.network.as_ref().filter(|_| app.kind == Kind::Ranks);
+        network.iter().try_for_each(|network| network.set(size.network_speed))?;
+        let mut fewest = (f64::INFINITY, f64::INFINITY);
+        let runs = in_turns(self.ways.len(), self.runs, |at| {
+            let before = network.map_or(Ok([0.0; 2]), Network::sent)?;
+            let truths = self.field.run(self.ways[at], &line)?;
+            let after = network.map_or(Ok([0.0; 2]), Network::sent)?;
+            // What a run sent again is its own fault.
+            let sent = (after[0] - before[0]).max(after[1] - before[1]);
+            fewest = (fewest.0.min(truths.sum("bytes_written")? + truths.sum("bytes_read")?), fewest.1.min(sent));
+            Ok((truths.most("elapsed_ns")? / 1e9, truths.sum("cpu_ns")? / 1e9))
+        })?;
+        bound.disk_s = size.disk_speed.map_or(0.0, |speed| fewest.0 / speed);
+        bound.network_s = size.network_speed.map_or(0.0, |speed| fewest.1 / speed);
+        let by_way = self.ways.iter().zip(runs).map(|(way, runs)| {
+            let (seconds, cpu_s) = runs.into_iter().unzip();
+            Runs { way: *way, seconds, cpu_s }
+        });
+        Ok(Point { app: app.name, blocking: blocking.name(), ratio: ratio.0, bound, by_way: by_way.collect() })
+    }
+}
