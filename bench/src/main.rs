@@ -48,6 +48,8 @@ enum Verb {
     Tasks(runtimes::tasks::Options),
     /// What keeping CPUs busy gives whose threads block: heat and fwi with a throttled disk
     Umt(runtimes::umt::Options),
+    /// How long a CPU is left alone when its thread blocks while a task is ready, beside waking a thread by an eventfd
+    Wake(runtimes::wake::Options),
     /// Run a program and write its wall and CPU time to FILE
     #[command(hide = true)]
     Stopwatch {
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Verb::Advise(options) => Interrupt::catch().and_then(|interrupt| advise::advise(&options, &interrupt)),
         Verb::Tasks(options) => Interrupt::catch().and_then(|interrupt| runtimes::tasks::tasks(&options, &interrupt)),
         Verb::Umt(options) => Interrupt::catch().and_then(|interrupt| runtimes::umt::umt(&options, &interrupt)),
+        Verb::Wake(options) => Interrupt::catch().and_then(|interrupt| runtimes::wake::wake(&options, &interrupt)),
         Verb::Stopwatch { file, program } => stopwatch::stopwatch(&file, &program),
     };
     match done {

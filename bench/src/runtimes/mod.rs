@@ -5,6 +5,7 @@ pub mod network;
 pub mod tasks;
 pub mod throttle;
 pub mod umt;
+pub mod wake;
 pub mod way;
 
 use std::ffi::OsString;
@@ -64,6 +65,11 @@ impl<'a> Field<'a> {
     /// CPUs that programs may use.
     pub fn cpus(&self) -> u32 {
         self.cpus.len() as u32
+    }
+
+    /// Which they are.
+    pub fn allowed(&self) -> &[usize] {
+        &self.cpus
     }
 
     /// Why this way cannot be measured here.

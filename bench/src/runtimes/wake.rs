@@ -1,0 +1,142 @@
+//! How long a CPU is left alone when its thread blocks while a task is ready, by each backend: `workloads/firsttask`, which wakes a thread by an
+//! eventfd in turns with that. The kernel has no cheaper way to wake somebody on another CPU, so that is what to be measured by.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+
+use super::way::Way;
+use super::{Field, Line};
+use crate::interrupt::Interrupt;
+use crate::json;
+use crate::rounds::in_turns;
+use crate::stats::{Estimate, median, median_estimate};
+use crate::tools::Tools;
+use crate::verdict::Outcome;
+
+/// What `cox-bench wake` understands.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Rounds, each with one run by every backend
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    runs: u16,
+    /// Write all measurements as JSON to FILE ('-': stdout, tables then go to stderr)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The cox to measure, if not the one beside this program
+    #[arg(long, value_name = "FILE")]
+    cox: Option<PathBuf>,
+    /// Where the workloads are, if not in ../workloads
+    #[arg(long, value_name = "FOLDER")]
+    workloads: Option<PathBuf>,
+}
+
+/// Those that keep to the limit, and one to compare them with.
+const WAYS: [Way; 4] = [Way::Bpf, Way::Perf, Way::StandbyIdle, Way::Leader];
+/// Blocks in each run.
+const COUNT: &str = "500";
+
+/// Medians of one run, microseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Run {
+    task_us: f64,
+    eventfd_us: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    way: String,
+    runs: Vec<Run>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    #[serde(flatten)]
+    header: json::Header,
+    rows: Vec<Row>,
+}
+
+impl Row {
+    /// The first task's delay by the eventfd's, of the same run.
+    fn ratio(&self) -> Estimate {
+        median_estimate(&self.runs.iter().map(|run| run.task_us / run.eventfd_us).collect::<Vec<f64>>())
+    }
+
+    fn line(&self) -> String {
+        let of = |value: fn(&Run) -> f64| median(&self.runs.iter().map(value).collect::<Vec<f64>>());
+        let ratio = self.ratio();
+        let spread = ratio.interval.map(|(low, high)| format!(" ({low:.2}–{high:.2})")).unwrap_or_default();
+        let mark = if self.keeps() { "" } else { " !" };
+        format!(
+            "{:14}{:10.1}{:10.1}{:10.2}{spread}{mark}",
+            self.way,
+            of(|run| run.task_us),
+            of(|run| run.eventfd_us),
+            ratio.median
+        )
+    }
+
+    fn keeps(&self) -> bool {
+        self.ratio().median <= 1.0
+    }
+}
+
+/// Measure and print; the exit code: 1 when a backend is slower than an eventfd.
+///
+/// # Errors
+/// When nothing could be measured, or not be written.
+pub fn wake(options: &Options, interrupt: &Interrupt) -> Result<u8> {
+    options.json.iter().try_for_each(|path| json::check(path))?;
+    let field = Field::new(Tools::find(options.cox.as_deref(), options.workloads.as_deref())?, None, interrupt)?;
+    let [here, other, ..] = field.allowed() else { bail!("this wants two CPUs, and there is one") };
+    let words = ["--count", COUNT, "--other", &other.to_string()].map(str::to_owned);
+    // Of cox's own threads none runs while the program does, so they may have the same CPU.
+    let within: Vec<OsString> = ["taskset", "-c", &here.to_string()].map(OsString::from).to_vec();
+    let line = Line { within, ..Line::new("firsttask", words.to_vec()) };
+    let ways: Vec<Way> = WAYS.into_iter().filter(|way| field.lacks(*way).is_none()).collect();
+    let measured = in_turns(ways.len(), options.runs.into(), |at| {
+        let truths = field.run(ways[at], &line)?;
+        Ok(Run { task_us: truths.most("task_us")?, eventfd_us: truths.most("eventfd_us")? })
+    })?;
+    let rows = ways.iter().zip(measured).map(|(way, runs)| Row { way: way.name(), runs }).collect();
+    let report = Report { header: json::Header::new("wake")?, rows };
+    let print = |text: &str| json::print(text, options.json.as_deref());
+    print(&format!(
+        "us, medians of {} runs of {COUNT} blocks each\n{:14}{:>10}{:>10}{:>10}",
+        options.runs, "", "first task", "eventfd", "  ratio (95 %)"
+    ))?;
+    report.rows.iter().try_for_each(|row| print(&row.line()))?;
+    let (told, outcome) = judge(&report.rows);
+    print(&told)?;
+    options.json.iter().try_for_each(|path| json::write(path, &report))?;
+    Ok(u8::from(outcome == Outcome::Fail))
+}
+
+/// Whether all but the leader, which is there for comparison, keep to the limit.
+fn judge(rows: &[Row]) -> (String, Outcome) {
+    let leader = Way::Leader.name();
+    let slow: Vec<&str> =
+        rows.iter().filter(|row| row.way != leader && !row.keeps()).map(|row| row.way.as_str()).collect();
+    if slow.is_empty() {
+        return ("no later than by an eventfd to another CPU … PASS".into(), Outcome::Pass);
+    }
+    (format!("later than by an eventfd to another CPU: {} … FAIL", slow.join(", ")), Outcome::Fail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_leader_may_be_late_and_nobody_else() {
+        let row = |way: Way, task_us: f64| Row { way: way.name(), runs: vec![Run { task_us, eventfd_us: 10.0 }; 7] };
+        let all = [row(Way::Bpf, 10.0), row(Way::Leader, 30.0)];
+        assert_eq!(judge(&all).1, Outcome::Pass);
+        assert!(all[1].line().ends_with("3.00 (3.00–3.00) !"), "{}", all[1].line());
+        let (told, outcome) = judge(&[row(Way::Bpf, 9.0), row(Way::Perf, 10.1)]);
+        assert_eq!(outcome, Outcome::Fail);
+        assert!(told.contains("perf"), "{told}");
+    }
+}
