@@ -111,7 +111,7 @@ fn make() {
     }
 }
 
-/// A thread as libgomp would make it, but that it takes no signals of the program's, unless it runs its tasks.
+/// A thread as libgomp would make it, but that it takes no signals of the program's at first.
 fn create(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) -> bool {
     let mut attributes = thread::gomp_attributes();
     let created = thread::start(Some(&attributes), work, argument);
@@ -123,6 +123,7 @@ fn create(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     // SAFETY: a C string.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"cox-standby".as_ptr()) };
+    take_signals();
     let Some(worker) = super::worker() else {
         signal::said().counts.0.failed.fetch_add(1, Ordering::Relaxed);
         alarm();
@@ -144,7 +145,6 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
             return ptr::null_mut();
         }
         see_to_it_that_one_is_parked();
-        let before = take_signals();
         let mut helped = Helped { ran: 0, is_crowded: false };
         let mut at = 0;
         while let (false, Some(team)) = (helped.is_crowded, teams::known(at)) {
@@ -157,7 +157,6 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
             };
             worker.help(team, goes_on, || heard(number));
         }
-        set_signals(before.as_ref());
         helped.count();
     }
 }
@@ -192,17 +191,13 @@ impl Helped {
     }
 }
 
-/// Tasks take the signals that the program's threads take; what was blocked until now.
-fn take_signals() -> Option<libc::sigset_t> {
-    set_signals(MASK.get())
-}
-
-fn set_signals(mask: Option<&libc::sigset_t>) -> Option<libc::sigset_t> {
-    let mut before = MaybeUninit::uninit();
-    // SAFETY: a mask, and a place for the one before.
-    let set = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask?, before.as_mut_ptr()) } == 0;
-    // SAFETY: written by a call that has succeeded.
-    set.then(|| unsafe { before.assume_init() })
+/// Tasks take the signals that the program's threads take. From the thread's birth on, as libgomp's do, which sleep as well: to change the mask
+/// for each ring would cost two system calls.
+fn take_signals() {
+    // SAFETY: a mask that was read; the one before is not wanted.
+    MASK.get().into_iter().for_each(|mask| unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, mask, ptr::null_mut());
+    });
 }
 
 /// Members that have left their work to standbys take it up again.
@@ -246,7 +241,10 @@ fn take_bell() -> Bell {
 
 fn give_bell_back(bell: Bell) {
     BELLS_FREE.lock().unwrap_or_else(PoisonError::into_inner).push(bell);
-    BELL_IS_FREE.notify_one();
+    // Changed under the lock: who is not counted yet sees the bell. A system call less where nobody is.
+    if DORMANT.load(Ordering::Acquire) != 0 {
+        BELL_IS_FREE.notify_one();
+    }
 }
 
 fn see_to_it_that_one_is_parked() {
