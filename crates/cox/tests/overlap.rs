@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common_overlap::{Place, WAYS, complaints, number, rounds, threads_and_ways, with_program};
+use common_overlap::{Place, THREADS, WAYS, number, rounds, threads_and_ways, with_program};
 use common_robust::{COX, path};
 use serde_json::Value;
 
@@ -39,8 +39,9 @@ fn tasks_that_wait_for_later_tasks_are_let_go() {
 fn openmps_promises_are_kept() {
     let suite = "../preload/tests/programs/tasks.c";
     let Some(place) = with_program("openmps_promises_are_kept", suite, &[]) else { return };
+    let rounds = rounds(15);
     for (threads, way) in threads_and_ways() {
-        let output = place.run(way, &["15"], threads);
+        let output = place.run(way, &[&rounds], threads);
         assert_eq!(String::from_utf8_lossy(&output.stdout), "kept\n", "{way}, {threads} threads: {output:?}");
         assert_eq!(output.status.code(), Some(0), "{threads} threads");
     }
@@ -61,26 +62,30 @@ fn without_doorbells_they_are_not() {
 #[test]
 fn no_two_tasks_have_one_number_at_a_time() {
     let Some(place) = place("no_two_tasks_have_one_number_at_a_time", &[]) else { return };
-    for what in ["numbers", "own-numbers", "regions"] {
-        for (threads, way) in threads_and_ways() {
+    for (what, way) in ["numbers", "own-numbers", "regions"].iter().flat_map(|what| WAYS.map(|way| (*what, way))) {
+        let mut helped = 0;
+        for threads in THREADS {
             let output = place.run(way, &[what], threads);
             assert_eq!(output.status.code(), Some(0), "{way}, {what}, {threads} threads: {output:?}");
             let report = place.report();
-            // Who asks at once is left to members from the first time on.
-            assert!(number(&report, "tasks") > 0 || what == "own-numbers", "{what}: standbys ran none: {report}");
+            helped += number(&report, "tasks");
             assert!(!report.to_string().contains("same thread number"), "{what}: {report}");
         }
+        // Who asks is left to members from the first time on: in one run that may be before a standby has come.
+        assert!(helped > 0 || what == "own-numbers", "{way}, {what}: standbys ran none");
     }
 }
 
 #[test]
 fn tasks_with_thread_local_data_stay_on_their_team() {
     let Some(place) = place("tasks_with_thread_local_data_stay_on_their_team", &["-DPRIVATE_DATA"]) else { return };
-    let output = place.run("--overlap=bpf", &["private-data"], "2");
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let report = place.report();
-    assert_eq!(number(&report, "standbys"), 0);
-    assert!(report["complaints"][0].as_str().unwrap().contains("thread-local data"), "{report}");
+    for (threads, way) in threads_and_ways() {
+        let output = place.run(way, &["private-data"], threads);
+        assert_eq!(output.status.code(), Some(0), "{way}, {threads} threads: {output:?}");
+        let report = place.report();
+        assert_eq!(number(&report, "standbys"), 0, "{way}, {threads} threads");
+        assert!(report["complaints"][0].as_str().unwrap().contains("thread-local data"), "{report}");
+    }
 }
 
 /// Standbys would inherit the place of the thread that makes them.

@@ -22,9 +22,10 @@ pub fn threads_and_ways() -> impl Iterator<Item = (&'static str, &'static str)> 
     THREADS.into_iter().flat_map(|threads| WAYS.map(|way| (threads, way)))
 }
 
-/// How often what depends on the order in which threads meet is repeated: `COX_TEST_ROUNDS`, or `few`.
-pub fn rounds(few: u32) -> u32 {
-    std::env::var("COX_TEST_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(few)
+/// How often what depends on the order in which threads meet is repeated: `few` times, or `COX_TEST_TIMES` as often (`make soak`).
+pub fn rounds(few: u32) -> String {
+    let times = std::env::var("COX_TEST_TIMES").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    (few * times).to_string()
 }
 
 /// What a test of these needs: two CPUs, root, the library, and the program.
