@@ -175,6 +175,16 @@ static void closing(void)
 	}
 }
 
+/* Descriptors with numbers that a program may count on for its own. */
+static int low_descriptors(void)
+{
+	int count = 0;
+
+	for (int fd = 3; fd < 900; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
 static int children_wrong, keeps_forking = 1;
 
 /* A thread that libgomp does not know: its children may have regions. */
@@ -216,6 +226,7 @@ int main(int argc, char **argv)
 	int number = argc > 2 ? atoi(argv[2]) : 0;
 
 	end_after(60);
+	int low = low_descriptors();
 	if (!strcmp(what, "threads")) {
 		lacks_threads = true;
 		threads_left = number;
@@ -247,6 +258,10 @@ int main(int argc, char **argv)
 	expect_right(what);
 	if (lacks_mapping && !refused) {
 		printf("wrong: nothing was mapped\n");
+		return 1;
+	}
+	if (!strcmp(what, "threads") && low_descriptors() != low) {
+		printf("wrong: descriptors have low numbers\n");
 		return 1;
 	}
 	printf("right\n");
