@@ -5,7 +5,7 @@
  * Usage: lacking WHAT [NUMBER]
  *
  *   threads N       the preload library can make N threads and no more
- *   memory          it gets no memory while tasks are made
+ *   memory N        it gets no memory of less than N bytes, 0: of any size, while tasks are made and block
  *   mapping         it can map nothing
  *   descriptors N   there are N descriptors left before the first region
  *   closes          all descriptors but the first three are closed between regions
@@ -21,6 +21,7 @@
 #include <omp.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -32,7 +33,9 @@
 /* Descriptors that a program may have here. */
 #define LIMIT 256
 
-static bool lacks_memory, lacks_mapping, lacks_threads;
+static bool lacks_mapping, lacks_threads;
+/* It gets nothing that is smaller. */
+static size_t lacks_below;
 static int threads_left;
 static int refused;
 
@@ -60,22 +63,22 @@ extern void *__libc_memalign(size_t, size_t);
 
 void *malloc(size_t bytes)
 {
-	return refuses(lacks_memory, __builtin_return_address(0)) ? NULL : __libc_malloc(bytes);
+	return refuses(bytes < lacks_below, __builtin_return_address(0)) ? NULL : __libc_malloc(bytes);
 }
 
 void *calloc(size_t count, size_t bytes)
 {
-	return refuses(lacks_memory, __builtin_return_address(0)) ? NULL : __libc_calloc(count, bytes);
+	return refuses(count * bytes < lacks_below, __builtin_return_address(0)) ? NULL : __libc_calloc(count, bytes);
 }
 
 void *realloc(void *old, size_t bytes)
 {
-	return refuses(lacks_memory, __builtin_return_address(0)) ? NULL : __libc_realloc(old, bytes);
+	return refuses(bytes < lacks_below, __builtin_return_address(0)) ? NULL : __libc_realloc(old, bytes);
 }
 
 int posix_memalign(void **place, size_t align, size_t bytes)
 {
-	*place = refuses(lacks_memory, __builtin_return_address(0)) ? NULL : __libc_memalign(align, bytes);
+	*place = refuses(bytes < lacks_below, __builtin_return_address(0)) ? NULL : __libc_memalign(align, bytes);
 	return *place ? 0 : ENOMEM;
 }
 
@@ -139,6 +142,33 @@ static void expect_right(const char *where)
 		printf("wrong: %s\n", where);
 		exit(1);
 	}
+}
+
+static int pipes[2];
+
+/* Not a thread of OpenMP's. By when it writes is of no account. */
+static void *let_go(void *unused)
+{
+	for_ms(50);
+	for (int i = 0; i < BLOCKED; i++)
+		put_byte(pipes[1]);
+	return unused;
+}
+
+/* So many blocked tasks at a time that new standbys are wanted. */
+static void block_many(void)
+{
+	pthread_t thread;
+
+	if (pipe(pipes) || pthread_create(&thread, NULL, let_go, NULL))
+		fail("pipe");
+#pragma omp parallel
+#pragma omp single
+	for (int i = 0; i < BLOCKED; i++) {
+#pragma omp task
+		get_byte(pipes[0]);
+	}
+	pthread_join(thread, NULL);
 }
 
 /* Leaves so many descriptors. */
@@ -238,12 +268,13 @@ int main(int argc, char **argv)
 		/* Teams and threads are there, and few tasks. */
 		if (!is_right(1))
 			return 1;
-		lacks_memory = true;
-		if (!is_right(20000)) {
+		lacks_below = number ? (size_t)number : SIZE_MAX;
+		block_many();
+		if (!is_right(4000)) {
 			printf("wrong: without memory\n");
 			return 1;
 		}
-		lacks_memory = false;
+		lacks_below = 0;
 		if (!refused) {
 			printf("wrong: no memory was asked for\n");
 			return 1;
