@@ -15,7 +15,7 @@
 # --- everything that has to be there, in one place ---------------------------------------------------
 
 BUILD_PACKAGES := clang gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
-TEST_PACKAGES := graphicsmagick linux-perf python3 stress-ng
+TEST_PACKAGES := graphicsmagick linux-perf par2 python3 rpm stress-ng
 # Programs that `cox bench pack` packs; it names those that are missing.
 BENCH_PACKAGES := graphicsmagick libopenblas0-openmp pigz
 # Tests that want these are skipped without them.
