@@ -4,6 +4,8 @@
 #   make demo               install what is missing, build, run a bundled OpenMP program, print its report
 #   make test               install what is missing, build, run every test
 #   make build              build target/release/cox, its preload library and the workloads
+#   make soak               what depends on the order in which threads meet, thousands of times (TIMES=100: an hour)
+#   make tsan               the thread sanitizer on the runtime for tasks; needs rustup's rust-src
 #   make lint               format, clippy, rustdoc, C warnings, crate arrows, dependency audit
 #   make bench              measure what cox itself costs, and what packing gives (hours; EXPERIMENTS=overhead: minutes)
 #   make install PREFIX=/usr/local    install what was built: program, man pages, completions
@@ -15,7 +17,7 @@
 # --- everything that has to be there, in one place ---------------------------------------------------
 
 BUILD_PACKAGES := clang gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
-TEST_PACKAGES := graphicsmagick linux-perf python3 stress-ng
+TEST_PACKAGES := graphicsmagick linux-perf par2 python3 rpm stress-ng
 # Programs that `cox bench pack` packs; it names those that are missing.
 BENCH_PACKAGES := graphicsmagick libopenblas0-openmp pigz
 # Tests that want these are skipped without them.
@@ -43,7 +45,7 @@ export PATH := $(CURDIR)/target/tools/bin:$(PATH):$(HOME)/.cargo/bin
 COX := target/release/cox
 INSTALLED := $(DESTDIR)$(PREFIX)
 
-.PHONY: help demo test build workloads lint style rustdoc lint-c audit bench install clean \
+.PHONY: help demo test soak tsan build workloads lint style rustdoc lint-c audit bench install clean \
         packages test-packages bench-packages
 
 help:
@@ -149,6 +151,25 @@ test: test-packages build
 	     /^(test .* \.\.\. )?skipped: / { skipped++ }
 	     END { printf "%d passed, %d failed, %d skipped\n", passed - skipped, failed, ignored + skipped }' target/test.log
 	exit $$status
+
+# Rounds of these tests are few in `make test`, and so many times as many here.
+TIMES ?= 100
+
+soak: test-packages build
+	as_root=()
+	if $(can_sudo); then as_root=(sudo --preserve-env env "PATH=$$PATH"); fi
+	cargo build -q --locked --tests -p preload -p cox
+	COX_TEST_TIMES=$(TIMES) cargo test --locked -p preload --test tasks
+	COX_TEST_TIMES=$(TIMES) cargo test --locked -p cox --test overlap --test overlap_faults --test overlap_packages \
+		--config "target.'cfg(all())'.runner = [$$(printf "'%s'," "$${as_root[@]:-env}")]"
+
+# The standard library has to be built with it too: its locks look like none otherwise. That is for nightly compilers, or for this variable.
+tsan:
+	$(have_cargo)
+	source=$$(rustc --print sysroot)/lib/rustlib/src/rust/library
+	[ -d "$$source" ] || { echo "make: no source of the standard library; first: rustup component add rust-src" >&2; exit 1; }
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=thread TSAN_OPTIONS=halt_on_error=1 cargo test -Zbuild-std --locked -p signal -p tasks --lib --tests \
+		--target "$$(rustc -vV | sed -n 's/^host: //p')" --target-dir target/tsan
 
 # --- judging -----------------------------------------------------------------------------------------
 

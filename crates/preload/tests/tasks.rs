@@ -12,6 +12,12 @@ use wire::guest::{LIBGOMP, TASKS};
 
 const THREADS: [&str; 4] = ["1", "2", "3", "8"];
 
+/// `few` rounds, or `COX_TEST_TIMES` as many (`make soak`).
+fn rounds(few: u32) -> String {
+    let times = std::env::var("COX_TEST_TIMES").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    (few * times).to_string()
+}
+
 fn promises(name: &str) -> PathBuf {
     compile("tasks.c", name, &["-fopenmp"])
 }
@@ -22,7 +28,7 @@ fn libgomp_keeps_them() {
     for (threads, cancellation) in THREADS.into_iter().flat_map(|threads| [(threads, "false"), (threads, "true")]) {
         let mut command = Command::new(&program);
         command.env("OMP_NUM_THREADS", threads).env("OMP_CANCELLATION", cancellation);
-        let output = run(command.arg("2"));
+        let output = run(command.arg(rounds(2)));
         assert!(output.status.success(), "{threads} threads, cancellation {cancellation}: {output:?}");
     }
 }
@@ -34,7 +40,10 @@ fn priorities_count_where_they_are_allowed() {
     let program = promises("tasks-priorities");
     for (threads, allowed) in THREADS.iter().flat_map(|threads| ["0", "100"].map(|allowed| (threads, allowed))) {
         let mut command = Command::new(&program);
-        command.args(["3", "allowed_priorities"]).env("OMP_NUM_THREADS", threads).env("OMP_MAX_TASK_PRIORITY", allowed);
+        command
+            .args([&rounds(3), "allowed_priorities"])
+            .env("OMP_NUM_THREADS", threads)
+            .env("OMP_MAX_TASK_PRIORITY", allowed);
         assert!(run(&mut command).status.success(), "{threads} threads, {allowed} allowed, libgomp");
         assert_eq!(inside(command.env("COX_OVERLAP", "off")), "kept\n", "{threads} threads, {allowed} allowed");
     }
@@ -45,7 +54,7 @@ fn our_tasks_keep_them() {
     let program = promises("tasks-ours");
     for threads in THREADS {
         let mut command = Command::new(&program);
-        let text = inside(command.arg("30").env("OMP_NUM_THREADS", threads).env("COX_OVERLAP", "off"));
+        let text = inside(command.arg(rounds(30)).env("OMP_NUM_THREADS", threads).env("COX_OVERLAP", "off"));
         assert_eq!(text, "kept\n", "{threads} threads");
     }
 }
@@ -56,7 +65,7 @@ fn our_tasks_keep_them_where_constructs_may_be_cancelled() {
     for threads in THREADS {
         let mut command = Command::new(&program);
         command.env("OMP_NUM_THREADS", threads).env("OMP_CANCELLATION", "true").env("COX_OVERLAP", "off");
-        assert_eq!(inside(command.arg("10")), "kept\n", "{threads} threads");
+        assert_eq!(inside(command.arg(rounds(10))), "kept\n", "{threads} threads");
         if threads != "1" {
             assert_eq!(inside(command.arg("cancelled_reductions")), "kept\n", "{threads} threads");
         }
@@ -67,7 +76,7 @@ fn our_tasks_keep_them_where_constructs_may_be_cancelled() {
 fn our_tasks_keep_them_where_threads_sleep_at_once() {
     let program = promises("tasks-passive");
     let mut command = Command::new(&program);
-    command.arg("10").env("OMP_NUM_THREADS", "3").env("OMP_WAIT_POLICY", "passive").env("COX_OVERLAP", "off");
+    command.arg(rounds(10)).env("OMP_NUM_THREADS", "3").env("OMP_WAIT_POLICY", "passive").env("COX_OVERLAP", "off");
     assert_eq!(inside(&mut command), "kept\n");
 }
 

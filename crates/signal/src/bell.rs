@@ -4,6 +4,7 @@
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use wire::umt::BELLS;
@@ -14,15 +15,17 @@ const PAGE: usize = 4096;
 /// Event descriptors of the bells, for who rings from within; -1: none.
 static EVENTS: [AtomicI32; BELLS] = [const { AtomicI32::new(-1) }; BELLS];
 
+static LOST: OnceLock<fn()> = OnceLock::new();
+
 /// How a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// Somebody rang.
     Rung,
-    /// Time is up.
-    Late,
     /// The session is over.
     Over,
+    /// The program has closed what the bell needs.
+    Lost,
 }
 
 /// One doorbell.
@@ -65,8 +68,9 @@ impl Bell {
     }
 
     /// Sleeps until it is rung, until `session` is closed at its other end, or for so many milliseconds (-1: as long as it takes).
+    /// `None`: time is up.
     #[must_use]
-    pub fn sleep(&self, session: RawFd, milliseconds: i32) -> Woken {
+    pub fn sleep(&self, session: RawFd, milliseconds: i32) -> Option<Woken> {
         let wanted = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         // poll(2) leaves out what is negative.
         let ring = self.ring.as_ref().map_or(-1, |ring| ring.fd.as_raw_fd());
@@ -77,7 +81,11 @@ impl Bell {
             count = unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, milliseconds) };
         }
         if count == 0 {
-            return Woken::Late;
+            return None;
+        }
+        // Whoever closes descriptors that are not its own closes all. It would not sleep any more; nor read, with luck, what is not ours.
+        if all.iter().any(|one| one.revents & libc::POLLNVAL != 0) {
+            return Some(Woken::Lost);
         }
         // What rang says nothing else: it is read by moving on.
         if let Some(ring) = &self.ring {
@@ -90,12 +98,7 @@ impl Bell {
             // SAFETY: room for the eight bytes. It does not block: nobody else reads there.
             unsafe { libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8) };
         }
-        match all[2].revents {
-            0 => Woken::Rung,
-            // The program has closed it: nobody tells when the session is over.
-            libc::POLLNVAL => self.sleep(-1, milliseconds),
-            _ => Woken::Over,
-        }
+        Some(if all[2].revents == 0 { Woken::Rung } else { Woken::Over })
     }
 }
 
@@ -107,13 +110,23 @@ pub(crate) fn ring(bell: u32) {
 /// Raises an event descriptor.
 pub(crate) fn write(event: RawFd) {
     let one = 1u64;
-    // SAFETY: eight bytes; errno is put back, the program has called nothing that sets it. A descriptor that the program has closed costs a
-    // wake-up and nothing else: a write of eight bytes to a descriptor of 1000 or higher that is a file would be its own doing.
-    unsafe {
+    // SAFETY: eight bytes; errno is put back, the program has called nothing that sets it. Where the program has closed the descriptor and
+    // has a file of its own there, at a number as high as that, what is written is its own doing.
+    let is_lost = unsafe {
         let errno = *libc::__errno_location();
-        libc::write(event, (&raw const one).cast(), 8);
+        let is_lost = libc::write(event, (&raw const one).cast(), 8) < 0 && *libc::__errno_location() != libc::EAGAIN;
         *libc::__errno_location() = errno;
+        is_lost
+    };
+    if is_lost && let Some(lost) = LOST.get() {
+        lost();
     }
+}
+
+/// Has `lost` called when a bell cannot be rung, since the program has closed what it needs: its standby sleeps on, and whoever counts on it has
+/// to be told.
+pub fn when_lost(lost: fn()) {
+    let _ = LOST.set(lost);
 }
 
 pub(crate) fn event() -> Option<OwnedFd> {
@@ -121,7 +134,8 @@ pub(crate) fn event() -> Option<OwnedFd> {
     // SAFETY: makes a descriptor.
     let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
     // SAFETY: just made, and nobody else's.
-    (event >= 0).then(|| crate::connect::out_of_the_way(unsafe { OwnedFd::from_raw_fd(event) }))
+    let event = (event >= 0).then(|| unsafe { OwnedFd::from_raw_fd(event) })?;
+    crate::connect::out_of_the_way(event).ok()
 }
 
 /// Maps a part of a descriptor's memory, which stays.

@@ -14,6 +14,10 @@ use crate::{records, together};
 /// Descriptors that may come with the answer: two arrays, and rings of the bells if BPF rings.
 const DESCRIPTORS: usize = 2 + BELLS;
 
+/// Numbers that are enough for all of ours.
+const ROOM: u64 = 64;
+const _: () = assert!(ROOM as usize > 1 + DESCRIPTORS + BELLS);
+
 /// What a session gives.
 #[derive(Debug)]
 pub struct Session {
@@ -43,7 +47,8 @@ pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
     if welcome.magic != MAGIC || welcome.version != VERSION || welcome.process as usize >= PROCESSES {
         return Err(strange());
     }
-    let mut descriptors = descriptors.into_iter().map(out_of_the_way);
+    let descriptors: Vec<OwnedFd> = descriptors.into_iter().map(out_of_the_way).collect::<io::Result<_>>()?;
+    let mut descriptors = descriptors.into_iter();
     let (Some(said), Some(seen)) = (descriptors.next(), descriptors.next()) else { return Err(strange()) };
     let at = welcome.process as usize;
     let unmapped = io::Error::last_os_error;
@@ -56,10 +61,13 @@ pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
     // SAFETY: mappings of this size and alignment, which stay, and whose words are atomics.
     let (said, seen) = unsafe { (said_page.cast::<Said>().as_ref(), seen_page.cast::<Seen>().as_ref()) };
     let rings = descriptors.map(Some).chain(std::iter::repeat_with(|| None)).take(BELLS);
-    let bells = rings.enumerate().map_while(|(number, ring)| Bell::new(number as u32, ring)).collect();
+    let bells: Vec<Bell> = rings.enumerate().map_while(|(number, ring)| Bell::new(number as u32, ring)).collect();
+    if bells.is_empty() {
+        return Err(io::Error::from_raw_os_error(libc::EMFILE));
+    }
+    let socket = out_of_the_way(socket)?;
     say_cpus(said);
     said.version.store(VERSION, Ordering::Release);
-    let socket = out_of_the_way(socket);
     if how.has_logs() {
         records::begin().and_then(|()| together::begin(socket.as_raw_fd())).ok_or_else(unmapped)?;
     }
@@ -112,6 +120,7 @@ fn receive(socket: &OwnedFd) -> io::Result<(Welcome, Vec<OwnedFd>)> {
     (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control));
     // SAFETY: a message with room for what it says.
     let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
+    let why = io::Error::last_os_error();
     let mut descriptors = Vec::new();
     // SAFETY: the message that the kernel has just filled.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
@@ -130,18 +139,31 @@ fn receive(socket: &OwnedFd) -> io::Result<(Welcome, Vec<OwnedFd>)> {
         header = unsafe { libc::CMSG_NXTHDR(&raw const message, header) };
     }
     match got {
-        ..0 => Err(io::Error::last_os_error()),
+        ..0 => Err(why),
+        // The kernel leaves out descriptors that there are no numbers for: what has come may be anything but what was sent.
+        _ if message.msg_flags & libc::MSG_CTRUNC != 0 => Err(io::Error::from_raw_os_error(libc::EMFILE)),
         _ if got != size_of::<Welcome>() as isize => Err(io::ErrorKind::UnexpectedEof.into()),
         _ => Ok((welcome, descriptors)),
     }
 }
 
-/// A descriptor with a number that no program expects for its own, if there may be such numbers.
-pub(crate) fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
+/// A descriptor with a number that no program expects for its own: a program may close those that it does not know of, and have files of its own
+/// in their place, which bells would write to.
+pub(crate) fn out_of_the_way(fd: OwnedFd) -> io::Result<OwnedFd> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a place for the limit.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
+    let first = limit.rlim_cur.saturating_sub(ROOM).min(KEPT_FROM as u64);
+    if !known || first < ROOM {
+        return Err(io::Error::from_raw_os_error(libc::EMFILE));
+    }
     // SAFETY: asks for another number of a descriptor.
-    let moved = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, KEPT_FROM) };
+    let moved = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, first as libc::c_int) };
+    if moved < 0 {
+        return Err(io::Error::last_os_error());
+    }
     // SAFETY: just made.
-    if moved < 0 { fd } else { unsafe { OwnedFd::from_raw_fd(moved) } }
+    Ok(unsafe { OwnedFd::from_raw_fd(moved) })
 }
 
 /// What cox leaves in the environment behind `on,`: `PATH,NONCE`, the number in hexadecimal digits.
@@ -166,6 +188,43 @@ mod tests {
         {
             assert_eq!(parse(wrong), None);
         }
+    }
+
+    /// Sends a welcome with so many descriptors.
+    fn send_welcome(to: &OwnedFd, count: usize) {
+        let fds = vec![to.as_raw_fd(); count];
+        let mut welcome = Welcome { magic: MAGIC, version: VERSION, process: 0, how: 0, pad: 0 };
+        let mut part = libc::iovec { iov_base: (&raw mut welcome).cast(), iov_len: size_of::<Welcome>() };
+        let bytes = size_of_val(fds.as_slice()) as libc::c_uint;
+        let mut control = vec![0u64; 8 + count];
+        // SAFETY: all zero is an empty message; a header and descriptors are written where there is room for them.
+        let sent = unsafe {
+            let mut message: libc::msghdr = MaybeUninit::zeroed().assume_init();
+            (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+            (message.msg_control, message.msg_controllen) =
+                (control.as_mut_ptr().cast(), libc::CMSG_SPACE(bytes) as usize);
+            let header = libc::CMSG_FIRSTHDR(&raw const message);
+            ((*header).cmsg_level, (*header).cmsg_type) = (libc::SOL_SOCKET, libc::SCM_RIGHTS);
+            (*header).cmsg_len = libc::CMSG_LEN(bytes) as usize;
+            std::ptr::copy_nonoverlapping(fds.as_ptr(), libc::CMSG_DATA(header).cast(), count);
+            libc::sendmsg(to.as_raw_fd(), &raw const message, 0)
+        };
+        assert_eq!(sent, size_of::<Welcome>() as isize);
+    }
+
+    /// The kernel gives as many as there is room for, and says that there were more: that is no answer without doorbells.
+    #[test]
+    fn an_answer_that_lacks_descriptors_is_an_error() {
+        let mut pair = [0; 2];
+        // SAFETY: room for two descriptors, which are ours then.
+        let [here, there] = unsafe {
+            assert_eq!(libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0, pair.as_mut_ptr()), 0);
+            pair.map(|fd| OwnedFd::from_raw_fd(fd))
+        };
+        send_welcome(&there, DESCRIPTORS);
+        assert_eq!(receive(&here).unwrap().1.len(), DESCRIPTORS);
+        send_welcome(&there, 10 * DESCRIPTORS);
+        assert_eq!(receive(&here).unwrap_err().raw_os_error(), Some(libc::EMFILE));
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub fn lead() {
     while is_live() {
         let why = together::sleep(SCAN_MS);
         let since_ns = match why {
-            Why::Over => return,
+            Why::Over | Why::Lost => return,
             _ => records::left(),
         };
         let (Some(seen), said) = (seen(), said()) else { return };

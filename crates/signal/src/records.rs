@@ -110,7 +110,7 @@ pub(crate) fn enlist() -> bool {
         return true;
     }
     let Some(place) = take_place() else { return false };
-    let log = open().map(crate::connect::out_of_the_way);
+    let log = open().and_then(crate::connect::out_of_the_way);
     let Some(log) = log.ok().filter(|log| cover(place, log.as_raw_fd())) else {
         give_back(place);
         return false;
@@ -267,7 +267,7 @@ fn take_place() -> Option<u32> {
     }
     TAKEN.iter().enumerate().find_map(|(at, word)| {
         let before = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |taken| {
-            (taken != u64::MAX).then_some(taken | (taken + 1))
+            (taken != u64::MAX).then(|| taken | (taken + 1))
         });
         before.ok().map(|taken| at as u32 * 64 + taken.trailing_ones())
     })

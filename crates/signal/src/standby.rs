@@ -36,14 +36,15 @@ pub fn park(bell: &Bell, session: RawFd) -> Woken {
     let woken = scanning(SCAN_MS, |milliseconds| {
         loop {
             match bell.sleep(session, milliseconds) {
-                Woken::Late if !is_overlooked(&pages, bell.number) => {}
-                woken => return woken,
+                Some(woken) => return woken,
+                None if is_overlooked(&pages, bell.number) => return Woken::Rung,
+                None => {}
             }
         }
     });
     // Rung from within by somebody who took its bit, or by BPF, which did. A wake-up without either leaves the bit behind.
     pages.take(bell.number);
-    if woken == Woken::Late { Woken::Rung } else { woken }
+    woken
 }
 
 /// The same where all standbys sleep at one place.
@@ -59,6 +60,7 @@ fn sleep_together(pages: &Pages<'_>, number: u32) -> Woken {
             match together::sleep(milliseconds) {
                 Why::Called => return Woken::Rung,
                 Why::Over => return Woken::Over,
+                Why::Lost => return Woken::Lost,
                 Why::Late if is_overlooked(pages, number) => return begins(now_ns()),
                 Why::Late => {}
                 Why::Left => match records::left().filter(|_| pages.take(number)) {

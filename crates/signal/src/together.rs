@@ -4,12 +4,14 @@
 //! `parked` is a number here, and not a set of bells: any standby is as good as another.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 /// The epoll instance; -1: none.
 static HERE: AtomicI32 = AtomicI32::new(-1);
 /// An event descriptor that is rung from within the process.
 static CALLS: AtomicI32 = AtomicI32::new(-1);
+/// Calls that nobody has answered. Two writes of the event may wake one sleeper only; so who answers a call, and finds another, writes again.
+static UNANSWERED: AtomicU32 = AtomicU32::new(0);
 
 const LOG: u64 = 0;
 const CALL: u64 = 1;
@@ -22,10 +24,12 @@ pub enum Why {
     Left,
     /// Somebody has called ([`ring`]).
     Called,
-    /// Time is up.
+    /// Time is up, or for no reason.
     Late,
     /// The session is over.
     Over,
+    /// The program has closed this place, as all descriptors.
+    Lost,
 }
 
 /// Makes the place. `None`: there are no descriptors left.
@@ -33,9 +37,10 @@ pub(crate) fn begin(session: RawFd) -> Option<()> {
     // SAFETY: makes a descriptor.
     let here = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
     // SAFETY: just made.
-    let here = (here >= 0).then(|| crate::connect::out_of_the_way(unsafe { OwnedFd::from_raw_fd(here) }))?;
+    let here = (here >= 0).then(|| unsafe { OwnedFd::from_raw_fd(here) })?;
+    let here = crate::connect::out_of_the_way(here).ok()?;
     let calls = crate::bell::event()?;
-    // Each call wakes one, and need not be read. The session's end wakes all.
+    // A call wakes one, and need not be read. The session's end wakes all.
     let added = add(here.as_raw_fd(), calls.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET, CALL)
         && add(here.as_raw_fd(), session, libc::EPOLLIN | libc::EPOLLRDHUP, SESSION);
     if !added {
@@ -60,7 +65,18 @@ fn add(here: RawFd, what: RawFd, events: libc::c_int, kind: u64) -> bool {
 
 /// Wakes one who sleeps, or is about to.
 pub(crate) fn ring() {
+    UNANSWERED.fetch_add(1, Ordering::AcqRel);
     crate::bell::write(CALLS.load(Ordering::Acquire));
+}
+
+/// Whether there was a call, which is the caller's now.
+fn answer() -> bool {
+    let fewer = |calls: u32| calls.checked_sub(1);
+    let before = UNANSWERED.fetch_update(Ordering::AcqRel, Ordering::Relaxed, fewer);
+    if before.is_ok_and(|calls| calls > 1) {
+        crate::bell::write(CALLS.load(Ordering::Acquire));
+    }
+    before.is_ok()
 }
 
 /// Sleeps until something happens, or so many milliseconds (-1: for ever).
@@ -73,10 +89,11 @@ pub(crate) fn sleep(milliseconds: i32) -> Why {
     match (count, event.u64) {
         (0, _) => Why::Late,
         (1, LOG) => Why::Left,
-        (1, CALL) => Why::Called,
+        (1, CALL) if answer() => Why::Called,
+        (1, CALL) => Why::Late,
         // A signal of a debugger's: nothing has happened, and looking once more does no harm.
         (-1, _) if error == libc::EINTR => Why::Late,
-        // The session has closed it; or the program has closed all descriptors, and nobody will tell.
-        _ => Why::Over,
+        (1, _) => Why::Over,
+        _ => Why::Lost,
     }
 }

@@ -6,7 +6,8 @@
 //! - `deque`, [`team`]: ready tasks, who takes them from whom, who sleeps, and the barrier.
 //! - [`worker`]: what a thread does with all this; [`making`], `ending`: how a task begins and ends there; `number`: what the
 //!   thread says its number is.
-//! - [`fence`], `park`: the two ways in which threads meet the kernel.
+//! - [`fence`], `park`: the two ways in which threads meet the kernel. [`forking`], [`spare`]: what a forked child, and a process without
+//!   memory, must not stumble over.
 //!
 //! It knows neither OpenMP's ABI (that is `preload`'s) nor why a thread blocks: `signal` tells when another thread is wanted.
 
@@ -15,12 +16,14 @@ mod deque;
 mod ending;
 pub mod event;
 pub mod fence;
+pub mod forking;
 mod frame;
 pub mod group;
 pub mod making;
 mod number;
 mod park;
 mod pool;
+pub mod spare;
 mod sync;
 mod tally;
 mod task;

@@ -1,7 +1,7 @@
 //! A thread's bed: it sleeps until somebody wakes it. Who is woken before it lies down does not sleep.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use signal::futex;
 
@@ -22,7 +22,7 @@ static FREE: Mutex<(Vec<u32>, u32)> = Mutex::new((Vec::new(), 0));
 
 /// A thread's own number among all threads that run tasks, for as long as it lives. `None`: there are too many.
 pub fn take_number() -> Option<u32> {
-    let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut free = hold();
     if let Some(number) = free.0.pop() {
         return Some(number);
     }
@@ -35,7 +35,16 @@ pub fn take_number() -> Option<u32> {
 
 /// The thread is gone.
 pub fn give_back(number: u32) {
-    FREE.lock().unwrap_or_else(PoisonError::into_inner).0.push(number);
+    let mut free = hold();
+    // Without memory to note it this number is lost.
+    if free.0.try_reserve(1).is_ok() {
+        free.0.push(number);
+    }
+}
+
+/// The lock on all numbers.
+pub(crate) fn hold() -> MutexGuard<'static, (Vec<u32>, u32)> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The bed of a thread.

@@ -10,7 +10,7 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::task::{Edge, Task, Work};
 
@@ -26,7 +26,7 @@ const KEPT: u32 = 256;
 /// Chains of free blocks that no thread has, by class.
 static SPARE: Mutex<[Chains; 2]> = Mutex::new([const { Chains(Vec::new()) }; 2]);
 
-struct Chains(Vec<Chain>);
+pub(crate) struct Chains(Vec<Chain>);
 
 /// Free blocks, linked by their `data`.
 #[derive(Clone, Copy)]
@@ -152,17 +152,19 @@ impl Pool {
     fn hand_on(&self, class: usize) {
         let chain = self.0[class].replace(Chain { first: ptr::null_mut(), count: 0 });
         if !chain.first.is_null() {
-            let mut spare = SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            spare[class].0.push(chain);
+            let mut spare = hold();
+            if spare[class].0.try_reserve(1).is_ok() {
+                spare[class].0.push(chain);
+            } else {
+                // Without memory to note it this thread keeps it.
+                self.0[class].set(chain);
+            }
         }
     }
 
     #[cold]
     fn refill(&self, class: usize) -> Option<NonNull<Task>> {
-        let chain = {
-            let mut spare = SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            spare[class].0.pop()
-        };
+        let chain = { hold()[class].0.pop() };
         self.0[class].set(match chain {
             Some(chain) => chain,
             None => slab(class)?,
@@ -181,6 +183,11 @@ impl Default for Pool {
     fn default() -> Pool {
         Pool::new()
     }
+}
+
+/// The lock on blocks that no thread has.
+pub(crate) fn hold() -> MutexGuard<'static, [Chains; 2]> {
+    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// New blocks, which stay for ever.

@@ -28,6 +28,7 @@ use crate::deque::{CAPACITY, Deque, Stolen};
 use crate::fence;
 use crate::number::somebody_asks;
 use crate::park::bed;
+use crate::spare::boxed;
 use crate::sync::{Ends, ends as ends_elsewhere, shared_ends};
 use crate::task::{NOBODY, Task, Work};
 
@@ -272,20 +273,29 @@ impl Team {
         &self.seats[number as usize]
     }
 
-    /// A seat for a thread that is no member. `None`: all are taken.
+    /// A seat for a thread that is no member. `None`: all are taken, or there is no memory for another.
     pub(crate) fn take_guests_seat(&self) -> Option<&Seat> {
         let here = self
             .guests_here
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |here| (here != u64::MAX).then_some(here | (here + 1)));
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |here| (here != u64::MAX).then(|| here | (here + 1)));
         let at = here.ok()?.trailing_ones();
         let first = (self.idle.len() - 1) as u32 * 64;
-        let seat = self.guests[at as usize].get_or_init(|| {
-            let ends = shared_ends(1).and_then(|ends| ends.first());
-            if !shares(ends.is_some()) {
-                self.is_shared.store(false, Ordering::Relaxed);
-            }
-            Box::new(Seat::new(first + at, true, ends))
-        });
+        let place = &self.guests[at as usize];
+        // Nobody else has this bit, so nobody else makes its seat.
+        if place.get().is_none() {
+            let new = boxed(|| {
+                let ends = shared_ends(1).and_then(|ends| ends.first());
+                if !shares(ends.is_some()) {
+                    self.is_shared.store(false, Ordering::Relaxed);
+                }
+                Seat::new(first + at, true, ends)
+            });
+            let _ = new.map(|seat| place.set(seat));
+        }
+        let Some(seat) = place.get() else {
+            self.guests_here.fetch_and(!(1 << at), Ordering::AcqRel);
+            return None;
+        };
         self.guests_ever.fetch_max(at + 1, Ordering::AcqRel);
         Some(seat)
     }

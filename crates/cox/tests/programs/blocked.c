@@ -22,59 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BLOCKED 12
-
-static int done;
-
-static void too_long(int signal)
-{
-	(void)signal;
-	_exit(3);
-}
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static void one_done(void)
-{
-	__atomic_fetch_add(&done, 1, __ATOMIC_RELAXED);
-}
-
-static void for_ms(long ms)
-{
-	nanosleep(&(struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 }, NULL);
-}
-
-static int begun;
-
-static void has_begun(void)
-{
-	__atomic_fetch_add(&begun, 1, __ATOMIC_RELEASE);
-}
-
-/* All that is to block is about to: for the creator, before it makes the task that lets them go. */
-static void wait_for_begun(void)
-{
-	while (__atomic_load_n(&begun, __ATOMIC_ACQUIRE) < BLOCKED)
-		for_ms(1);
-}
-
-static void get_byte(int fd)
-{
-	char byte;
-
-	if (read(fd, &byte, 1) != 1)
-		fail("read");
-}
-
-static void put_byte(int fd)
-{
-	if (write(fd, "x", 1) != 1)
-		fail("write");
-}
+#include "blocked.h"
 
 /* Receives that nobody has sent to yet, all before the first send. */
 static void receives(void)
@@ -95,7 +43,7 @@ static void receives(void)
 				one_done();
 			}
 		}
-		wait_for_begun();
+		wait_for_begun(BLOCKED);
 		for (int i = 0; i < BLOCKED; i++) {
 #pragma omp task firstprivate(i)
 			{
@@ -126,7 +74,7 @@ static void full_pipe(void)
 				one_done();
 			}
 		}
-		wait_for_begun();
+		wait_for_begun(BLOCKED);
 #pragma omp task
 		{
 			char *room = malloc(sizeof(much));
@@ -158,7 +106,7 @@ static void critical(void)
 				one_done();
 			}
 		}
-		wait_for_begun();
+		wait_for_begun(BLOCKED);
 #pragma omp task
 		for (int i = 0; i < BLOCKED; i++) {
 			put_byte(pipes[1]);
@@ -189,7 +137,7 @@ static void locks(void)
 				one_done();
 			}
 		}
-		wait_for_begun();
+		wait_for_begun(BLOCKED);
 #pragma omp task
 		for (int i = 0; i < BLOCKED; i++)
 			put_byte(pipes[1]);
@@ -224,7 +172,7 @@ static void children(void)
 				one_done();
 			}
 		}
-		wait_for_begun();
+		wait_for_begun(BLOCKED);
 #pragma omp task
 		for (int i = 0; i < BLOCKED; i++)
 			put_byte(pipes[1]);
@@ -256,7 +204,7 @@ static void nested(void)
 				one_done();
 			}
 		}
-		wait_for_begun();
+		wait_for_begun(BLOCKED);
 #pragma omp task
 		for (int i = 0; i < BLOCKED; i++)
 			put_byte(pipes[1]);
@@ -451,8 +399,7 @@ int main(int argc, char **argv)
 #endif
 	};
 
-	signal(SIGALRM, too_long);
-	alarm(argc > 2 ? (unsigned int)atoi(argv[2]) : 20);
+	end_after(argc > 2 ? (unsigned int)atoi(argv[2]) : 20);
 	for (size_t i = 0; argc >= 2 && i < sizeof(all) / sizeof(all[0]); i++) {
 		if (!strcmp(argv[1], all[i].name)) {
 			all[i].go();

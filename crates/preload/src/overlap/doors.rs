@@ -4,6 +4,7 @@
 //! a region whose tasks are ours.
 
 use std::ffi::{c_int, c_long, c_uint, c_ulong, c_ulonglong, c_void};
+use std::mem::MaybeUninit;
 use std::ptr;
 
 use tasks::group::Group;
@@ -13,6 +14,7 @@ use tasks::worker::Worker;
 use super::chunks::{Division, divide};
 use super::clauses::{Clauses, NONE};
 use super::reductions::Block;
+use super::standbys::say;
 use super::{allowed_priority, here};
 use crate::real::Work;
 
@@ -67,24 +69,70 @@ pub unsafe extern "C-unwind" fn task(
 
 /// Makes a task; without memory for it, does its work here and now.
 unsafe fn make<A: Iterator<Item = tasks::depend::Access> + Clone>(worker: &Worker, new: New<A>) {
-    let (work, data, words) = (new.work, new.data, new.first_words);
-    let needs_memory = new.copy.is_some() || new.event.is_some();
+    let lacking = Lacking {
+        work: new.work,
+        data: new.data,
+        copy: new.copy.map(|copy| (copy, new.bytes, new.align)),
+        first_words: new.first_words,
+        has_event: new.event.is_some(),
+    };
     // SAFETY: the caller's promise.
-    if unsafe { worker.make(new) } {
-        return;
+    unsafe {
+        if !worker.make(new) {
+            lacking.go(worker);
+        }
     }
-    // Whatever it may depend on has been made by the same task.
-    worker.wait_for_children();
-    if needs_memory {
-        // As libgomp does without memory.
-        std::process::abort();
+}
+
+/// A task that there is no memory for.
+struct Lacking {
+    work: Work,
+    data: *mut c_void,
+    /// How many bytes of what alignment are copied, and by what.
+    copy: Option<(Copy, usize, usize)>,
+    first_words: Option<[usize; 2]>,
+    has_event: bool,
+}
+
+impl Lacking {
+    #[cold]
+    #[inline(never)]
+    unsafe fn go(self, worker: &Worker) {
+        // Whatever it may depend on has been made by the same task.
+        worker.wait_for_children();
+        let mut room = Room([MaybeUninit::uninit(); STACK_BYTES]);
+        let data = match self.copy {
+            None => self.data,
+            Some((copy, bytes, align)) if bytes <= STACK_BYTES && align <= align_of::<Room>() => {
+                let to = room.0.as_mut_ptr().cast();
+                // SAFETY: as the compiler describes it: so many bytes, aligned as it wants them.
+                unsafe { copy(to, self.data) };
+                to
+            }
+            Some(_) => without_memory(),
+        };
+        if self.has_event {
+            without_memory();
+        }
+        if let Some(words) = self.first_words {
+            // SAFETY: the caller's promise: data begins with two words.
+            unsafe { data.cast::<[usize; 2]>().write(words) };
+        }
+        // SAFETY: as above.
+        unsafe { (self.work)(data) };
     }
-    if let Some(words) = words {
-        // SAFETY: the caller's promise: data begins with two words.
-        unsafe { data.cast::<[usize; 2]>().write(words) };
-    }
-    // SAFETY: as above.
-    unsafe { work(data) };
+}
+
+/// What a task that is done at once for want of memory may have copied.
+const STACK_BYTES: usize = 4096;
+
+#[repr(align(256))]
+struct Room([MaybeUninit<u8>; STACK_BYTES]);
+
+/// Ends the program, as libgomp does without memory.
+fn without_memory() -> ! {
+    say(b"cox: out of memory for a task\n");
+    std::process::abort()
 }
 
 /// Defines both kinds of loops in tasks: of a number type, with what counts their iterations.

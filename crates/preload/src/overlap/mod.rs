@@ -10,7 +10,7 @@
 //! standbys, and but for the outermost.
 //!
 //! - this file: whether it is done at all, and each thread's worker.
-//! - `teams`: of regions; `standbys`: threads beside them, that work while members are blocked.
+//! - `teams`: of regions; `standbys`: threads beside them, that work while members are blocked; `forks`: a child has none.
 //! - `doors`: what the compiler calls; `identity`: what a task hears that asks who runs it.
 //! - `clauses`: the compiler's description of a task.
 //! - `cancelling`: of regions and taskgroups.
@@ -20,6 +20,7 @@ pub mod cancelling;
 mod chunks;
 mod clauses;
 pub mod doors;
+mod forks;
 pub mod identity;
 mod reductions;
 pub mod shares;
@@ -28,11 +29,13 @@ mod teams;
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::io::ErrorKind;
 use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use tasks::group::Group;
+use tasks::spare::boxed;
 use tasks::team::Team;
 use tasks::worker::Worker;
 use wire::umt::How;
@@ -111,7 +114,14 @@ fn allowed_priority(priority: c_int) -> c_int {
 fn connect(library: &Library) {
     let Some((path, nonce)) = SESSION.get() else { return };
     // Without a session tasks are ours nonetheless, and blocked threads go unnoticed, as with libgomp.
-    let Ok(session) = signal::connect::connect(path, *nonce) else { return };
+    let session = match signal::connect::connect(path, *nonce) {
+        Ok(session) => session,
+        // The session has had enough, and says so itself.
+        Err(why) if why.kind() == ErrorKind::UnexpectedEof => return,
+        Err(why) => {
+            return standbys::say(format!("cox: no overlap: no doorbells from cox: {why}\n").as_bytes());
+        }
+    };
     let counts = &signal::said().counts.0;
     let is_seen = || match session.how {
         How::Sentinels => true,
@@ -143,6 +153,7 @@ pub fn team(library: &Library, threads: c_uint) -> Option<&'static Team> {
         return None;
     }
     CONNECTED.call_once(|| {
+        forks::begin();
         HIGHEST_PRIORITY.store(library.number(Call::GetMaxTaskPriority), Ordering::Relaxed);
         connect(library);
     });
@@ -205,9 +216,18 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
 
 /// The calling thread's, which is made now if it is not there. `None`: there are too many threads.
 fn worker() -> Option<&'static Worker> {
+    worker_in(|new| Some(Box::new(new)))
+}
+
+/// The same for a thread that can be done without: `None`, too, if there is no memory.
+fn spare_worker() -> Option<&'static Worker> {
+    worker_in(|new| boxed(|| new))
+}
+
+fn worker_in(room: impl FnOnce(Worker) -> Option<Box<Worker>>) -> Option<&'static Worker> {
     let mut worker = WORKER.get();
     if worker.is_null() {
-        let new = Box::into_raw(Box::new(Worker::new()?));
+        let new = Box::into_raw(room(Worker::new()?)?);
         // SAFETY: the key was made before anything was wanted.
         unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), new.cast()) };
         WORKER.set(new);

@@ -14,7 +14,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use signal::bell::{Bell, Woken};
 use signal::connect::Session;
@@ -44,6 +44,7 @@ static MASK: OnceLock<libc::sigset_t> = OnceLock::new();
 pub fn begin(session: Session) {
     let cpus = start::cpus().clamp(1, BELLS as u32);
     SESSION.store(keep(session.socket), Ordering::Release);
+    signal::bell::when_lost(lost);
     let mut mask = MaybeUninit::uninit();
     // SAFETY: a place for the mask, which is only read.
     let mask = unsafe {
@@ -54,7 +55,7 @@ pub fn begin(session: Session) {
     let _ = MASK.set(mask);
     let mut free = session.bells;
     free.reverse();
-    *BELLS_FREE.lock().unwrap_or_else(PoisonError::into_inner) = free;
+    *hold() = free;
     (0..cpus).for_each(|_| make());
     match session.how {
         How::Sentinels => allowed_cpus().for_each(|cpu| make_or_count(stand, ptr::without_provenance_mut(cpu))),
@@ -124,7 +125,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     // SAFETY: a C string.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"cox-standby".as_ptr()) };
     take_signals();
-    let Some(worker) = super::worker() else {
+    let Some(worker) = super::spare_worker() else {
         signal::said().counts.0.failed.fetch_add(1, Ordering::Relaxed);
         alarm();
         return ptr::null_mut();
@@ -135,14 +136,16 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         let number = bell.number;
         let woken = standby::park(&bell, session);
         give_bell_back(bell);
-        if woken == Woken::Over {
-            // Nobody counts any more: what is left is done by the program's own threads.
-            let was_live = signal::end();
-            alarm();
-            if was_live {
-                say(b"cox: overlap has ended with cox; blocked threads go unnoticed from here on\n");
+        match woken {
+            Woken::Rung => {}
+            Woken::Over => {
+                end(b"cox: overlap has ended with cox; blocked threads go unnoticed from here on\n");
+                return ptr::null_mut();
             }
-            return ptr::null_mut();
+            Woken::Lost => {
+                lost();
+                return ptr::null_mut();
+            }
         }
         see_to_it_that_one_is_parked();
         let mut helped = Helped { ran: 0, is_crowded: false };
@@ -159,6 +162,19 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         }
         helped.count();
     }
+}
+
+/// Nobody counts any more: what is left is done by the program's own threads.
+fn end(why: &[u8]) {
+    let was_live = signal::end();
+    alarm();
+    if was_live {
+        say(why);
+    }
+}
+
+fn lost() {
+    end(b"cox: overlap has ended: the program has closed cox's descriptors; blocked threads go unnoticed from here on\n");
 }
 
 /// What a standby has done since it was rung.
@@ -209,7 +225,8 @@ fn alarm() {
     }
 }
 
-fn say(line: &[u8]) {
+/// Says a line to the user.
+pub fn say(line: &[u8]) {
     // SAFETY: so many bytes. Nothing can be done where they cannot be written.
     unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
 }
@@ -227,8 +244,13 @@ fn heard(bell: u32) {
     signal::said().heard.0[class.min(DELAYS - 1)].fetch_add(1, Ordering::Relaxed);
 }
 
+/// The lock on bells that nobody is at.
+pub fn hold() -> MutexGuard<'static, Vec<Bell>> {
+    BELLS_FREE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn take_bell() -> Bell {
-    let mut free = BELLS_FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut free = hold();
     loop {
         if let Some(bell) = free.pop() {
             return bell;
@@ -240,7 +262,7 @@ fn take_bell() -> Bell {
 }
 
 fn give_bell_back(bell: Bell) {
-    BELLS_FREE.lock().unwrap_or_else(PoisonError::into_inner).push(bell);
+    hold().push(bell);
     // Changed under the lock: who is not counted yet sees the bell. A system call less where nobody is.
     if DORMANT.load(Ordering::Acquire) != 0 {
         BELL_IS_FREE.notify_one();
@@ -250,7 +272,7 @@ fn give_bell_back(bell: Bell) {
 fn see_to_it_that_one_is_parked() {
     // Somebody dormant takes the bell that has just been given back.
     let somebody = signal::said().parked.0.load(Ordering::Acquire) != 0 || DORMANT.load(Ordering::Acquire) != 0;
-    if !somebody && !BELLS_FREE.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+    if !somebody && !hold().is_empty() {
         make();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_uint;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tasks::team::Team;
 use tasks::worker::Worker;
@@ -11,19 +11,37 @@ use super::identity::level;
 use crate::real::{Call, Library};
 
 /// All that were ever made, and those that no region has.
-static TEAMS: Mutex<(Vec<&'static Team>, Vec<&'static Team>)> = Mutex::new((Vec::new(), Vec::new()));
+pub struct Teams {
+    all: Vec<&'static Team>,
+    free: Vec<&'static Team>,
+}
+
+static TEAMS: Mutex<Teams> = Mutex::new(Teams { all: Vec::new(), free: Vec::new() });
+
+impl Teams {
+    /// There are none. They stay where they are: somebody may be in a region.
+    pub fn forget(&mut self) {
+        self.all.clear();
+        self.free.clear();
+    }
+}
+
+/// The lock on all of them.
+pub fn hold() -> MutexGuard<'static, Teams> {
+    TEAMS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A team for a region of at most so many threads.
 pub fn take(library: &Library, threads: c_uint) -> &'static Team {
     let known = {
-        let mut teams = TEAMS.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = teams.1.iter().enumerate().filter(|(_, team)| team.seats() >= threads);
+        let mut teams = hold();
+        let fits = teams.free.iter().enumerate().filter(|(_, team)| team.seats() >= threads);
         let smallest = fits.min_by_key(|(_, team)| team.seats()).map(|(place, _)| place);
-        smallest.map(|place| teams.1.swap_remove(place))
+        smallest.map(|place| teams.free.swap_remove(place))
     };
     let team = known.unwrap_or_else(|| {
         let team: &'static Team = Box::leak(Box::new(Team::new(threads)));
-        TEAMS.lock().unwrap_or_else(PoisonError::into_inner).0.push(team);
+        hold().all.push(team);
         team
     });
     // On a standby libgomp knows of no region.
@@ -36,10 +54,10 @@ pub fn take(library: &Library, threads: c_uint) -> &'static Team {
 
 /// The region is over.
 pub fn put_back(team: &'static Team) {
-    TEAMS.lock().unwrap_or_else(PoisonError::into_inner).1.push(team);
+    hold().free.push(team);
 }
 
 /// The teams there are, by number from 0; they stay.
 pub fn known(number: usize) -> Option<&'static Team> {
-    TEAMS.lock().unwrap_or_else(PoisonError::into_inner).0.get(number).copied()
+    hold().all.get(number).copied()
 }

@@ -1,0 +1,87 @@
+//! Programs of this folder under `cox run --overlap`.
+
+// Each test binary compiles this module for itself and uses a part of it.
+#![allow(dead_code)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::common_robust::{COX, path, preload_library, root_with_two_cpus, turn};
+
+/// Ways to notice that a thread is blocked.
+pub const WAYS: [&str; 4] = ["--overlap=bpf", "--overlap=perf", "--overlap=standby-idle", "--overlap=leader"];
+/// As OMP_NUM_THREADS has them.
+pub const THREADS: [&str; 4] = ["1", "2", "3", "8"];
+
+/// Every number of threads with every way; the leader, which is there for comparison, with two.
+pub fn threads_and_ways() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let all = THREADS.into_iter().flat_map(|threads| WAYS.map(|way| (threads, way)));
+    all.filter(|(threads, way)| *threads == "2" || *way != "--overlap=leader")
+}
+
+/// How often what depends on the order in which threads meet is repeated: `few` times, or `COX_TEST_TIMES` as often (`make soak`).
+pub fn rounds(few: u32) -> String {
+    let times = std::env::var("COX_TEST_TIMES").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    (few * times).to_string()
+}
+
+/// What a test of these needs: two CPUs, root, the library, and the program.
+pub struct Place {
+    pub folder: TempDir,
+    pub library: PathBuf,
+    pub program: PathBuf,
+    _turn: fs::File,
+}
+
+/// The program is a file of `programs`, or beside this crate.
+pub fn with_program(test: &str, source: &str, flags: &[&str]) -> Option<Place> {
+    root_with_two_cpus(test)?;
+    let library = preload_library(test)?;
+    let folder = TempDir::new().unwrap();
+    let program = folder.path().join("program");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+    let mut cc = Command::new("cc");
+    cc.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fopenmp", "-pthread"]).args(flags);
+    assert!(cc.arg(source).arg("-o").arg(&program).status().unwrap().success());
+    Some(Place { folder, library, program, _turn: turn() })
+}
+
+impl Place {
+    pub fn cox(&self, how: &str, arguments: &[&str], threads: &str) -> Command {
+        let mut command = self.cox_of(how, &self.program);
+        command.args(arguments).env("OMP_NUM_THREADS", threads);
+        command
+    }
+
+    /// … of another program.
+    pub fn cox_of(&self, how: &str, program: &Path) -> Command {
+        let mut command = Command::new(COX);
+        command.args(["run", "-q", "--json", &path(&self.folder, "report.json"), how, "--"]).arg(program);
+        command.env("COX_PRELOAD", &self.library).stdin(Stdio::null());
+        command
+    }
+
+    pub fn run(&self, how: &str, arguments: &[&str], threads: &str) -> Output {
+        self.cox(how, arguments, threads).output().unwrap()
+    }
+
+    /// The section on overlap.
+    pub fn report(&self) -> Value {
+        let text = fs::read_to_string(path(&self.folder, "report.json")).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()["overlap"].clone()
+    }
+}
+
+/// A figure of the section.
+pub fn number(report: &Value, name: &str) -> u64 {
+    report[name].as_u64().unwrap_or_else(|| panic!("{name} of {report}"))
+}
+
+/// What the section complains about, in one text.
+pub fn complaints(report: &Value) -> String {
+    report["complaints"].to_string()
+}

@@ -1,0 +1,143 @@
+//! `cox run --overlap`: tasks held by files and mapped pages of a slow disk, by sleep, and more at a time than there are doorbells.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common_overlap;
+mod common_robust;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use common_overlap::{Place, WAYS, complaints, number, threads_and_ways, with_program};
+use common_robust::{path, say};
+
+/// Where the control group is that makes a disk slow.
+const BLKIO: &str = "/sys/fs/cgroup/blkio";
+/// What `held.c` ends with where the system has no such thing.
+const NOT_HERE: i32 = 77;
+/// What programs end with whose tasks wait for ever.
+const HANGS: i32 = 3;
+
+fn held(test: &str) -> Option<Place> {
+    with_program(test, "tests/programs/held.c", &[])
+}
+
+impl Place {
+    /// Tasks that `what` holds until a later task lets them go: the program's exit code, or `None` if there is no such thing here.
+    fn holds(&self, test: &str, what: &str, seconds: &str, way: &str, threads: &str) -> Option<i32> {
+        let files = path(&self.folder, "files");
+        fs::create_dir_all(&files).unwrap();
+        let output = self.run(way, &[what, seconds, &files], threads);
+        if output.status.code() == Some(NOT_HERE) {
+            say(&format!("skipped: {test}: {}", String::from_utf8_lossy(&output.stderr).trim_end()));
+            return None;
+        }
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{way}, {what}, {threads} threads");
+        output.status.code()
+    }
+}
+
+fn are_let_go(test: &str, what: &str) {
+    let Some(place) = held(test) else { return };
+    for (threads, way) in threads_and_ways() {
+        let Some(code) = place.holds(test, what, "20", way, threads) else { return };
+        assert_eq!(code, 0, "{way}, {what}, {threads} threads");
+        let report = place.report();
+        assert!(number(&report, "standbys") > 0 && number(&report, "tasks") > 0, "{way}, {what}: {report}");
+        assert_eq!(complaints(&report), "[]", "{way}, {what}, {threads} threads");
+    }
+    // What lets them go is the doorbell.
+    let code = place.holds(test, what, "1", "--overlap=off", "8");
+    assert_eq!(code, Some(HANGS), "{what}, without doorbells");
+}
+
+#[test]
+fn reads_of_a_slow_disk_are_let_go_by_later_tasks() {
+    are_let_go("reads_of_a_slow_disk_are_let_go_by_later_tasks", "reads");
+}
+
+#[test]
+fn page_faults_on_a_file_mapping_are_let_go_by_later_tasks() {
+    are_let_go("page_faults_on_a_file_mapping_are_let_go_by_later_tasks", "faults");
+}
+
+#[test]
+fn sleeps_are_ended_by_later_tasks() {
+    are_let_go("sleeps_are_ended_by_later_tasks", "sleeps");
+}
+
+#[test]
+fn more_tasks_than_bells_may_be_blocked_at_a_time() {
+    let Some(place) = held("more_tasks_than_bells_may_be_blocked_at_a_time") else { return };
+    // 64 beside the team: as many standbys as there may be.
+    for (threads, team) in [("1", 1), ("2", 2), ("8", 8)] {
+        let most = (64 + team).to_string();
+        for way in WAYS {
+            // More come than can be blocked: the rest runs as soon as the first are let go. That there were too many is said.
+            let output = place.run(way, &["many", "20", "300", &most], threads);
+            assert_eq!(output.status.code(), Some(0), "{way}, {threads} threads: {output:?}");
+            let report = place.report();
+            assert_eq!(number(&report, "standbys"), 64, "{report}");
+            assert!(complaints(&report).contains("could not be made"), "{report}");
+        }
+    }
+    // One more is one too many, as the documentation says; under libgomp it is the third already.
+    let output = place.run(WAYS[0], &["many", "2", "300", "67"], "2");
+    assert_eq!(output.status.code(), Some(HANGS), "{output:?}");
+    let output = place.run("--overlap=off", &["many", "1", "300", "3"], "2");
+    assert_eq!(output.status.code(), Some(HANGS), "{output:?}");
+}
+
+/// A control group that reads few blocks a second of the disk that a file is on.
+struct SlowDisk(PathBuf);
+
+impl SlowDisk {
+    fn of(folder: &Path) -> Result<SlowDisk, String> {
+        let device = fs::metadata(folder).unwrap().dev();
+        let number = |device: u64| format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+        let own = PathBuf::from("/sys/dev/block").join(number(device));
+        // A partition has no queue of its own.
+        let whole = if own.join("partition").exists() { own.join("..") } else { own };
+        let disk = fs::read_to_string(whole.join("dev")).map_err(|_| format!("{} is on no disk", folder.display()))?;
+        let group = Path::new(BLKIO).join(format!("cox-test-{}", std::process::id()));
+        fs::create_dir(&group).map_err(|error| format!("{BLKIO}: {error}"))?;
+        let slow = SlowDisk(group);
+        fs::write(slow.0.join("blkio.throttle.read_iops_device"), format!("{} 20", disk.trim()))
+            .map_err(|error| format!("throttling {}: {error}", disk.trim()))?;
+        Ok(slow)
+    }
+}
+
+impl Drop for SlowDisk {
+    fn drop(&mut self) {
+        // Members have ended.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn tasks_run_while_the_whole_team_waits_for_the_disk() {
+    let test = "tasks_run_while_the_whole_team_waits_for_the_disk";
+    let Some(place) = with_program(test, "tests/programs/disk.c", &[]) else { return };
+    // Not /tmp, which may be memory.
+    let file = tempfile::Builder::new().tempfile_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let slow = match SlowDisk::of(Path::new(env!("CARGO_TARGET_TMPDIR"))) {
+        Ok(slow) => slow,
+        Err(why) => return say(&format!("skipped: {test}: {why}")),
+    };
+    let (file, procs) = (file.path().to_str().unwrap(), slow.0.join("cgroup.procs"));
+    for how in ["reads", "faults"] {
+        let meanwhile = |way: &str, threads: &str| {
+            let output = place.run(way, &[how, file, procs.to_str().unwrap()], threads);
+            assert_eq!(output.status.code(), Some(0), "{way}, {how}, {threads} threads: {output:?}");
+            String::from_utf8_lossy(&output.stdout).trim_end().parse::<u32>().unwrap()
+        };
+        for (threads, way) in threads_and_ways() {
+            assert_ne!(meanwhile(way, threads), 0, "{way}, {how}, {threads} threads");
+        }
+        for threads in ["1", "8"] {
+            assert_eq!(meanwhile("--overlap=off", threads), 0, "{how}, {threads} threads, without doorbells");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! `cox run --overlap` of programs that Debian ships: what they write is what they write alone.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common_overlap;
+mod common_robust;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common_overlap::{WAYS, number, rounds};
+use common_robust::{COX, preload_library, root_with_two_cpus, say, turn};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// What a program has written, by name, its standard output among it.
+type Written = BTreeMap<String, Vec<u8>>;
+
+/// Runs a shell's `script` in a folder that `prepare` has filled, once alone, then under each backend; `$COX` is what its programs are to be run
+/// with. Everything it writes is the same. How many tasks standbys ran.
+fn writes_the_same(test: &str, program: &str, prepare: impl Fn(&Path), script: &str) -> Option<u64> {
+    root_with_two_cpus(test)?;
+    let library = preload_library(test)?;
+    if Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+        say(&format!("skipped: {test}: needs {program}"));
+        return None;
+    }
+    let _turn = turn();
+    let run = |words: &str| {
+        let folder = TempDir::new().unwrap();
+        prepare(folder.path());
+        let mut command = Command::new("sh");
+        command.args(["-e", "-c", script]).current_dir(folder.path()).stdin(Stdio::null());
+        command.env("COX", words).env("COX_PRELOAD", &library).env("OMP_NUM_THREADS", "3");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{program} by '{words}': {output:?}");
+        let mut written = Written::from([("standard output".to_owned(), output.stdout)]);
+        collect(folder.path(), folder.path(), &mut written);
+        written
+    };
+    let alone = run("");
+    let report = tempfile::NamedTempFile::new().unwrap();
+    let mut tasks = 0;
+    for way in WAYS.into_iter().chain(["--overlap=off"]) {
+        for _ in 0..rounds(2).parse().unwrap() {
+            let together = run(&format!("{COX} run -q --json {} {way} --", report.path().display()));
+            assert_eq!(together.keys().collect::<Vec<_>>(), alone.keys().collect::<Vec<_>>(), "{way}");
+            let differ = |(name, bytes): &(&String, &Vec<u8>)| alone[*name] != **bytes;
+            assert_eq!(together.iter().find(differ).map(|file| file.0), None, "{way}");
+            let text = fs::read_to_string(report.path()).unwrap();
+            tasks += number(&serde_json::from_str::<Value>(&text).unwrap()["overlap"], "tasks");
+        }
+    }
+    Some(tasks)
+}
+
+fn collect(folder: &Path, top: &Path, written: &mut Written) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, top, written);
+        } else {
+            written.insert(path.strip_prefix(top).unwrap().display().to_string(), fs::read(&path).unwrap());
+        }
+    }
+}
+
+/// Some files with numbers in them.
+fn numbers(folder: &Path) {
+    for file in 1..4 {
+        let text: String = (file * 1000..file * 20_000).map(|number| format!("{number}\n")).collect();
+        fs::write(folder.join(format!("numbers-{file}")), text).unwrap();
+    }
+}
+
+/// Tasks that write files and wait for children; regions that are cancelled.
+#[test]
+fn rpmbuild_writes_the_same_packages() {
+    let spec = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/many.spec");
+    let script = r#"
+        define() { printf '%%%s %s\n' "$1" "$2"; }
+        export SOURCE_DATE_EPOCH=1000000000 HOME=$PWD
+        { define _topdir /tmp/coxswain-test-rpm
+          define _rpmdir "$PWD/rpms"
+          define _buildhost here
+          define use_source_date_epoch_as_buildtime 1
+          define clamp_mtime_to_source_date_epoch 1
+        } > .rpmmacros
+        $COX rpmbuild -bb --quiet --nodeps --noclean many.spec
+        rm -rf .rpmmacros /tmp/coxswain-test-rpm
+        find . -name '*.rpm' | wc -l"#;
+    let prepare = |folder: &Path| {
+        fs::copy(spec, folder.join("many.spec")).unwrap();
+    };
+    let tasks = writes_the_same("rpmbuild_writes_the_same_packages", "rpmbuild", prepare, script);
+    assert_ne!(tasks, Some(0), "no standby has helped");
+}
+
+/// Files that are read in loops of a region.
+#[test]
+fn par2_writes_the_same_recovery_blocks_and_repairs() {
+    let script = "
+        $COX par2 create -q -q -s65536 -r60 -n3 all numbers-1 numbers-2 numbers-3
+        rm numbers-2
+        $COX par2 repair -q -q all.par2";
+    writes_the_same("par2_writes_the_same_recovery_blocks_and_repairs", "par2", numbers, script);
+}
+
+#[test]
+fn graphicsmagick_writes_the_same_pictures() {
+    let script = "
+        $COX gm convert -size 320x240 gradient:red-blue -swirl 100 -blur 0x3 -modulate 90,120 a.ppm
+        $COX gm convert a.ppm -rotate 30 -resize 50% -despeckle b.ppm";
+    writes_the_same("graphicsmagick_writes_the_same_pictures", "gm", |_| {}, script);
+}
