@@ -127,8 +127,11 @@ pub(crate) fn enlist() -> bool {
 pub(crate) fn discharge() {
     let Some((place, log)) = OWN.take() else { return };
     cover(place, -1);
-    // SAFETY: made by `enlist`, and nobody else's; closing it takes it from those that are watched.
-    drop(unsafe { OwnedFd::from_raw_fd(log) });
+    // Where the session has ended the program may have closed it, and have a file of its own of this number.
+    if crate::is_live() {
+        // SAFETY: made by `enlist`, and nobody else's; closing it takes it from those that are watched.
+        unsafe { libc::close(log) };
+    }
     give_back(place);
 }
 
