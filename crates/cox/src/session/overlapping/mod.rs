@@ -7,11 +7,14 @@ mod desk;
 mod memory;
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use watch::umt::{Given, Umt};
 use wire::umt::{DELAYS, Said, Seen};
 
@@ -41,8 +44,39 @@ const VARIABLE: &str = "COX_OVERLAP";
 /// Where pages come from.
 struct Source {
     kind: Kind,
-    /// Processes that have asked and got none.
-    refused: u64,
+    /// Those that have hung up, and those that have not.
+    ended: Vec<Guest>,
+    guests: Vec<Guest>,
+    /// What they and those refused have said whose pages others have now.
+    past: Sums,
+}
+
+/// A process that was given pages.
+struct Guest {
+    process: u32,
+    /// `None`: it was gone before it could be asked for.
+    pidfd: Option<OwnedFd>,
+    hung_up: Option<Instant>,
+}
+
+/// Between a process' last thread being gone, as it says, and that thread's last switch being counted lies less than this.
+const LAST_SWITCH: Duration = Duration::from_millis(100);
+
+impl Guest {
+    fn new(process: u32, pid: u32) -> Guest {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let pidfd = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        Guest { process, pidfd, hung_up: None }
+    }
+
+    /// Whether none of its threads is left.
+    fn is_gone(&self) -> bool {
+        let has_ended = self.pidfd.as_ref().is_none_or(|pidfd| {
+            let mut wanted = [PollFd::new(pidfd, PollFlags::IN)];
+            poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+        });
+        has_ended && self.hung_up.is_some_and(|since| since.elapsed() > LAST_SWITCH)
+    }
 }
 
 enum Kind {
@@ -124,7 +158,7 @@ impl Overlapping {
             Some(Kind::Bpf(_)) => "bpf",
             Some(Kind::Memory(_)) => "standby-idle",
         };
-        let source = source.map(|kind| Arc::new(Mutex::new(Source { kind, refused: 0 })));
+        let source = source.map(|kind| Arc::new(Mutex::new(Source::new(kind))));
         let desk = source.as_ref().map(|source| Desk::open(Arc::clone(source))).transpose()?;
         Ok(Overlapping { source, backend, desk, passed_over, sums: None })
     }
@@ -173,27 +207,54 @@ impl Engine for Overlapping {
                 umt.end();
             }
             let pages = (0..source.given()).filter_map(|process| source.pages(process));
-            self.sums = Some(pages.fold(Sums { refused: source.refused, ..Sums::default() }, Sums::add));
+            self.sums = Some(pages.fold(source.past.clone(), Sums::add));
         }
         Ok(())
     }
 }
 
 impl Source {
+    fn new(kind: Kind) -> Source {
+        Source { kind, ended: Vec::new(), guests: Vec::new(), past: Sums::default() }
+    }
+
     /// A process asks; those that get nothing are counted.
     fn give_or_count(&mut self, pid: u32) -> Result<Given> {
+        self.make_room();
         let given = match &mut self.kind {
             Kind::Bpf(umt) => umt.give(pid).map_err(Into::into),
             Kind::Memory(memory) => memory.give(),
         };
-        self.refused += u64::from(given.is_err());
+        match &given {
+            Ok(given) => self.guests.push(Guest::new(given.process, pid)),
+            Err(_) => self.past.refused += 1,
+        }
         given
     }
 
-    /// A process has ended.
-    fn over(&self, process: u32) {
+    /// A process has hung up: it has ended, or wants no more.
+    fn over(&mut self, process: u32) {
         if let Kind::Bpf(umt) = &self.kind {
             umt.over(process);
+        }
+        let mut over = self.guests.extract_if(.., |guest| guest.process == process).collect::<Vec<_>>();
+        over.iter_mut().for_each(|guest| guest.hung_up = Some(Instant::now()));
+        self.ended.append(&mut over);
+    }
+
+    /// Where there are no pages left, the next process gets those of one that is gone; what that one has said is kept.
+    fn make_room(&mut self) {
+        let is_full = match &self.kind {
+            Kind::Bpf(umt) => umt.is_full(),
+            Kind::Memory(memory) => memory.is_full(),
+        };
+        let Some(at) = self.ended.iter().position(Guest::is_gone).filter(|_| is_full) else { return };
+        let process = self.ended.swap_remove(at).process;
+        let past = std::mem::take(&mut self.past);
+        self.past = self.pages(process).into_iter().fold(past, Sums::add);
+        match &mut self.kind {
+            Kind::Bpf(umt) => umt.clear(process),
+            Kind::Memory(memory) => memory.clear(process),
         }
     }
 
