@@ -89,6 +89,23 @@ fn more_tasks_than_bells_may_be_blocked_at_a_time() {
     assert_eq!(output.status.code(), Some(HANGS), "{output:?}");
 }
 
+#[test]
+fn pages_of_processes_that_have_ended_are_given_again() {
+    let Some(place) = held("pages_of_processes_that_have_ended_are_given_again") else { return };
+    // More than there are pages; and the first ones ended before the last ones began.
+    let script = "for n in $(seq 140); do \"$0\" many 5 4 4 || exit; done";
+    for way in WAYS {
+        let mut command = place.cox_of(way, Path::new("sh"));
+        command.args(["-c", script]).arg(&place.program).env("OMP_NUM_THREADS", "2");
+        let output = command.output().unwrap();
+        assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]), "{way}: {output:?}");
+        let report = place.report();
+        assert_eq!((number(&report, "processes"), complaints(&report).as_str()), (140, "[]"), "{way}");
+        // What the first ones did is not forgotten: without standbys each would have hung.
+        assert!(number(&report, "tasks") >= 140 && number(&report, "standbys") >= 280, "{way}: {report}");
+    }
+}
+
 /// A control group that reads few blocks a second of the disk that a file is on.
 struct SlowDisk(PathBuf);
 

@@ -59,6 +59,18 @@ fn our_tasks_keep_them() {
     }
 }
 
+/// threadprivate data, of which a program that has none is told above.
+#[test]
+fn tasks_find_their_threads_own_data() {
+    let program = compile("tasks.c", "tasks-own-words", &["-fopenmp", "-DOWN_WORDS"]);
+    for threads in THREADS {
+        let mut command = Command::new(&program);
+        command.args([&rounds(20), "own_words"]).env("OMP_NUM_THREADS", threads);
+        assert!(run(&mut command).status.success(), "{threads} threads, libgomp");
+        assert_eq!(inside(command.env("COX_OVERLAP", "off")), "kept\n", "{threads} threads");
+    }
+}
+
 #[test]
 fn our_tasks_keep_them_where_constructs_may_be_cancelled() {
     let program = promises("tasks-cancelled");

@@ -131,10 +131,23 @@ pub fn queues(count: u32) -> Option<&'static [Queue]> {
     first.ok().filter(|_| is_live()).map(|first| &said.queue[first as usize..(first + count) as usize])
 }
 
-/// Whether the kernel has seen a thread of this process block.
+/// Whether the kernel has seen a thread of this process block, the calling one not least.
 #[must_use]
 pub fn has_blocked(seen: &Seen) -> bool {
-    seen.blocks.load(Ordering::Acquire) > 0
+    // Again, if need be: on a busy machine a sleep may be over before it has begun, or begin with a preemption.
+    (0..100).any(|_| {
+        let has = seen.blocks.load(Ordering::Acquire) > 0;
+        if !has {
+            sleep_ns(50_000);
+        }
+        has
+    })
+}
+
+fn sleep_ns(ns: libc::c_long) {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: ns };
+    // SAFETY: a time to sleep, and nowhere to write what is left of it.
+    unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
 }
 
 /// CPUs that this process may use; 0: not known.
@@ -228,9 +241,7 @@ pub fn enlist() -> bool {
 
 /// A thread is noticed when it next leaves its CPU: now.
 fn leave_once() {
-    let instant = libc::timespec { tv_sec: 0, tv_nsec: 1 };
-    // SAFETY: a time to sleep, and nowhere to write what is left of it.
-    unsafe { libc::nanosleep(&raw const instant, std::ptr::null_mut()) };
+    sleep_ns(1);
 }
 
 /// The calling thread counts no more.

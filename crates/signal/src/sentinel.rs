@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 use wire::umt::BELLS;
 
 use crate::protocol::take_any;
-use crate::{Pages, bell, futex, has_ready, is_live, now_ns, said, seen};
+use crate::{Pages, bell, futex, has_ready, is_live, now_ns, said, seen, sleep_ns};
 
 /// Sentinels that sleep, a futex word for all of them.
 static SLEEPING: AtomicU32 = AtomicU32::new(0);
@@ -24,7 +24,7 @@ static SLEEPING: AtomicU32 = AtomicU32::new(0);
 static CALLS: AtomicU32 = AtomicU32::new(0);
 const EVERYBODY: u32 = i32::MAX as u32;
 /// How long a standby takes to come; before that its CPU is idle to the sentinel still.
-const PATIENCE_NS: i64 = 50_000;
+const PATIENCE_NS: libc::c_long = 50_000;
 
 thread_local! {
     /// Preemptions of this thread when it last asked, and whether there were new ones then.
@@ -87,9 +87,7 @@ fn call() {
     } else {
         seen.unheard.fetch_add(1, Ordering::Relaxed);
     }
-    let patience = libc::timespec { tv_sec: 0, tv_nsec: PATIENCE_NS };
-    // SAFETY: a time to sleep, and nowhere to write what is left of it.
-    unsafe { libc::nanosleep(&raw const patience, std::ptr::null_mut()) };
+    sleep_ns(PATIENCE_NS);
 }
 
 fn sleep() {

@@ -8,7 +8,7 @@ use wire::umt::{BELLS, How};
 use crate::bell::{Bell, Woken};
 use crate::protocol::{self, Words};
 use crate::together::{self, Why};
-use crate::{Pages, how, now_ns, records, said, seen};
+use crate::{Pages, how, now_ns, records, said, seen, sleep_ns};
 
 /// How often one of those that are parked looks whether the kernel has said all, milliseconds.
 const SCAN_MS: i32 = 100;
@@ -16,7 +16,7 @@ const SCAN_MS: i32 = 100;
 const SCAN_BY_RECORDS_MS: i32 = 10;
 
 /// Who was rung is at work within this time.
-const UNDERWAY_NS: i64 = 1_000_000;
+const UNDERWAY_NS: libc::c_long = 1_000_000;
 
 /// Somebody who is parked scans.
 static SCANS: AtomicBool = AtomicBool::new(false);
@@ -95,9 +95,7 @@ fn is_overlooked(pages: &Pages<'_>, bell: u32) -> bool {
         return false;
     }
     // Somebody may be on the way.
-    let instant = libc::timespec { tv_sec: 0, tv_nsec: UNDERWAY_NS };
-    // SAFETY: a time to sleep, and nowhere to write what is left of it.
-    unsafe { libc::nanosleep(&raw const instant, std::ptr::null_mut()) };
+    sleep_ns(UNDERWAY_NS);
     let is = is_left() && rings() == before && pages.take(bell);
     if is {
         pages.said.counts.0.overlooked.fetch_add(1, Ordering::Relaxed);

@@ -10,6 +10,9 @@
 //! 3. A task that is done at once is awaited by its creator, and ended by it. The word holds whom to wake: the task
 //!    may be gone as soon as its event is fulfilled.
 //!
+//! Nobody tells the program that a task was cancelled, so it may fulfil an event whose task's memory is another's by then: a name says how
+//! often there was an event in that place, and so does the word.
+//!
 //! Rejected: ending the task in the thread that fulfils. Every count on the way (of the parent, of the group, of the seat) would have
 //! to allow for one more party, and tasks without events, which are nearly all, would pay for it.
 
@@ -17,23 +20,34 @@ use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
 use crate::park::bed;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 use crate::task::Task;
 use crate::team::Team;
 
 /// There is an event, and the task has not ended.
-const OPEN: u32 = 1;
-const FULFILLED: u32 = 1 << 1;
-const BODY_ENDED: u32 = 1 << 2;
+const OPEN: u64 = 1;
+const FULFILLED: u64 = 1 << 1;
+const BODY_ENDED: u64 = 1 << 2;
 /// From here on: the number of the thread that awaits it, plus one.
-const NAME_AT: u32 = 3;
+const THREAD_AT: u32 = 3;
+/// From here on: how often there was an event here.
+const TIMES_AT: u32 = 32;
 
 /// Added to a task's address: an event's name is the address of no object, as those of other libraries are.
 const MARK: usize = 1;
+/// An address of a task has no other bits: it is aligned, and user space ends below.
+const ADDRESS: usize = (1 << 48) - align_of::<Task>();
+/// Bits for the count below an address, behind the mark, and above it.
+const LOW_TIMES: u32 = align_of::<Task>().trailing_zeros() - 1;
+const HIGH_TIMES: u32 = 16;
+/// As far as is counted.
+const ALL_TIMES: u32 = (1 << (LOW_TIMES + HIGH_TIMES)) - 1;
 
 /// A task's event, if it has one.
 pub(crate) struct Event {
-    word: AtomicU32,
+    word: AtomicU64,
+    /// Who makes the task counts.
+    times: Cell<u32>,
     /// Of the task; written before anybody knows the event.
     team: Cell<*const Team>,
 }
@@ -52,7 +66,7 @@ enum Fulfilled {
 impl Event {
     /// None yet.
     pub fn new() -> Event {
-        Event { word: AtomicU32::new(0), team: Cell::new(ptr::null()) }
+        Event { word: AtomicU64::new(0), times: Cell::new(0), team: Cell::new(ptr::null()) }
     }
 
     /// Of a task that is being made, which others may take for the one that was in its place before.
@@ -64,8 +78,15 @@ impl Event {
     /// The event of a task that nobody knows yet: its name.
     pub fn open(&self, task: NonNull<Task>, team: &Team) -> usize {
         self.team.set(team);
-        self.word.store(OPEN, Ordering::Release);
-        task.as_ptr() as usize | MARK
+        name(task, self.open_again())
+    }
+
+    /// How often it was open, with this time.
+    fn open_again(&self) -> u32 {
+        let times = self.times.get().wrapping_add(1) & ALL_TIMES;
+        self.times.set(times);
+        self.word.store(OPEN | u64::from(times) << TIMES_AT, Ordering::Release);
+        times
     }
 
     /// Whether the body has ended, and somebody else has the task since the event is fulfilled: to be asked by who has
@@ -82,7 +103,7 @@ impl Event {
 
     /// The body has ended, and this thread waits until [`is_fulfilled`](Event::is_fulfilled).
     pub fn is_awaited_by(&self, thread: u32) {
-        self.word.fetch_or((thread + 1) << NAME_AT, Ordering::AcqRel);
+        self.word.fetch_or((u64::from(thread) + 1) << THREAD_AT, Ordering::AcqRel);
     }
 
     /// Whether somebody has fulfilled it.
@@ -90,14 +111,32 @@ impl Event {
         self.word.load(Ordering::Acquire) & FULFILLED != 0
     }
 
-    fn fulfil(&self) -> Fulfilled {
-        let fulfilled = |word| (word & OPEN != 0 && word & FULFILLED == 0).then_some(word | FULFILLED);
+    /// The one that was open here for the `times`-th time.
+    fn fulfil(&self, times: u32) -> Fulfilled {
+        let is_it = |word: u64| word & OPEN != 0 && word & FULFILLED == 0 && word >> TIMES_AT == u64::from(times);
+        let fulfilled = |word| is_it(word).then_some(word | FULFILLED);
         match self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, fulfilled) {
             Err(_) => Fulfilled::Nobodys,
             Ok(before) if before & BODY_ENDED != 0 => Fulfilled::Ours,
-            Ok(before) => (before >> NAME_AT).checked_sub(1).map_or(Fulfilled::Nobodys, Fulfilled::Awaited),
+            Ok(before) => {
+                let thread = (before as u32 >> THREAD_AT).checked_sub(1);
+                thread.map_or(Fulfilled::Nobodys, Fulfilled::Awaited)
+            }
         }
     }
+}
+
+/// The name of the `times`-th event of a task's memory.
+fn name(task: NonNull<Task>, times: u32) -> usize {
+    let (address, times) = (task.as_ptr() as usize, times as usize);
+    assert_eq!(address & !ADDRESS, 0, "an address of another kind");
+    address | times >> LOW_TIMES << 48 | (times & ((1 << LOW_TIMES) - 1)) << 1 | MARK
+}
+
+/// What a name says.
+fn named(event: usize) -> (Option<NonNull<Task>>, u32) {
+    let times = event >> 48 << LOW_TIMES | event >> 1 & ((1 << LOW_TIMES) - 1);
+    (NonNull::new((event & ADDRESS) as *mut Task), times as u32)
 }
 
 /// Whether an event of this name is one of ours.
@@ -106,15 +145,16 @@ pub fn is_ours(event: usize) -> bool {
     event & MARK != 0
 }
 
-/// Fulfils an event, in any thread. One that was fulfilled before, or whose task was cancelled, is left alone.
+/// Fulfils an event, in any thread. One that was fulfilled before, or whose task was cancelled, is left alone, also if there is another event in its
+/// place now.
 ///
 /// # Safety
 /// The name of an event that [`make`](crate::worker::Worker::make) has given.
 pub unsafe fn fulfil(event: usize) {
-    let Some(task) = NonNull::new((event & !MARK) as *mut Task) else { return };
+    let (Some(task), times) = named(event) else { return };
     // SAFETY: the caller's promise, and memory of tasks stays (`pool`).
     let known = unsafe { &task.as_ref().event };
-    match known.fulfil() {
+    match known.fulfil(times) {
         Fulfilled::Nobodys => {}
         Fulfilled::Awaited(thread) => bed(thread).wake(),
         // SAFETY: the task is ours, so its team is that in which it was made, and teams stay.
@@ -128,32 +168,58 @@ mod tests {
 
     fn open() -> Event {
         let event = Event::new();
-        event.word.store(OPEN, Ordering::Relaxed);
+        assert_eq!(event.open_again(), 1);
         event
     }
 
     #[test]
     fn who_comes_second_has_the_task() {
         let event = open();
-        assert_eq!((event.body_ends(), event.has_left(), event.fulfil()), (false, true, Fulfilled::Ours));
+        assert_eq!((event.body_ends(), event.has_left(), event.fulfil(1)), (false, true, Fulfilled::Ours));
         let event = open();
-        assert_eq!((event.fulfil(), event.body_ends()), (Fulfilled::Nobodys, true));
+        assert_eq!((event.fulfil(1), event.body_ends()), (Fulfilled::Nobodys, true));
     }
 
     #[test]
     fn who_awaits_it_is_woken() {
         let event = open();
         event.is_awaited_by(70);
-        assert_eq!((event.is_fulfilled(), event.fulfil(), event.is_fulfilled()), (false, Fulfilled::Awaited(70), true));
+        assert_eq!(
+            (event.is_fulfilled(), event.fulfil(1), event.is_fulfilled()),
+            (false, Fulfilled::Awaited(70), true)
+        );
     }
 
     #[test]
     fn what_is_fulfilled_twice_or_closed_is_nobodys() {
         let event = open();
         event.body_ends();
-        assert_eq!((event.fulfil(), event.fulfil()), (Fulfilled::Ours, Fulfilled::Nobodys));
+        assert_eq!((event.fulfil(1), event.fulfil(1)), (Fulfilled::Ours, Fulfilled::Nobodys));
         event.close();
-        assert_eq!((event.fulfil(), event.is_fulfilled()), (Fulfilled::Nobodys, false));
+        assert_eq!((event.fulfil(1), event.is_fulfilled()), (Fulfilled::Nobodys, false));
+    }
+
+    #[test]
+    fn an_event_is_not_fulfilled_by_the_name_of_one_that_was_in_its_place() {
+        let event = open();
+        event.close();
+        assert_eq!(event.open_again(), 2);
+        assert_eq!((event.fulfil(1), event.is_fulfilled()), (Fulfilled::Nobodys, false));
+        event.is_awaited_by(u16::MAX.into());
+        assert_eq!((event.fulfil(2), event.is_fulfilled()), (Fulfilled::Awaited(u16::MAX.into()), true));
+    }
+
+    #[test]
+    fn a_name_says_where_and_how_often() {
+        let task = NonNull::new(0x7fff_ffff_ffc0 as *mut Task).unwrap();
+        for times in [1, 31, 32, 33, ALL_TIMES] {
+            let name = name(task, times);
+            assert!(is_ours(name));
+            assert_eq!(named(name), (Some(task), times));
+        }
+        let event = Event::new();
+        event.times.set(ALL_TIMES);
+        assert_eq!(event.open_again(), 0);
     }
 }
 
@@ -164,7 +230,7 @@ mod model {
 
     fn open() -> Arc<Event> {
         let event = Event::new();
-        event.word.store(OPEN, Ordering::Relaxed);
+        event.open_again();
         Arc::new(event)
     }
 
@@ -179,7 +245,7 @@ mod model {
         loom::model(|| {
             let event = open();
             let other = event.clone();
-            let fulfils = loom::thread::spawn(move || other.fulfil() == Fulfilled::Ours);
+            let fulfils = loom::thread::spawn(move || other.fulfil(1) == Fulfilled::Ours);
             let own = event.body_ends();
             assert_ne!(fulfils.join().unwrap(), own);
         });
@@ -191,7 +257,7 @@ mod model {
         loom::model(|| {
             let event = open();
             let other = event.clone();
-            let fulfils = loom::thread::spawn(move || other.fulfil() == Fulfilled::Awaited(5));
+            let fulfils = loom::thread::spawn(move || other.fulfil(1) == Fulfilled::Awaited(5));
             event.is_awaited_by(5);
             let need_not_wait = event.is_fulfilled();
             assert!(fulfils.join().unwrap() || need_not_wait);

@@ -30,6 +30,8 @@ pub struct Umt {
     said: NonNull<Said>,
     seen: NonNull<Seen>,
     given: u32,
+    /// Pages of a process that is gone, which the next one gets.
+    cleared: Option<u32>,
     /// Bells of the next process.
     prepared: Vec<OwnedFd>,
 }
@@ -59,7 +61,7 @@ impl Umt {
         let skel = open.load().map_err(|e| refused(&e, &quiet))?;
         let said = map(skel.maps.said_of.as_fd(), PROCESSES * size_of::<Said>())?.cast();
         let seen = map(skel.maps.seen_of.as_fd(), PROCESSES * size_of::<Seen>())?.cast();
-        let mut umt = Umt { links: Vec::new(), skel, said, seen, given: 0, prepared: Vec::new() };
+        let mut umt = Umt { links: Vec::new(), skel, said, seen, given: 0, cleared: None, prepared: Vec::new() };
         let p = &umt.skel.progs;
         let programs = [&p.on_newtask, &p.on_exec, &p.on_waking, &p.on_migrate, &p.on_switch];
         umt.links = programs
@@ -75,10 +77,12 @@ impl Umt {
     /// # Errors
     /// When there are too many, or the kernel refuses.
     pub fn give(&mut self, pid: u32) -> Result<Given, WatchError> {
-        let process = self.given;
         self.prepare()?;
+        let process = self.next();
         self.take_in(pid, process)?;
-        self.given += 1;
+        if self.cleared.take().is_none() {
+            self.given += 1;
+        }
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             // SAFETY: a u32 in a mapping that lives as long as the skeleton; BPF reads it.
             let processes = unsafe { AtomicU32::from_ptr(&raw mut bss.processes) };
@@ -93,7 +97,7 @@ impl Umt {
     /// # Errors
     /// As [`give`](Umt::give).
     pub fn prepare(&mut self) -> Result<(), WatchError> {
-        let process = self.given;
+        let process = self.next();
         if !self.prepared.is_empty() {
             return Ok(());
         }
@@ -135,6 +139,28 @@ impl Umt {
                 .map_err(|source| WatchError::System { what: "walking the tasks".into(), source })?;
         }
         wanted.delete(&key).map_err(|e| system("enrolling", e))
+    }
+
+    fn next(&self) -> u32 {
+        self.cleared.unwrap_or(self.given)
+    }
+
+    /// Whether the next process gets nothing, unless pages are [cleared](Umt::clear) before.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.next() as usize >= PROCESSES
+    }
+
+    /// The next process gets the pages of this one, which is gone, with all its threads. To be called when it [is full](Umt::is_full).
+    pub fn clear(&mut self, process: u32) {
+        if self.is_full() && process < self.given {
+            // SAFETY: within the mappings; the process is gone, and BPF writes there only for threads of it.
+            unsafe {
+                self.said.add(process as usize).write_bytes(0, 1);
+                self.seen.add(process as usize).write_bytes(0, 1);
+            }
+            self.cleared = Some(process);
+        }
     }
 
     /// Both arrays, of which a process maps its own elements.

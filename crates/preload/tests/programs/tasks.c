@@ -16,6 +16,7 @@
 #include "tasks/events.c"
 #include "tasks/loops.c"
 #include "tasks/order.c"
+#include "tasks/sharing.c"
 #include "tasks/waiting.c"
 
 static const struct {
@@ -38,6 +39,10 @@ static const struct {
 	{ "nested_finals", nested_finals, false },
 	{ "urgencies", urgencies, false },
 	{ "allowed_priorities", allowed_priorities, true },
+	{ "sharing", sharing, false },
+	{ "copied_results", copied_results, false },
+	{ "nobody_passes", nobody_passes, false },
+	{ "own_words", own_words, false },
 	{ "loops", loops, false },
 	{ "reductions", reductions, false },
 	{ "reducing_regions", reducing_regions, false },

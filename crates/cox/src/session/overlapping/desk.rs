@@ -21,7 +21,7 @@ use rustix::net::{
 };
 use wire::umt::{BELLS, Hello, MAGIC, VERSION, Welcome};
 
-use super::Source;
+use super::source::Source;
 
 /// Names of folders begin so, with the session's process behind it.
 const PREFIX: &str = "coxswain-";

@@ -15,6 +15,8 @@ pub struct Memory {
     said: NonNull<Said>,
     seen: NonNull<Seen>,
     given: u32,
+    /// Pages of a process that is gone, which the next one gets.
+    cleared: Option<u32>,
 }
 
 // SAFETY: mappings of shared memory whose words are atomics.
@@ -25,16 +27,36 @@ impl Memory {
     pub fn new() -> Result<Memory> {
         let (said, said_page) = file(PROCESSES * size_of::<Said>())?;
         let (seen, seen_page) = file(PROCESSES * size_of::<Seen>())?;
-        Ok(Memory { files: [said, seen], said: said_page.cast(), seen: seen_page.cast(), given: 0 })
+        Ok(Memory { files: [said, seen], said: said_page.cast(), seen: seen_page.cast(), given: 0, cleared: None })
     }
 
     /// A process asks.
     pub fn give(&mut self) -> Result<Given> {
-        if self.given as usize >= PROCESSES {
+        if self.is_full() {
             bail!("{PROCESSES} processes have asked already");
         }
-        self.given += 1;
-        Ok(Given { process: self.given - 1, bells: Vec::new() })
+        let process = self.cleared.take().unwrap_or_else(|| {
+            self.given += 1;
+            self.given - 1
+        });
+        Ok(Given { process, bells: Vec::new() })
+    }
+
+    /// Whether the next process gets nothing, unless pages are [cleared](Memory::clear) before.
+    pub fn is_full(&self) -> bool {
+        self.cleared.is_none() && self.given as usize >= PROCESSES
+    }
+
+    /// The next process gets the pages of this one, which is gone.
+    pub fn clear(&mut self, process: u32) {
+        if self.is_full() && process < self.given {
+            // SAFETY: within the mappings, and nobody else writes there.
+            unsafe {
+                self.said.add(process as usize).write_bytes(0, 1);
+                self.seen.add(process as usize).write_bytes(0, 1);
+            }
+            self.cleared = Some(process);
+        }
     }
 
     /// Their descriptors.
@@ -55,13 +77,14 @@ impl Memory {
     }
 }
 
-/// Memory that nobody can make shorter, and where it is mapped here, to be read.
+/// Memory that nobody can make shorter, and where it is mapped here.
 fn file(bytes: usize) -> Result<(OwnedFd, NonNull<u8>)> {
     let file = memfd_create("coxswain-overlap", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).context("memory")?;
     ftruncate(&file, bytes as u64).context("memory")?;
     fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW).context("memory")?;
     // SAFETY: a new mapping, at an address of the kernel's choice, which stays.
-    let place = unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, &file, 0) };
+    let place =
+        unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0) };
     let place = NonNull::new(place.context("mapping memory")?.cast()).context("mapping memory")?;
     Ok((file, place))
 }
