@@ -3,7 +3,7 @@
 //! - [`depend`]: which earlier tasks a task has to wait for. Pure.
 //! - `task`, `tally`, `pool`, [`group`]: a task, who is told when its children have ended, its memory, and taskgroups.
 //! - [`event`]: what a task may have to wait for besides its own body.
-//! - `deque`, [`team`]: ready tasks, who takes them from whom, who sleeps, and the barrier.
+//! - `deque`, `queues`, [`team`]: ready tasks, who takes them from whom, who sleeps, and the barrier.
 //! - [`worker`]: what a thread does with all this; [`making`], `ending`: how a task begins and ends there; `number`: what the
 //!   thread says its number is.
 //! - [`fence`], `park`: the two ways in which threads meet the kernel.
@@ -21,6 +21,7 @@ pub mod making;
 mod number;
 mod park;
 mod pool;
+mod queues;
 mod sync;
 mod tally;
 mod task;
