@@ -283,6 +283,14 @@ pub fn library(caller: usize) -> Option<&'static Library> {
     if SCOPE.load(Ordering::Acquire) == ALL_GLOBAL { Some(&GLOBAL) } else { find(caller) }
 }
 
+/// The library that a call from there is meant for, and its function.
+#[inline]
+pub fn real(call: Call, caller: usize) -> Option<(&'static Library, *mut c_void)> {
+    let library = library(caller)?;
+    let real = library.get(call);
+    (!real.is_null()).then_some((library, real))
+}
+
 /// A function of the one library that is known, where the caller does not say which is meant: a call at the end of a function
 /// is a jump, whose return address is not the caller's. Null: none is known, or several.
 pub fn only(call: Call) -> *mut c_void {
