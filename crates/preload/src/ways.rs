@@ -1,40 +1,55 @@
 //! What gcc calls about tasks, work that is shared, and threads: whether it goes to libgomp, or to `overlap` where tasks are ours.
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use tasks::worker::Worker;
 use wire::guest::TASKS;
 
-use crate::caller::by_way_of;
+use crate::caller::{by_place, by_way, by_way_of, ours_or_by_way_of};
 use crate::memory::note_seen;
 use crate::overlap::{self, cancelling, doors, identity, shares};
-use crate::real::{Call, only, real};
+use crate::real::{Call, is_one_for_all, only, real};
+
+ours_or_by_way_of! {
+    /// A task, noted.
+    GOMP_task => doors::task, else task;
+    /// A loop divided into tasks, noted.
+    GOMP_taskloop => doors::taskloop, else taskloop;
+    /// The same over unsigned long long, noted.
+    GOMP_taskloop_ull => doors::taskloop_ull, else taskloop_ull;
+    /// Waits for a task's children.
+    GOMP_taskwait => doors::taskwait, else taskwait;
+    /// Waits for some of them.
+    GOMP_taskwait_depend => doors::taskwait_depend, else taskwait_depend;
+    /// Has later tasks wait for some of them.
+    GOMP_taskwait_depend_nowait => doors::taskwait_depend_nowait, else taskwait_depend_nowait;
+    /// Lets other tasks go first.
+    GOMP_taskyield => doors::taskyield, else taskyield;
+    /// Begins a taskgroup.
+    GOMP_taskgroup_start => doors::taskgroup_start, else taskgroup_start;
+    /// Waits for a taskgroup.
+    GOMP_taskgroup_end => doors::taskgroup_end, else taskgroup_end;
+    /// Begins reductions of a taskgroup.
+    GOMP_taskgroup_reduction_register => doors::taskgroup_reduction_register, else reduction_register;
+    /// Finds a task's copies.
+    GOMP_task_reduction_remap => doors::task_reduction_remap, else reduction_remap;
+    /// Whether tasks are done at once.
+    omp_in_final => doors::in_final, else in_final;
+    /// Fortran's name of the question, whose arguments are given by reference; so are the following.
+    omp_in_final_ => doors::in_final, else in_final_fortran;
+}
+
+by_place! {
+    /// Number of the calling thread in its team.
+    omp_get_thread_num => THREAD_NUM;
+    /// Fortran's name of the question.
+    omp_get_thread_num_ => THREAD_NUM;
+}
 
 by_way_of! {
-    /// A task, noted.
-    GOMP_task => task;
-    /// A loop divided into tasks, noted.
-    GOMP_taskloop => taskloop;
-    /// The same over unsigned long long, noted.
-    GOMP_taskloop_ull => taskloop_ull;
-    /// Waits for a task's children.
-    GOMP_taskwait => taskwait;
-    /// Waits for some of them.
-    GOMP_taskwait_depend => taskwait_depend;
-    /// Has later tasks wait for some of them.
-    GOMP_taskwait_depend_nowait => taskwait_depend_nowait;
-    /// Lets other tasks go first.
-    GOMP_taskyield => taskyield;
-    /// Begins a taskgroup.
-    GOMP_taskgroup_start => taskgroup_start;
-    /// Waits for a taskgroup.
-    GOMP_taskgroup_end => taskgroup_end;
-    /// Begins reductions of a taskgroup.
-    GOMP_taskgroup_reduction_register => reduction_register;
     /// Ends them.
     GOMP_taskgroup_reduction_unregister => reduction_unregister;
-    /// Finds a task's copies.
-    GOMP_task_reduction_remap => reduction_remap;
     /// Fulfils a task's event.
     omp_fulfill_event => fulfill_event;
     /// The same, called by Fortran: the event is passed by value there too.
@@ -61,10 +76,6 @@ by_way_of! {
     GOMP_scope_start => scope_start;
     /// Ends these reductions.
     GOMP_workshare_task_reduction_unregister => workshare_unregister;
-    /// Whether tasks are done at once.
-    omp_in_final => in_final;
-    /// Number of the calling thread in its team.
-    omp_get_thread_num => thread_num;
     /// Threads of the team.
     omp_get_num_threads => num_threads;
     /// Regions around.
@@ -77,10 +88,6 @@ by_way_of! {
     omp_get_ancestor_thread_num => ancestor_thread_num;
     /// Whether there is one of more than one thread.
     omp_in_parallel => in_parallel;
-    /// Fortran's name of the question, whose arguments are given by reference; so are the following.
-    omp_in_final_ => in_final_fortran;
-    /// Number of the calling thread in its team.
-    omp_get_thread_num_ => thread_num_fortran;
     /// Threads of the team.
     omp_get_num_threads_ => num_threads_fortran;
     /// Regions around.
@@ -99,13 +106,21 @@ by_way_of! {
     omp_in_parallel_ => in_parallel_fortran;
 }
 
-/// Defines what says where to go on with a task whose function is `work`.
+/// libgomp's function for a call from there.
+fn libgomps(call: Call, caller: usize) -> *mut c_void {
+    let real = real(call, caller).map_or_else(|| only(call), |(_, real)| real);
+    // Where no library is known, no task has been made.
+    if real.is_null() { nothing as *mut c_void } else { real }
+}
+
+extern "C" fn nothing() -> usize {
+    0
+}
+
+/// Defines what says where to go on with a task whose function is `work`, and which is not ours.
 macro_rules! tasks {
-    ($($name:ident = $call:ident or $ours:expr;)*) => { $(
+    ($($name:ident = $call:ident;)*) => { $(
         extern "C" fn $name(work: usize, _: usize) -> *mut c_void {
-            if overlap::here().is_some() {
-                return $ours as *mut c_void;
-            }
             note_seen(TASKS);
             // Without a library the loader would have ended the program here.
             real(Call::$call, work).map_or(libc::abort as *mut c_void, |(_, real)| real)
@@ -114,23 +129,31 @@ macro_rules! tasks {
 }
 
 tasks! {
-    task = Task or doors::task;
-    taskloop = Taskloop or doors::taskloop;
-    taskloop_ull = TaskloopUll or doors::taskloop_ull;
+    task = Task;
+    taskloop = Taskloop;
+    taskloop_ull = TaskloopUll;
 }
 
-/// Defines what says where to go on with a call about tasks.
+/// Defines what says where to go on with a call about tasks that are not ours.
 macro_rules! about_tasks {
-    ($($name:ident = $call:ident or $ours:expr;)*) => { $(
+    ($($name:ident = $call:ident;)*) => { $(
         extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
-            if overlap::here().is_some() {
-                return $ours as *mut c_void;
-            }
-            let real = real(Call::$call, caller).map_or_else(|| only(Call::$call), |(_, real)| real);
-            // Where no library is known, no task has been made.
-            if real.is_null() { nothing as *mut c_void } else { real }
+            libgomps(Call::$call, caller)
         }
     )* };
+}
+
+about_tasks! {
+    taskwait = Taskwait;
+    taskwait_depend = TaskwaitDepend;
+    taskwait_depend_nowait = TaskwaitDependNowait;
+    taskyield = Taskyield;
+    taskgroup_start = TaskgroupStart;
+    taskgroup_end = TaskgroupEnd;
+    reduction_register = TaskgroupReductionRegister;
+    reduction_remap = TaskReductionRemap;
+    in_final = InFinal;
+    in_final_fortran = InFinalFortran;
 }
 
 /// Where to go on with the end of reductions: those of a region within a task of ours are libgomp's.
@@ -138,9 +161,7 @@ extern "C" fn reduction_unregister(block: *mut usize, caller: usize) -> *mut c_v
     if overlap::here().is_some() && doors::is_registered_here(block) {
         return doors::taskgroup_reduction_unregister as *mut c_void;
     }
-    let call = Call::TaskgroupReductionUnregister;
-    let real = real(call, caller).map_or_else(|| only(call), |(_, real)| real);
-    if real.is_null() { nothing as *mut c_void } else { real }
+    libgomps(Call::TaskgroupReductionUnregister, caller)
 }
 
 /// Defines what says where to go on with a construct that shares work and may have reductions: libgomp's function, where tasks are
@@ -189,9 +210,7 @@ extern "C" fn cancellation_point(which: usize, caller: usize) -> *mut c_void {
     if overlap::here().is_some() && cancelling::is_of_taskgroup(which as c_int) {
         return cancelling::taskgroup_cancellation_point as *mut c_void;
     }
-    let call = Call::CancellationPoint;
-    let real = real(call, caller).map_or_else(|| only(call), |(_, real)| real);
-    if real.is_null() { nothing as *mut c_void } else { real }
+    libgomps(Call::CancellationPoint, caller)
 }
 
 /// Defines what says where to go on with a task's event: ours are told by their names, in any thread.
@@ -201,8 +220,7 @@ macro_rules! about_events {
             if tasks::event::is_ours(event) {
                 return doors::fulfill_event as *mut c_void;
             }
-            let real = real(Call::$call, caller).map_or_else(|| only(Call::$call), |(_, real)| real);
-            if real.is_null() { nothing as *mut c_void } else { real }
+            libgomps(Call::$call, caller)
         }
     )* };
 }
@@ -210,23 +228,6 @@ macro_rules! about_events {
 about_events! {
     fulfill_event = FulfillEvent;
     fulfill_event_fortran = FulfillEventFortran;
-}
-
-extern "C" fn nothing() -> usize {
-    0
-}
-
-about_tasks! {
-    taskwait = Taskwait or doors::taskwait;
-    taskwait_depend = TaskwaitDepend or doors::taskwait_depend;
-    taskwait_depend_nowait = TaskwaitDependNowait or doors::taskwait_depend_nowait;
-    taskyield = Taskyield or doors::taskyield;
-    taskgroup_start = TaskgroupStart or doors::taskgroup_start;
-    taskgroup_end = TaskgroupEnd or doors::taskgroup_end;
-    reduction_register = TaskgroupReductionRegister or doors::taskgroup_reduction_register;
-    reduction_remap = TaskReductionRemap or doors::task_reduction_remap;
-    in_final = InFinal or doors::in_final;
-    in_final_fortran = InFinalFortran or doors::in_final;
 }
 
 /// Defines what says where to go on with a question about the thread: its number is ours to give where standbys may run
@@ -238,21 +239,18 @@ macro_rules! about_the_thread {
             if signal::was_ever_live() && overlap::here().is_some_and(|worker| is_ours(worker, first)) {
                 return $ours as *mut c_void;
             }
-            let real = real(Call::$call, caller).map_or_else(|| only(Call::$call), |(_, real)| real);
-            if real.is_null() { nothing as *mut c_void } else { real }
+            libgomps(Call::$call, caller)
         }
     )* };
 }
 
 about_the_thread! {
-    thread_num = GetThreadNum or identity::thread_num, |_, _| true;
     num_threads = GetNumThreads or identity::num_threads, |worker, _| worker.is_guest();
     level = GetLevel or identity::level, |worker, _| worker.is_guest();
     active_level = GetActiveLevel or identity::active_level, |worker, _| worker.is_guest();
     team_size = GetTeamSize or identity::team_size, |worker, _| worker.is_guest();
     ancestor_thread_num = GetAncestorThreadNum or identity::ancestor_thread_num, |worker, at| worker.is_guest() || at as i32 == identity::level();
     in_parallel = InParallel or identity::in_parallel, |worker, _| worker.is_guest();
-    thread_num_fortran = GetThreadNumFortran or identity::thread_num, |_, _| true;
     num_threads_fortran = GetNumThreadsFortran or identity::num_threads, |worker, _| worker.is_guest();
     level_fortran = GetLevelFortran or identity::level, |worker, _| worker.is_guest();
     active_level_fortran = GetActiveLevelFortran or identity::active_level, |worker, _| worker.is_guest();
@@ -269,4 +267,22 @@ about_the_thread! {
             worker.is_guest() || unsafe { *(at as *const i64) } == i64::from(identity::level())
         };
     in_parallel_fortran = InParallelFortran or identity::in_parallel, |worker, _| worker.is_guest();
+}
+
+/// Where the question goes that programs ask in every task: to who finds out where to, until that is the same for all who ask.
+static THREAD_NUM: AtomicPtr<c_void> = AtomicPtr::new(first_thread_num as *mut c_void);
+
+#[unsafe(naked)]
+unsafe extern "C" fn first_thread_num() {
+    std::arch::naked_asm!(by_way!(), inner = sym thread_num)
+}
+
+extern "C" fn thread_num(_: usize, caller: usize) -> *mut c_void {
+    let ours = signal::was_ever_live();
+    let real = libgomps(Call::GetThreadNum, caller);
+    if is_one_for_all() && overlap::is_decided() {
+        let place = if ours { identity::thread_num_anywhere as *mut c_void } else { real };
+        THREAD_NUM.store(place, Ordering::Relaxed);
+    }
+    if ours && overlap::here().is_some() { identity::thread_num as *mut c_void } else { real }
 }

@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 use std::hint::spin_loop;
+use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
@@ -37,6 +38,9 @@ pub struct Worker {
     random: Cell<u32>,
     pub(crate) pool: Pool,
 }
+
+/// Where a worker says which team it is in; 0 there: none. For who looks from assembly.
+pub const TEAM_AT: usize = offset_of!(Worker, team);
 
 /// Where a thread was before it came to a region.
 #[derive(Clone, Copy)]
