@@ -99,7 +99,7 @@ impl Worker {
         if number != before {
             self.number.set(before);
             let seat = self.place().and_then(|(team, _)| team.member(number));
-            seat.into_iter().for_each(|seat| seat.number_is_held.store(false, Ordering::Release));
+            seat.into_iter().for_each(|seat| seat.own.number_is_held.store(false, Ordering::Release));
         }
     }
 
@@ -129,7 +129,7 @@ impl Worker {
 
 /// This seat's number, if it is a member's and free.
 fn own(seat: &Seat) -> Option<u32> {
-    let took = !seat.is_guests() && !seat.number_is_held.swap(true, Ordering::AcqRel);
+    let took = !seat.is_guests() && !seat.own.number_is_held.swap(true, Ordering::AcqRel);
     took.then(|| seat.number())
 }
 

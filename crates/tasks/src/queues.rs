@@ -14,6 +14,9 @@ use crate::sync::{Ends, ends as ends_elsewhere};
 use crate::task::Task;
 use crate::team::{Seat, Team};
 
+/// Tasks that are done at once between two looks at the deque.
+const UNSEEN: u32 = 16;
+
 /// Those of a team besides its seats' deques.
 pub(crate) struct Queues {
     urgent: Queue<Urgents>,
@@ -95,6 +98,32 @@ impl PartialOrd for Urgent {
 }
 
 impl Team {
+    /// Whether there are so many tasks in the deque of this seat that its thread does new ones at once.
+    ///
+    /// Then it does some without looking again, unless somebody says that he has found none, and refills the deque only when half of it has
+    /// been taken: each look costs the line that thieves write, and each task in the deque several more. Thieves would
+    /// take more than half meanwhile only if their tasks were much shorter; they say so.
+    #[inline]
+    pub(crate) fn has_enough(&self, seat: &Seat) -> bool {
+        let left = seat.own.left_at_once.load(Ordering::Relaxed);
+        if left > 0 && !self.hungry.0.load(Ordering::Relaxed) {
+            seat.own.left_at_once.store(left - 1, Ordering::Relaxed);
+            return true;
+        }
+        self.is_full(seat)
+    }
+
+    fn is_full(&self, seat: &Seat) -> bool {
+        if self.hungry.0.load(Ordering::Relaxed) {
+            self.hungry.0.store(false, Ordering::Relaxed);
+        }
+        let enough = if seat.own.was_full.load(Ordering::Relaxed) { self.enough / 2 } else { self.enough };
+        let full = seat.deque.len() >= enough;
+        seat.own.was_full.store(full, Ordering::Relaxed);
+        seat.own.left_at_once.store(if full { UNSEEN } else { 0 }, Ordering::Relaxed);
+        full
+    }
+
     /// Puts a ready task where somebody finds it, and wakes somebody if there is one asleep. By the thread on `seat`.
     #[inline]
     pub(crate) fn put(&self, seat: &Seat, task: NonNull<Task>) {
@@ -185,7 +214,11 @@ impl Team {
         if let Some(task) = self.steal(seat, within, random).or_else(|| take_from(&self.queues.surplus, within)) {
             return Some(task);
         }
-        if seat.is_guests() { None } else { take_from(&self.queues.members_only, within) }
+        let last = if seat.is_guests() { None } else { take_from(&self.queues.members_only, within) };
+        if last.is_none() && within.is_none() && !self.hungry.0.load(Ordering::Relaxed) {
+            self.hungry.0.store(true, Ordering::Relaxed);
+        }
+        last
     }
 
     /// From the others, beginning anywhere.

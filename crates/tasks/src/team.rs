@@ -29,32 +29,41 @@ use crate::queues::Queues;
 use crate::sync::{Ends, ends as ends_elsewhere, shared_ends};
 use crate::task::{NOBODY, Task, Work};
 
-/// A member's place.
-#[repr(align(128))]
+/// A member's place. What its own thread writes with every task lies on lines of its own: thieves look at the rest all the time.
+#[repr(C, align(128))]
 pub struct Seat {
     /// Which one it is: members' first, then guests'.
     number: u32,
     is_guests: bool,
-    /// Somebody says that this is its number; see `number`.
-    pub(crate) number_is_held: AtomicBool,
+    /// The thread that sits here.
+    pub(crate) thread: AtomicU32,
+    /// While it sleeps: tasks below this one only are for it; null: any.
+    sleeps_in: AtomicPtr<Task>,
     pub(crate) deque: Deque<Task>,
+    pub(crate) own: Own,
+    /// The implicit task of the member.
+    pub(crate) implicit: Task,
+}
+
+/// What the thread on a seat keeps there.
+#[repr(align(128))]
+pub(crate) struct Own {
     /// Tasks that were made, and that have ended here, since ever.
     made: AtomicU64,
     ended: AtomicU64,
-    /// The thread that sits here.
-    pub(crate) thread: AtomicU32,
-    /// One more than the generation of the barrier that this member has come to last. Its own thread only.
+    /// Tasks that are done at once before the deque is looked at again, and whether it was full; see `queues`.
+    pub left_at_once: AtomicU32,
+    pub was_full: AtomicBool,
+    /// Somebody says that this is its number; see `number`.
+    pub number_is_held: AtomicBool,
+    /// One more than the generation of the barrier that this member has come to last.
     came_to: AtomicU64,
-    /// While it sleeps: tasks below this one only are for it; null: any.
-    sleeps_in: AtomicPtr<Task>,
-    /// The implicit task of the member.
-    pub(crate) implicit: Task,
 }
 
 /// Seats of threads from outside the team that help it. Their numbers begin behind the last word of members in `idle`, which is theirs.
 const GUESTS: usize = 64;
 
-/// A team; see the module.
+/// A team; see the module. Words that are written at every barrier or task lie apart from those that are read there.
 pub struct Team {
     seats: Box<[Seat]>,
     guests: [OnceLock<Box<Seat>>; GUESTS],
@@ -68,10 +77,10 @@ pub struct Team {
     /// Whether there has been a task since the region began.
     has_tasks: AtomicU32,
     idle: Box<[AtomicU64]>,
-    arrived: AtomicU32,
-    generation: AtomicU32,
-    /// The generation that somebody has let pass, or is about to.
-    passing: AtomicU32,
+    meeting: Apart<Meeting>,
+    generation: Apart<AtomicU32>,
+    /// Somebody has looked for a task and found none, since this was last heard by somebody who has enough.
+    pub(crate) hungry: Apart<AtomicBool>,
     /// No task is below this one.
     nobodys: Task,
     pub(crate) queues: Queues,
@@ -83,6 +92,17 @@ pub struct Team {
     pub(crate) enough: usize,
 }
 
+/// What members write who come to a barrier.
+struct Meeting {
+    arrived: AtomicU32,
+    /// The generation that somebody has let pass, or is about to.
+    passing: AtomicU32,
+}
+
+/// On a line of its own, with its neighbour, which processors fetch along.
+#[repr(align(128))]
+pub(crate) struct Apart<T>(pub T);
+
 unsafe extern "C-unwind" fn implicit(_: *mut std::ffi::c_void) {}
 
 impl Seat {
@@ -90,13 +110,17 @@ impl Seat {
         Seat {
             number,
             is_guests,
-            number_is_held: AtomicBool::new(false),
-            deque: Deque::new(ends.unwrap_or_else(ends_elsewhere)),
-            made: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
             thread: AtomicU32::new(NOBODY),
-            came_to: AtomicU64::new(0),
             sleeps_in: AtomicPtr::new(ptr::null_mut()),
+            deque: Deque::new(ends.unwrap_or_else(ends_elsewhere)),
+            own: Own {
+                made: AtomicU64::new(0),
+                ended: AtomicU64::new(0),
+                left_at_once: AtomicU32::new(0),
+                was_full: AtomicBool::new(false),
+                number_is_held: AtomicBool::new(false),
+                came_to: AtomicU64::new(0),
+            },
             implicit: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
         }
     }
@@ -112,14 +136,14 @@ impl Seat {
     /// One more was made here. Its own thread only.
     #[inline]
     pub(crate) fn has_made(&self) {
-        self.made.store(self.made.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.own.made.store(self.own.made.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// One more has ended here. Its own thread only.
     #[inline]
     pub(crate) fn has_ended(&self) {
         // Release: what the task did is done when the sum says so.
-        self.ended.store(self.ended.load(Ordering::Relaxed) + 1, Ordering::Release);
+        self.own.ended.store(self.own.ended.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 }
 
@@ -146,14 +170,14 @@ impl Team {
             cancelled: AtomicU64::new(0),
             has_tasks: AtomicU32::new(0),
             idle: (0..=words).map(|_| AtomicU64::new(0)).collect(),
-            arrived: AtomicU32::new(0),
-            generation: AtomicU32::new(0),
-            passing: AtomicU32::new(0),
+            meeting: Apart(Meeting { arrived: AtomicU32::new(0), passing: AtomicU32::new(0) }),
+            generation: Apart(AtomicU32::new(0)),
             nobodys: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
             queues: Queues::new(end(seats), end(seats + 1)),
             is_shared: AtomicBool::new(shares(ends.is_some())),
             level: AtomicU32::new(1),
             enough: (64 * seats as usize).min(CAPACITY),
+            hungry: Apart(AtomicBool::new(false)),
         }
     }
 
@@ -287,6 +311,9 @@ impl Team {
 
     fn wake_all(&self) {
         for (at, word) in self.idle.iter().enumerate() {
+            if word.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
             let mut left = word.swap(0, Ordering::AcqRel);
             while left != 0 {
                 let seat = self.seat_of_bit(at, left.trailing_zeros());
@@ -349,23 +376,23 @@ impl Team {
     #[inline]
     pub(crate) fn arrive(&self, seat: &Seat) -> (u32, bool) {
         let last = self.cancelled.load(Ordering::Acquire);
-        if last != 0 && seat.came_to.load(Ordering::Relaxed) == last {
+        if last != 0 && seat.own.came_to.load(Ordering::Relaxed) == last {
             return ((last - 1) as u32, true);
         }
-        let generation = self.generation.load(Ordering::Relaxed);
-        seat.came_to.store(u64::from(generation) + 1, Ordering::Relaxed);
-        (generation, self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.size())
+        let generation = self.generation.0.load(Ordering::Relaxed);
+        seat.own.came_to.store(u64::from(generation) + 1, Ordering::Relaxed);
+        (generation, self.meeting.0.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.size())
     }
 
     /// The barrier that members come to next, or wait at.
     pub(crate) fn generation(&self) -> u32 {
-        self.generation.load(Ordering::Acquire)
+        self.generation.0.load(Ordering::Acquire)
     }
 
     /// Whether this barrier has been passed.
     #[inline]
     pub(crate) fn has_passed(&self, generation: u32) -> bool {
-        self.generation.load(Ordering::Acquire) != generation
+        self.generation.0.load(Ordering::Acquire) != generation
     }
 
     /// Lets all members pass if all have come and no task is left: to be asked by who has come last, and by who has ended a task
@@ -373,15 +400,15 @@ impl Team {
     #[inline]
     pub(crate) fn try_to_pass(&self, generation: u32) {
         fence(Ordering::SeqCst);
-        if self.arrived.load(Ordering::Acquire) != self.size() || !self.is_quiet() {
+        if self.meeting.0.arrived.load(Ordering::Acquire) != self.size() || !self.is_quiet() {
             return;
         }
         // Several may have seen it: one of them is first, and only then is the count of the next barrier begun. Nobody
         // comes to that one before it has seen the generation change.
         let next = generation.wrapping_add(1);
-        if self.passing.compare_exchange(generation, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            self.arrived.store(0, Ordering::Relaxed);
-            self.generation.store(next, Ordering::Release);
+        if self.meeting.0.passing.compare_exchange(generation, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            self.meeting.0.arrived.store(0, Ordering::Relaxed);
+            self.generation.0.store(next, Ordering::Release);
             fence::light();
             self.wake_all();
         }
@@ -395,7 +422,7 @@ impl Team {
             let words = self.seats.iter().chain(self.guests()).map(|seat| word(seat).load(Ordering::Acquire));
             words.fold(0, u64::wrapping_add)
         };
-        let ended = sum(|seat| &seat.ended);
-        ended == sum(|seat| &seat.made)
+        let ended = sum(|seat| &seat.own.ended);
+        ended == sum(|seat| &seat.own.made)
     }
 }

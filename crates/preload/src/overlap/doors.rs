@@ -45,6 +45,10 @@ pub unsafe extern "C-unwind" fn task(
     event: *mut usize,
 ) {
     let Some(worker) = here() else { return };
+    if copy.is_none() && flags & (FINAL | DEPEND | DETACH) == 0 && (!deferrable || worker.has_enough()) {
+        // SAFETY: as the compiler describes it.
+        return unsafe { worker.do_at_once(work, data) };
+    }
     // SAFETY: the compiler's array, if it says that there is one.
     let accesses = (flags & DEPEND != 0).then(|| unsafe { Clauses::new(depend) }.accesses());
     let new = New {
