@@ -13,8 +13,8 @@
 //! Teams of one thread meet nobody: they are not counted, or phases of threads could not be compared.
 //!
 //! A thread in a barrier may run tasks there. That cannot be told from here: a program that makes tasks is
-//! marked, and its flags say little. Nor do they where tasks are ours (`overlap`), and there a region's end is waited for before the
-//! thread counts as in a barrier: overlap and packing are not for one program.
+//! marked, and its flags say little. Where tasks are ours (`overlap`), threads are in barriers of ours, and nothing is noted: overlap and
+//! packing are not for one program.
 
 use std::ffi::{c_long, c_uint, c_void};
 use std::mem::transmute;
@@ -29,7 +29,7 @@ use wire::guest::{LIBGOMP, ROLE_TEAM, ROLE_THREAD, Slot};
 use crate::caller::with_caller;
 use crate::memory::{self, note_seen};
 use crate::overlap::{self, cancelling};
-use crate::real::{Call, Library, Work, real};
+use crate::real::{Call, Library, Work, library, real};
 
 /// What each thread of a team needs to begin its share.
 #[repr(C, align(64))]
@@ -61,20 +61,18 @@ unsafe extern "C-unwind" fn share(region: *mut c_void) {
     let (work, data) = (region.work, region.data);
     let team = region.library.team_size();
     let slot = if team > 1 { memory::here() } else { None };
+    slot.filter(|slot| slot.role.load(Ordering::Relaxed) == ROLE_THREAD).into_iter().for_each(enlist);
+    let slot = slot.filter(|_| region.tasks.is_none());
     if let Some(slot) = slot {
         memory::begin_share(slot, region.phases);
-        if slot.role.load(Ordering::Relaxed) == ROLE_THREAD {
-            enlist(slot);
-        }
     }
     overlap::share(region.tasks, region.group.as_ref(), region.library, team, || {
         // SAFETY: the program's function with its data.
         unsafe { work(data) };
     });
-    if let Some(slot) = slot {
-        memory::arrive(slot);
-    }
-    if team > 1 && region.returned.0.fetch_add(1, Ordering::AcqRel) + 1 == team as u32 {
+    let Some(slot) = slot else { return };
+    memory::arrive(slot);
+    if region.returned.0.fetch_add(1, Ordering::AcqRel) + 1 == team as u32 {
         // The region ends now, and lives until this thread has come to its barrier.
         region.first.into_iter().for_each(memory::let_go);
     }
@@ -190,14 +188,14 @@ with_caller! {
 
 /// A barrier called from `caller`: `go` calls the real function, and says whether that was in a barrier.
 #[inline]
-fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(&'static Library, *mut c_void) -> (R, bool)) -> R {
+fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(*mut c_void) -> (R, bool)) -> R {
     let Some((library, real)) = real(call, caller) else { return alone };
     let counts = !library.tells_itself() && library.team_size() > 1;
     let slot = if counts { memory::here() } else { None };
-    let Some(slot) = slot else { return go(library, real).0 };
+    let Some(slot) = slot else { return go(real).0 };
     library.cure.look(library);
     memory::arrive(slot);
-    let (result, was_in_barrier) = go(library, real);
+    let (result, was_in_barrier) = go(real);
     if was_in_barrier {
         memory::leave(slot);
     } else {
@@ -211,11 +209,13 @@ fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(&'static Library
 macro_rules! meeting {
     ($($name:ident = $call:ident -> $result:ty = $alone:expr, $was_in_barrier:expr, ours $ours:expr;)*) => { $(
         extern "C-unwind" fn $name(argument: *mut c_void, caller: usize) -> $result {
-            meet(Call::$call, caller, $alone, |library, real| {
-                let ours: fn(&Library, &Worker) -> Option<$result> = $ours;
-                if let Some(result) = overlap::here().and_then(|worker| ours(library, worker)) {
-                    return (result, true);
-                }
+            let ours: fn(&Library, &Worker) -> Option<$result> = $ours;
+            if let Some((worker, library)) = overlap::here().and_then(|worker| Some((worker, library(caller)?)))
+                && let Some(result) = ours(library, worker)
+            {
+                return result;
+            }
+            meet(Call::$call, caller, $alone, |real| {
                 type Real = unsafe extern "C-unwind" fn(*mut c_void) -> $result;
                 // SAFETY: the real function of this name, called as the program called us: it has this type,
                 // or else no argument and does not look at ours.

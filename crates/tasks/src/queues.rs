@@ -193,6 +193,9 @@ impl Team {
     /// A ready task for the thread on this seat; only tasks below `within`, if that is given.
     #[inline]
     pub(crate) fn find(&self, seat: &Seat, within: Option<&Task>, random: &mut u32) -> Option<NonNull<Task>> {
+        if !self.has_tasks() {
+            return None;
+        }
         if !self.queues.urgent.is_empty()
             && let Some(task) = self.take_urgent(within)
         {

@@ -141,6 +141,9 @@ impl Task {
     }
 
     /// Makes a free block, which is a task that nobody uses, a task that nobody knows yet. Thieves may be looking at it.
+    ///
+    /// Only its creator's line is written: the others were left as those of a new task by who has freed it ([`leave`](Task::leave)), and has
+    /// them in its caches if it takes it again.
     #[inline]
     pub(crate) fn renew(&self, work: Work, data: *mut c_void, parent: *const Task) {
         self.work.set(work);
@@ -149,6 +152,11 @@ impl Task {
         self.group.set(ptr::null());
         self.flags.set(0);
         self.priority.set(0);
+    }
+
+    /// Nobody uses it any more: makes it a free block. Its table is empty.
+    #[inline]
+    pub(crate) fn leave(&self) {
         self.own.seat.store(NOBODY, Ordering::Relaxed);
         self.own.made.set(0);
         self.own.ended_here.set(0);

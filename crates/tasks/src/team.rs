@@ -194,8 +194,13 @@ impl Team {
 
     /// A region begins; nobody is in another one of this team.
     pub fn begin(&self) {
-        self.has_tasks.store(0, Ordering::Relaxed);
-        self.cancelled.store(0, Ordering::Relaxed);
+        // All members read these all the time: a line that is written has to be fetched anew.
+        if self.has_tasks() {
+            self.has_tasks.store(0, Ordering::Relaxed);
+        }
+        if self.is_cancelled() {
+            self.cancelled.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Cancels the region, by a member in its implicit task: no task begins any more, and who waits at a barrier that may be
@@ -215,7 +220,10 @@ impl Team {
 
     /// The region has so many members: said by each of them, before it [enters](crate::worker::Worker::enter).
     pub fn has_members(&self, size: u32) {
-        self.size.store(size.min(self.seats()), Ordering::Relaxed);
+        let size = size.min(self.seats());
+        if self.size() != size {
+            self.size.store(size, Ordering::Relaxed);
+        }
     }
 
     /// Seats of the present region's members.
@@ -274,9 +282,16 @@ impl Team {
     /// There will be a task.
     #[inline]
     pub(crate) fn note_task(&self) {
-        if self.has_tasks.load(Ordering::Relaxed) == 0 {
+        if !self.has_tasks() {
             self.has_tasks.store(1, Ordering::Relaxed);
         }
+    }
+
+    /// Whether there has been a task since the region began. Who sees one in a queue, or has been woken for one, or looks behind the fence
+    /// before its sleep, sees this too: it is said before the task is put anywhere.
+    #[inline]
+    pub(crate) fn has_tasks(&self) -> bool {
+        self.has_tasks.load(Ordering::Relaxed) != 0
     }
 
     /// A task was put somewhere.
@@ -415,7 +430,7 @@ impl Team {
     }
 
     fn is_quiet(&self) -> bool {
-        if self.has_tasks.load(Ordering::Relaxed) == 0 {
+        if !self.has_tasks() {
             return true;
         }
         let sum = |word: fn(&Seat) -> &AtomicU64| -> u64 {

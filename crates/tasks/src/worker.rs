@@ -78,7 +78,10 @@ impl Worker {
         let before = self.step_aside();
         let seat = team.seat(number);
         debug_assert!(seat.implicit.own.groups.get().is_null(), "groups end with their region");
-        seat.thread.store(self.thread, Ordering::Relaxed);
+        if seat.thread.load(Ordering::Relaxed) != self.thread {
+            // Others look there: not to be written without need.
+            seat.thread.store(self.thread, Ordering::Relaxed);
+        }
         seat.implicit.own.seat.store(self.thread, Ordering::Relaxed);
         self.team.set(team);
         self.seat.set(seat);
@@ -282,6 +285,10 @@ impl Worker {
         let (generation, last) = team.arrive(seat);
         // Who has just come last, or has just run out of tasks, has to ask whether all is done.
         let mut asks = last;
+        if last && !team.has_tasks() {
+            asks = false;
+            team.try_to_pass(generation);
+        }
         let is_let_go = || cancellable && team.is_last_barrier(generation);
         let goes_on = || team.has_passed(generation) || is_let_go();
         while !goes_on() {
