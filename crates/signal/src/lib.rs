@@ -148,6 +148,17 @@ pub fn has_put() {
     }
 }
 
+/// Whether there is a CPU, and a standby, for one more task, as far as can be seen without a fence: for who could make more tasks.
+#[inline]
+#[must_use]
+pub fn wants_more() -> bool {
+    seen().is_some_and(|seen| {
+        let is_free =
+            if by_sentinels() { sentinel::is_one_idle() } else { Pages { said: said(), seen }.has_free_cpu() };
+        is_free && said().parked.0.load(Ordering::Relaxed) != 0
+    })
+}
+
 #[inline]
 fn by_sentinels() -> bool {
     BY_SENTINELS.load(Ordering::Relaxed)

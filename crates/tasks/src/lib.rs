@@ -4,7 +4,8 @@
 //! - `task`, `tally`, `pool`, [`group`]: a task, who is told when its children have ended, its memory, and taskgroups.
 //! - [`event`]: what a task may have to wait for besides its own body.
 //! - `deque`, `queues`, [`team`]: ready tasks, who takes them from whom, who sleeps, and the barrier.
-//! - [`worker`]: what a thread does with all this; [`making`], `ending`: how a task begins and ends there; `number`: what the
+//! - [`worker`]: what a thread does with all this; [`making`], `ending`: how a task begins and ends there; [`parts`]: a
+//!   loop's, which need not be made; `number`: what the
 //!   thread says its number is.
 //! - [`fence`], `park`: the two ways in which threads meet the kernel.
 //!
@@ -20,6 +21,7 @@ pub mod group;
 pub mod making;
 mod number;
 mod park;
+pub mod parts;
 mod pool;
 mod queues;
 mod sync;

@@ -114,14 +114,28 @@ impl Team {
     }
 
     fn is_full(&self, seat: &Seat) -> bool {
-        if self.hungry.0.load(Ordering::Relaxed) {
-            self.hungry.0.store(false, Ordering::Relaxed);
-        }
+        self.hears_hungry();
         let enough = if seat.own.was_full.load(Ordering::Relaxed) { self.enough / 2 } else { self.enough };
         let full = seat.deque.len() >= enough;
         seat.own.was_full.store(full, Ordering::Relaxed);
         seat.own.left_at_once.store(if full { UNSEEN } else { 0 }, Ordering::Relaxed);
         full
+    }
+
+    /// Whether somebody has found no task since this was asked last.
+    #[inline]
+    fn hears_hungry(&self) -> bool {
+        let is = self.hungry.0.load(Ordering::Relaxed);
+        if is {
+            self.hungry.0.store(false, Ordering::Relaxed);
+        }
+        is
+    }
+
+    /// Whether somebody looks for a task in vain, or sleeps, as far as can be seen.
+    #[inline]
+    pub(crate) fn has_somebody_without_work(&self) -> bool {
+        self.hears_hungry() || self.has_sleepers()
     }
 
     /// Puts a ready task where somebody finds it, and wakes somebody if there is one asleep. By the thread on `seat`.
@@ -218,7 +232,7 @@ impl Team {
             return Some(task);
         }
         let last = if seat.is_guests() { None } else { take_from(&self.queues.members_only, within) };
-        if last.is_none() && within.is_none() && !self.hungry.0.load(Ordering::Relaxed) {
+        if last.is_none() && !self.hungry.0.load(Ordering::Relaxed) {
             self.hungry.0.store(true, Ordering::Relaxed);
         }
         last

@@ -298,10 +298,16 @@ impl Team {
     #[inline]
     pub(crate) fn announce(&self, task: NonNull<Task>) {
         fence::light();
-        if self.idle.iter().any(|word| word.load(Ordering::Relaxed) != 0) {
+        if self.has_sleepers() {
             self.wake_for(task);
         }
         signal::has_put();
+    }
+
+    /// Whether somebody sleeps, or is about to.
+    #[inline]
+    pub(crate) fn has_sleepers(&self) -> bool {
+        self.idle.iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
     /// Wakes one who sleeps and may run this task.

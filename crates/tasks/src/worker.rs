@@ -14,8 +14,9 @@ use std::sync::atomic::Ordering;
 use crate::group::Group;
 use crate::number::{NONE, asks};
 use crate::park::{bed, give_back, take_number};
+use crate::parts::Learned;
 use crate::pool::Pool;
-use crate::task::{DETACHED, FINAL, NOBODY, Task};
+use crate::task::{DETACHED, FINAL, NOBODY, RANGE, Task};
 use crate::team::{Seat, Team};
 
 /// Looks for something to do before a thread sleeps. Waking it takes some microseconds; a look is a few dozen
@@ -36,6 +37,7 @@ pub struct Worker {
     /// The thread number that it holds; see `number`.
     pub(crate) number: Cell<u32>,
     random: Cell<u32>,
+    pub(crate) learned: Cell<Learned>,
     pub(crate) pool: Pool,
 }
 
@@ -65,6 +67,7 @@ impl Worker {
             frames: Cell::new(0),
             number: Cell::new(NONE),
             random: Cell::new(thread),
+            learned: Cell::default(),
             pool: Pool::new(),
         })
     }
@@ -194,14 +197,13 @@ impl Worker {
         }
         let Some(task) = self.current() else { return };
         let own = &task.own;
-        let missing = own.made.get() - own.ended_here.get();
-        if missing != task.others.tally.ended_elsewhere() {
+        if own.missing() != task.others.tally.ended_elsewhere() {
             let number = self.lend_number();
             // As long as there is something to do, children that end here count without an atomic operation.
-            let all = || own.made.get() - own.ended_here.get() == task.others.tally.ended_elsewhere();
+            let all = || own.missing() == task.others.tally.ended_elsewhere();
             self.run_while(|| !all(), Some(task));
             own.seat.store(NOBODY, Ordering::Relaxed);
-            if task.others.tally.ask(own.made.get() - own.ended_here.get(), self.thread) {
+            if task.others.tally.ask(own.missing(), self.thread) {
                 self.wait(|| task.others.tally.is_enough(), Some(task));
             }
             own.seat.store(self.thread, Ordering::Relaxed);
@@ -430,8 +432,13 @@ impl Worker {
         self.begins(task);
         let runs = !self.is_cancelled();
         if runs {
-            // SAFETY: the compiler's function, with what it has to be given.
-            unsafe { (task.work.get())(task.data.get()) };
+            if task.flags.get() & RANGE == 0 {
+                // SAFETY: the compiler's function, with what it has to be given.
+                unsafe { (task.work.get())(task.data.get()) };
+            } else {
+                // SAFETY: flagged by who has made it as such.
+                unsafe { self.run_range(task) };
+            }
         }
         self.give_number_back(number);
         self.current.set(before);
