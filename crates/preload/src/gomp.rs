@@ -13,10 +13,10 @@
 //! Teams of one thread meet nobody: they are not counted, or phases of threads could not be compared.
 //!
 //! A thread in a barrier may run tasks there. That cannot be told from here: a program that makes tasks is
-//! marked, and its flags say little. Nor do they where tasks are ours (`overlap`), and there a region's end is waited for before the
-//! thread counts as in a barrier: overlap and packing are not for one program.
+//! marked, and its flags say little. Where tasks are ours (`overlap`), threads are in barriers of ours, and nothing is noted: overlap and
+//! packing are not for one program.
 
-use std::ffi::{c_int, c_long, c_uint, c_void};
+use std::ffi::{c_long, c_uint, c_void};
 use std::mem::transmute;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,12 +24,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tasks::group::Group;
 use tasks::team::Team;
 use tasks::worker::Worker;
-use wire::guest::{LIBGOMP, ROLE_TEAM, ROLE_THREAD, Slot, TASKS};
+use wire::guest::{LIBGOMP, ROLE_TEAM, ROLE_THREAD, Slot};
 
-use crate::caller::{by_way_of, with_caller};
+use crate::caller::with_caller;
 use crate::memory::{self, note_seen};
-use crate::overlap::{self, cancelling, doors, identity, shares};
-use crate::real::{Call, Library, Work, library, only};
+use crate::overlap::{self, cancelling};
+use crate::real::{Call, Library, Work, library, real};
 
 /// What each thread of a team needs to begin its share.
 #[repr(C, align(64))]
@@ -61,20 +61,18 @@ unsafe extern "C-unwind" fn share(region: *mut c_void) {
     let (work, data) = (region.work, region.data);
     let team = region.library.team_size();
     let slot = if team > 1 { memory::here() } else { None };
+    slot.filter(|slot| slot.role.load(Ordering::Relaxed) == ROLE_THREAD).into_iter().for_each(enlist);
+    let slot = slot.filter(|_| region.tasks.is_none());
     if let Some(slot) = slot {
         memory::begin_share(slot, region.phases);
-        if slot.role.load(Ordering::Relaxed) == ROLE_THREAD {
-            enlist(slot);
-        }
     }
     overlap::share(region.tasks, region.group.as_ref(), region.library, team, || {
         // SAFETY: the program's function with its data.
         unsafe { work(data) };
     });
-    if let Some(slot) = slot {
-        memory::arrive(slot);
-    }
-    if team > 1 && region.returned.0.fetch_add(1, Ordering::AcqRel) + 1 == team as u32 {
+    let Some(slot) = slot else { return };
+    memory::arrive(slot);
+    if region.returned.0.fetch_add(1, Ordering::AcqRel) + 1 == team as u32 {
         // The region ends now, and lives until this thread has come to its barrier.
         region.first.into_iter().for_each(memory::let_go);
     }
@@ -124,13 +122,6 @@ unsafe fn around<R>(
     tasks.into_iter().for_each(overlap::put_back);
     first.into_iter().for_each(memory::let_go);
     result
-}
-
-#[inline]
-fn real(call: Call, caller: usize) -> Option<(&'static Library, *mut c_void)> {
-    let library = library(caller)?;
-    let real = library.get(call);
-    (!real.is_null()).then_some((library, real))
 }
 
 /// Defines parallel constructs: the number of threads that they ask for, their further arguments, and what they
@@ -195,105 +186,16 @@ with_caller! {
     GOMP_single_copy_end => single_copy_end;
 }
 
-by_way_of! {
-    /// A task, noted.
-    GOMP_task => task;
-    /// A loop divided into tasks, noted.
-    GOMP_taskloop => taskloop;
-    /// The same over unsigned long long, noted.
-    GOMP_taskloop_ull => taskloop_ull;
-    /// Waits for a task's children.
-    GOMP_taskwait => taskwait;
-    /// Waits for some of them.
-    GOMP_taskwait_depend => taskwait_depend;
-    /// Has later tasks wait for some of them.
-    GOMP_taskwait_depend_nowait => taskwait_depend_nowait;
-    /// Lets other tasks go first.
-    GOMP_taskyield => taskyield;
-    /// Begins a taskgroup.
-    GOMP_taskgroup_start => taskgroup_start;
-    /// Waits for a taskgroup.
-    GOMP_taskgroup_end => taskgroup_end;
-    /// Begins reductions of a taskgroup.
-    GOMP_taskgroup_reduction_register => reduction_register;
-    /// Ends them.
-    GOMP_taskgroup_reduction_unregister => reduction_unregister;
-    /// Finds a task's copies.
-    GOMP_task_reduction_remap => reduction_remap;
-    /// Fulfils a task's event.
-    omp_fulfill_event => fulfill_event;
-    /// The same, called by Fortran: the event is passed by value there too.
-    omp_fulfill_event_ => fulfill_event_fortran;
-    /// Cancels a construct.
-    GOMP_cancel => cancel;
-    /// Whether one was cancelled.
-    GOMP_cancellation_point => cancellation_point;
-    /// Begins a loop, and reductions that tasks take part in, if there are any; so do the following.
-    GOMP_loop_start => loop_start;
-    /// An ordered one.
-    GOMP_loop_ordered_start => loop_ordered_start;
-    /// One whose iterations wait for each other.
-    GOMP_loop_doacross_start => loop_doacross_start;
-    /// A loop over unsigned long long.
-    GOMP_loop_ull_start => loop_ull_start;
-    /// An ordered one.
-    GOMP_loop_ull_ordered_start => loop_ull_ordered_start;
-    /// One whose iterations wait for each other.
-    GOMP_loop_ull_doacross_start => loop_ull_doacross_start;
-    /// Sections.
-    GOMP_sections2_start => sections_start;
-    /// A scope.
-    GOMP_scope_start => scope_start;
-    /// Ends these reductions.
-    GOMP_workshare_task_reduction_unregister => workshare_unregister;
-    /// Whether tasks are done at once.
-    omp_in_final => in_final;
-    /// Number of the calling thread in its team.
-    omp_get_thread_num => thread_num;
-    /// Threads of the team.
-    omp_get_num_threads => num_threads;
-    /// Regions around.
-    omp_get_level => level;
-    /// Those of more than one thread.
-    omp_get_active_level => active_level;
-    /// Threads of one of them.
-    omp_get_team_size => team_size;
-    /// Number of the thread in one of them.
-    omp_get_ancestor_thread_num => ancestor_thread_num;
-    /// Whether there is one of more than one thread.
-    omp_in_parallel => in_parallel;
-    /// Fortran's name of the question, whose arguments are given by reference; so are the following.
-    omp_in_final_ => in_final_fortran;
-    /// Number of the calling thread in its team.
-    omp_get_thread_num_ => thread_num_fortran;
-    /// Threads of the team.
-    omp_get_num_threads_ => num_threads_fortran;
-    /// Regions around.
-    omp_get_level_ => level_fortran;
-    /// Those of more than one thread.
-    omp_get_active_level_ => active_level_fortran;
-    /// Threads of one of them.
-    omp_get_team_size_ => team_size_fortran;
-    /// The same, where integers have eight bytes.
-    omp_get_team_size_8_ => team_size_fortran_8;
-    /// Number of the thread in one of them.
-    omp_get_ancestor_thread_num_ => ancestor_thread_num_fortran;
-    /// The same, where integers have eight bytes.
-    omp_get_ancestor_thread_num_8_ => ancestor_thread_num_fortran_8;
-    /// Whether there is one of more than one thread.
-    omp_in_parallel_ => in_parallel_fortran;
-}
-
 /// A barrier called from `caller`: `go` calls the real function, and says whether that was in a barrier.
 #[inline]
-fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(&'static Library, *mut c_void) -> (R, bool)) -> R {
+fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(*mut c_void) -> (R, bool)) -> R {
     let Some((library, real)) = real(call, caller) else { return alone };
     let counts = !library.tells_itself() && library.team_size() > 1;
     let slot = if counts { memory::here() } else { None };
-    let Some(slot) = slot else { return go(library, real).0 };
+    let Some(slot) = slot else { return go(real).0 };
     library.cure.look(library);
     memory::arrive(slot);
-    let (result, was_in_barrier) = go(library, real);
+    let (result, was_in_barrier) = go(real);
     if was_in_barrier {
         memory::leave(slot);
     } else {
@@ -307,11 +209,13 @@ fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(&'static Library
 macro_rules! meeting {
     ($($name:ident = $call:ident -> $result:ty = $alone:expr, $was_in_barrier:expr, ours $ours:expr;)*) => { $(
         extern "C-unwind" fn $name(argument: *mut c_void, caller: usize) -> $result {
-            meet(Call::$call, caller, $alone, |library, real| {
-                let ours: fn(&Library, &Worker) -> Option<$result> = $ours;
-                if let Some(result) = overlap::here().and_then(|worker| ours(library, worker)) {
-                    return (result, true);
-                }
+            let ours: fn(&Library, &Worker) -> Option<$result> = $ours;
+            if let Some((worker, library)) = overlap::here().and_then(|worker| Some((worker, library(caller)?)))
+                && let Some(result) = ours(library, worker)
+            {
+                return result;
+            }
+            meet(Call::$call, caller, $alone, |real| {
                 type Real = unsafe extern "C-unwind" fn(*mut c_void) -> $result;
                 // SAFETY: the real function of this name, called as the program called us: it has this type,
                 // or else no argument and does not look at ours.
@@ -351,176 +255,4 @@ fn end<R>(library: &Library, without_barrier: Call, barrier: impl FnOnce() -> R)
     }
     library.tell(without_barrier);
     Some(barrier())
-}
-
-/// Defines what says where to go on with a task whose function is `work`.
-macro_rules! tasks {
-    ($($name:ident = $call:ident or $ours:expr;)*) => { $(
-        extern "C" fn $name(work: usize, _: usize) -> *mut c_void {
-            if overlap::here().is_some() {
-                return $ours as *mut c_void;
-            }
-            note_seen(TASKS);
-            // Without a library the loader would have ended the program here.
-            real(Call::$call, work).map_or(libc::abort as *mut c_void, |(_, real)| real)
-        }
-    )* };
-}
-
-tasks! {
-    task = Task or doors::task;
-    taskloop = Taskloop or doors::taskloop;
-    taskloop_ull = TaskloopUll or doors::taskloop_ull;
-}
-
-/// Defines what says where to go on with a call about tasks.
-macro_rules! about_tasks {
-    ($($name:ident = $call:ident or $ours:expr;)*) => { $(
-        extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
-            if overlap::here().is_some() {
-                return $ours as *mut c_void;
-            }
-            let real = real(Call::$call, caller).map_or_else(|| only(Call::$call), |(_, real)| real);
-            // Where no library is known, no task has been made.
-            if real.is_null() { nothing as *mut c_void } else { real }
-        }
-    )* };
-}
-
-/// Where to go on with the end of reductions: those of a region within a task of ours are libgomp's.
-extern "C" fn reduction_unregister(block: *mut usize, caller: usize) -> *mut c_void {
-    if overlap::here().is_some() && doors::is_registered_here(block) {
-        return doors::taskgroup_reduction_unregister as *mut c_void;
-    }
-    let call = Call::TaskgroupReductionUnregister;
-    let real = real(call, caller).map_or_else(|| only(call), |(_, real)| real);
-    if real.is_null() { nothing as *mut c_void } else { real }
-}
-
-/// Defines what says where to go on with a construct that shares work and may have reductions: libgomp's function, where tasks are
-/// ours by way of one that has our tasks take part.
-macro_rules! work_shares {
-    ($($name:ident = $call:ident or $ours:expr;)*) => { $(
-        extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
-            let real = real(Call::$call, caller).map_or_else(|| only(Call::$call), |(_, real)| real);
-            if real.is_null() {
-                return nothing as *mut c_void;
-            }
-            if overlap::here().is_none() {
-                return real;
-            }
-            overlap::goes_on_to(real);
-            $ours as *mut c_void
-        }
-    )* };
-}
-
-work_shares! {
-    loop_start = LoopStart or shares::loop_start;
-    loop_ordered_start = LoopOrderedStart or shares::loop_start;
-    loop_doacross_start = LoopDoacrossStart or shares::loop_doacross_start;
-    loop_ull_start = LoopUllStart or shares::loop_ull_start;
-    loop_ull_ordered_start = LoopUllOrderedStart or shares::loop_ull_start;
-    loop_ull_doacross_start = LoopUllDoacrossStart or shares::loop_doacross_start;
-    sections_start = Sections2Start or shares::sections_start;
-    scope_start = ScopeStart or shares::scope_start;
-    workshare_unregister = WorkshareTaskReductionUnregister or shares::workshare_task_reduction_unregister;
-}
-
-/// Where to go on with a cancel construct.
-extern "C" fn cancel(_: usize, caller: usize) -> *mut c_void {
-    let known = real(Call::Cancel, caller);
-    let real = known.map_or_else(|| only(Call::Cancel), |(_, real)| real);
-    if overlap::here().is_some() && known.is_some_and(|(library, _)| cancelling::is_allowed(library)) {
-        overlap::goes_on_to(real);
-        return cancelling::cancel as *mut c_void;
-    }
-    if real.is_null() { nothing as *mut c_void } else { real }
-}
-
-/// Where to go on with a cancellation point.
-extern "C" fn cancellation_point(which: usize, caller: usize) -> *mut c_void {
-    if overlap::here().is_some() && cancelling::is_of_taskgroup(which as c_int) {
-        return cancelling::taskgroup_cancellation_point as *mut c_void;
-    }
-    let call = Call::CancellationPoint;
-    let real = real(call, caller).map_or_else(|| only(call), |(_, real)| real);
-    if real.is_null() { nothing as *mut c_void } else { real }
-}
-
-/// Defines what says where to go on with a task's event: ours are told by their names, in any thread.
-macro_rules! about_events {
-    ($($name:ident = $call:ident;)*) => { $(
-        extern "C" fn $name(event: usize, caller: usize) -> *mut c_void {
-            if tasks::event::is_ours(event) {
-                return doors::fulfill_event as *mut c_void;
-            }
-            let real = real(Call::$call, caller).map_or_else(|| only(Call::$call), |(_, real)| real);
-            if real.is_null() { nothing as *mut c_void } else { real }
-        }
-    )* };
-}
-
-about_events! {
-    fulfill_event = FulfillEvent;
-    fulfill_event_fortran = FulfillEventFortran;
-}
-
-extern "C" fn nothing() -> usize {
-    0
-}
-
-about_tasks! {
-    taskwait = Taskwait or doors::taskwait;
-    taskwait_depend = TaskwaitDepend or doors::taskwait_depend;
-    taskwait_depend_nowait = TaskwaitDependNowait or doors::taskwait_depend_nowait;
-    taskyield = Taskyield or doors::taskyield;
-    taskgroup_start = TaskgroupStart or doors::taskgroup_start;
-    taskgroup_end = TaskgroupEnd or doors::taskgroup_end;
-    reduction_register = TaskgroupReductionRegister or doors::taskgroup_reduction_register;
-    reduction_remap = TaskReductionRemap or doors::task_reduction_remap;
-    in_final = InFinal or doors::in_final;
-    in_final_fortran = InFinalFortran or doors::in_final;
-}
-
-/// Defines what says where to go on with a question about the thread: its number is ours to give where standbys may run
-/// tasks, all else only on these.
-macro_rules! about_the_thread {
-    ($($name:ident = $call:ident or $ours:expr, $where:expr;)*) => { $(
-        extern "C" fn $name(first: usize, caller: usize) -> *mut c_void {
-            let is_ours: fn(&Worker, usize) -> bool = $where;
-            if signal::was_ever_live() && overlap::here().is_some_and(|worker| is_ours(worker, first)) {
-                return $ours as *mut c_void;
-            }
-            let real = real(Call::$call, caller).map_or_else(|| only(Call::$call), |(_, real)| real);
-            if real.is_null() { nothing as *mut c_void } else { real }
-        }
-    )* };
-}
-
-about_the_thread! {
-    thread_num = GetThreadNum or identity::thread_num, |_, _| true;
-    num_threads = GetNumThreads or identity::num_threads, |worker, _| worker.is_guest();
-    level = GetLevel or identity::level, |worker, _| worker.is_guest();
-    active_level = GetActiveLevel or identity::active_level, |worker, _| worker.is_guest();
-    team_size = GetTeamSize or identity::team_size, |worker, _| worker.is_guest();
-    ancestor_thread_num = GetAncestorThreadNum or identity::ancestor_thread_num, |worker, at| worker.is_guest() || at as i32 == identity::level();
-    in_parallel = InParallel or identity::in_parallel, |worker, _| worker.is_guest();
-    thread_num_fortran = GetThreadNumFortran or identity::thread_num, |_, _| true;
-    num_threads_fortran = GetNumThreadsFortran or identity::num_threads, |worker, _| worker.is_guest();
-    level_fortran = GetLevelFortran or identity::level, |worker, _| worker.is_guest();
-    active_level_fortran = GetActiveLevelFortran or identity::active_level, |worker, _| worker.is_guest();
-    team_size_fortran = GetTeamSizeFortran or identity::team_size_fortran, |worker, _| worker.is_guest();
-    team_size_fortran_8 = GetTeamSizeFortran8 or identity::team_size_fortran_8, |worker, _| worker.is_guest();
-    ancestor_thread_num_fortran = GetAncestorThreadNumFortran or identity::ancestor_thread_num_fortran,
-        |worker, at| {
-            // SAFETY: Fortran passes the address of the level.
-            worker.is_guest() || unsafe { *(at as *const i32) } == identity::level()
-        };
-    ancestor_thread_num_fortran_8 = GetAncestorThreadNumFortran8 or identity::ancestor_thread_num_fortran_8,
-        |worker, at| {
-            // SAFETY: as above.
-            worker.is_guest() || unsafe { *(at as *const i64) } == i64::from(identity::level())
-        };
-    in_parallel_fortran = InParallelFortran or identity::in_parallel, |worker, _| worker.is_guest();
 }

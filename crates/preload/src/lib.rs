@@ -8,7 +8,7 @@
 //! - `memory`: the shared memory, and each thread's slot in it.
 //! - `real`: the functions of the program's own libraries behind those that are interposed here.
 //! - `caller`: doors that need assembly.
-//! - `gomp`, `pthread`, `ompt`: barriers of libgomp, of POSIX threads, of libomp.
+//! - `gomp`, `pthread`, `ompt`: barriers of libgomp, of POSIX threads, of libomp; `ways`: what else libgomp is called for.
 //! - `cure`: what is done about libgomp's spinning.
 //! - `overlap`: tasks in the place of libgomp's, where cox asks for that.
 //! - `start`: what has to be read before the program runs; `thread`: threads of our own.
@@ -36,3 +36,4 @@ mod pthread;
 mod real;
 mod start;
 mod thread;
+mod ways;

@@ -75,7 +75,6 @@ pub enum Call {
     Cancel,
     CancellationPoint,
     InFinalFortran,
-    GetThreadNumFortran,
     GetNumThreadsFortran,
     GetLevelFortran,
     GetActiveLevelFortran,
@@ -89,7 +88,7 @@ pub enum Call {
 }
 
 /// By [`Call`].
-const NAMES: [&CStr; 69] = [
+const NAMES: [&CStr; 68] = [
     c"GOMP_parallel",
     c"GOMP_parallel_reductions",
     c"GOMP_parallel_loop_static",
@@ -148,7 +147,6 @@ const NAMES: [&CStr; 69] = [
     c"GOMP_cancel",
     c"GOMP_cancellation_point",
     c"omp_in_final_",
-    c"omp_get_thread_num_",
     c"omp_get_num_threads_",
     c"omp_get_level_",
     c"omp_get_active_level_",
@@ -281,6 +279,19 @@ static ENTERING: AtomicU32 = AtomicU32::new(0);
 #[inline]
 pub fn library(caller: usize) -> Option<&'static Library> {
     if SCOPE.load(Ordering::Acquire) == ALL_GLOBAL { Some(&GLOBAL) } else { find(caller) }
+}
+
+/// Whether all callers have the same library, from now on.
+pub fn is_one_for_all() -> bool {
+    SCOPE.load(Ordering::Acquire) == ALL_GLOBAL
+}
+
+/// The library that a call from there is meant for, and its function.
+#[inline]
+pub fn real(call: Call, caller: usize) -> Option<(&'static Library, *mut c_void)> {
+    let library = library(caller)?;
+    let real = library.get(call);
+    (!real.is_null()).then_some((library, real))
 }
 
 /// A function of the one library that is known, where the caller does not say which is meant: a call at the end of a function

@@ -52,6 +52,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use wire::umt::{How, PROBES, Queue, Said, Seen, place};
 
 use pages::Pages;
+use protocol::Words;
 
 /// The shortest slice that Linux gives (kernel/sched/syscalls.c, since 6.12; older kernels do not look).
 const SLICE_NS: u64 = 100_000;
@@ -169,6 +170,17 @@ pub fn has_put() {
         said.counts.0.own_rings.fetch_add(1, Ordering::Relaxed);
         if how == How::Records { together::ring() } else { bell::ring(bell) }
     }
+}
+
+/// Whether there is a CPU, and a standby, for one more task, as far as can be seen without a fence: for who could make more tasks.
+#[inline]
+#[must_use]
+pub fn wants_more() -> bool {
+    seen().is_some_and(|seen| {
+        let is_free =
+            if how() == How::Sentinels { sentinel::is_one_idle() } else { Pages { said: said(), seen }.has_free_cpu() };
+        is_free && said().parked.0.load(Ordering::Relaxed) != 0
+    })
 }
 
 /// By whom blocked threads are noticed.

@@ -40,6 +40,11 @@ pub(crate) fn has_put() {
     }
 }
 
+/// Whether a CPU has been found idle, and no task for it.
+pub(crate) fn is_one_idle() -> bool {
+    SLEEPING.load(Ordering::Relaxed) != 0
+}
+
 /// Whether the calling thread has been preempted since it asked last.
 pub(crate) fn was_preempted() -> bool {
     let mut usage = MaybeUninit::<libc::rusage>::uninit();

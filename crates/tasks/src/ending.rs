@@ -60,7 +60,7 @@ impl Worker {
         if let Some(group) = unsafe { task.group.get().as_ref() } {
             self.tell(group.tally.count(), None);
         }
-        let missing = task.own.made.get() - task.own.ended_here.get();
+        let missing = task.own.missing();
         let parent = NonNull::new(task.parent.load(Ordering::Relaxed));
         task.own.seat.store(NOBODY, Ordering::Relaxed);
         if let Some(parent) = parent {
@@ -74,7 +74,7 @@ impl Worker {
             // SAFETY: a parent's memory stays until all its children have said that they have ended.
             let own = unsafe { &parent.as_ref().own };
             if own.seat.load(Ordering::Relaxed) == self.thread {
-                own.ended_here.set(own.ended_here.get() + 1);
+                own.ended_here.set(own.ended_here.get().wrapping_add(1));
             } else {
                 // SAFETY: as above; not touched after this.
                 let counted = unsafe { parent.as_ref() }.others.tally.count();

@@ -3,8 +3,9 @@
 //! - [`depend`]: which earlier tasks a task has to wait for. Pure.
 //! - `task`, `tally`, `pool`, [`group`]: a task, who is told when its children have ended, its memory, and taskgroups.
 //! - [`event`]: what a task may have to wait for besides its own body.
-//! - `deque`, [`team`]: ready tasks, who takes them from whom, who sleeps, and the barrier.
-//! - [`worker`]: what a thread does with all this; [`making`], `ending`: how a task begins and ends there; `number`: what the
+//! - `deque`, `queues`, [`team`]: ready tasks, who takes them from whom, who sleeps, and the barrier.
+//! - [`worker`]: what a thread does with all this; [`making`], `ending`: how a task begins and ends there; [`parts`]: a
+//!   loop's, which need not be made; `number`: what the
 //!   thread says its number is.
 //! - [`fence`], `park`: the two ways in which threads meet the kernel. [`forking`], [`spare`]: what a forked child, and a process without
 //!   memory, must not stumble over.
@@ -22,7 +23,9 @@ pub mod group;
 pub mod making;
 mod number;
 mod park;
+pub mod parts;
 mod pool;
+mod queues;
 pub mod spare;
 mod sync;
 mod tally;

@@ -37,6 +37,24 @@ pub struct New<A> {
 }
 
 impl Worker {
+    /// Whether a new task that need not wait for any other is better done at once than put into a queue.
+    #[inline]
+    pub fn has_enough(&self) -> bool {
+        self.is_final() || self.place().is_some_and(|(team, seat)| team.has_enough(seat))
+    }
+
+    /// Does a task's work here and now, unless it is cancelled.
+    ///
+    /// # Safety
+    /// A body that takes such data.
+    #[inline]
+    pub unsafe fn do_at_once(&self, work: Work, data: *mut c_void) {
+        if !self.is_cancelled() {
+            // SAFETY: the caller's promise. Nothing is copied for what is done at once.
+            unsafe { self.run_in_frame(work, data) };
+        }
+    }
+
     /// Makes a task. `false`: this thread is in no region, or there is no memory; then nothing was done.
     ///
     /// # Safety
@@ -50,10 +68,10 @@ impl Worker {
         if self.is_cancelled() {
             return true;
         }
-        let full = seat.deque.len() >= team.enough;
         let waits = new.at_once || parent.flags.get() & FINAL != 0;
         // Who makes a task with an event may be who fulfils it, and must not wait for it if it need not.
-        let at_once = waits || (full && new.accesses.is_none() && new.event.is_none());
+        let full = !waits && new.event.is_none() && team.has_enough(seat);
+        let at_once = waits || (full && new.accesses.is_none());
         if at_once && new.accesses.is_none() && new.event.is_none() && new.copy.is_none() && !new.is_final {
             if let Some(words) = new.first_words {
                 // SAFETY: the caller's promise: data begins with two words, aligned as such.
@@ -106,7 +124,7 @@ impl Worker {
                 self.enter_accesses(parent, task, accesses, made.edges, edges)
             }
         };
-        if !at_once {
+        if !at_once && !(may_begin && full) {
             if may_begin {
                 team.put(seat, made.task);
             }

@@ -16,7 +16,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::task::Work;
+use crate::task::{RANGE, Work};
 use crate::team::{Seat, Team};
 use crate::worker::Worker;
 
@@ -99,7 +99,7 @@ impl Worker {
         if number != before {
             self.number.set(before);
             let seat = self.place().and_then(|(team, _)| team.member(number));
-            seat.into_iter().for_each(|seat| seat.number_is_held.store(false, Ordering::Release));
+            seat.into_iter().for_each(|seat| seat.own.number_is_held.store(false, Ordering::Release));
         }
     }
 
@@ -120,7 +120,9 @@ impl Worker {
     fn remember_function(&self, team: &Team) {
         // SAFETY: the task that runs on this thread.
         let Some(task) = (unsafe { self.current.get().as_ref() }) else { return };
-        if self.frames.get() == 0 && !asks(task.work.get()) {
+        // A range's part is in a frame, and of the range's function.
+        let is_its_own = self.frames.get() == u32::from(task.flags.get() & RANGE != 0);
+        if is_its_own && !asks(task.work.get()) {
             remember(task.work.get());
             team.alarm();
         }
@@ -129,7 +131,7 @@ impl Worker {
 
 /// This seat's number, if it is a member's and free.
 fn own(seat: &Seat) -> Option<u32> {
-    let took = !seat.is_guests() && !seat.number_is_held.swap(true, Ordering::AcqRel);
+    let took = !seat.is_guests() && !seat.own.number_is_held.swap(true, Ordering::AcqRel);
     took.then(|| seat.number())
 }
 

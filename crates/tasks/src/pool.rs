@@ -117,6 +117,8 @@ impl Pool {
         let class = unsafe { task.as_ref() }.class.get();
         // SAFETY: as above; its table may hold memory.
         unsafe { drop(std::mem::take(&mut *task.as_ref().own.table.get())) };
+        // SAFETY: as above.
+        unsafe { task.as_ref() }.leave();
         if class == ELSEWHERE {
             // SAFETY: written by `make`.
             let room = unsafe { task.as_ptr().add(1).cast::<Room>().read() };

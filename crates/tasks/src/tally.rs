@@ -58,7 +58,8 @@ impl Tally {
         }
     }
 
-    /// One more is to be waited for, made by any thread: for a group, whose tasks have many makers.
+    /// One more is to be waited for, made by any thread, while one that is waited for has not ended: for a group, whose tasks have
+    /// many makers, and for what a child splits off.
     #[inline]
     pub fn expect_one(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
@@ -70,12 +71,12 @@ impl Tally {
         (self.0.load(Ordering::Acquire) & NUMBER).wrapping_sub(ZERO) as u32
     }
 
-    /// The task misses so many, and wants its seat to be woken when they have ended. Whether they have not yet.
+    /// The task misses so many (of two's complement: it may have seen more end than it has made), and wants its seat to be woken when they have ended. Whether they have not yet.
     #[inline]
     pub fn ask(&self, missing: u32, seat: u32) -> bool {
-        let change = (u64::from(seat) + 1) << NAME_AT;
-        let before = self.0.fetch_add(change.wrapping_sub(missing.into()), Ordering::AcqRel);
-        before.wrapping_sub(missing.into()) & NUMBER != ZERO
+        let (change, missing) = ((u64::from(seat) + 1) << NAME_AT, signed(missing));
+        let before = self.0.fetch_add(change.wrapping_sub(missing), Ordering::AcqRel);
+        before.wrapping_sub(missing) & NUMBER != ZERO
     }
 
     /// Whether what [`ask`](Tally::ask) wanted has come.
@@ -93,9 +94,15 @@ impl Tally {
     /// The task has ended, and misses so many. Whether its memory is its own thread's to free: none is left.
     #[inline]
     pub fn end(&self, missing: u32) -> bool {
-        let before = self.0.fetch_add((ENDED << NAME_AT).wrapping_sub(missing.into()), Ordering::AcqRel);
-        before.wrapping_sub(missing.into()) & NUMBER == ZERO
+        let missing = signed(missing);
+        let before = self.0.fetch_add((ENDED << NAME_AT).wrapping_sub(missing), Ordering::AcqRel);
+        before.wrapping_sub(missing) & NUMBER == ZERO
     }
+}
+
+/// A number of 32 bits that may be below zero, as one of 64.
+fn signed(number: u32) -> u64 {
+    i64::from(number.cast_signed()).cast_unsigned()
 }
 
 impl Default for Tally {

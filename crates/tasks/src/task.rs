@@ -34,6 +34,8 @@ pub const DEPENDS: u32 = 4;
 pub const HOLDS: u32 = 8;
 /// It has not ended before its event is fulfilled.
 pub const DETACHED: u32 = 16;
+/// It stands for parts of a loop; see `parts`.
+pub const RANGE: u32 = 32;
 
 /// A task. Not a thread's: whoever has the pointer follows the rules of each field.
 #[repr(C, align(64))]
@@ -66,13 +68,22 @@ pub struct Task {
 pub(crate) struct Own {
     /// Who runs it; [`NOBODY`] while it waits for its children, or has ended.
     pub seat: AtomicU32,
-    /// Children made since it last waited, and how many of these have ended on its own thread.
+    /// Children made on its own thread since it last waited, and how many have ended there. Others may make some, and count them elsewhere
+    /// (`parts`), so the second may be more than the first.
     pub made: Cell<u32>,
     pub ended_here: Cell<u32>,
     /// The accesses of its children.
     pub table: UnsafeCell<Table<NonNull<Task>>>,
     /// Groups that were begun in it and are not over begin with this one.
     pub groups: Cell<*const Group>,
+}
+
+impl Own {
+    /// Children that have not ended on its own thread, of those that were made there.
+    #[inline]
+    pub fn missing(&self) -> u32 {
+        self.made.get().wrapping_sub(self.ended_here.get())
+    }
 }
 
 /// What other threads write.
@@ -141,6 +152,9 @@ impl Task {
     }
 
     /// Makes a free block, which is a task that nobody uses, a task that nobody knows yet. Thieves may be looking at it.
+    ///
+    /// Only its creator's line is written: the others were left as those of a new task by who has freed it ([`leave`](Task::leave)), and has
+    /// them in its caches if it takes it again.
     #[inline]
     pub(crate) fn renew(&self, work: Work, data: *mut c_void, parent: *const Task) {
         self.work.set(work);
@@ -149,6 +163,11 @@ impl Task {
         self.group.set(ptr::null());
         self.flags.set(0);
         self.priority.set(0);
+    }
+
+    /// Nobody uses it any more: makes it a free block. Its table is empty.
+    #[inline]
+    pub(crate) fn leave(&self) {
         self.own.seat.store(NOBODY, Ordering::Relaxed);
         self.own.made.set(0);
         self.own.ended_here.set(0);

@@ -1,8 +1,6 @@
 //! A team: threads with a seat each, that share their ready tasks and meet at barriers.
 //!
-//! **Seats.** A task that becomes ready is put into the deque of the thread that made it ready; threads without a task
-//! take from others. Tasks with a priority are in one heap, which is looked at first; those that find a deque full, in
-//! one queue, which is looked at last.
+//! **Seats.** A thread takes one, a member's or a guest's; with it comes a deque of ready tasks (`queues`).
 //!
 //! **Sleep.** Who finds nothing says so in `idle` and looks once more; who has put a task somewhere looks at `idle` and wakes one.
 //! Between writing and looking both have a fence (`fence`), so one of the two sees the other.
@@ -19,45 +17,54 @@
 //!
 //! Teams are never given back to the system: who helps out looks at them without asking.
 
-use std::collections::{BinaryHeap, VecDeque};
 use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::deque::{CAPACITY, Deque, Stolen};
+use crate::deque::{CAPACITY, Deque};
 use crate::fence;
 use crate::number::somebody_asks;
 use crate::park::bed;
+use crate::queues::Queues;
 use crate::spare::boxed;
 use crate::sync::{Ends, ends as ends_elsewhere, shared_ends};
 use crate::task::{NOBODY, Task, Work};
 
-/// A member's place.
-#[repr(align(128))]
+/// A member's place. What its own thread writes with every task lies on lines of its own: thieves look at the rest all the time.
+#[repr(C, align(128))]
 pub struct Seat {
     /// Which one it is: members' first, then guests'.
     number: u32,
     is_guests: bool,
-    /// Somebody says that this is its number; see `number`.
-    pub(crate) number_is_held: AtomicBool,
+    /// The thread that sits here.
+    pub(crate) thread: AtomicU32,
+    /// While it sleeps: tasks below this one only are for it; null: any.
+    sleeps_in: AtomicPtr<Task>,
     pub(crate) deque: Deque<Task>,
+    pub(crate) own: Own,
+    /// The implicit task of the member.
+    pub(crate) implicit: Task,
+}
+
+/// What the thread on a seat keeps there.
+#[repr(align(128))]
+pub(crate) struct Own {
     /// Tasks that were made, and that have ended here, since ever.
     made: AtomicU64,
     ended: AtomicU64,
-    /// The thread that sits here.
-    pub(crate) thread: AtomicU32,
-    /// One more than the generation of the barrier that this member has come to last. Its own thread only.
+    /// Tasks that are done at once before the deque is looked at again, and whether it was full; see `queues`.
+    pub left_at_once: AtomicU32,
+    pub was_full: AtomicBool,
+    /// Somebody says that this is its number; see `number`.
+    pub number_is_held: AtomicBool,
+    /// One more than the generation of the barrier that this member has come to last.
     came_to: AtomicU64,
-    /// While it sleeps: tasks below this one only are for it; null: any.
-    sleeps_in: AtomicPtr<Task>,
-    /// The implicit task of the member.
-    pub(crate) implicit: Task,
 }
 
 /// Seats of threads from outside the team that help it. Their numbers begin behind the last word of members in `idle`, which is theirs.
 const GUESTS: usize = 64;
 
-/// A team; see the module.
+/// A team; see the module. Words that are written at every barrier or task lie apart from those that are read there.
 pub struct Team {
     seats: Box<[Seat]>,
     guests: [OnceLock<Box<Seat>>; GUESTS],
@@ -71,83 +78,31 @@ pub struct Team {
     /// Whether there has been a task since the region began.
     has_tasks: AtomicU32,
     idle: Box<[AtomicU64]>,
-    arrived: AtomicU32,
-    generation: AtomicU32,
-    /// The generation that somebody has let pass, or is about to.
-    passing: AtomicU32,
+    meeting: Apart<Meeting>,
+    generation: Apart<AtomicU32>,
+    /// Somebody has looked for a task and found none, since this was last heard by somebody who has enough.
+    pub(crate) hungry: Apart<AtomicBool>,
     /// No task is below this one.
     nobodys: Task,
-    urgent: Queue<Urgents>,
-    surplus: Queue<VecDeque<Ready>>,
+    pub(crate) queues: Queues,
     /// BPF sees all its queues.
     is_shared: AtomicBool,
-    /// Ready tasks that guests must not run: of functions that ask for their thread's number.
-    members_only: Queue<VecDeque<Ready>>,
     /// How many regions it is within, with its own: as whoever has made it says.
     pub level: AtomicU32,
     /// Ready tasks of one seat from which on new ones are done at once.
     pub(crate) enough: usize,
 }
 
-/// Behind a lock, with a length that can be seen without it.
-struct Queue<Q> {
-    /// `end` is the length: BPF may look at it.
-    ends: &'static Ends,
-    queue: Mutex<Q>,
+/// What members write who come to a barrier.
+struct Meeting {
+    arrived: AtomicU32,
+    /// The generation that somebody has let pass, or is about to.
+    passing: AtomicU32,
 }
 
-/// A ready task in a queue.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Ready(NonNull<Task>);
-
-// SAFETY: whoever takes it from the queue has it alone.
-unsafe impl Send for Ready {}
-
-#[derive(Default)]
-struct Urgents {
-    heap: BinaryHeap<Urgent>,
-    /// Falls with each that comes.
-    next: u64,
-}
-
-/// By priority, the oldest of the same first.
-#[derive(PartialEq, Eq)]
-struct Urgent {
-    priority: i32,
-    before: u64,
-    task: Ready,
-}
-
-impl<Q> Queue<Q> {
-    fn new(queue: Q, ends: Option<&'static Ends>) -> Queue<Q> {
-        Queue { ends: ends.unwrap_or_else(ends_elsewhere), queue: Mutex::new(queue) }
-    }
-
-    /// Whether there is anything in it, as far as can be seen without the lock.
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.ends.end.0.load(Ordering::Relaxed) == 0
-    }
-
-    /// Changes the queue; `change` says how long it is then.
-    fn with(&self, change: impl FnOnce(&mut Q) -> usize) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let length = change(&mut queue);
-        self.ends.end.0.store(length as i64, Ordering::Relaxed);
-    }
-}
-
-impl Ord for Urgent {
-    fn cmp(&self, other: &Urgent) -> std::cmp::Ordering {
-        (self.priority, self.before).cmp(&(other.priority, other.before))
-    }
-}
-
-impl PartialOrd for Urgent {
-    fn partial_cmp(&self, other: &Urgent) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
+/// On a line of its own, with its neighbour, which processors fetch along.
+#[repr(align(128))]
+pub(crate) struct Apart<T>(pub T);
 
 unsafe extern "C-unwind" fn implicit(_: *mut std::ffi::c_void) {}
 
@@ -156,13 +111,17 @@ impl Seat {
         Seat {
             number,
             is_guests,
-            number_is_held: AtomicBool::new(false),
-            deque: Deque::new(ends.unwrap_or_else(ends_elsewhere)),
-            made: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
             thread: AtomicU32::new(NOBODY),
-            came_to: AtomicU64::new(0),
             sleeps_in: AtomicPtr::new(ptr::null_mut()),
+            deque: Deque::new(ends.unwrap_or_else(ends_elsewhere)),
+            own: Own {
+                made: AtomicU64::new(0),
+                ended: AtomicU64::new(0),
+                left_at_once: AtomicU32::new(0),
+                was_full: AtomicBool::new(false),
+                number_is_held: AtomicBool::new(false),
+                came_to: AtomicU64::new(0),
+            },
             implicit: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
         }
     }
@@ -178,14 +137,14 @@ impl Seat {
     /// One more was made here. Its own thread only.
     #[inline]
     pub(crate) fn has_made(&self) {
-        self.made.store(self.made.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.own.made.store(self.own.made.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// One more has ended here. Its own thread only.
     #[inline]
     pub(crate) fn has_ended(&self) {
         // Release: what the task did is done when the sum says so.
-        self.ended.store(self.ended.load(Ordering::Relaxed) + 1, Ordering::Release);
+        self.own.ended.store(self.own.ended.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 }
 
@@ -212,17 +171,14 @@ impl Team {
             cancelled: AtomicU64::new(0),
             has_tasks: AtomicU32::new(0),
             idle: (0..=words).map(|_| AtomicU64::new(0)).collect(),
-            arrived: AtomicU32::new(0),
-            generation: AtomicU32::new(0),
-            passing: AtomicU32::new(0),
+            meeting: Apart(Meeting { arrived: AtomicU32::new(0), passing: AtomicU32::new(0) }),
+            generation: Apart(AtomicU32::new(0)),
             nobodys: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
-            urgent: Queue::new(Urgents::default(), end(seats)),
-            surplus: Queue::new(VecDeque::new(), end(seats + 1)),
+            queues: Queues::new(end(seats), end(seats + 1)),
             is_shared: AtomicBool::new(shares(ends.is_some())),
-            // BPF need not look there: who it could ring could not help.
-            members_only: Queue::new(VecDeque::new(), None),
             level: AtomicU32::new(1),
             enough: (64 * seats as usize).min(CAPACITY),
+            hungry: Apart(AtomicBool::new(false)),
         }
     }
 
@@ -239,8 +195,13 @@ impl Team {
 
     /// A region begins; nobody is in another one of this team.
     pub fn begin(&self) {
-        self.has_tasks.store(0, Ordering::Relaxed);
-        self.cancelled.store(0, Ordering::Relaxed);
+        // All members read these all the time: a line that is written has to be fetched anew.
+        if self.has_tasks() {
+            self.has_tasks.store(0, Ordering::Relaxed);
+        }
+        if self.is_cancelled() {
+            self.cancelled.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Cancels the region, by a member in its implicit task: no task begins any more, and who waits at a barrier that may be
@@ -260,7 +221,15 @@ impl Team {
 
     /// The region has so many members: said by each of them, before it [enters](crate::worker::Worker::enter).
     pub fn has_members(&self, size: u32) {
-        self.size.store(size.min(self.seats()), Ordering::Relaxed);
+        let size = size.min(self.seats());
+        if self.size() != size {
+            self.size.store(size, Ordering::Relaxed);
+        }
+    }
+
+    /// Seats of the present region's members.
+    pub(crate) fn members(&self) -> &[Seat] {
+        &self.seats[..self.size() as usize]
     }
 
     /// A member's seat, if there is one of this number.
@@ -315,7 +284,7 @@ impl Team {
     }
 
     /// Seats of guests that there have been.
-    fn guests(&self) -> impl Iterator<Item = &Seat> {
+    pub(crate) fn guests(&self) -> impl Iterator<Item = &Seat> {
         let ever = self.guests_ever.load(Ordering::Acquire) as usize;
         self.guests[..ever].iter().filter_map(|seat| seat.get().map(|seat| &**seat))
     }
@@ -323,63 +292,37 @@ impl Team {
     /// There will be a task.
     #[inline]
     pub(crate) fn note_task(&self) {
-        if self.has_tasks.load(Ordering::Relaxed) == 0 {
+        if !self.has_tasks() {
             self.has_tasks.store(1, Ordering::Relaxed);
         }
     }
 
-    /// Puts a ready task where somebody finds it, and wakes somebody if there is one asleep. By the thread on `seat`.
+    /// Whether there has been a task since the region began. Who sees one in a queue, or has been woken for one, or looks behind the fence
+    /// before its sleep, sees this too: it is said before the task is put anywhere.
     #[inline]
-    pub(crate) fn put(&self, seat: &Seat, task: NonNull<Task>) {
-        // SAFETY: nobody else has it yet.
-        let priority = unsafe { task.as_ref() }.priority.get();
-        if priority > 0 {
-            self.put_urgent(priority, Ready(task));
-        } else if let Err(task) = seat.deque.push(task.as_ptr()) {
-            self.put_surplus(task);
-        }
-        self.announce(task);
-    }
-
-    /// Puts a task before all others, by any thread: it only has to be ended.
-    #[cold]
-    pub(crate) fn put_back(&self, task: NonNull<Task>) {
-        self.put_urgent(i32::MAX, Ready(task));
-        self.announce(task);
+    pub(crate) fn has_tasks(&self) -> bool {
+        self.has_tasks.load(Ordering::Relaxed) != 0
     }
 
     /// A task was put somewhere.
     #[inline]
-    fn announce(&self, task: NonNull<Task>) {
+    pub(crate) fn announce(&self, task: NonNull<Task>) {
         fence::light();
-        if self.idle.iter().any(|word| word.load(Ordering::Relaxed) != 0) {
+        if self.has_sleepers() {
             self.wake_for(task);
         }
         signal::has_put();
     }
 
-    #[cold]
-    fn put_urgent(&self, priority: i32, task: Ready) {
-        self.urgent.with(|urgents| {
-            urgents.next = urgents.next.wrapping_sub(1);
-            urgents.heap.push(Urgent { priority, before: urgents.next, task });
-            urgents.heap.len()
-        });
-    }
-
-    #[cold]
-    fn put_surplus(&self, task: *mut Task) {
-        NonNull::new(task).into_iter().for_each(|task| {
-            self.surplus.with(|queue| {
-                queue.push_back(Ready(task));
-                queue.len()
-            });
-        });
+    /// Whether somebody sleeps, or is about to.
+    #[inline]
+    pub(crate) fn has_sleepers(&self) -> bool {
+        self.idle.iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
     /// Wakes one who sleeps and may run this task.
     #[cold]
-    fn wake_for(&self, task: NonNull<Task>) {
+    pub(crate) fn wake_for(&self, task: NonNull<Task>) {
         for (at, word) in self.idle.iter().enumerate() {
             let mut left = word.load(Ordering::Acquire);
             while left != 0 {
@@ -399,6 +342,9 @@ impl Team {
 
     fn wake_all(&self) {
         for (at, word) in self.idle.iter().enumerate() {
+            if word.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
             let mut left = word.swap(0, Ordering::AcqRel);
             while left != 0 {
                 let seat = self.seat_of_bit(at, left.trailing_zeros());
@@ -428,17 +374,6 @@ impl Team {
         self.is_shared.load(Ordering::Relaxed) && !somebody_asks() && self.size() <= signal::cpus()
     }
 
-    /// Puts a task that a guest has found, and must not run, where members find it.
-    #[cold]
-    pub(crate) fn put_for_members(&self, task: NonNull<Task>) {
-        self.members_only.with(|queue| {
-            queue.push_back(Ready(task));
-            queue.len()
-        });
-        fence(Ordering::SeqCst);
-        self.wake_for(task);
-    }
-
     /// Wakes all who sleep, whatever for: they look again.
     pub fn alarm(&self) {
         fence(Ordering::SeqCst);
@@ -460,88 +395,7 @@ impl Team {
     fn pass_on(&self) {
         let oldest = self.seats.iter().chain(self.guests()).filter_map(|seat| NonNull::new(seat.deque.oldest()));
         oldest.for_each(|task| self.wake_for(task));
-        let mut queued = Vec::new();
-        self.urgent.with(|urgents| {
-            queued.extend(urgents.heap.iter().map(|urgent| urgent.task.0));
-            urgents.heap.len()
-        });
-        for queue in [&self.surplus, &self.members_only] {
-            queue.with(|queue| {
-                queued.extend(queue.iter().map(|ready| ready.0));
-                queue.len()
-            });
-        }
-        queued.into_iter().for_each(|task| self.wake_for(task));
-    }
-
-    /// A ready task for the thread on this seat; only tasks below `within`, if that is given.
-    #[inline]
-    pub(crate) fn find(&self, seat: &Seat, within: Option<&Task>, random: &mut u32) -> Option<NonNull<Task>> {
-        if !self.urgent.is_empty()
-            && let Some(task) = self.take_urgent(within)
-        {
-            return Some(task);
-        }
-        let deque = &seat.deque;
-        // Looked at before it is taken: a task that is taken and put back is nowhere for a moment, in which somebody may
-        // look for the last time.
-        let fits = |within: &Task| {
-            let youngest = NonNull::new(deque.youngest());
-            // SAFETY: memory of tasks stays, and `is_below` reads atomics only.
-            youngest.is_some_and(|task| unsafe { task.as_ref() }.is_below(within))
-        };
-        if within.is_none_or(fits)
-            && let Some(task) = deque.pop().and_then(NonNull::new)
-        {
-            return Some(task);
-        }
-        if let Some(task) = self.steal(seat, within, random).or_else(|| take_from(&self.surplus, within)) {
-            return Some(task);
-        }
-        if seat.is_guests { None } else { take_from(&self.members_only, within) }
-    }
-
-    /// From the others, beginning anywhere.
-    fn steal(&self, own: &Seat, within: Option<&Task>, random: &mut u32) -> Option<NonNull<Task>> {
-        let members = &self.seats[..self.size() as usize];
-        *random = random.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
-        let first = ((u64::from(*random) * members.len() as u64) >> 32) as usize;
-        // SAFETY: memory of tasks stays, and `is_below` reads atomics only.
-        let wanted = |task: *mut Task| within.is_none_or(|within| unsafe { &*task }.is_below(within));
-        loop {
-            let mut again = false;
-            let (before, behind) = members.split_at(first);
-            for victim in behind.iter().chain(before).chain(self.guests()).filter(|victim| !ptr::eq(*victim, own)) {
-                match victim.deque.steal_if(wanted) {
-                    Stolen::Task(task) => return NonNull::new(task),
-                    Stolen::Retry => again = true,
-                    Stolen::Nothing => {}
-                }
-            }
-            if !again {
-                return None;
-            }
-            std::hint::spin_loop();
-        }
-    }
-
-    #[cold]
-    fn take_urgent(&self, within: Option<&Task>) -> Option<NonNull<Task>> {
-        let mut taken = None;
-        self.urgent.with(|Urgents { heap, .. }| {
-            // SAFETY: in the heap, hence nobody's, hence there.
-            let fits = |urgent: &Urgent| within.is_none_or(|within| unsafe { urgent.task.0.as_ref() }.is_below(within));
-            if heap.peek().is_some_and(fits) {
-                taken = heap.pop();
-            } else if heap.iter().any(fits) {
-                // Somewhere below the top: rare, and as long as the heap.
-                let mut all = std::mem::take(heap).into_sorted_vec();
-                taken = all.iter().rposition(fits).map(|at| all.remove(at));
-                *heap = all.into();
-            }
-            heap.len()
-        });
-        taken.map(|urgent| urgent.task.0)
+        self.queued().into_iter().for_each(|task| self.wake_for(task));
     }
 
     /// Whether the region is cancelled, and has no barrier behind this one.
@@ -553,23 +407,23 @@ impl Team {
     #[inline]
     pub(crate) fn arrive(&self, seat: &Seat) -> (u32, bool) {
         let last = self.cancelled.load(Ordering::Acquire);
-        if last != 0 && seat.came_to.load(Ordering::Relaxed) == last {
+        if last != 0 && seat.own.came_to.load(Ordering::Relaxed) == last {
             return ((last - 1) as u32, true);
         }
-        let generation = self.generation.load(Ordering::Relaxed);
-        seat.came_to.store(u64::from(generation) + 1, Ordering::Relaxed);
-        (generation, self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.size())
+        let generation = self.generation.0.load(Ordering::Relaxed);
+        seat.own.came_to.store(u64::from(generation) + 1, Ordering::Relaxed);
+        (generation, self.meeting.0.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.size())
     }
 
     /// The barrier that members come to next, or wait at.
     pub(crate) fn generation(&self) -> u32 {
-        self.generation.load(Ordering::Acquire)
+        self.generation.0.load(Ordering::Acquire)
     }
 
     /// Whether this barrier has been passed.
     #[inline]
     pub(crate) fn has_passed(&self, generation: u32) -> bool {
-        self.generation.load(Ordering::Acquire) != generation
+        self.generation.0.load(Ordering::Acquire) != generation
     }
 
     /// Lets all members pass if all have come and no task is left: to be asked by who has come last, and by who has ended a task
@@ -577,43 +431,29 @@ impl Team {
     #[inline]
     pub(crate) fn try_to_pass(&self, generation: u32) {
         fence(Ordering::SeqCst);
-        if self.arrived.load(Ordering::Acquire) != self.size() || !self.is_quiet() {
+        if self.meeting.0.arrived.load(Ordering::Acquire) != self.size() || !self.is_quiet() {
             return;
         }
         // Several may have seen it: one of them is first, and only then is the count of the next barrier begun. Nobody
         // comes to that one before it has seen the generation change.
         let next = generation.wrapping_add(1);
-        if self.passing.compare_exchange(generation, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            self.arrived.store(0, Ordering::Relaxed);
-            self.generation.store(next, Ordering::Release);
+        if self.meeting.0.passing.compare_exchange(generation, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            self.meeting.0.arrived.store(0, Ordering::Relaxed);
+            self.generation.0.store(next, Ordering::Release);
             fence::light();
             self.wake_all();
         }
     }
 
     fn is_quiet(&self) -> bool {
-        if self.has_tasks.load(Ordering::Relaxed) == 0 {
+        if !self.has_tasks() {
             return true;
         }
         let sum = |word: fn(&Seat) -> &AtomicU64| -> u64 {
             let words = self.seats.iter().chain(self.guests()).map(|seat| word(seat).load(Ordering::Acquire));
             words.fold(0, u64::wrapping_add)
         };
-        let ended = sum(|seat| &seat.ended);
-        ended == sum(|seat| &seat.made)
+        let ended = sum(|seat| &seat.own.ended);
+        ended == sum(|seat| &seat.own.made)
     }
-}
-
-fn take_from(queue: &Queue<VecDeque<Ready>>, within: Option<&Task>) -> Option<NonNull<Task>> {
-    if queue.is_empty() {
-        return None;
-    }
-    let mut taken = None;
-    queue.with(|queue| {
-        // SAFETY: in the queue, hence nobody's, hence there.
-        let fits = |ready: &Ready| within.is_none_or(|within| unsafe { ready.0.as_ref() }.is_below(within));
-        taken = queue.iter().position(fits).and_then(|at| queue.remove(at));
-        queue.len()
-    });
-    taken.map(|ready| ready.0)
 }

@@ -7,14 +7,16 @@
 
 use std::cell::Cell;
 use std::hint::spin_loop;
+use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
 use crate::group::Group;
 use crate::number::{NONE, asks};
 use crate::park::{bed, give_back, take_number};
+use crate::parts::Learned;
 use crate::pool::Pool;
-use crate::task::{DETACHED, FINAL, NOBODY, Task};
+use crate::task::{DETACHED, FINAL, NOBODY, RANGE, Task};
 use crate::team::{Seat, Team};
 
 /// Looks for something to do before a thread sleeps. Waking it takes some microseconds; a look is a few dozen
@@ -35,8 +37,12 @@ pub struct Worker {
     /// The thread number that it holds; see `number`.
     pub(crate) number: Cell<u32>,
     random: Cell<u32>,
+    pub(crate) learned: Cell<Learned>,
     pub(crate) pool: Pool,
 }
+
+/// Where a worker says which team it is in; 0 there: none. For who looks from assembly.
+pub const TEAM_AT: usize = offset_of!(Worker, team);
 
 /// Where a thread was before it came to a region.
 #[derive(Clone, Copy)]
@@ -61,6 +67,7 @@ impl Worker {
             frames: Cell::new(0),
             number: Cell::new(NONE),
             random: Cell::new(thread),
+            learned: Cell::default(),
             pool: Pool::new(),
         })
     }
@@ -74,7 +81,10 @@ impl Worker {
         let before = self.step_aside();
         let seat = team.seat(number);
         debug_assert!(seat.implicit.own.groups.get().is_null(), "groups end with their region");
-        seat.thread.store(self.thread, Ordering::Relaxed);
+        if seat.thread.load(Ordering::Relaxed) != self.thread {
+            // Others look there: not to be written without need.
+            seat.thread.store(self.thread, Ordering::Relaxed);
+        }
         seat.implicit.own.seat.store(self.thread, Ordering::Relaxed);
         self.team.set(team);
         self.seat.set(seat);
@@ -187,14 +197,13 @@ impl Worker {
         }
         let Some(task) = self.current() else { return };
         let own = &task.own;
-        let missing = own.made.get() - own.ended_here.get();
-        if missing != task.others.tally.ended_elsewhere() {
+        if own.missing() != task.others.tally.ended_elsewhere() {
             let number = self.lend_number();
             // As long as there is something to do, children that end here count without an atomic operation.
-            let all = || own.made.get() - own.ended_here.get() == task.others.tally.ended_elsewhere();
+            let all = || own.missing() == task.others.tally.ended_elsewhere();
             self.run_while(|| !all(), Some(task));
             own.seat.store(NOBODY, Ordering::Relaxed);
-            if task.others.tally.ask(own.made.get() - own.ended_here.get(), self.thread) {
+            if task.others.tally.ask(own.missing(), self.thread) {
                 self.wait(|| task.others.tally.is_enough(), Some(task));
             }
             own.seat.store(self.thread, Ordering::Relaxed);
@@ -278,6 +287,10 @@ impl Worker {
         let (generation, last) = team.arrive(seat);
         // Who has just come last, or has just run out of tasks, has to ask whether all is done.
         let mut asks = last;
+        if last && !team.has_tasks() {
+            asks = false;
+            team.try_to_pass(generation);
+        }
         let is_let_go = || cancellable && team.is_last_barrier(generation);
         let goes_on = || team.has_passed(generation) || is_let_go();
         while !goes_on() {
@@ -419,8 +432,13 @@ impl Worker {
         self.begins(task);
         let runs = !self.is_cancelled();
         if runs {
-            // SAFETY: the compiler's function, with what it has to be given.
-            unsafe { (task.work.get())(task.data.get()) };
+            if task.flags.get() & RANGE == 0 {
+                // SAFETY: the compiler's function, with what it has to be given.
+                unsafe { (task.work.get())(task.data.get()) };
+            } else {
+                // SAFETY: flagged by who has made it as such.
+                unsafe { self.run_range(task) };
+            }
         }
         self.give_number_back(number);
         self.current.set(before);

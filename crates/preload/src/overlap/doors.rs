@@ -9,6 +9,7 @@ use std::ptr;
 
 use tasks::group::Group;
 use tasks::making::New;
+use tasks::parts::Parts;
 use tasks::worker::Worker;
 
 use super::chunks::{Division, divide};
@@ -47,6 +48,10 @@ pub unsafe extern "C-unwind" fn task(
     event: *mut usize,
 ) {
     let Some(worker) = here() else { return };
+    if copy.is_none() && flags & (FINAL | DEPEND | DETACH) == 0 && (!deferrable || worker.has_enough()) {
+        // SAFETY: as the compiler describes it.
+        return unsafe { worker.do_at_once(work, data) };
+    }
     // SAFETY: the compiler's array, if it says that there is one.
     let accesses = (flags & DEPEND != 0).then(|| unsafe { Clauses::new(depend) }.accesses());
     let new = New {
@@ -224,8 +229,33 @@ impl Loop {
             // SAFETY: as above.
             unsafe { taskgroup_reduction_register(self.reductions()) };
         }
+        let sizes = divide(n, division);
+        if self.copy.is_none() && self.flags & FINAL == 0 && self.flags & IF != 0 && !worker.is_final() {
+            let parts = Parts {
+                work: self.work,
+                data: self.data,
+                bytes: self.bytes as usize,
+                align: self.align as usize,
+                priority: allowed_priority(self.priority),
+                start,
+                step,
+                sizes,
+            };
+            // SAFETY: as the compiler describes it; data begins with a part's bounds.
+            unsafe { worker.make_parts(&parts) };
+        } else {
+            // SAFETY: as above.
+            unsafe { self.make_each(worker, start, step, sizes) };
+        }
+        if grouped {
+            worker.end_group();
+        }
+    }
+
+    /// A task for each part.
+    unsafe fn make_each(&self, worker: &Worker, start: u64, step: u64, sizes: [(u64, u64); 2]) {
         let mut first = start;
-        for (count, iterations) in divide(n, division) {
+        for (count, iterations) in sizes {
             for _ in 0..count {
                 let end = first.wrapping_add(step.wrapping_mul(iterations));
                 let new = New {
@@ -245,9 +275,6 @@ impl Loop {
                 unsafe { make(worker, new) };
                 first = end;
             }
-        }
-        if grouped {
-            worker.end_group();
         }
     }
 

@@ -7,10 +7,19 @@ use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::Ordering;
 
 use super::here;
+use crate::real::{Call, library};
 
 /// Number of the calling thread in its team.
 pub extern "C" fn thread_num() -> c_int {
     here().and_then(|worker| worker.thread_number()).unwrap_or(0) as c_int
+}
+
+/// The same, or what libgomp says where tasks are not ours; only if there is one libgomp for all.
+pub extern "C" fn thread_num_anywhere() -> c_int {
+    match here() {
+        Some(worker) => worker.thread_number().unwrap_or(0) as c_int,
+        None => library(0).map_or(0, |library| library.number(Call::GetThreadNum)),
+    }
 }
 
 /// Threads of the team.

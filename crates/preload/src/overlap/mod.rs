@@ -9,7 +9,7 @@
 //! What is outside of regions is libgomp's alone: there, tasks are done at once anyway. So is a region of one thread, unless there are
 //! standbys, and but for the outermost.
 //!
-//! - this file: whether it is done at all, and each thread's worker.
+//! - this file: whether it is done at all; `here`: each thread's worker.
 //! - `teams`: of regions; `standbys`: threads beside them, that work while members are blocked; `forks`: a child has none.
 //! - `doors`: what the compiler calls; `identity`: what a task hears that asks who runs it.
 //! - `clauses`: the compiler's description of a task.
@@ -21,6 +21,7 @@ mod chunks;
 mod clauses;
 pub mod doors;
 mod forks;
+mod here;
 pub mod identity;
 mod reductions;
 pub mod shares;
@@ -42,6 +43,8 @@ use wire::umt::How;
 
 use crate::real::{Call, Library};
 
+pub use here::here;
+
 /// Says that tasks are ours, and how blocked threads are noticed. `off`: they are not; `on,PATH,NONCE`: as the session there says.
 const VARIABLE: &CStr = c"COX_OVERLAP";
 
@@ -55,7 +58,6 @@ static CONNECTED: Once = Once::new();
 static HIGHEST_PRIORITY: AtomicI32 = AtomicI32::new(0);
 
 thread_local! {
-    static WORKER: Cell<*const Worker> = const { Cell::new(ptr::null()) };
     /// libgomp's function, for the one of ours that this thread calls next, which has no room for another argument.
     static BEYOND: Cell<*mut c_void> = const { Cell::new(ptr::null_mut()) };
 }
@@ -88,11 +90,9 @@ pub fn is_wanted() -> bool {
     WANTED.load(Ordering::Relaxed)
 }
 
-/// The calling thread's worker, if it is in a region whose tasks are ours.
-#[inline]
-pub fn here() -> Option<&'static Worker> {
-    // SAFETY: null, or this thread's, which is there until the thread ends.
-    unsafe { WORKER.get().as_ref() }.filter(|worker| worker.team().is_some())
+/// Whether it will not change any more if standbys may run tasks.
+pub fn is_decided() -> bool {
+    !is_wanted() || CONNECTED.is_completed()
 }
 
 /// Has the next function of ours that this thread calls, and that wants one, go on to that one of libgomp's.
@@ -225,12 +225,12 @@ fn spare_worker() -> Option<&'static Worker> {
 }
 
 fn worker_in(room: impl FnOnce(Worker) -> Option<Box<Worker>>) -> Option<&'static Worker> {
-    let mut worker = WORKER.get();
+    let mut worker = here::get();
     if worker.is_null() {
         let new = Box::into_raw(room(Worker::new()?)?);
         // SAFETY: the key was made before anything was wanted.
         unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), new.cast()) };
-        WORKER.set(new);
+        here::set(new);
         worker = new;
     }
     // SAFETY: this thread's, which is there until the thread ends.
@@ -238,7 +238,7 @@ fn worker_in(room: impl FnOnce(Worker) -> Option<Box<Worker>>) -> Option<&'stati
 }
 
 unsafe extern "C" fn thread_ends(worker: *mut c_void) {
-    WORKER.set(ptr::null());
+    here::set(ptr::null());
     // SAFETY: made above, and the thread that had it is at its end.
     drop(unsafe { Box::from_raw(worker.cast::<Worker>()) });
 }

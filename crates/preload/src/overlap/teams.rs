@@ -47,7 +47,9 @@ pub fn take(library: &Library, threads: c_uint) -> &'static Team {
     // On a standby libgomp knows of no region.
     let is_guest = super::here().is_some_and(Worker::is_guest);
     let around = if is_guest { level() } else { library.number(Call::GetLevel) };
-    team.level.store(around as u32 + 1, Ordering::Relaxed);
+    if team.level.load(Ordering::Relaxed) != around as u32 + 1 {
+        team.level.store(around as u32 + 1, Ordering::Relaxed);
+    }
     team.begin();
     team
 }

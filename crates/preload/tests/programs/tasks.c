@@ -16,6 +16,7 @@
 #include "tasks/events.c"
 #include "tasks/loops.c"
 #include "tasks/order.c"
+#include "tasks/parts.c"
 #include "tasks/sharing.c"
 #include "tasks/waiting.c"
 
@@ -49,6 +50,10 @@ static const struct {
 	{ "nested_reducing_regions", nested_reducing_regions, false },
 	{ "reducing_work_shares", reducing_work_shares, false },
 	{ "reducing_scopes", reducing_scopes, false },
+	{ "parts", parts, false },
+	{ "parts_and_children", parts_and_children, false },
+	{ "parts_reduced", parts_reduced, false },
+	{ "parts_cancelled", parts_cancelled, true },
 	{ "nested", nested, false },
 	{ "many", many, false },
 	{ "outside", outside, false },

@@ -1,0 +1,288 @@
+//! What gcc calls about tasks, work that is shared, and threads: whether it goes to libgomp, or to `overlap` where tasks are ours.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use tasks::worker::Worker;
+use wire::guest::TASKS;
+
+use crate::caller::{by_place, by_way, by_way_of, ours_or_by_way_of};
+use crate::memory::note_seen;
+use crate::overlap::{self, cancelling, doors, identity, shares};
+use crate::real::{Call, is_one_for_all, only, real};
+
+ours_or_by_way_of! {
+    /// A task, noted.
+    GOMP_task => doors::task, else task;
+    /// A loop divided into tasks, noted.
+    GOMP_taskloop => doors::taskloop, else taskloop;
+    /// The same over unsigned long long, noted.
+    GOMP_taskloop_ull => doors::taskloop_ull, else taskloop_ull;
+    /// Waits for a task's children.
+    GOMP_taskwait => doors::taskwait, else taskwait;
+    /// Waits for some of them.
+    GOMP_taskwait_depend => doors::taskwait_depend, else taskwait_depend;
+    /// Has later tasks wait for some of them.
+    GOMP_taskwait_depend_nowait => doors::taskwait_depend_nowait, else taskwait_depend_nowait;
+    /// Lets other tasks go first.
+    GOMP_taskyield => doors::taskyield, else taskyield;
+    /// Begins a taskgroup.
+    GOMP_taskgroup_start => doors::taskgroup_start, else taskgroup_start;
+    /// Waits for a taskgroup.
+    GOMP_taskgroup_end => doors::taskgroup_end, else taskgroup_end;
+    /// Begins reductions of a taskgroup.
+    GOMP_taskgroup_reduction_register => doors::taskgroup_reduction_register, else reduction_register;
+    /// Finds a task's copies.
+    GOMP_task_reduction_remap => doors::task_reduction_remap, else reduction_remap;
+    /// Whether tasks are done at once.
+    omp_in_final => doors::in_final, else in_final;
+    /// Fortran's name of the question, whose arguments are given by reference; so are the following.
+    omp_in_final_ => doors::in_final, else in_final_fortran;
+}
+
+by_place! {
+    /// Number of the calling thread in its team.
+    omp_get_thread_num => THREAD_NUM;
+    /// Fortran's name of the question.
+    omp_get_thread_num_ => THREAD_NUM;
+}
+
+by_way_of! {
+    /// Ends them.
+    GOMP_taskgroup_reduction_unregister => reduction_unregister;
+    /// Fulfils a task's event.
+    omp_fulfill_event => fulfill_event;
+    /// The same, called by Fortran: the event is passed by value there too.
+    omp_fulfill_event_ => fulfill_event_fortran;
+    /// Cancels a construct.
+    GOMP_cancel => cancel;
+    /// Whether one was cancelled.
+    GOMP_cancellation_point => cancellation_point;
+    /// Begins a loop, and reductions that tasks take part in, if there are any; so do the following.
+    GOMP_loop_start => loop_start;
+    /// An ordered one.
+    GOMP_loop_ordered_start => loop_ordered_start;
+    /// One whose iterations wait for each other.
+    GOMP_loop_doacross_start => loop_doacross_start;
+    /// A loop over unsigned long long.
+    GOMP_loop_ull_start => loop_ull_start;
+    /// An ordered one.
+    GOMP_loop_ull_ordered_start => loop_ull_ordered_start;
+    /// One whose iterations wait for each other.
+    GOMP_loop_ull_doacross_start => loop_ull_doacross_start;
+    /// Sections.
+    GOMP_sections2_start => sections_start;
+    /// A scope.
+    GOMP_scope_start => scope_start;
+    /// Ends these reductions.
+    GOMP_workshare_task_reduction_unregister => workshare_unregister;
+    /// Threads of the team.
+    omp_get_num_threads => num_threads;
+    /// Regions around.
+    omp_get_level => level;
+    /// Those of more than one thread.
+    omp_get_active_level => active_level;
+    /// Threads of one of them.
+    omp_get_team_size => team_size;
+    /// Number of the thread in one of them.
+    omp_get_ancestor_thread_num => ancestor_thread_num;
+    /// Whether there is one of more than one thread.
+    omp_in_parallel => in_parallel;
+    /// Threads of the team.
+    omp_get_num_threads_ => num_threads_fortran;
+    /// Regions around.
+    omp_get_level_ => level_fortran;
+    /// Those of more than one thread.
+    omp_get_active_level_ => active_level_fortran;
+    /// Threads of one of them.
+    omp_get_team_size_ => team_size_fortran;
+    /// The same, where integers have eight bytes.
+    omp_get_team_size_8_ => team_size_fortran_8;
+    /// Number of the thread in one of them.
+    omp_get_ancestor_thread_num_ => ancestor_thread_num_fortran;
+    /// The same, where integers have eight bytes.
+    omp_get_ancestor_thread_num_8_ => ancestor_thread_num_fortran_8;
+    /// Whether there is one of more than one thread.
+    omp_in_parallel_ => in_parallel_fortran;
+}
+
+/// libgomp's function for a call from there.
+fn libgomps(call: Call, caller: usize) -> *mut c_void {
+    let real = real(call, caller).map_or_else(|| only(call), |(_, real)| real);
+    // Where no library is known, no task has been made.
+    if real.is_null() { nothing as *mut c_void } else { real }
+}
+
+extern "C" fn nothing() -> usize {
+    0
+}
+
+/// Defines what says where to go on with a task whose function is `work`, and which is not ours.
+macro_rules! tasks {
+    ($($name:ident = $call:ident;)*) => { $(
+        extern "C" fn $name(work: usize, _: usize) -> *mut c_void {
+            note_seen(TASKS);
+            // Without a library the loader would have ended the program here.
+            real(Call::$call, work).map_or(libc::abort as *mut c_void, |(_, real)| real)
+        }
+    )* };
+}
+
+tasks! {
+    task = Task;
+    taskloop = Taskloop;
+    taskloop_ull = TaskloopUll;
+}
+
+/// Defines what says where to go on with a call about tasks that are not ours.
+macro_rules! about_tasks {
+    ($($name:ident = $call:ident;)*) => { $(
+        extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
+            libgomps(Call::$call, caller)
+        }
+    )* };
+}
+
+about_tasks! {
+    taskwait = Taskwait;
+    taskwait_depend = TaskwaitDepend;
+    taskwait_depend_nowait = TaskwaitDependNowait;
+    taskyield = Taskyield;
+    taskgroup_start = TaskgroupStart;
+    taskgroup_end = TaskgroupEnd;
+    reduction_register = TaskgroupReductionRegister;
+    reduction_remap = TaskReductionRemap;
+    in_final = InFinal;
+    in_final_fortran = InFinalFortran;
+}
+
+/// Where to go on with the end of reductions: those of a region within a task of ours are libgomp's.
+extern "C" fn reduction_unregister(block: *mut usize, caller: usize) -> *mut c_void {
+    if overlap::here().is_some() && doors::is_registered_here(block) {
+        return doors::taskgroup_reduction_unregister as *mut c_void;
+    }
+    libgomps(Call::TaskgroupReductionUnregister, caller)
+}
+
+/// Defines what says where to go on with a construct that shares work and may have reductions: libgomp's function, where tasks are
+/// ours by way of one that has our tasks take part.
+macro_rules! work_shares {
+    ($($name:ident = $call:ident or $ours:expr;)*) => { $(
+        extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
+            let real = real(Call::$call, caller).map_or_else(|| only(Call::$call), |(_, real)| real);
+            if real.is_null() {
+                return nothing as *mut c_void;
+            }
+            if overlap::here().is_none() {
+                return real;
+            }
+            overlap::goes_on_to(real);
+            $ours as *mut c_void
+        }
+    )* };
+}
+
+work_shares! {
+    loop_start = LoopStart or shares::loop_start;
+    loop_ordered_start = LoopOrderedStart or shares::loop_start;
+    loop_doacross_start = LoopDoacrossStart or shares::loop_doacross_start;
+    loop_ull_start = LoopUllStart or shares::loop_ull_start;
+    loop_ull_ordered_start = LoopUllOrderedStart or shares::loop_ull_start;
+    loop_ull_doacross_start = LoopUllDoacrossStart or shares::loop_doacross_start;
+    sections_start = Sections2Start or shares::sections_start;
+    scope_start = ScopeStart or shares::scope_start;
+    workshare_unregister = WorkshareTaskReductionUnregister or shares::workshare_task_reduction_unregister;
+}
+
+/// Where to go on with a cancel construct.
+extern "C" fn cancel(_: usize, caller: usize) -> *mut c_void {
+    let known = real(Call::Cancel, caller);
+    let real = known.map_or_else(|| only(Call::Cancel), |(_, real)| real);
+    if overlap::here().is_some() && known.is_some_and(|(library, _)| cancelling::is_allowed(library)) {
+        overlap::goes_on_to(real);
+        return cancelling::cancel as *mut c_void;
+    }
+    if real.is_null() { nothing as *mut c_void } else { real }
+}
+
+/// Where to go on with a cancellation point.
+extern "C" fn cancellation_point(which: usize, caller: usize) -> *mut c_void {
+    if overlap::here().is_some() && cancelling::is_of_taskgroup(which as c_int) {
+        return cancelling::taskgroup_cancellation_point as *mut c_void;
+    }
+    libgomps(Call::CancellationPoint, caller)
+}
+
+/// Defines what says where to go on with a task's event: ours are told by their names, in any thread.
+macro_rules! about_events {
+    ($($name:ident = $call:ident;)*) => { $(
+        extern "C" fn $name(event: usize, caller: usize) -> *mut c_void {
+            if tasks::event::is_ours(event) {
+                return doors::fulfill_event as *mut c_void;
+            }
+            libgomps(Call::$call, caller)
+        }
+    )* };
+}
+
+about_events! {
+    fulfill_event = FulfillEvent;
+    fulfill_event_fortran = FulfillEventFortran;
+}
+
+/// Defines what says where to go on with a question about the thread: its number is ours to give where standbys may run
+/// tasks, all else only on these.
+macro_rules! about_the_thread {
+    ($($name:ident = $call:ident or $ours:expr, $where:expr;)*) => { $(
+        extern "C" fn $name(first: usize, caller: usize) -> *mut c_void {
+            let is_ours: fn(&Worker, usize) -> bool = $where;
+            if signal::was_ever_live() && overlap::here().is_some_and(|worker| is_ours(worker, first)) {
+                return $ours as *mut c_void;
+            }
+            libgomps(Call::$call, caller)
+        }
+    )* };
+}
+
+about_the_thread! {
+    num_threads = GetNumThreads or identity::num_threads, |worker, _| worker.is_guest();
+    level = GetLevel or identity::level, |worker, _| worker.is_guest();
+    active_level = GetActiveLevel or identity::active_level, |worker, _| worker.is_guest();
+    team_size = GetTeamSize or identity::team_size, |worker, _| worker.is_guest();
+    ancestor_thread_num = GetAncestorThreadNum or identity::ancestor_thread_num, |worker, at| worker.is_guest() || at as i32 == identity::level();
+    in_parallel = InParallel or identity::in_parallel, |worker, _| worker.is_guest();
+    num_threads_fortran = GetNumThreadsFortran or identity::num_threads, |worker, _| worker.is_guest();
+    level_fortran = GetLevelFortran or identity::level, |worker, _| worker.is_guest();
+    active_level_fortran = GetActiveLevelFortran or identity::active_level, |worker, _| worker.is_guest();
+    team_size_fortran = GetTeamSizeFortran or identity::team_size_fortran, |worker, _| worker.is_guest();
+    team_size_fortran_8 = GetTeamSizeFortran8 or identity::team_size_fortran_8, |worker, _| worker.is_guest();
+    ancestor_thread_num_fortran = GetAncestorThreadNumFortran or identity::ancestor_thread_num_fortran,
+        |worker, at| {
+            // SAFETY: Fortran passes the address of the level.
+            worker.is_guest() || unsafe { *(at as *const i32) } == identity::level()
+        };
+    ancestor_thread_num_fortran_8 = GetAncestorThreadNumFortran8 or identity::ancestor_thread_num_fortran_8,
+        |worker, at| {
+            // SAFETY: as above.
+            worker.is_guest() || unsafe { *(at as *const i64) } == i64::from(identity::level())
+        };
+    in_parallel_fortran = InParallelFortran or identity::in_parallel, |worker, _| worker.is_guest();
+}
+
+/// Where the question goes that programs ask in every task: to who finds out where to, until that is the same for all who ask.
+static THREAD_NUM: AtomicPtr<c_void> = AtomicPtr::new(first_thread_num as *mut c_void);
+
+#[unsafe(naked)]
+unsafe extern "C" fn first_thread_num() {
+    std::arch::naked_asm!(by_way!(), inner = sym thread_num)
+}
+
+extern "C" fn thread_num(_: usize, caller: usize) -> *mut c_void {
+    let ours = signal::was_ever_live();
+    let real = libgomps(Call::GetThreadNum, caller);
+    if is_one_for_all() && overlap::is_decided() {
+        let place = if ours { identity::thread_num_anywhere as *mut c_void } else { real };
+        THREAD_NUM.store(place, Ordering::Relaxed);
+    }
+    if ours && overlap::here().is_some() { identity::thread_num as *mut c_void } else { real }
+}
