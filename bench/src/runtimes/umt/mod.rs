@@ -16,9 +16,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::network::Network;
+use super::network::{self, Network};
 use super::throttle::Throttle;
-use super::way::{MANUAL, Way};
+use super::way::Way;
 use super::{Crew, Field, Line};
 use crate::interrupt::Interrupt;
 use crate::json;
@@ -38,13 +38,13 @@ pub struct Options {
     /// Rounds, each with one run of every point by every runtime
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
-    /// Ratios of work to waiting, of 1:4 1:2 1:1 2:1 4:1
+    /// Ratios of work to waiting, of 1:4 1:2 1:1 2:1 4:1; all unless given, for programs the one they were chosen at
     #[arg(long, value_name = "RATIO", value_delimiter = ',', value_parser = RATIOS.map(|ratio| ratio.0))]
     ratios: Vec<String>,
     /// What two ranks wait for, of network disk both
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = Blocking::NAMES.map(|one| one.0))]
     blocking: Vec<String>,
-    /// libgomp and libomp with 2, 4 and 8 threads for each CPU, too, and the best of them
+    /// libgomp and libomp with 2, 4 and 8 threads for each CPU, too, and the best of them; programs always have it
     #[arg(long)]
     oversubscribed: bool,
     /// Where programs write: a folder on the disk that is to be throttled
@@ -80,7 +80,6 @@ struct Bench<'a> {
     throttle: Throttle,
     /// For two ranks; none without them.
     network: Option<Network>,
-    ways: Vec<Way>,
     runs: usize,
 }
 
@@ -98,45 +97,59 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let tools = Tools::find(options.cox.as_deref(), options.workloads.as_deref())?;
     let field = Field::new(tools, Some(&options.folder), interrupt)?;
     let throttle = Throttle::new(field.scratch.path())?;
+    network::clean();
     let apps: Vec<&App> = APPS.iter().filter(|app| wanted(&options.apps, app.name)).collect();
     let network = apps.iter().any(|app| app.kind == Kind::Ranks).then(Network::new).transpose()?;
-    let manual = options.oversubscribed;
-    let (ways, lacking) = ways(&field, manual);
-    let bench = Bench { field, throttle, network, ways, runs: options.runs.into() };
+    let bench = Bench { field, throttle, network, runs: options.runs.into() };
+    let (ways, lacking) = bench.ways();
     let mut report = Report { header: json::Header::new("umt")?, lacking, points: Vec::new() };
     let print = |text: &str| json::print(text, options.json.as_deref());
     report.lacking.iter().try_for_each(|(way, why)| print(&format!("not measured: {way}: {why}")))?;
-    print(&table::heading(options.runs, manual))?;
+    let mut columns = None;
     for app in apps {
+        let by_hand = options.oversubscribed || app.chosen.is_some();
+        let ways: Vec<Way> = ways.iter().copied().filter(|way| by_hand || way.threads_by_cpu() == 1).collect();
+        if columns != Some(by_hand) {
+            print(&table::heading(options.runs, by_hand))?;
+            columns = Some(by_hand);
+        }
         let cost = bench.cost(app)?;
-        for blocking in
-            app.blockings().iter().filter(|one| app.kind != Kind::Ranks || wanted(&options.blocking, one.name()))
-        {
-            for ratio in RATIOS.iter().filter(|ratio| wanted(&options.ratios, ratio.0)) {
-                let point = bench.point(app, cost, *blocking, *ratio)?;
-                print(&table::line(&point, manual))?;
-                report.points.push(point);
-            }
+        for (blocking, ratio) in points_of(app, options) {
+            let point = bench.point(app, &ways, cost, blocking, ratio)?;
+            print(&table::line(&point, by_hand))?;
+            report.points.push(point);
         }
     }
     options.json.iter().try_for_each(|path| json::write(path, &report))?;
     Ok(0)
 }
 
-/// Ways that can be measured here, and others with the reason.
-fn ways(field: &Field<'_>, manual: bool) -> (Vec<Way>, Vec<(String, String)>) {
-    let all = Way::beside(if manual { &MANUAL } else { &MANUAL[..1] });
-    let (mut ways, mut lacking) = (Vec::new(), Vec::new());
-    for way in all {
-        match field.lacks(way) {
-            Some(why) => lacking.push((way.name(), why)),
-            None => ways.push(way),
-        }
-    }
-    (ways, lacking)
+/// What is asked for, in the order of the table.
+fn points_of(app: &App, options: &Options) -> Vec<(Blocking, (&'static str, f64))> {
+    let asked = |ratio: &str| match app.chosen {
+        Some(chosen) if options.ratios.is_empty() => ratio == chosen,
+        _ => wanted(&options.ratios, ratio),
+    };
+    // Those of one process have nothing to choose from.
+    let blockings =
+        app.blockings().iter().filter(|one| app.kind != Kind::Ranks || wanted(&options.blocking, one.name()));
+    let ratios = RATIOS.into_iter().filter(|ratio| asked(ratio.0));
+    blockings.flat_map(|blocking| ratios.clone().map(|ratio| (*blocking, ratio))).collect()
 }
 
 impl Bench<'_> {
+    /// Ways that can be measured here, and others with the reason.
+    fn ways(&self) -> (Vec<Way>, Vec<(String, String)>) {
+        let (mut ways, mut lacking) = (Vec::new(), Vec::new());
+        for way in Way::all() {
+            match self.field.lacks(way) {
+                Some(why) => lacking.push((way.name(), why)),
+                None => ways.push(way),
+            }
+        }
+        (ways, lacking)
+    }
+
     fn line(&self, app: &App, size: &Size) -> Result<Line<'_>> {
         let crew = match app.kind {
             Kind::Alone => Crew::Alone,
@@ -168,7 +181,14 @@ impl Bench<'_> {
         Ok(median(&values))
     }
 
-    fn point(&self, app: &App, cost: Cost, blocking: Blocking, ratio: (&'static str, f64)) -> Result<Point> {
+    fn point(
+        &self,
+        app: &App,
+        ways: &[Way],
+        cost: Cost,
+        blocking: Blocking,
+        ratio: (&'static str, f64),
+    ) -> Result<Point> {
         let size = Size::new(app, cost, ratio.1, blocking);
         let mut bound = Bound { work_s: self.work_s(app, size.work)?, ..Bound::default() };
         let mut line = self.line(app, &size)?;
@@ -179,9 +199,9 @@ impl Bench<'_> {
         let network = self.network.as_ref().filter(|_| app.kind == Kind::Ranks);
         network.iter().try_for_each(|network| network.set(size.network_speed))?;
         let mut fewest = (f64::INFINITY, f64::INFINITY);
-        let runs = in_turns(self.ways.len(), self.runs, |at| {
+        let runs = in_turns(ways.len(), self.runs, |at| {
             let before = network.map_or(Ok([0.0; 2]), Network::sent)?;
-            let truths = self.field.run(self.ways[at], &line)?;
+            let truths = self.field.run(ways[at], &line)?;
             let after = network.map_or(Ok([0.0; 2]), Network::sent)?;
             // What a run sent again is its own fault.
             let sent = (after[0] - before[0]).max(after[1] - before[1]);
@@ -190,7 +210,7 @@ impl Bench<'_> {
         })?;
         bound.disk_s = size.disk_speed.map_or(0.0, |speed| fewest.0 / speed);
         bound.network_s = size.network_speed.map_or(0.0, |speed| fewest.1 / speed);
-        let by_way = self.ways.iter().zip(runs).map(|(way, runs)| {
+        let by_way = ways.iter().zip(runs).map(|(way, runs)| {
             let (seconds, cpu_s) = runs.into_iter().unzip();
             Runs { way: *way, seconds, cpu_s }
         });
