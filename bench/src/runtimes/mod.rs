@@ -4,6 +4,7 @@ mod leftovers;
 pub mod network;
 pub mod tasks;
 pub mod throttle;
+pub mod trace;
 pub mod umt;
 pub mod way;
 

@@ -9,15 +9,19 @@
 
 mod apps;
 mod bound;
+mod detail;
+mod nothing;
 mod table;
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::network::{self, Network};
 use super::throttle::Throttle;
+use super::trace::Trace;
 use super::way::Way;
 use super::{Crew, Field, Line};
 use crate::interrupt::Interrupt;
@@ -27,13 +31,15 @@ use crate::stats::median;
 use crate::tools::Tools;
 use apps::{APPS, App, Blocking, Kind};
 use bound::{Bound, Cost, Size};
+use detail::Detail;
+use nothing::Nothing;
 use table::{Point, Runs};
 
 /// What `cox-bench umt` understands.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Applications, all when none is named
-    #[arg(value_name = "APP", value_parser = APPS.map(|app| app.name))]
+    /// Applications, programs, and `nothing`: where there is nothing to win; all when none is named
+    #[arg(value_name = "APP", value_parser = names())]
     apps: Vec<String>,
     /// Rounds, each with one run of every point by every runtime
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -73,6 +79,8 @@ struct Report {
     /// Ways that were not to be had, and why.
     lacking: Vec<(String, String)>,
     points: Vec<Point>,
+    /// Where there is nothing to win.
+    nothing: Vec<Nothing>,
 }
 
 struct Bench<'a> {
@@ -81,6 +89,13 @@ struct Bench<'a> {
     /// For two ranks; none without them.
     network: Option<Network>,
     runs: usize,
+}
+
+/// What the part without applications of its own is called.
+const NOTHING: &str = "nothing";
+
+fn names() -> Vec<&'static str> {
+    APPS.iter().map(|app| app.name).chain([NOTHING]).collect()
 }
 
 /// Whether something was asked for: what names nothing asks for all.
@@ -102,7 +117,7 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let network = apps.iter().any(|app| app.kind == Kind::Ranks).then(Network::new).transpose()?;
     let bench = Bench { field, throttle, network, runs: options.runs.into() };
     let (ways, lacking) = bench.ways();
-    let mut report = Report { header: json::Header::new("umt")?, lacking, points: Vec::new() };
+    let mut report = Report { header: json::Header::new("umt")?, lacking, points: Vec::new(), nothing: Vec::new() };
     let print = |text: &str| json::print(text, options.json.as_deref());
     report.lacking.iter().try_for_each(|(way, why)| print(&format!("not measured: {way}: {why}")))?;
     let mut columns = None;
@@ -117,8 +132,13 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
         for (blocking, ratio) in points_of(app, options) {
             let point = bench.point(app, &ways, cost, blocking, ratio)?;
             print(&table::line(&point, by_hand))?;
+            point.details.iter().try_for_each(|detail| print(&detail.line()))?;
             report.points.push(point);
         }
+    }
+    if wanted(&options.apps, NOTHING) {
+        let ways: Vec<Way> = ways.into_iter().filter(|way| *way == Way::Gomp(1) || Way::OURS.contains(way)).collect();
+        report.nothing = nothing::measure(&bench.field, &bench.throttle, &ways, options.runs, print)?;
     }
     options.json.iter().try_for_each(|path| json::write(path, &report))?;
     Ok(0)
@@ -214,6 +234,26 @@ impl Bench<'_> {
             let (seconds, cpu_s) = runs.into_iter().unzip();
             Runs { way: *way, seconds, cpu_s }
         });
-        Ok(Point { app: app.name, blocking: blocking.name(), ratio: ratio.0, bound, by_way: by_way.collect() })
+        let by_way: Vec<Runs> = by_way.collect();
+        let details = by_way.iter().map(|runs| self.traced(&line, runs, &bound)).collect::<Result<_>>()?;
+        Ok(Point { app: app.name, blocking: blocking.name(), ratio: ratio.0, bound, by_way, details })
+    }
+
+    /// One more run, which is not timed.
+    fn traced(&self, line: &Line<'_>, runs: &Runs, bound: &Bound) -> Result<Detail> {
+        // Two instances of cox would write into one file.
+        let report = (runs.way.by_cox() && !matches!(line.crew, Crew::Twice))
+            .then(|| self.field.scratch.path().join("report.json"));
+        let line = Line { report: report.clone(), ..line.clone() };
+        let trace = Trace::begin(line.program)?;
+        self.field.run(runs.way, &line)?;
+        let usage = trace.end()?;
+        let report: Option<Value> = match &report {
+            Some(file) => Some(serde_json::from_slice(&std::fs::read(file).context("cox wrote no report")?)?),
+            None => None,
+        };
+        let cpus = if matches!(line.crew, Crew::Ranks(_)) { 2 } else { self.field.cpus() };
+        let work_s = bound.work_s * f64::from(cpus);
+        Ok(Detail::new(runs.way, usage, cpus, median(&runs.cpu_s), work_s, report.as_ref()))
     }
 }
