@@ -2,6 +2,7 @@
 
 mod leftovers;
 pub mod network;
+pub mod series;
 pub mod tasks;
 pub mod throttle;
 pub mod trace;

@@ -5,8 +5,14 @@ use std::fmt::Write;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::super::series::{Sample, sparkline};
 use super::super::trace::runnable::Usage;
 use super::super::way::Way;
+
+/// Columns of a line over time.
+const SPARKS: usize = 80;
+/// What rows are headed.
+pub const ROWS: &str = "app,blocking,ratio,way,at_s,cpu,disk_bytes_per_s,network_bytes_per_s\n";
 
 /// A traced run.
 #[derive(Debug, Serialize)]
@@ -21,6 +27,9 @@ pub struct Detail {
     pub cost_us: f64,
     /// From a doorbell to its first task, median and 99th percentile, us; ours only.
     pub delay_us: Option<(f64, f64)>,
+    /// What was in use over time.
+    #[serde(skip)]
+    pub samples: Vec<Sample>,
 }
 
 impl Detail {
@@ -33,7 +42,29 @@ impl Detail {
             cost_us: (spent_s - work_s) * 1e6 / usage.blocks.max(1) as f64,
             delay_us: delay.and_then(|delay| Some((delay[0].as_f64()?, delay[1].as_f64()?))),
             usage,
+            samples: Vec::new(),
         }
+    }
+
+    /// A line for each thing that is used, over time; with the speeds that are the most there can be.
+    pub fn series(&self, disk_speed: Option<f64>, network_speed: Option<f64>) -> Vec<String> {
+        let line = |name: &str, highest: f64, of: fn(&Sample) -> f64| {
+            let values: Vec<f64> = self.samples.iter().map(of).collect();
+            format!("      {name:8}▏{}▏", sparkline(&values, highest, SPARKS))
+        };
+        let disk = disk_speed.map(|speed| line("disk", speed, |sample| sample.disk));
+        // Both directions.
+        let network = network_speed.map(|speed| line("network", 2.0 * speed, |sample| sample.network));
+        [line("CPU", 1.0, |sample| sample.cpu)].into_iter().chain(disk).chain(network).collect()
+    }
+
+    /// The same as rows of a table, each behind `name`.
+    pub fn rows(&self, name: &str) -> String {
+        let row = |sample: &Sample| {
+            let Sample { at_s, cpu, disk, network } = sample;
+            format!("{name},{},{at_s:.3},{cpu:.3},{disk:.0},{network:.0}\n", self.way.name())
+        };
+        self.samples.iter().map(row).collect()
     }
 
     /// As printed below the point.
@@ -68,5 +99,15 @@ mod tests {
         }
         let none = serde_json::json!({"overlap": {"delay_us": null}});
         assert_eq!(Detail::new(Way::Bpf, usage, 2, 4.0, 4.0, Some(&none)).delay_us, None);
+    }
+
+    #[test]
+    fn each_thing_over_time_is_by_the_most_there_can_be() {
+        let mut detail = Detail::new(Way::Bpf, Usage::default(), 2, 0.0, 0.0, None);
+        detail.samples = vec![Sample { at_s: 0.05, cpu: 0.5, disk: 1e8, network: 5e6 }];
+        let lines = detail.series(Some(1e8), Some(1e7));
+        assert_eq!(lines, ["      CPU     ▏▄▏", "      disk    ▏█▏", "      network ▏▂▏"]);
+        assert_eq!(detail.rows("heat,disk,1:1"), "heat,disk,1:1,bpf,0.050,0.500,100000000,5000000\n");
+        assert_eq!(detail.series(None, None).len(), 1);
     }
 }

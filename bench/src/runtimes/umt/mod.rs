@@ -13,6 +13,8 @@ mod detail;
 mod nothing;
 mod table;
 
+use std::fs::File;
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -20,6 +22,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::network::{self, Network};
+use super::series::Series;
 use super::throttle::Throttle;
 use super::trace::Trace;
 use super::way::Way;
@@ -56,6 +59,9 @@ pub struct Options {
     /// Where programs write: a folder on the disk that is to be throttled
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
+    /// Write what was in use over time, of each traced run, as CSV to FILE, and print it as bars
+    #[arg(long, value_name = "FILE")]
+    series: Option<PathBuf>,
     /// Write all measurements as JSON to FILE ('-': stdout, tables then go to stderr)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -120,6 +126,11 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let mut report = Report { header: json::Header::new("umt")?, lacking, points: Vec::new(), nothing: Vec::new() };
     let print = |text: &str| json::print(text, options.json.as_deref());
     report.lacking.iter().try_for_each(|(way, why)| print(&format!("not measured: {way}: {why}")))?;
+    let mut series = options.series.as_ref().map(File::create).transpose().context("cannot write the series")?;
+    series
+        .iter_mut()
+        .try_for_each(|file| file.write_all(detail::ROWS.as_bytes()))
+        .context("cannot write the series")?;
     let mut columns = None;
     for app in apps {
         let by_hand = options.oversubscribed || app.chosen.is_some();
@@ -132,7 +143,15 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
         for (blocking, ratio) in points_of(app, options) {
             let point = bench.point(app, &ways, cost, blocking, ratio)?;
             print(&table::line(&point, by_hand))?;
-            point.details.iter().try_for_each(|detail| print(&detail.line()))?;
+            for detail in &point.details {
+                print(&detail.line())?;
+                if let Some(series) = &mut series {
+                    let name = format!("{},{},{}", point.app, point.blocking, point.ratio);
+                    series.write_all(detail.rows(&name).as_bytes()).context("writing the series")?;
+                    let size = Size::new(app, cost, ratio.1, blocking);
+                    detail.series(size.disk_speed, size.network_speed).iter().try_for_each(|line| print(line))?;
+                }
+            }
             report.points.push(point);
         }
     }
@@ -245,8 +264,15 @@ impl Bench<'_> {
         let report = (runs.way.by_cox() && !matches!(line.crew, Crew::Twice))
             .then(|| self.field.scratch.path().join("report.json"));
         let line = Line { report: report.clone(), ..line.clone() };
+        let namespace = match line.crew {
+            Crew::Ranks(network) => Some(network.file(0)),
+            Crew::Alone | Crew::Twice => None,
+        };
         let trace = Trace::begin(line.program)?;
-        self.field.run(runs.way, &line)?;
+        let series = Series::begin(self.throttle.device(), namespace);
+        let ran = self.field.run(runs.way, &line);
+        let samples = series.end();
+        ran?;
         let usage = trace.end()?;
         let report: Option<Value> = match &report {
             Some(file) => Some(serde_json::from_slice(&std::fs::read(file).context("cox wrote no report")?)?),
@@ -254,6 +280,8 @@ impl Bench<'_> {
         };
         let cpus = if matches!(line.crew, Crew::Ranks(_)) { 2 } else { self.field.cpus() };
         let work_s = bound.work_s * f64::from(cpus);
-        Ok(Detail::new(runs.way, usage, cpus, median(&runs.cpu_s), work_s, report.as_ref()))
+        let mut detail = Detail::new(runs.way, usage, cpus, median(&runs.cpu_s), work_s, report.as_ref());
+        detail.samples = samples?;
+        Ok(detail)
     }
 }
