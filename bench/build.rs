@@ -1,18 +1,21 @@
-//! Compiles the floor's BPF programs (clang ≥ 14) into a skeleton with their bytes inside.
+//! Compiles the BPF programs of experiments (clang ≥ 14) into skeletons with their bytes inside.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const SOURCE: &str = "src/overhead/floor.bpf.c";
+const SOURCES: [&str; 2] = ["src/overhead/floor.bpf.c", "src/runtimes/trace/switches.bpf.c"];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    println!("cargo::rerun-if-changed={SOURCE}");
-    SkeletonBuilder::new()
-        .source(SOURCE)
-        .clang_args(["-mcpu=v3", "-Wall", "-Werror"])
-        .build_and_generate(out.join("floor.skel.rs"))
-        .expect("the BPF programs compile; clang 14 or later, libelf-dev and zlib1g-dev are needed");
+    for source in SOURCES {
+        println!("cargo::rerun-if-changed={source}");
+        let file = Path::new(source).file_name().expect("a file").to_string_lossy();
+        SkeletonBuilder::new()
+            .source(source)
+            .clang_args(["-mcpu=v3", "-Wall", "-Werror"])
+            .build_and_generate(out.join(file.replace(".bpf.c", ".skel.rs")))
+            .expect("the BPF programs compile; clang 14 or later, libelf-dev and zlib1g-dev are needed");
+    }
 }

@@ -81,7 +81,7 @@ equal() {
 
 known="child fault flock mutex pipe poll sleep socket spin stopped unix vfork write"
 kernels="barnes anneal cg fft lu volrend stream mg options raytrace swaptions water"
-apps="heat fwi"
+apps="heat fwi phases loops blocks path"
 all="barriers mandelbrot triad imbalance regions taskcost firsttask $apps pingpong hog storm"
 all+=" $(printf 'known-%s ' $known)$(printf 'kernel-%s ' $kernels)"
 
@@ -102,7 +102,7 @@ for program in $all; do
     refuses 2 "$program" --truth /no/such/directory/truth.json
     if [ "$program" != known-mutex ] && [ "$program" != mandelbrot ]; then
         number=--seconds
-        [[ ! $program =~ ^(kernel-.*|regions|taskcost|heat|fwi)$ ]] || number=--threads
+        [[ ! $program =~ ^(kernel-.*|regions|taskcost|heat|fwi|phases|loops|blocks|path)$ ]] || number=--threads
         [ $program != firsttask ] || number=--count
         for value in x -1 0 nan inf 0x10 "1 " "" 1e99; do
             refuses 2 "$program" $number "$value"
@@ -334,6 +334,34 @@ works fwi --nx 5 --ny 5 --nz 5 --iof 0 --steps 3
 refuses 2 heat --size 100 --block 64
 refuses 2 heat --size 64 --block 64 --ranks 2 --peer 127.0.0.1:1
 refuses 2 fwi --ny 1 --ranks 2 --peer 127.0.0.1:1
+
+# programs of one process: one checksum however many threads and buffers, whatever is written
+check_program() {
+    local program=$1 reference
+    built "$program" || return 0
+    works "$@" --verify
+    reference="0 $(checksum_line)"
+    works "$@" --verify --direct --every 1 --buffers 7 --folder "$bin"
+    for threads in 1 2 3 8; do
+        for written in 0 1 3; do
+            run "$@" --verify --threads $threads --every $written --buffers 9 --folder "$scratch"
+            equal "$* with $threads threads, written every $written" "$code $(checksum_line)" "$reference"
+        done
+    done
+    refuses 2 "$program" --steps 0
+    refuses 2 "$@" --every 1 --folder /no/such/directory
+}
+check_program phases --blocks 7 --values 50 --steps 10 --work 2
+check_program loops --size 140 --loops 5 --blocks 7 --steps 10 --work 2 --loop-work 1
+check_program blocks --values 256 --steps 20 --tables 3 --work 2
+check_program path --values 50 --steps 10 --states 3 --parts 3 --work 2
+works phases --blocks 1 --values 1 --steps 1 --every 1 --folder "$scratch"
+works loops --size 1 --loops 1 --blocks 1 --steps 1
+works path --values 1 --steps 3 --states 2 --parts 2 --every 1 --folder "$scratch"
+refuses 2 phases --blocks 8 --buffers 7 --every 1
+refuses 2 loops --size 100 --blocks 16
+refuses 2 blocks --values 100
+refuses 2 path --states 1
 
 # Output that cannot be written is said.
 run hog --seconds 0.01 --truth /dev/full

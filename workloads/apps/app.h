@@ -36,7 +36,7 @@ enum { APP_MAX_BUFFERS = 4096, APP_MAX_AHEAD = 100000 };
 
 // Rows of the option table of every application, and the values they begin with.
 #define APP_DEFAULTS {.buffers = 16, .ahead = 8, .rank_count = 1, .patience_ns = 30 * NS_PER_SECOND}
-#define APP_OPTIONS(app)                                                                           \
+#define APP_BASE_OPTIONS(app)                                                                      \
     {"threads", OPTION_COUNT, &(app)->threads, 1, 4096, NULL, "N",                                 \
      "threads of the team (OMP_NUM_THREADS, else all CPUs)", NULL},                                \
     {"verify", OPTION_FLAG, &(app)->verify, 0, 0, NULL, NULL,                                      \
@@ -46,7 +46,10 @@ enum { APP_MAX_BUFFERS = 4096, APP_MAX_AHEAD = 100000 };
     {"direct", OPTION_FLAG, &(app)->direct, 0, 0, NULL, NULL,                                      \
      "O_DIRECT: past the page cache, so that transfers block", NULL},                              \
     {"buffers", OPTION_COUNT, &(app)->buffers, 1, APP_MAX_BUFFERS, NULL, "N",                      \
-     "staging buffers between memory and file (16)", NULL},                                        \
+     "staging buffers between memory and file (16)", NULL}
+// … of those that can be two ranks.
+#define APP_OPTIONS(app)                                                                           \
+    APP_BASE_OPTIONS(app),                                                                         \
     {"ahead", OPTION_COUNT, &(app)->ahead, 0, APP_MAX_AHEAD, NULL, "N",                            \
      "steps whose tasks may exist at a time; 0: all (8)", NULL},                                  \
     {"ranks", OPTION_COUNT, &(app)->rank_count, 1, 2, NULL, "N",                                   \

@@ -23,9 +23,10 @@ fn owner(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }
 
-/// Another program may have the number by now; then it is left for the next time.
+/// Another program may have the number by now; then it is left for the next time. One that nobody has waited for yet has ended.
 fn is_alive(process: u32) -> bool {
-    Path::new(&format!("/proc/{process}")).exists()
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X'])))
 }
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 
 mod leftovers;
 pub mod network;
+pub mod series;
 pub mod tasks;
 pub mod throttle;
+pub mod trace;
 pub mod umt;
 pub mod wake;
 pub mod way;
@@ -53,10 +55,15 @@ impl<'a> Field<'a> {
         }
         let paths = LLVM.rev().map(|version| PathBuf::from(format!("/usr/lib/llvm-{version}/lib/libomp.so.5")));
         let libomp = paths.into_iter().find(|path| path.exists());
+        let prefix = leftovers::name("files-");
         let mut builder = tempfile::Builder::new();
-        let builder = builder.prefix("cox-bench-");
-        let scratch = folder.map_or_else(|| builder.tempdir(), |folder| builder.tempdir_in(folder));
-        let scratch = scratch.context("cannot make a temporary folder")?;
+        let builder = builder.prefix(&prefix);
+        let place = folder.map_or_else(std::env::temp_dir, Path::to_path_buf);
+        for name in leftovers::in_folder(&place) {
+            // Somebody else's stays.
+            let _ = std::fs::remove_dir_all(place.join(name));
+        }
+        let scratch = builder.tempdir_in(&place).context("cannot make a temporary folder")?;
         let allowed = rustix::thread::sched_getaffinity(None).context("reading which CPUs are allowed")?;
         let cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
         Ok(Field { tools, library, libomp, cpus, scratch, interrupt })

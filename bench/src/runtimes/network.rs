@@ -28,12 +28,11 @@ pub struct Network {
 }
 
 impl Network {
-    /// Removes what killed experiments have left, and makes both namespaces.
+    /// Makes both namespaces.
     ///
     /// # Errors
     /// Without root, or without iproute2.
     pub fn new() -> Result<Network> {
-        leftovers::in_folder(Path::new(NAMES)).iter().for_each(|name| remove(name));
         // From here on dropped, also when half of it fails.
         let network = Network { names: [0, 1].map(|rank| leftovers::name(&format!("rank-{rank}"))) };
         let [first, second] = &network.names;
@@ -102,6 +101,11 @@ impl Drop for Network {
     }
 }
 
+/// Removes what killed experiments have left.
+pub fn clean() {
+    leftovers::in_folder(Path::new(NAMES)).iter().for_each(|name| remove(name));
+}
+
 /// The device goes first: a process that is still there would keep it, and its namespace, alive.
 fn remove(name: &str) {
     let silently = |words: &[&str]| Command::new("ip").args(words).output();
@@ -151,6 +155,7 @@ mod tests {
         }
         let left = "cox-bench-4194305-rank-0";
         ip(&["netns", "add", left]).unwrap();
+        clean();
         let network = Network::new().unwrap();
         assert!(!exists(left), "left by a process that has ended");
         assert!(network.names.iter().all(|name| exists(name)));

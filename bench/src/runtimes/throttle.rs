@@ -52,6 +52,12 @@ impl Throttle {
         Ok(())
     }
 
+    /// The disk's number: "254:0".
+    #[must_use]
+    pub fn device(&self) -> &str {
+        &self.device
+    }
+
     /// Words before a command that has to keep to this speed.
     #[must_use]
     pub fn words(&self) -> Vec<OsString> {

@@ -26,10 +26,9 @@ impl Way {
     /// Ours, from the least to the most.
     pub const OURS: [Way; 5] = [Way::Off, Way::Leader, Way::Perf, Way::StandbyIdle, Way::Bpf];
 
-    /// Both peers with so many threads for each CPU, and ours.
-    pub fn beside(manual: &[u32]) -> Vec<Way> {
-        let gomp = manual.iter().map(|times| Way::Gomp(*times));
-        gomp.chain(manual.iter().map(|times| Way::Omp(*times))).chain(Way::OURS).collect()
+    /// Both peers, each as people set it by hand, and ours.
+    pub fn all() -> impl Iterator<Item = Way> {
+        MANUAL.map(Way::Gomp).into_iter().chain(MANUAL.map(Way::Omp)).chain(Way::OURS)
     }
 
     /// As a column is headed.
@@ -52,7 +51,8 @@ impl Way {
         matches!(self, Way::Leader | Way::Perf | Way::StandbyIdle | Way::Bpf)
     }
 
-    pub(super) fn threads_by_cpu(self) -> u32 {
+    /// Threads of a team for each CPU.
+    pub fn threads_by_cpu(self) -> u32 {
         match self {
             Way::Gomp(times) | Way::Omp(times) => times,
             _ => 1,

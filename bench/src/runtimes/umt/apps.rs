@@ -25,6 +25,8 @@ pub struct App {
     pub disk_speed: f64,
     /// Bytes of messages that a rank sends in a run.
     pub sent: f64,
+    /// Set for programs whose measure is what people reach by hand: the ratio at which they were chosen, of work to waiting.
+    pub chosen: Option<&'static str>,
 }
 
 /// What blocks.
@@ -61,6 +63,7 @@ const HEAT: App = App {
     every: ("--every", 1024.0 * 1024.0 * 8.0),
     disk_speed: 100e6,
     sent: 0.0,
+    chosen: None,
 };
 const FWI: App = App {
     name: "fwi",
@@ -70,8 +73,7 @@ const FWI: App = App {
     steps: 48,
     // A volume is written on the way forward and read on the way back.
     every: ("--iof", 2.0 * 64.0 * 64.0 * 64.0 * 8.0),
-    disk_speed: 100e6,
-    sent: 0.0,
+    ..HEAT
 };
 /// A plate with a long border for what there is to compute, or its messages would be nothing.
 const HEAT_2: App = App {
@@ -92,13 +94,60 @@ const FWI_2: App = App {
     ..FWI
 };
 
-pub const APPS: [App; 6] = [
+/// Each phase of 16 tasks that compute and 16 that write.
+const PHASES: App = App {
+    name: "phases",
+    program: "phases",
+    fixed: &["--blocks", "16", "--values", "16384", "--buffers", "16", "--direct"],
+    steps: 100,
+    every: ("--every", 16.0 * 16384.0 * 8.0),
+    chosen: Some("1:1"),
+    ..HEAT
+};
+/// Loops of 100 us of work for all threads together. They are half of the work, and nothing can be written beside them.
+const LOOPS: App = App {
+    name: "loops",
+    program: "loops",
+    fixed: &["--size", "32768", "--loops", "200", "--loop-work", "4", "--blocks", "16", "--buffers", "32", "--direct"],
+    steps: 100,
+    every: ("--every", 32768.0 * 8.0),
+    disk_speed: 13e6,
+    chosen: Some("2:1"),
+    ..HEAT
+};
+/// Tables of 512 KiB: they fit the second-level cache of most CPUs, and two of them do not, or hardly.
+const BLOCKS: App = App {
+    name: "blocks",
+    program: "blocks",
+    fixed: &["--values", "65536", "--tables", "32", "--buffers", "32", "--direct"],
+    steps: 400,
+    every: ("--every", 65536.0 * 8.0),
+    chosen: Some("1:1"),
+    ..HEAT
+};
+/// On two CPUs the path is 89 % as long as all the work.
+const PATH: App = App {
+    name: "path",
+    program: "path",
+    fixed: &["--values", "4096", "--parts", "8", "--states", "8", "--path", "80", "--buffers", "32", "--direct"],
+    steps: 200,
+    every: ("--every", 8.0 * 4096.0 * 8.0),
+    disk_speed: 26e6,
+    chosen: Some("1:1"),
+    ..HEAT
+};
+
+pub const APPS: [App; 10] = [
     HEAT,
     App { name: "heat-twice", kind: Kind::Twice, ..HEAT },
     HEAT_2,
     FWI,
     App { name: "fwi-twice", kind: Kind::Twice, ..FWI },
     FWI_2,
+    PHASES,
+    LOOPS,
+    BLOCKS,
+    PATH,
 ];
 
 impl App {

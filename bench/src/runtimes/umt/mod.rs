@@ -9,16 +9,23 @@
 
 mod apps;
 mod bound;
+mod detail;
+mod nothing;
 mod table;
 
+use std::fs::File;
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+use serde_json::Value;
 
-use super::network::Network;
+use super::network::{self, Network};
+use super::series::Series;
 use super::throttle::Throttle;
-use super::way::{MANUAL, Way};
+use super::trace::Trace;
+use super::way::Way;
 use super::{Crew, Field, Line};
 use crate::interrupt::Interrupt;
 use crate::json;
@@ -27,29 +34,34 @@ use crate::stats::median;
 use crate::tools::Tools;
 use apps::{APPS, App, Blocking, Kind};
 use bound::{Bound, Cost, Size};
+use detail::Detail;
+use nothing::Nothing;
 use table::{Point, Runs};
 
 /// What `cox-bench umt` understands.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Applications, all when none is named
-    #[arg(value_name = "APP", value_parser = APPS.map(|app| app.name))]
+    /// Applications, programs, and `nothing`: where there is nothing to win; all when none is named
+    #[arg(value_name = "APP", value_parser = names())]
     apps: Vec<String>,
     /// Rounds, each with one run of every point by every runtime
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
-    /// Ratios of work to waiting, of 1:4 1:2 1:1 2:1 4:1
+    /// Ratios of work to waiting, of 1:4 1:2 1:1 2:1 4:1; all unless given, for programs the one they were chosen at
     #[arg(long, value_name = "RATIO", value_delimiter = ',', value_parser = RATIOS.map(|ratio| ratio.0))]
     ratios: Vec<String>,
     /// What two ranks wait for, of network disk both
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = Blocking::NAMES.map(|one| one.0))]
     blocking: Vec<String>,
-    /// libgomp and libomp with 2, 4 and 8 threads for each CPU, too, and the best of them
+    /// libgomp and libomp with 2, 4 and 8 threads for each CPU, too, and the best of them; programs always have it
     #[arg(long)]
     oversubscribed: bool,
     /// Where programs write: a folder on the disk that is to be throttled
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
+    /// Write what was in use over time, of each traced run, as CSV to FILE, and print it as bars
+    #[arg(long, value_name = "FILE")]
+    series: Option<PathBuf>,
     /// Write all measurements as JSON to FILE ('-': stdout, tables then go to stderr)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -73,6 +85,8 @@ struct Report {
     /// Ways that were not to be had, and why.
     lacking: Vec<(String, String)>,
     points: Vec<Point>,
+    /// Where there is nothing to win.
+    nothing: Vec<Nothing>,
 }
 
 struct Bench<'a> {
@@ -80,8 +94,14 @@ struct Bench<'a> {
     throttle: Throttle,
     /// For two ranks; none without them.
     network: Option<Network>,
-    ways: Vec<Way>,
     runs: usize,
+}
+
+/// What the part without applications of its own is called.
+const NOTHING: &str = "nothing";
+
+fn names() -> Vec<&'static str> {
+    APPS.iter().map(|app| app.name).chain([NOTHING]).collect()
 }
 
 /// Whether something was asked for: what names nothing asks for all.
@@ -98,45 +118,77 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let tools = Tools::find(options.cox.as_deref(), options.workloads.as_deref())?;
     let field = Field::new(tools, Some(&options.folder), interrupt)?;
     let throttle = Throttle::new(field.scratch.path())?;
+    network::clean();
     let apps: Vec<&App> = APPS.iter().filter(|app| wanted(&options.apps, app.name)).collect();
     let network = apps.iter().any(|app| app.kind == Kind::Ranks).then(Network::new).transpose()?;
-    let manual = options.oversubscribed;
-    let (ways, lacking) = ways(&field, manual);
-    let bench = Bench { field, throttle, network, ways, runs: options.runs.into() };
-    let mut report = Report { header: json::Header::new("umt")?, lacking, points: Vec::new() };
+    let bench = Bench { field, throttle, network, runs: options.runs.into() };
+    let (ways, lacking) = bench.ways();
+    let mut report = Report { header: json::Header::new("umt")?, lacking, points: Vec::new(), nothing: Vec::new() };
     let print = |text: &str| json::print(text, options.json.as_deref());
     report.lacking.iter().try_for_each(|(way, why)| print(&format!("not measured: {way}: {why}")))?;
-    print(&table::heading(options.runs, manual))?;
+    let mut series = options.series.as_ref().map(File::create).transpose().context("cannot write the series")?;
+    series
+        .iter_mut()
+        .try_for_each(|file| file.write_all(detail::ROWS.as_bytes()))
+        .context("cannot write the series")?;
+    let mut columns = None;
     for app in apps {
-        let cost = bench.cost(app)?;
-        for blocking in
-            app.blockings().iter().filter(|one| app.kind != Kind::Ranks || wanted(&options.blocking, one.name()))
-        {
-            for ratio in RATIOS.iter().filter(|ratio| wanted(&options.ratios, ratio.0)) {
-                let point = bench.point(app, cost, *blocking, *ratio)?;
-                print(&table::line(&point, manual))?;
-                report.points.push(point);
-            }
+        let by_hand = options.oversubscribed || app.chosen.is_some();
+        let ways: Vec<Way> = ways.iter().copied().filter(|way| by_hand || way.threads_by_cpu() == 1).collect();
+        if columns != Some(by_hand) {
+            print(&table::heading(options.runs, by_hand))?;
+            columns = Some(by_hand);
         }
+        let cost = bench.cost(app)?;
+        for (blocking, ratio) in points_of(app, options) {
+            let point = bench.point(app, &ways, cost, blocking, ratio)?;
+            print(&table::line(&point, by_hand))?;
+            for detail in &point.details {
+                print(&detail.line())?;
+                if let Some(series) = &mut series {
+                    let name = format!("{},{},{}", point.app, point.blocking, point.ratio);
+                    series.write_all(detail.rows(&name).as_bytes()).context("writing the series")?;
+                    let size = Size::new(app, cost, ratio.1, blocking);
+                    detail.series(size.disk_speed, size.network_speed).iter().try_for_each(|line| print(line))?;
+                }
+            }
+            report.points.push(point);
+        }
+    }
+    if wanted(&options.apps, NOTHING) {
+        let ways: Vec<Way> = ways.into_iter().filter(|way| *way == Way::Gomp(1) || Way::OURS.contains(way)).collect();
+        report.nothing = nothing::measure(&bench.field, &bench.throttle, &ways, options.runs, print)?;
     }
     options.json.iter().try_for_each(|path| json::write(path, &report))?;
     Ok(0)
 }
 
-/// Ways that can be measured here, and others with the reason.
-fn ways(field: &Field<'_>, manual: bool) -> (Vec<Way>, Vec<(String, String)>) {
-    let all = Way::beside(if manual { &MANUAL } else { &MANUAL[..1] });
-    let (mut ways, mut lacking) = (Vec::new(), Vec::new());
-    for way in all {
-        match field.lacks(way) {
-            Some(why) => lacking.push((way.name(), why)),
-            None => ways.push(way),
-        }
-    }
-    (ways, lacking)
+/// What is asked for, in the order of the table.
+fn points_of(app: &App, options: &Options) -> Vec<(Blocking, (&'static str, f64))> {
+    let asked = |ratio: &str| match app.chosen {
+        Some(chosen) if options.ratios.is_empty() => ratio == chosen,
+        _ => wanted(&options.ratios, ratio),
+    };
+    // Those of one process have nothing to choose from.
+    let blockings =
+        app.blockings().iter().filter(|one| app.kind != Kind::Ranks || wanted(&options.blocking, one.name()));
+    let ratios = RATIOS.into_iter().filter(|ratio| asked(ratio.0));
+    blockings.flat_map(|blocking| ratios.clone().map(|ratio| (*blocking, ratio))).collect()
 }
 
 impl Bench<'_> {
+    /// Ways that can be measured here, and others with the reason.
+    fn ways(&self) -> (Vec<Way>, Vec<(String, String)>) {
+        let (mut ways, mut lacking) = (Vec::new(), Vec::new());
+        for way in Way::all() {
+            match self.field.lacks(way) {
+                Some(why) => lacking.push((way.name(), why)),
+                None => ways.push(way),
+            }
+        }
+        (ways, lacking)
+    }
+
     fn line(&self, app: &App, size: &Size) -> Result<Line<'_>> {
         let crew = match app.kind {
             Kind::Alone => Crew::Alone,
@@ -168,7 +220,14 @@ impl Bench<'_> {
         Ok(median(&values))
     }
 
-    fn point(&self, app: &App, cost: Cost, blocking: Blocking, ratio: (&'static str, f64)) -> Result<Point> {
+    fn point(
+        &self,
+        app: &App,
+        ways: &[Way],
+        cost: Cost,
+        blocking: Blocking,
+        ratio: (&'static str, f64),
+    ) -> Result<Point> {
         let size = Size::new(app, cost, ratio.1, blocking);
         let mut bound = Bound { work_s: self.work_s(app, size.work)?, ..Bound::default() };
         let mut line = self.line(app, &size)?;
@@ -179,9 +238,9 @@ impl Bench<'_> {
         let network = self.network.as_ref().filter(|_| app.kind == Kind::Ranks);
         network.iter().try_for_each(|network| network.set(size.network_speed))?;
         let mut fewest = (f64::INFINITY, f64::INFINITY);
-        let runs = in_turns(self.ways.len(), self.runs, |at| {
+        let runs = in_turns(ways.len(), self.runs, |at| {
             let before = network.map_or(Ok([0.0; 2]), Network::sent)?;
-            let truths = self.field.run(self.ways[at], &line)?;
+            let truths = self.field.run(ways[at], &line)?;
             let after = network.map_or(Ok([0.0; 2]), Network::sent)?;
             // What a run sent again is its own fault.
             let sent = (after[0] - before[0]).max(after[1] - before[1]);
@@ -190,10 +249,39 @@ impl Bench<'_> {
         })?;
         bound.disk_s = size.disk_speed.map_or(0.0, |speed| fewest.0 / speed);
         bound.network_s = size.network_speed.map_or(0.0, |speed| fewest.1 / speed);
-        let by_way = self.ways.iter().zip(runs).map(|(way, runs)| {
+        let by_way = ways.iter().zip(runs).map(|(way, runs)| {
             let (seconds, cpu_s) = runs.into_iter().unzip();
             Runs { way: *way, seconds, cpu_s }
         });
-        Ok(Point { app: app.name, blocking: blocking.name(), ratio: ratio.0, bound, by_way: by_way.collect() })
+        let by_way: Vec<Runs> = by_way.collect();
+        let details = by_way.iter().map(|runs| self.traced(&line, runs, &bound)).collect::<Result<_>>()?;
+        Ok(Point { app: app.name, blocking: blocking.name(), ratio: ratio.0, bound, by_way, details })
+    }
+
+    /// One more run, which is not timed.
+    fn traced(&self, line: &Line<'_>, runs: &Runs, bound: &Bound) -> Result<Detail> {
+        // Two instances of cox would write into one file.
+        let report = (runs.way.by_cox() && !matches!(line.crew, Crew::Twice))
+            .then(|| self.field.scratch.path().join("report.json"));
+        let line = Line { report: report.clone(), ..line.clone() };
+        let namespace = match line.crew {
+            Crew::Ranks(network) => Some(network.file(0)),
+            Crew::Alone | Crew::Twice => None,
+        };
+        let trace = Trace::begin(line.program)?;
+        let series = Series::begin(self.throttle.device(), namespace);
+        let ran = self.field.run(runs.way, &line);
+        let samples = series.end();
+        ran?;
+        let usage = trace.end()?;
+        let report: Option<Value> = match &report {
+            Some(file) => Some(serde_json::from_slice(&std::fs::read(file).context("cox wrote no report")?)?),
+            None => None,
+        };
+        let cpus = if matches!(line.crew, Crew::Ranks(_)) { 2 } else { self.field.cpus() };
+        let work_s = bound.work_s * f64::from(cpus);
+        let mut detail = Detail::new(runs.way, usage, cpus, median(&runs.cpu_s), work_s, report.as_ref());
+        detail.samples = samples?;
+        Ok(detail)
     }
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::super::way::{MANUAL, Way};
 use super::bound::Bound;
+use super::detail::Detail;
 use crate::stats::{median, median_estimate};
 
 /// One application at one ratio, by every way.
@@ -18,6 +19,8 @@ pub struct Point {
     #[serde(flatten)]
     pub bound: Bound,
     pub by_way: Vec<Runs>,
+    /// Traced runs.
+    pub details: Vec<Detail>,
 }
 
 /// What runs of one way took, by round.
@@ -30,7 +33,7 @@ pub struct Runs {
     pub cpu_s: Vec<f64>,
 }
 
-fn named<S: serde::Serializer>(way: &Way, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn named<S: serde::Serializer>(way: &Way, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&way.name())
 }
 
@@ -123,7 +126,7 @@ mod tests {
         let by_way =
             by_way.iter().map(|(way, s)| Runs { way: *way, seconds: vec![*s; 6], cpu_s: Vec::new() }).collect();
         let bound = Bound { work_s: 1.0, disk_s: 2.0, network_s: 0.0 };
-        Point { app: "heat", blocking: "disk", ratio: "1:2", bound, by_way }
+        Point { app: "heat", blocking: "disk", ratio: "1:2", bound, by_way, details: Vec::new() }
     }
 
     #[test]

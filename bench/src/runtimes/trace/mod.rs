@@ -1,0 +1,172 @@
+//! What the scheduler does to a program's threads, by BPF programs of our own: the same for each runtime, and none is asked.
+
+pub mod runnable;
+
+use std::cell::RefCell;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use libbpf_rs::RingBufferBuilder;
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+
+use runnable::{Event, Kind, Usage, usage};
+
+#[allow(missing_docs, unsafe_op_in_unsafe_fn, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/switches.skel.rs"));
+}
+use skeleton::SwitchesSkelBuilder;
+
+/// How often the ring is emptied: it holds some seconds' events, but the thread that empties it takes a program's CPU.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A trace under way, on a thread of its own.
+pub struct Trace {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<Vec<Event>>>>,
+}
+
+impl Trace {
+    /// Of all processes of this name that this one starts, from now on.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn begin(program: &'static str) -> Result<Trace> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (ready, begun) = channel();
+        let until = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || follow(program, &ready, &until));
+        let trace = Trace { stop, thread: Some(thread) };
+        // The sender is dropped when it fails before it begins.
+        if begun.recv().is_err() {
+            return Err(trace.end().err().unwrap_or_else(|| anyhow!("the trace did not begin")));
+        }
+        Ok(trace)
+    }
+
+    /// What there was to be seen.
+    ///
+    /// # Errors
+    /// When nothing was, or something was lost.
+    pub fn end(mut self) -> Result<Usage> {
+        let mut events = self.join().context("the trace has ended")??;
+        if events.is_empty() {
+            bail!("the trace saw no switch of the program");
+        }
+        Ok(usage(&mut events))
+    }
+
+    fn join(&mut self) -> Option<Result<Vec<Event>>> {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.take()?.join();
+        Some(ended.unwrap_or_else(|_| Err(anyhow!("the trace's thread has failed"))))
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        // A run that failed has a better reason to tell.
+        drop(self.join());
+    }
+}
+
+fn follow(program: &str, ready: &Sender<()>, stop: &AtomicBool) -> Result<Vec<Event>> {
+    let mut object = MaybeUninit::uninit();
+    let mut open = SwitchesSkelBuilder::default().open(&mut object).context("the tracing programs")?;
+    if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
+        // The kernel keeps 15 characters of a name.
+        for (to, from) in settings.name.iter_mut().zip(program.bytes().take(15)) {
+            *to = from as _;
+        }
+        settings.starter = std::process::id() as i32;
+    }
+    let mut skel = open.load().context("tracing wants root")?;
+    let events = RefCell::new(Vec::new());
+    let mut builder = RingBufferBuilder::new();
+    builder.add(&skel.maps.events, |bytes| {
+        events.borrow_mut().extend(event(bytes));
+        0
+    })?;
+    let ring = builder.build()?;
+    skel.attach().context("tracing wants root")?;
+    ready.send(()).context("nobody waits for the trace")?;
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(PAUSE);
+        ring.consume()?;
+    }
+    ring.consume()?;
+    drop(ring);
+    let lost = skel.maps.bss_data.as_deref().map_or(0, |state| state.lost);
+    if lost > 0 {
+        bail!("the trace lost {lost} events");
+    }
+    Ok(events.into_inner())
+}
+
+/// An event as switches.bpf.c writes it.
+fn event(bytes: &[u8]) -> Option<Event> {
+    let kind = match bytes.get(14)? {
+        0 => Kind::Woken,
+        1 => Kind::SwitchedIn,
+        2 => Kind::Preempted,
+        3 => Kind::Blocked,
+        4 => Kind::Moved,
+        _ => return None,
+    };
+    Some(Event {
+        ns: u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?),
+        thread: u32::from_ne_bytes(bytes.get(8..12)?.try_into().ok()?),
+        cpu: u16::from_ne_bytes(bytes.get(12..14)?.try_into().ok()?),
+        kind,
+        idle_class: *bytes.get(15)? != 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn traced(program: &'static str, command: &mut Command) -> Result<Usage> {
+        let trace = Trace::begin(program)?;
+        assert!(command.status().unwrap().success());
+        trace.end()
+    }
+
+    #[test]
+    fn switches_of_a_program_that_we_start_are_seen_and_of_no_other() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: switches_of_a_program_that_we_start_are_seen_and_of_no_other: needs root");
+            return;
+        }
+        let usage = traced("sleep", Command::new("sh").args(["-c", "sleep 0.1; true"])).unwrap();
+        // It sleeps once, and exits.
+        assert!(usage.blocks >= 2 && usage.elapsed_ns >= 100_000_000, "{usage:?}");
+        assert!(traced("no-such-name", Command::new("sleep").arg("0.05")).is_err());
+    }
+
+    /// What else runs on that CPU makes no difference.
+    #[test]
+    fn one_busy_process_on_a_cpu_is_no_crowd_and_two_are() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: one_busy_process_on_a_cpu_is_no_crowd_and_two_are: needs root");
+            return;
+        }
+        let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+        let cpu = (0..1024).find(|cpu| allowed.is_set(*cpu)).unwrap().to_string();
+        let busy = "timeout 0.3 taskset -c $0 sha256sum /dev/zero &";
+        let of = |script: String| {
+            let script = script + " wait; true";
+            traced("sha256sum", Command::new("sh").args(["-c", &script, &cpu])).unwrap()
+        };
+        let (one, two) = (of(busy.to_owned()), of(busy.repeat(2)));
+        assert_eq!(one.crowded_ns, 0, "{one:?}");
+        assert!(two.oversubscribed(1) > 0.5 && two.oversubscribed(1) <= 1.0, "{two:?}");
+    }
+}

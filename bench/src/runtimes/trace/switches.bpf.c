@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What the scheduler does to the threads of one program, event by event. Nothing of the runtime's is asked. */
+/* What libbpf's header of helpers takes from <linux/types.h>, which clang's BPF target cannot find everywhere. */
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef int __s32;
+typedef unsigned long long __u64;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+enum bpf_map_type { BPF_MAP_TYPE_RINGBUF = 27 };
+enum { BPF_RB_NO_WAKEUP = 1 };
+enum { SCHED_IDLE = 5 };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct task_struct {
+	unsigned int __state;
+	unsigned int policy;
+	int wake_cpu;
+	int pid;
+	int tgid;
+	struct task_struct *real_parent;
+	struct task_struct *group_leader;
+	char comm[16];
+};
+
+#pragma clang attribute pop
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* The Rust side has the same (mod.rs). */
+enum { WOKEN, SWITCHED_IN, PREEMPTED, BLOCKED, MOVED };
+struct event {
+	__u64 ns;
+	__u32 thread;
+	__u16 cpu;
+	__u8 kind;
+	__u8 idle_class;
+};
+
+/* A second of 400,000 events; it is emptied every few milliseconds. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} events SEC(".maps");
+
+__u64 lost = 0;
+
+/* The program's name, as its main thread has it, and the process that starts it. */
+const volatile char name[16] = {};
+const volatile int starter = 0;
+
+/* From the program up to who measures: shells, taskset, cox. */
+#define GENERATIONS 8
+
+static __attribute__((always_inline)) _Bool is_member(struct task_struct *task)
+{
+	struct task_struct *process = task->group_leader;
+
+	if (!task->pid)
+		return 0;
+	for (int i = 0; i < 16; i++) {
+		if (process->comm[i] != name[i])
+			return 0;
+		if (!name[i])
+			break;
+	}
+	for (int i = 0; i < GENERATIONS; i++) {
+		process = process->real_parent;
+		if (process->tgid == starter)
+			return 1;
+	}
+	return 0;
+}
+
+static __attribute__((always_inline)) void note(struct task_struct *task, __u8 kind, __u32 cpu)
+{
+	struct event *event;
+
+	if (!is_member(task))
+		return;
+	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	if (!event) {
+		__sync_fetch_and_add(&lost, 1);
+		return;
+	}
+	event->ns = bpf_ktime_get_ns();
+	event->thread = task->pid;
+	event->cpu = cpu;
+	event->kind = kind;
+	event->idle_class = task->policy == SCHED_IDLE;
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, _Bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	note(prev, !preempt && prev->__state ? BLOCKED : PREEMPTED, cpu);
+	note(next, SWITCHED_IN, cpu);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(on_wakeup, struct task_struct *task)
+{
+	note(task, WOKEN, task->wake_cpu);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(on_birth, struct task_struct *task)
+{
+	note(task, WOKEN, task->wake_cpu);
+	return 0;
+}
+
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(on_migration, struct task_struct *task, int cpu)
+{
+	note(task, MOVED, cpu);
+	return 0;
+}
