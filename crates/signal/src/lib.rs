@@ -14,7 +14,7 @@
 //!
 //! 1. A thread that has put a task into a queue reads `runnable`. Are there fewer runnable threads than CPUs, it takes a bit of `parked` and
 //!    rings that bell itself ([`has_put`]).
-//! 2. BPF counts `runnable`, and `on_cpu` of its CPU, down when a thread blocks, and then looks at the queues. Is there a task, and no other
+//! 2. BPF counts `runnable`, and who is ready on its CPU, down when a thread blocks, and then looks at the queues. Is there a task, and no other
 //!    thread on that CPU, or are fewer threads runnable than there are CPUs, it takes a bit of `parked` and rings that bell. It looks, too, when a
 //!    stranger leaves a CPU idle.
 //! 3. A standby sets its bit in `parked`, and then looks at the queues once more ([`standby::park`]). To the kernel its sleep is a block
@@ -204,7 +204,7 @@ fn is_crowded_by(seen: &Seen) -> bool {
     }
     // SAFETY: asks for a number: a load, where the C library keeps it.
     let cpu = unsafe { libc::sched_getcpu() };
-    seen.on_cpu.get(cpu as usize).is_some_and(|there| there.load(Ordering::Relaxed) > 1)
+    seen.cpu.get(cpu as usize).is_some_and(|there| there.moves().ready() > 1)
 }
 
 /// The calling thread counts from now on, until [`discharge`]. `false`: there is no room for it.
