@@ -56,6 +56,9 @@ use pages::Pages;
 /// The shortest slice that Linux gives (kernel/sched/syscalls.c, since 6.12; older kernels do not look).
 const SLICE_NS: u64 = 100_000;
 
+/// Times that a thread tries to leave its CPU.
+const LEAVES: u32 = 100;
+
 /// Without a session.
 static ALONE: Said = Said::new();
 
@@ -213,6 +216,14 @@ pub fn enlist() -> bool {
         return false;
     }
     take_short_slices();
+    register()
+}
+
+/// The same for a thread whose scheduling is somebody else's to say.
+pub fn register() -> bool {
+    if !is_live() {
+        return false;
+    }
     if how().has_logs() {
         let is_seen = records::enlist();
         leave_once();
@@ -226,11 +237,28 @@ pub fn enlist() -> bool {
     free.is_some()
 }
 
-/// A thread is noticed when it next leaves its CPU: now.
-fn leave_once() {
+/// A thread is noticed, enlisted or discharged, when it next leaves its CPU: now.
+pub fn leave_once() {
     let instant = libc::timespec { tv_sec: 0, tv_nsec: 1 };
-    // SAFETY: a time to sleep, and nowhere to write what is left of it.
-    unsafe { libc::nanosleep(&raw const instant, std::ptr::null_mut()) };
+    let before = sleeps();
+    // The time may be over before the thread has gone to sleep.
+    for _ in 0..LEAVES {
+        // SAFETY: a time to sleep, and nowhere to write what is left of it.
+        unsafe { libc::nanosleep(&raw const instant, std::ptr::null_mut()) };
+        if sleeps() != before {
+            return;
+        }
+    }
+}
+
+/// How often the calling thread has gone to sleep.
+fn sleeps() -> libc::c_long {
+    let mut usage = MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: a place for it.
+    unsafe {
+        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+        usage.assume_init().ru_nvcsw
+    }
 }
 
 /// The calling thread counts no more.
@@ -240,6 +268,13 @@ pub fn discharge() {
     for n in 0..PROBES {
         let _ = said.tids[place(tid, n)].compare_exchange(tid, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
+    said.generation.fetch_add(1, Ordering::AcqRel);
+}
+
+/// Nobody counts any more, whom BPF knows: each thread from when it next leaves its CPU.
+pub fn discharge_all() {
+    let said = said();
+    said.tids.iter().for_each(|word| word.store(0, Ordering::Release));
     said.generation.fetch_add(1, Ordering::AcqRel);
 }
 

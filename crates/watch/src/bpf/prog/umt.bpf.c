@@ -281,16 +281,12 @@ COX_INLINE bool counts(struct monitored *m, struct task_struct *p, struct cox_um
 	return listed;
 }
 
-COX_INLINE void runs_again(struct monitored *m, struct cox_umt_said *said, struct cox_umt_seen *seen)
+COX_INLINE void runs_again(struct monitored *m, struct cox_umt_said *said, struct cox_umt_seen *seen, bool corrected)
 {
 	starts(m, said, seen);
 	__sync_fetch_and_add(&seen->unblocks, 1);
-}
-
-COX_INLINE void is_corrected(struct monitored *m, struct cox_umt_said *said, struct cox_umt_seen *seen)
-{
-	runs_again(m, said, seen);
-	__sync_fetch_and_add(&seen->corrected, 1);
+	if (corrected)
+		__sync_fetch_and_add(&seen->corrected, 1);
 }
 
 /*
@@ -309,7 +305,7 @@ int BPF_PROG(on_wakeup, struct task_struct *p)
 	said = said_by(m->process - 1);
 	seen = seen_by(m->process - 1);
 	if (said && seen)
-		runs_again(m, said, seen);
+		runs_again(m, said, seen, false);
 	return 0;
 }
 
@@ -339,7 +335,7 @@ COX_INLINE void leaves(struct monitored *m, struct task_struct *prev, bool preem
 		return;
 	/* Switches away from some threads reach no tracepoint (ARCHITECTURE.md), nor do wake-ups beneath them: it was seen to come by neither. */
 	if (!m->runs)
-		is_corrected(m, said, seen);
+		runs_again(m, said, seen, true);
 	if (preempt || !state)
 		return;
 	stops(m, said, seen);
@@ -366,7 +362,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		if (said && seen) {
 			is_on(in, said, seen, cpu);
 			if (!in->runs)
-				is_corrected(in, said, seen);
+				runs_again(in, said, seen, true);
 		}
 	}
 	if (out) {
