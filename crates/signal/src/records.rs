@@ -340,7 +340,7 @@ fn take_place() -> Option<u32> {
     }
     TAKEN.iter().enumerate().find_map(|(at, word)| {
         let before = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |taken| {
-            (taken != u64::MAX).then_some(taken | (taken + 1))
+            (taken != u64::MAX).then(|| taken | (taken + 1))
         });
         before.ok().map(|taken| at as u32 * 64 + taken.trailing_ones())
     })

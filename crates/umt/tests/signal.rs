@@ -129,6 +129,7 @@ cases! {
     what_is_not_read_in_time_is_said_and_ready_threads_stay_right = "lost";
     no_wakeup_is_lost_where_each_cpu_has_a_reader = "each";
     no_wakeup_is_lost_where_one_reads_all = "any";
+    who_reads_one_cpu_leaves_the_other_readable = "shares";
     a_child_has_it_disabled = "forked";
     wrong_arguments_are_refused_and_it_can_be_enabled_again = "wrong";
     many_threads_are_counted = "many";

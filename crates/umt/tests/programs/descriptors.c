@@ -3,6 +3,7 @@
 #include "probe.h"
 
 #define ROUNDS 300
+#define MANY 150
 
 static atomic_long heard[2]; /* blocks that were heard of, by place */
 static atomic_int busy;
@@ -119,13 +120,15 @@ static void *stays_work(void *unused)
 {
 	stay_on(here);
 	CHECK(!cox_umt_thread_ctrl(1));
-	stays = true;
-	while (!gone)
-		;
-	nap();
-	stays = false;
-	while (gone)
-		;
+	do {
+		stays = true;
+		while (!gone)
+			;
+		nap();
+		stays = false;
+		while (gone)
+			;
+	} while (!over);
 	return unused;
 }
 
@@ -136,6 +139,31 @@ static void *naps_work(void *unused)
 	for (int at = 0; at < 5; at++)
 		nap();
 	return unused;
+}
+
+/* Who is told, and reads another CPU, leaves it to others to be told of this one. */
+static void shares(void)
+{
+	int own = cox_umt_fd(here), other = cox_umt_fd(there);
+	pthread_t thread = start(stays_work, NULL);
+
+	AWAIT(stays);
+	for (int round = 0; round < 50; round++) {
+		read_all();
+		gone = true;
+		AWAIT(!stays);
+		is_readable(other);
+		CHECK(cox_umt_read(there, NULL) >= 0);
+		CHECK(is_readable(own));
+		read_all();
+		if (round == 49)
+			break;
+		gone = false;
+		AWAIT(stays);
+	}
+	over = true;
+	gone = false;
+	join(thread);
 }
 
 /* Rung only where nobody is left. */
@@ -155,6 +183,7 @@ static void idle(void)
 	CHECK(is_readable(fd), "nobody was ready there");
 	read_all();
 	CHECK(!is_readable(fd), "read");
+	over = true;
 	gone = false;
 	join(thread);
 }
@@ -249,23 +278,23 @@ static void abandoned(void)
 /* As many as are ready, or blocked, on one CPU. */
 static void many(void)
 {
-	pthread_t all[20];
+	pthread_t all[MANY];
 
 	for (int round = 0; round < 3; round++) {
 		pthread_mutex_lock(&lock);
 		busy = 0;
-		for (int at = 0; at < 20; at++)
+		for (int at = 0; at < MANY; at++)
 			all[at] = start(locked_work, NULL);
-		AWAIT(busy == 20 && all_ready() == 0);
+		AWAIT(busy == MANY && all_ready() == 0);
 		for (int cpu = 0; cpu < cpus; cpu++)
 			CHECK(cox_umt_ready(cpu) == 0 && ready_by_sums(cpu) == 0);
 		pthread_mutex_unlock(&lock);
-		for (int at = 0; at < 20; at++)
+		for (int at = 0; at < MANY; at++)
 			join(all[at]);
 		CHECK(all_ready() == 0);
 	}
 }
 
 const struct cases descriptor_cases[] = {
-	{"abandoned", abandoned}, {"each", each}, {"any", any}, {"idle", idle}, {"forked", forked}, {"wrong", wrong}, {"many", many}, {NULL, NULL},
+	{"abandoned", abandoned}, {"each", each}, {"any", any}, {"shares", shares}, {"idle", idle}, {"forked", forked}, {"wrong", wrong}, {"many", many}, {NULL, NULL},
 };
