@@ -3,12 +3,12 @@
 #
 #   make demo               install what is missing, build, run a bundled OpenMP program, print its report
 #   make test               install what is missing, build, run every test
-#   make build              build target/release/cox, its preload library and the workloads
+#   make build              build target/release/cox, its libraries and the workloads
 #   make soak               what depends on the order in which threads meet, thousands of times (TIMES=100: an hour)
 #   make tsan               the thread sanitizer on the runtime for tasks; needs rustup's rust-src
 #   make lint               format, clippy, rustdoc, C warnings, crate arrows, dependency audit
 #   make bench              measure what cox itself costs, and what packing gives (hours; EXPERIMENTS=overhead: minutes)
-#   make install PREFIX=/usr/local    install what was built: program, man pages, completions
+#   make install PREFIX=/usr/local    install what was built: program, libraries, man pages, completions
 #   make clean              remove everything that was built
 #
 # demo and test install Debian packages (with sudo if you are not root) and say which. Besides those they
@@ -16,7 +16,7 @@
 
 # --- everything that has to be there, in one place ---------------------------------------------------
 
-BUILD_PACKAGES := clang gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
+BUILD_PACKAGES := clang g++ gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
 TEST_PACKAGES := graphicsmagick linux-perf par2 python3 rpm stress-ng
 # Programs that `cox bench pack` packs, and ip and tc for `umt`; they name what is missing.
 BENCH_PACKAGES := graphicsmagick iproute2 libopenblas0-openmp pigz
@@ -192,6 +192,10 @@ lint-c: workloads
 	clang -fsyntax-only --target=bpf -mcpu=v3 -O2 -g -D__TARGET_ARCH_x86 -Wall -Wextra -Werror -Wno-unused-parameter \
 		-I crates/wire/include -I "$$headers" crates/watch/src/bpf/prog/*.bpf.c
 	gcc -fsyntax-only -std=gnu11 -O2 -Wall -Wextra -Werror -I crates/wire/include crates/wire/native/*.c
+	gcc -fsyntax-only -std=c99 -x c -Wall -Wextra -Wpedantic -Werror crates/umt/include/cox_umt.h
+	g++ -fsyntax-only -std=c++11 -x c++ -Wall -Wextra -Wpedantic -Werror crates/umt/include/cox_umt.h
+	gcc -fsyntax-only -std=gnu11 -O2 -Wall -Wextra -Werror -I crates/umt/include \
+		crates/umt/examples/*.c crates/umt/tests/programs/*.c
 
 # The advisories come from the network; offline the other checks still hold.
 audit:
@@ -224,9 +228,14 @@ install:
 	[ -x $(COX) ] || { echo "make: nothing to install yet; first: make build" >&2; exit 1; }
 	install -D -m 755 -t '$(INSTALLED)/bin' $(COX) target/release/cox-bench
 	install -D -m 644 -t '$(INSTALLED)/lib/coxswain' target/release/libcox_preload.so
+	install -D -m 644 -t '$(INSTALLED)/lib' target/release/libcox_umt.so
+	install -D -m 644 -t '$(INSTALLED)/include' crates/umt/include/cox_umt.h
+	install -D -m 644 -t '$(INSTALLED)/share/man/man3' crates/umt/man/cox_umt.3
 	pages=$$(mktemp -d)
 	trap 'rm -r "$$pages"' EXIT
 	$(COX) man "$$pages"
+	sed 's|@PREFIX@|$(PREFIX)|' crates/umt/cox-umt.pc >"$$pages/cox-umt.pc"
+	install -D -m 644 -t '$(INSTALLED)/lib/pkgconfig' "$$pages/cox-umt.pc"
 	install -D -m 644 -t '$(INSTALLED)/share/man/man1' "$$pages"/*.1
 	completions() {
 		$(COX) completions "$$1" >"$$pages/$$1"

@@ -61,6 +61,7 @@ pub const ROOMS: &[Room] = &[
     Room { name: "cox", floor: "front doors", uses: Uses::AllBelow, pure: false },
     Room { name: "cox-bench", floor: "front doors", uses: Uses::AllBelow, pure: false },
     Room { name: "preload", floor: "front doors", uses: these(&["signal", "tasks", "wire"], &[]), pure: false },
+    Room { name: "umt", floor: "front doors", uses: these(&["signal", "wire"], &[]), pure: false },
     Room { name: "xtask", floor: "front doors", uses: these(&[], &[]), pure: false },
     Room {
         name: "pack",

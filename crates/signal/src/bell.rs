@@ -5,7 +5,7 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering, fence};
 
 use wire::umt::BELLS;
 
@@ -87,18 +87,50 @@ impl Bell {
         if all.iter().any(|one| one.revents & libc::POLLNVAL != 0) {
             return Some(Woken::Lost);
         }
-        // What rang says nothing else: it is read by moving on.
-        if let Some(ring) = &self.ring {
-            // SAFETY: mapped by `new`, and never given back.
-            let (read, written) = unsafe { (ring.read.as_ref(), ring.written.as_ref()) };
-            read.store(written.load(Ordering::Acquire), Ordering::Release);
-        }
+        self.hush();
         if all[1].revents != 0 {
-            let mut count = 0u64;
-            // SAFETY: room for the eight bytes. It does not block: nobody else reads there.
-            unsafe { libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8) };
+            self.lower();
         }
         Some(if all[2].revents == 0 { Woken::Rung } else { Woken::Over })
+    }
+}
+
+impl Bell {
+    /// Reads what BPF has rung, so that it wakes again. Whoever looks *behind* this at what it rings for misses nothing: it wakes only those who have
+    /// read all, and what it counted before a ring that is read here can be seen. Whether it had rung.
+    pub fn hush(&self) -> bool {
+        let Some(ring) = &self.ring else { return false };
+        // SAFETY: mapped by `new`, and never given back.
+        let (read, written) = unsafe { (ring.read.as_ref(), ring.written.as_ref()) };
+        let mut had_rung = false;
+        loop {
+            // What rang says nothing else: it is read by moving on.
+            let end = written.load(Ordering::Acquire);
+            if read.load(Ordering::Relaxed) == end {
+                return had_rung;
+            }
+            had_rung = true;
+            read.store(end, Ordering::Release);
+            // BPF writes its end and then reads ours: if it has not seen this one, and wakes nobody, we see its end now.
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Has it ring until it is [lowered](Bell::lower).
+    pub fn raise(&self) {
+        write(self.event.as_raw_fd());
+    }
+
+    /// It rings no more for [`raise`](Bell::raise). Does not block.
+    pub fn lower(&self) {
+        let mut count = 0u64;
+        // SAFETY: room for the eight bytes.
+        unsafe { libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8) };
+    }
+
+    /// What can be polled: BPF's ring, and what is [raised](Bell::raise) from within.
+    pub fn descriptors(&self) -> impl Iterator<Item = RawFd> {
+        self.ring.iter().map(|ring| ring.fd.as_raw_fd()).chain([self.event.as_raw_fd()])
     }
 }
 

@@ -14,7 +14,7 @@
 //!
 //! 1. A thread that has put a task into a queue reads `runnable`. Are there fewer runnable threads than CPUs, it takes a bit of `parked` and
 //!    rings that bell itself ([`has_put`]).
-//! 2. BPF counts `runnable`, and `on_cpu` of its CPU, down when a thread blocks, and then looks at the queues. Is there a task, and no other
+//! 2. BPF counts `runnable`, and who is ready on its CPU, down when a thread blocks, and then looks at the queues. Is there a task, and no other
 //!    thread on that CPU, or are fewer threads runnable than there are CPUs, it takes a bit of `parked` and rings that bell. It looks, too, when a
 //!    stranger leaves a CPU idle.
 //! 3. A standby sets its bit in `parked`, and then looks at the queues once more ([`standby::park`]). To the kernel its sleep is a block
@@ -56,6 +56,9 @@ use protocol::Words;
 
 /// The shortest slice that Linux gives (kernel/sched/syscalls.c, since 6.12; older kernels do not look).
 const SLICE_NS: u64 = 100_000;
+
+/// Times that a thread tries to leave its CPU.
+const LEAVES: u32 = 100;
 
 /// Without a session.
 static ALONE: Said = Said::new();
@@ -229,7 +232,7 @@ fn is_crowded_by(seen: &Seen) -> bool {
     }
     // SAFETY: asks for a number: a load, where the C library keeps it.
     let cpu = unsafe { libc::sched_getcpu() };
-    seen.on_cpu.get(cpu as usize).is_some_and(|there| there.load(Ordering::Relaxed) > 1)
+    seen.cpu.get(cpu as usize).is_some_and(|there| there.moves().ready() > 1)
 }
 
 /// The calling thread counts from now on, until [`discharge`]. `false`: there is no room for it.
@@ -238,6 +241,14 @@ pub fn enlist() -> bool {
         return false;
     }
     take_short_slices();
+    register()
+}
+
+/// The same for a thread whose scheduling is somebody else's to say.
+pub fn register() -> bool {
+    if !is_live() {
+        return false;
+    }
     if how().has_logs() {
         let is_seen = records::enlist();
         leave_once();
@@ -251,9 +262,26 @@ pub fn enlist() -> bool {
     free.is_some()
 }
 
-/// A thread is noticed when it next leaves its CPU: now.
-fn leave_once() {
-    sleep_ns(1);
+/// A thread is noticed, enlisted or discharged, when it next leaves its CPU: now.
+pub fn leave_once() {
+    let before = sleeps();
+    // The time may be over before the thread has gone to sleep.
+    for _ in 0..LEAVES {
+        sleep_ns(1);
+        if sleeps() != before {
+            return;
+        }
+    }
+}
+
+/// How often the calling thread has gone to sleep.
+fn sleeps() -> libc::c_long {
+    let mut usage = MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: a place for it.
+    unsafe {
+        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+        usage.assume_init().ru_nvcsw
+    }
 }
 
 /// The calling thread counts no more.
@@ -263,6 +291,13 @@ pub fn discharge() {
     for n in 0..PROBES {
         let _ = said.tids[place(tid, n)].compare_exchange(tid, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
+    said.generation.fetch_add(1, Ordering::AcqRel);
+}
+
+/// Nobody counts any more, whom BPF knows: each thread from when it next leaves its CPU.
+pub fn discharge_all() {
+    let said = said();
+    said.tids.iter().for_each(|word| word.store(0, Ordering::Release));
     said.generation.fetch_add(1, Ordering::AcqRel);
 }
 

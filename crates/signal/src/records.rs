@@ -14,7 +14,7 @@
 //! then advances its mark by the watermark (kernel/events/ring_buffer.c, `__perf_output_begin`). Woken at *in*, too, the watcher would take the
 //! thread's CPU, which is an out and an in, and so on.
 //!
-//! A thread that sleeps because it has nothing to do ([`rest`]) stops its log for so long: nobody has to be told.
+//! A thread that sleeps because it has nothing to do (`rest`) stops its log for so long: nobody has to be told.
 //!
 //! Logs lie in an arena of places of a fixed size. One that is given back is covered with zeros, so a reader who comes late reads that nobody is there,
 //! and no lock is needed.
@@ -58,6 +58,32 @@ struct Record {
     pad: u32,
 }
 
+/// What a thread did, as its log has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// What it was.
+    pub kind: Kind,
+    /// On which CPU.
+    pub cpu: u32,
+    /// When, on CLOCK_MONOTONIC.
+    pub time_ns: u64,
+}
+
+/// Kinds of switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It was given a CPU.
+    In,
+    /// It was taken off, and wants to run on.
+    Preempted,
+    /// It left, to wait for something.
+    Blocked,
+}
+
+/// How far a log has been read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position(u64);
+
 /// Where a thread is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stand {
@@ -94,8 +120,11 @@ pub fn probe() -> io::Result<()> {
     open().map(drop)
 }
 
-/// Makes room for logs.
-pub(crate) fn begin() -> Option<()> {
+/// Makes room for logs, if there is none yet. By one thread at a time. `None`: there is no memory.
+pub fn begin() -> Option<()> {
+    if !ARENA.load(Ordering::Acquire).is_null() {
+        return Some(());
+    }
     // SAFETY: a new mapping, at an address of the kernel's choice, which stays.
     let place = unsafe {
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -105,7 +134,7 @@ pub(crate) fn begin() -> Option<()> {
 }
 
 /// The calling thread has a log from here on. `false`: the kernel gives it none, or all places are taken.
-pub(crate) fn enlist() -> bool {
+pub fn enlist() -> bool {
     if OWN.get().is_some() {
         return true;
     }
@@ -123,8 +152,14 @@ pub(crate) fn enlist() -> bool {
     true
 }
 
+/// The calling thread's place among logs, and the descriptor that is ready behind its switches.
+#[must_use]
+pub fn own() -> Option<(u32, RawFd)> {
+    OWN.get()
+}
+
 /// The calling thread's log ends.
-pub(crate) fn discharge() {
+pub fn discharge() {
     let Some((place, log)) = OWN.take() else { return };
     cover(place, -1);
     // Where the session has ended the program may have closed it, and have a file of its own of this number.
@@ -139,6 +174,7 @@ pub(crate) fn discharge() {
 pub(crate) fn forked() {
     ARENA.store(ptr::null_mut(), Ordering::Release);
     USED.store(0, Ordering::Relaxed);
+    TAKEN.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     OWN.set(None);
 }
 
@@ -200,24 +236,61 @@ fn stands() -> impl Iterator<Item = Stand> {
     (0..USED.load(Ordering::Acquire)).filter_map(stand)
 }
 
-fn stand(place: u32) -> Option<Stand> {
-    let written = written(place);
-    if written < RECORD {
+/// Where the thread of a place is; `None`: nobody is there.
+#[must_use]
+pub fn stand(place: u32) -> Option<Stand> {
+    // A record that is written over meanwhile is 127 switches old.
+    let last = switch(place, written(place).checked_sub(RECORD)?)?;
+    let rests = RESTS[place as usize].load(Ordering::Acquire) != 0;
+    let since_ns = if rests { 0 } else { last.time_ns };
+    Some(Stand { is_runnable: !rests && last.kind != Kind::Blocked, cpu: last.cpu, since_ns })
+}
+
+/// How far the log of a place has been written.
+#[must_use]
+pub fn end(place: u32) -> Position {
+    Position(written(place))
+}
+
+/// Goes through what was written behind a position, and moves it. Whether nothing was missed: what is older than 127 switches is written over.
+pub fn follow(place: u32, from: &mut Position, mut each: impl FnMut(Switch)) -> bool {
+    let mut is_whole = true;
+    while from.0 < written(place) {
+        let read = switch(place, from.0);
+        // Only now: behind what is written the kernel may be at work on the next record.
+        fence(Ordering::Acquire);
+        let oldest = (written(place) + RECORD).saturating_sub(PAGE as u64);
+        if from.0 < oldest {
+            (from.0, is_whole) = (oldest, false);
+            continue;
+        }
+        read.into_iter().for_each(&mut each);
+        from.0 += RECORD;
+    }
+    is_whole
+}
+
+/// The record at a byte of a place's log.
+fn switch(place: u32, at: u64) -> Option<Switch> {
+    let arena = ARENA.load(Ordering::Acquire);
+    if arena.is_null() {
         return None;
     }
-    let at = place as usize * PLACE + PAGE + (written - RECORD) as usize % PAGE;
-    // SAFETY: within the arena, whose places are zeros or a ring; aligned as all records are. A record that is written over meanwhile is 127
-    // switches old.
-    let record = unsafe { ARENA.load(Ordering::Acquire).add(at).cast::<Record>().read_volatile() };
+    let at = place as usize * PLACE + PAGE + at as usize % PAGE;
+    // SAFETY: within the arena, whose places are zeros or a ring; aligned as all records are.
+    let record = unsafe { arena.add(at).cast::<Record>().read_volatile() };
     if record.kind != abi::PERF_RECORD_SWITCH || u64::from(record.bytes) != RECORD {
         return None;
     }
-    let rests = RESTS[place as usize].load(Ordering::Acquire) != 0;
     let misc = u32::from(record.misc);
-    let is_out = misc & abi::PERF_RECORD_MISC_SWITCH_OUT != 0;
-    let is_preempted = misc & abi::PERF_RECORD_MISC_SWITCH_OUT_PREEMPT != 0;
-    let since_ns = if rests { 0 } else { record.time_ns };
-    Some(Stand { is_runnable: !rests && (!is_out || is_preempted), cpu: record.cpu, since_ns })
+    let kind = if misc & abi::PERF_RECORD_MISC_SWITCH_OUT == 0 {
+        Kind::In
+    } else if misc & abi::PERF_RECORD_MISC_SWITCH_OUT_PREEMPT != 0 {
+        Kind::Preempted
+    } else {
+        Kind::Blocked
+    };
+    Some(Switch { kind, cpu: record.cpu, time_ns: record.time_ns })
 }
 
 /// Bytes that the kernel has written to a place's ring.

@@ -63,7 +63,7 @@ impl Umt {
         let seen = map(skel.maps.seen_of.as_fd(), PROCESSES * size_of::<Seen>())?.cast();
         let mut umt = Umt { links: Vec::new(), skel, said, seen, given: 0, cleared: None, prepared: Vec::new() };
         let p = &umt.skel.progs;
-        let programs = [&p.on_newtask, &p.on_exec, &p.on_waking, &p.on_migrate, &p.on_switch];
+        let programs = [&p.on_newtask, &p.on_exec, &p.on_wakeup, &p.on_migrate, &p.on_switch];
         umt.links = programs
             .into_iter()
             .map(|program| program.attach().map_err(|e| refused(&e, &quiet)))

@@ -5,12 +5,12 @@
 
 use bytemuck::{Pod, Zeroable};
 use std::mem::{offset_of, size_of};
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 /// `coxumt` in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"coxumt\0\0");
 /// Version of this layout, and of [`Hello`] and [`Welcome`].
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Doorbells of a process.
 pub const BELLS: usize = 16;
 /// Places for threads.
@@ -23,6 +23,14 @@ pub const QUEUES: usize = 192;
 pub const DELAYS: usize = 40;
 /// Words of a mask of CPUs.
 pub const CPU_WORDS: usize = 16;
+/// CPUs that can be told apart.
+pub const CPUS: usize = 64 * CPU_WORDS;
+/// Bits of [`Said::tells`]; see `COX_UMT_TELL_BLOCKS`.
+pub const TELL_BLOCKS: u32 = 1;
+/// See `COX_UMT_TELL_UNBLOCKS`.
+pub const TELL_UNBLOCKS: u32 = 2;
+/// See `COX_UMT_TELL_IDLE`.
+pub const TELL_IDLE: u32 = 4;
 /// Processes of a session.
 pub const PROCESSES: usize = 128;
 
@@ -55,6 +63,7 @@ pub struct Said {
     pub queues: AtomicU32,
     pub generation: AtomicU32,
     pub allowed: [AtomicU64; CPU_WORDS],
+    pub tells: AtomicU32,
     pub parked: Apart<AtomicU64>,
     pub counts: Apart<Counts>,
     pub heard: Apart<[AtomicU64; DELAYS]>,
@@ -81,6 +90,48 @@ pub struct Counts {
     pub overlooked: AtomicU64,
 }
 
+/// What threads have done on a CPU, as one load has it; see `struct cox_umt_cpu`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct Moves {
+    pub blocked: u32,
+    pub unblocked: u32,
+}
+
+impl Moves {
+    /// Threads that are ready, if these are all that there ever were.
+    #[inline]
+    #[must_use]
+    pub fn ready(self) -> i32 {
+        self.unblocked.wrapping_sub(self.blocked) as i32
+    }
+
+    /// Those since `before`.
+    #[inline]
+    #[must_use]
+    pub fn since(self, before: Moves) -> Moves {
+        Moves {
+            blocked: self.blocked.wrapping_sub(before.blocked),
+            unblocked: self.unblocked.wrapping_sub(before.unblocked),
+        }
+    }
+}
+
+/// `struct cox_umt_cpu`, whose halves BPF counts up one by one.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Cpu(pub AtomicU64);
+
+impl Cpu {
+    /// Both halves of one moment.
+    #[inline]
+    #[must_use]
+    pub fn moves(&self) -> Moves {
+        bytemuck::cast(self.0.load(Ordering::Acquire))
+    }
+}
+
 /// What the kernel says; see `struct cox_umt_seen`.
 #[derive(Debug)]
 #[repr(C, align(4096))]
@@ -95,7 +146,7 @@ pub struct Seen {
     pub corrected: AtomicU64,
     pub rung_ns: [AtomicU64; BELLS],
     pub pad2: [u64; 490],
-    pub on_cpu: [AtomicI32; 64 * CPU_WORDS],
+    pub cpu: [Cpu; CPUS],
 }
 
 /// A process asks for its pages.
@@ -191,6 +242,7 @@ impl Said {
             queues: AtomicU32::new(0),
             generation: AtomicU32::new(0),
             allowed: [const { AtomicU64::new(0) }; CPU_WORDS],
+            tells: AtomicU32::new(0),
             parked: Apart(AtomicU64::new(0)),
             counts: Apart(Counts {
                 standbys: AtomicU64::new(0),
@@ -221,13 +273,15 @@ impl Default for Said {
 
 const _: () = {
     assert!(size_of::<Queue>() == 256 && offset_of!(Queue, end) == 128);
-    assert!(offset_of!(Said, allowed) == 16);
+    assert!(offset_of!(Said, allowed) == 16 && offset_of!(Said, tells) == 144);
     assert!(offset_of!(Said, parked) == 256 && offset_of!(Said, counts) == 384);
     assert!(offset_of!(Said, tids) == 896 && offset_of!(Said, queue) == 9088);
     assert!(size_of::<Said>() == 61440);
     assert!(
-        size_of::<Seen>() == 8192
-            && offset_of!(Seen, on_cpu) == 4096
+        size_of::<Seen>() == 12288
+            && offset_of!(Seen, cpu) == 4096
+            && size_of::<Cpu>() == size_of::<Moves>()
+            && offset_of!(Moves, unblocked) == 4
             && offset_of!(Seen, blocks) == 8
             && offset_of!(Seen, rung_ns) == 48
     );

@@ -1,5 +1,7 @@
 //! Against what the kernel counts of the same thread.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::thread::spawn;

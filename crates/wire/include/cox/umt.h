@@ -18,7 +18,7 @@
 #include "wire.h"
 
 #define COX_UMT_MAGIC 0x746d75786f63ull /* "coxumt" in memory */
-#define COX_UMT_VERSION 1
+#define COX_UMT_VERSION 2
 #define COX_UMT_BELLS 16    /* doorbells of a process */
 #define COX_UMT_TABLE 2048  /* places for threads; a power of two */
 #define COX_UMT_PROBES 16   /* places a thread may be in, from its first one on */
@@ -27,6 +27,11 @@
 #define COX_UMT_CPU_WORDS 16
 #define COX_UMT_CPUS (64 * COX_UMT_CPU_WORDS)
 #define COX_UMT_PROCESSES 128 /* of a session */
+
+/* Bits of `tells`: BPF rings bell `cpu % COX_UMT_BELLS`, without taking a standby, at */
+#define COX_UMT_TELL_BLOCKS 1	/* each thread that is ready there no more */
+#define COX_UMT_TELL_UNBLOCKS 2 /* each that is ready there again */
+#define COX_UMT_TELL_IDLE 4	/* the last of those that were ready there */
 
 /* A queue of ready tasks: empty unless begin < end. On lines of their own: different threads write them. */
 struct cox_umt_queue {
@@ -42,7 +47,9 @@ struct cox_umt_said {
 	__u32 queues;		 /* in use, from the first on */
 	__u32 generation;	 /* raised behind each change of `tids` */
 	__u64 allowed[COX_UMT_CPU_WORDS]; /* CPUs that the process may use */
-	__u64 pad1[14];
+	__u32 tells;		 /* what bells are rung for, beside tasks */
+	__u32 pad0;
+	__u64 pad1[13];
 	__u64 parked;		 /* bit n: a standby waits at bell n. BPF takes a bit when it rings */
 	__u64 pad2[15];
 	/* Counters for the report. */
@@ -66,6 +73,18 @@ struct cox_umt_said {
 	__u64 pad6[400];	 /* to whole pages */
 };
 
+/*
+ * What threads that count have done on a CPU. As many are ready there, running or queued, as unblocked - blocked, as a signed
+ * number. One aligned word for who reads it; both halves wrap around.
+ *
+ * Who is enlisted unblocks, who ends or is discharged blocks, and who is moved while it is ready blocks there and unblocks here: so the
+ * difference is always the number.
+ */
+struct cox_umt_cpu {
+	__u32 blocked;
+	__u32 unblocked;
+};
+
 struct cox_umt_seen {
 	__s32 runnable;	  /* threads that count and are not blocked */
 	__u32 pad1;
@@ -76,7 +95,7 @@ struct cox_umt_seen {
 	__u64 corrected;  /* threads that ran though nobody was seen to wake them */
 	__u64 rung_ns[COX_UMT_BELLS]; /* when BPF rang each bell last, on CLOCK_MONOTONIC */
 	__u64 pad2[490];
-	__s32 on_cpu[COX_UMT_CPUS]; /* of `runnable`, those that run there or are queued there */
+	struct cox_umt_cpu cpu[COX_UMT_CPUS];
 };
 
 /* The n-th place at which a thread is looked for. */
@@ -87,14 +106,16 @@ static inline __u32 cox_umt_place(__u32 tid, __u32 n)
 
 #ifndef __cplusplus
 _Static_assert(sizeof(struct cox_umt_queue) == 256, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_umt_said, tells) == 144, "mirror in umt.rs");
 _Static_assert(__builtin_offsetof(struct cox_umt_said, parked) == 256, "mirror in umt.rs");
 _Static_assert(__builtin_offsetof(struct cox_umt_said, standbys) == 384, "mirror in umt.rs");
 _Static_assert(__builtin_offsetof(struct cox_umt_said, tids) == 896, "mirror in umt.rs");
 _Static_assert(__builtin_offsetof(struct cox_umt_said, queue) == 9088, "mirror in umt.rs");
 _Static_assert(sizeof(struct cox_umt_said) == 61440, "mirror in umt.rs");
 _Static_assert(__builtin_offsetof(struct cox_umt_seen, rung_ns) == 48, "mirror in umt.rs");
-_Static_assert(__builtin_offsetof(struct cox_umt_seen, on_cpu) == 4096, "mirror in umt.rs");
-_Static_assert(sizeof(struct cox_umt_seen) == 8192, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_umt_seen, cpu) == 4096, "mirror in umt.rs");
+_Static_assert(sizeof(struct cox_umt_cpu) == 8, "mirror in umt.rs");
+_Static_assert(sizeof(struct cox_umt_seen) == 12288, "mirror in umt.rs");
 #endif
 
 #endif

@@ -49,7 +49,7 @@ struct monitored {
 	u32 looked;  /* `generation` at which it was last looked for */
 	u32 cpu;     /* where it runs or is queued, or ran last */
 	bool counts; /* its process has enlisted it */
-	bool runs;   /* it is not blocked: counted in `runnable` and `on_cpu` */
+	bool runs;   /* it is not blocked: counted in `runnable`, and as ready on `cpu` */
 };
 
 struct {
@@ -88,6 +88,16 @@ COX_INLINE struct cox_umt_seen *seen_by(u32 process)
 	return bpf_map_lookup_elem(&seen_of, &process);
 }
 
+COX_INLINE struct cox_umt_cpu *cpu_of(struct cox_umt_seen *seen, u32 cpu)
+{
+	return &seen->cpu[cpu & (COX_UMT_CPUS - 1)];
+}
+
+COX_INLINE s32 ready_on(struct cox_umt_seen *seen, u32 cpu)
+{
+	return (s32)(cpu_of(seen, cpu)->unblocked - cpu_of(seen, cpu)->blocked);
+}
+
 /* --- doorbells --------------------------------------------------------------------------------- */
 
 COX_INLINE bool has_ready(struct cox_umt_said *said)
@@ -114,7 +124,7 @@ __attribute__((noinline)) int ring(u32 process, u32 cpu)
 
 	if (!said || !seen)
 		return 0;
-	if (seen->on_cpu[cpu & (COX_UMT_CPUS - 1)] > 0 && seen->runnable >= (s32)said->cpus)
+	if (ready_on(seen, cpu) > 0 && seen->runnable >= (s32)said->cpus)
 		return 0;
 	if (!has_ready(said))
 		return 0;
@@ -139,19 +149,68 @@ __attribute__((noinline)) int ring(u32 process, u32 cpu)
 
 /* --- who is runnable, and where ------------------------------------------------------------------ */
 
-COX_INLINE void count(struct cox_umt_seen *seen, u32 cpu, s32 more)
+/*
+ * Something was counted on a CPU: rings its bell, if the program wants to hear of it. Wakes only who has read all that was said before, so a
+ * program that is behind is not woken again and again. Verified by itself.
+ */
+__attribute__((noinline)) int tell(u32 process, u32 cpu, u32 what)
 {
-	__sync_fetch_and_add(&seen->runnable, more);
-	__sync_fetch_and_add(&seen->on_cpu[cpu & (COX_UMT_CPUS - 1)], more);
+	struct cox_umt_said *said = said_by(process);
+	struct cox_umt_seen *seen = seen_by(process);
+	u32 key = process * COX_UMT_BELLS + cpu % COX_UMT_BELLS;
+	u64 now;
+	void *bell;
+
+	if (!said || !seen)
+		return 0;
+	/* Of several that leave a CPU at the same time the last one sees that nobody is left: all have counted themselves before they look. */
+	if (what == COX_UMT_TELL_BLOCKS && ready_on(seen, cpu) <= 0)
+		what |= COX_UMT_TELL_IDLE;
+	bell = said->tells & what ? bpf_map_lookup_elem(&bells, &key) : NULL;
+	now = bpf_ktime_get_ns();
+	/* A ring that is full wakes nobody, and need not: it has been rung and nobody has come. */
+	if (bell)
+		bpf_ringbuf_output(bell, &now, sizeof(now), 0);
+	return 0;
 }
 
-COX_INLINE void is_on(struct monitored *m, struct cox_umt_seen *seen, u32 cpu)
+COX_INLINE void blocks_on(u32 process, struct cox_umt_said *said, struct cox_umt_seen *seen, u32 cpu)
 {
-	if (m->cpu != cpu && m->runs) {
-		__sync_fetch_and_add(&seen->on_cpu[m->cpu & (COX_UMT_CPUS - 1)], -1);
-		__sync_fetch_and_add(&seen->on_cpu[cpu & (COX_UMT_CPUS - 1)], 1);
-	}
+	__sync_fetch_and_add(&cpu_of(seen, cpu)->blocked, 1);
+	if (said->tells)
+		tell(process, cpu, COX_UMT_TELL_BLOCKS);
+}
+
+COX_INLINE void unblocks_on(u32 process, struct cox_umt_said *said, struct cox_umt_seen *seen, u32 cpu)
+{
+	__sync_fetch_and_add(&cpu_of(seen, cpu)->unblocked, 1);
+	if (said->tells)
+		tell(process, cpu, COX_UMT_TELL_UNBLOCKS);
+}
+
+COX_INLINE void stops(struct monitored *m, struct cox_umt_said *said, struct cox_umt_seen *seen)
+{
+	m->runs = false;
+	__sync_fetch_and_add(&seen->runnable, -1);
+	blocks_on(m->process - 1, said, seen, m->cpu);
+}
+
+COX_INLINE void starts(struct monitored *m, struct cox_umt_said *said, struct cox_umt_seen *seen)
+{
+	m->runs = true;
+	__sync_fetch_and_add(&seen->runnable, 1);
+	unblocks_on(m->process - 1, said, seen, m->cpu);
+}
+
+COX_INLINE void is_on(struct monitored *m, struct cox_umt_said *said, struct cox_umt_seen *seen, u32 cpu)
+{
+	u32 before = m->cpu;
+
 	m->cpu = cpu;
+	if (before == cpu || !m->runs)
+		return;
+	unblocks_on(m->process - 1, said, seen, cpu);
+	blocks_on(m->process - 1, said, seen, before);
 }
 
 /* --- threads come and go ----------------------------------------------------------------------- */
@@ -187,12 +246,13 @@ SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *p, int old_pid, struct linux_binprm *bprm)
 {
 	struct monitored *m = monitored_of(p);
+	struct cox_umt_said *said = m ? said_by(m->process - 1) : NULL;
 	struct cox_umt_seen *seen = m ? seen_by(m->process - 1) : NULL;
 
 	if (!m)
 		return 0;
-	if (seen && m->counts && m->runs)
-		count(seen, m->cpu, -1);
+	if (said && seen && m->counts && m->runs)
+		stops(m, said, seen);
 	m->counts = false;
 	m->process = 0;
 	return 0;
@@ -213,34 +273,39 @@ COX_INLINE bool counts(struct monitored *m, struct task_struct *p, struct cox_um
 		if (said->tids[cox_umt_place(p->pid, n)] == (u32)p->pid)
 			listed = true;
 	m->looked = generation;
-	if (listed && !m->counts) {
-		m->runs = true;
-		count(seen, m->cpu, 1);
-	} else if (!listed && m->counts && m->runs) {
-		count(seen, m->cpu, -1);
-	}
+	if (listed && !m->counts)
+		starts(m, said, seen);
+	else if (!listed && m->counts && m->runs)
+		stops(m, said, seen);
 	m->counts = listed;
 	return listed;
 }
 
-COX_INLINE void runs_again(struct monitored *m, struct cox_umt_seen *seen)
+COX_INLINE void runs_again(struct monitored *m, struct cox_umt_said *said, struct cox_umt_seen *seen, bool corrected)
 {
-	m->runs = true;
-	count(seen, m->cpu, 1);
+	starts(m, said, seen);
 	__sync_fetch_and_add(&seen->unblocks, 1);
+	if (corrected)
+		__sync_fetch_and_add(&seen->corrected, 1);
 }
 
-SEC("tp_btf/sched_waking")
-int BPF_PROG(on_waking, struct task_struct *p)
+/*
+ * Not at sched_waking, which comes before the scheduler has chosen a CPU: whoever is put on another one would unblock here, and then
+ * block here to unblock there. Nor can this one come before the switch that it undoes.
+ */
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(on_wakeup, struct task_struct *p)
 {
 	struct monitored *m = monitored_of(p);
+	struct cox_umt_said *said;
 	struct cox_umt_seen *seen;
 
 	if (!m || !m->counts || m->runs)
 		return 0;
+	said = said_by(m->process - 1);
 	seen = seen_by(m->process - 1);
-	if (seen)
-		runs_again(m, seen);
+	if (said && seen)
+		runs_again(m, said, seen, false);
 	return 0;
 }
 
@@ -248,10 +313,11 @@ SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(on_migrate, struct task_struct *p, int to)
 {
 	struct monitored *m = monitored_of(p);
-	struct cox_umt_seen *seen = m && m->counts ? seen_by(m->process - 1) : NULL;
+	struct cox_umt_said *said = m && m->counts ? said_by(m->process - 1) : NULL;
+	struct cox_umt_seen *seen = said ? seen_by(m->process - 1) : NULL;
 
 	if (seen)
-		is_on(m, seen, to);
+		is_on(m, said, seen, to);
 	return 0;
 }
 
@@ -264,13 +330,15 @@ COX_INLINE void leaves(struct monitored *m, struct task_struct *prev, bool preem
 
 	if (!said || !seen)
 		return;
-	is_on(m, seen, cpu);
-	if (!counts(m, prev, said, seen) || preempt || !state)
+	is_on(m, said, seen, cpu);
+	if (!counts(m, prev, said, seen))
 		return;
-	if (m->runs) {
-		m->runs = false;
-		count(seen, cpu, -1);
-	}
+	/* Switches away from some threads reach no tracepoint (ARCHITECTURE.md), nor do wake-ups beneath them: it was seen to come by neither. */
+	if (!m->runs)
+		runs_again(m, said, seen, true);
+	if (preempt || !state)
+		return;
+	stops(m, said, seen);
 	if (state & TASK_DEAD)
 		m->counts = false;
 	else
@@ -288,14 +356,13 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 
 	/* A thread that runs does not block, whoever woke it: also one that was not seen to be woken. */
 	if (in && in->counts) {
+		struct cox_umt_said *said = said_by(in->process - 1);
 		struct cox_umt_seen *seen = seen_by(in->process - 1);
 
-		if (seen) {
-			is_on(in, seen, cpu);
-			if (!in->runs) {
-				runs_again(in, seen);
-				__sync_fetch_and_add(&seen->corrected, 1);
-			}
+		if (said && seen) {
+			is_on(in, said, seen, cpu);
+			if (!in->runs)
+				runs_again(in, said, seen, true);
 		}
 	}
 	if (out) {

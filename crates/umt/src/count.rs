@@ -1,0 +1,178 @@
+//! What a thread's log of switches means for each CPU's counters: pure, for [`logs`](crate::logs).
+//!
+//! A record says where the thread was just before and is just behind, and that is all that is needed:
+//!
+//! | record, on CPU c | before | behind |
+//! |---|---|---|
+//! | in | | ready on c |
+//! | out, preempted | ready on c | ready on c |
+//! | out | ready on c | blocked |
+//!
+//! Whatever was known before is first made what the record says, by counting: who was ready elsewhere was moved, who was blocked or not
+//! there yet has unblocked. So whatever records are missing, *on each CPU unblocked − blocked is the number of threads that are ready there*, as of
+//! the last records; what is missing are pairs of both.
+
+#![forbid(unsafe_code)]
+
+use signal::records::{Kind, Switch};
+use wire::umt::Moves;
+
+/// Counters of CPUs.
+#[derive(Clone, Debug)]
+pub struct Tally(Vec<Moves>);
+
+/// Where a thread is, as far as its log was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// Blocked, not there yet, or there no more.
+    #[default]
+    Away,
+    /// Running or queued on this CPU.
+    Ready(u32),
+}
+
+impl Tally {
+    /// Of so many CPUs.
+    pub fn new(cpus: usize) -> Tally {
+        Tally(vec![Moves::default(); cpus])
+    }
+
+    /// What was counted on a CPU; of one that is unknown, nothing.
+    pub fn on(&self, cpu: usize) -> Moves {
+        self.0.get(cpu).copied().unwrap_or_default()
+    }
+
+    fn block(&mut self, cpu: u32) {
+        if let Some(moves) = self.0.get_mut(cpu as usize) {
+            moves.blocked = moves.blocked.wrapping_add(1);
+        }
+    }
+
+    fn unblock(&mut self, cpu: u32) {
+        if let Some(moves) = self.0.get_mut(cpu as usize) {
+            moves.unblocked = moves.unblocked.wrapping_add(1);
+        }
+    }
+}
+
+impl Whereabouts {
+    /// The next record.
+    pub fn goes_on(&mut self, switch: Switch, tally: &mut Tally) {
+        self.is_ready(switch.cpu, tally);
+        if switch.kind == Kind::Blocked {
+            self.ends(tally);
+        }
+    }
+
+    /// There are no more records of it.
+    pub fn ends(&mut self, tally: &mut Tally) {
+        if let Whereabouts::Ready(cpu) = std::mem::take(self) {
+            tally.block(cpu);
+        }
+    }
+
+    fn is_ready(&mut self, cpu: u32, tally: &mut Tally) {
+        let before = std::mem::replace(self, Whereabouts::Ready(cpu));
+        if before == *self {
+            return;
+        }
+        tally.unblock(cpu);
+        if let Whereabouts::Ready(elsewhere) = before {
+            tally.block(elsewhere);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const CPUS: u32 = 3;
+
+    /// What a thread may do next, which of it depends on where it is.
+    #[derive(Clone, Copy, Debug)]
+    struct Act {
+        blocks: bool,
+        cpu: u32,
+        is_lost: bool,
+    }
+
+    fn acts() -> impl Strategy<Value = Vec<Act>> {
+        let act = (any::<bool>(), 0..CPUS, prop::bool::weighted(0.2));
+        prop::collection::vec(act.prop_map(|(blocks, cpu, is_lost)| Act { blocks, cpu, is_lost }), 0..60)
+    }
+
+    /// The records of a thread that does so: out and in in turns, as the kernel writes them.
+    fn records(acts: &[Act]) -> Vec<(Switch, bool)> {
+        let (mut here, mut all) = (0, Vec::new());
+        for act in acts {
+            let out = if act.blocks { Kind::Blocked } else { Kind::Preempted };
+            all.push((Switch { kind: out, cpu: here, time_ns: 0 }, act.is_lost));
+            here = act.cpu;
+            all.push((Switch { kind: Kind::In, cpu: here, time_ns: 0 }, act.is_lost));
+        }
+        all
+    }
+
+    fn sum(tally: &Tally) -> (u32, u32) {
+        tally.0.iter().fold((0, 0), |(blocked, unblocked), on| (blocked + on.blocked, unblocked + on.unblocked))
+    }
+
+    proptest! {
+        #[test]
+        fn ready_threads_are_the_difference_whatever_is_lost(threads in prop::collection::vec(acts(), 1..4), ended: usize) {
+            let mut tally = Tally::new(CPUS as usize);
+            let mut places = Vec::new();
+            for acts in &threads {
+                let mut place = Whereabouts::default();
+                let kept = records(acts).into_iter().filter(|(_, is_lost)| !is_lost);
+                kept.for_each(|(switch, _)| place.goes_on(switch, &mut tally));
+                places.push(place);
+            }
+            let at = ended % places.len();
+            places[at].ends(&mut tally);
+            for cpu in 0..CPUS {
+                let ready = places.iter().filter(|place| **place == Whereabouts::Ready(cpu)).count();
+                prop_assert_eq!(tally.on(cpu as usize).ready(), ready as i32);
+            }
+        }
+
+        #[test]
+        fn each_block_counts_once_where_it_is_and_each_move_where_it_goes(acts in acts()) {
+            let (mut tally, mut place) = (Tally::new(CPUS as usize), Whereabouts::default());
+            records(&acts).into_iter().for_each(|(switch, _)| place.goes_on(switch, &mut tally));
+            // By hand: the first record makes it ready on CPU 0.
+            let (mut blocked, mut unblocked, mut here) = ([0; CPUS as usize], [0; CPUS as usize], 0);
+            unblocked[0] += u32::from(!acts.is_empty());
+            for act in &acts {
+                if act.blocks || act.cpu != here {
+                    blocked[here as usize] += 1;
+                    unblocked[act.cpu as usize] += 1;
+                }
+                here = act.cpu;
+            }
+            for cpu in 0..CPUS as usize {
+                let expected = Moves { blocked: blocked[cpu], unblocked: unblocked[cpu] };
+                prop_assert_eq!(tally.on(cpu), expected);
+            }
+        }
+
+        #[test]
+        fn preemption_where_one_stays_counts_nothing(times in 0..50usize) {
+            let acts = vec![Act { blocks: false, cpu: 0, is_lost: false }; times];
+            let (mut tally, mut place) = (Tally::new(CPUS as usize), Whereabouts::default());
+            records(&acts).into_iter().for_each(|(switch, _)| place.goes_on(switch, &mut tally));
+            prop_assert_eq!(sum(&tally), (0, u32::from(times > 0)));
+        }
+    }
+
+    #[test]
+    fn a_cpu_that_is_unknown_is_left_out() {
+        let (mut tally, mut place) = (Tally::new(1), Whereabouts::default());
+        place.goes_on(Switch { kind: Kind::In, cpu: 7, time_ns: 0 }, &mut tally);
+        place.goes_on(Switch { kind: Kind::Blocked, cpu: 0, time_ns: 0 }, &mut tally);
+        assert_eq!((tally.on(0), tally.on(7)), (Moves { blocked: 1, unblocked: 1 }, Moves::default()));
+    }
+}
