@@ -5,7 +5,7 @@
 //! - [`event`]: what a task may have to wait for besides its own body.
 //! - `deque`, `queues`, [`team`]: ready tasks, who takes them from whom, who sleeps, and the barrier.
 //! - [`worker`]: what a thread does with all this; [`making`], `ending`: how a task begins and ends there; [`parts`]: a
-//!   loop's, which need not be made; `number`: what the
+//!   loop's, which need not be made; `number`, `held`: what the
 //!   thread says its number is.
 //! - [`fence`], `park`: the two ways in which threads meet the kernel. [`forking`], [`spare`]: what a forked child, and a process without
 //!   memory, must not stumble over.
@@ -20,6 +20,7 @@ pub mod fence;
 pub mod forking;
 mod frame;
 pub mod group;
+mod held;
 pub mod making;
 mod number;
 mod park;

@@ -124,9 +124,11 @@ impl Worker {
                 self.enter_accesses(parent, task, accesses, made.edges, edges)
             }
         };
-        if !at_once && !(may_begin && full) {
-            if may_begin {
-                team.put(seat, made.task);
+        if !at_once {
+            match (may_begin, full) {
+                (true, true) => self.hand_on(self.run(made.task)),
+                (true, false) => team.put(seat, made.task),
+                (false, _) => {}
             }
             return true;
         }

@@ -16,7 +16,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::task::{RANGE, Work};
+use crate::task::{RANGE, Task, Work};
 use crate::team::{Seat, Team};
 use crate::worker::Worker;
 
@@ -44,6 +44,7 @@ pub(crate) fn somebody_asks() -> bool {
     ASKERS[0].load(Ordering::Relaxed) != 0
 }
 
+#[cold]
 fn remember(work: Work) {
     let free = |asker: &&AtomicUsize| {
         let order = Ordering::Relaxed;
@@ -55,18 +56,26 @@ fn remember(work: Work) {
 impl Worker {
     /// The number of the thread that the present task runs on, as far as it can tell, which is its own until it ends or waits. `None`: it is
     /// in no team.
+    #[inline]
     pub fn thread_number(&self) -> Option<u32> {
         if self.number.get() == NONE {
-            let (team, seat) = self.place()?;
-            let implicit = self.is_in(&seat.implicit);
-            if !implicit && signal::is_live() {
-                self.remember_function(team);
-            }
-            self.hold(seat.number() % team.size().max(1), || {
-                if implicit { own(seat) } else { own(seat).or_else(|| any(team)) }
-            });
+            self.take_number()?;
         }
         Some(self.number.get())
+    }
+
+    fn take_number(&self) -> Option<()> {
+        let (team, seat) = self.place()?;
+        let implicit = self.is_in(&seat.implicit);
+        if !implicit && signal::is_live() {
+            self.remember_function(team);
+        }
+        if self.own(seat).map(|number| self.number.set(number)).is_none() {
+            self.hold(seat.number() % team.size().max(1), || {
+                if implicit { self.own(seat) } else { self.own(seat).or_else(|| self.any(team)) }
+            });
+        }
+        Some(())
     }
 
     /// The task comes to a scheduling point; what it is to [take back](Worker::take_number_back) behind it.
@@ -88,7 +97,7 @@ impl Worker {
     #[cold]
     fn take_lent_number(&self, number: u32) {
         if let Some((team, _)) = self.place() {
-            self.hold(number, || team.member(number).and_then(own));
+            self.hold(number, || team.member(number).and_then(|seat| self.own(seat)));
         }
     }
 
@@ -98,12 +107,13 @@ impl Worker {
         let number = self.number.get();
         if number != before {
             self.number.set(before);
-            let seat = self.place().and_then(|(team, _)| team.member(number));
-            seat.into_iter().for_each(|seat| seat.own.number_is_held.store(false, Ordering::Release));
+            let place = self.place().and_then(|(team, here)| Some((team.member(number)?, here)));
+            place.into_iter().for_each(|(seat, here)| seat.own.number_is_held.give_back(ptr::eq(seat, here)));
         }
     }
 
     /// Until `take` has one, or `shared` has to do.
+    #[cold]
     fn hold(&self, shared: u32, mut take: impl FnMut() -> Option<u32>) {
         for _ in 0..PATIENCE {
             if let Some(number) = take() {
@@ -116,7 +126,7 @@ impl Worker {
     }
 
     /// The function of the present task asks. Members that have left their work to standbys are wanted again.
-    #[cold]
+    #[inline]
     fn remember_function(&self, team: &Team) {
         // SAFETY: the task that runs on this thread.
         let Some(task) = (unsafe { self.current.get().as_ref() }) else { return };
@@ -127,20 +137,20 @@ impl Worker {
             team.alarm();
         }
     }
-}
 
-/// This seat's number, if it is a member's and free.
-fn own(seat: &Seat) -> Option<u32> {
-    let took = !seat.is_guests() && !seat.own.number_is_held.swap(true, Ordering::AcqRel);
-    took.then(|| seat.number())
-}
+    /// This seat's number, if it is a member's and free.
+    #[inline]
+    fn own(&self, seat: &Seat) -> Option<u32> {
+        let is_here = self.place().is_some_and(|(_, here)| ptr::eq(seat, here));
+        let took = !seat.is_guests() && seat.own.number_is_held.take(is_here);
+        took.then(|| seat.number())
+    }
 
-fn any(team: &Team) -> Option<u32> {
-    (0..team.size()).find_map(|number| team.member(number).and_then(own))
-}
+    fn any(&self, team: &Team) -> Option<u32> {
+        (0..team.size()).find_map(|number| team.member(number).and_then(|seat| self.own(seat)))
+    }
 
-impl Worker {
-    fn is_in(&self, task: &crate::task::Task) -> bool {
+    fn is_in(&self, task: &Task) -> bool {
         self.frames.get() == 0 && ptr::eq(self.current.get(), task)
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! 1. Who has a range first splits its upper half off, and puts that where others find it, until few parts are left; does these, and finds
 //!    the next range where he has put it.
-//! 2. How many are *few* is learned: one at the beginning, then as many as take [`UNSEEN_NS`]. Nobody else can have them meanwhile, also
+//! 2. How many are *few* is learned: one at the beginning, then as many as take `UNSEEN_NS`. Nobody else can have them meanwhile, also
 //!    while their thread is blocked in one of them; so this bounds what is held up by that, as far as parts are alike.
 //! 3. They are not always. So between two parts he asks whether somebody has found nothing to do, or sleeps, or a CPU is free, and then splits
 //!    what he has left once more.

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, f
 
 use crate::deque::{CAPACITY, Deque};
 use crate::fence;
+use crate::held::Held;
 use crate::number::somebody_asks;
 use crate::park::bed;
 use crate::queues::Queues;
@@ -56,7 +57,7 @@ pub(crate) struct Own {
     pub left_at_once: AtomicU32,
     pub was_full: AtomicBool,
     /// Somebody says that this is its number; see `number`.
-    pub number_is_held: AtomicBool,
+    pub number_is_held: Held,
     /// One more than the generation of the barrier that this member has come to last.
     came_to: AtomicU64,
 }
@@ -119,7 +120,7 @@ impl Seat {
                 ended: AtomicU64::new(0),
                 left_at_once: AtomicU32::new(0),
                 was_full: AtomicBool::new(false),
-                number_is_held: AtomicBool::new(false),
+                number_is_held: Held::new(),
                 came_to: AtomicU64::new(0),
             },
             implicit: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
