@@ -111,6 +111,21 @@ fn where_tasks_never_block_nobody_is_rung() {
     assert!(report["complaints"][0].as_str().unwrap().contains("no process asked"), "{report}");
 }
 
+/// Doorbells are for tasks. Who has to be woken to find out that there is none says so.
+#[test]
+fn a_block_with_nothing_pending_wakes_nobody() {
+    let Some(place) = place("a_block_with_nothing_pending_wakes_nobody", &[]) else { return };
+    for way in WAYS {
+        let output = place.run(way, &["nothing-pending"], "2");
+        assert_eq!(output.status.code(), Some(0), "{way}: {output:?}");
+        let report = place.report();
+        let [rings, empty] = ["rings", "empty_rings"].map(|name| number(&report, name));
+        let tells_all = matches!(way, "--overlap=perf" | "--overlap=leader");
+        assert!(number(&report, "standbys") > 0, "{report}");
+        assert_eq!((rings > 0, empty), (tells_all, rings), "{way}: {report}");
+    }
+}
+
 #[test]
 fn the_program_goes_on_when_cox_is_killed() {
     let Some(place) = place("the_program_goes_on_when_cox_is_killed", &[]) else { return };

@@ -338,6 +338,15 @@ static void until_told(void)
 	done = 2 * BLOCKED;
 }
 
+/* Threads block, again and again, and no task is ready. */
+static void nothing_pending(void)
+{
+#pragma omp parallel
+	for (int i = 0; i < 100; i++)
+		for_ms(1);
+	done = 2 * BLOCKED;
+}
+
 /* For those who only want to see the right answer. */
 static void sums(void)
 {
@@ -394,6 +403,7 @@ int main(int argc, char **argv)
 		{ "receives", receives }, { "full-pipe", full_pipe },	  { "critical", critical }, { "locks", locks },
 		{ "children", children }, { "nested", nested },		  { "numbers", numbers },   { "own-numbers", own_numbers },
 		{ "regions", regions },	  { "sums", sums },		  { "until-told", until_told },
+		{ "nothing-pending", nothing_pending },
 #ifdef PRIVATE_DATA
 		{ "private-data", private_data },
 #endif
