@@ -87,6 +87,7 @@ static void write_truth(struct app *app, const struct program *program, const st
     truth_u64(&app->truth, "team", app->threads);
     truth_u64(&app->truth, "ranks", app->rank_count);
     truth_u64(&app->truth, "rank", app->rank);
+    truth_u64(&app->truth, "begin_ns", app->begin_ns);
     truth_u64(&app->truth, "elapsed_ns", app->elapsed_ns);
     truth_u64(&app->truth, "cpu_ns", app->cpu_ns);
     truth_u64(&app->truth, "bytes_written", storage != NULL ? storage->written : 0);

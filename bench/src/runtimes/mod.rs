@@ -12,6 +12,7 @@ pub mod way;
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -259,5 +260,16 @@ impl Truths {
     /// When one does not say it.
     pub fn most(&self, name: &str) -> Result<f64> {
         Ok(self.values(name)?.into_iter().fold(0.0, f64::max))
+    }
+
+    /// From when the first began its tasks to when the last had done them, on the monotonic clock.
+    ///
+    /// # Errors
+    /// When one does not say it.
+    pub fn window(&self) -> Result<Range<u64>> {
+        let (begins, lasts) = (self.values("begin_ns")?, self.values("elapsed_ns")?);
+        let begin = begins.iter().copied().fold(f64::INFINITY, f64::min);
+        let end = begins.iter().zip(lasts).map(|(begin, last)| begin + last).fold(0.0, f64::max);
+        Ok(begin as u64..end as u64)
     }
 }

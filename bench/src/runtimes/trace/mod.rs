@@ -4,6 +4,7 @@ pub mod runnable;
 
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -44,21 +45,21 @@ impl Trace {
         let trace = Trace { stop, thread: Some(thread) };
         // The sender is dropped when it fails before it begins.
         if begun.recv().is_err() {
-            return Err(trace.end().err().unwrap_or_else(|| anyhow!("the trace did not begin")));
+            return Err(trace.end(&(0..0)).err().unwrap_or_else(|| anyhow!("the trace did not begin")));
         }
         Ok(trace)
     }
 
-    /// What there was to be seen.
+    /// What there was to be seen between two moments, as programs say them.
     ///
     /// # Errors
     /// When nothing was, or something was lost.
-    pub fn end(mut self) -> Result<Usage> {
+    pub fn end(mut self, window: &Range<u64>) -> Result<Usage> {
         let mut events = self.join().context("the trace has ended")??;
         if events.is_empty() {
             bail!("the trace saw no switch of the program");
         }
-        Ok(usage(&mut events))
+        Ok(usage(&mut events, window))
     }
 
     fn join(&mut self) -> Option<Result<Vec<Event>>> {
@@ -135,8 +136,9 @@ mod tests {
 
     fn traced(program: &'static str, command: &mut Command) -> Result<Usage> {
         let trace = Trace::begin(program)?;
+        let begin_ns = arch::monotonic_ns();
         assert!(command.status().unwrap().success());
-        trace.end()
+        trace.end(&(begin_ns..arch::monotonic_ns()))
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! From what the scheduler did to threads to how often more than one of them wanted a CPU.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use serde::Serialize;
 
@@ -37,7 +38,7 @@ pub struct Event {
 /// How a program used CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Usage {
-    /// From the first event to the last.
+    /// The time that is looked at.
     pub elapsed_ns: u64,
     /// Time in which two threads and more were runnable on a CPU, running or queued, added up over the CPUs.
     pub crowded_ns: u64,
@@ -61,17 +62,20 @@ struct Cpu {
     since_ns: u64,
 }
 
-/// Goes through events, which may come a little out of order. Switching in says what is true whatever was missed before.
-pub fn usage(events: &mut [Event]) -> Usage {
+/// Goes through events, which may come a little out of order, and looks at those in `window`. Switching in says what is true whatever was
+/// missed before.
+pub fn usage(events: &mut [Event], window: &Range<u64>) -> Usage {
     events.sort_by_key(|event| event.ns);
-    let Some((first, last)) = events.first().zip(events.last()) else { return Usage::default() };
-    let mut usage = Usage { elapsed_ns: last.ns - first.ns, ..Usage::default() };
+    let mut usage = Usage { elapsed_ns: window.end.saturating_sub(window.start), ..Usage::default() };
+    let within = |since_ns: u64, until_ns: u64| until_ns.min(window.end).saturating_sub(since_ns.max(window.start));
     // Where each runnable thread is.
     let mut places: HashMap<u32, u16> = HashMap::new();
     let mut cpus: HashMap<u16, Cpu> = HashMap::new();
     for event in events.iter() {
-        usage.switches += u64::from(matches!(event.kind, Kind::Preempted | Kind::Blocked));
-        usage.blocks += u64::from(event.kind == Kind::Blocked && !event.idle_class);
+        if window.contains(&event.ns) {
+            usage.switches += u64::from(matches!(event.kind, Kind::Preempted | Kind::Blocked));
+            usage.blocks += u64::from(event.kind == Kind::Blocked && !event.idle_class);
+        }
         let before = places.get(&event.thread).copied();
         let after = match event.kind {
             _ if event.idle_class => None,
@@ -86,7 +90,7 @@ pub fn usage(events: &mut [Event]) -> Usage {
             let cpu = cpus.entry(cpu).or_default();
             cpu.runnable -= 1;
             if cpu.runnable == 1 {
-                usage.crowded_ns += event.ns - cpu.since_ns;
+                usage.crowded_ns += within(cpu.since_ns, event.ns);
             }
         }
         match after {
@@ -101,8 +105,7 @@ pub fn usage(events: &mut [Event]) -> Usage {
             None => drop(places.remove(&event.thread)),
         }
     }
-    let end_ns = events.last().map_or(0, |event| event.ns);
-    let open = cpus.values().filter(|cpu| cpu.runnable >= 2).map(|cpu| end_ns - cpu.since_ns);
+    let open = cpus.values().filter(|cpu| cpu.runnable >= 2).map(|cpu| within(cpu.since_ns, window.end));
     usage.crowded_ns += open.sum::<u64>();
     usage
 }
@@ -112,10 +115,22 @@ mod tests {
     use super::Kind::{Blocked, Moved, Preempted, SwitchedIn, Woken};
     use super::*;
 
-    fn of(list: &[(u64, u32, u16, Kind)]) -> Usage {
-        let event =
-            |(ns, thread, cpu, kind): &_| Event { ns: *ns, thread: *thread, cpu: *cpu, kind: *kind, idle_class: false };
-        usage(&mut list.iter().map(event).collect::<Vec<_>>())
+    type Short = (u64, u32, u16, Kind);
+
+    fn events(list: &[Short]) -> Vec<Event> {
+        let event = |(ns, thread, cpu, kind): &Short| Event {
+            ns: *ns,
+            thread: *thread,
+            cpu: *cpu,
+            kind: *kind,
+            idle_class: false,
+        };
+        list.iter().map(event).collect()
+    }
+
+    /// From the first event to the last.
+    fn of(list: &[Short]) -> Usage {
+        usage(&mut events(list), &(list[0].0..list[list.len() - 1].0 + 1))
     }
 
     #[test]
@@ -133,8 +148,8 @@ mod tests {
             (160, 3, 0, SwitchedIn),
             (200, 2, 1, Blocked),
         ]);
-        assert_eq!(found, Usage { elapsed_ns: 100, crowded_ns: 40, switches: 4, blocks: 2 });
-        assert_eq!(found.oversubscribed(2), 0.2);
+        assert_eq!(found, Usage { elapsed_ns: 101, crowded_ns: 40, switches: 4, blocks: 2 });
+        assert_eq!(Usage { elapsed_ns: 100, ..found }.oversubscribed(2), 0.2);
     }
 
     #[test]
@@ -150,8 +165,9 @@ mod tests {
             (50, 5, 1, Moved),
             (60, 2, 0, Moved),
             (100, 4, 1, Blocked),
+            (101, 9, 0, Moved),
         ]);
-        assert_eq!(found.crowded_ns, 90 + 60);
+        assert_eq!(found.crowded_ns, 92 + 60);
     }
 
     #[test]
@@ -167,9 +183,17 @@ mod tests {
         assert_eq!(missed.crowded_ns, 20, "a thread that sleeps may be moved");
         let idle = |idle_class| {
             let of = |ns, thread, kind| Event { ns, thread, cpu: 0, kind, idle_class: idle_class && thread == 1 };
-            usage(&mut [of(0, 1, SwitchedIn), of(10, 2, Woken), of(10, 1, Preempted), of(20, 2, Blocked)])
+            usage(&mut [of(0, 1, SwitchedIn), of(10, 2, Woken), of(10, 1, Preempted), of(20, 2, Blocked)], &(0..30))
         };
         assert_eq!((idle(false).crowded_ns, idle(true).crowded_ns), (10, 0));
-        assert_eq!(usage(&mut []), Usage::default());
+        assert_eq!(usage(&mut [], &(0..0)), Usage::default());
+    }
+
+    #[test]
+    fn only_the_window_counts_but_what_was_before_is_known() {
+        let list =
+            [(0, 1, 0, SwitchedIn), (10, 2, 0, Woken), (20, 1, 0, Blocked), (30, 1, 0, Woken), (90, 2, 0, Blocked)];
+        let found = usage(&mut events(&list), &(15..50));
+        assert_eq!(found, Usage { elapsed_ns: 35, crowded_ns: 5 + 20, switches: 1, blocks: 1 });
     }
 }

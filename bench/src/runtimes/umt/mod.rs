@@ -272,8 +272,7 @@ impl Bench<'_> {
         let series = Series::begin(self.throttle.device(), namespace);
         let ran = self.field.run(runs.way, &line);
         let samples = series.end();
-        ran?;
-        let usage = trace.end()?;
+        let usage = trace.end(&ran?.window()?)?;
         let report: Option<Value> = match &report {
             Some(file) => Some(serde_json::from_slice(&std::fs::read(file).context("cox wrote no report")?)?),
             None => None,
