@@ -135,6 +135,12 @@ cases! {
     many_threads_are_counted = "many";
 }
 
+/// With perf it is not ready before it runs.
+#[test]
+fn bpf_counts_who_is_woken_before_it_runs() {
+    case_by(Backend::Bpf, "queued");
+}
+
 /// With perf each block makes descriptors ready.
 #[test]
 fn bpf_rings_only_where_nobody_is_left_if_so_asked() {

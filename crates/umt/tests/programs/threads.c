@@ -380,6 +380,57 @@ static void faults(void)
 	join(thread);
 }
 
+static atomic_bool has_run;
+
+static void *queued_work(void *unused)
+{
+	char byte;
+
+	stay_on(here);
+	CHECK(!cox_umt_thread_ctrl(1));
+	moving = 1;
+	CHECK(read(pipes[0][0], &byte, 1) == 1);
+	has_run = true;
+	return unused;
+}
+
+static void *first_work(void *unused)
+{
+	struct sched_param first = {.sched_priority = 1};
+
+	stay_on(here);
+	CHECK(!pthread_setschedparam(pthread_self(), SCHED_FIFO, &first));
+	moving = 2;
+	while (!enough)
+		;
+	return unused;
+}
+
+/* With bpf who is woken is ready before it runs: behind a thread that is always first. */
+static void queued(void)
+{
+	char byte = 0;
+
+	if (here == there) {
+		puts("skipped: needs two CPUs");
+		return;
+	}
+	CHECK(!pipe(pipes[0]));
+	stay_on(there);
+	pthread_t thread = start(queued_work, NULL);
+
+	AWAIT(moving == 1 && cox_umt_ready(here) == 0);
+	pthread_t first = start(first_work, NULL);
+
+	AWAIT(moving == 2);
+	CHECK(write(pipes[0][1], &byte, 1) == 1);
+	AWAIT(cox_umt_ready(here) == 1);
+	CHECK(!has_run);
+	enough = true;
+	join(first);
+	join(thread);
+}
+
 static atomic_long will_of_both, ready_to_go;
 
 static void *pong_work(void *side)
@@ -461,6 +512,6 @@ static void lost(void)
 
 const struct cases threads_cases[] = {
 	{"blocks", blocks}, {"preempted", preempted}, {"moved", moved}, {"ends", ends}, {"signalled", signalled},
-	{"phantoms", phantoms}, {"stopped", stopped}, {"faults", faults}, {"pong", pong}, {"executes", executes},
+	{"phantoms", phantoms}, {"stopped", stopped}, {"faults", faults}, {"queued", queued}, {"pong", pong}, {"executes", executes},
 	{"lost", lost}, {NULL, NULL},
 };
