@@ -140,9 +140,10 @@ static void *moved_work(void *unused)
 
 		stay_on(at);
 		nap();
-		SETTLES(all_ready() == 1);
-		SETTLES(ready_by_sums(at) == 1 && ready_by_sums(other) == 0, "%ld, %ld", ready_by_sums(at), ready_by_sums(other));
-		SETTLES(cox_umt_ready(at) == 1 && cox_umt_ready(other) == 0);
+		/* In one go: what is read last is behind the last sleep. */
+		SETTLES(all_ready() == 1 && ready_by_sums(at) == 1 && ready_by_sums(other) == 0 && cox_umt_ready(at) == 1 &&
+				cox_umt_ready(other) == 0,
+			"%ld, %ld", ready_by_sums(at), ready_by_sums(other));
 		/* Each sleep, and one for who was moved while ready. */
 		long extra = sums[cpus].blocked - blocked - (switches().will - before.will);
 
