@@ -96,7 +96,7 @@ static void create_receive(struct fwi *fwi, enum volume volume)
 {
     char *beyond = &fwi->marks[volume][beyond_slice(fwi)];
     char *turn = ranks_mark(&fwi->ranks, volume, false, fwi->app.ordered);
-#pragma omp task depend(inout : *beyond, *turn) firstprivate(volume)
+#pragma omp task depend(inout : *beyond, *turn) firstprivate(volume) priority(1)
     receive(fwi, volume);
 }
 
@@ -105,15 +105,21 @@ static void create_send(struct fwi *fwi, enum volume volume)
     size_t slice = border_slice(fwi);
     char *border = &fwi->marks[volume][slice];
     char *turn = ranks_mark(&fwi->ranks, volume, true, fwi->app.ordered);
-#pragma omp task depend(in : *border) depend(inout : *turn) firstprivate(volume, slice)
+#pragma omp task depend(in : *border) depend(inout : *turn) firstprivate(volume, slice) priority(1)
     ranks_send(&fwi->ranks, volume, wave_slice(&fwi->wave, volume, slice), fwi->wave.slice_values);
+}
+
+// The other rank waits for what is computed here: before what it does not wait for, as messages are.
+static int is_awaited(const struct fwi *fwi, size_t slice)
+{
+    return fwi->ranks.count > 1 && slice == border_slice(fwi);
 }
 
 static void create_update(struct fwi *fwi, enum volume volume, size_t slice)
 {
     char *self = &fwi->marks[volume][slice], *other = &fwi->marks[1 - volume][slice];
 #pragma omp task depend(inout : *self) depend(in : *other, other[-1], other[1]) \
-    firstprivate(volume, slice)
+    firstprivate(volume, slice) priority(is_awaited(fwi, slice))
     wave_update(&fwi->wave, volume, slice);
 }
 
@@ -200,7 +206,7 @@ static void create_snapshot(struct fwi *fwi, uint64_t steps_done)
         char *buffer = storage_mark(&fwi->storage, slot);
 #pragma omp task depend(in : *stress) depend(inout : *buffer) firstprivate(slice, slot)
         stage(fwi, slice, slot);
-#pragma omp task depend(inout : *buffer) firstprivate(slot)
+#pragma omp task depend(inout : *buffer) firstprivate(slot) priority(1)
         storage_keep(&fwi->storage, slot);
     }
 }
@@ -223,7 +229,7 @@ static void create_correlation(struct fwi *fwi, uint64_t steps_done)
             fetch_and_correlate(fwi, slice, slot);
             continue;
         }
-#pragma omp task depend(inout : *buffer) firstprivate(slot)
+#pragma omp task depend(inout : *buffer) firstprivate(slot) priority(1)
         storage_fetch(&fwi->storage, slot);
 #pragma omp task depend(in : *stress) depend(inout : *image, *buffer) firstprivate(slice, slot)
         wave_correlate(&fwi->wave, slice, storage_buffer(&fwi->storage, slot));

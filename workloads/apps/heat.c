@@ -102,7 +102,7 @@ static void create_receives(struct heat *heat)
     for (size_t column = 0; column < heat->plate.columns; column++) {
         char *frame = mark_of(heat, frame_row(heat), column + 1);
         char *turn = ranks_mark(&heat->ranks, column, false, heat->app.ordered);
-#pragma omp task depend(inout : *frame, *turn) firstprivate(column)
+#pragma omp task depend(inout : *frame, *turn) firstprivate(column) priority(1)
         receive(heat, column);
     }
 }
@@ -112,7 +112,7 @@ static void create_sends(struct heat *heat)
     for (size_t column = 0; column < heat->plate.columns; column++) {
         char *border = mark_of(heat, border_row(heat), column + 1);
         char *turn = ranks_mark(&heat->ranks, column, true, heat->app.ordered);
-#pragma omp task depend(in : *border) depend(inout : *turn) firstprivate(column)
+#pragma omp task depend(in : *border) depend(inout : *turn) firstprivate(column) priority(1)
         send_border(heat, column);
     }
 }
@@ -126,9 +126,15 @@ static void create_checkpoint(struct heat *heat, uint64_t steps_done)
             char *buffer = storage_mark(&heat->storage, slot);
 #pragma omp task depend(in : *block) depend(inout : *buffer) firstprivate(row, column, slot)
             stage(heat, row, column, slot);
-#pragma omp task depend(inout : *buffer) firstprivate(slot)
+#pragma omp task depend(inout : *buffer) firstprivate(slot) priority(1)
             storage_keep(&heat->storage, slot);
         }
+}
+
+// The other rank waits for what is computed here: before what it does not wait for, as messages are.
+static int is_awaited(const struct heat *heat, size_t row)
+{
+    return heat->ranks.count > 1 && row + 1 == border_row(heat);
 }
 
 static void create_update(struct heat *heat, size_t row, size_t column)
@@ -136,7 +142,7 @@ static void create_update(struct heat *heat, size_t row, size_t column)
     char *self = mark_of(heat, row + 1, column + 1);
     char *above = mark_of(heat, row, column + 1), *below = mark_of(heat, row + 2, column + 1);
 #pragma omp task depend(inout : *self) depend(in : *above, *below, self[-1], self[1]) \
-    firstprivate(row, column)
+    firstprivate(row, column) priority(is_awaited(heat, row))
     plate_relax(&heat->plate, row, column);
 }
 

@@ -45,7 +45,7 @@ pub fn variables(program: &OsStr, alone: bool) -> Vec<(OsString, OsString)> {
     else {
         return Vec::new();
     };
-    if !file_of(program).is_some_and(|file| obstacle(&file).is_none()) {
+    if file_of(program).is_none_or(|file| obstacle(&file).is_some()) {
         return Vec::new();
     }
     let mut list = env::var_os("LD_PRELOAD").unwrap_or_default();

@@ -158,6 +158,23 @@ impl Team {
         self.announce(task);
     }
 
+    /// Puts a task before all of its priority, by any thread: what it waited for has come from outside.
+    #[cold]
+    pub(crate) fn put_first(&self, task: NonNull<Task>) {
+        // SAFETY: nobody else has it yet.
+        self.put_urgent(unsafe { task.as_ref() }.priority.get().max(0), Ready(task));
+        self.announce(task);
+    }
+
+    /// The guest on this seat gives its CPU to another thread. Its tasks come before that one's own: they are few, and may be what others wait
+    /// for, and whoever has a deque of his own looks into nobody else's before that is empty.
+    #[cold]
+    pub(crate) fn leave_behind(&self, seat: &Seat) {
+        while let Some(task) = seat.deque.pop().and_then(NonNull::new) {
+            self.put_first(task);
+        }
+    }
+
     #[cold]
     fn put_urgent(&self, priority: i32, task: Ready) {
         self.queues.urgent.with(|urgents| {

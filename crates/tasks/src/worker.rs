@@ -126,6 +126,7 @@ impl Worker {
                 ready.or_else(|| self.find(None))
             } else {
                 self.hand_on(ready);
+                team.leave_behind(seat);
                 None
             };
         }

@@ -4,9 +4,11 @@
 
 mod common;
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use common::{CURRENT, ROUNDS, make, plain, regions};
+use tasks::depend::{Access, Kind};
 use tasks::group::Group;
 use tasks::team::Team;
 use tasks::worker::Worker;
@@ -119,6 +121,40 @@ fn guests_help_and_end_regions() {
         });
     });
     assert!(by_guests.into_inner() > 0, "no guest has found a task");
+}
+
+/// What a guest has made ready, and leaves, comes before what the others have of their own.
+#[test]
+fn what_a_guest_leaves_behind_comes_first() {
+    let team: &'static Team = Box::leak(Box::new(Team::new(1)));
+    tasks::fence::begin();
+    let order = Mutex::new(Vec::new());
+    let by_name = ["from outside", "awaits it", "awaits it too", "another", "another"].map(|name| {
+        let order = &order;
+        move |_: &Worker| order.lock().unwrap().push(name)
+    });
+    let worker = Worker::new().unwrap();
+    CURRENT.set(&worker);
+    team.begin();
+    team.has_members(1);
+    // SAFETY: leaked, and nobody else is its member.
+    let before = unsafe { worker.enter(team, 0) };
+    for (body, access) in by_name.iter().zip([Some(Kind::Out), Some(Kind::In), Some(Kind::In), None, None]) {
+        make(&worker, body, |new| new.accesses = access.map(|kind| vec![Access::At(64, kind)].into_iter()));
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let guest = Worker::new().unwrap();
+            CURRENT.set(&guest);
+            let mut goes_on = [true, false].into_iter();
+            assert_eq!(guest.help(team, || goes_on.next().unwrap(), || ()), 1);
+        });
+    });
+    worker.barrier();
+    worker.come_back(before);
+    let order = order.into_inner().unwrap();
+    assert_eq!(order[0], "from outside", "the oldest");
+    assert!(order[1].starts_with("awaits") && order[2].starts_with("awaits") && order.len() == 5, "{order:?}");
 }
 
 /// No two tasks have one number at a time, of members or guests, and each has one of the team's.
