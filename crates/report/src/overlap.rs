@@ -110,9 +110,10 @@ impl OverlapReport {
     fn rung(&self) -> String {
         let crowded = 100.0 * self.crowded_ns as f64 / (self.wall_ns.max(1) as f64 * self.cpus.max(1) as f64);
         let mut parts = vec![
-            format!("Oversubscription {crowded:.1} % of run time"),
+            format!("Waits for a CPU {crowded:.1} % of run time"),
             counted(self.blocks, "block"),
             format!("{}, {} for nothing", counted(self.rings, "doorbell"), count(self.empty_rings)),
+            counted(self.overlooked, "safety-scan rescue"),
         ];
         if let Some((median, late)) = self.delay_us {
             parts.push(format!("block → first task {median:.0} us (p99 {late:.0} us)"));
@@ -146,6 +147,7 @@ mod tests {
             blocks: 9412,
             rings: 3377,
             empty_rings: 1,
+            overlooked: 2,
             delay_us: Some((6.2, 20.9)),
             ..OverlapReport::default()
         }
@@ -159,7 +161,7 @@ mod tests {
             "free for 8.00 core-s; 6.00 core-s of it (75 %) ran other tasks",
             "7.40 s now, about 10.40 s without (6.00 core-s on 2 CPUs)",
             "blocked by: disk 4.40 core-s",
-            "Oversubscription 1.0 % of run time · 9,412 blocks · 3,377 doorbells, 1 for nothing",
+            "Waits for a CPU 1.0 % of run time · 9,412 blocks · 3,377 doorbells, 1 for nothing · 2 safety-scan rescues",
             "first task 6 us (p99 21 us)",
         ] {
             assert!(page.split_whitespace().collect::<Vec<_>>().join(" ").contains(part), "{part}:\n{page}");

@@ -5,8 +5,9 @@
 //!
 //! Nobody asks the kernel for any of this: both sides map the same two pages ([`wire::umt`]).
 //!
-//! Without privileges nobody sees threads block; but the kernel shows by itself when a CPU is idle, by running a thread of the idle class there
-//! ([`sentinel`]). The rest is as below, with its ring in the place of BPF's.
+//! Without privileges there are two other ways. The kernel's records of a thread's own switches wake a parked standby, which looks itself
+//! ([`records`]; [`leader`]: they wake one thread that rings). Or the kernel shows that a CPU is idle by running a thread of the idle class there
+//! ([`sentinel`]), whose ring is in the place of BPF's.
 //!
 //! # The protocol
 //!
@@ -19,6 +20,10 @@
 //!    stranger leaves a CPU idle.
 //! 3. A standby sets its bit in `parked`, and then looks at the queues once more ([`standby::park`]). To the kernel its sleep is a block
 //!    like others: 2.
+//!
+//! With records, 2 is done by whoever the kernel wakes at a switch-out: the record was written before, and what it reads of the queues it reads behind
+//! a full fence (`records::left`). The sleep of a standby, and of a member without work, wakes nobody; so they look in the kernel's place once they are
+//! seen to rest, again behind a full fence ([`rest`]).
 //!
 //! A standby gives way to whoever has unblocked *on its CPU*, at the next scheduling point ([`is_crowded`]). On its CPU, because the scheduler is slow
 //! to move a thread that waits elsewhere to a CPU that has just gone idle: with `runnable` alone CPUs were idle for 6 % of the time while threads

@@ -25,6 +25,12 @@ pub fn announce(words: &impl Words) -> Option<u32> {
     if words.has_free_cpu() { take_any(words) } else { None }
 }
 
+/// A thread has said that it rests, which wakes nobody: it looks in the kernel's place. The bell to ring.
+pub fn look_before_rest(words: &impl Words) -> Option<u32> {
+    words.fence();
+    if words.has_ready() { announce(words) } else { None }
+}
+
 /// Takes a standby that is parked.
 pub fn take_any(words: &impl Words) -> Option<u32> {
     loop {
@@ -129,6 +135,26 @@ mod model {
             }
             sleeps
         }
+    }
+
+    /// One thread puts a task while another goes to rest, and so leaves a CPU: one of them rings the standby.
+    #[test]
+    fn who_goes_to_rest_overlooks_no_task() {
+        loom::model(|| {
+            let model = Arc::new(Model {
+                runnable: AtomicI32::new(CPUS),
+                parked: AtomicU64::new(1),
+                tasks: AtomicU32::new(0),
+                rung: AtomicU64::new(0),
+            });
+            let puts = Arc::clone(&model);
+            let puts = spawn(move || puts.put());
+            // To the others a rest is what a count down is in the kernel's word, but without a fence of the kernel's.
+            model.runnable.fetch_sub(1, Ordering::Release);
+            model.ring(look_before_rest(&*model));
+            puts.join().unwrap();
+            assert_ne!(model.rung.load(Ordering::Relaxed), 0, "a task, a CPU, a standby, and nobody is told");
+        });
     }
 
     /// One thread puts a task, another blocks, a standby parks: in the end a CPU is free, so the standby is at work or was rung.

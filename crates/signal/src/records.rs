@@ -30,7 +30,7 @@ use perf_event_open_sys::bindings as abi;
 use perf_event_open_sys::bindings::{perf_event_attr, perf_event_mmap_page};
 use perf_event_open_sys::perf_event_open;
 
-use crate::{said, seen, together};
+use crate::{Pages, protocol, said, seen, together};
 
 const PAGE: usize = 4096;
 /// A page for where the kernel is, and one of records.
@@ -183,9 +183,12 @@ pub(crate) fn rest<T>(sleep: impl FnOnce() -> T) -> T {
     let Some((place, log)) = OWN.get() else { return sleep() };
     let rests = &RESTS[place as usize];
     rests.store(1, Ordering::Release);
-    // Who put a task and did not see this rest has put it before: this thread looks in the kernel's place.
-    if crate::has_ready() {
-        crate::has_put();
+    // Who put a task and did not see this rest has put it before.
+    if let Some(seen) = seen()
+        && protocol::look_before_rest(&Pages { said: said(), seen }).is_some()
+    {
+        said().counts.0.own_rings.fetch_add(1, Ordering::Relaxed);
+        together::ring();
     }
     // SAFETY: an event of this thread's own, and no argument.
     unsafe { libc::ioctl(log, DISABLE, 0) };
