@@ -185,9 +185,11 @@ pub fn has_put() {
 #[must_use]
 pub fn wants_more() -> bool {
     seen().is_some_and(|seen| {
-        let is_free =
-            if how() == How::Sentinels { sentinel::is_one_idle() } else { Pages { said: said(), seen }.has_free_cpu() };
-        is_free && said().parked.0.load(Ordering::Relaxed) != 0
+        let is_free = || {
+            if how() == How::Sentinels { sentinel::is_one_idle() } else { Pages { said: said(), seen }.has_free_cpu() }
+        };
+        // First what is one word.
+        said().parked.0.load(Ordering::Relaxed) != 0 && is_free()
     })
 }
 

@@ -108,8 +108,8 @@ static LAST_NS: AtomicU64 = AtomicU64::new(0);
 thread_local! {
     /// The calling thread's place and descriptor.
     static OWN: Cell<Option<(u32, RawFd)>> = const { Cell::new(None) };
-    /// What had been written of its log when it last asked whether it is crowded.
-    static LOOKED: Cell<u64> = const { Cell::new(0) };
+    /// What had been written of its log when it last asked whether it is crowded, and the answer.
+    static LOOKED: Cell<(u64, bool)> = const { Cell::new((0, false)) };
 }
 
 /// Whether the kernel lets this user have logs of its own threads.
@@ -139,8 +139,11 @@ pub fn enlist() -> bool {
         return true;
     }
     let Some(place) = take_place() else { return false };
-    let log = open().and_then(crate::connect::out_of_the_way);
+    // A low number is better than none.
+    let log = open().and_then(crate::connect::out_of_the_way).or_else(|_| open());
     let Some(log) = log.ok().filter(|log| cover(place, log.as_raw_fd())) else {
+        // A ring that is refused may have taken away what was there: readers are to find zeros.
+        cover(place, -1);
         give_back(place);
         return false;
     };
@@ -162,8 +165,8 @@ pub fn own() -> Option<(u32, RawFd)> {
 pub fn discharge() {
     let Some((place, log)) = OWN.take() else { return };
     cover(place, -1);
-    // Where the session has ended the program may have closed it, and have a file of its own of this number.
-    if crate::is_live() {
+    // Where a session has ended the program may have closed it, and have a file of its own of this number.
+    if crate::is_live() || !crate::was_ever_live() {
         // SAFETY: made by `enlist`, and nobody else's; closing it takes it from those that are watched.
         unsafe { libc::close(log) };
     }
@@ -180,23 +183,32 @@ pub(crate) fn forked() {
 
 /// Sleeps for want of work: idle is neither running nor blocked, and the kernel wakes nobody for it.
 pub(crate) fn rest<T>(sleep: impl FnOnce() -> T) -> T {
-    let Some((place, log)) = OWN.get() else { return sleep() };
-    let rests = &RESTS[place as usize];
-    rests.store(1, Ordering::Release);
-    // Who put a task and did not see this rest has put it before.
+    let own = OWN.get();
+    let says = |rests: u32| own.iter().for_each(|(place, _)| RESTS[*place as usize].store(rests, Ordering::Release));
+    says(1);
+    // Who put a task and did not see this rest has put it before. Also of a thread without a log: it is runnable to nobody.
     if let Some(seen) = seen()
         && protocol::look_before_rest(&Pages { said: said(), seen }).is_some()
     {
         said().counts.0.own_rings.fetch_add(1, Ordering::Relaxed);
         together::ring();
     }
-    // SAFETY: an event of this thread's own, and no argument.
-    unsafe { libc::ioctl(log, DISABLE, 0) };
+    tell(own, DISABLE);
     let slept = sleep();
-    // SAFETY: as above.
-    unsafe { libc::ioctl(log, ENABLE, 0) };
-    rests.store(0, Ordering::Release);
+    tell(own, ENABLE);
+    says(0);
     slept
+}
+
+/// Stops or resumes the calling thread's log.
+fn tell(own: Option<(u32, RawFd)>, what: libc::c_ulong) {
+    let Some((_, log)) = own else { return };
+    // SAFETY: an event of this thread's own, and no argument; errno is put back, the program has called nothing that sets it.
+    unsafe {
+        let errno = *libc::__errno_location();
+        libc::ioctl(log, what, 0);
+        *libc::__errno_location() = errno;
+    }
 }
 
 /// Whether fewer threads are runnable than there are CPUs.
@@ -209,7 +221,10 @@ pub(crate) fn has_free_cpu() -> bool {
 pub(crate) fn is_crowded() -> bool {
     // Whoever wants this CPU and is known has run on it before: this thread was switched out since.
     let written = OWN.get().map_or(0, |(place, _)| written(place));
-    LOOKED.replace(written) != written && is_crowded_now()
+    let (looked, was) = LOOKED.get();
+    let is = (written != looked || was) && is_crowded_now();
+    LOOKED.set((written, is));
+    is
 }
 
 pub(crate) fn is_crowded_now() -> bool {

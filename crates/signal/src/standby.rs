@@ -33,15 +33,14 @@ pub fn park(bell: &Bell, session: RawFd) -> Woken {
     if !protocol::settle(&pages, bell.number) {
         return Woken::Rung;
     }
-    let woken = scanning(SCAN_MS, |milliseconds| {
-        loop {
-            match bell.sleep(session, milliseconds) {
-                Some(woken) => return woken,
-                None if is_overlooked(&pages, bell.number) => return Woken::Rung,
-                None => {}
-            }
+    let mut scan = Scan::every(SCAN_MS);
+    let woken = loop {
+        match bell.sleep(session, scan.time_ms()) {
+            Some(woken) => break woken,
+            None if is_overlooked(&pages, bell.number) => break Woken::Rung,
+            None => {}
         }
-    });
+    };
     // Rung from within by somebody who took its bit, or by BPF, which did. A wake-up without either leaves the bit behind.
     pages.take(bell.number);
     woken
@@ -55,34 +54,49 @@ fn sleep_together(pages: &Pages<'_>, number: u32) -> Woken {
         pages.seen.rung_ns[number as usize % BELLS].store(since_ns, Ordering::Relaxed);
         Woken::Rung
     };
-    scanning(SCAN_BY_RECORDS_MS, |milliseconds| {
-        loop {
-            match together::sleep(milliseconds) {
-                Why::Called => return Woken::Rung,
-                Why::Over => return Woken::Over,
-                Why::Lost => return Woken::Lost,
-                Why::Late if is_overlooked(pages, number) => return begins(now_ns()),
-                Why::Late => {}
-                Why::Left => match records::left().filter(|_| pages.take(number)) {
-                    Some(since_ns) => return begins(since_ns),
-                    None => {
-                        rings.fetch_add(1, Ordering::Relaxed);
-                        pages.said.counts.0.empty.fetch_add(1, Ordering::Relaxed);
-                    }
-                },
-            }
+    let mut scan = Scan::every(SCAN_BY_RECORDS_MS);
+    loop {
+        match together::sleep(scan.time_ms()) {
+            Why::Called => return Woken::Rung,
+            Why::Over => return Woken::Over,
+            Why::Lost => return Woken::Lost,
+            Why::Late if is_overlooked(pages, number) => return begins(now_ns()),
+            Why::Late => {}
+            Why::Left => match records::left().filter(|_| pages.take(number)) {
+                Some(since_ns) => return begins(since_ns),
+                None => {
+                    rings.fetch_add(1, Ordering::Relaxed);
+                    pages.said.counts.0.empty.fetch_add(1, Ordering::Relaxed);
+                }
+            },
         }
-    })
+    }
 }
 
-/// Has one of those that are parked, and not more, wake up from time to time.
-fn scanning(milliseconds: i32, sleep: impl FnOnce(i32) -> Woken) -> Woken {
-    let scans = !SCANS.swap(true, Ordering::AcqRel);
-    let woken = sleep(if scans { milliseconds } else { -1 });
-    if scans {
-        SCANS.store(false, Ordering::Release);
+/// Who is parked looks from time to time; one of them more often than the others, who take its place when it has gone to work.
+struct Scan {
+    mine: bool,
+    often_ms: i32,
+}
+
+impl Scan {
+    fn every(often_ms: i32) -> Scan {
+        Scan { mine: false, often_ms }
     }
-    woken
+
+    /// How long to sleep, milliseconds.
+    fn time_ms(&mut self) -> i32 {
+        self.mine = self.mine || !SCANS.swap(true, Ordering::AcqRel);
+        if self.mine { self.often_ms } else { 10 * self.often_ms }
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        if self.mine {
+            SCANS.store(false, Ordering::Release);
+        }
+    }
 }
 
 /// The safety scan: whether a task is ready and a CPU free, and nobody has rung this standby, which is taken for it.

@@ -70,7 +70,9 @@ impl Worker {
         }
         let waits = new.at_once || parent.flags.get() & FINAL != 0;
         // Who makes a task with an event may be who fulfils it, and must not wait for it if it need not.
-        let full = !waits && new.event.is_none() && team.has_enough(seat);
+        // Nor what has dependences, while blocked threads are noticed: its maker may be who lets it go, by a task that it makes next.
+        let stays = new.event.is_some() || (new.accesses.is_some() && signal::is_live());
+        let full = !waits && !stays && team.has_enough(seat);
         let at_once = waits || (full && new.accesses.is_none());
         if at_once && new.accesses.is_none() && new.event.is_none() && new.copy.is_none() && !new.is_final {
             if let Some(words) = new.first_words {

@@ -126,7 +126,7 @@ impl Worker {
             if self.place().is_some_and(|(_, seat)| seat.is_guests()) && asks(parts.work) {
                 // Found out by the first parts: not for guests. Without memory it has to do.
                 range.from = part;
-                if self.put_parts(&range, task, part, few, true) {
+                if self.put_parts(&range, task, part, if few == u64::MAX { 1 } else { few }, true) {
                     return;
                 }
             }

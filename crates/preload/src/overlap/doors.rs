@@ -1,6 +1,6 @@
 //! What the compiler calls: gcc's entries for tasks, in the place of libgomp's.
 //!
-//! Each is reached by a jump from the interposed function (`gomp`), with all arguments as the program gave them, and only in
+//! Each is reached by a jump from the interposed function (`ways`), with all arguments as the program gave them, and only in
 //! a region whose tasks are ours.
 
 use std::ffi::{c_int, c_long, c_uint, c_ulong, c_ulonglong, c_void};

@@ -1,4 +1,4 @@
-//! Pages in memory that nobody in the kernel writes, for processes that notice idle CPUs themselves (`signal::sentinel`).
+//! Pages in memory that nobody in the kernel writes, for processes that notice themselves when a CPU is left (`signal::{records, sentinel}`).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
