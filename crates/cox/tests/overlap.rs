@@ -47,6 +47,22 @@ fn openmps_promises_are_kept() {
     }
 }
 
+/// Also behind more tasks than are kept: who makes one does not do it in the place of the next. On one CPU, where nobody else takes them meanwhile.
+#[test]
+fn receives_behind_many_tasks_are_let_go() {
+    let Some(place) = place("receives_behind_many_tasks_are_let_go", &[]) else { return };
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    let one = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).unwrap().to_string();
+    for way in WAYS {
+        let inner = place.cox(way, &["late-sends"], "1");
+        let mut command = Command::new("taskset");
+        command.args(["-c", &one]).arg(inner.get_program()).args(inner.get_args());
+        command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{way}: {output:?}");
+    }
+}
+
 /// The same tasks hang where blocked threads go unnoticed: what lets them go above is the doorbell.
 #[test]
 fn without_doorbells_they_are_not() {

@@ -54,6 +54,47 @@ static void receives(void)
 	}
 }
 
+/* Receives behind so many other tasks that their maker could do one itself, and never come to the send. */
+static void late_sends(void)
+{
+	enum { OTHERS = 2000 };
+	static char cells[OTHERS + 2 * BLOCKED];
+	int pairs[BLOCKED][2];
+
+	/* A place to depend on is no use to some compilers. */
+	(void)cells;
+	for (int i = 0; i < BLOCKED; i++)
+		if (socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i]))
+			fail("socketpair");
+#pragma omp parallel
+#pragma omp single
+	{
+		for (int i = 0; i < OTHERS; i++) {
+#pragma omp task depend(out : cells[i])
+			{
+				volatile int work = 0;
+
+				while (work < 20000)
+					work++;
+			}
+		}
+		for (int i = 0; i < BLOCKED; i++) {
+#pragma omp task depend(out : cells[OTHERS + i]) firstprivate(i)
+			{
+				get_byte(pairs[i][0]);
+				one_done();
+			}
+		}
+		for (int i = 0; i < BLOCKED; i++) {
+#pragma omp task depend(out : cells[OTHERS + BLOCKED + i]) firstprivate(i)
+			{
+				put_byte(pairs[i][1]);
+				one_done();
+			}
+		}
+	}
+}
+
 /* A pipe that is full until a later task reads. */
 static void full_pipe(void)
 {
@@ -403,7 +444,7 @@ int main(int argc, char **argv)
 		{ "receives", receives }, { "full-pipe", full_pipe },	  { "critical", critical }, { "locks", locks },
 		{ "children", children }, { "nested", nested },		  { "numbers", numbers },   { "own-numbers", own_numbers },
 		{ "regions", regions },	  { "sums", sums },		  { "until-told", until_told },
-		{ "nothing-pending", nothing_pending },
+		{ "nothing-pending", nothing_pending }, { "late-sends", late_sends },
 #ifdef PRIVATE_DATA
 		{ "private-data", private_data },
 #endif
