@@ -260,6 +260,9 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "threads")) {
 		lacks_threads = true;
 		threads_left = number;
+		block_many();
+		close(pipes[0]);
+		close(pipes[1]);
 	} else if (!strcmp(what, "mapping")) {
 		lacks_mapping = true;
 	} else if (!strcmp(what, "descriptors")) {
