@@ -93,9 +93,7 @@ impl Bell {
         }
         Some(if all[2].revents == 0 { Woken::Rung } else { Woken::Over })
     }
-}
 
-impl Bell {
     /// Reads what BPF has rung, so that it wakes again. Whoever looks *behind* this at what it rings for misses nothing: it wakes only those who have
     /// read all, and what it counted before a ring that is read here can be seen. Whether it had rung.
     pub fn hush(&self) -> bool {

@@ -3,7 +3,7 @@
 //! A *standby* is a thread that has nothing to do as long as the program's own threads keep their CPUs busy. It is parked at
 //! a doorbell. When a thread blocks while tasks are pending, and fewer are runnable than there are CPUs, BPF rings one (`watch/src/bpf/prog/umt.bpf.c`).
 //!
-//! Nobody asks the kernel for any of this: both sides map the same two pages ([`wire::umt`]).
+//! Nobody asks the kernel for any of this: both sides map the same memory ([`wire::umt`]).
 //!
 //! Without privileges there are two other ways. The kernel's records of a thread's own switches wake a parked standby, which looks itself
 //! ([`records`]; [`leader`]: they wake one thread that rings). Or the kernel shows that a CPU is idle by running a thread of the idle class there
@@ -283,11 +283,16 @@ pub fn leave_once() {
 
 /// How often the calling thread has gone to sleep.
 fn sleeps() -> libc::c_long {
-    let mut usage = MaybeUninit::<libc::rusage>::uninit();
-    // SAFETY: a place for it.
+    usage().ru_nvcsw
+}
+
+/// What the kernel counts of the calling thread.
+fn usage() -> libc::rusage {
+    let mut usage = MaybeUninit::uninit();
+    // SAFETY: a place for it, and a call that cannot fail.
     unsafe {
         libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
-        usage.assume_init().ru_nvcsw
+        usage.assume_init()
     }
 }
 

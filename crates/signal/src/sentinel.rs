@@ -10,13 +10,12 @@
 //! On a machine with other work the kernel may let a thread of the idle class run for a tick before it looks for another one (research on the subject has seen 4 ms).
 
 use std::cell::Cell;
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use wire::umt::BELLS;
 
 use crate::protocol::take_any;
-use crate::{Pages, bell, futex, has_ready, is_live, now_ns, said, seen, sleep_ns};
+use crate::{Pages, bell, futex, has_ready, is_live, now_ns, said, seen, sleep_ns, usage};
 
 /// Sentinels that sleep, a futex word for all of them.
 static SLEEPING: AtomicU32 = AtomicU32::new(0);
@@ -47,12 +46,7 @@ pub(crate) fn is_one_idle() -> bool {
 
 /// Whether the calling thread has been preempted since it asked last.
 pub(crate) fn was_preempted() -> bool {
-    let mut usage = MaybeUninit::<libc::rusage>::uninit();
-    // SAFETY: a place for it.
-    let count = unsafe {
-        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
-        usage.assume_init().ru_nivcsw
-    };
+    let count = usage().ru_nivcsw;
     let was = count != PREEMPTED.get().0;
     PREEMPTED.set((count, was));
     was

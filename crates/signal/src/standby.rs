@@ -84,8 +84,11 @@ impl Scan {
         Scan { mine: false, often_ms }
     }
 
-    /// How long to sleep, milliseconds.
+    /// How long to sleep, milliseconds; -1: as long as it takes, since sentinels are a scan by themselves.
     fn time_ms(&mut self) -> i32 {
+        if how() == How::Sentinels {
+            return -1;
+        }
         self.mine = self.mine || !SCANS.swap(true, Ordering::AcqRel);
         if self.mine { self.often_ms } else { 10 * self.often_ms }
     }
@@ -101,9 +104,8 @@ impl Drop for Scan {
 
 /// The safety scan: whether a task is ready and a CPU free, and nobody has rung this standby, which is taken for it.
 fn is_overlooked(pages: &Pages<'_>, bell: u32) -> bool {
-    // Sentinels are a scan by themselves.
     let rings = || pages.seen.rings.load(Ordering::Relaxed) + pages.said.counts.0.own_rings.load(Ordering::Relaxed);
-    let is_left = || how() != How::Sentinels && pages.has_ready() && pages.has_free_cpu();
+    let is_left = || pages.has_ready() && pages.has_free_cpu();
     let before = rings();
     if !is_left() {
         return false;

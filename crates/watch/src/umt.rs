@@ -1,18 +1,19 @@
 //! User-Monitored Threads, the kernel's side: programs that count a process' runnable threads and ring its standbys
 //! (`bpf/prog/umt.bpf.c`), and the pages and doorbells that each process gets. The other side is the crate `signal`.
 
+mod pages;
+
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
-use rustix::mm::{MapFlags as MmapFlags, ProtFlags, mmap};
-use wire::umt::{BELLS, PROCESSES, Said, Seen};
+use wire::umt::{BELLS, PROCESSES};
 
 use crate::bpf::{Libbpf, refused, system, unavailable};
 use crate::observer::WatchError;
+pub use pages::Pages;
 
 #[allow(missing_docs, unsafe_op_in_unsafe_fn, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 mod skeleton {
@@ -27,16 +28,13 @@ const BELL_BYTES: u32 = 4096;
 pub struct Umt {
     links: Vec<Link>,
     skel: UmtSkel<'static>,
-    said: NonNull<Said>,
-    seen: NonNull<Seen>,
-    given: u32,
-    /// Pages of a process that is gone, which the next one gets.
-    cleared: Option<u32>,
+    /// Of all processes.
+    pub pages: Pages,
     /// Bells of the next process.
     prepared: Vec<OwnedFd>,
 }
 
-// SAFETY: both mappings are of shared memory whose words are atomics, and the object is moved as a whole.
+// SAFETY: the object is moved as a whole.
 unsafe impl Send for Umt {}
 
 /// What a process gets.
@@ -59,9 +57,9 @@ impl Umt {
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
         let open = UmtSkelBuilder::default().open(object).map_err(|e| refused(&e, &quiet))?;
         let skel = open.load().map_err(|e| refused(&e, &quiet))?;
-        let said = map(skel.maps.said_of.as_fd(), PROCESSES * size_of::<Said>())?.cast();
-        let seen = map(skel.maps.seen_of.as_fd(), PROCESSES * size_of::<Seen>())?.cast();
-        let mut umt = Umt { links: Vec::new(), skel, said, seen, given: 0, cleared: None, prepared: Vec::new() };
+        let pages = Pages::map(skel.maps.said_of.as_fd(), skel.maps.seen_of.as_fd());
+        let pages = pages.map_err(|source| WatchError::System { what: "mapping pages".into(), source })?;
+        let mut umt = Umt { links: Vec::new(), skel, pages, prepared: Vec::new() };
         let p = &umt.skel.progs;
         let programs = [&p.on_newtask, &p.on_exec, &p.on_wakeup, &p.on_migrate, &p.on_switch];
         umt.links = programs
@@ -78,15 +76,12 @@ impl Umt {
     /// When there are too many, or the kernel refuses.
     pub fn give(&mut self, pid: u32) -> Result<Given, WatchError> {
         self.prepare()?;
-        let process = self.next();
-        self.take_in(pid, process)?;
-        if self.cleared.take().is_none() {
-            self.given += 1;
-        }
+        self.take_in(pid, self.pages.next())?;
+        let process = self.pages.give().ok_or_else(too_many)?;
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             // SAFETY: a u32 in a mapping that lives as long as the skeleton; BPF reads it.
             let processes = unsafe { AtomicU32::from_ptr(&raw mut bss.processes) };
-            processes.store(self.given, Ordering::Release);
+            processes.store(self.pages.given(), Ordering::Release);
         }
         Ok(Given { process, bells: std::mem::take(&mut self.prepared) })
     }
@@ -97,12 +92,11 @@ impl Umt {
     /// # Errors
     /// As [`give`](Umt::give).
     pub fn prepare(&mut self) -> Result<(), WatchError> {
-        let process = self.next();
         if !self.prepared.is_empty() {
             return Ok(());
         }
-        if process as usize >= PROCESSES {
-            return Err(unavailable(format!("{PROCESSES} processes have asked already")));
+        if self.pages.is_full() {
+            return Err(too_many());
         }
         let options = libbpf_sys::bpf_map_create_opts {
             sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
@@ -115,7 +109,7 @@ impl Umt {
             let kept = bell.as_fd().try_clone_to_owned();
             bells.push(kept.map_err(|source| WatchError::System { what: "making a doorbell".into(), source })?);
         }
-        let first = process * BELLS as u32;
+        let first = self.pages.next() * BELLS as u32;
         let keys: Vec<u8> = (first..first + BELLS as u32).flat_map(u32::to_ne_bytes).collect();
         let values: Vec<u8> = bells.iter().flat_map(|bell| bell.as_raw_fd().to_ne_bytes()).collect();
         // In one go: the kernel waits once.
@@ -141,51 +135,15 @@ impl Umt {
         wanted.delete(&key).map_err(|e| system("enrolling", e))
     }
 
-    fn next(&self) -> u32 {
-        self.cleared.unwrap_or(self.given)
-    }
-
-    /// Whether the next process gets nothing, unless pages are [cleared](Umt::clear) before.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.next() as usize >= PROCESSES
-    }
-
-    /// The next process gets the pages of this one, which is gone, with all its threads. To be called when it [is full](Umt::is_full).
-    pub fn clear(&mut self, process: u32) {
-        if self.is_full() && process < self.given {
-            // SAFETY: within the mappings; the process is gone, and BPF writes there only for threads of it.
-            unsafe {
-                self.said.add(process as usize).write_bytes(0, 1);
-                self.seen.add(process as usize).write_bytes(0, 1);
-            }
-            self.cleared = Some(process);
-        }
-    }
-
     /// Both arrays, of which a process maps its own elements.
     #[must_use]
     pub fn arrays(&self) -> [BorrowedFd<'_>; 2] {
         [self.skel.maps.said_of.as_fd(), self.skel.maps.seen_of.as_fd()]
     }
 
-    /// Processes that have asked.
-    #[must_use]
-    pub fn given(&self) -> u32 {
-        self.given
-    }
-
-    /// The pages of a process, numbered below [`given`](Umt::given).
-    #[must_use]
-    pub fn pages(&self, process: u32) -> Option<(&Said, &Seen)> {
-        // SAFETY: within the mappings, which live as long as self, and whose words are atomics.
-        (process < self.given)
-            .then(|| unsafe { (self.said.add(process as usize).as_ref(), self.seen.add(process as usize).as_ref()) })
-    }
-
     /// A process has ended: none of its standbys is there to be rung. Its counters stay.
     pub fn over(&self, process: u32) {
-        if let Some((said, _)) = self.pages(process) {
+        if let Some((said, _)) = self.pages.of(process) {
             said.parked.0.store(0, Ordering::Release);
             said.queues.store(0, Ordering::Release);
         }
@@ -197,10 +155,6 @@ impl Umt {
     }
 }
 
-fn map(fd: BorrowedFd<'_>, bytes: usize) -> Result<NonNull<u8>, WatchError> {
-    // SAFETY: a new mapping, at an address of the kernel's choice, which stays.
-    let place =
-        unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MmapFlags::SHARED, fd, 0) };
-    let place = place.map_err(|source| WatchError::System { what: "mapping pages".into(), source: source.into() })?;
-    NonNull::new(place.cast()).ok_or_else(|| unavailable("pages cannot be mapped".into()))
+fn too_many() -> WatchError {
+    unavailable(format!("{PROCESSES} processes have asked already"))
 }

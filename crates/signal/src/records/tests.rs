@@ -14,12 +14,7 @@ const OUTS: u64 = 300;
 
 /// Voluntary and other switches of the calling thread.
 fn switches() -> (u64, u64) {
-    let mut usage = MaybeUninit::<libc::rusage>::uninit();
-    // SAFETY: a place for it.
-    let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
-        usage.assume_init()
-    };
+    let usage = crate::usage();
     (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64)
 }
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use watch::umt::{Given, Umt};
-use wire::umt::{How, Said, Seen};
+use watch::umt::{Given, Pages, Umt};
+use wire::umt::How;
 
 use super::memory::Memory;
 use super::sums::Sums;
@@ -119,17 +119,16 @@ impl Source {
 
     /// Where there are no pages left, the next process gets those of one that is gone; what that one has said is kept.
     fn make_room(&mut self) {
-        let is_full = match &self.kind {
-            Kind::Bpf(umt) => umt.is_full(),
-            Kind::Memory(memory) => memory.is_full(),
-        };
-        let Some(at) = self.ended.iter().position(Guest::is_gone).filter(|_| is_full) else { return };
+        if !self.pages().is_full() {
+            return;
+        }
+        let Some(at) = self.ended.iter().position(Guest::is_gone) else { return };
         let process = self.ended.swap_remove(at).process;
         let past = std::mem::take(&mut self.past);
-        self.past = self.pages(process).into_iter().fold(past, Sums::add);
+        self.past = self.pages().of(process).into_iter().fold(past, Sums::add);
         match &mut self.kind {
-            Kind::Bpf(umt) => umt.clear(process),
-            Kind::Memory(memory) => memory.clear(process),
+            Kind::Bpf(umt) => umt.pages.clear(process),
+            Kind::Memory(memory) => memory.pages.clear(process),
         }
     }
 
@@ -138,8 +137,8 @@ impl Source {
         if let Kind::Bpf(umt) = &mut self.kind {
             umt.end();
         }
-        let pages = (0..self.given()).filter_map(|process| self.pages(process));
-        pages.fold(self.past.clone(), Sums::add)
+        let pages = self.pages();
+        (0..pages.given()).filter_map(|process| pages.of(process)).fold(self.past.clone(), Sums::add)
     }
 
     /// Gets ready for the next one. Whoever comes when there are too many is told then.
@@ -156,17 +155,10 @@ impl Source {
         }
     }
 
-    fn given(&self) -> u32 {
+    fn pages(&self) -> &Pages {
         match &self.kind {
-            Kind::Bpf(umt) => umt.given(),
-            Kind::Memory(memory) => memory.given(),
-        }
-    }
-
-    fn pages(&self, process: u32) -> Option<(&Said, &Seen)> {
-        match &self.kind {
-            Kind::Bpf(umt) => umt.pages(process),
-            Kind::Memory(memory) => memory.pages(process),
+            Kind::Bpf(umt) => &umt.pages,
+            Kind::Memory(memory) => &memory.pages,
         }
     }
 }
