@@ -111,6 +111,16 @@ fn children_of_programs_with_standbys_have_tasks_of_their_own() {
     }
 }
 
+/// Also in the middle of a task: what they put is for themselves, though the queues are those of the parent's team.
+#[test]
+fn children_of_tasks_go_on_with_tasks() {
+    let Some(place) = lacking("children_of_tasks_go_on_with_tasks") else { return };
+    let count = rounds(200);
+    for way in WAYS {
+        assert_eq!(place.is_right(way, &["task-forks", &count]), "");
+    }
+}
+
 #[test]
 fn a_program_may_be_stopped_and_go_on() {
     let Some(place) = with_program("a_program_may_be_stopped_and_go_on", "tests/programs/blocked.c", &[]) else {

@@ -52,7 +52,8 @@ pub mod standby;
 mod together;
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use wire::umt::{How, PROBES, Queue, Said, Seen, place};
 
@@ -69,9 +70,9 @@ const LEAVES: u32 = 100;
 static ALONE: Said = Said::new();
 
 static SAID: AtomicPtr<Said> = AtomicPtr::new((&raw const ALONE).cast_mut());
-static SEEN: AtomicPtr<Seen> = AtomicPtr::new(std::ptr::null_mut());
-/// Blocking is noticed, or was once.
-static EVER_LIVE: AtomicBool = AtomicBool::new(false);
+static SEEN: AtomicPtr<Seen> = AtomicPtr::new(ptr::null_mut());
+/// The page of the session that there is, or was; null: never.
+static PAGE: AtomicPtr<Said> = AtomicPtr::new(ptr::null_mut());
 /// By whom: a [`How`].
 static HOW: AtomicU32 = AtomicU32::new(How::Bpf as u32);
 
@@ -79,7 +80,7 @@ static HOW: AtomicU32 = AtomicU32::new(How::Bpf as u32);
 #[inline]
 #[must_use]
 pub fn was_ever_live() -> bool {
-    EVER_LIVE.load(Ordering::Relaxed)
+    !PAGE.load(Ordering::Relaxed).is_null()
 }
 
 /// What this process says.
@@ -108,21 +109,38 @@ pub fn is_live() -> bool {
 /// The pages are there. Before the first task, by one thread.
 pub(crate) fn begin(said: &'static Said, seen: &'static Seen, how: How) {
     HOW.store(how as u32, Ordering::Release);
-    SAID.store(std::ptr::from_ref(said).cast_mut(), Ordering::Release);
-    EVER_LIVE.store(true, Ordering::Release);
+    SAID.store(ptr::from_ref(said).cast_mut(), Ordering::Release);
+    PAGE.store(ptr::from_ref(said).cast_mut(), Ordering::Release);
     // Last: from here on it is live.
-    SEEN.store(std::ptr::from_ref(seen).cast_mut(), Ordering::Release);
+    SEEN.store(ptr::from_ref(seen).cast_mut(), Ordering::Release);
 }
 
 /// After fork, in the child: the pages are its parent's, and so are logs.
 pub fn forked() {
     records::forked();
+    if was_ever_live() {
+        become_own(PAGE.load(Ordering::Relaxed).cast());
+    }
     end();
+}
+
+/// Puts a page of the child's own, in which nothing is said, where its parent's is. The child may be in the middle of a task, and go on with its
+/// team: ends of queues in there would be those of its parent's queues.
+fn become_own(page: *mut libc::c_void) {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    // SAFETY: a mapping of this size (`connect`), of which nobody else in this process knows. All zero are words like others.
+    let own = unsafe { libc::mmap(page, size_of::<Said>(), access, kind, -1, 0) };
+    if own == libc::MAP_FAILED {
+        // Without a page of its own it must not touch its parent's.
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(libc::EXIT_FAILURE) };
+    }
 }
 
 /// Nobody counts any more: the session has ended. The pages stay mapped, since threads may be looking at them. Whether they were used until now.
 pub fn end() -> bool {
-    let was_live = !SEEN.swap(std::ptr::null_mut(), Ordering::AcqRel).is_null();
+    let was_live = !SEEN.swap(ptr::null_mut(), Ordering::AcqRel).is_null();
     SAID.store((&raw const ALONE).cast_mut(), Ordering::Release);
     sentinel::dismiss();
     was_live
@@ -156,7 +174,7 @@ pub fn has_blocked(seen: &Seen) -> bool {
 fn sleep_ns(ns: libc::c_long) {
     let time = libc::timespec { tv_sec: 0, tv_nsec: ns };
     // SAFETY: a time to sleep, and nowhere to write what is left of it.
-    unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
+    unsafe { libc::nanosleep(&raw const time, ptr::null_mut()) };
 }
 
 /// CPUs that this process may use; 0: not known.

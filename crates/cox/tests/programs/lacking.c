@@ -10,6 +10,7 @@
  *   descriptors N   there are N descriptors left before the first region
  *   closes          all descriptors but the first three are closed between regions
  *   forks N         N children are forked by a thread of its own while tasks run; each runs tasks of its own
+ *   task-forks N    tasks fork N children, each of which goes on with tasks where it is
  *
  * It stands in for the C library where the preload library calls: built with -rdynamic, it comes first. Writes "right" and ends with 0;
  * with 3 when it does not end in time.
@@ -257,6 +258,48 @@ static void forks(int count)
 	}
 }
 
+/* A child has the queues of its parent's team, but not to write to. */
+static void task_forks(int count)
+{
+	int done = 0, others = 0;
+
+#pragma omp parallel
+#pragma omp single
+	for (int i = 0; i < count; i++) {
+#pragma omp task shared(done)
+		{
+			pid_t child = fork();
+			int status, sum = 0;
+
+			if (child == 0)
+				end_after(5);
+			for (int k = 0; k < 100; k++) {
+#pragma omp task shared(sum)
+				{
+#pragma omp atomic
+					sum++;
+				}
+			}
+#pragma omp taskwait
+			if (child == 0)
+				_exit(sum != 100);
+			if (child > 0 && sum == 100 && waitpid(child, &status, 0) == child && status == 0) {
+#pragma omp atomic
+				done++;
+			}
+		}
+#pragma omp task shared(others)
+		{
+#pragma omp atomic
+			others++;
+		}
+	}
+	if (done != count || others != count) {
+		printf("wrong: %d and %d of %d\n", done, others, count);
+		exit(1);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -293,6 +336,8 @@ int main(int argc, char **argv)
 		closing();
 	} else if (!strcmp(what, "forks")) {
 		forks(number);
+	} else if (!strcmp(what, "task-forks")) {
+		task_forks(number);
 	} else {
 		return 2;
 	}
