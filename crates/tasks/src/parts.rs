@@ -7,8 +7,8 @@
 //!    the next range where he has put it.
 //! 2. How many are *few* is learned: one at the beginning, then as many as take `UNSEEN_NS`. Nobody else can have them meanwhile, also
 //!    while their thread is blocked in one of them; so this bounds what is held up by that, as far as parts are alike.
-//! 3. They are not always. So between two parts he asks whether somebody has found nothing to do, or sleeps, or a CPU is free, and then splits
-//!    what he has left once more.
+//! 3. They are not always. So between two parts, or every few if they are short, he asks whether somebody has found nothing to do, or sleeps, or a
+//!    CPU is free, and then splits what he has left once more.
 //!
 //! What is split off is a child of the range's parent, as parts are: it may be waited for by that one alone.
 //!
@@ -29,6 +29,9 @@ use crate::worker::Worker;
 const UNSEEN_NS: u64 = 4000;
 /// The most of them.
 const MOST_UNSEEN: u64 = 256;
+
+/// How often somebody may ask for more meanwhile: a question is a few loads of what others write.
+const QUESTIONS: u64 = 16;
 
 /// Loops that there have been.
 static LOOPS: AtomicU64 = AtomicU64::new(1);
@@ -115,12 +118,13 @@ impl Worker {
     /// As the compiler describes it; nobody else uses the arguments.
     unsafe fn do_parts(&self, mut range: Range, task: Option<&Task>) {
         let mut few = if self.learned.get().of == range.of { self.learned.get().few } else { range.few };
+        let between_questions = few.div_ceil(QUESTIONS);
         if self.has_enough() {
             few = u64::MAX;
         }
         while range.to - range.from > few && self.split(&mut range, task, few) {}
         let Range { parts, of, from, .. } = range;
-        let mut part = from;
+        let (mut part, mut next_question) = (from, from + between_questions);
         let begin_ns = signal::now_ns();
         while part < range.to && !self.is_cancelled() {
             if self.place().is_some_and(|(_, seat)| seat.is_guests()) && asks(parts.work) {
@@ -136,9 +140,12 @@ impl Worker {
                 self.run_in_frame(parts.work, parts.data);
             }
             part += 1;
-            if part < range.to && self.somebody_wants_work() {
-                range.from = part;
-                self.split(&mut range, task, 1);
+            if part == next_question {
+                next_question += between_questions;
+                if part < range.to && self.somebody_wants_work() {
+                    range.from = part;
+                    self.split(&mut range, task, 1);
+                }
             }
         }
         let each_ns = (signal::now_ns() - begin_ns) / (part - from).max(1);
