@@ -22,7 +22,7 @@ fn place(test: &str, flags: &[&str]) -> Option<Place> {
 #[test]
 fn tasks_that_wait_for_later_tasks_are_let_go() {
     let Some(place) = place("tasks_that_wait_for_later_tasks_are_let_go", &[]) else { return };
-    for what in ["receives", "full-pipe", "critical", "locks", "children", "nested"] {
+    for what in ["receives", "full-pipe", "critical", "locks", "children", "nested", "first-tasks"] {
         for (threads, way) in threads_and_ways() {
             let output = place.run(way, &[what], threads);
             assert_eq!(output.status.code(), Some(0), "{way}, {what}, {threads} threads: {output:?}");

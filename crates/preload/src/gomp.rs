@@ -115,11 +115,11 @@ unsafe fn around<R>(
     // whatever the program's function wants.
     let first_word = if matches!(call, Call::ParallelReductions) { unsafe { *data.cast() } } else { 0 };
     let returned = Returned(AtomicU32::new(0));
-    let tasks = overlap::team(library, threads);
+    let tasks = overlap::team(library, work, threads);
     let group = (first_word != 0).then(|| overlap::group(first_word as *mut usize));
     let mut region = Region { first_word, work, data, library, phases, first, tasks, group, returned };
     let result = go(real, share, (&raw mut region).cast(), threads);
-    tasks.into_iter().for_each(overlap::put_back);
+    tasks.into_iter().for_each(|team| overlap::put_back(team, work));
     first.into_iter().for_each(memory::let_go);
     result
 }

@@ -78,6 +78,8 @@ pub struct Team {
     cancelled: AtomicU64,
     /// Whether there has been a task since the region began.
     has_tasks: AtomicU32,
+    /// Whether members may go from the region's end before the others have come, as long as there has been no task.
+    lets_go: AtomicBool,
     idle: Box<[AtomicU64]>,
     meeting: Apart<Meeting>,
     generation: Apart<AtomicU32>,
@@ -171,6 +173,7 @@ impl Team {
             size: AtomicU32::new(0),
             cancelled: AtomicU64::new(0),
             has_tasks: AtomicU32::new(0),
+            lets_go: AtomicBool::new(false),
             idle: (0..=words).map(|_| AtomicU64::new(0)).collect(),
             meeting: Apart(Meeting { arrived: AtomicU32::new(0), passing: AtomicU32::new(0) }),
             generation: Apart(AtomicU32::new(0)),
@@ -194,8 +197,9 @@ impl Team {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// A region begins; nobody is in another one of this team.
-    pub fn begin(&self) {
+    /// A region begins; nobody is in another one of this team. If it probably `has_none` of tasks, nobody [waits](crate::worker::Worker::end)
+    /// for them at its end.
+    pub fn begin(&self, has_none: bool) {
         // All members read these all the time: a line that is written has to be fetched anew.
         if self.has_tasks() {
             self.has_tasks.store(0, Ordering::Relaxed);
@@ -203,6 +207,15 @@ impl Team {
         if self.is_cancelled() {
             self.cancelled.store(0, Ordering::Relaxed);
         }
+        if self.lets_go.load(Ordering::Relaxed) != has_none {
+            self.lets_go.store(has_none, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a member at the region's end may go on, though others may still be to come.
+    #[inline]
+    pub(crate) fn lets_go(&self) -> bool {
+        self.lets_go.load(Ordering::Relaxed) && !self.has_tasks() && !self.is_cancelled()
     }
 
     /// Cancels the region, by a member in its implicit task: no task begins any more, and who waits at a barrier that may be
@@ -301,7 +314,7 @@ impl Team {
     /// Whether there has been a task since the region began. Who sees one in a queue, or has been woken for one, or looks behind the fence
     /// before its sleep, sees this too: it is said before the task is put anywhere.
     #[inline]
-    pub(crate) fn has_tasks(&self) -> bool {
+    pub fn has_tasks(&self) -> bool {
         self.has_tasks.load(Ordering::Relaxed) != 0
     }
 

@@ -273,7 +273,24 @@ impl Worker {
         self.meet(false);
     }
 
-    /// The same, but goes on when the region is cancelled: whether it is.
+    /// The region's last barrier. Where [probably](Team::begin) no member makes tasks, nobody waits there as long as none has made one: the
+    /// caller has another barrier behind it. A task that is made after all lacks only those that have come before it. They sleep in the
+    /// caller's barrier, and standbys are there for threads that sleep.
+    pub fn end_region(&self) {
+        let Some((team, seat)) = self.place() else { return };
+        if !team.lets_go() {
+            return self.barrier();
+        }
+        let (generation, last) = team.arrive(seat);
+        // All have come, so it is known whether there has been a task.
+        if last && team.has_tasks() {
+            self.stay(team, generation, last, false);
+        } else if last {
+            team.try_to_pass(generation);
+        }
+    }
+
+    /// The same as [`barrier`](Worker::barrier), but goes on when the region is cancelled: whether it is.
     pub fn barrier_or_cancel(&self) -> bool {
         if self.team().is_some_and(Team::is_cancelled) {
             return true;
@@ -284,8 +301,13 @@ impl Worker {
     /// Meets the others. Whether it is let go instead, which it can be if the barrier is `cancellable`.
     fn meet(&self, cancellable: bool) -> bool {
         let Some((team, seat)) = self.place() else { return false };
-        let number = self.lend_number();
         let (generation, last) = team.arrive(seat);
+        self.stay(team, generation, last, cancellable)
+    }
+
+    /// Stays at a barrier that this thread has come to, until it is passed. Whether it is let go instead.
+    fn stay(&self, team: &Team, generation: u32, last: bool, cancellable: bool) -> bool {
+        let number = self.lend_number();
         // Who has just come last, or has just run out of tasks, has to ask whether all is done.
         let mut asks = last;
         if last && !team.has_tasks() {

@@ -7,10 +7,9 @@ mod common;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use common::{CURRENT, ROUNDS, make, plain, regions};
+use common::{CURRENT, ROUNDS, make, plain, regions, team};
 use tasks::depend::{Access, Kind};
 use tasks::group::Group;
-use tasks::team::Team;
 use tasks::worker::Worker;
 
 /// It waits for its own children, and not for those of the task that it is done in, which may wait for it.
@@ -84,8 +83,7 @@ fn a_group_waits_for_children_of_what_was_done_at_once() {
 /// A guest may run the last task of a region while all members sleep at its end.
 #[test]
 fn guests_help_and_end_regions() {
-    let team: &'static Team = Box::leak(Box::new(Team::new(1)));
-    tasks::fence::begin();
+    let team = team(1);
     let (ran, by_guests, over) = (AtomicU32::new(0), AtomicU32::new(0), AtomicBool::new(false));
     let body = |worker: &Worker| {
         by_guests.fetch_add(worker.is_guest().into(), Ordering::Relaxed);
@@ -108,7 +106,7 @@ fn guests_help_and_end_regions() {
             let worker = Worker::new().unwrap();
             CURRENT.set(&worker);
             for round in 1..=ROUNDS as u32 {
-                team.begin();
+                team.begin(false);
                 team.has_members(1);
                 // SAFETY: leaked, and nobody else is its member.
                 let before = unsafe { worker.enter(team, 0) };
@@ -126,8 +124,7 @@ fn guests_help_and_end_regions() {
 /// What a guest has made ready, and leaves, comes before what the others have of their own.
 #[test]
 fn what_a_guest_leaves_behind_comes_first() {
-    let team: &'static Team = Box::leak(Box::new(Team::new(1)));
-    tasks::fence::begin();
+    let team = team(1);
     let order = Mutex::new(Vec::new());
     let by_name = ["from outside", "awaits it", "awaits it too", "another", "another"].map(|name| {
         let order = &order;
@@ -135,7 +132,7 @@ fn what_a_guest_leaves_behind_comes_first() {
     });
     let worker = Worker::new().unwrap();
     CURRENT.set(&worker);
-    team.begin();
+    team.begin(false);
     team.has_members(1);
     // SAFETY: leaked, and nobody else is its member.
     let before = unsafe { worker.enter(team, 0) };
@@ -160,7 +157,7 @@ fn what_a_guest_leaves_behind_comes_first() {
 /// No two tasks have one number at a time, of members or guests, and each has one of the team's.
 #[test]
 fn numbers_are_held_by_one() {
-    let team: &'static Team = Box::leak(Box::new(Team::new(2)));
+    let team = team(2);
     let held = [const { AtomicBool::new(false) }; 2];
     let over = AtomicBool::new(false);
     let body = |worker: &Worker| {

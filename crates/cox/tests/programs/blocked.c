@@ -54,6 +54,42 @@ static void receives(void)
 	}
 }
 
+static void in_one_region(int tasks)
+{
+	int pairs[BLOCKED][2];
+
+	for (int i = 0; i < tasks; i++)
+		if (socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i]))
+			fail("socketpair");
+#pragma omp parallel
+#pragma omp master
+	if (tasks > 0) {
+		/* Until the others have come to the region's end. */
+		for_ms(20);
+		for (int i = 0; i < tasks; i++) {
+#pragma omp task firstprivate(i)
+			{
+				has_begun();
+				get_byte(pairs[i][0]);
+				one_done();
+			}
+		}
+		wait_for_begun(tasks);
+		for (int i = 0; i < tasks; i++) {
+#pragma omp task firstprivate(i)
+			put_byte(pairs[i][1]);
+		}
+	}
+}
+
+/* The same in a region that has had no tasks before, so that nobody stays at its end for them. */
+static void first_tasks(void)
+{
+	for (int i = 0; i < 3; i++)
+		in_one_region(0);
+	in_one_region(BLOCKED);
+}
+
 /* Receives behind so many other tasks that their maker could do one itself, and never come to the send. */
 static void late_sends(void)
 {
@@ -445,6 +481,7 @@ int main(int argc, char **argv)
 		{ "children", children }, { "nested", nested },		  { "numbers", numbers },   { "own-numbers", own_numbers },
 		{ "regions", regions },	  { "sums", sums },		  { "until-told", until_told },
 		{ "nothing-pending", nothing_pending }, { "late-sends", late_sends },
+		{ "first-tasks", first_tasks },
 #ifdef PRIVATE_DATA
 		{ "private-data", private_data },
 #endif

@@ -13,13 +13,14 @@
 //! - `teams`: of regions; `standbys`: threads beside them, that work while members are blocked; `forks`: a child has none.
 //! - `doors`: what the compiler calls; `identity`: what a task hears that asks who runs it.
 //! - `clauses`: the compiler's description of a task.
-//! - `cancelling`: of regions and taskgroups.
+//! - `ends`: regions at whose end nobody needs to wait for tasks; `cancelling`: of regions and taskgroups.
 //! - `chunks`: taskloop; `reductions`: of tasks; `shares`: loops, sections and scopes that tasks take part in the reduction of.
 
 pub mod cancelling;
 mod chunks;
 mod clauses;
 pub mod doors;
+mod ends;
 mod forks;
 mod here;
 pub mod identity;
@@ -41,7 +42,7 @@ use tasks::team::Team;
 use tasks::worker::Worker;
 use wire::umt::How;
 
-use crate::real::{Call, Library};
+use crate::real::{Call, Library, Work};
 
 pub use here::here;
 
@@ -147,8 +148,8 @@ fn connect(library: &Library) {
     standbys::begin(session);
 }
 
-/// A team for a region that asks for so many threads, 0: as many as there may be. `None`: its tasks are libgomp's.
-pub fn team(library: &Library, threads: c_uint) -> Option<&'static Team> {
+/// A team for a region of this function that asks for so many threads, 0: as many as there may be. `None`: its tasks are libgomp's.
+pub fn team(library: &Library, work: Work, threads: c_uint) -> Option<&'static Team> {
     if !is_wanted() {
         return None;
     }
@@ -158,7 +159,7 @@ pub fn team(library: &Library, threads: c_uint) -> Option<&'static Team> {
         connect(library);
     });
     let threads = if threads == 0 { library.number(Call::GetMaxThreads).max(1) as u32 } else { threads };
-    Some(teams::take(library, threads))
+    Some(teams::take(library, threads, signal::is_live() && ends::has_never_had_tasks(work)))
 }
 
 /// The number of threads that a region may ask for: libgomp knows nothing of the team that a standby works for, and would give a
@@ -168,8 +169,9 @@ pub fn threads_allowed(library: &Library, threads: c_uint) -> c_uint {
     if is_guest && library.number(Call::GetMaxActiveLevels) <= identity::level() { 1 } else { threads }
 }
 
-/// The region is over.
-pub fn put_back(team: &'static Team) {
+/// The region of this function is over.
+pub fn put_back(team: &'static Team, work: Work) {
+    ends::note(work, team.has_tasks());
     teams::put_back(team);
 }
 
@@ -207,9 +209,11 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
     // SAFETY: it lives until all threads have come to the region's end.
     group.into_iter().for_each(|group| unsafe { worker.begin_group(group) });
     work();
-    worker.barrier();
     if group.is_some() {
+        worker.barrier();
         worker.leave_group();
+    } else {
+        worker.end_region();
     }
     worker.come_back(before);
 }

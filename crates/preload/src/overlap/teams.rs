@@ -31,8 +31,8 @@ pub fn hold() -> MutexGuard<'static, Teams> {
     TEAMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A team for a region of at most so many threads.
-pub fn take(library: &Library, threads: c_uint) -> &'static Team {
+/// A team for a region of at most so many threads, which probably has no tasks or may have some.
+pub fn take(library: &Library, threads: c_uint, has_none: bool) -> &'static Team {
     let known = {
         let mut teams = hold();
         let fits = teams.free.iter().enumerate().filter(|(_, team)| team.seats() >= threads);
@@ -50,7 +50,7 @@ pub fn take(library: &Library, threads: c_uint) -> &'static Team {
     if team.level.load(Ordering::Relaxed) != around as u32 + 1 {
         team.level.store(around as u32 + 1, Ordering::Relaxed);
     }
-    team.begin();
+    team.begin(has_none);
     team
 }
 

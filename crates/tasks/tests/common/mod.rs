@@ -11,26 +11,39 @@ use tasks::worker::Worker;
 pub const ROUNDS: usize = if cfg!(miri) { 2 } else { 200 };
 
 /// Runs `share` in so many threads of one team, `rounds` times.
+#[allow(dead_code, reason = "not every test repeats regions as they are")]
 pub fn regions(threads: u32, rounds: usize, share: impl Fn(&Worker, u32) + Sync) {
-    let team: &'static Team = Box::leak(Box::new(Team::new(threads)));
-    tasks::fence::begin();
+    let team = team(threads);
     for _ in 0..rounds {
-        team.begin();
-        std::thread::scope(|scope| {
-            for number in 0..threads {
-                let share = &share;
-                scope.spawn(move || {
-                    let worker = Worker::new().unwrap();
-                    team.has_members(threads);
-                    // SAFETY: leaked, and each thread has a seat of its own.
-                    let before = unsafe { worker.enter(team, number) };
-                    share(&worker, number);
-                    worker.barrier();
-                    worker.come_back(before);
-                });
-            }
+        region(team, false, |worker, number| {
+            share(worker, number);
+            worker.barrier();
         });
     }
+}
+
+/// A team that stays.
+pub fn team(threads: u32) -> &'static Team {
+    tasks::fence::begin();
+    Box::leak(Box::new(Team::new(threads)))
+}
+
+/// Runs `share` in all threads of a team, once; it probably `has_no_tasks`. It has to end with a barrier.
+pub fn region(team: &'static Team, has_no_tasks: bool, share: impl Fn(&Worker, u32) + Sync) {
+    team.begin(has_no_tasks);
+    std::thread::scope(|scope| {
+        for number in 0..team.seats() {
+            let share = &share;
+            scope.spawn(move || {
+                let worker = Worker::new().unwrap();
+                team.has_members(team.seats());
+                // SAFETY: it stays, and each thread has a seat of its own.
+                let before = unsafe { worker.enter(team, number) };
+                share(&worker, number);
+                worker.come_back(before);
+            });
+        }
+    });
 }
 
 #[repr(C)]
