@@ -17,7 +17,7 @@
 //! packing are not for one program.
 
 use std::ffi::{c_long, c_uint, c_void};
-use std::mem::transmute;
+use std::mem::{offset_of, transmute};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -31,9 +31,9 @@ use crate::memory::{self, note_seen};
 use crate::overlap::{self, cancelling};
 use crate::real::{Call, Library, Work, library, real};
 
-/// What each thread of a team needs to begin its share.
+/// What each thread of a team needs to begin its share: on one cache line, since each has to fetch it from the first thread.
 #[repr(C, align(64))]
-struct Region {
+struct Region<'a> {
     /// The first word of the program's data: GOMP_parallel_reductions looks at it.
     first_word: usize,
     work: Work,
@@ -46,9 +46,12 @@ struct Region {
     /// Whose tasks are ours.
     tasks: Option<&'static Team>,
     /// If these take part in its reductions; its cells are written before there are other threads.
-    group: Option<Group>,
+    group: Option<&'a Group>,
     returned: Returned,
 }
+
+// The line ends where the other begins.
+const _: () = assert!(offset_of!(Region<'_>, returned) == 64);
 
 /// Threads that have returned from their share: on a cache line that is written, unlike the others.
 #[repr(align(64))]
@@ -57,7 +60,7 @@ struct Returned(AtomicU32);
 /// What libgomp calls instead of the region's function, in each thread.
 unsafe extern "C-unwind" fn share(region: *mut c_void) {
     // SAFETY: `around` passes a Region that lives until all threads have come to the region's end.
-    let region: &Region = unsafe { &*region.cast() };
+    let region: &Region<'_> = unsafe { &*region.cast() };
     let (work, data) = (region.work, region.data);
     let team = region.library.team_size();
     let slot = if team > 1 { memory::here() } else { None };
@@ -66,7 +69,7 @@ unsafe extern "C-unwind" fn share(region: *mut c_void) {
     if let Some(slot) = slot {
         memory::begin_share(slot, region.phases);
     }
-    overlap::share(region.tasks, region.group.as_ref(), region.library, team, || {
+    overlap::share(region.tasks, region.group, region.library, team, || {
         // SAFETY: the program's function with its data.
         unsafe { work(data) };
     });
@@ -117,6 +120,7 @@ unsafe fn around<R>(
     let returned = Returned(AtomicU32::new(0));
     let tasks = overlap::team(library, work, threads);
     let group = (first_word != 0).then(|| overlap::group(first_word as *mut usize));
+    let group = group.as_ref();
     let mut region = Region { first_word, work, data, library, phases, first, tasks, group, returned };
     let result = go(real, share, (&raw mut region).cast(), threads);
     tasks.into_iter().for_each(|team| overlap::put_back(team, work));

@@ -15,6 +15,10 @@
 //! there, which it does at the region's end: everybody's last barrier is that one. Who waits there already is let go, stays counted,
 //! and comes to the end without being counted again. No task begins any more, so nobody who is counted makes one.
 //!
+//! **Ends of regions.** Where nobody is expected to make tasks the end is no barrier (`lets_go`): who has made some after all stays until none is
+//! left, and so does who comes later. Nobody is counted as come, so one that was let go from a cancelled barrier is forgotten when the next
+//! region begins.
+//!
 //! Teams are never given back to the system: who helps out looks at them without asking.
 
 use std::ptr::{self, NonNull};
@@ -78,7 +82,7 @@ pub struct Team {
     cancelled: AtomicU64,
     /// Whether there has been a task since the region began.
     has_tasks: AtomicU32,
-    /// Whether members may go from the region's end before the others have come, as long as there has been no task.
+    /// Whether the region's end is no barrier: who comes there waits for tasks only, if there are any.
     lets_go: AtomicBool,
     idle: Box<[AtomicU64]>,
     meeting: Apart<Meeting>,
@@ -101,6 +105,8 @@ struct Meeting {
     arrived: AtomicU32,
     /// The generation that somebody has let pass, or is about to.
     passing: AtomicU32,
+    /// Those that stay at a region's end that is no barrier.
+    staying: AtomicU32,
 }
 
 /// On a line of its own, with its neighbour, which processors fetch along.
@@ -175,7 +181,7 @@ impl Team {
             has_tasks: AtomicU32::new(0),
             lets_go: AtomicBool::new(false),
             idle: (0..=words).map(|_| AtomicU64::new(0)).collect(),
-            meeting: Apart(Meeting { arrived: AtomicU32::new(0), passing: AtomicU32::new(0) }),
+            meeting: Apart(Meeting { arrived: AtomicU32::new(0), passing: AtomicU32::new(0), staying: AtomicU32::new(0) }),
             generation: Apart(AtomicU32::new(0)),
             nobodys: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
             queues: Queues::new(end(seats), end(seats + 1)),
@@ -206,16 +212,18 @@ impl Team {
         }
         if self.is_cancelled() {
             self.cancelled.store(0, Ordering::Relaxed);
+            // Who was let go from a barrier stays counted there, and where the end is none nobody has passed it.
+            self.meeting.0.arrived.store(0, Ordering::Relaxed);
         }
         if self.lets_go.load(Ordering::Relaxed) != has_none {
             self.lets_go.store(has_none, Ordering::Relaxed);
         }
     }
 
-    /// Whether a member at the region's end may go on, though others may still be to come.
+    /// Whether members go on from the region's end when there is no task, though others may still be to come.
     #[inline]
     pub(crate) fn lets_go(&self) -> bool {
-        self.lets_go.load(Ordering::Relaxed) && !self.has_tasks() && !self.is_cancelled()
+        self.lets_go.load(Ordering::Relaxed)
     }
 
     /// Cancels the region, by a member in its implicit task: no task begins any more, and who waits at a barrier that may be
@@ -445,7 +453,13 @@ impl Team {
     #[inline]
     pub(crate) fn try_to_pass(&self, generation: u32) {
         fence(Ordering::SeqCst);
-        if self.meeting.0.arrived.load(Ordering::Acquire) != self.size() || !self.is_quiet() {
+        if self.meeting.0.arrived.load(Ordering::Acquire) != self.size() {
+            if self.meeting.0.staying.load(Ordering::Relaxed) > 0 {
+                self.let_go_if_quiet();
+            }
+            return;
+        }
+        if !self.is_quiet() {
             return;
         }
         // Several may have seen it: one of them is first, and only then is the count of the next barrier begun. Nobody
@@ -459,7 +473,28 @@ impl Team {
         }
     }
 
-    fn is_quiet(&self) -> bool {
+    /// A member stays at the end of a region that [lets go](Team::lets_go), until no task is left: to be said before it looks.
+    pub(crate) fn begin_to_stay(&self) {
+        self.meeting.0.staying.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// … and goes on.
+    pub(crate) fn end_to_stay(&self) {
+        self.meeting.0.staying.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Wakes those that stay if no task is left. Whether none is.
+    pub(crate) fn let_go_if_quiet(&self) -> bool {
+        fence(Ordering::SeqCst);
+        let is_quiet = self.is_quiet();
+        if is_quiet {
+            self.wake_all();
+        }
+        is_quiet
+    }
+
+    /// Whether no task is left.
+    pub(crate) fn is_quiet(&self) -> bool {
         if !self.has_tasks() {
             return true;
         }

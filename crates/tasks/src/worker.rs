@@ -39,6 +39,8 @@ pub struct Worker {
     random: Cell<u32>,
     pub(crate) learned: Cell<Learned>,
     pub(crate) pool: Pool,
+    /// A team that no region has, for the next one that this thread begins.
+    pub spare_team: Cell<Option<&'static Team>>,
 }
 
 /// Where a worker says which team it is in; 0 there: none. For who looks from assembly.
@@ -69,6 +71,7 @@ impl Worker {
             random: Cell::new(thread),
             learned: Cell::default(),
             pool: Pool::new(),
+            spare_team: Cell::new(None),
         })
     }
 
@@ -273,21 +276,32 @@ impl Worker {
         self.meet(false);
     }
 
-    /// The region's last barrier. Where [probably](Team::begin) no member makes tasks, nobody waits there as long as none has made one: the
-    /// caller has another barrier behind it. A task that is made after all lacks only those that have come before it. They sleep in the
-    /// caller's barrier, and standbys are there for threads that sleep.
+    /// The end of a region. Where [probably](Team::begin) no member makes tasks it is no barrier, and the caller has one behind it: nobody waits there
+    /// but, if a task was made after all, who has made it, and who comes later. Those who have come before sleep in the caller's barrier, and
+    /// standbys are there for threads that sleep.
     pub fn end_region(&self) {
-        let Some((team, seat)) = self.place() else { return };
+        let Some((team, _)) = self.place() else { return };
         if !team.lets_go() {
-            return self.barrier();
+            self.barrier();
+        } else if team.has_tasks() {
+            self.stay_while_there_are_tasks(team);
         }
-        let (generation, last) = team.arrive(seat);
-        // All have come, so it is known whether there has been a task.
-        if last && team.has_tasks() {
-            self.stay(team, generation, last, false);
-        } else if last {
-            team.try_to_pass(generation);
+    }
+
+    #[cold]
+    fn stay_while_there_are_tasks(&self, team: &Team) {
+        let number = self.lend_number();
+        team.begin_to_stay();
+        loop {
+            self.run_while(|| true, None);
+            if team.let_go_if_quiet() {
+                break;
+            }
+            self.look_around(|| team.is_quiet(), None);
         }
+        team.end_to_stay();
+        self.take_number_back(number);
+        self.current().into_iter().for_each(|task| self.has_no_children(task));
     }
 
     /// The same as [`barrier`](Worker::barrier), but goes on when the region is cancelled: whether it is.
@@ -301,13 +315,8 @@ impl Worker {
     /// Meets the others. Whether it is let go instead, which it can be if the barrier is `cancellable`.
     fn meet(&self, cancellable: bool) -> bool {
         let Some((team, seat)) = self.place() else { return false };
-        let (generation, last) = team.arrive(seat);
-        self.stay(team, generation, last, cancellable)
-    }
-
-    /// Stays at a barrier that this thread has come to, until it is passed. Whether it is let go instead.
-    fn stay(&self, team: &Team, generation: u32, last: bool, cancellable: bool) -> bool {
         let number = self.lend_number();
+        let (generation, last) = team.arrive(seat);
         // Who has just come last, or has just run out of tasks, has to ask whether all is done.
         let mut asks = last;
         if last && !team.has_tasks() {

@@ -6,7 +6,7 @@ mod common;
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use common::{CURRENT, ROUNDS, make, plain, regions};
+use common::{CURRENT, ROUNDS, make, plain, region, regions, team};
 use tasks::depend::{Access, Kind};
 use tasks::group::Group;
 use tasks::worker::Worker;
@@ -167,23 +167,25 @@ fn a_cancelled_group_begins_nothing() {
 fn a_cancelled_region_ends() {
     let (done, past) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let leaf = |_: &Worker| _ = done.fetch_add(1, Ordering::Relaxed);
-    for threads in [1, 2, 3] {
-        let (round, before) = (AtomicU32::new(0), done.load(Ordering::Relaxed));
-        regions(threads, ROUNDS, |worker, number| {
-            CURRENT.set(worker);
-            let team = worker.team().unwrap();
-            let cancels = round.load(Ordering::Relaxed) / threads % (threads + 1) == number;
-            if !worker.barrier_or_cancel() && cancels {
-                team.cancel();
-                // No more tasks.
-                make(worker, &leaf, plain);
-            }
-            if !worker.barrier_or_cancel() {
-                past.fetch_add(1, Ordering::Relaxed);
-                make(worker, &leaf, plain);
-            }
-            round.fetch_add(1, Ordering::Relaxed);
-        });
+    // At an end that is a barrier, and at one that is none.
+    for (threads, has_none) in [1, 2, 3].into_iter().flat_map(|threads| [(threads, false), (threads, true)]) {
+        let (team, before) = (team(threads), done.load(Ordering::Relaxed));
+        for round in 0..ROUNDS as u32 {
+            region(team, has_none, |worker, number| {
+                CURRENT.set(worker);
+                let cancels = round % (threads + 1) == number;
+                if !worker.barrier_or_cancel() && cancels {
+                    team.cancel();
+                    // No more tasks.
+                    make(worker, &leaf, plain);
+                }
+                if !worker.barrier_or_cancel() {
+                    past.fetch_add(1, Ordering::Relaxed);
+                    make(worker, &leaf, plain);
+                }
+                worker.end_region();
+            });
+        }
         assert_eq!(done.load(Ordering::Relaxed) - before, past.swap(0, Ordering::Relaxed), "{threads} threads");
     }
 }

@@ -77,3 +77,36 @@ fn regions_of_both_kinds_follow_each_other() {
         });
     }
 }
+
+/// Who has no more to do than wait for the last task sleeps, and is woken by whoever ends it.
+#[test]
+fn a_guest_that_ends_the_last_task_lets_its_maker_go() {
+    let team = team(1);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let worker = Worker::new().unwrap();
+            CURRENT.set(&worker);
+            while !over.load(Ordering::Acquire) {
+                worker.help(team, || true, || ());
+                std::thread::yield_now();
+            }
+        });
+        for _ in 0..ROUNDS / 10 + 1 {
+            let (has_begun, has_ended) = (AtomicBool::new(false), AtomicBool::new(false));
+            let body = |_: &Worker| {
+                has_begun.store(true, Ordering::Release);
+                std::thread::sleep(std::time::Duration::from_millis(5));
+                has_ended.store(true, Ordering::Release);
+            };
+            region(team, true, |worker, _| {
+                CURRENT.set(worker);
+                make(worker, &body, plain);
+                wait_for(&has_begun);
+                worker.end_region();
+                assert!(has_ended.load(Ordering::Acquire));
+            });
+        }
+        over.store(true, Ordering::Release);
+    });
+}

@@ -2,8 +2,7 @@
 //!
 //! 1. Before: all locks are taken that standbys take, so that nobody is in the middle of something.
 //! 2. Behind, in both: they are given back.
-//! 3. In the child, before that, teams are forgotten. Those in use are of regions that are not the child's, and ends of their queues lie in the
-//!    parent's pages.
+//! 3. In the child, before that, teams are forgotten: those in use are of regions that are not the child's.
 
 use std::cell::UnsafeCell;
 use std::sync::MutexGuard;
@@ -11,7 +10,7 @@ use std::sync::MutexGuard;
 use signal::bell::Bell;
 use tasks::forking::Held;
 
-use super::{standbys, teams};
+use super::{here, standbys, teams};
 
 /// What the thread that forks holds meanwhile.
 struct All {
@@ -48,5 +47,7 @@ unsafe extern "C" fn in_child() {
     // SAFETY: as above.
     if let Some(mut all) = unsafe { (*HELD.0.get()).take() } {
         all.teams.forget();
+        // SAFETY: null, or this thread's, which is there until it ends.
+        unsafe { here::get().as_ref() }.into_iter().for_each(|worker| worker.spare_team.set(None));
     }
 }

@@ -244,5 +244,6 @@ fn worker_in(room: impl FnOnce(Worker) -> Option<Box<Worker>>) -> Option<&'stati
 unsafe extern "C" fn thread_ends(worker: *mut c_void) {
     here::set(ptr::null());
     // SAFETY: made above, and the thread that had it is at its end.
-    drop(unsafe { Box::from_raw(worker.cast::<Worker>()) });
+    let worker = unsafe { Box::from_raw(worker.cast::<Worker>()) };
+    worker.spare_team.take().into_iter().for_each(teams::give_away);
 }
