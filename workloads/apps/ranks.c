@@ -2,6 +2,7 @@
 #include "ranks.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <inttypes.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -41,14 +42,13 @@ static struct addrinfo *address_of(const char *peer, bool listens)
     return found;
 }
 
-// Messages are short and waited for: they go at once. A receive that takes too long ends.
+// Messages are short and waited for: they go at once. A send that takes too long ends.
 static void prepare(int fd, uint64_t patience_ns)
 {
     int yes = 1;
     struct timeval patience = {(time_t)(patience_ns / NS_PER_SECOND),
                                (suseconds_t)(patience_ns % NS_PER_SECOND / NS_PER_US)};
     if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) != 0 ||
-        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0)
         system_failed("set the options of a connection");
 }
@@ -75,14 +75,31 @@ static void send_all(int fd, const void *data, size_t bytes)
     }
 }
 
-static void receive_all(int fd, void *data, size_t bytes)
+// Until so many bytes are there. Whoever waits is woken once, when all have come, and not for each packet.
+static void wait_for_bytes(const struct ranks *ranks, int fd, size_t bytes)
+{
+    int wanted = bytes < INT_MAX ? (int)bytes : INT_MAX;
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted) != 0)
+        system_failed("set the options of a connection");
+    struct pollfd waiting = {.fd = fd, .events = POLLIN};
+    int there;
+    do
+        there = poll(&waiting, 1, (int)(ranks->patience_ns / NS_PER_MS));
+    while (there < 0 && errno == EINTR);
+    if (there < 0)
+        system_failed("wait for the other rank");
+    if (there == 0)
+        check_failed("no message from the other rank within --patience");
+}
+
+static void receive_all(const struct ranks *ranks, int fd, void *data, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {
+        // A receive would not wait for all: what has come, it takes, and then waits for as much as the whole.
+        wait_for_bytes(ranks, fd, bytes - done);
         ssize_t length = recv(fd, (char *)data + done, bytes - done, 0);
         if (length < 0 && errno == EINTR)
             continue;
-        if (length < 0 && errno == EAGAIN)
-            check_failed("no message from the other rank within --patience");
         if (length < 0)
             system_failed("receive from the other rank");
         if (length == 0)
@@ -91,7 +108,7 @@ static void receive_all(int fd, void *data, size_t bytes)
     }
 }
 
-static void accept_all(struct ranks *ranks, const char *peer, uint64_t patience_ns, uint64_t problem)
+static void accept_all(struct ranks *ranks, const char *peer, uint64_t problem)
 {
     struct addrinfo *address = address_of(peer, true);
     int listener = new_socket(), yes = 1;
@@ -102,14 +119,14 @@ static void accept_all(struct ranks *ranks, const char *peer, uint64_t patience_
     freeaddrinfo(address);
     for (size_t come = 0; come < ranks->channels; come++) {
         struct pollfd waiting = {.fd = listener, .events = POLLIN};
-        if (poll(&waiting, 1, (int)(patience_ns / NS_PER_MS)) == 0)
+        if (poll(&waiting, 1, (int)(ranks->patience_ns / NS_PER_MS)) == 0)
             check_failed("rank 1 did not come to '%s' within --patience", peer);
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0)
             system_failed("accept rank 1");
-        prepare(fd, patience_ns);
+        prepare(fd, ranks->patience_ns);
         struct hello hello;
-        receive_all(fd, &hello, sizeof hello);
+        receive_all(ranks, fd, &hello, sizeof hello);
         if (hello.magic != magic || hello.problem != problem ||
             hello.channel >= ranks->channels || ranks->connections[hello.channel] >= 0)
             check_failed("who came to '%s' is not rank 1 of the same problem", peer);
@@ -133,12 +150,12 @@ static int connect_to(const struct addrinfo *address, const char *peer, uint64_t
     }
 }
 
-static void connect_all(struct ranks *ranks, const char *peer, uint64_t patience_ns, uint64_t problem)
+static void connect_all(struct ranks *ranks, const char *peer, uint64_t problem)
 {
     struct addrinfo *address = address_of(peer, false);
     for (size_t channel = 0; channel < ranks->channels; channel++) {
-        int fd = connect_to(address, peer, patience_ns);
-        prepare(fd, patience_ns);
+        int fd = connect_to(address, peer, ranks->patience_ns);
+        prepare(fd, ranks->patience_ns);
         struct hello hello = {magic, problem, channel};
         send_all(fd, &hello, sizeof hello);
         ranks->connections[channel] = fd;
@@ -150,14 +167,15 @@ void ranks_connect(struct ranks *ranks, const char *peer, uint64_t patience_ns, 
                    uint64_t problem)
 {
     ranks->channels = channels;
+    ranks->patience_ns = patience_ns;
     ranks->connections = zeroed_array(CACHE_LINE, channels, sizeof *ranks->connections);
     ranks->marks = zeroed_array(CACHE_LINE, 1 + 2 * channels, sizeof *ranks->marks);
     for (size_t channel = 0; channel < channels; channel++)
         ranks->connections[channel] = -1;
     if (ranks->rank == 0)
-        accept_all(ranks, peer, patience_ns, problem);
+        accept_all(ranks, peer, problem);
     else
-        connect_all(ranks, peer, patience_ns, problem);
+        connect_all(ranks, peer, problem);
     // Both are there before either begins.
     if (ranks_sum(ranks, 1) != 2)
         check_failed("the other rank counts differently");
@@ -184,7 +202,7 @@ void ranks_send(struct ranks *ranks, size_t channel, const double *values, size_
 
 void ranks_receive(struct ranks *ranks, size_t channel, double *values, size_t count)
 {
-    receive_all(ranks->connections[channel], values, count * sizeof *values);
+    receive_all(ranks, ranks->connections[channel], values, count * sizeof *values);
     atomic_fetch_add_explicit(&ranks->messages, 1, memory_order_relaxed);
 }
 
@@ -194,6 +212,6 @@ uint64_t ranks_sum(struct ranks *ranks, uint64_t own)
         return own;
     uint64_t other;
     send_all(ranks->connections[0], &own, sizeof own);
-    receive_all(ranks->connections[0], &other, sizeof other);
+    receive_all(ranks, ranks->connections[0], &other, sizeof other);
     return own + other;
 }

@@ -19,6 +19,7 @@
 struct ranks {
     uint64_t count, rank;
     size_t channels;
+    uint64_t patience_ns;    // for a message
     int *connections;    // of each channel; NULL when there is one rank
     char *marks;         // [0] all, then two of each channel, for depend clauses
     _Atomic uint64_t messages;
