@@ -77,6 +77,8 @@ pub struct Options {
 const RATIOS: [(&str, f64); 5] = [("1:4", 0.25), ("1:2", 0.5), ("1:1", 1.0), ("2:1", 2.0), ("4:1", 4.0)];
 /// Repeats of the arithmetic by which the cost of one is found.
 const SAMPLE: u64 = 20;
+/// How often that is measured.
+const COSTS: usize = 3;
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -201,8 +203,10 @@ impl Bench<'_> {
 
     /// CPU seconds for each CPU, for no extra work and for each repeat of it.
     fn cost(&self, app: &App) -> Result<Cost> {
-        let (none_s, some_s) = (self.work_s(app, 0)?, self.work_s(app, SAMPLE)?);
-        Ok(Cost { none_s, each_s: (some_s - none_s) / SAMPLE as f64 })
+        // The least of some in turns: one that a neighbour has disturbed would make all that is measured another size.
+        let costs = in_turns(2, COSTS, |at| self.work_s(app, [0, SAMPLE][at]))?;
+        let least = |at: usize| costs[at].iter().copied().fold(f64::INFINITY, f64::min);
+        Ok(Cost { none_s: least(0), each_s: (least(1) - least(0)) / SAMPLE as f64 })
     }
 
     /// CPU seconds for each CPU without anything that blocks for long: of one thread, or of the busier of two ranks with one each, so that
@@ -215,9 +219,7 @@ impl Bench<'_> {
             (Kind::Ranks, Some(network)) => network.set(None)?,
             _ => line.crew = Crew::Alone,
         }
-        let once = || Ok(self.field.run(Way::Gomp(1), &line)?.most("cpu_ns")? / 1e9 / cpus);
-        let values = (0..self.runs.min(3)).map(|_| once()).collect::<Result<Vec<f64>>>()?;
-        Ok(median(&values))
+        Ok(self.field.run(Way::Gomp(1), &line)?.most("cpu_ns")? / 1e9 / cpus)
     }
 
     fn point(
@@ -229,26 +231,36 @@ impl Bench<'_> {
         ratio: (&'static str, f64),
     ) -> Result<Point> {
         let size = Size::new(app, cost, ratio.1, blocking);
-        let mut bound = Bound { work_s: self.work_s(app, size.work)?, ..Bound::default() };
         let mut line = self.line(app, &size)?;
         if let Some(speed) = size.disk_speed {
             self.throttle.set(speed as u64)?;
             line.within = self.throttle.words();
         }
         let network = self.network.as_ref().filter(|_| app.kind == Kind::Ranks);
-        network.iter().try_for_each(|network| network.set(size.network_speed))?;
         let mut fewest = (f64::INFINITY, f64::INFINITY);
-        let runs = in_turns(ways.len(), self.runs, |at| {
+        let mut work_s = Vec::new();
+        // Work is one more of the turns: machines are not equally fast all the time.
+        let mut runs = in_turns(ways.len() + 1, self.runs, |at| {
+            let Some(way) = ways.get(at) else {
+                work_s.push(self.work_s(app, size.work)?);
+                return Ok((0.0, 0.0));
+            };
+            network.iter().try_for_each(|network| network.set(size.network_speed))?;
             let before = network.map_or(Ok([0.0; 2]), Network::sent)?;
-            let truths = self.field.run(ways[at], &line)?;
+            let truths = self.field.run(*way, &line)?;
             let after = network.map_or(Ok([0.0; 2]), Network::sent)?;
             // What a run sent again is its own fault.
             let sent = (after[0] - before[0]).max(after[1] - before[1]);
             fewest = (fewest.0.min(truths.sum("bytes_written")? + truths.sum("bytes_read")?), fewest.1.min(sent));
             Ok((truths.most("elapsed_ns")? / 1e9, truths.sum("cpu_ns")? / 1e9))
         })?;
-        bound.disk_s = size.disk_speed.map_or(0.0, |speed| fewest.0 / speed);
-        bound.network_s = size.network_speed.map_or(0.0, |speed| fewest.1 / speed);
+        runs.truncate(ways.len());
+        let bound = Bound {
+            work_s: median(&work_s),
+            disk_s: size.disk_speed.map_or(0.0, |speed| fewest.0 / speed),
+            network_s: size.network_speed.map_or(0.0, |speed| fewest.1 / speed),
+        };
+        network.iter().try_for_each(|network| network.set(size.network_speed))?;
         let by_way = ways.iter().zip(runs).map(|(way, runs)| {
             let (seconds, cpu_s) = runs.into_iter().unzip();
             Runs { way: *way, seconds, cpu_s }
