@@ -26,6 +26,9 @@ impl Way {
     /// Ours, from the least to the most.
     pub const OURS: [Way; 5] = [Way::Off, Way::Leader, Way::Perf, Way::StandbyIdle, Way::Bpf];
 
+    /// All runtimes by [name](Way::runtime).
+    pub const NAMES: [&str; 7] = ["libgomp", "libomp", "off", "leader", "perf", "standby-idle", "bpf"];
+
     /// Both peers, each as people set it by hand, and ours.
     pub fn all() -> impl Iterator<Item = Way> {
         MANUAL.map(Way::Gomp).into_iter().chain(MANUAL.map(Way::Omp)).chain(Way::OURS)
@@ -33,16 +36,22 @@ impl Way {
 
     /// As a column is headed.
     pub fn name(self) -> String {
+        match self.threads_by_cpu() {
+            1 => self.runtime().into(),
+            times => format!("{} {times}x", self.runtime()),
+        }
+    }
+
+    /// … whatever the number of threads.
+    pub fn runtime(self) -> &'static str {
         match self {
-            Way::Gomp(1) => "libgomp".into(),
-            Way::Omp(1) => "libomp".into(),
-            Way::Gomp(times) => format!("libgomp {times}x"),
-            Way::Omp(times) => format!("libomp {times}x"),
-            Way::Off => "off".into(),
-            Way::Leader => "leader".into(),
-            Way::Perf => "perf".into(),
-            Way::StandbyIdle => "standby-idle".into(),
-            Way::Bpf => "bpf".into(),
+            Way::Gomp(_) => "libgomp",
+            Way::Omp(_) => "libomp",
+            Way::Off => "off",
+            Way::Leader => "leader",
+            Way::Perf => "perf",
+            Way::StandbyIdle => "standby-idle",
+            Way::Bpf => "bpf",
         }
     }
 
@@ -57,5 +66,17 @@ impl Way {
             Way::Gomp(times) | Way::Omp(times) => times,
             _ => 1,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_has_a_runtime_that_can_be_named() {
+        let mut named: Vec<_> = Way::all().map(Way::runtime).collect();
+        named.dedup();
+        assert_eq!(named, Way::NAMES);
     }
 }

@@ -53,6 +53,9 @@ pub struct Options {
     /// What two ranks wait for, of network disk both
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = Blocking::NAMES.map(|one| one.0))]
     blocking: Vec<String>,
+    /// By what they are run, of libgomp libomp off leader perf standby-idle bpf; all unless given
+    #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = Way::NAMES)]
+    ways: Vec<String>,
     /// libgomp and libomp with 2, 4 and 8 threads for each CPU, too, and the best of them; programs always have it
     #[arg(long)]
     oversubscribed: bool,
@@ -124,7 +127,8 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let apps: Vec<&App> = APPS.iter().filter(|app| wanted(&options.apps, app.name)).collect();
     let network = apps.iter().any(|app| app.kind == Kind::Ranks).then(Network::new).transpose()?;
     let bench = Bench { field, throttle, network, runs: options.runs.into() };
-    let (ways, lacking) = bench.ways();
+    let (mut ways, lacking) = bench.ways();
+    ways.retain(|way| wanted(&options.ways, way.runtime()));
     let mut report = Report { header: json::Header::new("umt")?, lacking, points: Vec::new(), nothing: Vec::new() };
     let print = |text: &str| json::print(text, options.json.as_deref());
     report.lacking.iter().try_for_each(|(way, why)| print(&format!("not measured: {way}: {why}")))?;
