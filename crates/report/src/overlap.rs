@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::style::{Style, wrapped};
 
+/// Less is not named: it would be 0.00.
+const LEAST_NS: u64 = 5_000_000;
+
 /// A section of a report: the program's OpenMP tasks were run by cox's runtime. Times are nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OverlapReport {
@@ -19,8 +22,10 @@ pub struct OverlapReport {
     pub standbys: u64,
     /// From the program's start to its end.
     pub wall_ns: u64,
-    /// CPU time that standbys used: work done while the program's own threads were blocked.
-    pub overlapped_ns: u64,
+    /// CPU time of all its threads, but for those of the idle class.
+    pub ran_ns: u64,
+    /// … of standbys: while a thread of the program's own was blocked, or had left them its tasks.
+    pub standby_ns: u64,
     /// CPU time that nobody used.
     pub idle_ns: u64,
     /// Time that threads were runnable and had no CPU, all together.
@@ -81,30 +86,32 @@ impl OverlapReport {
     fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.standbys > 0 {
-            let free_ns = self.overlapped_ns.saturating_add(self.idle_ns);
-            lines.push(format!(
-                "Blocked threads left their CPUs free for {}; {} of it ({:.0} %) ran other tasks",
-                core_seconds(free_ns),
-                core_seconds(self.overlapped_ns),
-                100.0 * self.overlapped_ns as f64 / free_ns.max(1) as f64
-            ));
-            let without_ns = self.wall_ns.saturating_add(self.overlapped_ns / self.cpus.max(1));
-            lines.push(format!(
-                "{} now, about {} without ({} on {})",
-                seconds(self.wall_ns),
-                seconds(without_ns),
-                core_seconds(self.overlapped_ns),
-                counted(self.cpus, "CPU"),
-            ));
-            let blocked = self.blocked_by.iter().filter(|blocked| blocked.ns >= 1_000_000).take(5);
+            lines.push(self.took());
+            lines.push(format!("Standbys ran {}: {}", counted(self.tasks, "task"), core_seconds(self.standby_ns)));
+            let blocked = self.blocked_by.iter().filter(|blocked| blocked.ns >= LEAST_NS).take(5);
             let blocked: Vec<String> = blocked.map(|by| format!("{} {}", by.cause, core_seconds(by.ns))).collect();
             if !blocked.is_empty() {
-                lines.push(format!("Threads were blocked by: {}", blocked.join(", ")));
+                lines.push(format!("Meanwhile threads were blocked by: {}", blocked.join(", ")));
             }
             lines.push(self.rung());
         }
         lines.extend(self.complaints.iter().cloned());
         lines
+    }
+
+    /// What it took, beside the least that is possible. How long the program would take without overlap does not follow from a run with it:
+    /// other reads would be under way, each as long as fewer others are.
+    fn took(&self) -> String {
+        let cpus = self.cpus.max(1);
+        let there_ns = self.wall_ns.saturating_mul(cpus);
+        format!(
+            "{} of CPU time in {}: {:.0} % of {}; {} is the least that it can take there",
+            core_seconds(self.ran_ns),
+            seconds(self.wall_ns),
+            100.0 * self.ran_ns as f64 / there_ns.max(1) as f64,
+            counted(self.cpus, "CPU"),
+            seconds(self.ran_ns / cpus)
+        )
     }
 
     fn rung(&self) -> String {
@@ -137,7 +144,9 @@ mod tests {
             processes: 1,
             standbys: 3,
             wall_ns: 7_400_000_000,
-            overlapped_ns: 6_000_000_000,
+            ran_ns: 14_000_000_000,
+            standby_ns: 6_000_000_000,
+            tasks: 24_000,
             idle_ns: 2_000_000_000,
             crowded_ns: 148_000_000,
             blocked_by: vec![
@@ -154,13 +163,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_won_is_what_standbys_ran() {
+    fn what_it_took_is_beside_the_least_that_it_can_take() {
         let page = sample().section(&Style::default()).join("\n");
         for part in [
             "overlap: eBPF doorbells, 2 CPUs, 3 standby threads",
-            "free for 8.00 core-s; 6.00 core-s of it (75 %) ran other tasks",
-            "7.40 s now, about 10.40 s without (6.00 core-s on 2 CPUs)",
-            "blocked by: disk 4.40 core-s",
+            "14.00 core-s of CPU time in 7.40 s: 95 % of 2 CPUs; 7.00 s is the least that it can take there",
+            "Standbys ran 24,000 tasks: 6.00 core-s",
+            "Meanwhile threads were blocked by: disk 4.40 core-s",
             "Waits for a CPU 1.0 % of run time · 9,412 blocks · 3,377 doorbells, 1 for nothing · 2 safety-scan rescues",
             "first task 6 us (p99 21 us)",
         ] {
