@@ -181,7 +181,11 @@ impl Team {
             has_tasks: AtomicU32::new(0),
             lets_go: AtomicBool::new(false),
             idle: (0..=words).map(|_| AtomicU64::new(0)).collect(),
-            meeting: Apart(Meeting { arrived: AtomicU32::new(0), passing: AtomicU32::new(0), staying: AtomicU32::new(0) }),
+            meeting: Apart(Meeting {
+                arrived: AtomicU32::new(0),
+                passing: AtomicU32::new(0),
+                staying: AtomicU32::new(0),
+            }),
             generation: Apart(AtomicU32::new(0)),
             nobodys: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
             queues: Queues::new(end(seats), end(seats + 1)),

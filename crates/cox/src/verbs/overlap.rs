@@ -23,7 +23,10 @@ pub fn report(overlapping: &Overlapping, account: &Account, cpus: u64) -> Overla
         processes: sums.processes,
         standbys: sums.standbys,
         wall_ns: account.programs.iter().map(|program| program.wall_ns).max().unwrap_or(0),
-        ran_ns: threads().filter(|thread| thread.comm != SENTINEL).map(|thread| thread.run_ns).fold(0, u64::saturating_add),
+        ran_ns: threads()
+            .filter(|thread| thread.comm != SENTINEL)
+            .map(|thread| thread.run_ns)
+            .fold(0, u64::saturating_add),
         standby_ns: threads().filter(is_standby).map(|thread| thread.run_ns).fold(0, u64::saturating_add),
         idle_ns: account.cpus.iter().map(|cpu| cpu.idle_ns).fold(0, u64::saturating_add),
         crowded_ns: threads().filter(|thread| thread.comm != SENTINEL).map(waited).fold(0, u64::saturating_add),
