@@ -205,18 +205,21 @@ impl Bench<'_> {
         Ok(Line { crew, ..Line::new(app.program, arguments) })
     }
 
-    /// CPU seconds for each CPU, for no extra work and for each repeat of it.
+    /// CPU seconds for each CPU, for no extra work, for each repeat of it, and for each snapshot.
     fn cost(&self, app: &App) -> Result<Cost> {
         // The least of some in turns: one that a neighbour has disturbed would make all that is measured another size.
-        let costs = in_turns(2, COSTS, |at| self.work_s(app, [0, SAMPLE][at]))?;
+        let sizes = [Size::of_work(0), Size::of_work(SAMPLE), Size { every: 1, ..Size::of_work(0) }];
+        let costs = in_turns(sizes.len(), COSTS, |at| self.work_s(app, &sizes[at]))?;
         let least = |at: usize| costs[at].iter().copied().fold(f64::INFINITY, f64::min);
-        Ok(Cost { none_s: least(0), each_s: (least(1) - least(0)) / SAMPLE as f64 })
+        let more = |at: usize| (least(at) - least(0)).max(0.0);
+        let (each_s, snapshot_s) = (more(1) / SAMPLE as f64, more(2) / f64::from(app.steps));
+        Ok(Cost { none_s: least(0), each_s, snapshot_s })
     }
 
-    /// CPU seconds for each CPU without anything that blocks for long: of one thread, or of the busier of two ranks with one each, so that
-    /// nobody spins and what the kernel does for messages is in it.
-    fn work_s(&self, app: &App, work: u64) -> Result<f64> {
-        let mut line = self.line(app, &Size::of_work(work))?;
+    /// CPU seconds for each CPU of one thread, or of the busier of two ranks with one each, so that nobody spins. Neither the disk nor the network
+    /// is slowed down, and what the kernel does for transfers and messages is in it.
+    fn work_s(&self, app: &App, size: &Size) -> Result<f64> {
+        let mut line = self.line(app, size)?;
         line.arguments.extend(["--threads".to_owned(), "1".to_owned()]);
         let cpus = if app.kind == Kind::Ranks { 1.0 } else { f64::from(self.field.cpus()) / app.copies() };
         match (app.kind, &self.network) {
@@ -246,7 +249,7 @@ impl Bench<'_> {
         // Work is one more of the turns: machines are not equally fast all the time.
         let mut runs = in_turns(ways.len() + 1, self.runs, |at| {
             let Some(way) = ways.get(at) else {
-                work_s.push(self.work_s(app, size.work)?);
+                work_s.push(self.work_s(app, &size)?);
                 return Ok((0.0, 0.0));
             };
             network.iter().try_for_each(|network| network.set(size.network_speed))?;
