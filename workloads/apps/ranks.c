@@ -97,8 +97,9 @@ static void receive_all(const struct ranks *ranks, int fd, void *data, size_t by
     for (size_t done = 0; done < bytes;) {
         // A receive would not wait for all: what has come, it takes, and then waits for as much as the whole.
         wait_for_bytes(ranks, fd, bytes - done);
-        ssize_t length = recv(fd, (char *)data + done, bytes - done, 0);
-        if (length < 0 && errno == EINTR)
+        // Without waiting once more: a wake-up may be for less than was asked for.
+        ssize_t length = recv(fd, (char *)data + done, bytes - done, MSG_DONTWAIT);
+        if (length < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (length < 0)
             system_failed("receive from the other rank");

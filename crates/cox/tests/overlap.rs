@@ -34,6 +34,18 @@ fn tasks_that_wait_for_later_tasks_are_let_go() {
     }
 }
 
+/// Members that have gone from a region's end leave their numbers to those who run its tasks. (One thread could not run them under libgomp either.)
+#[test]
+fn tasks_that_ask_for_a_number_need_no_member() {
+    let Some(place) = place("tasks_that_ask_for_a_number_need_no_member", &[]) else { return };
+    for what in ["first-tasks-ask", "first-tasks-known-to-ask"] {
+        for (threads, way) in threads_and_ways().filter(|(threads, _)| *threads != "1") {
+            let output = place.run(way, &[what], threads);
+            assert_eq!(output.status.code(), Some(0), "{way}, {what}, {threads} threads: {output:?}");
+        }
+    }
+}
+
 /// What OpenMP promises about tasks (`preload`'s suite, which libgomp passes), with standbys among those who run them.
 #[test]
 fn openmps_promises_are_kept() {

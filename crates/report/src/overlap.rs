@@ -99,13 +99,13 @@ impl OverlapReport {
         lines
     }
 
-    /// What it took, beside the least that is possible. How long the program would take without overlap does not follow from a run with it:
+    /// What it took, beside what the same CPU time takes on CPUs that are never idle. How long the program would take without overlap does not follow from a run with it:
     /// other reads would be under way, each as long as fewer others are.
     fn took(&self) -> String {
         let cpus = self.cpus.max(1);
         let there_ns = self.wall_ns.saturating_mul(cpus);
         format!(
-            "{} of CPU time in {}: {:.0} % of {}; {} is the least that it can take there",
+            "{} of CPU time in {}: {:.0} % of {}; at 100 % it would be {}",
             core_seconds(self.ran_ns),
             seconds(self.wall_ns),
             100.0 * self.ran_ns as f64 / there_ns.max(1) as f64,
@@ -167,7 +167,7 @@ mod tests {
         let page = sample().section(&Style::default()).join("\n");
         for part in [
             "overlap: eBPF doorbells, 2 CPUs, 3 standby threads",
-            "14.00 core-s of CPU time in 7.40 s: 95 % of 2 CPUs; 7.00 s is the least that it can take there",
+            "14.00 core-s of CPU time in 7.40 s: 95 % of 2 CPUs; at 100 % it would be 7.00 s",
             "Standbys ran 24,000 tasks: 6.00 core-s",
             "Meanwhile threads were blocked by: disk 4.40 core-s",
             "Waits for a CPU 1.0 % of run time · 9,412 blocks · 3,377 doorbells, 1 for nothing · 2 safety-scan rescues",

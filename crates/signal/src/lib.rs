@@ -53,7 +53,7 @@ mod together;
 
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use wire::umt::{How, PROBES, Queue, Said, Seen, place};
 
@@ -73,6 +73,8 @@ static SAID: AtomicPtr<Said> = AtomicPtr::new((&raw const ALONE).cast_mut());
 static SEEN: AtomicPtr<Seen> = AtomicPtr::new(ptr::null_mut());
 /// The page of the session that there is, or was; null: never.
 static PAGE: AtomicPtr<Said> = AtomicPtr::new(ptr::null_mut());
+/// Its page is no session's any more: it is a child's.
+static IS_OWN: AtomicBool = AtomicBool::new(false);
 /// By whom: a [`How`].
 static HOW: AtomicU32 = AtomicU32::new(How::Bpf as u32);
 
@@ -118,7 +120,8 @@ pub(crate) fn begin(said: &'static Said, seen: &'static Seen, how: How) {
 /// After fork, in the child: the pages are its parent's, and so are logs.
 pub fn forked() {
     records::forked();
-    if was_ever_live() {
+    // A child's child has its own already.
+    if was_ever_live() && !IS_OWN.swap(true, Ordering::Relaxed) {
         become_own(PAGE.load(Ordering::Relaxed).cast());
     }
     end();
@@ -133,8 +136,12 @@ fn become_own(page: *mut libc::c_void) {
     let own = unsafe { libc::mmap(page, size_of::<Said>(), access, kind, -1, 0) };
     if own == libc::MAP_FAILED {
         // Without a page of its own it must not touch its parent's.
-        // SAFETY: ends the process.
-        unsafe { libc::_exit(libc::EXIT_FAILURE) };
+        let why = b"cox: no memory for a child of a program that runs with overlap: it ends\n";
+        // SAFETY: so many bytes; and ends the process.
+        unsafe {
+            libc::write(2, why.as_ptr().cast(), why.len());
+            libc::_exit(libc::EXIT_FAILURE)
+        };
     }
 }
 

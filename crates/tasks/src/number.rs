@@ -6,7 +6,7 @@
 //! 1. A number is *held* from the moment that it is asked for until the end of the task that asked. At a scheduling point it is *lent*. A
 //!    member's implicit task has its own number, an explicit one on a member's thread its member's if that is free, else any, as on a guest's.
 //! 2. A function that has asked once is remembered ([`asks`]): its tasks are run by members from then on, whose numbers are their own.
-//!    So guests ask only in the first tasks of a function.
+//!    So guests ask only in the first tasks of a function. Where members may have gone ([`Team::lets_go`]) guests run them too: with theirs.
 //! 3. Who finds no number waits, but not for ever: the one that has it may be waiting for this task. After [`PATIENCE`] it takes one that
 //!    another has, which is counted and reported.
 //!
@@ -36,6 +36,14 @@ pub(crate) fn asks(work: Work) -> bool {
     let wanted = work as usize;
     let mut known = ASKERS.iter().map(|asker| asker.load(Ordering::Relaxed));
     known.find(|asker| *asker == 0 || *asker == wanted).is_none_or(|asker| asker == wanted)
+}
+
+impl Worker {
+    /// Whether tasks of this function are for others: this is no member.
+    #[inline]
+    pub(crate) fn leaves_to_members(&self, work: Work) -> bool {
+        self.place().is_some_and(|(team, seat)| seat.is_guests() && !team.lets_go()) && asks(work)
+    }
 }
 
 /// Whether any function is known to ask.

@@ -20,7 +20,6 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::number::asks;
 use crate::pool::Needs;
 use crate::task::{FINAL, RANGE, Task, Work};
 use crate::worker::Worker;
@@ -118,16 +117,17 @@ impl Worker {
     /// As the compiler describes it; nobody else uses the arguments.
     unsafe fn do_parts(&self, mut range: Range, task: Option<&Task>) {
         let mut few = if self.learned.get().of == range.of { self.learned.get().few } else { range.few };
-        let between_questions = few.div_ceil(QUESTIONS);
+        let most_between = few.div_ceil(QUESTIONS);
         if self.has_enough() {
             few = u64::MAX;
         }
         while range.to - range.from > few && self.split(&mut range, task, few) {}
         let Range { parts, of, from, .. } = range;
-        let (mut part, mut next_question) = (from, from + between_questions);
+        // Soon at first: parts may be longer than those that it was learned from.
+        let (mut part, mut between_questions, mut next_question) = (from, 1, from + 1);
         let begin_ns = signal::now_ns();
         while part < range.to && !self.is_cancelled() {
-            if self.place().is_some_and(|(_, seat)| seat.is_guests()) && asks(parts.work) {
+            if self.leaves_to_members(parts.work) {
                 // Found out by the first parts: not for guests. Without memory it has to do.
                 range.from = part;
                 if self.put_parts(&range, task, part, if few == u64::MAX { 1 } else { few }, true) {
@@ -141,6 +141,7 @@ impl Worker {
             }
             part += 1;
             if part == next_question {
+                between_questions = most_between.min(2 * between_questions);
                 next_question += between_questions;
                 if part < range.to && self.somebody_wants_work() {
                     range.from = part;

@@ -76,13 +76,15 @@ pub struct Team {
     /// A bit for each guest's seat that is taken, and how many were ever taken.
     guests_here: AtomicU64,
     guests_ever: AtomicU32,
+    /// A region has it, or is about to.
+    in_use: AtomicBool,
     /// Members of the present region, in the first seats.
     size: AtomicU32,
     /// 0, or one more than the generation of the last barrier of a cancelled region.
     cancelled: AtomicU64,
     /// Whether there has been a task since the region began.
     has_tasks: AtomicU32,
-    /// Whether the region's end is no barrier: who comes there waits for tasks only, if there are any.
+    /// Whether the region's end is no barrier: who comes there waits for tasks only, if there are any. Others may have gone for good.
     lets_go: AtomicBool,
     idle: Box<[AtomicU64]>,
     meeting: Apart<Meeting>,
@@ -176,6 +178,7 @@ impl Team {
             guests: std::array::from_fn(|_| OnceLock::new()),
             guests_here: AtomicU64::new(0),
             guests_ever: AtomicU32::new(0),
+            in_use: AtomicBool::new(false),
             size: AtomicU32::new(0),
             cancelled: AtomicU64::new(0),
             has_tasks: AtomicU32::new(0),
@@ -207,21 +210,42 @@ impl Team {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// A region begins; nobody is in another one of this team. If it probably `has_none` of tasks, nobody [waits](crate::worker::Worker::end)
-    /// for them at its end.
+    /// A region begins; nobody is in another one of this team. If it probably `has_none` of tasks, nobody
+    /// [waits](crate::worker::Worker::end_region) for them at its end.
     pub fn begin(&self, has_none: bool) {
         // All members read these all the time: a line that is written has to be fetched anew.
         if self.has_tasks() {
             self.has_tasks.store(0, Ordering::Relaxed);
         }
         if self.is_cancelled() {
-            self.cancelled.store(0, Ordering::Relaxed);
             // Who was let go from a barrier stays counted there, and where the end is none nobody has passed it.
-            self.meeting.0.arrived.store(0, Ordering::Relaxed);
+            let generation = self.generation();
+            self.pass(generation);
+            while !self.has_passed(generation) {
+                // A guest that was late is in the middle of it.
+                std::hint::spin_loop();
+            }
+            self.cancelled.store(0, Ordering::Relaxed);
         }
         if self.lets_go.load(Ordering::Relaxed) != has_none {
             self.lets_go.store(has_none, Ordering::Relaxed);
         }
+    }
+
+    /// Whether a region has it, as far as can be seen.
+    pub fn is_in_use(&self) -> bool {
+        self.in_use.load(Ordering::Relaxed)
+    }
+
+    /// Takes the team for a region, if it has none. Whether it could.
+    #[must_use]
+    pub fn claim(&self) -> bool {
+        !self.is_in_use() && !self.in_use.swap(true, Ordering::Acquire)
+    }
+
+    /// Its region is over.
+    pub fn release(&self) {
+        self.in_use.store(false, Ordering::Release);
     }
 
     /// Whether members go on from the region's end when there is no task, though others may still be to come.
@@ -393,11 +417,17 @@ impl Team {
         self.lie_down(seat, Some(&self.nobodys));
     }
 
-    /// Whether a member may leave its tasks to standbys: these can run them, and know of them, and there are no more members than CPUs,
-    /// of which some might wait in a loop for what the others would do.
+    /// Whether standbys, if there are any, can run all tasks that there may be, and know of them.
+    #[inline]
+    pub fn is_served(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed) && !somebody_asks()
+    }
+
+    /// Whether a member may leave its tasks to standbys: there are also no more members than CPUs, of which some might wait in a loop for what
+    /// the others would do.
     #[inline]
     pub(crate) fn can_spare_members(&self) -> bool {
-        self.is_shared.load(Ordering::Relaxed) && !somebody_asks() && self.size() <= signal::cpus()
+        self.is_served() && self.size() <= signal::cpus()
     }
 
     /// Wakes all who sleep, whatever for: they look again.
@@ -466,8 +496,12 @@ impl Team {
         if !self.is_quiet() {
             return;
         }
-        // Several may have seen it: one of them is first, and only then is the count of the next barrier begun. Nobody
-        // comes to that one before it has seen the generation change.
+        self.pass(generation);
+    }
+
+    /// Ends a barrier. Several may have seen that it is time: one of them is first, and only then is the count of the next barrier begun. Nobody
+    /// comes to that one before it has seen the generation change.
+    fn pass(&self, generation: u32) {
         let next = generation.wrapping_add(1);
         if self.meeting.0.passing.compare_exchange(generation, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             self.meeting.0.arrived.store(0, Ordering::Relaxed);

@@ -12,7 +12,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
 use crate::group::Group;
-use crate::number::{NONE, asks};
+use crate::number::NONE;
 use crate::park::{bed, give_back, take_number};
 use crate::parts::Learned;
 use crate::pool::Pool;
@@ -39,8 +39,8 @@ pub struct Worker {
     random: Cell<u32>,
     pub(crate) learned: Cell<Learned>,
     pub(crate) pool: Pool,
-    /// A team that no region has, for the next one that this thread begins.
-    pub spare_team: Cell<Option<&'static Team>>,
+    /// The team of the last region that this thread has begun: the first to be asked for the next.
+    pub last_team: Cell<Option<&'static Team>>,
 }
 
 /// Where a worker says which team it is in; 0 there: none. For who looks from assembly.
@@ -71,7 +71,7 @@ impl Worker {
             random: Cell::new(thread),
             learned: Cell::default(),
             pool: Pool::new(),
-            spare_team: Cell::new(None),
+            last_team: Cell::new(None),
         })
     }
 
@@ -118,7 +118,7 @@ impl Worker {
         while let Some(task) = next {
             begins.take().into_iter().for_each(|begins| begins());
             // SAFETY: taken from a queue: this thread has it alone.
-            if asks(unsafe { task.as_ref() }.work.get()) {
+            if self.leaves_to_members(unsafe { task.as_ref() }.work.get()) {
                 team.put_for_members(task);
                 next = self.find(None);
                 continue;

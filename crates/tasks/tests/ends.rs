@@ -78,6 +78,36 @@ fn regions_of_both_kinds_follow_each_other() {
     }
 }
 
+/// Who was let go from a barrier of a cancelled region, and has not come to another one since, is counted where it comes next.
+#[test]
+fn cancelled_regions_of_both_kinds_follow_each_other() {
+    let team = team(2);
+    for _ in 0..ROUNDS {
+        for lets_go in [true, false] {
+            let has_come = AtomicBool::new(false);
+            let has_cancelled = AtomicBool::new(false);
+            region(team, lets_go, |worker, number| {
+                CURRENT.set(worker);
+                if number == 1 {
+                    // In the second it cancels before the other has come to a barrier.
+                    if lets_go {
+                        wait_for(&has_come);
+                        std::thread::yield_now();
+                    }
+                    team.cancel();
+                    has_cancelled.store(true, Ordering::Release);
+                } else if lets_go {
+                    has_come.store(true, Ordering::Release);
+                    worker.barrier_or_cancel();
+                } else {
+                    wait_for(&has_cancelled);
+                }
+                worker.end_region();
+            });
+        }
+    }
+}
+
 /// Who has no more to do than wait for the last task sleeps, and is woken by whoever ends it.
 #[test]
 fn a_guest_that_ends_the_last_task_lets_its_maker_go() {

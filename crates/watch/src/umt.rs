@@ -34,7 +34,7 @@ pub struct Umt {
     prepared: Vec<OwnedFd>,
 }
 
-// SAFETY: the object is moved as a whole.
+// SAFETY: what the skeleton points to is the leaked object and libbpf's own heap, which stay where they are and belong to no thread.
 unsafe impl Send for Umt {}
 
 /// What a process gets.

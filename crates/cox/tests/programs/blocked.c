@@ -90,6 +90,62 @@ static void first_tasks(void)
 	in_one_region(BLOCKED);
 }
 
+/* A task that asks for its thread's number. */
+static void send_and_ask(int to)
+{
+#pragma omp task firstprivate(to)
+	{
+		if (omp_get_thread_num() < 0)
+			fail("omp_get_thread_num");
+		put_byte(to);
+	}
+}
+
+/* Where the only thread that has stayed waits for tasks that ask, itself and not in a task. */
+static void master_waits_for_tasks_that_ask(int tasks)
+{
+	int pairs[BLOCKED][2];
+
+	for (int i = 0; i < tasks; i++)
+		if (socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i]))
+			fail("socketpair");
+#pragma omp parallel
+#pragma omp master
+	if (tasks > 0) {
+		for_ms(20);
+		for (int i = 0; i < tasks; i++)
+			send_and_ask(pairs[i][1]);
+		for (int i = 0; i < tasks; i++) {
+			get_byte(pairs[i][0]);
+			one_done();
+			one_done();
+		}
+	}
+}
+
+/* That they ask is found out while there are no other threads any more. */
+static void first_tasks_ask(void)
+{
+	for (int i = 0; i < 3; i++)
+		master_waits_for_tasks_that_ask(0);
+	master_waits_for_tasks_that_ask(BLOCKED);
+}
+
+/* … or is known from elsewhere. */
+static void first_tasks_are_known_to_ask(void)
+{
+	int pair[2];
+
+	for (int i = 0; i < 3; i++)
+		master_waits_for_tasks_that_ask(0);
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+		fail("socketpair");
+#pragma omp parallel
+#pragma omp single
+	send_and_ask(pair[1]);
+	master_waits_for_tasks_that_ask(BLOCKED);
+}
+
 /* Receives behind so many other tasks that their maker could do one itself, and never come to the send. */
 static void late_sends(void)
 {
@@ -482,6 +538,8 @@ int main(int argc, char **argv)
 		{ "regions", regions },	  { "sums", sums },		  { "until-told", until_told },
 		{ "nothing-pending", nothing_pending }, { "late-sends", late_sends },
 		{ "first-tasks", first_tasks },
+		{ "first-tasks-ask", first_tasks_ask },
+		{ "first-tasks-known-to-ask", first_tasks_are_known_to_ask },
 #ifdef PRIVATE_DATA
 		{ "private-data", private_data },
 #endif

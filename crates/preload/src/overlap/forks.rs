@@ -48,6 +48,6 @@ unsafe extern "C" fn in_child() {
     if let Some(mut all) = unsafe { (*HELD.0.get()).take() } {
         all.teams.forget();
         // SAFETY: null, or this thread's, which is there until it ends.
-        unsafe { here::get().as_ref() }.into_iter().for_each(|worker| worker.spare_team.set(None));
+        unsafe { here::get().as_ref() }.into_iter().for_each(|worker| worker.last_team.set(None));
     }
 }

@@ -3,8 +3,9 @@
 //! libgomp keeps its teams, its thread numbers, loops, sections, locks and criticals. Tasks are ours, and with them every
 //! barrier, since a thread that waits inside libgomp could not run them: the end of a region is awaited in the wrapper of the
 //! region's function (`gomp`), before the thread returns into libgomp; loops and sections end by libgomp's call without a
-//! barrier, and then ours. So when threads come to a barrier of libgomp's, all have come already, and no task is left. Only where a
-//! single's result is copied they wait in libgomp, and the compiler has a barrier of ours follow.
+//! barrier, and then ours. So when threads come to a barrier of libgomp's, all have come already, and no task is left. There are two exceptions:
+//! where a single's result is copied they wait in libgomp, and the compiler has a barrier of ours follow; and at the end of regions
+//! that have never had tasks (`ends`).
 //!
 //! What is outside of regions is libgomp's alone: there, tasks are done at once anyway. So is a region of one thread, unless there are
 //! standbys, and but for the outermost.
@@ -75,6 +76,7 @@ pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     if unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0 {
         KEY.store(key, Ordering::Relaxed);
         tasks::fence::begin();
+        ends::at_load(&variable);
         session.into_iter().for_each(|(path, nonce)| SESSION.set((path.to_vec(), nonce)).unwrap_or_default());
         WANTED.store(true, Ordering::Relaxed);
     }
@@ -159,7 +161,8 @@ pub fn team(library: &Library, work: Work, threads: c_uint) -> Option<&'static T
         connect(library);
     });
     let threads = if threads == 0 { library.number(Call::GetMaxThreads).max(1) as u32 } else { threads };
-    Some(teams::take(library, threads, signal::is_live() && ends::has_never_had_tasks(work)))
+    let has_none = ends::are_worth_it() && standbys::are_there() && ends::has_never_had_tasks(work);
+    Some(teams::take(library, threads, has_none))
 }
 
 /// The number of threads that a region may ask for: libgomp knows nothing of the team that a standby works for, and would give a
@@ -172,7 +175,7 @@ pub fn threads_allowed(library: &Library, threads: c_uint) -> c_uint {
 /// The region of this function is over.
 pub fn put_back(team: &'static Team, work: Work) {
     ends::note(work, team.has_tasks());
-    teams::put_back(team);
+    team.release();
 }
 
 /// The group of a region whose block of reductions this is: libgomp has one of its own for them, in which our tasks are not.
@@ -244,6 +247,5 @@ fn worker_in(room: impl FnOnce(Worker) -> Option<Box<Worker>>) -> Option<&'stati
 unsafe extern "C" fn thread_ends(worker: *mut c_void) {
     here::set(ptr::null());
     // SAFETY: made above, and the thread that had it is at its end.
-    let worker = unsafe { Box::from_raw(worker.cast::<Worker>()) };
-    worker.spare_team.take().into_iter().for_each(teams::give_away);
+    drop(unsafe { Box::from_raw(worker.cast::<Worker>()) });
 }

@@ -64,6 +64,11 @@ pub fn begin(session: Session) {
     }
 }
 
+/// Whether there are any that may be rung.
+pub fn are_there() -> bool {
+    signal::is_live() && STANDBYS.load(Ordering::Relaxed) > 0
+}
+
 fn make_or_count(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) {
     if !create(work, argument) {
         signal::said().counts.0.failed.fetch_add(1, Ordering::Relaxed);
