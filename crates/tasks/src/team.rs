@@ -76,8 +76,6 @@ pub struct Team {
     /// A bit for each guest's seat that is taken, and how many were ever taken.
     guests_here: AtomicU64,
     guests_ever: AtomicU32,
-    /// A region has it, or is about to.
-    in_use: AtomicBool,
     /// Members of the present region, in the first seats.
     size: AtomicU32,
     /// 0, or one more than the generation of the last barrier of a cancelled region.
@@ -87,6 +85,8 @@ pub struct Team {
     /// Whether the region's end is no barrier: who comes there waits for tasks only, if there are any. Others may have gone for good.
     lets_go: AtomicBool,
     idle: Box<[AtomicU64]>,
+    /// A region has it, or is about to. Written for each, and of no interest to members.
+    in_use: Apart<AtomicBool>,
     meeting: Apart<Meeting>,
     generation: Apart<AtomicU32>,
     /// Somebody has looked for a task and found none, since this was last heard by somebody who has enough.
@@ -178,12 +178,12 @@ impl Team {
             guests: std::array::from_fn(|_| OnceLock::new()),
             guests_here: AtomicU64::new(0),
             guests_ever: AtomicU32::new(0),
-            in_use: AtomicBool::new(false),
             size: AtomicU32::new(0),
             cancelled: AtomicU64::new(0),
             has_tasks: AtomicU32::new(0),
             lets_go: AtomicBool::new(false),
             idle: (0..=words).map(|_| AtomicU64::new(0)).collect(),
+            in_use: Apart(AtomicBool::new(false)),
             meeting: Apart(Meeting {
                 arrived: AtomicU32::new(0),
                 passing: AtomicU32::new(0),
@@ -234,18 +234,18 @@ impl Team {
 
     /// Whether a region has it, as far as can be seen.
     pub fn is_in_use(&self) -> bool {
-        self.in_use.load(Ordering::Relaxed)
+        self.in_use.0.load(Ordering::Relaxed)
     }
 
     /// Takes the team for a region, if it has none. Whether it could.
     #[must_use]
     pub fn claim(&self) -> bool {
-        !self.is_in_use() && !self.in_use.swap(true, Ordering::Acquire)
+        !self.is_in_use() && !self.in_use.0.swap(true, Ordering::Acquire)
     }
 
     /// Its region is over.
     pub fn release(&self) {
-        self.in_use.store(false, Ordering::Release);
+        self.in_use.0.store(false, Ordering::Release);
     }
 
     /// Whether members go on from the region's end when there is no task, though others may still be to come.
