@@ -60,7 +60,10 @@ pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
     let seen_page = map(&seen, at * size_of::<Seen>(), size_of::<Seen>(), access).ok_or_else(unmapped)?;
     // SAFETY: mappings of this size and alignment, which stay, and whose words are atomics.
     let (said, seen) = unsafe { (said_page.cast::<Said>().as_ref(), seen_page.cast::<Seen>().as_ref()) };
-    let rings = descriptors.map(Some).chain(std::iter::repeat_with(|| None)).take(BELLS);
+    // Where threads' logs wake standbys, one of these watches. A second one would be woken by the log of the thread whose CPU the first one takes to look,
+    // take a CPU itself, wake the first one, and so on: 8000 times a second, for nothing.
+    let count = if how == How::Records { 1 } else { BELLS };
+    let rings = descriptors.map(Some).chain(std::iter::repeat_with(|| None)).take(count);
     let bells: Vec<Bell> = rings.enumerate().map_while(|(number, ring)| Bell::new(number as u32, ring)).collect();
     if bells.is_empty() {
         return Err(io::Error::from_raw_os_error(libc::EMFILE));

@@ -1,5 +1,5 @@
-//! One place for all standbys to sleep at, where their threads' logs ([`records`](crate::records)) are watched: an epoll instance. Whatever happens, the
-//! kernel wakes one of those who sleep there, and the one that has come last, whose memory is in the caches.
+//! The place for a standby to sleep at, where threads' logs ([`records`](crate::records)) are watched: an epoll instance. One sleeps there at a time, the
+//! next when that one has gone to work (there is one bell). What happens meanwhile is kept for it.
 //!
 //! `parked` is a number here, and not a set of bells: any standby is as good as another.
 

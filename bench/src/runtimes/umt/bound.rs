@@ -1,5 +1,6 @@
 //! How large a run is to be, and what no runtime can beat.
 
+use anyhow::{Result, ensure};
 use serde::Serialize;
 
 use super::apps::{App, Blocking};
@@ -8,14 +9,32 @@ use super::apps::{App, Blocking};
 pub const LENGTH_S: f64 = 2.0;
 
 /// CPU seconds of a run for each CPU.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Cost {
-    /// Without extra work and snapshots.
-    pub none_s: f64,
-    /// Each repeat of the arithmetic.
-    pub each_s: f64,
+    /// By repeats of the arithmetic, without snapshots: rising, from none on. More of them cost more each, since processors do less of several
+    /// values at a time.
+    by_work: Vec<(u64, f64)>,
     /// Each snapshot: what the program and the kernel do for it.
     pub snapshot_s: f64,
+}
+
+impl Cost {
+    /// # Errors
+    /// When more work does not take longer: the machine is too busy to measure anything.
+    pub fn new(by_work: Vec<(u64, f64)>, snapshot_s: f64) -> Result<Cost> {
+        let rises = by_work.len() > 1 && by_work.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1);
+        ensure!(rises, "repeats of the arithmetic and their cost, s, do not rise together: {by_work:?}");
+        Ok(Cost { by_work, snapshot_s })
+    }
+
+    /// Repeats that take so long, beside what the program does anyway.
+    fn repeats(&self, work_s: f64) -> u64 {
+        let last = self.by_work.len() - 2;
+        let at = self.by_work[1..=last].iter().take_while(|(_, cost_s)| *cost_s < work_s).count();
+        let ((less, less_s), (more, more_s)) = (self.by_work[at], self.by_work[at + 1]);
+        let repeats = less as f64 + (work_s - less_s) * (more - less) as f64 / (more_s - less_s);
+        repeats.round().max(0.0) as u64
+    }
 }
 
 /// How much there is to do.
@@ -37,24 +56,29 @@ impl Size {
     }
 
     /// Work takes `ratio` times as long as each thing that blocks, and the longer of them takes [`LENGTH_S`].
-    pub fn new(app: &App, cost: Cost, ratio: f64, blocking: Blocking) -> Size {
+    pub fn new(app: &App, cost: &Cost, ratio: f64, blocking: Blocking) -> Size {
         let (work_s, blocked_s) = (LENGTH_S * ratio.min(1.0), LENGTH_S / ratio.max(1.0));
         let mut size = Size::of_work(0);
-        let mut else_s = cost.none_s;
+        let mut snapshots_s = 0.0;
         if blocking.has_disk() {
             let each = app.every.1 * app.copies();
             let snapshots = ((blocked_s * app.disk_speed / each).round() as u32).clamp(1, app.steps);
             // As many as divide the steps; the disk's speed makes up for the rest.
             size.every = app.steps / snapshots;
-            let snapshots = f64::from(app.steps / size.every);
+            let snapshots = size.snapshots(app);
             size.disk_speed = Some(snapshots * each / blocked_s);
-            else_s += snapshots * cost.snapshot_s;
+            snapshots_s = snapshots * cost.snapshot_s;
         }
         if blocking.has_network() {
             size.network_speed = Some(app.sent / blocked_s);
         }
-        size.work = ((work_s - else_s) / cost.each_s).round().max(0.0) as u64;
+        size.work = cost.repeats(work_s - snapshots_s);
         size
+    }
+
+    /// Snapshots of a run.
+    pub fn snapshots(&self, app: &App) -> f64 {
+        app.steps.checked_div(self.every).map_or(0.0, f64::from)
     }
 }
 
@@ -81,7 +105,9 @@ mod tests {
     use super::super::apps::APPS;
     use super::*;
 
-    const COST: Cost = Cost { none_s: 0.1, each_s: 0.05, snapshot_s: 0.001 };
+    fn cost() -> Cost {
+        Cost::new(vec![(0, 0.1), (10, 0.6), (20, 1.2), (40, 2.6)], 0.001).unwrap()
+    }
 
     fn app(name: &str) -> &'static App {
         APPS.iter().find(|app| app.name == name).unwrap()
@@ -91,10 +117,11 @@ mod tests {
     fn work_and_waiting_have_the_ratio_and_the_longer_one_the_length() {
         for (ratio, work_s, disk_s) in [(0.25, 0.5, 2.0), (1.0, 2.0, 2.0), (4.0, 2.0, 0.5)] {
             for app in APPS.iter().filter(|app| app.blockings().contains(&Blocking::Disk)) {
-                let size = Size::new(app, COST, ratio, Blocking::Disk);
-                let snapshots = f64::from(app.steps / size.every);
-                let works_s = COST.none_s + COST.each_s * size.work as f64 + COST.snapshot_s * snapshots;
-                assert!((works_s - work_s).abs() < 0.03, "{} {size:?}", app.name);
+                let size = Size::new(app, &cost(), ratio, Blocking::Disk);
+                let snapshots = size.snapshots(app);
+                let repeats = if ratio < 1.0 { (work_s - 0.1) / 0.05 } else { 20.0 + (work_s - 1.2) / 0.07 };
+                let those_of_snapshots = snapshots * 0.001 / if ratio < 1.0 { 0.05 } else { 0.07 };
+                assert!((repeats - those_of_snapshots - size.work as f64).abs() < 0.51, "{} {size:?}", app.name);
                 let bytes = snapshots * app.every.1 * app.copies();
                 assert!((bytes / size.disk_speed.unwrap() - disk_s).abs() < 1e-9, "{} {size:?}", app.name);
                 let speed = size.disk_speed.unwrap() / app.disk_speed;
@@ -106,18 +133,24 @@ mod tests {
 
     #[test]
     fn only_what_blocks_has_a_speed() {
-        let size = Size::new(app("fwi-2"), COST, 0.5, Blocking::Network);
+        let size = Size::new(app("fwi-2"), &cost(), 0.5, Blocking::Network);
         assert_eq!((size.every, size.disk_speed), (0, None));
         assert_eq!(size.network_speed.unwrap() * LENGTH_S, app("fwi-2").sent);
-        let both = Size::new(app("heat-2"), COST, 2.0, Blocking::Both);
+        let both = Size::new(app("heat-2"), &cost(), 2.0, Blocking::Both);
         assert!(both.every > 0 && both.disk_speed.is_some());
         assert_eq!(both.network_speed.unwrap() * LENGTH_S / 2.0, app("heat-2").sent);
     }
 
     #[test]
     fn a_run_that_cannot_be_so_short_has_no_extra_work() {
-        let heavy = Cost { none_s: 3.0, each_s: 0.1, snapshot_s: 0.0 };
-        assert_eq!(Size::new(app("heat"), heavy, 0.25, Blocking::Disk).work, 0);
+        let heavy = Cost::new(vec![(0, 3.0), (10, 4.0)], 0.0).unwrap();
+        assert_eq!(Size::new(app("heat"), &heavy, 0.25, Blocking::Disk).work, 0);
+    }
+
+    #[test]
+    fn work_beyond_what_was_measured_costs_as_the_last_of_it() {
+        assert_eq!(cost().repeats(4.0), 60);
+        assert!(Cost::new(vec![(0, 0.5), (10, 0.4)], 0.0).is_err(), "a cost that falls");
     }
 
     #[test]

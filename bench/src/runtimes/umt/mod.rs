@@ -33,7 +33,7 @@ use crate::rounds::in_turns;
 use crate::stats::median;
 use crate::tools::Tools;
 use apps::{APPS, App, Blocking, Kind};
-use bound::{Bound, Cost, Size};
+use bound::{Bound, Cost, LENGTH_S, Size};
 use detail::Detail;
 use nothing::Nothing;
 use table::{Point, Runs};
@@ -78,8 +78,8 @@ pub struct Options {
 
 /// Work by waiting.
 const RATIOS: [(&str, f64); 5] = [("1:4", 0.25), ("1:2", 0.5), ("1:1", 1.0), ("2:1", 2.0), ("4:1", 4.0)];
-/// Repeats of the arithmetic by which the cost of one is found.
-const SAMPLE: u64 = 20;
+/// Repeats of the arithmetic by which their cost is found: so many, and twice as many until that is enough.
+const SAMPLE: u64 = 10;
 /// How often that is measured.
 const COSTS: usize = 3;
 
@@ -155,14 +155,14 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
         }
         let cost = bench.cost(app)?;
         for (blocking, ratio) in points_of(app, options) {
-            let point = bench.point(app, &ways, cost, blocking, ratio)?;
+            let point = bench.point(app, &ways, &cost, blocking, ratio)?;
             print(&table::line(&point, by_hand))?;
             for detail in &point.details {
                 print(&detail.line())?;
                 if let Some(series) = &mut series {
                     let name = format!("{},{},{}", point.app, point.blocking, point.ratio);
                     series.write_all(detail.rows(&name).as_bytes()).context("writing the series")?;
-                    let size = Size::new(app, cost, ratio.1, blocking);
+                    let size = Size::new(app, &cost, ratio.1, blocking);
                     detail.series(size.disk_speed, size.network_speed).iter().try_for_each(|line| print(line))?;
                 }
             }
@@ -213,19 +213,23 @@ impl Bench<'_> {
         Ok(Line { crew, ..Line::new(app.program, arguments) })
     }
 
-    /// CPU seconds for each CPU, for no extra work, for each repeat of it, and for each snapshot.
+    /// CPU seconds for each CPU, by repeats of the arithmetic and for each snapshot.
     fn cost(&self, app: &App) -> Result<Cost> {
-        // The least of some in turns: one that a neighbour has disturbed would make all that is measured another size.
-        let sizes = [Size::of_work(0), Size::of_work(SAMPLE), Size { every: 1, ..Size::of_work(0) }];
+        let mut works = vec![0, SAMPLE];
+        while self.work_s(app, &Size::of_work(works[works.len() - 1]))? < LENGTH_S {
+            works.push(2 * works[works.len() - 1]);
+        }
+        let snapshots = Size { every: 1, ..Size::of_work(0) };
+        let sizes: Vec<Size> = works.iter().map(|work| Size::of_work(*work)).chain([snapshots]).collect();
         let costs = in_turns(sizes.len(), COSTS, |at| self.work_s(app, &sizes[at]))?;
-        let least = |at: usize| costs[at].iter().copied().fold(f64::INFINITY, f64::min);
-        let more = |at: usize| (least(at) - least(0)).max(0.0);
-        let (each_s, snapshot_s) = (more(1) / SAMPLE as f64, more(2) / f64::from(app.steps));
-        Ok(Cost { none_s: least(0), each_s, snapshot_s })
+        // The least of some in turns: one that a neighbour has disturbed would make all that is measured another size.
+        let least: Vec<f64> = costs.iter().map(|costs| costs.iter().copied().fold(f64::INFINITY, f64::min)).collect();
+        let snapshot_s = (least[works.len()] - least[0]).max(0.0) / snapshots.snapshots(app);
+        Cost::new(works.into_iter().zip(least).collect(), snapshot_s)
     }
 
     /// CPU seconds for each CPU of one thread, or of the busier of two ranks with one each, so that nobody spins. Neither the disk nor the network
-    /// is slowed down, and what the kernel does for transfers and messages is in it.
+    /// is slowed down; what the kernel does for transfers and messages is in it.
     fn work_s(&self, app: &App, size: &Size) -> Result<f64> {
         let mut line = self.line(app, size)?;
         line.arguments.extend(["--threads".to_owned(), "1".to_owned()]);
@@ -241,7 +245,7 @@ impl Bench<'_> {
         &self,
         app: &App,
         ways: &[Way],
-        cost: Cost,
+        cost: &Cost,
         blocking: Blocking,
         ratio: (&'static str, f64),
     ) -> Result<Point> {
@@ -257,7 +261,10 @@ impl Bench<'_> {
         // Work is one more of the turns: machines are not equally fast all the time.
         let mut runs = in_turns(ways.len() + 1, self.runs, |at| {
             let Some(way) = ways.get(at) else {
-                work_s.push(self.work_s(app, &size)?);
+                // Without snapshots, and those by themselves: one thread that waits for each has an idle CPU behind it each time, on which it
+                // then computes more slowly (on virtual machines by a fifth). Who overlaps does not.
+                let snapshots_s = size.snapshots(app) * cost.snapshot_s;
+                work_s.push(self.work_s(app, &Size::of_work(size.work))? + snapshots_s);
                 return Ok((0.0, 0.0));
             };
             network.iter().try_for_each(|network| network.set(size.network_speed))?;

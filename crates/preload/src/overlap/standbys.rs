@@ -4,7 +4,7 @@
 //!
 //! 1. *Parked* at a doorbell (`signal`): the next to be rung.
 //! 2. *At work*: a guest in a team of the program's, until there is no task left, or more threads are runnable than there are CPUs.
-//! 3. *Dormant*: there was no bell for it. It takes the next that becomes free.
+//! 3. *Dormant*: there was no bell for it. It takes one that is free when nobody is parked any more.
 //!
 //! Who is rung gives its bell away, and before it begins it sees to it that somebody is parked: wakes a dormant one, else makes one.
 //! So there are as many as have ever been blocked in tasks at the same time, and one more.
@@ -268,16 +268,23 @@ fn take_bell() -> Bell {
 
 fn give_bell_back(bell: Bell) {
     hold().push(bell);
-    // Changed under the lock: who is not counted yet sees the bell. A system call less where nobody is.
-    if DORMANT.load(Ordering::Acquire) != 0 {
-        BELL_IS_FREE.notify_one();
-    }
 }
 
+/// Who is dormant stays so while others are parked: to wake one costs as much as to ring.
 fn see_to_it_that_one_is_parked() {
-    // Somebody dormant takes the bell that has just been given back.
-    let somebody = signal::said().parked.0.load(Ordering::Acquire) != 0 || DORMANT.load(Ordering::Acquire) != 0;
-    if !somebody && !hold().is_empty() {
+    if signal::said().parked.0.load(Ordering::Acquire) != 0 {
+        return;
+    }
+    let free = hold();
+    if free.is_empty() {
+        return;
+    }
+    // Looked at under the lock: who is not counted yet sees the bell.
+    let is_dormant = DORMANT.load(Ordering::Acquire) != 0;
+    drop(free);
+    if is_dormant {
+        BELL_IS_FREE.notify_one();
+    } else {
         make();
     }
 }
