@@ -19,11 +19,14 @@ pub struct Cost {
 }
 
 impl Cost {
+    /// By rising work. What took longer than more work did was disturbed, and is left out.
+    ///
     /// # Errors
-    /// When more work does not take longer: the machine is too busy to measure anything.
-    pub fn new(by_work: Vec<(u64, f64)>, snapshot_s: f64) -> Result<Cost> {
-        let rises = by_work.len() > 1 && by_work.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1);
-        ensure!(rises, "repeats of the arithmetic and their cost, s, do not rise together: {by_work:?}");
+    /// When no work is left that takes longer than less.
+    pub fn new(mut by_work: Vec<(u64, f64)>, snapshot_s: f64) -> Result<Cost> {
+        let measured = by_work.clone();
+        by_work.retain(|(work, cost_s)| measured.iter().all(|(more, more_s)| more <= work || more_s > cost_s));
+        ensure!(by_work.len() > 1, "repeats of the arithmetic and their cost, s, do not rise together: {measured:?}");
         Ok(Cost { by_work, snapshot_s })
     }
 
@@ -150,6 +153,8 @@ mod tests {
     #[test]
     fn work_beyond_what_was_measured_costs_as_the_last_of_it() {
         assert_eq!(cost().repeats(4.0), 60);
+        let disturbed = Cost::new(vec![(0, 0.1), (10, 2.0), (20, 1.1)], 0.0).unwrap();
+        assert_eq!(disturbed.repeats(0.6), 10);
         assert!(Cost::new(vec![(0, 0.5), (10, 0.4)], 0.0).is_err(), "a cost that falls");
     }
 

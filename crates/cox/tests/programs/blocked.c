@@ -24,14 +24,19 @@
 
 #include "blocked.h"
 
+static void make_pairs(int (*pairs)[2], int count)
+{
+	for (int i = 0; i < count; i++)
+		if (socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i]))
+			fail("socketpair");
+}
+
 /* Receives that nobody has sent to yet, all before the first send. */
 static void receives(void)
 {
 	int pairs[BLOCKED][2];
 
-	for (int i = 0; i < BLOCKED; i++)
-		if (socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i]))
-			fail("socketpair");
+	make_pairs(pairs, BLOCKED);
 #pragma omp parallel
 #pragma omp single
 	{
@@ -58,9 +63,7 @@ static void in_one_region(int tasks)
 {
 	int pairs[BLOCKED][2];
 
-	for (int i = 0; i < tasks; i++)
-		if (socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i]))
-			fail("socketpair");
+	make_pairs(pairs, tasks);
 #pragma omp parallel
 #pragma omp master
 	if (tasks > 0) {
@@ -106,9 +109,7 @@ static void master_waits_for_tasks_that_ask(int tasks)
 {
 	int pairs[BLOCKED][2];
 
-	for (int i = 0; i < tasks; i++)
-		if (socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i]))
-			fail("socketpair");
+	make_pairs(pairs, tasks);
 #pragma omp parallel
 #pragma omp master
 	if (tasks > 0) {
@@ -155,9 +156,7 @@ static void late_sends(void)
 
 	/* A place to depend on is no use to some compilers. */
 	(void)cells;
-	for (int i = 0; i < BLOCKED; i++)
-		if (socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i]))
-			fail("socketpair");
+	make_pairs(pairs, BLOCKED);
 #pragma omp parallel
 #pragma omp single
 	{
