@@ -15,7 +15,12 @@ pub fn threads(account: &Account) -> impl Iterator<Item = &Thread> {
     account.programs.iter().flat_map(threads_of)
 }
 
-/// … of one program.
+/// Times of threads without an entry, added up.
+pub fn unlisted(account: &Account) -> impl Iterator<Item = &Thread> {
+    account.programs.iter().filter_map(|program| program.unlisted.as_ref())
+}
+
+/// Those of one program that have an entry.
 pub fn threads_of(program: &Program) -> impl Iterator<Item = &Thread> {
     program.processes.iter().flat_map(|process| &process.threads)
 }
@@ -90,9 +95,11 @@ impl Sums {
 
     /// Over all threads of an account. Threads without an entry count with their times, and by number.
     pub fn of(account: &Account) -> Sums {
-        let unlisted = account.programs.iter().filter_map(|program| program.unlisted.as_ref());
         let listed = threads(account).count() as u64;
-        Sums { threads: listed.saturating_add(account.lost.finals), ..Sums::over(threads(account).chain(unlisted)) }
+        Sums {
+            threads: listed.saturating_add(account.lost.finals),
+            ..Sums::over(threads(account).chain(unlisted(account)))
+        }
     }
 
     fn add(&mut self, thread: &Thread) {

@@ -38,21 +38,11 @@ impl Words for Pages<'_> {
     }
 
     fn park(&self, bell: u32) {
-        let parked = &self.said.parked.0;
-        if how() == How::Records {
-            parked.fetch_add(1, Ordering::AcqRel);
-        } else {
-            parked.fetch_or(1 << bell, Ordering::AcqRel);
-        }
+        self.said.parked.0.fetch_or(1 << bell, Ordering::AcqRel);
     }
 
     fn take(&self, bell: u32) -> bool {
-        let parked = &self.said.parked.0;
-        if how() == How::Records {
-            let fewer = |count: u64| count.checked_sub(1);
-            return parked.fetch_update(Ordering::AcqRel, Ordering::Relaxed, fewer).is_ok();
-        }
-        parked.fetch_and(!(1 << bell), Ordering::AcqRel) & 1 << bell != 0
+        self.said.parked.0.fetch_and(!(1 << bell), Ordering::AcqRel) & 1 << bell != 0
     }
 
     fn fence(&self) {

@@ -1,7 +1,5 @@
 //! The place for a standby to sleep at, where threads' logs ([`records`](crate::records)) are watched: an epoll instance. One sleeps there at a time, the
 //! next when that one has gone to work (there is one bell). What happens meanwhile is kept for it.
-//!
-//! `parked` is a number here, and not a set of bells: any standby is as good as another.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};

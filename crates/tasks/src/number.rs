@@ -38,14 +38,6 @@ pub(crate) fn asks(work: Work) -> bool {
     known.find(|asker| *asker == 0 || *asker == wanted).is_none_or(|asker| asker == wanted)
 }
 
-impl Worker {
-    /// Whether tasks of this function are for others: this is no member.
-    #[inline]
-    pub(crate) fn leaves_to_members(&self, work: Work) -> bool {
-        self.place().is_some_and(|(team, seat)| seat.is_guests() && !team.lets_go()) && asks(work)
-    }
-}
-
 /// Whether any function is known to ask.
 #[inline]
 pub(crate) fn somebody_asks() -> bool {
@@ -62,6 +54,12 @@ fn remember(work: Work) {
 }
 
 impl Worker {
+    /// Whether tasks of this function are for others: this is no member.
+    #[inline]
+    pub(crate) fn leaves_to_members(&self, work: Work) -> bool {
+        self.place().is_some_and(|(team, seat)| seat.is_guests() && !team.lets_go()) && asks(work)
+    }
+
     /// The number of the thread that the present task runs on, as far as it can tell, which is its own until it ends or waits. `None`: it is
     /// in no team.
     #[inline]

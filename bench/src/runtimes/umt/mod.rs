@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -114,11 +114,6 @@ fn wanted(list: &[String], name: &str) -> bool {
     list.is_empty() || list.iter().any(|one| one == name)
 }
 
-/// What is lacking, and why.
-fn said(lacking: &[(String, String)]) -> String {
-    lacking.iter().map(|(way, why)| format!("{way}: {why}")).collect::<Vec<_>>().join("; ")
-}
-
 /// Measure and print.
 ///
 /// # Errors
@@ -134,12 +129,12 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let bench = Bench { field, throttle, network, runs: options.runs.into() };
     let (mut ways, lacking) = bench.ways();
     ways.retain(|way| wanted(&options.ways, way.runtime()));
-    anyhow::ensure!(!ways.is_empty(), "none of these ways is to be had here: {}", said(&lacking));
     let has_libgomp = ways.contains(&Way::Gomp(1)) || !wanted(&options.apps, NOTHING);
-    anyhow::ensure!(has_libgomp, "'{NOTHING}' is by libgomp's speed: it has to be among --ways");
     let mut report = Report { header: json::Header::new("umt")?, lacking, points: Vec::new(), nothing: Vec::new() };
     let print = |text: &str| json::print(text, options.json.as_deref());
     report.lacking.iter().try_for_each(|(way, why)| print(&format!("not measured: {way}: {why}")))?;
+    ensure!(!ways.is_empty(), "none of these ways is to be had here");
+    ensure!(has_libgomp, "'{NOTHING}' is by libgomp's speed: it has to be among --ways");
     let mut series = options.series.as_ref().map(File::create).transpose().context("cannot write the series")?;
     series
         .iter_mut()

@@ -25,7 +25,7 @@ pub fn report(overlapping: &Overlapping, account: &Account, cpus: u64) -> Overla
         wall_ns: account.programs.iter().map(|program| program.wall_ns).max().unwrap_or(0),
         ran_ns: threads()
             .filter(|thread| thread.comm != SENTINEL)
-            .chain(account.programs.iter().filter_map(|program| program.unlisted.as_ref()))
+            .chain(ledger::summary::unlisted(account))
             .map(|thread| thread.run_ns)
             .fold(0, u64::saturating_add),
         standby_ns: threads().filter(is_standby).map(|thread| thread.run_ns).fold(0, u64::saturating_add),

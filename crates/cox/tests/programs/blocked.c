@@ -59,38 +59,48 @@ static void receives(void)
 	}
 }
 
-static void in_one_region(int tasks)
+/* By the master alone, when the others have come to the region's end; null: nothing. */
+static void in_one_region(int (*pairs)[2], void (*makes_tasks)(int (*)[2]))
 {
-	int pairs[BLOCKED][2];
-
-	make_pairs(pairs, tasks);
 #pragma omp parallel
 #pragma omp master
-	if (tasks > 0) {
-		/* Until the others have come to the region's end. */
+	if (makes_tasks) {
 		for_ms(20);
-		for (int i = 0; i < tasks; i++) {
-#pragma omp task firstprivate(i)
-			{
-				has_begun();
-				get_byte(pairs[i][0]);
-				one_done();
-			}
-		}
-		wait_for_begun(tasks);
-		for (int i = 0; i < tasks; i++) {
-#pragma omp task firstprivate(i)
-			put_byte(pairs[i][1]);
-		}
+		makes_tasks(pairs);
 	}
 }
 
-/* The same in a region that has had no tasks before, so that nobody stays at its end for them. */
+/* In a region that has had no tasks before, so that nobody stays at its end for them. */
+static void in_region_without_tasks_before(void (*makes_tasks)(int (*)[2]))
+{
+	int pairs[BLOCKED][2];
+
+	make_pairs(pairs, BLOCKED);
+	for (int i = 0; i < 3; i++)
+		in_one_region(pairs, NULL);
+	in_one_region(pairs, makes_tasks);
+}
+
+static void receives_then_sends(int (*pairs)[2])
+{
+	for (int i = 0; i < BLOCKED; i++) {
+#pragma omp task firstprivate(i, pairs)
+		{
+			has_begun();
+			get_byte(pairs[i][0]);
+			one_done();
+		}
+	}
+	wait_for_begun(BLOCKED);
+	for (int i = 0; i < BLOCKED; i++) {
+#pragma omp task firstprivate(i, pairs)
+		put_byte(pairs[i][1]);
+	}
+}
+
 static void first_tasks(void)
 {
-	for (int i = 0; i < 3; i++)
-		in_one_region(0);
-	in_one_region(BLOCKED);
+	in_region_without_tasks_before(receives_then_sends);
 }
 
 /* A task that asks for its thread's number. */
@@ -104,47 +114,34 @@ static void send_and_ask(int to)
 	}
 }
 
-/* Where the only thread that has stayed waits for tasks that ask, itself and not in a task. */
-static void master_waits_for_tasks_that_ask(int tasks)
+/* The only thread that has stayed waits for tasks that ask, itself and not in a task. */
+static void waits_for_tasks_that_ask(int (*pairs)[2])
 {
-	int pairs[BLOCKED][2];
-
-	make_pairs(pairs, tasks);
-#pragma omp parallel
-#pragma omp master
-	if (tasks > 0) {
-		for_ms(20);
-		for (int i = 0; i < tasks; i++)
-			send_and_ask(pairs[i][1]);
-		for (int i = 0; i < tasks; i++) {
-			get_byte(pairs[i][0]);
-			one_done();
-			one_done();
-		}
+	for (int i = 0; i < BLOCKED; i++)
+		send_and_ask(pairs[i][1]);
+	for (int i = 0; i < BLOCKED; i++) {
+		get_byte(pairs[i][0]);
+		one_done();
+		one_done();
 	}
 }
 
 /* That they ask is found out while there are no other threads any more. */
 static void first_tasks_ask(void)
 {
-	for (int i = 0; i < 3; i++)
-		master_waits_for_tasks_that_ask(0);
-	master_waits_for_tasks_that_ask(BLOCKED);
+	in_region_without_tasks_before(waits_for_tasks_that_ask);
 }
 
 /* … or is known from elsewhere. */
 static void first_tasks_are_known_to_ask(void)
 {
-	int pair[2];
+	int pair[1][2];
 
-	for (int i = 0; i < 3; i++)
-		master_waits_for_tasks_that_ask(0);
-	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
-		fail("socketpair");
+	make_pairs(pair, 1);
 #pragma omp parallel
 #pragma omp single
-	send_and_ask(pair[1]);
-	master_waits_for_tasks_that_ask(BLOCKED);
+	send_and_ask(pair[0][1]);
+	in_region_without_tasks_before(waits_for_tasks_that_ask);
 }
 
 /* Receives behind so many other tasks that their maker could do one itself, and never come to the send. */
