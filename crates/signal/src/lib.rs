@@ -48,6 +48,7 @@ mod pages;
 pub mod protocol;
 pub mod records;
 pub mod sentinel;
+pub mod slices;
 pub mod standby;
 mod together;
 
@@ -59,9 +60,6 @@ use wire::umt::{How, PROBES, Queue, Said, Seen, place};
 
 use pages::Pages;
 use protocol::Words;
-
-/// The shortest slice that Linux gives (kernel/sched/syscalls.c, since 6.12; older kernels do not look).
-const SLICE_NS: u64 = 100_000;
 
 /// Times that a thread tries to leave its CPU.
 const LEAVES: u32 = 100;
@@ -226,7 +224,7 @@ pub fn how() -> How {
 }
 
 /// Sleeps for want of work, by [`futex::wait`] or the like: nobody is to be woken for it.
-pub fn rest(sleep: impl FnOnce()) {
+pub fn rest<T>(sleep: impl FnOnce() -> T) -> T {
     if how() == How::Records && is_live() { records::rest(sleep) } else { sleep() }
 }
 
@@ -272,7 +270,7 @@ pub fn enlist() -> bool {
     if !is_live() {
         return false;
     }
-    take_short_slices();
+    slices::shorten();
     register()
 }
 
@@ -336,21 +334,6 @@ pub fn discharge_all() {
     let said = said();
     said.tids.iter().for_each(|word| word.store(0, Ordering::Release));
     said.generation.fetch_add(1, Ordering::AcqRel);
-}
-
-/// Asks for slices as short as there are, for a thread that is scheduled as usual: who has just unblocked waits less then for those that
-/// compute. Nothing else of it is changed.
-fn take_short_slices() {
-    // SAFETY: all zero is a thread that is scheduled as usual.
-    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
-    let size = size_of::<libc::sched_attr>() as u32;
-    // SAFETY: room for as many bytes.
-    let read = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) } == 0;
-    if read && attributes.sched_policy == libc::SCHED_OTHER as u32 {
-        attributes.sched_runtime = SLICE_NS;
-        // SAFETY: what was read, but for the slice.
-        unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
-    }
 }
 
 /// The time, on the clock that BPF has.

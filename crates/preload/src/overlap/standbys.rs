@@ -18,7 +18,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use signal::bell::{Bell, Woken};
 use signal::connect::Session;
-use signal::{seen, standby};
+use signal::{seen, slices, standby};
 use wire::umt::{BELLS, DELAYS, How};
 
 use super::teams;
@@ -255,6 +255,12 @@ pub fn hold() -> MutexGuard<'static, Vec<Bell>> {
 }
 
 fn take_bell() -> Bell {
+    let free = hold().pop();
+    // Who wakes it goes to work, and is in more of a hurry.
+    free.unwrap_or_else(|| slices::wake_behind(wait_for_bell))
+}
+
+fn wait_for_bell() -> Bell {
     let mut free = hold();
     loop {
         if let Some(bell) = free.pop() {
