@@ -1,7 +1,5 @@
 //! How the kernel's scheduler treats a thread of ours among those of its kind: long enough on a CPU to be worth it, and in nobody's way.
 
-use std::ptr;
-
 /// The shortest slice that Linux gives (kernel/sched/syscalls.c, since 6.12; older kernels do not look).
 const SHORTEST_NS: u64 = 100_000;
 
