@@ -71,6 +71,7 @@ pub const ROOMS: &[Room] = &[
     },
     Room { name: "tasks", floor: "engines", uses: these(&["signal", "wire"], &[]), pure: false },
     Room { name: "report", floor: "faces", uses: these(&["advise", "ledger", "wire"], &[]), pure: false },
+    Room { name: "trace", floor: "faces", uses: these(&["ledger", "wire"], &[]), pure: false },
     Room {
         name: "advise",
         floor: "rules",

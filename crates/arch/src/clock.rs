@@ -23,3 +23,8 @@ fn read_ns(clock: ClockId) -> u64 {
     // Both start at zero, at boot or birth, and are never negative.
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
+
+/// CLOCK_MONOTONIC, CLOCK_BOOTTIME and CLOCK_REALTIME at about the same time, nanoseconds.
+pub fn three_at_once() -> (u64, u64, u64) {
+    (read_ns(ClockId::Monotonic), read_ns(ClockId::Boottime), read_ns(ClockId::Realtime))
+}

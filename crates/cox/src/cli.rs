@@ -30,6 +30,8 @@ pub struct Cli {
 pub enum Verb {
     /// Run a program, or watch one that runs, and say where its threads' time went
     Run(Run),
+    /// Report on what `cox run --trace` has recorded, and make other traces of it
+    Report(Report),
     /// Run a program with many threads on fewer CPUs, without the collapse that taskset causes
     Pack(Box<Pack>),
     /// Say beforehand what fewer threads, packing or another waiting policy would give on fewer CPUs
@@ -94,6 +96,9 @@ pub struct Run {
     /// Write the whole account as JSON to FILE ('-': stdout). %p pid, %h host, %r MPI or Slurm rank
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Traces
+    #[command(flatten)]
+    pub traces: Traces,
     /// Show all threads, not only the ten that lost most
     #[arg(long)]
     pub threads: bool,
@@ -135,6 +140,45 @@ pub struct Run {
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM", required_unless_present_any = ["pid", "cgroup"])]
     pub program: Vec<OsString>,
+}
+
+/// Where traces go.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Traces {
+    /// Write what happened when to FILE, for the Perfetto UI and for `cox report` (%p, %h, %r as for --json)
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// The same for Paraver: PREFIX.prv, .pcf and .row
+    #[arg(long, value_name = "PREFIX")]
+    pub paraver: Option<PathBuf>,
+}
+
+/// Report on what was recorded earlier.
+///
+/// FILE is a trace of `cox run --trace`, which has everything in it that the report of that run was made of.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  cox run --trace app.pftrace -- ./app input\n  cox report app.pftrace\n  cox report --paraver app app.pftrace"
+)]
+pub struct Report {
+    /// The trace
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Write the whole account as JSON to FILE ('-': stdout)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Traces
+    #[command(flatten)]
+    pub traces: Traces,
+    /// Show all threads, not only the ten that lost most
+    #[arg(long)]
+    pub threads: bool,
+    /// Write the report to FILE instead of stdout
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// No report (for use with --json, --trace or --paraver)
+    #[arg(short, long)]
+    pub quiet: bool,
 }
 
 /// How the packer sees threads.

@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -72,19 +72,29 @@ impl Output {
     /// When not all of it could be written; an incomplete file is removed rather than left to be
     /// taken for a report.
     pub fn write(self, text: &[u8]) -> Result<()> {
+        self.write_with(|out| out.write_all(text))
+    }
+
+    /// Have `write` write it, piece by piece.
+    ///
+    /// # Errors
+    /// What `write` says; otherwise as [`write`](Output::write).
+    pub fn write_with(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
         match self {
-            Output::Stderr => io::stderr().write_all(text).context("writing to stderr"),
+            Output::Stderr => write(&mut io::stderr()).context("writing to stderr"),
             Output::Stdout => {
                 let mut stdout = io::stdout().lock();
-                stdout.write_all(text).and_then(|()| stdout.flush()).context("writing to stdout")
+                write(&mut stdout).and_then(|()| stdout.flush()).context("writing to stdout")
             }
-            Output::File(path, mut file) => {
+            Output::File(path, file) => {
                 let regular = file.metadata().is_ok_and(|m| m.is_file());
                 let written = (|| {
                     if regular {
                         file.set_len(0)?;
                     }
-                    file.write_all(text)?;
+                    let mut buffered = BufWriter::new(&file);
+                    write(&mut buffered)?;
+                    buffered.flush()?;
                     // Some file systems find out at close that they are full.
                     if regular { file.sync_all() } else { Ok(()) }
                 })();
@@ -93,6 +103,16 @@ impl Output {
                 }
                 written.with_context(|| format!("cannot write '{}'", path.display()))
             }
+        }
+    }
+
+    /// The folder that a file is in: there is room there for what it is made of, too.
+    pub fn folder(&self) -> Option<&Path> {
+        match self {
+            Output::File(path, _) => {
+                path.parent().map(|at| if at.as_os_str().is_empty() { Path::new(".") } else { at })
+            }
+            Output::Stderr | Output::Stdout => None,
         }
     }
 }

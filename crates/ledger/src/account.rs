@@ -59,12 +59,15 @@ pub struct Lost {
     pub takers_ns: u64,
     /// Updates of the idle split given up.
     pub idle_split: u64,
+    /// Moments of a trace that found no room: the trace has gaps, the account has not.
+    #[serde(default)]
+    pub moments: u64,
 }
 
 impl Lost {
     /// Everything lost that is a count of events or records: the report's "N lost".
     pub fn total(&self) -> u64 {
-        self.events + self.members + self.finals + self.samples + self.pairs + self.idle_split
+        self.events + self.members + self.finals + self.samples + self.pairs + self.idle_split + self.moments
     }
 
     /// Whether some thread's times may be wrong or unlisted.

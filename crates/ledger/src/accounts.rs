@@ -119,6 +119,7 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
             pairs: losses.pairs,
             takers_ns: losses.takers_ns.saturating_add(open.nameless_ns),
             idle_split: losses.idle_split,
+            moments: losses.moments,
         },
         own_cost: OwnCost { user_ns: own_user_cpu_ns, kernel_ns: record.kernel_cost_ns },
         programs: accounts,

@@ -3,6 +3,7 @@
 //! - [`transition`]: how one event changes one thread's clock. The same rule runs in BPF.
 //! - [`close`]: a clock that is still open when it is read.
 //! - [`replay`]: a stream of events → clocks, for backends that do not keep them in the kernel.
+//! - [`moments`]: a trace's record → such events. [`stretch`]: what a thread did from when to when.
 //! - [`accounts`]: what an observer recorded → the [`Account`].
 //! - [`account`]: its shape, which is the JSON that users read.
 //! - [`summary`], [`check`](mod@check): the figures of verdict and report, each defined once.
@@ -12,7 +13,9 @@ pub mod account;
 pub mod accounts;
 pub mod check;
 pub mod close;
+pub mod moments;
 pub mod replay;
+pub mod stretch;
 pub mod summary;
 pub mod transition;
 

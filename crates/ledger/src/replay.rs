@@ -32,6 +32,7 @@ use wire::layout::EXECED;
 use wire::{CPU_SLOTS, Clock, Event, EventKind, Off, Pair, PairSum, State};
 
 use crate::close::closed;
+use crate::stretch::{Before, Stretch};
 use crate::transition;
 
 /// One thread as its events tell it.
@@ -42,13 +43,15 @@ struct Thread {
     implied: bool,
     /// Has left by exit; a last switch-out may follow.
     exited: bool,
+    /// Tells lives apart that had the same id.
+    life: u32,
 }
 
 impl Thread {
-    fn implied(tid: u32, t_ns: u64) -> Thread {
+    fn implied(tid: u32, t_ns: u64, lives: &mut u32) -> Thread {
         let mut clock = Clock { tid, ..Clock::default() };
         transition::enrolled(&mut clock, t_ns);
-        Thread { clock, implied: true, exited: false }
+        Thread { clock, implied: true, exited: false, life: next(lives) }
     }
 
     fn state(&self) -> State {
@@ -76,6 +79,11 @@ impl Thread {
     }
 }
 
+fn next(lives: &mut u32) -> u32 {
+    *lives += 1;
+    *lives - 1
+}
+
 /// Turns events into clocks; see the module's header.
 #[derive(Debug, Default)]
 pub struct Replay {
@@ -88,12 +96,25 @@ pub struct Replay {
     /// Present threads by process.
     members: HashMap<u32, BTreeSet<u32>>,
     pairs: BTreeMap<Pair, PairSum>,
+    lives: u32,
+    /// What threads have done since the last look, where that is wanted.
+    stretches: Option<Vec<Stretch>>,
 }
 
 impl Replay {
     /// Nothing seen yet.
     pub fn new() -> Replay {
         Replay::default()
+    }
+
+    /// Nothing seen yet; what each thread does is kept until it is [taken](Replay::take_stretches).
+    pub fn with_stretches() -> Replay {
+        Replay { stretches: Some(Vec::new()), ..Replay::default() }
+    }
+
+    /// What threads have done: each thread's stretches in order, without gaps from its birth on, told when they end.
+    pub fn take_stretches(&mut self) -> Vec<Stretch> {
+        self.stretches.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Takes an event.
@@ -143,7 +164,10 @@ impl Replay {
                 if thread.clock.tgid == 0 {
                     thread.clock.tgid = thread.clock.tid;
                 }
-                closed(&thread.clock, end_ns)
+                let before = Before::of(&thread.clock);
+                thread.clock = closed(&thread.clock, end_ns);
+                tell(&mut self.stretches, &before, &thread);
+                thread.clock
             })
             .collect();
         clocks.sort_by_key(|c| (c.born_ns, c.tid, c.since_ns));
@@ -161,47 +185,75 @@ impl Replay {
             EventKind::Born { tgid, parent_tgid } => {
                 self.newcomer(tid, t_ns, tgid, false).clock.parent_tgid = parent_tgid;
             }
-            EventKind::Enrolled { tgid } => {
-                self.newcomer(tid, t_ns, tgid, true);
+            EventKind::Enrolled { tgid, blocked } => {
+                let clock = &mut self.newcomer(tid, t_ns, tgid, true).clock;
+                if let Some(cause) = blocked.filter(|_| clock.state == State::Unseen as u8) {
+                    clock.state = State::Blocked as u8;
+                    clock.cause = cause as u8;
+                }
             }
             EventKind::Waking { waker } => self.waking(tid, t_ns, waker),
+            EventKind::Why { cause } => {
+                let thread = self.present.get_mut(&tid).filter(|thread| thread.state() == State::Blocked);
+                thread.into_iter().for_each(|thread| thread.clock.cause = cause as u8);
+            }
             EventKind::In { cpu } => {
                 if self.present.get(&tid).is_some_and(|thread| thread.is_dead() && t_ns >= thread.clock.since_ns) {
                     self.retire(tid);
                 }
-                if let Some(thread) = self.living(tid, t_ns) {
-                    transition::switch_in(&mut thread.clock, t_ns, cpu, 0, 0);
-                }
+                self.change(tid, t_ns, |thread| transition::switch_in(&mut thread.clock, t_ns, cpu, 0, 0));
             }
-            EventKind::Out { off } => {
-                if let Some(thread) = self.living(tid, t_ns) {
-                    let (state, cause, yielded) = match off {
-                        Off::Preempted { yielded } => (State::Preempt, 0, yielded),
-                        Off::Blocked(cause) if !thread.exited => (State::Blocked, cause as u8, false),
-                        Off::Blocked(_) | Off::Dead => (State::Dead, 0, false),
-                    };
-                    transition::switch_out(&mut thread.clock, t_ns, state, cause, yielded, 0, 0);
-                }
-            }
+            EventKind::Out { off } => self.change(tid, t_ns, |thread| {
+                let (state, cause, yielded) = match off {
+                    Off::Preempted { yielded } => (State::Preempt, 0, yielded),
+                    Off::Blocked(cause) if !thread.exited => (State::Blocked, cause as u8, false),
+                    Off::Blocked(_) | Off::Dead => (State::Dead, 0, false),
+                };
+                transition::switch_out(&mut thread.clock, t_ns, state, cause, yielded, 0, 0);
+            }),
             EventKind::Migrated { cpu, kind } => {
                 if let Some(thread) = self.living(tid, t_ns) {
                     transition::moved(&mut thread.clock, cpu, kind);
                 }
             }
-            EventKind::Named { comm, exec } => self.named(tid, t_ns, &comm, exec),
+            EventKind::Named { comm, exec } => {
+                if exec {
+                    self.alone_after_exec(tid, None);
+                }
+                if let Some(thread) = self.living(tid, t_ns) {
+                    thread.clock.comm = comm_bytes(&comm);
+                    thread.clock.flags |= if exec { EXECED } else { 0 };
+                }
+            }
+            EventKind::Exec { caller } => {
+                self.alone_after_exec(tid, Some(caller));
+                self.living(tid, t_ns).into_iter().for_each(|thread| thread.clock.flags |= EXECED);
+            }
             EventKind::Exit => {
                 // The last switch-out may have been seen first.
                 let over = self.present.get(&tid).is_some_and(|thread| thread.is_dead() || thread.exited);
-                if !over && let Some(thread) = self.living(tid, t_ns) {
-                    thread.exit(t_ns);
+                if !over {
+                    self.change(tid, t_ns, |thread| thread.exit(t_ns));
                 }
             }
         }
     }
 
+    /// Books an event of a living thread, and what the thread did until then.
+    fn change(&mut self, tid: u32, t_ns: u64, book: impl FnOnce(&mut Thread)) {
+        let Some(thread) = self.living(tid, t_ns) else { return };
+        let before = Before::of(&thread.clock);
+        book(thread);
+        // Looked up again: what is told is another part of self.
+        if let Some(thread) = self.present.get(&tid) {
+            tell(&mut self.stretches, &before, thread);
+        }
+    }
+
     /// The thread an event belongs to; `None`, and counted as impossible, when it is dead.
     fn living(&mut self, tid: u32, t_ns: u64) -> Option<&mut Thread> {
-        let thread = self.present.entry(tid).or_insert_with(|| Thread::implied(tid, t_ns));
+        let lives = &mut self.lives;
+        let thread = self.present.entry(tid).or_insert_with(|| Thread::implied(tid, t_ns, lives));
         if thread.is_dead() {
             thread.clock.impossible = thread.clock.impossible.wrapping_add(1);
             return None;
@@ -239,7 +291,7 @@ impl Replay {
             } else {
                 transition::born(&mut clock, t_ns);
             }
-            Thread { clock, implied: false, exited: false }
+            Thread { clock, implied: false, exited: false, life: next(&mut self.lives) }
         });
         thread.implied = false;
         thread.clock.tgid = tgid;
@@ -261,26 +313,17 @@ impl Replay {
         }
     }
 
-    fn named(&mut self, tid: u32, t_ns: u64, comm: &str, exec: bool) {
-        if exec {
-            self.alone_after_exec(tid);
-        }
-        if let Some(thread) = self.living(tid, t_ns) {
-            thread.clock.comm = comm_bytes(comm);
-            if exec {
-                thread.clock.flags |= EXECED;
-            }
-        }
-    }
-
-    /// `exec` left one thread of the process, under the process's id `leader`: the one that ran.
-    fn alone_after_exec(&mut self, leader: u32) {
+    /// `exec` left one thread of the process, under the process's id `leader`: the one that asked for it, or that ran.
+    fn alone_after_exec(&mut self, leader: u32, caller: Option<u32>) {
         let runs =
             |tid: &u32| self.present.get(tid).is_some_and(|thread| thread.state() == State::Run && !thread.exited);
         let lives = |tid: &u32| self.present.get(tid).is_some_and(|thread| !thread.is_dead() && !thread.exited);
         let others = self.members.get(&leader).into_iter().flatten().filter(|tid| **tid != leader && lives(tid));
         let others: Vec<u32> = others.copied().collect();
-        let caller = others.iter().copied().find(|tid| !runs(&leader) && runs(tid));
+        let caller = match caller {
+            Some(caller) => others.iter().copied().find(|tid| *tid == caller),
+            None => others.iter().copied().find(|tid| !runs(&leader) && runs(tid)),
+        };
         for tid in others {
             if let Some(thread) = self.present.get_mut(&tid).filter(|_| Some(tid) != caller) {
                 thread.end();
@@ -292,6 +335,13 @@ impl Replay {
             self.members.entry(leader).or_default().insert(leader);
             self.present.insert(leader, thread);
         }
+    }
+}
+
+/// What a thread did between two states of its clock, to whoever wants to know.
+fn tell(stretches: &mut Option<Vec<Stretch>>, before: &Before, thread: &Thread) {
+    if let Some(stretches) = stretches {
+        stretches.extend(before.stretches(&thread.clock, thread.life));
     }
 }
 

@@ -16,7 +16,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
     ];
     prop_oneof![
         1 => (id.clone(), id.clone()).prop_map(|(tgid, parent_tgid)| EventKind::Born { tgid, parent_tgid }),
-        1 => id.clone().prop_map(|tgid| EventKind::Enrolled { tgid }),
+        1 => id.clone().prop_map(|tgid| EventKind::Enrolled { tgid, blocked: None }),
         3 => id.prop_map(|waker| EventKind::Waking { waker }),
         5 => (0u16..40).prop_map(|cpu| EventKind::In { cpu }),
         5 => off.prop_map(|off| EventKind::Out { off }),

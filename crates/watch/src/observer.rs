@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use wire::{Backend, Event, Record, Sample};
+use wire::{Backend, Event, Moment, Record, Sample};
 
 /// Why an observer cannot go on. The text says what failed, why, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +40,8 @@ pub struct Intake {
     pub events: Vec<Event>,
     /// User instruction pointers.
     pub samples: Vec<Sample>,
+    /// What happened when, where a trace is wanted; in time order per CPU only.
+    pub moments: Vec<Moment>,
 }
 
 /// One way to see what the scheduler does to threads.

@@ -42,6 +42,18 @@ pub enum EventKind {
     Enrolled {
         /// Its process.
         tgid: u32,
+        /// Asleep, as the kernel said, and why; `None`: not told.
+        blocked: Option<Cause>,
+    },
+    /// Its present block is by this cause, which was not known when it began.
+    Why {
+        /// The cause.
+        cause: Cause,
+    },
+    /// Its process runs another program from here on, for which thread `caller` asked.
+    Exec {
+        /// Its id until now.
+        caller: u32,
     },
     /// Becoming runnable, by `waker` (0: interrupt, idle, or not seen).
     Waking {

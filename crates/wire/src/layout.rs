@@ -323,7 +323,8 @@ pub struct Crew {
     pub lost_cells: u64,
     pub lost_cpus: u64,
     pub recovered: u64,
-    pub pad: [u64; 4],
+    pub lost_moments: u64,
+    pub pad: [u64; 3],
 }
 
 /// One user instruction pointer sampled on a member thread.

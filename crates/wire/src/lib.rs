@@ -5,6 +5,7 @@
 //! - [`event`]: scheduler events as the `perf` backend and trace readers deliver them.
 //! - [`guest`]: the memory that the preload library shares with cox.
 //! - [`cells`]: reading the packed time integrals of `include/cox/cells.h`.
+//! - [`moment`]: the same as a trace has them, in 24 bytes.
 //! - [`record`]: what an observer yields at the end of a session.
 //! - `native` (feature): the C transition compiled natively, for oracle tests.
 
@@ -12,6 +13,7 @@ pub mod cells;
 pub mod event;
 pub mod guest;
 pub mod layout;
+pub mod moment;
 #[cfg(feature = "native")]
 pub mod native;
 pub mod record;
@@ -22,4 +24,5 @@ pub use layout::{
     CAUSES, CPU_SLOTS, Cause, Clock, Cpu, CpuKind, Crew, MASK_CLASSES, MASK_WORDS, MAX_CPUS, MIGRATIONS, Migration,
     Pair, PairSum, Sample, Stand, State, Taker,
 };
+pub use moment::{Gap, Left, Moment, What};
 pub use record::{Backend, Living, Losses, Record, Spot, Waiting};

@@ -91,6 +91,8 @@ pub struct Losses {
     pub takers_ns: u64,
     /// Updates of the idle split given up under contention, or under too many distinct masks.
     pub idle_split: u64,
+    /// Moments of a trace that found no room.
+    pub moments: u64,
 }
 
 impl Losses {

@@ -14,6 +14,7 @@ pub mod launch;
 pub mod observing;
 pub mod overlapping;
 pub mod packing;
+pub mod recording;
 mod signals;
 pub mod sigpipe;
 mod streams;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use ledger::replay::Replay;
 use machine::cgroup::Cgroup;
 use machine::limits::{Who, allowed_cpus};
@@ -16,6 +16,7 @@ use wire::Record;
 
 use super::Subject;
 use super::engine::Engine;
+use super::recording::Recorder;
 use crate::ebpf;
 
 /// Which backend the user wants.
@@ -46,6 +47,7 @@ pub struct Observing {
     main: Option<u32>,
     allowed: Option<CpuSet>,
     record: Option<Record>,
+    recorder: Option<Recorder>,
 }
 
 /// The backends; BPF has ways to enrol that the others lack.
@@ -57,10 +59,15 @@ enum Watcher {
 impl Observing {
     /// Choose and load a backend. `auto` takes the best that works and remembers why better ones did
     /// not; a named one must work.
-    pub fn new(choice: Choice, children: bool) -> Result<Observing> {
+    ///
+    /// With a `recorder` it keeps what happened when, which only eBPF tells.
+    pub fn new(choice: Choice, children: bool, recorder: Option<Recorder>) -> Result<Observing> {
         let mut passed_over = Vec::new();
+        let bpf = |children| bpf(children, recorder.is_some());
         let observer = match choice {
+            Choice::Perf | Choice::Proc if recorder.is_some() => bail!(NEEDS_BPF),
             Choice::Bpf => bpf(children)?,
+            Choice::Auto if recorder.is_some() => bpf(children).context(NEEDS_BPF)?,
             Choice::Perf => perf(children)?,
             Choice::Proc => proc(children)?,
             Choice::Auto => bpf(children)
@@ -84,12 +91,18 @@ impl Observing {
             main: None,
             allowed: None,
             record: None,
+            recorder,
         })
     }
 
     /// What was seen; there once after `undo`.
     pub fn take_record(&mut self) -> Result<Record> {
         self.record.take().context("the observation has not ended")
+    }
+
+    /// What was kept for traces; there once after `undo`.
+    pub fn take_recorder(&mut self) -> Option<Recorder> {
+        self.recorder.take()
     }
 
     /// CPUs that the threads of the main process were allowed on, together, when it was last looked at:
@@ -131,12 +144,13 @@ impl Observing {
 
     /// Hand on what has arrived: events to the ledger, samples to the symboliser while the process
     /// that they belong to is (probably) still there to be asked for its maps.
-    fn hand_on(&mut self) {
+    fn hand_on(&mut self) -> Result<()> {
         for event in self.intake.events.drain(..) {
             self.replay.push(event);
         }
         self.symboliser.observe(&self.intake.samples);
         self.intake.samples.clear();
+        self.recorder.as_mut().map_or(Ok(()), |recorder| recorder.take(&mut self.intake.moments))
     }
 
     /// Whatever has come into the watched cgroup since the last look.
@@ -203,7 +217,7 @@ impl Engine for Observing {
         let mut intake = std::mem::take(&mut self.intake);
         self.observer().tick(&mut intake)?;
         self.intake = intake;
-        self.hand_on();
+        self.hand_on()?;
         self.look_at_masks();
         self.replay.advance(arch::monotonic_ns().saturating_sub(REORDER_NS));
         self.enrol_newcomers()
@@ -217,7 +231,7 @@ impl Engine for Observing {
         let mut intake = std::mem::take(&mut self.intake);
         let mut record = self.observer().finish(&mut intake)?;
         self.intake = intake;
-        self.hand_on();
+        self.hand_on()?;
         record.events += self.replay.events();
         let end_ns = record.end_ns;
         record.clocks.extend(self.replay.finish(end_ns));
@@ -228,16 +242,20 @@ impl Engine for Observing {
     }
 }
 
+/// Why there is no trace.
+const NEEDS_BPF: &str = "a trace needs eBPF (--backend bpf): other backends do not tell what happened when";
+
 /// Threads whose affinity masks are read at each tick.
 const MASKS_READ: usize = 64;
 
 /// Events of different CPUs arrive at most this far out of order: two ticks.
 const REORDER_NS: u64 = 200_000_000;
 
-fn bpf(children: bool) -> Result<Watcher, WatchError> {
+fn bpf(children: bool, traces: bool) -> Result<Watcher, WatchError> {
     let topology = Topology::read(&Root::live()).map_err(unavailable)?;
     let limit = topology.possible.last().map_or(1, |last| last + 1);
-    let settings = Settings { children, ..Settings::new(topology.online.len() as u32, limit) };
+    let moments_bytes = traces.then_some(Settings::MOMENTS_BYTES);
+    let settings = Settings { children, moments_bytes, ..Settings::new(topology.online.len() as u32, limit) };
     Ok(Watcher::Bpf(Box::new(BpfObserver::new(&settings).map_err(ebpf::explained)?)))
 }
 

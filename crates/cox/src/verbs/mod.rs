@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use report::Style;
+use ::report::Style;
 
 use crate::outputs::Output;
 
@@ -13,8 +13,10 @@ pub mod doctor;
 pub mod overlap;
 pub mod pack;
 pub mod pages;
+pub mod report;
 pub mod run;
 pub mod simulate;
+pub mod traces;
 
 /// How the reader's terminal wants it. A file gets UTF-8 without colour.
 pub fn style(output: Option<&Output>, all_threads: bool) -> Style {

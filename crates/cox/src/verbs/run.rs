@@ -16,14 +16,17 @@ use crate::session::engine::Engine;
 use crate::session::observing::Observing;
 use crate::session::overlapping::{Overlapping, fitness};
 use crate::session::packing::Packing;
+use crate::session::recording::Recorder;
 use crate::session::together::Together;
 use crate::session::{self, Launch, Limits, Outcome, Subject, Target};
 use crate::surroundings::Surroundings;
+use crate::verbs::traces::Traces;
 
 /// Where reports go.
 struct Outputs {
     text: Option<Output>,
     json: Option<Output>,
+    traces: Traces,
 }
 
 /// Observe what `options` name, report, and return the exit code to end with.
@@ -33,11 +36,13 @@ pub fn run(options: &cli::Run) -> Result<u8> {
     // Outputs are opened first: a bad path is refused before anything starts.
     let json = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
-    let outputs = Outputs { text, json };
+    let traces = Traces::open(&options.traces)?;
+    let recorder = traces.are_wanted().then(|| Recorder::new(&traces.folder())).transpose()?;
+    let outputs = Outputs { text, json, traces };
 
     let mut packing = packing(options)?;
     let surroundings = Surroundings::read(attached_to(&target));
-    let mut observing = Observing::new(options.backend, !options.no_children)?;
+    let mut observing = Observing::new(options.backend, !options.no_children, recorder)?;
     let limits = Limits { length: options.length, wait_all: options.wait_all };
     // Who observes takes hold first and lets go last: it sees all that packing does.
     let engines = [
@@ -152,7 +157,7 @@ fn report(
     let cpus = facts.allowed_cpus.len() as u64;
     let overlap = overlapping.map(|overlapping| super::overlap::report(overlapping, &account, cpus));
     let document = Document { pack: packed, overlap, ..Document::new(env!("CARGO_PKG_VERSION"), account, facts) };
-    // Each is written whatever becomes of the other.
+    // Each is written whatever becomes of the others.
     let text = outputs.text.map_or(Ok(()), |output| {
         let mut page = report::text::text(&document, &super::style(Some(&output), options.threads));
         page.push_str(&afterwards(observing));
@@ -160,9 +165,14 @@ fn report(
     });
     let json =
         outputs.json.map_or(Ok(()), |output| output.write(document.to_json().context("making the JSON")?.as_bytes()));
+    let traces = observing.take_recorder().map_or(Ok(()), |recorder| {
+        let cpus = record.cpus.len() as u32;
+        let recording = recorder.finish(&record, &document.account, cpus)?;
+        outputs.traces.write(&recording, &document.to_json().context("making the JSON")?)
+    });
     // The process ends here: taking apart the accounts of 50,000 threads one by one helps nobody.
     std::mem::forget((record, document));
-    text.and(json)
+    text.and(json).and(traces)
 }
 
 /// The section on packing, when there is nothing else to report.

@@ -106,7 +106,7 @@ fn an_unknown_thread_is_met_alive_and_unknown_until_its_first_switch() {
 
 #[test]
 fn a_birth_or_enrolment_seen_late_completes_an_implied_clock() {
-    for kind in [born(4), EventKind::Enrolled { tgid: 4 }] {
+    for kind in [born(4), EventKind::Enrolled { tgid: 4, blocked: None }] {
         let clocks = replayed(vec![at(50, 5, switched_in()), at(60, 5, kind)], 100);
         assert_eq!(clocks.len(), 1);
         assert_eq!((clocks[0].tgid, clocks[0].run_ns), (4, 50));
@@ -116,7 +116,7 @@ fn a_birth_or_enrolment_seen_late_completes_an_implied_clock() {
 #[test]
 fn enrolling_a_known_thread_changes_nothing() {
     let mut events = a_life();
-    events.push(at(120, 5, EventKind::Enrolled { tgid: 4 }));
+    events.push(at(120, 5, EventKind::Enrolled { tgid: 4, blocked: None }));
     assert_eq!(replayed(events, 1_000), replayed(a_life(), 1_000));
 }
 

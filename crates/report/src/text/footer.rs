@@ -68,6 +68,7 @@ fn losses(page: &mut Page) {
         (lost.samples, "samples"),
         (lost.pairs, "wake-ups without their waker"),
         (lost.idle_split, "updates of the idle split"),
+        (lost.moments, "moments of the trace"),
     ];
     let mut named: Vec<String> =
         kinds.iter().filter(|(lost, _)| *lost > 0).map(|(lost, what)| format!("{} {what}", count(*lost))).collect();

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use wire::layout::LAUNCHED;
-use wire::{Backend, Clock, Living, Record, Sample};
+use wire::{Backend, Clock, Living, Moment, Record, Sample};
 
 use crate::observer::{Intake, Observer, WatchError};
 use crate::online;
@@ -47,6 +47,7 @@ pub struct BpfObserver {
     program: Program,
     finals: Rc<RefCell<Vec<Clock>>>,
     samples: Rc<RefCell<Vec<Sample>>>,
+    moments: Rc<RefCell<Vec<Moment>>>,
     start_ns: u64,
 }
 
@@ -59,12 +60,15 @@ impl BpfObserver {
         let mut program = Program::load(settings)?;
         let finals = Rc::new(RefCell::new(Vec::new()));
         let samples = Rc::new(RefCell::new(Vec::new()));
+        let moments = Rc::new(RefCell::new(Vec::new()));
         let rings = {
             let mut builder = RingBufferBuilder::new();
             let into = Rc::clone(&finals);
             builder.add(program.finals(), move |bytes| keep(&into, bytes)).map_err(unreadable)?;
             let into = Rc::clone(&samples);
             builder.add(program.samples(), move |bytes| keep(&into, bytes)).map_err(unreadable)?;
+            let into = Rc::clone(&moments);
+            builder.add(program.moments(), move |bytes| keep(&into, bytes)).map_err(unreadable)?;
             builder.build().map_err(unreadable)?
         };
         // Before attaching: no CPU can have more time than the window.
@@ -78,7 +82,7 @@ impl BpfObserver {
                 online::cpus().and_then(|cpus| Sampler::start(program.sampling_program(), period_ns, cpus)).ok()
             }
         };
-        Ok(BpfObserver { rings, sampler, program, finals, samples, start_ns })
+        Ok(BpfObserver { rings, sampler, program, finals, samples, moments, start_ns })
     }
 
     /// Make a freshly forked child a member whose account begins when it is next switched in: it
@@ -146,6 +150,7 @@ impl Observer for BpfObserver {
             sampler.tick();
         }
         intake.samples.append(&mut self.samples.borrow_mut());
+        intake.moments.append(&mut self.moments.borrow_mut());
         Ok(())
     }
 
@@ -162,6 +167,7 @@ impl Observer for BpfObserver {
         let sampled = self.sampler.take().is_some();
         self.program.detach()?;
         self.tick(intake)?;
+        intake.moments.extend(self.program.gaps());
 
         let mut record = Record::new(Backend::Bpf, self.start_ns, end_ns);
         record.clocks = self.finals.take();

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, ProgramMut, libbpf_sys};
 use machine::features::Release;
-use wire::{Cpu, Crew, MASK_WORDS, MAX_CPUS};
+use wire::{Cpu, Crew, Gap, MASK_WORDS, MAX_CPUS, Moment, What};
 
 use super::libbpf::{Libbpf, refused, system, unavailable};
 use crate::observer::WatchError;
@@ -33,11 +33,15 @@ pub struct Settings {
     pub casts_registers: bool,
     /// Room for final clocks between two ticks; a power of two of whole pages.
     pub finals_bytes: u32,
+    /// Room for moments between two ticks, likewise; `None`: there is no trace.
+    pub moments_bytes: Option<u32>,
 }
 
 impl Settings {
     /// 15,000 threads may die within a tick.
     pub const FINALS_BYTES: u32 = 8 << 20;
+    /// Three seconds of 300,000 moments each, with eight bytes of the ring's own for each.
+    pub const MOMENTS_BYTES: u32 = 32 << 20;
 
     /// The usual settings for a machine with these CPUs.
     pub fn new(cpus_in_full_mask: u32, cpu_limit: u32) -> Settings {
@@ -48,6 +52,7 @@ impl Settings {
             cpu_limit,
             casts_registers: kernel_casts_registers(),
             finals_bytes: Settings::FINALS_BYTES,
+            moments_bytes: None,
         }
     }
 }
@@ -84,6 +89,10 @@ impl Program {
         config.follow_children = settings.children;
         config.finals_wake_bytes = settings.finals_bytes / 4;
         config.casts_registers = settings.casts_registers;
+        config.traces = settings.moments_bytes.is_some();
+        // A ring that is not used has one page.
+        let moments_bytes = settings.moments_bytes.unwrap_or(4096);
+        config.moments_wake_bytes = moments_bytes / 4;
         config.nr_sched_yield = arch::SYS_SCHED_YIELD;
         config.nr_io_uring_enter = arch::SYS_IO_URING_ENTER;
         for (nr, cause) in config.cause_of_syscall.iter_mut().enumerate() {
@@ -93,6 +102,7 @@ impl Program {
             };
         }
         open.maps.finals.set_max_entries(settings.finals_bytes).map_err(|e| refused(&e, &quiet))?;
+        open.maps.moments.set_max_entries(moments_bytes).map_err(|e| refused(&e, &quiet))?;
         let skel = open.load().map_err(|e| refused(&e, &quiet))?;
         Ok(Program { links: Vec::new(), skel, settings: settings.clone() })
     }
@@ -125,6 +135,10 @@ impl Program {
 
     pub(super) fn samples(&self) -> &dyn MapCore {
         &self.skel.maps.samples
+    }
+
+    pub(super) fn moments(&self) -> &dyn MapCore {
+        &self.skel.maps.moments
     }
 
     pub(super) fn takers(&self) -> &dyn MapCore {
@@ -188,6 +202,17 @@ impl Program {
             // be `Cpu`'s; the index is below.
             .map(|number| unsafe { first.add(number).read_volatile() })
             .collect()
+    }
+
+    /// What of the trace found no room and no CPU could tell: nothing more has happened there.
+    pub(super) fn gaps(&self) -> Vec<Moment> {
+        let Some(bss) = self.skel.maps.bss_data.as_deref() else { return Vec::new() };
+        let first = (&raw const bss.gaps).cast::<Gap>();
+        let cpus = 0..(self.settings.cpu_limit as usize).min(MAX_CPUS);
+        // SAFETY: `gaps` is an array of MAX_CPUS `struct cox_gap`, whose layout is asserted to be `Gap`'s; the index is below.
+        let gaps = cpus.map(|cpu| (cpu as u16, unsafe { first.add(usize::from(cpu as u16)).read_volatile() }));
+        let lost = |(cpu, gap): (u16, Gap)| Moment::new(gap.since_ns, cpu, What::Lost { count: gap.count as u32 });
+        gaps.filter(|(_, gap)| gap.count > 0).map(lost).collect()
     }
 
     /// Events that the kernel did not deliver because a program was running on that CPU already.

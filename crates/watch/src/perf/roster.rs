@@ -49,7 +49,7 @@ impl Roster {
 
     /// A thread that is there already becomes a member at `t_ns`.
     pub(super) fn enrol(&mut self, t_ns: u64, tgid: u32, tid: u32, comm: String, events: &mut Vec<Event>) {
-        events.push(Event { t_ns, tid, kind: EventKind::Enrolled { tgid } });
+        events.push(Event { t_ns, tid, kind: EventKind::Enrolled { tgid, blocked: None } });
         if !comm.is_empty() {
             events.push(Event { t_ns, tid, kind: EventKind::Named { comm: comm.clone(), exec: false } });
         }
@@ -226,7 +226,7 @@ mod tests {
     fn lost_records_are_made_up_for() {
         let mut roster = with_main(true);
         let met = apply(&mut roster, Record::In { at: at(1, 10, 12) });
-        assert_eq!(met, [(12, EventKind::Enrolled { tgid: 10 }), (12, EventKind::In { cpu: 1 })]);
+        assert_eq!(met, [(12, EventKind::Enrolled { tgid: 10, blocked: None }), (12, EventKind::In { cpu: 1 })]);
         let again: Vec<EventKind> = apply(&mut roster, fork(2, 10, 12)).into_iter().map(|(_, kind)| kind).collect();
         let born = EventKind::Born { tgid: 10, parent_tgid: 10 };
         assert_eq!(again, [EventKind::Exit, DEAD, born, named("app", false)]);

@@ -216,7 +216,7 @@ fn reduce(events: &[Event], run: &mut Run) {
                 run.clocks.extend(open.insert(event.tid, clock));
                 continue;
             }
-            EventKind::Enrolled { tgid } => {
+            EventKind::Enrolled { tgid, .. } => {
                 let mut clock = begin(*tgid, 0, ENROLLED_ALIVE);
                 native::born(&mut clock, event.t_ns);
                 clock.state = State::Unseen as u8;

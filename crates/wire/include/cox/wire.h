@@ -192,7 +192,8 @@ struct cox_crew {
 	__u64 lost_cells;	/* presence updates given up under contention */
 	__u64 lost_cpus;	/* events on CPUs beyond COX_MAX_CPUS */
 	__u64 recovered;	/* switch-ins the kernel did not announce, known from its own books */
-	__u64 pad[4];
+	__u64 lost_moments;	/* of a trace, that found no room in its ring */
+	__u64 pad[3];
 };
 
 /* Ring records. */

@@ -9,6 +9,7 @@
 #include "members.bpf.h"
 #include "cpus.bpf.h"
 #include "samples.bpf.h"
+#include "trace.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -34,6 +35,7 @@ int BPF_PROG(on_newtask, struct task_struct *child, u64 clone_flags)
 	c->cpu = creator->cpu;
 	cox_clock_born(c, t);
 	presence_step(&crew.off.cell, 1, t);
+	trace_moment(t, COX_M_BORN, c->tid, c->tgid, c->cpu, 0, c->parent_tgid);
 	return 0;
 }
 
@@ -59,6 +61,8 @@ int BPF_PROG(on_exec, struct task_struct *p, int old_pid, struct linux_binprm *b
 		/* A thread other than the leader takes over the leader's id. */
 		c->tid = p->pid;
 		c->flags |= COX_EXECED;
+		if (traces)
+			trace_moment(bpf_ktime_get_ns(), COX_M_EXEC, p->pid, old_pid, c->cpu, 0, 0);
 	}
 	return 0;
 }
@@ -121,12 +125,16 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	if (!c || c->flags & COX_LAUNCHED)
 		return 0;
 	t = bpf_ktime_get_ns();
-	if (c->state != COX_BLOCKED || c->wake_ns >= c->since_ns) {
-		cox_clock_waking(c, t);
+	if (c->state == COX_BLOCKED && c->wake_ns >= c->since_ns)
+		return 0; /* woken already */
+	cox_clock_waking(c, t);
+	if (c->state != COX_BLOCKED) {
+		if (traces)
+			trace_moment(t, COX_M_WAKING, c->tid, waker_of(ctx), bpf_get_smp_processor_id(), 0, c->cpu);
 		return 0;
 	}
-	cox_clock_waking(c, t);
 	waker = waker_of(ctx);
+	trace_moment(t, COX_M_WAKING, c->tid, waker, bpf_get_smp_processor_id(), 0, c->cpu);
 	if (waker != c->waker_tid) {
 		if (c->waker_count)
 			flush_waker(c);
@@ -142,7 +150,7 @@ SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(on_migrate, struct task_struct *p, int to)
 {
 	struct cox_clock *c = clock_of(p);
-	u32 kind, class;
+	u32 kind, class, from;
 	bool allowed;
 	u64 t;
 
@@ -154,15 +162,19 @@ int BPF_PROG(on_migrate, struct task_struct *p, int to)
 	}
 	allowed = mask_word(p, c->cpu >> 6) >> (c->cpu & 63) & 1;
 	kind = cox_clock_migration(c, allowed);
+	from = c->cpu;
+	if (c->counted || traces)
+		t = bpf_ktime_get_ns();
 	if (c->counted) {
 		class = mask_class(p);
-		t = bpf_ktime_get_ns();
-		wait_ends(c, c->cpu, t, t);
+		wait_ends(c, from, t, t);
 		cox_clock_migrate(c, to, kind);
 		wait_begins(c, class, t);
 	} else {
 		cox_clock_migrate(c, to, kind);
 	}
+	if (traces)
+		trace_moment(t, COX_M_MIGRATION, c->tid, 0, to, kind, from);
 	return 0;
 }
 
@@ -208,9 +220,11 @@ static __attribute__((noinline)) int recover_switch_in(struct task_struct *prev,
 	resolve_cause(prev, c, arrived);
 	if (c->flags & COX_LAUNCHED) {
 		launched_begins(prev, c, arrived);
+		trace_moment(arrived, COX_M_BORN, c->tid, c->tgid, number, 0, c->parent_tgid);
 		c->kernel_cpu_ns -= t - arrived;
 	}
 	cox_clock_in(c, arrived, number, steal_clock(rq), irq_clock(rq));
+	trace_moment(c->in_ns, COX_M_ARRIVED, c->tid, 0, number, 0, 0);
 	if (c->counted)
 		wait_ends(c, was_on, was_on == number ? c->in_ns : t, t);
 	if (cpu->since_ns <= c->in_ns)
@@ -234,7 +248,33 @@ COX_INLINE void recover_waking(struct task_struct *next, struct cox_clock *c, st
 	if (queued < c->since_ns)
 		return;
 	c->wake_ns = queued;
+	trace_moment(queued, COX_M_WAKING, c->tid, 0, bpf_get_smp_processor_id(), 0, c->cpu);
 	__sync_fetch_and_add(&crew.recovered, 1);
+}
+
+/* A switch, as a trace has it. Of strangers it is not known why they leave; who they are is. */
+COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bool preempt, struct task_struct *next,
+			     struct cox_clock *in, u32 in_cause, u32 number, u64 t)
+{
+	u32 more = in_cause << 8 & 0xff00;
+	u32 state;
+	u8 left;
+
+	if (!traces)
+		return;
+	if (out) {
+		left = out->state;
+		more |= COX_M_CAUSE_OUT(left == COX_BLOCKED ? out->cause : COX_BY_FD) | COX_M_MEMBER_OUT;
+		if (left == COX_PREEMPT && out->yielded)
+			more |= COX_M_YIELDED;
+	} else {
+		state = prev->__state;
+		left = state & TASK_DEAD ? COX_DEAD : preempt || state == 0 ? COX_PREEMPT : COX_BLOCKED;
+		more |= COX_M_CAUSE_OUT(COX_BY_FD);
+	}
+	if (in)
+		more |= COX_M_MEMBER_IN;
+	trace_moment(t, COX_M_SWITCH, prev->pid, next->pid, number, left, more);
 }
 
 /* The switch handler needs a tenth of this, with every cache line missing. */
@@ -245,9 +285,9 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 {
 	struct cox_clock *out = NULL, *in = NULL;
 	u64 t, steal, irq, waited;
+	u32 number, kind, in_cause = COX_BY_FD;
 	struct rq *rq;
 	struct cox_cpu *cpu;
-	u32 number, kind;
 	bool leaves = false;
 
 	cpu = this_cpu(&number);
@@ -265,8 +305,11 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	/* Stranger to stranger, nobody waiting: nothing to book. */
 	if (!out && kind == COX_CPU_OTHERS) {
 		if (cpu->kind == COX_CPU_OTHERS && cpu->waiting == cpu->cell_mark &&
-		    cox_cell_count(cpu->cell_mark) == 0)
+		    cox_cell_count(cpu->cell_mark) == 0) {
+			if (traces)
+				trace_switch(prev, NULL, preempt, next, NULL, in_cause, number, bpf_ktime_get_ns());
 			return 0;
+		}
 	}
 
 	t = bpf_ktime_get_ns();
@@ -294,10 +337,14 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		u32 was_on = in->cpu;
 
 		resolve_cause(next, in, t);
-		if (in->flags & COX_LAUNCHED)
+		if (in->flags & COX_LAUNCHED) {
 			launched_begins(next, in, t);
-		if (in->state == COX_BLOCKED)
+			trace_moment(t, COX_M_BORN, in->tid, in->tgid, number, 0, in->parent_tgid);
+		}
+		if (in->state == COX_BLOCKED) {
 			recover_waking(next, in, rq, t);
+			in_cause = in->cause;
+		}
 		cox_clock_in(in, t, number, steal, irq);
 		if (in->counted) {
 			wait_ends(in, was_on, t, t);
@@ -310,6 +357,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 				charge_outgoing(cpu, prev, waited);
 		}
 	}
+	trace_switch(prev, out, preempt, next, in, in_cause, number, t);
 	/* One leaves and one comes: as many members off CPU as before. */
 	if (leaves && !in)
 		presence_step(&crew.off.cell, 1, t);
@@ -367,6 +415,8 @@ int enrol_tasks(struct bpf_iter__task *ctx)
 		c->state = COX_BLOCKED;
 	}
 	c->born_ns = t;
+	/* First: what its own CPU tells of it comes behind. */
+	trace_moment(t, COX_M_ENROLLED, c->tid, c->tgid, c->cpu, c->state, c->cause);
 	barrier();
 	/* Last: from here on the thread's own CPU may book. */
 	c->since_ns = t;

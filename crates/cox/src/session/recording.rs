@@ -1,0 +1,75 @@
+//! Keeping what happened when, for traces: moments as they come, and names of strangers while they live.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use ledger::Account;
+use machine::Root;
+use machine::process::Task;
+use trace::sorter::Sorter;
+use trace::{Cast, Recording};
+use wire::{Cause, Clock, Living, Moment, Record, State, What};
+
+/// Takes moments during a session.
+pub struct Recorder {
+    moments: Sorter<Moment>,
+    /// Threads on CPUs that are not ours, whose names were looked up.
+    looked_up: HashSet<u32>,
+    strangers: BTreeMap<u32, String>,
+}
+
+impl Recorder {
+    /// What does not fit in memory goes to `folder`, into a file without a name.
+    pub fn new(folder: &Path) -> Result<Recorder> {
+        let moments = Sorter::new(folder).with_context(|| format!("cannot keep a trace in '{}'", folder.display()))?;
+        Ok(Recorder { moments, looked_up: HashSet::new(), strangers: BTreeMap::new() })
+    }
+
+    /// Keeps moments.
+    pub fn take(&mut self, moments: &mut Vec<Moment>) -> Result<()> {
+        for moment in moments.drain(..) {
+            if let Some(What::Switch { into, in_is_member: false, .. }) = moment.what() {
+                self.look_up(into);
+            }
+            self.moments.push(moment).context("cannot keep the trace")?;
+        }
+        Ok(())
+    }
+
+    /// Names are asked for a tenth of a second after the fact, at most: who has gone by then stays a number.
+    fn look_up(&mut self, tid: u32) {
+        if tid == 0 || !self.looked_up.insert(tid) {
+            return;
+        }
+        if let Ok(stat) = Task::process(&Root::live(), tid).stat() {
+            self.strangers.insert(tid, stat.comm);
+        }
+    }
+
+    /// Everything, once the session is over. `record` is what was observed meanwhile.
+    pub fn finish(mut self, record: &Record, account: &Account, cpus: u32) -> Result<Recording> {
+        for Living { clock, until_ns } in &record.living {
+            if let Some(cause) = open_cause(clock) {
+                let moment = Moment::new(*until_ns, clock.cpu, What::Why { tid: clock.tid, cause });
+                self.moments.push(moment).context("cannot keep the trace")?;
+            }
+        }
+        let (monotonic_ns, boot_ns, epoch_ns) = arch::clock::three_at_once();
+        Ok(Recording {
+            start_ns: record.start_ns,
+            end_ns: record.end_ns,
+            boot_ns: boot_ns.saturating_sub(monotonic_ns),
+            epoch_ns: epoch_ns.saturating_sub(monotonic_ns),
+            cpus,
+            cast: Cast::of(account, self.strangers),
+            moments: self.moments.sorted().context("cannot keep the trace")?,
+        })
+    }
+}
+
+/// Why a thread is blocked that still is: by a descriptor, that was looked up only now.
+fn open_cause(clock: &Clock) -> Option<Cause> {
+    let is_blocked = State::from_wire(clock.state) == State::Blocked;
+    Cause::ALL.get(usize::from(clock.cause)).copied().filter(|_| is_blocked)
+}

@@ -1,0 +1,34 @@
+//! Moments of a trace → events of threads, for [`Replay`](crate::replay::Replay).
+
+use wire::{Cause, Event, EventKind, Left, Moment, Off, What};
+
+/// Hands on what happened to members, in order. What a moment says of strangers, and losses, is not for accounts.
+pub fn events(moment: &Moment, mut hand_on: impl FnMut(Event)) {
+    let mut say = |tid, kind| hand_on(Event { t_ns: moment.t_ns, tid, kind });
+    let cpu = moment.cpu;
+    match moment.what() {
+        Some(What::Switch { out, left, out_is_member, into, in_is_member, in_cause }) => {
+            if out_is_member {
+                let off = match left {
+                    Left::Preempted { yielded } => Off::Preempted { yielded },
+                    // Said when it ends.
+                    Left::Blocked(cause) => Off::Blocked(cause.unwrap_or(Cause::Other)),
+                    Left::Dead => Off::Dead,
+                };
+                say(out, EventKind::Out { off });
+            }
+            if in_is_member {
+                in_cause.into_iter().for_each(|cause| say(into, EventKind::Why { cause }));
+                say(into, EventKind::In { cpu });
+            }
+        }
+        Some(What::Waking { tid, waker, .. }) => say(tid, EventKind::Waking { waker }),
+        Some(What::Migration { tid, kind, .. }) => say(tid, EventKind::Migrated { cpu, kind }),
+        Some(What::Born { tid, tgid, parent_tgid }) => say(tid, EventKind::Born { tgid, parent_tgid }),
+        Some(What::Enrolled { tid, tgid, blocked }) => say(tid, EventKind::Enrolled { tgid, blocked }),
+        Some(What::Why { tid, cause }) => say(tid, EventKind::Why { cause }),
+        Some(What::Exec { tid, caller }) => say(tid, EventKind::Exec { caller }),
+        Some(What::Arrived { tid }) => say(tid, EventKind::In { cpu }),
+        Some(What::Lost { .. }) | None => {}
+    }
+}

@@ -1,0 +1,209 @@
+//! Traces for Paraver: `PREFIX.prv` (what happened), `.pcf` (what the numbers mean), `.row` (who is who).
+//!
+//! The format is that of the "Paraver trace format" manual (Barcelona Supercomputing Center): a header that lists nodes, applications, tasks and
+//! threads, then a line for each record, in order of time. Here a task is a process, and there is one application.
+//!
+//! ```text
+//! 1:CPU:1:TASK:THREAD:FROM:UNTIL:STATE     what a thread did; CPU 0 where it had none
+//! 2:CPU:1:TASK:THREAD:TIME:TYPE:VALUE      it moved; or moments were lost
+//! ```
+//!
+//! All is counted from one, and times are nanoseconds from the start of the window.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+
+use bytemuck::{Pod, Zeroable};
+use ledger::stretch::{Doing, Stretch};
+use time::OffsetDateTime;
+use time::macros::format_description;
+use wire::{Cause, What};
+
+use crate::recording::Recording;
+use crate::sorter::{Keyed, Sorter};
+
+/// A thread moved: the CPU where to, counted from one.
+const MIGRATED: u32 = 91_000_001;
+/// So many moments of a CPU found no room, from here on.
+const LOST: u32 = 91_000_002;
+
+/// The state of somebody who is blocked by the first of causes.
+const BLOCKED: u32 = 10;
+
+/// What is written where.
+#[derive(Debug)]
+pub struct Files<W> {
+    /// The trace.
+    pub prv: W,
+    /// Names of states and events.
+    pub pcf: W,
+    /// Names of CPUs and threads.
+    pub row: W,
+}
+
+/// Instead of a stretch's end.
+const EVENT: u64 = u64::MAX;
+
+/// A line of the trace, to be sorted by its time.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+struct Line {
+    at_ns: u64,
+    /// A stretch's end; [`EVENT`]: an event, which has none.
+    until_ns: u64,
+    life: u32,
+    /// Counted from one; 0: none.
+    cpu: u32,
+    /// A state, or an event's type.
+    what: u32,
+    value: u32,
+}
+
+impl Keyed for Line {
+    fn key(&self) -> u64 {
+        self.at_ns
+    }
+}
+
+/// Writes a recording. What does not fit in memory meanwhile lies in `folder`.
+///
+/// # Errors
+/// When something cannot be read or written.
+pub fn write<W: Write>(recording: &Recording, files: &mut Files<W>, folder: &Path) -> io::Result<()> {
+    let mut lines = Sorter::new(folder)?;
+    let since_start = |t_ns: u64| t_ns.saturating_sub(recording.start_ns);
+    // Lives in order of their numbers, as they are told.
+    let mut people = BTreeMap::new();
+    recording.play(|stretch| -> io::Result<()> {
+        people.insert(stretch.life, (stretch.tgid, stretch.tid));
+        lines.push(Line {
+            at_ns: since_start(stretch.from_ns),
+            until_ns: since_start(stretch.until_ns),
+            life: stretch.life,
+            cpu: if stretch.doing == Doing::Run { u32::from(stretch.cpu) + 1 } else { 0 },
+            what: state(stretch),
+            value: 0,
+        })
+    })?;
+    let rows = Rows::of(&people);
+    events(recording, &people, &mut lines)?;
+    let lines = lines.sorted()?;
+
+    header(recording, &rows, &mut files.prv)?;
+    lines.each(|line| -> io::Result<()> {
+        let Some((task, thread)) = rows.place.get(&line.life) else { return Ok(()) };
+        let Line { at_ns, until_ns, cpu, what, value, .. } = line;
+        if *until_ns != EVENT {
+            writeln!(files.prv, "1:{cpu}:1:{task}:{thread}:{at_ns}:{until_ns}:{what}")
+        } else {
+            writeln!(files.prv, "2:{cpu}:1:{task}:{thread}:{at_ns}:{what}:{value}")
+        }
+    })?;
+    meanings(recording, &mut files.pcf)?;
+    names(recording, &rows, &mut files.row)
+}
+
+fn state(stretch: &Stretch) -> u32 {
+    match stretch.doing {
+        Doing::Unknown => 0,
+        Doing::Run => 1,
+        Doing::WakeDelay => 2,
+        Doing::Preempted { yielded: false } => 3,
+        Doing::Preempted { yielded: true } => 4,
+        Doing::Blocked(cause) => BLOCKED + cause as u32,
+    }
+}
+
+/// Where each life stands: processes are tasks, in order of their ids; their lives are threads, in order of birth.
+struct Rows {
+    /// Task and thread, counted from one.
+    place: BTreeMap<u32, (usize, usize)>,
+    /// By task: its process, and its threads' ids.
+    tasks: Vec<(u32, Vec<u32>)>,
+}
+
+impl Rows {
+    fn of(people: &BTreeMap<u32, (u32, u32)>) -> Rows {
+        let mut tasks: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
+        for (life, (tgid, tid)) in people {
+            // Whose process was never told is its own.
+            let process = if *tgid == 0 { *tid } else { *tgid };
+            tasks.entry(process).or_default().push((*life, *tid));
+        }
+        let mut rows = Rows { place: BTreeMap::new(), tasks: Vec::new() };
+        for (task, (process, lives)) in (1..).zip(&tasks) {
+            rows.place.extend((1..).zip(lives).map(|(thread, (life, _))| (*life, (task, thread))));
+            rows.tasks.push((*process, lives.iter().map(|(_, tid)| *tid).collect()));
+        }
+        rows
+    }
+}
+
+/// Migrations and losses.
+fn events(recording: &Recording, people: &BTreeMap<u32, (u32, u32)>, lines: &mut Sorter<Line>) -> io::Result<()> {
+    // Of an id that was used twice, whose life it was is not told by a migration: the later's.
+    let lives: BTreeMap<u32, u32> = people.iter().map(|(life, (_, tid))| (*tid, *life)).collect();
+    let Some(first) = people.keys().next() else { return Ok(()) };
+    recording.each(|moment| {
+        let cpu = u32::from(moment.cpu) + 1;
+        let (life, what, value) = match moment.what() {
+            Some(What::Migration { tid, .. }) => (lives.get(&tid), MIGRATED, cpu),
+            Some(What::Lost { count }) => (Some(first), LOST, count),
+            _ => (None, 0, 0),
+        };
+        let at_ns = moment.t_ns.saturating_sub(recording.start_ns);
+        let line = |life: &u32| Line { at_ns, until_ns: EVENT, life: *life, cpu, what, value };
+        life.map(line).map_or(Ok(()), |line| lines.push(line))
+    })
+}
+
+fn header(recording: &Recording, rows: &Rows, out: &mut impl Write) -> io::Result<()> {
+    let began = OffsetDateTime::from_unix_timestamp_nanos(i128::from(recording.epoch_ns + recording.start_ns));
+    let began = began.unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let date =
+        began.format(format_description!("[day]/[month]/[year] at [hour]:[minute]")).map_err(io::Error::other)?;
+    let tasks: Vec<String> = rows.tasks.iter().map(|(_, threads)| format!("{}:1", threads.len())).collect();
+    let (length_ns, cpus, count) = (recording.end_ns - recording.start_ns, recording.cpus, tasks.len());
+    writeln!(out, "#Paraver ({date}):{length_ns}_ns:1({cpus}):1:{count}({})", tasks.join(","))
+}
+
+/// Colours: what a CPU does is green, waiting for one is red, being blocked is blue to grey.
+const COLOURS: [(&str, u32, &str); 5] = [
+    ("Unknown", 0, "{200,200,200}"),
+    ("Run", 1, "{44,160,44}"),
+    ("Wake delay", 2, "{255,152,32}"),
+    ("Preempted", 3, "{214,39,40}"),
+    ("Yielded", 4, "{150,30,90}"),
+];
+
+fn meanings(recording: &Recording, out: &mut impl Write) -> io::Result<()> {
+    let causes = Cause::ALL.iter().zip(BLOCKED..);
+    writeln!(out, "DEFAULT_OPTIONS\n\nLEVEL               THREAD\nUNITS               NANOSEC\n\nSTATES")?;
+    COLOURS.iter().try_for_each(|(name, number, _)| writeln!(out, "{number}    {name}"))?;
+    causes.clone().try_for_each(|(cause, number)| writeln!(out, "{number}    Blocked: {}", cause.name()))?;
+    writeln!(out, "\nSTATES_COLOR")?;
+    COLOURS.iter().try_for_each(|(_, number, colour)| writeln!(out, "{number}    {colour}"))?;
+    causes.clone().try_for_each(|(_, number)| {
+        let step = (number - BLOCKED) * 12;
+        writeln!(out, "{number}    {{{},{},{}}}", 60 + step / 2, 90 + step, 210 - step / 3)
+    })?;
+    writeln!(out, "\nEVENT_TYPE\n0    {MIGRATED}    Moved to CPU\nVALUES")?;
+    (0..recording.cpus).try_for_each(|cpu| writeln!(out, "{}    CPU {cpu}", cpu + 1))?;
+    writeln!(out, "\nEVENT_TYPE\n0    {LOST}    Moments lost")
+}
+
+fn names(recording: &Recording, rows: &Rows, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "LEVEL CPU SIZE {}", recording.cpus)?;
+    (0..recording.cpus).try_for_each(|cpu| writeln!(out, "CPU {cpu}"))?;
+    writeln!(out, "\nLEVEL THREAD SIZE {}", rows.place.len())?;
+    for tid in rows.tasks.iter().flat_map(|(_, threads)| threads) {
+        writeln!(out, "{tid} {}", recording.cast.name(*tid).unwrap_or("?"))?;
+    }
+    writeln!(out, "\nLEVEL TASK SIZE {}", rows.tasks.len())?;
+    for (process, _) in &rows.tasks {
+        let name = recording.cast.processes.get(process).map_or("?", |process| process.name.as_str());
+        writeln!(out, "{process} {name}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Switches and wakings by CPU, in columns.
+
+use std::collections::HashMap;
+
+use wire::{Cause, Left, Moment, What};
+
+use super::proto::{CompactSched, FtraceEvent, FtraceEventBundle, SchedBlockedReason, TracePacket};
+use super::{iid, packet};
+use crate::recording::{Cast, Recording};
+
+/// Events in a packet, about.
+const EVENTS: usize = 2000;
+/// A packet is written, full or not, when it is this old: readers sort within windows.
+const OLD_NS: u64 = 500_000_000;
+
+/// States at a switch, as the tracepoint has them (include/trace/events/sched.h).
+const RUNNABLE: i64 = 0;
+const INTERRUPTIBLE: i64 = 1;
+const UNINTERRUPTIBLE: i64 = 2;
+const DEAD: i64 = 16;
+/// Preempted: `TASK_REPORT_MAX` of kernels since 4.14.
+const PREEMPTED: i64 = 256;
+/// An ordinary thread's priority: a trace of ours does not know others.
+const PRIORITY: i32 = 120;
+/// `TRACE_FLAG_HARDIRQ`: nobody's thread did the waking.
+const BY_INTERRUPT: u32 = 8;
+
+/// Bundles that are being filled, by CPU.
+pub struct Bundles<'r> {
+    cast: &'r Cast,
+    boot_ns: u64,
+    cpus: Vec<Bundle>,
+}
+
+/// One CPU's.
+#[derive(Default)]
+struct Bundle {
+    began_ns: u64,
+    sched: CompactSched,
+    names: HashMap<String, u32>,
+    events: Vec<FtraceEvent>,
+    last_switch_ns: u64,
+    last_waking_ns: u64,
+    has_lost: bool,
+}
+
+impl<'r> Bundles<'r> {
+    pub fn new(recording: &'r Recording) -> Bundles<'r> {
+        let cpus = (0..recording.cpus).map(|_| Bundle::default()).collect();
+        Bundles { cast: &recording.cast, boot_ns: recording.boot_ns, cpus }
+    }
+
+    /// Takes a moment; a packet that is full by then.
+    pub fn take(&mut self, moment: &Moment) -> Option<TracePacket> {
+        let at_ns = moment.t_ns + self.boot_ns;
+        let number = u32::from(moment.cpu);
+        let bundle = self.cpus.get_mut(number as usize)?;
+        let is_empty = bundle.is_empty();
+        match moment.what()? {
+            What::Switch { left, into, in_cause, .. } => {
+                in_cause.into_iter().for_each(|cause| bundle.blocked_reason(at_ns, into, cause));
+                bundle.switch(at_ns, left, into, name(self.cast, into));
+            }
+            What::Waking { tid, waker, last_cpu } => {
+                bundle.waking(at_ns, tid, waker, last_cpu, name(self.cast, tid));
+            }
+            // Whoever left for it was not announced either.
+            What::Arrived { tid } => bundle.switch(at_ns, Left::Blocked(None), tid, name(self.cast, tid)),
+            What::Lost { .. } => bundle.has_lost = true,
+            _ => {}
+        }
+        if is_empty {
+            bundle.began_ns = at_ns;
+        }
+        let is_full = bundle.sched.switch_timestamp.len() + bundle.sched.waking_timestamp.len() >= EVENTS;
+        let is_old = at_ns.saturating_sub(bundle.began_ns) > OLD_NS;
+        ((is_full || is_old) && !bundle.is_empty()).then(|| std::mem::take(bundle).packet(number))
+    }
+
+    /// What is left, by CPU.
+    pub fn rest(self) -> impl Iterator<Item = TracePacket> {
+        let bundles = (0..).zip(self.cpus).filter(|(_, bundle)| !bundle.is_empty());
+        bundles.map(|(number, bundle)| bundle.packet(number))
+    }
+}
+
+/// A thread's name as it is shown.
+fn name(cast: &Cast, tid: u32) -> String {
+    if tid == 0 { "swapper".into() } else { cast.name(tid).map_or_else(|| format!("[{tid}]"), str::to_owned) }
+}
+
+impl Bundle {
+    fn is_empty(&self) -> bool {
+        self.sched.switch_timestamp.is_empty() && self.sched.waking_timestamp.is_empty() && !self.has_lost
+    }
+
+    fn name(&mut self, name: String) -> u32 {
+        let next = self.names.len() as u32;
+        let table = &mut self.sched.intern_table;
+        *self.names.entry(name).or_insert_with_key(|name| {
+            table.push(name.clone());
+            next
+        })
+    }
+
+    fn switch(&mut self, at_ns: u64, left: Left, into: u32, name: String) {
+        let name = self.name(name);
+        let state = match left {
+            Left::Preempted { yielded: false } => PREEMPTED,
+            Left::Preempted { yielded: true } => RUNNABLE,
+            Left::Blocked(Some(Cause::Disk | Cause::PageFault)) => UNINTERRUPTIBLE,
+            Left::Blocked(_) => INTERRUPTIBLE,
+            Left::Dead => DEAD,
+        };
+        let sched = &mut self.sched;
+        sched.switch_timestamp.push(at_ns - self.last_switch_ns);
+        sched.switch_prev_state.push(state);
+        sched.switch_next_pid.push(into as i32);
+        sched.switch_next_prio.push(PRIORITY);
+        sched.switch_next_comm_index.push(name);
+        self.last_switch_ns = at_ns;
+    }
+
+    fn waking(&mut self, at_ns: u64, tid: u32, waker: u32, last_cpu: u16, name: String) {
+        let name = self.name(name);
+        let sched = &mut self.sched;
+        sched.waking_timestamp.push(at_ns - self.last_waking_ns);
+        sched.waking_pid.push(tid as i32);
+        sched.waking_target_cpu.push(last_cpu.into());
+        sched.waking_prio.push(PRIORITY);
+        sched.waking_comm_index.push(name);
+        sched.waking_common_flags.push(if waker == 0 { BY_INTERRUPT } else { 0 });
+        self.last_waking_ns = at_ns;
+    }
+
+    /// Told just before the thread comes: the kernel does so when it is woken, and does not know our causes.
+    fn blocked_reason(&mut self, at_ns: u64, tid: u32, cause: Cause) {
+        let is_io = matches!(cause, Cause::Disk | Cause::PageFault);
+        self.events.push(FtraceEvent {
+            timestamp: Some(at_ns - 1),
+            pid: Some(tid),
+            sched_blocked_reason: Some(SchedBlockedReason {
+                pid: Some(tid as i32),
+                caller: Some(iid(cause)),
+                io_wait: Some(is_io.into()),
+            }),
+        });
+    }
+
+    fn packet(self, cpu: u32) -> TracePacket {
+        let bundle = FtraceEventBundle {
+            cpu: Some(cpu),
+            event: self.events,
+            lost_events: self.has_lost.then_some(true),
+            compact_sched: Some(self.sched),
+        };
+        TracePacket { ftrace_events: Some(bundle), ..packet() }
+    }
+}

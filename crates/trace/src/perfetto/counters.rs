@@ -1,0 +1,127 @@
+//! How many threads run, wait for a CPU and are blocked, as lines over time; and where moments were lost.
+
+use std::collections::HashMap;
+
+use wire::{Left, Moment, What};
+
+use super::packet;
+use super::proto::{CounterDescriptor, TracePacket, TrackDescriptor, TrackEvent};
+
+/// Lines have a point for each of these times, at most.
+const STEP_NS: u64 = 1_000_000;
+
+/// Kinds of [`TrackEvent`]s.
+const INSTANT: i32 = 3;
+const COUNTER: i32 = 4;
+
+/// What a thread of ours does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Does {
+    Run,
+    Wait,
+    Block,
+}
+
+/// Names of the lines, in the order of [`Does`]. The line's number is its place, counted from one; where something was lost is the next.
+const LINES: [&str; 3] = ["threads on CPUs", "threads waiting for a CPU", "threads blocked"];
+const LOST: u64 = LINES.len() as u64 + 1;
+
+/// Counts members.
+pub struct Counters {
+    boot_ns: u64,
+    threads: HashMap<u32, Does>,
+    counts: [i64; LINES.len()],
+    told: [Option<i64>; LINES.len()],
+    told_ns: u64,
+    last_ns: u64,
+}
+
+impl Counters {
+    pub fn new(boot_ns: u64) -> Counters {
+        Counters { boot_ns, threads: HashMap::new(), counts: [0; 3], told: [None; 3], told_ns: 0, last_ns: 0 }
+    }
+
+    /// What the lines are.
+    pub fn tracks(&self) -> Vec<TracePacket> {
+        let describe = |(uuid, name): (u64, &&str)| {
+            let counter = Some(CounterDescriptor { unit_name: Some("threads".into()) });
+            TrackDescriptor { uuid: Some(uuid), name: Some((*name).to_owned()), counter }
+        };
+        let lost = TrackDescriptor { uuid: Some(LOST), name: Some("lost by cox".into()), counter: None };
+        let all = (1..).zip(&LINES).map(describe).chain([lost]);
+        all.map(|descriptor| TracePacket { track_descriptor: Some(descriptor), ..packet() }).collect()
+    }
+
+    /// Takes a moment; points of lines that are due.
+    pub fn take(&mut self, moment: &Moment) -> Vec<TracePacket> {
+        // What was counted until now stood until now.
+        let due = moment.t_ns >= self.told_ns + STEP_NS;
+        let mut packets = if due { self.points(moment.t_ns) } else { Vec::new() };
+        match moment.what() {
+            Some(What::Switch { out, left, out_is_member, into, in_is_member, .. }) => {
+                if out_is_member {
+                    self.does(
+                        out,
+                        match left {
+                            Left::Preempted { .. } => Some(Does::Wait),
+                            Left::Blocked(_) => Some(Does::Block),
+                            Left::Dead => None,
+                        },
+                    );
+                }
+                if in_is_member {
+                    self.does(into, Some(Does::Run));
+                }
+            }
+            Some(What::Waking { tid, .. }) if self.threads.get(&tid) == Some(&Does::Block) => {
+                self.does(tid, Some(Does::Wait));
+            }
+            Some(What::Born { tid, .. }) => self.does(tid, Some(Does::Wait)),
+            Some(What::Enrolled { tid, blocked: Some(_), .. }) => self.does(tid, Some(Does::Block)),
+            Some(What::Lost { count }) => packets.push(self.lost(moment, count)),
+            _ => {}
+        }
+        self.last_ns = moment.t_ns;
+        packets
+    }
+
+    /// The lines' last points.
+    pub fn rest(mut self) -> Vec<TracePacket> {
+        self.points(self.last_ns)
+    }
+
+    fn does(&mut self, tid: u32, what: Option<Does>) {
+        let before = match what {
+            Some(what) => self.threads.insert(tid, what),
+            None => self.threads.remove(&tid),
+        };
+        before.into_iter().for_each(|does| self.counts[does as usize] -= 1);
+        what.into_iter().for_each(|does| self.counts[does as usize] += 1);
+    }
+
+    fn points(&mut self, t_ns: u64) -> Vec<TracePacket> {
+        self.told_ns = t_ns;
+        let changed = (1..)
+            .zip(self.counts)
+            .zip(&mut self.told)
+            .filter_map(|((uuid, count), told)| (told.replace(count) != Some(count)).then_some((uuid, count)));
+        let boot_ns = self.boot_ns;
+        changed
+            .map(|(uuid, count)| {
+                let event = TrackEvent {
+                    r#type: Some(COUNTER),
+                    track_uuid: Some(uuid),
+                    counter_value: Some(count),
+                    ..TrackEvent::default()
+                };
+                TracePacket { timestamp: Some(t_ns + boot_ns), track_event: Some(event), ..packet() }
+            })
+            .collect()
+    }
+
+    fn lost(&self, moment: &Moment, count: u32) -> TracePacket {
+        let name = Some(format!("{count} moments of CPU {} lost from here on", moment.cpu));
+        let event = TrackEvent { r#type: Some(INSTANT), track_uuid: Some(LOST), name, ..TrackEvent::default() };
+        TracePacket { timestamp: Some(moment.t_ns + self.boot_ns), track_event: Some(event), ..packet() }
+    }
+}

@@ -1,0 +1,224 @@
+//! The messages of a Perfetto trace that are written here, with the field numbers of Perfetto's `protos/perfetto/trace`. Fields that are not
+//! written are left out; readers skip what they do not know.
+
+use prost::Message;
+
+/// One packet. `trace_packet.proto`; a trace is a sequence of these, each as field 1 of a message that never ends.
+#[derive(Clone, PartialEq, Message)]
+pub struct TracePacket {
+    #[prost(message, optional, tag = "1")]
+    pub ftrace_events: Option<FtraceEventBundle>,
+    #[prost(message, optional, tag = "2")]
+    pub process_tree: Option<ProcessTree>,
+    #[prost(message, optional, tag = "6")]
+    pub clock_snapshot: Option<ClockSnapshot>,
+    #[prost(uint64, optional, tag = "8")]
+    pub timestamp: Option<u64>,
+    #[prost(uint32, optional, tag = "10")]
+    pub trusted_packet_sequence_id: Option<u32>,
+    #[prost(message, optional, tag = "11")]
+    pub track_event: Option<TrackEvent>,
+    #[prost(message, optional, tag = "12")]
+    pub interned_data: Option<InternedData>,
+    #[prost(uint32, optional, tag = "13")]
+    pub sequence_flags: Option<u32>,
+    #[prost(message, optional, tag = "45")]
+    pub system_info: Option<SystemInfo>,
+    #[prost(message, optional, tag = "60")]
+    pub track_descriptor: Option<TrackDescriptor>,
+    /// The recording itself, for `cox report`: no field of Perfetto's. Its readers ignore numbers above 999.
+    #[prost(message, optional, tag = "15000")]
+    pub cox: Option<Part>,
+}
+
+/// A part of a recording.
+#[derive(Clone, PartialEq, Message)]
+pub struct Part {
+    /// Everything but moments, as JSON that is compressed with zstd. In the first part.
+    #[prost(bytes = "vec", optional, tag = "1")]
+    pub head: Option<Vec<u8>>,
+    /// Moments in columns, compressed with zstd.
+    #[prost(bytes = "vec", optional, tag = "2")]
+    pub moments: Option<Vec<u8>>,
+    /// The last part: how many moments there were.
+    #[prost(uint64, optional, tag = "3")]
+    pub count: Option<u64>,
+}
+
+/// What has happened on one CPU. `ftrace/ftrace_event_bundle.proto`.
+#[derive(Clone, PartialEq, Message)]
+pub struct FtraceEventBundle {
+    #[prost(uint32, optional, tag = "1")]
+    pub cpu: Option<u32>,
+    #[prost(message, repeated, tag = "2")]
+    pub event: Vec<FtraceEvent>,
+    #[prost(bool, optional, tag = "3")]
+    pub lost_events: Option<bool>,
+    #[prost(message, optional, tag = "4")]
+    pub compact_sched: Option<CompactSched>,
+}
+
+/// Switches and wakings in columns; times are differences to the one before.
+#[derive(Clone, PartialEq, Message)]
+pub struct CompactSched {
+    #[prost(uint64, repeated, tag = "1")]
+    pub switch_timestamp: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    pub switch_prev_state: Vec<i64>,
+    #[prost(int32, repeated, tag = "3")]
+    pub switch_next_pid: Vec<i32>,
+    #[prost(int32, repeated, tag = "4")]
+    pub switch_next_prio: Vec<i32>,
+    #[prost(string, repeated, tag = "5")]
+    pub intern_table: Vec<String>,
+    #[prost(uint32, repeated, tag = "6")]
+    pub switch_next_comm_index: Vec<u32>,
+    #[prost(uint64, repeated, tag = "7")]
+    pub waking_timestamp: Vec<u64>,
+    #[prost(int32, repeated, tag = "8")]
+    pub waking_pid: Vec<i32>,
+    #[prost(int32, repeated, tag = "9")]
+    pub waking_target_cpu: Vec<i32>,
+    #[prost(int32, repeated, tag = "10")]
+    pub waking_prio: Vec<i32>,
+    #[prost(uint32, repeated, tag = "11")]
+    pub waking_comm_index: Vec<u32>,
+    #[prost(uint32, repeated, tag = "12")]
+    pub waking_common_flags: Vec<u32>,
+}
+
+/// One event. `ftrace/ftrace_event.proto`.
+#[derive(Clone, PartialEq, Message)]
+pub struct FtraceEvent {
+    #[prost(uint64, optional, tag = "1")]
+    pub timestamp: Option<u64>,
+    #[prost(uint32, optional, tag = "2")]
+    pub pid: Option<u32>,
+    #[prost(message, optional, tag = "18")]
+    pub sched_blocked_reason: Option<SchedBlockedReason>,
+}
+
+/// Why a thread was blocked. `ftrace/sched.proto`.
+#[derive(Clone, PartialEq, Message)]
+pub struct SchedBlockedReason {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    /// The number of an interned kernel symbol.
+    #[prost(uint64, optional, tag = "2")]
+    pub caller: Option<u64>,
+    #[prost(uint32, optional, tag = "3")]
+    pub io_wait: Option<u32>,
+}
+
+/// `interned_data/interned_data.proto`.
+#[derive(Clone, PartialEq, Message)]
+pub struct InternedData {
+    #[prost(message, repeated, tag = "26")]
+    pub kernel_symbols: Vec<InternedString>,
+}
+
+/// `profiling/profile_common.proto`.
+#[derive(Clone, PartialEq, Message)]
+pub struct InternedString {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    #[prost(bytes = "vec", optional, tag = "2")]
+    pub str: Option<Vec<u8>>,
+}
+
+/// `ps/process_tree.proto`.
+#[derive(Clone, PartialEq, Message)]
+pub struct ProcessTree {
+    #[prost(message, repeated, tag = "1")]
+    pub processes: Vec<Process>,
+    #[prost(message, repeated, tag = "2")]
+    pub threads: Vec<Thread>,
+}
+
+/// A process.
+#[derive(Clone, PartialEq, Message)]
+pub struct Process {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(int32, optional, tag = "2")]
+    pub ppid: Option<i32>,
+    #[prost(string, repeated, tag = "3")]
+    pub cmdline: Vec<String>,
+}
+
+/// A thread.
+#[derive(Clone, PartialEq, Message)]
+pub struct Thread {
+    #[prost(int32, optional, tag = "1")]
+    pub tid: Option<i32>,
+    #[prost(string, optional, tag = "2")]
+    pub name: Option<String>,
+    #[prost(int32, optional, tag = "3")]
+    pub tgid: Option<i32>,
+}
+
+/// What clocks showed at the same time. `clock_snapshot.proto`.
+#[derive(Clone, PartialEq, Message)]
+pub struct ClockSnapshot {
+    #[prost(message, repeated, tag = "1")]
+    pub clocks: Vec<Clock>,
+}
+
+/// A clock. 1: time of day, 3: monotonic, 6: since boot, which is the trace's.
+#[derive(Clone, PartialEq, Message)]
+pub struct Clock {
+    #[prost(uint32, optional, tag = "1")]
+    pub clock_id: Option<u32>,
+    #[prost(uint64, optional, tag = "2")]
+    pub timestamp: Option<u64>,
+}
+
+/// `common/system_info.proto`.
+#[derive(Clone, PartialEq, Message)]
+pub struct SystemInfo {
+    #[prost(message, optional, tag = "1")]
+    pub utsname: Option<Utsname>,
+}
+
+/// What uname(2) says.
+#[derive(Clone, PartialEq, Message)]
+pub struct Utsname {
+    #[prost(string, optional, tag = "1")]
+    pub sysname: Option<String>,
+    #[prost(string, optional, tag = "3")]
+    pub release: Option<String>,
+    #[prost(string, optional, tag = "4")]
+    pub machine: Option<String>,
+}
+
+/// A line of the picture. `track_event/track_descriptor.proto`.
+#[derive(Clone, PartialEq, Message)]
+pub struct TrackDescriptor {
+    #[prost(uint64, optional, tag = "1")]
+    pub uuid: Option<u64>,
+    #[prost(string, optional, tag = "2")]
+    pub name: Option<String>,
+    #[prost(message, optional, tag = "8")]
+    pub counter: Option<CounterDescriptor>,
+}
+
+/// That it counts. `track_event/counter_descriptor.proto`.
+#[derive(Clone, PartialEq, Message)]
+pub struct CounterDescriptor {
+    #[prost(string, optional, tag = "6")]
+    pub unit_name: Option<String>,
+}
+
+/// Something on a line. `track_event/track_event.proto`.
+#[derive(Clone, PartialEq, Message)]
+pub struct TrackEvent {
+    /// 3: an instant, 4: a count.
+    #[prost(int32, optional, tag = "9")]
+    pub r#type: Option<i32>,
+    #[prost(uint64, optional, tag = "11")]
+    pub track_uuid: Option<u64>,
+    #[prost(string, optional, tag = "23")]
+    pub name: Option<String>,
+    #[prost(int64, optional, tag = "30")]
+    pub counter_value: Option<i64>,
+}

@@ -1,0 +1,253 @@
+//! A recording in a file, and back: parts in packets of a Perfetto trace, where viewers do not look ([`perfetto`](crate::perfetto)).
+//!
+//! 1. A head: window, clocks, who is who, and the session's report as its JSON has it.
+//! 2. Moments, in order, so many at a time: their fields in columns, times as differences, compressed.
+//! 3. How many there were: a file that ends before was cut off.
+//!
+//! A file is anybody's: lengths are limits before they are believed.
+
+use std::io::{self, BufRead, Read, Write};
+use std::path::Path;
+
+use prost::Message;
+use serde::{Deserialize, Serialize};
+use wire::Moment;
+
+use crate::perfetto::proto::{Part, TracePacket};
+use crate::perfetto::put;
+use crate::recording::{Cast, Recording};
+use crate::sorter::Sorter;
+
+/// Of the form below.
+const VERSION: u32 = 1;
+/// Moments in a part.
+const MOMENTS: usize = 1 << 16;
+/// Level of zstd, its own default: the next ones are slower and hardly better at columns.
+const LEVEL: i32 = 3;
+/// A packet is not longer, in what we write: heads of 100,000 threads have 20 MB.
+const PACKET: u64 = 256 << 20;
+/// What comes out of a head is not longer.
+const HEAD: u64 = 256 << 20;
+
+/// Why a file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It is a Perfetto trace, but of somebody else.
+    #[error("this trace has no recording of cox in it")]
+    Foreign,
+    /// It is no Perfetto trace.
+    #[error("this is no Perfetto trace")]
+    NoTrace,
+    /// It was cut off, or changed.
+    #[error("the recording is damaged: {0}")]
+    Damaged(&'static str),
+    /// By a later cox.
+    #[error("the recording is of version {0}; this cox knows {VERSION}")]
+    Version(u32),
+    /// It cannot be read, or there is no room to sort it.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Everything but moments.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    version: u32,
+    start_ns: u64,
+    end_ns: u64,
+    boot_ns: u64,
+    epoch_ns: u64,
+    cpus: u32,
+    cast: Cast,
+    report: String,
+}
+
+/// Writes a recording, with the report of its session (JSON).
+///
+/// # Errors
+/// When something cannot be read or written.
+pub fn write(recording: &Recording, report: &str, out: &mut impl Write) -> io::Result<()> {
+    let head = Head {
+        version: VERSION,
+        start_ns: recording.start_ns,
+        end_ns: recording.end_ns,
+        boot_ns: recording.boot_ns,
+        epoch_ns: recording.epoch_ns,
+        cpus: recording.cpus,
+        cast: recording.cast.clone(),
+        report: report.to_owned(),
+    };
+    let head = zstd::encode_all(&serde_json::to_vec(&head)?[..], LEVEL)?;
+    part(out, Part { head: Some(head), ..Part::default() })?;
+    let (mut some, mut count) = (Vec::with_capacity(MOMENTS), 0);
+    let flush = |some: &mut Vec<Moment>, out: &mut _| {
+        let bytes = zstd::encode_all(&columns(some)[..], LEVEL)?;
+        some.clear();
+        part(out, Part { moments: Some(bytes), ..Part::default() })
+    };
+    recording.each(|moment| -> io::Result<()> {
+        some.push(*moment);
+        count += 1;
+        if some.len() < MOMENTS { Ok(()) } else { flush(&mut some, out) }
+    })?;
+    if !some.is_empty() {
+        flush(&mut some, out)?;
+    }
+    part(out, Part { count: Some(count), ..Part::default() })
+}
+
+fn part(out: &mut impl Write, part: Part) -> io::Result<()> {
+    put(out, &TracePacket { cox: Some(part), ..TracePacket::default() })
+}
+
+/// Bytes of a moment in columns, in the order of its fields.
+const COLUMNS: [usize; 7] = [8, 4, 4, 2, 1, 1, 4];
+
+/// Field by field; times as differences, which are small and alike.
+fn columns(moments: &[Moment]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(size_of_val(moments));
+    let mut last_ns = 0;
+    for moment in moments {
+        bytes.extend(moment.t_ns.wrapping_sub(last_ns).to_le_bytes());
+        last_ns = moment.t_ns;
+    }
+    bytes.extend(moments.iter().flat_map(|moment| moment.tid.to_le_bytes()));
+    bytes.extend(moments.iter().flat_map(|moment| moment.other.to_le_bytes()));
+    bytes.extend(moments.iter().flat_map(|moment| moment.cpu.to_le_bytes()));
+    bytes.extend(moments.iter().map(|moment| moment.kind));
+    bytes.extend(moments.iter().map(|moment| moment.detail));
+    bytes.extend(moments.iter().flat_map(|moment| moment.more.to_le_bytes()));
+    bytes
+}
+
+/// And back; `None`: these are no whole moments.
+fn moments(bytes: &[u8]) -> Option<Vec<Moment>> {
+    let size: usize = COLUMNS.iter().sum();
+    let count = bytes.len() / size;
+    if count * size != bytes.len() {
+        return None;
+    }
+    let mut rest = bytes;
+    let mut column = |width: usize| {
+        let (column, behind) = rest.split_at(count * width);
+        rest = behind;
+        column.chunks_exact(width)
+    };
+    let [times, tids, others, cpus, kinds, details, mores] = COLUMNS.map(&mut column);
+    let u32_of = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    let mut last_ns = 0u64;
+    let zipped = times.zip(tids).zip(others).zip(cpus).zip(kinds).zip(details).zip(mores);
+    Some(
+        zipped
+            .map(|((((((time, tid), other), cpu), kind), detail), more)| {
+                let difference = time.try_into().map_or(0, u64::from_le_bytes);
+                last_ns = last_ns.wrapping_add(difference);
+                Moment {
+                    t_ns: last_ns,
+                    tid: u32_of(tid),
+                    other: u32_of(other),
+                    cpu: u16::from_le_bytes([cpu[0], cpu[1]]),
+                    kind: kind[0],
+                    detail: detail[0],
+                    more: u32_of(more),
+                }
+            })
+            .collect(),
+    )
+}
+
+/// Reads a recording, and the report of its session. What does not fit in memory goes to `folder`.
+///
+/// # Errors
+/// See [`ReadError`].
+pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String), ReadError> {
+    let mut head: Option<Head> = None;
+    let mut sorter = Sorter::new(folder)?;
+    let (mut count, mut told) = (0, None);
+    let mut packets = 0;
+    while let Some(packet) = next(file, packets == 0)? {
+        packets += 1;
+        let Some(part) = packet.cox else { continue };
+        if let Some(bytes) = part.head {
+            head = Some(unpack(&bytes)?);
+        }
+        if let Some(bytes) = part.moments {
+            let bytes = inflate(&bytes, (MOMENTS * size_of::<Moment>()) as u64)?;
+            let some = moments(&bytes).ok_or(ReadError::Damaged("half a moment"))?;
+            count += some.len() as u64;
+            some.into_iter().try_for_each(|moment| sorter.push(moment))?;
+        }
+        told = told.or(part.count);
+    }
+    let Some(head) = head else { return Err(ReadError::Foreign) };
+    if told != Some(count) {
+        return Err(ReadError::Damaged("moments are missing: the file was cut off"));
+    }
+    let Head { start_ns, end_ns, boot_ns, epoch_ns, cpus, cast, report, .. } = head;
+    if end_ns < start_ns {
+        return Err(ReadError::Damaged("it ends before it begins"));
+    }
+    let moments = sorter.sorted()?;
+    Ok((Recording { start_ns, end_ns, boot_ns, epoch_ns, cpus, cast, moments }, report))
+}
+
+fn unpack(bytes: &[u8]) -> Result<Head, ReadError> {
+    /// What all versions have.
+    #[derive(Deserialize)]
+    struct Version {
+        version: u32,
+    }
+    let text = inflate(bytes, HEAD)?;
+    let damaged = |_| ReadError::Damaged("its head cannot be read");
+    let Version { version } = serde_json::from_slice(&text).map_err(damaged)?;
+    if version != VERSION {
+        return Err(ReadError::Version(version));
+    }
+    serde_json::from_slice(&text).map_err(damaged)
+}
+
+/// What was compressed, unless there is more of it than there should be.
+fn inflate(bytes: &[u8], most: u64) -> Result<Vec<u8>, ReadError> {
+    let mut inflated = Vec::new();
+    let damaged = |_| ReadError::Damaged("what was compressed is not whole");
+    let decoder = zstd::Decoder::with_buffer(bytes).map_err(damaged)?;
+    decoder.take(most + 1).read_to_end(&mut inflated).map_err(damaged)?;
+    if inflated.len() as u64 > most { Err(ReadError::Damaged("a part is too long")) } else { Ok(inflated) }
+}
+
+/// The next packet; `None`: the end.
+fn next(file: &mut impl BufRead, is_first: bool) -> Result<Option<TracePacket>, ReadError> {
+    let damaged = |why| if is_first { ReadError::NoTrace } else { ReadError::Damaged(why) };
+    let mut tag = [0];
+    if file.read(&mut tag)? == 0 {
+        return if is_first { Err(ReadError::NoTrace) } else { Ok(None) };
+    }
+    if tag[0] != 1 << 3 | 2 {
+        return Err(damaged("a packet does not begin as packets do"));
+    }
+    let length =
+        varint(file)?.filter(|length| *length <= PACKET).ok_or_else(|| damaged("a packet's length is wrong"))?;
+    // As it comes: a length that was changed is no reason to take so much memory.
+    let mut bytes = Vec::new();
+    file.take(length).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 != length {
+        return Err(damaged("the file was cut off"));
+    }
+    TracePacket::decode(&bytes[..]).map(Some).map_err(|_| damaged("a packet cannot be read"))
+}
+
+/// A number of at most ten bytes.
+fn varint(file: &mut impl Read) -> io::Result<Option<u64>> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let mut byte = [0];
+        if file.read(&mut byte)? == 0 {
+            return Ok(None);
+        }
+        number |= u64::from(byte[0] & 0x7f) << shift;
+        if byte[0] & 0x80 == 0 {
+            return Ok(Some(number));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Moments into a ring, where a trace is wanted: what happened when, with the times that clocks are kept with. */
+#ifndef COX_TRACE_BPF_H
+#define COX_TRACE_BPF_H
+
+#include "cox/moment.h"
+#include "state.bpf.h"
+
+const volatile bool traces = false;
+const volatile u32 moments_wake_bytes = 8 << 20; /* wake the reader at this fill of `moments` */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 32 << 20);
+} moments SEC(".maps");
+
+/* Written by each CPU for itself. */
+struct cox_gap gaps[COX_MAX_CPUS];
+
+COX_INLINE int push_moment(struct cox_moment *m)
+{
+	/* The reader looks every 100 ms by itself. */
+	u64 wake = bpf_ringbuf_query(&moments, BPF_RB_AVAIL_DATA) > moments_wake_bytes ? BPF_RB_FORCE_WAKEUP :
+										       BPF_RB_NO_WAKEUP;
+
+	return bpf_ringbuf_output(&moments, m, sizeof(*m), wake);
+}
+
+/* There is room again: where the gap was is said before anything else. Whether that found room. */
+static __attribute__((noinline)) int tell_gap(u32 cpu)
+{
+	struct cox_gap *gap = &gaps[cpu & (COX_MAX_CPUS - 1)];
+	struct cox_moment m = { .kind = COX_M_LOST };
+
+	m.t_ns = gap->since_ns;
+	m.other = gap->count;
+	m.cpu = cpu;
+	if (push_moment(&m))
+		return 0;
+	gap->count = 0;
+	return 1;
+}
+
+/* By the CPU on which it runs. Out of line: it is called from many places, and costs nothing where no trace is wanted. */
+static __attribute__((noinline)) int put_moment(struct cox_moment *m)
+{
+	u32 cpu = bpf_get_smp_processor_id() & (COX_MAX_CPUS - 1);
+	struct cox_gap *gap = &gaps[cpu];
+
+	if (!m)
+		return 0;
+	if (gap->count == 0 || tell_gap(cpu)) {
+		if (push_moment(m) == 0)
+			return 0;
+		gap->since_ns = m->t_ns;
+	}
+	gap->count++;
+	LOSE(moments, 1);
+	return 0;
+}
+
+COX_INLINE void trace_moment(u64 t, u8 kind, u32 tid, u32 other, u32 cpu, u8 detail, u32 more)
+{
+	struct cox_moment m;
+
+	if (!traces)
+		return;
+	m.t_ns = t;
+	m.tid = tid;
+	m.other = other;
+	m.cpu = cpu;
+	m.kind = kind;
+	m.detail = detail;
+	m.more = more;
+	put_moment(&m);
+}
+
+#endif
