@@ -17,11 +17,13 @@
 # --- everything that has to be there, in one place ---------------------------------------------------
 
 BUILD_PACKAGES := clang g++ gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
-TEST_PACKAGES := graphicsmagick linux-perf par2 python3 rpm stress-ng
+TEST_PACKAGES := graphicsmagick linux-perf par2 python3 python3-pip rpm stress-ng
 # Programs that `cox bench pack` packs, and ip and tc for `umt`; they name what is missing.
 BENCH_PACKAGES := graphicsmagick iproute2 libopenblas0-openmp pigz
 # Tests that want these are skipped without them.
 OPTIONAL_PACKAGES := libomp-19-dev
+# Perfetto's own protobuf classes, from the Python package index, into target/python: an independent reader of our traces.
+PYTHON_PACKAGES := perfetto==0.59.1
 CARGO_DENY := 0.20.2
 
 # --- settings ----------------------------------------------------------------------------------------
@@ -46,7 +48,7 @@ COX := target/release/cox
 INSTALLED := $(DESTDIR)$(PREFIX)
 
 .PHONY: help demo test soak tsan build workloads lint style rustdoc lint-c audit bench install clean \
-        packages test-packages bench-packages
+        packages test-packages python-packages bench-packages
 
 help:
 	sed -n '2,/^$$/s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
@@ -100,6 +102,13 @@ packages:
 test-packages:
 	$(call install,$(BUILD_PACKAGES),$(TEST_PACKAGES),$(OPTIONAL_PACKAGES))
 
+# Without a network the tests that want them are skipped.
+python-packages: test-packages
+	if [ -d target/python/perfetto ] || ! command -v python3 >/dev/null; then exit 0; fi
+	echo "make: installing into target/python: $(PYTHON_PACKAGES)"
+	python3 -m pip install -q --disable-pip-version-check --root-user-action ignore --target target/python $(PYTHON_PACKAGES) ||
+		echo "make: they cannot be had; tests that want them are skipped"
+
 # Whether sudo is needed and works: by itself, or by a password typed on a terminal.
 can_sudo = [ "$$(id -u)" != 0 ] && command -v sudo >/dev/null && { sudo -n true 2>/dev/null || { [ -t 0 ] && sudo -v; }; }
 
@@ -132,7 +141,7 @@ demo: packages workloads
 
 # A test that cannot run here writes the line "skipped: NAME: REASON" to the process' standard error.
 # The tests are built by whoever calls and run by root if possible: BPF needs it.
-test: test-packages build
+test: test-packages python-packages build
 	$(MAKE) --no-print-directory -s -C workloads check
 	runner=()
 	if $(can_sudo); then

@@ -52,6 +52,13 @@ fn too_short(picture: &Picture, limits: &mut Limits) {
 
 fn losses(picture: &Picture, limits: &mut Limits) {
     let (lost, events) = (&picture.account.lost, picture.account.events);
+    if lost.moments > 0 {
+        let text = format!(
+            "The trace has gaps: {} of what happened found no room. These figures have none, they are kept elsewhere.",
+            counted(lost.moments, "moment")
+        );
+        limits.say(say(picture, text, &[Figure::LostEvents]), Confidence::High);
+    }
     if !lost.spoil_accounts() {
         return;
     }

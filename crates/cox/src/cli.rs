@@ -99,6 +99,9 @@ pub struct Run {
     /// Traces
     #[command(flatten)]
     pub traces: Traces,
+    /// Room for what happens until cox looks again, 10 times a second: 64k, 32M (24 + 8 bytes each). What finds none is counted
+    #[arg(long, value_name = "BYTES", value_parser = buffer, default_value = "32M")]
+    pub trace_buffer: u32,
     /// Show all threads, not only the ten that lost most
     #[arg(long)]
     pub threads: bool,
@@ -384,6 +387,22 @@ fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "must be more than 0 and less than some centuries".to_owned())
 }
 
+/// `64k`, `32M`, `1G`, or plain bytes; from 4k to 1G, and the next power of two, as rings have.
+fn buffer(text: &str) -> Result<u32, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let shift = match unit {
+        "" => 0,
+        "k" | "K" => 10,
+        "m" | "M" => 20,
+        "g" | "G" => 30,
+        _ => return Err(format!("unknown unit '{unit}'; use k, M or G")),
+    };
+    let number = number.parse::<u64>().map_err(|_| "not a number; write it like 64k or 32M".to_owned())?;
+    let bytes = number.checked_mul(1 << shift).filter(|bytes| (4 << 10..=1 << 30).contains(bytes));
+    bytes.map(|bytes| bytes.next_power_of_two() as u32).ok_or_else(|| "must be from 4k to 1G".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -403,6 +422,17 @@ mod tests {
         assert_eq!(duration("3"), Ok(Duration::from_secs(3)));
         for bad in ["", "s", "-1s", "0s", "10 parsecs", "1e400s", "1..2s"] {
             assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn buffers() {
+        assert_eq!(buffer("4096"), Ok(4096));
+        assert_eq!(buffer("5k"), Ok(8192));
+        assert_eq!(buffer("32M"), Ok(32 << 20));
+        assert_eq!(buffer("1G"), Ok(1 << 30));
+        for bad in ["", "k", "1k", "2G", "-4k", "4.5M", "4T", "99999999999999999999", "17179869184G"] {
+            assert!(buffer(bad).is_err(), "{bad}");
         }
     }
 }

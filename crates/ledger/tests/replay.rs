@@ -1,22 +1,29 @@
 //! `Replay` under events in any order, possible and impossible: nobody is lost, nothing is negative,
 //! states sum to wall.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ledger::replay::Replay;
+use ledger::stretch::{Doing, Stretch};
 use proptest::prelude::*;
 use wire::{Cause, Clock, Event, EventKind, Migration, Off, State};
+
+fn cause() -> impl Strategy<Value = Cause> {
+    prop::sample::select(Cause::ALL.to_vec())
+}
 
 fn kind() -> impl Strategy<Value = EventKind> {
     let id = 0u32..6;
     let off = prop_oneof![
         any::<bool>().prop_map(|yielded| Off::Preempted { yielded }),
-        prop::sample::select(Cause::ALL.to_vec()).prop_map(Off::Blocked),
+        cause().prop_map(Off::Blocked),
         Just(Off::Dead),
     ];
     prop_oneof![
         1 => (id.clone(), id.clone()).prop_map(|(tgid, parent_tgid)| EventKind::Born { tgid, parent_tgid }),
-        1 => id.clone().prop_map(|tgid| EventKind::Enrolled { tgid, blocked: None }),
+        1 => (id.clone(), prop::option::of(cause())).prop_map(|(tgid, blocked)| EventKind::Enrolled { tgid, blocked }),
+        1 => cause().prop_map(|cause| EventKind::Why { cause }),
+        1 => id.clone().prop_map(|caller| EventKind::Exec { caller }),
         3 => id.prop_map(|waker| EventKind::Waking { waker }),
         5 => (0u16..40).prop_map(|cpu| EventKind::In { cpu }),
         5 => off.prop_map(|off| EventKind::Out { off }),
@@ -44,8 +51,11 @@ fn accounted(events: &[Event], clocks: &[Clock], end_ns: u64) -> Result<(), Test
     }
     let listed: BTreeSet<u32> = clocks.iter().map(|c| c.tid).collect();
     let in_window = || events.iter().filter(|e| e.t_ns <= end_ns);
-    let seen: BTreeSet<u32> = in_window().map(|e| e.tid).collect();
-    let execs = in_window().filter(|e| matches!(e.kind, EventKind::Named { exec: true, .. })).count();
+    // Why somebody is blocked who was never met is nobody's.
+    let meets = |e: &&Event| !matches!(e.kind, EventKind::Why { .. });
+    let seen: BTreeSet<u32> = in_window().filter(meets).map(|e| e.tid).collect();
+    let execs =
+        in_window().filter(|e| matches!(e.kind, EventKind::Named { exec: true, .. } | EventKind::Exec { .. })).count();
     prop_assert!(listed.is_subset(&seen));
     // An exec may take the id of its caller away.
     prop_assert!(listed.len() + execs >= seen.len(), "{seen:?} seen, {listed:?} listed");
@@ -54,6 +64,33 @@ fn accounted(events: &[Event], clocks: &[Clock], end_ns: u64) -> Result<(), Test
         |e: &&Event| matches!(e.kind, EventKind::Born { .. } | EventKind::Enrolled { .. } | EventKind::In { .. });
     prop_assert!(clocks.len() <= seen.len() + in_window().filter(starts).count() + execs);
     Ok(())
+}
+
+/// Run, wake delay, preempted, yielded, unknown; then blocked by cause.
+type Sums = ([u64; 5], [u64; Cause::ALL.len()]);
+
+fn sums(life: &[Stretch]) -> Sums {
+    let mut sums: Sums = Default::default();
+    for stretch in life {
+        let sum = match stretch.doing {
+            Doing::Run => &mut sums.0[0],
+            Doing::WakeDelay => &mut sums.0[1],
+            Doing::Preempted { yielded: false } => &mut sums.0[2],
+            Doing::Preempted { yielded: true } => &mut sums.0[3],
+            Doing::Unknown => &mut sums.0[4],
+            Doing::Blocked(cause) => &mut sums.1[cause as usize],
+        };
+        *sum += stretch.length_ns();
+    }
+    sums.0[4] += sums.1.iter().sum::<u64>();
+    sums
+}
+
+/// The same of a clock. With the blocked time in the last sum once more: nobody is left out who was only that.
+fn kept(c: &Clock) -> Sums {
+    let preempted_ns = c.preempt_wait_ns - c.yield_wait_ns;
+    let blocked_ns = c.blocked_ns.iter().sum::<u64>();
+    ([c.run_ns, c.wake_delay_ns, preempted_ns, c.yield_wait_ns, c.unknown_ns + blocked_ns], c.blocked_ns)
 }
 
 proptest! {
@@ -72,6 +109,33 @@ proptest! {
         accounted(&events, &clocks, end_ns)?;
         prop_assert_eq!(replay.events(), events.len() as u64);
         prop_assert!(replay.pairs().iter().all(|(_, sum)| sum.count > 0));
+    }
+
+    /// What threads did from when to when is what their clocks say: no gap, no overlap, and the same sums.
+    #[test]
+    fn stretches_add_up_to_clocks(events in events(), end_ns in 0u64..2_500, every in 1usize..20) {
+        let mut replay = Replay::with_stretches();
+        let mut stretches = Vec::new();
+        for (i, event) in events.iter().enumerate() {
+            replay.push(event.clone());
+            if i % every == 0 {
+                replay.advance(event.t_ns.min(end_ns));
+                stretches.extend(replay.take_stretches());
+            }
+        }
+        let clocks = replay.finish(end_ns);
+        stretches.extend(replay.take_stretches());
+        let mut lives: BTreeMap<u32, Vec<Stretch>> = BTreeMap::new();
+        stretches.iter().for_each(|stretch| lives.entry(stretch.life).or_default().push(*stretch));
+        for life in lives.values() {
+            prop_assert!(life.windows(2).all(|two| two[0].until_ns == two[1].from_ns), "a gap: {life:?}");
+        }
+        // Whose life is whose is not told; so all of them as sums, in an order that does not hang on it.
+        let mut told: Vec<_> = lives.values().map(|life| sums(life)).collect();
+        let mut kept: Vec<_> = clocks.iter().map(kept).filter(|sums| sums.0.iter().sum::<u64>() > 0).collect();
+        told.sort();
+        kept.sort();
+        prop_assert_eq!(told, kept);
     }
 
     /// With distinct times and one advance at the end, only the times matter.

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use prost::Message;
 use serde::{Deserialize, Serialize};
-use wire::Moment;
+use wire::{MAX_CPUS, Moment};
 
 use crate::perfetto::proto::{Part, TracePacket};
 use crate::perfetto::put;
@@ -28,6 +28,9 @@ const LEVEL: i32 = 3;
 const PACKET: u64 = 256 << 20;
 /// What comes out of a head is not longer.
 const HEAD: u64 = 256 << 20;
+
+/// No clock shows more: half of what fits, 290 years.
+const LATEST_NS: u64 = u64::MAX / 2;
 
 /// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -186,6 +189,10 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
     let Head { start_ns, end_ns, boot_ns, epoch_ns, cpus, cast, report, .. } = head;
     if end_ns < start_ns {
         return Err(ReadError::Damaged("it ends before it begins"));
+    }
+    // Sums of two of these are made in many places.
+    if [end_ns, boot_ns, epoch_ns].iter().any(|ns| *ns > LATEST_NS) || cpus as usize > MAX_CPUS {
+        return Err(ReadError::Damaged("its times or CPUs are out of range"));
     }
     let moments = sorter.sorted()?;
     Ok((Recording { start_ns, end_ns, boot_ns, epoch_ns, cpus, cast, moments }, report))

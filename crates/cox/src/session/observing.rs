@@ -63,7 +63,7 @@ impl Observing {
     /// With a `recorder` it keeps what happened when, which only eBPF tells.
     pub fn new(choice: Choice, children: bool, recorder: Option<Recorder>) -> Result<Observing> {
         let mut passed_over = Vec::new();
-        let bpf = |children| bpf(children, recorder.is_some());
+        let bpf = |children| bpf(children, recorder.as_ref().map(|recorder| recorder.buffer));
         let observer = match choice {
             Choice::Perf | Choice::Proc if recorder.is_some() => bail!(NEEDS_BPF),
             Choice::Bpf => bpf(children)?,
@@ -251,10 +251,9 @@ const MASKS_READ: usize = 64;
 /// Events of different CPUs arrive at most this far out of order: two ticks.
 const REORDER_NS: u64 = 200_000_000;
 
-fn bpf(children: bool, traces: bool) -> Result<Watcher, WatchError> {
+fn bpf(children: bool, moments_bytes: Option<u32>) -> Result<Watcher, WatchError> {
     let topology = Topology::read(&Root::live()).map_err(unavailable)?;
     let limit = topology.possible.last().map_or(1, |last| last + 1);
-    let moments_bytes = traces.then_some(Settings::MOMENTS_BYTES);
     let settings = Settings { children, moments_bytes, ..Settings::new(topology.online.len() as u32, limit) };
     Ok(Watcher::Bpf(Box::new(BpfObserver::new(&settings).map_err(ebpf::explained)?)))
 }

@@ -17,13 +17,15 @@ pub struct Recorder {
     /// Threads on CPUs that are not ours, whose names were looked up.
     looked_up: HashSet<u32>,
     strangers: BTreeMap<u32, String>,
+    /// Bytes in which they come.
+    pub buffer: u32,
 }
 
 impl Recorder {
-    /// What does not fit in memory goes to `folder`, into a file without a name.
-    pub fn new(folder: &Path) -> Result<Recorder> {
+    /// They come by a ring of `buffer` bytes. What does not fit in memory goes to `folder`, into a file without a name.
+    pub fn new(folder: &Path, buffer: u32) -> Result<Recorder> {
         let moments = Sorter::new(folder).with_context(|| format!("cannot keep a trace in '{}'", folder.display()))?;
-        Ok(Recorder { moments, looked_up: HashSet::new(), strangers: BTreeMap::new() })
+        Ok(Recorder { moments, looked_up: HashSet::new(), strangers: BTreeMap::new(), buffer })
     }
 
     /// Keeps moments.

@@ -37,7 +37,7 @@ pub fn run(options: &cli::Run) -> Result<u8> {
     let json = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
     let traces = Traces::open(&options.traces)?;
-    let recorder = traces.are_wanted().then(|| Recorder::new(&traces.folder())).transpose()?;
+    let recorder = traces.are_wanted().then(|| Recorder::new(&traces.folder(), options.trace_buffer)).transpose()?;
     let outputs = Outputs { text, json, traces };
 
     let mut packing = packing(options)?;

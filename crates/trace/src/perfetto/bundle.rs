@@ -25,6 +25,9 @@ const PRIORITY: i32 = 120;
 /// `TRACE_FLAG_HARDIRQ`: nobody's thread did the waking.
 const BY_INTERRUPT: u32 = 8;
 
+/// Whoever woke, it was a thread.
+const NOBODY: u32 = u32::MAX;
+
 /// Bundles that are being filled, by CPU.
 pub struct Bundles<'r> {
     cast: &'r Cast,
@@ -64,6 +67,8 @@ impl<'r> Bundles<'r> {
             What::Waking { tid, waker, last_cpu } => {
                 bundle.waking(at_ns, tid, waker, last_cpu, name(self.cast, tid));
             }
+            // A newborn is woken once it is made: from then on it waits for a CPU.
+            What::Born { tid, .. } => bundle.waking(at_ns, tid, NOBODY, moment.cpu, name(self.cast, tid)),
             // Whoever left for it was not announced either.
             What::Arrived { tid } => bundle.switch(at_ns, Left::Blocked(None), tid, name(self.cast, tid)),
             What::Lost { .. } => bundle.has_lost = true,

@@ -40,8 +40,6 @@ pub struct Settings {
 impl Settings {
     /// 15,000 threads may die within a tick.
     pub const FINALS_BYTES: u32 = 8 << 20;
-    /// Three seconds of 300,000 moments each, with eight bytes of the ring's own for each.
-    pub const MOMENTS_BYTES: u32 = 32 << 20;
 
     /// The usual settings for a machine with these CPUs.
     pub fn new(cpus_in_full_mask: u32, cpu_limit: u32) -> Settings {

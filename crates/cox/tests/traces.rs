@@ -1,0 +1,315 @@
+//! Traces say what accounts say: read by Perfetto's own classes, by an independent reader of Paraver's files, and by `cox report`.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use common::{Bench, assert_none, bench, skipped};
+use ledger::account::Thread;
+use report::Document;
+use serde_json::Value;
+
+const COX: &str = env!("CARGO_BIN_EXE_cox");
+const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/workloads");
+/// Perfetto's classes (`make python-packages`).
+const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/python");
+const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/perfetto_sums.py");
+
+/// A thread's times: run, wake delay, preempt wait, blocked; and blocked by cause.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Sums {
+    states: [u64; 4],
+    blocked_by: BTreeMap<String, u64>,
+}
+
+/// What a run left behind.
+struct Traced {
+    document: Document,
+    report: String,
+    perfetto: PathBuf,
+    paraver: PathBuf,
+}
+
+/// Runs a program with all traces.
+fn trace(bench: &Bench, options: &[&str], program: &[&str]) -> Traced {
+    let at = |name: &str| bench.folder().join(name);
+    let mut command = Command::new("timeout");
+    command.args(["--foreground", "120", COX, "run", "--json"]).arg(at("cox.json"));
+    command.arg("--trace").arg(at("cox.pftrace")).arg("--paraver").arg(at("cox"));
+    command.args(options).arg("--").args(program).current_dir(bench.folder());
+    let output = succeeded(&mut command);
+    let document = serde_json::from_slice(&fs::read(at("cox.json")).expect("the account")).expect("a document");
+    Traced { document, report: report_in(&output.stderr), perfetto: at("cox.pftrace"), paraver: at("cox") }
+}
+
+fn succeeded(command: &mut Command) -> Output {
+    let output = command.output().expect("start");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{text}", output.status);
+    output
+}
+
+/// From where the report begins.
+fn report_in(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text).into_owned();
+    text.find("cox: ").map(|at| text[at..].to_owned()).expect("a report")
+}
+
+fn workload(name: &str) -> String {
+    Path::new(WORKLOADS).join(name).display().to_string()
+}
+
+impl Traced {
+    fn threads(&self) -> impl Iterator<Item = &Thread> {
+        ledger::summary::threads(&self.document.account)
+    }
+
+    /// What the account says, by thread id. Ids that were used twice in one run are left out.
+    fn account(&self) -> BTreeMap<u32, Sums> {
+        let mut all: BTreeMap<u32, Vec<Sums>> = BTreeMap::new();
+        for thread in self.threads() {
+            let states = [thread.run_ns, thread.wake_delay_ns, thread.preempt_wait_ns, thread.blocked_ns];
+            let blocked_by = thread.blocked_by.iter().map(|(cause, ns)| (cause.to_string(), *ns)).collect();
+            all.entry(thread.tid).or_default().push(Sums { states, blocked_by });
+        }
+        all.into_iter()
+            .filter_map(|(tid, mut lives)| lives.pop().filter(|_| lives.is_empty()).map(|one| (tid, one)))
+            .collect()
+    }
+}
+
+/// Where two sources disagree by more than a thousandth of a thread's time.
+fn differences(source: &str, account: &BTreeMap<u32, Sums>, told: &BTreeMap<u32, Sums>) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (tid, expected) in account {
+        let Some(told) = told.get(tid) else {
+            faults.push(format!("{source}: no thread {tid}"));
+            continue;
+        };
+        let limit = expected.states.iter().sum::<u64>() / 1000;
+        let states = expected.states.iter().zip(told.states).map(|(a, b)| a.abs_diff(b)).max();
+        let causes =
+            expected.blocked_by.iter().map(|(cause, ns)| told.blocked_by.get(cause).unwrap_or(&0).abs_diff(*ns)).max();
+        if states.max(causes).unwrap_or(0) > limit {
+            faults.push(format!("{source}: {tid}: {expected:?}, told {told:?}"));
+        }
+    }
+    faults
+}
+
+/// The sums that Perfetto's classes give; `None`: they are not there.
+fn by_perfetto(test: &str, trace: &Path) -> Option<(BTreeMap<u32, Sums>, Value)> {
+    if !Path::new(PYTHON).join("perfetto").is_dir() {
+        skipped(test, "needs Perfetto's protobuf classes (make python-packages)");
+        return None;
+    }
+    let output = succeeded(Command::new("python3").env("PYTHONPATH", PYTHON).arg(READER).arg(trace));
+    let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let number = |of: &Value, key: &str| of[key].as_u64().unwrap_or(0);
+    let threads = told["threads"].as_object().expect("threads").iter().map(|(tid, sums)| {
+        let states = ["run", "wake_delay", "preempt_wait", "blocked"].map(|state| number(sums, state));
+        let causes = sums.as_object().expect("sums").iter();
+        let causes = causes.filter_map(|(key, ns)| Some((key.strip_prefix("blocked ")?.to_owned(), ns.as_u64()?)));
+        (tid.parse().expect("a thread id"), Sums { states, blocked_by: causes.collect() })
+    });
+    let threads = threads.collect();
+    Some((threads, told))
+}
+
+/// The sums that Paraver's files give, read by what the manual says of the format.
+fn by_paraver(prefix: &Path) -> BTreeMap<u32, Sums> {
+    let read = |ending: &str| fs::read_to_string(prefix.with_extension(ending)).expect("read");
+    let (prv, pcf, row) = (read("prv"), read("pcf"), read("row"));
+    let header = prv.lines().next().expect("a header");
+    // Threads of each task.
+    let tasks = header.rsplit_once('(').expect("tasks").1.trim_end_matches(')');
+    let tasks: Vec<usize> =
+        tasks.split(',').map(|task| task.split_once(':').expect("a node").0.parse().expect("threads")).collect();
+    let names: Vec<&str> =
+        row.split("LEVEL THREAD SIZE").nth(1).expect("threads").lines().skip(1).take(tasks.iter().sum()).collect();
+    let tid_of = |task: usize, thread: usize| -> u32 {
+        let at = tasks[..task - 1].iter().sum::<usize>() + thread - 1;
+        names[at].split(' ').next().expect("an id").parse().expect("a thread id")
+    };
+    let meaning: BTreeMap<u32, &str> = pcf
+        .split("STATES\n")
+        .nth(1)
+        .expect("states")
+        .lines()
+        .map_while(|line| line.split_once("    "))
+        .map(|(number, name)| (number.parse().expect("a state"), name))
+        .collect();
+    let mut sums: BTreeMap<u32, Sums> = BTreeMap::new();
+    let mut last = 0;
+    for line in prv.lines().skip(1) {
+        let fields: Vec<u64> = line.split(':').map(|field| field.parse().expect("a number")).collect();
+        assert!(fields[5] >= last, "records are in order of time: {line}");
+        last = fields[5];
+        if fields[0] != 1 {
+            continue;
+        }
+        let sums = sums.entry(tid_of(fields[3] as usize, fields[4] as usize)).or_default();
+        let (length, state) = (fields[6] - fields[5], meaning[&(fields[7] as u32)]);
+        match state {
+            "Run" => sums.states[0] += length,
+            "Wake delay" => sums.states[1] += length,
+            "Preempted" | "Yielded" => sums.states[2] += length,
+            "Unknown" => {}
+            blocked => {
+                sums.states[3] += length;
+                *sums.blocked_by.entry(blocked.strip_prefix("Blocked: ").expect("a cause").to_owned()).or_default() +=
+                    length;
+            }
+        }
+    }
+    sums
+}
+
+/// All sources agree, and nothing was lost.
+fn agree(test: &str, traced: &Traced) {
+    let account = traced.account();
+    assert!(!account.is_empty());
+    assert_eq!(traced.document.lost_events, 0, "{:?}", traced.document.account.lost);
+    let mut faults = differences("Paraver", &account, &by_paraver(&traced.paraver));
+    if let Some((perfetto, told)) = by_perfetto(test, &traced.perfetto) {
+        faults.extend(differences("Perfetto", &account, &perfetto));
+        assert_eq!(told["bundles with losses"], 0);
+        assert!(told["points of counters"].as_u64() > Some(0));
+    }
+    assert_none(&faults);
+}
+
+#[test]
+fn threads_that_take_turns_on_cpus() {
+    let test = "threads_that_take_turns_on_cpus";
+    let Some(bench) = bench(test) else { return };
+    let traced = trace(&bench, &[], &[&workload("mandelbrot"), "--threads", "3", "--steps", "3", "--no-verify"]);
+    assert!(traced.threads().any(|thread| thread.preempt_wait_ns > 1_000_000), "nobody was preempted");
+    agree(test, &traced);
+}
+
+#[test]
+fn threads_that_are_blocked_by_one_another_and_by_the_disk() {
+    let test = "threads_that_are_blocked_by_one_another_and_by_the_disk";
+    let Some(bench) = bench(test) else { return };
+    let heat = workload("heat");
+    let program =
+        [heat.as_str(), "--size", "256", "--block", "64", "--steps", "40", "--every", "4", "--direct", "--folder", "."];
+    let traced = trace(&bench, &[], &program);
+    assert!(traced.threads().any(|thread| thread.blocked_by.get("disk").is_some_and(|ns| *ns > 0)), "no disk");
+    agree(test, &traced);
+}
+
+#[test]
+fn processes_that_come_and_go_and_exec() {
+    let test = "processes_that_come_and_go_and_exec";
+    let Some(bench) = bench(test) else { return };
+    let traced =
+        trace(&bench, &[], &["sh", "-c", "for n in 1 2 3; do sleep 0.01 & done; wait; sh -c 'sleep 0.01 | cat'"]);
+    assert!(traced.document.account.programs[0].processes.len() >= 6);
+    agree(test, &traced);
+}
+
+#[test]
+fn a_switch_is_never_missed_where_they_are_many() {
+    let test = "a_switch_is_never_missed_where_they_are_many";
+    let Some(bench) = bench(test) else { return };
+    let traced = trace(&bench, &[], &[&workload("pingpong"), "--rounds", "100000"]);
+    let switches: u64 = traced.threads().map(|thread| thread.switches_voluntary + thread.switches_involuntary).sum();
+    assert!(switches > 150_000, "{switches} switches");
+    agree(test, &traced);
+}
+
+#[test]
+fn a_report_from_the_file_is_the_report_of_the_run() {
+    let test = "a_report_from_the_file_is_the_report_of_the_run";
+    let Some(bench) = bench(test) else { return };
+    let traced = trace(&bench, &[], &[&workload("imbalance"), "--threads", "2", "--rounds", "20"]);
+    let at = |name: &str| bench.folder().join(name);
+    let mut command = Command::new(COX);
+    command.arg("report").arg(&traced.perfetto).args(["--output", "-", "--json"]).arg(at("again.json"));
+    command.arg("--trace").arg(at("again.pftrace")).arg("--paraver").arg(at("again"));
+    let output = succeeded(&mut command);
+    let again: Document = serde_json::from_slice(&fs::read(at("again.json")).expect("read")).expect("a document");
+    assert_eq!(again, traced.document);
+    // A terminal's width and alphabet are the reader's own: figures are compared, not lines.
+    let figures = |text: &str| -> Vec<String> {
+        let parts = text.split(|c: char| !c.is_ascii_digit() && c != '.');
+        parts.filter(|part| part.chars().any(|c| c.is_ascii_digit())).map(str::to_owned).collect()
+    };
+    assert_eq!(figures(&report_in(&output.stdout)), figures(&traced.report));
+    for ending in ["prv", "pcf", "row"] {
+        let read = |path: PathBuf| fs::read_to_string(path).expect("read");
+        assert_eq!(read(at("again").with_extension(ending)), read(traced.paraver.with_extension(ending)), "{ending}");
+    }
+    let same = fs::read(at("again.pftrace")).expect("read") == fs::read(&traced.perfetto).expect("read");
+    assert!(same, "the traces differ");
+}
+
+#[test]
+fn what_finds_no_room_is_counted_marked_and_said_first() {
+    let test = "what_finds_no_room_is_counted_marked_and_said_first";
+    let Some(bench) = bench(test) else { return };
+    // Whoever reads is stopped for half of the time. Behind a shell, since the program is stopped with its group by nobody.
+    let stopped = format!(
+        "{} --seconds 1 & sleep 0.2; kill -STOP $PPID; sleep 0.4; kill -CONT $PPID; wait",
+        workload("pingpong")
+    );
+    let traced = trace(&bench, &["--trace-buffer", "4k"], &["sh", "-c", &stopped]);
+    let lost = traced.document.account.lost.moments;
+    assert!(lost > 10_000, "{lost} lost");
+    assert!(traced.report.contains("The trace has gaps"), "{}", traced.report);
+    // The account is kept elsewhere, and whole.
+    assert_eq!(traced.document.checks.worst_gap, 0.0);
+    assert!(traced.threads().all(|thread| thread.unknown_ns * 100 < thread.wall_ns));
+    let prv = fs::read_to_string(traced.paraver.with_extension("prv")).expect("read");
+    let marked: u64 = prv.lines().filter_map(|line| line.rsplit_once(":91000002:")?.1.parse::<u64>().ok()).sum();
+    assert_eq!(marked, lost);
+    if let Some((_, told)) = by_perfetto(test, &traced.perfetto) {
+        assert!(told["bundles with losses"].as_u64() > Some(0));
+    }
+}
+
+#[test]
+fn what_cannot_be_traced_is_refused_before_anything_starts() {
+    let Some(bench) = bench("what_cannot_be_traced_is_refused_before_anything_starts") else { return };
+    let at = |name: &str| bench.folder().join(name).display().to_string();
+    let refused = |arguments: &[&str], why: &str| {
+        let touched = at("touched");
+        let output = Command::new(COX).args(arguments).args(["--", "touch", &touched]).output().expect("start cox");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{arguments:?}: {said}");
+        assert!(said.contains(why), "{arguments:?}: {said}");
+        assert!(!Path::new(&touched).exists(), "{arguments:?}: the program has run");
+    };
+    refused(&["run", "--backend", "perf", "--trace", &at("t")], "a trace needs eBPF");
+    refused(&["run", "--backend", "proc", "--paraver", &at("t")], "a trace needs eBPF");
+    refused(&["run", "--trace", "/nowhere/at/all"], "cannot write");
+    refused(&["run", "--paraver", "/nowhere/at/all"], "cannot write");
+    refused(&["run", "--trace", &at("t"), "--trace-buffer", "1"], "from 4k to 1G");
+}
+
+#[test]
+fn files_that_are_no_traces_are_refused_by_one_line() {
+    let Some(bench) = bench("files_that_are_no_traces_are_refused_by_one_line") else { return };
+    let traced = trace(&bench, &[], &["true"]);
+    let whole = fs::read(&traced.perfetto).expect("read");
+    let refused = |bytes: &[u8], why: &str| {
+        let path = bench.folder().join("bad.pftrace");
+        fs::write(&path, bytes).expect("write");
+        let output = Command::new(COX).arg("report").arg(&path).output().expect("start cox");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        assert!(said.contains(why) && said.lines().count() == 1, "{why}: {said}");
+        assert!(output.stdout.is_empty());
+    };
+    refused(b"", "no Perfetto trace");
+    refused(b"#!/bin/sh\necho\n", "no Perfetto trace");
+    refused(&whole[..whole.len() - 1], "cut off");
+    refused(&whole[..whole.len() / 2], "");
+    // A trace without a recording: a packet with nothing in it.
+    refused(&[0x0a, 0], "no recording of cox");
+}
