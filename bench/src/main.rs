@@ -40,6 +40,8 @@ struct Cli {
 enum Verb {
     /// What observing costs the observed program: plain | cox | perf sched record
     Overhead(overhead::Options),
+    /// What keeping a trace costs the traced program: plain | cox | cox --trace | perf sched record
+    Trace(overhead::Common),
     /// What packing gives: threads on fewer CPUs, beside taskset and fewer threads
     Pack(pack::Options),
     /// Whether cox advise says beforehand what then happens: twelve kernels on fewer CPUs than threads
@@ -66,6 +68,9 @@ fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Overhead(options) => {
             Interrupt::catch().and_then(|interrupt| overhead::overhead(&options, &interrupt)).map(exit_code)
+        }
+        Verb::Trace(options) => {
+            Interrupt::catch().and_then(|interrupt| overhead::trace(&options, &interrupt)).map(exit_code)
         }
         Verb::Pack(options) => {
             Interrupt::catch().and_then(|interrupt| pack::pack(&options, &interrupt)).map(|report| {

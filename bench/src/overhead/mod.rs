@@ -29,6 +29,7 @@ use crate::tools::Tools;
 const CONTROL: &str = "plain again";
 const COX: &str = "cox";
 const PERF: &str = "perf sched record";
+const TRACE: &str = "cox --trace";
 
 /// Measure what observing costs the observed program.
 ///
@@ -42,15 +43,23 @@ pub struct Options {
     /// Which cases (all)
     #[arg(value_enum)]
     cases: Vec<CaseName>,
+    /// Ping-pong: also the parts of cox, each alone, and programs that do nothing
+    #[arg(long)]
+    parts: bool,
+    /// How
+    #[command(flatten)]
+    common: Common,
+}
+
+/// How to measure.
+#[derive(Debug, clap::Args)]
+pub struct Common {
     /// Rounds per case; each round has every treatment once (60 of slices, 11 of whole runs)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     runs: Option<u16>,
     /// Six short rounds: shows that it works, its figures are worth little
     #[arg(long)]
     quick: bool,
-    /// Ping-pong: also the parts of cox, each alone, and programs that do nothing
-    #[arg(long)]
-    parts: bool,
     /// Write all measurements as JSON to FILE ('-': stdout, and the tables to stderr)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -94,7 +103,7 @@ impl CaseName {
 
 /// What all cases share.
 struct Bench<'a> {
-    options: &'a Options,
+    options: &'a Common,
     interrupt: &'a Interrupt,
     tools: Tools,
     scratch: TempDir,
@@ -114,6 +123,33 @@ impl Bench<'_> {
 /// # Errors
 /// When nothing could be measured, or not be written. A case that fails is part of the result.
 pub fn overhead(options: &Options, interrupt: &Interrupt) -> Result<Experiment> {
+    let cases = if options.cases.is_empty() { &ALL[..] } else { &options.cases };
+    let names: Vec<&'static str> = cases.iter().map(|case| case.name()).collect();
+    experiment("overhead", &names, &options.common, interrupt, |bench, at| match cases[at] {
+        CaseName::Pingpong => pingpong::measure(bench, options.parts),
+        CaseName::Barriers => whole::measure(bench, &programs::barriers(bench)),
+        CaseName::Triad => whole::measure(bench, &programs::triad(bench)),
+        CaseName::Mandelbrot => whole::measure(bench, &programs::mandelbrot(bench)),
+        CaseName::Make => whole::measure(bench, &project::make(bench)),
+    })
+}
+
+/// Measure what keeping a trace costs the traced program, by slices of ping-pong: cox, cox with a trace, perf sched record.
+///
+/// # Errors
+/// When nothing could be measured, or not be written.
+pub fn trace(options: &Common, interrupt: &Interrupt) -> Result<Experiment> {
+    experiment("trace", &["pingpong"], options, interrupt, |bench, _| pingpong::measure_tracing(bench))
+}
+
+/// Measures some cases, by their places in `names`, and prints each when it is done.
+fn experiment(
+    name: &'static str,
+    names: &[&'static str],
+    options: &Common,
+    interrupt: &Interrupt,
+    measure: impl Fn(&Bench<'_>, usize) -> Result<Case>,
+) -> Result<Experiment> {
     if let Some(path) = &options.json {
         json::check(path)?;
     }
@@ -123,19 +159,12 @@ pub fn overhead(options: &Options, interrupt: &Interrupt) -> Result<Experiment> 
         tools: Tools::find(options.cox.as_deref(), options.workloads.as_deref())?,
         scratch: tempfile::Builder::new().prefix("cox-bench-").tempdir().context("cannot make a temporary folder")?,
     };
-    let mut experiment = Experiment::new("overhead", options.quick)?;
-    let cases = if options.cases.is_empty() { &ALL[..] } else { &options.cases };
-    for &name in cases {
-        let outcome = match name {
-            CaseName::Pingpong => pingpong::measure(&bench),
-            CaseName::Barriers => whole::measure(&bench, &programs::barriers(&bench)),
-            CaseName::Triad => whole::measure(&bench, &programs::triad(&bench)),
-            CaseName::Mandelbrot => whole::measure(&bench, &programs::mandelbrot(&bench)),
-            CaseName::Make => whole::measure(&bench, &project::make(&bench)),
-        };
+    let mut experiment = Experiment::new(name, options.quick)?;
+    for (at, name) in names.iter().enumerate() {
+        let outcome = measure(&bench, at);
         interrupt.check()?;
         let case = outcome.unwrap_or_else(|error| Case {
-            name: name.name(),
+            name,
             about: format!("not measured: {error:#}"),
             figures: Vec::new(),
             notes: Vec::new(),

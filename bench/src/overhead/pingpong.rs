@@ -22,7 +22,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::counter::Counter;
 use super::slices::{Active, Part, Treatment};
-use super::{Bench, COX, PERF, noise, progress};
+use super::{Bench, COX, PERF, TRACE, noise, progress};
 use crate::results::{Case, Column, Figure, Shown};
 use crate::rounds::interleave;
 use crate::stats::quotient_of_additions;
@@ -38,17 +38,31 @@ const SLICE_LIMIT_S: usize = 10;
 const RATIO_LIMIT: f64 = 1.10;
 const ADDED_LIMIT_NS: f64 = 250.0;
 const SHARE_OF_PERF_LIMIT: f64 = 0.25;
+const TRACE_SHARE_OF_PERF_LIMIT: f64 = 0.5;
 
-/// Measure the case.
-pub fn measure(bench: &Bench<'_>) -> Result<Case> {
-    let slice = Duration::from_millis(if bench.options.quick { 50 } else { 150 });
-    let rounds = bench.rounds(ROUNDS);
+/// Measure the case; with `parts` also parts of cox, each alone.
+pub fn measure(bench: &Bench<'_>, parts: bool) -> Result<Case> {
     let mut treatments = vec![Treatment::Control, Treatment::Cox(Part::Whole), Treatment::Perf];
-    if bench.options.parts {
+    if parts {
         treatments.extend([Part::Programs, Part::Sampling, Part::Strangers].map(Treatment::Cox));
         treatments.extend([false, true].map(|reads_clock| Treatment::Floor { reads_clock }));
     }
+    measure_with(bench, &treatments, |wall| vec![cost(wall), beside_perf(wall, COX, SHARE_OF_PERF_LIMIT)])
+}
 
+/// Measure the case with tracing: the round trips of a trace beside those of perf's.
+pub fn measure_tracing(bench: &Bench<'_>) -> Result<Case> {
+    let treatments = [Treatment::Control, Treatment::Cox(Part::Whole), Treatment::Cox(Part::Trace), Treatment::Perf];
+    measure_with(bench, &treatments, |wall| vec![beside_perf(wall, TRACE, TRACE_SHARE_OF_PERF_LIMIT)])
+}
+
+fn measure_with(
+    bench: &Bench<'_>,
+    treatments: &[Treatment],
+    judge: impl FnOnce(&Figure) -> Vec<Verdict>,
+) -> Result<Case> {
+    let slice = Duration::from_millis(if bench.options.quick { 50 } else { 150 });
+    let rounds = bench.rounds(ROUNDS);
     let cpu = last_allowed_cpu()?;
     let limit_s = (rounds + 2) * 2 * treatments.len() * SLICE_LIMIT_S;
     let mut game = Game::start(bench, cpu, limit_s)?;
@@ -56,7 +70,7 @@ pub fn measure(bench: &Bench<'_>) -> Result<Case> {
     let elsewhere = Elsewhere::than(cpu)?;
     let mut columns = Vec::new();
     let mut possible = Vec::new();
-    for &treatment in &treatments {
+    for &treatment in treatments {
         let tried = game.slice(bench, Some(treatment), slice);
         bench.interrupt.check()?;
         let impossible = tried.err().map(|error| format!("{error:#}"));
@@ -81,7 +95,7 @@ pub fn measure(bench: &Bench<'_>) -> Result<Case> {
             slice.as_millis()
         ),
         notes: noise(&wall, RATIO_LIMIT).into_iter().collect(),
-        verdicts: vec![cost(&wall), beside_perf(&wall)],
+        verdicts: judge(&wall),
         figures: vec![wall, cpu_time],
     })
 }
@@ -98,16 +112,15 @@ fn cost(figure: &Figure) -> Verdict {
     }
 }
 
-fn beside_perf(figure: &Figure) -> Verdict {
-    let criterion = format!("cox adds at most {SHARE_OF_PERF_LIMIT} of what perf sched record adds");
-    let (Some(cox), Some(perf)) = (figure.brackets(COX), figure.brackets(PERF)) else {
+fn beside_perf(figure: &Figure, ours: &str, limit: f64) -> Verdict {
+    let criterion = format!("{ours} adds at most {limit} of what perf sched record adds");
+    let (Some(cox), Some(perf)) = (figure.brackets(ours), figure.brackets(PERF)) else {
         return Verdict { outcome: Outcome::NotMeasured, text: criterion };
     };
     match quotient_of_additions(cox, perf) {
-        Some(quotient) => Verdict {
-            outcome: at_most(&quotient, SHARE_OF_PERF_LIMIT),
-            text: format!("{criterion}: {}", table::ratio(&quotient)),
-        },
+        Some(quotient) => {
+            Verdict { outcome: at_most(&quotient, limit), text: format!("{criterion}: {}", table::ratio(&quotient)) }
+        }
         None => Verdict {
             outcome: Outcome::Undecided,
             text: format!("{criterion}: what perf adds cannot be told from nothing in this run"),
@@ -260,9 +273,9 @@ mod tests {
         assert_eq!(cost(&figure(2190.0, 3000.0)).outcome, Outcome::Pass, "1.095 x");
         assert_eq!(cost(&figure(2240.0, 3000.0)).outcome, Outcome::Pass, "240 ns");
         assert_eq!(cost(&figure(2260.0, 3000.0)).outcome, Outcome::Fail);
-        assert_eq!(beside_perf(&figure(2250.0, 3000.0)).outcome, Outcome::Pass);
-        assert_eq!(beside_perf(&figure(2260.0, 3000.0)).outcome, Outcome::Fail);
-        assert_eq!(beside_perf(&figure(2260.0, 2000.0)).outcome, Outcome::Undecided);
+        assert_eq!(beside_perf(&figure(2250.0, 3000.0), COX, SHARE_OF_PERF_LIMIT).outcome, Outcome::Pass);
+        assert_eq!(beside_perf(&figure(2260.0, 3000.0), COX, SHARE_OF_PERF_LIMIT).outcome, Outcome::Fail);
+        assert_eq!(beside_perf(&figure(2260.0, 2000.0), COX, SHARE_OF_PERF_LIMIT).outcome, Outcome::Undecided);
     }
 
     #[test]
@@ -270,7 +283,7 @@ mod tests {
         let columns = [COX, PERF].map(|name| Column { name, impossible: Some("no".into()) });
         let none = Figure::new("round trip", Shown::Ns, &columns, Rounds { plain: vec![2000.0], treated: Vec::new() });
         assert_eq!(cost(&none).outcome, Outcome::NotMeasured);
-        assert_eq!(beside_perf(&none).outcome, Outcome::NotMeasured);
+        assert_eq!(beside_perf(&none, COX, SHARE_OF_PERF_LIMIT).outcome, Outcome::NotMeasured);
     }
 
     #[test]

@@ -1,17 +1,23 @@
 //! What is switched on during a slice of ping-pong, and that it really was.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use machine::{Root, topology::Topology};
+use trace::sorter::Sorter;
 use watch::{BpfObserver, Intake, Observer, Settings};
+use wire::Moment;
 
 use super::floor::Floor;
 use super::perf::Recording;
-use super::{Bench, CONTROL, COX, PERF};
+use super::{Bench, CONTROL, COX, PERF, TRACE};
 
 /// How often a session of cox takes what has arrived.
 const TICK: Duration = Duration::from_millis(100);
+
+/// The ring of a trace, as `cox run` has it if nothing else is said.
+const TRACE_BYTES: u32 = 32 << 20;
 
 /// What is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +46,8 @@ pub enum Part {
     Sampling,
     /// All of it, but the two sides are no members: what cox costs everybody else.
     Strangers,
+    /// All of it, and what happened when is kept, as with `--trace`.
+    Trace,
 }
 
 impl Treatment {
@@ -51,6 +59,7 @@ impl Treatment {
             Treatment::Cox(Part::Programs) => "cox no sampling",
             Treatment::Cox(Part::Sampling) => "cox sampling only",
             Treatment::Cox(Part::Strangers) => "cox not a member",
+            Treatment::Cox(Part::Trace) => TRACE,
             Treatment::Perf => PERF,
             Treatment::Floor { reads_clock: false } => "empty programs",
             Treatment::Floor { reads_clock: true } => "… that read a clock",
@@ -61,7 +70,7 @@ impl Treatment {
     pub fn begin(self, bench: &Bench<'_>, players: &[u32]) -> Result<Active> {
         match self {
             Treatment::Control => Ok(Active::Nothing),
-            Treatment::Cox(part) => Ok(Active::Cox(Box::new(Observation::begin(part, players)?))),
+            Treatment::Cox(part) => Ok(Active::Cox(Box::new(Observation::begin(part, players, bench.scratch.path())?))),
             Treatment::Perf => {
                 let perf = bench.tools.perf.as_ref().map_err(|why| anyhow::anyhow!("{why}"))?;
                 Ok(Active::Perf(Recording::start(perf, bench.scratch.path())?))
@@ -88,16 +97,19 @@ pub struct Observation {
     part: Part,
     observer: BpfObserver,
     intake: Intake,
+    kept: Option<Sorter<Moment>>,
 }
 
 impl Observation {
     /// Loaded anew each time, so that plain slices are free of everything that belongs to it.
-    fn begin(part: Part, players: &[u32]) -> Result<Observation> {
+    fn begin(part: Part, players: &[u32], scratch: &Path) -> Result<Observation> {
         let topology = Topology::read(&Root::live())?;
         let limit = topology.possible.last().map_or(1, |last| last + 1);
         let usual = Settings::new(topology.online.len() as u32, limit);
         let sample_period_ns = if part == Part::Programs { 0 } else { usual.sample_period_ns };
-        let mut observer = BpfObserver::new(&Settings { sample_period_ns, ..usual })?;
+        let kept = (part == Part::Trace).then(|| Sorter::new(scratch)).transpose()?;
+        let moments_bytes = kept.is_some().then_some(TRACE_BYTES);
+        let mut observer = BpfObserver::new(&Settings { sample_period_ns, moments_bytes, ..usual })?;
         if part != Part::Strangers {
             for &pid in players {
                 observer.enrol(pid)?;
@@ -106,12 +118,27 @@ impl Observation {
         if part == Part::Sampling {
             observer.set_attached(false)?;
         }
-        Ok(Observation { part, observer, intake: Intake::default() })
+        Ok(Observation { part, observer, intake: Intake::default(), kept })
+    }
+
+    /// Takes what has arrived, and keeps it as a session does.
+    fn tick(&mut self) -> Result<()> {
+        self.observer.tick(&mut self.intake)?;
+        self.keep()
+    }
+
+    fn keep(&mut self) -> Result<()> {
+        let Some(kept) = &mut self.kept else { return Ok(()) };
+        for moment in self.intake.moments.drain(..) {
+            kept.push(moment)?;
+        }
+        Ok(())
     }
 
     /// Nothing is cheap if nothing was observed: the answer must show that it was.
-    fn end(mut self, players: &[u32]) -> Result<()> {
+    fn end(mut self, players: &[u32], round_trips: u64) -> Result<()> {
         let record = self.observer.finish(&mut self.intake)?;
+        self.keep()?;
         let switches = |pid: &u32| {
             record.living.iter().filter(|l| l.clock.tgid == *pid).map(|l| l.clock.switches_voluntary).sum::<u64>()
         };
@@ -119,6 +146,11 @@ impl Observation {
         let sampled = !self.intake.samples.is_empty();
         let expected = match self.part {
             Part::Whole => seen && sampled,
+            // Two switches and, of most, a waking for each.
+            Part::Trace => {
+                let kept = self.kept.take().map(Sorter::sorted).transpose()?.map_or(0, |kept| kept.len());
+                seen && sampled && record.losses.moments == 0 && kept as u64 >= 3 * round_trips
+            }
             Part::Programs => seen && !sampled,
             Part::Sampling => sampled,
             Part::Strangers => record.living.is_empty() && !sampled,
@@ -141,7 +173,7 @@ impl Active {
             }
             std::thread::sleep(left.min(TICK));
             if let Active::Cox(observation) = self {
-                observation.observer.tick(&mut observation.intake)?;
+                observation.tick()?;
             }
         }
     }
@@ -150,7 +182,7 @@ impl Active {
     pub fn end(self, players: &[u32], round_trips: u64) -> Result<()> {
         match self {
             Active::Nothing => Ok(()),
-            Active::Cox(observation) => observation.end(players),
+            Active::Cox(observation) => observation.end(players, round_trips),
             Active::Perf(recording) => {
                 let bytes = recording.end()?;
                 // Two switches of about 100 bytes each; less than a tenth of that is no recording.
