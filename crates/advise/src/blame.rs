@@ -225,6 +225,7 @@ mod tests {
             cpus: Vec::new(),
             took_cpu: vec![TookCpu { kind: TakerKind::Sibling, wait_ns: 2000, ..TookCpu::default() }],
             hot: Vec::new(),
+            beside: None,
         };
         let facts = Facts { allowed_cpus: vec![0, 1], ..Facts::default() };
         let blame = Picture::new(&account, &facts).blame;

@@ -106,6 +106,7 @@ fn account_of(
                 cpus,
                 took_cpu,
                 hot: Vec::new(),
+                beside: None,
             }
         },
     )

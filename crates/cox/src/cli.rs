@@ -105,6 +105,10 @@ pub struct Run {
     /// Show all threads, not only the ten that lost most
     #[arg(long)]
     pub threads: bool,
+    /// Run this command beside the program, from the same moment on (may be given more than once): an account each, and what
+    /// each took from the others. Words are split as a shell does; for more: --also "sh -c '…'"
+    #[arg(long, value_name = "CMD", conflicts_with_all = ["pid", "cgroup", "pack_cpus", "overlap"])]
+    pub also: Vec<String>,
     /// How to observe
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub backend: Choice,

@@ -10,6 +10,8 @@ use litemap::LiteMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::beside::Beside;
+
 /// A few amounts by name, ordered by name. A sorted vector: a tree's smallest node has room for eleven
 /// entries, and three trees in each of 50,000 threads were most of what a report had to write.
 pub type ByName = LiteMap<Cow<'static, str>, u64>;
@@ -40,6 +42,9 @@ pub struct Account {
     pub took_cpu: Vec<TookCpu>,
     /// Hot user functions, largest first.
     pub hot: Vec<HotFunction>,
+    /// What programs that ran side by side took from one another; absent where there was one.
+    #[serde(default)]
+    pub beside: Option<Beside>,
 }
 
 /// What could not be kept, by kind.

@@ -126,6 +126,7 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
         cpus: cpus::accounts(record),
         took_cpu: takers::of(record, &lives, &open),
         hot,
+        beside: None,
     }
 }
 

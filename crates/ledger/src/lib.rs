@@ -5,12 +5,14 @@
 //! - [`replay`]: a stream of events → clocks, for backends that do not keep them in the kernel.
 //! - [`moments`]: a trace's record → such events. [`stretch`]: what a thread did from when to when.
 //! - [`accounts`]: what an observer recorded → the [`Account`].
+//! - [`beside`]: programs that ran at the same time: what each took from the others.
 //! - [`account`]: its shape, which is the JSON that users read.
 //! - [`summary`], [`check`](mod@check): the figures of verdict and report, each defined once.
 #![forbid(unsafe_code)]
 
 pub mod account;
 pub mod accounts;
+pub mod beside;
 pub mod check;
 pub mod close;
 pub mod moments;

@@ -90,6 +90,7 @@ fn document() -> impl Strategy<Value = Document> {
                 cpus,
                 took_cpu: took.collect(),
                 hot: Vec::new(),
+                beside: None,
             };
             Document::new("0.1.0", account, sample::facts())
         },

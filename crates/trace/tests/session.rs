@@ -57,8 +57,8 @@ fn moments(count: u64) -> Vec<Moment> {
 }
 
 fn recording(moments: &[Moment]) -> Recording {
-    let mut sorter = Sorter::new(&std::env::temp_dir()).unwrap();
-    moments.iter().for_each(|moment| sorter.push(*moment).unwrap());
+    let mut sorter = Sorter::new(&std::env::temp_dir()).expect("room for a file");
+    moments.iter().for_each(|moment| sorter.push(*moment).expect("room for a file"));
     let mut cast = Cast { strangers: BTreeMap::from([(7, "kworker/0:1".to_owned())]), ..Cast::default() };
     cast.threads.insert(100, trace::recording::Thread { name: "heat".into(), process: 100 });
     cast.processes.insert(100, trace::recording::Process { name: "heat".into(), ..Default::default() });
@@ -69,14 +69,14 @@ fn recording(moments: &[Moment]) -> Recording {
         epoch_ns: 6,
         cpus: 2,
         cast,
-        moments: sorter.sorted().unwrap(),
+        moments: sorter.sorted().expect("room for a file"),
     }
 }
 
 fn file(recording: &Recording, report: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
-    perfetto::write(recording, &mut bytes).unwrap();
-    write(recording, report, &mut bytes).unwrap();
+    perfetto::write(recording, &mut bytes).expect("room for a file");
+    write(recording, report, &mut bytes).expect("room for a file");
     bytes
 }
 
@@ -90,7 +90,7 @@ fn all(recording: &Recording) -> Vec<Moment> {
         all.push(*moment);
         Ok(())
     };
-    recording.each(keep).unwrap();
+    recording.each(keep).expect("room for a file");
     all
 }
 

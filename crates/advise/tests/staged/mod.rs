@@ -126,6 +126,7 @@ impl Stage {
             cpus: (0..cpus).map(cpu).collect(),
             took_cpu,
             hot: Vec::new(),
+            beside: None,
         };
         let facts = Facts {
             allowed_cpus: (0..cpus).collect(),

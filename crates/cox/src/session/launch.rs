@@ -91,7 +91,7 @@ impl Child {
         if pid == 0 {
             // The child must not hold the write end, or end of file would never come.
             drop(gate);
-            let errno = become_program(&gate_read, &candidates, &argv, &envp, &mask, child_signal);
+            let errno = become_program(&gate_read, launch.has_no_input, &candidates, &argv, &envp, &mask, child_signal);
             let bytes = errno.to_ne_bytes();
             // SAFETY: plain system calls on open descriptors; _exit does not return.
             unsafe {
@@ -163,6 +163,11 @@ impl Running {
         }
     }
 
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid.as_raw_nonzero().get() as u32
+    }
+
     /// Pass a signal on. A program that has just ended does not mind.
     pub fn send(&self, signal: i32) {
         if let Some(signal) = Signal::from_named_raw(signal) {
@@ -180,6 +185,7 @@ impl AsFd for Running {
 /// In the child: wait at the gate, put back what cox changed for itself, exec. Returns the errno.
 fn become_program(
     gate: &OwnedFd,
+    has_no_input: bool,
     candidates: &[CString],
     argv: &[*const libc::c_char],
     envp: &[*const libc::c_char],
@@ -197,6 +203,10 @@ fn become_program(
             libc::signal(libc::SIGCHLD, libc::SIG_IGN);
         }
         streams::restore();
+        if has_no_input {
+            let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+            libc::dup2(nothing, libc::STDIN_FILENO);
+        }
         libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
         let mut worst = libc::ENOENT;
         for candidate in candidates {

@@ -1,11 +1,11 @@
 //! A session: one target, some engines, one life cycle.
 //!
 //! 1. probe: each engine says whether it can work here, before anything is started.
-//! 2. start: the program is forked but waits, before its exec, for the go; or the processes to
-//!    attach to are looked up.
+//! 2. start: the program is forked but waits, before its exec, for the go; so do others that shall run beside it; or
+//!    the processes to attach to are looked up.
 //! 3. apply: each engine takes hold of the target.
-//! 4. go: the program execs. Had cox died before this, nothing would have been started.
-//! 5. tick until the end: of the program, of `--for`, or by Ctrl-C.
+//! 4. go: the programs exec. Had cox died before this, nothing would have been started.
+//! 5. tick until the end: of the last program, of `--for`, or by Ctrl-C.
 //! 6. undo, in reverse order; then each engine has its section.
 
 pub mod control;
@@ -29,7 +29,7 @@ use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use engine::Engine;
-use launch::{Child, LaunchError};
+use launch::{Child, LaunchError, Running};
 use signals::{Received, Signals};
 pub use target::{Exit, Launch, Subject, Target};
 
@@ -50,6 +50,8 @@ pub struct Limits {
 pub struct Outcome {
     /// How the launched program ended; `None` for an attached session.
     pub exit: Option<Exit>,
+    /// Programs that were launched, in the order in which they were named.
+    pub launched: Vec<Launched>,
     /// When the target got going, on CLOCK_MONOTONIC.
     pub start_ns: u64,
     /// When the main process ended (with `wait_all`: all that it started), or the session did.
@@ -61,25 +63,40 @@ pub struct Outcome {
     pub failed: Option<anyhow::Error>,
 }
 
+/// A program that was launched, and has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launched {
+    /// Its first process.
+    pub pid: u32,
+    /// How that ended.
+    pub exit: Exit,
+    /// When it got going, on CLOCK_MONOTONIC.
+    pub start_ns: u64,
+    /// When it ended, as far as was looked: a tick later at most.
+    pub end_ns: u64,
+}
+
 /// Run `engine` over `target`. Programs that cannot be started are a [`LaunchError`] inside the error.
 pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<Outcome> {
     match target {
-        Target::Launch(launch) => {
+        Target::Launch(launches) => {
             let signals = Signals::take()?;
-            let child = Child::fork(launch, signals.original_mask())?;
-            engine.apply(&Subject::Launched(child.pid()))?;
+            let children = launches.iter().map(|launch| Child::fork(launch, signals.original_mask()));
+            let children = children.collect::<Result<Vec<Child>>>()?;
+            engine.apply(&Subject::Launched(children.iter().map(Child::pid).collect()))?;
             let start_ns = arch::monotonic_ns();
             let own_before_ns = arch::clock::thread_cpu_ns();
-            let child = child.go()?;
+            let running = let_go(children)?;
             let mut failed = None;
-            let exit = follow(&child, engine, &signals, &mut failed)?;
+            let launched = follow(running, engine, &signals, &mut failed)?;
             if limits.wait_all && failed.is_none() {
                 failed = wait_for_all(engine, &signals).err();
             }
             let end_ns = arch::monotonic_ns();
             let own_cpu_ns = arch::clock::thread_cpu_ns().saturating_sub(own_before_ns);
             let failed = failed.or(engine.undo().err());
-            Ok(Outcome { exit: Some(exit), start_ns, end_ns, own_cpu_ns, failed })
+            let exit = launched.first().map(|first| first.exit);
+            Ok(Outcome { exit, launched, start_ns, end_ns, own_cpu_ns, failed })
         }
         Target::Attach(subject) => {
             subject.look_up()?;
@@ -91,38 +108,68 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
             let end_ns = arch::monotonic_ns();
             let own_cpu_ns = arch::clock::thread_cpu_ns().saturating_sub(own_before_ns);
             engine.undo()?;
-            Ok(Outcome { exit: None, start_ns, end_ns, own_cpu_ns, failed: None })
+            Ok(Outcome { exit: None, launched: Vec::new(), start_ns, end_ns, own_cpu_ns, failed: None })
         }
     }
 }
 
-/// Until the launched program ends; signals sent to cox are passed on to it. An engine that fails is
-/// left alone from then on: the program comes first.
+/// Lets all of them go. One that cannot be executed ends the others, which have hardly begun.
+fn let_go(children: Vec<Child>) -> Result<Vec<(Running, u64)>> {
+    let mut running: Vec<(Running, u64)> = Vec::new();
+    for child in children {
+        let start_ns = arch::monotonic_ns();
+        match child.go() {
+            Ok(one) => running.push((one, start_ns)),
+            Err(error) => {
+                for (other, _) in running {
+                    other.send(libc::SIGKILL);
+                    other.reap()?;
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(running)
+}
+
+/// Until the launched programs end; signals sent to cox are passed on to them. An engine that fails is
+/// left alone from then on: programs come first.
 fn follow(
-    child: &launch::Running,
+    mut running: Vec<(Running, u64)>,
     engine: &mut dyn Engine,
     signals: &Signals,
     failed: &mut Option<anyhow::Error>,
-) -> Result<Exit> {
-    loop {
+) -> Result<Vec<Launched>> {
+    let order: Vec<u32> = running.iter().map(|(one, _)| one.pid()).collect();
+    let mut launched = Vec::new();
+    while !running.is_empty() {
         let readiness = if failed.is_none() { engine.readiness() } else { Vec::new() };
-        wait_for_something(&[signals.as_fd(), child.as_fd()], readiness, TICK)?;
+        let fds: Vec<BorrowedFd<'_>> =
+            std::iter::once(signals.as_fd()).chain(running.iter().map(|(one, _)| one.as_fd())).collect();
+        wait_for_something(&fds, readiness, TICK)?;
         for received in signals.read()? {
             match received {
-                // The terminal sends to the whole foreground group: the program has it already.
+                // The terminal sends to the whole foreground group: the programs have it already.
                 Received::FromTerminal(_) => {}
-                Received::FromProcess(signal) => child.send(signal),
+                Received::FromProcess(signal) => running.iter().for_each(|(one, _)| one.send(signal)),
             }
         }
         // Ended but not reaped: whoever reads /proc finds the final sums there once more.
-        let ended = child.has_ended()?;
+        let mut ended = Vec::new();
+        for at in (0..running.len()).rev() {
+            if running[at].0.has_ended()? {
+                ended.push((running.swap_remove(at), arch::monotonic_ns()));
+            }
+        }
         if failed.is_none() {
             *failed = engine.tick().err();
         }
-        if ended {
-            return child.reap();
+        for ((one, start_ns), end_ns) in ended {
+            launched.push(Launched { pid: one.pid(), exit: one.reap()?, start_ns, end_ns });
         }
     }
+    launched.sort_by_key(|one| order.iter().position(|pid| *pid == one.pid));
+    Ok(launched)
 }
 
 /// Until nothing that the program started is left, or somebody loses patience.
@@ -222,8 +269,8 @@ mod tests {
     #[test]
     fn what_threads_of_engines_take_is_theirs_to_tell() {
         let mut engine = Busy { threads_ns: 0 };
-        let launch = Launch { command: vec![OsString::from("true")], variables: Vec::new() };
-        let outcome = run(&Target::Launch(launch), &mut engine, Limits::default()).unwrap();
+        let launch = Launch { command: vec![OsString::from("true")], ..Launch::default() };
+        let outcome = run(&Target::Launch(vec![launch]), &mut engine, Limits::default()).unwrap();
         assert!(outcome.own_cpu_ns > 0 && outcome.own_cpu_ns < engine.threads_ns / 2, "{}", outcome.own_cpu_ns);
     }
 
@@ -231,8 +278,8 @@ mod tests {
     fn a_failing_engine_costs_the_report_and_not_the_exit() {
         let command = ["sh", "-c", "sleep 0.2; exit 7"].map(OsString::from).to_vec();
         let mut engine = Failing { undone: false };
-        let launch = Launch { command, variables: Vec::new() };
-        let outcome = run(&Target::Launch(launch), &mut engine, Limits::default()).unwrap();
+        let launch = Launch { command, ..Launch::default() };
+        let outcome = run(&Target::Launch(vec![launch]), &mut engine, Limits::default()).unwrap();
         assert_eq!(outcome.exit, Some(Exit::Code(7)));
         assert_eq!(outcome.failed.unwrap().to_string(), "broken");
         assert!(engine.undone);

@@ -43,9 +43,8 @@ pub struct Observing {
     intake: Intake,
     cgroup: Option<Cgroup>,
     enrolled: BTreeSet<u32>,
-    /// The main process, and the CPUs that its threads were allowed on when last looked at.
-    main: Option<u32>,
-    allowed: Option<CpuSet>,
+    /// First processes of programs, and the CPUs that each one's threads were allowed on when last looked at.
+    mains: Vec<(u32, Option<CpuSet>)>,
     record: Option<Record>,
     recorder: Option<Recorder>,
 }
@@ -88,8 +87,7 @@ impl Observing {
             intake: Intake::default(),
             cgroup: None,
             enrolled: BTreeSet::new(),
-            main: None,
-            allowed: None,
+            mains: Vec::new(),
             record: None,
             recorder,
         })
@@ -108,7 +106,12 @@ impl Observing {
     /// CPUs that the threads of the main process were allowed on, together, when it was last looked at:
     /// a program may narrow them itself, or be started by taskset(1).
     pub fn allowed(&self) -> Option<&CpuSet> {
-        self.allowed.as_ref()
+        self.allowed_of(0)
+    }
+
+    /// The same of the program that was named as the n-th.
+    pub fn allowed_of(&self, program: usize) -> Option<&CpuSet> {
+        self.mains.get(program)?.1.as_ref()
     }
 
     /// The OpenMP runtime that a sampled process had mapped: GCC's, LLVM's or Intel's.
@@ -119,19 +122,18 @@ impl Observing {
     }
 
     fn look_at_masks(&mut self) {
-        let Some(pid) = self.main else { return };
         let root = Root::live();
-        let main = Task::process(&root, pid);
-        // A zombie has only its leader left to ask, which may be bound more narrowly than the rest were.
-        if main.stat().is_ok_and(|stat| stat.state == 'Z') {
-            return;
-        }
-        // A program with more threads than this has not pinned them all elsewhere than the first.
-        let threads = main.threads().unwrap_or_default().into_iter().take(MASKS_READ);
-        let together = threads.filter_map(|tid| allowed_cpus(&root, Who::Task(tid)).ok()).reduce(|a, b| a.union(&b));
-        // Gone meanwhile: the last answer stands.
-        if together.is_some() {
-            self.allowed = together;
+        for (pid, allowed) in &mut self.mains {
+            let main = Task::process(&root, *pid);
+            // A zombie has only its leader left to ask, which may be bound more narrowly than the rest were.
+            if main.stat().is_ok_and(|stat| stat.state == 'Z') {
+                continue;
+            }
+            // A program with more threads than this has not pinned them all elsewhere than the first.
+            let threads = main.threads().unwrap_or_default().into_iter().take(MASKS_READ);
+            let masks = threads.filter_map(|tid| allowed_cpus(&root, Who::Task(tid)).ok());
+            // Gone meanwhile: the last answer stands.
+            *allowed = masks.reduce(|a, b| a.union(&b)).or(allowed.take());
         }
     }
 
@@ -182,16 +184,20 @@ impl Observing {
 
 impl Engine for Observing {
     fn apply(&mut self, subject: &Subject) -> Result<()> {
-        self.main = match subject {
-            Subject::Launched(pid) => Some(*pid),
-            Subject::Processes(pids) => pids.first().copied(),
-            Subject::Cgroup(_) => None,
+        self.mains = match subject {
+            Subject::Launched(pids) => pids.iter().map(|pid| (*pid, None)).collect(),
+            Subject::Processes(pids) => pids.first().map(|pid| (*pid, None)).into_iter().collect(),
+            Subject::Cgroup(_) => Vec::new(),
         };
         match subject {
-            Subject::Launched(pid) => match &mut self.observer {
-                Watcher::Bpf(bpf) => bpf.enrol_launched(*pid)?,
-                Watcher::Other(other) => other.enrol(*pid)?,
-            },
+            Subject::Launched(pids) => {
+                for pid in pids {
+                    match &mut self.observer {
+                        Watcher::Bpf(bpf) => bpf.enrol_launched(*pid)?,
+                        Watcher::Other(other) => other.enrol(*pid)?,
+                    }
+                }
+            }
             Subject::Processes(pids) => {
                 for pid in pids {
                     self.observer().enrol(*pid)?;

@@ -101,8 +101,7 @@ impl Packing {
 impl Engine for Packing {
     fn apply(&mut self, subject: &Subject) -> Result<()> {
         self.plan.pids = match subject {
-            Subject::Launched(pid) => vec![*pid],
-            Subject::Processes(pids) => pids.clone(),
+            Subject::Launched(pids) | Subject::Processes(pids) => pids.clone(),
             Subject::Cgroup(_) => bail!("control groups cannot be packed yet; name the processes with --pid"),
         };
         if self.choice.is_some() {

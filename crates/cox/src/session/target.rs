@@ -10,8 +10,8 @@ use machine::process::Task;
 /// The target of a session.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// A program to start.
-    Launch(Launch),
+    /// Programs to start at the same time. The first is the one that cox stands for: its input, its exit code.
+    Launch(Vec<Launch>),
     /// Something that runs already.
     Attach(Subject),
 }
@@ -23,13 +23,15 @@ pub struct Launch {
     pub command: Vec<OsString>,
     /// Variables of its environment that are not as in cox's own.
     pub variables: Vec<(OsString, OsString)>,
+    /// It finds nothing to read: the terminal, or whatever cox reads, is another program's.
+    pub has_no_input: bool,
 }
 
 /// What engines take hold of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// A child that waits, before its exec, for the go.
-    Launched(u32),
+    /// Children that wait, before their exec, for the go.
+    Launched(Vec<u32>),
     /// Processes that run.
     Processes(Vec<u32>),
     /// All that is in a cgroup and below it, now and later.
@@ -58,8 +60,7 @@ impl Subject {
     /// Whether nothing of it is left.
     pub fn is_gone(&self) -> bool {
         match self {
-            Subject::Launched(pid) => has_ended(*pid),
-            Subject::Processes(pids) => pids.iter().all(|pid| has_ended(*pid)),
+            Subject::Launched(pids) | Subject::Processes(pids) => pids.iter().all(|pid| has_ended(*pid)),
             Subject::Cgroup(cgroup) => !cgroup.folder.exists(),
         }
     }

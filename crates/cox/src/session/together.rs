@@ -160,7 +160,8 @@ mod tests {
         let (mut a, mut b) = (Told::new("a", fails[0], &log), Told::new("b", fails[1], &log));
         let mut together = Together::new(vec![&mut a, &mut b]);
         let command = ["sh", "-c", "sleep 0.1; exit 7"].map(OsString::from).to_vec();
-        let outcome = run(&Target::Launch(Launch { command, variables: Vec::new() }), &mut together, Limits::default());
+        let outcome =
+            run(&Target::Launch(vec![Launch { command, ..Launch::default() }]), &mut together, Limits::default());
         let failed = outcome.map(|outcome| {
             assert_eq!(outcome.exit, Some(Exit::Code(7)));
             outcome.failed.map(|error| error.to_string())

@@ -48,8 +48,8 @@ impl Trying {
 
 impl Engine for Trying {
     fn apply(&mut self, subject: &Subject) -> Result<()> {
-        if let Subject::Launched(pid) = subject {
-            self.main = Some(*pid);
+        if let Subject::Launched(pids) = subject {
+            self.main = pids.first().copied();
         }
         self.packing.apply(subject)
     }

@@ -73,9 +73,9 @@ fn run(options: &cli::Advise, text: Option<Output>, json: Option<Output>) -> Res
     let surroundings = Surroundings::read(None);
     let plan = super::pack::plan(&choice, &cpus, Began::Here, !options.no_children);
     let mut trying = Trying::new(Plan { trial: true, sight: Sight::Traced, ..plan });
-    let launch = Launch { command: options.program.clone(), variables: Vec::new() };
+    let launch = Launch { command: options.program.clone(), ..Launch::default() };
     let before = CpuTimes::read(&Root::live()).ok();
-    let outcome = session::run(&Target::Launch(launch), &mut trying, Limits::default())?;
+    let outcome = session::run(&Target::Launch(vec![launch]), &mut trying, Limits::default())?;
     let exit_code = outcome.exit.map(session::Exit::shell_code);
     // From here on the program has run: whatever fails is said, and does not change its exit code.
     let advised = match (outcome.failed, trying.packing.summary.take()) {

@@ -61,7 +61,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
 
 fn target(options: &cli::Pack) -> Target {
     if options.pid.is_empty() {
-        return Target::Launch(launch(&options.program, !options.no_preload, options.no_children));
+        return Target::Launch(vec![launch(&options.program, !options.no_preload, options.no_children)]);
     }
     let pids: BTreeSet<u32> = options.pid.iter().copied().collect();
     Target::Attach(Subject::Processes(pids.into_iter().collect()))
@@ -71,7 +71,7 @@ fn target(options: &cli::Pack) -> Target {
 pub fn launch(command: &[OsString], preloaded: bool, no_children: bool) -> Launch {
     let program = command.first().filter(|_| preloaded);
     let variables = program.map_or_else(Vec::new, |program| preload::variables(program, no_children));
-    Launch { command: command.to_vec(), variables }
+    Launch { command: command.to_vec(), variables, has_no_input: false }
 }
 
 /// That nobody packs these processes already.

@@ -1,13 +1,16 @@
 //! `cox run`: observe a program and report; pack it too where that is wanted.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Error, Result, bail};
 use ledger::accounts::ProgramInfo;
+use ledger::beside::{self, Beside, Player};
 use machine::Root;
 use machine::cgroup::Hierarchies;
 use report::Document;
 use report::pack::PackReport;
+use trace::Recording;
 
 use crate::choice::Choice;
 use crate::cli;
@@ -18,7 +21,7 @@ use crate::session::overlapping::{Overlapping, fitness};
 use crate::session::packing::Packing;
 use crate::session::recording::Recorder;
 use crate::session::together::Together;
-use crate::session::{self, Launch, Limits, Outcome, Subject, Target};
+use crate::session::{self, Launch, Limits, Outcome, Subject, Target, launch};
 use crate::surroundings::Surroundings;
 use crate::verbs::traces::Traces;
 
@@ -37,7 +40,9 @@ pub fn run(options: &cli::Run) -> Result<u8> {
     let json = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
     let traces = Traces::open(&options.traces)?;
-    let recorder = traces.are_wanted().then(|| Recorder::new(&traces.folder(), options.trace_buffer)).transpose()?;
+    // What programs took from one another is told by what happened when.
+    let records = traces.are_wanted() || !options.also.is_empty();
+    let recorder = records.then(|| Recorder::new(&traces.folder(), options.trace_buffer)).transpose()?;
     let outputs = Outputs { text, json, traces };
 
     let mut packing = packing(options)?;
@@ -106,11 +111,24 @@ fn target(options: &cli::Run, mut overlapping: Option<&mut Overlapping>) -> Resu
     }
     let overlapping = overlapping.filter(|overlapping| overlapping.unfit.is_none());
     let mut launch = match (&options.pack_cpus, &overlapping) {
-        (None, None) => Launch { command: options.program.clone(), variables: Vec::new() },
+        (None, None) => Launch { command: options.program.clone(), ..Launch::default() },
         _ => super::pack::launch(&options.program, !options.no_preload, options.no_children),
     };
     launch.variables.extend(overlapping.map(|overlapping| overlapping.variable()));
-    Ok(Target::Launch(launch))
+    let also = options.also.iter().map(|command| launch_beside(command)).collect::<Result<Vec<Launch>>>()?;
+    Ok(Target::Launch(std::iter::once(launch).chain(also).collect()))
+}
+
+/// A program to run beside the other. Whatever can be known to be wrong with it is said before anything starts.
+fn launch_beside(command: &str) -> Result<Launch> {
+    let words = shlex::split(command).with_context(|| format!("--also '{command}': a quote is not closed"))?;
+    let Some(program) = words.first() else { bail!("--also '{command}': there is no command") };
+    if launch::file_of(program.as_ref()).is_none() {
+        let (name, why) = (program.clone(), "not found, or not executable".to_owned());
+        return Err(launch::LaunchError::NotFound(name, why).into());
+    }
+    let command = words.into_iter().map(OsString::from).collect();
+    Ok(Launch { command, has_no_input: true, ..Launch::default() })
 }
 
 /// The process whose limits count; `None`: cox's own, which the program inherits.
@@ -121,15 +139,61 @@ fn attached_to(target: &Target) -> Option<u32> {
     }
 }
 
+fn words(launch: &Launch) -> Vec<String> {
+    launch.command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// The programs of a session: those that it has launched, or the one thing that it is attached to.
+fn programs(target: &Target, outcome: &Outcome) -> Vec<ProgramInfo> {
+    match target {
+        Target::Launch(launches) if launches.len() > 1 => {
+            let launched = outcome.launched.iter().zip(launches);
+            let info = |(ended, launch): (&session::Launched, &Launch)| ProgramInfo {
+                root_pid: Some(ended.pid),
+                command: words(launch),
+                exit_code: Some(ended.exit.shell_code()),
+                start_ns: ended.start_ns,
+                end_ns: Some(ended.end_ns),
+            };
+            launched.map(info).collect()
+        }
+        _ => vec![ProgramInfo {
+            root_pid: attached_to(target),
+            command: command_line(target),
+            exit_code: outcome.exit.map(session::Exit::shell_code),
+            start_ns: outcome.start_ns,
+            end_ns: Some(outcome.end_ns),
+        }],
+    }
+}
+
+/// What programs took from one another.
+fn side_by_side(recording: &Recording, programs: &[ProgramInfo], observing: &Observing) -> Result<Beside> {
+    let programs = programs.iter().enumerate().map(|(at, program)| {
+        let cpus = observing.allowed_of(at);
+        beside::Program {
+            root_pid: program.root_pid.unwrap_or_default(),
+            cpus: cpus.map(|cpus| cpus.iter().collect()),
+            named: cpus.map(ToString::to_string).unwrap_or_default(),
+        }
+    });
+    let mut player = Player::new(programs.collect(), recording.cpus, recording.start_ns);
+    recording.each(|moment| -> Result<()> {
+        player.take(moment);
+        Ok(())
+    })?;
+    Ok(player.finish(recording.end_ns))
+}
+
 /// What was observed, for people.
 fn command_line(target: &Target) -> Vec<String> {
     match target {
-        Target::Launch(launch) => launch.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        Target::Launch(launches) => launches.first().map_or_else(Vec::new, words),
         Target::Attach(Subject::Cgroup(cgroup)) => vec!["--cgroup".into(), cgroup.name().display().to_string()],
         Target::Attach(Subject::Processes(pids)) => {
             pids.iter().flat_map(|pid| ["--pid".to_owned(), pid.to_string()]).collect()
         }
-        Target::Attach(Subject::Launched(pid)) => vec![pid.to_string()],
+        Target::Attach(Subject::Launched(pids)) => pids.iter().map(u32::to_string).collect(),
     }
 }
 
@@ -143,15 +207,15 @@ fn report(
     outputs: Outputs,
 ) -> Result<()> {
     let command = command_line(target);
-    let program = ProgramInfo {
-        root_pid: attached_to(target),
-        command: command.clone(),
-        exit_code: outcome.exit.map(session::Exit::shell_code),
-        start_ns: outcome.start_ns,
-        end_ns: Some(outcome.end_ns),
-    };
+    let programs = programs(target, outcome);
     let record = observing.take_record()?;
-    let account = ledger::accounts::build(&record, &[program], outcome.own_cpu_ns);
+    let mut account = ledger::accounts::build(&record, &programs, outcome.own_cpu_ns);
+    let recorder = observing.take_recorder();
+    let recording =
+        recorder.map(|recorder| recorder.finish(&record, &account, record.cpus.len() as u32)).transpose()?;
+    if let Some(recording) = recording.as_ref().filter(|_| programs.len() > 1) {
+        account.beside = Some(side_by_side(recording, &programs, observing)?);
+    }
     let packed_cpus = options.pack_cpus.as_ref();
     let facts = surroundings.facts(&command, observing.allowed(), packed_cpus, observing.openmp_runtime());
     let cpus = facts.allowed_cpus.len() as u64;
@@ -165,11 +229,8 @@ fn report(
     });
     let json =
         outputs.json.map_or(Ok(()), |output| output.write(document.to_json().context("making the JSON")?.as_bytes()));
-    let traces = observing.take_recorder().map_or(Ok(()), |recorder| {
-        let cpus = record.cpus.len() as u32;
-        let recording = recorder.finish(&record, &document.account, cpus)?;
-        outputs.traces.write(&recording, &document.to_json().context("making the JSON")?)
-    });
+    let traces = recording
+        .map_or(Ok(()), |recording| outputs.traces.write(&recording, &document.to_json().context("making the JSON")?));
     // The process ends here: taking apart the accounts of 50,000 threads one by one helps nobody.
     std::mem::forget((record, document));
     text.and(json).and(traces)

@@ -15,6 +15,7 @@ pub(crate) fn empty() -> Account {
         cpus: vec![],
         took_cpu: vec![],
         hot: vec![],
+        beside: None,
     }
 }
 

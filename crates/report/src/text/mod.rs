@@ -1,10 +1,11 @@
 //! The report on the terminal: an answer first, its evidence below, the cost and the doubt stated.
 //!
 //! Order: who ran (`header`), where thread time went (`states`), what it means (`verdict`), threads
-//! or programs (`threads`, `groups`), who took the CPUs and what each CPU did (`cpus`), who waits for
+//! or programs (`threads`, `groups`), what programs took from one another (`beside`), who took the CPUs and what each CPU did (`cpus`), who waits for
 //! whom and where run time went (`details`), checks, members left behind, losses (`footer`); at last, where the
 //! program was packed too, what that did; the same for overlap.
 
+mod beside;
 mod cpus;
 mod details;
 mod footer;
@@ -73,6 +74,7 @@ pub fn write_text(out: &mut dyn fmt::Write, document: &Document, style: &Style) 
             threads::write(&mut page, program);
         }
     }
+    beside::write(&mut page);
     cpus::write(&mut page);
     details::write(&mut page);
     footer::write(&mut page);

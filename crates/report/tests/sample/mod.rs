@@ -82,6 +82,7 @@ pub fn heat() -> Document {
             took(87, "kworker/u8:1", 1, TakerKind::Other, 150 * MS),
             took(0, "idle", 1, TakerKind::Idle, 50 * MS),
         ],
+        beside: None,
         hot: vec![
             hot("heat_step", "heat", 15_900, None),
             hot("gomp_team_barrier_wait_end", "libgomp.so.1.0.0", 7_850, Some("OpenMP runtime")),
@@ -163,6 +164,7 @@ pub fn make() -> Document {
         cpus: Vec::new(),
         took_cpu: Vec::new(),
         hot: Vec::new(),
+        beside: None,
     };
     Document::new("0.1.0", account, facts())
 }

@@ -1,0 +1,164 @@
+//! Programs side by side: what was staged is what is said.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use common::{Bench, assert_none, bench};
+use ledger::Thread;
+use ledger::beside::{Beside, Phase};
+use report::Document;
+
+const COX: &str = env!("CARGO_BIN_EXE_cox");
+const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/workloads");
+
+fn on_cpu(cpu: usize, workload: &str) -> String {
+    format!("taskset -c {cpu} {WORKLOADS}/{workload}")
+}
+
+/// Runs `program` with another one beside it.
+fn side_by_side(bench: &Bench, program: &str, also: &str) -> Document {
+    let json = bench.folder().join("cox.json");
+    let mut command = Command::new("timeout");
+    command.args(["--foreground", "120", COX, "run", "--also", also, "--json"]).arg(&json).arg("--");
+    let output = command.args(program.split(' ')).current_dir(bench.folder()).output().expect("start cox");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("side by side: A "), "{text}");
+    serde_json::from_slice(&fs::read(&json).expect("the account")).expect("a document")
+}
+
+fn beside(document: &Document) -> &Beside {
+    document.account.beside.as_ref().expect("programs side by side")
+}
+
+/// While these ran.
+fn phase<'d>(beside: &'d Beside, running: &[usize]) -> &'d Phase {
+    beside.phases.iter().find(|phase| phase.running == running).expect("such a phase")
+}
+
+fn idle(phase: &Phase, usable_by: &[usize]) -> u64 {
+    phase.idle.iter().find(|idle| idle.usable_by == usable_by).map_or(0, |idle| idle.idle_ns)
+}
+
+fn sum(document: &Document, program: usize, of: impl Fn(&Thread) -> u64) -> u64 {
+    ledger::summary::threads_of(&document.account.programs[program]).map(of).sum()
+}
+
+/// Where two times differ by more than 2 % of the longer, and by more than what a switch takes.
+fn apart(what: &str, a_ns: u64, b_ns: u64) -> Option<String> {
+    let limit = (a_ns.max(b_ns) / 50).max(200_000);
+    (a_ns.abs_diff(b_ns) > limit).then(|| format!("{what}: {a_ns} ns and {b_ns} ns"))
+}
+
+/// What must hold whatever was staged: parts sum to wholes, and to the account.
+fn closes(document: &Document) -> Vec<String> {
+    let beside = beside(document);
+    let cpus = document.account.cpus.len() as u64;
+    let mut faults: Vec<String> = Vec::new();
+    for phase in &beside.phases {
+        let idle: u64 = phase.idle.iter().map(|idle| idle.idle_ns).sum();
+        let parts = phase.run_ns.iter().sum::<u64>() + phase.others_ns + idle + phase.unseen_ns;
+        faults.extend((parts != cpus * phase.length_ns).then(|| format!("{phase:?} does not sum to {cpus} CPUs")));
+    }
+    for (program, waited) in beside.waited.iter().enumerate() {
+        let runs: u64 = beside.phases.iter().map(|phase| phase.run_ns[program]).sum();
+        faults.extend(apart("run", runs, sum(document, program, |thread| thread.run_ns)));
+        let waits =
+            waited.behind_ns.iter().sum::<u64>() + waited.behind_others_ns + waited.behind_idle_ns + waited.unseen_ns;
+        faults.extend(apart("waits", waits, sum(document, program, |t| t.wake_delay_ns + t.preempt_wait_ns)));
+    }
+    faults
+}
+
+/// A spinner of 0.6 s on CPU 0, and a program on CPU 1 that reads and writes memory for 1.2 s. `spinner`: its place.
+fn apart_on_two_cpus(document: &Document, spinner: usize) {
+    let beside = beside(document);
+    let memory = 1 - spinner;
+    let (both, alone) = (phase(beside, &[0, 1]), phase(beside, &[memory]));
+    let mut faults = closes(document);
+    faults.extend(apart("both, and the spinner's life", both.length_ns, document.account.programs[spinner].wall_ns));
+    // Each has its CPU, but for what others took of it.
+    faults.extend(apart(
+        "both CPUs",
+        both.run_ns.iter().sum::<u64>() + both.others_ns,
+        2 * both.length_ns - idle(both, &[spinner]) - idle(both, &[memory]),
+    ));
+    let taken = beside.waited[spinner].behind_ns[memory] + beside.waited[memory].behind_ns[spinner];
+    faults.extend((taken > both.length_ns / 50).then(|| format!("{taken} ns taken from one another")));
+    // Behind the spinner's end nobody may use its CPU: idle, nobody's. That of the other is its own.
+    assert_eq!(alone.run_ns[spinner], 0);
+    // How much that is hangs on who else is on this machine; whose it is does not.
+    let nobodys = idle(alone, &[]);
+    let of_the_dead = alone.idle.iter().any(|idle| idle.usable_by.contains(&spinner));
+    faults.extend(of_the_dead.then(|| format!("idle time of one that has ended: {alone:?}")));
+    faults.extend(apart(
+        "the spinner's CPU and the other one",
+        nobodys + alone.others_ns + alone.run_ns[memory] + idle(alone, &[memory]) + alone.unseen_ns,
+        2 * alone.length_ns,
+    ));
+    assert_none(&faults);
+}
+
+#[test]
+fn a_pair_on_two_cpus_takes_nothing_from_one_another() {
+    let Some(bench) = bench("a_pair_on_two_cpus_takes_nothing_from_one_another") else { return };
+    let (spinner, memory) = (on_cpu(0, "known-spin --seconds 0.6"), on_cpu(1, "triad --seconds 1.2"));
+    apart_on_two_cpus(&side_by_side(&bench, &spinner, &memory), 0);
+    // In the other order.
+    apart_on_two_cpus(&side_by_side(&bench, &memory, &spinner), 1);
+}
+
+#[test]
+fn a_pair_on_one_cpu_takes_from_the_other_what_it_runs() {
+    let Some(bench) = bench("a_pair_on_one_cpu_takes_from_the_other_what_it_runs") else { return };
+    // Both always want the CPU while both run, so what one runs the other waits.
+    let hog = |seconds: &str| on_cpu(0, &format!("hog --seconds {seconds}"));
+    let document = side_by_side(&bench, &hog("0.5"), &hog("1"));
+    let beside = beside(&document);
+    let both = phase(beside, &[0, 1]);
+    let mut faults = closes(&document);
+    for (one, other) in [(0, 1), (1, 0)] {
+        faults.extend(apart("behind the other", beside.waited[one].behind_ns[other], both.run_ns[other]));
+        faults.extend((both.run_ns[one] < both.length_ns / 10).then(|| format!("{one} hardly ran: {both:?}")));
+    }
+    // CPU 1 was for neither.
+    let may_use = both.idle.iter().filter(|idle| !idle.usable_by.is_empty()).map(|idle| idle.idle_ns).sum::<u64>();
+    faults.extend((may_use > both.length_ns / 50).then(|| format!("CPU 0 was idle: {both:?}")));
+    assert_none(&faults);
+}
+
+#[test]
+fn exit_code_and_input_are_the_programs_and_both_are_waited_for() {
+    let Some(bench) = bench("exit_code_and_input_are_the_programs_and_both_are_waited_for") else { return };
+    let script = bench.folder().join("in");
+    fs::write(&script, "for the program\n").expect("write");
+    let done = bench.folder().join("done");
+    let also = format!("sh -c 'read line; sleep 0.3; echo \"got $line\" > {}; exit 3'", done.display());
+    let mut command = Command::new(COX);
+    command.args(["run", "-q", "--also", &also, "--", "sh", "-c", "read line; echo \"$line\"; exit 7"]);
+    let output = command.stdin(fs::File::open(&script).expect("open")).output().expect("start cox");
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "for the program\n");
+    assert_eq!(fs::read_to_string(done).expect("it has ended"), "got \n");
+}
+
+#[test]
+fn what_cannot_run_is_refused_before_anything_starts() {
+    let Some(bench) = bench("what_cannot_run_is_refused_before_anything_starts") else { return };
+    let touched = bench.folder().join("touched");
+    let refused = |options: &[&str], code: i32, why: &str| {
+        let mut command = Command::new(COX);
+        let output = command.arg("run").args(options).args(["--", "touch"]).arg(&touched).output().expect("start cox");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{options:?}: {said}");
+        assert!(said.contains(why), "{options:?}: {said}");
+        assert!(!Path::new(&touched).exists(), "{options:?}: the program has run");
+    };
+    refused(&["--also", "no-such-program at all"], 127, "no-such-program");
+    refused(&["--also", "sh -c 'no end"], 125, "a quote is not closed");
+    refused(&["--also", ""], 125, "there is no command");
+    refused(&["--backend", "proc", "--also", "true"], 125, "needs eBPF");
+}

@@ -1,0 +1,93 @@
+//! Programs that ran side by side: which ran when, what CPUs did meanwhile and whose idle time it was, and who waited behind whom.
+
+use advise::numbers::{duration, seconds};
+use ledger::beside::{Beside, Idle, Phase};
+
+use super::Page;
+use crate::style::wrapped;
+use crate::table::{Align, Table};
+
+pub(super) fn write(page: &mut Page) {
+    let Some(beside) = &page.document.account.beside else { return };
+    page.gap();
+    let programs = &page.document.account.programs;
+    let named = programs.iter().enumerate().map(|(at, program)| {
+        // As it is called at the end: a command may begin with taskset.
+        let name = program.processes.first().map_or("?", |process| process.comm.as_str());
+        format!("{} {name}", letter(at))
+    });
+    let line = format!(
+        "side by side: {}; all ran for {} of {}",
+        named.collect::<Vec<_>>().join(", "),
+        seconds(beside.all_ran_ns),
+        seconds(beside.any_ran_ns)
+    );
+    let lines = wrapped(&page.style.clean(&line), page.style.columns(), "  ", "    ");
+    page.extend(lines);
+    let phases = phases(page, beside);
+    page.extend(phases);
+    page.gap();
+    let waits = waits(page, beside);
+    page.extend(waits);
+}
+
+/// Programs are letters here: their numbers would look like CPUs'.
+fn letter(program: usize) -> String {
+    char::from_digit(program as u32 + 10, 36).map_or_else(|| "?".to_owned(), |c| c.to_ascii_uppercase().to_string())
+}
+
+fn letters(programs: &[usize]) -> String {
+    programs.iter().map(|at| letter(*at)).collect::<Vec<_>>().join("+")
+}
+
+/// What CPUs did while the same programs ran, as CPU time.
+fn phases(page: &Page, beside: &Beside) -> Vec<String> {
+    let mut table = Table::new(page.style);
+    let phases = &beside.phases;
+    let column = |of: fn(&Phase) -> u64| phases.iter().map(move |phase| duration(of(phase)));
+    table.column("while these ran", Align::Left, 0, phases.iter().map(|phase| letters(&phase.running)));
+    table.column("for", Align::Right, 0, column(|phase| phase.length_ns));
+    for at in 0..beside.waited.len() {
+        let runs = phases.iter().map(move |phase| duration(phase.run_ns.get(at).copied().unwrap_or(0)));
+        table.column(&format!("CPU {}", letter(at)), Align::Right, 0, runs);
+    }
+    table.column("CPU others", Align::Right, 0, column(|phase| phase.others_ns));
+    if phases.iter().any(|phase| phase.unseen_ns > 0) {
+        table.column("not seen", Align::Right, 2, column(|phase| phase.unseen_ns));
+    }
+    table.column("idle", Align::Right, 0, column(|phase| phase.idle.iter().map(|idle| idle.idle_ns).sum()));
+    let whose = phases.iter().map(|phase| phase.idle.iter().map(whose).collect::<Vec<_>>().join(", "));
+    table.column("of it", Align::Right, 1, whose);
+    table.lines(page.style.columns())
+}
+
+/// Whose an idle CPU is: of the only one that could have used it, of several together, or nobody's.
+fn whose(idle: &Idle) -> String {
+    let who = match idle.usable_by.as_slice() {
+        [] => "nobody's".to_owned(),
+        [one] => format!("{}'s", letter(*one)),
+        several => format!("{} together", letters(several)),
+    };
+    format!("{who} {}", duration(idle.idle_ns))
+}
+
+/// Thread-time that each program waited for a CPU, by who held it.
+fn waits(page: &Page, beside: &Beside) -> Vec<String> {
+    let mut table = Table::new(page.style);
+    let waited = &beside.waited;
+    let name = |(at, waited): (usize, &ledger::beside::Waited)| match waited.cpus.as_str() {
+        "" => letter(at),
+        cpus => format!("{} on CPUs {cpus}", letter(at)),
+    };
+    table.column("waited for a CPU", Align::Left, 0, waited.iter().enumerate().map(name));
+    for at in 0..waited.len() {
+        let behind = waited.iter().map(|waited| duration(waited.behind_ns.get(at).copied().unwrap_or(0)));
+        table.column(&format!("behind {}", letter(at)), Align::Right, 0, behind);
+    }
+    table.column("behind others", Align::Right, 0, waited.iter().map(|waited| duration(waited.behind_others_ns)));
+    table.column("CPU was idle", Align::Right, 0, waited.iter().map(|waited| duration(waited.behind_idle_ns)));
+    if waited.iter().any(|waited| waited.unseen_ns > 0) {
+        table.column("not seen", Align::Right, 1, waited.iter().map(|waited| duration(waited.unseen_ns)));
+    }
+    table.lines(page.style.columns())
+}
