@@ -313,3 +313,42 @@ fn files_that_are_no_traces_are_refused_by_one_line() {
     // A trace without a recording: a packet with nothing in it.
     refused(&[0x0a, 0], "no recording of cox");
 }
+
+#[test]
+fn a_full_disk_costs_the_trace_and_not_the_account() {
+    let test = "a_full_disk_costs_the_trace_and_not_the_account";
+    let Some(bench) = bench(test) else { return };
+    let small = bench.folder().join("small");
+    fs::create_dir(&small).expect("create a folder");
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(&small).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return skipped(test, "no file system can be mounted here");
+    }
+    let json = bench.folder().join("cox.json");
+    let mut command = Command::new(COX);
+    command.args(["run", "--json"]).arg(&json).arg("--trace").arg(small.join("t")).arg("--");
+    let output = command.args([&workload("pingpong"), "--rounds", "500000"]).output().expect("start cox");
+    let unmounted = Command::new("umount").arg(&small).status().expect("start umount");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(unmounted.success() && output.status.success(), "{said}");
+    assert!(said.contains("cannot keep the trace: No space left"), "{said}");
+    let document: Document = serde_json::from_slice(&fs::read(&json).expect("the account")).expect("a document");
+    assert_eq!(document.account.programs[0].processes.len(), 2);
+    assert!(report_in(&output.stderr).contains("did work"), "{said}");
+}
+
+#[test]
+fn a_killed_cox_leaves_nothing() {
+    let Some(bench) = bench("a_killed_cox_leaves_nothing") else { return };
+    let trace = bench.folder().join("t.pftrace");
+    let program = format!("{} --seconds 1 & sleep 0.5; kill -KILL $PPID; wait", workload("pingpong"));
+    let mut command = Command::new(COX);
+    command.args(["run", "-q", "--trace"]).arg(&trace).args(["--", "sh", "-c", &program]);
+    let status = command.status().expect("start cox");
+    assert_eq!(status.code(), None, "killed");
+    // The output was opened, and nothing else is there.
+    let names: Vec<_> =
+        fs::read_dir(bench.folder()).expect("list").map(|entry| entry.expect("an entry").file_name()).collect();
+    assert_eq!(names, ["t.pftrace"]);
+    assert_eq!(fs::metadata(&trace).expect("it").len(), 0);
+}

@@ -146,13 +146,13 @@ impl Observing {
 
     /// Hand on what has arrived: events to the ledger, samples to the symboliser while the process
     /// that they belong to is (probably) still there to be asked for its maps.
-    fn hand_on(&mut self) -> Result<()> {
+    fn hand_on(&mut self) {
         for event in self.intake.events.drain(..) {
             self.replay.push(event);
         }
         self.symboliser.observe(&self.intake.samples);
         self.intake.samples.clear();
-        self.recorder.as_mut().map_or(Ok(()), |recorder| recorder.take(&mut self.intake.moments))
+        self.recorder.iter_mut().for_each(|recorder| recorder.take(&mut self.intake.moments));
     }
 
     /// Whatever has come into the watched cgroup since the last look.
@@ -223,7 +223,7 @@ impl Engine for Observing {
         let mut intake = std::mem::take(&mut self.intake);
         self.observer().tick(&mut intake)?;
         self.intake = intake;
-        self.hand_on()?;
+        self.hand_on();
         self.look_at_masks();
         self.replay.advance(arch::monotonic_ns().saturating_sub(REORDER_NS));
         self.enrol_newcomers()
@@ -237,7 +237,7 @@ impl Engine for Observing {
         let mut intake = std::mem::take(&mut self.intake);
         let mut record = self.observer().finish(&mut intake)?;
         self.intake = intake;
-        self.hand_on()?;
+        self.hand_on();
         record.events += self.replay.events();
         let end_ns = record.end_ns;
         record.clocks.extend(self.replay.finish(end_ns));

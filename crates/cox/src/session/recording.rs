@@ -1,6 +1,7 @@
 //! Keeping what happened when, for traces: moments as they come, and names of strangers while they live.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -19,24 +20,28 @@ pub struct Recorder {
     strangers: BTreeMap<u32, String>,
     /// Bytes in which they come.
     pub buffer: u32,
+    /// Why nothing more is kept: the account goes on without a trace.
+    failed: Option<io::Error>,
 }
 
 impl Recorder {
     /// They come by a ring of `buffer` bytes. What does not fit in memory goes to `folder`, into a file without a name.
     pub fn new(folder: &Path, buffer: u32) -> Result<Recorder> {
         let moments = Sorter::new(folder).with_context(|| format!("cannot keep a trace in '{}'", folder.display()))?;
-        Ok(Recorder { moments, looked_up: HashSet::new(), strangers: BTreeMap::new(), buffer })
+        Ok(Recorder { moments, looked_up: HashSet::new(), strangers: BTreeMap::new(), buffer, failed: None })
     }
 
-    /// Keeps moments.
-    pub fn take(&mut self, moments: &mut Vec<Moment>) -> Result<()> {
+    /// Keeps moments, as long as there is room.
+    pub fn take(&mut self, moments: &mut Vec<Moment>) {
         for moment in moments.drain(..) {
+            if self.failed.is_some() {
+                continue;
+            }
             if let Some(What::Switch { into, in_is_member: false, .. }) = moment.what() {
                 self.look_up(into);
             }
-            self.moments.push(moment).context("cannot keep the trace")?;
+            self.failed = self.moments.push(moment).err();
         }
-        Ok(())
     }
 
     /// Names are asked for a tenth of a second after the fact, at most: who has gone by then stays a number.
@@ -50,7 +55,13 @@ impl Recorder {
     }
 
     /// Everything, once the session is over. `record` is what was observed meanwhile.
+    ///
+    /// # Errors
+    /// When not everything could be kept.
     pub fn finish(mut self, record: &Record, account: &Account, cpus: u32) -> Result<Recording> {
+        if let Some(error) = self.failed {
+            return Err(error).context("cannot keep the trace");
+        }
         for Living { clock, until_ns } in &record.living {
             if let Some(cause) = open_cause(clock) {
                 let moment = Moment::new(*until_ns, clock.cpu, What::Why { tid: clock.tid, cause });

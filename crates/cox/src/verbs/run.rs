@@ -210,12 +210,14 @@ fn report(
     let programs = programs(target, outcome);
     let record = observing.take_record()?;
     let mut account = ledger::accounts::build(&record, &programs, outcome.own_cpu_ns);
-    let recorder = observing.take_recorder();
-    let recording =
-        recorder.map(|recorder| recorder.finish(&record, &account, record.cpus.len() as u32)).transpose()?;
-    if let Some(recording) = recording.as_ref().filter(|_| programs.len() > 1) {
-        account.beside = Some(side_by_side(recording, &programs, observing)?);
-    }
+    // Without a trace there is an account all the same.
+    let recorded = observing.take_recorder().map(|recorder| {
+        let recording = recorder.finish(&record, &account, record.cpus.len() as u32)?;
+        if programs.len() > 1 {
+            account.beside = Some(side_by_side(&recording, &programs, observing)?);
+        }
+        Ok(recording)
+    });
     let packed_cpus = options.pack_cpus.as_ref();
     let facts = surroundings.facts(&command, observing.allowed(), packed_cpus, observing.openmp_runtime());
     let cpus = facts.allowed_cpus.len() as u64;
@@ -229,8 +231,9 @@ fn report(
     });
     let json =
         outputs.json.map_or(Ok(()), |output| output.write(document.to_json().context("making the JSON")?.as_bytes()));
-    let traces = recording
-        .map_or(Ok(()), |recording| outputs.traces.write(&recording, &document.to_json().context("making the JSON")?));
+    let traces = recorded.map_or(Ok(()), |recording: Result<Recording>| {
+        outputs.traces.write(&recording?, &document.to_json().context("making the JSON")?)
+    });
     // The process ends here: taking apart the accounts of 50,000 threads one by one helps nobody.
     std::mem::forget((record, document));
     text.and(json).and(traces)
