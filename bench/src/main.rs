@@ -4,6 +4,7 @@
 mod advise;
 mod interrupt;
 mod json;
+mod kuhn;
 mod named;
 mod overhead;
 mod pack;
@@ -42,6 +43,8 @@ enum Verb {
     Overhead(overhead::Options),
     /// What keeping a trace costs the traced program: plain | cox | cox --trace | perf sched record
     Trace(overhead::Common),
+    /// What the scheduler costs by setting: mandelbrot and triad, alone and together, by threads, OMP_WAIT_POLICY and pinning
+    Kuhn(kuhn::Options),
     /// What packing gives: threads on fewer CPUs, beside taskset and fewer threads
     Pack(pack::Options),
     /// Whether cox advise says beforehand what then happens: twelve kernels on fewer CPUs than threads
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Verb::Trace(options) => {
             Interrupt::catch().and_then(|interrupt| overhead::trace(&options, &interrupt)).map(exit_code)
         }
+        Verb::Kuhn(options) => Interrupt::catch().and_then(|interrupt| kuhn::kuhn(&options, &interrupt)),
         Verb::Pack(options) => {
             Interrupt::catch().and_then(|interrupt| pack::pack(&options, &interrupt)).map(|report| {
                 let (lacks, misses) = (report.lacks(), report.misses());

@@ -1,0 +1,299 @@
+//! What the scheduler costs by setting: mandelbrot (computes, imbalanced) and triad (moves memory), each alone and both together, by number of
+//! threads, OMP_WAIT_POLICY and pinning. The experiment of Kuhn's study (2022) with what it left open: more threads than CPUs, and what two
+//! programs take from one another.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+use ledger::summary::{Sums, idle, threads_of};
+use report::Document;
+use serde::Serialize;
+use tempfile::TempDir;
+
+use crate::interrupt::Interrupt;
+use crate::json;
+use crate::process::{ending, run};
+use crate::rounds::in_turns;
+use crate::stats::median;
+use crate::tools::Tools;
+
+/// What `cox-bench kuhn` understands.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  cox-bench kuhn --runs 5 --json kuhn.json\n  cox-bench kuhn --programs both --threads 1"
+)]
+pub struct Options {
+    /// Rounds, each with one run of every setting
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    runs: u16,
+    /// Which programs
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST", default_value = "mandelbrot,triad,both")]
+    programs: Vec<Programs>,
+    /// Threads of each program per CPU
+    #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "0.5,1,2")]
+    threads: Vec<f64>,
+    /// How long a run is to be about, seconds
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    seconds: f64,
+    /// Write all measurements as JSON to FILE ('-': stdout, tables then go to stderr)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The cox to measure with, if not the one beside this program
+    #[arg(long, value_name = "FILE")]
+    cox: Option<PathBuf>,
+    /// Where the workloads are, if not in ../workloads
+    #[arg(long, value_name = "FOLDER")]
+    workloads: Option<PathBuf>,
+}
+
+/// What runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+enum Programs {
+    /// Computes; its loops are imbalanced.
+    Mandelbrot,
+    /// Reads and writes memory.
+    Triad,
+    /// Mandelbrot, and triad beside it.
+    Both,
+}
+
+/// How threads wait for one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Policy {
+    /// As libgomp does if nothing is said.
+    Default,
+    Passive,
+    Active,
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Setting {
+    programs: Programs,
+    threads: usize,
+    policy: Policy,
+    pinned: bool,
+}
+
+/// What a run showed, of its first program; of the whole machine where that is said.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Run {
+    wall_s: f64,
+    /// Shares of thread time.
+    work: f64,
+    waited_for_threads: f64,
+    waited_for_cpu: f64,
+    /// Per second of the run.
+    switches_per_s: f64,
+    migrations_per_s: f64,
+    /// Share of all CPUs, while anything ran.
+    idle: f64,
+    /// Thread time behind the other program, as a share of thread time; absent where there is none.
+    behind_the_other: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    setting: Setting,
+    runs: Vec<Run>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    #[serde(flatten)]
+    header: json::Header,
+    rows: Vec<Row>,
+}
+
+/// Measure and print.
+///
+/// # Errors
+/// When nothing could be measured, or not be written.
+pub fn kuhn(options: &Options, interrupt: &Interrupt) -> Result<u8> {
+    options.json.iter().try_for_each(|path| json::check(path))?;
+    let tools = Tools::find(options.cox.as_deref(), options.workloads.as_deref())?;
+    let scratch = tempfile::Builder::new().prefix("cox-bench-").tempdir().context("cannot make a temporary folder")?;
+    let bench = Bench { tools, scratch, seconds: options.seconds };
+    let settings = settings(options)?;
+    let all = in_turns(settings.len(), options.runs.into(), |at| {
+        interrupt.check()?;
+        bench.run(&settings[at])
+    })?;
+    let rows = settings.into_iter().zip(all).map(|(setting, runs)| Row { setting, runs }).collect();
+    let report = Report { header: json::Header::new("kuhn")?, rows };
+    json::print(&table(&report.rows), options.json.as_deref())?;
+    options.json.iter().try_for_each(|path| json::write(path, &report))?;
+    Ok(0)
+}
+
+/// All of them, programs first.
+fn settings(options: &Options) -> Result<Vec<Setting>> {
+    let cpus = rustix::thread::sched_getaffinity(None).context("cannot read the allowed CPUs")?.count();
+    let mut settings = Vec::new();
+    for programs in &options.programs {
+        for per_cpu in &options.threads {
+            let threads = (per_cpu * f64::from(cpus)).round() as usize;
+            if threads == 0 {
+                bail!("--threads {per_cpu}: no thread at all on {cpus} CPUs");
+            }
+            for policy in [Policy::Default, Policy::Passive, Policy::Active] {
+                // More threads than CPUs cannot each have one of its own.
+                let may_be_pinned = threads <= cpus as usize;
+                let pinned = [false, true].into_iter().filter(|pinned| !pinned || may_be_pinned);
+                settings.extend(pinned.map(|pinned| Setting { programs: *programs, threads, policy, pinned }));
+            }
+        }
+    }
+    Ok(settings)
+}
+
+struct Bench {
+    tools: Tools,
+    scratch: TempDir,
+    seconds: f64,
+}
+
+impl Bench {
+    fn run(&self, setting: &Setting) -> Result<Run> {
+        let account = self.scratch.path().join("account.json");
+        let cox = self.tools.cox.as_ref().map_err(|why| anyhow!("{why}"))?;
+        let mut command = Command::new(cox);
+        command.args(["run", "--quiet", "--json"]).arg(&account);
+        let mandelbrot = self.line("mandelbrot", setting)?;
+        let triad = self.line("triad", setting)?;
+        match setting.programs {
+            Programs::Mandelbrot => command.arg("--").args(&mandelbrot),
+            Programs::Triad => command.arg("--").args(&triad),
+            Programs::Both => command.args(["--also", &shell_words(&triad)]).arg("--").args(&mandelbrot),
+        };
+        command.env_remove("OMP_WAIT_POLICY").env_remove("OMP_PROC_BIND").env_remove("GOMP_SPINCOUNT");
+        match setting.policy {
+            Policy::Default => {}
+            Policy::Passive => drop(command.env("OMP_WAIT_POLICY", "passive")),
+            Policy::Active => drop(command.env("OMP_WAIT_POLICY", "active")),
+        }
+        if setting.pinned {
+            command.env("OMP_PROC_BIND", "true");
+        }
+        let (status, _) = run(command.stdin(Stdio::null()).stdout(Stdio::null())).context("cannot start cox")?;
+        if !status.success() {
+            bail!("{}", ending(status));
+        }
+        let text = std::fs::read(&account).context("cox has written no account")?;
+        Run::of(&serde_json::from_slice(&text).context("cox's account cannot be read")?)
+    }
+
+    /// A program and its arguments: as much work for any number of threads, so that times can be compared.
+    fn line(&self, name: &str, setting: &Setting) -> Result<Vec<String>> {
+        let program = self.tools.workload(name)?.display().to_string();
+        let amount = |per_second: f64| ((self.seconds * per_second).ceil().max(1.0) as u64).to_string();
+        let threads = setting.threads.to_string();
+        let amount = match name {
+            // On two CPUs of a virtual machine a step takes 0.17 s, a triad of 64 MB in each array 7 ms.
+            "mandelbrot" => vec!["--no-verify".to_owned(), "--steps".to_owned(), amount(6.0)],
+            _ => vec!["--bytes".to_owned(), "64M".to_owned(), "--repeats".to_owned(), amount(140.0)],
+        };
+        Ok([program, "--threads".to_owned(), threads].into_iter().chain(amount).collect())
+    }
+}
+
+/// As `--also` takes them apart.
+fn shell_words(words: &[String]) -> String {
+    words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
+}
+
+impl Run {
+    fn of(document: &Document) -> Result<Run> {
+        let account = &document.account;
+        let program = account.programs.first().context("no program in the account")?;
+        let sums = Sums::over(threads_of(program));
+        let wall_s = program.wall_ns as f64 / 1e9;
+        let behind = account.beside.as_ref().and_then(|beside| beside.waited.first()?.behind_ns.get(1).copied());
+        Ok(Run {
+            wall_s,
+            work: sums.share(sums.work_ns),
+            waited_for_threads: sums.share(sums.waiting_for_threads_ns()),
+            waited_for_cpu: sums.share(sums.waiting_for_cpu_ns()),
+            switches_per_s: (sums.switches_voluntary + sums.switches_involuntary) as f64 / wall_s,
+            migrations_per_s: sums.migrations_total() as f64 / wall_s,
+            idle: idle(account).fraction(),
+            behind_the_other: behind.map(|ns| sums.share(ns)),
+        })
+    }
+}
+
+/// Medians, a line for each setting.
+fn table(rows: &[Row]) -> String {
+    let mut text = format!(
+        "medians; shares are of the first program's thread time, idle of all CPUs\n{:12}{:>8}  {:8}{:>7}{:>9}{:>8}{:>9}{:>10}{:>12}{:>9}{:>7}{:>9}\n",
+        "",
+        "threads",
+        "policy",
+        "pinned",
+        "wall s",
+        "work",
+        "for thr.",
+        "for a CPU",
+        "behind oth.",
+        "switch/s",
+        "migr/s",
+        "idle"
+    );
+    for Row { setting, runs } in rows {
+        let of = |figure: &dyn Fn(&Run) -> f64| median(&runs.iter().map(figure).collect::<Vec<f64>>());
+        let percent = |figure: &dyn Fn(&Run) -> f64| format!("{:.1} %", of(figure) * 100.0);
+        let name = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
+        let behind = match runs.first().and_then(|run| run.behind_the_other) {
+            Some(_) => percent(&|run| run.behind_the_other.unwrap_or(0.0)),
+            None => "-".to_owned(),
+        };
+        text.push_str(&format!(
+            "{:12}{:>8}  {:8}{:>7}{:>9.2}{:>8}{:>9}{:>10}{:>12}{:>9.0}{:>7.0}{:>9}\n",
+            name(&setting.programs),
+            setting.threads,
+            name(&setting.policy),
+            if setting.pinned { "yes" } else { "no" },
+            of(&|run| run.wall_s),
+            percent(&|run| run.work),
+            percent(&|run| run.waited_for_threads),
+            percent(&|run| run.waited_for_cpu),
+            behind,
+            of(&|run| run.switches_per_s),
+            of(&|run| run.migrations_per_s),
+            percent(&|run| run.idle),
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn settings_are_all_combinations_but_pinned_threads_without_a_cpu() {
+        let line = Line::parse_from(["kuhn", "--programs", "triad,both", "--threads", "1,2"]);
+        let all = settings(&line.options).unwrap();
+        // Three policies: pinned and not at one thread per CPU, only not at two.
+        assert_eq!(all.len(), 2 * (3 * 2 + 3));
+        assert!(all.iter().all(|setting| !setting.pinned || setting.policy != Policy::Default || setting.threads > 0));
+        let line = Line::parse_from(["kuhn", "--threads", "0.001"]);
+        assert!(settings(&line.options).unwrap_err().to_string().contains("no thread at all"));
+    }
+
+    #[test]
+    fn words_survive_being_taken_apart() {
+        assert_eq!(shell_words(&["a b".to_owned(), "--c".to_owned()]), "'a b' '--c'");
+    }
+}
