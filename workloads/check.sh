@@ -301,6 +301,19 @@ two_ranks() {
     wait $other || fail "rank 1 of $*: $(cat "$scratch/rank-1")"
     equal "both ranks of $*" "$(grep '^checksum' "$scratch/rank-1")" "$(grep '^checksum' "$scratch/out")"
 }
+# The same over MPI, where that was built. Ranks may print in any order, and the same.
+over_mpi() {
+    local app=$1-mpi expected=$2
+    if ! [ -x "$bin/$app" ] || ! command -v mpiexec >/dev/null; then
+        skip "$app: needs MPI"
+        return 0
+    fi
+    for threads in 1 2 3; do
+        timeout 60 mpiexec -n 2 "$bin/$app" "${@:3}" --verify --threads $threads --folder "$scratch" --ordered \
+            >"$scratch/out" 2>&1
+        equal "two ranks of $app with $threads threads" "$? $(grep '^checksum' "$scratch/out" | sort -u)" "$expected"
+    done
+}
 check_app() {
     local app=$1 reference
     built "$app" || return 0
@@ -317,6 +330,7 @@ check_app() {
             equal "two ranks of $* with $threads threads $layout" "$code $(checksum_line)" "$reference"
         done
     done
+    over_mpi "$app" "$reference" "${@:2}"
     refuses 2 "$app" --ranks 2
     refuses 2 "$app" --ranks 2 --peer nowhere
     refuses 2 "$app" --ranks 2 --rank 2 --peer 127.0.0.1:1

@@ -17,7 +17,10 @@
 void app_start(struct app *app, const struct program *program, int argc, char **argv)
 {
     program_start(program, argc, argv, &app->truth);
-    if (app->rank_count > 1 && app->peer == NULL)
+    const char *launcher = ranks_join(&app->rank_count, &app->rank);
+    if (launcher != NULL && app->peer != NULL)
+        bad_input("--peer is of no use: %s says who is there", launcher);
+    if (launcher == NULL && app->rank_count > 1 && app->peer == NULL)
         bad_input("--ranks %" PRIu64 " needs --peer HOST:PORT", app->rank_count);
     if (app->rank_count == 1 && app->peer != NULL)
         bad_input("--peer is of no use without --ranks 2");

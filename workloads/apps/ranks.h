@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Two processes that share the work, and blocking messages between them.
+// Two processes that share the work, and blocking messages between them: by TCP (ranks.c), or by MPI
+// (ranks_mpi.c), whose libraries wait in loops, as a program that may choose neither.
 //
-// There is one TCP connection per channel, and a channel has at most one sender and one receiver at a
+// By TCP there is one connection per channel, and a channel has at most one sender and one receiver at a
 // time in each rank: tasks that use one depend on its mark. So any number of receives may block at once
 // and none of them takes another's message, without tags, demultiplexing or locks. The two directions
 // of a connection have nothing to do with each other.
@@ -25,6 +26,10 @@ struct ranks {
     _Atomic uint64_t messages;
 };
 
+// Where a launcher tells a process who it is, sets both and says which launcher; NULL: options tell. The
+// first call of all.
+const char *ranks_join(uint64_t *count, uint64_t *rank);
+
 // For two ranks. `peer` is HOST:PORT; rank 0 listens there until rank 1 comes, which tries again for as
 // long as `patience_ns`. The same time is the longest a message may take. `problem` must be the same
 // number in both.
@@ -43,7 +48,10 @@ static inline bool ranks_has_previous(const struct ranks *ranks)
 }
 
 // What a task that sends or receives on this channel depends on.
-char *ranks_mark(const struct ranks *ranks, size_t channel, bool sends, bool ordered);
+static inline char *ranks_mark(const struct ranks *ranks, size_t channel, bool sends, bool ordered)
+{
+    return &ranks->marks[ordered ? 0 : 1 + 2 * channel + sends];
+}
 
 // Block until all values are with the kernel, or there.
 void ranks_send(struct ranks *ranks, size_t channel, const double *values, size_t count);
