@@ -4,6 +4,7 @@
 //! - [`close`]: a clock that is still open when it is read.
 //! - [`replay`]: a stream of events → clocks, for backends that do not keep them in the kernel.
 //! - [`moments`]: a trace's record → such events. [`stretch`]: what a thread did from when to when.
+//! - [`timeline`]: stretches and moments, added up by thread, CPU and column of time, for pictures.
 //! - [`accounts`]: what an observer recorded → the [`Account`].
 //! - [`account`]: its shape, which is the JSON that users read.
 //! - [`summary`], [`check`](mod@check): the figures of verdict and report, each defined once.
@@ -17,6 +18,7 @@ pub mod moments;
 pub mod replay;
 pub mod stretch;
 pub mod summary;
+pub mod timeline;
 pub mod transition;
 
 pub use account::*;
