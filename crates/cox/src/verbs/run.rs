@@ -168,7 +168,7 @@ fn report(
     let traces = observing.take_recorder().map_or(Ok(()), |recorder| {
         let cpus = record.cpus.len() as u32;
         let recording = recorder.finish(&record, &document.account, cpus)?;
-        outputs.traces.write(&recording, &document.to_json().context("making the JSON")?)
+        outputs.traces.write(&recording, &document)
     });
     // The process ends here: taking apart the accounts of 50,000 threads one by one helps nobody.
     std::mem::forget((record, document));
