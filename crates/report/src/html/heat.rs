@@ -31,7 +31,7 @@ pub(super) fn row_height(rows: usize) -> u64 {
         0..=4 => 26,
         5..=12 => 20,
         13..=30 => 15,
-        _ => 12,
+        _ => 13,
     }
 }
 
@@ -44,7 +44,8 @@ impl Heat<'_> {
                 let whole = u128::from(view.timeline.span.width_ns(column)) * u128::from(threads);
                 (u128::from(part(cell)) * 1000).div_ceil(whole.max(1)).min(1000) as u64
             }
-            Kind::Count(count) => count(cell).div_ceil(threads),
+            // Of several threads the mean, to the nearest.
+            Kind::Count(count) => (count(cell) + threads / 2) / threads,
         };
         row.cells.iter().enumerate().map(value).collect()
     }
@@ -123,11 +124,11 @@ impl Heat<'_> {
             Kind::Count(_) => {
                 let shades = scale::counts(most);
                 let last = shades.len().saturating_sub(1);
-                let words = |(at, (shade, first)): (usize, &(u64, u64))| {
-                    let first = advise::numbers::count(*first);
+                let words = |(at, (shade, begin)): (usize, &(u64, u64))| {
+                    let first = advise::numbers::count(*begin);
                     let words = match at {
                         0 => format!("from {first} in a column ({column})"),
-                        _ if at == last => format!("{first} to {}", advise::numbers::count(most)),
+                        _ if at == last && *begin < most => format!("{first} to {}", advise::numbers::count(most)),
                         _ => first,
                     };
                     (format!("q{shade}"), words)

@@ -41,7 +41,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     let times: Vec<u64> = listed.iter().map(|hot| hot.run_ns).chain([others_ns]).collect();
     let shares = permille(&times);
     let most = times.iter().copied().max().unwrap_or(0).max(1);
-    out.push_str("<table class=\"bars\"><thead><tr><th scope=\"col\">function</th><th scope=\"col\"></th><th scope=\"col\" class=\"n\">time</th><th scope=\"col\" class=\"n\">of all</th></tr></thead><tbody>\n");
+    out.push_str("<table class=\"bars hot\"><thead><tr><th scope=\"col\">function</th><th scope=\"col\"></th><th scope=\"col\" class=\"n\">time</th><th scope=\"col\" class=\"n\">of all</th></tr></thead><tbody>\n");
     let row = |out: &mut String, name: &str, module: &str, waiting: Option<&str>, ns: u64, share: u64| {
         let class = if waiting.is_some() { "s-spin" } else { "s-work" };
         let why = waiting.map_or(String::new(), |why| format!(", waiting: {why}"));

@@ -24,9 +24,30 @@ impl<T: AsRef<str>> Display for Safe<T> {
     }
 }
 
+/// Numbers stay with their units when lines are broken.
+pub(super) fn unbroken(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(' ') {
+        let unit: String = after.chars().take_while(|c| c.is_alphabetic() || *c == '%').collect();
+        let is_one =
+            before.ends_with(|c: char| c.is_ascii_digit()) && ["%", "s", "ms", "µs", "ns"].contains(&unit.as_str());
+        kept.push_str(before);
+        kept.push(if is_one { '\u{a0}' } else { ' ' });
+        rest = after;
+    }
+    kept + rest
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Safe;
+    use super::{Safe, unbroken};
+
+    #[test]
+    fn units_stay_with_their_numbers() {
+        assert_eq!(unbroken("50 % for 2 CPUs, 3 s (5 ms)."), "50\u{a0}% for 2 CPUs, 3\u{a0}s (5\u{a0}ms).");
+        assert_eq!(unbroken("50"), "50");
+    }
 
     #[test]
     fn names_cannot_be_markup() {

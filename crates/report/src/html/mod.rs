@@ -25,9 +25,6 @@ mod verdict;
 mod waiting;
 mod wakers;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 

@@ -94,7 +94,7 @@ fn matrix(out: &mut String, view: &View) -> fmt::Result {
     out.push_str("</svg></div>\n");
     let shades = scale::counts(most);
     let words = |(at, (shade, first)): (usize, &(u64, u64))| {
-        let words = if at == 0 { format!("from {} migrations", count(*first)) } else { count(*first) };
+        let words = if at == 0 { format!("from {}", count(*first)) } else { count(*first) };
         (format!("q{shade}"), words)
     };
     plot::legend(out, &shades.iter().enumerate().map(words).collect::<Vec<_>>())?;

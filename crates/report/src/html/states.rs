@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use advise::numbers::duration;
-use ledger::summary::{Sums, share};
+use ledger::summary::Sums;
 
 use super::markup::Safe;
 use super::{View, plot};
@@ -15,7 +15,17 @@ use crate::text::states::cause_label;
 const STEPS: u64 = 1000;
 
 /// Causes with a colour of their own, as classes of `page.css`; all others share one.
-const COLOURED: [&str; 5] = ["disk", "network", "pipe", "poll", "sleep"];
+const COLOURED: [(&str, &str); 6] = [
+    ("disk", "s-disk"),
+    ("network", "s-network"),
+    ("pipe", "s-pipe"),
+    ("poll", "s-poll"),
+    ("sleep", "s-sleep"),
+    ("child_wait", "s-child"),
+];
+
+/// More bars than these are thin.
+const SPACIOUS: usize = 24;
 
 /// A part of a bar.
 struct Part {
@@ -37,14 +47,7 @@ fn parts(sums: &Sums, spin_seen: bool) -> Vec<Part> {
     ];
     let causes: BTreeMap<&String, &u64> = sums.blocked_by.iter().filter(|(cause, _)| *cause != "futex").collect();
     for (cause, ns) in &causes {
-        let class = match COLOURED.iter().position(|coloured| coloured == cause) {
-            Some(0) => "s-disk",
-            Some(1) => "s-network",
-            Some(2) => "s-pipe",
-            Some(3) => "s-poll",
-            Some(_) => "s-sleep",
-            None => "s-other",
-        };
+        let class = COLOURED.iter().find(|(coloured, _)| coloured == cause).map_or("s-other", |(_, class)| class);
         parts.push(part(class, &cause_label(cause), **ns));
     }
     let booked = parts.iter().fold(sums.unknown_ns, |sum, part| sum.saturating_add(part.ns));
@@ -99,7 +102,12 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         "Each thread’s life, by what it did",
         &format!("The longest bar is {}. Bars begin at each thread’s birth.", duration(longest)),
     )?;
-    out.push_str("<table class=\"bars\"><thead><tr><th scope=\"col\">thread</th><th scope=\"col\">life</th><th scope=\"col\" class=\"n\">wall</th><th scope=\"col\" class=\"n\">did work</th></tr></thead><tbody>\n");
+    let dense = if bars.len() > SPACIOUS { " dense" } else { "" };
+    writeln!(
+        out,
+        "<table class=\"bars{dense}\"><thead><tr><th scope=\"col\">thread</th><th scope=\"col\">life</th>\
+         <th scope=\"col\" class=\"n\">wall</th><th scope=\"col\" class=\"n\">did work</th></tr></thead><tbody>"
+    )?;
     let mut used: Vec<(&'static str, String)> = Vec::new();
     for bar in &bars {
         let parts = parts(&bar.sums, spin_seen);
@@ -127,13 +135,14 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
                 duration(part.ns / bar.threads.max(1))
             )?;
             x += width;
-            let label = if part.class == "s-other" { "blocked otherwise" } else { part.label.as_str() };
-            if !used.iter().any(|(class, _)| *class == part.class) {
-                used.push((part.class, label.to_owned()));
+            match used.iter_mut().find(|(class, _)| *class == part.class) {
+                None => used.push((part.class, part.label.clone())),
+                // A colour that several causes share.
+                Some((_, label)) if *label != part.label => *label = "blocked otherwise".to_owned(),
+                Some(_) => {}
             }
         }
         let work = permille(&[bar.sums.work_ns, bar.sums.wall_ns.saturating_sub(bar.sums.work_ns)])[0];
-        debug_assert!(share(bar.sums.work_ns, bar.sums.wall_ns) <= 1.001 || bar.sums.wall_ns == 0);
         writeln!(
             out,
             "</svg></td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
@@ -149,7 +158,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
 }
 
 /// Classes in the order of legends.
-const ORDER: [&str; 13] = [
+const ORDER: [&str; 14] = [
     "s-work",
     "s-spin",
     "s-yield",
@@ -161,6 +170,7 @@ const ORDER: [&str; 13] = [
     "s-pipe",
     "s-poll",
     "s-sleep",
+    "s-child",
     "s-other",
     "s-unknown",
 ];

@@ -26,5 +26,5 @@ pub(super) fn write(out: &mut String, table: Table, class: &str) -> fmt::Result 
 }
 
 fn aligned(align: Align) -> &'static str {
-    if align == Align::Right { " class=n" } else { "" }
+    if align == Align::Right { " class=\"n\"" } else { "" }
 }

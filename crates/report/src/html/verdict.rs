@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::View;
-use super::markup::Safe;
+use super::markup::{Safe, unbroken};
 use crate::json::Document;
 use crate::round::percent;
 use crate::style::Style;
@@ -25,7 +25,12 @@ pub(super) fn command(document: &Document) -> String {
 /// The page's first lines.
 pub(super) fn head(out: &mut String, view: &View) -> fmt::Result {
     let document = view.document;
-    writeln!(out, "<header><h1>{}</h1>", Safe(command(document)))?;
+    out.push_str("<header><h1>");
+    // Options are not torn apart at their dashes.
+    for word in command(document).split(' ') {
+        write!(out, "<span class=\"word\">{}</span> ", Safe(word))?;
+    }
+    out.push_str("</h1>\n");
     for program in &document.account.programs {
         writeln!(out, "<p>{}</p>", Safe(header::outcome(program, sums(document, program).threads)))?;
     }
@@ -42,7 +47,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     let document = view.document;
     for (at, sentence) in document.verdict.iter().flat_map(|verdict| &verdict.sentences).enumerate() {
         let class = if at == 0 { " class=\"headline\"" } else { "" };
-        writeln!(out, "<p{class}>{}</p>", Safe(&sentence.text))?;
+        writeln!(out, "<p{class}>{}</p>", Safe(unbroken(&sentence.text)))?;
         if sentence.next.is_empty() {
             continue;
         }

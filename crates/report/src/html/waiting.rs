@@ -23,7 +23,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     demand(out, view)?;
     Heat {
         title: "Thread × time: waiting for a CPU",
-        note: "The darker, the larger the part of a column in which the thread was runnable and had no CPU.",
+        note: "The stronger the shade, the larger the part of a column in which the thread was runnable and had no CPU.",
         says: "{} % waiting for a CPU",
         kind: Kind::Share(Cell::waiting_for_cpu_ns),
     }
@@ -48,7 +48,7 @@ fn demand(out: &mut String, view: &View) -> fmt::Result {
     let plot = Plot { timeline, height: HEIGHT };
     plot.open(out, "threads on CPUs and waiting for CPUs over time")?;
     let height = |threads: f64| threads / most * HEIGHT as f64;
-    let step = scale::step(most, 4.0).max(1.0);
+    let step = scale::step(most, 6.0).max(1.0);
     out.push_str("<g class=\"axis\">");
     for mark in 0..=(most / step) as u64 {
         let y = HEIGHT as f64 - height(mark as f64 * step);

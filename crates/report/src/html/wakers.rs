@@ -30,7 +30,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     let all_ns: u64 = edges.iter().fold(0, |sum, edge| sum.saturating_add(edge.ns));
     plot::caption(
         out,
-        "Who waits for whom",
+        "Blocked threads, and those that woke them",
         "An arrow goes from a thread that was blocked to the one that ended it; the thicker, the longer it was blocked by then.",
     )?;
     if edges.is_empty() {
@@ -97,7 +97,8 @@ fn arcs(out: &mut String, nodes: &[u32], drawn: &[&Edge], names: &HashMap<u32, S
     let (row, left, top) = (24, 190, 14);
     let place = |tid: u32| nodes.iter().position(|node| *node == tid).unwrap_or(0) as i64 * row + top;
     let farthest = drawn.iter().map(|edge| (place(edge.sleeper) - place(edge.waker)).abs()).max().unwrap_or(row);
-    let reach = |distance: i64| 30 + distance * 300 / farthest.max(1);
+    // As wide as high, but never so wide that it does not fit.
+    let reach = |distance: i64| 24 + distance * 300 / farthest.max(300);
     let (width, height) = (left + 370, nodes.len() as i64 * row + 8);
     writeln!(
         out,
