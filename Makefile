@@ -21,7 +21,7 @@ TEST_PACKAGES := graphicsmagick linux-perf par2 python3 rpm stress-ng
 # Programs that `cox bench pack` packs, and ip and tc for `umt`; they name what is missing.
 BENCH_PACKAGES := graphicsmagick iproute2 libopenblas0-openmp pigz
 # Tests that want these are skipped without them.
-OPTIONAL_PACKAGES := libomp-19-dev
+OPTIONAL_PACKAGES := chromium libomp-19-dev
 CARGO_DENY := 0.20.2
 
 # --- settings ----------------------------------------------------------------------------------------
