@@ -32,7 +32,7 @@ impl Lane {
     pub(super) fn book(&mut self, column: usize, holder: Holder, ns: u64) {
         let cell = &mut self.cells[column];
         match cell.iter_mut().find(|(known, _)| *known == holder) {
-            Some((_, sum)) => *sum += ns,
+            Some((_, sum)) => *sum = sum.saturating_add(ns),
             None => cell.push((holder, ns)),
         }
     }
@@ -40,7 +40,7 @@ impl Lane {
     /// How long somebody had it.
     #[must_use]
     pub fn total_ns(&self, holder: Holder) -> u64 {
-        self.cells.iter().flatten().filter(|(who, _)| *who == holder).map(|(_, ns)| ns).sum()
+        self.cells.iter().flatten().filter(|(who, _)| *who == holder).fold(0, |sum, (_, ns)| sum.saturating_add(*ns))
     }
 }
 
@@ -67,7 +67,7 @@ impl Lanes {
     pub(super) fn told(&mut self, cpu: u16, t_ns: u64, span: &Span, holes: &mut [bool]) {
         if let Some(from_ns) = self.gaps.remove(&cpu) {
             // A gap of no length is one, too.
-            span.divide(from_ns, t_ns.max(from_ns + 1), |column, _| holes[column] = true);
+            span.divide(from_ns, t_ns.max(from_ns.saturating_add(1)), |column, _| holes[column] = true);
         }
     }
 

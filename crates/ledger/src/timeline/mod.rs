@@ -94,11 +94,12 @@ impl Cell {
     /// Waiting for a CPU: wake delay and preempt wait, without what began in sched_yield; as in [`Sums`](crate::summary::Sums).
     #[must_use]
     pub fn waiting_for_cpu_ns(&self) -> u64 {
-        self.of(Activity::WakeDelay) + self.of(Activity::Preempted)
+        self.of(Activity::WakeDelay).saturating_add(self.of(Activity::Preempted))
     }
 
     fn add(&mut self, other: &Cell) {
-        self.ns.iter_mut().zip(other.ns).for_each(|(sum, ns)| *sum += ns);
+        // A file may claim lives of centuries.
+        self.ns.iter_mut().zip(other.ns).for_each(|(sum, ns)| *sum = sum.saturating_add(ns));
         self.switches += other.switches;
         self.migrations += other.migrations;
     }
@@ -185,7 +186,10 @@ impl Timeline {
         let row = self.row(stretch.tid);
         let activity = Activity::of(stretch.doing) as usize;
         let cells = &mut self.rows[row].cells;
-        self.span.divide(stretch.from_ns, stretch.until_ns, |column, ns| cells[column].ns[activity] += ns);
+        self.span.divide(stretch.from_ns, stretch.until_ns, |column, ns| {
+            let sum = &mut cells[column].ns[activity];
+            *sum = sum.saturating_add(ns);
+        });
         if self.span.holds(stretch.from_ns, stretch.until_ns) {
             match stretch.doing {
                 Doing::Run => self.runs.take(stretch.length_ns()),

@@ -12,7 +12,8 @@ impl Span {
     /// From `start_ns` to `end_ns` in `columns` columns: at least one, and none shorter than a nanosecond.
     #[must_use]
     pub fn new(start_ns: u64, end_ns: u64, columns: usize) -> Span {
-        let end_ns = end_ns.max(start_ns.saturating_add(1));
+        let start_ns = start_ns.min(u64::MAX - 1);
+        let end_ns = end_ns.max(start_ns + 1);
         let most = usize::try_from(end_ns - start_ns).unwrap_or(usize::MAX);
         Span { start_ns, end_ns, columns: columns.clamp(1, most) }
     }

@@ -134,6 +134,21 @@ fn the_shortest_window_has_one_column() {
     assert_eq!(timeline.rows[0].cells[0].of(Activity::Run), 1);
 }
 
+#[test]
+fn what_a_file_claims_does_not_overflow() {
+    let mut timeline = Timeline::new(Span::new(u64::MAX, 0, 240), &[]);
+    timeline.moment(&Moment::new(u64::MAX, 0, What::Lost { count: 1 }));
+    assert_eq!((timeline.finish().span.columns(), Span::new(0, u64::MAX, 240).width_ns(239)), (1, u64::MAX / 240 + 1));
+    let mut timeline = Timeline::new(Span::new(0, u64::MAX, 1), &[]);
+    for _ in 0..3 {
+        timeline.stretch(&stretch(1, 0, u64::MAX, Doing::Run));
+    }
+    // Back in time, as no recording says.
+    timeline.moment(&switch(50, 0, (1, true), (0, false)));
+    timeline.moment(&switch(20, 0, (0, false), (1, true)));
+    assert_eq!(timeline.finish().all()[0].of(Activity::Run), u64::MAX);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -45,7 +45,7 @@ impl Heat<'_> {
                 (u128::from(part(cell)) * 1000).div_ceil(whole.max(1)).min(1000) as u64
             }
             // Of several threads the mean, to the nearest.
-            Kind::Count(count) => (count(cell) + threads / 2) / threads,
+            Kind::Count(count) => count(cell).saturating_add(threads / 2) / threads,
         };
         row.cells.iter().enumerate().map(value).collect()
     }

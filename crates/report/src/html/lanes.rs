@@ -170,7 +170,7 @@ fn path_of(paths: &mut Vec<(Who, String)>, who: Who) -> &mut String {
 fn divided(paths: &mut Vec<(Who, String)>, lane: &Lane, coloured: &[usize], top: u64, height: u64) {
     for (x, cell) in lane.cells.iter().enumerate() {
         let parts = column(cell, coloured);
-        let whole: u64 = parts.iter().map(|(_, ns)| ns).sum();
+        let whole: u64 = parts.iter().map(|(_, ns)| ns).fold(0, |sum: u64, ns| sum.saturating_add(*ns));
         let mut bottom = (top + 1 + height) as f64;
         for (who, ns) in parts.into_iter().filter(|(who, _)| *who != Who::Idle) {
             let part = ns as f64 / whole.max(1) as f64 * height as f64;

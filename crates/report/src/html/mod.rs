@@ -86,7 +86,7 @@ impl<'d> View<'d> {
         let threads: HashMap<u32, &Thread> = threads_of(&document.account).map(|thread| (thread.tid, thread)).collect();
         let own = timeline.rows.iter().filter_map(|row| row.tid).collect::<std::collections::HashSet<_>>();
         let listed = threads_of(&document.account).filter(|thread| !own.contains(&thread.tid)).count() as u64;
-        View { document, timeline, threads, others: listed + document.account.lost.finals }
+        View { document, timeline, threads, others: listed.saturating_add(document.account.lost.finals) }
     }
 
     /// `4711 heat`.

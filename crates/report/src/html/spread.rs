@@ -20,7 +20,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
 }
 
 fn histogram(out: &mut String, view: &View, title: &str, noun: &str, class: &str, lengths: &Histogram) -> fmt::Result {
-    let known = |percent| lengths.shorter_than_ns(percent).map_or(String::new(), binary);
+    let known = |percent| lengths.shorter_than_ns(percent).map_or(String::new(), duration);
     let note = if lengths.count() == 0 {
         String::new()
     } else {
@@ -68,7 +68,7 @@ fn histogram(out: &mut String, view: &View, title: &str, noun: &str, class: &str
             out,
             "<path d=\"M{x:.1} {bottom}v5\"/><text x=\"{x:.1}\" y=\"{}\">{}</text>",
             bottom + 17,
-            binary(Histogram::from_ns(bucket))
+            duration(Histogram::from_ns(bucket))
         )?;
     }
     writeln!(
@@ -85,17 +85,12 @@ fn histogram(out: &mut String, view: &View, title: &str, noun: &str, class: &str
             "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{bar:.1}\"><title>{} to {}: {}, together {}</title></rect>",
             bottom as f64 - bar,
             step - 1.0,
-            binary(Histogram::from_ns(bucket)),
-            binary(Histogram::from_ns(bucket).saturating_mul(2)),
+            duration(Histogram::from_ns(bucket)),
+            duration(Histogram::from_ns(bucket).saturating_mul(2)),
             counted(lengths.counts[bucket], noun),
             duration(lengths.ns[bucket])
         )?;
     }
     out.push_str("</svg></figure>\n");
     Ok(())
-}
-
-/// A power of two of nanoseconds, to two digits: `1.0 µs` is 1,024 ns.
-fn binary(ns: u64) -> String {
-    duration(ns)
 }

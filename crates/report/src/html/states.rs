@@ -51,7 +51,7 @@ fn parts(sums: &Sums, spin_seen: bool) -> Vec<Part> {
         parts.push(part(class, &cause_label(cause), **ns));
     }
     let booked = parts.iter().fold(sums.unknown_ns, |sum, part| sum.saturating_add(part.ns));
-    parts.push(part("s-unknown", "not known", sums.unknown_ns + sums.wall_ns.saturating_sub(booked)));
+    parts.push(part("s-unknown", "not known", sums.unknown_ns.saturating_add(sums.wall_ns.saturating_sub(booked))));
     parts
 }
 

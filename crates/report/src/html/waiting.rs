@@ -36,7 +36,9 @@ fn demand(out: &mut String, view: &View) -> fmt::Result {
     let span = &timeline.span;
     let cells = timeline.all();
     let threads = |ns: u64, column: usize| ns as f64 / span.width_ns(column).max(1) as f64;
-    let wanted = |(column, cell): (usize, &Cell)| threads(LAYERS.iter().map(|(what, ..)| cell.of(*what)).sum(), column);
+    let wanted = |(column, cell): (usize, &Cell)| {
+        threads(LAYERS.iter().fold(0, |sum, (what, ..)| sum.saturating_add(cell.of(*what))), column)
+    };
     let cpus = view.document.facts.program_cpus().len();
     let most = cells.iter().enumerate().map(wanted).fold(cpus as f64, f64::max).max(1.0) * 1.05;
     plot::caption(
@@ -63,10 +65,11 @@ fn demand(out: &mut String, view: &View) -> fmt::Result {
     let middle = HEIGHT / 2;
     writeln!(out, "<text transform=\"translate({} {middle}) rotate(-90)\">threads</text></g>", LEFT - 60)?;
     plot.columns(out)?;
-    let mut below = vec![0; cells.len()];
+    let mut below = vec![0u64; cells.len()];
     let mut used = Vec::new();
     for (what, class, words) in LAYERS {
-        let above: Vec<u64> = cells.iter().zip(&below).map(|(cell, below)| below + cell.of(what)).collect();
+        let above: Vec<u64> =
+            cells.iter().zip(&below).map(|(cell, below)| below.saturating_add(cell.of(what))).collect();
         if above == below {
             continue;
         }

@@ -44,7 +44,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         .take(EDGES)
         .collect();
     arcs(out, &nodes, &drawn, &names)?;
-    let drawn_ns: u64 = drawn.iter().map(|edge| edge.ns).sum();
+    let drawn_ns = drawn.iter().fold(0u64, |sum, edge| sum.saturating_add(edge.ns));
     plot::legend(out, &[("a-down", "waits for one below"), ("a-up", "waits for one above")])?;
     if drawn.len() < edges.len() {
         let share = permille(&[drawn_ns, all_ns.saturating_sub(drawn_ns)])[0];
@@ -67,7 +67,7 @@ fn edges(view: &View) -> (Vec<Edge>, HashMap<u32, String>) {
     for thread in ledger::summary::threads(&view.document.account) {
         for WokenBy { tid, comm, count, blocked_ns } in &thread.woken_by {
             let sum = sums.entry((thread.tid, *tid)).or_default();
-            *sum = (sum.0 + count, sum.1.saturating_add(*blocked_ns));
+            *sum = (sum.0.saturating_add(*count), sum.1.saturating_add(*blocked_ns));
             names.entry(thread.tid).or_insert_with(|| view.name(thread.tid));
             let name = || comm.as_ref().map_or_else(|| format!("{tid} (not ours)"), |comm| format!("{tid} {comm}"));
             names.entry(*tid).or_insert_with(name);
