@@ -142,7 +142,7 @@ impl Heat<'_> {
 
 fn scale_percent(shade: u64) -> String {
     let tenths = shade * 1000 / SHADES;
-    if tenths % 10 == 0 { (tenths / 10).to_string() } else { format!("{}.{}", tenths / 10, tenths % 10) }
+    if tenths.is_multiple_of(10) { (tenths / 10).to_string() } else { format!("{}.{}", tenths / 10, tenths % 10) }
 }
 
 /// Cells that are true, neighbours in one rectangle; a row is as high as `height`, with a line between rows.

@@ -159,14 +159,14 @@ fn write(out: &mut String, view: &View) -> fmt::Result {
     }
     out.push_str("</nav>\n");
     for (id, title, section) in SECTIONS {
-        write!(out, "<section id=\"{id}\"><h2>{title}</h2>\n")?;
+        writeln!(out, "<section id=\"{id}\"><h2>{title}</h2>")?;
         section(out, view)?;
         out.push_str("</section>\n");
     }
     let version = &view.document.cox_version;
-    write!(
+    writeln!(
         out,
-        "<footer>Coxswain {}. What each figure means: docs/figures.md; how to read each picture: docs/page.md.</footer>\n",
+        "<footer>Coxswain {}. What each figure means: docs/figures.md; how to read each picture: docs/page.md.</footer>",
         Safe(version)
     )?;
     write!(out, "</main>\n<div id=\"tip\" role=\"status\" hidden></div>\n<script>{SCRIPT}</script>\n</body></html>\n")

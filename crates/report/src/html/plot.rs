@@ -38,10 +38,10 @@ impl Plot<'_> {
     /// Opens the picture. `says` is what it shows in one line, for those who cannot see it.
     pub(super) fn open(&self, out: &mut String, says: &str) -> fmt::Result {
         let height = self.height + AXIS;
-        write!(
+        writeln!(
             out,
             "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{0}\"><svg class=\"plot\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{0}\" \
-             data-left=\"{LEFT}\" data-plot=\"{PLOT}\" data-columns=\"{1}\" data-ns=\"{2}\">\n",
+             data-left=\"{LEFT}\" data-plot=\"{PLOT}\" data-columns=\"{1}\" data-ns=\"{2}\">",
             Safe(says),
             self.timeline.span.columns(),
             self.timeline.span.length_ns()

@@ -105,12 +105,14 @@ fn arcs(out: &mut String, nodes: &[u32], drawn: &[&Edge], names: &HashMap<u32, S
         "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"who waits for whom\"><svg class=\"arcs\" style=\"width:{width}px\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"who waits for whom; the table below says the same\">"
     )?;
     let most = drawn.iter().map(|edge| edge.ns).max().unwrap_or(1).max(1) as f64;
+    // Many thick ones would cover one another.
+    let thickest = if drawn.len() > 20 { 2.5 } else { 6.0 };
     for edge in drawn {
         let (from, to) = (place(edge.sleeper), place(edge.waker));
         // Each direction has its own bend, so that two who wait for one another are two arcs.
         let (class, marker, bend) = if to > from { ("down", "tip-down", 0) } else { ("up", "tip-up", 26) };
         let x = left + reach((to - from).abs()) + bend;
-        let thick = 1.0 + 6.0 * (edge.ns as f64 / most).sqrt();
+        let thick = 1.0 + thickest * (edge.ns as f64 / most).sqrt();
         writeln!(
             out,
             "<path class=\"arc {class}\" stroke-width=\"{thick:.1}\" marker-end=\"url(#{marker})\" d=\"M{0} {from}C{x} {from} {x} {to} {1} {to}\"><title>{2} waits for {3}: {4} times, {5}</title></path>",
