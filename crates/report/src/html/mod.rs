@@ -1,7 +1,7 @@
 //! The report as one page with pictures over time: HTML that needs no network, no fonts and no scripts of others, and is whole without JavaScript.
 //!
 //! Figures are those of the [`Document`], rounded as in the text report; what is seen over time is the [`Timeline`]'s. Everything that comes from
-//! outside, names above all, goes through [`markup::Safe`].
+//! outside, names above all, goes through `markup::Safe`.
 //!
 //! Order: what it means (`verdict`), where each thread's time went (`states`), who had the CPUs (`lanes`), who waited for one
 //! (`waiting`), who moved and switched (`moves`), who waits for whom (`wakers`), what ran (`hot`), how long waits and turns were (`spread`), cost and
