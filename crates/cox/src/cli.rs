@@ -158,6 +158,9 @@ pub struct Traces {
     /// The same for Paraver: PREFIX.prv, .pcf and .row
     #[arg(long, value_name = "PREFIX")]
     pub paraver: Option<PathBuf>,
+    /// Write the report with pictures over time to FILE: one page of HTML that needs no network
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// Report on what was recorded earlier.
@@ -165,7 +168,7 @@ pub struct Traces {
 /// FILE is a trace of `cox run --trace`, which has everything in it that the report of that run was made of.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  cox run --trace app.pftrace -- ./app input\n  cox report app.pftrace\n  cox report --paraver app app.pftrace"
+    after_help = "Example:\n  cox run --trace app.pftrace -- ./app input\n  cox report app.pftrace\n  cox report --html app.html app.pftrace\n  cox report --paraver app app.pftrace"
 )]
 pub struct Report {
     /// The trace
@@ -183,7 +186,7 @@ pub struct Report {
     /// Write the report to FILE instead of stdout
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// No report (for use with --json, --trace or --paraver)
+    /// No report (for use with --json, --html, --trace or --paraver)
     #[arg(short, long)]
     pub quiet: bool,
 }

@@ -4,6 +4,7 @@
 //! - [`close`]: a clock that is still open when it is read.
 //! - [`replay`]: a stream of events → clocks, for backends that do not keep them in the kernel.
 //! - [`moments`]: a trace's record → such events. [`stretch`]: what a thread did from when to when.
+//! - [`timeline`]: stretches and moments, added up by thread, CPU and column of time, for pictures.
 //! - [`accounts`]: what an observer recorded → the [`Account`].
 //! - [`beside`]: programs that ran at the same time: what each took from the others.
 //! - [`account`]: its shape, which is the JSON that users read.
@@ -19,6 +20,7 @@ pub mod moments;
 pub mod replay;
 pub mod stretch;
 pub mod summary;
+pub mod timeline;
 pub mod transition;
 
 pub use account::*;

@@ -48,6 +48,11 @@ impl<'s> Table<'s> {
         self.columns.push(Column { heading: self.style.clean(heading), align, spare, cells });
     }
 
+    /// All columns: heading, where its text stands, and cells.
+    pub(crate) fn into_columns(self) -> Vec<(String, Align, Vec<String>)> {
+        self.columns.into_iter().map(|column| (column.heading, column.align, column.cells)).collect()
+    }
+
     /// The lines, heading first, within `width` columns as far as spare columns can help.
     pub(crate) fn lines(mut self, width: usize) -> Vec<String> {
         while self.width() > width {

@@ -1,4 +1,4 @@
-//! `cox report`: what was recorded earlier, as text, JSON and traces.
+//! `cox report`: what was recorded earlier, as text, JSON, a page and traces.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -26,9 +26,8 @@ pub fn report(options: &cli::Report) -> Result<u8> {
         let page = report::text::text(&document, &super::style(Some(&output), options.threads));
         output.write(page.as_bytes())
     });
-    let report = document.to_json().context("making the JSON")?;
-    let json = json.map_or(Ok(()), |output| output.write(report.as_bytes()));
-    let traces = traces.write(&recording, &report);
+    let json = json.map_or(Ok(()), |output| output.write(document.to_json().context("making the JSON")?.as_bytes()));
+    let traces = traces.write(&recording, &document);
     text.and(json).and(traces).map(|()| 0)
 }
 

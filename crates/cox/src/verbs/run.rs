@@ -231,9 +231,7 @@ fn report(
     });
     let json =
         outputs.json.map_or(Ok(()), |output| output.write(document.to_json().context("making the JSON")?.as_bytes()));
-    let traces = recorded.map_or(Ok(()), |recording: Result<Recording>| {
-        outputs.traces.write(&recording?, &document.to_json().context("making the JSON")?)
-    });
+    let traces = recorded.map_or(Ok(()), |recording: Result<Recording>| outputs.traces.write(&recording?, &document));
     // The process ends here: taking apart the accounts of 50,000 threads one by one helps nobody.
     std::mem::forget((record, document));
     text.and(json).and(traces)

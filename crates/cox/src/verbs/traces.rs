@@ -1,10 +1,12 @@
-//! Traces that a verb was asked for: opened before anything starts, written when there is a recording.
+//! Traces and pages that a verb was asked for: opened before anything starts, written when there is a recording.
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use ledger::timeline::{Span, Timeline};
+use report::{Document, html};
 use trace::paraver::{self, Files};
 use trace::{Recording, perfetto, session};
 
@@ -16,6 +18,7 @@ pub struct Traces {
     perfetto: Option<Output>,
     /// `.prv`, `.pcf` and `.row`.
     paraver: Option<[Output; 3]>,
+    html: Option<Output>,
 }
 
 impl Traces {
@@ -33,30 +36,33 @@ impl Traces {
             }
             None => None,
         };
-        Ok(Traces { perfetto, paraver })
+        let html = wanted.html.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+        Ok(Traces { perfetto, paraver, html })
     }
 
     /// Whether anything is asked for.
     pub fn are_wanted(&self) -> bool {
-        self.perfetto.is_some() || self.paraver.is_some()
+        self.perfetto.is_some() || self.paraver.is_some() || self.html.is_some()
     }
 
     /// Where there is room for what does not fit in memory: where the traces go.
     pub fn folder(&self) -> PathBuf {
-        let first = self.perfetto.iter().chain(self.paraver.iter().flatten()).find_map(Output::folder);
+        let mut all = self.perfetto.iter().chain(self.paraver.iter().flatten()).chain(&self.html);
+        let first = all.find_map(Output::folder);
         first.map_or_else(std::env::temp_dir, Path::to_path_buf)
     }
 
-    /// Write them. `report` is the session's report as JSON.
+    /// Write them. `document` is the session's report.
     ///
     /// # Errors
-    /// When one cannot be written; the other is.
-    pub fn write(self, recording: &Recording, report: &str) -> Result<()> {
+    /// When one cannot be written; the others are.
+    pub fn write(self, recording: &Recording, document: &Document) -> Result<()> {
         let folder = self.folder();
         let perfetto = self.perfetto.map_or(Ok(()), |output| {
+            let report = document.to_json().context("making the JSON")?;
             output.write_with(|mut out| {
                 perfetto::write(recording, &mut out)?;
-                session::write(recording, report, &mut out)
+                session::write(recording, &report, &mut out)
             })
         });
         let paraver = self.paraver.map_or(Ok(()), |[prv, pcf, row]| {
@@ -68,8 +74,27 @@ impl Traces {
             })?;
             pcf.write(&meanings).and(row.write(&names))
         });
-        perfetto.and(paraver)
+        let html = self.html.map_or(Ok(()), |output| {
+            let timeline = timeline(recording, document).context("cannot read the trace")?;
+            output.write(html::page(document, &timeline).as_bytes())
+        });
+        perfetto.and(paraver).and(html)
     }
+}
+
+/// What happened over time, for the pictures of a page.
+fn timeline(recording: &Recording, document: &Document) -> io::Result<Timeline> {
+    let span = Span::new(recording.start_ns, recording.end_ns, html::COLUMNS);
+    let mut timeline = Timeline::new(span, &html::shown(document));
+    recording.play(|stretch| -> io::Result<()> {
+        timeline.stretch(stretch);
+        Ok(())
+    })?;
+    recording.each(|moment| -> io::Result<()> {
+        timeline.moment(moment);
+        Ok(())
+    })?;
+    Ok(timeline.finish())
 }
 
 /// `PREFIX.prv`, also where the prefix has a dot.

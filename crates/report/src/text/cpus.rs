@@ -4,8 +4,9 @@ use advise::numbers::{count, duration, seconds};
 use ledger::{CpuAccount, TakerKind, TookCpu};
 
 use super::Page;
+use crate::json::Document;
 use crate::round::{percent, permille};
-use crate::style::columns;
+use crate::style::{Style, columns};
 use crate::table::{Align, Table, beside};
 
 /// Takers listed.
@@ -20,7 +21,8 @@ pub(super) fn write(page: &mut Page) {
     }
     page.gap();
     let width = page.style.columns();
-    let (takers, cpus) = (takers(page), cpus(page));
+    let lines = |table: Option<Table>| table.map_or(Vec::new(), |table| table.lines(width));
+    let (takers, cpus) = (lines(takers(page.document, page.style)), lines(cpus(page.document, page.style)));
     // Painted headings are longer than they look.
     let seen = |line: &str| columns(&unpainted(line));
     let lines = beside(takers, cpus, seen, width);
@@ -38,10 +40,11 @@ fn unpainted(line: &str) -> String {
     plain + rest
 }
 
-fn takers(page: &Page) -> Vec<String> {
-    let took = &page.document.account.took_cpu;
+/// Who held CPUs that members waited for; `None`: nobody did.
+pub(crate) fn takers<'s>(document: &Document, style: &'s Style) -> Option<Table<'s>> {
+    let took = &document.account.took_cpu;
     if took.is_empty() {
-        return Vec::new();
+        return None;
     }
     let (listed, others) = took.split_at(took.len().min(TAKERS));
     let mut rows: Vec<(String, u64)> = listed.iter().map(|taker| (taker_name(taker), taker.wait_ns)).collect();
@@ -49,10 +52,10 @@ fn takers(page: &Page) -> Vec<String> {
         let ns = others.iter().fold(0u64, |sum, taker| sum.saturating_add(taker.wait_ns));
         rows.push((format!("{} more names", others.len()), ns));
     }
-    let mut table = Table::new(page.style);
+    let mut table = Table::new(style);
     table.column("who took the CPU", Align::Left, 0, rows.iter().map(|(name, _)| name.clone()));
     table.column("time", Align::Right, 0, rows.iter().map(|(_, ns)| duration(*ns)));
-    table.lines(page.style.columns())
+    Some(table)
 }
 
 fn taker_name(taker: &TookCpu) -> String {
@@ -66,10 +69,10 @@ fn taker_name(taker: &TookCpu) -> String {
 }
 
 /// The interesting CPUs first when there are too many: those others used, or that idled while we waited.
-fn cpus(page: &Page) -> Vec<String> {
-    let all = &page.document.account.cpus;
+pub(crate) fn cpus<'s>(document: &Document, style: &'s Style) -> Option<Table<'s>> {
+    let all = &document.account.cpus;
     if all.is_empty() {
-        return Vec::new();
+        return None;
     }
     let mut listed: Vec<&CpuAccount> = all.iter().collect();
     let mut others = Vec::new();
@@ -86,7 +89,7 @@ fn cpus(page: &Page) -> Vec<String> {
     }
     let shares: Vec<Vec<u64>> = rows.iter().map(|(_, cpu)| divide(cpu)).collect();
     let share = |at: usize| shares.iter().map(move |row| percent(row[at])).collect::<Vec<_>>();
-    let mut table = Table::new(page.style);
+    let mut table = Table::new(style);
     table.column("CPU", Align::Right, 0, rows.iter().map(|(name, _)| name.clone()));
     table.column("busy ours", Align::Right, 0, share(0));
     table.column("others", Align::Right, 0, share(1));
@@ -98,7 +101,7 @@ fn cpus(page: &Page) -> Vec<String> {
     table.column("idle/waited", Align::Right, 0, waited);
     let blocked = rows.iter().map(|(_, cpu)| seconds(cpu.idle_while_blocked_ns));
     table.column("idle/blocked", Align::Right, 1, blocked);
-    table.lines(page.style.columns())
+    Some(table)
 }
 
 fn divide(cpu: &CpuAccount) -> Vec<u64> {

@@ -6,6 +6,7 @@ use advise::numbers::{count, counted, duration};
 use ledger::Program;
 
 use super::Page;
+use crate::json::Document;
 use crate::style::wrapped;
 
 /// Processes named that still ran.
@@ -20,7 +21,13 @@ pub(super) fn write(page: &mut Page) {
 }
 
 fn check(page: &mut Page) {
-    let checks = &page.document.checks;
+    let lines = wrapped(&page.style.clean(&checked(page.document)), page.style.columns(), "  ", "    ");
+    page.extend(lines);
+}
+
+/// What the account was checked against.
+pub(crate) fn checked(document: &Document) -> String {
+    let checks = &document.checks;
     let mut line = format!("check: states sum to wall (worst {:.2} %)", checks.worst_gap * 100.0);
     if let Some(difference) = checks.run_delay_difference {
         line.push_str(&format!("; kernel's run_delay agrees within {:.1} %", difference * 100.0));
@@ -28,8 +35,7 @@ fn check(page: &mut Page) {
     if let Some(difference) = checks.cpu_time_difference {
         line.push_str(&format!("; its CPU clocks within {:.1} %", difference * 100.0));
     }
-    let lines = wrapped(&page.style.clean(&line), page.style.columns(), "  ", "    ");
-    page.extend(lines);
+    line
 }
 
 /// Members that outlived a program that ended.
@@ -60,7 +66,20 @@ fn left_behind(page: &mut Page, program: &Program) {
 }
 
 fn losses(page: &mut Page) {
-    let lost = &page.document.account.lost;
+    let named = lost(page.document);
+    if named.is_empty() {
+        return;
+    }
+    let line = page.style.clean(&format!("lost: {}", named.join(", ")));
+    for line in wrapped(&line, page.style.columns(), "  ", "    ") {
+        let painted = page.style.warning(&line);
+        page.add(painted);
+    }
+}
+
+/// What was lost, by kind; nothing in a good session.
+pub(crate) fn lost(document: &Document) -> Vec<String> {
+    let lost = &document.account.lost;
     let kinds = [
         (lost.events, "scheduler events not handled"),
         (lost.members, "threads not followed"),
@@ -75,12 +94,5 @@ fn losses(page: &mut Page) {
     if lost.takers_ns > 0 {
         named.push(format!("{} of waiting behind programs whose name found no room", duration(lost.takers_ns)));
     }
-    if named.is_empty() {
-        return;
-    }
-    let line = page.style.clean(&format!("lost: {}", named.join(", ")));
-    for line in wrapped(&line, page.style.columns(), "  ", "    ") {
-        let painted = page.style.warning(&line);
-        page.add(painted);
-    }
+    named
 }

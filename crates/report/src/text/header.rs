@@ -4,6 +4,7 @@ use advise::numbers::{count, counted, seconds};
 use ledger::Program;
 
 use super::Page;
+use crate::json::Document;
 use crate::style::{columns, shortened};
 
 /// What is left of a command when the line is full; less would not tell what ran.
@@ -11,15 +12,8 @@ const SHORTEST_COMMAND: usize = 12;
 const CUT: &str = "…";
 
 pub(super) fn write(page: &mut Page, program: &Program, threads: u64, first: bool) {
-    let processes = program.processes.len() as u64;
-    let members = if processes > 1 {
-        format!("{} processes, {}", count(processes), counted(threads, "thread"))
-    } else {
-        counted(threads, "thread")
-    };
-    let end = program.exit_code.map_or("still running".to_owned(), |code| format!("exit {code}"));
-    let tail = page.style.clean(&format!(" · {members} · {} wall · {end}", seconds(program.wall_ns)));
-    let observer = if first { page.style.clean(&observer(page)) } else { String::new() };
+    let tail = page.style.clean(&format!(" · {}", outcome(program, threads)));
+    let observer = if first { page.style.clean(&observer(page.document)) } else { String::new() };
     let joined = if first { page.style.clean(" · ") + &observer } else { String::new() };
 
     let room = |tail: &str| page.style.columns().saturating_sub(columns("cox: ") + columns(tail));
@@ -44,6 +38,18 @@ pub(super) fn write(page: &mut Page, program: &Program, threads: u64, first: boo
     }
 }
 
+/// How many ran, how long, and how it ended.
+pub(crate) fn outcome(program: &Program, threads: u64) -> String {
+    let processes = program.processes.len() as u64;
+    let members = if processes > 1 {
+        format!("{} processes, {}", count(processes), counted(threads, "thread"))
+    } else {
+        counted(threads, "thread")
+    };
+    let end = program.exit_code.map_or("still running".to_owned(), |code| format!("exit {code}"));
+    format!("{members} · {} wall · {end}", seconds(program.wall_ns))
+}
+
 /// As many words of a command as have room, the program's file name at least; `None` if that is too much.
 fn command(words: &[String], room: usize, cut: &str) -> Option<String> {
     let (program, arguments) = words.split_first()?;
@@ -64,12 +70,13 @@ fn command(words: &[String], room: usize, cut: &str) -> Option<String> {
 
 /// A session that saw no program.
 pub(super) fn write_empty(page: &mut Page) {
-    let line = page.style.clean(&format!("cox: no program was seen · {}", observer(page)));
+    let line = page.style.clean(&format!("cox: no program was seen · {}", observer(page.document)));
     page.add(page.style.title(&line));
 }
 
-fn observer(page: &Page) -> String {
-    let account = &page.document.account;
+/// Who observed, what was seen, and what that cost.
+pub(crate) fn observer(document: &Document) -> String {
+    let account = &document.account;
     let backend = match account.backend.as_str() {
         "bpf" => "eBPF",
         other => other,
@@ -78,8 +85,8 @@ fn observer(page: &Page) -> String {
     format!(
         "{backend}, {} events, {} lost, own cost {least}{:.1} %",
         count(account.events),
-        count(page.document.lost_events),
-        page.document.checks.own_cost_share * 100.0
+        count(document.lost_events),
+        document.checks.own_cost_share * 100.0
     )
 }
 

@@ -6,15 +6,15 @@
 //! program was packed too, what that did; the same for overlap.
 
 mod beside;
-mod cpus;
+pub(crate) mod cpus;
 mod details;
-mod footer;
+pub(crate) mod footer;
 mod groups;
-mod header;
-mod rows;
-mod states;
+pub(crate) mod header;
+pub(crate) mod rows;
+pub(crate) mod states;
 mod threads;
-mod verdict;
+pub(crate) mod verdict;
 
 use std::fmt;
 
@@ -101,7 +101,7 @@ pub fn text(document: &Document, style: &Style) -> String {
 }
 
 /// Sums over a program. Threads without an entry of their own are counted where there is one program.
-fn sums(document: &Document, program: &Program) -> Sums {
+pub(crate) fn sums(document: &Document, program: &Program) -> Sums {
     if document.account.programs.len() == 1 {
         Sums::of(&document.account)
     } else {

@@ -9,17 +9,18 @@ use ledger::summary::Sums;
 
 use super::Page;
 use crate::round::apportion;
+use crate::style::Style;
 use crate::table::{Align, Table};
 
 /// One line of the table.
-pub(super) struct Row {
+pub(crate) struct Row {
     pub label: String,
     pub sums: Sums,
     pub cpus: BTreeMap<String, u64>,
 }
 
 impl Row {
-    pub(super) fn of<'a>(label: String, threads: impl IntoIterator<Item = &'a Thread>) -> Row {
+    pub(crate) fn of<'a>(label: String, threads: impl IntoIterator<Item = &'a Thread>) -> Row {
         let threads: Vec<&Thread> = threads.into_iter().collect();
         let mut cpus: BTreeMap<String, u64> = BTreeMap::new();
         for (cpu, ns) in threads.iter().flat_map(|thread| &thread.cpus) {
@@ -40,7 +41,7 @@ pub(super) fn lost_by_group(sums: &Sums) -> u64 {
 }
 
 /// … that a thread lost.
-pub(super) fn lost_by_thread(thread: &Thread) -> u64 {
+pub(crate) fn lost_by_thread(thread: &Thread) -> u64 {
     let blocked_by = thread.blocked_by.iter().map(|(cause, ns)| (cause.as_ref(), *ns));
     lost_ns(thread.spin_ns, thread.wake_delay_ns, thread.preempt_wait_ns, blocked_by)
 }
@@ -90,14 +91,19 @@ const TIMES: [&str; 6] = ["work", "spin", "wake-delay", "preempted", "blocked", 
 
 /// Adds the table of `rows` to the page.
 pub(super) fn write(page: &mut Page, heading: &str, rows: &[Row]) {
-    if rows.is_empty() {
-        return;
+    if !rows.is_empty() {
+        let lines = table(page.style, heading, rows).lines(page.style.columns());
+        page.extend(lines);
     }
+}
+
+/// The table of `rows`.
+pub(crate) fn table<'s>(style: &'s Style, heading: &str, rows: &[Row]) -> Table<'s> {
     let longest = rows.iter().map(|row| row.sums.wall_ns).max().unwrap_or(0);
     let unit = Unit::for_times_up_to(longest);
     let divided: Vec<(u64, Vec<u64>)> = rows.iter().map(|row| divide(&row.sums, &unit)).collect();
 
-    let mut table = Table::new(page.style);
+    let mut table = Table::new(style);
     table.column(heading, Align::Left, 0, rows.iter().map(|row| row.label.clone()));
     table.column("wall", Align::Right, 0, divided.iter().map(|(wall, _)| unit.text(*wall)));
     for (at, time) in TIMES.iter().enumerate() {
@@ -118,8 +124,7 @@ pub(super) fn write(page: &mut Page, heading: &str, rows: &[Row]) {
     if rows.iter().any(|row| !row.cpus.is_empty()) {
         table.column("CPUs", Align::Left, 3, rows.iter().map(|row| cpus_used(&row.cpus)));
     }
-    let lines = table.lines(page.style.columns());
-    page.extend(lines);
+    table
 }
 
 /// Wall and its parts in printed steps.

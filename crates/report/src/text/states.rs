@@ -3,6 +3,7 @@
 use ledger::summary::Sums;
 
 use super::Page;
+use crate::json::Document;
 use crate::round::{apportion, percent, permille};
 use crate::style::{columns, wrapped};
 
@@ -31,15 +32,11 @@ pub(super) fn write(page: &mut Page, sums: &Sums) {
     let plural = if sums.threads == 1 { "thread" } else { "threads" };
     let threads = advise::numbers::count(sums.threads);
     page.add(format!("  Your {threads} {plural} had {} thread-seconds.", decimals(seconds)));
-    let mut classes = classes(page, sums);
-    fold_small_causes(&mut classes, sums);
-    classes.retain(|class| class.ns > 0 || class.always);
-    let shares = permille(&classes.iter().map(|class| class.ns).collect::<Vec<_>>());
-    let width = classes.iter().map(|class| columns(&class.label)).max().unwrap_or(0);
-    // What would print as 0.0 % adds nothing to the sum.
-    for (class, share) in classes.iter().zip(shares).filter(|(class, share)| *share > 0 || class.always) {
-        let head = format!("  {:>8}  {}{}", percent(share), class.label, " ".repeat(width - columns(&class.label)));
-        let detail = page.style.clean(&detail(class, share));
+    let shares = shares(page.document, sums);
+    let width = shares.iter().map(|share| columns(&share.label)).max().unwrap_or(0);
+    for Share { label, permille, detail } in &shares {
+        let head = format!("  {:>8}  {label}{}", percent(*permille), " ".repeat(width - columns(label)));
+        let detail = page.style.clean(detail);
         if detail.is_empty() {
             page.add(head.trim_end());
             continue;
@@ -51,21 +48,45 @@ pub(super) fn write(page: &mut Page, sums: &Sums) {
     }
 }
 
+/// One class as it is printed.
+pub(crate) struct Share {
+    /// What threads did.
+    pub label: String,
+    /// Tenths of a percent of all thread time.
+    pub permille: u64,
+    /// Its parts, and how they are known; may be empty.
+    pub detail: String,
+}
+
+/// The classes that are printed, in their order; what would be printed as 0.0 % adds nothing to the sum.
+pub(crate) fn shares(document: &Document, sums: &Sums) -> Vec<Share> {
+    let mut classes = classes(document, sums);
+    fold_small_causes(&mut classes, sums);
+    classes.retain(|class| class.ns > 0 || class.always);
+    let rounded = permille(&classes.iter().map(|class| class.ns).collect::<Vec<_>>());
+    let printed = classes.into_iter().zip(rounded).filter(|(class, share)| *share > 0 || class.always);
+    let share = |(class, permille): (Class, u64)| {
+        let detail = detail(&class, permille);
+        Share { label: class.label, permille, detail }
+    };
+    printed.map(share).collect()
+}
+
 /// `37.2`, but `0.042` for a short run.
-fn decimals(seconds: f64) -> String {
+pub(crate) fn decimals(seconds: f64) -> String {
     if seconds < 0.995 { format!("{seconds:.3}") } else { format!("{seconds:.1}") }
 }
 
-fn classes(page: &Page, sums: &Sums) -> Vec<Class> {
+fn classes(document: &Document, sums: &Sums) -> Vec<Class> {
     let division = sums.division();
-    let spin_seen = page.document.sees_spin();
+    let spin_seen = document.sees_spin();
     let mut work = Class::new(if spin_seen { "did work" } else { "ran (spinning not seen)" }, division.work_ns);
     work.of_it = vec![("hypervisor steal", sums.steal_ns), ("interrupts", sums.irq_ns)];
     work.always = true;
 
     let mut others = Class::new("waited for other threads", division.waiting_for_threads_ns);
     others.parts = vec![
-        (format!("spinning{}", where_spun(page)), sums.spin_ns),
+        (format!("spinning{}", where_spun(document)), sums.spin_ns),
         ("yielding".to_owned(), sums.yield_wait_ns),
         ("asleep on a futex".to_owned(), sums.cause_ns("futex")),
     ];
@@ -73,7 +94,7 @@ fn classes(page: &Page, sums: &Sums) -> Vec<Class> {
         others.note = format!("sampled, ±{:.1}", sums.share(sums.spin_error_ns) * 100.0);
     }
     let mut cpu = Class::new("waited for a CPU", sums.waiting_for_cpu_ns());
-    if page.document.account.backend == "proc" {
+    if document.account.backend == "proc" {
         cpu.note = "not divided by this backend".to_owned();
     } else {
         cpu.parts =
@@ -92,15 +113,16 @@ fn classes(page: &Page, sums: &Sums) -> Vec<Class> {
 }
 
 /// Where most spinning was sampled.
-fn where_spun(page: &Page) -> String {
-    let spots = page.document.account.hot.iter().filter(|hot| hot.waiting.is_some());
+fn where_spun(document: &Document) -> String {
+    let spots = document.account.hot.iter().filter(|hot| hot.waiting.is_some());
     spots.max_by_key(|hot| hot.run_ns).map_or(String::new(), |hot| match &hot.function {
         Some(function) => format!(" in {} ({function})", hot.module),
         None => format!(" in {}", hot.module),
     })
 }
 
-fn cause_label(cause: &str) -> String {
+/// What is said of threads that were blocked by a cause.
+pub(crate) fn cause_label(cause: &str) -> String {
     match cause {
         "disk" => "blocked on disk",
         "network" => "blocked on the network",

@@ -30,17 +30,20 @@ fn write_sentence(page: &mut Page, sentence: &Sentence) {
     }
 }
 
+/// What a step is expected to give; the bound is named with the `first` of a sentence.
+pub(crate) fn forecast(step: &NextStep, first: bool) -> Option<String> {
+    let (low, high, bound) = (step.expected_low?, step.expected_high?, step.bound?);
+    let bound = if first { format!(" (bound {})", factor(bound)) } else { String::new() };
+    Some(format!("expected {} faster{bound}", factor_range(low, high)))
+}
+
 /// `→ ACTION  expected 1.2–1.5× faster (bound 1.5×)  why: docs/advice/KIND.md`, on one line if it fits;
 /// else the page goes to a line of its own. The bound and the page are named once, with the first step.
 fn step_lines(page: &Page, step: &NextStep, at: usize, action_width: usize) -> Vec<String> {
     let style = page.style;
     let action = style.clean(&step.action);
     let arrow = style.clean(if at == 0 { "→ " } else { OR });
-    let mut forecast = String::new();
-    if let (Some(low), Some(high), Some(bound)) = (step.expected_low, step.expected_high, step.bound) {
-        let bound = if at == 0 { format!(" (bound {})", factor(bound)) } else { String::new() };
-        forecast = style.clean(&format!("   expected {} faster{bound}", factor_range(low, high)));
-    }
+    let forecast = forecast(step, at == 0).map_or(String::new(), |text| style.clean(&format!("   {text}")));
     let why = if at == 0 { format!("   why: {}", step.page) } else { String::new() };
     let one_line = format!("{INDENT}{arrow}{action}");
     let padding =

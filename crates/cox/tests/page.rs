@@ -1,0 +1,151 @@
+//! `cox run --html` and `cox report --html`: the page's figures against the account, and the page in a browser.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use common::{Bench, bench, installed};
+use report::Document;
+
+/// What a page in a browser says about itself: its width, what it needs, what pointing at a cell shows, and whether a table sorts.
+const PROBE: &str = r##"<script>
+const row = [...document.querySelectorAll(".pointed rect")].find((row) => /[1-9]/.test(row.dataset.v));
+const box = row.getBoundingClientRect();
+const column = row.dataset.v.split(",").findIndex((value) => value > 0);
+const x = box.left + (column + 0.5) / row.dataset.v.split(",").length * box.width;
+row.dispatchEvent(new PointerEvent("pointermove", { clientX: x, clientY: box.top + 1, bubbles: true }));
+const tip = document.getElementById("tip");
+const said = tip.hidden ? "" : tip.textContent;
+const table = document.querySelector("#threads .sortable");
+const walls = () => [...table.tBodies[0].rows].map((row) => parseFloat(row.cells[1].textContent));
+const heading = table.tHead.rows[0].cells[1];
+heading.click();
+const down = walls().every((wall, at, all) => at === 0 || all[at - 1] >= wall);
+heading.click();
+const up = walls().every((wall, at, all) => at === 0 || all[at - 1] <= wall);
+const root = document.documentElement;
+parent.postMessage([innerWidth, root.scrollWidth, root.scrollHeight > 1000, down && up, said].join("|"), "*");
+</script>"##;
+
+fn cox(bench: &Bench, arguments: &[&str], program: &[&str]) -> Output {
+    let mut command = Command::new("timeout");
+    command.args(["--foreground", "120", env!("CARGO_BIN_EXE_cox")]).args(arguments).current_dir(bench.folder());
+    if !program.is_empty() {
+        command.arg("--").args(program);
+    }
+    command.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
+    command.output().unwrap()
+}
+
+/// Three threads take turns: their page, and their account.
+fn recorded(bench: &Bench) -> (String, Document) {
+    let barriers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/workloads/barriers");
+    let line = ["--threads", "3", "--work-us", "2000", "--wait", "spin", "--rounds", "100"];
+    let program: Vec<&str> = [barriers.to_str().unwrap()].into_iter().chain(line).collect();
+    let options = ["run", "-q", "--html", "run.html", "--trace", "run.pftrace", "--json", "run.json"];
+    let output = cox(bench, &options, &program);
+    assert!(output.status.success(), "{output:?}");
+    let read = |name: &str| fs::read_to_string(bench.folder().join(name)).unwrap();
+    (read("run.html"), serde_json::from_str(&read("run.json")).unwrap())
+}
+
+/// The numbers in a heat map that says this, summed.
+fn summed(page: &str, says: &str) -> u64 {
+    let map = page.split_once(&format!("data-says=\"{{}} {says}\"")).unwrap_or_else(|| panic!("no map of {says}")).1;
+    let map = map.split_once("</g>").unwrap().0;
+    let rows = map.split("data-v=\"").skip(1).map(|row| row.split_once('"').unwrap().0);
+    rows.flat_map(|row| row.split(','))
+        .filter(|value| !value.is_empty())
+        .map(|value| value.parse::<u64>().unwrap())
+        .sum()
+}
+
+#[test]
+fn what_is_drawn_adds_up_to_the_account() {
+    let Some(bench) = bench("what_is_drawn_adds_up_to_the_account") else { return };
+    let (page, document) = recorded(&bench);
+    assert_eq!(document.lost_events, 0, "{:?}", document.account.lost);
+    let threads = || ledger::summary::threads(&document.account);
+    let switches: u64 = threads().map(|thread| thread.switches_voluntary + thread.switches_involuntary).sum();
+    assert_eq!(summed(&page, "switches"), switches);
+    let migrations: u64 = threads().flat_map(|thread| thread.migrations.values()).sum();
+    let drawn = if migrations > 0 { summed(&page, "migrations") } else { 0 };
+    assert_eq!(drawn, migrations);
+    assert!(page.contains(&format!("<p>{}", said_of(migrations))), "{migrations} migrations");
+    for sentence in document.verdict.iter().flat_map(|verdict| &verdict.sentences) {
+        // Up to the first character that a page writes otherwise.
+        let begin = sentence.text.split(['\'', '&', '<', '%']).next().unwrap().trim_end();
+        assert!(page.replace('\u{a0}', " ").contains(begin), "{begin}");
+    }
+
+    // What a trace keeps is all that the page is made of.
+    let output = cox(&bench, &["report", "-q", "--html", "again.html", "run.pftrace"], &[]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(fs::read_to_string(bench.folder().join("again.html")).unwrap() == page, "the same page");
+}
+
+/// As the page says it.
+fn said_of(migrations: u64) -> String {
+    advise::numbers::counted(migrations, "migration") + " in the window"
+}
+
+#[test]
+fn a_page_that_cannot_be_is_refused_before_anything_starts() {
+    let Some(bench) = bench("a_page_that_cannot_be_is_refused_before_anything_starts") else { return };
+    let program = ["touch", "started"];
+    for (options, why) in [
+        (vec!["run", "--html", "/nowhere/at/all.html"], "cannot write '/nowhere/at/all.html'"),
+        (vec!["run", "--backend", "proc", "--html", "page.html"], "needs eBPF"),
+    ] {
+        let output = cox(&bench, &options, &program);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        assert!(said.contains(why), "{said}");
+        assert!(!bench.folder().join("started").exists());
+    }
+}
+
+#[test]
+fn in_a_browser_nothing_overflows_and_nothing_fails() {
+    const TEST: &str = "in_a_browser_nothing_overflows_and_nothing_fails";
+    if !installed(TEST, "chromium") {
+        return;
+    }
+    let Some(bench) = bench(TEST) else { return };
+    let (page, _) = recorded(&bench);
+    fs::write(bench.folder().join("probed.html"), page.replace("</body>", &format!("{PROBE}</body>"))).unwrap();
+    for width in [1280, 400] {
+        // Windows are never as narrow as telephones; frames can be.
+        let frame = format!(
+            "<!doctype html><body><script>addEventListener('message', (event) => document.body.dataset.said = event.data)</script>\
+             <iframe src='probed.html' style='width:{width}px;height:900px;border:0'></iframe></body>"
+        );
+        fs::write(bench.folder().join("frame.html"), frame).unwrap();
+        let mut browser = Command::new("timeout");
+        browser.args(["120", "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]);
+        browser.args([
+            "--window-size=1400,1000",
+            "--virtual-time-budget=5000",
+            "--enable-logging=stderr",
+            "--dump-dom",
+        ]);
+        browser.arg(format!("--user-data-dir={}", bench.folder().join("profile").display()));
+        browser.arg(format!("file://{}", bench.folder().join("frame.html").display()));
+        let output = browser.output().unwrap();
+        let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+        let complaints: Vec<&str> = complaints.lines().filter(|line| line.contains("CONSOLE")).collect();
+        assert!(complaints.is_empty(), "{complaints:#?}");
+        let dom = String::from_utf8_lossy(&output.stdout).into_owned();
+        let said = dom.split_once("data-said=\"").unwrap_or_else(|| panic!("no answer: {dom}")).1;
+        let said: Vec<&str> = said.split_once('"').unwrap().0.split('|').collect();
+        let [inner, needed, tall, sorts, tip] = said[..] else { panic!("{said:?}") };
+        assert_eq!(inner, width.to_string());
+        assert!(needed.parse::<u32>().unwrap() <= width, "{needed} px needed of {width}");
+        assert_eq!((tall, sorts), ("true", "true"), "{said:?}");
+        assert!(tip.contains("barriers, ") && tip.contains("% waiting for a CPU"), "{said:?}");
+    }
+}

@@ -1,0 +1,267 @@
+//! What happened over time, for pictures: the window is cut into columns, and what threads did is added up by thread and column.
+//!
+//! Memory is bounded by rows × columns and by CPUs × columns, however many events there are: threads that get no row of their own are added up in
+//! one. Nothing is rounded: a stretch over several columns is divided at their borders to the nanosecond, so sums over columns are sums of
+//! stretches.
+//!
+//! 1. [`Timeline::new`] is told the window and which threads get rows.
+//! 2. [`Timeline::stretch`] and [`Timeline::moment`] take what a recording has, moments in order of time.
+//! 3. [`Timeline::finish`] closes what CPUs did last.
+//!
+//! What lies outside of the window is left out.
+
+mod histogram;
+mod lanes;
+mod span;
+
+use std::collections::{BTreeMap, HashMap};
+
+use wire::{Cause, Left, Moment, What};
+
+use crate::stretch::{Doing, Stretch};
+
+pub use histogram::{BUCKETS, Histogram};
+pub use lanes::{Holder, Lane};
+pub use span::Span;
+
+use lanes::Lanes;
+
+/// What a thread does, as far as pictures tell it apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Activity {
+    /// Has a CPU.
+    Run,
+    /// Woken, waits for a CPU.
+    WakeDelay,
+    /// Lost its CPU, waits for another turn.
+    Preempted,
+    /// Gave its CPU away (sched_yield), waits for another turn.
+    Yielded,
+    /// Asleep on a futex.
+    Futex,
+    /// Blocked on anything else.
+    Blocked,
+    /// Not known.
+    Unknown,
+}
+
+/// How many there are.
+pub const ACTIVITIES: usize = 7;
+
+impl Activity {
+    /// All, in the order of [`Cell::ns`].
+    pub const ALL: [Activity; ACTIVITIES] = [
+        Activity::Run,
+        Activity::WakeDelay,
+        Activity::Preempted,
+        Activity::Yielded,
+        Activity::Futex,
+        Activity::Blocked,
+        Activity::Unknown,
+    ];
+
+    fn of(doing: Doing) -> Activity {
+        match doing {
+            Doing::Run => Activity::Run,
+            Doing::WakeDelay => Activity::WakeDelay,
+            Doing::Preempted { yielded: false } => Activity::Preempted,
+            Doing::Preempted { yielded: true } => Activity::Yielded,
+            Doing::Blocked(Cause::Futex) => Activity::Futex,
+            Doing::Blocked(_) => Activity::Blocked,
+            Doing::Unknown => Activity::Unknown,
+        }
+    }
+}
+
+/// What a row's threads did in a column.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// Thread time by [`Activity`].
+    pub ns: [u64; ACTIVITIES],
+    /// Switches-out, but for the last one of a life.
+    pub switches: u64,
+    /// Moves to another CPU.
+    pub migrations: u64,
+}
+
+impl Cell {
+    /// Thread time of one activity.
+    #[must_use]
+    pub fn of(&self, activity: Activity) -> u64 {
+        self.ns[activity as usize]
+    }
+
+    /// Waiting for a CPU: wake delay and preempt wait, without what began in sched_yield; as in [`Sums`](crate::summary::Sums).
+    #[must_use]
+    pub fn waiting_for_cpu_ns(&self) -> u64 {
+        self.of(Activity::WakeDelay).saturating_add(self.of(Activity::Preempted))
+    }
+
+    fn add(&mut self, other: &Cell) {
+        // A file may claim lives of centuries.
+        self.ns.iter_mut().zip(other.ns).for_each(|(sum, ns)| *sum = sum.saturating_add(ns));
+        self.switches += other.switches;
+        self.migrations += other.migrations;
+    }
+}
+
+/// One thread over time, or all that have no row of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its id; `None`: all others. Of an id that was used twice, both lives.
+    pub tid: Option<u32>,
+    /// By column.
+    pub cells: Vec<Cell>,
+}
+
+impl Row {
+    fn new(tid: Option<u32>, columns: usize) -> Row {
+        Row { tid, cells: vec![Cell::default(); columns] }
+    }
+
+    /// Over all columns.
+    #[must_use]
+    pub fn total(&self) -> Cell {
+        sum(&self.cells)
+    }
+}
+
+fn sum<'c>(cells: impl IntoIterator<Item = &'c Cell>) -> Cell {
+    cells.into_iter().fold(Cell::default(), |mut sum, cell| {
+        sum.add(cell);
+        sum
+    })
+}
+
+/// A session over time; see the module's header.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    /// The window and its columns.
+    pub span: Span,
+    /// Threads with rows of their own in the order that was asked for, and the others in one.
+    pub rows: Vec<Row>,
+    /// Who had each CPU; CPUs that were not seen have no lane.
+    pub lanes: BTreeMap<u16, Lane>,
+    /// Moves from one CPU to another.
+    pub moves: BTreeMap<(u16, u16), u64>,
+    /// Lengths of wake delays that lie in the window.
+    pub wake_delays: Histogram,
+    /// Lengths of turns on a CPU that lie in the window.
+    pub runs: Histogram,
+    /// Moments that found no room, by the column in which that began.
+    pub lost: Vec<u64>,
+    /// Columns that something is missing from.
+    pub holes: Vec<bool>,
+    row_of: HashMap<u32, usize>,
+    open: Lanes,
+}
+
+impl Timeline {
+    /// Nothing yet. Threads in `shown` get rows of their own.
+    #[must_use]
+    pub fn new(span: Span, shown: &[u32]) -> Timeline {
+        let columns = span.columns();
+        let own = shown.iter().map(|tid| Row::new(Some(*tid), columns));
+        Timeline {
+            rows: own.chain([Row::new(None, columns)]).collect(),
+            lanes: BTreeMap::new(),
+            moves: BTreeMap::new(),
+            wake_delays: Histogram::default(),
+            runs: Histogram::default(),
+            lost: vec![0; columns],
+            holes: vec![false; columns],
+            row_of: shown.iter().enumerate().map(|(row, tid)| (*tid, row)).collect(),
+            open: Lanes::default(),
+            span,
+        }
+    }
+
+    /// Threads without rows of their own share the last.
+    fn row(&self, tid: u32) -> usize {
+        self.row_of.get(&tid).copied().unwrap_or(self.rows.len() - 1)
+    }
+
+    /// Takes what a thread did.
+    pub fn stretch(&mut self, stretch: &Stretch) {
+        let row = self.row(stretch.tid);
+        let activity = Activity::of(stretch.doing) as usize;
+        let cells = &mut self.rows[row].cells;
+        self.span.divide(stretch.from_ns, stretch.until_ns, |column, ns| {
+            let sum = &mut cells[column].ns[activity];
+            *sum = sum.saturating_add(ns);
+        });
+        if self.span.holds(stretch.from_ns, stretch.until_ns) {
+            match stretch.doing {
+                Doing::Run => self.runs.take(stretch.length_ns()),
+                Doing::WakeDelay => self.wake_delays.take(stretch.length_ns()),
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes what happened.
+    pub fn moment(&mut self, moment: &Moment) {
+        let Some(column) = self.span.column(moment.t_ns) else { return };
+        self.open.told(moment.cpu, moment.t_ns, &self.span, &mut self.holes);
+        match moment.what() {
+            Some(What::Switch { out, left, out_is_member, into, in_is_member, .. }) => {
+                if out_is_member && left != Left::Dead {
+                    let row = self.row(out);
+                    self.rows[row].cells[column].switches += 1;
+                }
+                let holder = match into {
+                    0 => Holder::Idle,
+                    tid if in_is_member => Holder::Row(self.row(tid)),
+                    _ => Holder::Stranger,
+                };
+                let before = self.open.switch(moment.cpu, moment.t_ns, holder);
+                self.book(moment.cpu, before, moment.t_ns);
+            }
+            Some(What::Migration { tid, from, .. }) => {
+                let row = self.row(tid);
+                self.rows[row].cells[column].migrations += 1;
+                *self.moves.entry((from, moment.cpu)).or_default() += 1;
+            }
+            Some(What::Lost { count }) => {
+                self.lost[column] += u64::from(count);
+                // Who had the CPU meanwhile is not known.
+                let before = self.open.gap(moment.cpu, moment.t_ns);
+                self.book(moment.cpu, before, moment.t_ns);
+            }
+            _ => {}
+        }
+    }
+
+    fn book(&mut self, cpu: u16, held: Option<(Holder, u64)>, until_ns: u64) {
+        let columns = self.span.columns();
+        let lane = self.lanes.entry(cpu).or_insert_with(|| Lane::new(columns));
+        let (holder, from_ns) = held.unwrap_or((Holder::Unknown, self.span.start_ns()));
+        self.span.divide(from_ns, until_ns, |column, ns| lane.book(column, holder, ns));
+    }
+
+    /// Closes what is open.
+    #[must_use]
+    pub fn finish(mut self) -> Timeline {
+        let end_ns = self.span.end_ns();
+        for (cpu, holder, from_ns) in self.open.close(&self.span, &mut self.holes) {
+            self.book(cpu, Some((holder, from_ns)), end_ns);
+        }
+        self
+    }
+
+    /// All threads together, by column.
+    #[must_use]
+    pub fn all(&self) -> Vec<Cell> {
+        let at = |column: usize| sum(self.rows.iter().map(|row| &row.cells[column]));
+        (0..self.span.columns()).map(at).collect()
+    }
+
+    /// Moments that found no room.
+    #[must_use]
+    pub fn lost_total(&self) -> u64 {
+        self.lost.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests;

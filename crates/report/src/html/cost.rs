@@ -1,0 +1,40 @@
+//! What observing cost, what was lost, what the account was checked against.
+
+use std::fmt::{self, Write};
+
+use advise::numbers::{count, duration};
+
+use super::View;
+use super::markup::Safe;
+use crate::text::footer;
+
+pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
+    let document = view.document;
+    let account = &document.account;
+    let kernel = account.own_cost.kernel_ns;
+    let least = if kernel.is_none() { "at least " } else { "" };
+    let rows = [
+        ("observed by", account.backend.clone()),
+        ("window", duration(account.window_ns)),
+        ("scheduler events", count(account.events)),
+        ("CPU time of cox", duration(account.own_cost.user_ns)),
+        ("time of its programs in the kernel", kernel.map_or("not measured".to_owned(), duration)),
+        ("own cost", format!("{least}{:.1} % of the program’s run time", document.checks.own_cost_share * 100.0)),
+    ];
+    out.push_str("<table class=\"facts\"><tbody>\n");
+    for (what, value) in rows {
+        writeln!(out, "<tr><th scope=\"row\">{what}</th><td>{}</td></tr>", Safe(value))?;
+    }
+    out.push_str("</tbody></table>\n");
+    let lost = footer::lost(document);
+    if lost.is_empty() {
+        out.push_str("<p>Nothing was lost.</p>\n");
+    } else {
+        out.push_str("<p class=\"lost\">Lost:</p><ul>");
+        for kind in &lost {
+            write!(out, "<li>{}</li>", Safe(kind))?;
+        }
+        out.push_str("</ul>\n");
+    }
+    writeln!(out, "<p>{}</p>", Safe(footer::checked(document)))
+}

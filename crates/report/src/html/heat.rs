@@ -1,0 +1,179 @@
+//! Heat maps: rows × columns in shades.
+
+use std::fmt::{self, Write};
+
+use super::View;
+use super::markup::Safe;
+use super::plot::{self, LEFT, PLOT, Plot};
+use super::scale::{self, SHADES};
+use ledger::timeline::{Cell, Row};
+
+/// What a heat map shows.
+pub(super) struct Heat<'s> {
+    pub title: &'s str,
+    pub note: &'s str,
+    /// What a cell says when it is pointed at: `{}` is its number.
+    pub says: &'s str,
+    pub kind: Kind,
+}
+
+/// What is in a cell.
+pub(super) enum Kind {
+    /// A part of the row's thread time in the column.
+    Share(fn(&Cell) -> u64),
+    /// A number, per thread and column.
+    Count(fn(&Cell) -> u64),
+}
+
+/// Pixels of a row: few rows need not be thin.
+pub(super) fn row_height(rows: usize) -> u64 {
+    match rows {
+        0..=4 => 26,
+        5..=12 => 20,
+        13..=30 => 15,
+        _ => 13,
+    }
+}
+
+impl Heat<'_> {
+    /// Numbers of a row by column: thousandths, or a count.
+    fn values(&self, view: &View, row: &Row) -> Vec<u64> {
+        let threads = view.row_threads(row);
+        let value = |(column, cell): (usize, &Cell)| match self.kind {
+            Kind::Share(part) => {
+                let whole = u128::from(view.timeline.span.width_ns(column)) * u128::from(threads);
+                (u128::from(part(cell)) * 1000).div_ceil(whole.max(1)).min(1000) as u64
+            }
+            // Of several threads the mean, to the nearest.
+            Kind::Count(count) => count(cell).saturating_add(threads / 2) / threads,
+        };
+        row.cells.iter().enumerate().map(value).collect()
+    }
+
+    pub(super) fn write(&self, out: &mut String, view: &View) -> fmt::Result {
+        let rows: Vec<(&Row, Vec<u64>)> = view.rows().map(|row| (row, self.values(view, row))).collect();
+        let most = rows.iter().flat_map(|(_, values)| values).copied().max().unwrap_or(0);
+        plot::caption(out, self.title, self.note)?;
+        if most == 0 {
+            out.push_str("<p class=\"none\">None.</p></figure>\n");
+            return Ok(());
+        }
+        plot::warning(out, view.holes())?;
+        let height = row_height(rows.len());
+        let plot = Plot { timeline: view.timeline, height: height * rows.len() as u64 };
+        plot.open(out, self.title)?;
+        for (y, (row, _)) in (0..).step_by(height as usize).zip(&rows) {
+            plot.name(out, y, height, &view.row_name(row))?;
+        }
+        plot.columns(out)?;
+        for shade in 1..=SHADES {
+            let cells = rows.iter().map(|(_, values)| values.iter().map(|value| self.shade(*value, most) == shade));
+            let path = path(cells, height);
+            if !path.is_empty() {
+                writeln!(out, "<path class=\"q{shade}\" d=\"{path}\"/>")?;
+            }
+        }
+        out.push_str("</g>\n");
+        self.pointed(out, view, &rows, height)?;
+        plot.close(out)?;
+        self.legend(out, view, most)?;
+        out.push_str("</figure>\n");
+        Ok(())
+    }
+
+    fn shade(&self, value: u64, most: u64) -> u64 {
+        match self.kind {
+            Kind::Share(_) => scale::of_share(value, 1000),
+            Kind::Count(_) => scale::of_count(value, most),
+        }
+    }
+
+    /// Rows that say their numbers when they are pointed at; without JavaScript, whose row it is.
+    fn pointed(&self, out: &mut String, view: &View, rows: &[(&Row, Vec<u64>)], height: u64) -> fmt::Result {
+        let tenths = if matches!(self.kind, Kind::Share(_)) { " data-tenths=\"1\"" } else { "" };
+        writeln!(out, "<g class=\"pointed\" data-says=\"{}\"{tenths}>", Safe(self.says))?;
+        for (y, (row, values)) in (0..).step_by(height as usize).zip(rows) {
+            write!(out, "<rect x=\"{LEFT}\" y=\"{y}\" width=\"{PLOT}\" height=\"{height}\" data-v=\"")?;
+            for (at, value) in values.iter().enumerate() {
+                out.push_str(if at > 0 { "," } else { "" });
+                // Most are nothing.
+                if *value > 0 {
+                    write!(out, "{value}")?;
+                }
+            }
+            writeln!(out, "\"><title>{}</title></rect>", Safe(view.row_name(row)))?;
+        }
+        out.push_str("</g>\n");
+        Ok(())
+    }
+
+    fn legend(&self, out: &mut String, view: &View, most: u64) -> fmt::Result {
+        let column = advise::numbers::duration(view.timeline.span.width_ns(0));
+        let entries: Vec<(String, String)> = match self.kind {
+            Kind::Share(_) => (1..=SHADES)
+                .map(|shade| {
+                    let until = scale_percent(shade);
+                    let words = if shade == 1 {
+                        format!("up to {until} % of a column ({column})")
+                    } else {
+                        format!("{until} %")
+                    };
+                    (format!("q{shade}"), words)
+                })
+                .collect(),
+            Kind::Count(_) => {
+                let shades = scale::counts(most);
+                let last = shades.len().saturating_sub(1);
+                let words = |(at, (shade, begin)): (usize, &(u64, u64))| {
+                    let first = advise::numbers::count(*begin);
+                    let words = match at {
+                        0 => format!("from {first} in a column ({column})"),
+                        _ if at == last && *begin < most => format!("{first} to {}", advise::numbers::count(most)),
+                        _ => first,
+                    };
+                    (format!("q{shade}"), words)
+                };
+                shades.iter().enumerate().map(words).collect()
+            }
+        };
+        plot::legend(out, &entries)
+    }
+}
+
+fn scale_percent(shade: u64) -> String {
+    let tenths = shade * 1000 / SHADES;
+    if tenths.is_multiple_of(10) { (tenths / 10).to_string() } else { format!("{}.{}", tenths / 10, tenths % 10) }
+}
+
+/// Cells that are true, neighbours in one rectangle; a row is as high as `height`, with a line between rows.
+fn path(rows: impl Iterator<Item = impl Iterator<Item = bool>>, height: u64) -> String {
+    let mut path = String::new();
+    let inner = height - 1;
+    for (y, row) in (0..).step_by(height as usize).zip(rows) {
+        let mut begun = None;
+        for (x, is) in row.chain([false]).enumerate() {
+            match (begun, is) {
+                (None, true) => begun = Some(x),
+                (Some(from), false) => {
+                    let run = x - from;
+                    // Writing to a string cannot fail.
+                    let _ = write!(path, "M{from} {y}h{run}v{inner}h-{run}z");
+                    begun = None;
+                }
+                _ => {}
+            }
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::path;
+
+    #[test]
+    fn neighbours_are_one_rectangle() {
+        let rows = [[true, true, false, true], [false, false, false, true]];
+        assert_eq!(path(rows.into_iter().map(IntoIterator::into_iter), 12), "M0 0h2v11h-2zM3 0h1v11h-1zM3 12h1v11h-1z");
+    }
+}

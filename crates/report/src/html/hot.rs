@@ -1,0 +1,70 @@
+//! Spinning, and the functions in which threads ran.
+
+use std::fmt::{self, Write};
+
+use advise::numbers::{count, duration, percent as of_one};
+use ledger::summary::Sums;
+
+use super::markup::Safe;
+use super::{View, plot};
+use crate::round::{percent, permille};
+
+/// Functions listed.
+const FUNCTIONS: usize = 25;
+
+pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
+    let document = view.document;
+    let sums = Sums::of(&document.account);
+    let spin = if document.sees_spin() {
+        format!(
+            "{} of {} on CPUs were spent spinning ({} of thread time, ±{:.1}).",
+            duration(sums.spin_ns),
+            duration(sums.run_ns),
+            of_one(sums.share(sums.spin_ns)),
+            sums.share(sums.spin_error_ns) * 100.0
+        )
+    } else {
+        "Nobody looked whether threads spin: all time on CPUs counts as work.".to_owned()
+    };
+    plot::caption(
+        out,
+        "Functions by time on a CPU",
+        &format!("{spin} Times are estimated from {} samples.", count(sums.samples)),
+    )?;
+    let hot: Vec<_> = document.account.hot.iter().filter(|hot| hot.run_ns > 0).collect();
+    if hot.is_empty() {
+        out.push_str("<p class=\"none\">None was sampled.</p></figure>\n");
+        return Ok(());
+    }
+    let (listed, others) = hot.split_at(hot.len().min(FUNCTIONS));
+    let others_ns = others.iter().fold(0u64, |sum, hot| sum.saturating_add(hot.run_ns));
+    let times: Vec<u64> = listed.iter().map(|hot| hot.run_ns).chain([others_ns]).collect();
+    let shares = permille(&times);
+    let most = times.iter().copied().max().unwrap_or(0).max(1);
+    out.push_str("<table class=\"bars hot\"><thead><tr><th scope=\"col\">function</th><th scope=\"col\"></th><th scope=\"col\" class=\"n\">time</th><th scope=\"col\" class=\"n\">of all</th></tr></thead><tbody>\n");
+    let row = |out: &mut String, name: &str, module: &str, waiting: Option<&str>, ns: u64, share: u64| {
+        let class = if waiting.is_some() { "s-spin" } else { "s-work" };
+        let why = waiting.map_or(String::new(), |why| format!(", waiting: {why}"));
+        writeln!(
+            out,
+            "<tr><th scope=\"row\"><span class=\"function\">{}</span> <small>{}{}</small></th><td class=\"bar\"><svg viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"{class}\" width=\"{}\" height=\"10\"/></svg></td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
+            Safe(name),
+            Safe(module),
+            Safe(why),
+            (u128::from(ns) * 1000).div_ceil(u128::from(most)),
+            duration(ns),
+            percent(share)
+        )
+    };
+    for (hot, share) in listed.iter().zip(&shares) {
+        let function = hot.function.as_deref().unwrap_or("?");
+        row(out, function, &hot.module, hot.waiting.as_deref(), hot.run_ns, *share)?;
+    }
+    if others_ns > 0 {
+        row(out, &format!("{} more", count(others.len() as u64)), "", None, others_ns, shares[listed.len()])?;
+    }
+    out.push_str("</tbody></table>\n");
+    plot::legend(out, &[("s-work", "work"), ("s-spin", "waiting in a loop")])?;
+    out.push_str("</figure>\n");
+    Ok(())
+}

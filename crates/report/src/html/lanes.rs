@@ -1,0 +1,202 @@
+//! CPU × time: who had each CPU.
+
+use std::collections::HashMap;
+use std::fmt::{self, Write};
+
+use advise::numbers::duration;
+use ledger::timeline::{Holder, Lane};
+
+use super::plot::{self, LEFT, PLOT, Plot};
+use super::{View, table};
+use crate::style::Style;
+use crate::text::cpus;
+
+/// Threads with a colour of their own: as many as can be told apart by people who do not see all colours.
+const COLOURS: usize = 7;
+
+/// With more CPUs a column shows only who had most of it.
+const DIVIDED: usize = 32;
+
+/// Who is told apart, in the order in which a column is stacked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Who {
+    /// One of the threads that ran most.
+    Thread(usize),
+    Ours,
+    Stranger,
+    Idle,
+    Unknown,
+}
+
+impl Who {
+    fn class(self) -> String {
+        match self {
+            Who::Thread(at) => format!("t{at}"),
+            Who::Ours => "t-ours".to_owned(),
+            Who::Stranger => "t-stranger".to_owned(),
+            Who::Idle => "t-idle".to_owned(),
+            Who::Unknown => "s-unknown".to_owned(),
+        }
+    }
+}
+
+/// Threads that had CPUs longest; those without a row of their own are never among them.
+fn most_run(view: &View) -> Vec<usize> {
+    let mut ran: HashMap<usize, u64> = HashMap::new();
+    for (holder, ns) in view.timeline.lanes.values().flat_map(|lane| &lane.cells).flatten() {
+        if let Holder::Row(row) = holder {
+            *ran.entry(*row).or_default() += ns;
+        }
+    }
+    let own = |row: &usize| view.timeline.rows[*row].tid.is_some();
+    let mut rows: Vec<(usize, u64)> = ran.into_iter().filter(|(row, _)| own(row)).collect();
+    rows.sort_by_key(|(row, ns)| (std::cmp::Reverse(*ns), *row));
+    let mut rows: Vec<usize> = rows.into_iter().take(COLOURS).map(|(row, _)| row).collect();
+    rows.sort_unstable();
+    rows
+}
+
+fn who(holder: Holder, coloured: &[usize]) -> Who {
+    match holder {
+        Holder::Row(row) => coloured.iter().position(|known| *known == row).map_or(Who::Ours, Who::Thread),
+        Holder::Stranger => Who::Stranger,
+        Holder::Idle => Who::Idle,
+        Holder::Unknown => Who::Unknown,
+    }
+}
+
+/// A column of a CPU, by who had it, in the order of stacks.
+fn column(cell: &[(Holder, u64)], coloured: &[usize]) -> Vec<(Who, u64)> {
+    let mut parts: Vec<(Who, u64)> = Vec::new();
+    for (holder, ns) in cell {
+        let who = who(*holder, coloured);
+        match parts.iter_mut().find(|(known, _)| *known == who) {
+            Some((_, sum)) => *sum += ns,
+            None => parts.push((who, *ns)),
+        }
+    }
+    parts.sort_unstable_by_key(|(who, _)| *who);
+    parts
+}
+
+pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
+    let lanes = &view.timeline.lanes;
+    plot::caption(
+        out,
+        "CPU × time: who ran",
+        if lanes.len() > DIVIDED {
+            "A column has the colour of who had most of it; an idle CPU is blank."
+        } else {
+            "A column is divided among those who had the CPU in it; what is blank was idle."
+        },
+    )?;
+    if lanes.is_empty() {
+        out.push_str("<p class=\"none\">No CPU was seen.</p></figure>\n");
+        return Ok(());
+    }
+    plot::warning(out, view.holes())?;
+    let height = lane_height(lanes.len());
+    let plot = Plot { timeline: view.timeline, height: height * lanes.len() as u64 };
+    plot.open(out, "who had each CPU over time")?;
+    for (y, cpu) in (0..).step_by(height as usize).zip(lanes.keys()) {
+        plot.name(out, y, height, &format!("CPU {cpu}"))?;
+    }
+    plot.columns(out)?;
+    let coloured = most_run(view);
+    let mut paths: Vec<(Who, String)> = Vec::new();
+    for (y, lane) in (0..).step_by(height as usize).zip(lanes.values()) {
+        if lanes.len() > DIVIDED {
+            dominated(&mut paths, lane, &coloured, y, height - 1);
+        } else {
+            divided(&mut paths, lane, &coloured, y, height - 2);
+        }
+    }
+    paths.sort_by_key(|(who, _)| *who);
+    for (who, path) in &paths {
+        writeln!(out, "<path class=\"{}\" d=\"{path}\"/>", who.class())?;
+    }
+    out.push_str("</g>\n");
+    for (y, (cpu, lane)) in (0..).step_by(height as usize).zip(lanes) {
+        let strangers = duration(lane.total_ns(Holder::Stranger));
+        let idle = duration(lane.total_ns(Holder::Idle));
+        writeln!(
+            out,
+            "<rect class=\"over\" x=\"{LEFT}\" y=\"{y}\" width=\"{PLOT}\" height=\"{height}\"><title>CPU {cpu}: idle {idle}, others {strangers}</title></rect>"
+        )?;
+    }
+    plot.close(out)?;
+    legend(out, view, &coloured, &paths)?;
+    out.push_str("</figure>\n");
+    let style = Style::default();
+    out.push_str("<div class=\"pair\">");
+    for table in [cpus::cpus(view.document, &style), cpus::takers(view.document, &style)].into_iter().flatten() {
+        table::write(out, table, "")?;
+    }
+    out.push_str("</div>\n");
+    Ok(())
+}
+
+fn lane_height(lanes: usize) -> u64 {
+    match lanes {
+        0..=4 => 44,
+        5..=8 => 32,
+        9..=DIVIDED => 22,
+        _ => 9,
+    }
+}
+
+fn legend(out: &mut String, view: &View, coloured: &[usize], paths: &[(Who, String)]) -> fmt::Result {
+    let words = |who: Who| match who {
+        Who::Thread(at) => view.timeline.rows[coloured[at]].tid.map_or_else(String::new, |tid| view.name(tid)),
+        Who::Ours if coloured.is_empty() => "threads of yours".to_owned(),
+        Who::Ours => "other threads of yours".to_owned(),
+        Who::Stranger => "other programs and the kernel".to_owned(),
+        Who::Idle => "idle".to_owned(),
+        Who::Unknown => "not known".to_owned(),
+    };
+    let entries: Vec<(String, String)> = paths.iter().map(|(who, _)| (who.class(), words(*who))).collect();
+    plot::legend(out, &entries)
+}
+
+fn path_of(paths: &mut Vec<(Who, String)>, who: Who) -> &mut String {
+    let at = paths.iter().position(|(known, _)| *known == who).unwrap_or_else(|| {
+        paths.push((who, String::new()));
+        paths.len() - 1
+    });
+    &mut paths[at].1
+}
+
+/// Each column divided, from below; idleness is left blank.
+fn divided(paths: &mut Vec<(Who, String)>, lane: &Lane, coloured: &[usize], top: u64, height: u64) {
+    for (x, cell) in lane.cells.iter().enumerate() {
+        let parts = column(cell, coloured);
+        let whole: u64 = parts.iter().map(|(_, ns)| ns).fold(0, |sum: u64, ns| sum.saturating_add(*ns));
+        let mut bottom = (top + 1 + height) as f64;
+        for (who, ns) in parts.into_iter().filter(|(who, _)| *who != Who::Idle) {
+            let part = ns as f64 / whole.max(1) as f64 * height as f64;
+            if part >= 0.05 {
+                // Writing to a string cannot fail.
+                let _ = write!(path_of(paths, who), "M{x} {bottom:.1}h1v-{part:.1}h-1z");
+            }
+            bottom -= part;
+        }
+    }
+}
+
+/// Columns in the colour of who had most of them, neighbours in one rectangle.
+fn dominated(paths: &mut Vec<(Who, String)>, lane: &Lane, coloured: &[usize], top: u64, height: u64) {
+    let most =
+        |cell: &Vec<(Holder, u64)>| column(cell, coloured).into_iter().max_by_key(|(_, ns)| *ns).map(|(who, _)| who);
+    let (mut from, mut holder) = (0, None);
+    let ends = lane.cells.iter().map(most).chain([None]).enumerate().collect::<Vec<_>>();
+    for (x, next) in ends {
+        if next == holder && x < lane.cells.len() {
+            continue;
+        }
+        if let Some(who) = holder.filter(|who| *who != Who::Idle) {
+            let run = x - from;
+            let _ = write!(path_of(paths, who), "M{from} {top}h{run}v{height}h-{run}z");
+        }
+        (from, holder) = (x, next);
+    }
+}

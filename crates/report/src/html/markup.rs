@@ -1,0 +1,58 @@
+//! Text from outside, made harmless.
+
+use std::fmt::{self, Display, Formatter, Write};
+
+/// Text that is shown as it is, in elements and in quoted attributes. Names come from programs: what could be markup is escaped, and characters that
+/// cannot be seen, or that turn the direction of what follows, become `?`.
+pub(super) struct Safe<T>(pub T);
+
+impl<T: AsRef<str>> Display for Safe<T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for character in self.0.as_ref().chars() {
+            match character {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => f.write_char('?')?,
+                _ if character.is_control() => f.write_char('?')?,
+                _ => f.write_char(character)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Numbers stay with their units when lines are broken.
+pub(super) fn unbroken(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(' ') {
+        let unit: String = after.chars().take_while(|c| c.is_alphabetic() || *c == '%').collect();
+        let is_one =
+            before.ends_with(|c: char| c.is_ascii_digit()) && ["%", "s", "ms", "µs", "ns"].contains(&unit.as_str());
+        kept.push_str(before);
+        kept.push(if is_one { '\u{a0}' } else { ' ' });
+        rest = after;
+    }
+    kept + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Safe, unbroken};
+
+    #[test]
+    fn units_stay_with_their_numbers() {
+        assert_eq!(unbroken("50 % for 2 CPUs, 3 s (5 ms)."), "50\u{a0}% for 2 CPUs, 3\u{a0}s (5\u{a0}ms).");
+        assert_eq!(unbroken("50"), "50");
+    }
+
+    #[test]
+    fn names_cannot_be_markup() {
+        let name = Safe("</script><b onclick='x()'>&\"\u{1b}[31m\u{202e}");
+        assert_eq!(name.to_string(), "&lt;/script&gt;&lt;b onclick=&#39;x()&#39;&gt;&amp;&quot;?[31m?");
+        assert_eq!(Safe("温度 é").to_string(), "温度 é");
+    }
+}

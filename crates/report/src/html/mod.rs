@@ -1,0 +1,173 @@
+//! The report as one page with pictures over time: HTML that needs no network, no fonts and no scripts of others, and is whole without JavaScript.
+//!
+//! Figures are those of the [`Document`], rounded as in the text report; what is seen over time is the [`Timeline`]'s. Everything that comes from
+//! outside, names above all, goes through `markup::Safe`.
+//!
+//! Order: what it means (`verdict`), where each thread's time went (`states`), who had the CPUs (`lanes`), who waited for one
+//! (`waiting`), who moved and switched (`moves`), who waits for whom (`wakers`), what ran (`hot`), how long waits and turns were (`spread`), cost and
+//! losses (`cost`); then all figures in a table (`threads`). `heat`, `plot` and `scale` draw.
+//!
+//! Pictures are paths in units of columns, one for each colour, so that a page of thousands of threads stays small and opens quickly.
+
+mod cost;
+mod heat;
+mod hot;
+mod lanes;
+mod markup;
+mod moves;
+mod plot;
+mod scale;
+mod spread;
+mod states;
+mod table;
+mod threads;
+mod verdict;
+mod waiting;
+mod wakers;
+
+use std::collections::HashMap;
+use std::fmt::{self, Write};
+
+use advise::numbers::counted;
+use ledger::Thread;
+use ledger::summary::threads as threads_of;
+use ledger::timeline::{Row, Timeline};
+
+use crate::json::Document;
+use crate::text::rows::lost_by_thread;
+use markup::Safe;
+
+/// Columns of pictures over time: as many as can be told apart on a screen.
+pub const COLUMNS: usize = 220;
+
+/// Threads with a row of their own in pictures: those that lost most.
+pub const ROWS: usize = 60;
+
+const CSS: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// The threads that get rows of their own: all, or those that lost most.
+#[must_use]
+pub fn shown(document: &Document) -> Vec<u32> {
+    let mut threads: Vec<&Thread> = threads_of(&document.account).collect();
+    if threads.len() > ROWS {
+        threads.sort_by_cached_key(|thread| std::cmp::Reverse(lost_by_thread(thread)));
+    }
+    let mut tids: Vec<u32> = Vec::new();
+    for thread in threads {
+        if !tids.contains(&thread.tid) && tids.len() < ROWS {
+            tids.push(thread.tid);
+        }
+    }
+    tids
+}
+
+/// The page. `timeline` has rows for the threads that are [`shown`].
+#[must_use]
+pub fn page(document: &Document, timeline: &Timeline) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write(&mut out, &View::new(document, timeline));
+    out
+}
+
+/// What a page is made of.
+struct View<'d> {
+    document: &'d Document,
+    timeline: &'d Timeline,
+    /// Of an id that was used twice, the later.
+    threads: HashMap<u32, &'d Thread>,
+    /// Threads without a row of their own.
+    others: u64,
+}
+
+impl<'d> View<'d> {
+    fn new(document: &'d Document, timeline: &'d Timeline) -> View<'d> {
+        let threads: HashMap<u32, &Thread> = threads_of(&document.account).map(|thread| (thread.tid, thread)).collect();
+        let own = timeline.rows.iter().filter_map(|row| row.tid).collect::<std::collections::HashSet<_>>();
+        let listed = threads_of(&document.account).filter(|thread| !own.contains(&thread.tid)).count() as u64;
+        View { document, timeline, threads, others: listed.saturating_add(document.account.lost.finals) }
+    }
+
+    /// `4711 heat`.
+    fn name(&self, tid: u32) -> String {
+        self.threads.get(&tid).map_or_else(|| tid.to_string(), |thread| format!("{tid} {}", thread.comm))
+    }
+
+    /// What a row is called: a thread, or the mean of all others.
+    fn row_name(&self, row: &Row) -> String {
+        row.tid.map_or_else(|| format!("{} (mean)", self.others_name()), |tid| self.name(tid))
+    }
+
+    /// `1,940 more`.
+    fn others_name(&self) -> String {
+        format!("{} more", advise::numbers::count(self.others))
+    }
+
+    /// How many threads a row stands for.
+    fn row_threads(&self, row: &Row) -> u64 {
+        if row.tid.is_some() { 1 } else { self.others.max(1) }
+    }
+
+    /// Rows that have something to show: that of all others only if there are others.
+    fn rows(&self) -> impl Iterator<Item = &'d Row> {
+        let others = self.others > 0;
+        self.timeline.rows.iter().filter(move |row| row.tid.is_some() || others)
+    }
+
+    /// What has to be said on the face of each picture over time.
+    fn holes(&self) -> Option<String> {
+        let lost = self.timeline.lost_total();
+        (lost > 0).then(|| format!("{} lost: hatched columns are incomplete.", counted(lost, "moment")))
+    }
+}
+
+/// Parts of the page: id, title, what writes it.
+type Section = (&'static str, &'static str, fn(&mut String, &View) -> fmt::Result);
+
+const SECTIONS: [Section; 10] = [
+    ("verdict", "Verdict", verdict::write),
+    ("states", "Where each thread’s time went", states::write),
+    ("cpus", "Who had the CPUs", lanes::write),
+    ("waiting", "Who waited for a CPU", waiting::write),
+    ("moves", "Switches and migrations", moves::write),
+    ("wakers", "Who waits for whom", wakers::write),
+    ("hot", "What ran, and what spun", hot::write),
+    ("spread", "How long waits and turns were", spread::write),
+    ("cost", "Cost, losses, checks", cost::write),
+    ("threads", "All threads", threads::write),
+];
+
+/// Short names of sections, for the line of links.
+const LINKS: [&str; SECTIONS.len()] =
+    ["verdict", "states", "CPUs", "waiting", "switches", "who waits", "hot", "lengths", "cost", "threads"];
+
+fn write(out: &mut String, view: &View) -> fmt::Result {
+    let title = verdict::command(view.document);
+    out.push_str("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
+    out.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n");
+    // Nothing is ever fetched, whatever a name may try.
+    out.push_str("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n");
+    out.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n");
+    write!(out, "<title>cox: {}</title>\n<style>{CSS}</style></head>\n<body>\n", Safe(&title))?;
+    out.push_str(plot::HATCH);
+    out.push_str("<main>\n");
+    verdict::head(out, view)?;
+    out.push_str("<nav aria-label=\"Sections\">");
+    for ((id, ..), link) in SECTIONS.iter().zip(LINKS) {
+        write!(out, "<a href=\"#{id}\">{link}</a> ")?;
+    }
+    out.push_str("</nav>\n");
+    for (id, title, section) in SECTIONS {
+        writeln!(out, "<section id=\"{id}\"><h2>{title}</h2>")?;
+        section(out, view)?;
+        out.push_str("</section>\n");
+    }
+    let version = &view.document.cox_version;
+    writeln!(
+        out,
+        "<footer>Coxswain {}. What each figure means: docs/figures.md; how to read each picture: docs/page.md.</footer>",
+        Safe(version)
+    )?;
+    write!(out, "</main>\n<div id=\"tip\" role=\"status\" hidden></div>\n<script>{SCRIPT}</script>\n</body></html>\n")
+}

@@ -1,0 +1,96 @@
+//! How long wake delays and turns on a CPU were: histograms by magnitude.
+
+use std::fmt::{self, Write};
+
+use advise::numbers::{count, counted, duration};
+use ledger::timeline::Histogram;
+
+use super::{View, plot, scale};
+
+const WIDTH: u64 = 500;
+const HEIGHT: u64 = 200;
+const LEFT: u64 = 58;
+
+pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
+    out.push_str("<div class=\"pair\">");
+    histogram(out, view, "Wake delays", "wake delay", "s-wake", &view.timeline.wake_delays)?;
+    histogram(out, view, "Turns on a CPU", "turn", "s-work", &view.timeline.runs)?;
+    out.push_str("</div>\n");
+    Ok(())
+}
+
+fn histogram(out: &mut String, view: &View, title: &str, noun: &str, class: &str, lengths: &Histogram) -> fmt::Result {
+    let known = |percent| lengths.shorter_than_ns(percent).map_or(String::new(), duration);
+    let note = if lengths.count() == 0 {
+        String::new()
+    } else {
+        format!(
+            "{}: half are shorter than {}, 99 of 100 than {}.",
+            counted(lengths.count(), noun),
+            known(50),
+            known(99)
+        )
+    };
+    plot::caption(out, title, &note)?;
+    if lengths.count() == 0 {
+        out.push_str("<p class=\"none\">None was seen from begin to end.</p></figure>\n");
+        return Ok(());
+    }
+    plot::warning(out, view.holes())?;
+    // A bar or two alone would look like something else.
+    let used = lengths.used();
+    let buckets = used.start.saturating_sub(1)..(used.end + 1).max(used.start + 6).min(64);
+    let most = lengths.counts.iter().copied().max().unwrap_or(1);
+    let (plot, bottom) = (WIDTH - LEFT - 8, HEIGHT - 44);
+    let step = plot as f64 / buckets.len() as f64;
+    writeln!(
+        out,
+        "<svg class=\"spread\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"lengths by powers of two of a nanosecond: {title}\"><g class=\"axis\">"
+    )?;
+    let top = 8.0;
+    let height = |value: f64| value / most as f64 * (bottom as f64 - top);
+    let mark = scale::step(most as f64, 4.0).max(1.0);
+    for at in 0..=(most as f64 / mark) as u64 {
+        let value = at as f64 * mark;
+        let y = bottom as f64 - height(value);
+        write!(
+            out,
+            "<path class=\"grid\" d=\"M{LEFT} {y:.1}h{plot}\"/><text class=\"left\" x=\"{}\" y=\"{:.1}\">{}</text>",
+            LEFT - 6,
+            y + 4.0,
+            count(value as u64)
+        )?;
+    }
+    let every = (44.0 / step).ceil().max(1.0) as usize;
+    for (at, bucket) in buckets.clone().enumerate().step_by(every) {
+        let x = LEFT as f64 + at as f64 * step;
+        write!(
+            out,
+            "<path d=\"M{x:.1} {bottom}v5\"/><text x=\"{x:.1}\" y=\"{}\">{}</text>",
+            bottom + 17,
+            duration(Histogram::from_ns(bucket))
+        )?;
+    }
+    writeln!(
+        out,
+        "<text x=\"{}\" y=\"{}\">length (each bar: up to twice its left end)</text></g>",
+        LEFT + plot / 2,
+        HEIGHT - 6
+    )?;
+    for (at, bucket) in buckets.enumerate().filter(|(_, bucket)| lengths.counts[*bucket] > 0) {
+        let x = LEFT as f64 + at as f64 * step;
+        let bar = height(lengths.counts[bucket] as f64).max(1.0);
+        writeln!(
+            out,
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{bar:.1}\"><title>{} to {}: {}, together {}</title></rect>",
+            bottom as f64 - bar,
+            step - 1.0,
+            duration(Histogram::from_ns(bucket)),
+            duration(Histogram::from_ns(bucket).saturating_mul(2)),
+            counted(lengths.counts[bucket], noun),
+            duration(lengths.ns[bucket])
+        )?;
+    }
+    out.push_str("</svg></figure>\n");
+    Ok(())
+}

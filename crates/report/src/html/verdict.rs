@@ -1,0 +1,107 @@
+//! What ran, where thread time went, what it means and what to try: the sentences of the text report.
+
+use std::fmt::{self, Write};
+
+use super::View;
+use super::markup::{Safe, unbroken};
+use crate::json::Document;
+use crate::round::percent;
+use crate::style::Style;
+use crate::text::{footer, header, states, sums, verdict};
+
+/// A command longer than this is cut in the title.
+const COMMAND: usize = 120;
+
+/// What was observed, for titles.
+pub(super) fn command(document: &Document) -> String {
+    let commands = document.account.programs.iter().map(|program| match program.command.as_slice() {
+        [] => "all programs".to_owned(),
+        words => words.join(" "),
+    });
+    let all = commands.collect::<Vec<_>>().join(" · ");
+    if all.is_empty() { "no program was seen".to_owned() } else { crate::style::shortened(&all, COMMAND, "…") }
+}
+
+/// The page's first lines.
+pub(super) fn head(out: &mut String, view: &View) -> fmt::Result {
+    let document = view.document;
+    out.push_str("<header><h1>");
+    // Options are not torn apart at their dashes.
+    for word in command(document).split(' ') {
+        write!(out, "<span class=\"word\">{}</span> ", Safe(word))?;
+    }
+    out.push_str("</h1>\n");
+    for program in &document.account.programs {
+        writeln!(out, "<p>{}</p>", Safe(header::outcome(program, sums(document, program).threads)))?;
+    }
+    writeln!(out, "<p class=\"observer\">{}</p>", Safe(header::observer(document)))?;
+    let lost = footer::lost(document);
+    if !lost.is_empty() {
+        writeln!(out, "<p class=\"lost\">lost: {}</p>", Safe(lost.join(", ")))?;
+    }
+    out.push_str("</header>\n");
+    Ok(())
+}
+
+pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
+    let document = view.document;
+    for (at, sentence) in document.verdict.iter().flat_map(|verdict| &verdict.sentences).enumerate() {
+        let class = if at == 0 { " class=\"headline\"" } else { "" };
+        writeln!(out, "<p{class}>{}</p>", Safe(unbroken(&sentence.text)))?;
+        if sentence.next.is_empty() {
+            continue;
+        }
+        out.push_str("<ul class=\"steps\">");
+        for (at, step) in sentence.next.iter().enumerate() {
+            write!(out, "<li><strong>{}</strong>", Safe(&step.action))?;
+            if let Some(forecast) = verdict::forecast(step, at == 0) {
+                write!(out, " <span>{}</span>", Safe(forecast))?;
+            }
+            if at == 0 {
+                write!(out, " <span class=\"why\">why: {}</span>", Safe(&step.page))?;
+            }
+            out.push_str("</li>");
+        }
+        out.push_str("</ul>\n");
+    }
+    for program in &document.account.programs {
+        shares(out, document, program)?;
+    }
+    let style = Style { width: 88, ..Style::default() };
+    let sections = [
+        document.pack.as_ref().map(|pack| pack.section(&style)),
+        document.overlap.as_ref().map(|overlap| overlap.section(&style)),
+    ];
+    for section in sections.into_iter().flatten() {
+        let lines: Vec<String> = section.into_iter().collect();
+        writeln!(
+            out,
+            "<div class=\"scroll\"><pre>{}</pre></div>",
+            lines.iter().map(|line| Safe(line).to_string()).collect::<Vec<_>>().join("\n")
+        )?;
+    }
+    Ok(())
+}
+
+/// Where thread time went, in classes that add up to 100.0 %.
+fn shares(out: &mut String, document: &Document, program: &ledger::Program) -> fmt::Result {
+    let sums = sums(document, program);
+    let plural = if sums.threads == 1 { "thread" } else { "threads" };
+    writeln!(
+        out,
+        "<table class=\"shares\"><caption>{} {plural} had {} thread-seconds</caption><tbody>",
+        advise::numbers::count(sums.threads),
+        states::decimals(sums.wall_ns as f64 / 1e9)
+    )?;
+    for share in states::shares(document, &sums) {
+        writeln!(
+            out,
+            "<tr><td class=\"n\">{}</td><th scope=\"row\">{}</th><td class=\"detail\">{}</td></tr>",
+            percent(share.permille),
+            Safe(&share.label),
+            Safe(&share.detail)
+        )?;
+    }
+    out.push_str("</tbody></table>\n");
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! Waiting × time: how many threads had a CPU and how many waited for one, and who waited.
+
+use std::fmt::{self, Write};
+
+use advise::numbers::counted;
+use ledger::timeline::{Activity, Cell};
+
+use super::heat::{Heat, Kind};
+use super::plot::{self, LEFT, PLOT, Plot};
+use super::{View, scale};
+
+/// Layers from below: threads on CPUs, then those that waited for one.
+const LAYERS: [(Activity, &str, &str); 4] = [
+    (Activity::Run, "s-work", "on a CPU"),
+    (Activity::Preempted, "s-preempted", "preempted"),
+    (Activity::WakeDelay, "s-wake", "wake delay"),
+    (Activity::Yielded, "s-yield", "after sched_yield"),
+];
+
+const HEIGHT: u64 = 190;
+
+pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
+    demand(out, view)?;
+    Heat {
+        title: "Thread × time: waiting for a CPU",
+        note: "The stronger the shade, the larger the part of a column in which the thread was runnable and had no CPU.",
+        says: "{} % waiting for a CPU",
+        kind: Kind::Share(Cell::waiting_for_cpu_ns),
+    }
+    .write(out, view)
+}
+
+/// How many threads wanted a CPU, on average, in each column.
+fn demand(out: &mut String, view: &View) -> fmt::Result {
+    let timeline = view.timeline;
+    let span = &timeline.span;
+    let cells = timeline.all();
+    let threads = |ns: u64, column: usize| ns as f64 / span.width_ns(column).max(1) as f64;
+    let wanted = |(column, cell): (usize, &Cell)| {
+        threads(LAYERS.iter().fold(0, |sum, (what, ..)| sum.saturating_add(cell.of(*what))), column)
+    };
+    let cpus = view.document.facts.program_cpus().len();
+    let most = cells.iter().enumerate().map(wanted).fold(cpus as f64, f64::max).max(1.0) * 1.05;
+    plot::caption(
+        out,
+        "Threads that wanted a CPU over time",
+        "How many threads ran, and how many were runnable without a CPU, on average in each column.",
+    )?;
+    plot::warning(out, view.holes())?;
+    let plot = Plot { timeline, height: HEIGHT };
+    plot.open(out, "threads on CPUs and waiting for CPUs over time")?;
+    let height = |threads: f64| threads / most * HEIGHT as f64;
+    let step = scale::step(most, 6.0).max(1.0);
+    out.push_str("<g class=\"axis\">");
+    for mark in 0..=(most / step) as u64 {
+        let y = HEIGHT as f64 - height(mark as f64 * step);
+        let text = advise::numbers::count((mark as f64 * step) as u64);
+        write!(
+            out,
+            "<path class=\"grid\" d=\"M{LEFT} {y:.1}h{PLOT}\"/><text class=\"left\" x=\"{}\" y=\"{:.1}\">{text}</text>",
+            LEFT - 6,
+            y + 4.0
+        )?;
+    }
+    let middle = HEIGHT / 2;
+    writeln!(out, "<text transform=\"translate({} {middle}) rotate(-90)\">threads</text></g>", LEFT - 60)?;
+    plot.columns(out)?;
+    let mut below = vec![0u64; cells.len()];
+    let mut used = Vec::new();
+    for (what, class, words) in LAYERS {
+        let above: Vec<u64> =
+            cells.iter().zip(&below).map(|(cell, below)| below.saturating_add(cell.of(what))).collect();
+        if above == below {
+            continue;
+        }
+        let y = |ns: u64, column: usize| HEIGHT as f64 - height(threads(ns, column));
+        let mut path = String::new();
+        for (column, ns) in above.iter().enumerate() {
+            let y = y(*ns, column);
+            if column == 0 { write!(path, "M0 {y:.1}h1")? } else { write!(path, "V{y:.1}h1")? }
+        }
+        for (column, ns) in below.iter().enumerate().rev() {
+            write!(path, "V{:.1}h-1", y(*ns, column))?;
+        }
+        writeln!(out, "<path class=\"{class}\" d=\"{path}z\"/>")?;
+        used.push((class, words.to_owned()));
+        below = above;
+    }
+    out.push_str("</g>\n");
+    if cpus > 0 {
+        let y = HEIGHT as f64 - height(cpus as f64);
+        writeln!(
+            out,
+            "<path class=\"limit\" d=\"M{LEFT} {y:.1}h{PLOT}\"><title>{}</title></path>",
+            counted(cpus as u64, "CPU")
+        )?;
+        used.push(("l-limit", format!("the dashed line: {} that the program may use", counted(cpus as u64, "CPU"))));
+    }
+    plot.close(out)?;
+    plot::legend(out, &used)?;
+    out.push_str("</figure>\n");
+    Ok(())
+}
