@@ -17,6 +17,7 @@ pub mod moments;
 pub mod replay;
 pub mod stretch;
 pub mod summary;
+pub mod timehist;
 pub mod transition;
 
 pub use account::*;
