@@ -159,12 +159,12 @@ impl Timehist {
         self.of(tid).migrated = true;
     }
 
-    /// A new thread has this id: what comes is not added to what the former one of that id did.
-    pub fn born(&mut self, tid: u32) {
+    /// A new thread has this id: what comes is not added to what the former one of that id did. Says whether there was one, with a line.
+    pub fn born(&mut self, tid: u32) -> bool {
         let who = Who::Thread(tid.cast_signed());
-        if let Some(runtime) = self.present.remove(&who).filter(|runtime| runtime.sums.count > 0) {
-            self.past.push((who, runtime.sums));
-        }
+        let former = self.present.remove(&who).filter(|runtime| runtime.sums.count > 0);
+        self.past.extend(former.map(|runtime| (who, runtime.sums)));
+        former.is_some()
     }
 
     fn of(&mut self, tid: u32) -> &mut Runtime {

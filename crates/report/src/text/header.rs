@@ -17,7 +17,12 @@ pub(super) fn write(page: &mut Page, program: &Program, threads: u64, first: boo
     } else {
         counted(threads, "thread")
     };
-    let end = program.exit_code.map_or("still running".to_owned(), |code| format!("exit {code}"));
+    let end = match program.exit_code {
+        Some(code) => format!("exit {code}"),
+        // perf does not record how a program ends.
+        None if page.document.account.backend == "perf-data" => "recorded".to_owned(),
+        None => "still running".to_owned(),
+    };
     let tail = page.style.clean(&format!(" · {members} · {} wall · {end}", seconds(program.wall_ns)));
     let observer = if first { page.style.clean(&observer(page)) } else { String::new() };
     let joined = if first { page.style.clean(" · ") + &observer } else { String::new() };
@@ -72,6 +77,7 @@ fn observer(page: &Page) -> String {
     let account = &page.document.account;
     let backend = match account.backend.as_str() {
         "bpf" => "eBPF",
+        "perf-data" => "perf",
         other => other,
     };
     let least = if account.own_cost.kernel_ns.is_none() { "≥ " } else { "" };
