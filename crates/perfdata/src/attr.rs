@@ -121,7 +121,8 @@ impl Attr {
         let words = |parts: &[u64]| parts.iter().filter(|part| self.read_format & **part != 0).count() as u64;
         let times = words(&[READ_ENABLED, READ_RUNNING]);
         let of_each = 1 + words(&[READ_ID, READ_LOST]);
-        let events = if self.read_format & READ_GROUP != 0 { rest.u64().filter(|events| *events <= DEEPEST)? } else { 1 };
+        let events =
+            if self.read_format & READ_GROUP != 0 { rest.u64().filter(|events| *events <= DEEPEST)? } else { 1 };
         rest.take(8 * (times + events * of_each)).map(|_| ())
     }
 

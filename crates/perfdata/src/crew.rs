@@ -76,6 +76,8 @@ pub struct Crew {
     people: HashMap<u32, Person>,
     cpus: u32,
     recovered: u64,
+    /// The scheduler's events have begun.
+    has_begun: bool,
 }
 
 impl Crew {
@@ -119,6 +121,7 @@ impl Crew {
     pub fn take(&mut self, event: &Event, mut hand_on: impl FnMut(Moment)) {
         let Event { t_ns, .. } = *event;
         let cpu = small(event.cpu);
+        self.has_begun |= event.kind.is_of_scheduler();
         let mut say = |t_ns, cpu, what| hand_on(Moment::new(t_ns, cpu, what));
         match event.kind {
             Kind::Comm { pid, tid, comm, exec } => {
@@ -131,7 +134,7 @@ impl Crew {
             }
             Kind::Fork { pid, parent_pid, tid, parent } => {
                 let comm = self.people.get(&parent).and_then(|person| person.lives.last()).map(|life| life.comm);
-                if t_ns == 0 {
+                if t_ns == 0 || !self.has_begun {
                     let life = self.people.entry(tid).or_default().life();
                     *life = Life { tgid: pid, comm: comm.unwrap_or(life.comm), ..*life };
                 } else {

@@ -252,12 +252,9 @@ impl<'k> Decoder<'k> {
         let stamp = self.attrs[owner].stamp_of_record(body);
         let word = |at: usize| u32_at(body, at * 4);
         let kind = match head.kind {
-            COMM => Kind::Comm {
-                pid: word(0)?,
-                tid: word(1)?,
-                comm: comm(body.get(8..)?),
-                exec: head.flags & BY_EXEC != 0,
-            },
+            COMM => {
+                Kind::Comm { pid: word(0)?, tid: word(1)?, comm: comm(body.get(8..)?), exec: head.flags & BY_EXEC != 0 }
+            }
             FORK => Kind::Fork { pid: word(0)?, parent_pid: word(1)?, tid: word(2)?, parent: word(3)? },
             EXIT => Kind::Exit { tid: word(2)? },
             LOST => Kind::Lost { count: u64_at(body, 8)? },

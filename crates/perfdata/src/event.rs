@@ -133,6 +133,14 @@ pub enum Kind {
     },
 }
 
+impl Kind {
+    /// Whether one of the scheduler's tracepoints said it. perf's own records begin before those are switched on and end after they are off.
+    #[must_use]
+    pub fn is_of_scheduler(&self) -> bool {
+        !matches!(self, Kind::Comm { .. } | Kind::Fork { .. } | Kind::Exit { .. } | Kind::Lost { .. })
+    }
+}
+
 /// A name from bytes, cut to what the kernel keeps.
 pub(crate) fn comm(bytes: &[u8]) -> Comm {
     let mut comm = [0; 16];

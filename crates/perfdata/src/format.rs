@@ -238,6 +238,11 @@ mod tests {
         for text in ["", "name: x\n", "ID: 3\n", "name: x\nID: many\n"] {
             assert_eq!(Format::parse(text), None, "{text}");
         }
-        assert!(Format::parse("name: x\nID: 3\nfield:;;;\nfield:int a; offset:x; size:4;\nfield:int b;\n").unwrap().fields.is_empty());
+        assert!(
+            Format::parse("name: x\nID: 3\nfield:;;;\nfield:int a; offset:x; size:4;\nfield:int b;\n")
+                .unwrap()
+                .fields
+                .is_empty()
+        );
     }
 }

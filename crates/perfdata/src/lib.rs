@@ -40,13 +40,17 @@ pub enum Error {
     #[error("this is no recording of scheduler events by perf, and no text of perf script")]
     Foreign,
     /// Written where bytes are in the other order.
-    #[error("this was recorded on a big-endian machine, which cox does not read; perf script there makes text of it that cox reads")]
+    #[error(
+        "this was recorded on a big-endian machine, which cox does not read; perf script there makes text of it that cox reads"
+    )]
     OtherEndian,
     /// There is no sense in it.
     #[error("this recording is damaged: {0}")]
     Damaged(&'static str),
     /// The layouts of its events are missing.
-    #[error("this recording was cut off before the layouts of its events, which perf writes last; perf sched record -o - | cat >FILE writes them first")]
+    #[error(
+        "this recording was cut off before the layouts of its events, which perf writes last; perf sched record -o - | cat >FILE writes them first"
+    )]
     NoFormats,
     /// perf recorded something else.
     #[error("there are no scheduler events in this recording; perf sched record makes them")]

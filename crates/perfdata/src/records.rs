@@ -79,8 +79,7 @@ impl<R: BufRead> Records<R> {
             let Some(head) = self.next_in_file()? else { return Ok(None) };
             let packed = match head.kind {
                 COMPRESSED => Some(&self.body[..]),
-                COMPRESSED2 => u64_at(&self.body, 0)
-                    .and_then(|size| self.body[8..].get(..usize::try_from(size).ok()?)),
+                COMPRESSED2 => u64_at(&self.body, 0).and_then(|size| self.body[8..].get(..usize::try_from(size).ok()?)),
                 _ => return Ok(Some(head)),
             };
             let Some(packed) = packed else { return Ok(self.cut("a compressed record is shorter than it says")) };

@@ -102,7 +102,12 @@ mod tests {
     fn without_marks_it_holds_no_more_than_it_may() {
         let (mut rounds, mut seen) = (Rounds { most: 8, ..Rounds::new() }, 0);
         for t_ns in 0..100 {
-            rounds.push(at(t_ns ^ 1), |_| { seen += 1; Ok(()) }).unwrap();
+            rounds
+                .push(at(t_ns ^ 1), |_| {
+                    seen += 1;
+                    Ok(())
+                })
+                .unwrap();
             assert!(rounds.held.len() < 8);
         }
         assert!(seen > 80 && rounds.late == 0, "{seen} {}", rounds.late);

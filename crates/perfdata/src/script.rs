@@ -16,10 +16,7 @@ const LONGEST: u64 = 4096;
 const PATIENCE: u64 = 1 << 20;
 
 /// Reads text.
-pub(crate) fn read(
-    input: &mut impl BufRead,
-    mut each: impl FnMut(&Event) -> io::Result<()>,
-) -> Result<Ending, Error> {
+pub(crate) fn read(input: &mut impl BufRead, mut each: impl FnMut(&Event) -> io::Result<()>) -> Result<Ending, Error> {
     let mut ending = Ending::default();
     let mut line = Vec::new();
     let (mut at_bytes, mut last_ns, mut has_waking) = (0, 0, false);

@@ -27,7 +27,10 @@ fn who_was_there_is_enrolled_at_the_first_event_in_its_process() {
     assert_eq!(told(&mut crew, &there), []);
     let moments = told(&mut crew, &[switch(100, 0, BLOCKED, 8)]);
     assert_eq!(moments[0], (100, What::Enrolled { tid: 8, tgid: 7, blocked: None }));
-    assert!(matches!(moments[1], (100, What::Switch { out: 0, out_is_member: false, into: 8, in_is_member: true, .. })));
+    assert!(matches!(
+        moments[1],
+        (100, What::Switch { out: 0, out_is_member: false, into: 8, in_is_member: true, .. })
+    ));
     assert_eq!(crew.name(8, 100).as_deref(), Some("t8"));
 }
 
@@ -35,6 +38,10 @@ fn who_was_there_is_enrolled_at_the_first_event_in_its_process() {
 fn a_birth_that_is_told_twice_is_one() {
     let mut crew = Crew::new();
     let x = comm(b"x");
+    // Before the scheduler's events, it is one of those that were there.
+    let early = at(5, Kind::Fork { pid: 7, parent_pid: 5, tid: 8, parent: 6 });
+    assert_eq!(told(&mut crew, &[early]), []);
+    assert_eq!(told(&mut crew, &[at(9, Kind::Ran { tid: 1, run_ns: 1 })]), []);
     let moments = told(
         &mut crew,
         &[
@@ -94,11 +101,14 @@ fn a_migration_of_a_blocked_thread_was_chosen_by_its_wake_up() {
 #[test]
 fn an_id_that_is_used_again_has_two_names() {
     let mut crew = Crew::new();
-    told(&mut crew, &[
-        at(10, Kind::Forked { parent: 6, child: 9, comm: comm(b"first") }),
-        switch(20, 9, Left::Dead, 0),
-        at(30, Kind::Forked { parent: 6, child: 9, comm: comm(b"second") }),
-    ]);
+    told(
+        &mut crew,
+        &[
+            at(10, Kind::Forked { parent: 6, child: 9, comm: comm(b"first") }),
+            switch(20, 9, Left::Dead, 0),
+            at(30, Kind::Forked { parent: 6, child: 9, comm: comm(b"second") }),
+        ],
+    );
     assert_eq!((crew.name(9, 10).as_deref(), crew.name(9, 30).as_deref()), (Some("t9"), Some("second")));
     // A late waking of the dead wakes nobody.
     told(&mut crew, &[switch(40, 9, Left::Dead, 0)]);

@@ -60,7 +60,10 @@ fn every_event_that_counts() {
         Some(Kind::Fork { pid: 17, tid: 18, parent_pid: 15, parent: 16 })
     );
     assert_eq!(of("PERF_RECORD_COMM exec: x y:17/18"), Some(Kind::Comm { pid: 17, tid: 18, comm: x, exec: true }));
-    assert_eq!(of("sched:sched_process_exec: filename=/bin/x pid=3 old_pid=4"), Some(Kind::Execed { tid: 3, caller: 4 }));
+    assert_eq!(
+        of("sched:sched_process_exec: filename=/bin/x pid=3 old_pid=4"),
+        Some(Kind::Execed { tid: 3, caller: 4 })
+    );
     assert_eq!(of("cycles: 1234 main (/bin/x)"), None);
 }
 

@@ -80,6 +80,10 @@ fn observer(page: &Page) -> String {
         "perf-data" => "perf",
         other => other,
     };
+    if account.backend == "perf-data" {
+        // What recording cost, perf does not say.
+        return format!("{backend}, {} events, {} lost", count(account.events), count(page.document.lost_events));
+    }
     let least = if account.own_cost.kernel_ns.is_none() { "≥ " } else { "" };
     format!(
         "{backend}, {} events, {} lost, own cost {least}{:.1} %",

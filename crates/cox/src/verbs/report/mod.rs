@@ -1,8 +1,8 @@
 //! `cox report`: what was recorded earlier, by cox or by perf, as text, JSON and traces.
 
 mod kuhn;
-mod perf;
 mod people;
+mod perf;
 mod timehist;
 
 use std::fs::File;
@@ -85,7 +85,9 @@ fn say_what_lacks(ending: &perfdata::Ending) {
         complaint::say(&format!("the recording is whole up to byte {at_bytes}, and this is about that part: {why}"));
     }
     if *borrowed_formats {
-        complaint::say("the recording has no layouts of its events, being cut off; those of this machine's kernel were used");
+        complaint::say(
+            "the recording has no layouts of its events, being cut off; those of this machine's kernel were used",
+        );
     }
     if *lost > 0 {
         complaint::say(&format!("perf lost {lost} events while it recorded: times around them are wrong or unknown"));

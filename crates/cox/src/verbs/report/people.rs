@@ -16,10 +16,9 @@ const LONGEST: usize = 31;
 #[derive(Clone, Copy, Debug)]
 pub struct Person {
     pid: i32,
-    /// The process that made it; -1: not told.
+    /// The thread that made it; -1: not told.
     pub parent: i32,
     comm: Comm,
-    exited: bool,
 }
 
 /// All of them, and what `timehist` says of them.
@@ -47,15 +46,10 @@ impl People {
                 let comm = self.meet(parent_pid.cast_signed(), parent.cast_signed()).comm;
                 let (pid, tid) = (pid.cast_signed(), tid.cast_signed());
                 let had_a_line = self.hist.born(tid.cast_unsigned());
-                let person = Person { pid, parent: parent_pid.cast_signed(), comm, exited: false };
+                let person = Person { pid, parent: parent.cast_signed(), comm };
                 let before = self.present.insert(tid, person);
                 if let Some(before) = before.filter(|_| had_a_line) {
                     self.past.entry(tid).or_default().push(before);
-                }
-            }
-            Kind::Exit { tid } => {
-                if let Some(person) = self.present.get_mut(&tid.cast_signed()) {
-                    person.exited = true;
                 }
             }
             Kind::Waking { tid, comm, .. } => {
@@ -92,7 +86,7 @@ impl People {
     }
 
     fn meet(&mut self, pid: i32, tid: i32) -> &mut Person {
-        let new = Person { pid, parent: -1, comm: Comm::default(), exited: false };
+        let new = Person { pid, parent: -1, comm: Comm::default() };
         let person = self.present.entry(tid).or_insert(new);
         if person.pid == -1 {
             person.pid = pid;

@@ -23,7 +23,7 @@ pub struct Making {
     replay: Replay,
     /// Where moments are kept, if they are wanted.
     sorter: Option<Sorter<Moment>>,
-    /// First and last time.
+    /// First and last time of the scheduler's events. perf's own go on for a while, and say little.
     window_ns: Option<(u64, u64)>,
     played: u64,
 }
@@ -36,7 +36,7 @@ impl Making {
 
     /// Takes an event of perf's; `Ok(true)` when what was taken so far has been played.
     pub fn take(&mut self, event: &perfdata::Event) -> std::io::Result<bool> {
-        if event.t_ns > 0 {
+        if event.kind.is_of_scheduler() {
             let (first_ns, last_ns) = self.window_ns.unwrap_or((event.t_ns, event.t_ns));
             self.window_ns = Some((first_ns.min(event.t_ns), last_ns.max(event.t_ns)));
         }
@@ -52,7 +52,8 @@ impl Making {
         self.played += 1;
         let is_played = self.played % PLAYED_AT_ONCE == 0;
         if is_played {
-            self.replay.advance(event.t_ns);
+            // What comes after the last one is not of the window.
+            self.replay.advance(self.window_ns.map_or(0, |(_, last_ns)| last_ns));
         }
         kept.map(|()| is_played)
     }

@@ -83,9 +83,11 @@ fn summary(out: &mut impl Write, people: &People) -> io::Result<()> {
         })
         .collect();
     let width = rows.iter().map(|(name, ..)| name.len()).fold(NAME, usize::max);
-    let (times, of_wait) = ("run-time    min-run    avg-run    max-run  stddev", "sleep     iowait    preempt      delay");
+    let (times, of_wait) =
+        ("run-time    min-run    avg-run    max-run  stddev", "sleep     iowait    preempt      delay");
     writeln!(out, "{:>width$}  parent  sched-in   {times}       {of_wait}", "comm")?;
-    let (times, of_wait) = ("(msec)     (msec)     (msec)     (msec)       %", "(msec)     (msec)     (msec)     (msec)");
+    let (times, of_wait) =
+        ("(msec)     (msec)     (msec)     (msec)       %", "(msec)     (msec)     (msec)     (msec)");
     writeln!(out, "{:>width$}           (count)     {times}      {of_wait}", "")?;
     writeln!(out, "{:->1$}", "", width + 109)?;
     for (name, parent, sums) in rows {
