@@ -99,7 +99,7 @@ impl Format {
     }
 }
 
-/// `type name[n];	offset:8;	size:16;	signed:0;`
+/// `type name[n]; offset:8; size:16; signed:0;`, with tabs.
 fn parse_field(text: &str) -> Option<(String, Field)> {
     let mut parts = text.split(';').map(str::trim);
     let declared = parts.next()?;

@@ -50,7 +50,7 @@ impl Making {
             }
         });
         self.played += 1;
-        let is_played = self.played % PLAYED_AT_ONCE == 0;
+        let is_played = self.played.is_multiple_of(PLAYED_AT_ONCE);
         if is_played {
             // What comes after the last one is not of the window.
             self.replay.advance(self.window_ns.map_or(0, |(_, last_ns)| last_ns));

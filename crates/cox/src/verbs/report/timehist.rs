@@ -23,7 +23,7 @@ pub fn write(mut file: impl BufRead + Seek, options: &cli::Report, output: Outpu
     let mut read = Ok(perfdata::Ending::default());
     output.write_with(|out| {
         let mut out = BufWriter::with_capacity(super::PIECE, out);
-        let mut width = NAME;
+        let (mut width, mut text) = (NAME, Vec::new());
         if !options.summary {
             head(&mut out)?;
         }
@@ -32,8 +32,8 @@ pub fn write(mut file: impl BufRead + Seek, options: &cli::Report, output: Outpu
             let Some(line) = people.take(event).filter(|_| !options.summary) else { return Ok(()) };
             let name = people.name_now(line.who);
             width = width.max(name.len());
-            let written = self::line(&mut out, event.t_ns, event.cpu, &name, width, &line);
-            written.map_err(|error| {
+            self::line(&mut text, event.t_ns, event.cpu, &name, width, &line);
+            out.write_all(&text).map_err(|error| {
                 let kind = error.kind();
                 unwritten = Some(error);
                 kind.into()
@@ -61,11 +61,41 @@ fn head(out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{0:->15} {0:->6}  {0:->NAME$}  {0:->9}  {0:->9}  {0:->9}", "")
 }
 
-fn line(out: &mut impl Write, t_ns: u64, cpu: u32, name: &str, width: usize, line: &Line) -> io::Result<()> {
-    let Line { wait_ns, delay_ns, run_ns, .. } = *line;
-    let (seconds, us) = (t_ns / 1_000_000_000, t_ns / 1000 % 1_000_000);
-    write!(out, "{:>15} [{cpu:04}]  {name:<width$} ", format_args!("{seconds}.{us:06}").to_string())?;
-    writeln!(out, "{:>10} {:>10} {:>10}", ms(wait_ns), ms(delay_ns), ms(run_ns))
+/// A file has millions of lines: they are put together without the detours of formatting.
+fn line(text: &mut Vec<u8>, t_ns: u64, cpu: u32, name: &str, width: usize, line: &Line) {
+    text.clear();
+    right(text, t_ns / 1_000_000_000, 8);
+    text.push(b'.');
+    digits(text, t_ns / 1000 % 1_000_000, 6);
+    text.extend(b" [");
+    digits(text, cpu.into(), 4);
+    text.extend(b"]  ");
+    text.extend(name.bytes());
+    text.resize(text.len() + width.saturating_sub(name.len()) + 1, b' ');
+    for (at, ns) in [line.wait_ns, line.delay_ns, line.run_ns].into_iter().enumerate() {
+        right(text, ns / 1_000_000, if at == 0 { 6 } else { 7 });
+        text.push(b'.');
+        digits(text, ns / 1000 % 1000, 3);
+    }
+    text.push(b'\n');
+}
+
+/// A number with spaces before it.
+fn right(text: &mut Vec<u8>, number: u64, width: usize) {
+    let length = number.checked_ilog10().map_or(1, |log| log as usize + 1);
+    text.resize(text.len() + width.saturating_sub(length), b' ');
+    digits(text, number, length);
+}
+
+/// A number with zeros before it, if it is shorter.
+fn digits(text: &mut Vec<u8>, mut number: u64, width: usize) {
+    let length = number.checked_ilog10().map_or(1, |log| log as usize + 1).max(width);
+    let from = text.len();
+    text.resize(from + length, b'0');
+    for digit in text[from..].iter_mut().rev() {
+        *digit += (number % 10) as u8;
+        number /= 10;
+    }
 }
 
 /// One line per thread: the columns of `-s`, then those of `-s --state`.
@@ -111,4 +141,22 @@ fn summary(out: &mut impl Write, people: &People) -> io::Result<()> {
         }
     }
     writeln!(out, "\nFrom the first switch to the last one: {} msec", ms(window_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_perfs_columns() {
+        let mut text = Vec::new();
+        let of = Line { who: Who::Thread(7), wait_ns: 1_234_567, delay_ns: 0, run_ns: 12_345_678_999, migrated: false };
+        line(&mut text, 61_240_000_001_999, 13, "a[7]", 6, &of);
+        assert_eq!(String::from_utf8_lossy(&text), "   61240.000001 [0013]  a[7]        1.234      0.000  12345.678\n");
+        line(&mut text, 999, 12_345, "much longer", 6, &Line { wait_ns: 9_999_999_999_999, ..of });
+        assert_eq!(
+            String::from_utf8_lossy(&text),
+            "       0.000000 [12345]  much longer 9999999.999      0.000  12345.678\n"
+        );
+    }
 }
