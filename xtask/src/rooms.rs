@@ -98,6 +98,7 @@ pub const ROOMS: &[Room] = &[
         uses: these(&["wire"], &[("machine", "a process' maps tell which file an address belongs to")]),
         pure: false,
     },
+    Room { name: "perfdata", floor: "senses", uses: these(&["wire"], &[]), pure: true },
     Room { name: "signal", floor: "senses", uses: these(&["wire"], &[]), pure: false },
     Room { name: "machine", floor: "senses", uses: these(&[], &[]), pure: false },
     Room { name: "arch", floor: "senses", uses: these(&["wire"], &[]), pure: false },

@@ -100,6 +100,10 @@ fn blindness(picture: &Picture, limits: &mut Limits) {
             "proc" => "The proc backend sees neither why a thread blocked nor who held a CPU, and does not \
                        divide waiting for a CPU into wake-up and preemption."
                 .to_owned(),
+            "perf-data" => {
+                "A recording of perf tells neither why a thread blocked nor who held a CPU that others waited for."
+                    .to_owned()
+            }
             other => format!("The {other} backend sees neither why a thread blocked nor who held a CPU."),
         };
         let mut sentence = say(picture, text, &[Figure::BlockedNs, Figure::WaitingForCpuNs]);

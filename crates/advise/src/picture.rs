@@ -61,7 +61,7 @@ impl<'a> Picture<'a> {
         let sight = Sight {
             causes: account.backend == "bpf",
             takers: account.backend == "bpf",
-            delays: account.backend == "bpf",
+            delays: matches!(account.backend.as_str(), "bpf" | "perf-data"),
             spin: threads.iter().any(|(thread, _)| thread.spin_basis != SpinBasis::None)
                 || sums.share(sums.run_ns) < WORTH_SHARE,
         };

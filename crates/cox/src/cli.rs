@@ -1,6 +1,7 @@
 //! The command line. Help, man pages and completions are generated from here.
 
 mod advise;
+mod report;
 mod simulate;
 
 use std::ffi::OsString;
@@ -14,6 +15,7 @@ use machine::CpuSet;
 use crate::session::observing::Choice;
 use crate::session::overlapping::Backend;
 pub use advise::Advise;
+pub use report::{Report, Rule};
 pub use simulate::{Simulate, Waiting};
 
 /// Keeps the threads of parallel programs working: says what the OS scheduler costs them.
@@ -161,34 +163,6 @@ pub struct Traces {
     /// Write the report with pictures over time to FILE: one page of HTML that needs no network
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-}
-
-/// Report on what was recorded earlier.
-///
-/// FILE is a trace of `cox run --trace`, which has everything in it that the report of that run was made of.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  cox run --trace app.pftrace -- ./app input\n  cox report app.pftrace\n  cox report --html app.html app.pftrace\n  cox report --paraver app app.pftrace"
-)]
-pub struct Report {
-    /// The trace
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// Write the whole account as JSON to FILE ('-': stdout)
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Traces
-    #[command(flatten)]
-    pub traces: Traces,
-    /// Show all threads, not only the ten that lost most
-    #[arg(long)]
-    pub threads: bool,
-    /// Write the report to FILE instead of stdout
-    #[arg(long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// No report (for use with --json, --html, --trace or --paraver)
-    #[arg(short, long)]
-    pub quiet: bool,
 }
 
 /// How the packer sees threads.

@@ -24,7 +24,7 @@ fn as_object<S: Serializer>(amounts: &ByName, serializer: S) -> Result<S::Ok, S:
 /// What a session measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Account {
-    /// `bpf`, `perf` or `proc`.
+    /// `bpf`, `perf` or `proc`; `perf-data`: a recording of perf's.
     pub backend: String,
     /// Length of the window: from the start of the session to its end.
     pub window_ns: u64,

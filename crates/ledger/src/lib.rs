@@ -20,6 +20,7 @@ pub mod moments;
 pub mod replay;
 pub mod stretch;
 pub mod summary;
+pub mod timehist;
 pub mod timeline;
 pub mod transition;
 

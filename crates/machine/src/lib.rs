@@ -15,6 +15,7 @@
 //! | [`limits`] | how many CPUs a process can really use |
 //! | [`hypervisor`] | whether this machine is a guest |
 //! | [`steal`] | per-CPU times of /proc/stat |
+//! | [`tracepoints`] | layouts of the scheduler's events |
 //! | [`features`] | what this kernel and user may do, with reason and fix |
 
 #![forbid(unsafe_code)]
@@ -29,6 +30,7 @@ pub mod process;
 pub mod root;
 pub mod steal;
 pub mod topology;
+pub mod tracepoints;
 
 pub use cpulist::CpuSet;
 pub use error::Error;

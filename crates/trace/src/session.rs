@@ -18,6 +18,9 @@ use crate::perfetto::put;
 use crate::recording::{Cast, Recording};
 use crate::sorter::Sorter;
 
+/// How a trace begins: the tag of a packet. No text does, but for an empty line.
+pub const FIRST_BYTE: u8 = 1 << 3 | 2;
+
 /// Of the form below.
 const VERSION: u32 = 1;
 /// Moments in a part.
@@ -229,7 +232,7 @@ fn next(file: &mut impl BufRead, is_first: bool) -> Result<Option<TracePacket>, 
     if file.read(&mut tag)? == 0 {
         return if is_first { Err(ReadError::NoTrace) } else { Ok(None) };
     }
-    if tag[0] != 1 << 3 | 2 {
+    if tag[0] != FIRST_BYTE {
         return Err(damaged("a packet does not begin as packets do"));
     }
     let length =

@@ -13,15 +13,18 @@ pub enum Backend {
     Perf,
     /// /proc polled: run and run delay of what lives long enough; no division of the delay.
     Proc,
+    /// A recording of `perf sched record`: switches and wakings; no causes, and nothing of what CPUs did but by threads.
+    PerfData,
 }
 
 impl Backend {
-    /// `bpf`, `perf`, `proc`.
+    /// `bpf`, `perf`, `proc`, `perf-data`.
     pub fn name(self) -> &'static str {
         match self {
             Backend::Bpf => "bpf",
             Backend::Perf => "perf",
             Backend::Proc => "proc",
+            Backend::PerfData => "perf-data",
         }
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn head(out: &mut String, view: &View) -> fmt::Result {
     }
     out.push_str("</h1>\n");
     for program in &document.account.programs {
-        writeln!(out, "<p>{}</p>", Safe(header::outcome(program, sums(document, program).threads)))?;
+        writeln!(out, "<p>{}</p>", Safe(header::outcome(document, program, sums(document, program).threads)))?;
     }
     writeln!(out, "<p class=\"observer\">{}</p>", Safe(header::observer(document)))?;
     let lost = footer::lost(document);

@@ -12,7 +12,7 @@ const SHORTEST_COMMAND: usize = 12;
 const CUT: &str = "…";
 
 pub(super) fn write(page: &mut Page, program: &Program, threads: u64, first: bool) {
-    let tail = page.style.clean(&format!(" · {}", outcome(program, threads)));
+    let tail = page.style.clean(&format!(" · {}", outcome(page.document, program, threads)));
     let observer = if first { page.style.clean(&observer(page.document)) } else { String::new() };
     let joined = if first { page.style.clean(" · ") + &observer } else { String::new() };
 
@@ -39,14 +39,19 @@ pub(super) fn write(page: &mut Page, program: &Program, threads: u64, first: boo
 }
 
 /// How many ran, how long, and how it ended.
-pub(crate) fn outcome(program: &Program, threads: u64) -> String {
+pub(crate) fn outcome(document: &Document, program: &Program, threads: u64) -> String {
     let processes = program.processes.len() as u64;
     let members = if processes > 1 {
         format!("{} processes, {}", count(processes), counted(threads, "thread"))
     } else {
         counted(threads, "thread")
     };
-    let end = program.exit_code.map_or("still running".to_owned(), |code| format!("exit {code}"));
+    let end = match program.exit_code {
+        Some(code) => format!("exit {code}"),
+        // perf does not record how a program ends.
+        None if document.account.backend == "perf-data" => "recorded".to_owned(),
+        None => "still running".to_owned(),
+    };
     format!("{members} · {} wall · {end}", seconds(program.wall_ns))
 }
 
@@ -79,8 +84,13 @@ pub(crate) fn observer(document: &Document) -> String {
     let account = &document.account;
     let backend = match account.backend.as_str() {
         "bpf" => "eBPF",
+        "perf-data" => "perf",
         other => other,
     };
+    if account.backend == "perf-data" {
+        // What recording cost, perf does not say.
+        return format!("{backend}, {} events, {} lost", count(account.events), count(document.lost_events));
+    }
     let least = if account.own_cost.kernel_ns.is_none() { "≥ " } else { "" };
     format!(
         "{backend}, {} events, {} lost, own cost {least}{:.1} %",

@@ -1,0 +1,121 @@
+//! `cox report --kuhn2022`: the three percentages that J. Kuhn's report (Basel, 2022) draws from `perf sched timehist`, beside ours.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::io::{BufRead, Seek};
+
+use anyhow::Result;
+use ledger::Account;
+use ledger::replay::Replay;
+use ledger::stretch::{Doing, Stretch};
+use ledger::summary::Sums;
+use ledger::timehist::{Line, Timehist, Who};
+use perfdata::Kind;
+
+use super::people::People;
+use super::perf::Making;
+use crate::cli;
+use crate::outputs::Output;
+
+/// Of lines of `timehist`.
+#[derive(Default)]
+struct Theirs {
+    migration_ns: u64,
+    switch_ns: u64,
+    delay_ns: u64,
+    idle_ns: u64,
+}
+
+impl Theirs {
+    fn add(&mut self, line: &Line) {
+        let Line { who, wait_ns, delay_ns, run_ns, migrated } = *line;
+        if let Who::Idle(_) = who {
+            self.idle_ns += run_ns;
+            return;
+        }
+        self.switch_ns += wait_ns + delay_ns;
+        self.delay_ns += delay_ns;
+        self.migration_ns += if migrated { wait_ns + delay_ns } else { 0 };
+    }
+}
+
+/// Runnable waits in which their thread was moved.
+#[derive(Default)]
+struct Moved {
+    /// When threads were moved that have not been told of yet.
+    pending: HashMap<u32, Vec<u64>>,
+    waited_ns: u64,
+}
+
+impl Moved {
+    fn tell(&mut self, stretch: &Stretch) {
+        let Some(times) = self.pending.get_mut(&stretch.tid) else { return };
+        let is_wait = matches!(stretch.doing, Doing::WakeDelay | Doing::Preempted { .. });
+        if is_wait && times.iter().any(|t_ns| (stretch.from_ns..=stretch.until_ns).contains(t_ns)) {
+            self.waited_ns += stretch.length_ns();
+        }
+        times.retain(|t_ns| *t_ns > stretch.until_ns);
+    }
+}
+
+/// Reads everything and prints both.
+///
+/// # Errors
+/// See [`perfdata::Error`]; and when it cannot be written.
+pub fn write(mut file: impl BufRead + Seek, rule: cli::Rule, output: Output) -> Result<()> {
+    let mut people = People::new(Timehist::new(rule.into()));
+    let mut making = Making::new(Replay::with_stretches(), None);
+    let (mut theirs, mut moved) = (Theirs::default(), Moved::default());
+    let ending = perfdata::read(&mut file, &super::known_formats(), |event| {
+        people.take(event).iter().for_each(|line| theirs.add(line));
+        if let Kind::Migration { tid, .. } = event.kind {
+            moved.pending.entry(tid).or_default().push(event.t_ns);
+        }
+        if making.take(event)? {
+            making.stretches().iter().for_each(|stretch| moved.tell(stretch));
+        }
+        Ok(())
+    })?;
+    super::say_what_lacks(&ending);
+    let record = making.record(&ending);
+    making.stretches().iter().for_each(|stretch| moved.tell(stretch));
+    let account = ledger::accounts::build(&record, &[], 0);
+    let window_ns = people.hist.window_ns();
+    output.write(page(&theirs, &moved, &account, rule, window_ns, making.cpus())?.as_bytes())
+}
+
+fn page(
+    theirs: &Theirs,
+    moved: &Moved,
+    account: &Account,
+    rule: cli::Rule,
+    window_ns: u64,
+    cpus: u32,
+) -> Result<String, std::fmt::Error> {
+    let ours = Sums::of(account);
+    let waited_ns = ours.wake_delay_ns + ours.preempt_wait_ns;
+    let idle_ns = (u64::from(cpus) * window_ns).saturating_sub(ours.run_ns);
+    let percent = |ns: u64| 100.0 * ns as f64 / window_ns.max(1) as f64;
+    let mut page = format!("Of {:.3} s, from the first switch to the last one:\n", window_ns as f64 / 1e9);
+    let theirs_are = [
+        ("migration", theirs.migration_ns, "wait time + sch delay of lines whose wait has a migration in it"),
+        ("context switch", theirs.switch_ns, "wait time + sch delay of all lines but idle ones"),
+        ("idle", theirs.idle_ns, "run time of the idle tasks"),
+    ];
+    let ours_are = [
+        ("migration", moved.waited_ns, "runnable waits in which their thread was moved"),
+        ("waiting for CPU", waited_ns, "wake delay + preempt wait: what the scheduler cost threads"),
+        ("blocked", ours.blocked_ns, "asleep: part of their context switch, and no cost of the scheduler"),
+        ("idle", idle_ns, "CPUs without a thread, also where perf lost the switch from idle"),
+    ];
+    for (whose, rows) in [("Kuhn 2022, by perf sched timehist", &theirs_are[..]), ("cox", &ours_are)] {
+        writeln!(page, "\n{whose}:")?;
+        for (name, ns, what) in rows {
+            writeln!(page, "  {name:<16}{:>9.1} %  {what}", percent(*ns))?;
+        }
+    }
+    let (twice, rule) = (percent(theirs.delay_ns), rule.name());
+    writeln!(page, "\nWait time contains sch delay: their context switch counts {twice:.1} % twice (rule {rule}).")?;
+    writeln!(page, "Percent of the execution time, summed over threads and CPUs: more than 100 is possible.")?;
+    Ok(page)
+}

@@ -1,0 +1,103 @@
+//! `cox report`: what was recorded earlier, by cox or by perf, as text, JSON, a page and traces.
+
+mod kuhn;
+mod people;
+mod perf;
+mod timehist;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use report::Document;
+use trace::{Recording, session};
+
+use super::traces::Traces;
+use crate::cli;
+use crate::complaint;
+use crate::outputs::Output;
+
+/// Bytes that are read at once.
+const PIECE: usize = 1 << 20;
+
+/// Report on a file.
+pub fn report(options: &cli::Report) -> Result<u8> {
+    let json = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    let text = match &options.output {
+        _ if options.quiet => None,
+        Some(path) => Some(Output::open(Some(path))?),
+        None => Some(Output::Stdout),
+    };
+    let traces = Traces::open(&options.traces)?;
+    let cannot = || format!("cannot report on '{}'", options.file.display());
+    let file = File::open(&options.file).with_context(cannot)?;
+    let mut file = BufReader::with_capacity(PIECE, file);
+    let is_ours = file.fill_buf().with_context(cannot)?.first() == Some(&session::FIRST_BYTE);
+    if let Some(mode) = mode(options) {
+        if is_ours {
+            bail!("{}: {mode} is about what perf records, and this is a recording of cox", cannot());
+        }
+        let text = text.unwrap_or(Output::Stdout);
+        return if mode == "--kuhn2022" {
+            kuhn::write(file, options.rule, text).with_context(cannot)
+        } else {
+            timehist::write(file, options, text).with_context(cannot)
+        }
+        .map(|()| 0);
+    }
+    let (recording, document) = if is_ours {
+        let (recording, document) = read(&mut file, &traces.folder()).with_context(cannot)?;
+        (Some(recording), document)
+    } else {
+        let folder = traces.are_wanted().then(|| traces.folder());
+        perf::read(file, &options.file, folder.as_deref()).with_context(cannot)?
+    };
+    let text = text.map_or(Ok(()), |output| {
+        let page = report::text::text(&document, &super::style(Some(&output), options.threads));
+        output.write(page.as_bytes())
+    });
+    let json = json.map_or(Ok(()), |output| output.write(document.to_json().context("making the JSON")?.as_bytes()));
+    let traces = recording.map_or(Ok(()), |recording| traces.write(&recording, &document));
+    text.and(json).and(traces).map(|()| 0)
+}
+
+/// Whether perf's own figures are wanted instead of an account.
+fn mode(options: &cli::Report) -> Option<&'static str> {
+    match options {
+        cli::Report { kuhn2022: true, .. } => Some("--kuhn2022"),
+        cli::Report { timehist: true, .. } => Some("--timehist"),
+        _ => None,
+    }
+}
+
+/// A recording of cox's.
+fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, Document)> {
+    let (recording, report) = session::read(file, folder)?;
+    Ok((recording, serde_json::from_str(&report)?))
+}
+
+/// Says what a recording of perf's lacks.
+fn say_what_lacks(ending: &perfdata::Ending) {
+    let perfdata::Ending { cut, late, lost, borrowed_formats, .. } = ending;
+    if let Some(perfdata::Cut { at_bytes, why }) = cut {
+        complaint::say(&format!("the recording is whole up to byte {at_bytes}, and this is about that part: {why}"));
+    }
+    if *borrowed_formats {
+        complaint::say(
+            "the recording has no layouts of its events, being cut off; those of this machine's kernel were used",
+        );
+    }
+    if *lost > 0 {
+        complaint::say(&format!("perf lost {lost} events while it recorded: times around them are wrong or unknown"));
+    }
+    if *late > 0 {
+        complaint::say(&format!("{late} events of the recording came too late to be put in order"));
+    }
+}
+
+/// Layouts of this machine's events, for a recording that lost its own.
+fn known_formats() -> Vec<perfdata::Format> {
+    let texts = machine::tracepoints::scheduler_formats(&machine::Root::live());
+    texts.iter().filter_map(|text| perfdata::Format::parse(text)).collect()
+}

@@ -1,0 +1,115 @@
+//! A recording of perf's → an account, and a recording as cox's own.
+
+use std::io::{BufRead, Seek};
+use std::path::Path;
+
+use advise::Facts;
+use anyhow::Result;
+use ledger::accounts::ProgramInfo;
+use ledger::moments;
+use ledger::replay::Replay;
+use perfdata::{Crew, Ending};
+use report::Document;
+use trace::sorter::Sorter;
+use trace::{Cast, Recording};
+use wire::{Backend, Clock, Moment, Record};
+
+/// Moments that are played at once.
+const PLAYED_AT_ONCE: u64 = 4096;
+
+/// An account in the making.
+pub struct Making {
+    crew: Crew,
+    replay: Replay,
+    /// Where moments are kept, if they are wanted.
+    sorter: Option<Sorter<Moment>>,
+    /// First and last time of the scheduler's events. perf's own go on for a while, and say little.
+    window_ns: Option<(u64, u64)>,
+    played: u64,
+}
+
+impl Making {
+    /// `replay`: with or without stretches.
+    pub fn new(replay: Replay, sorter: Option<Sorter<Moment>>) -> Making {
+        Making { crew: Crew::new(), replay, sorter, window_ns: None, played: 0 }
+    }
+
+    /// Takes an event of perf's; `Ok(true)` when what was taken so far has been played.
+    pub fn take(&mut self, event: &perfdata::Event) -> std::io::Result<bool> {
+        if event.kind.is_of_scheduler() {
+            let (first_ns, last_ns) = self.window_ns.unwrap_or((event.t_ns, event.t_ns));
+            self.window_ns = Some((first_ns.min(event.t_ns), last_ns.max(event.t_ns)));
+        }
+        let Making { crew, replay, sorter, .. } = self;
+        let mut kept = Ok(());
+        crew.take(event, |moment| {
+            moments::events(&moment, |event| replay.push(event));
+            if let Some(sorter) = sorter {
+                let pushed = sorter.push(moment);
+                kept = std::mem::replace(&mut kept, Ok(())).and(pushed);
+            }
+        });
+        self.played += 1;
+        let is_played = self.played.is_multiple_of(PLAYED_AT_ONCE);
+        if is_played {
+            // What comes after the last one is not of the window.
+            self.replay.advance(self.window_ns.map_or(0, |(_, last_ns)| last_ns));
+        }
+        kept.map(|()| is_played)
+    }
+
+    /// What threads have done since the last look, where that was wanted.
+    pub fn stretches(&mut self) -> Vec<ledger::stretch::Stretch> {
+        self.replay.take_stretches()
+    }
+
+    /// One more than the highest CPU number.
+    pub fn cpus(&self) -> u32 {
+        self.crew.cpus()
+    }
+
+    /// The account's record.
+    pub fn record(&mut self, ending: &Ending) -> Record {
+        let (start_ns, end_ns) = self.window_ns.unwrap_or_default();
+        let mut record = Record::new(Backend::PerfData, start_ns, end_ns);
+        let name = |clock: Clock| Clock { comm: self.crew.comm(clock.tid, clock.born_ns), ..clock };
+        record.clocks = self.replay.finish(end_ns).into_iter().map(name).collect();
+        record.pairs = self.replay.pairs();
+        record.events = ending.events;
+        record.losses.events = ending.lost;
+        record
+    }
+}
+
+/// Reads everything. Moments are kept in `folder`, if one is given.
+///
+/// # Errors
+/// See [`perfdata::Error`]; and when there is no room for moments.
+pub fn read(
+    mut file: impl BufRead + Seek,
+    path: &Path,
+    folder: Option<&Path>,
+) -> Result<(Option<Recording>, Document)> {
+    let sorter = folder.map(Sorter::new).transpose()?;
+    let mut making = Making::new(Replay::new(), sorter);
+    let ending = perfdata::read(&mut file, &super::known_formats(), |event| making.take(event).map(|_| ()))?;
+    super::say_what_lacks(&ending);
+    let record = making.record(&ending);
+    let command = if ending.command.is_empty() { vec![path.display().to_string()] } else { ending.command };
+    let program = ProgramInfo { command: command.clone(), start_ns: record.start_ns, ..ProgramInfo::default() };
+    let account = ledger::accounts::build(&record, &[program], 0);
+    let facts = Facts { online_cpus: (0..making.cpus()).collect(), command, ..Facts::default() };
+    let recording = making.sorter.take().map(|sorter| -> Result<Recording> {
+        Ok(Recording {
+            start_ns: record.start_ns,
+            end_ns: record.end_ns,
+            // perf's clock says neither.
+            boot_ns: 0,
+            epoch_ns: 0,
+            cpus: making.cpus(),
+            cast: Cast::of(&account, Default::default()),
+            moments: sorter.sorted()?,
+        })
+    });
+    Ok((recording.transpose()?, Document::new(env!("CARGO_PKG_VERSION"), account, facts)))
+}

@@ -1,0 +1,300 @@
+//! `cox report` on recordings of perf: against what perf itself says of the same file, in all forms that perf writes.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use common::{Bench, assert_none, bench, installed, skipped};
+use report::Document;
+
+/// Short lives, sleeps, a pipe, work, and more threads than CPUs.
+const WORKLOAD: &str =
+    "for i in 1 2 3 4; do (sleep 0.02; ls / >/dev/null; head -c 4000000 /dev/zero | md5sum >/dev/null) & done; wait";
+
+/// perf, and a lock on the machine; `None` where it is missing.
+fn perf_bench(test: &str) -> Option<Bench> {
+    if installed(test, "perf") { bench(test) } else { None }
+}
+
+/// Records the workload; `None`, and a line that names the test, where perf may not.
+fn record(test: &str, bench: &Bench, options: &str) -> Option<PathBuf> {
+    let file = bench.folder().join("perf.data");
+    // To a pipe if it is wanted; perf says on stderr what it does.
+    let command = match options {
+        "pipe" => format!("perf sched record -o - -- sh -c '{WORKLOAD}' | cat >'{}'", file.display()),
+        _ => format!("perf sched record {options} -o '{}' -- sh -c '{WORKLOAD}'", file.display()),
+    };
+    let ran = Command::new("sh").args(["-c", &command]).output().unwrap();
+    if !ran.status.success() || fs::metadata(&file).map_or(0, |found| found.len()) < 10_000 {
+        let why = String::from_utf8_lossy(&ran.stderr);
+        skipped(test, &format!("perf sched record {options}: {}", why.lines().last().unwrap_or("failed")));
+        return None;
+    }
+    Some(file)
+}
+
+fn run(program: &str, arguments: &[&str], file: &Path) -> Output {
+    let mut command = Command::new("timeout");
+    command.args(["120", program]).args(arguments).arg(file).env("PAGER", "cat");
+    command.output().unwrap()
+}
+
+/// What cox prints, and on stderr.
+fn cox(arguments: &[&str], file: &Path) -> (String, String) {
+    let ran = run(env!("CARGO_BIN_EXE_cox"), &[&["report"], arguments].concat(), file);
+    let [out, err] = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(ran.status.success(), "{arguments:?}: {err}");
+    (out, err)
+}
+
+fn perf(arguments: &[&str], file: &Path) -> String {
+    let ran = run("perf", &[arguments, &["-i"]].concat(), file);
+    assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8_lossy(&ran.stdout).into_owned()
+}
+
+fn document(file: &Path, bench: &Bench) -> (Document, String) {
+    let json = bench.folder().join("account.json");
+    let (_, err) = cox(&["-q", "--json", json.to_str().unwrap()], file);
+    (serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap(), err)
+}
+
+/// Rows of a table: a name, and so many numbers behind it; of these the wanted ones.
+fn rows(text: &str, numbers: usize, wanted: &[usize]) -> Vec<String> {
+    let row = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (name, values) = words.split_at_checked(words.len().checked_sub(numbers)?)?;
+        let all = values.iter().all(|word| word.parse::<f64>().is_ok()) && !name.is_empty();
+        let wanted = wanted.iter().map(|at| *values.get(*at).unwrap_or(&"")).collect::<Vec<_>>().join(" ");
+        all.then(|| format!("{} {wanted}", name.join(" ")))
+    };
+    let mut rows: Vec<String> = text.lines().filter(|line| line.contains('[')).filter_map(row).collect();
+    rows.sort();
+    rows
+}
+
+fn lines(text: &str) -> Vec<String> {
+    let all = text.lines().filter(|line| line.contains(" [") && !line.contains("[tid/pid]"));
+    all.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[track_caller]
+fn assert_same(what: &str, perfs: &[String], ours: &[String]) {
+    assert!(perfs.len() > 10, "{what}: {}", perfs.len());
+    let faults: Vec<String> = perfs
+        .iter()
+        .filter(|row| !ours.contains(row))
+        .map(|row| format!("{what}: perf {row}"))
+        .chain(ours.iter().filter(|row| !perfs.contains(row)).map(|row| format!("{what}: cox  {row}")))
+        .collect();
+    assert_none(&faults);
+    assert_eq!(perfs.len(), ours.len(), "{what}");
+}
+
+#[test]
+fn timehist_is_perfs_to_the_last_digit() {
+    const TEST: &str = "timehist_is_perfs_to_the_last_digit";
+    let Some(bench) = perf_bench(TEST) else { return };
+    // perf's timehist does not find its events in what was recorded to a pipe.
+    for form in ["", "-z"] {
+        let Some(file) = record(TEST, &bench, form) else { continue };
+        let ours = cox(&["--timehist", "--summary"], &file).0;
+        // Parent, count, run time: sum, least, mean, most, spread.
+        let first = [0, 1, 2, 3, 4, 5, 6];
+        let perfs = perf(&["sched", "timehist", "-s"], &file);
+        assert_same("-s", &rows(&perfs, 8, &first), &rows(&ours, 11, &first));
+        // Sleep, I/O wait, preempted, delay.
+        let perfs = perf(&["sched", "timehist", "-s", "--state"], &file);
+        assert_same("-s --state", &rows(&perfs, 7, &[0, 1, 2, 3, 4, 5, 6]), &rows(&ours, 11, &[0, 1, 2, 7, 8, 9, 10]));
+        let (perfs, ours) = (lines(&perf(&["sched", "timehist"], &file)), lines(&cox(&["--timehist"], &file).0));
+        assert!(perfs.len() > 100 && perfs.len() == ours.len(), "{} and {}", perfs.len(), ours.len());
+        let differing = perfs.iter().zip(&ours).find(|(perf, ours)| perf != ours);
+        assert_eq!(differing, None, "{form}");
+    }
+}
+
+#[test]
+fn later_perf_calls_a_preempted_wait_a_delay() {
+    const TEST: &str = "later_perf_calls_a_preempted_wait_a_delay";
+    let Some(bench) = perf_bench(TEST) else { return };
+    let Some(file) = record(TEST, &bench, "") else { return };
+    let sums = |rule| {
+        let text = cox(&["--timehist", "--summary", "--rule", rule], &file).0;
+        let rows = rows(&text, 11, &[7, 8, 9, 10]);
+        rows.iter().fold([0.0; 4], |mut sums, row| {
+            let numbers = row.rsplit(' ').take(4).map(|number| number.parse::<f64>().unwrap());
+            sums.iter_mut().rev().zip(numbers).for_each(|(sum, number)| *sum += number);
+            sums
+        })
+    };
+    let ([sleep, iowait, preempt, delay], newer) = (sums("perf-6.1"), sums("newer"));
+    let close = |a: f64, b: f64| (a - b).abs() < 0.5 + a.abs() * 0.001;
+    assert!(close(sleep + iowait + preempt, newer[..3].iter().sum()), "{newer:?}");
+    assert!(newer[2] > 1.0 && newer[3] >= delay + newer[2] * 0.9, "{delay} {newer:?}");
+}
+
+#[test]
+fn the_account_agrees_with_what_the_scheduler_charged() {
+    const TEST: &str = "the_account_agrees_with_what_the_scheduler_charged";
+    let Some(bench) = perf_bench(TEST) else { return };
+    let Some(file) = record(TEST, &bench, "") else { return };
+    let (document, _) = document(&file, &bench);
+    assert_eq!((document.account.backend.as_str(), document.checks.worst_gap), ("perf-data", 0.0));
+    assert!(document.account.programs[0].command.join(" ").contains("sched record"), "{:?}", document.account.programs);
+    let threads: Vec<_> = ledger::summary::threads(&document.account).collect();
+    // What is charged is told by thread: a key in the text of its own.
+    let text = perf(&["script", "--ns", "-F", "comm,tid,cpu,time,event,trace"], &file);
+    let mut faults = Vec::new();
+    let mut compared = 0;
+    for thread in threads.iter().filter(|thread| thread.comm == "md5sum" && !thread.alive) {
+        let key = format!(" pid={} runtime=", thread.tid);
+        let charged = text
+            .lines()
+            .filter(|line| line.contains("sched_stat_runtime"))
+            .filter_map(|line| line.split_once(&key)?.1.split(' ').next()?.parse::<u64>().ok());
+        let charged_ns: u64 = charged.sum();
+        compared += 1;
+        // The scheduler does not charge what the switch itself takes, nor what the hypervisor took.
+        let switches = thread.switches_voluntary + thread.switches_involuntary;
+        println!("{}: {} ns, charged {charged_ns} ns, {switches} switches", thread.tid, thread.run_ns);
+        if thread.run_ns + 1000 * switches < charged_ns
+            || thread.run_ns > charged_ns + charged_ns / 2 + 20_000 * switches
+        {
+            faults.push(format!("{} ran {} ns and was charged {charged_ns} ns", thread.tid, thread.run_ns));
+        }
+        if thread.unknown_ns * 10 > thread.wall_ns {
+            faults.push(format!("{}: {} of {} ns unknown", thread.tid, thread.unknown_ns, thread.wall_ns));
+        }
+    }
+    assert!(compared >= 2, "{compared} were seen");
+    assert_none(&faults);
+}
+
+#[test]
+fn text_of_perf_script_tells_the_same() {
+    const TEST: &str = "text_of_perf_script_tells_the_same";
+    let Some(bench) = perf_bench(TEST) else { return };
+    let text = bench.folder().join("perf.txt");
+    // Times have microseconds if they are not wanted with all digits.
+    for (form, script, digit_ns) in
+        [("", &["script"][..], 1000), ("pipe", &["script", "--ns"], 0), ("-z", &["script", "--ns"], 0)]
+    {
+        let Some(file) = record(TEST, &bench, form) else { continue };
+        fs::write(&text, perf(script, &file)).unwrap();
+        let [(of_file, _), (of_text, _)] = [document(&file, &bench), document(&text, &bench)];
+        assert_eq!(of_file.account.events, of_text.account.events);
+        let run = |document: &Document, tid: u32| -> u64 {
+            let threads = ledger::summary::threads(&document.account).filter(|thread| thread.tid == tid);
+            threads.map(|thread| thread.run_ns).sum()
+        };
+        let mut faults = Vec::new();
+        for thread in ledger::summary::threads(&of_file.account) {
+            let (theirs_ns, ours_ns) = (run(&of_text, thread.tid), run(&of_file, thread.tid));
+            let slack_ns = digit_ns * (2 + thread.switches_voluntary + thread.switches_involuntary);
+            if ours_ns.abs_diff(theirs_ns) > slack_ns {
+                faults.push(format!("{form} {} {}: {ours_ns} and {theirs_ns} ns", thread.tid, thread.comm));
+            }
+        }
+        assert_none(&faults);
+        let lines = |file| lines(&cox(&["--timehist"], file).0).len();
+        assert_eq!(lines(&file), lines(&text));
+    }
+}
+
+#[test]
+fn traces_of_it_say_what_its_account_says() {
+    const TEST: &str = "traces_of_it_say_what_its_account_says";
+    let Some(bench) = perf_bench(TEST) else { return };
+    let Some(file) = record(TEST, &bench, "") else { return };
+    let (trace, prv) = (bench.folder().join("app.pftrace"), bench.folder().join("app"));
+    cox(&["-q", "--trace", trace.to_str().unwrap(), "--paraver", prv.to_str().unwrap()], &file);
+    assert!(fs::metadata(prv.with_extension("prv")).unwrap().len() > 10_000);
+    let (of_file, of_trace) = (document(&file, &bench).0, document(&trace, &bench).0);
+    assert_eq!(of_file, of_trace);
+    let mut opened = std::io::BufReader::new(fs::File::open(&trace).unwrap());
+    let (recording, _) = trace::session::read(&mut opened, bench.folder()).unwrap();
+    let clocks = recording.play(|_| -> std::io::Result<()> { Ok(()) }).unwrap();
+    let played: u64 = clocks.iter().map(|clock| clock.run_ns).sum();
+    let told: u64 = ledger::summary::threads(&of_file.account).map(|thread| thread.run_ns).sum();
+    assert_eq!(played, told);
+}
+
+#[test]
+fn a_recording_that_was_cut_is_read_up_to_there() {
+    const TEST: &str = "a_recording_that_was_cut_is_read_up_to_there";
+    let Some(bench) = perf_bench(TEST) else { return };
+    for form in ["pipe", "", "-z"] {
+        let Some(file) = record(TEST, &bench, form) else { continue };
+        let whole = document(&file, &bench).0;
+        let bytes = fs::read(&file).unwrap();
+        // Most of a file is records; in a pipe formats come first, in a file last, with other things. Records are small: it is cut in one.
+        let length = match form {
+            "pipe" => bytes.len() * 9 / 10 + 3,
+            _ => u64::from_le_bytes(bytes[48..56].try_into().unwrap()) as usize * 9 / 10 + 3,
+        };
+        fs::write(&file, &bytes[..length]).unwrap();
+        let (document, err) = document(&file, &bench);
+        assert!(err.contains("whole up to byte"), "{form}: {err}");
+        assert_eq!(err.contains("layouts"), form != "pipe", "{form}: {err}");
+        let (events, all) = (document.account.events, whole.account.events);
+        // What is compressed is lost in pieces of 64 KiB.
+        let least = if form == "-z" { 100 } else { all / 2 };
+        assert!(events > least && events < all, "{form}: {events} of {all}");
+    }
+}
+
+#[test]
+fn kuhns_percentages_are_sums_of_perfs_lines() {
+    const TEST: &str = "kuhns_percentages_are_sums_of_perfs_lines";
+    let Some(bench) = perf_bench(TEST) else { return };
+    let Some(file) = record(TEST, &bench, "") else { return };
+    let text = perf(&["sched", "timehist"], &file);
+    let (mut waits, mut idle, mut times) = (0.0, 0.0, Vec::new());
+    for line in lines(&text) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |at: usize| words[words.len() - at].parse::<f64>().unwrap();
+        times.push(words[0].parse::<f64>().unwrap() * 1e3);
+        if line.contains("<idle>") {
+            idle += number(1);
+        } else {
+            waits += number(3) + number(2);
+        }
+    }
+    let window = times.last().unwrap() - times[0];
+    let ours = cox(&["--kuhn2022"], &file).0;
+    let percent = |name: &str| -> f64 {
+        let line = ours.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_else(|| panic!("{ours}"));
+        line.trim_start()[name.len()..].split_whitespace().next().unwrap().parse().unwrap()
+    };
+    for (name, sum) in [("context switch", waits), ("idle", idle)] {
+        let truth = 100.0 * sum / window;
+        // perf cuts each number to microseconds.
+        let slack = 0.1 + 100.0 * 0.003 * times.len() as f64 / window;
+        assert!((percent(name) - truth).abs() <= slack, "{name}: {truth} in\n{ours}");
+    }
+    assert!(percent("migration") <= percent("context switch") && ours.contains("twice (rule perf-6.1)"), "{ours}");
+}
+
+#[test]
+fn what_cannot_be_reported_on_is_refused_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |name: &str, bytes: &[u8], arguments: &[&str], code: i32, clue: &str| {
+        let file = folder.path().join(name);
+        fs::write(&file, bytes).unwrap();
+        let ran = run(env!("CARGO_BIN_EXE_cox"), &[&["report"], arguments].concat(), &file);
+        let err = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!((ran.status.code(), err.lines().count()), (Some(code), 1), "{err}");
+        assert!(err.starts_with("cox: ") && err.contains(clue), "no {clue:?} in {err}");
+    };
+    refused("big-endian", b"2ELIFREP\0\0\0\0\0\0\0\x68", &[], 125, "big-endian");
+    refused("short", b"PERFILE2\x68", &[], 125, "cut off");
+    refused("text", b"hello\n", &[], 125, "no recording");
+    refused("empty", b"", &[], 125, "no recording");
+    refused("trace", b"\x0a\x00", &["--timehist"], 125, "recording of cox");
+    refused("both", b"", &["--timehist", "--kuhn2022"], 2, "--kuhn2022");
+    refused("json", b"", &["--timehist", "--json", "-"], 2, "--json");
+}

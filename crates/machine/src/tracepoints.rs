@@ -1,0 +1,47 @@
+//! The formats of the scheduler's tracepoints, as tracefs prints them.
+
+use std::path::Path;
+
+use crate::root::Root;
+
+/// Where tracefs is mounted: its own place, and the one from before Linux 4.1.
+const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// Events that tell of threads.
+const EVENTS: [&str; 9] = [
+    "sched_switch",
+    "sched_waking",
+    "sched_wakeup",
+    "sched_wakeup_new",
+    "sched_migrate_task",
+    "sched_stat_runtime",
+    "sched_process_fork",
+    "sched_process_exec",
+    "sched_process_exit",
+];
+
+/// Their texts; those that may be read.
+#[must_use]
+pub fn scheduler_formats(root: &Root) -> Vec<String> {
+    let of = |mount: &str, event: &str| {
+        let text = root.read(Path::new(mount).join("events/sched").join(event).join("format")).ok()?;
+        Some(String::from_utf8_lossy(&text).into_owned())
+    };
+    let all = MOUNTS.iter().map(|mount| EVENTS.iter().filter_map(|event| of(mount, event)).collect::<Vec<_>>());
+    all.into_iter().find(|texts| !texts.is_empty()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_read_from_the_first_mount_that_has_any() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        assert!(scheduler_formats(&root).is_empty());
+        let event = folder.path().join("sys/kernel/debug/tracing/events/sched/sched_switch");
+        std::fs::create_dir_all(&event).unwrap();
+        std::fs::write(event.join("format"), "name: sched_switch\n").unwrap();
+        assert_eq!(scheduler_formats(&root), ["name: sched_switch\n"]);
+    }
+}

@@ -1,0 +1,199 @@
+//! Where in a record its time, thread, CPU and payload are: `perf_event_attr` says which parts a sample has (perf_event_open(2)).
+
+use crate::bytes::{Rest, u32_at, u64_at};
+
+/// Bits of `sample_type` that shift what comes behind, in the order of a sample.
+const IP: u64 = 1 << 0;
+const TID: u64 = 1 << 1;
+const TIME: u64 = 1 << 2;
+const ADDR: u64 = 1 << 3;
+const READ: u64 = 1 << 4;
+const CALLCHAIN: u64 = 1 << 5;
+const ID: u64 = 1 << 6;
+const CPU: u64 = 1 << 7;
+const PERIOD: u64 = 1 << 8;
+const STREAM_ID: u64 = 1 << 9;
+const RAW: u64 = 1 << 10;
+const IDENTIFIER: u64 = 1 << 16;
+/// Of `read_format`: times, the event's id, a group of events, and losses.
+const READ_ENABLED: u64 = 1 << 0;
+const READ_RUNNING: u64 = 1 << 1;
+const READ_ID: u64 = 1 << 2;
+const READ_GROUP: u64 = 1 << 3;
+const READ_LOST: u64 = 1 << 4;
+/// Of the flags: records that are no samples have time and so on at their end.
+const SAMPLE_ID_ALL: u64 = 1 << 18;
+/// Of the types of events: a tracepoint.
+const TRACEPOINT: u32 = 2;
+/// Calls in a chain: the kernel's limit is 127, and may be raised.
+const DEEPEST: u64 = 8192;
+
+/// What one event was recorded with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Attr {
+    kind: u32,
+    config: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+}
+
+/// When, where and on whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) t_ns: u64,
+    pub(crate) cpu: u32,
+    pub(crate) pid: i32,
+    pub(crate) tid: i32,
+}
+
+impl Attr {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Attr> {
+        let [config, sample_type, read_format, flags] = [8, 24, 32, 40].map(|at| u64_at(bytes, at));
+        Some(Attr {
+            kind: u32_at(bytes, 0)?,
+            config: config?,
+            sample_type: sample_type?,
+            read_format: read_format?,
+            flags: flags?,
+        })
+    }
+
+    /// The tracepoint's number, if it is one.
+    pub(crate) fn tracepoint(&self) -> Option<u64> {
+        (self.kind == TRACEPOINT).then_some(self.config)
+    }
+
+    fn has(&self, part: u64) -> bool {
+        self.sample_type & part != 0
+    }
+
+    /// The event's id in a sample.
+    pub(crate) fn id_of_sample(&self, body: &[u8]) -> Option<u64> {
+        if self.has(IDENTIFIER) {
+            return u64_at(body, 0);
+        }
+        let before = [IP, TID, TIME, ADDR].into_iter().filter(|part| self.has(*part)).count();
+        self.has(ID).then(|| u64_at(body, before * 8)).flatten()
+    }
+
+    /// The event's id in another record.
+    pub(crate) fn id_of_record(&self, body: &[u8]) -> Option<u64> {
+        if !self.has(IDENTIFIER) || self.flags & SAMPLE_ID_ALL == 0 {
+            return None;
+        }
+        u64_at(body, body.len().checked_sub(8)?)
+    }
+
+    /// A sample and its payload.
+    pub(crate) fn sample<'b>(&self, body: &'b [u8]) -> Option<(Stamp, &'b [u8])> {
+        let mut rest = Rest(body);
+        let mut stamp = Stamp::default();
+        let words = |parts: &[u64]| parts.iter().filter(|part| self.has(**part)).count() as u64;
+        rest.take(8 * words(&[IDENTIFIER, IP]))?;
+        if self.has(TID) {
+            (stamp.pid, stamp.tid) = (rest.u32()? as i32, rest.u32()? as i32);
+        }
+        if self.has(TIME) {
+            stamp.t_ns = rest.u64()?;
+        }
+        rest.take(8 * words(&[ADDR, ID, STREAM_ID]))?;
+        if self.has(CPU) {
+            stamp.cpu = rest.u32()?;
+            rest.u32()?;
+        }
+        rest.take(8 * words(&[PERIOD]))?;
+        if self.has(READ) {
+            self.skip_counts(&mut rest)?;
+        }
+        if self.has(CALLCHAIN) {
+            let calls = rest.u64().filter(|calls| *calls <= DEEPEST)?;
+            rest.take(8 * calls)?;
+        }
+        if !self.has(RAW) {
+            return None;
+        }
+        let size = rest.u32()?;
+        rest.take(size.into()).map(|payload| (stamp, payload))
+    }
+
+    fn skip_counts(&self, rest: &mut Rest<'_>) -> Option<()> {
+        let words = |parts: &[u64]| parts.iter().filter(|part| self.read_format & **part != 0).count() as u64;
+        let times = words(&[READ_ENABLED, READ_RUNNING]);
+        let of_each = 1 + words(&[READ_ID, READ_LOST]);
+        let events =
+            if self.read_format & READ_GROUP != 0 { rest.u64().filter(|events| *events <= DEEPEST)? } else { 1 };
+        rest.take(8 * (times + events * of_each)).map(|_| ())
+    }
+
+    /// What stands at the end of a record that is no sample; `None`: nothing does.
+    pub(crate) fn stamp_of_record(&self, body: &[u8]) -> Option<Stamp> {
+        if self.flags & SAMPLE_ID_ALL == 0 {
+            return None;
+        }
+        let parts = [TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER];
+        let words = parts.iter().filter(|part| self.has(**part)).count();
+        let mut rest = Rest(body.get(body.len().checked_sub(8 * words)?..)?);
+        let mut stamp = Stamp::default();
+        for part in parts {
+            match part {
+                _ if !self.has(part) => {}
+                TID => (stamp.pid, stamp.tid) = (rest.u32()? as i32, rest.u32()? as i32),
+                TIME => stamp.t_ns = rest.u64()?,
+                CPU => {
+                    stamp.cpu = rest.u32()?;
+                    rest.u32()?;
+                }
+                _ => rest.u64().map(|_| ())?,
+            }
+        }
+        Some(stamp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attr(sample_type: u64, read_format: u64) -> Attr {
+        Attr { kind: TRACEPOINT, config: 1, sample_type, read_format, flags: SAMPLE_ID_ALL }
+    }
+
+    fn words(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn all_parts_before_the_payload_are_passed() {
+        let all = IP | TID | TIME | ADDR | READ | CALLCHAIN | ID | CPU | PERIOD | STREAM_ID | RAW | IDENTIFIER;
+        // Identifier, address, thread, time, address, id, stream, CPU, period; a group of two; a chain of three.
+        let mut body = words(&[9, 1, 7 << 32 | 5, 1234, 2, 9, 4, 3, 1]);
+        body.extend(words(&[2, 100, 200, 11, 12, 21, 22]));
+        body.extend(words(&[3, 0xa, 0xb, 0xc]));
+        body.extend(4u32.to_le_bytes());
+        body.extend(b"load");
+        let attr = attr(all, READ_ENABLED | READ_RUNNING | READ_ID | READ_GROUP);
+        let stamp = Stamp { t_ns: 1234, cpu: 3, pid: 5, tid: 7 };
+        assert_eq!(attr.sample(&body), Some((stamp, &b"load"[..])));
+        assert_eq!(attr.id_of_sample(&body), Some(9));
+        for shorter in 0..body.len() {
+            assert_eq!(attr.sample(&body[..shorter]), None);
+        }
+    }
+
+    #[test]
+    fn an_id_may_stand_behind_the_time() {
+        let attr = attr(IP | TID | TIME | ID | RAW, 0);
+        assert_eq!(attr.id_of_sample(&words(&[1, 2, 3, 44, 5])), Some(44));
+    }
+
+    #[test]
+    fn other_records_have_it_at_their_end() {
+        let attr = attr(TID | TIME | CPU | IDENTIFIER | RAW, 0);
+        let body = words(&[77, 7 << 32 | 5, 1234, 3, 9]);
+        assert_eq!(attr.stamp_of_record(&body), Some(Stamp { t_ns: 1234, cpu: 3, pid: 5, tid: 7 }));
+        assert_eq!(attr.id_of_record(&body), Some(9));
+        assert_eq!(attr.stamp_of_record(&body[..24]), None);
+        assert_eq!(Attr { flags: 0, ..attr }.stamp_of_record(&body), None);
+    }
+}

@@ -1,0 +1,259 @@
+//! perf's events → moments, and who is who.
+//!
+//! perf records a machine, so every thread but the idle ones is a member. What perf does not tell, moments do not say either:
+//!
+//! - A thread that was there before is enrolled at its first event: nothing is known of the time before.
+//! - Why a thread blocked is not known, but for one that is stopped. The state D is a disk, or a lock in the kernel, or a page.
+//! - Why a thread moved is known as far as it was blocked then (a wake-up chose) or was not (a balancer, or its mask).
+//! - A birth that only the scheduler's tracepoint tells has no process: the thread counts as one.
+//!
+//! Some kernels lose switches *from* the idle task, on some CPUs all of them. Then a thread leaves a CPU to which nobody saw it come. What the
+//! scheduler charged to it meanwhile (`sched_stat_runtime`) says when it came; without that, the time is unknown.
+
+use std::collections::HashMap;
+
+use wire::layout::comm_text;
+use wire::{Left, Migration, Moment, What};
+
+use crate::event::{Comm, Event, Kind};
+
+/// Where a thread stands, as far as perf told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+enum Stand {
+    /// No event yet.
+    #[default]
+    Unmet,
+    Newborn,
+    Running,
+    Runnable,
+    Blocked,
+    Dead,
+}
+
+/// One of the threads that had an id.
+#[derive(Clone, Copy, Debug, Default)]
+struct Life {
+    born_ns: u64,
+    /// 0: not told.
+    tgid: u32,
+    comm: Comm,
+}
+
+/// Whoever has an id.
+#[derive(Clone, Debug, Default)]
+struct Person {
+    /// In order of birth.
+    lives: Vec<Life>,
+    stand: Stand,
+    cpu: u16,
+    /// Its last event.
+    since_ns: u64,
+    /// What it was charged since its last switch.
+    ran_ns: u64,
+}
+
+impl Person {
+    fn life(&mut self) -> &mut Life {
+        if self.lives.is_empty() {
+            self.lives.push(Life::default());
+        }
+        let last = self.lives.len() - 1;
+        &mut self.lives[last]
+    }
+
+    fn name(&mut self, comm: Comm) {
+        self.life().comm = comm;
+    }
+
+    fn stands(&mut self, stand: Stand, t_ns: u64, cpu: u16) {
+        (self.stand, self.since_ns, self.cpu, self.ran_ns) = (stand, t_ns, cpu, 0);
+    }
+}
+
+/// Everybody that a recording tells of.
+#[derive(Clone, Debug, Default)]
+pub struct Crew {
+    people: HashMap<u32, Person>,
+    cpus: u32,
+    recovered: u64,
+    /// The scheduler's events have begun.
+    has_begun: bool,
+}
+
+impl Crew {
+    /// Nobody yet.
+    #[must_use]
+    pub fn new() -> Crew {
+        Crew::default()
+    }
+
+    /// One more than the highest CPU number seen.
+    #[must_use]
+    pub fn cpus(&self) -> u32 {
+        self.cpus
+    }
+
+    /// Switches-in that were not recorded and found by what the scheduler charged.
+    #[must_use]
+    pub fn recovered(&self) -> u64 {
+        self.recovered
+    }
+
+    /// What the thread was called that had this id at that time: its last name.
+    #[must_use]
+    pub fn name(&self, tid: u32, born_ns: u64) -> Option<String> {
+        let life = self.life(tid, born_ns).filter(|life| life.comm[0] != 0)?;
+        Some(comm_text(&life.comm))
+    }
+
+    /// Its name as the kernel keeps it.
+    #[must_use]
+    pub fn comm(&self, tid: u32, born_ns: u64) -> Comm {
+        self.life(tid, born_ns).map_or([0; 16], |life| life.comm)
+    }
+
+    fn life(&self, tid: u32, born_ns: u64) -> Option<&Life> {
+        let lives = &self.people.get(&tid)?.lives;
+        lives.iter().rev().find(|life| life.born_ns <= born_ns).or(lives.first())
+    }
+
+    /// Makes moments of an event. They come in order, but for the arrival of a thread that is told when it leaves.
+    pub fn take(&mut self, event: &Event, mut hand_on: impl FnMut(Moment)) {
+        let Event { t_ns, .. } = *event;
+        let cpu = small(event.cpu);
+        self.has_begun |= event.kind.is_of_scheduler();
+        let mut say = |t_ns, cpu, what| hand_on(Moment::new(t_ns, cpu, what));
+        match event.kind {
+            Kind::Comm { pid, tid, comm, exec } => {
+                let person = self.people.entry(tid).or_default();
+                person.name(comm);
+                person.life().tgid = pid;
+                if exec && !matches!(person.stand, Stand::Unmet | Stand::Dead) {
+                    say(t_ns, cpu, What::Exec { tid, caller: tid });
+                }
+            }
+            Kind::Fork { pid, parent_pid, tid, parent } => {
+                let comm = self.people.get(&parent).and_then(|person| person.lives.last()).map(|life| life.comm);
+                if t_ns == 0 || !self.has_begun {
+                    let life = self.people.entry(tid).or_default().life();
+                    *life = Life { tgid: pid, comm: comm.unwrap_or(life.comm), ..*life };
+                } else {
+                    self.born(t_ns, cpu, tid, Life { born_ns: t_ns, tgid: pid, comm: comm.unwrap_or_default() });
+                    say(t_ns, cpu, What::Born { tid, tgid: pid, parent_tgid: parent_pid });
+                }
+            }
+            Kind::Forked { parent, child, comm } => {
+                let is_known = self.people.get(&child).is_some_and(|person| person.stand == Stand::Newborn);
+                if !is_known {
+                    self.born(t_ns, cpu, child, Life { born_ns: t_ns, tgid: 0, comm });
+                    say(t_ns, cpu, What::Born { tid: child, tgid: child, parent_tgid: self.process(parent) });
+                }
+            }
+            Kind::Waking { tid, comm, is_new, by_interrupt } => {
+                let stand = self.people.get(&tid).map_or(Stand::Unmet, |person| person.stand);
+                if is_new {
+                    if stand != Stand::Newborn {
+                        self.born(t_ns, cpu, tid, Life { born_ns: t_ns, tgid: 0, comm });
+                        say(t_ns, cpu, What::Born { tid, tgid: tid, parent_tgid: 0 });
+                    }
+                } else if stand != Stand::Dead {
+                    let waker = if by_interrupt { 0 } else { u32::try_from(event.tid).unwrap_or(0) };
+                    let person = self.meet(t_ns, cpu, tid, &mut say);
+                    if person.lives.last().is_none_or(|life| life.comm[0] == 0) {
+                        person.name(comm);
+                    }
+                    person.since_ns = t_ns;
+                    say(t_ns, cpu, What::Waking { tid, waker, last_cpu: person.cpu });
+                }
+            }
+            Kind::Migration { tid, from, to } => {
+                if self.people.get(&tid).is_some_and(|person| person.stand == Stand::Dead) {
+                    return;
+                }
+                let person = self.meet(t_ns, cpu, tid, &mut say);
+                let kind = match person.stand {
+                    Stand::Blocked | Stand::Newborn => Migration::AtWakeup,
+                    _ => Migration::WhileQueued,
+                };
+                person.cpu = small(to);
+                say(t_ns, small(to), What::Migration { tid, from: small(from), kind });
+            }
+            Kind::Ran { tid, run_ns } => {
+                if let Some(person) = self.people.get_mut(&tid) {
+                    person.ran_ns = person.ran_ns.saturating_add(run_ns);
+                }
+            }
+            Kind::Switch { prev, prev_comm, left, next, next_comm, .. } => {
+                self.cpus = self.cpus.max(event.cpu.saturating_add(1).min(1 << 16));
+                if prev != 0 {
+                    let person = self.meet(t_ns, cpu, prev, &mut say);
+                    person.name(prev_comm);
+                    let is_away = matches!(person.stand, Stand::Blocked | Stand::Runnable | Stand::Newborn);
+                    let is_recovered = is_away && person.ran_ns > 0;
+                    if is_recovered {
+                        let arrived_ns = t_ns.saturating_sub(person.ran_ns).max(person.since_ns);
+                        say(arrived_ns, cpu, What::Arrived { tid: prev });
+                    }
+                    let stand = match left {
+                        Left::Preempted { .. } => Stand::Runnable,
+                        Left::Blocked(_) => Stand::Blocked,
+                        Left::Dead => Stand::Dead,
+                    };
+                    person.stands(stand, t_ns, cpu);
+                    self.recovered += u64::from(is_recovered);
+                }
+                if next != 0 {
+                    let person = self.meet(t_ns, cpu, next, &mut say);
+                    person.name(next_comm);
+                    person.stands(Stand::Running, t_ns, cpu);
+                }
+                let (out_is_member, in_is_member) = (prev != 0, next != 0);
+                let what = What::Switch { out: prev, left, out_is_member, into: next, in_is_member, in_cause: None };
+                say(t_ns, cpu, what);
+            }
+            Kind::Execed { tid, caller } => say(t_ns, cpu, What::Exec { tid, caller }),
+            Kind::Lost { count } => say(t_ns, cpu, What::Lost { count: u32::try_from(count).unwrap_or(u32::MAX) }),
+            // Its last switch says it.
+            Kind::Exited { .. } | Kind::Exit { .. } => {}
+        }
+    }
+
+    /// The process of a thread; the thread itself where that is not told.
+    fn process(&self, tid: u32) -> u32 {
+        let told = self.people.get(&tid).and_then(|person| person.lives.last()).map_or(0, |life| life.tgid);
+        if told == 0 { tid } else { told }
+    }
+
+    fn born(&mut self, t_ns: u64, cpu: u16, tid: u32, life: Life) {
+        let person = self.people.entry(tid).or_default();
+        // A name that was told of an id that has had no event is of this thread.
+        if person.stand == Stand::Unmet {
+            person.lives.clear();
+        }
+        person.lives.push(life);
+        person.stands(Stand::Newborn, t_ns, cpu);
+    }
+
+    /// Whoever has this id; enrolled, if this is its first event.
+    fn meet(&mut self, t_ns: u64, cpu: u16, tid: u32, say: &mut impl FnMut(u64, u16, What)) -> &mut Person {
+        let person = self.people.entry(tid).or_default();
+        if matches!(person.stand, Stand::Unmet | Stand::Dead) {
+            if person.stand == Stand::Dead {
+                person.lives.push(Life { born_ns: t_ns, ..Life::default() });
+            }
+            let told = person.life().tgid;
+            say(t_ns, cpu, What::Enrolled { tid, tgid: if told == 0 { tid } else { told }, blocked: None });
+            // Neither running nor not, until a switch says it.
+            person.stands(Stand::Running, t_ns, cpu);
+        }
+        person
+    }
+}
+
+/// Moments have room for 65,536 CPUs.
+fn small(cpu: u32) -> u16 {
+    u16::try_from(cpu).unwrap_or(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+use super::*;
+use crate::event::{Raw, comm};
+
+fn at(t_ns: u64, kind: Kind) -> Event {
+    Event { t_ns, cpu: 1, pid: 50, tid: 51, kind }
+}
+
+fn switch(t_ns: u64, prev: u32, left: Left, next: u32) -> Event {
+    let name = |tid: u32| comm(format!("t{tid}").as_bytes());
+    at(t_ns, Kind::Switch { prev, prev_comm: name(prev), left, raw: Raw::Other, next, next_comm: name(next) })
+}
+
+fn told(crew: &mut Crew, events: &[Event]) -> Vec<(u64, What)> {
+    let mut moments = Vec::new();
+    for event in events {
+        crew.take(event, |moment| moments.push((moment.t_ns, moment.what().unwrap())));
+    }
+    moments
+}
+
+const BLOCKED: Left = Left::Blocked(None);
+
+#[test]
+fn who_was_there_is_enrolled_at_the_first_event_in_its_process() {
+    let mut crew = Crew::new();
+    let there = [at(0, Kind::Comm { pid: 7, tid: 8, comm: comm(b"old"), exec: false })];
+    assert_eq!(told(&mut crew, &there), []);
+    let moments = told(&mut crew, &[switch(100, 0, BLOCKED, 8)]);
+    assert_eq!(moments[0], (100, What::Enrolled { tid: 8, tgid: 7, blocked: None }));
+    assert!(matches!(
+        moments[1],
+        (100, What::Switch { out: 0, out_is_member: false, into: 8, in_is_member: true, .. })
+    ));
+    assert_eq!(crew.name(8, 100).as_deref(), Some("t8"));
+}
+
+#[test]
+fn a_birth_that_is_told_twice_is_one() {
+    let mut crew = Crew::new();
+    let x = comm(b"x");
+    // Before the scheduler's events, it is one of those that were there.
+    let early = at(5, Kind::Fork { pid: 7, parent_pid: 5, tid: 8, parent: 6 });
+    assert_eq!(told(&mut crew, &[early]), []);
+    assert_eq!(told(&mut crew, &[at(9, Kind::Ran { tid: 1, run_ns: 1 })]), []);
+    let moments = told(
+        &mut crew,
+        &[
+            at(10, Kind::Fork { pid: 7, parent_pid: 5, tid: 9, parent: 6 }),
+            at(11, Kind::Forked { parent: 6, child: 9, comm: x }),
+            at(12, Kind::Waking { tid: 9, comm: x, is_new: true, by_interrupt: false }),
+        ],
+    );
+    assert_eq!(moments, [(10, What::Born { tid: 9, tgid: 7, parent_tgid: 5 })]);
+    // Told by the tracepoint alone, the thread is its own process.
+    let moments = told(&mut crew, &[at(20, Kind::Forked { parent: 9, child: 10, comm: x })]);
+    assert_eq!(moments, [(20, What::Born { tid: 10, tgid: 10, parent_tgid: 7 })]);
+}
+
+#[test]
+fn an_arrival_that_was_lost_is_found_by_what_was_charged() {
+    let mut crew = Crew::new();
+    let events = [
+        switch(100, 8, BLOCKED, 0),
+        at(200, Kind::Waking { tid: 8, comm: comm(b"t8"), is_new: false, by_interrupt: true }),
+        // From idle to 8: not recorded.
+        at(250, Kind::Ran { tid: 8, run_ns: 20 }),
+        at(299, Kind::Ran { tid: 8, run_ns: 50 }),
+        switch(300, 8, BLOCKED, 0),
+    ];
+    let moments = told(&mut crew, &events);
+    assert!(moments.contains(&(200, What::Waking { tid: 8, waker: 0, last_cpu: 1 })), "{moments:?}");
+    assert!(moments.contains(&(230, What::Arrived { tid: 8 })), "{moments:?}");
+    assert_eq!(crew.recovered(), 1);
+    // Not before it was woken, and not where its coming was seen.
+    let late = [
+        at(400, Kind::Waking { tid: 8, comm: comm(b"t8"), is_new: false, by_interrupt: false }),
+        at(450, Kind::Ran { tid: 8, run_ns: 1000 }),
+        switch(500, 8, BLOCKED, 0),
+        switch(600, 0, BLOCKED, 8),
+        at(610, Kind::Ran { tid: 8, run_ns: 5 }),
+        switch(620, 8, BLOCKED, 0),
+    ];
+    let arrivals: Vec<u64> =
+        told(&mut crew, &late).iter().filter(|(_, what)| matches!(what, What::Arrived { .. })).map(|m| m.0).collect();
+    assert_eq!(arrivals, [400]);
+}
+
+#[test]
+fn a_migration_of_a_blocked_thread_was_chosen_by_its_wake_up() {
+    let mut crew = Crew::new();
+    let kinds = |moments: Vec<(u64, What)>| {
+        let kind = |(_, what)| if let What::Migration { kind, .. } = what { Some(kind) } else { None };
+        moments.into_iter().filter_map(kind).collect::<Vec<_>>()
+    };
+    let moved = at(5, Kind::Migration { tid: 8, from: 0, to: 1 });
+    assert_eq!(kinds(told(&mut crew, &[switch(1, 8, BLOCKED, 0), moved])), [Migration::AtWakeup]);
+    let preempted = Left::Preempted { yielded: false };
+    assert_eq!(kinds(told(&mut crew, &[switch(6, 8, preempted, 0), moved])), [Migration::WhileQueued]);
+}
+
+#[test]
+fn an_id_that_is_used_again_has_two_names() {
+    let mut crew = Crew::new();
+    told(
+        &mut crew,
+        &[
+            at(10, Kind::Forked { parent: 6, child: 9, comm: comm(b"first") }),
+            switch(20, 9, Left::Dead, 0),
+            at(30, Kind::Forked { parent: 6, child: 9, comm: comm(b"second") }),
+        ],
+    );
+    assert_eq!((crew.name(9, 10).as_deref(), crew.name(9, 30).as_deref()), (Some("t9"), Some("second")));
+    // A late waking of the dead wakes nobody.
+    told(&mut crew, &[switch(40, 9, Left::Dead, 0)]);
+    let waking = at(41, Kind::Waking { tid: 9, comm: comm(b"x"), is_new: false, by_interrupt: false });
+    assert_eq!(told(&mut crew, &[waking]), []);
+}

@@ -1,0 +1,283 @@
+//! Records → events.
+
+use std::collections::HashMap;
+use std::io;
+
+use crate::attr::{Attr, Stamp};
+use crate::bytes::{Rest, u32_at, u64_at};
+use crate::event::{Event, Kind, comm};
+use crate::format::{Field, Format, States};
+use crate::records::Head;
+use crate::rounds::Rounds;
+use crate::{Ending, Error, tracing};
+
+/// Types of records (perf_event_open(2), and perf's own from 64 on).
+const LOST: u32 = 2;
+const COMM: u32 = 3;
+const EXIT: u32 = 4;
+const FORK: u32 = 7;
+const SAMPLE: u32 = 9;
+const LOST_SAMPLES: u32 = 13;
+const HEADER_ATTR: u32 = 64;
+const TRACING_DATA: u32 = 66;
+const FINISHED_ROUND: u32 = 68;
+const HEADER_FEATURE: u32 = 80;
+/// Of a COMM's flags: by exec.
+const BY_EXEC: u16 = 1 << 13;
+/// Of a tracepoint's common flags: recorded in an interrupt, or in what it has put off.
+const IN_INTERRUPT: i64 = 0x08 | 0x10;
+/// The feature with perf's command line.
+pub(crate) const COMMAND: u64 = 11;
+/// Words of it.
+const MOST_WORDS: u32 = 4096;
+/// Events of a recording, and their ids: 10 events on 1024 CPUs have 10,240.
+pub(crate) const MOST_ATTRS: usize = 4096;
+pub(crate) const MOST_IDS: usize = 1 << 20;
+
+/// A tracepoint that counts here, with the places of its fields.
+#[derive(Clone, Copy, Debug)]
+enum Point {
+    Switch { prev: Field, prev_comm: Field, state: Field, next: Field, next_comm: Field, states: States },
+    Waking { tid: Field, comm: Field, flags: Field, is_new: bool },
+    Migration { tid: Field, from: Field, to: Field },
+    Ran { tid: Field, run: Field },
+    Forked { parent: Field, child: Field, comm: Field },
+    Execed { tid: Field, caller: Field },
+    Exited { tid: Field },
+}
+
+impl Point {
+    fn of(format: &Format) -> Option<Point> {
+        let field = |name| format.field(name);
+        Some(match format.name.as_str() {
+            "sched_switch" => Point::Switch {
+                prev: field("prev_pid")?,
+                prev_comm: field("prev_comm")?,
+                state: field("prev_state")?,
+                next: field("next_pid")?,
+                next_comm: field("next_comm")?,
+                states: format.states(),
+            },
+            name @ ("sched_waking" | "sched_wakeup" | "sched_wakeup_new") => Point::Waking {
+                tid: field("pid")?,
+                comm: field("comm")?,
+                flags: field("common_flags")?,
+                is_new: name == "sched_wakeup_new",
+            },
+            "sched_migrate_task" => {
+                Point::Migration { tid: field("pid")?, from: field("orig_cpu")?, to: field("dest_cpu")? }
+            }
+            "sched_stat_runtime" => Point::Ran { tid: field("pid")?, run: field("runtime")? },
+            "sched_process_fork" => {
+                Point::Forked { parent: field("parent_pid")?, child: field("child_pid")?, comm: field("child_comm")? }
+            }
+            "sched_process_exec" => Point::Execed { tid: field("pid")?, caller: field("old_pid")? },
+            "sched_process_exit" => Point::Exited { tid: field("pid")? },
+            _ => return None,
+        })
+    }
+
+    fn event(&self, payload: &[u8]) -> Option<Kind> {
+        Some(match self {
+            Point::Switch { prev, prev_comm, state, next, next_comm, states } => {
+                let state = state.number(payload)? as u64;
+                Kind::Switch {
+                    prev: prev.id(payload)?,
+                    prev_comm: prev_comm.comm(payload)?,
+                    left: states.left(state),
+                    raw: states.raw(state),
+                    next: next.id(payload)?,
+                    next_comm: next_comm.comm(payload)?,
+                }
+            }
+            Point::Waking { tid, comm, flags, is_new } => Kind::Waking {
+                tid: tid.id(payload)?,
+                comm: comm.comm(payload)?,
+                is_new: *is_new,
+                by_interrupt: flags.number(payload)? & IN_INTERRUPT != 0,
+            },
+            Point::Migration { tid, from, to } => {
+                Kind::Migration { tid: tid.id(payload)?, from: from.id(payload)?, to: to.id(payload)? }
+            }
+            Point::Ran { tid, run } => Kind::Ran { tid: tid.id(payload)?, run_ns: run.number(payload)? as u64 },
+            Point::Forked { parent, child, comm } => {
+                Kind::Forked { parent: parent.id(payload)?, child: child.id(payload)?, comm: comm.comm(payload)? }
+            }
+            Point::Execed { tid, caller } => Kind::Execed { tid: tid.id(payload)?, caller: caller.id(payload)? },
+            Point::Exited { tid } => Kind::Exited { tid: tid.id(payload)? },
+        })
+    }
+}
+
+/// Everything that must be known of a recording to understand its records.
+pub(crate) struct Decoder<'k> {
+    attrs: Vec<Attr>,
+    by_id: HashMap<u64, usize>,
+    formats: Vec<Format>,
+    /// Those of this machine.
+    known: &'k [Format],
+    /// By event; made when the first sample comes.
+    points: Option<Vec<Option<Point>>>,
+    rounds: Rounds,
+    pub(crate) ending: Ending,
+}
+
+impl<'k> Decoder<'k> {
+    pub(crate) fn new(known: &'k [Format]) -> Decoder<'k> {
+        Decoder {
+            attrs: Vec::new(),
+            by_id: HashMap::new(),
+            formats: Vec::new(),
+            known,
+            points: None,
+            rounds: Rounds::new(),
+            ending: Ending::default(),
+        }
+    }
+
+    pub(crate) fn add_attr(&mut self, bytes: &[u8], ids: &[u8]) {
+        let Some(attr) = Attr::parse(bytes).filter(|_| self.attrs.len() < MOST_ATTRS) else { return };
+        for id in ids.chunks_exact(8).filter_map(|id| u64_at(id, 0)) {
+            if self.by_id.len() < MOST_IDS {
+                self.by_id.insert(id, self.attrs.len());
+            }
+        }
+        self.attrs.push(attr);
+        self.points = None;
+    }
+
+    pub(crate) fn add_tracing_data(&mut self, blob: &[u8]) {
+        self.formats = tracing::formats(blob);
+        self.points = None;
+    }
+
+    pub(crate) fn add_command(&mut self, bytes: &[u8]) {
+        let mut rest = Rest(bytes);
+        let words = rest.u32().unwrap_or(0).min(MOST_WORDS);
+        let word = |rest: &mut Rest<'_>| {
+            let length = rest.u32()?;
+            let padded = rest.take(length.into())?;
+            let end = padded.iter().position(|byte| *byte == 0).unwrap_or(padded.len());
+            Some(String::from_utf8_lossy(&padded[..end]).into_owned())
+        };
+        self.ending.command = (0..words).map_while(|_| word(&mut rest)).collect();
+    }
+
+    /// Takes a record. `behind`: what follows it, where it says so.
+    pub(crate) fn record(
+        &mut self,
+        head: Head,
+        body: &[u8],
+        behind: &[u8],
+        mut each: impl FnMut(&Event) -> io::Result<()>,
+    ) -> Result<(), Error> {
+        match head.kind {
+            SAMPLE => {
+                self.make_points()?;
+                let Some(event) = self.sample(body) else {
+                    self.ending.skipped += 1;
+                    return Ok(());
+                };
+                self.ending.events += 1;
+                self.rounds.push(event, each)?;
+            }
+            LOST | LOST_SAMPLES | COMM | EXIT | FORK => match self.other(head, body) {
+                // Told at the start, of what was there.
+                Some(event) if event.t_ns == 0 || event.t_ns == u64::MAX => each(&Event { t_ns: 0, ..event })?,
+                Some(event) => self.rounds.push(event, each)?,
+                None => self.ending.skipped += 1,
+            },
+            FINISHED_ROUND => self.rounds.mark(each)?,
+            HEADER_ATTR => {
+                let size = u32_at(body, 4).map_or(0, |size| size as usize).min(body.len());
+                let (attr, ids) = body.split_at(size);
+                self.add_attr(attr, ids);
+            }
+            TRACING_DATA => self.add_tracing_data(behind),
+            HEADER_FEATURE if u64_at(body, 0) == Some(COMMAND) => self.add_command(&body[8..]),
+            _ => self.ending.skipped += 1,
+        }
+        Ok(())
+    }
+
+    /// What is held yet.
+    pub(crate) fn finish(mut self, each: impl FnMut(&Event) -> io::Result<()>) -> Result<Ending, Error> {
+        self.rounds.finish(each)?;
+        self.ending.late = self.rounds.late;
+        match self.ending.cut {
+            _ if self.ending.events > 0 => Ok(self.ending),
+            Some(cut) => Err(Error::Damaged(cut.why)),
+            None => Err(Error::NoEvents),
+        }
+    }
+
+    fn make_points(&mut self) -> Result<(), Error> {
+        if self.points.is_some() {
+            return Ok(());
+        }
+        let formats = if self.formats.is_empty() { self.known } else { &self.formats };
+        if formats.is_empty() {
+            return Err(Error::NoFormats);
+        }
+        self.ending.borrowed_formats = self.formats.is_empty();
+        let by_id: HashMap<u64, &Format> = formats.iter().map(|format| (format.id, format)).collect();
+        let format_of = |attr: &Attr| attr.tracepoint().and_then(|id| by_id.get(&id)).copied();
+        // A waking is earlier than the wake-up that it leads to, and enough.
+        let has_waking = self.attrs.iter().filter_map(format_of).any(|format| format.name == "sched_waking");
+        let wanted = |format: &&Format| !(has_waking && format.name == "sched_wakeup");
+        let points = self.attrs.iter().map(|attr| format_of(attr).filter(wanted).and_then(Point::of));
+        self.points = Some(points.collect());
+        Ok(())
+    }
+
+    /// The event that a record belongs to.
+    fn owner(&self, id: Option<u64>) -> Option<usize> {
+        match (self.attrs.len(), id) {
+            (1, _) => Some(0),
+            (_, Some(id)) => self.by_id.get(&id).copied(),
+            _ => None,
+        }
+    }
+
+    fn sample(&self, body: &[u8]) -> Option<Event> {
+        let owner = self.owner(self.attrs.first()?.id_of_sample(body))?;
+        let point = self.points.as_ref()?.get(owner)?.as_ref()?;
+        let (stamp, payload) = self.attrs[owner].sample(body)?;
+        Some(event(stamp, point.event(payload)?)).filter(|event| event.t_ns != 0)
+    }
+
+    fn other(&self, head: Head, body: &[u8]) -> Option<Event> {
+        let first = self.attrs.first()?;
+        let owner = self.owner(first.id_of_record(body)).unwrap_or(0);
+        let stamp = self.attrs[owner].stamp_of_record(body);
+        let word = |at: usize| u32_at(body, at * 4);
+        let kind = match head.kind {
+            COMM => {
+                Kind::Comm { pid: word(0)?, tid: word(1)?, comm: comm(body.get(8..)?), exec: head.flags & BY_EXEC != 0 }
+            }
+            FORK => Kind::Fork { pid: word(0)?, parent_pid: word(1)?, tid: word(2)?, parent: word(3)? },
+            EXIT => Kind::Exit { tid: word(2)? },
+            LOST => Kind::Lost { count: u64_at(body, 8)? },
+            LOST_SAMPLES => Kind::Lost { count: u64_at(body, 0)? },
+            _ => return None,
+        };
+        // Births and ends have their time in them, too.
+        let own_ns = matches!(head.kind, FORK | EXIT).then(|| u64_at(body, 16)).flatten().unwrap_or(0);
+        Some(event(stamp.unwrap_or(Stamp { t_ns: own_ns, ..Stamp::default() }), kind))
+    }
+
+    /// Adds what perf lost.
+    pub(crate) fn lost(&mut self, head: Head, body: &[u8]) {
+        let count = match head.kind {
+            LOST => u64_at(body, 8),
+            LOST_SAMPLES => u64_at(body, 0),
+            _ => None,
+        };
+        self.ending.lost = self.ending.lost.saturating_add(count.unwrap_or(0));
+    }
+}
+
+fn event(stamp: Stamp, kind: Kind) -> Event {
+    let Stamp { t_ns, cpu, pid, tid } = stamp;
+    Event { t_ns, cpu, pid, tid, kind }
+}

@@ -1,0 +1,121 @@
+//! The head of a file of perf's, and reading it through.
+//!
+//! In file mode the head says where things are: events with their ids, records, and behind those a table of features, of which the formats of
+//! tracepoints and the command line are wanted. In pipe mode everything is a record.
+
+use std::io::{self, BufRead, Read, Seek, SeekFrom};
+
+use crate::bytes::u64_at;
+use crate::decode::{COMMAND, Decoder, MOST_ATTRS, MOST_IDS};
+use crate::event::Event;
+use crate::format::Format;
+use crate::records::{MOST_TRACING_DATA, Records, fill};
+use crate::{Cut, Ending, Error};
+
+/// Size of a head: in pipe mode, and in file mode.
+const PIPE: u64 = 16;
+const FILE: usize = 104;
+/// The feature with the formats of tracepoints.
+const TRACING_DATA: u64 = 1;
+/// The smallest `perf_event_attr` there was.
+const SMALLEST_ATTR: usize = 64;
+/// A command line is not longer, by far.
+const MOST_COMMAND: u64 = 4 << 20;
+
+/// A part of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Section {
+    offset: u64,
+    size: u64,
+}
+
+impl Section {
+    fn at(bytes: &[u8], at: usize) -> Option<Section> {
+        Some(Section { offset: u64_at(bytes, at)?, size: u64_at(bytes, at + 8)? })
+    }
+
+    /// As much of it as there is, and no more than so much. The bytes come before room is made for them.
+    fn read(&self, input: &mut (impl Read + Seek), most: u64) -> io::Result<Vec<u8>> {
+        input.seek(SeekFrom::Start(self.offset))?;
+        let mut bytes = Vec::new();
+        input.take(self.size.min(most)).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+pub(crate) fn read(
+    input: &mut (impl BufRead + Seek),
+    known: &[Format],
+    mut each: impl FnMut(&Event) -> io::Result<()>,
+) -> Result<Ending, Error> {
+    let mut head = [0; FILE];
+    let cut_head = || Error::Damaged("it is cut off in its first bytes");
+    if fill(input, &mut head[..PIPE as usize])? < PIPE as usize {
+        return Err(cut_head());
+    }
+    let mut decoder = Decoder::new(known);
+    if u64_at(&head, 8) == Some(PIPE) {
+        return through(Records::new(input, PIPE, None), decoder, None, &mut each);
+    }
+    if fill(input, &mut head[PIPE as usize..])? < FILE - PIPE as usize {
+        return Err(cut_head());
+    }
+    let data = Section::at(&head, 40).filter(|data| data.offset.checked_add(data.size).is_some());
+    let data = data.ok_or(Error::Damaged("its head has no sense in it"))?;
+    attrs(input, &head, &mut decoder)?;
+    // Sizes are filled in when perf ends.
+    let unfinished = data.size == 0;
+    if !unfinished {
+        features(input, &head, data, &mut decoder)?;
+    }
+    input.seek(SeekFrom::Start(data.offset))?;
+    let cut = unfinished.then_some(Cut { at_bytes: data.offset, why: "perf was ended before it could finish it" });
+    through(Records::new(input, data.offset, (!unfinished).then_some(data.size)), decoder, cut, &mut each)
+}
+
+/// Hands all records to the decoder.
+fn through(
+    mut records: Records<impl BufRead>,
+    mut decoder: Decoder<'_>,
+    cut: Option<Cut>,
+    each: &mut impl FnMut(&Event) -> io::Result<()>,
+) -> Result<Ending, Error> {
+    while let Some(head) = records.next()? {
+        decoder.lost(head, records.body());
+        decoder.record(head, records.body(), &records.behind, &mut *each)?;
+    }
+    decoder.ending.cut = records.cut.or(cut);
+    decoder.finish(each)
+}
+
+/// Events with their ids.
+fn attrs(input: &mut (impl Read + Seek), head: &[u8], decoder: &mut Decoder<'_>) -> Result<(), Error> {
+    let damaged = || Error::Damaged("its list of events has no sense in it");
+    let size = u64_at(head, 16).and_then(|size| usize::try_from(size).ok());
+    let size = size.filter(|size| (SMALLEST_ATTR + 16..4096).contains(size)).ok_or_else(damaged)?;
+    let section = Section::at(head, 24).ok_or_else(damaged)?;
+    let list = section.read(input, (MOST_ATTRS * size) as u64)?;
+    let mut left = 8 * MOST_IDS as u64;
+    for one in list.chunks_exact(size) {
+        let (attr, ids) = one.split_at(size - 16);
+        let ids = Section::at(ids, 0).ok_or_else(damaged)?.read(input, left)?;
+        left -= ids.len() as u64;
+        decoder.add_attr(attr, &ids);
+    }
+    Ok(())
+}
+
+/// What is wanted of the features; a file that was cut off has none.
+fn features(input: &mut (impl Read + Seek), head: &[u8], data: Section, decoder: &mut Decoder<'_>) -> io::Result<()> {
+    let has = |bit: u64| u64_at(head, 72 + bit as usize / 64 * 8).is_some_and(|word| word >> (bit % 64) & 1 != 0);
+    let table = Section { offset: data.offset + data.size, size: 16 * 256 }.read(input, u64::MAX)?;
+    for (at, bit) in (0..256).filter(|bit| has(*bit)).enumerate() {
+        let Some(section) = Section::at(&table, at * 16) else { break };
+        match bit {
+            TRACING_DATA => decoder.add_tracing_data(&section.read(input, MOST_TRACING_DATA)?),
+            COMMAND => decoder.add_command(&section.read(input, MOST_COMMAND)?),
+            _ => {}
+        }
+    }
+    Ok(())
+}

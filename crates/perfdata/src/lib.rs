@@ -1,0 +1,115 @@
+//! What `perf sched record` wrote, and what `perf script` prints of it, as scheduler events and as moments.
+//!
+//! 1. [`read`] looks at the first bytes and reads a file in perf's file mode, its pipe mode, or text.
+//! 2. `tracing` finds the formats of tracepoints in it, `format` where each field is; nothing of that is known beforehand.
+//! 3. `attr` says where in a record its time, CPU and payload are; `records` cuts the stream into records, and unpacks those that are compressed.
+//! 4. `decode` makes events of records, `rounds` brings them in order. Buffers of several CPUs are in order up to a mark that perf writes; so
+//!    no more than a window of events is held.
+//! 5. [`crew`] makes [`wire::Moment`]s of events, for those who keep accounts.
+//!
+//! A file is anybody's: a length is a limit before it is believed, and what is cut off or damaged ends the reading, not the program.
+#![forbid(unsafe_code)]
+
+mod attr;
+mod bytes;
+pub mod crew;
+mod decode;
+pub mod event;
+mod format;
+mod header;
+mod records;
+mod rounds;
+pub mod script;
+mod tracing;
+
+use std::io::{self, BufRead, Seek};
+
+pub use crew::Crew;
+pub use event::{Comm, Event, Kind};
+pub use format::Format;
+
+/// First bytes of a file of perf's.
+const MAGIC: &[u8; 8] = b"PERFILE2";
+/// The same, written by a machine of the other byte order.
+const OTHER_ENDIAN: &[u8; 8] = b"2ELIFREP";
+
+/// Why a recording cannot be read at all.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Neither perf's file nor its text.
+    #[error("this is no recording of scheduler events by perf, and no text of perf script")]
+    Foreign,
+    /// Written where bytes are in the other order.
+    #[error(
+        "this was recorded on a big-endian machine, which cox does not read; perf script there makes text of it that cox reads"
+    )]
+    OtherEndian,
+    /// There is no sense in it.
+    #[error("this recording is damaged: {0}")]
+    Damaged(&'static str),
+    /// The layouts of its events are missing.
+    #[error(
+        "this recording was cut off before the layouts of its events, which perf writes last; perf sched record -o - | cat >FILE writes them first"
+    )]
+    NoFormats,
+    /// perf recorded something else.
+    #[error("there are no scheduler events in this recording; perf sched record makes them")]
+    NoEvents,
+    /// It cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Where a recording ends before it should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Bytes up to which it is whole.
+    pub at_bytes: u64,
+    /// Why it is not, from there on.
+    pub why: &'static str,
+}
+
+/// What there is to say about a recording that was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// It was cut off, or damaged: events are those from before.
+    pub cut: Option<Cut>,
+    /// Scheduler events handed on.
+    pub events: u64,
+    /// Events that perf lost while it recorded.
+    pub lost: u64,
+    /// Records and lines that are no scheduler events, and those that could not be understood.
+    pub skipped: u64,
+    /// Events that came after later ones had been handed on.
+    pub late: u64,
+    /// perf's own command line; empty where it is not told.
+    pub command: Vec<String>,
+    /// Layouts were missing; those of this machine were used.
+    pub borrowed_formats: bool,
+}
+
+/// Whether this is how a file of perf's begins.
+#[must_use]
+pub fn is_perf_data(start: &[u8]) -> bool {
+    start.starts_with(MAGIC) || start.starts_with(OTHER_ENDIAN)
+}
+
+/// Reads a recording and hands on its scheduler events in order of time. `known`: layouts of this machine's events, for a recording that was cut off
+/// before its own.
+///
+/// # Errors
+/// See [`Error`]; and what `each` says.
+pub fn read(
+    input: &mut (impl BufRead + Seek),
+    known: &[Format],
+    each: impl FnMut(&Event) -> io::Result<()>,
+) -> Result<Ending, Error> {
+    let start = input.fill_buf()?;
+    if start.starts_with(OTHER_ENDIAN) {
+        Err(Error::OtherEndian)
+    } else if start.starts_with(MAGIC) {
+        header::read(input, known, each)
+    } else {
+        script::read(input, each)
+    }
+}

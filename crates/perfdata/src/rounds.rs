@@ -1,0 +1,115 @@
+//! Events of several CPUs' buffers in order of time, holding back no more than must be.
+//!
+//! perf empties the buffers one after another and then writes a mark. What is in a round before the mark may be later than what comes in the next
+//! round, but no event of the round after next is earlier than the last one of this round. So at each mark everything goes that is not later than
+//! the last event before the mark *before*.
+
+use std::io;
+
+use crate::event::Event;
+
+/// Events that are held, at most: 200 MB. A recording without marks is sorted in pieces of this size; what is later than that is counted as late.
+const MOST: usize = 2 << 20;
+
+/// Sorts by windows.
+#[derive(Debug)]
+pub(crate) struct Rounds {
+    held: Vec<Event>,
+    most: usize,
+    /// The last time seen, …
+    last_ns: u64,
+    /// … and what it was at the last mark.
+    marked_ns: u64,
+    passed_ns: u64,
+    /// Events that came after later ones had gone.
+    pub(crate) late: u64,
+}
+
+impl Rounds {
+    pub(crate) fn new() -> Rounds {
+        Rounds { held: Vec::new(), most: MOST, last_ns: 0, marked_ns: 0, passed_ns: 0, late: 0 }
+    }
+
+    /// Takes an event.
+    pub(crate) fn push(&mut self, event: Event, each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
+        self.last_ns = self.last_ns.max(event.t_ns);
+        self.late += u64::from(event.t_ns < self.passed_ns);
+        self.held.push(event);
+        if self.held.len() < self.most {
+            return Ok(());
+        }
+        self.held.sort_by_key(|event| event.t_ns);
+        let until_ns = self.held[self.held.len() / 2].t_ns;
+        self.hand_on(until_ns, each)
+    }
+
+    /// All buffers were emptied once.
+    pub(crate) fn mark(&mut self, each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
+        let until_ns = std::mem::replace(&mut self.marked_ns, self.last_ns);
+        self.held.sort_by_key(|event| event.t_ns);
+        self.hand_on(until_ns, each)
+    }
+
+    /// The rest.
+    pub(crate) fn finish(&mut self, each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
+        self.held.sort_by_key(|event| event.t_ns);
+        self.hand_on(u64::MAX, each)
+    }
+
+    /// The held ones are sorted.
+    fn hand_on(&mut self, until_ns: u64, each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
+        let count = self.held.partition_point(|event| event.t_ns <= until_ns);
+        if let Some(last) = self.held[..count].last() {
+            self.passed_ns = self.passed_ns.max(last.t_ns);
+        }
+        self.held.drain(..count).as_slice().iter().try_for_each(each)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Kind;
+
+    fn at(t_ns: u64) -> Event {
+        Event { t_ns, cpu: 0, pid: 0, tid: 0, kind: Kind::Lost { count: 1 } }
+    }
+
+    #[test]
+    fn a_window_is_two_rounds() {
+        let (mut rounds, mut seen) = (Rounds::new(), Vec::new());
+        let each = |seen: &mut Vec<u64>, event: &Event| {
+            seen.push(event.t_ns);
+            Ok(())
+        };
+        for t_ns in [10, 30, 5, 20] {
+            rounds.push(at(t_ns), |event| each(&mut seen, event)).unwrap();
+        }
+        rounds.mark(|event| each(&mut seen, event)).unwrap();
+        assert_eq!(seen, []);
+        for t_ns in [31, 50, 25] {
+            rounds.push(at(t_ns), |event| each(&mut seen, event)).unwrap();
+        }
+        rounds.mark(|event| each(&mut seen, event)).unwrap();
+        assert_eq!(seen, [5, 10, 20, 25, 30]);
+        rounds.push(at(7), |event| each(&mut seen, event)).unwrap();
+        rounds.finish(|event| each(&mut seen, event)).unwrap();
+        assert_eq!(seen, [5, 10, 20, 25, 30, 7, 31, 50]);
+        assert_eq!(rounds.late, 1);
+    }
+
+    #[test]
+    fn without_marks_it_holds_no_more_than_it_may() {
+        let (mut rounds, mut seen) = (Rounds { most: 8, ..Rounds::new() }, 0);
+        for t_ns in 0..100 {
+            rounds
+                .push(at(t_ns ^ 1), |_| {
+                    seen += 1;
+                    Ok(())
+                })
+                .unwrap();
+            assert!(rounds.held.len() < 8);
+        }
+        assert!(seen > 80 && rounds.late == 0, "{seen} {}", rounds.late);
+    }
+}

@@ -1,0 +1,205 @@
+//! The text that `perf script` prints of a scheduler recording.
+//!
+//! A line is `comm tid [cpu] seconds: system:event: fields`, where names may have spaces in them. Of processes it tells only with
+//! `--show-task-events`; interrupts are not told from the threads that they interrupt. Times have microseconds, with `--ns` nanoseconds.
+
+use std::io::{self, BufRead, Read};
+
+use wire::{Cause, Left};
+
+use crate::event::{Comm, Event, Kind, Raw, comm};
+use crate::{Cut, Ending, Error};
+
+/// A line is not longer: two names and some numbers, and a command's name.
+const LONGEST: u64 = 4096;
+/// Where there is no event so far, there is none.
+const PATIENCE: u64 = 1 << 20;
+
+/// Reads text.
+pub(crate) fn read(input: &mut impl BufRead, mut each: impl FnMut(&Event) -> io::Result<()>) -> Result<Ending, Error> {
+    let mut ending = Ending::default();
+    let mut line = Vec::new();
+    let (mut at_bytes, mut last_ns, mut has_waking) = (0, 0, false);
+    loop {
+        line.clear();
+        let got = input.by_ref().take(LONGEST).read_until(b'\n', &mut line)? as u64;
+        if got == 0 {
+            break;
+        }
+        let is_whole = line.ends_with(b"\n");
+        let parsed = std::str::from_utf8(&line).ok().and_then(parse);
+        match parsed {
+            // Cut in a number, it would be another number.
+            Some(_) | None if !is_whole && got < LONGEST => {
+                ending.cut = Some(Cut { at_bytes, why: "the last line is not whole" });
+            }
+            // A waking is earlier than the wake-up that it leads to, and enough.
+            Some((_, Name::Wakeup)) if has_waking => ending.skipped += 1,
+            Some((event, name)) => {
+                has_waking |= name == Name::Waking;
+                ending.late += u64::from(event.t_ns < last_ns);
+                last_ns = last_ns.max(event.t_ns);
+                ending.events += 1;
+                each(&event)?;
+            }
+            None => ending.skipped += 1,
+        }
+        at_bytes += got;
+        if ending.events == 0 && at_bytes > PATIENCE {
+            return Err(Error::Foreign);
+        }
+    }
+    if ending.events == 0 { Err(Error::Foreign) } else { Ok(ending) }
+}
+
+/// Names of events that have to be told apart, because one of them may be two times in a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Name {
+    Waking,
+    Wakeup,
+    Other,
+}
+
+/// A line's event.
+fn parse(line: &str) -> Option<(Event, Name)> {
+    let line = line.trim_end();
+    // The first bracket that has a CPU in it: a name may have brackets, too.
+    let (before, cpu, after) = line.match_indices(" [").find_map(|(at, _)| {
+        let (cpu, after) = line[at + 2..].split_once(']')?;
+        let cpu: u32 = cpu.parse().ok()?;
+        Some((&line[..at], cpu, after.trim_start()))
+    })?;
+    let ids = before.trim_end().rsplit(' ').next()?;
+    let (pid, tid) = ids.split_once('/').unwrap_or(("-1", ids));
+    let (pid, tid): (i32, i32) = (pid.parse().ok()?, tid.parse().ok()?);
+    let (time, rest) = after.split_once(": ")?;
+    // Flags of interrupts stand before the time, where they were asked for.
+    let t_ns = nanoseconds(time.rsplit(' ').next()?)?;
+    let rest = rest.trim_start();
+    if let Some(record) = rest.strip_prefix("PERF_RECORD_") {
+        return Some((Event { t_ns, cpu, pid, tid, kind: task(record)? }, Name::Other));
+    }
+    let (name, fields) = rest.split_once(": ")?;
+    let name = name.trim_end_matches(':').rsplit(':').next()?;
+    let kind = kind(name, fields)?;
+    let name = match name {
+        "sched_waking" => Name::Waking,
+        "sched_wakeup" => Name::Wakeup,
+        _ => Name::Other,
+    };
+    Some((Event { t_ns, cpu, pid, tid, kind }, name))
+}
+
+/// `61240.175849`, with six or nine digits behind the point.
+fn nanoseconds(text: &str) -> Option<u64> {
+    let (seconds, part) = text.split_once('.')?;
+    let digits = part.len();
+    if !matches!(digits, 6 | 9) || !part.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let part = part.parse::<u64>().ok()? * if digits == 6 { 1000 } else { 1 };
+    seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(part)
+}
+
+/// What stands between two keys, or from a key to the line's end.
+fn between<'l>(line: &'l str, key: &str, next: &str) -> Option<&'l str> {
+    let rest = &line[line.find(key)? + key.len()..];
+    Some(if next.is_empty() { rest } else { &rest[..rest.find(next)?] })
+}
+
+/// The number that follows a key, up to a space.
+fn number<T: std::str::FromStr>(line: &str, key: &str) -> Option<T> {
+    between(line, key, "")?.split([' ', ',']).next()?.parse().ok()
+}
+
+fn kind(name: &str, fields: &str) -> Option<Kind> {
+    let named = |key, next| between(fields, key, next).map(|name| comm(name.as_bytes()));
+    Some(match name {
+        "sched_switch" => switch(fields)?,
+        "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => Kind::Waking {
+            tid: number(fields, " pid=")?,
+            comm: named("comm=", " pid=")?,
+            is_new: name == "sched_wakeup_new",
+            by_interrupt: false,
+        },
+        "sched_migrate_task" => Kind::Migration {
+            tid: number(fields, " pid=")?,
+            from: number(fields, " orig_cpu=")?,
+            to: number(fields, " dest_cpu=")?,
+        },
+        "sched_stat_runtime" => Kind::Ran { tid: number(fields, " pid=")?, run_ns: number(fields, " runtime=")? },
+        "sched_process_fork" => Kind::Forked {
+            parent: number(fields, " pid=")?,
+            child: number(fields, " child_pid=")?,
+            comm: named("child_comm=", " child_pid=")?,
+        },
+        "sched_process_exec" => Kind::Execed { tid: number(fields, " pid=")?, caller: number(fields, " old_pid=")? },
+        "sched_process_exit" => Kind::Exited { tid: number(fields, " pid=")? },
+        _ => return None,
+    })
+}
+
+fn switch(fields: &str) -> Option<Kind> {
+    let (before, after) = fields.split_once(" ==> ")?;
+    let (prev, prev_comm, state, next, next_comm);
+    if before.starts_with("prev_comm=") {
+        prev_comm = comm(between(before, "prev_comm=", " prev_pid=")?.as_bytes());
+        prev = number(before, " prev_pid=")?;
+        state = between(before, " prev_state=", "")?.trim();
+        next_comm = comm(between(after, "next_comm=", " next_pid=")?.as_bytes());
+        next = number(after, " next_pid=")?;
+    } else {
+        // As plugins of perf's print it: `name:17 [120] S ==> name:18 [0]`.
+        let (who, left) = before.rsplit_once(']')?;
+        (prev_comm, prev) = with_plugin(who)?;
+        state = left.trim();
+        (next_comm, next) = with_plugin(after.rsplit_once(']')?.0)?;
+    }
+    let (left, raw) = stand(state)?;
+    Some(Kind::Switch { prev, prev_comm, left, raw, next, next_comm })
+}
+
+/// `name:17 [120`.
+fn with_plugin(text: &str) -> Option<(Comm, u32)> {
+    let (who, _priority) = text.rsplit_once(" [")?;
+    let (name, tid) = who.rsplit_once(':')?;
+    Some((comm(name.as_bytes()), tid.parse().ok()?))
+}
+
+/// What the letters of a state say.
+fn stand(state: &str) -> Option<(Left, Raw)> {
+    let blocked = |cause| Left::Blocked(Some(cause));
+    Some(match state.bytes().next()? {
+        b'R' if state == "R" => (Left::Preempted { yielded: false }, Raw::Running),
+        b'R' => (Left::Preempted { yielded: false }, Raw::Preempted),
+        b'X' | b'x' | b'Z' => (Left::Dead, Raw::Other),
+        b'T' | b't' => (blocked(Cause::Stopped), Raw::Other),
+        b'D' if state == "D" => (blocked(Cause::Unspecified), Raw::Uninterruptible),
+        letter if letter.is_ascii_alphabetic() => (blocked(Cause::Unspecified), Raw::Other),
+        _ => return None,
+    })
+}
+
+/// What `--show-task-events` adds, behind `PERF_RECORD_`.
+fn task(record: &str) -> Option<Kind> {
+    if let Some(rest) = record.strip_prefix("COMM") {
+        let (how, rest) = rest.split_once(": ")?;
+        let (name, ids) = rest.rsplit_once(':')?;
+        let (pid, tid) = ids.split_once('/')?;
+        let (pid, tid) = (pid.parse().ok()?, tid.trim().parse().ok()?);
+        return Some(Kind::Comm { pid, tid, comm: comm(name.as_bytes()), exec: how.contains("exec") });
+    }
+    // `FORK(17830:17830):(17772:17772)`
+    let (what, rest) = record.split_once('(')?;
+    let mut ids = rest.split(['(', ')', ':']).filter(|id| !id.is_empty()).map(|id| id.parse::<u32>().ok());
+    let mut id = || ids.next().flatten();
+    let (pid, tid, parent_pid, parent) = (id()?, id()?, id()?, id()?);
+    match what {
+        "FORK" => Some(Kind::Fork { pid, parent_pid, tid, parent }),
+        "EXIT" => Some(Kind::Exit { tid }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! One story in every form that perf writes: its events are the same and come in order.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use std::io::Cursor;
+
+use common::{TIMES, compressed, file_mode, pipe_mode, record, story, switch, tracing_data};
+use perfdata::{Ending, Error, Event, Format, Kind};
+
+fn read_with(bytes: &[u8], known: &[Format]) -> Result<(Ending, Vec<Event>), Error> {
+    let mut events = Vec::new();
+    let ending = perfdata::read(&mut Cursor::new(bytes), known, |event| {
+        events.push(*event);
+        Ok(())
+    })?;
+    Ok((ending, events))
+}
+
+fn read(bytes: &[u8]) -> Result<(Ending, Vec<Event>), Error> {
+    read_with(bytes, &[])
+}
+
+fn times(events: &[Event]) -> Vec<u64> {
+    events.iter().map(|event| event.t_ns).collect()
+}
+
+#[test]
+fn all_forms_tell_the_same() {
+    let plain = read(&file_mode(&story())).unwrap();
+    assert_eq!(times(&plain.1), TIMES);
+    assert_eq!((plain.0.cut, plain.0.lost, plain.0.late, plain.0.skipped), (None, 3, 0, 1));
+    assert_eq!(plain.0.command, ["perf"]);
+    let kinds = |which: fn(&Kind) -> bool| plain.1.iter().filter(|event| which(&event.kind)).count();
+    assert_eq!(kinds(|kind| matches!(kind, Kind::Switch { .. })), 6);
+    assert_eq!(kinds(|kind| matches!(kind, Kind::Migration { tid: 11, from: 0, to: 1 })), 1);
+    assert_eq!(kinds(|kind| matches!(kind, Kind::Ran { tid: 10, run_ns: 200 })), 1);
+    assert_eq!(
+        kinds(|kind| matches!(kind, Kind::Forked { parent: 10, child: 12, comm } if comm.starts_with(b"kid\0"))),
+        1
+    );
+    assert_eq!(kinds(|kind| matches!(kind, Kind::Comm { exec: true, tid: 12, .. })), 1);
+    assert_eq!(read(&pipe_mode(&story())).unwrap().1, plain.1);
+    for kind in [81, 83] {
+        // Also where records inside are cut in their heads.
+        for piece in [7, 8, 64, 60_000] {
+            let packed = compressed(&story(), kind, piece);
+            assert_eq!(read(&file_mode(&packed)).unwrap().1, plain.1, "{kind} {piece}");
+            assert_eq!(read(&pipe_mode(&packed)).unwrap().1, plain.1, "{kind} {piece}");
+        }
+    }
+}
+
+#[test]
+fn much_may_come_out_of_a_compressed_record() {
+    let many: Vec<Vec<u8>> = (1..=20_000).map(|t_ns| switch(t_ns, 0, 1, 1, 2)).collect();
+    let (ending, events) = read(&pipe_mode(&compressed(&many, 81, 60_000))).unwrap();
+    assert_eq!((ending.cut, events.len()), (None, many.len()));
+}
+
+#[test]
+fn a_pipe_that_was_cut_is_read_up_to_there() {
+    let whole = pipe_mode(&story());
+    let head = whole.len() - story().concat().len();
+    for length in 0..whole.len() {
+        match read(&whole[..length]) {
+            Ok((ending, events)) => {
+                assert!(times(&events).iter().all(|t_ns| TIMES.contains(t_ns)));
+                let at_bytes = ending.cut.map_or(length as u64, |cut| cut.at_bytes);
+                assert!(at_bytes <= length as u64 && length > head, "{length} {ending:?}");
+            }
+            Err(Error::Damaged(_) | Error::NoEvents | Error::Foreign) => {}
+            Err(error) => panic!("{length}: {error}"),
+        }
+    }
+    let (ending, events) = read(&whole[..whole.len() - 12]).unwrap();
+    let cut = ending.cut.unwrap();
+    assert_eq!((cut.why, events.len()), ("the file ends here", TIMES.len() - 1));
+    // The last switch has 8 + 48 + 4 + 68 bytes, and padding.
+    assert!((whole.len() as u64 - 12 - cut.at_bytes) < 200, "{cut:?}");
+}
+
+#[test]
+fn a_file_that_was_cut_has_no_layouts_and_borrows_them() {
+    let whole = file_mode(&story());
+    let features = whole.len() - tracing_data().len() - 16 - 32;
+    let cut = &whole[..features - 150];
+    assert!(matches!(read(cut), Err(Error::NoFormats)));
+    let text = String::from_utf8_lossy(&tracing_data()).into_owned();
+    let starts: Vec<usize> = text.match_indices("name: ").map(|(at, _)| at).chain([text.len()]).collect();
+    let known: Vec<Format> = starts.windows(2).filter_map(|pair| Format::parse(&text[pair[0]..pair[1]])).collect();
+    // The first two are of other systems.
+    let (ending, events) = read_with(cut, &known[2..]).unwrap();
+    assert!(ending.borrowed_formats && ending.cut.is_some(), "{ending:?}");
+    assert!(events.len() >= 10, "{}", events.len());
+    // Ended by SIGKILL: sizes were not filled in.
+    let mut unfinished = whole[..features].to_vec();
+    unfinished[48..56].fill(0);
+    let (ending, events) = read_with(&unfinished, &known[2..]).unwrap();
+    assert!(ending.cut.is_some());
+    assert_eq!(times(&events), TIMES);
+}
+
+#[test]
+fn what_cannot_be_read_says_why() {
+    let mut other = file_mode(&story());
+    other[..8].reverse();
+    assert!(matches!(read(&other), Err(Error::OtherEndian)));
+    assert!(matches!(read(b"PERFILE2"), Err(Error::Damaged(_))));
+    assert!(matches!(read(b"\x7fELF and so on"), Err(Error::Foreign)));
+    assert!(matches!(read(&file_mode(&[])), Err(Error::NoEvents | Error::NoFormats | Error::Damaged(_))));
+    assert!(matches!(read(&pipe_mode(&[record(10, 0, &[0; 64])])), Err(Error::NoEvents)));
+    let nested = compressed(&compressed(&story(), 81, 60_000), 81, 60_000);
+    assert!(matches!(read(&pipe_mode(&nested)), Err(Error::Damaged(_))));
+}
+
+#[test]
+fn lengths_that_are_wrong_end_the_reading() {
+    for (size, why) in
+        [(0u16, "a record's length is wrong"), (7, "a record's length is wrong"), (u16::MAX, "the file ends here")]
+    {
+        let mut records = story();
+        let last = records.len() - 2;
+        records[last][6..8].copy_from_slice(&size.to_le_bytes());
+        let (ending, events) = read(&pipe_mode(&records)).unwrap();
+        assert_eq!((ending.cut.map(|cut| cut.why), events.len()), (Some(why), TIMES.len() - 1), "{size}");
+    }
+}
