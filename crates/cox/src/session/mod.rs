@@ -57,6 +57,8 @@ pub struct Outcome {
     /// CPU time of the session's thread while the target ran: of all engines that have no threads of their own, as
     /// observing. Loading comes before and reading binaries for the report after: they disturb nobody.
     pub own_cpu_ns: u64,
+    /// Whether somebody asked for the end: a signal that ends programs reached cox, or SIGINT ended the program.
+    pub interrupted: bool,
     /// What went wrong after the program was let go: there is no account, but its exit stands.
     pub failed: Option<anyhow::Error>,
 }
@@ -72,14 +74,14 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
             let own_before_ns = arch::clock::thread_cpu_ns();
             let child = child.go()?;
             let mut failed = None;
-            let exit = follow(&child, engine, &signals, &mut failed)?;
+            let (exit, interrupted) = follow(&child, engine, &signals, &mut failed)?;
             if limits.wait_all && failed.is_none() {
                 failed = wait_for_all(engine, &signals).err();
             }
             let end_ns = arch::monotonic_ns();
             let own_cpu_ns = arch::clock::thread_cpu_ns().saturating_sub(own_before_ns);
             let failed = failed.or(engine.undo().err());
-            Ok(Outcome { exit: Some(exit), start_ns, end_ns, own_cpu_ns, failed })
+            Ok(Outcome { exit: Some(exit), start_ns, end_ns, own_cpu_ns, interrupted, failed })
         }
         Target::Attach(subject) => {
             subject.look_up()?;
@@ -91,23 +93,25 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
             let end_ns = arch::monotonic_ns();
             let own_cpu_ns = arch::clock::thread_cpu_ns().saturating_sub(own_before_ns);
             engine.undo()?;
-            Ok(Outcome { exit: None, start_ns, end_ns, own_cpu_ns, failed: None })
+            Ok(Outcome { exit: None, start_ns, end_ns, own_cpu_ns, interrupted: false, failed: None })
         }
     }
 }
 
 /// Until the launched program ends; signals sent to cox are passed on to it. An engine that fails is
-/// left alone from then on: the program comes first.
+/// left alone from then on: the program comes first. Returns how it ended, and whether by somebody's wish.
 fn follow(
     child: &launch::Running,
     engine: &mut dyn Engine,
     signals: &Signals,
     failed: &mut Option<anyhow::Error>,
-) -> Result<Exit> {
+) -> Result<(Exit, bool)> {
+    let mut interrupted = false;
     loop {
         let readiness = if failed.is_none() { engine.readiness() } else { Vec::new() };
         wait_for_something(&[signals.as_fd(), child.as_fd()], readiness, TICK)?;
         for received in signals.read()? {
+            interrupted |= received.asks_for_the_end();
             match received {
                 // The terminal sends to the whole foreground group: the program has it already.
                 Received::FromTerminal(_) => {}
@@ -120,7 +124,8 @@ fn follow(
             *failed = engine.tick().err();
         }
         if ended {
-            return child.reap();
+            let exit = child.reap()?;
+            return Ok((exit, interrupted || exit == Exit::Signal(libc::SIGINT)));
         }
     }
 }
