@@ -118,6 +118,11 @@ impl Run {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn with_figures(figures: Vec<(String, f64)>) -> Run {
+        Run { figures, ..Run::default() }
+    }
+
     /// One figure, or a quotient of two: `waiting_for_cpu_ns/thread_ns`.
     pub fn figure(&self, name: &str) -> Option<f64> {
         let named = |name: &str| self.figures.iter().find(|(known, _)| known == name).map(|(_, value)| *value);

@@ -122,3 +122,34 @@ fn escaped(text: &str) -> String {
     let clean = text.chars().filter(|c| !c.is_control()).collect::<String>();
     clean.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(name: &str, wait_ns: f64) -> (String, Vec<Run>) {
+        let figures = [("wait_ns", wait_ns), ("wall_ns", 2e9), ("thread_ns", 8e9)];
+        let figures = figures.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        (name.to_owned(), vec![Run::with_figures(figures)])
+    }
+
+    #[test]
+    fn rows_are_applications_and_missing_cells_are_marked() {
+        let groups = [group("a<b/static", 8e8), group("a<b/guided", 1.6e9), group("c/static", 2.4e9)];
+        let svg = Heat::new("wait_ns/thread_ns", &groups).unwrap().svg();
+        for wanted in ["a&lt;b", "static", "guided", "10.0 %", "20.0 %", "30.0 %", "(2.00 s)", "no runs"] {
+            assert!(svg.contains(wanted), "{wanted} in {svg}");
+        }
+        // The least is palest, the most darkest; three cells with runs, one without.
+        assert!(svg.contains("#fef0d9") && svg.contains("#99000d"), "{svg}");
+        assert_eq!((svg.matches("<rect").count(), svg.matches("stroke-dasharray").count()), (4, 1));
+    }
+
+    #[test]
+    fn what_is_no_cell_is_named() {
+        let refused = |figure, name| Heat::new(figure, &[group(name, 1.0)]).unwrap_err();
+        assert!(refused("wait_ns", "static").contains("'static' is no cell"));
+        assert!(refused("nonsense", "a/b").contains("wall_ns"));
+        assert!(refused("wait_ns/", "a/b").contains("no figure"));
+    }
+}
