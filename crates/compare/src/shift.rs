@@ -56,7 +56,8 @@ impl Shift {
     fn relative(&self, difference: f64) -> f64 {
         match self.scale {
             Scale::Logarithms => difference.exp_m1(),
-            Scale::Values(middle) => difference / middle,
+            // Nothing can lose more than all of it; a run above the median could seem to.
+            Scale::Values(middle) => (difference / middle).max(-1.0),
         }
     }
 }
@@ -79,6 +80,9 @@ mod tests {
     fn with_a_zero_differences_of_values() {
         // 1-0, 3-0, 1-2, 3-2 = 1, 3, -1, 1: the median is 1, in parts of (0 + 2) / 2.
         assert_eq!(Shift::between(&[0.0, 2.0], &[1.0, 3.0]).unwrap().change(), 1.0);
+        assert_eq!(Shift::between(&[4.0, 5.0, 9.0], &[0.0, 0.0, 0.0]).unwrap().change(), -1.0);
+        let all = Shift::between(&[4.0, 5.0, 6.0, 9.0], &[0.0; 4]).unwrap();
+        assert_eq!(all.interval(&Reach::new(4, 4), 0.05).unwrap().0, -1.0);
         assert!(Shift::between(&[0.0, 0.0, 5.0], &[1.0, 3.0]).is_none());
     }
 

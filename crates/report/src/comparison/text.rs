@@ -183,6 +183,7 @@ pub(super) fn amount(figure: &str, value: f64) -> String {
 /// `+3.1 %`; factors from a doubling on.
 fn signed(change: f64) -> String {
     match change {
+        change if change >= 99.0 => format!("{}×", count((1.0 + change).round() as u64)),
         change if change >= 1.0 => format!("{:.1}×", 1.0 + change),
         change => format!("{:+.1} %", 100.0 * change).replace('-', "−"),
     }
