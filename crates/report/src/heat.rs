@@ -137,7 +137,9 @@ mod tests {
     fn rows_are_applications_and_missing_cells_are_marked() {
         let groups = [group("a<b/static", 8e8), group("a<b/guided", 1.6e9), group("c/static", 2.4e9)];
         let svg = Heat::new("wait_ns/thread_ns", &groups).unwrap().svg();
-        for wanted in ["a&lt;b", "static", "guided", "10.0 %", "20.0 %", "30.0 %", "(2.00 s)", "no runs"] {
+        for wanted in
+            ["wait / thread (wall", "a&lt;b", "static", "guided", "10.0 %", "20.0 %", "30.0 %", "(2.00 s)", "no runs"]
+        {
             assert!(svg.contains(wanted), "{wanted} in {svg}");
         }
         // The least is palest, the most darkest; three cells with runs, one without.

@@ -146,7 +146,8 @@ fn short(change: &Change) -> String {
 
 /// `waiting_for_cpu_ns` → `waiting for cpu`; `blocked_by.disk` → `blocked by disk`.
 pub(super) fn words(figure: &str) -> String {
-    figure.trim_end_matches("_ns").replace(['_', '.'], " ")
+    let words = |name: &str| name.trim_end_matches("_ns").replace(['_', '.'], " ");
+    figure.split('/').map(words).collect::<Vec<_>>().join(" / ")
 }
 
 fn median(row: &Row, group: usize) -> String {
