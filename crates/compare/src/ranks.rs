@@ -92,6 +92,8 @@ mod tests {
     fn equal_values_share_their_ranks() {
         assert!((p_value(&[1.0, 1.0], &[2.0, 3.0]) - 2.0 / 6.0).abs() < 1e-12);
         assert!((p_value(&[1.0, 2.0], &[1.0, 3.0]) - 1.0).abs() < 1e-12);
+        // Ranks 1, four of 3.5, and 6, around 7: of 15 pairs, four have 4.5 and four 9.5.
+        assert!((p_value(&[1.0, 2.0, 2.0, 2.0], &[2.0, 3.0]) - 8.0 / 15.0).abs() < 1e-12);
         assert_eq!(p_value(&[0.0; 5], &[0.0; 5]), 1.0);
     }
 
