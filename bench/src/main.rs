@@ -9,7 +9,6 @@ mod named;
 mod overhead;
 mod pack;
 mod process;
-mod random;
 mod results;
 mod rounds;
 mod runtimes;

@@ -6,8 +6,8 @@
 //! each of the others equally often.
 
 use anyhow::Result;
+use compare::random::Random;
 
-use crate::random::Random;
 use crate::stats::Bracket;
 
 /// All measurements of one experiment.

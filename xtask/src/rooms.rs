@@ -70,7 +70,7 @@ pub const ROOMS: &[Room] = &[
         pure: false,
     },
     Room { name: "tasks", floor: "engines", uses: these(&["signal", "wire"], &[]), pure: false },
-    Room { name: "report", floor: "faces", uses: these(&["advise", "ledger", "wire"], &[]), pure: false },
+    Room { name: "report", floor: "faces", uses: these(&["advise", "compare", "ledger", "wire"], &[]), pure: false },
     Room { name: "trace", floor: "faces", uses: these(&["ledger", "wire"], &[]), pure: false },
     Room {
         name: "advise",
@@ -78,6 +78,7 @@ pub const ROOMS: &[Room] = &[
         uses: these(&["wire"], &[("ledger", "a verdict is drawn from an account and from nothing else")]),
         pure: true,
     },
+    Room { name: "compare", floor: "rules", uses: these(&[], &[]), pure: true },
     Room { name: "ledger", floor: "rules", uses: these(&["wire"], &[]), pure: true },
     Room { name: "changes", floor: "hands", uses: these(&["machine"], &[]), pure: false },
     Room {

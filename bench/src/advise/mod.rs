@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
+use compare::random::Random;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use crate::interrupt::Interrupt;
 use crate::process::{ending, run};
-use crate::random::Random;
 use crate::stats::{median, quartiles};
 use crate::tools::Tools;
 use kernels::{KERNELS, Kernel};

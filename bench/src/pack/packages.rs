@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use compare::random::Random;
 use serde::Serialize;
 
 use super::field::{Confined, Field};
@@ -15,7 +16,6 @@ use super::judge::{self, Series};
 use super::part::{Part, progress};
 use super::ratio::Ratio;
 use super::text;
-use crate::random::Random;
 use crate::rounds::in_turns;
 use crate::stopwatch;
 use crate::tools::in_path;

@@ -1,6 +1,7 @@
 //! The command line. Help, man pages and completions are generated from here.
 
 mod advise;
+mod compare;
 mod report;
 mod simulate;
 
@@ -15,6 +16,7 @@ use machine::CpuSet;
 use crate::session::observing::Choice;
 use crate::session::overlapping::Backend;
 pub use advise::Advise;
+pub use compare::Compare;
 pub use report::{Report, Rule};
 pub use simulate::{Simulate, Waiting};
 
@@ -34,6 +36,8 @@ pub enum Verb {
     Run(Run),
     /// Report on what `cox run --trace` has recorded, and make other traces of it
     Report(Report),
+    /// Compare runs: which figures differ between groups of reports, and which only seem to
+    Compare(Compare),
     /// Run a program with many threads on fewer CPUs, without the collapse that taskset causes
     Pack(Box<Pack>),
     /// Say beforehand what fewer threads, packing or another waiting policy would give on fewer CPUs
@@ -80,6 +84,8 @@ pub enum SchemaOf {
     PackSimulate,
     /// `cox advise --json`
     Advise,
+    /// `cox compare --json`
+    Compare,
 }
 
 /// Run a program and say what the OS scheduler cost it.
@@ -87,17 +93,21 @@ pub enum SchemaOf {
 /// The program's output, exit code and signals are untouched; the report goes to stderr. Everything
 /// that the program starts is included. No privilege is needed, but with CAP_BPF and CAP_PERFMON
 /// (root has them) the report is exact and says why threads were blocked; see `cox doctor`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(
     override_usage = "cox run [OPTIONS] -- PROGRAM [ARGS]...\n       cox run [OPTIONS] --pid PID\n       cox run [OPTIONS] --cgroup PATH",
-    after_help = "Example:\n  cox run -- make -j4\n  cox run --json report.json -- ./app input\n  cox run --pid 4711 --for 10s\n  cox run --pack-cpus 0-1 -- ./app input\n\n\
+    after_help = "Example:\n  cox run -- make -j4\n  cox run --json report.json -- ./app input\n  cox run --pid 4711 --for 10s\n  cox run --pack-cpus 0-1 -- ./app input\n  cox run --repeat 15 --json before.%n.json -- ./app input\n\n\
 Exit codes: the program's own; 128+n when signal n ended it; 125 cox failed before the program ran; \
 126 the program cannot be executed; 127 it was not found."
 )]
 pub struct Run {
-    /// Write the whole account as JSON to FILE ('-': stdout). %p pid, %h host, %r MPI or Slurm rank
+    /// Write the whole account as JSON to FILE ('-': stdout). %p pid, %h host, %r MPI or Slurm rank, %n run of --repeat
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Run it N times, one after another; the report is of the medians, and files need %n in their names
+    #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true, value_parser = clap::value_parser!(u32).range(1..=1000),
+        conflicts_with_all = ["pid", "cgroup"])]
+    pub repeat: u32,
     /// Traces
     #[command(flatten)]
     pub traces: Traces,

@@ -28,6 +28,7 @@ fn main() -> ExitCode {
     };
     let done = match cli.verb {
         Verb::Run(options) => verbs::run::run(&options),
+        Verb::Compare(options) => verbs::compare::compare(&options),
         Verb::Report(options) => verbs::report::report(&options),
         Verb::Pack(options) => match &options.what {
             Some(PackVerb::Simulate(wanted)) => verbs::simulate::simulate(wanted),

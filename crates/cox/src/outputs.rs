@@ -35,6 +35,21 @@ pub fn expand(path: &Path) -> PathBuf {
     PathBuf::from(OsString::from_vec(name))
 }
 
+/// `path` of run number `run` of a series: each `%n` is that number. Other placeholders stay for [`expand`].
+pub fn numbered(path: &Path, run: u32) -> PathBuf {
+    let bytes = path.as_os_str().as_bytes();
+    let mut name = Vec::with_capacity(bytes.len());
+    let mut rest = bytes.iter().copied();
+    while let Some(byte) = rest.next() {
+        match (byte, if byte == b'%' { rest.next() } else { None }) {
+            (b'%', Some(b'n')) => name.extend(run.to_string().bytes()),
+            // Both, so that the n of %%n stays a letter.
+            (byte, other) => name.extend([byte].into_iter().chain(other)),
+        }
+    }
+    PathBuf::from(OsString::from_vec(name))
+}
+
 /// A place to write to, opened before the program starts so that a bad path is refused in time.
 pub enum Output {
     /// Our own stderr.
@@ -127,6 +142,13 @@ mod tests {
         assert_eq!(expand(Path::new("a.%p.json")), PathBuf::from(format!("a.{pid}.json")));
         assert_eq!(expand(Path::new("100%%.%x%")), PathBuf::from("100%.%x%"));
         assert!(!expand(Path::new("%h")).as_os_str().is_empty());
+    }
+
+    #[test]
+    fn runs_are_numbered_and_other_placeholders_left() {
+        let named = |name: &str| numbered(Path::new(name), 12).display().to_string();
+        assert_eq!(named("a.%n.%p.%n.json"), "a.12.%p.12.json");
+        assert_eq!((named("%%n.%"), named("plain")), ("%%n.%".to_owned(), "plain".to_owned()));
     }
 
     #[test]

@@ -285,8 +285,8 @@ fn what_cannot_be_traced_is_refused_before_anything_starts() {
         assert!(said.contains(why), "{arguments:?}: {said}");
         assert!(!Path::new(&touched).exists(), "{arguments:?}: the program has run");
     };
-    refused(&["run", "--backend", "perf", "--trace", &at("t")], "a trace needs eBPF");
-    refused(&["run", "--backend", "proc", "--paraver", &at("t")], "a trace needs eBPF");
+    refused(&["run", "--backend", "perf", "--trace", &at("t")], "needs eBPF");
+    refused(&["run", "--backend", "proc", "--paraver", &at("t")], "needs eBPF");
     refused(&["run", "--trace", "/nowhere/at/all"], "cannot write");
     refused(&["run", "--paraver", "/nowhere/at/all"], "cannot write");
     refused(&["run", "--trace", &at("t"), "--trace-buffer", "1"], "from 4k to 1G");
@@ -306,8 +306,9 @@ fn files_that_are_no_traces_are_refused_by_one_line() {
         assert!(said.contains(why) && said.lines().count() == 1, "{why}: {said}");
         assert!(output.stdout.is_empty());
     };
-    refused(b"", "no Perfetto trace");
-    refused(b"#!/bin/sh\necho\n", "no Perfetto trace");
+    refused(b"", "no trace of cox's");
+    refused(b"#!/bin/sh\necho\n", "no trace of cox's");
+    refused(b"\n\n", "no Perfetto trace");
     refused(&whole[..whole.len() - 1], "cut off");
     refused(&whole[..whole.len() / 2], "");
     // A trace without a recording: a packet with nothing in it.

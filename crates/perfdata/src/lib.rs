@@ -37,7 +37,7 @@ const OTHER_ENDIAN: &[u8; 8] = b"2ELIFREP";
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Neither perf's file nor its text.
-    #[error("this is no recording of scheduler events by perf, and no text of perf script")]
+    #[error("this is no trace of cox's, no recording of scheduler events by perf, and no text of perf script")]
     Foreign,
     /// Written where bytes are in the other order.
     #[error(

@@ -4,6 +4,7 @@
 //! - [`json`]: the document of `cox run --json`, and its schema. Text is made from the same document, so
 //!   the two cannot disagree.
 //! - [`text`]: the report on the terminal. [`html`]: the same as a page, with pictures over time.
+//! - [`comparison`]: runs side by side, as text and JSON; [`heat`]: as a table of colours.
 //! - [`style`]: width, colour, and what to do without UTF-8.
 //! - [`round`]: printed parts add up exactly to their printed whole.
 //! - [`audit`]: reads a printed report back and adds it up; for tests and for the examples in docs/.
@@ -11,6 +12,8 @@
 
 pub mod advice;
 pub mod audit;
+pub mod comparison;
+pub mod heat;
 pub mod html;
 pub mod json;
 pub mod overlap;

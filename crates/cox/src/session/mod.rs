@@ -59,6 +59,8 @@ pub struct Outcome {
     /// CPU time of the session's thread while the target ran: of all engines that have no threads of their own, as
     /// observing. Loading comes before and reading binaries for the report after: they disturb nobody.
     pub own_cpu_ns: u64,
+    /// Whether somebody asked for the end: a signal that ends programs reached cox, or SIGINT ended the program.
+    pub interrupted: bool,
     /// What went wrong after the program was let go: there is no account, but its exit stands.
     pub failed: Option<anyhow::Error>,
 }
@@ -88,7 +90,7 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
             let own_before_ns = arch::clock::thread_cpu_ns();
             let running = let_go(children)?;
             let mut failed = None;
-            let launched = follow(running, engine, &signals, &mut failed)?;
+            let (launched, interrupted) = follow(running, engine, &signals, &mut failed)?;
             if limits.wait_all && failed.is_none() {
                 failed = wait_for_all(engine, &signals).err();
             }
@@ -96,7 +98,7 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
             let own_cpu_ns = arch::clock::thread_cpu_ns().saturating_sub(own_before_ns);
             let failed = failed.or(engine.undo().err());
             let exit = launched.first().map(|first| first.exit);
-            Ok(Outcome { exit, launched, start_ns, end_ns, own_cpu_ns, failed })
+            Ok(Outcome { exit, launched, start_ns, end_ns, own_cpu_ns, interrupted, failed })
         }
         Target::Attach(subject) => {
             subject.look_up()?;
@@ -108,7 +110,8 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
             let end_ns = arch::monotonic_ns();
             let own_cpu_ns = arch::clock::thread_cpu_ns().saturating_sub(own_before_ns);
             engine.undo()?;
-            Ok(Outcome { exit: None, launched: Vec::new(), start_ns, end_ns, own_cpu_ns, failed: None })
+            let launched = Vec::new();
+            Ok(Outcome { exit: None, launched, start_ns, end_ns, own_cpu_ns, interrupted: false, failed: None })
         }
     }
 }
@@ -133,13 +136,14 @@ fn let_go(children: Vec<Child>) -> Result<Vec<(Running, u64)>> {
 }
 
 /// Until the launched programs end; signals sent to cox are passed on to them. An engine that fails is
-/// left alone from then on: programs come first.
+/// left alone from then on: programs come first. Returns how they ended, and whether by somebody's wish.
 fn follow(
     mut running: Vec<(Running, u64)>,
     engine: &mut dyn Engine,
     signals: &Signals,
     failed: &mut Option<anyhow::Error>,
-) -> Result<Vec<Launched>> {
+) -> Result<(Vec<Launched>, bool)> {
+    let mut interrupted = false;
     let order: Vec<u32> = running.iter().map(|(one, _)| one.pid()).collect();
     let mut launched = Vec::new();
     while !running.is_empty() {
@@ -148,6 +152,7 @@ fn follow(
             std::iter::once(signals.as_fd()).chain(running.iter().map(|(one, _)| one.as_fd())).collect();
         wait_for_something(&fds, readiness, TICK)?;
         for received in signals.read()? {
+            interrupted |= received.asks_for_the_end();
             match received {
                 // The terminal sends to the whole foreground group: the programs have it already.
                 Received::FromTerminal(_) => {}
@@ -169,7 +174,8 @@ fn follow(
         }
     }
     launched.sort_by_key(|one| order.iter().position(|pid| *pid == one.pid));
-    Ok(launched)
+    interrupted |= launched.iter().any(|one| one.exit == Exit::Signal(libc::SIGINT));
+    Ok((launched, interrupted))
 }
 
 /// Until nothing that the program started is left, or somebody loses patience.

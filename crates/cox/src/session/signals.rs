@@ -21,6 +21,14 @@ pub enum Received {
     FromProcess(i32),
 }
 
+impl Received {
+    /// Whether it is one by which people and job managers end programs, and so a series of runs too.
+    pub fn asks_for_the_end(self) -> bool {
+        let (Received::FromTerminal(signal) | Received::FromProcess(signal)) = self;
+        [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT].contains(&signal)
+    }
+}
+
 /// The blocked signals; dropping it puts the mask back.
 pub struct Signals {
     fd: OwnedFd,

@@ -9,12 +9,14 @@ use crate::outputs::Output;
 pub mod advise;
 pub mod bench;
 pub mod changes;
+pub mod compare;
 pub mod doctor;
 pub mod overlap;
 pub mod pack;
 pub mod pages;
 pub mod report;
 pub mod run;
+pub mod series;
 pub mod simulate;
 pub mod traces;
 

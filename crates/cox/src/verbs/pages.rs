@@ -15,6 +15,7 @@ pub fn schema(of: SchemaOf) -> Result<u8> {
         SchemaOf::Run => report::json::schema(),
         SchemaOf::Pack => report::pack::schema(),
         SchemaOf::Advise => report::advice::schema(),
+        SchemaOf::Compare => report::comparison::schema(),
         SchemaOf::PackSimulate => report::simulation::schema(),
     };
     let text = serde_json::to_string_pretty(&schema).context("printing the schema")?;

@@ -9,6 +9,7 @@ use ledger::beside::{self, Beside, Player};
 use machine::Root;
 use machine::cgroup::Hierarchies;
 use report::Document;
+use report::comparison::Run;
 use report::pack::PackReport;
 use trace::Recording;
 
@@ -25,6 +26,16 @@ use crate::session::{self, Launch, Limits, Outcome, Subject, Target, launch};
 use crate::surroundings::Surroundings;
 use crate::verbs::traces::Traces;
 
+/// How a run ended, for who does another one after it.
+pub struct Ran {
+    /// The exit code to end with.
+    pub code: u8,
+    /// Whether somebody asked for the end.
+    pub interrupted: bool,
+    /// What it came to, where there is a report.
+    pub figures: Option<Run>,
+}
+
 /// Where reports go.
 struct Outputs {
     text: Option<Output>,
@@ -34,6 +45,15 @@ struct Outputs {
 
 /// Observe what `options` name, report, and return the exit code to end with.
 pub fn run(options: &cli::Run) -> Result<u8> {
+    if options.repeat > 1 {
+        super::series::run(options)
+    } else {
+        once(&super::series::of_run(options, 1)).map(|ran| ran.code)
+    }
+}
+
+/// One run, whatever `--repeat` says.
+pub fn once(options: &cli::Run) -> Result<Ran> {
     let mut overlapping = options.overlap.map(Overlapping::new).transpose()?;
     let target = target(options, overlapping.as_mut())?;
     // Outputs are opened first: a bad path is refused before anything starts.
@@ -66,9 +86,11 @@ pub fn run(options: &cli::Run) -> Result<u8> {
         let summary = packing.summary.as_ref()?;
         Some(super::pack::report(&options.program, &options.pid, packing, summary, outcome.exit))
     });
+    let mut figures = None;
     let reported = match observing_failed {
         None => {
             report(options, &target, &outcome, &mut observing, &surroundings, (packed, overlapping.as_ref()), outputs)
+                .map(|run| figures = Some(run))
         }
         Some(error) => alone(packed, outputs.text).and(Err(error.context("observing failed, there is no report"))),
     };
@@ -77,7 +99,8 @@ pub fn run(options: &cli::Run) -> Result<u8> {
         crate::complaint::say(&format!("{error:#}"));
     }
     let code = outcome.exit.map_or(0, |exit| exit.shell_code() as u8);
-    Ok(if failed.is_empty() || outcome.exit.is_some() { code } else { crate::FAILED })
+    let code = if failed.is_empty() || outcome.exit.is_some() { code } else { crate::FAILED };
+    Ok(Ran { code, interrupted: outcome.interrupted, figures })
 }
 
 /// The packer, where one is wanted; refused here is what `cox pack` refuses.
@@ -205,7 +228,7 @@ fn report(
     surroundings: &Surroundings,
     (packed, overlapping): (Option<PackReport>, Option<&Overlapping>),
     outputs: Outputs,
-) -> Result<()> {
+) -> Result<Run> {
     let command = command_line(target);
     let programs = programs(target, outcome);
     let record = observing.take_record()?;
@@ -232,9 +255,12 @@ fn report(
     let json =
         outputs.json.map_or(Ok(()), |output| output.write(document.to_json().context("making the JSON")?.as_bytes()));
     let traces = recorded.map_or(Ok(()), |recording: Result<Recording>| outputs.traces.write(&recording?, &document));
-    // The process ends here: taking apart the accounts of 50,000 threads one by one helps nobody.
-    std::mem::forget((record, document));
-    text.and(json).and(traces)
+    let figures = Run::of(&document);
+    // Mostly the process ends here: taking apart the accounts of 50,000 threads one by one helps nobody.
+    if options.repeat == 1 {
+        std::mem::forget((record, document));
+    }
+    text.and(json).and(traces).map(|()| figures)
 }
 
 /// The section on packing, when there is nothing else to report.

@@ -1,0 +1,35 @@
+//! The command line of `cox compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Compare runs: which figures differ between groups of reports, by how much, and which only seem to.
+///
+/// Each GROUP is what `cox run --json` wrote of some runs of one thing: files joined by commas, or a name with %n in it, as
+/// it was given to `cox run --repeat`. NAME=… names a group. The others are compared with the first.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "cox compare [OPTIONS] [NAME=]FILE[,FILE]...  [NAME=]FILE[,FILE]...",
+    after_help = "Example:\n  cox run --repeat 15 --json before.%n.json -q -- ./app\n  cox run --repeat 15 --json after.%n.json -q -- ./app --new\n  \
+cox compare before.%n.json after.%n.json\n  \
+cox compare --table waiting_for_cpu_ns/thread_ns --svg t.svg heat/static=a.%n.json heat/guided=b.%n.json\n\n\
+Exit codes: 0 compared; 2 wrong options; 125 a report cannot be read."
+)]
+pub struct Compare {
+    /// Groups of reports
+    #[arg(value_name = "GROUP", required = true)]
+    pub groups: Vec<String>,
+    /// Write the comparison as JSON to FILE ('-': stdout, and no text)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the text to FILE instead of stdout
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Make a table of this figure, or of a quotient A/B of two, from groups named APPLICATION/SETTING=…
+    #[arg(long, value_name = "FIGURE", requires = "svg")]
+    pub table: Option<String>,
+    /// Draw the table to FILE
+    #[arg(long, value_name = "FILE", requires = "table")]
+    pub svg: Option<PathBuf>,
+}

@@ -1,0 +1,71 @@
+//! `cox run --repeat`: several runs, one after another, and one report on them.
+//!
+//! Each run is a session of its own, as if cox had been started for it. Wherever a run would write to a file, the name
+//! must have the run's number in it, so that no run writes over another.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use report::comparison::{Comparison, Run};
+
+use super::run::once;
+use crate::cli;
+use crate::outputs::{Output, numbered};
+
+/// Run the program as often as wanted and report; the exit code is the first that is not 0.
+pub fn run(options: &cli::Run) -> Result<u8> {
+    refuse_overwriting(options)?;
+    let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
+    let (mut code, mut runs) = (0, Vec::<Run>::new());
+    let mut failed = Ok(());
+    for number in 1..=options.repeat {
+        let ran = match once(&cli::Run { quiet: true, output: None, ..of_run(options, number) }) {
+            Ok(ran) => ran,
+            Err(error) => {
+                failed = Err(error);
+                break;
+            }
+        };
+        code = if code == 0 { ran.code } else { code };
+        runs.extend(ran.figures);
+        if ran.interrupted {
+            break;
+        }
+    }
+    if let Some(text) = text.filter(|_| !runs.is_empty()) {
+        let words: Vec<_> = options.program.iter().map(|word| word.to_string_lossy()).collect();
+        let comparison = Comparison::new(env!("CARGO_PKG_VERSION"), &[(words.join(" "), runs)]);
+        let page = comparison.text(&super::style(Some(&text), false));
+        // The program has run: this does not change its exit code.
+        if let Err(error) = text.write(page.as_bytes()) {
+            crate::complaint::say(&format!("{error:#}"));
+        }
+    }
+    failed.map(|()| code)
+}
+
+/// What one run of the series is asked to do.
+pub fn of_run(options: &cli::Run, number: u32) -> cli::Run {
+    let mut options = options.clone();
+    let cli::Traces { trace, paraver, html } = &mut options.traces;
+    let files = [&mut options.json, &mut options.output, trace, paraver, html];
+    for path in files.into_iter().flatten() {
+        *path = numbered(path, number);
+    }
+    options
+}
+
+fn refuse_overwriting(options: &cli::Run) -> Result<()> {
+    let cli::Traces { trace, paraver, html } = &options.traces;
+    let files = [("--json", &options.json), ("--trace", trace), ("--paraver", paraver), ("--html", html)];
+    let same = |path: &&Path| numbered(path, 1) == numbered(path, 2);
+    for (option, path) in files {
+        if let Some(path) = path.as_deref().filter(same) {
+            let path = path.display();
+            bail!(
+                "--repeat: each run would write over {option} '{path}'; put the run's number into the name, as in run.%n.json"
+            );
+        }
+    }
+    Ok(())
+}

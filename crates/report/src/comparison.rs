@@ -1,0 +1,206 @@
+//! Runs side by side: what `cox compare` and `cox run --repeat` print, and their JSON.
+
+mod text;
+
+use std::collections::BTreeSet;
+
+use advise::figures::Figure;
+use compare::{Change, Series};
+use ledger::summary::Sums;
+use schemars::{JsonSchema, Schema, schema_for};
+use serde::{Deserialize, Serialize};
+
+use crate::json::Document;
+
+pub use compare::stats::Estimate;
+
+/// Version of [`Comparison`]'s shape.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Times below this part of all thread time, on average over all runs, are left out: they are no reason for anything,
+/// and each figure more costs the others certainty.
+const NEGLIGIBLE: f64 = 0.001;
+
+/// What `cox compare --json` writes and its text is made from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// Version of this shape.
+    pub schema_version: u32,
+    /// Version of cox.
+    pub cox_version: String,
+    /// The groups; all are compared with the first.
+    pub groups: Vec<Group>,
+    /// The figures: wall time first.
+    pub figures: Vec<Row>,
+    /// Figures that are 0, or next to nothing, in all runs.
+    pub left_out: Vec<String>,
+    /// What limits what is said.
+    pub warnings: Vec<String>,
+}
+
+/// A group of runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// How many runs.
+    pub runs: u64,
+}
+
+/// A figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Row {
+    /// Its name in docs/figures.md.
+    pub figure: String,
+    /// Median by group, with the 95 % interval.
+    pub medians: Vec<Estimate>,
+    /// How each group but the first differs from the first.
+    pub changes: Vec<Change>,
+}
+
+/// What is kept of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Run {
+    /// Figures by name.
+    pub figures: Vec<(String, f64)>,
+    backend: String,
+    lost: bool,
+    failed: bool,
+}
+
+/// A sum over threads.
+type Sum = fn(&Sums) -> u64;
+
+/// Counts that are no evidence of a verdict, and their sums.
+const COUNTS: [(&str, Sum); 4] = [
+    ("switches_voluntary", |sums| sums.switches_voluntary),
+    ("switches_involuntary", |sums| sums.switches_involuntary),
+    ("wakeups", |sums| sums.wakeups),
+    ("migrations", Sums::migrations_total),
+];
+
+/// What is compared, in this order. Not among them: facts about the machine, and what cox itself did.
+fn compared() -> Vec<String> {
+    let first = [
+        Figure::WallNs,
+        Figure::RunNs,
+        Figure::WorkNs,
+        Figure::SpinNs,
+        Figure::StealNs,
+        Figure::WaitingForThreadsNs,
+        Figure::WaitingForCpuNs,
+        Figure::WakeDelayNs,
+        Figure::PreemptWaitNs,
+        Figure::BlockedNs,
+    ];
+    let last = [Figure::CpuIdleNs, Figure::CpuIdleWhileWaitingNs, Figure::CpuBusyOthersNs, Figure::ThrottledNs];
+    let all = Figure::all();
+    let causes = all.into_iter().filter(|figure| matches!(figure, Figure::BlockedBy(_)));
+    let named = |figure: Figure| figure.name();
+    let counts = COUNTS.iter().map(|(name, _)| (*name).to_owned());
+    first.into_iter().chain(causes).map(named).chain(counts).chain(last.map(named)).collect()
+}
+
+/// What every backend means the same by.
+const BY_ALL_BACKENDS: [&str; 4] = ["wall_ns", "run_ns", "switches_voluntary", "switches_involuntary"];
+
+impl Run {
+    /// Of a report.
+    pub fn of(document: &Document) -> Run {
+        let named = document.figures.iter().filter_map(|(name, value)| Some((name.clone(), value.as_f64()?)));
+        let sums = Sums::of(&document.account);
+        let counts = COUNTS.iter().map(|(name, count)| ((*name).to_owned(), count(&sums) as f64));
+        Run {
+            figures: named.chain(counts).collect(),
+            backend: document.account.backend.clone(),
+            lost: document.account.lost.spoil_accounts(),
+            failed: document.account.programs.iter().any(|program| program.exit_code.is_some_and(|code| code != 0)),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with_figures(figures: Vec<(String, f64)>) -> Run {
+        Run { figures, ..Run::default() }
+    }
+
+    /// One figure, or a quotient of two: `waiting_for_cpu_ns/thread_ns`.
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        let named = |name: &str| self.figures.iter().find(|(known, _)| known == name).map(|(_, value)| *value);
+        match name.split_once('/') {
+            Some((part, whole)) => Some(named(part)? / named(whole)?).filter(|share| share.is_finite()),
+            None => named(name),
+        }
+    }
+}
+
+impl Comparison {
+    /// Of groups of runs by name, each with one run or more.
+    pub fn new(cox_version: &str, groups: &[(String, Vec<Run>)]) -> Comparison {
+        let runs = || groups.iter().flat_map(|(_, runs)| runs);
+        let backends: BTreeSet<&str> = runs().map(|run| run.backend.as_str()).collect();
+        let one_backend = backends.len() < 2;
+        let (mut series, mut left_out) = (Vec::new(), Vec::new());
+        for figure in compared() {
+            let of = |runs: &Vec<Run>| runs.iter().map(|run| run.figure(&figure)).collect::<Option<Vec<f64>>>();
+            let Some(values) = groups.iter().map(|(_, runs)| of(runs)).collect::<Option<Vec<_>>>() else { continue };
+            let usual = one_backend || BY_ALL_BACKENDS.contains(&figure.as_str());
+            // Asked of all runs together: it must not depend on how they differ.
+            let thread_ns: f64 = runs().filter_map(|run| run.figure("thread_ns")).sum();
+            let sum: f64 = values.iter().flatten().sum();
+            let enough = if is_a_time(&figure) { sum > NEGLIGIBLE * thread_ns } else { sum > 0.0 };
+            let primary = figure == "wall_ns";
+            match usual && (enough || primary) {
+                true => series.push(Series { primary, figure, groups: values }),
+                false => left_out.push(figure),
+            }
+        }
+        let judged = compare::compare(&series).into_iter().zip(series);
+        let row = |(of, series): (compare::Compared, Series)| Row {
+            figure: series.figure,
+            medians: of.medians,
+            changes: of.changes,
+        };
+        let (lost, failed) = (runs().filter(|run| run.lost).count(), runs().filter(|run| run.failed).count());
+        let all = runs().count();
+        let warnings = [
+            (!one_backend).then(|| {
+                let names: Vec<&str> = backends.into_iter().collect();
+                format!("backends differ ({}): only figures that mean the same by all", names.join(", "))
+            }),
+            (lost > 0).then(|| format!("{lost} of {all} runs lost events: their figures are uncertain")),
+            (failed > 0).then(|| format!("{failed} of {all} runs ended with an exit code other than 0")),
+        ];
+        Comparison {
+            schema_version: SCHEMA_VERSION,
+            cox_version: cox_version.to_owned(),
+            groups: groups.iter().map(|(name, runs)| Group { name: name.clone(), runs: runs.len() as u64 }).collect(),
+            figures: judged.map(row).collect(),
+            left_out,
+            warnings: warnings.into_iter().flatten().collect(),
+        }
+    }
+
+    /// As indented JSON, with a newline at the end.
+    ///
+    /// # Errors
+    /// None that occurs: all keys are strings.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self).map(|json| json + "\n")
+    }
+}
+
+/// Whether a figure is in nanoseconds, by its name: those of causes have no unit in it.
+pub(crate) fn is_a_time(figure: &str) -> bool {
+    figure.ends_with("_ns") || figure.starts_with("blocked_by.") || figure.starts_with("took_cpu.")
+}
+
+/// The JSON schema of [`Comparison`].
+#[must_use]
+pub fn schema() -> Schema {
+    schema_for!(Comparison)
+}
+
+/// How a figure is shown: its name in words, and its values.
+pub(crate) fn shown(figure: &str) -> (String, impl Fn(f64) -> String) {
+    (text::words(figure), move |value| text::amount(figure, value))
+}
