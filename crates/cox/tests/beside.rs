@@ -162,3 +162,19 @@ fn what_cannot_run_is_refused_before_anything_starts() {
     refused(&["--also", ""], 125, "there is no command");
     refused(&["--backend", "proc", "--also", "true"], 125, "needs eBPF");
 }
+
+#[test]
+fn the_page_has_it_too_and_one_of_one_program_has_not() {
+    let Some(bench) = bench("the_page_has_it_too_and_one_of_one_program_has_not") else { return };
+    let page = |options: &[&str]| {
+        let file = bench.folder().join("page.html");
+        let mut command = Command::new(COX);
+        command.args(["run", "-q", "--html"]).arg(&file).args(options).args(["--", "sleep", "0.1"]);
+        assert!(command.status().expect("start cox").success());
+        fs::read_to_string(file).expect("a page")
+    };
+    let together = page(&["--also", "sleep 0.2"]);
+    assert!(together.contains("id=\"beside\"") && together.contains("behind A") && together.contains("A+B"));
+    let alone = page(&[]);
+    assert!(!alone.contains("beside") && !alone.contains("side by side"));
+}

@@ -3,12 +3,13 @@
 //! Figures are those of the [`Document`], rounded as in the text report; what is seen over time is the [`Timeline`]'s. Everything that comes from
 //! outside, names above all, goes through `markup::Safe`.
 //!
-//! Order: what it means (`verdict`), where each thread's time went (`states`), who had the CPUs (`lanes`), who waited for one
-//! (`waiting`), who moved and switched (`moves`), who waits for whom (`wakers`), what ran (`hot`), how long waits and turns were (`spread`), cost and
+//! Order: what it means (`verdict`), where each thread's time went (`states`), who had the CPUs (`lanes`), what programs took from
+//! one another (`beside`), who waited for one (`waiting`), who moved and switched (`moves`), who waits for whom (`wakers`), what ran (`hot`), how long waits and turns were (`spread`), cost and
 //! losses (`cost`); then all figures in a table (`threads`). `heat`, `plot` and `scale` draw.
 //!
 //! Pictures are paths in units of columns, one for each colour, so that a page of thousands of threads stays small and opens quickly.
 
+mod beside;
 mod cost;
 mod heat;
 mod hot;
@@ -125,10 +126,11 @@ impl<'d> View<'d> {
 /// Parts of the page: id, title, what writes it.
 type Section = (&'static str, &'static str, fn(&mut String, &View) -> fmt::Result);
 
-const SECTIONS: [Section; 10] = [
+const SECTIONS: [Section; 11] = [
     ("verdict", "Verdict", verdict::write),
     ("states", "Where each thread’s time went", states::write),
     ("cpus", "Who had the CPUs", lanes::write),
+    ("beside", "Side by side", beside::write),
     ("waiting", "Who waited for a CPU", waiting::write),
     ("moves", "Switches and migrations", moves::write),
     ("wakers", "Who waits for whom", wakers::write),
@@ -138,9 +140,25 @@ const SECTIONS: [Section; 10] = [
     ("threads", "All threads", threads::write),
 ];
 
+/// Whether there is something in a section: programs are side by side where there are several.
+fn is_there(id: &str, view: &View) -> bool {
+    id != "beside" || view.document.account.beside.is_some()
+}
+
 /// Short names of sections, for the line of links.
-const LINKS: [&str; SECTIONS.len()] =
-    ["verdict", "states", "CPUs", "waiting", "switches", "who waits", "hot", "lengths", "cost", "threads"];
+const LINKS: [&str; SECTIONS.len()] = [
+    "verdict",
+    "states",
+    "CPUs",
+    "side by side",
+    "waiting",
+    "switches",
+    "who waits",
+    "hot",
+    "lengths",
+    "cost",
+    "threads",
+];
 
 fn write(out: &mut String, view: &View) -> fmt::Result {
     let title = verdict::command(view.document);
@@ -154,11 +172,11 @@ fn write(out: &mut String, view: &View) -> fmt::Result {
     out.push_str("<main>\n");
     verdict::head(out, view)?;
     out.push_str("<nav aria-label=\"Sections\">");
-    for ((id, ..), link) in SECTIONS.iter().zip(LINKS) {
+    for ((id, ..), link) in SECTIONS.iter().zip(LINKS).filter(|((id, ..), _)| is_there(id, view)) {
         write!(out, "<a href=\"#{id}\">{link}</a> ")?;
     }
     out.push_str("</nav>\n");
-    for (id, title, section) in SECTIONS {
+    for (id, title, section) in SECTIONS.into_iter().filter(|(id, ..)| is_there(id, view)) {
         writeln!(out, "<section id=\"{id}\"><h2>{title}</h2>")?;
         section(out, view)?;
         out.push_str("</section>\n");

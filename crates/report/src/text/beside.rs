@@ -4,31 +4,35 @@ use advise::numbers::{duration, seconds};
 use ledger::beside::{Beside, Idle, Phase};
 
 use super::Page;
-use crate::style::wrapped;
+use crate::json::Document;
+use crate::style::{Style, wrapped};
 use crate::table::{Align, Table};
 
 pub(super) fn write(page: &mut Page) {
     let Some(beside) = &page.document.account.beside else { return };
     page.gap();
-    let programs = &page.document.account.programs;
+    let style = page.style;
+    let lines = wrapped(&style.clean(&headline(page.document, beside)), style.columns(), "  ", "    ");
+    page.extend(lines);
+    page.extend(phases(beside, style).lines(style.columns()));
+    page.gap();
+    page.extend(waits(beside, style).lines(style.columns()));
+}
+
+/// Who ran, and for how long all of them.
+pub(crate) fn headline(document: &Document, beside: &Beside) -> String {
+    let programs = &document.account.programs;
     let named = programs.iter().enumerate().map(|(at, program)| {
         // As it is called at the end: a command may begin with taskset.
         let name = program.processes.first().map_or("?", |process| process.comm.as_str());
         format!("{} {name}", letter(at))
     });
-    let line = format!(
+    format!(
         "side by side: {}; all ran for {} of {}",
         named.collect::<Vec<_>>().join(", "),
         seconds(beside.all_ran_ns),
         seconds(beside.any_ran_ns)
-    );
-    let lines = wrapped(&page.style.clean(&line), page.style.columns(), "  ", "    ");
-    page.extend(lines);
-    let phases = phases(page, beside);
-    page.extend(phases);
-    page.gap();
-    let waits = waits(page, beside);
-    page.extend(waits);
+    )
 }
 
 /// Programs are letters here: their numbers would look like CPUs'.
@@ -41,8 +45,8 @@ fn letters(programs: &[usize]) -> String {
 }
 
 /// What CPUs did while the same programs ran, as CPU time.
-fn phases(page: &Page, beside: &Beside) -> Vec<String> {
-    let mut table = Table::new(page.style);
+pub(crate) fn phases<'s>(beside: &Beside, style: &'s Style) -> Table<'s> {
+    let mut table = Table::new(style);
     let phases = &beside.phases;
     let column = |of: fn(&Phase) -> u64| phases.iter().map(move |phase| duration(of(phase)));
     table.column("while these ran", Align::Left, 0, phases.iter().map(|phase| letters(&phase.running)));
@@ -58,7 +62,7 @@ fn phases(page: &Page, beside: &Beside) -> Vec<String> {
     table.column("idle", Align::Right, 0, column(|phase| phase.idle.iter().map(|idle| idle.idle_ns).sum()));
     let whose = phases.iter().map(|phase| phase.idle.iter().map(whose).collect::<Vec<_>>().join(", "));
     table.column("of it", Align::Right, 1, whose);
-    table.lines(page.style.columns())
+    table
 }
 
 /// Whose an idle CPU is: of the only one that could have used it, of several together, or nobody's.
@@ -72,8 +76,8 @@ fn whose(idle: &Idle) -> String {
 }
 
 /// Thread-time that each program waited for a CPU, by who held it.
-fn waits(page: &Page, beside: &Beside) -> Vec<String> {
-    let mut table = Table::new(page.style);
+pub(crate) fn waits<'s>(beside: &Beside, style: &'s Style) -> Table<'s> {
+    let mut table = Table::new(style);
     let waited = &beside.waited;
     let name = |(at, waited): (usize, &ledger::beside::Waited)| match waited.cpus.as_str() {
         "" => letter(at),
@@ -89,5 +93,5 @@ fn waits(page: &Page, beside: &Beside) -> Vec<String> {
     if waited.iter().any(|waited| waited.unseen_ns > 0) {
         table.column("not seen", Align::Right, 1, waited.iter().map(|waited| duration(waited.unseen_ns)));
     }
-    table.lines(page.style.columns())
+    table
 }

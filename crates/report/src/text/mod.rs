@@ -5,7 +5,7 @@
 //! whom and where run time went (`details`), checks, members left behind, losses (`footer`); at last, where the
 //! program was packed too, what that did; the same for overlap.
 
-mod beside;
+pub(crate) mod beside;
 pub(crate) mod cpus;
 mod details;
 pub(crate) mod footer;

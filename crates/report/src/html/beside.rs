@@ -1,0 +1,20 @@
+//! Programs that ran side by side: the tables of the text report, and a word on how to read them.
+
+use std::fmt::{self, Write};
+
+use super::View;
+use super::markup::Safe;
+use super::table;
+use crate::style::Style;
+use crate::text::beside::{headline, phases, waits};
+
+pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
+    let Some(beside) = &view.document.account.beside else { return Ok(()) };
+    let style = Style { unicode: true, ..Style::default() };
+    writeln!(out, "<p>{}</p>", Safe(headline(view.document, beside)))?;
+    out.push_str("<h3>What CPUs did while the same programs ran</h3>\n");
+    out.push_str("<p>CPU time. An idle CPU is that program’s which alone could have used it; that of several is theirs together; nobody’s, if no running program was allowed there.</p>\n");
+    table::write(out, phases(beside, &style), "")?;
+    out.push_str("<h3>Who waited behind whom</h3>\n<p>Thread time without a CPU, by who held it.</p>\n");
+    table::write(out, waits(beside, &style), "")
+}
