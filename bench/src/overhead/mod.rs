@@ -4,6 +4,7 @@
 //! what is to be measured; the others by whole runs. Both have a control: plain, measured once more
 //! as if it were a treatment, which shows what this machine can resolve at that moment.
 
+mod analysis;
 mod counter;
 mod floor;
 mod perf;
@@ -134,12 +135,16 @@ pub fn overhead(options: &Options, interrupt: &Interrupt) -> Result<Experiment> 
     })
 }
 
-/// Measure what keeping a trace costs the traced program, by slices of ping-pong: cox, cox with a trace, perf sched record.
+/// Measure what keeping a trace costs the traced program, by slices of ping-pong: cox, cox with a trace, perf sched record; and
+/// how long perf's recordings take to be read, by perf and by cox.
 ///
 /// # Errors
 /// When nothing could be measured, or not be written.
 pub fn trace(options: &Common, interrupt: &Interrupt) -> Result<Experiment> {
-    experiment("trace", &["pingpong"], options, interrupt, |bench, _| pingpong::measure_tracing(bench))
+    experiment("trace", &["pingpong", "analysis"], options, interrupt, |bench, at| match at {
+        0 => pingpong::measure_tracing(bench),
+        _ => analysis::measure(bench),
+    })
 }
 
 /// Measures some cases, by their places in `names`, and prints each when it is done.

@@ -16,7 +16,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::ranks::{Reach, p_value};
+use crate::ranks::{Reach, is_higher, p_value};
 use crate::shift::Shift;
 use crate::stats::{Estimate, median_estimate};
 
@@ -169,7 +169,8 @@ impl Test {
         // What the test would just have called a change had it been none: half its own interval.
         let half = |(low, high): (f64, f64)| change.map(|change| (high - change).max(change - low));
         let visible_from = within(self.needed).and_then(half);
-        let grown = change.map_or_else(|| sum_of(second) > sum_of(first), |change| change > 0.0);
+        // What was tested says which way: medians may be equal, and means far off by one run.
+        let grown = is_higher(first, second);
         let all_equal = first.iter().chain(second).all(|value| *value == first[0]);
         let verdict = match (self.holds, grown, series.primary) {
             (true, true, true) => Verdict::Slower,
@@ -183,11 +184,6 @@ impl Test {
         let interval = within(1.0 - crate::stats::CONFIDENCE);
         Change { change, interval, p_value: self.p, p_needed: self.needed, visible_from, verdict }
     }
-}
-
-/// The mean rank would do as well; sums need no ranks.
-fn sum_of(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 /// How many runs a side are needed before anything at all can be called a change at this level.
@@ -208,6 +204,22 @@ mod tests {
 
     fn series(primary: bool, groups: &[&[f64]]) -> Series {
         Series { figure: "x".into(), primary, groups: groups.iter().map(|group| group.to_vec()).collect() }
+    }
+
+    #[test]
+    fn a_change_goes_the_way_that_ranks_say() {
+        let verdict =
+            |first: Vec<f64>, second: Vec<f64>| compare(&[series(true, &[&first, &second])])[0].changes[0].verdict;
+        // A single run far off carries the mean, and no ranks.
+        let mut zeros = vec![0.0; 14];
+        zeros.push(500.0);
+        assert_eq!(verdict(zeros.clone(), vec![3.0; 15]), Verdict::Slower);
+        assert_eq!(verdict(vec![3.0; 15], zeros), Verdict::Faster);
+        // More than half of all pairs are equal, and none is smaller.
+        let mut some: Vec<f64> = vec![1.0; 16];
+        some.extend([2.0; 14]);
+        assert_eq!(verdict(vec![1.0; 30], some.clone()), Verdict::Slower);
+        assert_eq!(verdict(some, vec![1.0; 30]), Verdict::Faster);
     }
 
     /// Eight values around `middle` that are 1 ‰ apart.

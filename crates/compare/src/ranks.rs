@@ -11,6 +11,12 @@
 
 use crate::chance::{counts, two_sided};
 
+/// Whether the second group has the higher ranks: which way a difference goes that ranks tell.
+pub fn is_higher(first: &[f64], second: &[f64]) -> bool {
+    let above = |a: &[f64], b: &[f64]| a.iter().map(|a| b.iter().filter(|b| *b < a).count()).sum::<usize>();
+    above(second, first) > above(first, second)
+}
+
 /// The chance that groups which do not differ look at least as different as these.
 pub fn p_value(first: &[f64], second: &[f64]) -> f64 {
     // Of the smaller group: fewer choices to count.

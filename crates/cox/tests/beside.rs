@@ -160,7 +160,7 @@ fn what_cannot_run_is_refused_before_anything_starts() {
     refused(&["--also", "no-such-program at all"], 127, "no-such-program");
     refused(&["--also", "sh -c 'no end"], 125, "a quote is not closed");
     refused(&["--also", ""], 125, "there is no command");
-    refused(&["--backend", "proc", "--also", "true"], 125, "needs eBPF");
+    refused(&["--backend", "proc", "--also", "true"], 125, "need eBPF");
 }
 
 #[test]

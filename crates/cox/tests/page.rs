@@ -99,7 +99,7 @@ fn a_page_that_cannot_be_is_refused_before_anything_starts() {
     let program = ["touch", "started"];
     for (options, why) in [
         (vec!["run", "--html", "/nowhere/at/all.html"], "cannot write '/nowhere/at/all.html'"),
-        (vec!["run", "--backend", "proc", "--html", "page.html"], "needs eBPF"),
+        (vec!["run", "--backend", "proc", "--html", "page.html"], "need eBPF"),
     ] {
         let output = cox(&bench, &options, &program);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

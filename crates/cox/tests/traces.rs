@@ -285,8 +285,8 @@ fn what_cannot_be_traced_is_refused_before_anything_starts() {
         assert!(said.contains(why), "{arguments:?}: {said}");
         assert!(!Path::new(&touched).exists(), "{arguments:?}: the program has run");
     };
-    refused(&["run", "--backend", "perf", "--trace", &at("t")], "needs eBPF");
-    refused(&["run", "--backend", "proc", "--paraver", &at("t")], "needs eBPF");
+    refused(&["run", "--backend", "perf", "--trace", &at("t")], "need eBPF");
+    refused(&["run", "--backend", "proc", "--paraver", &at("t")], "need eBPF");
     refused(&["run", "--trace", "/nowhere/at/all"], "cannot write");
     refused(&["run", "--paraver", "/nowhere/at/all"], "cannot write");
     refused(&["run", "--trace", &at("t"), "--trace-buffer", "1"], "from 4k to 1G");

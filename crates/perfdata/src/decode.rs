@@ -215,6 +215,9 @@ impl<'k> Decoder<'k> {
         if self.points.is_some() {
             return Ok(());
         }
+        if !self.attrs.iter().any(|attr| attr.tracepoint().is_some()) {
+            return Err(Error::NoEvents);
+        }
         let formats = if self.formats.is_empty() { self.known } else { &self.formats };
         if formats.is_empty() {
             return Err(Error::NoFormats);

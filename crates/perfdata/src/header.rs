@@ -82,7 +82,8 @@ fn through(
 ) -> Result<Ending, Error> {
     while let Some(head) = records.next()? {
         decoder.lost(head, records.body());
-        decoder.record(head, records.body(), &records.behind, &mut *each)?;
+        let behind = std::mem::take(&mut records.behind);
+        decoder.record(head, records.body(), &behind, &mut *each)?;
     }
     decoder.ending.cut = records.cut.or(cut);
     decoder.finish(each)

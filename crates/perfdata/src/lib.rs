@@ -19,7 +19,7 @@ mod format;
 mod header;
 mod records;
 mod rounds;
-pub mod script;
+mod script;
 mod tracing;
 
 use std::io::{self, BufRead, Seek};

@@ -27,7 +27,7 @@ pub struct Compare {
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Make a table of this figure, or of a quotient A/B of two, from groups named APPLICATION/SETTING=…
-    #[arg(long, value_name = "FIGURE", requires = "svg")]
+    #[arg(long, value_name = "FIGURE", requires = "svg", conflicts_with_all = ["json", "output"])]
     pub table: Option<String>,
     /// Draw the table to FILE
     #[arg(long, value_name = "FILE", requires = "table")]

@@ -249,7 +249,8 @@ impl Engine for Observing {
 }
 
 /// Why there is no trace.
-const NEEDS_BPF: &str = "a trace or a page needs eBPF (--backend bpf): other backends do not tell what happened when";
+const NEEDS_BPF: &str =
+    "traces, pages and --also need eBPF (--backend bpf): other backends do not tell what happened when";
 
 /// Threads whose affinity masks are read at each tick.
 const MASKS_READ: usize = 64;

@@ -24,6 +24,13 @@ struct Group {
 
 /// Compare what `options` name.
 pub fn compare(options: &cli::Compare) -> Result<u8> {
+    let groups = groups(&options.groups, &|path| path.is_file())?;
+    let read = |group: Group| {
+        let runs = group.files.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?;
+        Ok((group.name, runs))
+    };
+    let groups = groups.into_iter().map(read).collect::<Result<Vec<(String, Vec<Run>)>>>()?;
+    // Behind the inputs: nothing takes long here, and what cannot be read leaves no empty file.
     let json = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let svg = options.svg.as_deref().map(|path| Output::open(Some(path))).transpose()?;
     let text = match &options.output {
@@ -31,12 +38,6 @@ pub fn compare(options: &cli::Compare) -> Result<u8> {
         None if options.json.as_deref() == Some(Path::new("-")) => None,
         None => Some(Output::Stdout),
     };
-    let groups = groups(&options.groups, &|path| path.is_file())?;
-    let read = |group: Group| {
-        let runs = group.files.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?;
-        Ok((group.name, runs))
-    };
-    let groups = groups.into_iter().map(read).collect::<Result<Vec<(String, Vec<Run>)>>>()?;
     // A table has many cells and no first one to compare the others with.
     if let Some((figure, svg)) = options.table.as_deref().zip(svg) {
         let heat = Heat::new(figure, &groups).map_err(anyhow::Error::msg)?;

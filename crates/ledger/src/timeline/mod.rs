@@ -217,6 +217,12 @@ impl Timeline {
                 let before = self.open.switch(moment.cpu, moment.t_ns, holder);
                 self.book(moment.cpu, before, moment.t_ns);
             }
+            // It came without a switch that was told.
+            Some(What::Arrived { tid }) => {
+                let holder = Holder::Row(self.row(tid));
+                let before = self.open.switch(moment.cpu, moment.t_ns, holder);
+                self.book(moment.cpu, before, moment.t_ns);
+            }
             Some(What::Migration { tid, from, .. }) => {
                 let row = self.row(tid);
                 self.rows[row].cells[column].migrations += 1;

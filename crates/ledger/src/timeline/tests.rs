@@ -96,6 +96,21 @@ fn a_cpu_is_somebodys_at_any_time() {
 }
 
 #[test]
+fn a_thread_that_came_unannounced_has_the_cpu_from_then_on() {
+    let mut timeline = Timeline::new(Span::new(0, 100, 10), &[7]);
+    timeline.moment(&switch(10, 0, (7, true), (0, false)));
+    timeline.moment(&Moment::new(40, 0, What::Arrived { tid: 7 }));
+    timeline.moment(&switch(60, 0, (7, true), (0, false)));
+    let lane = &timeline.finish().lanes[&0];
+    let holders: Vec<Holder> = lane.cells.iter().skip(1).map(|cell| cell[0].0).collect();
+    let row = Holder::Row(0);
+    assert_eq!(
+        holders,
+        [Holder::Idle, Holder::Idle, Holder::Idle, row, row, Holder::Idle, Holder::Idle, Holder::Idle, Holder::Idle]
+    );
+}
+
+#[test]
 fn what_is_lost_leaves_a_hole() {
     let mut timeline = Timeline::new(Span::new(0, 100, 10), &[]);
     timeline.moment(&switch(5, 0, (0, false), (7, true)));

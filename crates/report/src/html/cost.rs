@@ -13,7 +13,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     let account = &document.account;
     let kernel = account.own_cost.kernel_ns;
     let least = if kernel.is_none() { "at least " } else { "" };
-    let rows = [
+    let mut rows = vec![
         ("observed by", account.backend.clone()),
         ("window", duration(account.window_ns)),
         ("scheduler events", count(account.events)),
@@ -21,6 +21,10 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         ("time of its programs in the kernel", kernel.map_or("not measured".to_owned(), duration)),
         ("own cost", format!("{least}{:.1} % of the program’s run time", document.checks.own_cost_share * 100.0)),
     ];
+    if account.backend == "perf-data" {
+        // What recording cost, perf does not say.
+        rows.truncate(3);
+    }
     out.push_str("<table class=\"facts\"><tbody>\n");
     for (what, value) in rows {
         writeln!(out, "<tr><th scope=\"row\">{what}</th><td>{}</td></tr>", Safe(value))?;

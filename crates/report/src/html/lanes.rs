@@ -45,7 +45,8 @@ fn most_run(view: &View) -> Vec<usize> {
     let mut ran: HashMap<usize, u64> = HashMap::new();
     for (holder, ns) in view.timeline.lanes.values().flat_map(|lane| &lane.cells).flatten() {
         if let Holder::Row(row) = holder {
-            *ran.entry(*row).or_default() += ns;
+            let sum = ran.entry(*row).or_default();
+            *sum = sum.saturating_add(*ns);
         }
     }
     let own = |row: &usize| view.timeline.rows[*row].tid.is_some();
@@ -71,7 +72,7 @@ fn column(cell: &[(Holder, u64)], coloured: &[usize]) -> Vec<(Who, u64)> {
     for (holder, ns) in cell {
         let who = who(*holder, coloured);
         match parts.iter_mut().find(|(known, _)| *known == who) {
-            Some((_, sum)) => *sum += ns,
+            Some((_, sum)) => *sum = sum.saturating_add(*ns),
             None => parts.push((who, *ns)),
         }
     }

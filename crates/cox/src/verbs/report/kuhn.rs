@@ -30,12 +30,13 @@ impl Theirs {
     fn add(&mut self, line: &Line) {
         let Line { who, wait_ns, delay_ns, run_ns, migrated } = *line;
         if let Who::Idle(_) = who {
-            self.idle_ns += run_ns;
+            self.idle_ns = self.idle_ns.saturating_add(run_ns);
             return;
         }
-        self.switch_ns += wait_ns + delay_ns;
-        self.delay_ns += delay_ns;
-        self.migration_ns += if migrated { wait_ns + delay_ns } else { 0 };
+        let both_ns = wait_ns.saturating_add(delay_ns);
+        self.switch_ns = self.switch_ns.saturating_add(both_ns);
+        self.delay_ns = self.delay_ns.saturating_add(delay_ns);
+        self.migration_ns = self.migration_ns.saturating_add(if migrated { both_ns } else { 0 });
     }
 }
 
@@ -52,9 +53,10 @@ impl Moved {
         let Some(times) = self.pending.get_mut(&stretch.tid) else { return };
         let is_wait = matches!(stretch.doing, Doing::WakeDelay | Doing::Preempted { .. });
         if is_wait && times.iter().any(|t_ns| (stretch.from_ns..=stretch.until_ns).contains(t_ns)) {
-            self.waited_ns += stretch.length_ns();
+            self.waited_ns = self.waited_ns.saturating_add(stretch.length_ns());
         }
-        times.retain(|t_ns| *t_ns > stretch.until_ns);
+        // A waking and the migration that it leads to are often told of the same time: such a one is of the wait that begins then.
+        times.retain(|t_ns| *t_ns > stretch.until_ns || !is_wait && *t_ns == stretch.until_ns);
     }
 }
 
@@ -93,8 +95,8 @@ fn page(
     cpus: u32,
 ) -> Result<String, std::fmt::Error> {
     let ours = Sums::of(account);
-    let waited_ns = ours.wake_delay_ns + ours.preempt_wait_ns;
-    let idle_ns = (u64::from(cpus) * window_ns).saturating_sub(ours.run_ns);
+    let waited_ns = ours.wake_delay_ns.saturating_add(ours.preempt_wait_ns);
+    let idle_ns = u64::from(cpus).saturating_mul(window_ns).saturating_sub(ours.run_ns);
     let percent = |ns: u64| 100.0 * ns as f64 / window_ns.max(1) as f64;
     let mut page = format!("Of {:.3} s, from the first switch to the last one:\n", window_ns as f64 / 1e9);
     let theirs_are = [

@@ -1,0 +1,76 @@
+//! How long a recording of `perf sched record` takes to be read: `cox report` beside `perf sched timehist`, which is plain here.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use super::{Bench, progress};
+use crate::process::{Cost, ending, run};
+use crate::results::{Case, Column, Figure, Shown};
+use crate::rounds::interleave;
+use crate::table;
+use crate::verdict::{Outcome, Verdict, at_most};
+
+const ROUNDS: usize = 5;
+const REPORT: &str = "cox report";
+const RATIO_LIMIT: f64 = 1.0;
+/// Of ping-pong; perf writes some 80 MB of each.
+const SECONDS: &str = "10";
+const QUICK_SECONDS: &str = "1";
+
+/// Measure the case.
+pub fn measure(bench: &Bench<'_>) -> Result<Case> {
+    let perf = bench.tools.perf.as_ref().map_err(|why| anyhow!("{why}"))?;
+    let cox = bench.tools.cox.as_ref().map_err(|why| anyhow!("{why}"))?;
+    let file = bench.scratch.path().join("perf.data");
+    let seconds = if bench.options.quick { QUICK_SECONDS } else { SECONDS };
+    let mut recording = Command::new(perf);
+    recording.args(["sched", "record", "-o"]).arg(&file).arg("--").arg(bench.tools.workload("pingpong")?);
+    once(recording.args(["--seconds", seconds]))?;
+    let megabytes = file.metadata().context("perf left no recording")?.len() >> 20;
+
+    let commands: [(&str, &Path, &[&str]); 4] = [
+        ("perf sched timehist", perf, &["sched", "timehist", "-i"]),
+        ("perf … timehist -s", perf, &["sched", "timehist", "-s", "-i"]),
+        (REPORT, cox, &["report"]),
+        ("cox … --timehist", cox, &["report", "--timehist"]),
+    ];
+    let rounds = bench.rounds(ROUNDS);
+    progress(&format!("analysis: {rounds} rounds of {} runs over {megabytes} MB", 2 * (commands.len() - 1)));
+    let all = interleave(commands.len() - 1, rounds, |treatment| {
+        bench.interrupt.check()?;
+        let (_, program, arguments) = commands[treatment.map_or(0, |index| index + 1)];
+        once(Command::new(program).args(arguments).arg(&file))
+    })?;
+    let columns: Vec<Column> = commands[1..].iter().map(|(name, ..)| Column { name, impossible: None }).collect();
+    let wall = Figure::new("wall", Shown::Ms, &columns, all.figure(|cost| cost.wall_ns as f64));
+    let cpu_time = Figure::new("CPU time", Shown::Ms, &columns, all.figure(|cost| cost.cpu_ns as f64));
+    Ok(Case {
+        name: "analysis",
+        about: format!("{megabytes} MB of perf sched record; plain is perf sched timehist, whose lines go nowhere"),
+        notes: Vec::new(),
+        verdicts: vec![no_longer(&wall)],
+        figures: vec![wall, cpu_time],
+    })
+}
+
+fn no_longer(wall: &Figure) -> Verdict {
+    let criterion = "cox report takes no longer than perf sched timehist".to_owned();
+    match wall.with(REPORT).and_then(|report| report.ratio) {
+        Some(ratio) => {
+            Verdict { outcome: at_most(&ratio, RATIO_LIMIT), text: format!("{criterion}: {} x", table::ratio(&ratio)) }
+        }
+        None => Verdict { outcome: Outcome::NotMeasured, text: criterion },
+    }
+}
+
+/// Runs a command that says nothing to us.
+fn once(command: &mut Command) -> Result<Cost> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let (status, cost) = run(command).with_context(|| format!("cannot start {command:?}"))?;
+    if !status.success() {
+        bail!("{command:?}: {}", ending(status));
+    }
+    Ok(cost)
+}
