@@ -15,8 +15,8 @@ use crate::verdict::{Outcome, Verdict, at_most};
 const ROUNDS: usize = 5;
 const REPORT: &str = "cox report";
 const RATIO_LIMIT: f64 = 1.0;
-/// Of ping-pong; perf writes some 80 MB of each.
-const SECONDS: &str = "10";
+/// Of ping-pong; perf writes some 50 MB of each.
+const SECONDS: &str = "20";
 const QUICK_SECONDS: &str = "1";
 
 /// Measure the case.
