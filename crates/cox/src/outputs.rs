@@ -124,6 +124,8 @@ impl Output {
     /// The folder that a file is in: there is room there for what it is made of, too.
     pub fn folder(&self) -> Option<&Path> {
         match self {
+            // A device or a pipe may be where no file can be made.
+            Output::File(_, file) if !file.metadata().is_ok_and(|m| m.is_file()) => None,
             Output::File(path, _) => {
                 path.parent().map(|at| if at.as_os_str().is_empty() { Path::new(".") } else { at })
             }

@@ -214,6 +214,32 @@ fn processes_that_come_and_go_and_exec() {
 }
 
 #[test]
+fn a_program_that_another_thread_than_the_first_begins() {
+    let test = "a_program_that_another_thread_than_the_first_begins";
+    let Some(bench) = bench(test) else { return };
+    // The first thread sleeps; the second turns the process into something else, under the first one's id.
+    let program = "import os, threading, time\n\
+        threading.Thread(target=lambda: (time.sleep(0.05), os.execvp('sleep', ['sleep', '0.05']))).start()\n\
+        time.sleep(10)";
+    let traced = trace(&bench, &[], &["sh", "-c", "python3 -c \"$0\"; sleep 0.01", program]);
+    let process = traced.document.account.programs[0].processes.iter().find(|process| process.threads.len() > 1);
+    let process = process.expect("one of two threads");
+    assert_eq!(process.comm, "sleep");
+    agree(test, &traced);
+    // Of an id with two lives the sums are compared, by the reader that tells lives apart.
+    let run: u64 = process.threads.iter().map(|thread| thread.run_ns + thread.blocked_ns).sum();
+    let ids: Vec<u32> = process.threads.iter().map(|thread| thread.tid).collect();
+    let mut ids = ids.clone();
+    ids.dedup();
+    let told: u64 = by_paraver(&traced.paraver)
+        .iter()
+        .filter(|(tid, _)| ids.contains(tid))
+        .map(|(_, sums)| sums.states[0] + sums.states[3])
+        .sum();
+    assert!(told.abs_diff(run) * 1000 <= run, "{told} {run}");
+}
+
+#[test]
 fn a_switch_is_never_missed_where_they_are_many() {
     let test = "a_switch_is_never_missed_where_they_are_many";
     let Some(bench) = bench(test) else { return };

@@ -119,7 +119,8 @@ enum Does {
 #[derive(Clone, Copy, Debug)]
 struct Thread {
     program: usize,
-    tgid: u32,
+    /// Of the program's first process.
+    is_first: bool,
     cpu: u16,
     does: Does,
 }
@@ -254,24 +255,26 @@ impl Player {
     }
 
     fn born(&mut self, tid: u32, tgid: u32, parent_tgid: u32, cpu: u16, t_ns: u64) {
-        let of = self.processes.get(&tgid).or_else(|| self.processes.get(&parent_tgid));
-        let Some(program) = of.copied() else { return };
+        // First whose child it is: an id may have been another program's once.
+        let of_parent = self.processes.get(&parent_tgid);
+        let Some(program) = of_parent.or_else(|| self.processes.get(&tgid)).copied() else { return };
+        let is_first = tgid == self.programs[program].root_pid && (of_parent.is_none() || parent_tgid == tgid);
         self.processes.insert(tgid, program);
         // An id that is used again, and whose end was not told.
         self.gone(tid, t_ns);
-        if tgid == self.programs[program].root_pid {
+        if is_first {
             self.alive[program] += 1;
             self.runs(self.running | 1 << program, t_ns);
         }
-        let thread = Thread { program, tgid, cpu, does: Does::Block };
+        let thread = Thread { program, is_first, cpu, does: Does::Block };
         self.threads.insert(tid, thread);
         self.does(tid, Does::Wait, t_ns);
     }
 
     fn gone(&mut self, tid: u32, t_ns: u64) {
         self.does(tid, Does::Block, t_ns);
-        let Some(Thread { program, tgid, .. }) = self.threads.remove(&tid) else { return };
-        if tgid == self.programs[program].root_pid {
+        let Some(Thread { program, is_first, .. }) = self.threads.remove(&tid) else { return };
+        if is_first {
             self.alive[program] -= 1;
             if self.alive[program] == 0 {
                 self.runs(self.running & !(1 << program), t_ns);

@@ -198,12 +198,17 @@ fn names(recording: &Recording, rows: &Rows, out: &mut impl Write) -> io::Result
     (0..recording.cpus).try_for_each(|cpu| writeln!(out, "CPU {cpu}"))?;
     writeln!(out, "\nLEVEL THREAD SIZE {}", rows.place.len())?;
     for tid in rows.tasks.iter().flat_map(|(_, threads)| threads) {
-        writeln!(out, "{tid} {}", recording.cast.name(*tid).unwrap_or("?"))?;
+        writeln!(out, "{tid} {}", in_a_line(recording.cast.name(*tid).unwrap_or("?")))?;
     }
     writeln!(out, "\nLEVEL TASK SIZE {}", rows.tasks.len())?;
     for (process, _) in &rows.tasks {
         let name = recording.cast.processes.get(process).map_or("?", |process| process.name.as_str());
-        writeln!(out, "{process} {name}")?;
+        writeln!(out, "{process} {}", in_a_line(name))?;
     }
     Ok(())
+}
+
+/// A thread may give itself any name, with the end of a line in it.
+fn in_a_line(name: &str) -> String {
+    name.replace(char::is_control, "?")
 }

@@ -13,6 +13,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -83,8 +84,10 @@ impl Child {
         let (gate_read, gate) = pipe_with(PipeFlags::CLOEXEC).context("pipe")?;
         let (status, status_write) = pipe_with(PipeFlags::CLOEXEC).context("pipe")?;
         // Were children reaped unasked, as the caller of cox may have wished, its exit would be lost.
+        // Asked for once: the next program finds what was set for the first.
+        static INHERITED: OnceLock<libc::sighandler_t> = OnceLock::new();
         // SAFETY: setting a default disposition has no memory effects.
-        let child_signal = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+        let child_signal = *INHERITED.get_or_init(|| unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) });
         // SAFETY: cox is single-threaded here (sessions start before any thread does), and the
         // child only makes async-signal-safe calls until it execs or exits.
         let pid = unsafe { libc::fork() };
@@ -204,8 +207,15 @@ fn become_program(
         }
         streams::restore();
         if has_no_input {
-            let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-            libc::dup2(nothing, libc::STDIN_FILENO);
+            let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
+            if nothing < 0 {
+                return *libc::__errno_location();
+            }
+            // It may be the standard input already, where there was none.
+            if nothing != libc::STDIN_FILENO {
+                libc::dup2(nothing, libc::STDIN_FILENO);
+                libc::close(nothing);
+            }
         }
         libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
         let mut worst = libc::ENOENT;

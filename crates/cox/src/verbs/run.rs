@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
 
 use anyhow::{Context, Error, Result, bail};
 use ledger::accounts::ProgramInfo;
@@ -138,6 +140,9 @@ fn target(options: &cli::Run, mut overlapping: Option<&mut Overlapping>) -> Resu
         _ => super::pack::launch(&options.program, !options.no_preload, options.no_children),
     };
     launch.variables.extend(overlapping.map(|overlapping| overlapping.variable()));
+    if options.also.len() >= beside::MOST {
+        bail!("--also: at most {} programs can run beside the other", beside::MOST - 1);
+    }
     let also = options.also.iter().map(|command| launch_beside(command)).collect::<Result<Vec<Launch>>>()?;
     Ok(Target::Launch(std::iter::once(launch).chain(also).collect()))
 }
@@ -146,9 +151,16 @@ fn target(options: &cli::Run, mut overlapping: Option<&mut Overlapping>) -> Resu
 fn launch_beside(command: &str) -> Result<Launch> {
     let words = shlex::split(command).with_context(|| format!("--also '{command}': a quote is not closed"))?;
     let Some(program) = words.first() else { bail!("--also '{command}': there is no command") };
-    if launch::file_of(program.as_ref()).is_none() {
+    let Some(file) = launch::file_of(program.as_ref()) else {
         let (name, why) = (program.clone(), "not found, or not executable".to_owned());
         return Err(launch::LaunchError::NotFound(name, why).into());
+    };
+    // The other program has begun when the kernel says that this one is of no kind that it knows.
+    let mut start = [0; 4];
+    let is_read = File::open(&file).and_then(|mut file| file.read_exact(&mut start)).is_ok();
+    if is_read && start != *b"\x7fELF" && !start.starts_with(b"#!") {
+        let (name, why) = (program.clone(), "neither a binary nor a script with a #! line".to_owned());
+        return Err(launch::LaunchError::CannotExecute(name, why).into());
     }
     let command = words.into_iter().map(OsString::from).collect();
     Ok(Launch { command, has_no_input: true, ..Launch::default() })

@@ -15,7 +15,7 @@ use crate::outputs::{Output, numbered};
 /// Run the program as often as wanted and report; the exit code is the first that is not 0.
 pub fn run(options: &cli::Run) -> Result<u8> {
     refuse_overwriting(options)?;
-    let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
+    let text = if options.quiet { None } else { Some(Output::open(of_run(options, 1).output.as_deref())?) };
     let (mut code, mut runs) = (0, Vec::<Run>::new());
     let mut failed = Ok(());
     for number in 1..=options.repeat {

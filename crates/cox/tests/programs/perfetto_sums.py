@@ -46,7 +46,8 @@ class Thread:
         self.since = until
 
     def waking(self, at):
-        if self.state != "blocked" or self.woken is None:
+        # One from before the block counts only if none comes in it.
+        if self.state != "blocked" or self.woken is None or self.woken < self.since:
             self.woken = at
 
     def comes(self, at, names):

@@ -141,3 +141,16 @@ fn a_thread_that_is_woken_before_it_has_left_waits_and_is_not_blocked() {
     ];
     assert_eq!(play(&moments, 1_500).waited[0].behind_others_ns, 150);
 }
+
+#[test]
+fn an_id_that_was_the_other_programs_is_its_parents() {
+    let mut moments = pair();
+    // Behind a's end, b has a child with the id that a had; a runs no more.
+    moments.insert(10, (1_700, 1, born(10, 20)));
+    moments.insert(11, (1_700, 0, switch(0, PREEMPTED, 10)));
+    moments.insert(12, (1_800, 0, switch(10, Left::Dead, 0)));
+    let beside = play(&moments, 3_000);
+    assert_eq!(beside.all_ran_ns, 400);
+    let alone = beside.phases.iter().find(|phase| phase.running == [1]).expect("b alone");
+    assert_eq!(alone.run_ns, [0, 700]);
+}

@@ -71,6 +71,7 @@ impl<'r> Bundles<'r> {
             What::Born { tid, .. } => bundle.waking(at_ns, tid, NOBODY, moment.cpu, name(self.cast, tid)),
             // Whoever left for it was not announced either.
             What::Arrived { tid } => bundle.switch(at_ns, Left::Blocked(None), tid, name(self.cast, tid)),
+            What::Why { tid, cause } => bundle.blocked_reason(at_ns, tid, cause),
             What::Lost { .. } => bundle.has_lost = true,
             _ => {}
         }
@@ -142,7 +143,7 @@ impl Bundle {
     fn blocked_reason(&mut self, at_ns: u64, tid: u32, cause: Cause) {
         let is_io = matches!(cause, Cause::Disk | Cause::PageFault);
         self.events.push(FtraceEvent {
-            timestamp: Some(at_ns - 1),
+            timestamp: Some(at_ns.saturating_sub(1)),
             pid: Some(tid),
             sched_blocked_reason: Some(SchedBlockedReason {
                 pid: Some(tid as i32),

@@ -167,7 +167,9 @@ impl Observer for BpfObserver {
         let sampled = self.sampler.take().is_some();
         self.program.detach()?;
         self.tick(intake)?;
-        intake.moments.extend(self.program.gaps());
+        // What found no room until they were detached is in both: the count, and the marks.
+        let lost = self.program.crew();
+        intake.moments.extend(self.program.gaps().into_iter().map(|gap| Moment { t_ns: gap.t_ns.min(end_ns), ..gap }));
 
         let mut record = Record::new(Backend::Bpf, self.start_ns, end_ns);
         record.clocks = self.finals.take();
@@ -180,7 +182,7 @@ impl Observer for BpfObserver {
         record.events = cpus.iter().map(|c| c.events).sum();
         record.kernel_cost_ns = cost_of_switches(&cpus);
         record.sample_period_ns = if sampled { self.program.settings().sample_period_ns } else { 0 };
-        record.losses = maps::losses(&crew, self.program.missed_events());
+        record.losses = maps::losses(&lost, self.program.missed_events());
         record.cpus = cpus;
         record.crew = crew;
         Ok(record)

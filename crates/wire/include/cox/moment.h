@@ -19,7 +19,7 @@ enum cox_moment_kind {
 	COX_M_ENROLLED,	  /* `tid` of process `other` is there already, in state `detail`, by cause `more` if blocked */
 	COX_M_EXEC,	  /* `tid` is a new program; the thread that asked for it was `other` */
 	COX_M_ARRIVED,	  /* `tid` came to `cpu` then, which the kernel did not announce: said when it leaves */
-	COX_M_WHY,	  /* what `tid` is blocked by is `detail`: told by cox, of who is blocked at the end */
+	COX_M_WHY,	  /* what `tid` is blocked by is `detail`: of one whose coming is not announced, or, told by cox, who is blocked at the end */
 	COX_M_LOST,	  /* from here on `other` moments of `cpu` found no room, until the next one of that CPU */
 };
 

@@ -223,6 +223,8 @@ static __attribute__((noinline)) int recover_switch_in(struct task_struct *prev,
 		trace_moment(arrived, COX_M_BORN, c->tid, c->tgid, number, 0, c->parent_tgid);
 		c->kernel_cpu_ns -= t - arrived;
 	}
+	if (c->state == COX_BLOCKED)
+		trace_moment(arrived, COX_M_WHY, c->tid, 0, number, c->cause, 0);
 	cox_clock_in(c, arrived, number, steal_clock(rq), irq_clock(rq));
 	trace_moment(c->in_ns, COX_M_ARRIVED, c->tid, 0, number, 0, 0);
 	if (c->counted)
@@ -256,6 +258,8 @@ COX_INLINE void recover_waking(struct task_struct *next, struct cox_clock *c, st
 COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bool preempt, struct task_struct *next,
 			     struct cox_clock *in, u32 in_cause, u32 number, u64 t)
 {
+	/* As the clocks have them: while a thread other than the leader execs, its id in the kernel has changed already. */
+	u32 leaves = prev->pid, comes = next->pid;
 	u32 more = in_cause << 8 & 0xff00;
 	u32 state;
 	u8 left;
@@ -263,6 +267,7 @@ COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bo
 	if (!traces)
 		return;
 	if (out) {
+		leaves = out->tid;
 		left = out->state;
 		more |= COX_M_CAUSE_OUT(left == COX_BLOCKED ? out->cause : COX_BY_FD) | COX_M_MEMBER_OUT;
 		if (left == COX_PREEMPT && out->yielded)
@@ -272,9 +277,11 @@ COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bo
 		left = state & TASK_DEAD ? COX_DEAD : preempt || state == 0 ? COX_PREEMPT : COX_BLOCKED;
 		more |= COX_M_CAUSE_OUT(COX_BY_FD);
 	}
-	if (in)
+	if (in) {
+		comes = in->tid;
 		more |= COX_M_MEMBER_IN;
-	trace_moment(t, COX_M_SWITCH, prev->pid, next->pid, number, left, more);
+	}
+	trace_moment(t, COX_M_SWITCH, leaves, comes, number, left, more);
 }
 
 /* The switch handler needs a tenth of this, with every cache line missing. */

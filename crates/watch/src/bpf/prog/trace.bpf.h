@@ -14,7 +14,7 @@ struct {
 	__uint(max_entries, 32 << 20);
 } moments SEC(".maps");
 
-/* Written by each CPU for itself. */
+/* Written by each CPU for itself; but a program in a system call may be interrupted by one at a switch or a waking. */
 struct cox_gap gaps[COX_MAX_CPUS];
 
 COX_INLINE int push_moment(struct cox_moment *m)
@@ -33,11 +33,12 @@ static __attribute__((noinline)) int tell_gap(u32 cpu)
 	struct cox_moment m = { .kind = COX_M_LOST };
 
 	m.t_ns = gap->since_ns;
-	m.other = gap->count;
+	m.other = __sync_lock_test_and_set(&gap->count, 0);
 	m.cpu = cpu;
-	if (push_moment(&m))
+	if (m.other && push_moment(&m)) {
+		__sync_fetch_and_add(&gap->count, m.other);
 		return 0;
-	gap->count = 0;
+	}
 	return 1;
 }
 
@@ -54,7 +55,7 @@ static __attribute__((noinline)) int put_moment(struct cox_moment *m)
 			return 0;
 		gap->since_ns = m->t_ns;
 	}
-	gap->count++;
+	__sync_fetch_and_add(&gap->count, 1);
 	LOSE(moments, 1);
 	return 0;
 }
