@@ -91,7 +91,8 @@ fn apart_on_two_cpus(document: &Document, spinner: usize) {
         2 * both.length_ns - idle(both, &[spinner]) - idle(both, &[memory]),
     ));
     let taken = beside.waited[spinner].behind_ns[memory] + beside.waited[memory].behind_ns[spinner];
-    faults.extend((taken > both.length_ns / 50).then(|| format!("{taken} ns taken from one another")));
+    // Until taskset has moved each to its own they may be on one: milliseconds, more where others want the CPU, too.
+    faults.extend((taken > both.length_ns / 50 + 50_000_000).then(|| format!("{taken} ns taken from one another")));
     // Behind the spinner's end nobody may use its CPU: idle, nobody's. That of the other is its own.
     assert_eq!(alone.run_ns[spinner], 0);
     // How much that is hangs on who else is on this machine; whose it is does not.
