@@ -224,7 +224,7 @@ pub fn how() -> How {
 }
 
 /// Sleeps for want of work, by [`futex::wait`] or the like: nobody is to be woken for it.
-pub fn rest<T>(sleep: impl FnOnce() -> T) -> T {
+pub fn rest(sleep: impl FnOnce()) {
     if how() == How::Records && is_live() { records::rest(sleep) } else { sleep() }
 }
 

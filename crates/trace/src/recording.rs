@@ -8,7 +8,7 @@ use ledger::moments;
 use ledger::replay::Replay;
 use ledger::stretch::Stretch;
 use serde::{Deserialize, Serialize};
-use wire::{Clock, Moment, What};
+use wire::{Clock, Moment};
 
 use crate::sorter::Sorted;
 
@@ -120,20 +120,5 @@ impl Recording {
         let clocks = replay.finish(self.end_ns);
         replay.take_stretches().iter().try_for_each(&mut each)?;
         Ok(clocks)
-    }
-
-    /// How many moments found no room.
-    ///
-    /// # Errors
-    /// When moments cannot be read.
-    pub fn lost(&self) -> io::Result<u64> {
-        let mut lost = 0;
-        self.each(|moment| -> io::Result<()> {
-            if let Some(What::Lost { count }) = moment.what() {
-                lost += u64::from(count);
-            }
-            Ok(())
-        })?;
-        Ok(lost)
     }
 }

@@ -260,7 +260,7 @@ COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bo
 {
 	/* As the clocks have them: while a thread other than the leader execs, its id in the kernel has changed already. */
 	u32 leaves = prev->pid, comes = next->pid;
-	u32 more = in_cause << 8 & 0xff00;
+	u32 more = COX_M_CAUSE_IN(in_cause);
 	u32 state;
 	u8 left;
 
