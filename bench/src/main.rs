@@ -8,6 +8,7 @@ mod kuhn;
 mod named;
 mod overhead;
 mod pack;
+mod page;
 mod process;
 mod results;
 mod rounds;
@@ -44,6 +45,8 @@ enum Verb {
     Trace(overhead::Common),
     /// What the scheduler costs by setting: mandelbrot and triad, alone and together, by threads, OMP_WAIT_POLICY and pinning
     Kuhn(kuhn::Options),
+    /// How large the page of a run is, and how long a browser takes to open it: one thread, and thousands
+    Page(page::Options),
     /// What packing gives: threads on fewer CPUs, beside taskset and fewer threads
     Pack(pack::Options),
     /// Whether cox advise says beforehand what then happens: twelve kernels on fewer CPUs than threads
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
             Interrupt::catch().and_then(|interrupt| overhead::trace(&options, &interrupt)).map(exit_code)
         }
         Verb::Kuhn(options) => Interrupt::catch().and_then(|interrupt| kuhn::kuhn(&options, &interrupt)),
+        Verb::Page(options) => Interrupt::catch().and_then(|interrupt| page::page(&options, &interrupt)),
         Verb::Pack(options) => {
             Interrupt::catch().and_then(|interrupt| pack::pack(&options, &interrupt)).map(|report| {
                 let (lacks, misses) = (report.lacks(), report.misses());

@@ -68,6 +68,11 @@ pub fn ratio(estimate: &Estimate) -> String {
     with_interval(estimate, |value| format!("{value:.3}"))
 }
 
+/// `512 (498 .. 525)`
+pub fn whole(estimate: &Estimate) -> String {
+    with_interval(estimate, |value| format!("{value:.0}"))
+}
+
 /// `+112 (+98 .. +125)`
 pub fn addition(estimate: &Estimate, shown: Shown) -> String {
     with_interval(estimate, |value| {
