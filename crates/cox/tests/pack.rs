@@ -64,7 +64,9 @@ fn spinning_threads_take_turns_and_the_figures_add_up() {
         ["--threads", "3", "--work-us", "300", "--wait", "spin", "--iterations-per-us", "300", "--rounds", "500"];
     let program = workload("barriers");
     let plain = run(Command::new(&program).args(fixed));
-    let arguments = [&["--cpus", &cpus, "--always", "--log-moves", &moves, "--", &program][..], &fixed].concat();
+    let truth = path(&place.0, "truth");
+    let packed = [&fixed[..], &["--truth", &truth]].concat();
+    let arguments = [&["--cpus", &cpus, "--always", "--log-moves", &moves, "--", &program][..], &packed].concat();
     let (ran, report) = place.packed(&arguments);
     let checksum = |ran: &Ran| ran.text().lines().last().unwrap().split("checksum").nth(1).unwrap().to_owned();
     assert_eq!((ran.code, checksum(&ran)), (0, checksum(&plain)));
@@ -72,7 +74,10 @@ fn spinning_threads_take_turns_and_the_figures_add_up() {
     assert_eq!((figure("threads"), figure("seats"), figure("restored")), (3, 2, 3));
     assert!(figure("exchanges") > 0 && figure("moves") >= figure("exchanges"), "{report}");
     assert!(figure("rotating_ns") > 0 && figure("rotating_ns") <= figure("wall_ns"), "{report}");
-    assert!(figure("run_ns") > figure("wall_ns") / 2, "{report}");
+    // Clocks that the threads read themselves; the packer misses what runs after it has looked for the last time.
+    let truth: Value = serde_json::from_str(&fs::read_to_string(&truth).unwrap()).unwrap();
+    let ran_ns: u64 = truth["threads"].as_array().unwrap().iter().map(|thread| thread["cpu_ns"].as_u64().unwrap()).sum();
+    assert!(figure("run_ns") > ran_ns / 10 * 9, "of {ran_ns}: {report}");
     assert!(figure("run_ns") <= 2 * figure("wall_ns") * 101 / 100, "no more than two CPUs have: {report}");
     let spinning = report["spinning"].as_f64().unwrap();
     assert!(spinning > 0.0 && spinning < 1.0, "{report}");

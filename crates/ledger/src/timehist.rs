@@ -93,14 +93,15 @@ impl Sums {
         self.sleep_ns.saturating_add(self.iowait_ns).saturating_add(self.preempt_ns)
     }
 
-    /// What perf calls the standard deviation of run times: the standard error of their mean, in percent of it.
+    /// What perf calls the standard deviation of run times: the standard error of their mean, in percent of it. In
+    /// single precision, as perf keeps it: now and then it shows in the last digit.
     #[must_use]
-    pub fn error_percent(&self) -> f64 {
+    pub fn error_percent(&self) -> f32 {
         if self.count < 2 || self.mean_run_ns == 0.0 {
             return 0.0;
         }
         let count = self.count as f64;
-        100.0 * (self.squares / (count - 1.0) / count).sqrt() / self.mean_run_ns
+        (100.0 * (self.squares / (count - 1.0) / count).sqrt() / self.mean_run_ns) as f32
     }
 
     fn add(&mut self, run_ns: u64) {
@@ -321,5 +322,13 @@ mod tests {
         assert!((sums.error_percent() - 25.82).abs() < 0.01, "{}", sums.error_percent());
         assert_eq!((sums.least_run_ns, sums.most_run_ns, sums.run_ns), (10, 40, 100));
         assert_eq!(Sums::default().error_percent(), 0.0);
+    }
+
+    #[test]
+    fn the_last_digit_is_that_of_single_precision() {
+        let mut sums = Sums::default();
+        [543_800, 1_206_019].into_iter().for_each(|run_ns| sums.add(run_ns));
+        // In double precision it is 37.844999968….
+        assert_eq!(format!("{:.2}", sums.error_percent()), "37.85");
     }
 }
