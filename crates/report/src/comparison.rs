@@ -1,6 +1,8 @@
 //! Runs side by side: what `cox compare` and `cox run --repeat` print, and their JSON.
 
+mod rows;
 mod text;
+mod words;
 
 use std::collections::BTreeSet;
 
@@ -202,5 +204,5 @@ pub fn schema() -> Schema {
 
 /// How a figure is shown: its name in words, and its values.
 pub(crate) fn shown(figure: &str) -> (String, impl Fn(f64) -> String) {
-    (text::words(figure), move |value| text::amount(figure, value))
+    (words::words(figure), move |value| words::amount(figure, value))
 }

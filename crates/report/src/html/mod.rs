@@ -1,4 +1,5 @@
 //! The report as one page with pictures over time: HTML that needs no network, no fonts and no scripts of others, and is whole without JavaScript.
+//! `comparison` is the other page: groups of runs side by side. `frame` is around both.
 //!
 //! Figures are those of the [`Document`], rounded as in the text report; what is seen over time is the [`Timeline`]'s. Everything that comes from
 //! outside, names above all, goes through `markup::Safe`.
@@ -10,7 +11,9 @@
 //! Pictures are paths in units of columns, one for each colour, so that a page of thousands of threads stays small and opens quickly.
 
 mod beside;
+mod comparison;
 mod cost;
+mod frame;
 mod heat;
 mod hot;
 mod lanes;
@@ -27,7 +30,7 @@ mod waiting;
 mod wakers;
 
 use std::collections::HashMap;
-use std::fmt::{self, Write};
+use std::fmt;
 
 use advise::numbers::counted;
 use ledger::Thread;
@@ -36,16 +39,16 @@ use ledger::timeline::{Row, Timeline};
 
 use crate::json::Document;
 use crate::text::rows::lost_by_thread;
-use markup::Safe;
+use frame::Script;
+
+pub use comparison::{compared, tabled};
+pub(crate) use scale::SHADES;
 
 /// Columns of pictures over time: as many as can be told apart on a screen.
 pub const COLUMNS: usize = 220;
 
 /// Threads with a row of their own in pictures: those that lost most.
 pub const ROWS: usize = 60;
-
-const CSS: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
 
 /// The threads that get rows of their own: all, or those that lost most.
 #[must_use]
@@ -161,31 +164,13 @@ const LINKS: [&str; SECTIONS.len()] = [
 ];
 
 fn write(out: &mut String, view: &View) -> fmt::Result {
-    let title = verdict::command(view.document);
-    out.push_str("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
-    out.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n");
-    // Nothing is ever fetched, whatever a name may try.
-    out.push_str("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n");
-    out.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n");
-    write!(out, "<title>cox: {}</title>\n<style>{CSS}</style></head>\n<body>\n", Safe(&title))?;
+    frame::open(out, &verdict::command(view.document), Script::Needed)?;
     out.push_str(plot::HATCH);
-    out.push_str("<main>\n");
     verdict::head(out, view)?;
-    out.push_str("<nav aria-label=\"Sections\">");
-    for ((id, ..), link) in SECTIONS.iter().zip(LINKS).filter(|((id, ..), _)| is_there(id, view)) {
-        write!(out, "<a href=\"#{id}\">{link}</a> ")?;
-    }
-    out.push_str("</nav>\n");
+    let links = SECTIONS.iter().zip(LINKS).filter(|((id, ..), _)| is_there(id, view));
+    frame::links(out, links.map(|((id, ..), link)| (*id, link)))?;
     for (id, title, section) in SECTIONS.into_iter().filter(|(id, ..)| is_there(id, view)) {
-        writeln!(out, "<section id=\"{id}\"><h2>{title}</h2>")?;
-        section(out, view)?;
-        out.push_str("</section>\n");
+        frame::section(out, id, title, |out| section(out, view))?;
     }
-    let version = &view.document.cox_version;
-    writeln!(
-        out,
-        "<footer>Coxswain {}. What each figure means: docs/figures.md; how to read each picture: docs/page.md.</footer>",
-        Safe(version)
-    )?;
-    write!(out, "</main>\n<div id=\"tip\" role=\"status\" hidden></div>\n<script>{SCRIPT}</script>\n</body></html>\n")
+    frame::close(out, &view.document.cox_version, "how to read each picture: docs/page.md.", Script::Needed)
 }
