@@ -5,6 +5,7 @@ use compare::stats::median;
 
 use crate::comparison::{Comparison, Run, shown};
 use crate::html::SHADES;
+use crate::markup::Safe;
 
 const CELL: (usize, usize) = (116, 52);
 const LEFT: usize = 170;
@@ -85,7 +86,7 @@ impl Heat {
     pub(crate) fn drawn(&self, place: Place) -> String {
         let (width, height) = (LEFT + CELL.0 * self.columns.len() + 10, TOP + CELL.1 * self.rows.len() + 34);
         let text = |x: usize, y: usize, anchor: &str, ink: &str, text: &str| {
-            format!("<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\"{ink}>{}</text>\n", escaped(text))
+            format!("<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\"{ink}>{}</text>\n", Safe(text))
         };
         let title = format!("{} (wall time below)", self.title());
         let mut svg = match place {
@@ -187,11 +188,6 @@ fn place(names: &mut Vec<String>, name: &str) -> usize {
 fn unknown(figure: &str, group: &str, runs: &[Run]) -> String {
     let known: Vec<&str> = runs.iter().take(1).flat_map(|run| &run.figures).map(|(name, _)| name.as_str()).collect();
     format!("'{group}' has no figure '{figure}'; there are {}, and quotients A/B of two", known.join(", "))
-}
-
-fn escaped(text: &str) -> String {
-    let clean = text.chars().filter(|c| !c.is_control()).collect::<String>();
-    clean.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

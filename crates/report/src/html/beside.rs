@@ -3,8 +3,8 @@
 use std::fmt::{self, Write};
 
 use super::View;
-use super::markup::Safe;
 use super::table;
+use crate::markup::Safe;
 use crate::style::Style;
 use crate::text::beside::{headline, phases, waits};
 

@@ -6,10 +6,10 @@ use std::fmt::{self, Write};
 use advise::numbers::counted;
 
 use super::frame::{self, Script};
-use super::markup::{Safe, unbroken};
 use super::{plot, table};
 use crate::comparison::Comparison;
 use crate::heat::{Heat, Place};
+use crate::markup::{Safe, unbroken};
 use crate::style::Style;
 
 /// The page of one comparison.

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::markup::Safe;
+use crate::markup::Safe;
 
 const CSS: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");

@@ -17,7 +17,6 @@ mod frame;
 mod heat;
 mod hot;
 mod lanes;
-mod markup;
 mod moves;
 mod plot;
 mod scale;

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 use std::ops::Range;
 
-use super::markup::Safe;
+use crate::markup::Safe;
 use crate::table::{Align, Table};
 
 /// Writes a table; `class` is of our own.
