@@ -1,15 +1,11 @@
-//! Experiments as a table of colours: applications × settings, as in studies of schedulers. Plain SVG that stands by
-//! itself, its text being grey or on a cell, so that it reads on light and on dark pages; or a picture of a page.
+//! Experiments as a table of colours: applications × settings, as in studies of schedulers.
+
+mod drawing;
 
 use compare::stats::median;
 
 use crate::comparison::{Comparison, Run, shown};
-use crate::html::SHADES;
-use crate::markup::Safe;
-
-const CELL: (usize, usize) = (116, 52);
-const LEFT: usize = 170;
-const TOP: usize = 84;
+pub(crate) use drawing::Place;
 
 /// A table: rows are applications, columns settings, both in the order in which they were named.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -78,52 +74,6 @@ impl Heat {
         Some(((shown(&self.figure).1)(least), (shown(&self.figure).1)(most)))
     }
 
-    /// The drawing, as a file.
-    pub fn svg(&self) -> String {
-        self.drawn(Place::File)
-    }
-
-    pub(crate) fn drawn(&self, place: Place) -> String {
-        let (width, height) = (LEFT + CELL.0 * self.columns.len() + 10, TOP + CELL.1 * self.rows.len() + 34);
-        let text = |x: usize, y: usize, anchor: &str, ink: &str, text: &str| {
-            format!("<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\"{ink}>{}</text>\n", Safe(text))
-        };
-        let title = format!("{} (wall time below)", self.title());
-        let mut svg = match place {
-            Place::File => format!(
-                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-                 viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"13\">\n"
-            ),
-            Place::Page => {
-                format!("<svg class=\"matrix\" style=\"width:{width}px\" viewBox=\"0 0 {width} {height}\">\n")
-            }
-        };
-        svg.push_str(&text(10, 24, "start", place.plain(), &title));
-        for (at, name) in self.columns.iter().enumerate() {
-            svg.push_str(&text(LEFT + CELL.0 * at + CELL.0 / 2, TOP - 12, "middle", place.plain(), name));
-        }
-        for (row, name) in self.rows.iter().enumerate() {
-            let y = TOP + CELL.1 * row;
-            svg.push_str(&text(LEFT - 10, y + CELL.1 / 2 + 5, "end", place.plain(), name));
-            for column in 0..self.columns.len() {
-                let x = LEFT + CELL.0 * column;
-                let ((fill, ink), lines) = match self.cell(row, column) {
-                    Some(cell) => {
-                        let wall = cell.wall_ns.map(|wall| format!("({})", (shown("wall_ns").1)(wall)));
-                        (place.colour(self.heat(cell.median)), [Some((shown(&self.figure).1)(cell.median)), wall])
-                    }
-                    None => (place.none(), [Some("no runs".to_owned()), None]),
-                };
-                let (w, h) = (CELL.0 - 4, CELL.1 - 4);
-                svg.push_str(&format!("<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" rx=\"3\"{fill}/>\n"));
-                for (line, words) in lines.iter().flatten().enumerate() {
-                    svg.push_str(&text(x + w / 2, y + 21 + 18 * line, "middle", &ink, words));
-                }
-            }
-        }
-        svg + "</svg>\n"
-    }
-
     fn extremes(&self) -> Option<(f64, f64)> {
         let medians = self.cells.iter().map(|cell| cell.median);
         medians.fold(None, |ends, of| {
@@ -137,44 +87,6 @@ impl Heat {
             Some((least, most)) if most > least => (value - least) / (most - least),
             _ => 0.0,
         }
-    }
-}
-
-/// Where the drawing is: a file has colours of its own, a page has them in its styles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    File,
-    Page,
-}
-
-impl Place {
-    /// Attributes of text beside cells.
-    fn plain(self) -> &'static str {
-        match self {
-            Place::File => " fill=\"#808080\"",
-            Place::Page => "",
-        }
-    }
-
-    /// … of a cell without runs, and of its text.
-    fn none(self) -> (String, String) {
-        let dashed = match self {
-            Place::File => " fill=\"none\" stroke=\"#808080\" stroke-dasharray=\"4\"",
-            Place::Page => " class=\"empty\"",
-        };
-        (dashed.to_owned(), self.plain().to_owned())
-    }
-
-    /// … of a cell, from pale to dark, and of ink that can be read on it.
-    fn colour(self, heat: f64) -> (String, String) {
-        if self == Place::Page {
-            let shade = 1 + (heat * (SHADES - 1) as f64).round() as u64;
-            return (format!(" class=\"q{shade}\""), format!(" class=\"q{shade}-text\""));
-        }
-        let (pale, dark) = ([254.0, 240.0, 217.0], [153.0, 0.0, 13.0]);
-        let part = |at: usize| (pale[at] + (dark[at] - pale[at]) * heat).round() as u8;
-        let ink = if heat > 0.5 { "#ffffff" } else { "#202020" };
-        (format!(" fill=\"#{:02x}{:02x}{:02x}\"", part(0), part(1), part(2)), format!(" fill=\"{ink}\""))
     }
 }
 
@@ -212,6 +124,7 @@ mod tests {
         // The least is palest, the most darkest; three cells with runs, one without.
         assert!(svg.contains("#fef0d9") && svg.contains("#99000d"), "{svg}");
         assert_eq!((svg.matches("<rect").count(), svg.matches("stroke-dasharray").count()), (4, 1));
+        assert!(svg.contains("role=\"img\"><title>wait / thread (wall time below)</title>"), "{svg}");
     }
 
     #[test]
