@@ -125,13 +125,23 @@ impl Run {
         Run { figures, ..Run::default() }
     }
 
-    /// One figure, or a quotient of two: `waiting_for_cpu_ns/thread_ns`.
+    /// One figure, or a quotient of two: `waiting_for_cpu_ns/thread_ns`. None if it is not [known](Run::knows), and of a quotient
+    /// whose divisor is 0 in this run.
     pub fn figure(&self, name: &str) -> Option<f64> {
-        let named = |name: &str| self.figures.iter().find(|(known, _)| known == name).map(|(_, value)| *value);
         match name.split_once('/') {
-            Some((part, whole)) => Some(named(part)? / named(whole)?).filter(|share| share.is_finite()),
-            None => named(name),
+            Some((part, whole)) => Some(self.named(part)? / self.named(whole)?).filter(|share| share.is_finite()),
+            None => self.named(name),
         }
+    }
+
+    /// Whether there is such a figure, or both of a quotient.
+    pub fn knows(&self, name: &str) -> bool {
+        let (part, whole) = name.split_once('/').unwrap_or((name, name));
+        self.named(part).and(self.named(whole)).is_some()
+    }
+
+    fn named(&self, name: &str) -> Option<f64> {
+        self.figures.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 }
 

@@ -21,8 +21,19 @@ pub struct Heat {
 struct Cell {
     row: usize,
     column: usize,
-    median: f64,
+    value: Value,
     wall_ns: Option<f64>,
+}
+
+/// What a cell says of the figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Value {
+    Median(f64),
+    /// A quotient, and in so many runs there is nothing to divide by.
+    Undefined {
+        runs: usize,
+        of: usize,
+    },
 }
 
 impl Heat {
@@ -37,10 +48,18 @@ impl Heat {
             let (row, column) =
                 names.ok_or(format!("'{name}' is no cell of a table: name it APPLICATION/SETTING=FILES"))?;
             let (row, column) = (place(&mut heat.rows, row), place(&mut heat.columns, column));
-            let values = |figure: &str| runs.iter().map(|run| run.figure(figure)).collect::<Option<Vec<f64>>>();
-            let of_figure = values(figure).ok_or_else(|| unknown(figure, name, runs))?;
-            let wall_ns = values("wall_ns").map(|wall| median(&wall));
-            heat.cells.push(Cell { row, column, median: median(&of_figure), wall_ns });
+            if let Some(run) = runs.iter().find(|run| !run.knows(figure)) {
+                return Err(unknown(figure, name, run));
+            }
+            let values = |figure: &str| runs.iter().filter_map(|run| run.figure(figure)).collect::<Vec<f64>>();
+            let (defined, wall_ns) = (values(figure), values("wall_ns"));
+            // A median of the other runs would be of those that happened to have what it is divided by.
+            let value = match runs.len() - defined.len() {
+                0 => Value::Median(median(&defined)),
+                undefined => Value::Undefined { runs: undefined, of: runs.len() },
+            };
+            let wall_ns = (wall_ns.len() == runs.len()).then(|| median(&wall_ns));
+            heat.cells.push(Cell { row, column, value, wall_ns });
         }
         Ok(heat)
     }
@@ -75,7 +94,10 @@ impl Heat {
     }
 
     fn extremes(&self) -> Option<(f64, f64)> {
-        let medians = self.cells.iter().map(|cell| cell.median);
+        let medians = self.cells.iter().filter_map(|cell| match cell.value {
+            Value::Median(median) => Some(median),
+            Value::Undefined { .. } => None,
+        });
         medians.fold(None, |ends, of| {
             Some(ends.map_or((of, of), |(least, most): (f64, f64)| (least.min(of), most.max(of))))
         })
@@ -97,8 +119,8 @@ fn place(names: &mut Vec<String>, name: &str) -> usize {
     })
 }
 
-fn unknown(figure: &str, group: &str, runs: &[Run]) -> String {
-    let known: Vec<&str> = runs.iter().take(1).flat_map(|run| &run.figures).map(|(name, _)| name.as_str()).collect();
+fn unknown(figure: &str, group: &str, run: &Run) -> String {
+    let known: Vec<&str> = run.figures.iter().map(|(name, _)| name.as_str()).collect();
     format!("'{group}' has no figure '{figure}'; there are {}, and quotients A/B of two", known.join(", "))
 }
 
@@ -125,6 +147,18 @@ mod tests {
         assert!(svg.contains("#fef0d9") && svg.contains("#99000d"), "{svg}");
         assert_eq!((svg.matches("<rect").count(), svg.matches("stroke-dasharray").count()), (4, 1));
         assert!(svg.contains("role=\"img\"><title>wait / thread (wall time below)</title>"), "{svg}");
+    }
+
+    #[test]
+    fn a_quotient_by_nothing_is_not_defined_and_that_is_not_an_unknown_figure() {
+        let (name, mut runs) = group("a/idle", 0.0);
+        runs.extend(group("", 1e9).1);
+        let svg = Heat::new("thread_ns/wait_ns", &[(name, runs), group("a/busy", 4e9)]).unwrap().svg();
+        let said = "not defined<title>thread / wait: not defined in 1 of 2 runs, nothing to divide by</title>";
+        assert!(svg.contains(said) && svg.contains("200.0 %") && svg.matches("(2.00 s)").count() == 2, "{svg}");
+        assert_eq!((svg.matches("stroke-dasharray").count(), svg.matches("#fef0d9").count()), (1, 1));
+        // Nothing is defined anywhere: a table without values.
+        assert!(Heat::new("wait_ns/wait_ns", &[group("a/b", 0.0)]).unwrap().svg().contains("in its only run"));
     }
 
     #[test]

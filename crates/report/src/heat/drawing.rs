@@ -1,7 +1,7 @@
 //! The table as SVG: a file that stands by itself, its text being grey or on a cell, so that it reads on light and on dark
 //! pages; or a picture of a page. Nothing is wider than its place: what does not fit is cut, and there whole when pointed at.
 
-use super::{Cell, Heat};
+use super::{Cell, Heat, Value};
 use crate::comparison::shown;
 use crate::html::SHADES;
 use crate::markup::Safe;
@@ -56,17 +56,24 @@ impl Heat {
     }
 
     fn draw(&self, svg: &mut String, place: Place, cell: Option<&Cell>, (x, y): (usize, usize)) {
-        let ((fill, ink), lines) = match cell {
-            Some(cell) => {
-                let wall = cell.wall_ns.map(|wall| format!("({})", (shown("wall_ns").1)(wall)));
-                (place.colour(self.heat(cell.median)), [Some((shown(&self.figure).1)(cell.median)), wall])
+        let ((fill, ink), says) = match cell.map(|cell| cell.value) {
+            Some(Value::Median(median)) => {
+                (place.colour(self.heat(median)), Safe((shown(&self.figure).1)(median)).to_string())
             }
-            None => (place.none(), [Some("no runs".to_owned()), None]),
+            Some(Value::Undefined { runs, of }) => {
+                let of = if of == 1 { "its only run".to_owned() } else { format!("{runs} of {of} runs") };
+                let why = format!("{}: not defined in {of}, nothing to divide by", self.title());
+                (place.none(), format!("not defined<title>{}</title>", Safe(why)))
+            }
+            None => (place.none(), "no runs".to_owned()),
         };
+        let wall = cell
+            .and_then(|cell| cell.wall_ns)
+            .map(|wall| Safe(format!("({})", (shown("wall_ns").1)(wall))).to_string());
         let (w, h) = (CELL.0 - 4, CELL.1 - 4);
         svg.push_str(&format!("<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" rx=\"3\"{fill}/>\n"));
-        for (line, words) in lines.iter().flatten().enumerate() {
-            svg.push_str(&text((x + w / 2, y + 21 + 18 * line), "middle", &ink, &Safe(words).to_string()));
+        for (line, markup) in [Some(says), wall].iter().flatten().enumerate() {
+            svg.push_str(&text((x + w / 2, y + 21 + 18 * line), "middle", &ink, markup));
         }
     }
 }
