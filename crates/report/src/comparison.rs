@@ -19,6 +19,9 @@ pub use compare::stats::Estimate;
 /// Version of [`Comparison`]'s shape.
 pub const SCHEMA_VERSION: u32 = 1;
 
+/// What people ask for first.
+const WALL: &str = "wall_ns";
+
 /// Times below this part of all thread time, on average over all runs, are left out: they are no reason for anything,
 /// and each figure more costs the others certainty.
 const NEGLIGIBLE: f64 = 0.001;
@@ -104,7 +107,7 @@ fn compared() -> Vec<String> {
 }
 
 /// What every backend means the same by.
-const BY_ALL_BACKENDS: [&str; 4] = ["wall_ns", "run_ns", "switches_voluntary", "switches_involuntary"];
+const BY_ALL_BACKENDS: [&str; 4] = [WALL, "run_ns", "switches_voluntary", "switches_involuntary"];
 
 impl Run {
     /// Of a report.
@@ -160,7 +163,7 @@ impl Comparison {
             let thread_ns: f64 = runs().filter_map(|run| run.figure("thread_ns")).sum();
             let sum: f64 = values.iter().flatten().sum();
             let enough = if is_a_time(&figure) { sum > NEGLIGIBLE * thread_ns } else { sum > 0.0 };
-            let primary = figure == "wall_ns";
+            let primary = figure == WALL;
             match usual && (enough || primary) {
                 true => series.push(Series { primary, figure, groups: values }),
                 false => left_out.push(figure),

@@ -46,6 +46,14 @@ fn the_page_says_what_the_text_says() {
 }
 
 #[test]
+fn the_answer_is_about_wall_time_wherever_its_row_stands() {
+    let mut comparison = Comparison::new("0.1.0", &[group("a", 1.0), group("b", 1.5)]);
+    comparison.figures.reverse();
+    let text = comparison.text(&Style::default());
+    assert!(text.contains("  b: slower by 50 %"), "{text}");
+}
+
+#[test]
 fn hostile_names_are_only_text_and_nothing_is_fetched() {
     const NAME: &str = "</svg><b onmouseover=\"x\">&'\u{202e}";
     let groups =

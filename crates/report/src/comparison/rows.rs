@@ -3,8 +3,8 @@
 use advise::numbers::counted;
 use compare::Verdict;
 
-use super::Comparison;
 use super::words::{few, interval, median, range, sentence, short, signed, words};
+use super::{Comparison, WALL};
 use crate::style::Style;
 use crate::table::{Align, Table};
 
@@ -42,7 +42,7 @@ impl Comparison {
     /// Group `other` beside the first.
     pub(crate) fn beside<'s>(&self, style: &'s Style, other: usize) -> Beside<'s> {
         let runs = [self.groups[0].runs, self.groups[other].runs];
-        let wall = self.figures.first().and_then(|row| row.changes.get(other - 1));
+        let wall = self.figures.iter().find(|row| row.figure == WALL).and_then(|row| row.changes.get(other - 1));
         let answer = wall.map(|wall| format!("{}: {}.", self.groups[other].name, sentence(wall, runs)));
         let with = |of: &dyn Fn(Verdict) -> bool| {
             let rows = self.figures.iter().filter_map(|row| Some((row, row.changes.get(other - 1)?)));
