@@ -12,7 +12,8 @@ use std::process::{Command, Output};
 use common::{Bench, bench, installed};
 use report::Document;
 
-/// What a page in a browser says about itself: its width, what it needs, what pointing at a cell shows, and whether a table sorts.
+/// What a page in a browser says about itself: its width, what it needs, what pointing at a cell shows, and whether a table sorts, by the
+/// keyboard too.
 const PROBE: &str = r##"
 const row = [...document.querySelectorAll(".pointed rect")].find((row) => /[1-9]/.test(row.dataset.v));
 const box = row.getBoundingClientRect();
@@ -24,12 +25,18 @@ const said = tip.hidden ? "" : tip.textContent;
 const table = document.querySelector("#threads .sortable");
 const walls = () => [...table.tBodies[0].rows].map((row) => parseFloat(row.cells[1].textContent));
 const heading = table.tHead.rows[0].cells[1];
+// By the keyboard: a browser makes a click of Enter and Space on a button that has the focus, and of nothing else.
+const button = heading.querySelector("button");
+button.focus();
+const reached = document.activeElement === button && button.tabIndex === 0 && heading.scope === "col";
+document.activeElement.click();
+const down = walls().every((wall, at, all) => at === 0 || all[at - 1] >= wall) && heading.ariaSort === "descending";
 heading.click();
-const down = walls().every((wall, at, all) => at === 0 || all[at - 1] >= wall);
-heading.click();
-const up = walls().every((wall, at, all) => at === 0 || all[at - 1] <= wall);
+const up = walls().every((wall, at, all) => at === 0 || all[at - 1] <= wall) && heading.ariaSort === "ascending";
+table.tHead.rows[0].cells[0].click();
+const one = reached && table.querySelectorAll("[aria-sort]").length === 1;
 const root = document.documentElement;
-answer(innerWidth, root.scrollWidth, root.scrollHeight > 1000, down && up, said);
+answer(innerWidth, root.scrollWidth, root.scrollHeight > 1000, down && up && one, said);
 "##;
 
 fn cox(bench: &Bench, arguments: &[&str], program: &[&str]) -> Output {
