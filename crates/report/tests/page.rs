@@ -119,6 +119,25 @@ fn processes_that_are_called_the_same_are_each_programs_own() {
 }
 
 #[test]
+fn only_programs_side_by_side_have_a_section_of_it() {
+    let mut document = sample::heat();
+    let sections = |document: &Document| {
+        let (_, tree) = page(document, &busy(document, 2, 50));
+        let named = |name: &str, attribute: &str| -> Vec<String> {
+            let all = tree.find(&|e| e.name == name && !e.attribute(attribute).is_empty());
+            all.iter().map(|e| e.attribute(attribute).trim_start_matches('#').to_owned()).collect()
+        };
+        assert_eq!(named("section", "id"), named("a", "href"), "each has its link, in the same order");
+        named("section", "id")
+    };
+    let alone = sections(&document);
+    document.account.beside = Some(ledger::beside::Beside::default());
+    let beside = sections(&document);
+    assert_eq!((alone.len(), beside.len(), beside[3].as_str()), (10, 11, "beside"));
+    assert!(!alone.contains(&beside[3]));
+}
+
+#[test]
 fn bars_are_as_long_as_lives_and_divided_as_the_account_divides_them() {
     let document = sample::heat();
     let (_, tree) = page(&document, &busy(&document, 2, 50));

@@ -125,51 +125,51 @@ impl<'d> View<'d> {
     }
 }
 
-/// Parts of the page: id, title, what writes it.
-type Section = (&'static str, &'static str, fn(&mut String, &View) -> fmt::Result);
-
-const SECTIONS: [Section; 11] = [
-    ("verdict", "Verdict", verdict::write),
-    ("states", "Where each thread’s time went", states::write),
-    ("cpus", "Who had the CPUs", lanes::write),
-    ("beside", "Side by side", beside::write),
-    ("waiting", "Who waited for a CPU", waiting::write),
-    ("moves", "Switches and migrations", moves::write),
-    ("wakers", "Who waits for whom", wakers::write),
-    ("hot", "What ran, and what spun", hot::write),
-    ("spread", "How long waits and turns were", spread::write),
-    ("cost", "Cost, losses, checks", cost::write),
-    ("threads", "All threads", threads::write),
-];
-
-/// Whether there is something in a section: programs are side by side where there are several.
-fn is_there(id: &str, view: &View) -> bool {
-    id != "beside" || view.document.account.beside.is_some()
+/// A part of the page.
+struct Section {
+    id: &'static str,
+    title: &'static str,
+    /// Its name in the line of links.
+    link: &'static str,
+    write: fn(&mut String, &View) -> fmt::Result,
+    /// Whether there is something in it.
+    is_there: fn(&View) -> bool,
 }
 
-/// Short names of sections, for the line of links.
-const LINKS: [&str; SECTIONS.len()] = [
-    "verdict",
-    "states",
-    "CPUs",
-    "side by side",
-    "waiting",
-    "switches",
-    "who waits",
-    "hot",
-    "lengths",
-    "cost",
-    "threads",
+impl Section {
+    /// One that every page has.
+    const fn always(
+        id: &'static str,
+        title: &'static str,
+        link: &'static str,
+        write: fn(&mut String, &View) -> fmt::Result,
+    ) -> Section {
+        Section { id, title, link, write, is_there: |_| true }
+    }
+}
+
+const SECTIONS: [Section; 11] = [
+    Section::always("verdict", "Verdict", "verdict", verdict::write),
+    Section::always("states", "Where each thread’s time went", "states", states::write),
+    Section::always("cpus", "Who had the CPUs", "CPUs", lanes::write),
+    Section { is_there: beside::is_there, ..Section::always("beside", "Side by side", "side by side", beside::write) },
+    Section::always("waiting", "Who waited for a CPU", "waiting", waiting::write),
+    Section::always("moves", "Switches and migrations", "switches", moves::write),
+    Section::always("wakers", "Who waits for whom", "who waits", wakers::write),
+    Section::always("hot", "What ran, and what spun", "hot", hot::write),
+    Section::always("spread", "How long waits and turns were", "lengths", spread::write),
+    Section::always("cost", "Cost, losses, checks", "cost", cost::write),
+    Section::always("threads", "All threads", "threads", threads::write),
 ];
 
 fn write(out: &mut String, view: &View) -> fmt::Result {
     frame::open(out, &verdict::command(view.document), Script::Needed)?;
     out.push_str(plot::HATCH);
     verdict::head(out, view)?;
-    let links = SECTIONS.iter().zip(LINKS).filter(|((id, ..), _)| is_there(id, view));
-    frame::links(out, links.map(|((id, ..), link)| (*id, link)))?;
-    for (id, title, section) in SECTIONS.into_iter().filter(|(id, ..)| is_there(id, view)) {
-        frame::section(out, id, title, |out| section(out, view))?;
+    let sections = || SECTIONS.iter().filter(|section| (section.is_there)(view));
+    frame::links(out, sections().map(|section| (section.id, section.link)))?;
+    for section in sections() {
+        frame::section(out, section.id, section.title, |out| (section.write)(out, view))?;
     }
     frame::close(out, &view.document.cox_version, "how to read each picture: docs/page.md.", Script::Needed)
 }
