@@ -41,14 +41,10 @@ pub fn compare(options: &cli::Compare) -> Result<u8> {
 /// Groups beside the first. Outputs are opened behind the inputs, here and in [`tabled`]: nothing takes long, and what cannot
 /// be read leaves no empty file.
 fn compared(options: &cli::Compare, groups: &[(String, Vec<Run>)]) -> Result<u8> {
-    let json = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
-    let html = options.html.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    let json = Output::wanted(options.json.as_deref())?;
+    let html = Output::wanted(options.html.as_deref())?;
     let stdout_is_taken = [&json, &html].iter().any(|output| matches!(output, Some(Output::Stdout)));
-    let text = match &options.output {
-        Some(path) => Some(Output::open(Some(path))?),
-        None if stdout_is_taken => None,
-        None => Some(Output::Stdout),
-    };
+    let text = Output::wanted(options.output.as_deref())?.or((!stdout_is_taken).then_some(Output::Stdout));
     let comparison = Comparison::new(VERSION, groups);
     let text = text.map_or(Ok(()), |output| {
         let page = comparison.text(&super::style(Some(&output), false));
@@ -63,8 +59,8 @@ fn compared(options: &cli::Compare, groups: &[(String, Vec<Run>)]) -> Result<u8>
 /// by itself.
 fn tabled(options: &cli::Compare, figure: &str, groups: &[(String, Vec<Run>)]) -> Result<u8> {
     let heat = Heat::new(figure, groups).map_err(anyhow::Error::msg)?;
-    let svg = options.svg.as_deref().map(|path| Output::open(Some(path))).transpose()?;
-    let html = options.html.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    let svg = Output::wanted(options.svg.as_deref())?;
+    let html = Output::wanted(options.html.as_deref())?;
     let svg = svg.map_or(Ok(()), |output| output.write(heat.svg().as_bytes()));
     let html = html.map_or(Ok(()), |output| {
         output.write(html::tabled(VERSION, &heat, &heat.comparisons(VERSION, groups)).as_bytes())
