@@ -9,7 +9,8 @@ use crate::style::{Style, columns};
 
 const CELL: (usize, usize) = (116, 52);
 const LEFT: usize = 170;
-const TOP: usize = 84;
+/// A line of text with its space.
+const LINE: usize = 34;
 /// Between names and what is beside them.
 const GAP: usize = 10;
 
@@ -29,7 +30,7 @@ impl Heat {
     pub(crate) fn drawn(&self, place: Place) -> String {
         let title = format!("{} (wall time below)", self.title());
         let cells = LEFT + CELL.0 * self.columns.len();
-        let (width, height) = (cells.max(pixels(&title)) + 2 * GAP, TOP + CELL.1 * self.rows.len() + 34);
+        let (width, height) = (cells.max(pixels(&title)) + 2 * GAP, place.top() + CELL.1 * self.rows.len() + LINE / 2);
         let around = match place {
             Place::File => format!(
                 "xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" \
@@ -40,13 +41,15 @@ impl Heat {
         let mut svg =
             format!("<svg {around} viewBox=\"0 0 {width} {height}\" role=\"img\"><title>{}</title>\n", Safe(&title));
         let plain = place.plain();
-        svg.push_str(&text((GAP, 24), "start", plain, &Safe(&title).to_string()));
+        if place == Place::File {
+            svg.push_str(&text((GAP, 24), "start", plain, &Safe(&title).to_string()));
+        }
         for (at, name) in self.columns.iter().enumerate() {
-            let middle = (LEFT + CELL.0 * at + CELL.0 / 2, TOP - 12);
+            let middle = (LEFT + CELL.0 * at + CELL.0 / 2, place.top() - 12);
             svg.push_str(&text(middle, "middle", plain, &named(name, CELL.0 - GAP)));
         }
         for (row, name) in self.rows.iter().enumerate() {
-            let y = TOP + CELL.1 * row;
+            let y = place.top() + CELL.1 * row;
             svg.push_str(&text((LEFT - GAP, y + CELL.1 / 2 + 5), "end", plain, &named(name, LEFT - 2 * GAP)));
             for column in 0..self.columns.len() {
                 self.draw(&mut svg, place, self.cell(row, column), (LEFT + CELL.0 * column, y));
@@ -110,6 +113,14 @@ fn pixels(text: &str) -> usize {
 }
 
 impl Place {
+    /// Where cells begin: a page has said elsewhere what is drawn.
+    fn top(self) -> usize {
+        match self {
+            Place::File => LINE * 5 / 2,
+            Place::Page => LINE,
+        }
+    }
+
     /// Attributes of text beside cells.
     fn plain(self) -> &'static str {
         match self {

@@ -23,7 +23,7 @@ pub fn compared(comparison: &Comparison) -> String {
 #[must_use]
 pub fn tabled(cox_version: &str, heat: &Heat, applications: &[(String, Comparison)]) -> String {
     let ids: Vec<String> = (1..=applications.len()).map(|at| format!("application-{at}")).collect();
-    page(&heat.title(), cox_version, |out| {
+    page(&format!("{} by application and setting", heat.title()), cox_version, |out| {
         let links = ids.iter().zip(applications).map(|(id, (name, _))| (id.as_str(), name.as_str()));
         frame::links(out, [("table", "table")].into_iter().chain(links))?;
         frame::section(out, "table", "Applications × settings", |out| coloured(out, heat, applications.len()))?;
@@ -53,7 +53,7 @@ fn page(title: &str, version: &str, write: impl FnOnce(&mut String) -> fmt::Resu
 
 fn coloured(out: &mut String, heat: &Heat, applications: usize) -> fmt::Result {
     let title = heat.title();
-    plot::caption(out, &title, "Medians over the runs of a cell; below them, those of wall time.")?;
+    plot::caption(out, "Medians", &format!("Of {title} over the runs of a cell; below them, of wall time."))?;
     writeln!(out, "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{}\">", Safe(&title))?;
     out.push_str(&heat.drawn(Place::Page));
     out.push_str("</div>\n");
