@@ -2,7 +2,6 @@
 //! threads, OMP_WAIT_POLICY and pinning. The experiment of Kuhn's study (2022) with what it left open: more threads than CPUs, and what two
 //! programs take from one another.
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -11,6 +10,7 @@ use report::Document;
 use serde::Serialize;
 use tempfile::TempDir;
 
+use crate::common::Common;
 use crate::interrupt::Interrupt;
 use crate::json;
 use crate::process::{ending, run};
@@ -36,15 +36,8 @@ pub struct Options {
     /// How long a run is to be about, seconds
     #[arg(long, value_name = "S", default_value_t = 1.0)]
     seconds: f64,
-    /// Write all measurements as JSON to FILE ('-': stdout, tables then go to stderr)
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// The cox to measure with, if not the one beside this program
-    #[arg(long, value_name = "FILE")]
-    cox: Option<PathBuf>,
-    /// Where the workloads are, if not in ../workloads
-    #[arg(long, value_name = "FOLDER")]
-    workloads: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
 }
 
 /// What runs.
@@ -113,8 +106,7 @@ struct Report {
 /// # Errors
 /// When nothing could be measured, or not be written.
 pub fn kuhn(options: &Options, interrupt: &Interrupt) -> Result<u8> {
-    options.json.iter().try_for_each(|path| json::check(path))?;
-    let tools = Tools::find(options.cox.as_deref(), options.workloads.as_deref())?;
+    let tools = options.common.tools()?;
     let scratch = tempfile::Builder::new().prefix("cox-bench-").tempdir().context("cannot make a temporary folder")?;
     let bench = Bench { tools, scratch, seconds: options.seconds };
     let settings = settings(options)?;
@@ -124,8 +116,8 @@ pub fn kuhn(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     })?;
     let rows = settings.into_iter().zip(all).map(|(setting, runs)| Row { setting, runs }).collect();
     let report = Report { header: json::Header::new("kuhn")?, rows };
-    json::print(&table(&report.rows), options.json.as_deref())?;
-    options.json.iter().try_for_each(|path| json::write(path, &report))?;
+    options.common.print(&table(&report.rows))?;
+    options.common.write(&report)?;
     Ok(0)
 }
 

@@ -2,6 +2,7 @@
 //! prints a table that anybody can measure again; docs/bench.md says how to read it.
 
 mod advise;
+mod common;
 mod interrupt;
 mod json;
 mod kuhn;
@@ -42,7 +43,7 @@ enum Verb {
     /// What observing costs the observed program: plain | cox | perf sched record
     Overhead(overhead::Options),
     /// What keeping a trace costs the traced program: plain | cox | cox --trace | perf sched record
-    Trace(overhead::Common),
+    Trace(overhead::Effort),
     /// What the scheduler costs by setting: mandelbrot and triad, alone and together, by threads, OMP_WAIT_POLICY and pinning
     Kuhn(kuhn::Options),
     /// How large the page of a run is, and how long a browser takes to open it: one thread, and thousands
@@ -118,6 +119,14 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_experiment_is_told_the_same() {
+        for verb in ["overhead", "trace", "kuhn", "pack", "advise", "tasks", "umt", "wake"] {
+            let line = ["cox-bench", verb, "--json", "-", "--cox", "cox", "--workloads", "folder"];
+            assert!(Cli::try_parse_from(line).is_ok(), "{verb}");
+        }
     }
 
     #[test]

@@ -8,8 +8,7 @@ mod kernels;
 mod order;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -18,6 +17,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
+use crate::common::Common;
 use crate::interrupt::Interrupt;
 use crate::process::{ending, run};
 use crate::stats::{median, quartiles};
@@ -43,15 +43,8 @@ pub struct Options {
     /// CPUs, the first of those that are allowed
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     ncpus: u16,
-    /// Write all measurements as JSON to FILE ('-': stdout, tables then go to stderr)
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// The cox to measure, if not the one beside this program
-    #[arg(long, value_name = "FILE")]
-    cox: Option<PathBuf>,
-    /// Where the workloads are, if not in ../workloads
-    #[arg(long, value_name = "FOLDER")]
-    workloads: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
 }
 
 /// What is kept of `cox advise --json`.
@@ -131,7 +124,7 @@ struct Bench<'a> {
 /// # Errors
 /// When nothing could be measured, or not be written.
 pub fn advise(options: &Options, interrupt: &Interrupt) -> Result<u8> {
-    let tools = Tools::find(options.cox.as_deref(), options.workloads.as_deref())?;
+    let tools = options.common.tools()?;
     let cpus = stay_on(usize::from(options.ncpus))?;
     let scratch = tempfile::Builder::new().prefix("cox-bench-").tempdir().context("cannot make a temporary folder")?;
     let bench = Bench { options, interrupt, tools, cpus, scratch };
@@ -146,19 +139,12 @@ pub fn advise(options: &Options, interrupt: &Interrupt) -> Result<u8> {
             order_right: false,
             failed: Some(format!("{error:#}")),
         });
-        print(&text(&case), options.json.as_deref())?;
+        options.common.print(&text(&case))?;
         report.cases.push(case);
     }
     let (told, code) = verdict(&report);
-    print(&told, options.json.as_deref())?;
-    if let Some(path) = &options.json {
-        let json = serde_json::to_string_pretty(&report)? + "\n";
-        if path == Path::new("-") {
-            io::stdout().write_all(json.as_bytes()).context("cannot write to the standard output")?;
-        } else {
-            std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?;
-        }
-    }
+    options.common.print(&told)?;
+    options.common.write(&report)?;
     Ok(code)
 }
 
@@ -374,15 +360,6 @@ fn verdict(report: &Report) -> (String, u8) {
         () => 1,
     };
     (told, code)
-}
-
-/// To stdout, or to stderr when the JSON goes to stdout.
-fn print(text: &str, json: Option<&Path>) -> Result<()> {
-    if json.is_some_and(|path| path == Path::new("-")) {
-        writeln!(io::stderr(), "{text}").context("cannot write to the standard error output")
-    } else {
-        writeln!(io::stdout(), "{text}").context("cannot write to the standard output")
-    }
 }
 
 #[cfg(test)]

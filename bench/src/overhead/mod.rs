@@ -15,13 +15,12 @@ mod slices;
 mod whole;
 
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
+use crate::common::Common;
 use crate::interrupt::Interrupt;
-use crate::json;
 use crate::results::{Case, Experiment, Figure};
 use crate::table;
 use crate::tools::Tools;
@@ -36,7 +35,7 @@ const TRACE: &str = "cox --trace";
 ///
 /// Every measurement stands between two plain ones and is compared with their mean. "plain again" is
 /// the control: plain, treated like the others; its distance from 1 is this machine's noise. Real
-/// figures need a quiet machine, and root for eBPF and for perf.
+/// figures need a quiet machine, and root for eBPF and for perf. Ping-pong has the observer in cox-bench itself, not --cox.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  cox-bench overhead pingpong --json overhead.json\n\n\
 Exit codes: 0 no limit was broken, 1 one was, 2 bad command line, 125 a case could not be measured.")]
@@ -47,29 +46,21 @@ pub struct Options {
     /// Ping-pong: also the parts of cox, each alone, and programs that do nothing
     #[arg(long)]
     parts: bool,
-    /// How
     #[command(flatten)]
-    common: Common,
+    effort: Effort,
 }
 
-/// How to measure.
+/// How much is measured, and what every experiment is told.
 #[derive(Debug, clap::Args)]
-pub struct Common {
+pub struct Effort {
     /// Rounds per case; each round has every treatment once (60 of slices, 11 of whole runs)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     runs: Option<u16>,
     /// Six short rounds: shows that it works, its figures are worth little
     #[arg(long)]
     quick: bool,
-    /// Write all measurements as JSON to FILE ('-': stdout, and the tables to stderr)
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// The cox to measure (the one beside cox-bench); ping-pong uses the observer in cox-bench itself
-    #[arg(long, value_name = "FILE")]
-    cox: Option<PathBuf>,
-    /// The folder of the workloads (../workloads beside cox-bench)
-    #[arg(long, value_name = "FOLDER")]
-    workloads: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
 }
 
 /// The cases.
@@ -104,7 +95,7 @@ impl CaseName {
 
 /// What all cases share.
 struct Bench<'a> {
-    options: &'a Common,
+    options: &'a Effort,
     interrupt: &'a Interrupt,
     tools: Tools,
     scratch: TempDir,
@@ -126,7 +117,7 @@ impl Bench<'_> {
 pub fn overhead(options: &Options, interrupt: &Interrupt) -> Result<Experiment> {
     let cases = if options.cases.is_empty() { &ALL[..] } else { &options.cases };
     let names: Vec<&'static str> = cases.iter().map(|case| case.name()).collect();
-    experiment("overhead", &names, &options.common, interrupt, |bench, at| match cases[at] {
+    experiment("overhead", &names, &options.effort, interrupt, |bench, at| match cases[at] {
         CaseName::Pingpong => pingpong::measure(bench, options.parts),
         CaseName::Barriers => whole::measure(bench, &programs::barriers(bench)),
         CaseName::Triad => whole::measure(bench, &programs::triad(bench)),
@@ -140,7 +131,7 @@ pub fn overhead(options: &Options, interrupt: &Interrupt) -> Result<Experiment> 
 ///
 /// # Errors
 /// When nothing could be measured, or not be written.
-pub fn trace(options: &Common, interrupt: &Interrupt) -> Result<Experiment> {
+pub fn trace(options: &Effort, interrupt: &Interrupt) -> Result<Experiment> {
     experiment("trace", &["pingpong", "analysis"], options, interrupt, |bench, at| match at {
         0 => pingpong::measure_tracing(bench),
         _ => analysis::measure(bench),
@@ -151,17 +142,14 @@ pub fn trace(options: &Common, interrupt: &Interrupt) -> Result<Experiment> {
 fn experiment(
     name: &'static str,
     names: &[&'static str],
-    options: &Common,
+    options: &Effort,
     interrupt: &Interrupt,
     measure: impl Fn(&Bench<'_>, usize) -> Result<Case>,
 ) -> Result<Experiment> {
-    if let Some(path) = &options.json {
-        json::check(path)?;
-    }
     let bench = Bench {
         options,
         interrupt,
-        tools: Tools::find(options.cox.as_deref(), options.workloads.as_deref())?,
+        tools: options.common.tools()?,
         scratch: tempfile::Builder::new().prefix("cox-bench-").tempdir().context("cannot make a temporary folder")?,
     };
     let mut experiment = Experiment::new(name, options.quick)?;
@@ -175,12 +163,10 @@ fn experiment(
             notes: Vec::new(),
             verdicts: Vec::new(),
         });
-        json::print(&table::case(&case), options.json.as_deref())?;
+        options.common.print(&table::case(&case))?;
         experiment.cases.push(case);
     }
-    if let Some(path) = &options.json {
-        json::write(path, &experiment)?;
-    }
+    options.common.write(&experiment)?;
     Ok(experiment)
 }
 

@@ -20,14 +20,12 @@ mod ratio;
 mod simulated;
 mod text;
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::common::Common;
 use crate::interrupt::Interrupt;
-use crate::json::{self, Header};
-use crate::tools::Tools;
+use crate::json::Header;
 use crate::verdict::Outcome;
 use catalogue::{KERNELS, Kernel};
 use field::Field;
@@ -65,15 +63,8 @@ pub struct Options {
     /// Length of all runs in parts of the usual one; less than 1 shows that it works, its figures are worth little
     #[arg(long, value_name = "PART", default_value_t = 1.0, value_parser = scale)]
     scale: f64,
-    /// Write all measurements as JSON to FILE ('-': stdout, and the tables to stderr)
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// The cox to measure (the one beside cox-bench)
-    #[arg(long, value_name = "FILE")]
-    cox: Option<PathBuf>,
-    /// The folder of the workloads (../workloads beside cox-bench)
-    #[arg(long, value_name = "FOLDER")]
-    workloads: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
 }
 
 fn scale(text: &str) -> Result<f64, String> {
@@ -193,9 +184,6 @@ impl Options {
 /// # Errors
 /// When nothing could be measured, or not be written. A part that fails is part of the result.
 pub fn pack(options: &Options, interrupt: &Interrupt) -> Result<Report> {
-    if let Some(path) = &options.json {
-        json::check(path)?;
-    }
     let parts = options.parts();
     let expected_s: f64 = parts.iter().map(|part| options.expected_s(*part)).sum();
     progress(&format!(
@@ -204,7 +192,7 @@ pub fn pack(options: &Options, interrupt: &Interrupt) -> Result<Report> {
         parts.iter().map(|part| part.word()).collect::<Vec<_>>().join(", "),
         text::duration(expected_s)
     ));
-    let tools = Tools::find(options.cox.as_deref(), options.workloads.as_deref())?;
+    let tools = options.common.tools()?;
     let field = Field::new(tools, options.scale, interrupt)?;
     let mut report =
         Report { header: Header::new("pack")?, rounds: options.rounds, scale: options.scale, parts: Vec::new() };
@@ -219,12 +207,10 @@ pub fn pack(options: &Options, interrupt: &Interrupt) -> Result<Report> {
         for complaint in field.take_complaints() {
             part.note(complaint);
         }
-        json::print(&part.text(), options.json.as_deref())?;
+        options.common.print(&part.text())?;
         report.parts.push(part);
     }
-    if let Some(path) = &options.json {
-        json::write(path, &report)?;
-    }
+    options.common.write(&report)?;
     Ok(report)
 }
 

@@ -1,18 +1,17 @@
 //! What OpenMP constructs cost by runtime: `workloads/taskcost`, every row, in turns.
 
 use std::fmt::Write;
-use std::path::PathBuf;
 
 use anyhow::Result;
 use serde::Serialize;
 
 use super::way::Way;
 use super::{Field, Line};
+use crate::common::Common;
 use crate::interrupt::Interrupt;
 use crate::json;
 use crate::rounds::in_turns;
 use crate::stats::median;
-use crate::tools::Tools;
 use crate::verdict::Outcome;
 
 /// What `cox-bench tasks` understands.
@@ -24,15 +23,8 @@ pub struct Options {
     /// Rounds, each with one run of every row by every runtime
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
-    /// Write all measurements as JSON to FILE ('-': stdout, tables then go to stderr)
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// The cox to measure, if not the one beside this program
-    #[arg(long, value_name = "FILE")]
-    cox: Option<PathBuf>,
-    /// Where the workloads are, if not in ../workloads
-    #[arg(long, value_name = "FOLDER")]
-    workloads: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
 }
 
 /// Rows, and how many constructs of each are timed.
@@ -96,8 +88,7 @@ impl Row {
 /// # Errors
 /// When nothing could be measured, or not be written.
 pub fn tasks(options: &Options, interrupt: &Interrupt) -> Result<u8> {
-    options.json.iter().try_for_each(|path| json::check(path))?;
-    let tools = Tools::find(options.cox.as_deref(), options.workloads.as_deref())?;
+    let tools = options.common.tools()?;
     let field = Field::new(tools, None, interrupt)?;
     let mut report = Report {
         header: json::Header::new("tasks")?,
@@ -114,15 +105,15 @@ pub fn tasks(options: &Options, interrupt: &Interrupt) -> Result<u8> {
         "off",
         "bpf"
     );
-    json::print(&heading, options.json.as_deref())?;
+    options.common.print(&heading)?;
     for (name, count) in ROWS.iter().filter(|row| options.rows.is_empty() || options.rows.iter().any(|r| r == row.0)) {
         let row = measure(&field, name, *count, options.runs.into())?;
-        json::print(&line(&row), options.json.as_deref())?;
+        options.common.print(&line(&row))?;
         report.rows.push(row);
     }
     let (told, outcome) = judge(&report.rows);
-    json::print(&told, options.json.as_deref())?;
-    options.json.iter().try_for_each(|path| json::write(path, &report))?;
+    options.common.print(&told)?;
+    options.common.write(&report)?;
     Ok(u8::from(outcome == Outcome::Fail))
 }
 

@@ -2,18 +2,17 @@
 //! eventfd in turns with that. The kernel has no cheaper way to wake somebody on another CPU, so that is what to be measured by.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use serde::Serialize;
 
 use super::way::Way;
 use super::{Field, Line};
+use crate::common::Common;
 use crate::interrupt::Interrupt;
 use crate::json;
 use crate::rounds::in_turns;
 use crate::stats::{Estimate, median, median_estimate};
-use crate::tools::Tools;
 use crate::verdict::Outcome;
 
 /// What `cox-bench wake` understands.
@@ -22,15 +21,8 @@ pub struct Options {
     /// Rounds, each with one run by every backend
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
-    /// Write all measurements as JSON to FILE ('-': stdout, tables then go to stderr)
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// The cox to measure, if not the one beside this program
-    #[arg(long, value_name = "FILE")]
-    cox: Option<PathBuf>,
-    /// Where the workloads are, if not in ../workloads
-    #[arg(long, value_name = "FOLDER")]
-    workloads: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
 }
 
 /// Those that keep to the limit, and one to compare them with.
@@ -88,8 +80,7 @@ impl Row {
 /// # Errors
 /// When nothing could be measured, or not be written.
 pub fn wake(options: &Options, interrupt: &Interrupt) -> Result<u8> {
-    options.json.iter().try_for_each(|path| json::check(path))?;
-    let field = Field::new(Tools::find(options.cox.as_deref(), options.workloads.as_deref())?, None, interrupt)?;
+    let field = Field::new(options.common.tools()?, None, interrupt)?;
     let [here, other, ..] = field.allowed() else { bail!("this wants two CPUs, and there is one") };
     let words = ["--count", COUNT, "--other", &other.to_string()].map(str::to_owned);
     // Of cox's own threads none runs while the program does, so they may have the same CPU.
@@ -102,7 +93,7 @@ pub fn wake(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     })?;
     let rows = ways.iter().zip(measured).map(|(way, runs)| Row { way: way.name(), runs }).collect();
     let report = Report { header: json::Header::new("wake")?, rows };
-    let print = |text: &str| json::print(text, options.json.as_deref());
+    let print = |text: &str| options.common.print(text);
     print(&format!(
         "us, medians of {} runs of {COUNT} blocks each\n{:14}{:>10}{:>10}{:>10}",
         options.runs, "", "first task", "eventfd", "  ratio (95 %)"
@@ -110,7 +101,7 @@ pub fn wake(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     report.rows.iter().try_for_each(|row| print(&row.line()))?;
     let (told, outcome) = judge(&report.rows);
     print(&told)?;
-    options.json.iter().try_for_each(|path| json::write(path, &report))?;
+    options.common.write(&report)?;
     Ok(u8::from(outcome == Outcome::Fail))
 }
 

@@ -81,6 +81,14 @@ impl Output {
         Ok(Output::File(path, file))
     }
 
+    /// What may not be asked for; as [`open`](Output::open) where it is.
+    ///
+    /// # Errors
+    /// As `open`'s.
+    pub fn wanted(path: Option<&Path>) -> Result<Option<Output>> {
+        path.map(|path| Output::open(Some(path))).transpose()
+    }
+
     /// Write everything.
     ///
     /// # Errors
@@ -163,5 +171,12 @@ mod tests {
     #[test]
     fn an_unwritable_path_is_refused_before_anything_starts() {
         assert!(Output::open(Some(Path::new("/nowhere/at/all"))).is_err());
+        assert!(Output::wanted(Some(Path::new("/nowhere/at/all"))).is_err());
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_not_stderr() {
+        assert!(matches!(Output::wanted(None), Ok(None)));
+        assert!(matches!(Output::wanted(Some(Path::new("-"))), Ok(Some(Output::Stdout))));
     }
 }

@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod common;
+mod common_browser;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -96,6 +99,90 @@ fn a_table_is_drawn() {
     let svg = fs::read_to_string(folder.path().join("t.svg")).unwrap();
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{svg}");
     assert_eq!((svg.matches("50.0 %").count(), svg.matches("no runs").count()), (2, 2), "{svg}");
+}
+
+/// What a page of comparisons says about itself: its width and what it needs, what is drawn and what is in tables, and how
+/// many texts are wider than the picture.
+const PROBE: &str = r#"
+const root = document.documentElement;
+const all = (what) => [...document.querySelectorAll(what)];
+const outside = all("svg.matrix text").filter((text) => {
+  const box = text.getBBox();
+  // Names have places of their own: in the margin, and above their column.
+  const room = { end: 170, middle: 116 }[text.getAttribute("text-anchor")] ?? Infinity;
+  return box.width > room || box.x < 0 || box.x + box.width > text.ownerSVGElement.viewBox.baseVal.width;
+});
+answer(innerWidth, root.scrollWidth, all("svg.matrix rect").length, all("table.compared").length, outside.length);
+"#;
+
+/// Two applications with two settings each; of the second application both are alike.
+fn experiments(folder: &Path) -> [&'static str; 4] {
+    let real = real(folder);
+    for (name, factor) in [("a", 1.0), ("b", 2.0), ("c", 1.0), ("d", 1.0001)] {
+        invent(folder, &real, name, usual(factor));
+    }
+    ["heat/static=a.%n.json", "heat/guided=b.%n.json", "fft/guided=d.%n.json", "fft/static=c.%n.json"]
+}
+
+#[test]
+fn a_page_has_the_table_and_what_changed() {
+    let folder = TempDir::new().unwrap();
+    let groups = experiments(folder.path());
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    let table = ["compare", "--table", "run_ns", "--html", "t.html", "--svg", "t.svg"];
+    let output = cox(folder.path(), &[&table[..], &groups].concat());
+    assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
+    assert!(read("t.svg").starts_with("<svg "));
+    let page = read("t.html");
+    // Each application's settings in the order of the table's columns, whatever that of the groups was.
+    for wanted in
+        ["guided: slower by a factor of 2.0", "guided: no change that can", "guided (15 runs) compared with static"]
+    {
+        assert!(page.replace('\u{a0}', " ").contains(wanted), "{wanted} in {page}");
+    }
+    assert_eq!((page.matches("<table").count(), page.matches("rx=\"3\" class=\"q").count()), (2, 4), "{page}");
+
+    // Without a table, the comparison alone, beside its text and its JSON.
+    let words = ["compare", "--html", "c.html", "--json", "c.json", "one=a.%n.json", "two=b.%n.json"];
+    let output = cox(folder.path(), &words);
+    assert!(output.status.success() && text(&output.stdout).contains("two: slower"), "{output:?}");
+    let page = read("c.html");
+    assert!(page.contains("two: slower by a factor of 2.0") && !page.contains("<rect"), "{page}");
+    let comparison: Value = serde_json::from_str(&read("c.json")).unwrap();
+    assert_eq!(page.matches("<tr><td>").count(), comparison["figures"].as_array().unwrap().len());
+    // On stdout it is there alone.
+    let output = cox(folder.path(), &["compare", "--html", "-", "one=a.%n.json", "two=b.%n.json"]);
+    assert!(text(&output.stdout) == page, "{output:?}");
+    // What is refused leaves no file.
+    let output = cox(folder.path(), &["compare", "--table", "nonsense", "--html", "x.html", "a/b=a.%n.json"]);
+    assert!(output.status.code() == Some(125) && !folder.path().join("x.html").exists(), "{output:?}");
+    let output = cox(folder.path(), &["compare", "--table", "wall_ns", "a/b=a.%n.json"]);
+    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("--html"), "{output:?}");
+}
+
+#[test]
+fn in_a_browser_pages_of_comparisons_do_not_overflow() {
+    if !common::installed("in_a_browser_pages_of_comparisons_do_not_overflow", "chromium") {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let groups = experiments(folder.path());
+    let long = format!("{}/{}=a.%n.json", "AN APPLICATION ".repeat(9), "of@many%Words".repeat(9));
+    let table = ["compare", "--table", "run_ns/thread_ns", "--html", "t.html"];
+    assert!(cox(folder.path(), &[&table[..], &groups, &[long.as_str()]].concat()).status.success());
+    let alone =
+        ["compare", "--html", "c.html", "--output", "c.txt", "old=a.%n.json", "new=b.%n.json", "newer=c.%n.json"];
+    assert!(cox(folder.path(), &alone).status.success());
+    for (page, cells, tables) in [("t.html", "9", "3"), ("c.html", "0", "2")] {
+        let page = fs::read_to_string(folder.path().join(page)).unwrap();
+        for width in [1280, 400] {
+            let said = common_browser::asked(folder.path(), &page, PROBE, width);
+            let [inner, needed, drawn, tabled, outside] = &said[..] else { panic!("{said:?}") };
+            assert_eq!(*inner, width.to_string());
+            assert!(needed.parse::<u32>().unwrap() <= width, "{needed} px needed of {width}");
+            assert_eq!((drawn.as_str(), tabled.as_str(), outside.as_str()), (cells, tables, "0"));
+        }
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
+mod common_browser;
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +12,9 @@ use std::process::{Command, Output};
 use common::{Bench, bench, installed};
 use report::Document;
 
-/// What a page in a browser says about itself: its width, what it needs, what pointing at a cell shows, and whether a table sorts.
-const PROBE: &str = r##"<script>
+/// What a page in a browser says about itself: its width, what it needs, what pointing at a cell shows, and whether a table sorts, by the
+/// keyboard too.
+const PROBE: &str = r##"
 const row = [...document.querySelectorAll(".pointed rect")].find((row) => /[1-9]/.test(row.dataset.v));
 const box = row.getBoundingClientRect();
 const column = row.dataset.v.split(",").findIndex((value) => value > 0);
@@ -23,13 +25,19 @@ const said = tip.hidden ? "" : tip.textContent;
 const table = document.querySelector("#threads .sortable");
 const walls = () => [...table.tBodies[0].rows].map((row) => parseFloat(row.cells[1].textContent));
 const heading = table.tHead.rows[0].cells[1];
+// By the keyboard: a browser makes a click of Enter and Space on a button that has the focus, and of nothing else.
+const button = heading.querySelector("button");
+button.focus();
+const reached = document.activeElement === button && button.tabIndex === 0 && heading.scope === "col";
+document.activeElement.click();
+const down = walls().every((wall, at, all) => at === 0 || all[at - 1] >= wall) && heading.ariaSort === "descending";
 heading.click();
-const down = walls().every((wall, at, all) => at === 0 || all[at - 1] >= wall);
-heading.click();
-const up = walls().every((wall, at, all) => at === 0 || all[at - 1] <= wall);
+const up = walls().every((wall, at, all) => at === 0 || all[at - 1] <= wall) && heading.ariaSort === "ascending";
+table.tHead.rows[0].cells[0].click();
+const one = reached && table.querySelectorAll("[aria-sort]").length === 1;
 const root = document.documentElement;
-parent.postMessage([innerWidth, root.scrollWidth, root.scrollHeight > 1000, down && up, said].join("|"), "*");
-</script>"##;
+answer(innerWidth, root.scrollWidth, root.scrollHeight > 1000, down && up && one, said);
+"##;
 
 fn cox(bench: &Bench, arguments: &[&str], program: &[&str]) -> Output {
     let mut command = Command::new("timeout");
@@ -117,35 +125,12 @@ fn in_a_browser_nothing_overflows_and_nothing_fails() {
     }
     let Some(bench) = bench(TEST) else { return };
     let (page, _) = recorded(&bench);
-    fs::write(bench.folder().join("probed.html"), page.replace("</body>", &format!("{PROBE}</body>"))).unwrap();
     for width in [1280, 400] {
-        // Windows are never as narrow as telephones; frames can be.
-        let frame = format!(
-            "<!doctype html><body><script>addEventListener('message', (event) => document.body.dataset.said = event.data)</script>\
-             <iframe src='probed.html' style='width:{width}px;height:900px;border:0'></iframe></body>"
-        );
-        fs::write(bench.folder().join("frame.html"), frame).unwrap();
-        let mut browser = Command::new("timeout");
-        browser.args(["120", "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]);
-        browser.args([
-            "--window-size=1400,1000",
-            "--virtual-time-budget=5000",
-            "--enable-logging=stderr",
-            "--dump-dom",
-        ]);
-        browser.arg(format!("--user-data-dir={}", bench.folder().join("profile").display()));
-        browser.arg(format!("file://{}", bench.folder().join("frame.html").display()));
-        let output = browser.output().unwrap();
-        let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
-        let complaints: Vec<&str> = complaints.lines().filter(|line| line.contains("CONSOLE")).collect();
-        assert!(complaints.is_empty(), "{complaints:#?}");
-        let dom = String::from_utf8_lossy(&output.stdout).into_owned();
-        let said = dom.split_once("data-said=\"").unwrap_or_else(|| panic!("no answer: {dom}")).1;
-        let said: Vec<&str> = said.split_once('"').unwrap().0.split('|').collect();
-        let [inner, needed, tall, sorts, tip] = said[..] else { panic!("{said:?}") };
-        assert_eq!(inner, width.to_string());
+        let said = common_browser::asked(bench.folder(), &page, PROBE, width);
+        let [inner, needed, tall, sorts, tip] = &said[..] else { panic!("{said:?}") };
+        assert_eq!(*inner, width.to_string());
         assert!(needed.parse::<u32>().unwrap() <= width, "{needed} px needed of {width}");
-        assert_eq!((tall, sorts), ("true", "true"), "{said:?}");
+        assert_eq!((tall.as_str(), sorts.as_str()), ("true", "true"), "{said:?}");
         assert!(tip.contains("barriers, ") && tip.contains("% waiting for a CPU"), "{said:?}");
     }
 }

@@ -153,7 +153,10 @@ fn tables(lines: &[&str], faults: &mut Vec<String>) -> Vec<Sum> {
     let mut tables = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         let headings = headings(line);
-        let is_table = headings.first().is_some_and(|(name, _)| name == "thread" || name == "program");
+        let is_table = headings.first().is_some_and(|(name, _)| {
+            // Of several programs, each table says whose it is: `thread of A heat`.
+            ["thread", "program"].contains(&name.split_once(" of ").map_or(name.as_str(), |(what, _)| what))
+        });
         let Some((_, wall_end)) = headings.iter().find(|(name, _)| name == "wall").filter(|_| is_table) else {
             continue;
         };

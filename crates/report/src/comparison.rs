@@ -1,6 +1,8 @@
 //! Runs side by side: what `cox compare` and `cox run --repeat` print, and their JSON.
 
+mod rows;
 mod text;
+mod words;
 
 use std::collections::BTreeSet;
 
@@ -16,6 +18,9 @@ pub use compare::stats::Estimate;
 
 /// Version of [`Comparison`]'s shape.
 pub const SCHEMA_VERSION: u32 = 1;
+
+/// What people ask for first.
+const WALL: &str = "wall_ns";
 
 /// Times below this part of all thread time, on average over all runs, are left out: they are no reason for anything,
 /// and each figure more costs the others certainty.
@@ -102,7 +107,7 @@ fn compared() -> Vec<String> {
 }
 
 /// What every backend means the same by.
-const BY_ALL_BACKENDS: [&str; 4] = ["wall_ns", "run_ns", "switches_voluntary", "switches_involuntary"];
+const BY_ALL_BACKENDS: [&str; 4] = [WALL, "run_ns", "switches_voluntary", "switches_involuntary"];
 
 impl Run {
     /// Of a report.
@@ -123,13 +128,23 @@ impl Run {
         Run { figures, ..Run::default() }
     }
 
-    /// One figure, or a quotient of two: `waiting_for_cpu_ns/thread_ns`.
+    /// One figure, or a quotient of two: `waiting_for_cpu_ns/thread_ns`. None if it is not [known](Run::knows), and of a quotient
+    /// whose divisor is 0 in this run.
     pub fn figure(&self, name: &str) -> Option<f64> {
-        let named = |name: &str| self.figures.iter().find(|(known, _)| known == name).map(|(_, value)| *value);
         match name.split_once('/') {
-            Some((part, whole)) => Some(named(part)? / named(whole)?).filter(|share| share.is_finite()),
-            None => named(name),
+            Some((part, whole)) => Some(self.named(part)? / self.named(whole)?).filter(|share| share.is_finite()),
+            None => self.named(name),
         }
+    }
+
+    /// Whether there is such a figure, or both of a quotient.
+    pub fn knows(&self, name: &str) -> bool {
+        let (part, whole) = name.split_once('/').unwrap_or((name, name));
+        self.named(part).and(self.named(whole)).is_some()
+    }
+
+    fn named(&self, name: &str) -> Option<f64> {
+        self.figures.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 }
 
@@ -148,7 +163,7 @@ impl Comparison {
             let thread_ns: f64 = runs().filter_map(|run| run.figure("thread_ns")).sum();
             let sum: f64 = values.iter().flatten().sum();
             let enough = if is_a_time(&figure) { sum > NEGLIGIBLE * thread_ns } else { sum > 0.0 };
-            let primary = figure == "wall_ns";
+            let primary = figure == WALL;
             match usual && (enough || primary) {
                 true => series.push(Series { primary, figure, groups: values }),
                 false => left_out.push(figure),
@@ -202,5 +217,5 @@ pub fn schema() -> Schema {
 
 /// How a figure is shown: its name in words, and its values.
 pub(crate) fn shown(figure: &str) -> (String, impl Fn(f64) -> String) {
-    (text::words(figure), move |value| text::amount(figure, value))
+    (words::words(figure), move |value| words::amount(figure, value))
 }

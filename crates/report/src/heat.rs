@@ -1,13 +1,11 @@
-//! Experiments as a table of colours: applications × settings, as in studies of schedulers. Plain SVG that stands by
-//! itself; its text is grey or on a cell, so that it reads on light and on dark pages.
+//! Experiments as a table of colours: applications × settings, as in studies of schedulers.
+
+mod drawing;
 
 use compare::stats::median;
 
-use crate::comparison::{Run, shown};
-
-const CELL: (usize, usize) = (116, 52);
-const LEFT: usize = 170;
-const TOP: usize = 84;
+use crate::comparison::{Comparison, Run, shown};
+pub(crate) use drawing::Place;
 
 /// A table: rows are applications, columns settings, both in the order in which they were named.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,8 +21,19 @@ pub struct Heat {
 struct Cell {
     row: usize,
     column: usize,
-    median: f64,
+    value: Value,
     wall_ns: Option<f64>,
+}
+
+/// What a cell says of the figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Value {
+    Median(f64),
+    /// A quotient, and in so many runs there is nothing to divide by.
+    Undefined {
+        runs: usize,
+        of: usize,
+    },
 }
 
 impl Heat {
@@ -39,10 +48,18 @@ impl Heat {
             let (row, column) =
                 names.ok_or(format!("'{name}' is no cell of a table: name it APPLICATION/SETTING=FILES"))?;
             let (row, column) = (place(&mut heat.rows, row), place(&mut heat.columns, column));
-            let values = |figure: &str| runs.iter().map(|run| run.figure(figure)).collect::<Option<Vec<f64>>>();
-            let of_figure = values(figure).ok_or_else(|| unknown(figure, name, runs))?;
-            let wall_ns = values("wall_ns").map(|wall| median(&wall));
-            heat.cells.push(Cell { row, column, median: median(&of_figure), wall_ns });
+            if let Some(run) = runs.iter().find(|run| !run.knows(figure)) {
+                return Err(unknown(figure, name, run));
+            }
+            let values = |figure: &str| runs.iter().filter_map(|run| run.figure(figure)).collect::<Vec<f64>>();
+            let (defined, wall_ns) = (values(figure), values("wall_ns"));
+            // A median of the other runs would be of those that happened to have what it is divided by.
+            let value = match runs.len() - defined.len() {
+                0 => Value::Median(median(&defined)),
+                undefined => Value::Undefined { runs: undefined, of: runs.len() },
+            };
+            let wall_ns = (wall_ns.len() == runs.len()).then(|| median(&wall_ns));
+            heat.cells.push(Cell { row, column, value, wall_ns });
         }
         Ok(heat)
     }
@@ -51,59 +68,48 @@ impl Heat {
         self.cells.iter().find(|cell| (cell.row, cell.column) == (row, column))
     }
 
-    /// The drawing.
-    pub fn svg(&self) -> String {
-        let (width, height) = (LEFT + CELL.0 * self.columns.len() + 10, TOP + CELL.1 * self.rows.len() + 34);
-        let text = |x: usize, y: usize, anchor: &str, fill: &str, text: &str| {
-            format!("<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\" fill=\"{fill}\">{}</text>\n", escaped(text))
+    /// Each application by itself, its settings compared with the first of them, in the order of the table.
+    pub fn comparisons(&self, cox_version: &str, groups: &[(String, Vec<Run>)]) -> Vec<(String, Comparison)> {
+        let each = |row: &String| {
+            let of = |column: &String| {
+                let name = format!("{row}/{column}");
+                let runs = groups.iter().find(|(known, _)| *known == name).map(|(_, runs)| runs.clone())?;
+                Some((column.clone(), runs))
+            };
+            let settings: Vec<(String, Vec<Run>)> = self.columns.iter().filter_map(of).collect();
+            (row.clone(), Comparison::new(cox_version, &settings))
         };
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-             viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"13\">\n"
-        );
-        svg.push_str(&text(10, 24, "start", "#808080", &format!("{} (wall time below)", shown(&self.figure).0)));
-        for (at, name) in self.columns.iter().enumerate() {
-            svg.push_str(&text(LEFT + CELL.0 * at + CELL.0 / 2, TOP - 12, "middle", "#808080", name));
-        }
-        for (row, name) in self.rows.iter().enumerate() {
-            let y = TOP + CELL.1 * row;
-            svg.push_str(&text(LEFT - 10, y + CELL.1 / 2 + 5, "end", "#808080", name));
-            for column in 0..self.columns.len() {
-                let x = LEFT + CELL.0 * column;
-                let (fill, ink, lines) = match self.cell(row, column) {
-                    Some(cell) => {
-                        let (fill, ink) = colour(self.heat(cell.median));
-                        let wall = cell.wall_ns.map(|wall| format!("({})", (shown("wall_ns").1)(wall)));
-                        (fill, ink, [Some((shown(&self.figure).1)(cell.median)), wall])
-                    }
-                    None => ("none".to_owned(), "#808080", [Some("no runs".to_owned()), None]),
-                };
-                let dashed = if fill == "none" { " stroke=\"#808080\" stroke-dasharray=\"4\"" } else { "" };
-                let (w, h) = (CELL.0 - 4, CELL.1 - 4);
-                svg.push_str(&format!(
-                    "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" rx=\"3\" fill=\"{fill}\"{dashed}/>\n"
-                ));
-                for (line, words) in lines.iter().flatten().enumerate() {
-                    svg.push_str(&text(x + w / 2, y + 21 + 18 * line, "middle", ink, words));
-                }
-            }
-        }
-        svg + "</svg>\n"
+        self.rows.iter().map(each).collect()
+    }
+
+    /// What is in the cells, in words.
+    pub(crate) fn title(&self) -> String {
+        shown(&self.figure).0
+    }
+
+    /// The least and the most of the table.
+    pub(crate) fn ends(&self) -> Option<(String, String)> {
+        let (least, most) = self.extremes()?;
+        Some(((shown(&self.figure).1)(least), (shown(&self.figure).1)(most)))
+    }
+
+    fn extremes(&self) -> Option<(f64, f64)> {
+        let medians = self.cells.iter().filter_map(|cell| match cell.value {
+            Value::Median(median) => Some(median),
+            Value::Undefined { .. } => None,
+        });
+        medians.fold(None, |ends, of| {
+            Some(ends.map_or((of, of), |(least, most): (f64, f64)| (least.min(of), most.max(of))))
+        })
     }
 
     /// Where a value is between the least and the most of the table, from 0 to 1.
     fn heat(&self, value: f64) -> f64 {
-        let values = || self.cells.iter().map(|cell| cell.median);
-        let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
-        if most > least { (value - least) / (most - least) } else { 0.0 }
+        match self.extremes() {
+            Some((least, most)) if most > least => (value - least) / (most - least),
+            _ => 0.0,
+        }
     }
-}
-
-/// From pale to dark, with ink that can be read on it.
-fn colour(heat: f64) -> (String, &'static str) {
-    let (pale, dark) = ([254.0, 240.0, 217.0], [153.0, 0.0, 13.0]);
-    let part = |at: usize| (pale[at] + (dark[at] - pale[at]) * heat).round() as u8;
-    (format!("#{:02x}{:02x}{:02x}", part(0), part(1), part(2)), if heat > 0.5 { "#ffffff" } else { "#202020" })
 }
 
 fn place(names: &mut Vec<String>, name: &str) -> usize {
@@ -113,14 +119,9 @@ fn place(names: &mut Vec<String>, name: &str) -> usize {
     })
 }
 
-fn unknown(figure: &str, group: &str, runs: &[Run]) -> String {
-    let known: Vec<&str> = runs.iter().take(1).flat_map(|run| &run.figures).map(|(name, _)| name.as_str()).collect();
+fn unknown(figure: &str, group: &str, run: &Run) -> String {
+    let known: Vec<&str> = run.figures.iter().map(|(name, _)| name.as_str()).collect();
     format!("'{group}' has no figure '{figure}'; there are {}, and quotients A/B of two", known.join(", "))
-}
-
-fn escaped(text: &str) -> String {
-    let clean = text.chars().filter(|c| !c.is_control()).collect::<String>();
-    clean.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]
@@ -145,6 +146,19 @@ mod tests {
         // The least is palest, the most darkest; three cells with runs, one without.
         assert!(svg.contains("#fef0d9") && svg.contains("#99000d"), "{svg}");
         assert_eq!((svg.matches("<rect").count(), svg.matches("stroke-dasharray").count()), (4, 1));
+        assert!(svg.contains("role=\"img\"><title>wait / thread (wall time below)</title>"), "{svg}");
+    }
+
+    #[test]
+    fn a_quotient_by_nothing_is_not_defined_and_that_is_not_an_unknown_figure() {
+        let (name, mut runs) = group("a/idle", 0.0);
+        runs.extend(group("", 1e9).1);
+        let svg = Heat::new("thread_ns/wait_ns", &[(name, runs), group("a/busy", 4e9)]).unwrap().svg();
+        let said = "not defined<title>thread / wait: not defined in 1 of 2 runs, nothing to divide by</title>";
+        assert!(svg.contains(said) && svg.contains("200.0 %") && svg.matches("(2.00 s)").count() == 2, "{svg}");
+        assert_eq!((svg.matches("stroke-dasharray").count(), svg.matches("#fef0d9").count()), (1, 1));
+        // Nothing is defined anywhere: a table without values.
+        assert!(Heat::new("wait_ns/wait_ns", &[group("a/b", 0.0)]).unwrap().svg().contains("in its only run"));
     }
 
     #[test]

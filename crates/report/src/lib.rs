@@ -16,6 +16,7 @@ pub mod comparison;
 pub mod heat;
 pub mod html;
 pub mod json;
+mod markup;
 pub mod overlap;
 pub mod pack;
 pub mod round;

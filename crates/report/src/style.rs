@@ -31,13 +31,13 @@ impl Style {
         self.width.max(NARROWEST)
     }
 
-    /// Text as this terminal can show it. Names come from programs: control characters, which could
-    /// steer the terminal, become `?`.
+    /// Text as this terminal can show it. Names come from programs: characters that could steer the terminal, or cannot
+    /// be seen, become `?`.
     pub fn clean(&self, text: &str) -> String {
         let mut clean = String::with_capacity(text.len());
         for character in text.chars() {
             match character {
-                _ if character.is_control() => clean.push('?'),
+                _ if is_unseen(character) => clean.push('?'),
                 _ if self.unicode || character.is_ascii() => clean.push(character),
                 '·' | '–' | '—' | '−' => clean.push('-'),
                 '→' => clean.push_str("->"),
@@ -78,6 +78,24 @@ impl Style {
     pub fn warning(&self, text: &str) -> String {
         self.painted(text, "33")
     }
+}
+
+/// Whether a character is a control character, turns the direction of what follows (Unicode's Bidi_Control), or leaves
+/// nothing to be seen. With them a name could show as another's.
+pub(crate) fn is_unseen(character: char) -> bool {
+    let unseen = matches!(
+        character,
+        '\u{ad}'
+            | '\u{61c}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}'
+    );
+    unseen || character.is_control()
 }
 
 /// Columns of a text on a terminal.
@@ -151,7 +169,7 @@ mod tests {
     fn without_utf8_nothing_beyond_ascii_is_left() {
         let style = Style { unicode: false, ..Style::default() };
         assert_eq!(style.clean("a · b → c… 1.3–1.5× ±1 6 µs 漢\x1b[31m"), "a - b -> c... 1.3-1.5x +/-1 6 us ??[31m");
-        assert_eq!(Style::default().clean("µ\n"), "µ?");
+        assert_eq!(Style::default().clean("µ\n\u{202e}\u{200b}"), "µ???");
     }
 
     #[test]

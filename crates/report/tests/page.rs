@@ -87,11 +87,54 @@ fn figures_are_those_of_the_text_report() {
             let bare = |word: &str| word.trim_matches(|c: char| "(),:;".contains(c)).to_owned();
             if ["%", "s", "ms"].contains(&bare(pair[1]).as_str()) && pair[0].ends_with(|c: char| c.is_ascii_digit()) {
                 let figure = format!("{} {}", bare(pair[0]), bare(pair[1]));
-                // Rows by program are the text report's own.
-                assert!(shown.contains(&figure) || document.account.programs[0].processes.len() > 10, "{figure}");
+                assert!(shown.contains(&figure), "{figure}");
             }
         }
     }
+}
+
+#[test]
+fn processes_that_are_called_the_same_are_each_programs_own() {
+    let mut document = sample::make();
+    let make = document.account.programs[0].clone();
+    // Another program of the same names, half of its compilers gone.
+    let mut other = make.clone();
+    other.command = vec!["ninja".into()];
+    other.processes.retain(|process| process.comm != "cc1" || process.pid % 4 == 1);
+    document.account.programs.push(other);
+    let (_, tree) = page(&document, &busy(&document, 2, 50));
+    let tables = tree.find(&|e| e.is("names"));
+    let report = report::text::text(&document, &Style::default());
+    for (at, (table, compilers)) in tables.iter().zip(["cc1 × 120", "cc1 × 60"]).enumerate() {
+        let heading = format!("program of {} make", ["A", "B"][at]);
+        let said = text(table);
+        assert!(said.contains(compilers) && said.contains(&heading), "{compilers} in {said}");
+        // The text report says the same, with the table's rows below its heading.
+        let rows = report.split_once(&heading).unwrap().1;
+        assert!(rows.lines().skip(1).take(3).any(|line| line.trim_start().starts_with(compilers)), "{report}");
+    }
+    assert_eq!(tables.len(), 2);
+    let threads = text(tree.find(&|e| e.attribute("id") == "threads")[0]);
+    assert_eq!((threads.matches("make (A)").count(), threads.matches("make (B)").count()), (1, 1));
+}
+
+#[test]
+fn only_programs_side_by_side_have_a_section_of_it() {
+    let mut document = sample::heat();
+    let sections = |document: &Document| {
+        let (_, tree) = page(document, &busy(document, 2, 50));
+        let named = |name: &str, attribute: &str| -> Vec<String> {
+            let all = tree.find(&|e| e.name == name && !e.attribute(attribute).is_empty());
+            all.iter().map(|e| e.attribute(attribute).trim_start_matches('#').to_owned()).collect()
+        };
+        assert_eq!(named("section", "id"), named("a", "href"), "each has its link, in the same order");
+        named("section", "id")
+    };
+    let alone = sections(&document);
+    document.account.beside = Some(ledger::beside::Beside::default());
+    let beside = sections(&document);
+    assert_eq!((alone.len(), beside.len(), beside[3].as_str()), (10, 11, "beside"));
+    assert!(!alone.contains(&beside[3]));
 }
 
 #[test]

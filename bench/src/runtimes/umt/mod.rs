@@ -27,11 +27,11 @@ use super::throttle::Throttle;
 use super::trace::Trace;
 use super::way::Way;
 use super::{Crew, Field, Line};
+use crate::common::Common;
 use crate::interrupt::Interrupt;
 use crate::json;
 use crate::rounds::in_turns;
 use crate::stats::median;
-use crate::tools::Tools;
 use apps::{APPS, App, Blocking, Kind};
 use bound::{Bound, Cost, LENGTH_S, Size};
 use detail::Detail;
@@ -65,15 +65,8 @@ pub struct Options {
     /// Write what was in use over time, of each traced run, as CSV to FILE, and print it as bars
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
-    /// Write all measurements as JSON to FILE ('-': stdout, tables then go to stderr)
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// The cox to measure, if not the one beside this program
-    #[arg(long, value_name = "FILE")]
-    cox: Option<PathBuf>,
-    /// Where the workloads are, if not in ../workloads
-    #[arg(long, value_name = "FOLDER")]
-    workloads: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
 }
 
 /// Work by waiting.
@@ -119,8 +112,7 @@ fn wanted(list: &[String], name: &str) -> bool {
 /// # Errors
 /// When nothing could be measured, or not be written.
 pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
-    options.json.iter().try_for_each(|path| json::check(path))?;
-    let tools = Tools::find(options.cox.as_deref(), options.workloads.as_deref())?;
+    let tools = options.common.tools()?;
     let field = Field::new(tools, Some(&options.folder), interrupt)?;
     let throttle = Throttle::new(field.scratch.path())?;
     network::clean();
@@ -131,7 +123,7 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     ways.retain(|way| wanted(&options.ways, way.runtime()));
     let has_libgomp = ways.contains(&Way::Gomp(1)) || !wanted(&options.apps, NOTHING);
     let mut report = Report { header: json::Header::new("umt")?, lacking, points: Vec::new(), nothing: Vec::new() };
-    let print = |text: &str| json::print(text, options.json.as_deref());
+    let print = |text: &str| options.common.print(text);
     report.lacking.iter().try_for_each(|(way, why)| print(&format!("not measured: {way}: {why}")))?;
     ensure!(!ways.is_empty(), "none of these ways is to be had here");
     ensure!(has_libgomp, "'{NOTHING}' is by libgomp's speed: it has to be among --ways");
@@ -168,7 +160,7 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
         let ways: Vec<Way> = ways.into_iter().filter(|way| *way == Way::Gomp(1) || Way::OURS.contains(way)).collect();
         report.nothing = nothing::measure(&bench.field, &bench.throttle, &ways, options.runs, print)?;
     }
-    options.json.iter().try_for_each(|path| json::write(path, &report))?;
+    options.common.write(&report)?;
     Ok(0)
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 /// Compare runs: which figures differ between groups of reports, by how much, and which only seem to.
 ///
@@ -10,10 +10,12 @@ use clap::Args;
 /// it was given to `cox run --repeat`. NAME=… names a group. The others are compared with the first.
 #[derive(Debug, Args)]
 #[command(
+    group = ArgGroup::new("drawing").args(["svg", "html"]).multiple(true),
     override_usage = "cox compare [OPTIONS] [NAME=]FILE[,FILE]...  [NAME=]FILE[,FILE]...",
     after_help = "Example:\n  cox run --repeat 15 --json before.%n.json -q -- ./app\n  cox run --repeat 15 --json after.%n.json -q -- ./app --new\n  \
 cox compare before.%n.json after.%n.json\n  \
-cox compare --table waiting_for_cpu_ns/thread_ns --svg t.svg heat/static=a.%n.json heat/guided=b.%n.json\n\n\
+cox compare --html page.html before.%n.json after.%n.json\n  \
+cox compare --table waiting_for_cpu_ns/thread_ns --html t.html heat/static=a.%n.json heat/guided=b.%n.json\n\n\
 Exit codes: 0 compared; 2 wrong options; 125 a report cannot be read."
 )]
 pub struct Compare {
@@ -26,10 +28,14 @@ pub struct Compare {
     /// Write the text to FILE instead of stdout
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Make a table of this figure, or of a quotient A/B of two, from groups named APPLICATION/SETTING=…
-    #[arg(long, value_name = "FIGURE", requires = "svg", conflicts_with_all = ["json", "output"])]
+    /// Make a table of this figure, or of a quotient A/B of two, from groups named APPLICATION/SETTING=…; in FILE of --svg or
+    /// --html, and no text
+    #[arg(long, value_name = "FIGURE", requires = "drawing", conflicts_with_all = ["json", "output"])]
     pub table: Option<String>,
     /// Draw the table to FILE
     #[arg(long, value_name = "FILE", requires = "table")]
     pub svg: Option<PathBuf>,
+    /// Write the comparison to FILE as one page of HTML, with the table if there is one ('-': stdout, and no text)
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }

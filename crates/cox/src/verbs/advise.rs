@@ -39,7 +39,7 @@ const NOTHING_TO_CHOOSE: u8 = 1;
 
 /// Advise on what `options` name, and return the exit code to end with.
 pub fn advise(options: &cli::Advise) -> Result<u8> {
-    let json = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    let json = Output::wanted(options.json.as_deref())?;
     let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
     match &options.from {
         Some(path) => {

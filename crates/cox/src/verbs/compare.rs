@@ -5,12 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use report::Document;
 use report::comparison::{Comparison, Run};
 use report::heat::Heat;
+use report::{Document, html};
 
 use crate::cli;
 use crate::outputs::{Output, numbered};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// More runs a group than this make no answer clearer, and chances long to count.
 const MOST_RUNS: usize = 100;
@@ -30,27 +32,40 @@ pub fn compare(options: &cli::Compare) -> Result<u8> {
         Ok((group.name, runs))
     };
     let groups = groups.into_iter().map(read).collect::<Result<Vec<(String, Vec<Run>)>>>()?;
-    // Behind the inputs: nothing takes long here, and what cannot be read leaves no empty file.
-    let json = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
-    let svg = options.svg.as_deref().map(|path| Output::open(Some(path))).transpose()?;
-    let text = match &options.output {
-        Some(path) => Some(Output::open(Some(path))?),
-        None if options.json.as_deref() == Some(Path::new("-")) => None,
-        None => Some(Output::Stdout),
-    };
-    // A table has many cells and no first one to compare the others with.
-    if let Some((figure, svg)) = options.table.as_deref().zip(svg) {
-        let heat = Heat::new(figure, &groups).map_err(anyhow::Error::msg)?;
-        svg.write(heat.svg().as_bytes())?;
-        return Ok(0);
+    match &options.table {
+        Some(figure) => tabled(options, figure, &groups),
+        None => compared(options, &groups),
     }
-    let comparison = Comparison::new(env!("CARGO_PKG_VERSION"), &groups);
+}
+
+/// Groups beside the first. Outputs are opened behind the inputs, here and in [`tabled`]: nothing takes long, and what cannot
+/// be read leaves no empty file.
+fn compared(options: &cli::Compare, groups: &[(String, Vec<Run>)]) -> Result<u8> {
+    let json = Output::wanted(options.json.as_deref())?;
+    let html = Output::wanted(options.html.as_deref())?;
+    let stdout_is_taken = [&json, &html].iter().any(|output| matches!(output, Some(Output::Stdout)));
+    let text = Output::wanted(options.output.as_deref())?.or((!stdout_is_taken).then_some(Output::Stdout));
+    let comparison = Comparison::new(VERSION, groups);
     let text = text.map_or(Ok(()), |output| {
         let page = comparison.text(&super::style(Some(&output), false));
         output.write(page.as_bytes())
     });
     let json = json.map_or(Ok(()), |output| output.write(comparison.to_json().context("making the JSON")?.as_bytes()));
-    text.and(json).map(|()| 0)
+    let html = html.map_or(Ok(()), |output| output.write(html::compared(&comparison).as_bytes()));
+    text.and(json).and(html).map(|()| 0)
+}
+
+/// Applications × settings. A table has many cells and no first one to compare all others with, so each application is compared
+/// by itself.
+fn tabled(options: &cli::Compare, figure: &str, groups: &[(String, Vec<Run>)]) -> Result<u8> {
+    let heat = Heat::new(figure, groups).map_err(anyhow::Error::msg)?;
+    let svg = Output::wanted(options.svg.as_deref())?;
+    let html = Output::wanted(options.html.as_deref())?;
+    let svg = svg.map_or(Ok(()), |output| output.write(heat.svg().as_bytes()));
+    let html = html.map_or(Ok(()), |output| {
+        output.write(html::tabled(VERSION, &heat, &heat.comparisons(VERSION, groups)).as_bytes())
+    });
+    svg.and(html).map(|()| 0)
 }
 
 /// What the words mean. `is_file` is asked for files whose names have an equals sign, a comma or `%n` in them.

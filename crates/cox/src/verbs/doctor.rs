@@ -17,7 +17,7 @@ const FINDING: u8 = 1;
 
 /// Print the findings: one line per feature, and below a "no" what to do about it.
 pub fn doctor(options: &cli::Doctor) -> Result<u8> {
-    let json_output = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    let json_output = Output::wanted(options.json.as_deref())?;
     let facts = Facts::read(&Root::live()).context("looking at this machine")?;
     let mut features = evaluate(&facts);
     try_out(&mut features);

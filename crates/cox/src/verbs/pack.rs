@@ -28,9 +28,9 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
         bail!("--without leaves out parts of the paper's rules: it needs --policy palm");
     }
     let target = target(options);
-    let json = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    let json = Output::wanted(options.json.as_deref())?;
     let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
-    let log = options.log_moves.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    let log = Output::wanted(options.log_moves.as_deref())?;
     // Asked first: the masks of a packed program say nothing about which CPUs it may use.
     refuse_packed(&options.pid)?;
     let choice = Choice::of(whose(&options.pid))?;

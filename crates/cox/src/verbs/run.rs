@@ -59,7 +59,7 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
     let mut overlapping = options.overlap.map(Overlapping::new).transpose()?;
     let target = target(options, overlapping.as_mut())?;
     // Outputs are opened first: a bad path is refused before anything starts.
-    let json = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    let json = Output::wanted(options.json.as_deref())?;
     let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
     let traces = Traces::open(&options.traces)?;
     // What programs took from one another is told by what happened when.

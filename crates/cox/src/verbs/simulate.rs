@@ -19,7 +19,7 @@ const LEAST_PHASES: u64 = 20;
 
 /// Simulate, print, and return the exit code.
 pub fn simulate(options: &cli::Simulate) -> Result<u8> {
-    let json = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    let json = Output::wanted(options.json.as_deref())?;
     let simulation = simulation(options, &scenario(options));
     if options.json.as_deref() != Some(Path::new("-")) {
         let text = simulation.text(&super::style(Some(&Output::Stdout), false));

@@ -27,7 +27,7 @@ impl Traces {
     /// # Errors
     /// When something cannot be written.
     pub fn open(wanted: &cli::Traces) -> Result<Traces> {
-        let perfetto = wanted.trace.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+        let perfetto = Output::wanted(wanted.trace.as_deref())?;
         let paraver = match &wanted.paraver {
             Some(prefix) => {
                 let [prv, pcf, row] =
@@ -36,7 +36,7 @@ impl Traces {
             }
             None => None,
         };
-        let html = wanted.html.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+        let html = Output::wanted(wanted.html.as_deref())?;
         Ok(Traces { perfetto, paraver, html })
     }
 

@@ -1,24 +1,14 @@
 //! Comparisons as text.
 
-use advise::numbers::{about_percent, count, counted};
-use compare::judge::{Change, runs_needed};
-use compare::{Verdict, stats::Estimate};
-
-use super::{Comparison, Row, is_a_time};
+use super::Comparison;
+use super::rows::Beside;
 use crate::style::{Style, wrapped};
-use crate::table::{Align, Table};
 
 impl Comparison {
     /// For a terminal.
     #[must_use]
     pub fn text(&self, style: &Style) -> String {
-        let names: Vec<String> =
-            self.groups.iter().map(|of| format!("{} ({})", of.name, counted(of.runs, "run"))).collect();
-        let title = match names.split_first() {
-            Some((first, [])) => format!("cox: {first}"),
-            Some((first, others)) => format!("cox: {} compared with {first}", others.join(", ")),
-            None => "cox: nothing to compare".to_owned(),
-        };
+        let title = format!("cox: {}", self.title());
         let mut lines = wrapped(&style.clean(&title), style.columns(), "", "     ");
         lines.iter_mut().for_each(|line| *line = style.title(line));
         for warning in &self.warnings {
@@ -26,206 +16,29 @@ impl Comparison {
         }
         if self.groups.len() < 2 {
             lines.push(String::new());
-            lines.extend(self.medians(style));
+            lines.extend(self.alone(style).lines(style.columns()));
         }
         for other in 1..self.groups.len() {
             lines.push(String::new());
-            lines.extend(self.beside(style, other));
+            lines.extend(beside(self.beside(style, other), style));
         }
-        if self.groups.iter().any(|group| group.runs < 6) {
-            lines.push("  A median has an interval from 6 runs on.".to_owned());
-        }
+        lines.extend(self.few_runs().map(|note| format!("  {note}")));
         lines.into_iter().map(|line| line + "\n").collect()
     }
-
-    /// One group alone.
-    fn medians(&self, style: &Style) -> Vec<String> {
-        let mut table = Table::new(style);
-        table.column("figure", Align::Left, 0, self.figures.iter().map(|row| words(&row.figure)));
-        table.column("median", Align::Right, 0, self.figures.iter().map(|row| median(row, 0)));
-        table.column("95 %", Align::Left, 1, self.figures.iter().map(|row| interval(row, 0)));
-        table.lines(style.columns())
-    }
-
-    /// A group beside the first: an answer, then figures by what can be said of them.
-    fn beside(&self, style: &Style, other: usize) -> Vec<String> {
-        let mut lines = Vec::new();
-        let runs = [self.groups[0].runs, self.groups[other].runs];
-        if let Some(wall) = self.figures.first().and_then(|row| row.changes.get(other - 1)) {
-            lines.push(style.clean(&format!("  {}: {}.", self.groups[other].name, sentence(wall, runs))));
-            lines.push(String::new());
-        }
-        let with = |of: &dyn Fn(Verdict) -> bool| {
-            let rows = self.figures.iter().filter_map(|row| Some((row, row.changes.get(other - 1)?)));
-            rows.filter(|(_, change)| of(change.verdict)).collect::<Vec<_>>()
-        };
-        let parts = [
-            ("changed", with(&Verdict::is_a_change)),
-            ("no change that can be told from noise", with(&|verdict| verdict == Verdict::NoChange)),
-            ("cannot be told", with(&|verdict| verdict == Verdict::CannotTell)),
-        ];
-        let mut table = Table::new(style);
-        let all = || parts.iter().flat_map(|(_, rows)| rows);
-        table.column("", Align::Left, 0, all().map(|(row, _)| words(&row.figure)));
-        table.column(&self.groups[0].name, Align::Right, 0, all().map(|(row, _)| median(row, 0)));
-        table.column("95 %", Align::Left, 2, all().map(|(row, _)| interval(row, 0)));
-        table.column(&self.groups[other].name, Align::Right, 0, all().map(|(row, _)| median(row, other)));
-        table.column("95 %", Align::Left, 2, all().map(|(row, _)| interval(row, other)));
-        table.column("change", Align::Right, 0, all().map(|(_, of)| of.change.map_or_else(|| "-".into(), signed)));
-        table.column("95 %", Align::Left, 0, all().map(|(_, of)| of.interval.map_or_else(String::new, range)));
-        table.column("", Align::Left, 0, all().map(|(_, of)| short(of)));
-        let mut rows = table.lines(style.columns()).into_iter();
-        lines.extend(rows.next());
-        for (heading, of) in parts.iter().filter(|(_, of)| !of.is_empty()) {
-            lines.push(style.heading(&format!(
-                "  {heading}{}",
-                if *heading == "cannot be told" { few(runs) } else { String::new() }
-            )));
-            lines.extend(rows.by_ref().take(of.len()));
-        }
-        lines
-    }
 }
 
-/// ` (15 runs)`, or what each side has.
-fn few(runs: [u64; 2]) -> String {
-    match runs {
-        [a, b] if a == b => format!(" ({})", counted(a, "run")),
-        [a, b] => format!(" ({a} and {b} runs)"),
+/// A group beside the first: an answer, then figures by what can be said of them.
+fn beside(of: Beside, style: &Style) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(answer) = of.answer {
+        lines.push(style.clean(&format!("  {answer}")));
+        lines.push(String::new());
     }
-}
-
-/// What became of wall time.
-fn sentence(wall: &Change, runs: [u64; 2]) -> String {
-    let by = wall.change.map_or_else(String::new, |change| {
-        let within = wall.interval.map_or_else(String::new, |ends| format!(" ({})", range(ends)));
-        let size = if change < 1.0 { about_percent(change.abs()) } else { format!("a factor of {:.1}", 1.0 + change) };
-        format!(" by {size}{within}")
-    });
-    match (wall.verdict, wall.visible_from) {
-        (Verdict::Slower | Verdict::More, _) => format!("slower{by}"),
-        (Verdict::Faster | Verdict::Less, _) => format!("faster{by}"),
-        (Verdict::NoChange, seen) => {
-            let seen = seen
-                .map_or_else(String::new, |seen| format!(" (an effect below {} is invisible)", about_percent(seen)));
-            format!("no change that can be told from noise{seen}")
-        }
-        (Verdict::CannotTell, Some(seen)) => {
-            let runs = few(runs).trim_matches([' ', '(', ')']).to_owned();
-            format!("cannot be told ({runs}; an effect below {} is invisible)", size(seen))
-        }
-        (Verdict::CannotTell, None) => {
-            let runs = few(runs).trim_matches([' ', '(', ')']).to_owned();
-            format!("cannot be told ({runs}; at least {} a side are needed)", runs_needed(wall.p_needed))
-        }
+    let mut rows = of.table.lines(style.columns()).into_iter();
+    lines.extend(rows.next());
+    for (heading, number) in of.parts {
+        lines.push(style.heading(&format!("  {heading}")));
+        lines.extend(rows.by_ref().take(number));
     }
-}
-
-/// Changes below this are none to anybody.
-const TINY: f64 = 0.0005;
-
-/// `2.1 %`; factors from a doubling on.
-fn size(change: f64) -> String {
-    if change < 1.0 { about_percent(change) } else { format!("{:.1}×", 1.0 + change) }
-}
-
-/// In a table: what it is, else from where on something would be seen.
-fn short(change: &Change) -> String {
-    match (change.verdict, change.visible_from) {
-        (Verdict::Faster, _) => "faster".to_owned(),
-        (Verdict::Slower, _) => "slower".to_owned(),
-        (Verdict::More, _) => "more".to_owned(),
-        (Verdict::Less, _) => "less".to_owned(),
-        (Verdict::NoChange | Verdict::CannotTell, Some(seen)) if seen < TINY => String::new(),
-        (Verdict::NoChange | Verdict::CannotTell, Some(seen)) => format!("below {} invisible", size(seen)),
-        (Verdict::NoChange, None) => String::new(),
-        (Verdict::CannotTell, None) if change.change.is_none() => String::new(),
-        (Verdict::CannotTell, None) => format!("{} runs needed", runs_needed(change.p_needed)),
-    }
-}
-
-/// `waiting_for_cpu_ns` → `waiting for cpu`; `blocked_by.disk` → `blocked by disk`.
-pub(super) fn words(figure: &str) -> String {
-    let words = |name: &str| name.trim_end_matches("_ns").replace(['_', '.'], " ");
-    figure.split('/').map(words).collect::<Vec<_>>().join(" / ")
-}
-
-fn median(row: &Row, group: usize) -> String {
-    row.medians.get(group).map_or_else(String::new, |of| amount(&row.figure, of.median))
-}
-
-fn interval(row: &Row, group: usize) -> String {
-    let ends = row.medians.get(group).and_then(|of: &Estimate| of.interval);
-    ends.map_or_else(String::new, |(low, high)| format!("{}–{}", amount(&row.figure, low), amount(&row.figure, high)))
-}
-
-/// With three digits: differences of some percent must show.
-pub(super) fn amount(figure: &str, value: f64) -> String {
-    if figure.contains('/') {
-        return format!("{:.1} %", 100.0 * value);
-    }
-    if !is_a_time(figure) {
-        return count(value.round().max(0.0) as u64);
-    }
-    let (scaled, unit) = match value {
-        value if value >= 1e9 => (value / 1e9, "s"),
-        value if value >= 1e6 => (value / 1e6, "ms"),
-        value if value >= 1e3 => (value / 1e3, "µs"),
-        value => (value, "ns"),
-    };
-    match scaled {
-        _ if unit == "ns" => format!("{scaled:.0} {unit}"),
-        scaled if scaled < 9.995 => format!("{scaled:.2} {unit}"),
-        scaled if scaled < 99.95 => format!("{scaled:.1} {unit}"),
-        _ => format!("{} {unit}", count(scaled.round() as u64)),
-    }
-}
-
-/// `+3.1 %`; factors from a doubling on.
-fn signed(change: f64) -> String {
-    match change {
-        change if change >= 99.0 => format!("{}×", count((1.0 + change).round() as u64)),
-        change if change >= 1.0 => format!("{:.1}×", 1.0 + change),
-        change => format!("{:+.1} %", 100.0 * change).replace('-', "−"),
-    }
-}
-
-fn range((low, high): (f64, f64)) -> String {
-    format!("{} to {}", signed(low), signed(high))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn amounts_have_three_digits_and_the_unit_that_suits() {
-        let shown =
-            [("wall_ns", 12.408e9, "12.4 s"), ("wall_ns", 9.99e6, "9.99 ms"), ("blocked_by.disk", 640.0, "640 ns")];
-        let others = [("migrations", 1204.0, "1,204"), ("a_ns/b_ns", 0.0414, "4.1 %"), ("wall_ns", 1.5e13, "15,000 s")];
-        for (figure, value, expected) in shown.into_iter().chain(others) {
-            assert_eq!(amount(figure, value), expected);
-        }
-    }
-
-    fn change(verdict: Verdict, change: f64, visible_from: Option<f64>) -> Change {
-        let interval = Some((change - 0.01, change + 0.01));
-        Change { change: Some(change), interval, p_value: 0.5, p_needed: 0.035, visible_from, verdict }
-    }
-
-    #[test]
-    fn each_verdict_has_its_sentence() {
-        let say = |verdict, size, seen| sentence(&change(verdict, size, seen), [15, 15]);
-        assert_eq!(say(Verdict::Slower, 0.031, Some(0.02)), "slower by 3.1 % (+2.1 % to +4.1 %)");
-        assert_eq!(say(Verdict::Faster, -0.5, Some(0.02)), "faster by 50 % (−51.0 % to −49.0 %)");
-        assert_eq!(say(Verdict::Slower, 2.0, None), "slower by a factor of 3.0 (3.0× to 3.0×)");
-        let none = "no change that can be told from noise (an effect below 2.0 % is invisible)";
-        assert_eq!(say(Verdict::NoChange, 0.001, Some(0.02)), none);
-        assert_eq!(
-            say(Verdict::CannotTell, 0.1, Some(0.23)),
-            "cannot be told (15 runs; an effect below 23 % is invisible)"
-        );
-        let few = sentence(&change(Verdict::CannotTell, 0.1, None), [3, 1]);
-        assert_eq!(few, "cannot be told (3 and 1 runs; at least 4 a side are needed)");
-    }
+    lines
 }

@@ -3,10 +3,15 @@
 use std::fmt::{self, Write};
 
 use super::View;
-use super::markup::Safe;
 use super::table;
+use crate::markup::Safe;
 use crate::style::Style;
 use crate::text::beside::{headline, phases, waits};
+
+/// Programs are side by side where there are several.
+pub(super) fn is_there(view: &View) -> bool {
+    view.document.account.beside.is_some()
+}
 
 pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     let Some(beside) = &view.document.account.beside else { return Ok(()) };

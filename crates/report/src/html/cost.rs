@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use advise::numbers::{count, duration};
 
 use super::View;
-use super::markup::Safe;
+use crate::markup::Safe;
 use crate::text::footer;
 
 pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {

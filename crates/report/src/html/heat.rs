@@ -3,9 +3,9 @@
 use std::fmt::{self, Write};
 
 use super::View;
-use super::markup::Safe;
 use super::plot::{self, LEFT, PLOT, Plot};
 use super::scale::{self, SHADES};
+use crate::markup::Safe;
 use ledger::timeline::{Cell, Row};
 
 /// What a heat map shows.

@@ -5,8 +5,8 @@ use std::fmt::{self, Write};
 use advise::numbers::{count, duration, percent as of_one};
 use ledger::summary::Sums;
 
-use super::markup::Safe;
 use super::{View, plot};
+use crate::markup::Safe;
 use crate::round::{percent, permille};
 
 /// Functions listed.

@@ -1,4 +1,5 @@
 //! The report as one page with pictures over time: HTML that needs no network, no fonts and no scripts of others, and is whole without JavaScript.
+//! `comparison` is the other page: groups of runs side by side. `frame` is around both.
 //!
 //! Figures are those of the [`Document`], rounded as in the text report; what is seen over time is the [`Timeline`]'s. Everything that comes from
 //! outside, names above all, goes through `markup::Safe`.
@@ -10,11 +11,12 @@
 //! Pictures are paths in units of columns, one for each colour, so that a page of thousands of threads stays small and opens quickly.
 
 mod beside;
+mod comparison;
 mod cost;
+mod frame;
 mod heat;
 mod hot;
 mod lanes;
-mod markup;
 mod moves;
 mod plot;
 mod scale;
@@ -27,7 +29,7 @@ mod waiting;
 mod wakers;
 
 use std::collections::HashMap;
-use std::fmt::{self, Write};
+use std::fmt;
 
 use advise::numbers::counted;
 use ledger::Thread;
@@ -36,16 +38,16 @@ use ledger::timeline::{Row, Timeline};
 
 use crate::json::Document;
 use crate::text::rows::lost_by_thread;
-use markup::Safe;
+use frame::Script;
+
+pub use comparison::{compared, tabled};
+pub(crate) use scale::SHADES;
 
 /// Columns of pictures over time: as many as can be told apart on a screen.
 pub const COLUMNS: usize = 220;
 
 /// Threads with a row of their own in pictures: those that lost most.
 pub const ROWS: usize = 60;
-
-const CSS: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
 
 /// The threads that get rows of their own: all, or those that lost most.
 #[must_use]
@@ -123,69 +125,51 @@ impl<'d> View<'d> {
     }
 }
 
-/// Parts of the page: id, title, what writes it.
-type Section = (&'static str, &'static str, fn(&mut String, &View) -> fmt::Result);
-
-const SECTIONS: [Section; 11] = [
-    ("verdict", "Verdict", verdict::write),
-    ("states", "Where each thread’s time went", states::write),
-    ("cpus", "Who had the CPUs", lanes::write),
-    ("beside", "Side by side", beside::write),
-    ("waiting", "Who waited for a CPU", waiting::write),
-    ("moves", "Switches and migrations", moves::write),
-    ("wakers", "Who waits for whom", wakers::write),
-    ("hot", "What ran, and what spun", hot::write),
-    ("spread", "How long waits and turns were", spread::write),
-    ("cost", "Cost, losses, checks", cost::write),
-    ("threads", "All threads", threads::write),
-];
-
-/// Whether there is something in a section: programs are side by side where there are several.
-fn is_there(id: &str, view: &View) -> bool {
-    id != "beside" || view.document.account.beside.is_some()
+/// A part of the page.
+struct Section {
+    id: &'static str,
+    title: &'static str,
+    /// Its name in the line of links.
+    link: &'static str,
+    write: fn(&mut String, &View) -> fmt::Result,
+    /// Whether there is something in it.
+    is_there: fn(&View) -> bool,
 }
 
-/// Short names of sections, for the line of links.
-const LINKS: [&str; SECTIONS.len()] = [
-    "verdict",
-    "states",
-    "CPUs",
-    "side by side",
-    "waiting",
-    "switches",
-    "who waits",
-    "hot",
-    "lengths",
-    "cost",
-    "threads",
+impl Section {
+    /// One that every page has.
+    const fn always(
+        id: &'static str,
+        title: &'static str,
+        link: &'static str,
+        write: fn(&mut String, &View) -> fmt::Result,
+    ) -> Section {
+        Section { id, title, link, write, is_there: |_| true }
+    }
+}
+
+const SECTIONS: [Section; 11] = [
+    Section::always("verdict", "Verdict", "verdict", verdict::write),
+    Section::always("states", "Where each thread’s time went", "states", states::write),
+    Section::always("cpus", "Who had the CPUs", "CPUs", lanes::write),
+    Section { is_there: beside::is_there, ..Section::always("beside", "Side by side", "side by side", beside::write) },
+    Section::always("waiting", "Who waited for a CPU", "waiting", waiting::write),
+    Section::always("moves", "Switches and migrations", "switches", moves::write),
+    Section::always("wakers", "Who waits for whom", "who waits", wakers::write),
+    Section::always("hot", "What ran, and what spun", "hot", hot::write),
+    Section::always("spread", "How long waits and turns were", "lengths", spread::write),
+    Section::always("cost", "Cost, losses, checks", "cost", cost::write),
+    Section::always("threads", "All threads", "threads", threads::write),
 ];
 
 fn write(out: &mut String, view: &View) -> fmt::Result {
-    let title = verdict::command(view.document);
-    out.push_str("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
-    out.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n");
-    // Nothing is ever fetched, whatever a name may try.
-    out.push_str("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n");
-    out.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n");
-    write!(out, "<title>cox: {}</title>\n<style>{CSS}</style></head>\n<body>\n", Safe(&title))?;
+    frame::open(out, &verdict::command(view.document), Script::Needed)?;
     out.push_str(plot::HATCH);
-    out.push_str("<main>\n");
     verdict::head(out, view)?;
-    out.push_str("<nav aria-label=\"Sections\">");
-    for ((id, ..), link) in SECTIONS.iter().zip(LINKS).filter(|((id, ..), _)| is_there(id, view)) {
-        write!(out, "<a href=\"#{id}\">{link}</a> ")?;
+    let sections = || SECTIONS.iter().filter(|section| (section.is_there)(view));
+    frame::links(out, sections().map(|section| (section.id, section.link)))?;
+    for section in sections() {
+        frame::section(out, section.id, section.title, |out| (section.write)(out, view))?;
     }
-    out.push_str("</nav>\n");
-    for (id, title, section) in SECTIONS.into_iter().filter(|(id, ..)| is_there(id, view)) {
-        writeln!(out, "<section id=\"{id}\"><h2>{title}</h2>")?;
-        section(out, view)?;
-        out.push_str("</section>\n");
-    }
-    let version = &view.document.cox_version;
-    writeln!(
-        out,
-        "<footer>Coxswain {}. What each figure means: docs/figures.md; how to read each picture: docs/page.md.</footer>",
-        Safe(version)
-    )?;
-    write!(out, "</main>\n<div id=\"tip\" role=\"status\" hidden></div>\n<script>{SCRIPT}</script>\n</body></html>\n")
+    frame::close(out, &view.document.cox_version, "how to read each picture: docs/page.md.", Script::Needed)
 }

@@ -43,7 +43,6 @@
     [...table.tHead.rows[0].cells].forEach((heading, at) => {
       let sign = 1;
       heading.classList.add("sorts");
-      heading.tabIndex = 0;
       const sort = () => {
         sign = -sign;
         for (const other of heading.parentElement.cells) other.removeAttribute("aria-sort");
@@ -52,8 +51,13 @@
         rows.sort(([a], [b]) => sign * (a < b ? -1 : a > b ? 1 : 0));
         body.append(...rows.map(([, row]) => row));
       };
+      // In the heading and not in its place: it stays a heading that says how its column is sorted. What a button does with
+      // Enter and Space is a click, which comes to the heading.
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...heading.childNodes);
+      heading.append(button);
       heading.addEventListener("click", sort);
-      heading.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(); });
     });
   }
 })();

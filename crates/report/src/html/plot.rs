@@ -4,8 +4,8 @@ use std::fmt::{self, Write};
 
 use ledger::timeline::Timeline;
 
-use super::markup::Safe;
 use super::scale;
+use crate::markup::Safe;
 use crate::style::shortened;
 
 /// Pixels of a picture from side to side, where a window is wide.

@@ -3,7 +3,7 @@
 use advise::numbers::count;
 
 /// Shades of a heat map, besides none.
-pub(super) const SHADES: u64 = 8;
+pub(crate) const SHADES: u64 = 8;
 
 /// The shade of a share: an eighth each, and none for nothing.
 pub(super) fn of_share(part: u64, whole: u64) -> u64 {

@@ -6,8 +6,8 @@ use std::fmt::{self, Write};
 use advise::numbers::duration;
 use ledger::summary::Sums;
 
-use super::markup::Safe;
 use super::{View, plot};
+use crate::markup::Safe;
 use crate::round::{apportion, percent, permille};
 use crate::text::states::cause_label;
 

@@ -1,13 +1,15 @@
-//! All figures of all threads, as in the table of the text report.
+//! All figures of all threads, as in the table of the text report; before them those of many processes by name.
 
 use std::fmt::{self, Write};
 
 use advise::numbers::{count, counted};
 use ledger::Thread;
-use ledger::summary::{threads, unlisted};
+use ledger::summary::threads_of;
 
 use super::{View, table};
 use crate::style::Style;
+use crate::text::beside::{letter, of_program};
+use crate::text::groups;
 use crate::text::rows::{self, Row, lost_by_thread};
 
 /// Threads with a row; more would be slow to open.
@@ -16,22 +18,37 @@ const MOST: usize = 5_000;
 const OPEN: usize = 100;
 
 pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
-    let account = &view.document.account;
-    let mut all: Vec<&Thread> = threads(account).collect();
+    let programs = &view.document.account.programs;
+    for (at, program) in programs.iter().enumerate().filter(|(_, program)| groups::are_wanted(program)) {
+        let (style, rows) = (Style::default(), groups::rows(program));
+        table::write(out, rows::table(&style, &of_program("program", programs, at), &rows), "names")?;
+    }
+    let mut all: Vec<(usize, &Thread)> = Vec::new();
+    for (at, program) in programs.iter().enumerate() {
+        all.extend(threads_of(program).map(|thread| (at, thread)));
+    }
+    // Whose a thread is.
+    let of = |at: usize| if programs.len() < 2 { String::new() } else { format!(" ({})", letter(at)) };
     let others = if all.len() > MOST {
-        all.sort_by_cached_key(|thread| std::cmp::Reverse(lost_by_thread(thread)));
+        all.sort_by_cached_key(|(_, thread)| std::cmp::Reverse(lost_by_thread(thread)));
         all.split_off(MOST)
     } else {
         Vec::new()
     };
     let open = if all.len() <= OPEN { " open" } else { "" };
     let listed = all.len();
-    let mut rows: Vec<Row> =
-        all.into_iter().map(|thread| Row::of(format!("{} {}", thread.tid, thread.comm), [thread])).collect();
+    let mut rows: Vec<Row> = all
+        .into_iter()
+        .map(|(at, thread)| Row::of(format!("{} {}{}", thread.tid, thread.comm, of(at)), [thread]))
+        .collect();
     if !others.is_empty() {
-        rows.push(Row::of(format!("{} more", count(others.len() as u64)), others));
+        rows.push(Row::of(
+            format!("{} more", count(others.len() as u64)),
+            others.into_iter().map(|(_, thread)| thread),
+        ));
     }
-    rows.extend(unlisted(account).map(|unlisted| Row::of("unlisted".to_owned(), [unlisted])));
+    let unlisted = programs.iter().enumerate().filter_map(|(at, program)| Some((at, program.unlisted.as_ref()?)));
+    rows.extend(unlisted.map(|(at, unlisted)| Row::of(format!("unlisted{}", of(at)), [unlisted])));
     if rows.is_empty() {
         out.push_str("<p class=\"none\">No thread was seen.</p>\n");
         return Ok(());

@@ -3,8 +3,8 @@
 use std::fmt::{self, Write};
 
 use super::View;
-use super::markup::{Safe, unbroken};
 use crate::json::Document;
+use crate::markup::{Safe, unbroken};
 use crate::round::percent;
 use crate::style::Style;
 use crate::text::{footer, header, states, sums, verdict};

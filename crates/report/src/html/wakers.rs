@@ -7,8 +7,8 @@ use advise::numbers::{count, duration};
 use ledger::WokenBy;
 
 use super::View;
-use super::markup::Safe;
 use super::plot;
+use crate::markup::Safe;
 use crate::round::{percent, permille};
 use crate::style::shortened;
 

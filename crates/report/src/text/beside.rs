@@ -1,6 +1,7 @@
 //! Programs that ran side by side: which ran when, what CPUs did meanwhile and whose idle time it was, and who waited behind whom.
 
 use advise::numbers::{duration, seconds};
+use ledger::Program;
 use ledger::beside::{Beside, Idle, Phase};
 
 use super::Page;
@@ -22,21 +23,30 @@ pub(super) fn write(page: &mut Page) {
 /// Who ran, and for how long all of them.
 pub(crate) fn headline(document: &Document, beside: &Beside) -> String {
     let programs = &document.account.programs;
-    let named = programs.iter().enumerate().map(|(at, program)| {
-        // As it is called at the end: a command may begin with taskset.
-        let name = program.processes.first().map_or("?", |process| process.comm.as_str());
-        format!("{} {name}", letter(at))
-    });
+    let named: Vec<String> = (0..programs.len()).map(|at| named(programs, at)).collect();
     format!(
         "side by side: {}; all ran for {} of {}",
-        named.collect::<Vec<_>>().join(", "),
+        named.join(", "),
         seconds(beside.all_ran_ns),
         seconds(beside.any_ran_ns)
     )
 }
 
+/// `A known-spin`.
+fn named(programs: &[Program], at: usize) -> String {
+    // As it is called at the end: a command may begin with taskset.
+    let name = programs[at].processes.first().map_or("?", |process| process.comm.as_str());
+    format!("{} {name}", letter(at))
+}
+
+/// What a table is of: `thread`, and whose where there are several programs, `thread of A known-spin`. Names of threads and
+/// processes can be the same in both.
+pub(crate) fn of_program(what: &str, programs: &[Program], at: usize) -> String {
+    if programs.len() < 2 { what.to_owned() } else { format!("{what} of {}", named(programs, at)) }
+}
+
 /// Programs are letters here: their numbers would look like CPUs'.
-fn letter(program: usize) -> String {
+pub(crate) fn letter(program: usize) -> String {
     char::from_digit(program as u32 + 10, 36).map_or_else(|| "?".to_owned(), |c| c.to_ascii_uppercase().to_string())
 }
 

@@ -4,13 +4,21 @@ use std::collections::BTreeMap;
 
 use ledger::{Process, Program, Thread};
 
-use super::Page;
-use super::rows::{self, Row, lost_by_group};
+use super::rows::{Row, lost_by_group};
 
 /// Names listed.
 const LISTED: usize = 10;
 
-pub(super) fn write(page: &mut Page, program: &Program) {
+/// More processes than this are shown by program name.
+const MOST_PROCESSES: usize = 10;
+
+/// Whether a program has too many processes to list.
+pub(crate) fn are_wanted(program: &Program) -> bool {
+    program.processes.len() > MOST_PROCESSES
+}
+
+/// The rows of one program: processes of another that are called the same are another's.
+pub(crate) fn rows(program: &Program) -> Vec<Row> {
     let mut names: BTreeMap<&str, Vec<&Process>> = BTreeMap::new();
     for process in &program.processes {
         names.entry(process.comm.as_str()).or_default().push(process);
@@ -27,7 +35,7 @@ pub(super) fn write(page: &mut Page, program: &Program) {
         rows.push(Row::of(format!("{} more names × {}", others.len(), processes.len()), threads(&processes)));
     }
     rows.extend(program.unlisted.as_ref().map(|unlisted| Row::of("unlisted".to_owned(), [unlisted])));
-    rows::write(page, "program", &rows);
+    rows
 }
 
 fn threads<'p>(processes: &[&'p Process]) -> impl Iterator<Item = &'p Thread> {

@@ -9,7 +9,7 @@ pub(crate) mod beside;
 pub(crate) mod cpus;
 mod details;
 pub(crate) mod footer;
-mod groups;
+pub(crate) mod groups;
 pub(crate) mod header;
 pub(crate) mod rows;
 pub(crate) mod states;
@@ -23,9 +23,6 @@ use ledger::summary::{Sums, threads_of};
 
 use crate::json::Document;
 use crate::style::Style;
-
-/// More processes than this are shown by program name.
-const MOST_PROCESSES: usize = 10;
 
 /// Lines of a report in the making.
 pub(crate) struct Page<'d> {
@@ -66,12 +63,12 @@ pub fn write_text(out: &mut dyn fmt::Write, document: &Document, style: &Style) 
         header::write_empty(&mut page);
     }
     verdict::write(&mut page);
-    for program in programs {
+    for (at, program) in programs.iter().enumerate() {
         page.gap();
-        if program.processes.len() > MOST_PROCESSES {
-            groups::write(&mut page, program);
+        if groups::are_wanted(program) {
+            rows::write(&mut page, &beside::of_program("program", programs, at), &groups::rows(program));
         } else {
-            threads::write(&mut page, program);
+            threads::write(&mut page, program, &beside::of_program("thread", programs, at));
         }
     }
     beside::write(&mut page);

@@ -21,7 +21,7 @@ pub(super) fn listed<'p>(page: &Page, program: &'p Program) -> (Vec<&'p Thread>,
     (threads, others)
 }
 
-pub(super) fn write(page: &mut Page, program: &Program) {
+pub(super) fn write(page: &mut Page, program: &Program, heading: &str) {
     let (threads, others) = listed(page, program);
     let mut rows: Vec<Row> =
         threads.into_iter().map(|thread| Row::of(format!("{} {}", thread.tid, thread.comm), [thread])).collect();
@@ -29,5 +29,5 @@ pub(super) fn write(page: &mut Page, program: &Program) {
         rows.push(Row::of(format!("{} more", others.len()), others));
     }
     rows.extend(program.unlisted.as_ref().map(|unlisted| Row::of("unlisted".to_owned(), [unlisted])));
-    rows::write(page, "thread", &rows);
+    rows::write(page, heading, &rows);
 }

@@ -23,7 +23,7 @@ const PIECE: usize = 1 << 20;
 
 /// Report on a file.
 pub fn report(options: &cli::Report) -> Result<u8> {
-    let json = options.json.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    let json = Output::wanted(options.json.as_deref())?;
     let text = match &options.output {
         _ if options.quiet => None,
         Some(path) => Some(Output::open(Some(path))?),

@@ -2,9 +2,11 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 
-/// Text that is shown as it is, in elements and in quoted attributes. Names come from programs: what could be markup is escaped, and characters that
-/// cannot be seen, or that turn the direction of what follows, become `?`.
-pub(super) struct Safe<T>(pub T);
+use crate::style::is_unseen;
+
+/// Text that is shown as it is, in elements and in quoted attributes of HTML and SVG. Names come from programs: what could be markup is escaped, and
+/// characters that cannot be seen, or that turn the direction of what follows, become `?`.
+pub(crate) struct Safe<T>(pub T);
 
 impl<T: AsRef<str>> Display for Safe<T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -15,8 +17,7 @@ impl<T: AsRef<str>> Display for Safe<T> {
                 '>' => f.write_str("&gt;")?,
                 '"' => f.write_str("&quot;")?,
                 '\'' => f.write_str("&#39;")?,
-                '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => f.write_char('?')?,
-                _ if character.is_control() => f.write_char('?')?,
+                _ if is_unseen(character) => f.write_char('?')?,
                 _ => f.write_char(character)?,
             }
         }
@@ -25,7 +26,7 @@ impl<T: AsRef<str>> Display for Safe<T> {
 }
 
 /// Numbers stay with their units when lines are broken.
-pub(super) fn unbroken(text: &str) -> String {
+pub(crate) fn unbroken(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(' ') {
@@ -54,5 +55,22 @@ mod tests {
         let name = Safe("</script><b onclick='x()'>&\"\u{1b}[31m\u{202e}");
         assert_eq!(name.to_string(), "&lt;/script&gt;&lt;b onclick=&#39;x()&#39;&gt;&amp;&quot;?[31m?");
         assert_eq!(Safe("温度 é").to_string(), "温度 é");
+    }
+
+    #[test]
+    fn names_that_look_alike_are_told_apart() {
+        let directions = ('\u{202a}'..='\u{202e}').chain('\u{2066}'..='\u{2069}').chain(['\u{61c}']);
+        let invisible =
+            ('\u{200b}'..='\u{200f}').chain(['\u{feff}', '\u{ad}', '\u{2060}', '\u{2028}', '\u{2029}', '\u{e0041}']);
+        let controls = ('\0'..=' ').filter(|c| *c != ' ').chain('\u{7f}'..='\u{9f}');
+        for character in directions.chain(invisible).chain(controls) {
+            assert_eq!(Safe(format!("a{character}b")).to_string(), "a?b", "{:x}", u32::from(character));
+        }
+        // What is not invisible stays, also what stands beside it.
+        for character in
+            ['\u{a0}', '\u{ac}', '\u{ae}', '\u{200a}', '\u{2010}', '\u{202f}', '\u{2070}', '\u{301}', '\u{fe0f}']
+        {
+            assert_eq!(Safe(character.to_string()).to_string(), character.to_string());
+        }
     }
 }

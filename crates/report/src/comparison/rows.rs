@@ -1,0 +1,75 @@
+//! Rows of a comparison, as text and page show them.
+
+use advise::numbers::counted;
+use compare::Verdict;
+
+use super::words::{few, interval, median, range, sentence, short, signed, words};
+use super::{Comparison, WALL};
+use crate::style::Style;
+use crate::table::{Align, Table};
+
+/// A group beside the first.
+pub(crate) struct Beside<'s> {
+    /// What became of wall time.
+    pub answer: Option<String>,
+    /// Figures, by what can be said of them.
+    pub table: Table<'s>,
+    /// What can be said: a heading, and how many of the rows it is said of. Those of none are left out.
+    pub parts: Vec<(String, usize)>,
+}
+
+impl Comparison {
+    /// `after (15 runs) compared with before (15 runs)`.
+    pub(crate) fn title(&self) -> String {
+        let names: Vec<String> =
+            self.groups.iter().map(|of| format!("{} ({})", of.name, counted(of.runs, "run"))).collect();
+        match names.split_first() {
+            Some((first, [])) => first.clone(),
+            Some((first, others)) => format!("{} compared with {first}", others.join(", ")),
+            None => "nothing to compare".to_owned(),
+        }
+    }
+
+    /// One group alone.
+    pub(crate) fn alone<'s>(&self, style: &'s Style) -> Table<'s> {
+        let mut table = Table::new(style);
+        table.column("figure", Align::Left, 0, self.figures.iter().map(|row| words(&row.figure)));
+        table.column("median", Align::Right, 0, self.figures.iter().map(|row| median(row, 0)));
+        table.column("95 %", Align::Left, 1, self.figures.iter().map(|row| interval(row, 0)));
+        table
+    }
+
+    /// Group `other` beside the first.
+    pub(crate) fn beside<'s>(&self, style: &'s Style, other: usize) -> Beside<'s> {
+        let runs = [self.groups[0].runs, self.groups[other].runs];
+        let wall = self.figures.iter().find(|row| row.figure == WALL).and_then(|row| row.changes.get(other - 1));
+        let answer = wall.map(|wall| format!("{}: {}.", self.groups[other].name, sentence(wall, runs)));
+        let with = |of: &dyn Fn(Verdict) -> bool| {
+            let rows = self.figures.iter().filter_map(|row| Some((row, row.changes.get(other - 1)?)));
+            rows.filter(|(_, change)| of(change.verdict)).collect::<Vec<_>>()
+        };
+        let parts = [
+            ("changed".to_owned(), with(&Verdict::is_a_change)),
+            ("no change that can be told from noise".to_owned(), with(&|verdict| verdict == Verdict::NoChange)),
+            (format!("cannot be told{}", few(runs)), with(&|verdict| verdict == Verdict::CannotTell)),
+        ];
+        let mut table = Table::new(style);
+        let all = || parts.iter().flat_map(|(_, rows)| rows);
+        table.column("", Align::Left, 0, all().map(|(row, _)| words(&row.figure)));
+        table.column(&self.groups[0].name, Align::Right, 0, all().map(|(row, _)| median(row, 0)));
+        table.column("95 %", Align::Left, 2, all().map(|(row, _)| interval(row, 0)));
+        table.column(&self.groups[other].name, Align::Right, 0, all().map(|(row, _)| median(row, other)));
+        table.column("95 %", Align::Left, 2, all().map(|(row, _)| interval(row, other)));
+        table.column("change", Align::Right, 0, all().map(|(_, of)| of.change.map_or_else(|| "-".into(), signed)));
+        table.column("95 %", Align::Left, 0, all().map(|(_, of)| of.interval.map_or_else(String::new, range)));
+        table.column("", Align::Left, 0, all().map(|(_, of)| short(of)));
+        let parts = parts.into_iter().map(|(heading, rows)| (heading, rows.len())).filter(|(_, rows)| *rows > 0);
+        Beside { answer, table, parts: parts.collect() }
+    }
+
+    /// Why medians have no intervals.
+    pub(crate) fn few_runs(&self) -> Option<&'static str> {
+        let few = self.groups.iter().any(|group| group.runs < 6);
+        few.then_some("A median has an interval from 6 runs on.")
+    }
+}

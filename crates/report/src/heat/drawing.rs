@@ -1,0 +1,168 @@
+//! The table as SVG: a file that stands by itself, its text being grey or on a cell, so that it reads on light and on dark
+//! pages; or a picture of a page. Nothing is wider than its place: what does not fit is cut, and there whole when pointed at.
+
+use super::{Cell, Heat, Value};
+use crate::comparison::shown;
+use crate::html::SHADES;
+use crate::markup::Safe;
+use crate::style::{Style, columns};
+
+const CELL: (usize, usize) = (116, 52);
+const LEFT: usize = 170;
+/// A line of text with its space.
+const LINE: usize = 34;
+/// Between names and what is beside them.
+const GAP: usize = 10;
+
+/// Where the drawing is: a file has colours of its own, a page has them in its styles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    File,
+    Page,
+}
+
+impl Heat {
+    /// The drawing, as a file.
+    pub fn svg(&self) -> String {
+        self.drawn(Place::File)
+    }
+
+    pub(crate) fn drawn(&self, place: Place) -> String {
+        let title = format!("{} (wall time below)", self.title());
+        let cells = LEFT + CELL.0 * self.columns.len();
+        let (width, height) = (cells.max(pixels(&title)) + 2 * GAP, place.top() + CELL.1 * self.rows.len() + LINE / 2);
+        let around = match place {
+            Place::File => format!(
+                "xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" \
+                 font-size=\"13\""
+            ),
+            Place::Page => format!("class=\"matrix\" style=\"width:{width}px\""),
+        };
+        let mut svg =
+            format!("<svg {around} viewBox=\"0 0 {width} {height}\" role=\"img\"><title>{}</title>\n", Safe(&title));
+        let plain = place.plain();
+        if place == Place::File {
+            svg.push_str(&text((GAP, 24), "start", plain, &Safe(&title).to_string()));
+        }
+        for (at, name) in self.columns.iter().enumerate() {
+            let middle = (LEFT + CELL.0 * at + CELL.0 / 2, place.top() - 12);
+            svg.push_str(&text(middle, "middle", plain, &named(name, CELL.0 - GAP)));
+        }
+        for (row, name) in self.rows.iter().enumerate() {
+            let y = place.top() + CELL.1 * row;
+            svg.push_str(&text((LEFT - GAP, y + CELL.1 / 2 + 5), "end", plain, &named(name, LEFT - 2 * GAP)));
+            for column in 0..self.columns.len() {
+                self.draw(&mut svg, place, self.cell(row, column), (LEFT + CELL.0 * column, y));
+            }
+        }
+        svg + "</svg>\n"
+    }
+
+    fn draw(&self, svg: &mut String, place: Place, cell: Option<&Cell>, (x, y): (usize, usize)) {
+        let ((fill, ink), says) = match cell.map(|cell| cell.value) {
+            Some(Value::Median(median)) => {
+                (place.colour(self.heat(median)), Safe((shown(&self.figure).1)(median)).to_string())
+            }
+            Some(Value::Undefined { runs, of }) => {
+                let of = if of == 1 { "its only run".to_owned() } else { format!("{runs} of {of} runs") };
+                let why = format!("{}: not defined in {of}, nothing to divide by", self.title());
+                (place.none(), format!("not defined<title>{}</title>", Safe(why)))
+            }
+            None => (place.none(), "no runs".to_owned()),
+        };
+        let wall = cell
+            .and_then(|cell| cell.wall_ns)
+            .map(|wall| Safe(format!("({})", (shown("wall_ns").1)(wall))).to_string());
+        let (w, h) = (CELL.0 - 4, CELL.1 - 4);
+        svg.push_str(&format!("<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" rx=\"3\"{fill}/>\n"));
+        for (line, markup) in [Some(says), wall].iter().flatten().enumerate() {
+            svg.push_str(&text((x + w / 2, y + 21 + 18 * line), "middle", &ink, markup));
+        }
+    }
+}
+
+/// `markup` has been made safe.
+fn text((x, y): (usize, usize), anchor: &str, ink: &str, markup: &str) -> String {
+    format!("<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\"{ink}>{markup}</text>\n")
+}
+
+/// As much of a name as `room` pixels hold, and the whole for those who point at it.
+fn named(name: &str, room: usize) -> String {
+    // Also what is shown as `?` takes room.
+    let name = Style::default().clean(name);
+    let mut kept = name.clone();
+    if pixels(&kept) > room {
+        while pixels(&kept) + pixels("…") > room && kept.pop().is_some() {}
+        kept.truncate(kept.trim_end().len());
+        kept.push('…');
+    }
+    format!("{}<title>{}</title>", Safe(kept), Safe(name))
+}
+
+/// How wide a text is at most, in the widest of the usual fonts without serifs, DejaVu Sans.
+fn pixels(text: &str) -> usize {
+    let tenths = |c: char| match c {
+        'm' | 'w' | 'M' | 'W' | '@' | '%' | '…' => 130,
+        'A'..='Z' | '=' | '+' | '<' | '>' | '#' | '~' | '&' => 110,
+        'f' | 'i' | 'j' | 'l' | 'r' | 't' | ' ' | ',' | '.' | ':' | ';' | '-' | '/' | '(' | ')' | '\'' => 55,
+        c if c.is_ascii() => 83,
+        // A letter of any script, unless it stands on the one before.
+        c => 130 * columns(c.encode_utf8(&mut [0; 4])).min(1),
+    };
+    text.chars().map(tenths).sum::<usize>().div_ceil(10)
+}
+
+impl Place {
+    /// Where cells begin: a page has said elsewhere what is drawn.
+    fn top(self) -> usize {
+        match self {
+            Place::File => LINE * 5 / 2,
+            Place::Page => LINE,
+        }
+    }
+
+    /// Attributes of text beside cells.
+    fn plain(self) -> &'static str {
+        match self {
+            Place::File => " fill=\"#808080\"",
+            Place::Page => "",
+        }
+    }
+
+    /// … of a cell without a value, and of its text.
+    fn none(self) -> (String, String) {
+        let dashed = match self {
+            Place::File => " fill=\"none\" stroke=\"#808080\" stroke-dasharray=\"4\"",
+            Place::Page => " class=\"empty\"",
+        };
+        (dashed.to_owned(), self.plain().to_owned())
+    }
+
+    /// … of a cell, from pale to dark, and of ink that can be read on it.
+    fn colour(self, heat: f64) -> (String, String) {
+        if self == Place::Page {
+            let shade = 1 + (heat * (SHADES - 1) as f64).round() as u64;
+            return (format!(" class=\"q{shade}\""), format!(" class=\"q{shade}-text\""));
+        }
+        let (pale, dark) = ([254.0, 240.0, 217.0], [153.0, 0.0, 13.0]);
+        let part = |at: usize| (pale[at] + (dark[at] - pale[at]) * heat).round() as u8;
+        let ink = if heat > 0.5 { "#ffffff" } else { "#202020" };
+        (format!(" fill=\"#{:02x}{:02x}{:02x}\"", part(0), part(1), part(2)), format!(" fill=\"{ink}\""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named;
+
+    #[test]
+    fn names_fit_their_place_and_are_there_whole() {
+        assert_eq!(named("guided", 106), "guided<title>guided</title>");
+        let long = "dynamic,64 with numa_balancing=0";
+        assert_eq!(named(long, 106), format!("dynamic,64…<title>{long}</title>"));
+        assert_eq!(named("WWWWWWWWWW", 106), "WWWWWWW…<title>WWWWWWWWWW</title>");
+        assert_eq!(named("漢字漢字漢字漢字漢字", 106), "漢字漢字漢字漢…<title>漢字漢字漢字漢字漢字</title>");
+        // What cannot be seen is shown, and takes room.
+        assert_eq!(named(&"\u{200b}".repeat(20), 106), format!("{}…<title>{}</title>", "?".repeat(11), "?".repeat(20)));
+    }
+}

@@ -1,0 +1,95 @@
+//! Groups of runs side by side, as a page: a table of colours where one was asked for, then what the text of
+//! `cox compare` says, in the same words.
+
+use std::fmt::{self, Write};
+
+use advise::numbers::counted;
+
+use super::frame::{self, Script};
+use super::{plot, table};
+use crate::comparison::Comparison;
+use crate::heat::{Heat, Place};
+use crate::markup::{Safe, unbroken};
+use crate::style::Style;
+
+/// The page of one comparison.
+#[must_use]
+pub fn compared(comparison: &Comparison) -> String {
+    let title = comparison.title();
+    page(&title, &comparison.cox_version, |out| frame::section(out, "changes", "Figures", |out| write(out, comparison)))
+}
+
+/// The page of a table of colours and a comparison for each of its applications ([`Heat::comparisons`]).
+#[must_use]
+pub fn tabled(cox_version: &str, heat: &Heat, applications: &[(String, Comparison)]) -> String {
+    let ids: Vec<String> = (1..=applications.len()).map(|at| format!("application-{at}")).collect();
+    page(&format!("{} by application and setting", heat.title()), cox_version, |out| {
+        let links = ids.iter().zip(applications).map(|(id, (name, _))| (id.as_str(), name.as_str()));
+        frame::links(out, [("table", "table")].into_iter().chain(links))?;
+        frame::section(out, "table", "Applications × settings", |out| coloured(out, heat, applications.len()))?;
+        for (id, (name, comparison)) in ids.iter().zip(applications) {
+            frame::section(out, id, name, |out| {
+                writeln!(out, "<p>{}</p>", Safe(comparison.title()))?;
+                write(out, comparison)
+            })?;
+        }
+        Ok(())
+    })
+}
+
+/// A page whose content is `write`'s.
+fn page(title: &str, version: &str, write: impl FnOnce(&mut String) -> fmt::Result) -> String {
+    let whole = |out: &mut String| {
+        frame::open(out, title, Script::None)?;
+        writeln!(out, "<header><h1>{}</h1></header>", Safe(title))?;
+        write(out)?;
+        frame::close(out, version, "how changes are judged: docs/compare.md.", Script::None)
+    };
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = whole(&mut out);
+    out
+}
+
+fn coloured(out: &mut String, heat: &Heat, applications: usize) -> fmt::Result {
+    let title = heat.title();
+    plot::caption(out, "Medians", &format!("Of {title} over the runs of a cell; below them, of wall time."))?;
+    writeln!(out, "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{}\">", Safe(&title))?;
+    out.push_str(&heat.drawn(Place::Page));
+    out.push_str("</div>\n");
+    if let Some((least, most)) = heat.ends().filter(|(least, most)| least != most) {
+        plot::legend(out, &[("q1", format!("{least}, the least")), ("q8", format!("{most}, the most"))])?;
+    }
+    out.push_str("</figure>\n");
+    if applications > 1 {
+        writeln!(
+            out,
+            "<p class=\"detail\">Below, each of {} is judged by itself, its settings compared with the first of them. \
+             Where nothing has changed, at most one comparison in twenty-five says that something has.</p>",
+            counted(applications as u64, "application")
+        )?;
+    }
+    Ok(())
+}
+
+/// What a comparison says.
+fn write(out: &mut String, comparison: &Comparison) -> fmt::Result {
+    let style = Style::default();
+    for warning in &comparison.warnings {
+        writeln!(out, "<p class=\"lost\">{}</p>", Safe(warning))?;
+    }
+    if comparison.groups.len() < 2 {
+        table::write(out, comparison.alone(&style), "compared")?;
+    }
+    for other in 1..comparison.groups.len() {
+        let beside = comparison.beside(&style, other);
+        if let Some(answer) = &beside.answer {
+            writeln!(out, "<p class=\"headline\">{}</p>", Safe(unbroken(answer)))?;
+        }
+        table::write_parts(out, beside.table, "compared", &beside.parts)?;
+    }
+    if let Some(note) = comparison.few_runs() {
+        writeln!(out, "<p class=\"detail\">{note}</p>")?;
+    }
+    Ok(())
+}

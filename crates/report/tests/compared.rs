@@ -1,0 +1,78 @@
+//! The page of a comparison is well-formed whatever names say, and says what its text says.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod markup;
+mod sample;
+
+use markup::{text, tree};
+use report::comparison::{Comparison, Run};
+use report::heat::Heat;
+use report::{Style, html};
+
+/// Eight runs, `factor` times as long as the sample.
+fn runs(factor: f64) -> Vec<Run> {
+    let run = |at: u32| {
+        let mut document = sample::heat();
+        for ns in document.figures.values_mut() {
+            let longer = ns.as_f64().unwrap() * factor * (1.0 + 0.001 * f64::from(at));
+            *ns = serde_json::Number::from_f64(longer).unwrap();
+        }
+        Run::of(&document)
+    };
+    (0..8).map(run).collect()
+}
+
+fn group(name: &str, factor: f64) -> (String, Vec<Run>) {
+    (name.to_owned(), runs(factor))
+}
+
+#[test]
+fn the_page_says_what_the_text_says() {
+    for groups in [vec![group("a", 1.0)], vec![group("a", 1.0), group("b", 1.5), group("c", 1.0001)]] {
+        let comparison = Comparison::new("0.1.0", &groups);
+        let tree = tree(&html::compared(&comparison)).unwrap_or_else(|fault| panic!("{fault}"));
+        let page = text(&tree).replace('\u{a0}', " ");
+        let style = Style { width: 300, ..Style::default() };
+        for words in comparison.text(&style).lines().flat_map(|line| line.split("  ")) {
+            let words = words.trim().trim_start_matches("cox: ");
+            assert!(page.contains(words), "{words} in {page}");
+        }
+        let headings = tree.find(&|e| e.attribute("scope") == "rowgroup");
+        assert_eq!(headings.iter().filter(|heading| text(heading) == "changed").count(), groups.len().min(2) - 1);
+        let rows = tree.find(&|e| e.name == "tr" && e.find(&|e| e.name == "td").len() > 2).len();
+        assert_eq!(rows, comparison.figures.len() * (groups.len() - 1).max(1));
+    }
+}
+
+#[test]
+fn the_answer_is_about_wall_time_wherever_its_row_stands() {
+    let mut comparison = Comparison::new("0.1.0", &[group("a", 1.0), group("b", 1.5)]);
+    comparison.figures.reverse();
+    // Of the others nothing is known.
+    comparison.figures.iter_mut().filter(|row| row.figure != "wall_ns").for_each(|row| row.changes.clear());
+    let text = comparison.text(&Style::default());
+    assert!(text.contains("  b: slower by 50 %"), "{text}");
+}
+
+#[test]
+fn hostile_names_are_only_text_and_nothing_is_fetched() {
+    const NAME: &str = "</svg><b onmouseover=\"x\">&'\u{202e}";
+    let groups =
+        [group(&format!("{NAME}/{NAME}"), 1.0), group(&format!("{NAME}/c"), 2.0), group(&format!("r/{NAME}"), 1.0)];
+    let heat = Heat::new("wall_ns", &groups).unwrap();
+    let applications = heat.comparisons("0.1.0", &groups);
+    assert_eq!(applications.iter().map(|(_, of)| of.groups.len()).collect::<Vec<_>>(), [2, 1]);
+    for page in [html::tabled(NAME, &heat, &applications), html::compared(&Comparison::new(NAME, &groups))] {
+        let tree = tree(&page).unwrap_or_else(|fault| panic!("{fault}: {page}"));
+        assert_eq!(tree.find(&|e| ["b", "script"].contains(&e.name.as_str())).len(), 0);
+        assert!(!page.contains('\u{202e}') && page.contains("default-src 'none'"));
+        assert!(
+            !page.contains("http:") && !page.contains("https:") && !page.contains("src=") && !page.contains("@import")
+        );
+        for link in tree.find(&|e| !e.attribute("href").is_empty()) {
+            let to = link.attribute("href").strip_prefix('#').expect("a place on the page");
+            assert_eq!(tree.find(&|e| e.attribute("id") == to).len(), 1, "{to}");
+        }
+    }
+}
