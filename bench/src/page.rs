@@ -10,6 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::Serialize;
 use tempfile::TempDir;
 
+use crate::common::Common;
 use crate::interrupt::Interrupt;
 use crate::json;
 use crate::process::{ending, run_within};
@@ -32,15 +33,8 @@ pub struct Options {
     /// How long it runs, seconds
     #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
-    /// Write all measurements as JSON to FILE ('-': stdout, tables then go to stderr)
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// The cox to measure, if not the one beside this program
-    #[arg(long, value_name = "FILE")]
-    cox: Option<PathBuf>,
-    /// Where the workloads are, if not in ../workloads
-    #[arg(long, value_name = "FOLDER")]
-    workloads: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
 }
 
 const BYTES_LIMIT: u64 = 5_000_000;
@@ -74,9 +68,8 @@ struct Report {
 /// # Errors
 /// When nothing could be measured, or not be written.
 pub fn page(options: &Options, interrupt: &Interrupt) -> Result<u8> {
-    options.json.iter().try_for_each(|path| json::check(path))?;
+    let tools = options.common.tools()?;
     let browser = in_path("chromium").context("chromium is not installed (Debian: chromium)")?;
-    let tools = Tools::find(options.cox.as_deref(), options.workloads.as_deref())?;
     let scratch = tempfile::Builder::new().prefix("cox-bench-").tempdir().context("cannot make a temporary folder")?;
     let bench = Bench { tools, browser, scratch, interrupt };
     let (threads, seconds) = (options.threads, options.seconds);
@@ -89,8 +82,8 @@ pub fn page(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let rows = pages.into_iter().zip(opened);
     let rows = rows.map(|((page, kept), opened_ms)| Row { page, bytes: kept.bytes, opened_ms }).collect();
     let report = Report { header: json::Header::new("page")?, rows };
-    json::print(&table(&report.rows), options.json.as_deref())?;
-    options.json.iter().try_for_each(|path| json::write(path, &report))?;
+    options.common.print(&table(&report.rows))?;
+    options.common.write(&report)?;
     Ok(u8::from(report.rows.iter().any(Row::is_too_much)))
 }
 

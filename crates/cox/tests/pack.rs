@@ -76,7 +76,8 @@ fn spinning_threads_take_turns_and_the_figures_add_up() {
     assert!(figure("rotating_ns") > 0 && figure("rotating_ns") <= figure("wall_ns"), "{report}");
     // Clocks that the threads read themselves; the packer misses what runs after it has looked for the last time.
     let truth: Value = serde_json::from_str(&fs::read_to_string(&truth).unwrap()).unwrap();
-    let ran_ns: u64 = truth["threads"].as_array().unwrap().iter().map(|thread| thread["cpu_ns"].as_u64().unwrap()).sum();
+    let ran_ns: u64 =
+        truth["threads"].as_array().unwrap().iter().map(|thread| thread["cpu_ns"].as_u64().unwrap()).sum();
     assert!(figure("run_ns") > ran_ns / 10 * 9, "of {ran_ns}: {report}");
     assert!(figure("run_ns") <= 2 * figure("wall_ns") * 101 / 100, "no more than two CPUs have: {report}");
     let spinning = report["spinning"].as_f64().unwrap();
