@@ -139,7 +139,8 @@ fn what_a_recording_has_none_of_is_said() {
 fn a_recording_that_was_cut_is_read_up_to_there() {
     const TEST: &str = "a_recording_that_was_cut_is_read_up_to_there";
     let Some(bench) = perf_bench(TEST) else { return };
-    for form in ["pipe", "", "-z"] {
+    // With small buffers, what is compressed comes in many pieces; the one that is cut is lost.
+    for form in ["pipe", "", "-z -m 16"] {
         let Some(file) = record(TEST, &bench, form) else { continue };
         let whole = document(&file, &bench).0;
         let bytes = fs::read(&file).unwrap();
@@ -153,8 +154,8 @@ fn a_recording_that_was_cut_is_read_up_to_there() {
         assert!(err.contains("whole up to byte"), "{form}: {err}");
         assert_eq!(err.contains("layouts"), form != "pipe", "{form}: {err}");
         let (events, all) = (document.account.events, whole.account.events);
-        // What is compressed is lost in pieces of 64 KiB.
-        let least = if form == "-z" { 100 } else { all / 2 };
+        // Half of such a file is names of what was there before, which are not compressed.
+        let least = if form.starts_with("-z") { 100 } else { all / 2 };
         assert!(events > least && events < all, "{form}: {events} of {all}");
     }
 }
