@@ -136,6 +136,27 @@ fn what_a_recording_has_none_of_is_said() {
 }
 
 #[test]
+fn arrivals_that_nobody_recorded_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("perf.txt");
+    let lines = [
+        "a 5 [000] 1.000000: sched:sched_switch: a:5 [120] S ==> swapper/0:0 [120]",
+        "b 6 [001] 1.000100: sched:sched_wakeup: a:5 [120] CPU:000",
+        "a 5 [000] 1.000400: sched:sched_stat_runtime: comm=a pid=5 runtime=200000 [ns]",
+        "a 5 [000] 1.000400: sched:sched_switch: a:5 [120] S ==> swapper/0:0 [120]",
+    ];
+    let said = |lines: &[&str]| {
+        fs::write(&text, lines.join("\n") + "\n").unwrap();
+        cox(&["-q"], &text).1
+    };
+    let told = said(&lines);
+    assert!(told.contains("not told of 1 switches") && told.lines().count() == 1, "{told}");
+    // Nobody knows when it came, and nothing is found.
+    let told = said(&[lines[0], lines[1], lines[3]]);
+    assert_eq!(told, "");
+}
+
+#[test]
 fn a_recording_that_was_cut_is_read_up_to_there() {
     const TEST: &str = "a_recording_that_was_cut_is_read_up_to_there";
     let Some(bench) = perf_bench(TEST) else { return };
