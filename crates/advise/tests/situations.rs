@@ -470,6 +470,19 @@ fn losses_are_said_first_and_take_forecasts_then_the_verdict() {
 }
 
 #[test]
+fn gaps_of_a_trace_are_said_first_and_spoil_only_what_is_played_from_it() {
+    let mut stage = crowd_spinning(3, 2, 0.5);
+    let whole = expect(&stage, Kind::TooManyThreadsSpinning);
+    stage.account.lost.moments = 7;
+    let gaps = expect(&stage, Kind::TooManyThreadsSpinning);
+    assert!(gaps.sentences[0].text.ends_with("they are kept elsewhere."), "{}", text(&gaps));
+    assert_eq!(gaps.confidence, whole.confidence);
+    stage.account.beside = Some(ledger::beside::Beside::default());
+    let gaps = expect(&stage, Kind::TooManyThreadsSpinning);
+    assert!(gaps.sentences[0].text.ends_with("but what is said of programs side by side."), "{}", text(&gaps));
+}
+
+#[test]
 fn too_short_and_empty_runs_are_not_judged() {
     let mut stage = crowd_spinning(3, 2, 0.5);
     stage.threads_mut().for_each(|thread| thread.wall_ns = 1_000_000);

@@ -4,6 +4,7 @@ mod advise;
 mod compare;
 mod report;
 mod simulate;
+mod traces;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ pub use advise::Advise;
 pub use compare::Compare;
 pub use report::{Report, Rule};
 pub use simulate::{Simulate, Waiting};
+pub use traces::{Room, Traces};
 
 /// Keeps the threads of parallel programs working: says what the OS scheduler costs them.
 #[derive(Debug, Parser)]
@@ -111,9 +113,9 @@ pub struct Run {
     /// Traces
     #[command(flatten)]
     pub traces: Traces,
-    /// Room for what happens until cox looks again, 10 times a second: 64k, 32M (24 + 8 bytes each). What finds none is counted
-    #[arg(long, value_name = "BYTES", value_parser = buffer, default_value = "32M")]
-    pub trace_buffer: u32,
+    /// Room for them
+    #[command(flatten)]
+    pub room: Room,
     /// Show all threads, not only the ten that lost most
     #[arg(long)]
     pub threads: bool,
@@ -159,20 +161,6 @@ pub struct Run {
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM", required_unless_present_any = ["pid", "cgroup"])]
     pub program: Vec<OsString>,
-}
-
-/// Where traces go.
-#[derive(Clone, Debug, Default, Args)]
-pub struct Traces {
-    /// Write what happened when to FILE, for the Perfetto UI and for `cox report` (%p, %h, %r as for --json)
-    #[arg(long, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
-    /// The same for Paraver: PREFIX.prv, .pcf and .row
-    #[arg(long, value_name = "PREFIX")]
-    pub paraver: Option<PathBuf>,
-    /// Write the report with pictures over time to FILE: one page of HTML that needs no network
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
 }
 
 /// How the packer sees threads.
@@ -378,22 +366,6 @@ fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "must be more than 0 and less than some centuries".to_owned())
 }
 
-/// `64k`, `32M`, `1G`, or plain bytes; from 4k to 1G, and the next power of two, as rings have.
-fn buffer(text: &str) -> Result<u32, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let shift = match unit {
-        "" => 0,
-        "k" | "K" => 10,
-        "m" | "M" => 20,
-        "g" | "G" => 30,
-        _ => return Err(format!("unknown unit '{unit}'; use k, M or G")),
-    };
-    let number = number.parse::<u64>().map_err(|_| "not a number; write it like 64k or 32M".to_owned())?;
-    let bytes = number.checked_mul(1 << shift).filter(|bytes| (4 << 10..=1 << 30).contains(bytes));
-    bytes.map(|bytes| bytes.next_power_of_two() as u32).ok_or_else(|| "must be from 4k to 1G".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -413,17 +385,6 @@ mod tests {
         assert_eq!(duration("3"), Ok(Duration::from_secs(3)));
         for bad in ["", "s", "-1s", "0s", "10 parsecs", "1e400s", "1..2s"] {
             assert!(duration(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn buffers() {
-        assert_eq!(buffer("4096"), Ok(4096));
-        assert_eq!(buffer("5k"), Ok(8192));
-        assert_eq!(buffer("32M"), Ok(32 << 20));
-        assert_eq!(buffer("1G"), Ok(1 << 30));
-        for bad in ["", "k", "1k", "2G", "-4k", "4.5M", "4T", "99999999999999999999", "17179869184G"] {
-            assert!(buffer(bad).is_err(), "{bad}");
         }
     }
 }

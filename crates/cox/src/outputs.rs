@@ -56,8 +56,45 @@ pub enum Output {
     Stderr,
     /// Our own stdout.
     Stdout,
-    /// A file: its name, and the open file, which is emptied only when the report is ready.
-    File(PathBuf, File),
+    /// A file.
+    File(Opened),
+}
+
+/// A file that is emptied only when what it is for is ready. One that did not exist before and is never written goes again.
+pub struct Opened {
+    path: PathBuf,
+    file: File,
+    /// Nobody would miss it.
+    is_new: bool,
+}
+
+impl Opened {
+    fn open(path: PathBuf) -> io::Result<Opened> {
+        let mut options = OpenOptions::new();
+        // Not truncated yet: if the session fails, an older report is still there.
+        options.write(true).truncate(false);
+        match options.clone().create_new(true).open(&path) {
+            Ok(file) => Ok(Opened { path, file, is_new: true }),
+            // Also a link to nothing is found there, and its file made.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let file = options.create(true).open(&path)?;
+                Ok(Opened { path, file, is_new: false })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_regular(&self) -> bool {
+        self.file.metadata().is_ok_and(|found| found.is_file())
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if self.is_new {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl Output {
@@ -71,14 +108,8 @@ impl Output {
             return Ok(Output::Stdout);
         }
         let path = expand(path);
-        // Not truncated yet: if the session fails, an older report is still there.
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .with_context(|| format!("cannot write '{}'", path.display()))?;
-        Ok(Output::File(path, file))
+        let cannot = format!("cannot write '{}'", path.display());
+        Opened::open(path).map(Output::File).context(cannot)
     }
 
     /// What may not be asked for; as [`open`](Output::open) where it is.
@@ -109,22 +140,20 @@ impl Output {
                 let mut stdout = io::stdout().lock();
                 write(&mut stdout).and_then(|()| stdout.flush()).context("writing to stdout")
             }
-            Output::File(path, file) => {
-                let regular = file.metadata().is_ok_and(|m| m.is_file());
+            Output::File(mut opened) => {
+                let is_regular = opened.is_regular();
                 let written = (|| {
-                    if regular {
-                        file.set_len(0)?;
+                    if is_regular {
+                        opened.file.set_len(0)?;
                     }
-                    let mut buffered = BufWriter::new(&file);
+                    let mut buffered = BufWriter::new(&opened.file);
                     write(&mut buffered)?;
                     buffered.flush()?;
                     // Some file systems find out at close that they are full.
-                    if regular { file.sync_all() } else { Ok(()) }
+                    if is_regular { opened.file.sync_all() } else { Ok(()) }
                 })();
-                if written.is_err() && regular {
-                    let _ = fs::remove_file(&path);
-                }
-                written.with_context(|| format!("cannot write '{}'", path.display()))
+                opened.is_new = written.is_err() && is_regular;
+                written.with_context(|| format!("cannot write '{}'", opened.path.display()))
             }
         }
     }
@@ -133,8 +162,8 @@ impl Output {
     pub fn folder(&self) -> Option<&Path> {
         match self {
             // A device or a pipe may be where no file can be made.
-            Output::File(_, file) if !file.metadata().is_ok_and(|m| m.is_file()) => None,
-            Output::File(path, _) => {
+            Output::File(opened) if !opened.is_regular() => None,
+            Output::File(Opened { path, .. }) => {
                 path.parent().map(|at| if at.as_os_str().is_empty() { Path::new(".") } else { at })
             }
             Output::Stderr | Output::Stdout => None,
@@ -166,6 +195,25 @@ mod tests {
         let full = Output::open(Some(Path::new("/dev/full"))).unwrap();
         assert!(full.write(b"x").is_err());
         assert!(Path::new("/dev/full").exists());
+    }
+
+    #[test]
+    fn what_is_never_written_leaves_no_file_behind_but_an_older_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (new, old) = (folder.path().join("new"), folder.path().join("old"));
+        fs::write(&old, "older").unwrap();
+        let both = [&new, &old].map(|path| Output::open(Some(path)).unwrap());
+        assert!(new.exists(), "it is tried at once whether it can be written");
+        drop(both);
+        assert!(!new.exists() && fs::read(&old).unwrap() == b"older");
+        // What was written stays, and what was begun does not.
+        for (path, fails) in [(&new, false), (&old, false), (&new, true), (&old, true)] {
+            let written = Output::open(Some(path)).unwrap().write_with(|out| {
+                out.write_all(b"text")?;
+                if fails { Err(io::Error::other("full")) } else { Ok(()) }
+            });
+            assert_eq!((written.is_err(), path.exists()), (fails, !fails), "{}", path.display());
+        }
     }
 
     #[test]

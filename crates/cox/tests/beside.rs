@@ -173,6 +173,35 @@ fn what_cannot_run_is_refused_before_anything_starts() {
 }
 
 #[test]
+fn none_begins_unless_all_can_be_executed() {
+    let Some(bench) = bench("none_begins_unless_all_can_be_executed") else { return };
+    let executable = |name: &str, bytes: &[u8]| {
+        let path = bench.folder().join(name);
+        fs::write(&path, bytes).expect("write");
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
+        path.display().to_string()
+    };
+    // Only an exec finds that these cannot be executed.
+    let script = executable("script", b"#!/no/such/interpreter\n");
+    let foreign = executable("foreign", b"\x7fELF\x01\x02\x01 of another machine");
+    for (last, why) in
+        [(script, "the interpreter it names does not exist"), (foreign, "neither a binary for this machine")]
+    {
+        let touched = bench.folder().join("touched");
+        let mut command = Command::new(COX);
+        command.arg("run");
+        // Time for the first, were it let go before the last.
+        command.args(["--also", "true"].repeat(12));
+        command.args(["--also", &last, "--", "touch"]).arg(&touched);
+        let output = command.output().expect("start cox");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(126), 1), "{said}");
+        assert!(said.contains(&last) && said.contains(why), "{said}");
+        assert!(!touched.exists(), "the program has run");
+    }
+}
+
+#[test]
 fn the_page_has_it_too_and_one_of_one_program_has_not() {
     let Some(bench) = bench("the_page_has_it_too_and_one_of_one_program_has_not") else { return };
     let page = |options: &[&str]| {

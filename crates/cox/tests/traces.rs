@@ -287,7 +287,11 @@ fn what_finds_no_room_is_counted_marked_and_said_first() {
     let traced = trace(&bench, &["--trace-buffer", "4k"], &["sh", "-c", &stopped]);
     let lost = traced.document.account.lost.moments;
     assert!(lost > 10_000, "{lost} lost");
-    assert!(traced.report.contains("The trace has gaps"), "{}", traced.report);
+    let again = succeeded(Command::new(COX).arg("report").arg(&traced.perfetto)).stdout;
+    for report in [traced.report.as_str(), &String::from_utf8_lossy(&again)] {
+        assert!(report.contains("The trace has gaps"), "{report}");
+    }
+    assert!(traced.document.verdict[0].sentences[0].text.contains("gaps"), "{:?}", traced.document.verdict);
     // The account is kept elsewhere, and whole.
     assert_eq!(traced.document.checks.worst_gap, 0.0);
     assert!(traced.threads().all(|thread| thread.unknown_ns * 100 < thread.wall_ns));
@@ -352,16 +356,28 @@ fn a_full_disk_costs_the_trace_and_not_the_account() {
         return skipped(test, "no file system can be mounted here");
     }
     let json = bench.folder().join("cox.json");
-    let mut command = Command::new(COX);
-    command.args(["run", "--json"]).arg(&json).arg("--trace").arg(small.join("t")).arg("--");
-    let output = command.args([&workload("pingpong"), "--rounds", "500000"]).output().expect("start cox");
-    let unmounted = Command::new("umount").arg(&small).status().expect("start umount");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(unmounted.success() && output.status.success(), "{said}");
-    assert!(said.contains("cannot keep the trace: No space left"), "{said}");
-    let document: Document = serde_json::from_slice(&fs::read(&json).expect("the account")).expect("a document");
-    assert_eq!(document.account.programs[0].processes.len(), 2);
-    assert!(report_in(&output.stderr).contains("did work"), "{said}");
+    // More than fits in memory, which goes to that disk while the program runs; and less, of which only the files are too large.
+    let cannot_keep = format!("cannot keep the trace in '{}': No space left", small.display());
+    let cannot_write = format!("cannot write '{}': No space left", small.join("t").display());
+    let ran = [("500000", cannot_keep), ("20000", cannot_write)].map(|(rounds, why)| {
+        let mut command = Command::new(COX);
+        command.args(["run", "--json"]).arg(&json).arg("--trace").arg(small.join("t")).arg("--paraver");
+        command.arg(small.join("p")).arg("--").args([&workload("pingpong"), "--rounds", rounds]);
+        let output = command.output().expect("start cox");
+        let left: Vec<_> = fs::read_dir(&small).expect("list").map(|entry| entry.expect("it").file_name()).collect();
+        (output, left, fs::read(&json).expect("the account"), why)
+    });
+    assert!(Command::new("umount").arg(&small).status().expect("start umount").success());
+    for (output, left, json, why) in ran {
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let complaints: Vec<_> = said.lines().filter(|line| line.starts_with("cox: cannot")).collect();
+        assert!(complaints.len() == 1 && complaints[0].contains(&why), "{why}: {said}");
+        assert!(left.is_empty(), "{why}: {left:?}");
+        let document: Document = serde_json::from_slice(&json).expect("a document");
+        assert_eq!(document.account.programs[0].processes.len(), 2);
+        assert!(report_in(&output.stderr).contains("did work"), "{said}");
+    }
 }
 
 #[test]

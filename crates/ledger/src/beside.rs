@@ -8,7 +8,8 @@
 //! - that none could have used is nobody's, as behind the end of the only program that was allowed there.
 //!
 //! A thread waits from when it is woken, born or preempted until it is switched in, and who holds the CPU where it is queued meanwhile takes that time from
-//! it. Parts of a [`Phase`] sum to its length times CPUs; what a program waited for sums to its threads' wake delay and preempt wait.
+//! it. Of a newborn a recording tells where its creator ran, and not where it was queued: its first wait is taken to be there, until it is moved or comes
+//! to a CPU. Parts of a [`Phase`] sum to its length times CPUs; what a program waited for sums to its threads' wake delay and preempt wait.
 
 use std::collections::{BTreeMap, HashMap};
 

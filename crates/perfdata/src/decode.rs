@@ -24,6 +24,8 @@ const FINISHED_ROUND: u32 = 68;
 const HEADER_FEATURE: u32 = 80;
 /// Of a COMM's flags: by exec.
 const BY_EXEC: u16 = 1 << 13;
+/// Of a LOST_SAMPLES's flags: dropped by a filter, as the user wished.
+const BY_FILTER: u16 = 1 << 15;
 /// Of a tracepoint's common flags: recorded in an interrupt, or in what it has put off.
 const IN_INTERRUPT: i64 = 0x08 | 0x10;
 /// The feature with perf's command line.
@@ -119,6 +121,9 @@ pub(crate) struct Decoder<'k> {
     /// By event; made when the first sample comes.
     points: Option<Vec<Option<Point>>>,
     rounds: Rounds,
+    /// Losses that the kernel told, and those that perf told at its end: see [`Ending::lost`].
+    lost: u64,
+    lost_samples: u64,
     pub(crate) ending: Ending,
 }
 
@@ -131,6 +136,8 @@ impl<'k> Decoder<'k> {
             known,
             points: None,
             rounds: Rounds::new(),
+            lost: 0,
+            lost_samples: 0,
             ending: Ending::default(),
         }
     }
@@ -171,6 +178,9 @@ impl<'k> Decoder<'k> {
         behind: &[u8],
         mut each: impl FnMut(&Event) -> io::Result<()>,
     ) -> Result<(), Error> {
+        if head.kind == LOST {
+            add(&mut self.lost, u64_at(body, 8));
+        }
         match head.kind {
             SAMPLE => {
                 self.make_points()?;
@@ -181,7 +191,9 @@ impl<'k> Decoder<'k> {
                 self.ending.events += 1;
                 self.rounds.push(event, each)?;
             }
-            LOST | LOST_SAMPLES | COMM | EXIT | FORK => match self.other(head, body) {
+            // It has no time.
+            LOST_SAMPLES if head.flags & BY_FILTER == 0 => add(&mut self.lost_samples, u64_at(body, 0)),
+            LOST | COMM | EXIT | FORK => match self.other(head, body) {
                 // Told at the start, of what was there.
                 Some(event) if event.t_ns == 0 || event.t_ns == u64::MAX => each(&Event { t_ns: 0, ..event })?,
                 Some(event) => self.rounds.push(event, each)?,
@@ -204,6 +216,7 @@ impl<'k> Decoder<'k> {
     pub(crate) fn finish(mut self, each: impl FnMut(&Event) -> io::Result<()>) -> Result<Ending, Error> {
         self.rounds.finish(each)?;
         self.ending.late = self.rounds.late;
+        self.ending.lost = self.lost.max(self.lost_samples);
         match self.ending.cut {
             _ if self.ending.events > 0 => Ok(self.ending),
             Some(cut) => Err(Error::Damaged(cut.why)),
@@ -261,23 +274,16 @@ impl<'k> Decoder<'k> {
             FORK => Kind::Fork { pid: word(0)?, parent_pid: word(1)?, tid: word(2)?, parent: word(3)? },
             EXIT => Kind::Exit { tid: word(2)? },
             LOST => Kind::Lost { count: u64_at(body, 8)? },
-            LOST_SAMPLES => Kind::Lost { count: u64_at(body, 0)? },
             _ => return None,
         };
         // Births and ends have their time in them, too.
         let own_ns = matches!(head.kind, FORK | EXIT).then(|| u64_at(body, 16)).flatten().unwrap_or(0);
         Some(event(stamp.unwrap_or(Stamp { t_ns: own_ns, ..Stamp::default() }), kind))
     }
+}
 
-    /// Adds what perf lost.
-    pub(crate) fn lost(&mut self, head: Head, body: &[u8]) {
-        let count = match head.kind {
-            LOST => u64_at(body, 8),
-            LOST_SAMPLES => u64_at(body, 0),
-            _ => None,
-        };
-        self.ending.lost = self.ending.lost.saturating_add(count.unwrap_or(0));
-    }
+fn add(sum: &mut u64, count: Option<u64>) {
+    *sum = sum.saturating_add(count.unwrap_or(0));
 }
 
 fn event(stamp: Stamp, kind: Kind) -> Event {

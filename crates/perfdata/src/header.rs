@@ -60,6 +60,9 @@ pub(crate) fn read(
     if fill(input, &mut head[PIPE as usize..])? < FILE - PIPE as usize {
         return Err(cut_head());
     }
+    if input.stream_position().is_err_and(|error| error.kind() == io::ErrorKind::NotSeekable) {
+        return Err(Error::NotSeekable);
+    }
     let data = Section::at(&head, 40).filter(|data| data.offset.checked_add(data.size).is_some());
     let data = data.ok_or(Error::Damaged("its head has no sense in it"))?;
     attrs(input, &head, &mut decoder)?;
@@ -81,7 +84,6 @@ fn through(
     each: &mut impl FnMut(&Event) -> io::Result<()>,
 ) -> Result<Ending, Error> {
     while let Some(head) = records.next()? {
-        decoder.lost(head, records.body());
         let behind = std::mem::take(&mut records.behind);
         decoder.record(head, records.body(), &behind, &mut *each)?;
     }

@@ -55,6 +55,16 @@ pub enum Error {
     /// perf recorded something else.
     #[error("there are no scheduler events in this recording; perf sched record makes them")]
     NoEvents,
+    /// There are events in it, none of which could be understood.
+    #[error(
+        "the events in this text are in a form that cox does not know; cox report reads the recording itself, and perf script -F comm,tid,cpu,time,event,trace a form that it knows"
+    )]
+    UnknownForm,
+    /// In perf's file mode, and cannot be read but from one end to the other.
+    #[error(
+        "this recording is in the form that perf writes to files, and says only at its end what is in it, so that it cannot be read from a pipe; give the file's name, or record with perf sched record -o -"
+    )]
+    NotSeekable,
     /// It cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -77,7 +87,19 @@ pub struct Ending {
     /// Scheduler events handed on.
     pub events: u64,
     /// Events that perf lost while it recorded.
+    ///
+    /// Two kinds of records tell of them. `PERF_RECORD_LOST` comes from the kernel, when a buffer has room again. `PERF_RECORD_LOST_SAMPLES` comes
+    /// from `perf record` since 6.1, at its end, from what the kernel counted by event (`PERF_FORMAT_LOST`). The kernel counts both in the same
+    /// place (`__perf_output_begin` in `kernel/events/ring_buffer.c`), so their sum would count each loss twice. The first lacks what was lost
+    /// behind a buffer's last record, the second does not exist in older recordings: this is the larger of their sums. What a filter of the user's
+    /// dropped (`PERF_RECORD_MISC_LOST_SAMPLES_BPF`) is no loss.
     pub lost: u64,
+    /// Switches among the events.
+    pub switches: u64,
+    /// Wakings or wake-ups among them, but for first ones.
+    pub wakings: u64,
+    /// Lines of text that tell of a switch or a wake-up in a form that is not known.
+    pub unclear: u64,
     /// Records and lines that are no scheduler events, and those that could not be understood.
     pub skipped: u64,
     /// Events that came after later ones had been handed on.
@@ -102,14 +124,21 @@ pub fn is_perf_data(start: &[u8]) -> bool {
 pub fn read(
     input: &mut (impl BufRead + Seek),
     known: &[Format],
-    each: impl FnMut(&Event) -> io::Result<()>,
+    mut each: impl FnMut(&Event) -> io::Result<()>,
 ) -> Result<Ending, Error> {
+    let (mut switches, mut wakings) = (0, 0);
+    let each = |event: &Event| {
+        switches += u64::from(matches!(event.kind, Kind::Switch { .. }));
+        wakings += u64::from(matches!(event.kind, Kind::Waking { is_new: false, .. }));
+        each(event)
+    };
     let start = input.fill_buf()?;
-    if start.starts_with(OTHER_ENDIAN) {
-        Err(Error::OtherEndian)
+    let ending = if start.starts_with(OTHER_ENDIAN) {
+        return Err(Error::OtherEndian);
     } else if start.starts_with(MAGIC) {
         header::read(input, known, each)
     } else {
         script::read(input, each)
-    }
+    }?;
+    Ok(Ending { switches, wakings, ..ending })
 }

@@ -1,7 +1,10 @@
 //! The text that `perf script` prints of a scheduler recording.
 //!
 //! A line is `comm tid [cpu] seconds: system:event: fields`, where names may have spaces in them. Of processes it tells only with
-//! `--show-task-events`; interrupts are not told from the threads that they interrupt. Times have microseconds, with `--ns` nanoseconds.
+//! `--show-task-events`, of losses with `--show-lost-events`; interrupts are not told from the threads that they interrupt. Times have microseconds, with `--ns` nanoseconds.
+//!
+//! Fields have two forms: that of the kernel (`comm=a pid=7 prio=120 target_cpu=002`), and for switches and wake-ups that of a plugin of
+//! libtraceevent (`a:7 [120] CPU:002`; `plugin_sched_switch.c`), which perf uses where it finds one. What is in neither form is counted.
 
 use std::io::{self, BufRead, Read};
 
@@ -30,38 +33,51 @@ pub(crate) fn read(input: &mut impl BufRead, mut each: impl FnMut(&Event) -> io:
         let parsed = std::str::from_utf8(&line).ok().and_then(parse);
         match parsed {
             // Cut in a number, it would be another number.
-            Some(_) | None if !is_whole && got < LONGEST => {
+            _ if !is_whole && got < LONGEST => {
                 ending.cut = Some(Cut { at_bytes, why: "the last line is not whole" });
             }
             // A waking is earlier than the wake-up that it leads to, and enough.
             Some((_, Name::Wakeup)) if has_waking => ending.skipped += 1,
-            Some((event, name)) => {
+            Some((None, name)) => {
+                ending.unclear += u64::from(name != Name::Other);
+                ending.skipped += 1;
+            }
+            Some((Some(event), name)) => {
                 has_waking |= name == Name::Waking;
                 ending.late += u64::from(event.t_ns < last_ns);
                 last_ns = last_ns.max(event.t_ns);
-                ending.events += 1;
+                match event.kind {
+                    Kind::Lost { count } => ending.lost = ending.lost.saturating_add(count),
+                    _ => ending.events += 1,
+                }
                 each(&event)?;
             }
             None => ending.skipped += 1,
         }
         at_bytes += got;
         if ending.events == 0 && at_bytes > PATIENCE {
-            return Err(Error::Foreign);
+            break;
         }
     }
-    if ending.events == 0 { Err(Error::Foreign) } else { Ok(ending) }
+    match ending {
+        Ending { events: 0, unclear: 0, .. } => Err(Error::Foreign),
+        Ending { events: 0, .. } => Err(Error::UnknownForm),
+        _ => Ok(ending),
+    }
 }
 
-/// Names of events that have to be told apart, because one of them may be two times in a recording.
+/// Names of events that have to be told apart: one of them may be two times in a recording, and these have two forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Name {
     Waking,
     Wakeup,
+    FirstWakeup,
+    Switch,
     Other,
 }
 
-/// A line's event.
-fn parse(line: &str) -> Option<(Event, Name)> {
+/// A line's event; none where its fields could not be understood.
+fn parse(line: &str) -> Option<(Option<Event>, Name)> {
     let line = line.trim_end();
     // The first bracket that has a CPU in it: a name may have brackets, too.
     let (before, cpu, after) = line.match_indices(" [").find_map(|(at, _)| {
@@ -77,17 +93,19 @@ fn parse(line: &str) -> Option<(Event, Name)> {
     let t_ns = nanoseconds(time.rsplit(' ').next()?)?;
     let rest = rest.trim_start();
     if let Some(record) = rest.strip_prefix("PERF_RECORD_") {
-        return Some((Event { t_ns, cpu, pid, tid, kind: task(record)? }, Name::Other));
+        return Some((Some(Event { t_ns, cpu, pid, tid, kind: self::record(record)? }), Name::Other));
     }
     let (name, fields) = rest.split_once(": ")?;
     let name = name.trim_end_matches(':').rsplit(':').next()?;
-    let kind = kind(name, fields)?;
+    let kind = kind(name, fields);
     let name = match name {
         "sched_waking" => Name::Waking,
         "sched_wakeup" => Name::Wakeup,
+        "sched_wakeup_new" => Name::FirstWakeup,
+        "sched_switch" => Name::Switch,
         _ => Name::Other,
     };
-    Some((Event { t_ns, cpu, pid, tid, kind }, name))
+    Some((kind.map(|kind| Event { t_ns, cpu, pid, tid, kind }), name))
 }
 
 /// `61240.175849`, with six or nine digits behind the point.
@@ -116,12 +134,10 @@ fn kind(name: &str, fields: &str) -> Option<Kind> {
     let named = |key, next| between(fields, key, next).map(|name| comm(name.as_bytes()));
     Some(match name {
         "sched_switch" => switch(fields)?,
-        "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => Kind::Waking {
-            tid: number(fields, " pid=")?,
-            comm: named("comm=", " pid=")?,
-            is_new: name == "sched_wakeup_new",
-            by_interrupt: false,
-        },
+        "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => {
+            let (comm, tid) = woken(fields)?;
+            Kind::Waking { tid, comm, is_new: name == "sched_wakeup_new", by_interrupt: false }
+        }
         "sched_migrate_task" => Kind::Migration {
             tid: number(fields, " pid=")?,
             from: number(fields, " orig_cpu=")?,
@@ -137,6 +153,15 @@ fn kind(name: &str, fields: &str) -> Option<Kind> {
         "sched_process_exit" => Kind::Exited { tid: number(fields, " pid=")? },
         _ => return None,
     })
+}
+
+/// Who is woken. A plugin prints `name:17 [120] success=1 CPU:002`; kernels without that field have an error in its place, or nothing.
+fn woken(fields: &str) -> Option<(Comm, u32)> {
+    if fields.starts_with("comm=") {
+        return Some((comm(between(fields, "comm=", " pid=")?.as_bytes()), number(fields, " pid=")?));
+    }
+    let (who, _) = fields.rsplit_once(']')?;
+    with_plugin(who)
 }
 
 fn switch(fields: &str) -> Option<Kind> {
@@ -180,8 +205,11 @@ fn stand(state: &str) -> Option<(Left, Raw)> {
     })
 }
 
-/// What `--show-task-events` adds, behind `PERF_RECORD_`.
-fn task(record: &str) -> Option<Kind> {
+/// What `--show-task-events` and `--show-lost-events` add, behind `PERF_RECORD_`.
+fn record(record: &str) -> Option<Kind> {
+    if let Some(count) = record.strip_prefix("LOST lost ") {
+        return Some(Kind::Lost { count: count.trim().parse().ok()? });
+    }
     if let Some(rest) = record.strip_prefix("COMM") {
         let (how, rest) = rest.split_once(": ")?;
         let (name, ids) = rest.rsplit_once(':')?;

@@ -6,7 +6,7 @@ mod common;
 
 use std::io::Cursor;
 
-use common::{TIMES, compressed, file_mode, pipe_mode, record, story, switch, tracing_data};
+use common::{TIMES, compressed, file_mode, lost_samples, pipe_mode, record, story, switch, tracing_data};
 use perfdata::{Ending, Error, Event, Format, Kind};
 
 fn read_with(bytes: &[u8], known: &[Format]) -> Result<(Ending, Vec<Event>), Error> {
@@ -31,6 +31,7 @@ fn all_forms_tell_the_same() {
     let plain = read(&file_mode(&story())).unwrap();
     assert_eq!(times(&plain.1), TIMES);
     assert_eq!((plain.0.cut, plain.0.lost, plain.0.late, plain.0.skipped), (None, 3, 0, 1));
+    assert_eq!((plain.0.switches, plain.0.wakings), (6, 1));
     assert_eq!(plain.0.command, ["perf"]);
     let kinds = |which: fn(&Kind) -> bool| plain.1.iter().filter(|event| which(&event.kind)).count();
     assert_eq!(kinds(|kind| matches!(kind, Kind::Switch { .. })), 6);
@@ -50,6 +51,48 @@ fn all_forms_tell_the_same() {
             assert_eq!(read(&pipe_mode(&packed)).unwrap().1, plain.1, "{kind} {piece}");
         }
     }
+}
+
+#[test]
+fn a_loss_is_counted_once_whoever_tells_it() {
+    // The story has a record of the kernel's of 3. perf's own, at the end, are by event and CPU.
+    for (samples, by_filter, lost) in
+        [(&[][..], 0, 3), (&[1, 1], 0, 3), (&[1, 2], 0, 3), (&[2, 2], 0, 4), (&[], 100, 3)]
+    {
+        let mut records = story();
+        records.extend(samples.iter().map(|count| lost_samples(*count, 0)));
+        records.push(lost_samples(by_filter, 1 << 15));
+        let (ending, events) = read(&file_mode(&records)).unwrap();
+        assert_eq!(ending.lost, lost, "{samples:?} {by_filter}");
+        // They have no time, and are none of what happened.
+        assert_eq!(times(&events), TIMES);
+    }
+}
+
+/// Reads from one end to the other, as a pipe does.
+struct Pipe<'b>(Cursor<&'b [u8]>);
+
+impl std::io::Read for Pipe<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        self.0.read(bytes)
+    }
+}
+
+impl std::io::Seek for Pipe<'_> {
+    fn seek(&mut self, _: std::io::SeekFrom) -> std::io::Result<u64> {
+        Err(std::io::ErrorKind::NotSeekable.into())
+    }
+}
+
+#[test]
+fn a_pipe_brings_all_forms_but_the_one_for_files() {
+    let read = |bytes: &[u8]| {
+        let mut pipe = std::io::BufReader::new(Pipe(Cursor::new(bytes)));
+        perfdata::read(&mut pipe, &[], |_| Ok(())).map(|ending| ending.events)
+    };
+    assert_eq!(read(&pipe_mode(&story())).unwrap(), 10);
+    assert_eq!(read(b"x 5 [0] 1.000000: sched:sched_waking: comm=y pid=9 prio=120 target_cpu=000\n").unwrap(), 1);
+    assert!(matches!(read(&file_mode(&story())), Err(Error::NotSeekable)));
 }
 
 #[test]

@@ -12,4 +12,4 @@ pub mod recording;
 pub mod session;
 pub mod sorter;
 
-pub use recording::{Cast, Recording};
+pub use recording::{Cast, Recording, Told};

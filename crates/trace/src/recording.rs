@@ -90,6 +90,15 @@ pub struct Recording {
     pub moments: Sorted<Moment>,
 }
 
+/// A piece of what a recording tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Told<'t> {
+    /// Something happened.
+    Moment(&'t Moment),
+    /// A thread did something until now, or until earlier.
+    Stretch(&'t Stretch),
+}
+
 impl Recording {
     /// Calls `each` with what happened in the window, in order.
     ///
@@ -101,24 +110,93 @@ impl Recording {
         self.moments.each(|moment| if moment.t_ns <= end_ns { each(moment) } else { Ok(()) })
     }
 
-    /// Plays everything: hands on what threads did, each stretch when it ends, and yields their clocks as they were at the end, in order of birth.
+    /// Plays everything: hands on what happened, in order, and between that what threads did, each stretch when it ends. Yields their clocks as they
+    /// were at the end, in order of birth.
     ///
     /// # Errors
     /// What `each` says, and when moments cannot be read.
-    pub fn play<E: From<io::Error>>(&self, mut each: impl FnMut(&Stretch) -> Result<(), E>) -> Result<Vec<Clock>, E> {
+    pub fn tell<E: From<io::Error>>(&self, mut each: impl FnMut(Told<'_>) -> Result<(), E>) -> Result<Vec<Clock>, E> {
         let mut replay = Replay::with_stretches();
         let mut played = 0;
         self.each(|moment| {
+            each(Told::Moment(moment))?;
             moments::events(moment, |event| replay.push(event));
             played += 1;
             if played % PLAYED_AT_ONCE != 0 {
                 return Ok(());
             }
             replay.advance(moment.t_ns);
-            replay.take_stretches().iter().try_for_each(&mut each)
+            replay.take_stretches().iter().try_for_each(|stretch| each(Told::Stretch(stretch)))
         })?;
         let clocks = replay.finish(self.end_ns);
-        replay.take_stretches().iter().try_for_each(&mut each)?;
+        replay.take_stretches().iter().try_for_each(|stretch| each(Told::Stretch(stretch)))?;
         Ok(clocks)
+    }
+
+    /// Plays everything for what threads did: [`tell`](Recording::tell) without moments.
+    ///
+    /// # Errors
+    /// What `each` says, and when moments cannot be read.
+    pub fn play<E: From<io::Error>>(&self, mut each: impl FnMut(&Stretch) -> Result<(), E>) -> Result<Vec<Clock>, E> {
+        self.tell(|told| match told {
+            Told::Stretch(stretch) => each(stretch),
+            Told::Moment(_) => Ok(()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::{Left, What};
+
+    use super::*;
+    use crate::sorter::Sorter;
+
+    /// Two threads take turns on a CPU, for so many switches.
+    fn recording(switches: u64) -> Recording {
+        let mut sorter = Sorter::new(&std::env::temp_dir()).unwrap();
+        for tid in [7, 8] {
+            sorter.push(Moment::new(0, 0, What::Born { tid, tgid: 7, parent_tgid: 1 })).unwrap();
+        }
+        for n in 1..=switches {
+            let (out, into) = if n % 2 == 0 { (7, 8) } else { (8, 7) };
+            let left = Left::Preempted { yielded: false };
+            let (out_is_member, in_is_member) = (n > 1, true);
+            let what = What::Switch { out, left, out_is_member, into, in_is_member, in_cause: None };
+            sorter.push(Moment::new(10 * n, 0, what)).unwrap();
+        }
+        let end_ns = 10 * switches + 5;
+        let moments = sorter.sorted().unwrap();
+        Recording { start_ns: 0, end_ns, boot_ns: 0, epoch_ns: 0, cpus: 1, cast: Cast::default(), moments }
+    }
+
+    #[test]
+    fn what_is_told_at_once_is_what_is_told_apart() {
+        let recording = recording(3 * PLAYED_AT_ONCE as u64);
+        let (mut happened, mut did) = (Vec::new(), Vec::new());
+        recording
+            .each(|moment| -> io::Result<()> {
+                happened.push(*moment);
+                Ok(())
+            })
+            .unwrap();
+        let clocks = recording
+            .play(|stretch| -> io::Result<()> {
+                did.push(*stretch);
+                Ok(())
+            })
+            .unwrap();
+        // Each turn, and each wait for one.
+        assert!(did.len() > 2 * 3 * PLAYED_AT_ONCE && clocks.len() == 2, "{}", did.len());
+        let mut stretches = did.iter();
+        let mut moments = happened.iter();
+        let told = recording.tell(|told| -> io::Result<()> {
+            match told {
+                Told::Moment(moment) => assert_eq!(Some(moment), moments.next()),
+                Told::Stretch(stretch) => assert_eq!(Some(stretch), stretches.next()),
+            }
+            Ok(())
+        });
+        assert_eq!((told.unwrap().len(), moments.next(), stretches.next()), (2, None, None));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use super::Traces;
 
@@ -42,10 +42,11 @@ impl From<Rule> for ledger::timehist::Rule {
 /// or what `perf sched record` wrote, also with -z or to a pipe; or what `perf script` prints of that.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  cox run --trace app.pftrace -- ./app input\n  cox report app.pftrace\n  cox report --html app.html app.pftrace\n  cox report --paraver app app.pftrace\n\n  perf sched record -- ./app input\n  cox report perf.data\n  cox report --timehist --summary perf.data"
+    group = ArgGroup::new("perfs-figures").args(["timehist", "kuhn2022"]),
+    after_help = "Example:\n  cox run --trace app.pftrace -- ./app input\n  cox report app.pftrace\n  cox report --html app.html app.pftrace\n  cox report --paraver app app.pftrace\n\n  perf sched record -- ./app input\n  cox report perf.data\n  cox report --timehist --summary perf.data\n  perf sched record -o - -- ./app input | cox report -"
 )]
 pub struct Report {
-    /// The recording
+    /// The recording ('-': stdin)
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Write the whole account as JSON to FILE ('-': stdout)
@@ -64,7 +65,7 @@ pub struct Report {
     #[arg(short, long)]
     pub quiet: bool,
     /// Print each switch as `perf sched timehist` does, instead of a report; for recordings of perf
-    #[arg(long, conflicts_with_all = ["json", "trace", "paraver", "html", "quiet", "kuhn2022"])]
+    #[arg(long, conflicts_with_all = ["json", "trace", "paraver", "html", "quiet"])]
     pub timehist: bool,
     /// With --timehist: only each thread's sums
     #[arg(long, requires = "timehist")]
@@ -73,6 +74,6 @@ pub struct Report {
     #[arg(long, conflicts_with_all = ["json", "trace", "paraver", "html", "quiet"])]
     pub kuhn2022: bool,
     /// Which perf's rules --timehist and --kuhn2022 go by
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, requires = "perfs-figures")]
     pub rule: Rule,
 }

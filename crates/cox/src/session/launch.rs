@@ -5,6 +5,10 @@
 //!
 //! Between fork and exec only async-signal-safe calls are made, and everything they need (arguments,
 //! candidates on PATH) is built before the fork.
+//!
+//! Of several programs none shall begin unless all can: see [`rehearse`].
+
+mod rehearsal;
 
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
@@ -23,6 +27,7 @@ use rustix::process::{
 
 use super::target::{Exit, Launch};
 use super::{sigpipe, streams};
+pub use rehearsal::rehearse;
 
 /// A program that could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -63,48 +68,30 @@ pub struct Running {
 impl Child {
     /// Fork a child for a program that waits for [`Child::go`]; `mask` is the signal mask it shall have.
     pub fn fork(launch: &Launch, mask: libc::sigset_t) -> Result<Child> {
-        let command = &launch.command;
-        let program = command.first().context("no program given")?.clone();
-        let candidates = candidates(&program)?;
-        let arguments = strings(command.iter().map(OsString::as_os_str))?;
-        let inherited = env::vars_os().filter(|(name, _)| launch.variables.iter().all(|(other, _)| other != name));
-        let environment: Vec<OsString> = inherited
-            .chain(launch.variables.iter().cloned())
-            .map(|(name, value)| {
-                let mut pair = name;
-                pair.push("=");
-                pair.push(value);
-                pair
-            })
-            .collect();
-        let environment = strings(environment.iter().map(OsString::as_os_str))?;
-        let argv = pointers(&arguments);
-        let envp = pointers(&environment);
+        let prepared = Prepared::new(launch)?;
+        let words = prepared.words();
 
         let (gate_read, gate) = pipe_with(PipeFlags::CLOEXEC).context("pipe")?;
         let (status, status_write) = pipe_with(PipeFlags::CLOEXEC).context("pipe")?;
-        // Were children reaped unasked, as the caller of cox may have wished, its exit would be lost.
-        // Asked for once: the next program finds what was set for the first.
-        static INHERITED: OnceLock<libc::sighandler_t> = OnceLock::new();
-        // SAFETY: setting a default disposition has no memory effects.
-        let child_signal = *INHERITED.get_or_init(|| unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) });
+        let child_signal = child_signal();
         // SAFETY: cox is single-threaded here (sessions start before any thread does), and the
         // child only makes async-signal-safe calls until it execs or exits.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             // The child must not hold the write end, or end of file would never come.
             drop(gate);
-            let errno = become_program(&gate_read, launch.has_no_input, &candidates, &argv, &envp, &mask, child_signal);
-            let bytes = errno.to_ne_bytes();
-            // SAFETY: plain system calls on open descriptors; _exit does not return.
+            let mut byte = 0u8;
+            // SAFETY: plain system calls on an open descriptor and a byte of ours; _exit does not return.
             unsafe {
-                libc::write(status_write.as_raw_fd(), bytes.as_ptr().cast(), bytes.len());
-                libc::_exit(127)
+                if libc::read(gate_read.as_raw_fd(), (&raw mut byte).cast(), 1) != 1 {
+                    libc::_exit(125);
+                }
             }
+            fail(&status_write, become_program(&words, &mask, child_signal));
         }
         let pid = Pid::from_raw(pid).filter(|_| pid > 0).ok_or_else(io::Error::last_os_error).context("fork")?;
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).context("pidfd_open")?;
-        let child = Child { pid, pidfd, gate, status, program };
+        let child = Child { pid, pidfd, gate, status, program: prepared.program };
         child.wait_until_at_gate()?;
         Ok(child)
     }
@@ -185,28 +172,82 @@ impl AsFd for Running {
     }
 }
 
-/// In the child: wait at the gate, put back what cox changed for itself, exec. Returns the errno.
-fn become_program(
-    gate: &OwnedFd,
+/// All that a child needs between fork and exec.
+struct Prepared {
+    program: OsString,
+    candidates: Vec<CString>,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
     has_no_input: bool,
-    candidates: &[CString],
-    argv: &[*const libc::c_char],
-    envp: &[*const libc::c_char],
-    mask: &libc::sigset_t,
-    child_signal: libc::sighandler_t,
-) -> i32 {
-    let mut byte = 0u8;
+}
+
+/// The same as system calls want it. Lists of pointers end with null pointers.
+struct Words<'p> {
+    candidates: &'p [CString],
+    argv: Vec<*const libc::c_char>,
+    envp: Vec<*const libc::c_char>,
+    has_no_input: bool,
+}
+
+impl Prepared {
+    fn new(launch: &Launch) -> Result<Prepared> {
+        let command = &launch.command;
+        let program = command.first().context("no program given")?.clone();
+        let inherited = env::vars_os().filter(|(name, _)| launch.variables.iter().all(|(other, _)| other != name));
+        let environment: Vec<OsString> = inherited
+            .chain(launch.variables.iter().cloned())
+            .map(|(name, value)| {
+                let mut pair = name;
+                pair.push("=");
+                pair.push(value);
+                pair
+            })
+            .collect();
+        Ok(Prepared {
+            candidates: candidates(&program)?,
+            arguments: strings(command.iter().map(OsString::as_os_str))?,
+            environment: strings(environment.iter().map(OsString::as_os_str))?,
+            has_no_input: launch.has_no_input,
+            program,
+        })
+    }
+
+    fn words(&self) -> Words<'_> {
+        let (argv, envp) = (pointers(&self.arguments), pointers(&self.environment));
+        Words { candidates: &self.candidates, argv, envp, has_no_input: self.has_no_input }
+    }
+}
+
+/// What SIGCHLD did when cox was started, and the default from now on: were children reaped unasked, as the caller of cox may have
+/// wished, their exits would be lost.
+fn child_signal() -> libc::sighandler_t {
+    // Asked for once: the next program finds what was set for the first.
+    static INHERITED: OnceLock<libc::sighandler_t> = OnceLock::new();
+    // SAFETY: setting a default disposition has no memory effects.
+    *INHERITED.get_or_init(|| unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) })
+}
+
+/// In the child: end it, and say why.
+fn fail(status: &OwnedFd, errno: i32) -> ! {
+    let bytes = errno.to_ne_bytes();
+    // SAFETY: plain system calls on an open descriptor; _exit does not return.
+    unsafe {
+        libc::write(status.as_raw_fd(), bytes.as_ptr().cast(), bytes.len());
+        libc::_exit(127)
+    }
+}
+
+/// In the child: put back what cox changed for itself, exec. Returns the errno.
+fn become_program(words: &Words<'_>, mask: &libc::sigset_t, child_signal: libc::sighandler_t) -> i32 {
+    let Words { candidates, argv, envp, has_no_input } = words;
     // SAFETY: async-signal-safe calls with valid pointers; argv and envp end with null pointers.
     unsafe {
-        if libc::read(gate.as_raw_fd(), (&raw mut byte).cast(), 1) != 1 {
-            libc::_exit(125);
-        }
         sigpipe::restore();
         if child_signal == libc::SIG_IGN {
             libc::signal(libc::SIGCHLD, libc::SIG_IGN);
         }
         streams::restore();
-        if has_no_input {
+        if *has_no_input {
             let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
             if nothing < 0 {
                 return *libc::__errno_location();
@@ -219,7 +260,7 @@ fn become_program(
         }
         libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
         let mut worst = libc::ENOENT;
-        for candidate in candidates {
+        for candidate in *candidates {
             libc::execve(candidate.as_ptr(), argv.as_ptr(), envp.as_ptr());
             // As execvp(3): go on along PATH, but remember what was there and forbidden.
             match *libc::__errno_location() {

@@ -1,8 +1,8 @@
 //! A session: one target, some engines, one life cycle.
 //!
 //! 1. probe: each engine says whether it can work here, before anything is started.
-//! 2. start: the program is forked but waits, before its exec, for the go; so do others that shall run beside it; or
-//!    the processes to attach to are looked up.
+//! 2. start: the program is forked but waits, before its exec, for the go; so do others that shall run beside it, when each has been
+//!    seen to be executable; or the processes to attach to are looked up.
 //! 3. apply: each engine takes hold of the target.
 //! 4. go: the programs exec. Had cox died before this, nothing would have been started.
 //! 5. tick until the end: of the last program, of `--for`, or by Ctrl-C.
@@ -83,12 +83,23 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
     match target {
         Target::Launch(launches) => {
             let signals = Signals::take()?;
+            // Of one program the exec itself says it.
+            if launches.len() > 1 {
+                launches.iter().try_for_each(|launch| launch::rehearse(launch, signals.original_mask()))?;
+            }
             let children = launches.iter().map(|launch| Child::fork(launch, signals.original_mask()));
             let children = children.collect::<Result<Vec<Child>>>()?;
             engine.apply(&Subject::Launched(children.iter().map(Child::pid).collect()))?;
             let start_ns = arch::monotonic_ns();
             let own_before_ns = arch::clock::thread_cpu_ns();
-            let running = let_go(children)?;
+            let running = match let_go(children) {
+                Ok(running) => running,
+                Err(error) => {
+                    // The session ends with this error; what cannot be undone now is when the engine goes.
+                    let _ = engine.undo();
+                    return Err(error);
+                }
+            };
             let mut failed = None;
             let (launched, interrupted) = follow(running, engine, &signals, &mut failed)?;
             if limits.wait_all && failed.is_none() {
@@ -116,7 +127,7 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
     }
 }
 
-/// Lets all of them go. One that cannot be executed ends the others, which have hardly begun.
+/// Lets all of them go. One that cannot be executed all of a sudden ends the others, which have hardly begun.
 fn let_go(children: Vec<Child>) -> Result<Vec<(Running, u64)>> {
     let mut running: Vec<(Running, u64)> = Vec::new();
     for child in children {

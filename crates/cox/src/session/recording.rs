@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use ledger::Account;
@@ -15,6 +15,8 @@ use wire::{Cause, Clock, Living, Moment, Record, State, What};
 /// Takes moments during a session.
 pub struct Recorder {
     moments: Sorter<Moment>,
+    /// Where those are that do not fit in memory.
+    folder: PathBuf,
     /// Threads on CPUs that are not ours, whose names were looked up.
     looked_up: HashSet<u32>,
     strangers: BTreeMap<u32, String>,
@@ -27,8 +29,9 @@ pub struct Recorder {
 impl Recorder {
     /// They come by a ring of `buffer` bytes. What does not fit in memory goes to `folder`, into a file without a name.
     pub fn new(folder: &Path, buffer: u32) -> Result<Recorder> {
-        let moments = Sorter::new(folder).with_context(|| format!("cannot keep a trace in '{}'", folder.display()))?;
-        Ok(Recorder { moments, looked_up: HashSet::new(), strangers: BTreeMap::new(), buffer, failed: None })
+        let moments = Sorter::new(folder).with_context(|| cannot(folder))?;
+        let (folder, looked_up, strangers) = (folder.to_path_buf(), HashSet::new(), BTreeMap::new());
+        Ok(Recorder { moments, folder, looked_up, strangers, buffer, failed: None })
     }
 
     /// Keeps moments, as long as there is room.
@@ -60,12 +63,12 @@ impl Recorder {
     /// When not everything could be kept.
     pub fn finish(mut self, record: &Record, account: &Account, cpus: u32) -> Result<Recording> {
         if let Some(error) = self.failed {
-            return Err(error).context("cannot keep the trace");
+            return Err(error).with_context(|| cannot(&self.folder));
         }
         for Living { clock, until_ns } in &record.living {
             if let Some(cause) = open_cause(clock) {
                 let moment = Moment::new(*until_ns, clock.cpu, What::Why { tid: clock.tid, cause });
-                self.moments.push(moment).context("cannot keep the trace")?;
+                self.moments.push(moment).with_context(|| cannot(&self.folder))?;
             }
         }
         let (monotonic_ns, boot_ns, epoch_ns) = arch::clock::three_at_once();
@@ -76,9 +79,13 @@ impl Recorder {
             epoch_ns: epoch_ns.saturating_sub(monotonic_ns),
             cpus,
             cast: Cast::of(account, self.strangers),
-            moments: self.moments.sorted().context("cannot keep the trace")?,
+            moments: self.moments.sorted().with_context(|| cannot(&self.folder))?,
         })
     }
+}
+
+fn cannot(folder: &Path) -> String {
+    format!("cannot keep the trace in '{}'", folder.display())
 }
 
 /// Why a thread is blocked that still is: by a descriptor, that was looked up only now.

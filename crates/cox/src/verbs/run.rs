@@ -64,7 +64,7 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
     let traces = Traces::open(&options.traces)?;
     // What programs took from one another is told by what happened when.
     let records = traces.are_wanted() || !options.also.is_empty();
-    let recorder = records.then(|| Recorder::new(&traces.folder(), options.trace_buffer)).transpose()?;
+    let recorder = records.then(|| Recorder::new(&traces.folder(), options.room.trace_buffer)).transpose()?;
     let outputs = Outputs { text, json, traces };
 
     let mut packing = packing(options)?;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use ledger::timeline::{Span, Timeline};
 use report::{Document, html};
 use trace::paraver::{self, Files};
-use trace::{Recording, perfetto, session};
+use trace::{Recording, Told, perfetto, session};
 
 use crate::cli;
 use crate::outputs::Output;
@@ -86,12 +86,11 @@ impl Traces {
 fn timeline(recording: &Recording, document: &Document) -> io::Result<Timeline> {
     let span = Span::new(recording.start_ns, recording.end_ns, html::COLUMNS);
     let mut timeline = Timeline::new(span, &html::shown(document));
-    recording.play(|stretch| -> io::Result<()> {
-        timeline.stretch(stretch);
-        Ok(())
-    })?;
-    recording.each(|moment| -> io::Result<()> {
-        timeline.moment(moment);
+    recording.tell(|told| -> io::Result<()> {
+        match told {
+            Told::Moment(moment) => timeline.moment(moment),
+            Told::Stretch(stretch) => timeline.stretch(stretch),
+        }
         Ok(())
     })?;
     Ok(timeline.finish())

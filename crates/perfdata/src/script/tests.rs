@@ -3,7 +3,7 @@ use std::io::BufReader;
 use super::*;
 
 fn one(line: &str) -> Option<Event> {
-    parse(line).map(|(event, _)| event)
+    parse(line).and_then(|(event, _)| event)
 }
 
 #[test]
@@ -33,6 +33,41 @@ fn plugins_print_a_switch_in_their_own_way() {
         next_comm: comm(b"swapper/0"),
     };
     assert_eq!(one(line), Some(Event { t_ns: 1_000_000_001, cpu: 0, pid: -1, tid: -1, kind }));
+}
+
+#[test]
+fn plugins_print_wake_ups_in_their_own_way() {
+    for (name, tid, fields) in [
+        ("sh", 23082, "sh:23082 [120] CPU:001"),
+        ("sh", 23082, "sh:23082 [120] success=1 CPU:001"),
+        // What libtraceevent says where kernels have no such field.
+        ("sh", 23082, "sh:23082 [120]<CANT FIND FIELD success> CPU:001"),
+        ("a:b [3] c", 7, "a:b [3] c:7 [0] CPU:013"),
+    ] {
+        for event in ["sched_wakeup", "sched_wakeup_new"] {
+            let line = format!("x 5 [000] 1.000000:   sched:{event}: {fields}\n");
+            let is_new = event == "sched_wakeup_new";
+            let kind = Kind::Waking { tid, comm: comm(name.as_bytes()), is_new, by_interrupt: false };
+            assert_eq!(one(&line).map(|event| event.kind), Some(kind), "{line}");
+        }
+    }
+}
+
+#[test]
+fn losses_are_counted_where_text_tells_them() {
+    let lost = "x 5 [0] 1.000002: PERF_RECORD_LOST lost 6903\n";
+    let (ending, times) = all(&format!("{WAKING}{lost}{lost}")).unwrap();
+    assert_eq!((ending.events, ending.lost, times.len()), (1, 2 * 6903, 3));
+}
+
+#[test]
+fn a_form_that_is_not_known_is_counted() {
+    let odd = "x 5 [0] 1.000000: sched:sched_waking: someone woke\n";
+    assert_eq!(all(&format!("{WAKING}{odd}{odd}")).unwrap().0.unclear, 2);
+    assert_eq!(all(WAKING).unwrap().0.unclear, 0);
+    assert!(matches!(all(odd), Err(Error::UnknownForm)));
+    // What does not count here may have any form.
+    assert!(matches!(all("x 5 [0] 1.000000: sched:sched_pi_setprio: anything\n"), Err(Error::Foreign)));
 }
 
 #[test]

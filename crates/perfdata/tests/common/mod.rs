@@ -161,6 +161,13 @@ pub fn lost(t_ns: u64, count: u64) -> Vec<u8> {
     record(2, 0, &body)
 }
 
+/// What perf says at its end of one event on one CPU; it has no time.
+pub fn lost_samples(count: u64, flags: u16) -> Vec<u8> {
+    let mut body = count.to_le_bytes().to_vec();
+    body.extend(stamp(0, 0, 0, 0));
+    record(13, flags, &body)
+}
+
 /// The mark of a round.
 pub fn mark() -> Vec<u8> {
     record(68, 0, &[])

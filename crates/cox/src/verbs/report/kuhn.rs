@@ -78,7 +78,6 @@ pub fn write(mut file: impl BufRead + Seek, rule: cli::Rule, output: Output) -> 
         }
         Ok(())
     })?;
-    super::say_what_lacks(&ending);
     let record = making.record(&ending);
     making.stretches().iter().for_each(|stretch| moved.tell(stretch));
     let account = ledger::accounts::build(&record, &[], 0);

@@ -6,7 +6,8 @@ mod perf;
 mod timehist;
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -31,7 +32,7 @@ pub fn report(options: &cli::Report) -> Result<u8> {
     };
     let traces = Traces::open(&options.traces)?;
     let cannot = || format!("cannot report on '{}'", options.file.display());
-    let file = File::open(&options.file).with_context(cannot)?;
+    let file = open(&options.file).with_context(cannot)?;
     let mut file = BufReader::with_capacity(PIECE, file);
     let is_ours = file.fill_buf().with_context(cannot)?.first() == Some(&session::FIRST_BYTE);
     if let Some(mode) = mode(options) {
@@ -62,6 +63,11 @@ pub fn report(options: &cli::Report) -> Result<u8> {
     text.and(json).and(traces).map(|()| 0)
 }
 
+/// The recording; `-` is stdin. What comes through a pipe is read as it comes.
+fn open(path: &Path) -> io::Result<File> {
+    if path == Path::new("-") { io::stdin().as_fd().try_clone_to_owned().map(File::from) } else { File::open(path) }
+}
+
 /// Whether perf's own figures are wanted instead of an account.
 fn mode(options: &cli::Report) -> Option<&'static str> {
     match options {
@@ -79,7 +85,7 @@ fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, Document)>
 
 /// Says what a recording of perf's lacks.
 fn say_what_lacks(ending: &perfdata::Ending) {
-    let perfdata::Ending { cut, late, lost, borrowed_formats, .. } = ending;
+    let perfdata::Ending { cut, late, lost, switches, wakings, unclear, borrowed_formats, .. } = ending;
     if let Some(perfdata::Cut { at_bytes, why }) = cut {
         complaint::say(&format!("the recording is whole up to byte {at_bytes}, and this is about that part: {why}"));
     }
@@ -90,6 +96,15 @@ fn say_what_lacks(ending: &perfdata::Ending) {
     }
     if *lost > 0 {
         complaint::say(&format!("perf lost {lost} events while it recorded: times around them are wrong or unknown"));
+    }
+    if *unclear > 0 {
+        complaint::say(&format!("{unclear} lines tell of switches and wake-ups in a form that cox does not know"));
+    }
+    if *switches == 0 {
+        complaint::say("the recording has no switches (sched_switch): who ran when is unknown");
+    }
+    if *wakings == 0 {
+        complaint::say("the recording has no wake-ups (sched_waking, sched_wakeup): how long they took is unknown");
     }
     if *late > 0 {
         complaint::say(&format!("{late} events of the recording came too late to be put in order"));

@@ -16,6 +16,10 @@ const LONGEST: usize = 31;
 #[derive(Clone, Copy, Debug)]
 pub struct Person {
     pid: i32,
+    /// Its birth was told by a record of perf's own, and not yet by the scheduler's tracepoint.
+    is_told: bool,
+    /// Records of perf's own say its name. Else it is what the last event calls it.
+    is_named: bool,
     /// The thread that made it; -1: not told.
     pub parent: i32,
     comm: Comm,
@@ -40,16 +44,24 @@ impl People {
     pub fn take(&mut self, event: &Event) -> Option<Line> {
         match event.kind {
             Kind::Comm { pid, tid, comm, .. } => {
-                self.meet(pid.cast_signed(), tid.cast_signed()).comm = comm;
+                let person = self.meet(pid.cast_signed(), tid.cast_signed());
+                (person.comm, person.is_named) = (comm, true);
             }
             Kind::Fork { pid, parent_pid, tid, parent } => {
                 let comm = self.meet(parent_pid.cast_signed(), parent.cast_signed()).comm;
-                let (pid, tid) = (pid.cast_signed(), tid.cast_signed());
-                let had_a_line = self.hist.born(tid.cast_unsigned());
-                let person = Person { pid, parent: parent.cast_signed(), comm };
-                let before = self.present.insert(tid, person);
-                if let Some(before) = before.filter(|_| had_a_line) {
-                    self.past.entry(tid).or_default().push(before);
+                let parent = parent.cast_signed();
+                self.born(
+                    tid.cast_signed(),
+                    Person { pid: pid.cast_signed(), is_told: true, is_named: true, parent, comm },
+                );
+            }
+            Kind::Forked { parent, child, comm } => {
+                let (child, parent) = (child.cast_signed(), parent.cast_signed());
+                // Of one birth the tracepoint comes second, and perf goes by its record.
+                let known = self.present.get_mut(&child).filter(|person| person.is_told);
+                match known {
+                    Some(person) => person.is_told = false,
+                    None => self.born(child, Person { pid: -1, is_told: false, is_named: false, parent, comm }),
                 }
             }
             Kind::Waking { tid, comm, .. } => {
@@ -67,7 +79,8 @@ impl People {
                 } else {
                     let tid = if event.tid == 0 { event.pid } else { event.tid };
                     let person = self.meet(event.pid, tid);
-                    if person.comm[0] == 0 && tid.cast_unsigned() == prev {
+                    let is_text = person.pid <= 0 && !person.is_named;
+                    if (person.comm[0] == 0 || is_text) && tid.cast_unsigned() == prev {
                         person.comm = prev_comm;
                     }
                     Who::Thread(tid)
@@ -85,8 +98,17 @@ impl People {
         None
     }
 
+    /// A new thread has this id: what the former one was called stays with its lines.
+    fn born(&mut self, tid: i32, person: Person) {
+        let had_a_line = self.hist.born(tid.cast_unsigned());
+        let before = self.present.insert(tid, person);
+        if let Some(before) = before.filter(|_| had_a_line) {
+            self.past.entry(tid).or_default().push(before);
+        }
+    }
+
     fn meet(&mut self, pid: i32, tid: i32) -> &mut Person {
-        let new = Person { pid, parent: -1, comm: Comm::default() };
+        let new = Person { pid, is_told: false, is_named: false, parent: -1, comm: Comm::default() };
         let person = self.present.entry(tid).or_insert(new);
         if person.pid == -1 {
             person.pid = pid;
@@ -121,5 +143,65 @@ impl People {
     /// The one that has the id now.
     pub fn name_now(&self, who: Who) -> String {
         self.name(who, usize::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger::timehist::Rule;
+    use wire::Left as How;
+
+    use super::*;
+
+    fn comm(name: &str) -> Comm {
+        let mut comm = Comm::default();
+        comm[..name.len()].copy_from_slice(name.as_bytes());
+        comm
+    }
+
+    fn switch(t_ns: u64, tid: i32, name: &str) -> Event {
+        let (prev, prev_comm) = (tid.cast_unsigned(), comm(name));
+        let kind =
+            Kind::Switch { prev, prev_comm, left: How::Dead, raw: Raw::Other, next: 0, next_comm: comm("swapper") };
+        Event { t_ns, cpu: 0, pid: -1, tid, kind }
+    }
+
+    fn names(events: &[Event]) -> Vec<String> {
+        let mut people = People::new(Timehist::new(Rule::Perf61));
+        for event in events {
+            let _line = people.take(event);
+        }
+        let mut met = HashMap::<Who, usize>::new();
+        let mut nth = |who| {
+            let nth = met.entry(who).or_default();
+            *nth += 1;
+            *nth - 1
+        };
+        people.hist.sums().iter().map(|(who, _)| people.name(*who, nth(*who))).collect()
+    }
+
+    #[test]
+    fn an_id_that_is_used_again_has_the_name_of_the_later_thread() {
+        let forked = |t_ns| {
+            let kind = Kind::Forked { parent: 5, child: 7, comm: comm("parent") };
+            Event { t_ns, cpu: 0, pid: -1, tid: 5, kind }
+        };
+        // As text tells it.
+        let text = [switch(10, 7, "early"), forked(20), switch(30, 7, "late")];
+        assert_eq!(names(&text), ["early[7]", "late[7]"]);
+        // As perf's own records do, too: once is enough.
+        let fork = |t_ns| {
+            let kind = Kind::Fork { pid: 6, parent_pid: 5, tid: 7, parent: 5 };
+            Event { t_ns, cpu: 0, pid: -1, tid: 5, kind }
+        };
+        let named = |t_ns, name| {
+            let kind = Kind::Comm { pid: 6, tid: 7, comm: comm(name), exec: true };
+            Event { t_ns, cpu: 0, pid: 6, tid: 7, kind }
+        };
+        let first = [fork(1), forked(2), named(3, "early"), switch(10, 7, "early")];
+        let again = [fork(20), forked(21), named(22, "late"), switch(30, 7, "late"), switch(40, 7, "late")];
+        assert_eq!(names(&[&first[..], &again].concat()), ["early[7/6]", "late[7/6]"]);
+        // A thread of a later life whose record was lost.
+        assert_eq!(names(&[&first[..], &[forked(21), switch(30, 7, "late")]].concat()), ["early[7/6]", "late[7]"]);
     }
 }

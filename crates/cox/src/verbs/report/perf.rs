@@ -14,6 +14,8 @@ use trace::sorter::Sorter;
 use trace::{Cast, Recording};
 use wire::{Backend, Clock, Moment, Record};
 
+use crate::complaint;
+
 /// Moments that are played at once.
 const PLAYED_AT_ONCE: u64 = 4096;
 
@@ -68,8 +70,15 @@ impl Making {
         self.crew.cpus()
     }
 
-    /// The account's record.
+    /// The account's record. What the recording lacks is said.
     pub fn record(&mut self, ending: &Ending) -> Record {
+        super::say_what_lacks(ending);
+        let recovered = self.crew.recovered();
+        if recovered > 0 {
+            complaint::say(&format!(
+                "perf was not told of {recovered} switches; when those threads came is known from what they were charged"
+            ));
+        }
         let (start_ns, end_ns) = self.window_ns.unwrap_or_default();
         let mut record = Record::new(Backend::PerfData, start_ns, end_ns);
         let name = |clock: Clock| Clock { comm: self.crew.comm(clock.tid, clock.born_ns), ..clock };
@@ -93,7 +102,6 @@ pub fn read(
     let sorter = folder.map(Sorter::new).transpose()?;
     let mut making = Making::new(Replay::new(), sorter);
     let ending = perfdata::read(&mut file, &super::known_formats(), |event| making.take(event).map(|_| ()))?;
-    super::say_what_lacks(&ending);
     let record = making.record(&ending);
     let command = if ending.command.is_empty() { vec![path.display().to_string()] } else { ending.command };
     let program = ProgramInfo { command: command.clone(), start_ns: record.start_ns, ..ProgramInfo::default() };
