@@ -263,6 +263,7 @@ fn a_program_is_looked_up_as_without_cox() {
 
 /// Prints what a process inherits. Its own ids and counters are left out, and the descriptors of the
 /// folder it reads.
+/// The shell reads its status itself: while it starts a command, and that one might already read, it blocks signals of its own accord.
 const SURROUNDINGS: &str = r#"
     cd -P . && pwd; umask; ulimit -a; ulimit -aH
     for fd in /proc/$$/fd/*; do [ -e $fd -o -L $fd ] && echo "$fd -> $(readlink $fd)" | sed "s/$$/PID/"; done
@@ -270,7 +271,8 @@ const SURROUNDINGS: &str = r#"
     cat /proc/$$/limits /proc/$$/oom_score_adj /proc/$$/timerslack_ns /proc/$$/personality /proc/$$/cgroup
     cat /proc/$$/coredump_filter /proc/$$/loginuid /proc/$$/sessionid
     cut -d' ' -f18,19,40,41 /proc/$$/stat
-    grep -E '^(Umask|Uid|Gid|Groups|FDSize|Cap|NoNewPrivs|Seccomp|Spec|Cpus|Mems|Sig(Pnd|Blk|Ign|Cgt)|ShdPnd|TracerPid|THP)' /proc/$$/status
+    mapfile -t status < /proc/$$/status
+    printf '%s\n' "${status[@]}" | grep -E '^(Umask|Uid|Gid|Groups|FDSize|Cap|NoNewPrivs|Seccomp|Spec|Cpus|Mems|Sig(Pnd|Blk|Ign|Cgt)|ShdPnd|TracerPid|THP)'
     ionice -p $$; for n in /proc/$$/ns/*; do readlink $n; done"#;
 
 #[test]
