@@ -60,8 +60,12 @@ enum Name {
     Other,
 }
 
-/// A line's event.
+/// A line's event, if it can have happened.
 fn parse(line: &str) -> Option<(Event, Name)> {
+    event(line).filter(|(event, _)| event.is_possible())
+}
+
+fn event(line: &str) -> Option<(Event, Name)> {
     let line = line.trim_end();
     // The first bracket that has a CPU in it: a name may have brackets, too.
     let (before, cpu, after) = line.match_indices(" [").find_map(|(at, _)| {
