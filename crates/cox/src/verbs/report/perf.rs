@@ -14,6 +14,8 @@ use trace::sorter::Sorter;
 use trace::{Cast, Recording};
 use wire::{Backend, Clock, Moment, Record};
 
+use super::Around;
+
 /// Moments that are played at once.
 const PLAYED_AT_ONCE: u64 = 4096;
 
@@ -89,11 +91,12 @@ pub fn read(
     mut file: impl BufRead + Seek,
     path: &Path,
     folder: Option<&Path>,
+    around: &Around<'_>,
 ) -> Result<(Option<Recording>, Document)> {
     let sorter = folder.map(Sorter::new).transpose()?;
     let mut making = Making::new(Replay::new(), sorter);
-    let ending = perfdata::read(&mut file, &super::known_formats(), |event| making.take(event).map(|_| ()))?;
-    super::say_what_lacks(&ending);
+    let ending = perfdata::read(&mut file, &(around.known)(), |event| making.take(event).map(|_| ()))?;
+    super::say_what_lacks(&ending, around);
     let record = making.record(&ending);
     let command = if ending.command.is_empty() { vec![path.display().to_string()] } else { ending.command };
     let program = ProgramInfo { command: command.clone(), start_ns: record.start_ns, ..ProgramInfo::default() };
