@@ -5,6 +5,7 @@
 #   make test               install what is missing, build, run every test
 #   make build              build target/release/cox, its libraries and the workloads
 #   make soak               what depends on the order in which threads meet, thousands of times (TIMES=100: an hour)
+#   make fuzz               damaged recordings through all that reads them, ten million of each kind: hours (TIMES=100000: minutes)
 #   make tsan               the thread sanitizer on the runtime for tasks; needs rustup's rust-src
 #   make lint               format, clippy, rustdoc, C warnings, crate arrows, dependency audit
 #   make bench              measure what cox itself costs, and what packing gives (hours; EXPERIMENTS=overhead: minutes)
@@ -47,7 +48,7 @@ export PATH := $(CURDIR)/target/tools/bin:$(PATH):$(HOME)/.cargo/bin
 COX := target/release/cox
 INSTALLED := $(DESTDIR)$(PREFIX)
 
-.PHONY: help demo test soak tsan build workloads lint style rustdoc lint-c audit bench install clean \
+.PHONY: help demo test soak fuzz tsan build workloads lint style rustdoc lint-c audit bench install clean \
         packages test-packages python-packages bench-packages
 
 help:
@@ -171,6 +172,18 @@ soak: test-packages build
 	COX_TEST_TIMES=$(TIMES) cargo test --locked -p preload --test tasks
 	COX_TEST_TIMES=$(TIMES) cargo test --locked -p cox --test overlap --test overlap_faults --test overlap_packages \
 		--config "target.'cfg(all())'.runner = [$$(printf "'%s'," "$${as_root[@]:-env}")]"
+
+# As users have it, and with what a debug build checks. The inputs are the same each time: those from SEED on.
+fuzz: TIMES = 10000000
+fuzz: SEED = 0
+fuzz: packages
+	$(have_cargo)
+	export CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true
+	export COX_FUZZ_TIMES=$(TIMES) COX_FUZZ_SEED=$(SEED)
+	run() { cargo test --release --locked --target-dir target/fuzz "$$@"; }
+	run -p perfdata --test mutations -- --nocapture changed
+	run -p trace --test session -- --nocapture damaged
+	run -p cox --bin cox -- --nocapture mutations
 
 # The standard library has to be built with it too: its locks look like none otherwise. That is for nightly compilers, or for this variable.
 tsan:

@@ -71,7 +71,7 @@ pub const ROOMS: &[Room] = &[
     },
     Room { name: "tasks", floor: "engines", uses: these(&["signal", "wire"], &[]), pure: false },
     Room { name: "report", floor: "faces", uses: these(&["advise", "compare", "ledger", "wire"], &[]), pure: false },
-    Room { name: "trace", floor: "faces", uses: these(&["ledger", "wire"], &[]), pure: false },
+    Room { name: "trace", floor: "faces", uses: these(&["damage", "ledger", "wire"], &[]), pure: false },
     Room {
         name: "advise",
         floor: "rules",
@@ -99,9 +99,15 @@ pub const ROOMS: &[Room] = &[
         uses: these(&["wire"], &[("machine", "a process' maps tell which file an address belongs to")]),
         pure: false,
     },
-    Room { name: "perfdata", floor: "senses", uses: these(&["wire"], &[]), pure: true },
+    Room { name: "perfdata", floor: "senses", uses: these(&["damage", "wire"], &[]), pure: true },
     Room { name: "signal", floor: "senses", uses: these(&["wire"], &[]), pure: false },
     Room { name: "machine", floor: "senses", uses: these(&[], &[]), pure: false },
     Room { name: "arch", floor: "senses", uses: these(&["wire"], &[]), pure: false },
+    Room {
+        name: "damage",
+        floor: "words",
+        uses: these(&[], &[("wire", "what tests damage before it is encoded are moments")]),
+        pure: false,
+    },
     Room { name: "wire", floor: "words", uses: these(&[], &[]), pure: false },
 ];

@@ -72,7 +72,9 @@ pub struct Lost {
 impl Lost {
     /// Everything lost that is a count of events or records: the report's "N lost".
     pub fn total(&self) -> u64 {
-        self.events + self.members + self.finals + self.samples + self.pairs + self.idle_split + self.moments
+        [self.events, self.members, self.finals, self.samples, self.pairs, self.idle_split, self.moments]
+            .iter()
+            .fold(0, |sum, lost| sum.saturating_add(*lost))
     }
 
     /// Whether some thread's times may be wrong or unlisted.
@@ -273,4 +275,15 @@ pub struct HotFunction {
     pub samples: u64,
     /// Why it counts as waiting for other threads; absent: work.
     pub waiting: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_may_claim_that_more_was_lost_than_can_be_counted() {
+        let lost = Lost { events: u64::MAX, members: 5, moments: u64::MAX, ..Lost::default() };
+        assert_eq!(lost.total(), u64::MAX);
+    }
 }

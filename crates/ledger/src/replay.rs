@@ -309,7 +309,8 @@ impl Replay {
             let blocked_ns = t_ns - clock.since_ns;
             let sum = self.pairs.entry(Pair { waker, wakee: tid }).or_default();
             sum.count += 1;
-            sum.blocked_ns += blocked_ns;
+            // Of an id that was used again, each of its threads may claim centuries.
+            sum.blocked_ns = sum.blocked_ns.saturating_add(blocked_ns);
         }
     }
 
@@ -318,8 +319,9 @@ impl Replay {
         let runs =
             |tid: &u32| self.present.get(tid).is_some_and(|thread| thread.state() == State::Run && !thread.exited);
         let lives = |tid: &u32| self.present.get(tid).is_some_and(|thread| !thread.is_dead() && !thread.exited);
-        let others = self.members.get(&leader).into_iter().flatten().filter(|tid| **tid != leader && lives(tid));
-        let others: Vec<u32> = others.copied().collect();
+        // The dead go as well: who calls exec again and again does not meet them each time.
+        let members = self.members.remove(&leader).unwrap_or_default();
+        let others: Vec<u32> = members.into_iter().filter(|tid| *tid != leader && lives(tid)).collect();
         let caller = match caller {
             Some(caller) => others.iter().copied().find(|tid| *tid == caller),
             None => others.iter().copied().find(|tid| !runs(&leader) && runs(tid)),
@@ -332,8 +334,10 @@ impl Replay {
         if let Some(mut thread) = caller.and_then(|tid| self.leave(tid)) {
             self.retire(leader);
             thread.clock.tid = leader;
-            self.members.entry(leader).or_default().insert(leader);
             self.present.insert(leader, thread);
+        }
+        if self.present.get(&leader).is_some_and(|thread| thread.clock.tgid == leader) {
+            self.members.entry(leader).or_default().insert(leader);
         }
     }
 }

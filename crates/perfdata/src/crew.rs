@@ -114,7 +114,9 @@ impl Crew {
 
     fn life(&self, tid: u32, born_ns: u64) -> Option<&Life> {
         let lives = &self.people.get(&tid)?.lives;
-        lives.iter().rev().find(|life| life.born_ns <= born_ns).or(lives.first())
+        // Searched by halves: an id may be used again as often as there are records in a file.
+        let later = lives.partition_point(|life| life.born_ns <= born_ns);
+        lives.get(later.saturating_sub(1))
     }
 
     /// Makes moments of an event. They come in order, but for the arrival of a thread that is told when it leaves.
@@ -184,7 +186,7 @@ impl Crew {
                 }
             }
             Kind::Switch { prev, prev_comm, left, next, next_comm, .. } => {
-                self.cpus = self.cpus.max(event.cpu.saturating_add(1).min(1 << 16));
+                self.cpus = self.cpus.max(u32::from(cpu) + 1);
                 if prev != 0 {
                     let person = self.meet(t_ns, cpu, prev, &mut say);
                     person.name(prev_comm);

@@ -5,7 +5,7 @@ use std::io;
 
 use crate::attr::{Attr, Stamp};
 use crate::bytes::{Rest, u32_at, u64_at};
-use crate::event::{Event, Kind, comm};
+use crate::event::{Event, Kind, LATEST_NS, comm};
 use crate::format::{Field, Format, States};
 use crate::records::Head;
 use crate::rounds::Rounds;
@@ -196,8 +196,8 @@ impl<'k> Decoder<'k> {
             LOST | COMM | EXIT | FORK => match self.other(head, body) {
                 // Told at the start, of what was there.
                 Some(event) if event.t_ns == 0 || event.t_ns == u64::MAX => each(&Event { t_ns: 0, ..event })?,
-                Some(event) => self.rounds.push(event, each)?,
-                None => self.ending.skipped += 1,
+                Some(event) if event.t_ns <= LATEST_NS => self.rounds.push(event, each)?,
+                _ => self.ending.skipped += 1,
             },
             FINISHED_ROUND => self.rounds.mark(each)?,
             HEADER_ATTR => {
@@ -259,7 +259,7 @@ impl<'k> Decoder<'k> {
         let owner = self.owner(self.attrs.first()?.id_of_sample(body))?;
         let point = self.points.as_ref()?.get(owner)?.as_ref()?;
         let (stamp, payload) = self.attrs[owner].sample(body)?;
-        Some(event(stamp, point.event(payload)?)).filter(|event| event.t_ns != 0)
+        Some(event(stamp, point.event(payload)?)).filter(|event| event.t_ns != 0 && event.is_possible())
     }
 
     fn other(&self, head: Head, body: &[u8]) -> Option<Event> {

@@ -21,6 +21,10 @@ const TRACING_DATA: u32 = 66;
 const AUXTRACE: u32 = 71;
 /// Formats of a kernel have 1 to 3 MB.
 pub(crate) const MOST_TRACING_DATA: u64 = 64 << 20;
+/// What comes out of compressed records, at most: so many bytes for each that goes in, and a part for free. Of two processes that do nothing but
+/// wake each other there come 17.
+const MOST_UNPACKED: u64 = 256;
+const FREE_UNPACKED: u64 = 64 << 20;
 /// Bytes that are unpacked at once.
 const PIECE: usize = 128 << 10;
 
@@ -168,6 +172,8 @@ struct Unpacking {
     plain: Vec<u8>,
     plain_at: usize,
     piece: Vec<u8>,
+    /// Bytes that may come out yet of what went in.
+    allowed: u64,
     /// The decoder may hold more than it had room for.
     is_full: bool,
 }
@@ -181,6 +187,7 @@ impl Unpacking {
             plain: Vec::new(),
             plain_at: 0,
             piece: vec![0; PIECE],
+            allowed: FREE_UNPACKED,
             is_full: false,
         })
     }
@@ -189,6 +196,7 @@ impl Unpacking {
     fn feed(&mut self, packed: &[u8]) {
         self.packed.clear();
         self.packed.extend_from_slice(packed);
+        self.allowed = self.allowed.saturating_add(MOST_UNPACKED * packed.len() as u64);
         self.packed_at = 0;
     }
 
@@ -223,6 +231,8 @@ impl Unpacking {
         if taken == 0 && made == 0 && !self.is_full {
             return Err(DAMAGED);
         }
+        self.allowed =
+            self.allowed.checked_sub(made as u64).ok_or("more comes out of compressed records than perf puts in")?;
         self.packed_at += taken;
         self.is_full = made == PIECE;
         self.plain.extend_from_slice(&self.piece[..made]);

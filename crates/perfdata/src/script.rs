@@ -76,8 +76,12 @@ enum Name {
     Other,
 }
 
-/// A line's event; none where its fields could not be understood.
+/// A line's event, if it can have happened; none where its fields could not be understood.
 fn parse(line: &str) -> Option<(Option<Event>, Name)> {
+    event(line).filter(|(event, _)| event.as_ref().is_none_or(Event::is_possible))
+}
+
+fn event(line: &str) -> Option<(Option<Event>, Name)> {
     let line = line.trim_end();
     // The first bracket that has a CPU in it: a name may have brackets, too.
     let (before, cpu, after) = line.match_indices(" [").find_map(|(at, _)| {

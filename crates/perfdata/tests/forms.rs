@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-
 use std::io::Cursor;
 
-use common::{TIMES, compressed, file_mode, lost_samples, pipe_mode, record, story, switch, tracing_data};
+use damage::perf::{TIMES, compressed, file_mode, lost_samples, pipe_mode, record, story, switch, tracing_data};
 use perfdata::{Ending, Error, Event, Format, Kind};
 
 fn read_with(bytes: &[u8], known: &[Format]) -> Result<(Ending, Vec<Event>), Error> {
@@ -46,7 +44,7 @@ fn all_forms_tell_the_same() {
     for kind in [81, 83] {
         // Also where records inside are cut in their heads.
         for piece in [7, 8, 64, 60_000] {
-            let packed = compressed(&story(), kind, piece);
+            let packed = compressed(&story(), kind, piece).unwrap();
             assert_eq!(read(&file_mode(&packed)).unwrap().1, plain.1, "{kind} {piece}");
             assert_eq!(read(&pipe_mode(&packed)).unwrap().1, plain.1, "{kind} {piece}");
         }
@@ -98,7 +96,7 @@ fn a_pipe_brings_all_forms_but_the_one_for_files() {
 #[test]
 fn much_may_come_out_of_a_compressed_record() {
     let many: Vec<Vec<u8>> = (1..=20_000).map(|t_ns| switch(t_ns, 0, 1, 1, 2)).collect();
-    let (ending, events) = read(&pipe_mode(&compressed(&many, 81, 60_000))).unwrap();
+    let (ending, events) = read(&pipe_mode(&compressed(&many, 81, 60_000).unwrap())).unwrap();
     assert_eq!((ending.cut, events.len()), (None, many.len()));
 }
 
@@ -154,7 +152,7 @@ fn what_cannot_be_read_says_why() {
     assert!(matches!(read(b"\x7fELF and so on"), Err(Error::Foreign)));
     assert!(matches!(read(&file_mode(&[])), Err(Error::NoEvents | Error::NoFormats | Error::Damaged(_))));
     assert!(matches!(read(&pipe_mode(&[record(10, 0, &[0; 64])])), Err(Error::NoEvents)));
-    let nested = compressed(&compressed(&story(), 81, 60_000), 81, 60_000);
+    let nested = compressed(&compressed(&story(), 81, 60_000).unwrap(), 81, 60_000).unwrap();
     assert!(matches!(read(&pipe_mode(&nested)), Err(Error::Damaged(_))));
 }
 
@@ -169,4 +167,27 @@ fn lengths_that_are_wrong_end_the_reading() {
         let (ending, events) = read(&pipe_mode(&records)).unwrap();
         assert_eq!((ending.cut.map(|cut| cut.why), events.len()), (Some(why), TIMES.len() - 1), "{size}");
     }
+}
+
+#[test]
+fn more_than_can_have_been_packed_does_not_come_out() {
+    let empty = record(10, 0, &[0; 60_000]);
+    let some = |count: usize| [story(), vec![empty.clone(); count]].concat();
+    // 120 MB from some kilobytes.
+    let (ending, events) = read(&pipe_mode(&compressed(&some(2000), 81, 60_000).unwrap())).unwrap();
+    assert!(!events.is_empty(), "those before are read");
+    assert!(ending.cut.is_some_and(|cut| cut.why.contains("more comes out")), "{:?}", ending.cut);
+    // Nothing is said of what fits in memory.
+    let (ending, events) = read(&pipe_mode(&compressed(&some(800), 81, 60_000).unwrap())).unwrap();
+    assert_eq!((ending.cut, events.is_empty()), (None, false));
+}
+
+#[test]
+fn what_no_kernel_or_clock_has_is_skipped() {
+    let of = |t_ns: u64, cpu: u32| {
+        let (ending, _) = read(&pipe_mode(&[switch(1000, 0, 0, 0, 10), switch(t_ns, cpu, 0, 0, 20)])).unwrap();
+        (ending.events, ending.skipped)
+    };
+    assert_eq!([of(1100, 8190), of(1100, 8192)], [(2, 0), (1, 1)]);
+    assert_eq!([of(u64::MAX / 2, 0), of(u64::MAX / 2 + 1, 0)], [(2, 0), (1, 1)]);
 }

@@ -29,8 +29,15 @@ const MOMENTS: usize = 1 << 16;
 const LEVEL: i32 = 3;
 /// A packet is not longer, in what we write: heads of 100,000 threads have 20 MB.
 const PACKET: u64 = 256 << 20;
-/// What comes out of a head is not longer.
+/// What comes out of a head is not longer, …
 const HEAD: u64 = 256 << 20;
+/// … nor than so many bytes for each that went in, and a part for free. Of 3,000 processes of the same program there come 20.
+const HEAD_FROM_BYTE: u64 = 128;
+const HEAD_FREE: u64 = 8 << 20;
+/// Moments for each byte they are compressed to, at most, beside as many as are held in memory: when one came is not known before, and takes more
+/// than a bit. Two processes that do nothing but wake each other take 1.4 bytes. So what goes to disk is no more than 192 times as long as the file.
+const MOMENTS_FROM_BYTE: u64 = 8;
+const MOMENTS_FREE: u64 = 1 << 20;
 
 /// No clock shows more: half of what fits, 290 years.
 const LATEST_NS: u64 = u64::MAX / 2;
@@ -170,17 +177,25 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
     let mut head: Option<Head> = None;
     let mut sorter = Sorter::new(folder)?;
     let (mut count, mut told) = (0, None);
+    let mut most_moments = MOMENTS_FREE;
     let mut packets = 0;
     while let Some(packet) = next(file, packets == 0)? {
         packets += 1;
         let Some(part) = packet.cox else { continue };
         if let Some(bytes) = part.head {
+            if head.is_some() {
+                return Err(ReadError::Damaged("it has two heads"));
+            }
             head = Some(unpack(&bytes)?);
         }
         if let Some(bytes) = part.moments {
+            most_moments += MOMENTS_FROM_BYTE * bytes.len() as u64;
             let bytes = inflate(&bytes, (MOMENTS * size_of::<Moment>()) as u64)?;
             let some = moments(&bytes).ok_or(ReadError::Damaged("half a moment"))?;
             count += some.len() as u64;
+            if count > most_moments {
+                return Err(ReadError::Damaged("more moments come out of it than can have gone in"));
+            }
             some.into_iter().try_for_each(|moment| sorter.push(moment))?;
         }
         told = told.or(part.count);
@@ -207,7 +222,7 @@ fn unpack(bytes: &[u8]) -> Result<Head, ReadError> {
     struct Version {
         version: u32,
     }
-    let text = inflate(bytes, HEAD)?;
+    let text = inflate(bytes, HEAD.min(HEAD_FREE + HEAD_FROM_BYTE * bytes.len() as u64))?;
     let damaged = |_| ReadError::Damaged("its head cannot be read");
     let Version { version } = serde_json::from_slice(&text).map_err(damaged)?;
     if version != VERSION {

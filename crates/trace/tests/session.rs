@@ -3,57 +3,15 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use damage::{Random, bytes};
 use trace::paraver::Files;
 use trace::session::{ReadError, read, write};
 use trace::sorter::Sorter;
 use trace::{Cast, Recording, paraver, perfetto};
-use wire::{Cause, Left, Migration, Moment, What};
+use wire::{Moment, What};
 
-/// Files that are damaged at random; `COX_FUZZ_TIMES` for more (`make fuzz`).
-const TIMES: u64 = 20_000;
-
-/// Numbers that look random, the same each time (xorshift64*, Vigna 2016).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-}
-
-/// Something of every kind.
 fn moments(count: u64) -> Vec<Moment> {
-    (0..count)
-        .map(|n| {
-            let (tid, t_ns) = (100 + (n % 3) as u32, 1_000 + n * 700);
-            let what = match n % 9 {
-                0 => What::Born { tid, tgid: 100, parent_tgid: 1 },
-                1 => What::Enrolled { tid, tgid: 100, blocked: Some(Cause::Poll) },
-                2 => What::Waking { tid, waker: 0, last_cpu: 1 },
-                3 => What::Migration { tid, from: 0, kind: Migration::AtWakeup },
-                4 => What::Exec { tid, caller: tid + 1 },
-                5 => What::Arrived { tid },
-                6 => What::Why { tid, cause: Cause::Disk },
-                7 => What::Lost { count: 3 },
-                _ => What::Switch {
-                    out: tid,
-                    left: Left::Blocked(None),
-                    out_is_member: true,
-                    into: 7,
-                    in_is_member: false,
-                    in_cause: Some(Cause::Futex),
-                },
-            };
-            Moment::new(t_ns, (n % 2) as u16, what)
-        })
-        .collect()
+    damage::moments::some(count, 100)
 }
 
 fn recording(moments: &[Moment]) -> Recording {
@@ -148,28 +106,57 @@ fn a_trace_of_somebody_else_is_told_apart() {
     assert!(matches!(again(b"PERFILE2 and so on"), Err(ReadError::NoTrace)));
 }
 
+/// Parts of a recording that nobody would write, packed as cox packs them.
+fn packets(parts: &[(u32, &[u8])]) -> Vec<u8> {
+    let field = |tag: u32, bytes: &[u8]| {
+        let mut field = Vec::new();
+        prost::encoding::encode_key(tag, prost::encoding::WireType::LengthDelimited, &mut field);
+        prost::encoding::encode_varint(bytes.len() as u64, &mut field);
+        field.extend(bytes);
+        field
+    };
+    let packet = |(tag, plain): &(u32, &[u8])| {
+        field(1, &field(15_000, &field(*tag, &zstd::encode_all(*plain, 3).expect("memory is there"))))
+    };
+    parts.iter().flat_map(packet).collect()
+}
+
+#[test]
+fn more_moments_than_can_have_gone_in_do_not_come_out() {
+    // Moments that all are the same, in parts as long as they may be: a file of some kilobytes would fill a disk.
+    let same = vec![0; 24 << 16];
+    let error = again(&packets(&[(2, &same[..]); 20])).expect_err("17 parts are too many");
+    assert!(error.to_string().contains("more moments come out of it"), "{error}");
+    // Those that fit in memory are not counted; only the head is missing here.
+    assert!(matches!(again(&packets(&[(2, &same[..]); 16])), Err(ReadError::Foreign)));
+}
+
+#[test]
+fn a_head_that_is_longer_than_it_can_be_is_refused() {
+    let long = format!("{{\"version\": 1, \"report\": \"{}\"}}", " ".repeat(9 << 20));
+    let error = again(&packets(&[(1, long.as_bytes())])).expect_err("nothing but spaces");
+    assert!(error.to_string().contains("a part is too long"), "{error}");
+}
+
+#[test]
+fn a_second_head_is_refused() {
+    let bytes = file(&recording(&moments(5)), "report");
+    let twice = [&bytes[..], &bytes[..]].concat();
+    let error = again(&twice).expect_err("two recordings in one file");
+    assert!(error.to_string().contains("two heads"), "{error}");
+}
+
+/// `make fuzz` has more of them. What is behind the reader, other than traces, is tested with `cox report`.
 #[test]
 fn damaged_files_are_refused_or_read_and_nothing_else() {
-    let times = std::env::var("COX_FUZZ_TIMES").ok().and_then(|times| times.parse().ok()).unwrap_or(TIMES);
+    let (times, first) = (damage::times(20_000), damage::seed());
     let whole = file(&recording(&moments(40)), "report");
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let (mut read, mut refused) = (0u64, 0u64);
-    for _ in 0..times {
-        let mut bytes = whole.clone();
-        for _ in 0..=random.below(4) {
-            let at = random.below(bytes.len());
-            match random.below(5) {
-                0 => bytes[at] = random.next() as u8,
-                1 => bytes[at] ^= 1 << random.below(8),
-                2 => bytes.truncate(at),
-                3 => bytes.insert(at, random.next() as u8),
-                _ => bytes[at] = 0xff,
-            }
-            if bytes.is_empty() {
-                break;
-            }
-        }
-        match again(&bytes) {
+    for seed in first..first + times {
+        let mut random = Random::new(seed);
+        let mut damaged = whole.clone();
+        bytes::change(&mut damaged, &mut random);
+        match again(&damaged) {
             Ok((told, _)) => {
                 // What was read can be written, whatever it says.
                 perfetto::write(&told, &mut io::sink()).unwrap();
@@ -181,6 +168,7 @@ fn damaged_files_are_refused_or_read_and_nothing_else() {
             Err(_) => refused += 1,
         }
     }
+    println!("{times} from {first}: {read} read, {refused} refused");
     // Both happen, or the damage is too small, or too great, to say anything.
     assert!(read > times / 100 && refused > times / 2, "{read} read, {refused} refused");
 }

@@ -226,3 +226,30 @@ fn what_comes_after_the_window_is_not_in_it() {
     a_life().into_iter().for_each(|event| replay.push(event));
     assert_eq!((replay.finish(250).len(), replay.finish(1_000).len()), (1, 0));
 }
+
+/// Who calls exec again and again would meet all of them each time.
+#[test]
+fn exec_leaves_nobody_to_look_at_but_the_first_thread() {
+    let mut replay = Replay::new();
+    replay.push(at(10, 4, born(4)));
+    (5..100).for_each(|tid| replay.push(at(20, tid, born(4))));
+    replay.push(at(30, 7, switched_in()));
+    replay.push(at(40, 4, named("new", true)));
+    replay.advance(50);
+    assert_eq!(replay.members[&4], BTreeSet::from([4]));
+    assert_eq!(replay.present[&4].clock.born_ns, 20, "the caller goes on");
+}
+
+#[test]
+fn an_id_that_is_used_again_may_be_blocked_for_centuries_each_time() {
+    let mut replay = Replay::new();
+    for _ in 0..3 {
+        let life = [born(4), switched_in(), blocked(Cause::Disk), EventKind::Waking { waker: 9 }];
+        for (t_ns, kind) in [1, 2, 3, u64::MAX - 5].into_iter().zip(life) {
+            replay.push(at(t_ns, 5, kind));
+        }
+        // Times of the next one are late.
+        replay.advance(u64::MAX);
+    }
+    assert_eq!(replay.pairs()[0].1, PairSum { count: 3, blocked_ns: u64::MAX });
+}

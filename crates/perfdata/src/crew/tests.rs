@@ -115,3 +115,23 @@ fn an_id_that_is_used_again_has_two_names() {
     let waking = at(41, Kind::Waking { tid: 9, comm: comm(b"x"), is_new: false, by_interrupt: false });
     assert_eq!(told(&mut crew, &[waking]), []);
 }
+
+/// With a look at each of the lives before it, this takes minutes.
+#[test]
+fn an_id_that_is_used_again_and_again_is_looked_up_quickly() {
+    let mut crew = Crew::new();
+    told(&mut crew, &[switch(1, 0, BLOCKED, 6)]);
+    let lives = 200_000;
+    for n in 0..lives {
+        let name = comm(format!("n{n}").as_bytes());
+        told(&mut crew, &[at(10 + n * 10, Kind::Forked { parent: 6, child: 9, comm: name })]);
+        told(&mut crew, &[switch(15 + n * 10, 9, Left::Dead, 0)]);
+        // Its last name is the one that the switch told.
+        crew.people.get_mut(&9).unwrap().name(name);
+    }
+    for n in 0..lives {
+        assert_eq!(crew.name(9, 10 + n * 10), Some(format!("n{n}")));
+    }
+    assert_eq!(crew.name(9, 5).as_deref(), Some("n0"), "from before all of them: the first");
+    assert_eq!(crew.name(9, u64::MAX), Some(format!("n{}", lives - 1)));
+}

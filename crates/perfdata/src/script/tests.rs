@@ -135,3 +135,15 @@ fn text_of_others_is_foreign() {
     }
     assert!(matches!(all(&"x".repeat(3 << 20)), Err(Error::Foreign)));
 }
+
+#[test]
+fn what_no_kernel_or_clock_has_is_no_event() {
+    let line = |cpu: u32, s: u64| {
+        format!("a 18 [{cpu:03}] {s}.175873: sched:sched_migrate_task: comm=a pid=18 prio=120 orig_cpu=0 dest_cpu=1")
+    };
+    let is_one = |cpu, s| parse(&line(cpu, s)).is_some();
+    assert_eq!(
+        [is_one(8191, 1), is_one(8192, 1), is_one(0, 9_000_000_000), is_one(0, 9_300_000_000)],
+        [true, false, true, false]
+    );
+}

@@ -2,7 +2,7 @@
 
 use advise::numbers::{duration, seconds};
 use ledger::Program;
-use ledger::beside::{Beside, Idle, Phase};
+use ledger::beside::{Beside, Idle, MOST, Phase};
 
 use super::Page;
 use crate::json::Document;
@@ -47,7 +47,9 @@ pub(crate) fn of_program(what: &str, programs: &[Program], at: usize) -> String 
 
 /// Programs are letters here: their numbers would look like CPUs'.
 pub(crate) fn letter(program: usize) -> String {
-    char::from_digit(program as u32 + 10, 36).map_or_else(|| "?".to_owned(), |c| c.to_ascii_uppercase().to_string())
+    let place = u32::try_from(program).ok().and_then(|program| program.checked_add(10));
+    let letter = place.and_then(|place| char::from_digit(place, 36));
+    letter.map_or_else(|| "?".to_owned(), |c| c.to_ascii_uppercase().to_string())
 }
 
 fn letters(programs: &[usize]) -> String {
@@ -61,7 +63,8 @@ pub(crate) fn phases<'s>(beside: &Beside, style: &'s Style) -> Table<'s> {
     let column = |of: fn(&Phase) -> u64| phases.iter().map(move |phase| duration(of(phase)));
     table.column("while these ran", Align::Left, 0, phases.iter().map(|phase| letters(&phase.running)));
     table.column("for", Align::Right, 0, column(|phase| phase.length_ns));
-    for at in 0..beside.waited.len() {
+    // A file may claim thousands of programs, and so the square of that in cells.
+    for at in 0..beside.waited.len().min(MOST) {
         let runs = phases.iter().map(move |phase| duration(phase.run_ns.get(at).copied().unwrap_or(0)));
         table.column(&format!("CPU {}", letter(at)), Align::Right, 0, runs);
     }
@@ -69,7 +72,8 @@ pub(crate) fn phases<'s>(beside: &Beside, style: &'s Style) -> Table<'s> {
     if phases.iter().any(|phase| phase.unseen_ns > 0) {
         table.column("not seen", Align::Right, 2, column(|phase| phase.unseen_ns));
     }
-    table.column("idle", Align::Right, 0, column(|phase| phase.idle.iter().map(|idle| idle.idle_ns).sum()));
+    let idle_ns = |phase: &Phase| phase.idle.iter().fold(0u64, |sum, idle| sum.saturating_add(idle.idle_ns));
+    table.column("idle", Align::Right, 0, column(idle_ns));
     let whose = phases.iter().map(|phase| phase.idle.iter().map(whose).collect::<Vec<_>>().join(", "));
     table.column("of it", Align::Right, 1, whose);
     table
@@ -94,7 +98,7 @@ pub(crate) fn waits<'s>(beside: &Beside, style: &'s Style) -> Table<'s> {
         cpus => format!("{} on CPUs {cpus}", letter(at)),
     };
     table.column("waited for a CPU", Align::Left, 0, waited.iter().enumerate().map(name));
-    for at in 0..waited.len() {
+    for at in 0..waited.len().min(MOST) {
         let behind = waited.iter().map(|waited| duration(waited.behind_ns.get(at).copied().unwrap_or(0)));
         table.column(&format!("behind {}", letter(at)), Align::Right, 0, behind);
     }
@@ -104,4 +108,32 @@ pub(crate) fn waits<'s>(beside: &Beside, style: &'s Style) -> Table<'s> {
         table.column("not seen", Align::Right, 1, waited.iter().map(|waited| duration(waited.unseen_ns)));
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use ledger::beside::Waited;
+
+    use super::*;
+
+    #[test]
+    fn a_file_may_claim_programs_that_nobody_has_letters_for() {
+        assert_eq!([0, 15, 25, 26, u32::MAX as usize - 9, usize::MAX].map(letter), ["A", "P", "Z", "?", "?", "?"]);
+    }
+
+    #[test]
+    fn a_file_may_claim_more_programs_than_there_can_be() {
+        let beside = Beside { waited: vec![Waited::default(); 200], ..Beside::default() };
+        let lines = waits(&beside, &Style { all_threads: true, ..Style::default() }).lines(10_000);
+        assert_eq!((lines.len(), lines[0].matches("behind").count()), (201, MOST + 1), "{}", lines[0]);
+    }
+
+    #[test]
+    fn a_file_may_claim_more_idle_time_than_there_can_be() {
+        let idle = Idle { usable_by: vec![0], idle_ns: u64::MAX };
+        let beside =
+            Beside { phases: vec![Phase { idle: vec![idle.clone(), idle], ..Phase::default() }], ..Beside::default() };
+        let lines = phases(&beside, &Style::default()).lines(100);
+        assert!(lines.iter().any(|line| line.contains("18,446,744,074 s")), "{lines:?}");
+    }
 }

@@ -55,7 +55,7 @@ impl Counters {
     /// Takes a moment; points of lines that are due.
     pub fn take(&mut self, moment: &Moment) -> Vec<TracePacket> {
         // What was counted until now stood until now.
-        let due = moment.t_ns >= self.told_ns + STEP_NS;
+        let due = moment.t_ns.saturating_sub(self.told_ns) >= STEP_NS;
         let mut packets = if due { self.points(moment.t_ns) } else { Vec::new() };
         match moment.what() {
             Some(What::Switch { out, left, out_is_member, into, in_is_member, .. }) => {
@@ -123,5 +123,19 @@ impl Counters {
         let name = Some(format!("{count} moments of CPU {} lost from here on", moment.cpu));
         let event = TrackEvent { r#type: Some(INSTANT), track_uuid: Some(LOST), name, ..TrackEvent::default() };
         TracePacket { timestamp: Some(moment.t_ns + self.boot_ns), track_event: Some(event), ..packet() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_may_be_the_last_there_is() {
+        let born = |t_ns, tid| Moment::new(t_ns, 0, What::Born { tid, tgid: 7, parent_tgid: 1 });
+        let mut counters = Counters::new(0);
+        let points = [born(STEP_NS - 1, 7), born(STEP_NS, 8), born(u64::MAX - 1, 9), born(u64::MAX, 10)];
+        // At the first time that is due all three lines have a point, later only those that have changed.
+        assert_eq!(points.map(|moment| counters.take(&moment).len()), [0, 3, 1, 0]);
     }
 }

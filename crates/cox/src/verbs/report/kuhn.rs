@@ -12,6 +12,7 @@ use ledger::summary::Sums;
 use ledger::timehist::{Line, Timehist, Who};
 use perfdata::Kind;
 
+use super::Around;
 use super::people::People;
 use super::perf::Making;
 use crate::cli;
@@ -64,11 +65,11 @@ impl Moved {
 ///
 /// # Errors
 /// See [`perfdata::Error`]; and when it cannot be written.
-pub fn write(mut file: impl BufRead + Seek, rule: cli::Rule, output: Output) -> Result<()> {
+pub fn write(mut file: impl BufRead + Seek, rule: cli::Rule, output: Output, around: &Around<'_>) -> Result<()> {
     let mut people = People::new(Timehist::new(rule.into()));
     let mut making = Making::new(Replay::with_stretches(), None);
     let (mut theirs, mut moved) = (Theirs::default(), Moved::default());
-    let ending = perfdata::read(&mut file, &super::known_formats(), |event| {
+    let ending = perfdata::read(&mut file, &(around.known)(), |event| {
         people.take(event).iter().for_each(|line| theirs.add(line));
         if let Kind::Migration { tid, .. } = event.kind {
             moved.pending.entry(tid).or_default().push(event.t_ns);
@@ -78,7 +79,7 @@ pub fn write(mut file: impl BufRead + Seek, rule: cli::Rule, output: Output) -> 
         }
         Ok(())
     })?;
-    let record = making.record(&ending);
+    let record = making.record(&ending, around);
     making.stretches().iter().for_each(|stretch| moved.tell(stretch));
     let account = ledger::accounts::build(&record, &[], 0);
     let window_ns = people.hist.window_ns();

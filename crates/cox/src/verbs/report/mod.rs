@@ -1,12 +1,14 @@
 //! `cox report`: what was recorded earlier, by cox or by perf, as text, JSON, a page and traces.
 
 mod kuhn;
+#[cfg(test)]
+mod mutations;
 mod people;
 mod perf;
 mod timehist;
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Seek};
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -22,8 +24,28 @@ use crate::outputs::Output;
 /// Bytes that are read at once.
 const PIECE: usize = 1 << 20;
 
+/// What is not in the file.
+struct Around<'a> {
+    /// Layouts of this machine's events, for a recording that lost its own.
+    known: &'a dyn Fn() -> Vec<perfdata::Format>,
+    /// Tells the user what a recording lacks.
+    say: &'a dyn Fn(&str),
+}
+
 /// Report on a file.
 pub fn report(options: &cli::Report) -> Result<u8> {
+    let file = open(&options.file).with_context(|| cannot(options))?;
+    let around = Around { known: &known_formats, say: &complaint::say };
+    report_on(options, BufReader::with_capacity(PIECE, file), &around)
+}
+
+fn cannot(options: &cli::Report) -> String {
+    format!("cannot report on '{}'", options.file.display())
+}
+
+/// Report on what `file` has.
+fn report_on(options: &cli::Report, mut file: impl BufRead + Seek, around: &Around<'_>) -> Result<u8> {
+    let cannot = || cannot(options);
     let json = Output::wanted(options.json.as_deref())?;
     let text = match &options.output {
         _ if options.quiet => None,
@@ -31,9 +53,6 @@ pub fn report(options: &cli::Report) -> Result<u8> {
         None => Some(Output::Stdout),
     };
     let traces = Traces::open(&options.traces)?;
-    let cannot = || format!("cannot report on '{}'", options.file.display());
-    let file = open(&options.file).with_context(cannot)?;
-    let mut file = BufReader::with_capacity(PIECE, file);
     let is_ours = file.fill_buf().with_context(cannot)?.first() == Some(&session::FIRST_BYTE);
     if let Some(mode) = mode(options) {
         if is_ours {
@@ -41,9 +60,9 @@ pub fn report(options: &cli::Report) -> Result<u8> {
         }
         let text = text.unwrap_or(Output::Stdout);
         return if mode == "--kuhn2022" {
-            kuhn::write(file, options.rule, text).with_context(cannot)
+            kuhn::write(file, options.rule, text, around).with_context(cannot)
         } else {
-            timehist::write(file, options, text).with_context(cannot)
+            timehist::write(file, options, text, around).with_context(cannot)
         }
         .map(|()| 0);
     }
@@ -52,7 +71,7 @@ pub fn report(options: &cli::Report) -> Result<u8> {
         (Some(recording), document)
     } else {
         let folder = traces.are_wanted().then(|| traces.folder());
-        perf::read(file, &options.file, folder.as_deref()).with_context(cannot)?
+        perf::read(file, &options.file, folder.as_deref(), around).with_context(cannot)?
     };
     let text = text.map_or(Ok(()), |output| {
         let page = report::text::text(&document, &super::style(Some(&output), options.threads));
@@ -84,30 +103,29 @@ fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, Document)>
 }
 
 /// Says what a recording of perf's lacks.
-fn say_what_lacks(ending: &perfdata::Ending) {
+fn say_what_lacks(ending: &perfdata::Ending, around: &Around<'_>) {
+    let say = around.say;
     let perfdata::Ending { cut, late, lost, switches, wakings, unclear, borrowed_formats, .. } = ending;
     if let Some(perfdata::Cut { at_bytes, why }) = cut {
-        complaint::say(&format!("the recording is whole up to byte {at_bytes}, and this is about that part: {why}"));
+        say(&format!("the recording is whole up to byte {at_bytes}, and this is about that part: {why}"));
     }
     if *borrowed_formats {
-        complaint::say(
-            "the recording has no layouts of its events, being cut off; those of this machine's kernel were used",
-        );
+        say("the recording has no layouts of its events, being cut off; those of this machine's kernel were used");
     }
     if *lost > 0 {
-        complaint::say(&format!("perf lost {lost} events while it recorded: times around them are wrong or unknown"));
+        say(&format!("perf lost {lost} events while it recorded: times around them are wrong or unknown"));
     }
     if *unclear > 0 {
-        complaint::say(&format!("{unclear} lines tell of switches and wake-ups in a form that cox does not know"));
+        say(&format!("{unclear} lines tell of switches and wake-ups in a form that cox does not know"));
     }
     if *switches == 0 {
-        complaint::say("the recording has no switches (sched_switch): who ran when is unknown");
+        say("the recording has no switches (sched_switch): who ran when is unknown");
     }
     if *wakings == 0 {
-        complaint::say("the recording has no wake-ups (sched_waking, sched_wakeup): how long they took is unknown");
+        say("the recording has no wake-ups (sched_waking, sched_wakeup): how long they took is unknown");
     }
     if *late > 0 {
-        complaint::say(&format!("{late} events of the recording came too late to be put in order"));
+        say(&format!("{late} events of the recording came too late to be put in order"));
     }
 }
 

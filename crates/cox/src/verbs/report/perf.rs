@@ -14,7 +14,7 @@ use trace::sorter::Sorter;
 use trace::{Cast, Recording};
 use wire::{Backend, Clock, Moment, Record};
 
-use crate::complaint;
+use super::Around;
 
 /// Moments that are played at once.
 const PLAYED_AT_ONCE: u64 = 4096;
@@ -71,11 +71,11 @@ impl Making {
     }
 
     /// The account's record. What the recording lacks is said.
-    pub fn record(&mut self, ending: &Ending) -> Record {
-        super::say_what_lacks(ending);
+    pub fn record(&mut self, ending: &Ending, around: &Around<'_>) -> Record {
+        super::say_what_lacks(ending, around);
         let recovered = self.crew.recovered();
         if recovered > 0 {
-            complaint::say(&format!(
+            (around.say)(&format!(
                 "perf was not told of {recovered} switches; when those threads came is known from what they were charged"
             ));
         }
@@ -98,11 +98,12 @@ pub fn read(
     mut file: impl BufRead + Seek,
     path: &Path,
     folder: Option<&Path>,
+    around: &Around<'_>,
 ) -> Result<(Option<Recording>, Document)> {
     let sorter = folder.map(Sorter::new).transpose()?;
     let mut making = Making::new(Replay::new(), sorter);
-    let ending = perfdata::read(&mut file, &super::known_formats(), |event| making.take(event).map(|_| ()))?;
-    let record = making.record(&ending);
+    let ending = perfdata::read(&mut file, &(around.known)(), |event| making.take(event).map(|_| ()))?;
+    let record = making.record(&ending, around);
     let command = if ending.command.is_empty() { vec![path.display().to_string()] } else { ending.command };
     let program = ProgramInfo { command: command.clone(), start_ns: record.start_ns, ..ProgramInfo::default() };
     let account = ledger::accounts::build(&record, &[program], 0);

@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufWriter, Seek, Write};
 use anyhow::Result;
 use ledger::timehist::{Line, Sums, Timehist, Who};
 
+use super::Around;
 use super::people::People;
 use crate::cli;
 use crate::outputs::Output;
@@ -17,9 +18,9 @@ const NAME: usize = 30;
 ///
 /// # Errors
 /// See [`perfdata::Error`]; and when it cannot be written.
-pub fn write(mut file: impl BufRead + Seek, options: &cli::Report, output: Output) -> Result<()> {
+pub fn write(mut file: impl BufRead + Seek, options: &cli::Report, output: Output, around: &Around<'_>) -> Result<()> {
     let mut people = People::new(Timehist::new(options.rule.into()));
-    let known = super::known_formats();
+    let known = (around.known)();
     let mut read = Ok(perfdata::Ending::default());
     output.write_with(|out| {
         let mut out = BufWriter::with_capacity(super::PIECE, out);
@@ -46,7 +47,7 @@ pub fn write(mut file: impl BufRead + Seek, options: &cli::Report, output: Outpu
         }
         out.flush()
     })?;
-    super::say_what_lacks(&read?);
+    super::say_what_lacks(&read?, around);
     Ok(())
 }
 

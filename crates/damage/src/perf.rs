@@ -1,6 +1,9 @@
-//! Recordings as perf writes them, made by hand.
+//! Recordings as perf writes them, made by hand; and what happens to their records.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
+use std::io;
+
+use crate::Random;
+use crate::text::change_order;
 
 /// perf's `sample_type` for `perf sched record`: identifier, address, thread, time, CPU, period, payload.
 const SAMPLE_TYPE: u64 = 0x1_0587;
@@ -257,8 +260,11 @@ pub fn pipe_mode(records: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// One stream through records of `piece` bytes each, in either form.
-pub fn compressed(records: &[Vec<u8>], kind: u32, piece: usize) -> Vec<Vec<u8>> {
-    let packed = zstd::encode_all(&records.concat()[..], 1).unwrap();
+///
+/// # Errors
+/// When the library fails.
+pub fn compressed(records: &[Vec<u8>], kind: u32, piece: usize) -> io::Result<Vec<Vec<u8>>> {
+    let packed = zstd::encode_all(&records.concat()[..], 1)?;
     let pieces = packed.chunks(piece).map(|piece| {
         if kind == 81 {
             return record(81, 0, piece);
@@ -268,5 +274,32 @@ pub fn compressed(records: &[Vec<u8>], kind: u32, piece: usize) -> Vec<Vec<u8>> 
         body.resize(body.len().next_multiple_of(8), 0);
         record(83, 0, &body)
     });
-    pieces.collect()
+    Ok(pieces.collect())
+}
+
+/// What `perf script` prints of something like it, by several versions of perf.
+pub const SCRIPT: &str = "\
+    perf 17772 [000] 61240.175844:       sched:sched_waking: comm=migration/0 pid=18 prio=0 target_cpu=000
+    perf 17772/17773 [000] 61240.175849: sched:sched_switch: prev_comm=perf prev_pid=17772 prev_prio=120 prev_state=D ==> next_comm=a b next_pid=18 next_prio=0
+    a b    18 [001] 61240.175870: sched:sched_switch: a b:18 [120] S ==> swapper/1:0 [120]
+    a b    18 [001] 61240.175871: PERF_RECORD_FORK(17:18):(15:16)
+    a b    18 [001] 61240.175872: sched:sched_stat_runtime: comm=a b pid=18 runtime=906914 [ns]
+    a b    18 [001] 61240.175873: sched:sched_migrate_task: comm=a b pid=18 prio=120 orig_cpu=0 dest_cpu=1
+";
+
+/// Changes records: numbers in them, their order, how many there are. They stay whole, but for what their contents say.
+pub fn change(records: &mut Vec<Vec<u8>>, random: &mut Random) {
+    for _ in 0..=random.below(6) {
+        if random.one_in(3) {
+            change_order(records, random);
+            continue;
+        }
+        let which = random.below(records.len());
+        let Some(body) = records.get_mut(which).and_then(|record| record.get_mut(8..)) else { continue };
+        // Numbers lie at multiples of four.
+        let at = random.below(body.len() / 4) * 4;
+        let width = if random.one_in(2) { 4 } else { 8 };
+        let number = random.nasty().to_le_bytes();
+        body.iter_mut().skip(at).zip(&number[..width]).for_each(|(byte, new)| *byte = *new);
+    }
 }
