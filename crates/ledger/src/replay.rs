@@ -153,10 +153,12 @@ impl Replay {
         self.held.clear();
         self.members.clear();
         let past = std::mem::take(&mut self.past);
-        let present = std::mem::take(&mut self.present);
+        let mut present: Vec<_> = std::mem::take(&mut self.present).into_values().collect();
+        // Their last stretches are told in an order of their own, so that two readings of a recording are the same.
+        present.sort_by_key(|thread| (thread.clock.born_ns, thread.clock.tid));
         let mut clocks: Vec<Clock> = past
             .into_iter()
-            .chain(present.into_values())
+            .chain(present)
             .map(|mut thread| {
                 if thread.exited {
                     thread.end();
