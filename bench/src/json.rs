@@ -40,8 +40,13 @@ impl Header {
 /// When it cannot.
 pub fn check(path: &Path) -> Result<()> {
     if path != Path::new("-") {
+        let is_new = !path.exists();
         let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
         opened.with_context(|| format!("cannot write {}", path.display()))?;
+        if is_new {
+            // What is never measured leaves no empty file.
+            let _ = std::fs::remove_file(path);
+        }
     }
     Ok(())
 }

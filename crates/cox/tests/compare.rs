@@ -167,7 +167,7 @@ fn in_a_browser_pages_of_comparisons_do_not_overflow() {
     }
     let folder = TempDir::new().unwrap();
     let groups = experiments(folder.path());
-    let long = format!("{}/{}=a.%n.json", "AN APPLICATION ".repeat(9), "of@many%Words".repeat(9));
+    let long = format!("{}/{}=a.%n.json", "AN_APPLICATION_".repeat(9), "of@many%Words".repeat(9));
     let table = ["compare", "--table", "run_ns/thread_ns", "--html", "t.html"];
     assert!(cox(folder.path(), &[&table[..], &groups, &[long.as_str()]].concat()).status.success());
     let alone =

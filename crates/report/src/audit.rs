@@ -154,8 +154,8 @@ fn tables(lines: &[&str], faults: &mut Vec<String>) -> Vec<Sum> {
     for (at, line) in lines.iter().enumerate() {
         let headings = headings(line);
         let is_table = headings.first().is_some_and(|(name, _)| {
-            // Of several programs, each table says whose it is: `thread of A heat`.
-            ["thread", "program"].contains(&name.split_once(" of ").map_or(name.as_str(), |(what, _)| what))
+            // Of several programs, each table says whose it is: `A: thread`.
+            ["thread", "program"].contains(&name.split_once(": ").map_or(name.as_str(), |(_, what)| what))
         });
         let Some((_, wall_end)) = headings.iter().find(|(name, _)| name == "wall").filter(|_| is_table) else {
             continue;

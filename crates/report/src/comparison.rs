@@ -128,6 +128,11 @@ impl Run {
         Run { figures, ..Run::default() }
     }
 
+    #[cfg(test)]
+    pub(crate) fn by(self, backend: &str) -> Run {
+        Run { backend: backend.to_owned(), ..self }
+    }
+
     /// One figure, or a quotient of two: `waiting_for_cpu_ns/thread_ns`. None if it is not [known](Run::knows), and of a quotient
     /// whose divisor is 0 in this run.
     pub fn figure(&self, name: &str) -> Option<f64> {
@@ -138,7 +143,7 @@ impl Run {
     }
 
     /// Whether there is such a figure, or both of a quotient.
-    pub fn knows(&self, name: &str) -> bool {
+    pub(crate) fn knows(&self, name: &str) -> bool {
         let (part, whole) = name.split_once('/').unwrap_or((name, name));
         self.named(part).and(self.named(whole)).is_some()
     }
@@ -152,13 +157,12 @@ impl Comparison {
     /// Of groups of runs by name, each with one run or more.
     pub fn new(cox_version: &str, groups: &[(String, Vec<Run>)]) -> Comparison {
         let runs = || groups.iter().flat_map(|(_, runs)| runs);
-        let backends: BTreeSet<&str> = runs().map(|run| run.backend.as_str()).collect();
-        let one_backend = backends.len() < 2;
+        let one_backend = backends(groups).len() < 2;
         let (mut series, mut left_out) = (Vec::new(), Vec::new());
         for figure in compared() {
             let of = |runs: &Vec<Run>| runs.iter().map(|run| run.figure(&figure)).collect::<Option<Vec<f64>>>();
             let Some(values) = groups.iter().map(|(_, runs)| of(runs)).collect::<Option<Vec<_>>>() else { continue };
-            let usual = one_backend || BY_ALL_BACKENDS.contains(&figure.as_str());
+            let usual = one_backend || means_the_same_by_all(&figure);
             // Asked of all runs together: it must not depend on how they differ.
             let thread_ns: f64 = runs().filter_map(|run| run.figure("thread_ns")).sum();
             let sum: f64 = values.iter().flatten().sum();
@@ -175,23 +179,15 @@ impl Comparison {
             medians: of.medians,
             changes: of.changes,
         };
-        let (lost, failed) = (runs().filter(|run| run.lost).count(), runs().filter(|run| run.failed).count());
-        let all = runs().count();
-        let warnings = [
-            (!one_backend).then(|| {
-                let names: Vec<&str> = backends.into_iter().collect();
-                format!("backends differ ({}): only figures that mean the same by all", names.join(", "))
-            }),
-            (lost > 0).then(|| format!("{lost} of {all} runs lost events: their figures are uncertain")),
-            (failed > 0).then(|| format!("{failed} of {all} runs ended with an exit code other than 0")),
-        ];
+        let differ =
+            (!one_backend).then(|| format!("{}: only figures that mean the same by all", backends_differ(groups)));
         Comparison {
             schema_version: SCHEMA_VERSION,
             cox_version: cox_version.to_owned(),
             groups: groups.iter().map(|(name, runs)| Group { name: name.clone(), runs: runs.len() as u64 }).collect(),
             figures: judged.map(row).collect(),
             left_out,
-            warnings: warnings.into_iter().flatten().collect(),
+            warnings: differ.into_iter().chain(spoiled(groups)).collect(),
         }
     }
 
@@ -202,6 +198,38 @@ impl Comparison {
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self).map(|json| json + "\n")
     }
+}
+
+fn backends(groups: &[(String, Vec<Run>)]) -> BTreeSet<&str> {
+    groups.iter().flat_map(|(_, runs)| runs).map(|run| run.backend.as_str()).collect()
+}
+
+fn backends_differ(groups: &[(String, Vec<Run>)]) -> String {
+    format!("backends differ ({})", backends(groups).into_iter().collect::<Vec<_>>().join(", "))
+}
+
+/// Whether every backend means the same by a figure, or by both of a quotient.
+fn means_the_same_by_all(figure: &str) -> bool {
+    figure.split('/').all(|part| BY_ALL_BACKENDS.contains(&part))
+}
+
+/// What is to be said of runs before their figures are.
+fn spoiled(groups: &[(String, Vec<Run>)]) -> Vec<String> {
+    let runs = || groups.iter().flat_map(|(_, runs)| runs);
+    let (lost, failed) = (runs().filter(|run| run.lost).count(), runs().filter(|run| run.failed).count());
+    let all = runs().count();
+    let warnings = [
+        (lost > 0).then(|| format!("{lost} of {all} runs lost events: their figures are uncertain")),
+        (failed > 0).then(|| format!("{failed} of {all} runs ended with an exit code other than 0")),
+    ];
+    warnings.into_iter().flatten().collect()
+}
+
+/// The same of one figure that is shown of all groups together.
+pub(crate) fn warnings_about(figure: &str, groups: &[(String, Vec<Run>)]) -> Vec<String> {
+    let differ = backends(groups).len() > 1 && !means_the_same_by_all(figure);
+    let differ = differ.then(|| format!("{}: not all of them mean the same by {figure}", backends_differ(groups)));
+    differ.into_iter().chain(spoiled(groups)).collect()
 }
 
 /// Whether a figure is in nanoseconds, by its name: those of causes have no unit in it.

@@ -4,7 +4,7 @@ mod drawing;
 
 use compare::stats::median;
 
-use crate::comparison::{Comparison, Run, shown};
+use crate::comparison::{Comparison, Run, shown, warnings_about};
 pub(crate) use drawing::Place;
 
 /// A table: rows are applications, columns settings, both in the order in which they were named.
@@ -14,6 +14,8 @@ pub struct Heat {
     rows: Vec<String>,
     columns: Vec<String>,
     cells: Vec<Cell>,
+    /// What to know before colours are compared: backends that mean different things, runs that lost events or failed.
+    pub warnings: Vec<String>,
 }
 
 /// A cell with runs.
@@ -42,7 +44,8 @@ impl Heat {
     /// # Errors
     /// Naming the group that is not, or that does not have the figure.
     pub fn new(figure: &str, groups: &[(String, Vec<Run>)]) -> Result<Heat, String> {
-        let mut heat = Heat { figure: figure.to_owned(), ..Heat::default() };
+        let warnings = warnings_about(figure, groups);
+        let mut heat = Heat { figure: figure.to_owned(), warnings, ..Heat::default() };
         for (name, runs) in groups {
             let names = name.split_once('/').filter(|(row, column)| !row.is_empty() && !column.is_empty());
             let (row, column) =
@@ -159,6 +162,20 @@ mod tests {
         assert_eq!((svg.matches("stroke-dasharray").count(), svg.matches("#fef0d9").count()), (1, 1));
         // Nothing is defined anywhere: a table without values.
         assert!(Heat::new("wait_ns/wait_ns", &[group("a/b", 0.0)]).unwrap().svg().contains("in its only run"));
+    }
+
+    #[test]
+    fn colours_of_what_backends_mean_differently_come_with_a_warning() {
+        let by = |name: &str, backend: &str| {
+            let (name, runs) = group(name, 8e8);
+            (name, runs.into_iter().map(|run| run.by(backend)).collect())
+        };
+        let warned = |figure: &str, groups: &[(String, Vec<Run>)]| Heat::new(figure, groups).unwrap().warnings;
+        let both = [by("a/b", "bpf"), by("c/b", "proc")];
+        let warning = "backends differ (bpf, proc): not all of them mean the same by wait_ns/thread_ns";
+        assert_eq!(warned("wait_ns/thread_ns", &both), [warning]);
+        assert_eq!(warned("wall_ns", &both), [""; 0], "time on the wall is the same");
+        assert_eq!(warned("wait_ns", &both[..1]), [""; 0]);
     }
 
     #[test]

@@ -68,7 +68,7 @@ mod tests {
         }
         // What is not invisible stays, also what stands beside it.
         for character in
-            ['\u{a0}', '\u{ac}', '\u{ae}', '\u{200a}', '\u{2010}', '\u{202f}', '\u{2070}', '\u{301}', '\u{fe0f}']
+            ['\u{a0}', '\u{ac}', '\u{ae}', '\u{200a}', '\u{2010}', '\u{202f}', '\u{2070}', '\u{301}', '\u{2801}']
         {
             assert_eq!(Safe(character.to_string()).to_string(), character.to_string());
         }

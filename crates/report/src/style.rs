@@ -80,20 +80,30 @@ impl Style {
     }
 }
 
-/// Whether a character is a control character, turns the direction of what follows (Unicode's Bidi_Control), or leaves
-/// nothing to be seen. With them a name could show as another's.
+/// Whether a character is a control character, turns the direction of what follows (Unicode's Bidi_Control), or leaves nothing to be
+/// seen: Default_Ignorable_Code_Point of Unicode 16, separators of lines, annotations, and the empty Braille cell. With them a name could
+/// show as another's.
 pub(crate) fn is_unseen(character: char) -> bool {
     let unseen = matches!(
         character,
         '\u{ad}'
+            | '\u{34f}'
             | '\u{61c}'
-            | '\u{180e}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
             | '\u{200b}'..='\u{200f}'
             | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}'
+            | '\u{2800}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
             | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
     );
     unseen || character.is_control()
 }

@@ -5,7 +5,7 @@
 mod markup;
 mod sample;
 
-use markup::{text, tree};
+use markup::{Element, text, tree};
 use report::comparison::{Comparison, Run};
 use report::heat::Heat;
 use report::{Style, html};
@@ -27,6 +27,13 @@ fn group(name: &str, factor: f64) -> (String, Vec<Run>) {
     (name.to_owned(), runs(factor))
 }
 
+/// What stands in a row's cells, headings or not, but for empty ones.
+fn cells(row: &Element) -> Vec<String> {
+    let cells = row.find(&|e| ["td", "th"].contains(&e.name.as_str()));
+    let said = cells.iter().map(|cell| text(cell).replace('\u{a0}', " ").trim().to_owned());
+    said.filter(|cell| !cell.is_empty()).collect()
+}
+
 #[test]
 fn the_page_says_what_the_text_says() {
     for groups in [vec![group("a", 1.0)], vec![group("a", 1.0), group("b", 1.5), group("c", 1.0001)]] {
@@ -34,9 +41,15 @@ fn the_page_says_what_the_text_says() {
         let tree = tree(&html::compared(&comparison)).unwrap_or_else(|fault| panic!("{fault}"));
         let page = text(&tree).replace('\u{a0}', " ");
         let style = Style { width: 300, ..Style::default() };
-        for words in comparison.text(&style).lines().flat_map(|line| line.split("  ")) {
-            let words = words.trim().trim_start_matches("cox: ");
-            assert!(page.contains(words), "{words} in {page}");
+        let of_page: Vec<Vec<String>> = tree.find(&|e| e.name == "tr").iter().map(|row| cells(row)).collect();
+        for line in comparison.text(&style).lines() {
+            let of_text: Vec<&str> = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+            if of_text.len() > 2 {
+                assert!(of_page.iter().any(|row| *row == of_text), "{of_text:?} in {of_page:#?}");
+            }
+            for words in of_text {
+                assert!(page.contains(words.trim_start_matches("cox: ")), "{words} in {page}");
+            }
         }
         let headings = tree.find(&|e| e.attribute("scope") == "rowgroup");
         assert_eq!(headings.iter().filter(|heading| text(heading) == "changed").count(), groups.len().min(2) - 1);
@@ -58,11 +71,18 @@ fn the_answer_is_about_wall_time_wherever_its_row_stands() {
 #[test]
 fn hostile_names_are_only_text_and_nothing_is_fetched() {
     const NAME: &str = "</svg><b onmouseover=\"x\">&'\u{202e}";
-    let groups =
-        [group(&format!("{NAME}/{NAME}"), 1.0), group(&format!("{NAME}/c"), 2.0), group(&format!("r/{NAME}"), 1.0)];
+    // The first oblique stroke parts application and setting.
+    const APPLICATION: &str = "<b onmouseover=\"x\">&'\u{202e}";
+    let cell = |row: &str, column: &str, factor| group(&format!("{row}/{column}"), factor);
+    let groups = [cell(APPLICATION, NAME, 1.0), cell(APPLICATION, "c", 2.0), cell("r", NAME, 1.0)];
     let heat = Heat::new("wall_ns", &groups).unwrap();
     let applications = heat.comparisons("0.1.0", &groups);
     assert_eq!(applications.iter().map(|(_, of)| of.groups.len()).collect::<Vec<_>>(), [2, 1]);
+    let shown = tree(&html::tabled(NAME, &heat, &applications)).unwrap();
+    for name in ["h2", "a", "title"] {
+        let all = shown.find(&|e| e.name == name);
+        assert!(all.iter().any(|e| text(e).starts_with("<b onmouseover=\"x\">&'?")), "{name}");
+    }
     for page in [html::tabled(NAME, &heat, &applications), html::compared(&Comparison::new(NAME, &groups))] {
         let tree = tree(&page).unwrap_or_else(|fault| panic!("{fault}: {page}"));
         assert_eq!(tree.find(&|e| ["b", "script"].contains(&e.name.as_str())).len(), 0);

@@ -105,6 +105,22 @@ fn perf_on_a_terminal_without_utf8() {
 }
 
 #[test]
+fn tables_of_two_programs_are_no_wider_than_the_terminal() {
+    let mut document = sample::many();
+    let threads = document.account.programs[0].processes.iter_mut().flat_map(|process| &mut process.threads);
+    threads.for_each(|thread| thread.comm = "fifteenletters_".into());
+    document.account.programs[0].processes[0].comm = "fifteenletters_".into();
+    document.account.programs.push(document.account.programs[0].clone());
+    for width in [80, 100] {
+        let report = text(&document, &Style { width, ..Style::default() });
+        assert!(report.contains("  A: thread") && report.contains("  B: thread"), "{report}");
+        for line in report.lines() {
+            assert!(line.chars().count() <= width, "{line}");
+        }
+    }
+}
+
+#[test]
 fn ten_threads_and_the_rest_in_one_line() {
     let narrow = Style { width: 80, ..Style::default() };
     let report = text(&sample::many(), &narrow);

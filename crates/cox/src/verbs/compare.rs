@@ -10,6 +10,7 @@ use report::heat::Heat;
 use report::{Document, html};
 
 use crate::cli;
+use crate::complaint;
 use crate::outputs::{Output, numbered};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -61,6 +62,8 @@ fn tabled(options: &cli::Compare, figure: &str, groups: &[(String, Vec<Run>)]) -
     let heat = Heat::new(figure, groups).map_err(anyhow::Error::msg)?;
     let svg = Output::wanted(options.svg.as_deref())?;
     let html = Output::wanted(options.html.as_deref())?;
+    // A drawing has no place for them.
+    heat.warnings.iter().for_each(|warning| complaint::say(warning));
     let svg = svg.map_or(Ok(()), |output| output.write(heat.svg().as_bytes()));
     let html = html.map_or(Ok(()), |output| {
         output.write(html::tabled(VERSION, &heat, &heat.comparisons(VERSION, groups)).as_bytes())

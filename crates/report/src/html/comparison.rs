@@ -53,6 +53,7 @@ fn page(title: &str, version: &str, write: impl FnOnce(&mut String) -> fmt::Resu
 
 fn coloured(out: &mut String, heat: &Heat, applications: usize) -> fmt::Result {
     let title = heat.title();
+    warned(out, &heat.warnings)?;
     plot::caption(out, "Medians", &format!("Of {title} over the runs of a cell; below them, of wall time."))?;
     writeln!(out, "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{}\">", Safe(&title))?;
     out.push_str(&heat.drawn(Place::Page));
@@ -72,12 +73,14 @@ fn coloured(out: &mut String, heat: &Heat, applications: usize) -> fmt::Result {
     Ok(())
 }
 
+fn warned(out: &mut String, warnings: &[String]) -> fmt::Result {
+    warnings.iter().try_for_each(|warning| writeln!(out, "<p class=\"lost\">{}</p>", Safe(warning)))
+}
+
 /// What a comparison says.
 fn write(out: &mut String, comparison: &Comparison) -> fmt::Result {
     let style = Style::default();
-    for warning in &comparison.warnings {
-        writeln!(out, "<p class=\"lost\">{}</p>", Safe(warning))?;
-    }
+    warned(out, &comparison.warnings)?;
     if comparison.groups.len() < 2 {
         table::write(out, comparison.alone(&style), "compared")?;
     }

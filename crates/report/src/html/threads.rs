@@ -27,8 +27,8 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     for (at, program) in programs.iter().enumerate() {
         all.extend(threads_of(program).map(|thread| (at, thread)));
     }
-    // Whose a thread is.
-    let of = |at: usize| if programs.len() < 2 { String::new() } else { format!(" ({})", letter(at)) };
+    // Whose a thread is. First: long names are cut.
+    let of = |at: usize| if programs.len() < 2 { String::new() } else { format!("{} ", letter(at)) };
     let others = if all.len() > MOST {
         all.sort_by_cached_key(|(_, thread)| std::cmp::Reverse(lost_by_thread(thread)));
         all.split_off(MOST)
@@ -39,7 +39,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     let listed = all.len();
     let mut rows: Vec<Row> = all
         .into_iter()
-        .map(|(at, thread)| Row::of(format!("{} {}{}", thread.tid, thread.comm, of(at)), [thread]))
+        .map(|(at, thread)| Row::of(format!("{}{} {}", of(at), thread.tid, thread.comm), [thread]))
         .collect();
     if !others.is_empty() {
         rows.push(Row::of(
@@ -48,7 +48,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         ));
     }
     let unlisted = programs.iter().enumerate().filter_map(|(at, program)| Some((at, program.unlisted.as_ref()?)));
-    rows.extend(unlisted.map(|(at, unlisted)| Row::of(format!("unlisted{}", of(at)), [unlisted])));
+    rows.extend(unlisted.map(|(at, unlisted)| Row::of(format!("{}unlisted", of(at)), [unlisted])));
     if rows.is_empty() {
         out.push_str("<p class=\"none\">No thread was seen.</p>\n");
         return Ok(());

@@ -39,10 +39,10 @@ fn named(programs: &[Program], at: usize) -> String {
     format!("{} {name}", letter(at))
 }
 
-/// What a table is of: `thread`, and whose where there are several programs, `thread of A known-spin`. Names of threads and
-/// processes can be the same in both.
+/// What a table is of: `thread`, and whose where there are several programs, `A: thread`. Names of threads and processes can be
+/// the same in both. Who `A` is stands in the headline: a heading is not cut, and a table has to fit.
 pub(crate) fn of_program(what: &str, programs: &[Program], at: usize) -> String {
-    if programs.len() < 2 { what.to_owned() } else { format!("{what} of {}", named(programs, at)) }
+    if programs.len() < 2 { what.to_owned() } else { format!("{}: {what}", letter(at)) }
 }
 
 /// Programs are letters here: their numbers would look like CPUs'.
