@@ -1,13 +1,10 @@
 //! One scheduler event, as perf recorded it.
 
-use wire::Left;
+use wire::{Left, MOST_CPUS};
 
 /// A name as the kernel keeps it, padded with NULs.
 pub type Comm = [u8; 16];
 
-/// CPUs that a Linux kernel can be built for, at most (`NR_CPUS_RANGE_END` of `arch/x86/Kconfig`). What is said to have been on others is damaged:
-/// traces and pictures have room for each CPU up to the highest.
-const MOST_CPUS: u32 = 8192;
 /// No clock shows more: half of what fits, 290 years. Sums of two times are made in many places.
 pub(crate) const LATEST_NS: u64 = u64::MAX / 2;
 

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use prost::Message;
 use serde::{Deserialize, Serialize};
-use wire::{MAX_CPUS, Moment};
+use wire::{MOST_CPUS, Moment};
 
 use crate::perfetto::proto::{Part, TracePacket};
 use crate::perfetto::put;
@@ -209,7 +209,7 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
         return Err(ReadError::Damaged("it ends before it begins"));
     }
     // Sums of two of these are made in many places.
-    if [end_ns, boot_ns, epoch_ns].iter().any(|ns| *ns > LATEST_NS) || cpus as usize > MAX_CPUS {
+    if [end_ns, boot_ns, epoch_ns].iter().any(|ns| *ns > LATEST_NS) || cpus > MOST_CPUS {
         return Err(ReadError::Damaged("its times or CPUs are out of range"));
     }
     let moments = sorter.sorted()?;

@@ -8,7 +8,7 @@ use trace::paraver::Files;
 use trace::session::{ReadError, read, write};
 use trace::sorter::Sorter;
 use trace::{Cast, Recording, paraver, perfetto};
-use wire::{Moment, What};
+use wire::{MOST_CPUS, Moment, What};
 
 fn moments(count: u64) -> Vec<Moment> {
     damage::moments::some(count, 100)
@@ -76,6 +76,17 @@ fn what_is_written_is_what_is_read() {
         assert_eq!(lost(&told), count / 9 * 3 + if count % 9 == 8 { 3 } else { 0 });
         assert!(file(&told, "{\"a\": 0.1}") == bytes, "written once more it is another");
     }
+}
+
+#[test]
+fn a_recording_may_be_of_the_largest_machine_and_no_larger() {
+    // perf records on more CPUs than BPF does, and such a recording becomes a trace, too.
+    let on_last = Moment::new(1_000, (MOST_CPUS - 1) as u16, What::Arrived { tid: 100 });
+    let written = Recording { cpus: MOST_CPUS, ..recording(&[on_last]) };
+    let (told, _) = again(&file(&written, "")).unwrap();
+    assert_eq!((told.cpus, all(&told)), (MOST_CPUS, vec![on_last]));
+    let error = again(&file(&Recording { cpus: MOST_CPUS + 1, ..written }, "")).expect_err("no kernel has so many");
+    assert!(error.to_string().contains("out of range"), "{error}");
 }
 
 #[test]
