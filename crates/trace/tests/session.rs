@@ -143,6 +143,28 @@ fn more_moments_than_can_have_gone_in_do_not_come_out() {
 }
 
 #[test]
+fn moments_that_all_came_at_once_are_read_again() {
+    // Of a coarse clock many moments have the same time, or times that differ by one tick: they take no more than some bytes.
+    for tick_ns in [0, 1_000_000] {
+        let same = |n: u64| Moment::new(1_000 + n * tick_ns, 0, What::Arrived { tid: 100 });
+        let moments: Vec<Moment> = (0..2 << 20).map(same).collect();
+        let mut bytes = Vec::new();
+        write(&recording(&moments), "", &mut bytes).unwrap();
+        let (told, _) = again(&bytes).unwrap();
+        assert!(all(&told) == moments, "{tick_ns}");
+        assert!(bytes.len() < moments.len() / 4, "no longer than has to be: {}", bytes.len());
+    }
+}
+
+#[test]
+fn a_head_of_many_that_are_alike_is_read_again() {
+    let mut written = recording(&moments(5));
+    written.cast.strangers = (0..4_000).map(|tid| (tid, "a name that all of them have".repeat(200))).collect();
+    let (told, _) = again(&file(&written, "")).unwrap();
+    assert!(told.cast == written.cast);
+}
+
+#[test]
 fn a_head_that_is_longer_than_it_can_be_is_refused() {
     let long = format!("{{\"version\": 1, \"report\": \"{}\"}}", " ".repeat(9 << 20));
     let error = again(&packets(&[(1, long.as_bytes())])).expect_err("nothing but spaces");
