@@ -4,7 +4,10 @@
 
 use std::io::Cursor;
 
-use damage::perf::{TIMES, compressed, file_mode, lost_samples, pipe_mode, record, story, switch, tracing_data};
+use damage::perf::{
+    TIMES, compressed, file_mode, fork, lost, lost_samples, named, pipe_mode, record, sample, story, switch,
+    tracing_data,
+};
 use perfdata::{Ending, Error, Event, Format, Kind};
 
 fn read_with(bytes: &[u8], known: &[Format]) -> Result<(Ending, Vec<Event>), Error> {
@@ -180,6 +183,42 @@ fn more_than_can_have_been_packed_does_not_come_out() {
     // Nothing is said of what fits in memory.
     let (ending, events) = read(&pipe_mode(&compressed(&some(800), 81, 60_000).unwrap())).unwrap();
     assert_eq!((ending.cut, events.is_empty()), (None, false));
+}
+
+/// A record with so many bytes behind it.
+fn with_stack(mut record: Vec<u8>, bytes: usize) -> Vec<u8> {
+    let stack = (0u64..).flat_map(|word| (word % 97 << 40 | 0x7fff).to_le_bytes());
+    record.extend(stack.take(bytes));
+    let size = record.len() as u16;
+    record[6..8].copy_from_slice(&size.to_le_bytes());
+    record
+}
+
+#[test]
+fn copies_of_stacks_that_are_alike_may_come_out_by_the_thousand() {
+    let many: Vec<Vec<u8>> = (1..=3000).map(|n| with_stack(switch(n * 1000, 0, 1, 1, 2), 32_000)).collect();
+    let packed = compressed(&many, 81, 60_000).unwrap();
+    let (plain, inside) = (many.concat().len(), packed.concat().len());
+    assert!(plain > (64 << 20) + 256 * inside, "{plain} of {inside}: without stacks that would be too much");
+    let (ending, events) = read(&pipe_mode(&packed)).unwrap();
+    assert_eq!((ending.cut, events.len()), (None, many.len()));
+}
+
+#[test]
+fn more_samples_than_bytes_do_not_come_out() {
+    // What counts of each is the same with and without a stack.
+    for stack in [0, 600] {
+        let same = with_stack(record(9, 0, &[0; 248]), stack);
+        let some = |count: usize| [story(), vec![same.clone(); count]].concat();
+        let cut = |count: usize| {
+            let (ending, events) = read(&pipe_mode(&compressed(&some(count), 81, 60_000).unwrap())).unwrap();
+            assert!(!events.is_empty(), "those before are read");
+            ending.cut.map(|cut| cut.why)
+        };
+        let free = (64 << 20) / 256;
+        assert_eq!(cut(free - 100), None, "{stack}");
+        assert_eq!(cut(free + 40_000), Some("more comes out of compressed records than perf puts in"), "{stack}");
+    }
 }
 
 #[test]
