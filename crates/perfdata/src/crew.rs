@@ -87,7 +87,7 @@ impl Crew {
         Crew::default()
     }
 
-    /// One more than the highest CPU number seen.
+    /// One more than the highest CPU number of all moments.
     #[must_use]
     pub fn cpus(&self) -> u32 {
         self.cpus
@@ -121,6 +121,15 @@ impl Crew {
 
     /// Makes moments of an event. They come in order, but for the arrival of a thread that is told when it leaves.
     pub fn take(&mut self, event: &Event, mut hand_on: impl FnMut(Moment)) {
+        let mut cpus = self.cpus;
+        self.tell(event, |moment| {
+            cpus = cpus.max(u32::from(moment.cpu) + 1);
+            hand_on(moment);
+        });
+        self.cpus = cpus;
+    }
+
+    fn tell(&mut self, event: &Event, mut hand_on: impl FnMut(Moment)) {
         let Event { t_ns, .. } = *event;
         let cpu = small(event.cpu);
         self.has_begun |= event.kind.is_of_scheduler();
@@ -186,7 +195,6 @@ impl Crew {
                 }
             }
             Kind::Switch { prev, prev_comm, left, next, next_comm, .. } => {
-                self.cpus = self.cpus.max(u32::from(cpu) + 1);
                 if prev != 0 {
                     let person = self.meet(t_ns, cpu, prev, &mut say);
                     person.name(prev_comm);

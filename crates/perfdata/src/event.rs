@@ -26,7 +26,8 @@ pub struct Event {
 impl Event {
     /// Whether it can have happened when and where it says; else what tells it is damaged.
     pub(crate) fn is_possible(&self) -> bool {
-        self.t_ns <= LATEST_NS && self.cpu < MOST_CPUS
+        let elsewhere = if let Kind::Migration { from, to, .. } = self.kind { from.max(to) } else { 0 };
+        self.t_ns <= LATEST_NS && self.cpu.max(elsewhere) < MOST_CPUS
     }
 }
 

@@ -116,6 +116,20 @@ fn an_id_that_is_used_again_has_two_names() {
     assert_eq!(told(&mut crew, &[waking]), []);
 }
 
+#[test]
+fn a_cpu_counts_whatever_was_told_of_it() {
+    let on = |cpu: u32, kind: Kind| {
+        let mut crew = Crew::new();
+        let moments = told(&mut crew, &[switch(1, 0, BLOCKED, 8), Event { cpu, ..at(5, kind) }]);
+        (moments.len(), crew.cpus())
+    };
+    let moved = Kind::Migration { tid: 8, from: 0, to: 30 };
+    assert_eq!(on(2, moved), (3, 31), "where to, and not who said it");
+    assert_eq!(on(20, Kind::Lost { count: 1 }), (3, 21));
+    assert_eq!(on(20, Kind::Waking { tid: 8, comm: comm(b"x"), is_new: false, by_interrupt: true }), (3, 21));
+    assert_eq!(on(20, Kind::Ran { tid: 8, run_ns: 1 }), (2, 2), "no moment, and nothing to draw");
+}
+
 /// With a look at each of the lives before it, this takes minutes.
 #[test]
 fn an_id_that_is_used_again_and_again_is_looked_up_quickly() {
