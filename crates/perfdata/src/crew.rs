@@ -42,7 +42,7 @@ struct Life {
 /// Whoever has an id.
 #[derive(Clone, Debug, Default)]
 struct Person {
-    /// In order of birth.
+    /// In order of birth; see [`Person::begin`].
     lives: Vec<Life>,
     stand: Stand,
     cpu: u16,
@@ -59,6 +59,13 @@ impl Person {
         }
         let last = self.lives.len() - 1;
         &mut self.lives[last]
+    }
+
+    /// Begins a life. A late event may tell of one from before the last one: it begins with the last one, so that lives stay in order. Its own place
+    /// would be in front of all the others, and a file may have as many late events as records.
+    fn begin(&mut self, life: Life) {
+        let last_ns = self.lives.last().map_or(0, |last| last.born_ns);
+        self.lives.push(Life { born_ns: life.born_ns.max(last_ns), ..life });
     }
 
     fn name(&mut self, comm: Comm) {
@@ -240,7 +247,7 @@ impl Crew {
         if person.stand == Stand::Unmet {
             person.lives.clear();
         }
-        person.lives.push(life);
+        person.begin(life);
         person.stands(Stand::Newborn, t_ns, cpu);
     }
 
@@ -249,7 +256,7 @@ impl Crew {
         let person = self.people.entry(tid).or_default();
         if matches!(person.stand, Stand::Unmet | Stand::Dead) {
             if person.stand == Stand::Dead {
-                person.lives.push(Life { born_ns: t_ns, ..Life::default() });
+                person.begin(Life { born_ns: t_ns, ..Life::default() });
             }
             let told = person.life().tgid;
             say(t_ns, cpu, What::Enrolled { tid, tgid: if told == 0 { tid } else { told }, blocked: None });

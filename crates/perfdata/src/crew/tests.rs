@@ -117,6 +117,28 @@ fn an_id_that_is_used_again_has_two_names() {
 }
 
 #[test]
+fn lives_stay_in_order_when_one_is_told_late() {
+    let mut crew = Crew::new();
+    told(&mut crew, &[switch(1, 0, BLOCKED, 6)]);
+    // Each ends before the next one is told of: by its birth, or by its first switch.
+    let mut live = |t_ns: u64| {
+        told(&mut crew, &[at(t_ns, Kind::Forked { parent: 6, child: 9, comm: comm(b"x") })]);
+        told(&mut crew, &[switch(t_ns + 2, 9, Left::Dead, 0)]);
+        crew.people.get_mut(&9).unwrap().name(comm(format!("n{t_ns}").as_bytes()));
+        told(&mut crew, &[switch(t_ns + 4, 9, Left::Dead, 0)]);
+        crew.people.get_mut(&9).unwrap().name(comm(format!("m{t_ns}").as_bytes()));
+    };
+    let (in_order, late) = ([100, 110, 120, 130, 140, 150], [50, 60, 70, 80, 90, 10, 20, 30, 40]);
+    in_order.iter().chain(&late).chain(&[160]).for_each(|t_ns| live(*t_ns));
+    assert!(crew.people[&9].lives.is_sorted_by_key(|life| life.born_ns));
+    for t_ns in [100, 110, 120, 130, 140, 150, 160] {
+        assert_eq!(crew.name(9, t_ns), Some(format!("n{t_ns}")), "{t_ns}");
+    }
+    // What is told late is of the last one.
+    assert_eq!(crew.name(9, 155).as_deref(), Some("m40"));
+}
+
+#[test]
 fn a_cpu_counts_whatever_was_told_of_it() {
     let on = |cpu: u32, kind: Kind| {
         let mut crew = Crew::new();
