@@ -99,7 +99,12 @@ pub const ROOMS: &[Room] = &[
         uses: these(&["wire"], &[("machine", "a process' maps tell which file an address belongs to")]),
         pure: false,
     },
-    Room { name: "perfdata", floor: "senses", uses: these(&["damage", "wire"], &[]), pure: true },
+    Room {
+        name: "perfdata",
+        floor: "senses",
+        uses: these(&["damage", "wire"], &[("arch", "its tests ask how much CPU time reading takes")]),
+        pure: true,
+    },
     Room { name: "signal", floor: "senses", uses: these(&["wire"], &[]), pure: false },
     Room { name: "machine", floor: "senses", uses: these(&[], &[]), pure: false },
     Room { name: "arch", floor: "senses", uses: these(&["wire"], &[]), pure: false },

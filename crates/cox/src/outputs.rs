@@ -97,6 +97,36 @@ impl Drop for Opened {
     }
 }
 
+/// A file that is emptied when the first byte comes.
+struct Begun<'f> {
+    out: BufWriter<&'f File>,
+    /// Nothing came yet; what is in the file is older.
+    to_empty: bool,
+}
+
+impl Begun<'_> {
+    fn begin(&mut self) -> io::Result<()> {
+        if self.to_empty {
+            self.out.get_ref().set_len(0)?;
+            self.to_empty = false;
+        }
+        Ok(())
+    }
+}
+
+impl Write for Begun<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !bytes.is_empty() {
+            self.begin()?;
+        }
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
 impl Output {
     /// `-` is stdout, `None` stderr.
     ///
@@ -132,7 +162,7 @@ impl Output {
     /// Have `write` write it, piece by piece.
     ///
     /// # Errors
-    /// What `write` says; otherwise as [`write`](Output::write).
+    /// What `write` says; otherwise as [`write`](Output::write). A file to which nothing came is left as it was.
     pub fn write_with(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
         match self {
             Output::Stderr => write(&mut io::stderr()).context("writing to stderr"),
@@ -142,17 +172,18 @@ impl Output {
             }
             Output::File(mut opened) => {
                 let is_regular = opened.is_regular();
+                let mut begun = Begun { out: BufWriter::new(&opened.file), to_empty: is_regular };
                 let written = (|| {
-                    if is_regular {
-                        opened.file.set_len(0)?;
-                    }
-                    let mut buffered = BufWriter::new(&opened.file);
-                    write(&mut buffered)?;
-                    buffered.flush()?;
+                    write(&mut begun)?;
+                    // Nothing may be all there is to write.
+                    begun.begin()?;
+                    begun.flush()?;
                     // Some file systems find out at close that they are full.
                     if is_regular { opened.file.sync_all() } else { Ok(()) }
                 })();
-                opened.is_new = written.is_err() && is_regular;
+                let is_older = begun.to_empty && !opened.is_new;
+                drop(begun);
+                opened.is_new = written.is_err() && is_regular && !is_older;
                 written.with_context(|| format!("cannot write '{}'", opened.path.display()))
             }
         }
@@ -213,6 +244,26 @@ mod tests {
                 if fails { Err(io::Error::other("full")) } else { Ok(()) }
             });
             assert_eq!((written.is_err(), path.exists()), (fails, !fails), "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn a_file_to_which_nothing_came_is_left_as_it_was_unless_that_is_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let (new, old) = (folder.path().join("new"), folder.path().join("old"));
+        fs::write(&old, "older").unwrap();
+        for path in [&new, &old] {
+            let written = Output::open(Some(path)).unwrap().write_with(|out| {
+                out.write_all(b"")?;
+                out.flush()?;
+                Err(io::Error::other("nothing to read"))
+            });
+            assert!(written.is_err());
+        }
+        assert!(!new.exists() && fs::read(&old).unwrap() == b"older");
+        for path in [&new, &old] {
+            Output::open(Some(path)).unwrap().write(b"").unwrap();
+            assert_eq!(fs::read(path).unwrap(), b"");
         }
     }
 

@@ -42,7 +42,7 @@ struct Life {
 /// Whoever has an id.
 #[derive(Clone, Debug, Default)]
 struct Person {
-    /// In order of birth.
+    /// In order of birth; see [`Person::begin`].
     lives: Vec<Life>,
     stand: Stand,
     cpu: u16,
@@ -59,6 +59,13 @@ impl Person {
         }
         let last = self.lives.len() - 1;
         &mut self.lives[last]
+    }
+
+    /// Begins a life. A late event may tell of one from before the last one: it begins with the last one, so that lives stay in order. Its own place
+    /// would be in front of all the others, and a file may have as many late events as records.
+    fn begin(&mut self, life: Life) {
+        let last_ns = self.lives.last().map_or(0, |last| last.born_ns);
+        self.lives.push(Life { born_ns: life.born_ns.max(last_ns), ..life });
     }
 
     fn name(&mut self, comm: Comm) {
@@ -87,7 +94,7 @@ impl Crew {
         Crew::default()
     }
 
-    /// One more than the highest CPU number seen.
+    /// One more than the highest CPU number of all moments.
     #[must_use]
     pub fn cpus(&self) -> u32 {
         self.cpus
@@ -121,6 +128,15 @@ impl Crew {
 
     /// Makes moments of an event. They come in order, but for the arrival of a thread that is told when it leaves.
     pub fn take(&mut self, event: &Event, mut hand_on: impl FnMut(Moment)) {
+        let mut cpus = self.cpus;
+        self.tell(event, |moment| {
+            cpus = cpus.max(u32::from(moment.cpu) + 1);
+            hand_on(moment);
+        });
+        self.cpus = cpus;
+    }
+
+    fn tell(&mut self, event: &Event, mut hand_on: impl FnMut(Moment)) {
         let Event { t_ns, .. } = *event;
         let cpu = small(event.cpu);
         self.has_begun |= event.kind.is_of_scheduler();
@@ -186,7 +202,6 @@ impl Crew {
                 }
             }
             Kind::Switch { prev, prev_comm, left, next, next_comm, .. } => {
-                self.cpus = self.cpus.max(u32::from(cpu) + 1);
                 if prev != 0 {
                     let person = self.meet(t_ns, cpu, prev, &mut say);
                     person.name(prev_comm);
@@ -232,7 +247,7 @@ impl Crew {
         if person.stand == Stand::Unmet {
             person.lives.clear();
         }
-        person.lives.push(life);
+        person.begin(life);
         person.stands(Stand::Newborn, t_ns, cpu);
     }
 
@@ -241,7 +256,7 @@ impl Crew {
         let person = self.people.entry(tid).or_default();
         if matches!(person.stand, Stand::Unmet | Stand::Dead) {
             if person.stand == Stand::Dead {
-                person.lives.push(Life { born_ns: t_ns, ..Life::default() });
+                person.begin(Life { born_ns: t_ns, ..Life::default() });
             }
             let told = person.life().tgid;
             say(t_ns, cpu, What::Enrolled { tid, tgid: if told == 0 { tid } else { told }, blocked: None });

@@ -5,7 +5,7 @@ use std::io;
 
 use crate::attr::{Attr, Stamp};
 use crate::bytes::{Rest, u32_at, u64_at};
-use crate::event::{Event, Kind, LATEST_NS, comm};
+use crate::event::{Event, Kind, comm};
 use crate::format::{Field, Format, States};
 use crate::records::Head;
 use crate::rounds::Rounds;
@@ -193,11 +193,11 @@ impl<'k> Decoder<'k> {
             }
             // It has no time.
             LOST_SAMPLES if head.flags & BY_FILTER == 0 => add(&mut self.lost_samples, u64_at(body, 0)),
-            LOST | COMM | EXIT | FORK => match self.other(head, body) {
+            LOST | COMM | EXIT | FORK => match self.other(head, body).filter(Event::is_possible) {
                 // Told at the start, of what was there.
-                Some(event) if event.t_ns == 0 || event.t_ns == u64::MAX => each(&Event { t_ns: 0, ..event })?,
-                Some(event) if event.t_ns <= LATEST_NS => self.rounds.push(event, each)?,
-                _ => self.ending.skipped += 1,
+                Some(event) if event.t_ns == 0 => each(&event)?,
+                Some(event) => self.rounds.push(event, each)?,
+                None => self.ending.skipped += 1,
             },
             FINISHED_ROUND => self.rounds.mark(each)?,
             HEADER_ATTR => {
@@ -278,7 +278,10 @@ impl<'k> Decoder<'k> {
         };
         // Births and ends have their time in them, too.
         let own_ns = matches!(head.kind, FORK | EXIT).then(|| u64_at(body, 16)).flatten().unwrap_or(0);
-        Some(event(stamp.unwrap_or(Stamp { t_ns: own_ns, ..Stamp::default() }), kind))
+        let stamp = stamp.unwrap_or(Stamp { t_ns: own_ns, ..Stamp::default() });
+        // All bits: neither when nor where is told.
+        let stamp = if stamp.t_ns == u64::MAX { Stamp { t_ns: 0, cpu: 0, ..stamp } } else { stamp };
+        Some(event(stamp, kind))
     }
 }
 

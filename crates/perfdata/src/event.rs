@@ -1,13 +1,10 @@
 //! One scheduler event, as perf recorded it.
 
-use wire::Left;
+use wire::{Left, MOST_CPUS};
 
 /// A name as the kernel keeps it, padded with NULs.
 pub type Comm = [u8; 16];
 
-/// CPUs that a Linux kernel can be built for, at most (`NR_CPUS_RANGE_END` of `arch/x86/Kconfig`). What is said to have been on others is damaged:
-/// traces and pictures have room for each CPU up to the highest.
-const MOST_CPUS: u32 = 8192;
 /// No clock shows more: half of what fits, 290 years. Sums of two times are made in many places.
 pub(crate) const LATEST_NS: u64 = u64::MAX / 2;
 
@@ -29,7 +26,8 @@ pub struct Event {
 impl Event {
     /// Whether it can have happened when and where it says; else what tells it is damaged.
     pub(crate) fn is_possible(&self) -> bool {
-        self.t_ns <= LATEST_NS && self.cpu < MOST_CPUS
+        let elsewhere = if let Kind::Migration { from, to, .. } = self.kind { from.max(to) } else { 0 };
+        self.t_ns <= LATEST_NS && self.cpu.max(elsewhere) < MOST_CPUS
     }
 }
 

@@ -21,9 +21,14 @@ const TRACING_DATA: u32 = 66;
 const AUXTRACE: u32 = 71;
 /// Formats of a kernel have 1 to 3 MB.
 pub(crate) const MOST_TRACING_DATA: u64 = 64 << 20;
+/// A sample.
+const SAMPLE: u32 = 9;
 /// What comes out of compressed records, at most: so many bytes for each that goes in, and a part for free. Of two processes that do nothing but
-/// wake each other there come 17.
+/// wake each other there come 17. It bounds how long reading takes; memory is bounded anyway.
 const MOST_UNPACKED: u64 = 256;
+/// Bytes of a sample that count. Behind them it may have a copy of its stack (`--call-graph dwarf`), up to 64 KB, nearly all of which was in the one
+/// before: of those come thousands. But when a sample came was not known before, and takes a byte.
+const COUNTED_OF_SAMPLE: usize = 256;
 const FREE_UNPACKED: u64 = 64 << 20;
 /// Bytes that are unpacked at once.
 const PIECE: usize = 128 << 10;
@@ -202,6 +207,7 @@ impl Unpacking {
 
     /// The next record that is whole; `None`: more is needed.
     fn next(&mut self, body: &mut Vec<u8>) -> Result<Option<Head>, &'static str> {
+        const TOO_MUCH: &str = "more comes out of compressed records than perf puts in";
         loop {
             let plain = &self.plain[self.plain_at..];
             if let Some(parsed) = Head::parse(plain) {
@@ -210,6 +216,8 @@ impl Unpacking {
                     body.clear();
                     body.extend_from_slice(&record[HEAD..]);
                     self.plain_at += size;
+                    let counted = if head.kind == SAMPLE { size.min(COUNTED_OF_SAMPLE) } else { size };
+                    self.allowed = self.allowed.checked_sub(counted as u64).ok_or(TOO_MUCH)?;
                     return Ok(Some(head));
                 }
             }
@@ -231,8 +239,6 @@ impl Unpacking {
         if taken == 0 && made == 0 && !self.is_full {
             return Err(DAMAGED);
         }
-        self.allowed =
-            self.allowed.checked_sub(made as u64).ok_or("more comes out of compressed records than perf puts in")?;
         self.packed_at += taken;
         self.is_full = made == PIECE;
         self.plain.extend_from_slice(&self.piece[..made]);

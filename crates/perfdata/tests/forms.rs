@@ -4,7 +4,10 @@
 
 use std::io::Cursor;
 
-use damage::perf::{TIMES, compressed, file_mode, lost_samples, pipe_mode, record, story, switch, tracing_data};
+use damage::perf::{
+    TIMES, compressed, file_mode, fork, lost, lost_samples, named, pipe_mode, record, sample, story, switch,
+    tracing_data,
+};
 use perfdata::{Ending, Error, Event, Format, Kind};
 
 fn read_with(bytes: &[u8], known: &[Format]) -> Result<(Ending, Vec<Event>), Error> {
@@ -182,6 +185,42 @@ fn more_than_can_have_been_packed_does_not_come_out() {
     assert_eq!((ending.cut, events.is_empty()), (None, false));
 }
 
+/// A record with so many bytes behind it.
+fn with_stack(mut record: Vec<u8>, bytes: usize) -> Vec<u8> {
+    let stack = (0u64..).flat_map(|word| (((word % 97) << 40) | 0x7fff).to_le_bytes());
+    record.extend(stack.take(bytes));
+    let size = record.len() as u16;
+    record[6..8].copy_from_slice(&size.to_le_bytes());
+    record
+}
+
+#[test]
+fn copies_of_stacks_that_are_alike_may_come_out_by_the_thousand() {
+    let many: Vec<Vec<u8>> = (1..=3000).map(|n| with_stack(switch(n * 1000, 0, 1, 1, 2), 32_000)).collect();
+    let packed = compressed(&many, 81, 60_000).unwrap();
+    let (plain, inside) = (many.concat().len(), packed.concat().len());
+    assert!(plain > (64 << 20) + 256 * inside, "{plain} of {inside}: without stacks that would be too much");
+    let (ending, events) = read(&pipe_mode(&packed)).unwrap();
+    assert_eq!((ending.cut, events.len()), (None, many.len()));
+}
+
+#[test]
+fn more_samples_than_bytes_do_not_come_out() {
+    // What counts of each is the same with and without a stack.
+    for stack in [0, 600] {
+        let same = with_stack(record(9, 0, &[0; 248]), stack);
+        let some = |count: usize| [story(), vec![same.clone(); count]].concat();
+        let cut = |count: usize| {
+            let (ending, events) = read(&pipe_mode(&compressed(&some(count), 81, 60_000).unwrap())).unwrap();
+            assert!(!events.is_empty(), "those before are read");
+            ending.cut.map(|cut| cut.why)
+        };
+        let free = (64 << 20) / 256;
+        assert_eq!(cut(free - 100), None, "{stack}");
+        assert_eq!(cut(free + 40_000), Some("more comes out of compressed records than perf puts in"), "{stack}");
+    }
+}
+
 #[test]
 fn what_no_kernel_or_clock_has_is_skipped() {
     let of = |t_ns: u64, cpu: u32| {
@@ -190,4 +229,55 @@ fn what_no_kernel_or_clock_has_is_skipped() {
     };
     assert_eq!([of(1100, 8190), of(1100, 8192)], [(2, 0), (1, 1)]);
     assert_eq!([of(u64::MAX / 2, 0), of(u64::MAX / 2 + 1, 0)], [(2, 0), (1, 1)]);
+}
+
+/// A record with another CPU in its stamp, which ends 16 bytes before it does.
+fn on(mut record: Vec<u8>, cpu: u32) -> Vec<u8> {
+    let at = record.len() - 16;
+    record[at..at + 4].copy_from_slice(&cpu.to_le_bytes());
+    record
+}
+
+#[test]
+fn records_that_are_no_samples_are_of_cpus_that_there_are_too() {
+    for t_ns in [0, 1100] {
+        let made = fork(t_ns, [7, 5, 8, 6]);
+        for record in [made.clone(), named(t_ns, 7, 8, "x", true), lost(t_ns, 3)] {
+            let told = |cpu| {
+                let records = [switch(1000, 0, 0, 0, 10), on(record.clone(), cpu)];
+                let (ending, events) = read(&pipe_mode(&records)).unwrap();
+                (
+                    events.iter().filter(|event| !event.kind.is_of_scheduler()).map(|event| event.cpu).collect(),
+                    ending.skipped,
+                )
+            };
+            assert_eq!([told(8191), told(8192)], [(vec![8191], 0), (vec![], 1)], "{t_ns} {record:?}");
+        }
+    }
+    // perf says of neither: it was there.
+    let there = on(fork(u64::MAX, [7, 5, 8, 6]), u32::MAX);
+    let (ending, events) = read(&pipe_mode(&[switch(1000, 0, 0, 0, 10), there])).unwrap();
+    assert_eq!((ending.skipped, events[0].t_ns, events[0].cpu), (0, 0, 0));
+}
+
+#[test]
+fn a_migration_is_between_cpus_that_there_are() {
+    let told = |from: u32, to: u32| {
+        let mut fields = (3u32 << 16 | 28).to_le_bytes().to_vec();
+        fields.extend([11, from, to, 0].iter().flat_map(|number| number.to_le_bytes()));
+        fields.extend(b"x\0\0\0");
+        let records = [switch(1000, 0, 0, 0, 10), sample(3, 1450, 0, 11, &fields)];
+        let (ending, _) = read(&pipe_mode(&records)).unwrap();
+        let line = |from, to| {
+            format!(
+                " a 1 [000] 1.000000: sched:sched_migrate_task: comm=a pid=18 prio=120 orig_cpu={from} dest_cpu={to}\n"
+            )
+        };
+        let (text, _) = read((line(0, 1) + &line(from, to)).as_bytes()).unwrap();
+        [(ending.events, ending.skipped), (text.events, text.skipped)]
+    };
+    assert_eq!(told(8191, 8191), [(2, 0); 2]);
+    for (from, to) in [(8192, 1), (1, 8192), (1, u32::MAX)] {
+        assert_eq!(told(from, to), [(1, 1); 2], "{from} {to}");
+    }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use prost::Message;
 use serde::{Deserialize, Serialize};
-use wire::{MAX_CPUS, Moment};
+use wire::{MOST_CPUS, Moment};
 
 use crate::perfetto::proto::{Part, TracePacket};
 use crate::perfetto::put;
@@ -36,6 +36,7 @@ const HEAD_FROM_BYTE: u64 = 128;
 const HEAD_FREE: u64 = 8 << 20;
 /// Moments for each byte they are compressed to, at most, beside as many as are held in memory: when one came is not known before, and takes more
 /// than a bit. Two processes that do nothing but wake each other take 1.4 bytes. So what goes to disk is no more than 192 times as long as the file.
+/// By a coarse clock they may all come at once, and take less: such a part is made longer than it need be.
 const MOMENTS_FROM_BYTE: u64 = 8;
 const MOMENTS_FREE: u64 = 1 << 20;
 
@@ -90,11 +91,12 @@ pub fn write(recording: &Recording, report: &str, out: &mut impl Write) -> io::R
         cast: recording.cast.clone(),
         report: report.to_owned(),
     };
-    let head = zstd::encode_all(&serde_json::to_vec(&head)?[..], LEVEL)?;
+    let head = serde_json::to_vec(&head)?;
+    let head = deflate(&head, (head.len() as u64).saturating_sub(HEAD_FREE).div_ceil(HEAD_FROM_BYTE))?;
     part(out, Part { head: Some(head), ..Part::default() })?;
     let (mut some, mut count) = (Vec::with_capacity(MOMENTS), 0);
     let flush = |some: &mut Vec<Moment>, out: &mut _| {
-        let bytes = zstd::encode_all(&columns(some)[..], LEVEL)?;
+        let bytes = deflate(&columns(some), (some.len() as u64).div_ceil(MOMENTS_FROM_BYTE))?;
         some.clear();
         part(out, Part { moments: Some(bytes), ..Part::default() })
     };
@@ -209,7 +211,7 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
         return Err(ReadError::Damaged("it ends before it begins"));
     }
     // Sums of two of these are made in many places.
-    if [end_ns, boot_ns, epoch_ns].iter().any(|ns| *ns > LATEST_NS) || cpus as usize > MAX_CPUS {
+    if [end_ns, boot_ns, epoch_ns].iter().any(|ns| *ns > LATEST_NS) || cpus > MOST_CPUS {
         return Err(ReadError::Damaged("its times or CPUs are out of range"));
     }
     let moments = sorter.sorted()?;
@@ -229,6 +231,21 @@ fn unpack(bytes: &[u8]) -> Result<Head, ReadError> {
         return Err(ReadError::Version(version));
     }
     serde_json::from_slice(&text).map_err(damaged)
+}
+
+/// Compresses to at least so many bytes: [`read`] takes no less for as much.
+fn deflate(bytes: &[u8], least: u64) -> io::Result<Vec<u8>> {
+    /// A frame that decoders skip (RFC 8878, 3.1.2): this, its length in four bytes, and anything.
+    const SKIPPED: [u8; 4] = 0x184d_2a50u32.to_le_bytes();
+    let mut deflated = zstd::encode_all(bytes, LEVEL)?;
+    let lacking = least.saturating_sub(deflated.len() as u64);
+    if lacking > 0 {
+        let filling = u32::try_from(lacking.saturating_sub(8)).map_err(io::Error::other)?;
+        deflated.extend(SKIPPED);
+        deflated.extend(filling.to_le_bytes());
+        deflated.resize(deflated.len() + filling as usize, 0);
+    }
+    Ok(deflated)
 }
 
 /// What was compressed, unless there is more of it than there should be.

@@ -8,7 +8,7 @@ use trace::paraver::Files;
 use trace::session::{ReadError, read, write};
 use trace::sorter::Sorter;
 use trace::{Cast, Recording, paraver, perfetto};
-use wire::{Moment, What};
+use wire::{MOST_CPUS, Moment, What};
 
 fn moments(count: u64) -> Vec<Moment> {
     damage::moments::some(count, 100)
@@ -79,6 +79,17 @@ fn what_is_written_is_what_is_read() {
 }
 
 #[test]
+fn a_recording_may_be_of_the_largest_machine_and_no_larger() {
+    // perf records on more CPUs than BPF does, and such a recording becomes a trace, too.
+    let on_last = Moment::new(1_000, (MOST_CPUS - 1) as u16, What::Arrived { tid: 100 });
+    let written = Recording { cpus: MOST_CPUS, ..recording(&[on_last]) };
+    let (told, _) = again(&file(&written, "")).unwrap();
+    assert_eq!((told.cpus, all(&told)), (MOST_CPUS, vec![on_last]));
+    let error = again(&file(&Recording { cpus: MOST_CPUS + 1, ..written }, "")).expect_err("no kernel has so many");
+    assert!(error.to_string().contains("out of range"), "{error}");
+}
+
+#[test]
 fn what_came_behind_the_window_is_left_out() {
     let mut written = recording(&moments(10));
     written.end_ns = 1_000 + 4 * 700;
@@ -129,6 +140,28 @@ fn more_moments_than_can_have_gone_in_do_not_come_out() {
     assert!(error.to_string().contains("more moments come out of it"), "{error}");
     // Those that fit in memory are not counted; only the head is missing here.
     assert!(matches!(again(&packets(&[(2, &same[..]); 16])), Err(ReadError::Foreign)));
+}
+
+#[test]
+fn moments_that_all_came_at_once_are_read_again() {
+    // Of a coarse clock many moments have the same time, or times that differ by one tick: they take no more than some bytes.
+    for tick_ns in [0, 1_000_000] {
+        let same = |n: u64| Moment::new(1_000 + n * tick_ns, 0, What::Arrived { tid: 100 });
+        let moments: Vec<Moment> = (0..2 << 20).map(same).collect();
+        let mut bytes = Vec::new();
+        write(&recording(&moments), "", &mut bytes).unwrap();
+        let (told, _) = again(&bytes).unwrap();
+        assert!(all(&told) == moments, "{tick_ns}");
+        assert!(bytes.len() < moments.len() / 4, "no longer than has to be: {}", bytes.len());
+    }
+}
+
+#[test]
+fn a_head_of_many_that_are_alike_is_read_again() {
+    let mut written = recording(&moments(5));
+    written.cast.strangers = (0..4_000).map(|tid| (tid, "a name that all of them have".repeat(200))).collect();
+    let (told, _) = again(&file(&written, "")).unwrap();
+    assert!(told.cast == written.cast);
 }
 
 #[test]

@@ -6,6 +6,11 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::{Cause, Migration, State};
 
+/// CPUs that a recording tells of, at most: those that a Linux kernel can be built for (`NR_CPUS_RANGE_END` of `arch/x86/Kconfig`). What is said to
+/// have been on others is damaged: traces and pictures have room for each CPU up to the highest. perf records on all of them;
+/// [`MAX_CPUS`](crate::MAX_CPUS) is what BPF has room for.
+pub const MOST_CPUS: u32 = 8192;
+
 /// One thing that happened, as BPF tells it and files keep it. [`Moment::what`] says what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Pod, Zeroable)]
 #[repr(C)]

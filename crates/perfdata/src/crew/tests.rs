@@ -116,19 +116,73 @@ fn an_id_that_is_used_again_has_two_names() {
     assert_eq!(told(&mut crew, &[waking]), []);
 }
 
-/// With a look at each of the lives before it, this takes minutes.
+#[test]
+fn lives_stay_in_order_when_one_is_told_late() {
+    let mut crew = Crew::new();
+    told(&mut crew, &[switch(1, 0, BLOCKED, 6)]);
+    // Each ends before the next one is told of: by its birth, or by its first switch.
+    let mut live = |t_ns: u64| {
+        told(&mut crew, &[at(t_ns, Kind::Forked { parent: 6, child: 9, comm: comm(b"x") })]);
+        told(&mut crew, &[switch(t_ns + 2, 9, Left::Dead, 0)]);
+        crew.people.get_mut(&9).unwrap().name(comm(format!("n{t_ns}").as_bytes()));
+        told(&mut crew, &[switch(t_ns + 4, 9, Left::Dead, 0)]);
+        crew.people.get_mut(&9).unwrap().name(comm(format!("m{t_ns}").as_bytes()));
+    };
+    let (in_order, late) = ([100, 110, 120, 130, 140, 150], [50, 60, 70, 80, 90, 10, 20, 30, 40]);
+    in_order.iter().chain(&late).chain(&[160]).for_each(|t_ns| live(*t_ns));
+    assert!(crew.people[&9].lives.is_sorted_by_key(|life| life.born_ns));
+    for t_ns in [100, 110, 120, 130, 140, 150, 160] {
+        assert_eq!(crew.name(9, t_ns), Some(format!("n{t_ns}")), "{t_ns}");
+    }
+    // What is told late is of the last one.
+    assert_eq!(crew.name(9, 155).as_deref(), Some("m40"));
+}
+
+#[test]
+fn a_cpu_counts_whatever_was_told_of_it() {
+    let on = |cpu: u32, kind: Kind| {
+        let mut crew = Crew::new();
+        let moments = told(&mut crew, &[switch(1, 0, BLOCKED, 8), Event { cpu, ..at(5, kind) }]);
+        (moments.len(), crew.cpus())
+    };
+    let moved = Kind::Migration { tid: 8, from: 0, to: 30 };
+    assert_eq!(on(2, moved), (3, 31), "where to, and not who said it");
+    assert_eq!(on(20, Kind::Lost { count: 1 }), (3, 21));
+    assert_eq!(on(20, Kind::Waking { tid: 8, comm: comm(b"x"), is_new: false, by_interrupt: true }), (3, 21));
+    assert_eq!(on(20, Kind::Ran { tid: 8, run_ns: 1 }), (2, 2), "no moment, and nothing to draw");
+}
+
+/// CPU time of 2,000 lookups among so many lives.
+fn lookup_ns(crew: &Crew, lives: u64) -> u64 {
+    let once = |_| {
+        let begin_ns = arch::clock::thread_cpu_ns();
+        for n in 0..2000 {
+            std::hint::black_box(crew.comm(9, 10 + n * lives / 2000 * 10));
+        }
+        arch::clock::thread_cpu_ns() - begin_ns
+    };
+    (0..5).map(once).min().unwrap_or(0)
+}
+
+/// Among a hundred times as many, a look at each of the lives takes a hundred times as long.
 #[test]
 fn an_id_that_is_used_again_and_again_is_looked_up_quickly() {
     let mut crew = Crew::new();
     told(&mut crew, &[switch(1, 0, BLOCKED, 6)]);
-    let lives = 200_000;
+    let (some, lives) = (2000, 200_000);
+    let mut among_some_ns = 0;
     for n in 0..lives {
+        if n == some {
+            among_some_ns = lookup_ns(&crew, some);
+        }
         let name = comm(format!("n{n}").as_bytes());
         told(&mut crew, &[at(10 + n * 10, Kind::Forked { parent: 6, child: 9, comm: name })]);
         told(&mut crew, &[switch(15 + n * 10, 9, Left::Dead, 0)]);
         // Its last name is the one that the switch told.
         crew.people.get_mut(&9).unwrap().name(name);
     }
+    let among_all_ns = lookup_ns(&crew, lives);
+    assert!(among_all_ns < 20 * among_some_ns, "{among_all_ns} ns among {lives}, {among_some_ns} among {some}");
     for n in 0..lives {
         assert_eq!(crew.name(9, 10 + n * 10), Some(format!("n{n}")));
     }

@@ -22,32 +22,43 @@ pub fn write(mut file: impl BufRead + Seek, options: &cli::Report, output: Outpu
     let mut people = People::new(Timehist::new(options.rule.into()));
     let known = (around.known)();
     let mut read = Ok(perfdata::Ending::default());
-    output.write_with(|out| {
+    let written = output.write_with(|out| {
         let mut out = BufWriter::with_capacity(super::PIECE, out);
         let (mut width, mut text) = (NAME, Vec::new());
-        if !options.summary {
-            head(&mut out)?;
-        }
-        let mut unwritten = None;
+        let (mut unwritten, mut has_head) = (None, options.summary);
         read = perfdata::read(&mut file, &known, |event| {
             let Some(line) = people.take(event).filter(|_| !options.summary) else { return Ok(()) };
             let name = people.name_now(line.who);
             width = width.max(name.len());
             self::line(&mut text, event.t_ns, event.cpu, &name, width, &line);
-            out.write_all(&text).map_err(|error| {
+            // Not before there is a line: an older file is worth more than a head.
+            let head = if std::mem::replace(&mut has_head, true) { Ok(()) } else { head(&mut out) };
+            head.and_then(|()| out.write_all(&text)).map_err(|error| {
                 let kind = error.kind();
                 unwritten = Some(error);
                 kind.into()
             })
         });
-        // What could not be written is no fault of what is read.
-        unwritten.map_or(Ok(()), Err)?;
-        if options.summary && read.is_ok() {
+        if let Some(error) = unwritten {
+            // What could not be written is no fault of what is read.
+            read = Ok(perfdata::Ending::default());
+            return Err(error);
+        }
+        if read.is_err() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        if !has_head {
+            head(&mut out)?;
+        }
+        if options.summary {
             summary(&mut out, &people)?;
         }
         out.flush()
-    })?;
-    super::say_what_lacks(&read?, around);
+    });
+    // Why it could not be read says more than that it was not written.
+    let ending = read?;
+    written?;
+    super::say_what_lacks(&ending, around);
     Ok(())
 }
 
@@ -146,7 +157,67 @@ fn summary(out: &mut impl Write, people: &People) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::io::{BufReader, Cursor, Read, SeekFrom};
+
     use super::*;
+
+    /// A disk that fails behind so many bytes.
+    struct Failing(Cursor<Vec<u8>>, u64);
+
+    impl Read for Failing {
+        fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+            let left = self.1.saturating_sub(self.0.position()) as usize;
+            if left == 0 {
+                return Err(io::Error::other("the disk is broken"));
+            }
+            let length = left.min(bytes.len());
+            self.0.read(&mut bytes[..length])
+        }
+    }
+
+    impl Seek for Failing {
+        fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+            self.0.seek(to)
+        }
+    }
+
+    #[test]
+    fn an_older_file_stays_until_there_is_something_to_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("old.txt");
+        let whole = damage::perf::pipe_mode(&damage::perf::story());
+        let story = damage::perf::story();
+        let (head, held) = (whole.len() - story.concat().len(), story[8..].concat().len());
+        let around = Around { known: &Vec::new, say: &|_| {} };
+        for summary in [false, true] {
+            let report = |bytes: &[u8], until: usize| {
+                fs::write(&path, "older").unwrap();
+                let failing = BufReader::with_capacity(64, Failing(Cursor::new(bytes.to_vec()), until as u64));
+                let options = cli::Report { summary, timehist: true, ..super::super::mutations::plain(&path) };
+                let output = Output::open(Some(&path)).unwrap();
+                let told = write(failing, &options, output, &around).map_err(|error| format!("{error:#}"));
+                (told, fs::read_to_string(&path).ok())
+            };
+            let older = Some("older".to_owned());
+            // Damaged before the first event; broken before it; and broken when nothing of what came is a line.
+            for (length, until) in
+                [(head, usize::MAX), (head, 40), (whole.len(), 40), (whole.len(), whole.len() - held)]
+            {
+                let (told, left) = report(&whole[..length], until);
+                let why = told.expect_err("it has no event");
+                assert!(!why.contains("cannot write"), "{length} {until}: {why}");
+                assert_eq!(left, older, "{length} {until}");
+            }
+            // Broken when lines came: half of them are not left to be taken for all.
+            let (told, left) = report(&whole, whole.len() - 4);
+            assert!(told.is_err());
+            assert_eq!(left, if summary { older } else { None });
+            let (told, left) = report(&whole, usize::MAX);
+            told.unwrap();
+            assert!(left.unwrap().contains("run"), "what is written takes the place of what is older");
+        }
+    }
 
     #[test]
     fn a_line_has_perfs_columns() {
