@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -60,12 +61,23 @@ pub enum Output {
     File(Opened),
 }
 
-/// A file that is emptied only when what it is for is ready. One that did not exist before and is never written goes again.
+/// A file that is emptied only when what it is for is ready. One that did not exist before and is never written goes again, unless
+/// somebody else has written to it meanwhile or put another file in its place.
 pub struct Opened {
     path: PathBuf,
     file: File,
-    /// Nobody would miss it.
-    is_new: bool,
+    remnant: Remnant,
+}
+
+/// What is left behind unless it is removed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Remnant {
+    /// A report, an older file or a device: it stays.
+    Kept,
+    /// A file that did not exist before. Nobody would miss it while it is empty.
+    New,
+    /// The beginning of a report.
+    Incomplete,
 }
 
 impl Opened {
@@ -74,11 +86,11 @@ impl Opened {
         // Not truncated yet: if the session fails, an older report is still there.
         options.write(true).truncate(false);
         match options.clone().create_new(true).open(&path) {
-            Ok(file) => Ok(Opened { path, file, is_new: true }),
+            Ok(file) => Ok(Opened { path, file, remnant: Remnant::New }),
             // Also a link to nothing is found there, and its file made.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let file = options.create(true).open(&path)?;
-                Ok(Opened { path, file, is_new: false })
+                Ok(Opened { path, file, remnant: Remnant::Kept })
             }
             Err(error) => Err(error),
         }
@@ -87,11 +99,33 @@ impl Opened {
     fn is_regular(&self) -> bool {
         self.file.metadata().is_ok_and(|found| found.is_file())
     }
+
+    /// Who made the file may have removed it again, empty as it was.
+    fn make_again(&mut self) -> io::Result<()> {
+        if self.file.metadata()?.nlink() == 0 {
+            self.file = OpenOptions::new().write(true).truncate(false).create(true).open(&self.path)?;
+        }
+        Ok(())
+    }
+
+    /// Whether what is at the path now is this file's remnant.
+    fn is_ours_to_remove(&self) -> bool {
+        let Ok((ours, there)) = self.file.metadata().and_then(|ours| Ok((ours, fs::symlink_metadata(&self.path)?)))
+        else {
+            return false;
+        };
+        let is_it = (there.dev(), there.ino()) == (ours.dev(), ours.ino());
+        match self.remnant {
+            Remnant::Kept => false,
+            Remnant::New => is_it && there.len() == 0,
+            Remnant::Incomplete => is_it,
+        }
+    }
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        if self.is_new {
+        if self.is_ours_to_remove() {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -144,6 +178,7 @@ impl Output {
                 let is_regular = opened.is_regular();
                 let written = (|| {
                     if is_regular {
+                        opened.make_again()?;
                         opened.file.set_len(0)?;
                     }
                     let mut buffered = BufWriter::new(&opened.file);
@@ -152,7 +187,7 @@ impl Output {
                     // Some file systems find out at close that they are full.
                     if is_regular { opened.file.sync_all() } else { Ok(()) }
                 })();
-                opened.is_new = written.is_err() && is_regular;
+                opened.remnant = if written.is_err() && is_regular { Remnant::Incomplete } else { Remnant::Kept };
                 written.with_context(|| format!("cannot write '{}'", opened.path.display()))
             }
         }
@@ -214,6 +249,31 @@ mod tests {
             });
             assert_eq!((written.is_err(), path.exists()), (fails, !fails), "{}", path.display());
         }
+    }
+
+    #[test]
+    fn a_file_that_another_has_written_or_put_there_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let open = || Output::open(Some(&path)).unwrap();
+        let (first, second) = (open(), open());
+        second.write(b"finished").unwrap();
+        drop(first);
+        assert_eq!(fs::read(&path).unwrap(), b"finished");
+        // The first gives up before the second has anything to write.
+        fs::remove_file(&path).unwrap();
+        let (first, second) = (open(), open());
+        drop(first);
+        assert!(!path.exists());
+        second.write(b"finished").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"finished");
+        // Another file has its name, empty as it is.
+        fs::remove_file(&path).unwrap();
+        let first = open();
+        fs::write(folder.path().join("other"), "").unwrap();
+        fs::rename(folder.path().join("other"), &path).unwrap();
+        drop(first);
+        assert!(path.exists());
     }
 
     #[test]
