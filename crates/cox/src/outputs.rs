@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 /// Variables in which launchers tell a process its rank, by what sets them.
 const RANKS: [&str; 6] =
@@ -49,6 +49,33 @@ pub fn numbered(path: &Path, run: u32) -> PathBuf {
         }
     }
     PathBuf::from(OsString::from_vec(name))
+}
+
+/// Refuse options that name one and the same place: what is written there first would be lost, or both mixed. Each is an option and
+/// what was given with it. /dev/null has room for all.
+///
+/// # Errors
+/// When two do; names them.
+pub fn refuse_same<'w>(wanted: impl IntoIterator<Item = (&'w str, Option<PathBuf>)>) -> Result<()> {
+    let mut taken: Vec<(&str, PathBuf)> = Vec::new();
+    for (option, path) in wanted {
+        let Some(place) = path.as_deref().map(place).filter(|place| place != Path::new("/dev/null")) else { continue };
+        if let Some((other, _)) = taken.iter().find(|(_, there)| *there == place) {
+            let named = if place == Path::new("-") { "stdout".to_owned() } else { format!("'{}'", place.display()) };
+            bail!("{other} and {option} would both write to {named}; give each a place of its own");
+        }
+        taken.push((option, place));
+    }
+    Ok(())
+}
+
+/// What a name comes to, as far as names tell.
+fn place(path: &Path) -> PathBuf {
+    if path == Path::new("-") || path == Path::new("/dev/stdout") {
+        return PathBuf::from("-");
+    }
+    let path = expand(path);
+    std::path::absolute(&path).unwrap_or(path)
 }
 
 /// A place to write to, opened before the program starts so that a bad path is refused in time.
@@ -274,6 +301,25 @@ mod tests {
         fs::rename(folder.path().join("other"), &path).unwrap();
         drop(first);
         assert!(path.exists());
+    }
+
+    #[test]
+    fn two_options_do_not_write_to_one_place() {
+        let refusal = |one: &str, other: &str| {
+            let wanted = [("--json", Some(one.into())), ("--trace", None), ("--html", Some(other.into()))];
+            refuse_same(wanted).err().map(|error| error.to_string())
+        };
+        let pid = std::process::id().to_string();
+        for (one, other) in
+            [("x", "./x"), ("a.%p", &format!("a.{pid}")), ("-", "/dev/stdout"), ("/nowhere/x", "/nowhere//x")]
+        {
+            let said = refusal(one, other).unwrap_or_else(|| panic!("{one} and {other}"));
+            assert!(said.starts_with("--json and --html would both write to "), "{said}");
+        }
+        assert!(refusal("-", "-").is_some_and(|said| said.contains("to stdout;")));
+        for (one, other) in [("x", "y"), ("-", "x"), ("/dev/null", "/dev/null"), ("%p", "%%p")] {
+            assert_eq!(refusal(one, other), None, "{one} and {other}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use anyhow::{Context, Error, Result, bail};
 use ledger::accounts::ProgramInfo;
@@ -15,7 +16,7 @@ use trace::Recording;
 
 use crate::choice::Choice;
 use crate::cli;
-use crate::outputs::Output;
+use crate::outputs::{Output, refuse_same};
 use crate::session::engine::Engine;
 use crate::session::observing::Observing;
 use crate::session::overlapping::{Overlapping, fitness};
@@ -24,7 +25,7 @@ use crate::session::recording::Recorder;
 use crate::session::together::Together;
 use crate::session::{self, Launch, Limits, Outcome, Subject, Target};
 use crate::surroundings::Surroundings;
-use crate::verbs::traces::Traces;
+use crate::verbs::traces::{self, Traces};
 
 /// How a run ended, for who does another one after it.
 pub struct Ran {
@@ -45,11 +46,18 @@ struct Outputs {
 
 /// Observe what `options` name, report, and return the exit code to end with.
 pub fn run(options: &cli::Run) -> Result<u8> {
+    refuse_same(named(&super::series::of_run(options, 1)))?;
     if options.repeat > 1 {
         super::series::run(options)
     } else {
         once(&super::series::of_run(options, 1)).map(|ran| ran.code)
     }
+}
+
+/// Options that write, each with the file that it names.
+fn named(options: &cli::Run) -> Vec<(&'static str, Option<PathBuf>)> {
+    let text = options.output.clone().filter(|_| !options.quiet);
+    [("--json", options.json.clone()), ("--output", text)].into_iter().chain(traces::named(&options.traces)).collect()
 }
 
 /// One run, whatever `--repeat` says.
