@@ -1,16 +1,19 @@
 //! Whether a workspace keeps to a plan of the house.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::rooms::{FLOORS, Room, Uses};
+use crate::rooms::{FLOORS, FOR_TESTS, Room, Uses};
 
 /// A crate of the workspace as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Crate {
     /// Package name.
     pub name: String,
-    /// Workspace crates it depends on, also for its tests and its build script.
+    /// Workspace crates it depends on, also for its build script.
     pub uses: Vec<String>,
+    /// Workspace crates that its tests depend on.
+    pub uses_for_tests: Vec<String>,
     /// Whether the root of its library (or of its program) says `#![forbid(unsafe_code)]`.
     pub forbids_unsafe: bool,
 }
@@ -39,6 +42,13 @@ pub enum Fault {
         /// The used.
         to: String,
     },
+    /// A crate that is for tests is used by more than tests.
+    ForTests {
+        /// The user.
+        from: String,
+        /// The used.
+        to: String,
+    },
     /// A pure crate that does not forbid unsafe code.
     NotPure(String),
 }
@@ -53,6 +63,9 @@ impl fmt::Display for Fault {
             Fault::NoSuchFloor(name) => write!(f, "the row of {name} names a floor that does not exist"),
             Fault::BadRow { room, to } => write!(f, "the row of {room} may not allow {to}: arrows point down"),
             Fault::Arrow { from, to } => write!(f, "{from} must not use {to}"),
+            Fault::ForTests { from, to } => {
+                write!(f, "{from} may use {to} only for tests: it belongs into [dev-dependencies]")
+            }
             Fault::NotPure(name) => write!(f, "{name} is pure: its lib.rs must say #![forbid(unsafe_code)]"),
         }
     }
@@ -85,9 +98,12 @@ fn faults_of_row(room: &Room, rooms: &[Room]) -> Vec<Fault> {
 }
 
 fn faults_of_crate(built: &Crate, room: &Room, rooms: &[Room]) -> Vec<Fault> {
-    let forbidden = built.uses.iter().filter(|to| !allows(room, to, rooms));
+    let used: BTreeSet<&String> = built.uses.iter().chain(&built.uses_for_tests).collect();
+    let forbidden = used.into_iter().filter(|to| !allows(room, to, rooms));
     let mut faults: Vec<Fault> =
         forbidden.map(|to| Fault::Arrow { from: built.name.clone(), to: to.clone() }).collect();
+    let misused = built.uses.iter().filter(|to| FOR_TESTS.contains(&to.as_str()));
+    faults.extend(misused.map(|to| Fault::ForTests { from: built.name.clone(), to: to.clone() }));
     if room.pure && !built.forbids_unsafe {
         faults.push(Fault::NotPure(built.name.clone()));
     }
@@ -125,7 +141,8 @@ mod tests {
     }
 
     fn built(name: &str, uses: &[&str]) -> Crate {
-        Crate { name: name.to_owned(), uses: uses.iter().map(|u| (*u).to_owned()).collect(), forbids_unsafe: false }
+        let uses = uses.iter().map(|u| (*u).to_owned()).collect();
+        Crate { name: name.to_owned(), uses, ..Crate::default() }
     }
 
     fn arrow(from: &str, to: &str) -> Fault {
@@ -150,7 +167,7 @@ mod tests {
     #[test]
     fn an_arrow_that_points_up_is_named() {
         let crates = [built("door", &[]), built("rule", &["word"]), built("word", &["rule", "door"])];
-        assert_eq!(faults(&crates, &[DOOR, RULE, WORD]), [arrow("word", "rule"), arrow("word", "door")]);
+        assert_eq!(faults(&crates, &[DOOR, RULE, WORD]), [arrow("word", "door"), arrow("word", "rule")]);
     }
 
     #[test]
@@ -179,6 +196,20 @@ mod tests {
         let aside = room("twin", "rules", &["rule"], &[]);
         let crates = [built("rule", &[]), built("word", &[]), built("twin", &[])];
         assert_eq!(faults(&crates, &[RULE, up, aside]), [bad_row("word", "rule"), bad_row("twin", "rule")]);
+    }
+
+    #[test]
+    fn what_is_for_tests_is_used_by_tests_only() {
+        let user = room("rule", "rules", &["damage"], &[]);
+        let damage = room("damage", "words", &[], &[]);
+        let in_tests = Crate { uses_for_tests: vec!["damage".to_owned()], ..built("rule", &[]) };
+        assert_eq!(faults(&[in_tests.clone(), built("damage", &[])], &[user, damage]), []);
+        let misuse = Fault::ForTests { from: "rule".to_owned(), to: "damage".to_owned() };
+        for in_both in [built("rule", &["damage"]), Crate { uses: vec!["damage".to_owned()], ..in_tests.clone() }] {
+            assert_eq!(faults(&[in_both, built("damage", &[])], &[user, damage]), std::slice::from_ref(&misuse));
+        }
+        // Tests too keep to the row.
+        assert_eq!(faults(&[in_tests, built("damage", &[])], &[RULE, damage, WORD])[..1], [arrow("rule", "damage")]);
     }
 
     #[test]

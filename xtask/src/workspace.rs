@@ -1,5 +1,6 @@
 //! The workspace as it is: where it lies, and its crates as `cargo metadata` tells them.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -50,6 +51,8 @@ struct Dependency {
     name: String,
     /// Present for crates that lie in a folder here, and only for those.
     path: Option<String>,
+    /// `dev`, `build`, or nothing for the program's own.
+    kind: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -71,11 +74,18 @@ fn as_crate(package: Package) -> Result<Crate> {
         ),
         None => false,
     };
-    let mut uses: Vec<String> = package.dependencies.into_iter().filter(|d| d.path.is_some()).map(|d| d.name).collect();
-    // A crate can be a dependency of the program and, with other features, of its tests.
-    uses.sort();
-    uses.dedup();
-    Ok(Crate { name: package.name, uses, forbids_unsafe })
+    let (for_tests, ships): (Vec<Dependency>, Vec<Dependency>) = package
+        .dependencies
+        .into_iter()
+        .filter(|dependency| dependency.path.is_some())
+        .partition(|dependency| dependency.kind.as_deref() == Some("dev"));
+    Ok(Crate { name: package.name, uses: names(ships), uses_for_tests: names(for_tests), forbids_unsafe })
+}
+
+/// In order, and each once: a crate can be used by a program and, once more, by its build script.
+fn names(dependencies: Vec<Dependency>) -> Vec<String> {
+    let distinct: BTreeSet<String> = dependencies.into_iter().map(|dependency| dependency.name).collect();
+    distinct.into_iter().collect()
 }
 
 fn forbids_unsafe(source: &str) -> bool {
@@ -87,12 +97,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dependencies_without_a_path_are_not_ours() {
+    fn dependencies_without_a_path_are_not_ours_and_those_of_tests_are_apart() {
         let json = br#"{ "packages": [{ "name": "a", "targets": [], "dependencies": [
             { "name": "serde", "path": null },
-            { "name": "wire", "path": "/w/wire" },
-            { "name": "wire", "path": "/w/wire", "kind": "dev" } ] }] }"#;
-        let wanted = Crate { name: "a".to_owned(), uses: vec!["wire".to_owned()], forbids_unsafe: false };
+            { "name": "wire", "path": "/w/wire", "kind": null },
+            { "name": "wire", "path": "/w/wire", "kind": "build" },
+            { "name": "wire", "path": "/w/wire", "kind": "dev" },
+            { "name": "damage", "path": "/w/damage", "kind": "dev" } ] }] }"#;
+        let wanted = Crate {
+            name: "a".to_owned(),
+            uses: vec!["wire".to_owned()],
+            uses_for_tests: vec!["damage".to_owned(), "wire".to_owned()],
+            forbids_unsafe: false,
+        };
         assert_eq!(parse(json).unwrap(), [wanted]);
     }
 

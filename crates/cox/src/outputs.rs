@@ -5,9 +5,10 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 /// Variables in which launchers tell a process its rank, by what sets them.
 const RANKS: [&str; 6] =
@@ -50,6 +51,33 @@ pub fn numbered(path: &Path, run: u32) -> PathBuf {
     PathBuf::from(OsString::from_vec(name))
 }
 
+/// Refuse options that name one and the same place: what is written there first would be lost, or both mixed. Each is an option and
+/// what was given with it. /dev/null has room for all.
+///
+/// # Errors
+/// When two do; names them.
+pub fn refuse_same<'w>(wanted: impl IntoIterator<Item = (&'w str, Option<PathBuf>)>) -> Result<()> {
+    let mut taken: Vec<(&str, PathBuf)> = Vec::new();
+    for (option, path) in wanted {
+        let Some(place) = path.as_deref().map(place).filter(|place| place != Path::new("/dev/null")) else { continue };
+        if let Some((other, _)) = taken.iter().find(|(_, there)| *there == place) {
+            let named = if place == Path::new("-") { "stdout".to_owned() } else { format!("'{}'", place.display()) };
+            bail!("{other} and {option} would both write to {named}; give each a place of its own");
+        }
+        taken.push((option, place));
+    }
+    Ok(())
+}
+
+/// What a name comes to, as far as names tell.
+fn place(path: &Path) -> PathBuf {
+    if path == Path::new("-") || path == Path::new("/dev/stdout") {
+        return PathBuf::from("-");
+    }
+    let path = expand(path);
+    std::path::absolute(&path).unwrap_or(path)
+}
+
 /// A place to write to, opened before the program starts so that a bad path is refused in time.
 pub enum Output {
     /// Our own stderr.
@@ -60,12 +88,23 @@ pub enum Output {
     File(Opened),
 }
 
-/// A file that is emptied only when what it is for is ready. One that did not exist before and is never written goes again.
+/// A file that is emptied only when what it is for is ready. One that did not exist before and is never written goes again, unless
+/// somebody else has written to it meanwhile or put another file in its place.
 pub struct Opened {
     path: PathBuf,
     file: File,
-    /// Nobody would miss it.
-    is_new: bool,
+    remnant: Remnant,
+}
+
+/// What is left behind unless it is removed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Remnant {
+    /// A report, an older file or a device: it stays.
+    Kept,
+    /// A file that did not exist before. Nobody would miss it while it is empty.
+    New,
+    /// The beginning of a report.
+    Incomplete,
 }
 
 impl Opened {
@@ -74,11 +113,11 @@ impl Opened {
         // Not truncated yet: if the session fails, an older report is still there.
         options.write(true).truncate(false);
         match options.clone().create_new(true).open(&path) {
-            Ok(file) => Ok(Opened { path, file, is_new: true }),
+            Ok(file) => Ok(Opened { path, file, remnant: Remnant::New }),
             // Also a link to nothing is found there, and its file made.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let file = options.create(true).open(&path)?;
-                Ok(Opened { path, file, is_new: false })
+                Ok(Opened { path, file, remnant: Remnant::Kept })
             }
             Err(error) => Err(error),
         }
@@ -87,11 +126,33 @@ impl Opened {
     fn is_regular(&self) -> bool {
         self.file.metadata().is_ok_and(|found| found.is_file())
     }
+
+    /// Who made the file may have removed it again, empty as it was.
+    fn make_again(&mut self) -> io::Result<()> {
+        if self.file.metadata()?.nlink() == 0 {
+            self.file = OpenOptions::new().write(true).truncate(false).create(true).open(&self.path)?;
+        }
+        Ok(())
+    }
+
+    /// Whether what is at the path now is this file's remnant.
+    fn is_ours_to_remove(&self) -> bool {
+        let Ok((ours, there)) = self.file.metadata().and_then(|ours| Ok((ours, fs::symlink_metadata(&self.path)?)))
+        else {
+            return false;
+        };
+        let is_it = (there.dev(), there.ino()) == (ours.dev(), ours.ino());
+        match self.remnant {
+            Remnant::Kept => false,
+            Remnant::New => is_it && there.len() == 0,
+            Remnant::Incomplete => is_it,
+        }
+    }
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        if self.is_new {
+        if self.is_ours_to_remove() {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -172,6 +233,9 @@ impl Output {
             }
             Output::File(mut opened) => {
                 let is_regular = opened.is_regular();
+                if is_regular {
+                    opened.make_again().with_context(|| format!("cannot write '{}'", opened.path.display()))?;
+                }
                 let mut begun = Begun { out: BufWriter::new(&opened.file), to_empty: is_regular };
                 let written = (|| {
                     write(&mut begun)?;
@@ -181,9 +245,13 @@ impl Output {
                     // Some file systems find out at close that they are full.
                     if is_regular { opened.file.sync_all() } else { Ok(()) }
                 })();
-                let is_older = begun.to_empty && !opened.is_new;
+                let is_begun = !begun.to_empty;
                 drop(begun);
-                opened.is_new = written.is_err() && is_regular && !is_older;
+                match &written {
+                    Ok(()) => opened.remnant = Remnant::Kept,
+                    Err(_) if is_regular && is_begun => opened.remnant = Remnant::Incomplete,
+                    Err(_) => {}
+                }
                 written.with_context(|| format!("cannot write '{}'", opened.path.display()))
             }
         }
@@ -264,6 +332,50 @@ mod tests {
         for path in [&new, &old] {
             Output::open(Some(path)).unwrap().write(b"").unwrap();
             assert_eq!(fs::read(path).unwrap(), b"");
+        }
+    }
+
+    #[test]
+    fn a_file_that_another_has_written_or_put_there_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let open = || Output::open(Some(&path)).unwrap();
+        let (first, second) = (open(), open());
+        second.write(b"finished").unwrap();
+        drop(first);
+        assert_eq!(fs::read(&path).unwrap(), b"finished");
+        // The first gives up before the second has anything to write.
+        fs::remove_file(&path).unwrap();
+        let (first, second) = (open(), open());
+        drop(first);
+        assert!(!path.exists());
+        second.write(b"finished").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"finished");
+        // Another file has its name, empty as it is.
+        fs::remove_file(&path).unwrap();
+        let first = open();
+        fs::write(folder.path().join("other"), "").unwrap();
+        fs::rename(folder.path().join("other"), &path).unwrap();
+        drop(first);
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn two_options_do_not_write_to_one_place() {
+        let refusal = |one: &str, other: &str| {
+            let wanted = [("--json", Some(one.into())), ("--trace", None), ("--html", Some(other.into()))];
+            refuse_same(wanted).err().map(|error| error.to_string())
+        };
+        let pid = std::process::id().to_string();
+        for (one, other) in
+            [("x", "./x"), ("a.%p", &format!("a.{pid}")), ("-", "/dev/stdout"), ("/nowhere/x", "/nowhere//x")]
+        {
+            let said = refusal(one, other).unwrap_or_else(|| panic!("{one} and {other}"));
+            assert!(said.starts_with("--json and --html would both write to "), "{said}");
+        }
+        assert!(refusal("-", "-").is_some_and(|said| said.contains("to stdout;")));
+        for (one, other) in [("x", "y"), ("-", "x"), ("/dev/null", "/dev/null"), ("%p", "%%p")] {
+            assert_eq!(refusal(one, other), None, "{one} and {other}");
         }
     }
 

@@ -3,10 +3,14 @@
 mod common;
 
 use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::ptr;
 
-use common::{Bench, assert_none, bench};
+use common::{Bench, assert_none, bench, skipped};
 use ledger::Thread;
 use ledger::beside::{Beside, Phase};
 use report::Document;
@@ -16,6 +20,49 @@ const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/workl
 
 fn on_cpu(cpu: usize, workload: &str) -> String {
     format!("taskset -c {cpu} {WORKLOADS}/{workload}")
+}
+
+/// Whether a child may ask to be traced here; if not, says that `test` is skipped.
+fn can_trace(test: &str) -> bool {
+    let mut child = Command::new("true");
+    // SAFETY: a plain system call. To end is to be let go: the program would stop at its exec.
+    unsafe {
+        child.pre_exec(|| {
+            let nothing = ptr::null_mut::<libc::c_void>();
+            libc::_exit(libc::c_int::from(libc::ptrace(libc::PTRACE_TRACEME, 0, nothing, nothing) < 0));
+        });
+    }
+    let can = child.status().is_ok_and(|status| status.success());
+    if !can {
+        skipped(test, "needs ptrace");
+    }
+    can
+}
+
+/// `command` shall not be able to trace.
+fn forbid_tracing(command: &mut Command) {
+    let instruction = |code: u32, k: u32, jt: u8| libc::sock_filter { code: code as u16, jt, jf: 0, k };
+    let filter = [
+        // The number of the system call is the first word of what a filter sees.
+        instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        libc::sock_filter {
+            jf: 1,
+            ..instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_ptrace as u32, 0)
+        },
+        instruction(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32, 0),
+        instruction(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0),
+    ];
+    // SAFETY: a system call on a filter that lives in the closure; the kernel copies it.
+    unsafe {
+        command.pre_exec(move || {
+            let mut filter = filter;
+            let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
+            if libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(())
+        });
+    }
 }
 
 /// Runs `program` with another one beside it.
@@ -153,6 +200,9 @@ fn exit_code_and_input_are_the_programs_and_both_are_waited_for() {
 #[test]
 fn what_cannot_run_is_refused_before_anything_starts() {
     let Some(bench) = bench("what_cannot_run_is_refused_before_anything_starts") else { return };
+    if !can_trace("what_cannot_run_is_refused_before_anything_starts") {
+        return;
+    }
     let touched = bench.folder().join("touched");
     let refused = |options: &[&str], code: i32, why: &str| {
         let mut command = Command::new(COX);
@@ -165,8 +215,10 @@ fn what_cannot_run_is_refused_before_anything_starts() {
     refused(&["--also", "no-such-program at all"], 127, "no-such-program");
     let script = bench.folder().join("script");
     fs::write(&script, "echo no first line\n").expect("write");
-    fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
-    refused(&["--also", &script.display().to_string()], 126, "neither a binary nor a script");
+    // As for a single program: it is there, and may not be executed.
+    refused(&["--also", &script.display().to_string()], 126, "permission denied");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("chmod");
+    refused(&["--also", &script.display().to_string()], 126, "neither a binary for this machine nor a script");
     refused(&["--also", "sh -c 'no end"], 125, "a quote is not closed");
     refused(&["--also", ""], 125, "there is no command");
     refused(&["--backend", "proc", "--also", "true"], 125, "need eBPF");
@@ -175,10 +227,13 @@ fn what_cannot_run_is_refused_before_anything_starts() {
 #[test]
 fn none_begins_unless_all_can_be_executed() {
     let Some(bench) = bench("none_begins_unless_all_can_be_executed") else { return };
+    if !can_trace("none_begins_unless_all_can_be_executed") {
+        return;
+    }
     let executable = |name: &str, bytes: &[u8]| {
         let path = bench.folder().join(name);
         fs::write(&path, bytes).expect("write");
-        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("chmod");
         path.display().to_string()
     };
     // Only an exec finds that these cannot be executed.
@@ -198,6 +253,23 @@ fn none_begins_unless_all_can_be_executed() {
         assert_eq!((output.status.code(), said.lines().count()), (Some(126), 1), "{said}");
         assert!(said.contains(&last) && said.contains(why), "{said}");
         assert!(!touched.exists(), "the program has run");
+    }
+}
+
+#[test]
+fn where_nothing_may_be_traced_it_is_said_and_the_exec_tells() {
+    let Some(bench) = bench("where_nothing_may_be_traced_it_is_said_and_the_exec_tells") else { return };
+    let foreign = bench.folder().join("foreign");
+    fs::write(&foreign, b"\x7fELF\x01\x02\x01 of another machine").expect("write");
+    fs::set_permissions(&foreign, fs::Permissions::from_mode(0o755)).expect("chmod");
+    for (also, code, lines) in [("true", 0, 1), (&*foreign.display().to_string(), 126, 2)] {
+        let mut command = Command::new(COX);
+        command.args(["run", "-q", "--also", also, "--", "true"]);
+        forbid_tracing(&mut command);
+        let output = command.output().expect("start cox");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(code), lines), "{said}");
+        assert!(said.starts_with("cox: cannot see beforehand whether all programs can be executed: 'true' "), "{said}");
     }
 }
 

@@ -45,6 +45,19 @@ fn text_of_perf_script_tells_the_same() {
 }
 
 #[test]
+fn json_of_a_recording_is_alone_on_stdout() {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = folder.path().join("perf.txt");
+    let text = " app 9/9 [000] 1.000001000: sched:sched_switch: prev_comm=app prev_pid=9 prev_prio=120 prev_state=S ==> \
+                next_comm=b next_pid=8 next_prio=120\n";
+    fs::write(&recording, text).unwrap();
+    let printed = cox(&["--json", "-"], &recording).0;
+    serde_json::from_str::<Document>(&printed).unwrap();
+    // Without it there is the text.
+    assert!(cox(&[], &recording).0.contains("app"));
+}
+
+#[test]
 fn both_forms_of_text_tell_the_same() {
     const TEST: &str = "both_forms_of_text_tell_the_same";
     let Some(bench) = perf_bench(TEST) else { return };

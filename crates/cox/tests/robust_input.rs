@@ -157,6 +157,34 @@ fn outputs_that_cannot_be_opened_start_nothing() {
 }
 
 #[test]
+fn two_outputs_in_one_place_start_nothing() {
+    let folder = open_folder();
+    let (mark, place) = (path(&folder, "started"), path(&folder, "x"));
+    let program: &[&str] = &["--", "touch", &mark];
+    for (verb, one, other, after) in [
+        (&["run"][..], "--json", "--html", program),
+        (&["run"], "--json", "--output", program),
+        (&["run", "--repeat", "2"], "--json", "--trace", program),
+        (&["advise", "--ncpus", "1"], "--json", "--output", program),
+        (&["pack", "--cpus", "0"], "--json", "--log-moves", program),
+        (&["report"], "--json", "--html", &["no-such-recording"]),
+        (&["compare"], "--json", "--html", &["no-such-report"]),
+        (&["compare"], "--output", "--html", &["no-such-report"]),
+        (&["compare", "--table", "wall_ns"], "--svg", "--html", &["no-such-report"]),
+    ] {
+        for place in ["-", &place] {
+            let ran = cox(&[verb, &[one, place, other, place], after].concat());
+            assert_refused(&ran, 125, "would both write to");
+            assert!(ran.stderr.contains(one) && ran.stderr.contains(other), "{}", ran.stderr);
+            assert!(!fs::exists(&mark).unwrap() && !fs::exists(place).unwrap(), "{verb:?} {one} {other}");
+        }
+    }
+    // The name of a trace has an ending.
+    let ran = cox(&["run", "--paraver", &place, "--json", &format!("{place}.pcf"), "--", "touch", &mark]);
+    assert_refused(&ran, 125, "--paraver");
+}
+
+#[test]
 fn outputs_that_fail_afterwards_do_not_change_the_exit_code() {
     if !is_root("outputs_that_fail_afterwards_do_not_change_the_exit_code") {
         return;

@@ -6,7 +6,7 @@
 //! Between fork and exec only async-signal-safe calls are made, and everything they need (arguments,
 //! candidates on PATH) is built before the fork.
 //!
-//! Of several programs none shall begin unless all can: see [`rehearse`].
+//! Of several programs none shall begin unless all can, as far as that can be known beforehand: see [`rehearse`].
 
 mod rehearsal;
 
@@ -27,7 +27,7 @@ use rustix::process::{
 
 use super::target::{Exit, Launch};
 use super::{sigpipe, streams};
-pub use rehearsal::rehearse;
+pub use rehearsal::{Rehearsed, rehearse};
 
 /// A program that could not be started.
 #[derive(Debug, thiserror::Error)]

@@ -29,9 +29,11 @@ use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use engine::Engine;
-use launch::{Child, LaunchError, Running};
+use launch::{Child, LaunchError, Rehearsed, Running};
 use signals::{Received, Signals};
 pub use target::{Exit, Launch, Subject, Target};
+
+use crate::complaint;
 
 /// Engines are ticked at least this often.
 const TICK: Duration = Duration::from_millis(100);
@@ -85,7 +87,7 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
             let signals = Signals::take()?;
             // Of one program the exec itself says it.
             if launches.len() > 1 {
-                launches.iter().try_for_each(|launch| launch::rehearse(launch, signals.original_mask()))?;
+                rehearse(launches, &signals)?;
             }
             let children = launches.iter().map(|launch| Child::fork(launch, signals.original_mask()));
             let children = children.collect::<Result<Vec<Child>>>()?;
@@ -96,7 +98,9 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
                 Ok(running) => running,
                 Err(error) => {
                     // The session ends with this error; what cannot be undone now is when the engine goes.
-                    let _ = engine.undo();
+                    if let Err(error) = engine.undo() {
+                        complaint::say(&format!("undoing: {error:#}"));
+                    }
                     return Err(error);
                 }
             };
@@ -125,6 +129,20 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
             Ok(Outcome { exit: None, launched, start_ns, end_ns, own_cpu_ns, interrupted: false, failed: None })
         }
     }
+}
+
+/// Refuses what cannot be executed. Of what is not known, one line is said: then others may have begun when the exec tells.
+fn rehearse(launches: &[Launch], signals: &Signals) -> Result<()> {
+    let known = launches.iter().map(|launch| launch::rehearse(launch, signals.original_mask()));
+    let known = known.collect::<Result<Vec<Rehearsed>>>()?;
+    let unknown = known.into_iter().find_map(|known| match known {
+        Rehearsed::Can => None,
+        Rehearsed::Unknown(why) => Some(why),
+    });
+    if let Some(why) = unknown {
+        complaint::say(&format!("cannot see beforehand whether all programs can be executed: {why}"));
+    }
+    Ok(())
 }
 
 /// Lets all of them go. One that cannot be executed all of a sudden ends the others, which have hardly begun.
@@ -256,6 +274,16 @@ mod tests {
             self.undone = true;
             bail!("broken again")
         }
+    }
+
+    #[test]
+    fn an_exec_that_fails_undoes_what_was_applied() {
+        let mut engine = Failing { undone: false };
+        let launch = Launch { command: vec![OsString::from("/no/such/program")], ..Launch::default() };
+        let error = run(&Target::Launch(vec![launch]), &mut engine, Limits::default()).unwrap_err();
+        // Also when that fails, the program's own code is the one to end with.
+        assert_eq!(launch_error(&error).map(LaunchError::exit_code), Some(127));
+        assert!(engine.undone);
     }
 
     /// An engine with a thread of its own, which says for itself what that takes.

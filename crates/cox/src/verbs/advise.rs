@@ -28,7 +28,7 @@ use watch::Sight;
 
 use crate::choice::Choice;
 use crate::cli;
-use crate::outputs::Output;
+use crate::outputs::{Output, refuse_same};
 use crate::session::trying::Trying;
 use crate::session::{self, Launch, Limits, Target};
 use crate::simulated::Scenario;
@@ -39,6 +39,8 @@ const NOTHING_TO_CHOOSE: u8 = 1;
 
 /// Advise on what `options` name, and return the exit code to end with.
 pub fn advise(options: &cli::Advise) -> Result<u8> {
+    let text = options.output.clone().filter(|_| !options.quiet);
+    refuse_same([("--json", options.json.clone()), ("--output", text)])?;
     let json = Output::wanted(options.json.as_deref())?;
     let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
     match &options.from {

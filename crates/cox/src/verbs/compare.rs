@@ -11,7 +11,7 @@ use report::{Document, html};
 
 use crate::cli;
 use crate::complaint;
-use crate::outputs::{Output, numbered};
+use crate::outputs::{Output, numbered, refuse_same};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -27,6 +27,9 @@ struct Group {
 
 /// Compare what `options` name.
 pub fn compare(options: &cli::Compare) -> Result<u8> {
+    let cli::Compare { json, html, svg, output, .. } = options;
+    let named = [("--json", json), ("--output", output), ("--svg", svg), ("--html", html)];
+    refuse_same(named.map(|(option, path)| (option, path.clone())))?;
     let groups = groups(&options.groups, &|path| path.is_file())?;
     let read = |group: Group| {
         let runs = group.files.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?;

@@ -17,7 +17,7 @@ use watch::Sight;
 use crate::choice::Choice;
 use crate::cli::{self, PackBackend, PackPolicy, PalmPart};
 use crate::ebpf;
-use crate::outputs::Output;
+use crate::outputs::{Output, refuse_same};
 use crate::preload;
 use crate::session::packing::Packing;
 use crate::session::{self, Exit, Launch, Limits, Subject, Target, control};
@@ -27,6 +27,8 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     if options.policy != PackPolicy::Palm && !options.without.is_empty() {
         bail!("--without leaves out parts of the paper's rules: it needs --policy palm");
     }
+    let text = options.output.clone().filter(|_| !options.quiet);
+    refuse_same([("--json", options.json.clone()), ("--output", text), ("--log-moves", options.log_moves.clone())])?;
     let target = target(options);
     let json = Output::wanted(options.json.as_deref())?;
     let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read;
+use std::path::PathBuf;
 
 use anyhow::{Context, Error, Result, bail};
 use ledger::accounts::ProgramInfo;
@@ -17,16 +16,16 @@ use trace::Recording;
 
 use crate::choice::Choice;
 use crate::cli;
-use crate::outputs::Output;
+use crate::outputs::{Output, refuse_same};
 use crate::session::engine::Engine;
 use crate::session::observing::Observing;
 use crate::session::overlapping::{Overlapping, fitness};
 use crate::session::packing::Packing;
 use crate::session::recording::Recorder;
 use crate::session::together::Together;
-use crate::session::{self, Launch, Limits, Outcome, Subject, Target, launch};
+use crate::session::{self, Launch, Limits, Outcome, Subject, Target};
 use crate::surroundings::Surroundings;
-use crate::verbs::traces::Traces;
+use crate::verbs::traces::{self, Traces};
 
 /// How a run ended, for who does another one after it.
 pub struct Ran {
@@ -47,11 +46,18 @@ struct Outputs {
 
 /// Observe what `options` name, report, and return the exit code to end with.
 pub fn run(options: &cli::Run) -> Result<u8> {
+    refuse_same(named(&super::series::of_run(options, 1)))?;
     if options.repeat > 1 {
         super::series::run(options)
     } else {
         once(&super::series::of_run(options, 1)).map(|ran| ran.code)
     }
+}
+
+/// Options that write, each with the file that it names.
+fn named(options: &cli::Run) -> Vec<(&'static str, Option<PathBuf>)> {
+    let text = options.output.clone().filter(|_| !options.quiet);
+    [("--json", options.json.clone()), ("--output", text)].into_iter().chain(traces::named(&options.traces)).collect()
 }
 
 /// One run, whatever `--repeat` says.
@@ -147,20 +153,11 @@ fn target(options: &cli::Run, mut overlapping: Option<&mut Overlapping>) -> Resu
     Ok(Target::Launch(std::iter::once(launch).chain(also).collect()))
 }
 
-/// A program to run beside the other. Whatever can be known to be wrong with it is said before anything starts.
+/// A program to run beside the other. Whether it can be executed is the kernel's to say, when the session starts.
 fn launch_beside(command: &str) -> Result<Launch> {
     let words = shlex::split(command).with_context(|| format!("--also '{command}': a quote is not closed"))?;
-    let Some(program) = words.first() else { bail!("--also '{command}': there is no command") };
-    let Some(file) = launch::file_of(program.as_ref()) else {
-        let (name, why) = (program.clone(), "not found, or not executable".to_owned());
-        return Err(launch::LaunchError::NotFound(name, why).into());
-    };
-    // The other program has begun when the kernel says that this one is of no kind that it knows.
-    let mut start = [0; 4];
-    let is_read = File::open(&file).and_then(|mut file| file.read_exact(&mut start)).is_ok();
-    if is_read && start != *b"\x7fELF" && !start.starts_with(b"#!") {
-        let (name, why) = (program.clone(), "neither a binary nor a script with a #! line".to_owned());
-        return Err(launch::LaunchError::CannotExecute(name, why).into());
+    if words.is_empty() {
+        bail!("--also '{command}': there is no command");
     }
     let command = words.into_iter().map(OsString::from).collect();
     Ok(Launch { command, has_no_input: true, ..Launch::default() })

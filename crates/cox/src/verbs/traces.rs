@@ -13,12 +13,23 @@ use trace::{Recording, Told, perfetto, session};
 use crate::cli;
 use crate::outputs::Output;
 
+/// Of the files of Paraver.
+const ENDINGS: [&str; 3] = ["prv", "pcf", "row"];
+
 /// Outputs for traces.
 pub struct Traces {
     perfetto: Option<Output>,
     /// `.prv`, `.pcf` and `.row`.
     paraver: Option<[Output; 3]>,
     html: Option<Output>,
+}
+
+/// Options of traces, each with the file that it names.
+pub fn named(wanted: &cli::Traces) -> Vec<(&'static str, Option<PathBuf>)> {
+    let paraver =
+        ENDINGS.map(|ending| ("--paraver", wanted.paraver.as_deref().map(|prefix| with_ending(prefix, ending))));
+    let others = [("--trace", wanted.trace.clone()), ("--html", wanted.html.clone())];
+    others.into_iter().chain(paraver).collect()
 }
 
 impl Traces {
@@ -30,8 +41,7 @@ impl Traces {
         let perfetto = Output::wanted(wanted.trace.as_deref())?;
         let paraver = match &wanted.paraver {
             Some(prefix) => {
-                let [prv, pcf, row] =
-                    ["prv", "pcf", "row"].map(|ending| Output::open(Some(&with_ending(prefix, ending))));
+                let [prv, pcf, row] = ENDINGS.map(|ending| Output::open(Some(&with_ending(prefix, ending))));
                 Some([prv?, pcf?, row?])
             }
             None => None,
@@ -43,6 +53,12 @@ impl Traces {
     /// Whether anything is asked for.
     pub fn are_wanted(&self) -> bool {
         self.perfetto.is_some() || self.paraver.is_some() || self.html.is_some()
+    }
+
+    /// Whether one of them goes to stdout.
+    pub fn take_stdout(&self) -> bool {
+        let mut all = self.perfetto.iter().chain(&self.html);
+        all.any(|output| matches!(output, Output::Stdout))
     }
 
     /// Where there is room for what does not fit in memory: where the traces go.

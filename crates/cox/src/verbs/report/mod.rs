@@ -16,10 +16,10 @@ use anyhow::{Context, Result, bail};
 use report::Document;
 use trace::{Recording, session};
 
-use super::traces::Traces;
+use super::traces::{self, Traces};
 use crate::cli;
 use crate::complaint;
-use crate::outputs::Output;
+use crate::outputs::{Output, refuse_same};
 
 /// Bytes that are read at once.
 const PIECE: usize = 1 << 20;
@@ -34,6 +34,9 @@ struct Around<'a> {
 
 /// Report on a file.
 pub fn report(options: &cli::Report) -> Result<u8> {
+    let text = options.output.clone().filter(|_| !options.quiet);
+    let named = [("--json", options.json.clone()), ("--output", text)];
+    refuse_same(named.into_iter().chain(traces::named(&options.traces)))?;
     let file = open(&options.file).with_context(|| cannot(options))?;
     let around = Around { known: &known_formats, say: &complaint::say };
     report_on(options, BufReader::with_capacity(PIECE, file), &around)
@@ -47,12 +50,14 @@ fn cannot(options: &cli::Report) -> String {
 fn report_on(options: &cli::Report, mut file: impl BufRead + Seek, around: &Around<'_>) -> Result<u8> {
     let cannot = || cannot(options);
     let json = Output::wanted(options.json.as_deref())?;
+    let traces = Traces::open(&options.traces)?;
     let text = match &options.output {
         _ if options.quiet => None,
         Some(path) => Some(Output::open(Some(path))?),
+        // What programs read is not mixed with what people do.
+        None if matches!(json, Some(Output::Stdout)) || traces.take_stdout() => None,
         None => Some(Output::Stdout),
     };
-    let traces = Traces::open(&options.traces)?;
     let is_ours = file.fill_buf().with_context(cannot)?.first() == Some(&session::FIRST_BYTE);
     if let Some(mode) = mode(options) {
         if is_ours {
