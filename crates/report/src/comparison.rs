@@ -133,7 +133,7 @@ impl Run {
         Run { backend: backend.to_owned(), ..self }
     }
 
-    /// One figure, or a quotient of two: `waiting_for_cpu_ns/thread_ns`. None if it is not [known](Run::knows), and of a quotient
+    /// One figure, or a quotient of two: `waiting_for_cpu_ns/thread_ns`. None if there is none of that name, and of a quotient
     /// whose divisor is 0 in this run.
     pub fn figure(&self, name: &str) -> Option<f64> {
         match name.split_once('/') {
