@@ -1,12 +1,9 @@
 //! One scheduler event, as perf recorded it.
 
-use wire::{Left, MOST_CPUS};
+use wire::{LATEST_NS, Left, MOST_CPUS};
 
 /// A name as the kernel keeps it, padded with NULs.
 pub type Comm = [u8; 16];
-
-/// No clock shows more: half of what fits, 290 years. Sums of two times are made in many places.
-pub(crate) const LATEST_NS: u64 = u64::MAX / 2;
 
 /// One thing that perf saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use prost::Message;
 use serde::{Deserialize, Serialize};
-use wire::{MOST_CPUS, Moment};
+use wire::{LATEST_NS, MOST_CPUS, Moment};
 
 use crate::perfetto::proto::{Part, TracePacket};
 use crate::perfetto::put;
@@ -39,9 +39,6 @@ const HEAD_FREE: u64 = 8 << 20;
 /// By a coarse clock they may all come at once, and take less: such a part is made longer than it need be.
 const MOMENTS_FROM_BYTE: u64 = 8;
 const MOMENTS_FREE: u64 = 1 << 20;
-
-/// No clock shows more: half of what fits, 290 years.
-const LATEST_NS: u64 = u64::MAX / 2;
 
 /// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -210,7 +207,6 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
     if end_ns < start_ns {
         return Err(ReadError::Damaged("it ends before it begins"));
     }
-    // Sums of two of these are made in many places.
     if [end_ns, boot_ns, epoch_ns].iter().any(|ns| *ns > LATEST_NS) || cpus > MOST_CPUS {
         return Err(ReadError::Damaged("its times or CPUs are out of range"));
     }

@@ -24,5 +24,5 @@ pub use layout::{
     CAUSES, CPU_SLOTS, Cause, Clock, Cpu, CpuKind, Crew, MASK_CLASSES, MASK_WORDS, MAX_CPUS, MIGRATIONS, Migration,
     Pair, PairSum, Sample, Stand, State, Taker,
 };
-pub use moment::{Gap, Left, MOST_CPUS, Moment, What};
+pub use moment::{Gap, LATEST_NS, Left, MOST_CPUS, Moment, What};
 pub use record::{Backend, Living, Losses, Record, Spot, Waiting};

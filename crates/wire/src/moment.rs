@@ -10,6 +10,8 @@ use crate::{Cause, Migration, State};
 /// have been on others is damaged: traces and pictures have room for each CPU up to the highest. perf records on all of them;
 /// [`MAX_CPUS`](crate::MAX_CPUS) is what BPF has room for.
 pub const MOST_CPUS: u32 = 8192;
+/// No clock shows more: half of what fits, 290 years. Sums of two times are made in many places, so readers of files take no later one.
+pub const LATEST_NS: u64 = u64::MAX / 2;
 
 /// One thing that happened, as BPF tells it and files keep it. [`Moment::what`] says what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Pod, Zeroable)]
