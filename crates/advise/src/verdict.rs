@@ -183,6 +183,10 @@ pub struct NextStep {
     pub expected_high: Option<f64>,
     /// No way of removing this loss can give more than this factor.
     pub bound: Option<f64>,
+    /// What would have to go away for the bound to be reached, as in "bound 9× without any waiting for storage"; named
+    /// where the bound is larger than the number of CPUs that the program may use.
+    #[serde(default)]
+    pub bound_without: Option<String>,
     /// The page that explains it.
     pub page: String,
 }
@@ -190,7 +194,14 @@ pub struct NextStep {
 impl NextStep {
     /// A step without a forecast.
     pub fn plain(action: impl Into<String>, kind: Kind) -> NextStep {
-        NextStep { action: action.into(), expected_low: None, expected_high: None, bound: None, page: kind.page() }
+        NextStep {
+            action: action.into(),
+            expected_low: None,
+            expected_high: None,
+            bound: None,
+            bound_without: None,
+            page: kind.page(),
+        }
     }
 
     /// A step with what to expect of it; without a number when that is too little to promise.
@@ -202,5 +213,12 @@ impl NextStep {
             step.bound = Some(expected.bound());
         }
         step
+    }
+
+    /// Names what would have to go away for the bound to be reached, if there is one beyond a factor of `cpus`:
+    /// that much more than all CPUs used fully for the work there is.
+    pub(crate) fn without(mut self, what: &str, cpus: f64) -> NextStep {
+        self.bound_without = self.bound.filter(|bound| *bound > cpus).map(|_| what.to_owned());
+        self
     }
 }

@@ -137,6 +137,11 @@ fn facts() -> impl Strategy<Value = Facts> {
         } else {
             BTreeSet::new()
         },
+        denied: if smt {
+            [Facts::EBPF, Facts::OTHERS, Facts::QUOTA].map(str::to_owned).into()
+        } else {
+            BTreeSet::new()
+        },
         command: vec!["./app".to_owned()],
     })
 }

@@ -12,6 +12,7 @@
 
 pub mod advice;
 pub mod audit;
+mod checks;
 pub mod comparison;
 pub mod heat;
 pub mod html;
