@@ -201,7 +201,7 @@ fn a_small_load_changes_no_diagnosis_without_a_word() {
             let first = |verdict: &Verdict| verdict.sentences[0].next.first().map(|step| step.action.clone());
             let same = (quiet.headline, first(&quiet)) == (loaded.headline, first(&loaded));
             let says =
-                loaded.sentences.iter().any(|sentence| sentence.text.contains("confidence in this diagnosis is"));
+                loaded.sentences.iter().any(|sentence| sentence.text.starts_with("Confidence in this diagnosis: "));
             assert!(says && loaded.confidence < Confidence::High, "{loaded:#?}");
             assert!(same || quiet.headline == Kind::NothingToGain, "{quiet:#?}\n{loaded:#?}");
         }

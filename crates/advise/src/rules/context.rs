@@ -116,7 +116,7 @@ pub(crate) fn beside_load(picture: &Picture, kind: Kind, confidence: Confidence)
     let confidence = confidence.lowered();
     let name = if confidence == Confidence::Medium { "medium" } else { "low" };
     let text = format!(
-        "Others took {} of these CPUs meanwhile: confidence in this diagnosis is {name}. Measure again on idle CPUs.",
+        "Confidence in this diagnosis: {name}, because others took {} of these CPUs. Measure again on idle CPUs.",
         about_percent(taken)
     );
     (confidence, Some(say(picture, text, &[Figure::CpuBusyOthersNs, Figure::ProgramCpus])))

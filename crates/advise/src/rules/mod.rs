@@ -103,9 +103,13 @@ pub(crate) fn judge(picture: &Picture) -> Verdict {
 /// A verdict whose confidence allows for the load of others.
 fn disturbed(picture: &Picture, finding: Finding, limits: Limits, context: Vec<Sentence>) -> Verdict {
     let (confidence, said) = context::beside_load(picture, finding.kind, finding.confidence.min(limits.ceiling));
-    let mut main = finding.sentences;
-    main.extend(said);
-    compose(finding.kind, confidence, limits, main, context)
+    let behind_main = limits.sentences.len().min(MOST_LIMITS) + finding.sentences.len();
+    let mut verdict = compose(finding.kind, confidence, limits, finding.sentences, context);
+    if let Some(said) = said {
+        verdict.sentences.insert(behind_main.min(MOST_SENTENCES - 1).min(verdict.sentences.len()), said);
+        verdict.sentences.truncate(MOST_SENTENCES);
+    }
+    verdict
 }
 
 /// Limits, then the headline's sentences, then context until there is enough.
