@@ -77,7 +77,8 @@ fn hint_for_argument(word: &str, verb: &Named) -> Option<String> {
         return verb.runs_a_program.then(|| format!("the program comes after --, as in: {} -- {word}", verb.command));
     }
     let meant = HABITS.iter().find(|(short, _)| word == *short)?.1;
-    let command = verb.command.split(' ').skip(1).try_fold(Cli::command(), |c, name| c.find_subcommand(name).cloned())?;
+    let command =
+        verb.command.split(' ').skip(1).try_fold(Cli::command(), |c, name| c.find_subcommand(name).cloned())?;
     let is_known = command.get_arguments().any(|argument| argument.get_long() == Some(meant));
     is_known.then(|| format!("did you mean --{meant}? (see {} --help)", verb.command))
 }

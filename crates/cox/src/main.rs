@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         },
         Verb::Advise(options) => verbs::advise::advise(&options),
         Verb::Doctor(options) => verbs::doctor::doctor(&options),
+        Verb::Explain(options) => verbs::explain::explain(&options),
         Verb::Changes(what) => verbs::changes::changes(&what),
         Verb::Schema { of } => verbs::pages::schema(of),
         Verb::Completions { shell } => verbs::pages::completions(shell),
