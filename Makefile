@@ -140,18 +140,30 @@ demo: packages workloads
 
 # --- testing -----------------------------------------------------------------------------------------
 
+# Seconds that one test program, and all of them, may take. Some ten times what they need.
+ONE_TEST := 1200
+ALL_TESTS := 4500
+XTASK := $(CURDIR)/target/debug/xtask
+
+# How cargo runs test programs, into the shell array `runner`: by root if possible, because BPF needs it, though they are built by the
+# user who calls make; and supervised (xtask/src/supervise.rs): nohup or & around make changes nothing, and no process stays behind.
+define runner
+cargo build -q --locked -p xtask
+words="'$(XTASK)', 'supervise', '$(ONE_TEST)'"
+if $(can_sudo); then
+	words="'sudo', '--preserve-env', 'env', 'PATH=$$PATH', $$words"
+elif [ "$$(id -u)" != 0 ]; then
+	echo "make: neither root nor sudo: tests that need eBPF are skipped"
+fi
+runner=(--config "target.'cfg(all())'.runner = [$$words]")
+endef
+
 # A test that cannot run here writes the line "skipped: NAME: REASON" to the process' standard error.
-# The tests are built by whoever calls and run by root if possible: BPF needs it.
 test: test-packages python-packages build
 	$(MAKE) --no-print-directory -s -C workloads check
-	runner=()
-	if $(can_sudo); then
-		runner=(--config "target.'cfg(all())'.runner = ['sudo', '--preserve-env', 'env', 'PATH=$$PATH']")
-	elif [ "$$(id -u)" != 0 ]; then
-		echo "make: neither root nor sudo: tests that need eBPF are skipped"
-	fi
+	$(runner)
 	status=0
-	cargo test --workspace --locked --no-fail-fast "$${runner[@]}" 2>&1 | tee target/test.log || status=$$?
+	$(XTASK) supervise $(ALL_TESTS) cargo test --workspace --locked --no-fail-fast "$${runner[@]}" 2>&1 | tee target/test.log || status=$$?
 	# Orders in which threads can meet in the deque and the tally. Another build of one crate, by its own rules.
 	RUSTFLAGS="--cfg loom" cargo test -p signal -p tasks --lib --locked --release --target-dir target/loom 2>&1 |
 		tee -a target/test.log || status=$$?
@@ -165,13 +177,13 @@ test: test-packages python-packages build
 # Rounds of these tests are few in `make test`, and so many times as many here.
 TIMES ?= 100
 
+soak: ONE_TEST = 360000
 soak: test-packages build
-	as_root=()
-	if $(can_sudo); then as_root=(sudo --preserve-env env "PATH=$$PATH"); fi
+	$(runner)
 	cargo build -q --locked --tests -p preload -p cox
 	COX_TEST_TIMES=$(TIMES) cargo test --locked -p preload --test tasks
 	COX_TEST_TIMES=$(TIMES) cargo test --locked -p cox --test overlap --test overlap_faults --test overlap_packages \
-		--config "target.'cfg(all())'.runner = [$$(printf "'%s'," "$${as_root[@]:-env}")]"
+		"$${runner[@]}"
 
 # As users have it, and with what a debug build checks. The inputs are the same each time: those from SEED on.
 fuzz: TIMES = 10000000
