@@ -136,7 +136,8 @@ fn other_programs_do_not_notice() {
     let plain = run(Command::new("/bin/ls").arg("/"));
     assert_eq!(inside(Command::new("/bin/ls").arg("/")).into_bytes(), plain.stdout);
     // By the name of its memory: the library's own path may have any name in it.
-    let script = "import os; print(open('/proc/self/maps').read().count('/memfd:coxswain'), len(os.listdir('/proc/self/fd')))";
+    let script =
+        "import os; print(open('/proc/self/maps').read().count('/memfd:coxswain'), len(os.listdir('/proc/self/fd')))";
     let plain = run(Command::new("python3").args(["-c", script]));
     assert_eq!(inside(Command::new("python3").args(["-c", script])).into_bytes(), plain.stdout);
 }
