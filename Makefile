@@ -45,7 +45,8 @@ SHELL := bash
 export CARGO_TARGET_DIR := $(CURDIR)/target
 export PATH := $(CURDIR)/target/tools/bin:$(PATH):$(HOME)/.cargo/bin
 
-COX := target/release/cox
+RELEASE := target/release
+COX := $(RELEASE)/cox
 INSTALLED := $(DESTDIR)$(PREFIX)
 
 .PHONY: help demo test soak fuzz tsan build workloads lint style rustdoc lint-c audit bench install clean \
@@ -257,22 +258,33 @@ bench-packages:
 
 # --- installing --------------------------------------------------------------------------------------
 
-# Builds nothing, so that it can be run by a root who has no Rust toolchain.
+# What `make build` leaves for an installation.
+BUILT := $(addprefix $(RELEASE)/,cox cox-bench libcox_preload.so libcox_umt.so)
+
+# Builds nothing, so that it can be run by a root who has no Rust toolchain; `make demo` alone does not build everything.
 install:
-	[ -x $(COX) ] || { echo "make: nothing to install yet; first: make build" >&2; exit 1; }
-	install -D -m 755 -t '$(INSTALLED)/bin' $(COX) target/release/cox-bench
-	install -D -m 644 -t '$(INSTALLED)/lib/coxswain' target/release/libcox_preload.so
-	install -D -m 644 -t '$(INSTALLED)/lib' target/release/libcox_umt.so
+	missing=()
+	for file in $(BUILT); do [ -e "$$file" ] || missing+=("$$file"); done
+	if [ $${#missing[@]} != 0 ]; then
+		echo "make: not built: $${missing[*]}; nothing was installed. First: make build" >&2
+		exit 1
+	fi
+	install -D -m 755 -t '$(INSTALLED)/bin' $(RELEASE)/cox $(RELEASE)/cox-bench
+	install -D -m 644 -t '$(INSTALLED)/lib/coxswain' $(RELEASE)/libcox_preload.so
+	install -D -m 644 -t '$(INSTALLED)/lib' $(RELEASE)/libcox_umt.so
 	install -D -m 644 -t '$(INSTALLED)/include' crates/umt/include/cox_umt.h
 	install -D -m 644 -t '$(INSTALLED)/share/man/man3' crates/umt/man/cox_umt.3
+	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain' README.md ARCHITECTURE.md CHANGELOG.md LICENSE-*
+	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/docs' docs/*.md
+	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/docs/advice' docs/advice/*.md
 	pages=$$(mktemp -d)
 	trap 'rm -r "$$pages"' EXIT
-	$(COX) man "$$pages"
+	$(RELEASE)/cox man "$$pages"
 	sed 's|@PREFIX@|$(PREFIX)|' crates/umt/cox-umt.pc >"$$pages/cox-umt.pc"
 	install -D -m 644 -t '$(INSTALLED)/lib/pkgconfig' "$$pages/cox-umt.pc"
 	install -D -m 644 -t '$(INSTALLED)/share/man/man1' "$$pages"/*.1
 	completions() {
-		$(COX) completions "$$1" >"$$pages/$$1"
+		$(RELEASE)/cox completions "$$1" >"$$pages/$$1"
 		install -D -m 644 "$$pages/$$1" '$(INSTALLED)'/share/"$$2"
 	}
 	completions bash bash-completion/completions/cox
