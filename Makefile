@@ -45,7 +45,8 @@ SHELL := bash
 export CARGO_TARGET_DIR := $(CURDIR)/target
 export PATH := $(CURDIR)/target/tools/bin:$(PATH):$(HOME)/.cargo/bin
 
-COX := target/release/cox
+RELEASE := target/release
+COX := $(RELEASE)/cox
 INSTALLED := $(DESTDIR)$(PREFIX)
 
 .PHONY: help demo test soak fuzz tsan build workloads lint style rustdoc lint-c audit bench install clean \
@@ -140,18 +141,30 @@ demo: packages workloads
 
 # --- testing -----------------------------------------------------------------------------------------
 
+# Seconds that one test program, and all of them, may take. Some ten times what they need.
+ONE_TEST := 1200
+ALL_TESTS := 4500
+XTASK := $(CURDIR)/target/debug/xtask
+
+# How cargo runs test programs, into the shell array `runner`: by root if possible, because BPF needs it, though they are built by the
+# user who calls make; and supervised (xtask/src/supervise.rs): nohup or & around make changes nothing, and no process stays behind.
+define runner
+cargo build -q --locked -p xtask
+words="'$(XTASK)', 'supervise', '$(ONE_TEST)'"
+if $(can_sudo); then
+	words="'sudo', '--preserve-env', 'env', 'PATH=$$PATH', $$words"
+elif [ "$$(id -u)" != 0 ]; then
+	echo "make: neither root nor sudo: tests that need eBPF are skipped"
+fi
+runner=(--config "target.'cfg(all())'.runner = [$$words]")
+endef
+
 # A test that cannot run here writes the line "skipped: NAME: REASON" to the process' standard error.
-# The tests are built by whoever calls and run by root if possible: BPF needs it.
 test: test-packages python-packages build
 	$(MAKE) --no-print-directory -s -C workloads check
-	runner=()
-	if $(can_sudo); then
-		runner=(--config "target.'cfg(all())'.runner = ['sudo', '--preserve-env', 'env', 'PATH=$$PATH']")
-	elif [ "$$(id -u)" != 0 ]; then
-		echo "make: neither root nor sudo: tests that need eBPF are skipped"
-	fi
+	$(runner)
 	status=0
-	cargo test --workspace --locked --no-fail-fast "$${runner[@]}" 2>&1 | tee target/test.log || status=$$?
+	$(XTASK) supervise $(ALL_TESTS) cargo test --workspace --locked --no-fail-fast "$${runner[@]}" 2>&1 | tee target/test.log || status=$$?
 	# Orders in which threads can meet in the deque and the tally. Another build of one crate, by its own rules.
 	RUSTFLAGS="--cfg loom" cargo test -p signal -p tasks --lib --locked --release --target-dir target/loom 2>&1 |
 		tee -a target/test.log || status=$$?
@@ -165,13 +178,13 @@ test: test-packages python-packages build
 # Rounds of these tests are few in `make test`, and so many times as many here.
 TIMES ?= 100
 
+soak: ONE_TEST = 360000
 soak: test-packages build
-	as_root=()
-	if $(can_sudo); then as_root=(sudo --preserve-env env "PATH=$$PATH"); fi
+	$(runner)
 	cargo build -q --locked --tests -p preload -p cox
 	COX_TEST_TIMES=$(TIMES) cargo test --locked -p preload --test tasks
 	COX_TEST_TIMES=$(TIMES) cargo test --locked -p cox --test overlap --test overlap_faults --test overlap_packages \
-		--config "target.'cfg(all())'.runner = [$$(printf "'%s'," "$${as_root[@]:-env}")]"
+		"$${runner[@]}"
 
 # As users have it, and with what a debug build checks. The inputs are the same each time: those from SEED on.
 fuzz: TIMES = 10000000
@@ -245,22 +258,33 @@ bench-packages:
 
 # --- installing --------------------------------------------------------------------------------------
 
-# Builds nothing, so that it can be run by a root who has no Rust toolchain.
+# What `make build` leaves for an installation.
+BUILT := $(addprefix $(RELEASE)/,cox cox-bench libcox_preload.so libcox_umt.so)
+
+# Builds nothing, so that it can be run by a root who has no Rust toolchain; `make demo` alone does not build everything.
 install:
-	[ -x $(COX) ] || { echo "make: nothing to install yet; first: make build" >&2; exit 1; }
-	install -D -m 755 -t '$(INSTALLED)/bin' $(COX) target/release/cox-bench
-	install -D -m 644 -t '$(INSTALLED)/lib/coxswain' target/release/libcox_preload.so
-	install -D -m 644 -t '$(INSTALLED)/lib' target/release/libcox_umt.so
+	missing=()
+	for file in $(BUILT); do [ -e "$$file" ] || missing+=("$$file"); done
+	if [ $${#missing[@]} != 0 ]; then
+		echo "make: not built: $${missing[*]}; nothing was installed. First: make build" >&2
+		exit 1
+	fi
+	install -D -m 755 -t '$(INSTALLED)/bin' $(RELEASE)/cox $(RELEASE)/cox-bench
+	install -D -m 644 -t '$(INSTALLED)/lib/coxswain' $(RELEASE)/libcox_preload.so
+	install -D -m 644 -t '$(INSTALLED)/lib' $(RELEASE)/libcox_umt.so
 	install -D -m 644 -t '$(INSTALLED)/include' crates/umt/include/cox_umt.h
 	install -D -m 644 -t '$(INSTALLED)/share/man/man3' crates/umt/man/cox_umt.3
+	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain' README.md ARCHITECTURE.md CHANGELOG.md LICENSE-*
+	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/docs' docs/*.md
+	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/docs/advice' docs/advice/*.md
 	pages=$$(mktemp -d)
 	trap 'rm -r "$$pages"' EXIT
-	$(COX) man "$$pages"
+	$(RELEASE)/cox man "$$pages"
 	sed 's|@PREFIX@|$(PREFIX)|' crates/umt/cox-umt.pc >"$$pages/cox-umt.pc"
 	install -D -m 644 -t '$(INSTALLED)/lib/pkgconfig' "$$pages/cox-umt.pc"
 	install -D -m 644 -t '$(INSTALLED)/share/man/man1' "$$pages"/*.1
 	completions() {
-		$(COX) completions "$$1" >"$$pages/$$1"
+		$(RELEASE)/cox completions "$$1" >"$$pages/$$1"
 		install -D -m 644 "$$pages/$$1" '$(INSTALLED)'/share/"$$2"
 	}
 	completions bash bash-completion/completions/cox

@@ -4,10 +4,12 @@
 //! - [`arrows`]: whether a workspace keeps to a plan; pure.
 //! - [`workspace`]: the workspace as it is, told by `cargo metadata`.
 //! - [`lines`]: long source files.
+//! - [`supervise`]: runs a test program with a limit, and ends what it leaves behind.
 
 #![forbid(unsafe_code)]
 
 pub mod arrows;
 pub mod lines;
 pub mod rooms;
+pub mod supervise;
 pub mod workspace;

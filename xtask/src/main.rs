@@ -3,16 +3,28 @@
 #![forbid(unsafe_code)]
 
 use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use xtask::supervise::supervise;
 use xtask::{arrows, lines, rooms, workspace};
 
 const USAGE: &str = "usage: xtask CHECK...
   arrows   crates use one another only as the plan in xtask/src/rooms.rs allows
-  lines    no source file is longer than 800 lines; those over 400 are listed";
+  lines    no source file is longer than 800 lines; those over 400 are listed
+
+usage: xtask supervise SECONDS PROGRAM [ARGS]...
+  runs a test program with a time limit, with signals as by default, and ends what it leaves behind";
 
 fn main() -> ExitCode {
+    let words: Vec<OsString> = env::args_os().skip(1).collect();
+    if let [verb, seconds, command @ ..] = words.as_slice()
+        && verb == "supervise"
+    {
+        return run_supervised(seconds, command);
+    }
     let checks: Vec<String> = env::args().skip(1).collect();
     if checks.is_empty() {
         eprintln!("{USAGE}");
@@ -38,6 +50,17 @@ fn main() -> ExitCode {
         });
     }
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn run_supervised(seconds: &OsString, command: &[OsString]) -> ExitCode {
+    let limit = seconds.to_str().and_then(|seconds| seconds.parse().ok()).context("SECONDS is a whole number");
+    match limit.and_then(|seconds| supervise(command, Duration::from_secs(seconds))) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("xtask supervise: {error:#}");
+            ExitCode::from(2)
+        }
+    }
 }
 
 fn check_arrows() -> Result<bool> {

@@ -16,7 +16,7 @@ pub struct Verdict {
     pub sentences: Vec<Sentence>,
 }
 
-/// A situation a program can be in. `docs/advice/<name>.md` explains each.
+/// A situation a program can be in. `docs/advice/<name>.md` (`cox explain <name>`) explains each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -87,7 +87,7 @@ impl Kind {
         Kind::TooLittleEvidence,
     ];
 
-    /// The name in JSON, and of its page.
+    /// The name in JSON, and of the page in docs/advice that explains it.
     pub fn name(self) -> &'static str {
         match self {
             Kind::TooManyThreadsSpinning => "too_many_threads_spinning",
@@ -111,11 +111,6 @@ impl Kind {
             Kind::NothingToGain => "nothing_to_gain",
             Kind::TooLittleEvidence => "too_little_evidence",
         }
-    }
-
-    /// The page that explains it.
-    pub fn page(self) -> String {
-        format!("docs/advice/{}.md", self.name())
     }
 }
 
@@ -187,8 +182,8 @@ pub struct NextStep {
     /// where the bound is larger than the number of CPUs that the program may use.
     #[serde(default)]
     pub bound_without: Option<String>,
-    /// The page that explains it.
-    pub page: String,
+    /// The topic that explains it, for `cox explain`: the name of a page in docs/advice.
+    pub topic: String,
 }
 
 impl NextStep {
@@ -200,7 +195,7 @@ impl NextStep {
             expected_high: None,
             bound: None,
             bound_without: None,
-            page: kind.page(),
+            topic: kind.name().to_owned(),
         }
     }
 

@@ -12,7 +12,7 @@ fn judge(stage: &Stage) -> Verdict {
 
 /// Steps that leave the other programs where they are.
 fn beside_others(verdict: &Verdict) -> impl Iterator<Item = &NextStep> {
-    verdict.sentences.iter().flat_map(|sentence| &sentence.next).filter(|step| !step.page.contains("cpu_hog"))
+    verdict.sentences.iter().flat_map(|sentence| &sentence.next).filter(|step| !step.topic.contains("cpu_hog"))
 }
 
 /// Others keep `share` of CPU 1 busy in place of its idle time.
@@ -47,7 +47,7 @@ fn a_queue_on_the_cpu_that_others_left_is_theirs_too() {
     let life = Life { futex: 0.319, preempted: 0.128, wake_delay: 0.22, wakeups_per_s: 3000.0, ..Life::default() };
     let stage = with_a_guest(Stage::alike(2, SIBLINGS, 3, &life), 1.0);
     let verdict = judge(&stage);
-    let hog = verdict.sentences.iter().flat_map(|s| &s.next).find(|step| step.page.contains("cpu_hog"));
+    let hog = verdict.sentences.iter().flat_map(|s| &s.next).find(|step| step.topic.contains("cpu_hog"));
     assert!(hog.is_some_and(|step| step.expected_high.is_some()), "{verdict:#?}");
     assert!(beside_others(&verdict).all(|step| step.expected_high.is_none()), "{verdict:#?}");
 }

@@ -548,7 +548,7 @@ fn imbalance_beside_a_smaller_hog() {
         (cpu.busy_others_ns, cpu.idle_ns) = (cpu.busy_others_ns + cpu.idle_ns, 0);
     }
     let verdict = expect(&stage, Kind::Imbalance);
-    let page = |step: &advise::NextStep| step.page.contains("cpu_hog");
+    let page = |step: &advise::NextStep| step.topic.contains("cpu_hog");
     assert!(verdict.sentences.iter().flat_map(|s| &s.next).any(page), "{}", text(&verdict));
 }
 

@@ -46,6 +46,8 @@ pub enum Verb {
     Advise(Advise),
     /// Say what this kernel and user may do, feature by feature
     Doctor(Doctor),
+    /// Explain a verdict, a command or a figure: the user guide, one page at a time
+    Explain(Explain),
     /// Say what sessions of this user have changed, and put back what dead ones have left
     #[command(subcommand)]
     Changes(Changes),
@@ -307,6 +309,17 @@ pub struct Doctor {
     /// Write the findings as JSON to FILE ('-': stdout)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+/// Explain a verdict, a command or a figure: prints a page of the user guide.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  cox explain                     what there is\n  cox explain imbalance\n  cox explain doctor#containers\n\nExit codes: 0 printed, 125 there is no such topic."
+)]
+pub struct Explain {
+    /// The topic, as reports name it after 'why:'; a section of it after '#'
+    #[arg(value_name = "TOPIC")]
+    pub topic: Option<String>,
 }
 
 /// What sessions have changed: affinities of threads, and whatever else later verbs change.

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         },
         Verb::Advise(options) => verbs::advise::advise(&options),
         Verb::Doctor(options) => verbs::doctor::doctor(&options),
+        Verb::Explain(options) => verbs::explain::explain(&options),
         Verb::Changes(what) => verbs::changes::changes(&what),
         Verb::Schema { of } => verbs::pages::schema(of),
         Verb::Completions { shell } => verbs::pages::completions(shell),
@@ -52,12 +53,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help and version are no errors. With a program to run, a bad command line is 125 (the program's
-/// own codes must stay tellable apart); other verbs use 2.
+/// Help and version are not errors. With a program to run, a bad command line is 125, so that the program's own exit
+/// codes stay distinguishable; other verbs use 2.
 fn usage(error: &clap::Error) -> ExitCode {
-    let word = |at| std::env::args_os().nth(at).unwrap_or_default();
-    let runs_a_program =
-        word(1) == "run" || word(1) == "advise" || word(1) == "pack" && word(2) != "simulate" && word(2) != "set";
+    let words: Vec<_> = std::env::args_os().take(3).collect();
+    let verb = complaint::Named::of(&words);
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // Nothing to be done when the terminal is gone.
@@ -69,8 +69,8 @@ fn usage(error: &clap::Error) -> ExitCode {
             ExitCode::from(2)
         }
         _ => {
-            complaint::say(&complaint::about_usage(error, runs_a_program));
-            ExitCode::from(if runs_a_program { FAILED } else { 2 })
+            complaint::say(&complaint::about_usage(error, &verb));
+            ExitCode::from(if verb.runs_a_program { FAILED } else { 2 })
         }
     }
 }

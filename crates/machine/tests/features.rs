@@ -101,7 +101,7 @@ fn every_feature_has_a_page_and_a_no_has_a_fix() {
         ids.dedup();
         assert_eq!(ids.len(), 12);
         for feature in features {
-            assert!(feature.doc.starts_with("docs/doctor.md#"), "{feature:?}");
+            assert!(feature.doc.starts_with("doctor#"), "{feature:?}");
             let said = match &feature.available {
                 Available::Yes { how } => how,
                 Available::No { reason, fix } | Available::Unknown { reason, fix } => {

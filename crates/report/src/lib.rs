@@ -5,6 +5,7 @@
 //!   the two cannot disagree.
 //! - [`text`]: the report on the terminal. [`html`]: the same as a page, with pictures over time.
 //! - [`comparison`]: runs side by side, as text and JSON; [`heat`]: as a table of colours.
+//! - [`guide`]: the pages of docs/, for `cox explain` and for what a page refers to.
 //! - [`style`]: width, colour, and what to do without UTF-8.
 //! - [`round`]: printed parts add up exactly to their printed whole.
 //! - [`audit`]: reads a printed report back and adds it up; for tests and for the examples in docs/.
@@ -14,6 +15,7 @@ pub mod advice;
 pub mod audit;
 mod checks;
 pub mod comparison;
+pub mod guide;
 pub mod heat;
 pub mod html;
 pub mod json;

@@ -95,7 +95,7 @@ fn perf_on_a_terminal_without_utf8() {
       3 threads take turns on 2 CPUs; whoever has a CPU spins for whoever has not (21 % of thread time):
       33 % of thread time waited for a CPU.
       -> OMP_NUM_THREADS=2            expected 1.2-1.4x faster (bound 1.4x)
-          why: docs/advice/too_many_threads_spinning.md
+          why: cox explain too_many_threads_spinning
       -> or OMP_WAIT_POLICY=passive   expected 1.0-1.3x faster
       The work itself needs 8.08 s on 2 CPUs: on these CPUs no scheduling can make the program more than
       about 1.4x faster.

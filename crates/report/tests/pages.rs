@@ -12,7 +12,7 @@ fn docs() -> PathBuf {
 #[test]
 fn every_kind_has_its_page() {
     for kind in Kind::ALL {
-        let page = std::fs::read_to_string(docs().parent().unwrap().join(kind.page()))
+        let page = std::fs::read_to_string(docs().parent().unwrap().join(format!("docs/advice/{}.md", kind.name())))
             .unwrap_or_else(|error| panic!("{}: {error}", kind.name()));
         for heading in
             ["## What it means", "## How cox knows", "## What to do", "## What to expect", "## When this is wrong"]
@@ -22,6 +22,41 @@ fn every_kind_has_its_page() {
     }
     let pages = std::fs::read_dir(docs().join("advice")).unwrap().count();
     assert_eq!(pages, Kind::ALL.len(), "a page for no kind");
+}
+
+#[test]
+fn the_guide_inside_the_program_is_docs() {
+    use report::guide;
+    let names = |folder: PathBuf| {
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let pages = entries.filter(|path| path.extension().is_some_and(|end| end == "md"));
+        let mut names: Vec<String> = pages.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    let mut pages: Vec<&str> = guide::PAGES.iter().map(|topic| topic.name).collect();
+    let mut advice: Vec<&str> = guide::ADVICE.iter().map(|topic| topic.name).collect();
+    pages.sort_unstable();
+    advice.sort_unstable();
+    assert_eq!(pages, names(docs()));
+    assert_eq!(advice, names(docs().join("advice")));
+    // What a verdict refers to can be read, and every link between pages leads somewhere.
+    for kind in Kind::ALL {
+        assert!(guide::find(kind.name()).is_some_and(|topic| topic.advice), "{}", kind.name());
+    }
+    for topic in guide::topics() {
+        let text = guide::plain(topic.text);
+        for reference in text.split("cox explain ").skip(1) {
+            let end = reference.find(|c: char| !c.is_ascii_alphanumeric() && !"_#-".contains(c));
+            let reference = &reference[..end.unwrap_or(reference.len())];
+            let (name, section) = reference.split_once('#').map_or((reference, None), |(name, id)| (name, Some(id)));
+            if name.chars().any(char::is_uppercase) && name != "README" {
+                continue; // the name of an argument
+            }
+            let target = guide::find(name).unwrap_or_else(|| panic!("{}: {reference}", topic.name));
+            assert!(section.is_none_or(|id| target.section(id).is_some()), "{}: {reference}", topic.name);
+        }
+    }
 }
 
 #[test]
@@ -52,7 +87,9 @@ fn every_field_of_the_json_is_defined() {
 #[test]
 fn thresholds_named_on_pages_are_those_of_the_rules() {
     use advise::thresholds as t;
-    let page = |kind: Kind| std::fs::read_to_string(docs().parent().unwrap().join(kind.page())).unwrap();
+    let page = |kind: Kind| {
+        std::fs::read_to_string(docs().parent().unwrap().join(format!("docs/advice/{}.md", kind.name()))).unwrap()
+    };
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
     for (kind, share) in [
         (Kind::NothingToGain, t::WORTH_SHARE),

@@ -64,7 +64,7 @@ fn text(features: &[Feature]) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  {:NAMES$} {word:4} {why}", feature.name);
         if let Some(fix) = fix.filter(|fix| !fix.is_empty()) {
-            let _ = writeln!(text, "  {:NAMES$}      -> {fix} ({})", "", feature.doc);
+            let _ = writeln!(text, "  {:NAMES$}      -> {fix} (cox explain {})", "", feature.doc);
         }
     }
     text

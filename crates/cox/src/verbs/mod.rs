@@ -11,6 +11,7 @@ pub mod bench;
 pub mod changes;
 pub mod compare;
 pub mod doctor;
+pub mod explain;
 pub mod overlap;
 pub mod pack;
 pub mod pages;

@@ -101,24 +101,24 @@ pub struct Feature {
     pub name: &'static str,
     /// The verdict.
     pub available: Available,
-    /// The page that explains it.
+    /// The section of the user guide that explains it, for `cox explain`: `doctor#ebpf`.
     pub doc: &'static str,
 }
 
 /// What people read about each feature, in the order to show them.
 const SHOWN: [(FeatureId, &str, &str); 12] = [
-    (FeatureId::BpfRecord, "eBPF scheduler record", "docs/doctor.md#ebpf"),
-    (FeatureId::Btf, "kernel type information", "docs/doctor.md#btf"),
-    (FeatureId::BpfMemory, "memory for eBPF", "docs/doctor.md#memlock"),
-    (FeatureId::PerfSwitches, "perf context-switch records", "docs/doctor.md#perf"),
-    (FeatureId::UserSampling, "user instruction sampling", "docs/doctor.md#sampling"),
-    (FeatureId::TaskSchedstat, "per-thread scheduler clocks", "docs/doctor.md#schedstat"),
-    (FeatureId::SchedStatistics, "kernel scheduler statistics", "docs/doctor.md#schedstats"),
-    (FeatureId::HardwareCounters, "hardware counters", "docs/doctor.md#counters"),
-    (FeatureId::Cgroups, "control groups", "docs/doctor.md#cgroups"),
-    (FeatureId::Psi, "pressure stall information", "docs/doctor.md#psi"),
-    (FeatureId::NohzFull, "nohz_full", "docs/doctor.md#nohz_full"),
-    (FeatureId::SchedExt, "sched_ext", "docs/doctor.md#sched_ext"),
+    (FeatureId::BpfRecord, "eBPF scheduler record", "doctor#ebpf"),
+    (FeatureId::Btf, "kernel type information", "doctor#btf"),
+    (FeatureId::BpfMemory, "memory for eBPF", "doctor#memlock"),
+    (FeatureId::PerfSwitches, "perf context-switch records", "doctor#perf"),
+    (FeatureId::UserSampling, "user instruction sampling", "doctor#sampling"),
+    (FeatureId::TaskSchedstat, "per-thread scheduler clocks", "doctor#schedstat"),
+    (FeatureId::SchedStatistics, "kernel scheduler statistics", "doctor#schedstats"),
+    (FeatureId::HardwareCounters, "hardware counters", "doctor#counters"),
+    (FeatureId::Cgroups, "control groups", "doctor#cgroups"),
+    (FeatureId::Psi, "pressure stall information", "doctor#psi"),
+    (FeatureId::NohzFull, "nohz_full", "doctor#nohz_full"),
+    (FeatureId::SchedExt, "sched_ext", "doctor#sched_ext"),
 ];
 
 /// Judges every feature, in the order to show them.

@@ -43,7 +43,7 @@ fn page(title: &str, version: &str, write: impl FnOnce(&mut String) -> fmt::Resu
         frame::open(out, title, Script::None)?;
         writeln!(out, "<header><h1>{}</h1></header>", Safe(title))?;
         write(out)?;
-        frame::close(out, version, "how changes are judged: docs/compare.md.", Script::None)
+        frame::close(out, version, "how changes are judged: cox explain compare.", Script::None)
     };
     let mut out = String::new();
     // Writing to a string cannot fail.

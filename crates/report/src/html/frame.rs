@@ -53,7 +53,7 @@ pub(super) fn section(
 
 /// The foot; `pages` says where the page is explained.
 pub(super) fn close(out: &mut String, version: &str, pages: &str, script: Script) -> fmt::Result {
-    writeln!(out, "<footer>Coxswain {}. What each figure means: docs/figures.md; {pages}</footer>", Safe(version))?;
+    writeln!(out, "<footer>Coxswain {}. What each figure means: cox explain figures; {pages}</footer>", Safe(version))?;
     out.push_str("</main>\n");
     if script == Script::Needed {
         write!(out, "<div id=\"tip\" role=\"status\" hidden></div>\n<script>{SCRIPT}</script>\n")?;

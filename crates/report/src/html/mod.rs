@@ -171,5 +171,5 @@ fn write(out: &mut String, view: &View) -> fmt::Result {
     for section in sections() {
         frame::section(out, section.id, section.title, |out| (section.write)(out, view))?;
     }
-    frame::close(out, &view.document.cox_version, "how to read each picture: docs/page.md.", Script::Needed)
+    frame::close(out, &view.document.cox_version, "how to read each picture: cox explain page.", Script::Needed)
 }

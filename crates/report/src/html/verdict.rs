@@ -1,8 +1,10 @@
 //! What ran, where thread time went, what it means and what to try: the sentences of the text report.
 
+use std::collections::HashSet;
 use std::fmt::{self, Write};
 
 use super::View;
+use crate::guide;
 use crate::json::Document;
 use crate::markup::{Safe, unbroken};
 use crate::round::percent;
@@ -58,12 +60,14 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
                 write!(out, " <span>{}</span>", Safe(forecast))?;
             }
             if at == 0 {
-                write!(out, " <span class=\"why\">why: {}</span>", Safe(&step.page))?;
+                let topic = Safe(&step.topic);
+                write!(out, " <span class=\"why\">why: <a href=\"#why-{topic}\">{topic}</a></span>")?;
             }
             out.push_str("</li>");
         }
         out.push_str("</ul>\n");
     }
+    explanations(out, document)?;
     for program in &document.account.programs {
         shares(out, document, program)?;
     }
@@ -78,6 +82,29 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
             out,
             "<div class=\"scroll\"><pre>{}</pre></div>",
             lines.iter().map(|line| Safe(line).to_string()).collect::<Vec<_>>().join("\n")
+        )?;
+    }
+    Ok(())
+}
+
+/// The pages of the guide that the steps refer to, folded up.
+fn explanations(out: &mut String, document: &Document) -> fmt::Result {
+    let mut topics: Vec<&guide::Topic> = Vec::new();
+    let sentences = document.verdict.iter().flat_map(|verdict| &verdict.sentences);
+    for topic in sentences.filter_map(|sentence| guide::find(&sentence.next.first()?.topic)) {
+        if !topics.contains(&topic) {
+            topics.push(topic);
+        }
+    }
+    let present: HashSet<&str> = topics.iter().map(|topic| topic.name).collect();
+    for topic in topics {
+        // The id is inside, so that a link to it opens what is folded up.
+        writeln!(
+            out,
+            "<details class=\"guide\"><summary>{}: what it means, and what to do</summary><div id=\"why-{}\">\n{}</div></details>",
+            Safe(topic.title()),
+            topic.name,
+            guide::html(topic, &present)
         )?;
     }
     Ok(())

@@ -38,14 +38,14 @@ pub(crate) fn forecast(step: &NextStep, first: bool) -> Option<String> {
     Some(format!("expected {} faster{bound}", factor_range(low, high)))
 }
 
-/// `→ ACTION  expected 1.2–1.5× faster (bound 1.5×)  why: docs/advice/KIND.md`, on one line if it fits;
+/// `→ ACTION  expected 1.2–1.5× faster (bound 1.5×)  why: cox explain KIND`, on one line if it fits;
 /// else the page goes to a line of its own. The bound and the page are named once, with the first step.
 fn step_lines(page: &Page, step: &NextStep, at: usize, action_width: usize) -> Vec<String> {
     let style = page.style;
     let action = style.clean(&step.action);
     let arrow = style.clean(if at == 0 { "→ " } else { OR });
     let forecast = forecast(step, at == 0).map_or(String::new(), |text| style.clean(&format!("   {text}")));
-    let why = if at == 0 { format!("   why: {}", step.page) } else { String::new() };
+    let why = if at == 0 { format!("   why: cox explain {}", step.topic) } else { String::new() };
     let one_line = format!("{INDENT}{arrow}{action}");
     let padding =
         " ".repeat((action_width + columns(INDENT) + columns(&style.clean(OR))).saturating_sub(columns(&one_line)));

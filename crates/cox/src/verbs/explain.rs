@@ -1,0 +1,35 @@
+//! `cox explain`: the user guide, from the program itself.
+
+use std::io::{self, Write};
+
+use anyhow::{Context, Result, bail};
+use report::guide::{self, Topic};
+
+use crate::cli;
+
+/// Prints the page that a topic names, or a part of it (`doctor#ebpf`); without a topic, what there is.
+pub fn explain(options: &cli::Explain) -> Result<u8> {
+    let text = match options.topic.as_deref() {
+        None => list(),
+        Some(wanted) => {
+            let (name, section) = wanted.split_once('#').map_or((wanted, None), |(name, part)| (name, Some(part)));
+            let Some(topic) = guide::find(name) else {
+                bail!("there is no topic '{name}'; `cox explain` lists them");
+            };
+            let text = match section {
+                None => topic.text,
+                Some(id) => topic.section(id).with_context(|| format!("'{name}' has no section '{id}'"))?,
+            };
+            guide::plain(text)
+        }
+    };
+    io::stdout().write_all(text.as_bytes()).context("writing to stdout")?;
+    Ok(0)
+}
+
+fn list() -> String {
+    let line = |topic: &Topic| format!("  {:28} {}\n", topic.name, topic.title());
+    let pages: String = guide::PAGES.iter().filter(|topic| topic.name != "README").map(line).collect();
+    let advice: String = guide::ADVICE.iter().map(line).collect();
+    format!("Commands and figures:\n{pages}\nSituations that a verdict names:\n{advice}\nRead one: cox explain NAME\n")
+}

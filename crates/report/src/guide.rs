@@ -1,0 +1,199 @@
+//! The user guide inside the program: the pages of docs/, so that whoever has only the binary can read what a report refers to.
+//!
+//! `cox explain NAME` prints one with [`plain`], and pages of reports have those they refer to, by [`html`].
+
+use std::collections::HashSet;
+
+use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html::push_html};
+
+/// A page of the guide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Topic {
+    /// Its name for `cox explain`: that of its file.
+    pub name: &'static str,
+    /// Whether it explains a verdict (docs/advice).
+    pub advice: bool,
+    /// The page, in Markdown.
+    pub text: &'static str,
+}
+
+macro_rules! topics {
+    ($folder:literal, $advice:literal: $($name:literal)*) => {
+        [$(Topic { name: $name, advice: $advice, text: include_str!(concat!("../../../docs/", $folder, $name, ".md")) }),*]
+    };
+}
+
+/// Pages on commands and figures.
+pub const PAGES: [Topic; 14] = topics!("", false: "run" "traces" "page" "report" "pack" "overlap" "umt" "advise" "compare" "doctor"
+    "figures" "changes" "bench" "README");
+
+/// Pages on situations that a verdict can name.
+pub const ADVICE: [Topic; 20] = topics!("advice/", true: "blocked" "child_wait" "cpu_hog" "disk_bound" "file_lock" "hypervisor_steal"
+    "imbalance" "lock_convoy" "network_bound" "nothing_to_gain" "page_faults" "pinned_too_few" "quota_throttled" "sleeping"
+    "slow_wakeups" "too_little_evidence" "too_many_threads_sleeping" "too_many_threads_spinning" "waiting_for_input"
+    "waiting_for_threads");
+
+/// All topics, pages on commands first.
+pub fn topics() -> impl Iterator<Item = &'static Topic> {
+    PAGES.iter().chain(&ADVICE)
+}
+
+/// Finds the topic of a name; also in the forms `docs/advice/imbalance.md` and `too-many-threads-spinning`.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Topic> {
+    let name = name.rsplit('/').next().unwrap_or(name);
+    let name = name.strip_suffix(".md").unwrap_or(name);
+    topics().find(|topic| topic.name == name || topic.name == name.replace('-', "_"))
+}
+
+impl Topic {
+    /// Its first heading.
+    #[must_use]
+    pub fn title(&self) -> &'static str {
+        self.text.lines().next().unwrap_or_default().trim_start_matches('#').trim()
+    }
+
+    /// The part below the heading with this id (`ebpf` for `## ebpf`), up to the next heading of its level or above.
+    #[must_use]
+    pub fn section(&self, id: &str) -> Option<&'static str> {
+        let mut fenced = false;
+        let mut found: Option<(usize, usize)> = None;
+        let mut at = 0;
+        for line in self.text.split_inclusive('\n') {
+            fenced ^= line.starts_with("```");
+            let level = line.bytes().take_while(|byte| *byte == b'#').count();
+            if level > 0 && !fenced {
+                match found {
+                    Some((from, above)) if level <= above => return self.text.get(from..at),
+                    None if anchor(&line[level..]) == id => found = Some((at, level)),
+                    _ => {}
+                }
+            }
+            at += line.len();
+        }
+        found.and_then(|(from, _)| self.text.get(from..))
+    }
+}
+
+/// The id that a heading has in a rendered page: lower case, words joined by dashes, without punctuation.
+fn anchor(heading: &str) -> String {
+    let kept = |c: char| match c {
+        ' ' => Some('-'),
+        c if c.is_alphanumeric() || c == '-' || c == '_' => Some(c),
+        _ => None,
+    };
+    heading.trim().to_lowercase().chars().filter_map(kept).collect()
+}
+
+/// A page or a part of one for a terminal: Markdown as it stands, with `cox explain …` in place of links to other pages.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    let mut out = String::new();
+    let mut at = 0;
+    let mut opened: Option<(usize, String)> = None;
+    for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
+        match event {
+            Event::Start(Tag::Link { dest_url, .. }) => {
+                if let Some(topic) = local(&dest_url) {
+                    out.push_str(&text[at..range.start]);
+                    at = range.end;
+                    opened = Some((range.start + 1, topic));
+                }
+            }
+            Event::End(TagEnd::Link) => {
+                if let Some((from, topic)) = opened.take() {
+                    let whole = &text[from..range.end];
+                    let words = whole.rsplit_once("](").map_or(whole, |(words, _)| words);
+                    out.push_str(&format!("{words} (cox explain {topic})"));
+                }
+            }
+            _ => {}
+        }
+    }
+    out.push_str(&text[at..]);
+    out
+}
+
+/// A topic rendered for a page that has the topics in `present`: links to these stay inside the page, others become text.
+/// Headings are two levels lower, as parts of a section.
+#[must_use]
+pub fn html(topic: &Topic, present: &HashSet<&str>) -> String {
+    let mut out = String::new();
+    let mut dropped = false;
+    let events = Parser::new_ext(topic.text, Options::ENABLE_TABLES).filter_map(|event| match event {
+        Event::Start(Tag::Link { link_type, dest_url, title, id }) => match find(dest_url.split('#').next()?) {
+            Some(other) if dest_url.contains(".md") && present.contains(other.name) => {
+                let dest_url = CowStr::from(format!("#why-{}", other.name));
+                Some(Event::Start(Tag::Link { link_type, dest_url, title, id }))
+            }
+            _ => {
+                dropped = true;
+                None
+            }
+        },
+        Event::End(TagEnd::Link) if std::mem::take(&mut dropped) => None,
+        Event::Start(Tag::Heading { level, .. }) => Some(Event::Html(format!("<h{}>", lower(level as usize)).into())),
+        Event::End(TagEnd::Heading(level)) => Some(Event::Html(format!("</h{}>\n", lower(level as usize)).into())),
+        other => Some(other),
+    });
+    push_html(&mut out, events);
+    out
+}
+
+fn lower(level: usize) -> usize {
+    (level + 2).min(6)
+}
+
+/// The topic, with its section, that a link from one page of the guide to another leads to.
+fn local(link: &str) -> Option<String> {
+    let (file, section) = link.split_once('#').map_or((link, None), |(file, section)| (file, Some(section)));
+    let topic = file.ends_with(".md").then(|| find(file))??;
+    Some(section.map_or_else(|| topic.name.to_owned(), |section| format!("{}#{section}", topic.name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_to_pages_become_commands_and_others_stay() {
+        let text = "See [waiting for\nothers](waiting_for_threads.md), [spin](../figures.md#spin) and [gcc](https://gcc.gnu.org/), `[x](run.md)`.";
+        assert_eq!(
+            plain(text),
+            "See waiting for\nothers (cox explain waiting_for_threads), spin (cox explain figures#spin) and [gcc](https://gcc.gnu.org/), `[x](run.md)`."
+        );
+    }
+
+    #[test]
+    fn a_section_ends_before_the_next_heading_of_its_level() {
+        let topic =
+            Topic { name: "x", advice: false, text: "# X\n## One two\na\n### b\n```sh\n# no heading\n```\n## c\nd\n" };
+        assert_eq!(topic.section("one-two"), Some("## One two\na\n### b\n```sh\n# no heading\n```\n"));
+        assert_eq!(topic.section("c"), Some("## c\nd\n"));
+        assert_eq!(topic.section("no-heading"), None);
+    }
+
+    #[test]
+    fn names_are_found_in_the_forms_that_reports_have() {
+        for name in ["imbalance", "docs/advice/imbalance.md", "advice/imbalance.md"] {
+            assert_eq!(find(name).map(|topic| topic.name), Some("imbalance"));
+        }
+        assert_eq!(find("too-many-threads-spinning").map(|topic| topic.name), Some("too_many_threads_spinning"));
+        assert_eq!(find("magic"), None);
+    }
+
+    #[test]
+    fn pages_render_without_links_that_lead_nowhere() {
+        let present = HashSet::from(["imbalance", "waiting_for_threads"]);
+        for topic in &ADVICE {
+            let page = html(topic, &present);
+            assert!(page.starts_with("<h3>"), "{}", topic.name);
+            for link in page.split("href=\"").skip(1) {
+                let target = link.split('"').next().unwrap();
+                assert!(target.starts_with("#why-"), "{}: {target}", topic.name);
+                assert!(present.contains(&target[5..]), "{}: {target}", topic.name);
+            }
+        }
+        assert!(html(find("imbalance").unwrap(), &present).contains("href=\"#why-waiting_for_threads\""));
+    }
+}

@@ -1,0 +1,56 @@
+//! Test programs end with all that they started, wherever they were started.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::fs;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+fn supervise(limit: &str, script: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xtask")).args(["supervise", limit, "sh", "-c", script]).output().unwrap()
+}
+
+fn is_there(pid: &str) -> bool {
+    fs::read_to_string(format!("/proc/{}/stat", pid.trim())).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+#[test]
+fn the_exit_code_is_the_programs() {
+    assert_eq!(supervise("60", "exit 0").status.code(), Some(0));
+    assert_eq!(supervise("60", "exit 7").status.code(), Some(7));
+    assert_eq!(supervise("60", "kill -SEGV $$").status.code(), Some(139));
+}
+
+#[test]
+fn what_is_left_behind_is_killed_and_named() {
+    // In a session of its own, with an ignored signal, as a child of a child that has ended.
+    let script = "(setsid sh -c 'trap \"\" TERM HUP; sleep 1000; true' & ) ; sleep 0.2; exit 0";
+    let output = supervise("60", &format!("echo $$; {script}"));
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("left behind") && said.contains("(sleep)"), "{said}");
+    for pid in said.split_ascii_whitespace().filter(|word| word.parse::<u32>().is_ok()) {
+        assert!(!is_there(pid), "{said}");
+    }
+    // A program that ends soon is none.
+    assert_eq!(supervise("60", "(sleep 0.3 &) ; exit 0").status.code(), Some(0));
+}
+
+#[test]
+fn a_program_that_never_ends_is_ended() {
+    let began = Instant::now();
+    let output = supervise("1", "echo $$; sleep 1000");
+    assert_eq!(output.status.code(), Some(124));
+    assert!(began.elapsed() < Duration::from_secs(60));
+    assert!(!is_there(&String::from_utf8(output.stdout).unwrap()));
+}
+
+#[test]
+fn signals_are_not_ignored_inside() {
+    // As nohup and a shell's & have it.
+    let ignoring = "trap '' INT HUP QUIT; exec \"$0\" supervise 60 sh -c 'grep SigIgn /proc/self/status'";
+    let output = Command::new("sh").args(["-c", ignoring, env!("CARGO_BIN_EXE_xtask")]).output().unwrap();
+    let line = String::from_utf8(output.stdout).unwrap();
+    let mask = u64::from_str_radix(line.split_ascii_whitespace().nth(1).unwrap(), 16).unwrap();
+    assert_eq!(mask & 0b111, 0, "HUP, INT and QUIT: {line}");
+}
