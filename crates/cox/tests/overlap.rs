@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod common_container;
 mod common_overlap;
 mod common_robust;
 
@@ -239,4 +240,15 @@ fn without_privileges_blocks_are_noticed_too() {
         assert!(report.contains(&format!("overlap: {heading}")), "{how}: {report}");
         assert_eq!(report.contains("not by eBPF: "), how == "auto", "{how}: {report}");
     }
+}
+
+#[test]
+fn the_same_inside_containers() {
+    let tests = [
+        "receives_behind_many_tasks_are_let_go",
+        "no_two_tasks_have_one_number_at_a_time",
+        "where_tasks_never_block_nobody_is_rung",
+        "without_privileges_blocks_are_noticed_too",
+    ];
+    common_container::again_in_containers("the_same_inside_containers", &tests);
 }

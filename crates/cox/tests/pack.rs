@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod common_container;
 mod common_pack;
 mod common_robust;
 
@@ -274,4 +275,17 @@ fn grandchildren_get_their_ancestors_mask_back() {
         |file: &str| fs::read_to_string(file).ok().map(|text| text.trim().rsplit('\t').next().unwrap().to_owned());
     let after = wait_for("the grandchild", || list(&later));
     assert_eq!((list(&seen), after), (Some(last), allowed.to_string()));
+}
+
+#[test]
+fn the_same_inside_containers() {
+    let tests = [
+        "spinning_threads_take_turns_and_the_figures_add_up",
+        "a_program_ends_as_without_cox_and_runs_on_the_pack_only",
+        "attaching_leaves_every_mask_as_it_was",
+        "the_cpus_of_a_packed_program_can_be_changed",
+        "a_child_of_a_packed_program_is_not_packed_twice",
+        "killed_at_any_moment_all_masks_come_back",
+    ];
+    common_container::again_in_containers("the_same_inside_containers", &tests);
 }

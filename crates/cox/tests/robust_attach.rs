@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod common_container;
 mod common_robust;
 
 use std::fs;
@@ -226,4 +227,16 @@ fn a_program_without_its_children() {
     let account = Account::read(json);
     account.assert_sums();
     assert_eq!(account.threads_counted(), 21);
+}
+
+#[test]
+fn the_same_inside_containers() {
+    let tests = [
+        "several_processes_and_their_children",
+        "sleeping_threads_are_known_from_the_start",
+        "threads_that_switch_are_soon_known",
+        "a_watch_ends_with_what_it_watches",
+        "a_program_without_its_children",
+    ];
+    common_container::again_in_containers("the_same_inside_containers", &tests);
 }
