@@ -76,6 +76,27 @@ fn receives_behind_many_tasks_are_let_go() {
     }
 }
 
+/// cox is outside, and the ids that the program lists for the doorbells are not those that cox knows.
+#[test]
+fn receives_in_a_container_are_let_go_from_outside() {
+    let test = "receives_in_a_container_are_let_go_from_outside";
+    let Some(place) = place(test, &[]) else { return };
+    if !common_container::can_have_containers(test) {
+        return;
+    }
+    let [unshare, options @ ..] = common_container::CONTAINER;
+    for way in WAYS {
+        let mut cox = place.cox_of(way, Path::new(unshare));
+        cox.args(options).arg(&place.program).args(["receives", "1"]).env("OMP_NUM_THREADS", "2");
+        let output = cox.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{way}: {output:?}");
+        let report = place.report();
+        assert!(number(&report, "standbys") > 0 && number(&report, "tasks") > 0, "{way}: {report}");
+        // Idle threads need no notice of blocks.
+        assert!(number(&report, "blocks") > 0 || way == "--overlap=standby-idle", "{way}: {report}");
+    }
+}
+
 /// The same tasks hang where blocked threads go unnoticed: what lets them go above is the doorbell.
 #[test]
 fn without_doorbells_they_are_not() {
