@@ -78,8 +78,14 @@ fn document() -> impl Strategy<Value = Document> {
                 let lives = processes.iter().flat_map(|process| &process.threads).map(|thread| thread.wall_ns);
                 Program { wall_ns: lives.max().unwrap_or(0), processes, ..Program::default() }
             };
-            let took =
-                took.into_iter().map(|(comm, ns, threads, kind)| TookCpu { comm, tid: 9, threads, kind, wait_ns: ns });
+            let took = took.into_iter().map(|(comm, ns, threads, kind)| TookCpu {
+                comm,
+                tid: 9,
+                host_tid: None,
+                threads,
+                kind,
+                wait_ns: ns,
+            });
             let account = Account {
                 backend: backend.to_owned(),
                 window_ns: 1_000_000_000,

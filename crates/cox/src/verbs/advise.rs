@@ -191,7 +191,12 @@ fn read(path: &Path) -> Result<Document> {
         }
         None => bail!("'{name}' is no report of cox run: it has no schema version"),
     }
-    serde_json::from_value(value).with_context(|| format!("'{name}' is no report of cox run"))
+    let document: Document =
+        serde_json::from_value(value).with_context(|| format!("'{name}' is no report of cox run"))?;
+    if ledger::summary::is_empty(&document.account) {
+        bail!("'{name}': no thread is in it");
+    }
+    Ok(document)
 }
 
 fn modelled_advice(options: &cli::Advise, document: &Document) -> Result<Advice, Refusal> {

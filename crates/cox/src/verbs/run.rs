@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use advise::Facts;
 use anyhow::{Context, Error, Result, bail};
+use ledger::Account;
 use ledger::accounts::ProgramInfo;
 use ledger::beside::{self, Beside, Player};
 use machine::Root;
@@ -244,6 +245,7 @@ fn report(
     let programs = programs(target, outcome);
     let record = observing.take_record()?;
     let mut account = ledger::accounts::build(&record, &programs, outcome.own_cpu_ns);
+    refuse_without_threads(&account, target)?;
     // Without a trace there is an account all the same.
     let recorded = observing.take_recorder().map(|recorder| {
         let recording = recorder.finish(&record, &account, record.cpus.len() as u32)?;
@@ -275,6 +277,25 @@ fn report(
         std::mem::forget((record, document));
     }
     text.and(json).and(traces).map(|()| figures)
+}
+
+/// A report on nothing would be taken for one on a program that did nothing.
+fn refuse_without_threads(account: &Account, target: &Target) -> Result<()> {
+    if !ledger::summary::is_empty(account) {
+        return Ok(());
+    }
+    match target {
+        Target::Attach(Subject::Cgroup(cgroup)) => {
+            bail!(
+                "no thread was in the control group {} while it was watched; there is no report",
+                cgroup.name().display()
+            )
+        }
+        _ => bail!(
+            "the backend {} saw no thread of the target; there is no report (another one may: --backend)",
+            account.backend
+        ),
+    }
 }
 
 /// The section on packing, when there is nothing else to report.

@@ -68,7 +68,10 @@ fn taker_name(taker: &TookCpu) -> String {
         (TakerKind::Idle, _) => "CPU was idle".to_owned(),
         (TakerKind::Sibling, ..=1) => format!("{} {} (sibling)", taker.tid, taker.comm),
         (TakerKind::Sibling, threads) => format!("{} × {} (siblings)", taker.comm, count(threads)),
-        (TakerKind::Other, ..=1) => format!("{} {}", taker.tid, taker.comm),
+        (TakerKind::Other, ..=1) => match taker.host_tid {
+            None => format!("{} {}", taker.tid, taker.comm),
+            Some(host) => format!("{} (outside, host {host})", taker.comm),
+        },
         (TakerKind::Other, threads) => format!("{} × {}", taker.comm, count(threads)),
     }
 }

@@ -13,7 +13,7 @@ pub(crate) mod groups;
 pub(crate) mod header;
 pub(crate) mod rows;
 pub(crate) mod states;
-mod threads;
+pub(crate) mod threads;
 pub(crate) mod verdict;
 
 use std::fmt;
