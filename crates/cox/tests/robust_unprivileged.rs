@@ -329,3 +329,34 @@ fn what_keeps_a_users_libgomp_from_spinning_is_not_packed() {
 fn threads(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
 }
+
+/// The kernel takes perf's events from a program that its user may execute and not read.
+#[test]
+fn programs_that_may_not_be_read_are_seen_by_proc_or_said_to_be_unseen() {
+    let test = "programs_that_may_not_be_read_are_seen_by_proc_or_said_to_be_unseen";
+    let Some(user) = User::at(test, 2) else { return };
+    let storm = path(&user.folder, "storm");
+    fs::set_permissions(&storm, fs::Permissions::from_mode(0o711)).unwrap();
+    let program = [storm.as_str(), "--threads", "2", "--seconds", "0.4"];
+
+    // By itself cox takes what sees it, and says why.
+    let (ran, account) = user.both_ways("auto", &program);
+    assert_eq!(account.backend, "proc");
+    assert!(ran.stderr.contains("may execute it and not read it"), "{}", ran.stderr);
+    assert!(account.threads().any(|thread| thread.run_ns > 1_000_000), "{account:?}");
+
+    // perf by name is refused before anything starts.
+    let cox = path(&user.folder, "cox");
+    let refused = run(&mut user.command(&[&[cox.as_str(), "run", "--backend", "perf", "--"][..], &program].concat()));
+    assert_eq!((refused.code, refused.text().as_str()), (125, ""));
+    assert!(refused.stderr.contains("may execute it and not read it"), "{}", refused.stderr);
+    assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
+
+    // Where another program executes it, that is known only then: the thread counts as one that could not be followed.
+    let (ran, account) = user.both_ways("perf", &["sh", "-c", &format!("{}; true", program.join(" "))]);
+    assert_eq!(account.lost.members, 1, "{account:?}");
+    assert!(ran.stderr.contains("1 thread could not be followed"), "{}", ran.stderr);
+    // A program that is over at once is none of these.
+    let (_, account) = user.both_ways("perf", &["sh", "-c", "true; /bin/true; true"]);
+    assert_eq!(account.lost.members, 0, "{account:?}");
+}

@@ -10,6 +10,7 @@
 
 pub mod control;
 pub mod engine;
+pub mod hidden;
 pub mod launch;
 pub mod observing;
 pub mod overlapping;

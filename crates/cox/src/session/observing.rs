@@ -37,6 +37,8 @@ pub enum Choice {
 pub struct Observing {
     choice: Choice,
     children: bool,
+    /// Why perf would see nothing of the target.
+    hidden: Option<String>,
     observer: Watcher,
     /// Why better backends were passed over.
     pub passed_over: Vec<String>,
@@ -62,8 +64,18 @@ impl Observing {
     /// not; a named one must work.
     ///
     /// With a `recorder` it keeps what happened when, which only eBPF tells.
-    pub fn new(choice: Choice, children: bool, recorder: Option<Recorder>) -> Result<Observing> {
+    /// `hidden`: why perf would see nothing of the target, where that is known beforehand.
+    ///
+    /// # Errors
+    /// When the named backend cannot be used here, or none can.
+    pub fn new(
+        choice: Choice,
+        children: bool,
+        hidden: Option<String>,
+        recorder: Option<Recorder>,
+    ) -> Result<Observing> {
         let mut passed_over = Vec::new();
+        let perf = |children| perf(children, hidden.as_deref());
         let bpf = |children| bpf(children, recorder.as_ref().map(|recorder| recorder.buffer));
         let observer = match choice {
             Choice::Perf | Choice::Proc if recorder.is_some() => bail!(NEEDS_BPF),
@@ -84,6 +96,7 @@ impl Observing {
         Ok(Observing {
             choice,
             children,
+            hidden: hidden.clone(),
             observer,
             passed_over,
             symboliser: Symboliser::new(Root::live()),
@@ -193,7 +206,7 @@ impl Observing {
             return None;
         }
         match &self.observer {
-            Watcher::Bpf(_) => Some(perf(self.children).or_else(|_| proc(self.children))),
+            Watcher::Bpf(_) => Some(perf(self.children, self.hidden.as_deref()).or_else(|_| proc(self.children))),
             Watcher::Other(other) if other.backend() == Backend::Perf => Some(proc(self.children)),
             Watcher::Other(_) => None,
         }
@@ -296,7 +309,11 @@ fn bpf(children: bool, moments_bytes: Option<u32>) -> Result<Watcher, WatchError
     Ok(Watcher::Bpf(Box::new(BpfObserver::new(&settings).map_err(ebpf::explained)?)))
 }
 
-fn perf(children: bool) -> Result<Watcher, WatchError> {
+fn perf(children: bool, hidden: Option<&str>) -> Result<Watcher, WatchError> {
+    if let Some(why) = hidden {
+        let why = format!("{why}. Fix: run it as a user who may read it, or use --backend proc");
+        return Err(WatchError::Unavailable { what: "cannot observe by perf".into(), why });
+    }
     Ok(Watcher::Other(Box::new(watch::perf::PerfObserver::new(watch::perf::Options { children })?)))
 }
 

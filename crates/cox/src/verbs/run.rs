@@ -21,6 +21,7 @@ use crate::choice::Choice;
 use crate::cli;
 use crate::outputs::{Output, refuse_same};
 use crate::session::engine::Engine;
+use crate::session::hidden::why_hidden_from_perf;
 use crate::session::observing::Observing;
 use crate::session::overlapping::{Overlapping, fitness};
 use crate::session::packing::Packing;
@@ -78,7 +79,8 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
 
     let mut packing = packing(options)?;
     let surroundings = Surroundings::read(attached_to(&target));
-    let mut observing = Observing::new(options.backend, !options.no_children, recorder)?;
+    let hidden = options.program.first().and_then(|program| why_hidden_from_perf(program));
+    let mut observing = Observing::new(options.backend, !options.no_children, hidden, recorder)?;
     let limits = Limits { length: options.length, wait_all: options.wait_all };
     // Who observes takes hold first and lets go last: it sees all that packing does.
     let engines = [

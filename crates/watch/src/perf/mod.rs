@@ -175,6 +175,7 @@ impl PerfObserver {
         for record in self.rounds.release_all() {
             self.roster.apply(record, &mut self.ready.events);
         }
+        self.count_hidden();
     }
 
     /// Make `half_full` unreadable until a ring wakes it again.
@@ -190,6 +191,14 @@ impl PerfObserver {
     fn hand_over(&mut self, intake: &mut Intake) {
         intake.events.append(&mut self.ready.events);
         intake.samples.append(&mut self.ready.samples);
+    }
+
+    /// Counts threads that the kernel keeps from perf since an exec (session/hidden.rs in `cox` says when): they go on.
+    fn count_hidden(&mut self) {
+        for (tgid, tid) in self.roster.take_hidden() {
+            let lives = self.fs.stat(tgid, tid).is_ok_and(|stat| !matches!(stat.state, b'Z' | b'X'));
+            self.losses.members += u64::from(lives);
+        }
     }
 
     /// Members whose thread is gone according to /proc.
@@ -247,6 +256,7 @@ impl Observer for PerfObserver {
         for record in self.rounds.release(begin_ns) {
             self.roster.apply(record, &mut self.ready.events);
         }
+        self.count_hidden();
         self.hand_over(intake);
         Ok(())
     }

@@ -22,6 +22,8 @@ use super::parse::{Record, Stamp};
 struct Member {
     tgid: u32,
     comm: String,
+    /// Nothing has been heard of it since it executed another program.
+    silent_since_exec: bool,
 }
 
 /// The members alive, as far as the records say.
@@ -29,17 +31,31 @@ struct Member {
 pub(super) struct Roster {
     children: bool,
     members: HashMap<u32, Member>,
+    /// Threads (tgid, tid) that were told to exit right after an exec: they may go on, unseen.
+    hidden: Vec<(u32, u32)>,
 }
 
 impl Roster {
     /// Without `children`, processes that members create are no members.
     pub(super) fn new(children: bool) -> Roster {
-        Roster { children, members: HashMap::new() }
+        Roster { children, members: HashMap::new(), hidden: Vec::new() }
     }
 
     /// Whether `tid` is a member.
     pub(super) fn has(&self, tid: u32) -> bool {
         self.members.contains_key(&tid)
+    }
+
+    /// Threads whose exit was told with nothing between it and an exec, since this was asked last. A short program does that; or the kernel has
+    /// taken perf's events from one that executes what its user may not read, and that thread is still there.
+    pub(super) fn take_hidden(&mut self) -> Vec<(u32, u32)> {
+        std::mem::take(&mut self.hidden)
+    }
+
+    fn hear(&mut self, tid: u32) {
+        if let Some(member) = self.members.get_mut(&tid) {
+            member.silent_since_exec = false;
+        }
     }
 
     /// Members by process: (tgid, tid).
@@ -53,7 +69,7 @@ impl Roster {
         if !comm.is_empty() {
             events.push(Event { t_ns, tid, kind: EventKind::Named { comm: comm.clone(), exec: false } });
         }
-        self.members.insert(tid, Member { tgid, comm });
+        self.members.insert(tid, Member { tgid, comm, silent_since_exec: false });
     }
 
     /// A member has exited.
@@ -69,10 +85,12 @@ impl Roster {
         match record {
             Record::In { at } => {
                 self.meet(at, events);
+                self.hear(at.tid);
                 events.push(Event { t_ns: at.t_ns, tid: at.tid, kind: EventKind::In { cpu: cpu(at) } });
             }
             Record::Out { at, preempted } => {
                 self.meet(at, events);
+                self.hear(at.tid);
                 let off = if preempted { Off::Preempted { yielded: false } } else { Off::Blocked(Cause::Unspecified) };
                 events.push(Event { t_ns: at.t_ns, tid: at.tid, kind: EventKind::Had { cpu: cpu(at) } });
                 events.push(Event { t_ns: at.t_ns, tid: at.tid, kind: EventKind::Out { off } });
@@ -83,11 +101,17 @@ impl Roster {
                     self.born(t_ns, pid, tid, ppid, comm, events);
                 }
             }
-            Record::Exit { t_ns, tid } => self.bury(t_ns, tid, events),
+            Record::Exit { t_ns, tid } => {
+                if let Some(member) = self.members.get(&tid).filter(|member| member.silent_since_exec) {
+                    self.hidden.push((member.tgid, tid));
+                }
+                self.bury(t_ns, tid, events);
+            }
             Record::Comm { at, pid, tid, comm, exec } => {
                 self.meet(Stamp { pid, tid, ..at }, events);
                 if let Some(member) = self.members.get_mut(&tid) {
                     member.comm.clone_from(&comm);
+                    member.silent_since_exec |= exec;
                 }
                 events.push(Event { t_ns: at.t_ns, tid, kind: EventKind::Named { comm, exec } });
             }
@@ -106,7 +130,7 @@ impl Roster {
         if !comm.is_empty() {
             events.push(Event { t_ns, tid, kind: EventKind::Named { comm: comm.clone(), exec: false } });
         }
-        self.members.insert(tid, Member { tgid, comm });
+        self.members.insert(tid, Member { tgid, comm, silent_since_exec: false });
     }
 
     fn meet(&mut self, at: Stamp, events: &mut Vec<Event>) {
