@@ -18,6 +18,7 @@
 #include "tasks/order.c"
 #include "tasks/parts.c"
 #include "tasks/sharing.c"
+#include "tasks/targets.c"
 #include "tasks/waiting.c"
 
 static const struct {
@@ -65,6 +66,10 @@ static const struct {
 	{ "early_events", early_events, false },
 	{ "events_by_tasks", events_by_tasks, false },
 	{ "events_in_a_chain", events_in_a_chain, false },
+	{ "targets_in_order", targets_in_order, false },
+	{ "targets_later", targets_later, false },
+	{ "targets_inside", targets_inside, false },
+	{ "target_copies", target_copies, true },
 };
 
 int main(int argc, char **argv)
