@@ -233,11 +233,8 @@ macro_rules! meeting {
 }
 
 meeting! {
-    barrier = Barrier -> () = (), |()| true, ours |_, worker| {
-        worker.barrier();
-        Some(())
-    };
-    barrier_cancel = BarrierCancel -> bool = false, |_| true, ours |_, worker| Some(worker.barrier_or_cancel());
+    barrier = Barrier -> () = (), |()| true, ours |library, worker| past(library, worker.barrier());
+    barrier_cancel = BarrierCancel -> bool = false, |_| true, ours |library, worker| past(library, worker.barrier_or_cancel());
     loop_end = LoopEnd -> () = (), |()| true, ours |all, worker| end(all, Call::LoopEndNowait, || worker.barrier());
     loop_end_cancel = LoopEndCancel -> bool = false, |_| true,
         ours |all, worker| end(all, Call::LoopEndNowait, || worker.barrier_or_cancel());
@@ -248,6 +245,12 @@ meeting! {
     // Null: this thread computes the result, and comes to the barrier with it.
     single_copy_start = SingleCopyStart -> *mut c_void = null_mut(), |result| !result.is_null(), ours |_, _| None;
     single_copy_end = SingleCopyEnd -> () = (), |()| true, ours |_, _| None;
+}
+
+/// Behind a barrier of ours, at which this came out. Where constructs may be cancelled libgomp's barrier follows: it is the end of a loop, too,
+/// whose iterations are divided beforehand, and libgomp forgets there that the loop was cancelled.
+fn past<R>(library: &Library, result: R) -> Option<R> {
+    (!cancelling::is_allowed(library)).then_some(result)
 }
 
 /// The end of a construct whose tasks are ours: libgomp's without a barrier, and then ours. Where the construct may have been

@@ -28,6 +28,9 @@ pub struct Plan {
     pub variables: BTreeMap<String, String>,
     /// The program is expected to fail.
     pub should_fail: bool,
+    /// What it prints is a part of the test. Of gcc's tests only those with `dg-output` say what has to be printed; others may print what is
+    /// different each time, if rarely.
+    pub is_output_fixed: bool,
 }
 
 /// Reads the head of a source.
@@ -46,6 +49,7 @@ fn bare() -> Plan {
         arguments: Vec::new(),
         variables: BTreeMap::new(),
         should_fail: false,
+        is_output_fixed: true,
     }
 }
 
@@ -60,7 +64,10 @@ fn of_gcc(source: &str, language: Language) -> Result<Plan, String> {
         }
         _ => true,
     };
-    for words in tcl::directives(source) {
+    let directives = tcl::directives(source);
+    let has_output = |words: &Vec<Word>| words[0].text() == Some("dg-output");
+    plan.is_output_fixed = directives.is_empty() || directives.iter().any(has_output);
+    for words in directives {
         let text = |at: usize| words.get(at).map(Word::flat).unwrap_or_default();
         let ours = is_for_us(&words);
         match words[0].text().unwrap_or_default() {
@@ -188,6 +195,18 @@ mod tests {
         );
         assert!(read.should_fail && read.variables["OMP_CANCELLATION"] == "true");
         assert_eq!(plan(source, Language::Cxx).unwrap().options, ["-O0", "-msse2"]);
+    }
+
+    #[test]
+    fn gccs_tests_say_what_has_to_be_printed() {
+        for (head, expected) in [
+            ("", true),
+            ("{ dg-do run }", false),
+            ("{ dg-do run }\n{ dg-output \"OMP_.*\" }", true),
+            ("// RUN: %libomp-compile-and-run", true),
+        ] {
+            assert_eq!(plan(head, Language::C).unwrap().is_output_fixed, expected, "{head}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Whether a run under cox came to the same as without; pure.
 
+use super::headers::Plan;
 use super::rounds::{End, Outcome};
 
 /// What plain runs with one number of threads say of a test.
@@ -8,6 +9,8 @@ pub struct Reference {
     outcome: Outcome,
     /// Its lines are not the same each time: they are not compared.
     output_varies: bool,
+    /// Whether what it prints to standard output counts.
+    is_output_fixed: bool,
 }
 
 /// What a run is beside its reference.
@@ -15,19 +18,20 @@ pub struct Reference {
 pub enum Verdict {
     /// The same.
     Same,
-    /// The same lines in another order.
-    SameLines,
+    /// The same end, and the same lines in another order, or other ones where the test does not say which.
+    OtherOutput,
     /// Another end or other lines.
     Differs,
     /// It did not end.
     Hangs,
 }
 
-/// The reference that plain runs make.
+/// The reference that plain runs of a test with this plan make.
 ///
 /// # Errors
 /// Why the test cannot be judged: it does not end, fails, or ends in different ways.
-pub fn reference(plain: &[&Outcome], should_fail: bool) -> Result<Reference, String> {
+pub fn reference(plain: &[&Outcome], plan: &Plan) -> Result<Reference, String> {
+    let should_fail = plan.should_fail;
     let Some(first) = plain.first() else { return Err("it was not run".into()) };
     if let Some(other) = plain.iter().find(|outcome| outcome.end != first.end) {
         return Err(format!("plain runs end differently: {} and {}", first.end, other.end));
@@ -40,16 +44,10 @@ pub fn reference(plain: &[&Outcome], should_fail: bool) -> Result<Reference, Str
         return Err(format!("plain, it ends with {}{expected}", first.end));
     }
     let output_varies = plain.iter().any(|outcome| lines(outcome) != lines(first));
-    Ok(Reference { outcome: (*first).clone(), output_varies })
+    Ok(Reference { outcome: (*first).clone(), output_varies, is_output_fixed: plan.is_output_fixed })
 }
 
 impl Reference {
-    /// Whether only ends of runs can be compared.
-    #[must_use]
-    pub fn output_varies(&self) -> bool {
-        self.output_varies
-    }
-
     /// Judges a run. The order of lines is no part of a program with threads.
     #[must_use]
     pub fn judge(&self, run: &Outcome) -> Verdict {
@@ -59,10 +57,10 @@ impl Reference {
             Verdict::Differs
         } else if self.output_varies || run.output == self.outcome.output {
             Verdict::Same
-        } else if lines(run) == lines(&self.outcome) {
-            Verdict::SameLines
         } else {
-            Verdict::Differs
+            let ([output, errors], [plain_output, plain_errors]) = (lines(run), lines(&self.outcome));
+            let is_same = errors == plain_errors && (output == plain_output || !self.is_output_fixed);
+            if is_same { Verdict::OtherOutput } else { Verdict::Differs }
         }
     }
 
@@ -97,6 +95,10 @@ fn lines(outcome: &Outcome) -> [Vec<String>; 2] {
 mod tests {
     use super::*;
 
+    fn plan(head: &str) -> Plan {
+        crate::conformance::headers::plan(head, crate::conformance::headers::Language::C).unwrap()
+    }
+
     fn outcome(end: End, stdout: &str) -> Outcome {
         Outcome { end, output: [stdout.into(), String::new()], left: Vec::new() }
     }
@@ -104,9 +106,9 @@ mod tests {
     #[test]
     fn the_end_and_the_lines_are_compared_but_not_their_order() {
         let plain = outcome(End::Exit(0), "a\nb\n");
-        let reference = reference(&[&plain, &plain], false).unwrap();
+        let reference = reference(&[&plain, &plain], &plan("")).unwrap();
         assert_eq!(reference.judge(&plain), Verdict::Same);
-        assert_eq!(reference.judge(&outcome(End::Exit(0), "b\na\n")), Verdict::SameLines);
+        assert_eq!(reference.judge(&outcome(End::Exit(0), "b\na\n")), Verdict::OtherOutput);
         assert_eq!(reference.judge(&outcome(End::Exit(0), "a\na\nb\n")), Verdict::Differs);
         assert_eq!(reference.judge(&outcome(End::Exit(1), "a\nb\n")), Verdict::Differs);
         assert_eq!(reference.judge(&outcome(End::Hang, "a\nb\n")), Verdict::Hangs);
@@ -119,10 +121,19 @@ mod tests {
     }
 
     #[test]
+    fn where_the_test_does_not_say_what_it_prints_errors_count_still() {
+        let plain = outcome(End::Exit(0), "a\n");
+        let free = reference(&[&plain, &plain], &plan("{ dg-do run }")).unwrap();
+        assert_eq!(free.judge(&outcome(End::Exit(0), "b\n")), Verdict::OtherOutput);
+        let mut noisy = plain.clone();
+        noisy.output[1] = "cox: hello\n".into();
+        assert_eq!(free.judge(&noisy), Verdict::Differs);
+    }
+
+    #[test]
     fn where_plain_output_varies_the_end_alone_counts() {
         let [first, second] = ["tid 1\n", "tid 2\n"].map(|text| outcome(End::Exit(0), text));
-        let varying = reference(&[&first, &second], false).unwrap();
-        assert!(varying.output_varies());
+        let varying = reference(&[&first, &second], &plan("")).unwrap();
         assert_eq!(varying.judge(&outcome(End::Exit(0), "tid 3\n")), Verdict::Same);
         assert_eq!(varying.judge(&outcome(End::Signal(11), "tid 1\n")), Verdict::Differs);
     }
@@ -130,11 +141,12 @@ mod tests {
     #[test]
     fn tests_that_fail_by_themselves_are_set_aside() {
         let [good, bad, hang] = [End::Exit(0), End::Exit(1), End::Hang].map(|end| outcome(end, ""));
-        assert!(reference(&[&bad, &bad], false).is_err());
-        assert!(reference(&[&bad, &bad], true).is_ok());
-        assert!(reference(&[&good, &good], true).is_err());
-        assert!(reference(&[&good, &bad], false).unwrap_err().contains("differently"));
-        assert!(reference(&[&hang, &hang], true).is_err());
-        assert!(reference(&[], false).is_err());
+        let [succeeds, fails] = ["{ dg-do run }", "{ dg-shouldfail }"].map(plan);
+        assert!(reference(&[&bad, &bad], &succeeds).is_err());
+        assert!(reference(&[&bad, &bad], &fails).is_ok());
+        assert!(reference(&[&good, &good], &fails).is_err());
+        assert!(reference(&[&good, &bad], &succeeds).unwrap_err().contains("differently"));
+        assert!(reference(&[&hang, &hang], &fails).is_err());
+        assert!(reference(&[], &succeeds).is_err());
     }
 }

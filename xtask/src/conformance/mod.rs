@@ -131,7 +131,7 @@ impl All<'_> {
         for threads in &self.options.threads {
             let outcomes: Vec<_> =
                 plain.iter().filter(|seen| seen.threads == *threads).map(|seen| &seen.outcome).collect();
-            match judge::reference(&outcomes, test.plan.should_fail) {
+            match judge::reference(&outcomes, &test.plan) {
                 Ok(reference) => references.push((*threads, reference)),
                 Err(why) => self.set_aside(format!("{} ({threads} threads)", test.name), why),
             }
@@ -190,7 +190,7 @@ impl All<'_> {
 }
 
 fn is_same(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Same | Verdict::SameLines)
+    matches!(verdict, Verdict::Same | Verdict::OtherOutput)
 }
 
 /// Whether plain runs, too, are not always as the reference has it.

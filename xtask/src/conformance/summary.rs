@@ -9,7 +9,7 @@ use super::session::Overlap;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     same: u64,
-    same_lines: u64,
+    other_output: u64,
     differ: u64,
     hang: u64,
 }
@@ -31,7 +31,7 @@ impl Summary {
         let counts = self.counts.entry((backend.to_owned(), threads)).or_default();
         *match verdict {
             Verdict::Same => &mut counts.same,
-            Verdict::SameLines => &mut counts.same_lines,
+            Verdict::OtherOutput => &mut counts.other_output,
             Verdict::Differs => &mut counts.differ,
             Verdict::Hangs => &mut counts.hang,
         } += u64::from(times);
@@ -67,11 +67,11 @@ impl Summary {
         }
         text += &format!(
             "{:13} {:>7} {:>8} {:>12} {:>8} {:>6}\n",
-            "backend", "threads", "same", "other order", "differ", "hang"
+            "backend", "threads", "same", "other output", "differ", "hang"
         );
         for ((backend, threads), counts) in &self.counts {
-            let Counts { same, same_lines, differ, hang } = counts;
-            text += &format!("{backend:13} {threads:>7} {same:>8} {same_lines:>12} {differ:>8} {hang:>6}\n");
+            let Counts { same, other_output, differ, hang } = counts;
+            text += &format!("{backend:13} {threads:>7} {same:>8} {other_output:>12} {differ:>8} {hang:>6}\n");
         }
         for (backend, overlap) in &self.overlap {
             let Overlap { processes, ran } = overlap;

@@ -61,6 +61,8 @@ static const struct {
 	{ "cancelled_groups", cancelled_groups, false },
 	{ "cancelled_regions", cancelled_regions, false },
 	{ "cancelled_work_shares", cancelled_work_shares, false },
+	{ "cancelled_static_loops", cancelled_static_loops, false },
+	{ "cancelled_copies", cancelled_copies, false },
 	{ "cancelled_reductions", cancelled_reductions, true },
 	{ "events", events, false },
 	{ "early_events", early_events, false },
