@@ -53,7 +53,7 @@ pub fn run(options: &Options) -> Result<bool> {
     fs::create_dir_all(&bench.work).with_context(|| bench.work.display().to_string())?;
     let choice = options.choice()?;
     let suite = suite::read(&options.suite)?;
-    choice.check(suite.tests.iter().map(|test| test.name.as_str()))?;
+    choice.check(suite.tests.iter().map(|test| &test.name).chain(suite.set_aside.iter().map(|aside| &aside.0)))?;
     let tests: Vec<&Test> = suite.tests.iter().filter(|test| choice.takes(&test.name)).collect();
     let mut summary = Summary::default();
     summary.set_aside.extend(suite.set_aside.iter().filter(|aside| choice.takes(&aside.0)).cloned());

@@ -95,8 +95,8 @@ impl Choice {
     ///
     /// # Errors
     /// When there are some: a list that names nothing would be passed by everything.
-    pub fn check<'a>(&self, tests: impl Iterator<Item = &'a str>) -> Result<()> {
-        let tests: BTreeSet<&str> = tests.collect();
+    pub fn check<'a>(&self, tests: impl Iterator<Item = &'a String>) -> Result<()> {
+        let tests: BTreeSet<&str> = tests.map(String::as_str).collect();
         let unknown: Vec<_> =
             self.names.iter().flatten().filter(|name| !tests.contains(name.as_str())).cloned().collect();
         ensure!(unknown.is_empty(), "the list names tests that the suite does not have: {}", unknown.join(", "));

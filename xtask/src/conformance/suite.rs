@@ -139,11 +139,11 @@ fn is_test(text: &str, language: Language) -> bool {
         included.any(|file| file.trim_end().ends_with(".c\"") || file.trim_end().ends_with(".C\""))
     };
     match language {
-        Language::C | Language::Cxx => calls(text, "main") || text.contains("dg-do run") || includes_a_source(),
+        Language::C | Language::Cxx => calls(text, "main") || text.contains("{ dg-") || includes_a_source(),
         Language::Fortran => {
             let is_program =
                 |line: &str| line.trim_start().get(..8).is_some_and(|start| start.eq_ignore_ascii_case("program "));
-            text.contains("dg-do run") || text.lines().any(is_program)
+            text.contains("{ dg-") || text.lines().any(is_program)
         }
     }
 }
@@ -209,6 +209,7 @@ mod tests {
         write("x.c-c++-common/both.c", "int main() { }");
         write("x.oacc-c/acc.c", "int main() { }");
         write("f/prog.f90", "  PROGRAM p\n!$OMP TASK\nend");
+        write("f/headless.f90", "! { dg-options \"-O1\" }\n integer :: i\n end");
         write("f/module.f90", "module m\nend module");
         write("f/compiled.f90", "! { dg-do compile }\n program x\nend");
         let suite = read(folder.path()).unwrap();
@@ -217,6 +218,7 @@ mod tests {
             ("a/again.C", true),
             ("a/plain.c", false),
             ("a/two.c", true),
+            ("f/headless.f90", false),
             ("f/prog.f90", true),
             ("x.c-c++-common/both.c", false),
             ("x.c-c++-common/both.c@c++", false),
