@@ -225,12 +225,15 @@ fuzz: packages
 	run -p cox --bin cox -- --nocapture mutations
 
 # The standard library has to be built with it too: its locks look like none otherwise. That is for nightly compilers, or for this variable.
-tsan:
+# Of `preload` the tests that need no program around the library; the sanitizer's functions are for the runtime, too, that one of them loads.
+tsan: packages
 	$(have_cargo)
 	source=$$(rustc --print sysroot)/lib/rustlib/src/rust/library
 	[ -d "$$source" ] || { echo "make: no source of the standard library; first: rustup component add rust-src" >&2; exit 1; }
-	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=thread TSAN_OPTIONS=halt_on_error=1 cargo test -Zbuild-std --locked -p signal -p tasks --lib --tests \
-		--target "$$(rustc -vV | sed -n 's/^host: //p')" --target-dir target/tsan
+	export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread -Clink-arg=-rdynamic" TSAN_OPTIONS=halt_on_error=1
+	run() { cargo test -Zbuild-std --locked --target "$$(rustc -vV | sed -n 's/^host: //p')" --target-dir target/tsan "$$@"; }
+	run -p signal -p tasks --lib --tests
+	run -p preload --test parts --test races
 
 # --- judging -----------------------------------------------------------------------------------------
 
