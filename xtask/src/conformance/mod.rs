@@ -67,7 +67,7 @@ pub fn run(options: &Options) -> Result<bool> {
                 while let Some(test) = tests.get(next.fetch_add(1, Ordering::Relaxed)) {
                     all.test(test);
                     let done = all.done.fetch_add(1, Ordering::Relaxed) + 1;
-                    if done % PROGRESS == 0 {
+                    if done.is_multiple_of(PROGRESS) {
                         println!("conformance: {done} of {} tests", tests.len());
                     }
                 }
