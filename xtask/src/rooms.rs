@@ -83,7 +83,7 @@ pub const ROOMS: &[Room] = &[
         pure: true,
     },
     Room { name: "compare", floor: "rules", uses: these(&[], &[]), pure: true },
-    Room { name: "ledger", floor: "rules", uses: these(&["wire"], &[]), pure: true },
+    Room { name: "ledger", floor: "rules", uses: these(&["damage", "wire"], &[]), pure: true },
     Room { name: "changes", floor: "hands", uses: these(&["machine"], &[]), pure: false },
     Room {
         name: "watch",

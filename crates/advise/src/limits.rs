@@ -1,5 +1,8 @@
 //! What must be said before anything else: what was lost, and what the backend cannot see.
 
+use ledger::check::Capacity;
+use ledger::summary;
+
 use crate::figures::{Figure, say};
 use crate::numbers::{about_percent, count, counted, duration};
 use crate::picture::Picture;
@@ -32,6 +35,7 @@ pub(crate) fn limits(picture: &Picture) -> Limits {
     let mut limits = Limits { sentences: Vec::new(), ceiling: Confidence::High, may_forecast: true, may_judge: true };
     too_short(picture, &mut limits);
     losses(picture, &mut limits);
+    contradictions(picture, &mut limits);
     blindness(picture, &mut limits);
     unknown(picture, &mut limits);
     limits
@@ -83,6 +87,36 @@ fn losses(picture: &Picture, limits: &mut Limits) {
     limits.say(say(picture, text, &[Figure::LostEvents, Figure::Events]), ceiling);
     limits.may_forecast &= part <= LOSS_NEGLIGIBLE;
     limits.may_judge &= part <= LOSS_TOO_MUCH;
+}
+
+/// Events that cannot all be true, whether or not anybody said that some were lost.
+fn contradictions(picture: &Picture, limits: &mut Limits) {
+    let capacity = Capacity::of(picture.account, picture.facts.online_cpus.len());
+    if let Some(capacity) = capacity.filter(Capacity::is_exceeded) {
+        let text = format!(
+            "Threads would have run {} in {} on {}, which cannot be: these figures are wrong, and there is no verdict.",
+            duration(capacity.run_ns),
+            duration(capacity.window_ns),
+            counted(picture.facts.online_cpus.len() as u64, "CPU")
+        );
+        limits.say(say(picture, text, &[Figure::RunNs, Figure::OnlineCpus]), Confidence::Low);
+        limits.may_judge = false;
+    }
+    let count = picture.sums.impossible;
+    if count == 0 {
+        return;
+    }
+    let contradicted = summary::threads(picture.account).filter(|thread| thread.impossible > 0);
+    let unknown_ns = contradicted.fold(0u64, |sum, thread| sum.saturating_add(thread.unknown_ns));
+    let part = picture.share(unknown_ns);
+    let text = format!(
+        "{} contradict others, so some were lost or are wrong: up to {} of thread time around them is unknown.",
+        counted(count, "event"),
+        duration(unknown_ns)
+    );
+    let ceiling = if part <= LOSS_NEGLIGIBLE { Confidence::Medium } else { Confidence::Low };
+    limits.say(say(picture, text, &[Figure::UnknownNs, Figure::ThreadNs]), ceiling);
+    limits.may_forecast &= part <= LOSS_TOO_MUCH;
 }
 
 /// Part of the threads that could not be followed, or are known only in sum.

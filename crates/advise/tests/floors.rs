@@ -158,7 +158,7 @@ fn waiting_for_one_who_sleeps_is_no_loss_either() {
 
 #[test]
 fn a_logger_that_sleeps_takes_nothing_from_the_others_bound() {
-    let spinner = Life { spin: 0.3, preempted: 1.0 / 3.0, ..Life::default() };
+    let spinner = Life { spin: 0.3, preempted: 0.334, ..Life::default() };
     let logger = Life { blocked: vec![("sleep", 0.999)], ..Life::default() };
     let lives = [spinner.clone(), spinner.clone(), spinner, logger];
     let alone = judge(&Stage::new(2, SIBLINGS, &lives[..3]));

@@ -232,7 +232,9 @@ fn disk_bound_alone_and_with_others_waiting() {
 #[test]
 fn a_writer_thread_beside_busy_ones_is_no_loss() {
     let writer = Life { blocked: vec![("disk", 0.98)], ..Life::default() };
-    let stage = Stage::new(2, SIBLINGS, &[Life::default(), Life::default(), writer]);
+    // The two give way to it: there are two CPUs.
+    let busy = Life { preempted: 0.01, ..Life::default() };
+    let stage = Stage::new(2, SIBLINGS, &[busy.clone(), busy, writer]);
     expect(&stage, Kind::NothingToGain);
 }
 
@@ -393,7 +395,8 @@ fn a_parallel_make_that_keeps_its_cpus_busy_has_nothing_to_gain() {
 #[test]
 fn joining_two_busy_workers_is_nothing_wrong() {
     let main = Life { futex: 0.999, wakeups_per_s: 0.2, ..Life::default() };
-    expect(&Stage::new(2, SIBLINGS, &[main, Life::default(), Life::default()]), Kind::NothingToGain);
+    let busy = Life { preempted: 0.001, ..Life::default() };
+    expect(&Stage::new(2, SIBLINGS, &[main, busy.clone(), busy]), Kind::NothingToGain);
 }
 
 #[test]
@@ -568,4 +571,20 @@ fn fewer_threads_under_a_quota_are_bound_by_the_work_too() {
     let step = &verdict.sentences[0].next[1];
     // Three quarters of two CPUs ran, a third of that worked: 3 times by the spinning, 2 by the work.
     assert_eq!((step.action.as_str(), step.bound), ("run it with 1 thread", Some(2.0)), "{}", text(&verdict));
+}
+
+#[test]
+fn figures_that_cannot_be_are_not_judged() {
+    // Three threads that each ran all the time, on two CPUs: a recording that lost events said so once.
+    let verdict = judge(&Stage::new(2, SIBLINGS, &[Life::default(), Life::default(), Life::default()]));
+    assert_eq!(verdict.headline, Kind::TooLittleEvidence);
+    assert!(verdict.sentences[0].text.contains("which cannot be"), "{}", text(&verdict));
+    // Events that contradict others are counted and named, and the verdict is less sure.
+    let mut stage = Stage::alike(2, SIBLINGS, 2, &Life { preempted: 0.01, ..Life::default() });
+    let thread = &mut stage.account.programs[0].processes[0].threads[0];
+    (thread.impossible, thread.unknown_ns) = (3, thread.run_ns / 10);
+    thread.run_ns -= thread.unknown_ns;
+    let verdict = judge(&stage);
+    assert!(verdict.sentences[0].text.starts_with("3 events contradict others"), "{}", text(&verdict));
+    assert_eq!(verdict.confidence, Confidence::Low);
 }

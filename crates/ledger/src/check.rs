@@ -1,7 +1,9 @@
 //! What a report checks itself by: states against wall time, and our times against the kernel's own.
 
+use std::collections::BTreeMap;
+
 use crate::account::{Account, Thread};
-use crate::summary::threads;
+use crate::summary::{threads, unlisted};
 
 /// The self-checks of an account.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -54,6 +56,62 @@ fn states_ns(thread: &Thread) -> u64 {
     [thread.run_ns, thread.wake_delay_ns, thread.preempt_wait_ns, thread.blocked_ns, thread.unknown_ns]
         .iter()
         .fold(0, |sum, ns| sum.saturating_add(*ns))
+}
+
+/// How much later than the window's end clocks may be read: threads are read one after another by the `proc` backend, and one
+/// look at many of them takes some milliseconds; others have the time with the clock.
+const LATE_NS: u64 = 20_000_000;
+const LATE_BACKEND: &str = "proc";
+
+/// Times of different CPUs' clocks differ by less.
+const SKEW_NS: u64 = 100_000;
+
+/// Run time beside the time that CPUs had: a CPU runs one thread at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capacity {
+    /// Σ run over all threads of all programs.
+    pub run_ns: u64,
+    /// CPUs × window.
+    pub capacity_ns: u64,
+    /// Σ run on the CPU where it is most; 0 where it is not known by CPU.
+    pub busiest_ns: u64,
+    /// The window.
+    pub window_ns: u64,
+    /// What clocks that are read late may add, for each CPU.
+    slack_ns: u64,
+}
+
+impl Capacity {
+    /// Of an account of a machine with so many CPUs; `None` where that is not known.
+    pub fn of(account: &Account, cpus: usize) -> Option<Capacity> {
+        if cpus == 0 || account.window_ns == 0 {
+            return None;
+        }
+        let mut on: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut run_ns = 0u64;
+        for thread in threads(account).chain(unlisted(account)) {
+            run_ns = run_ns.saturating_add(thread.run_ns);
+            for (cpu, ns) in thread.cpus.iter().filter(|(cpu, _)| cpu.parse::<u32>().is_ok()) {
+                let sum = on.entry(cpu).or_default();
+                *sum = sum.saturating_add(*ns);
+            }
+        }
+        Some(Capacity {
+            run_ns,
+            capacity_ns: account.window_ns.saturating_mul(cpus as u64),
+            busiest_ns: on.into_values().max().unwrap_or(0),
+            window_ns: account.window_ns,
+            slack_ns: if account.backend == LATE_BACKEND { LATE_NS } else { SKEW_NS },
+        })
+    }
+
+    /// Whether threads cannot have run that long: the account is wrong.
+    pub fn is_exceeded(&self) -> bool {
+        let cpus = self.capacity_ns / self.window_ns.max(1);
+        let slack_ns = self.slack_ns.saturating_mul(cpus);
+        self.run_ns > self.capacity_ns.saturating_add(slack_ns)
+            || self.busiest_ns > self.window_ns.saturating_add(self.slack_ns)
+    }
 }
 
 /// Checks an account.
@@ -130,6 +188,23 @@ mod tests {
         assert_eq!((delay.difference_ns(), delay.relative()), (80, Some(0.25)));
         let cpu = check.cpu_time.expect("two threads");
         assert_eq!((cpu.ours_ns, cpu.kernel_ns, cpu.difference_ns()), (940, 960, 20));
+    }
+
+    #[test]
+    fn no_more_can_run_than_there_are_cpus() {
+        let run = |ms: u64, cpu: &'static str| {
+            let cpus = [(cpu.into(), ms * 1_000_000)].into_iter().collect();
+            Thread { run_ns: ms * 1_000_000, cpus, ..Thread::default() }
+        };
+        let capacity = |threads: Vec<Thread>, cpus| {
+            let account = Account { window_ns: 666_000_000, backend: "perf-data".into(), ..account(threads) };
+            Capacity::of(&account, cpus).map(|capacity| capacity.is_exceeded())
+        };
+        assert_eq!(capacity(vec![run(666, "0"), run(666, "1")], 2), Some(false));
+        assert_eq!(capacity(vec![run(660, "0"), run(600, "1"), run(545, "2")], 2), Some(true), "1.805 s on 2 CPUs");
+        assert_eq!(capacity(vec![run(400, "0"), run(400, "0")], 2), Some(true), "on one of them");
+        assert_eq!(capacity(vec![run(600, "other"), run(600, "other")], 2), Some(false), "where is not known");
+        assert_eq!(capacity(vec![run(700, "0")], 0), None);
     }
 
     #[test]

@@ -8,7 +8,9 @@ pub fn events(moment: &Moment, mut hand_on: impl FnMut(Event)) {
     let cpu = moment.cpu;
     match moment.what() {
         Some(What::Switch { out, left, out_is_member, into, in_is_member, in_cause }) => {
-            if out_is_member {
+            say(out, EventKind::Had { cpu });
+            // 0 is the idle task of each CPU, whatever a damaged file says of it.
+            if out_is_member && out != 0 {
                 let off = match left {
                     Left::Preempted { yielded } => Off::Preempted { yielded },
                     // Said when it ends.
@@ -17,7 +19,7 @@ pub fn events(moment: &Moment, mut hand_on: impl FnMut(Event)) {
                 };
                 say(out, EventKind::Out { off });
             }
-            if in_is_member {
+            if in_is_member && into != 0 {
                 in_cause.into_iter().for_each(|cause| say(into, EventKind::Why { cause }));
                 say(into, EventKind::In { cpu });
             }

@@ -26,6 +26,8 @@
 //! A backend without wakings leaves `blocked` undivided: it includes the wake delay, and `wakeups`
 //! still counts the ends of blocks.
 
+mod cpus;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use wire::layout::EXECED;
@@ -34,6 +36,7 @@ use wire::{CPU_SLOTS, Clock, Event, EventKind, Off, Pair, PairSum, State};
 use crate::close::closed;
 use crate::stretch::{Before, Stretch};
 use crate::transition;
+use cpus::Cpus;
 
 /// One thread as its events tell it.
 #[derive(Clone, Debug)]
@@ -43,6 +46,8 @@ struct Thread {
     implied: bool,
     /// Has left by exit; a last switch-out may follow.
     exited: bool,
+    /// The CPU it has, where its arrival was seen.
+    on: Option<u16>,
     /// Tells lives apart that had the same id.
     life: u32,
 }
@@ -51,11 +56,15 @@ impl Thread {
     fn implied(tid: u32, t_ns: u64, lives: &mut u32) -> Thread {
         let mut clock = Clock { tid, ..Clock::default() };
         transition::enrolled(&mut clock, t_ns);
-        Thread { clock, implied: true, exited: false, life: next(lives) }
+        Thread { clock, implied: true, exited: false, on: None, life: next(lives) }
     }
 
     fn state(&self) -> State {
         State::from_wire(self.clock.state)
+    }
+
+    fn runs_on(&self, cpu: u16) -> bool {
+        self.state() == State::Run && self.on == Some(cpu)
     }
 
     fn is_dead(&self) -> bool {
@@ -96,6 +105,7 @@ pub struct Replay {
     /// Present threads by process.
     members: HashMap<u32, BTreeSet<u32>>,
     pairs: BTreeMap<Pair, PairSum>,
+    cpus: Cpus,
     lives: u32,
     /// What threads have done since the last look, where that is wanted.
     stretches: Option<Vec<Stretch>>,
@@ -203,9 +213,10 @@ impl Replay {
                 if self.present.get(&tid).is_some_and(|thread| thread.is_dead() && t_ns >= thread.clock.since_ns) {
                     self.retire(tid);
                 }
-                self.change(tid, t_ns, |thread| transition::switch_in(&mut thread.clock, t_ns, cpu, 0, 0));
+                self.comes(tid, t_ns, cpu);
             }
-            EventKind::Out { off } => self.change(tid, t_ns, |thread| {
+            EventKind::Had { cpu } => self.had(tid, t_ns, cpu),
+            EventKind::Out { off } => self.leaves(tid, t_ns, |thread| {
                 let (state, cause, yielded) = match off {
                     Off::Preempted { yielded } => (State::Preempt, 0, yielded),
                     Off::Blocked(cause) if !thread.exited => (State::Blocked, cause as u8, false),
@@ -235,9 +246,71 @@ impl Replay {
                 // The last switch-out may have been seen first.
                 let over = self.present.get(&tid).is_some_and(|thread| thread.is_dead() || thread.exited);
                 if !over {
-                    self.change(tid, t_ns, |thread| thread.exit(t_ns));
+                    self.leaves(tid, t_ns, |thread| thread.exit(t_ns));
                 }
             }
+        }
+    }
+
+    /// Switched in.
+    fn comes(&mut self, tid: u32, t_ns: u64, cpu: u16) {
+        self.had(tid, t_ns, cpu);
+        self.change(tid, t_ns, |thread| {
+            transition::switch_in(&mut thread.clock, t_ns, cpu, 0, 0);
+            thread.on = Some(cpu);
+        });
+        if let Some(given_ns) = self.overlap_ns(tid) {
+            self.change(tid, t_ns, |thread| transition::came_later(&mut thread.clock, given_ns));
+        }
+        self.cpus.come(cpu, tid);
+    }
+
+    /// Until when the CPU of a running thread is another one's, where that is after its arrival.
+    fn overlap_ns(&mut self, tid: u32) -> Option<u64> {
+        let thread = self.present.get(&tid).filter(|thread| thread.state() == State::Run)?;
+        let given_ns = self.cpus.given_until_ns(thread.on?);
+        (thread.clock.since_ns < given_ns).then_some(given_ns)
+    }
+
+    /// Only this thread can have had the CPU until now, and no other CPU. (`cpus` has the table.)
+    fn had(&mut self, tid: u32, t_ns: u64, cpu: u16) {
+        if let Some(other) = self.cpus.held_by_other(cpu, tid) {
+            self.contradict(other, t_ns, cpu);
+        }
+        let elsewhere = self.present.get(&tid).and_then(|thread| thread.on).filter(|on| *on != cpu);
+        if let Some(on) = elsewhere {
+            self.contradict(tid, t_ns, on);
+        }
+    }
+
+    /// A thread that came to a CPU is not there any more.
+    fn contradict(&mut self, tid: u32, t_ns: u64, cpu: u16) {
+        self.cpus.gone(cpu, tid);
+        if self.present.get(&tid).is_some_and(|thread| thread.runs_on(cpu)) {
+            self.change(tid, t_ns, |thread| {
+                transition::contradicted(&mut thread.clock, t_ns);
+                thread.on = None;
+            });
+        }
+    }
+
+    /// Switched out, or ended: what it had of its CPU's time is given to it.
+    fn leaves(&mut self, tid: u32, t_ns: u64, book: impl FnOnce(&mut Thread)) {
+        if self.present.get(&tid).is_some_and(|thread| thread.state() == State::Run && thread.on.is_none()) {
+            // Since its exit; where it ran is not known.
+            self.change(tid, t_ns, |thread| transition::unseen_since(&mut thread.clock, t_ns));
+        }
+        if let Some(given_ns) = self.overlap_ns(tid) {
+            self.change(tid, t_ns, |thread| transition::came_later(&mut thread.clock, given_ns.min(t_ns)));
+        }
+        self.change(tid, t_ns, book);
+        let Some(thread) = self.present.get_mut(&tid) else { return };
+        let Some(cpu) = thread.on else { return };
+        self.cpus.give(cpu, thread.clock.since_ns);
+        // One that exits has its CPU until its last switch.
+        if thread.state() != State::Run {
+            thread.on = None;
+            self.cpus.gone(cpu, tid);
         }
     }
 
@@ -293,7 +366,7 @@ impl Replay {
             } else {
                 transition::born(&mut clock, t_ns);
             }
-            Thread { clock, implied: false, exited: false, life: next(&mut self.lives) }
+            Thread { clock, implied: false, exited: false, on: None, life: next(&mut self.lives) }
         });
         thread.implied = false;
         thread.clock.tgid = tgid;
@@ -336,6 +409,9 @@ impl Replay {
         if let Some(mut thread) = caller.and_then(|tid| self.leave(tid)) {
             self.retire(leader);
             thread.clock.tid = leader;
+            if let Some(cpu) = thread.on {
+                self.cpus.come(cpu, leader);
+            }
             self.present.insert(leader, thread);
         }
         if self.present.get(&leader).is_some_and(|thread| thread.clock.tgid == leader) {

@@ -100,6 +100,31 @@ fn book_contradiction(clock: &mut Clock, gap_ns: u64) {
     clock.impossible = clock.impossible.wrapping_add(1);
 }
 
+/// Other events prove that the thread does not do any more what its clock says, and not since when: that is unknown, and what it does now is
+/// too. A contradiction, as an event that cannot follow.
+pub fn contradicted(clock: &mut Clock, t_ns: u64) {
+    let now_ns = t_ns.max(clock.since_ns);
+    book_contradiction(clock, now_ns - clock.since_ns);
+    clock.state = State::Unseen as u8;
+    clock.since_ns = now_ns;
+}
+
+/// What a running thread does from its last event on is not known, because where it runs is not: nothing contradicts anything.
+pub fn unseen_since(clock: &mut Clock, t_ns: u64) {
+    let now_ns = t_ns.max(clock.since_ns);
+    clock.unknown_ns += now_ns - clock.since_ns;
+    clock.state = State::Unseen as u8;
+    clock.since_ns = now_ns;
+}
+
+/// The first part of a stint, up to `until_ns`, cannot have been: the CPU was another thread's. The rest goes on.
+pub fn came_later(clock: &mut Clock, until_ns: u64) {
+    let until_ns = until_ns.max(clock.since_ns);
+    book_contradiction(clock, until_ns - clock.since_ns);
+    clock.since_ns = until_ns;
+    clock.in_ns = until_ns;
+}
+
 /// Switch-in on `cpu`, whose hypervisor-steal and interrupt clocks stand at `steal_ns` and `irq_ns`
 /// (0 where they cannot be read).
 pub fn switch_in(clock: &mut Clock, t_ns: u64, cpu: u16, steal_ns: u64, irq_ns: u64) {

@@ -4,7 +4,7 @@
 //! shares and relative differences exist only from a minimum of their base on; below it, the absolute figures do.
 
 use ledger::Account;
-use ledger::check::{Agreement, check};
+use ledger::check::{Agreement, Capacity, check};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +38,18 @@ pub struct Checks {
     /// The two sums; absent when not read.
     #[serde(default)]
     pub cpu_time: Option<Compared>,
+    /// Σ run of all threads; no more than `capacity_ns`, or the account is wrong.
+    #[serde(default)]
+    pub run_ns: u64,
+    /// CPUs × window; absent where the number of CPUs is not known.
+    #[serde(default)]
+    pub capacity_ns: Option<u64>,
+    /// Whether threads ran longer than CPUs had time, together or on one CPU: then nothing here can be relied on.
+    #[serde(default)]
+    pub capacity_exceeded: bool,
+    /// Events that contradict others: some were lost or are wrong, and the time around them is unknown.
+    #[serde(default)]
+    pub contradictions: u64,
     /// CPU time of cox and its BPF programs; of cox alone where the BPF programs' cannot be measured.
     #[serde(default)]
     pub own_cost_ns: u64,
@@ -74,14 +86,15 @@ impl Compared {
 }
 
 impl Checks {
-    /// Checks an account.
-    pub fn of(account: &Account) -> Checks {
+    /// Checks an account of a machine with so many CPUs; 0: not known.
+    pub fn of(account: &Account, cpus: usize) -> Checks {
         let check = check(account);
         let run_delay = check.run_delay.map(|agreement| Compared::new(&agreement, LEAST_BASE_PER_WAKEUP_NS));
         let cpu_time = check.cpu_time.map(|agreement| Compared::new(&agreement, 0));
         let run_ns = ledger::summary::threads(account).fold(0u64, |sum, thread| sum.saturating_add(thread.run_ns));
         let own_ns = account.own_cost.user_ns.saturating_add(account.own_cost.kernel_ns.unwrap_or(0));
         let window_ns = account.window_ns;
+        let capacity = Capacity::of(account, cpus);
         Checks {
             worst_gap: check.worst_gap,
             worst_gap_tid: check.worst_gap_tid,
@@ -89,6 +102,10 @@ impl Checks {
             run_delay,
             cpu_time_difference: cpu_time.and_then(|compared| compared.relative()),
             cpu_time,
+            run_ns,
+            capacity_ns: capacity.map(|capacity| capacity.capacity_ns),
+            capacity_exceeded: capacity.is_some_and(|capacity| capacity.is_exceeded()),
+            contradictions: ledger::summary::threads(account).fold(0u64, |sum, t| sum.saturating_add(t.impossible)),
             own_cost_ns: own_ns,
             own_cost_of_one_cpu: (window_ns >= LEAST_WINDOW_NS).then(|| ledger::summary::share(own_ns, window_ns)),
             own_cost_share: ledger::summary::share(own_ns, run_ns),

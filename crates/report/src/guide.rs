@@ -147,7 +147,10 @@ fn lower(level: usize) -> usize {
 /// The topic, with its section, that a link from one page of the guide to another leads to.
 fn local(link: &str) -> Option<String> {
     let (file, section) = link.split_once('#').map_or((link, None), |(file, section)| (file, Some(section)));
-    let topic = file.ends_with(".md").then(|| find(file))??;
+    // Pages of other folders are none of the guide's, whatever their names.
+    let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let is_ours = file.ends_with(".md") && ["", ".", "..", "advice"].contains(&folder);
+    let topic = is_ours.then(|| find(file))??;
     Some(section.map_or_else(|| topic.name.to_owned(), |section| format!("{}#{section}", topic.name)))
 }
 
@@ -157,10 +160,10 @@ mod tests {
 
     #[test]
     fn links_to_pages_become_commands_and_others_stay() {
-        let text = "See [waiting for\nothers](waiting_for_threads.md), [spin](../figures.md#spin) and [gcc](https://gcc.gnu.org/), `[x](run.md)`.";
+        let text = "See [waiting for\nothers](waiting_for_threads.md), [spin](../figures.md#spin) and [gcc](https://gcc.gnu.org/), `[x](run.md)`, [w](../workloads/README.md).";
         assert_eq!(
             plain(text),
-            "See waiting for\nothers (cox explain waiting_for_threads), spin (cox explain figures#spin) and [gcc](https://gcc.gnu.org/), `[x](run.md)`."
+            "See waiting for\nothers (cox explain waiting_for_threads), spin (cox explain figures#spin) and [gcc](https://gcc.gnu.org/), `[x](run.md)`, [w](../workloads/README.md)."
         );
     }
 

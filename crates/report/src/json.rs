@@ -53,7 +53,7 @@ impl Document {
         let picture = Picture::new(&account, &facts);
         let verdict = vec![advise::judge(&picture)];
         let figures = figures(&picture);
-        let checks = Checks::of(&account);
+        let checks = Checks::of(&account, facts.online_cpus.len());
         Document {
             schema_version: SCHEMA_VERSION,
             cox_version: cox_version.to_owned(),

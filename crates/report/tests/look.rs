@@ -45,6 +45,8 @@ fn losses_left_behind_and_hostile_names() {
          0.3 %  not known                   before the first and after the last event (not guessed)
       2,000 of 814,440 events were lost, 0 threads could not be followed and 3 listed only in sum: that
       is too much for a verdict.
+      Threads would have run 31.99 s in 12.41 s on 2 CPUs, which cannot be: these figures are wrong, and
+      there is no verdict.
       Of 49.64 s of thread time, 43 % did work, 38 % waited for other threads and 17 % for a CPU.
 
       thread            wall    work    spin  wake-delay  preempted  blocked  unknown  switches v/i
@@ -69,7 +71,8 @@ fn losses_left_behind_and_hostile_names() {
       4713 heat waits mostly for 4712 heat, which ended 100 % of the 1.70 s it was blocked
       hot functions: heat_step (heat) 15.90 s, gomp_team_barrier_wait_end (libgomp.so.1.0.0, waiting)
         7.85 s
-      check: states sum to wall (worst 0.00 %); kernel's run_delay agrees within 0.4 % of 8.86 s
+      check: states sum to wall (worst 0.00 %); run 31.99 s is MORE than the CPUs had (24.82 s), or than
+        one of them had; kernel's run_delay agrees within 0.4 % of 8.86 s
       still running when it ended: 4720 温度d (1 thread); their accounts end there
       lost: 2,000 scheduler events not handled, 3 threads listed only in sum, 4.0 ms of waiting behind
         programs whose name found no room

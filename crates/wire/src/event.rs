@@ -60,6 +60,11 @@ pub enum EventKind {
         /// Who.
         waker: u32,
     },
+    /// Had `cpu` until now, as a switch says: nobody else did. Also of threads that are nobody's concern, and of the idle ones (0).
+    Had {
+        /// Which CPU.
+        cpu: u16,
+    },
     /// Switched in on `cpu`.
     In {
         /// Where.

@@ -87,6 +87,8 @@ fn every_field_of_a_thread_comes_from_its_clock() {
     let thread = &only_process(&account).threads[0];
     let map = |pairs: &[(&str, u64)]| pairs.iter().map(|(k, v)| (Cow::Owned((*k).to_owned()), *v)).collect::<ByName>();
     let expected = Thread {
+        host_tid: None,
+        inner_tid: None,
         tid: 6,
         comm: "worker".into(),
         born_ns: 100,

@@ -161,9 +161,9 @@ fn an_exit_ends_a_thread_whose_last_switch_is_not_reported() {
     events[10].kind = blocked(Cause::Unspecified);
     let c = replayed(events, 1_000)[0];
     assert_eq!((c.since_ns, c.run_ns, alive(&c), c.switches_voluntary), (310, 100, false, 1));
-    // Exit proves that it ran, not since when or where.
+    // Exit proves that it ran, not since when or where: run time is only what a CPU is known for.
     let c = replayed(vec![at(100, 5, born(4)), at(150, 5, EventKind::Exit), at(160, 5, out(Off::Dead))], 500)[0];
-    assert_eq!((c.unknown_ns, c.run_ns, c.elsewhere_run_ns, c.impossible), (50, 10, 10, 1));
+    assert_eq!((c.unknown_ns, c.run_ns, c.elsewhere_run_ns, c.impossible), (60, 0, 0, 1));
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn after_exec_the_caller_goes_on_under_the_id_of_the_process() {
             at(10, 9, born(9)),
             at(20, 4, blocked(Cause::Futex)),
             at(20, 6, switched_in()),
-            at(25, 9, switched_in()),
+            at(25, 9, EventKind::In { cpu: 3 }),
             at(30, 4, named("new-name-longer-than-15", true)),
             at(50, 4, blocked(Cause::Pipe)),
         ],
@@ -209,7 +209,7 @@ fn exec_of_the_first_thread_keeps_its_clock() {
             at(0, 4, born(4)),
             at(1, 5, born(4)),
             at(5, 4, switched_in()),
-            at(6, 5, switched_in()),
+            at(6, 5, EventKind::In { cpu: 3 }),
             at(9, 4, named("x", true)),
         ],
         20,
@@ -252,4 +252,42 @@ fn an_id_that_is_used_again_may_be_blocked_for_centuries_each_time() {
         replay.advance(u64::MAX);
     }
     assert_eq!(replay.pairs()[0].1, PairSum { count: 3, blocked_ns: u64::MAX });
+}
+
+fn had(cpu: u16) -> EventKind {
+    EventKind::Had { cpu }
+}
+
+/// Each row of the table in `cpus`: what is unknown and what is run, of thread 4, and how often something contradicts.
+#[test]
+fn a_cpu_runs_one_thread_at_a_time() {
+    let told = |more: Vec<Event>| {
+        let mut events = vec![at(0, 4, born(4)), at(0, 5, born(4)), at(10, 4, switched_in())];
+        events.extend(more);
+        let clocks = replayed(events, 100);
+        let c = clocks.iter().find(|c| c.tid == 4).unwrap();
+        (c.unknown_ns, c.run_ns, c.impossible)
+    };
+    assert_eq!(told(vec![at(30, 4, had(2)), at(30, 4, blocked(Cause::Disk))]), (0, 20, 0), "as it should be");
+    assert_eq!(told(vec![at(50, 5, switched_in())]), (90, 0, 1), "another one comes to its CPU");
+    assert_eq!(told(vec![at(50, 0, had(2))]), (90, 0, 1), "the CPU was idle");
+    assert_eq!(
+        told(vec![at(50, 5, had(2)), at(70, 4, had(2)), at(70, 4, blocked(Cause::Disk))]),
+        (60, 0, 1),
+        "until its next event"
+    );
+    assert_eq!(told(vec![at(50, 4, had(3)), at(50, 4, blocked(Cause::Disk))]), (40, 0, 1), "it leaves another CPU");
+    assert_eq!(told(vec![at(50, 4, EventKind::In { cpu: 3 })]), (40, 50, 1), "it comes to another CPU");
+    // Told late: another one has had the CPU until 60.
+    let mut replay = Replay::new();
+    for event in [at(0, 5, born(4)), at(10, 5, switched_in()), at(60, 5, blocked(Cause::Disk))] {
+        replay.push(event);
+    }
+    replay.advance(70);
+    for event in [at(20, 4, born(4)), at(40, 4, switched_in()), at(80, 4, blocked(Cause::Disk))] {
+        replay.push(event);
+    }
+    let clocks = replay.finish(100);
+    let c = clocks.iter().find(|c| c.tid == 4).unwrap();
+    assert_eq!((c.unknown_ns, c.run_ns, c.impossible), (20, 20, 1));
 }

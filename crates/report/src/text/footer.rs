@@ -29,6 +29,13 @@ fn check(page: &mut Page) {
 pub(crate) fn checked(document: &Document) -> String {
     let checks = &document.checks;
     let mut line = format!("check: states sum to wall (worst {:.2} %)", checks.worst_gap * 100.0);
+    if let Some(capacity_ns) = checks.capacity_ns.filter(|_| checks.capacity_exceeded) {
+        let (run, capacity) = (duration(checks.run_ns), duration(capacity_ns));
+        line.push_str(&format!("; run {run} is MORE than the CPUs had ({capacity}), or than one of them had"));
+    }
+    if checks.contradictions > 0 {
+        line.push_str(&format!("; {}", counted(checks.contradictions, "contradicting event")));
+    }
     let compared = [
         ("kernel's run_delay", checks.run_delay, checks.run_delay_difference),
         ("kernel's CPU clocks", checks.cpu_time, checks.cpu_time_difference),

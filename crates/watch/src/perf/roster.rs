@@ -74,6 +74,7 @@ impl Roster {
             Record::Out { at, preempted } => {
                 self.meet(at, events);
                 let off = if preempted { Off::Preempted { yielded: false } } else { Off::Blocked(Cause::Unspecified) };
+                events.push(Event { t_ns: at.t_ns, tid: at.tid, kind: EventKind::Had { cpu: cpu(at) } });
                 events.push(Event { t_ns: at.t_ns, tid: at.tid, kind: EventKind::Out { off } });
             }
             Record::Fork { t_ns, pid, tid, ppid, ptid } => {
