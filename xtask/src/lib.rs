@@ -4,11 +4,13 @@
 //! - [`arrows`]: whether a workspace keeps to a plan; pure.
 //! - [`workspace`]: the workspace as it is, told by `cargo metadata`.
 //! - [`lines`]: long source files.
+//! - [`conformance`]: other people's OpenMP tests, plain and under cox.
 //! - [`supervise`]: runs a test program with a limit, and ends what it leaves behind.
 
 #![forbid(unsafe_code)]
 
 pub mod arrows;
+pub mod conformance;
 pub mod lines;
 pub mod rooms;
 pub mod supervise;

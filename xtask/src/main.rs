@@ -1,13 +1,17 @@
-//! Checks of the house that no general tool makes: `cargo run -p xtask -- arrows`, `… -- lines`.
+//! Checks of the house that no general tool makes: `cargo xtask arrows`, `cargo xtask lines`.
 
 #![forbid(unsafe_code)]
 
 use std::env;
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use clap::Parser;
+use xtask::conformance::options::Options;
+use xtask::conformance::{self, rounds};
 use xtask::supervise::supervise;
 use xtask::{arrows, lines, rooms, workspace};
 
@@ -16,7 +20,13 @@ const USAGE: &str = "usage: xtask CHECK...
   lines    no source file is longer than 800 lines; those over 400 are listed
 
 usage: xtask supervise SECONDS PROGRAM [ARGS]...
-  runs a test program with a time limit, with signals as by default, and ends what it leaves behind";
+  runs a test program with a time limit, with signals as by default, and ends what it leaves behind
+
+usage: xtask conformance --suite DIR [OPTIONS]
+  runs other people's OpenMP tests plain and under cox run --overlap, and compares; --help says more
+
+usage: xtask rounds ORDER RESULT
+  what conformance starts for each test";
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = env::args_os().skip(1).collect();
@@ -24,6 +34,14 @@ fn main() -> ExitCode {
         && verb == "supervise"
     {
         return run_supervised(seconds, command);
+    }
+    if let [verb, order, result] = words.as_slice()
+        && verb == "rounds"
+    {
+        return told("rounds", rounds::run(Path::new(order), Path::new(result)).map(|()| true));
+    }
+    if words.first().is_some_and(|verb| verb == "conformance") {
+        return told("conformance", conformance::run(&Options::parse_from(&words)));
     }
     let checks: Vec<String> = env::args().skip(1).collect();
     if checks.is_empty() {
@@ -50,6 +68,17 @@ fn main() -> ExitCode {
         });
     }
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// 0: good, 1: not, 2: no answer.
+fn told(verb: &str, answer: Result<bool>) -> ExitCode {
+    match answer {
+        Ok(good) => ExitCode::from(u8::from(!good)),
+        Err(error) => {
+            eprintln!("xtask {verb}: {error:#}");
+            ExitCode::from(2)
+        }
+    }
 }
 
 fn run_supervised(seconds: &OsString, command: &[OsString]) -> ExitCode {

@@ -8,7 +8,7 @@
 //! 3. The program has a time limit.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
@@ -22,7 +22,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreape
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Time between two looks.
-const LOOK: Duration = Duration::from_millis(5);
+const LOOK: Duration = Duration::from_millis(2);
 
 /// Exit code of a run that took too long, as timeout(1) has it.
 const TIMED_OUT: u8 = 124;
@@ -36,26 +36,9 @@ const LEFT_BEHIND: u8 = 1;
 /// When it cannot be started.
 pub fn supervise(command: &[OsString], limit: Duration) -> Result<u8> {
     let Some((program, arguments)) = command.split_first() else { bail!("no program to run") };
-    // The flag is what counts; which process it names does not matter.
-    set_child_subreaper(Some(rustix::process::getpid())).context("becoming the reaper of orphans")?;
-    let mut asked = Command::new("env");
-    asked.arg("--default-signal=HUP,INT,QUIT,PIPE,TERM,ALRM,USR1,USR2").arg(program).args(arguments);
-    let child = asked.spawn().with_context(|| format!("cannot start '{}'", program.display()))?;
-    let main = child.id();
-    let started = Instant::now();
-    let mut ended = None;
-    while ended.is_none() && started.elapsed() < limit {
-        ended = reap(main)?;
-        thread::sleep(LOOK);
-    }
-    let over = Instant::now();
-    while ended.is_some() && over.elapsed() < GRACE && !descendants()?.is_empty() {
-        reap(main)?;
-        thread::sleep(LOOK);
-    }
-    let left = kill_all(main)?;
-    let name = program.display();
-    let Some(status) = ended else {
+    let watched = watch(with_default_signals(program).args(arguments), limit)?;
+    let (name, left) = (program.display(), watched.left);
+    let Some(status) = watched.status else {
         eprintln!("supervise: '{name}' took more than {} s and was killed, with {}", limit.as_secs(), named(&left));
         return Ok(TIMED_OUT);
     };
@@ -64,6 +47,49 @@ pub fn supervise(command: &[OsString], limit: Duration) -> Result<u8> {
     }
     let code = code(status);
     Ok(if code == 0 && !left.is_empty() { LEFT_BEHIND } else { code })
+}
+
+/// A program that is started with signals as by default.
+#[must_use]
+pub fn with_default_signals(program: &OsStr) -> Command {
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP,INT,QUIT,PIPE,TERM,ALRM,USR1,USR2").arg(program);
+    command
+}
+
+/// How a watched program ended.
+#[derive(Debug)]
+pub struct Watched {
+    /// `None`: the time was over.
+    pub status: Option<ExitStatus>,
+    /// What had to be killed, by process number, with names.
+    pub left: BTreeMap<u32, String>,
+}
+
+/// Runs `command` with a limit, and kills what it leaves behind. This process may have no other children meanwhile.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn watch(command: &mut Command, limit: Duration) -> Result<Watched> {
+    // The flag is what counts; which process it names does not matter.
+    set_child_subreaper(Some(rustix::process::getpid())).context("becoming the reaper of orphans")?;
+    let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+    let main = child.id();
+    let started = Instant::now();
+    let mut status = None;
+    while status.is_none() && started.elapsed() < limit {
+        status = reap(main)?;
+        if status.is_none() {
+            thread::sleep(LOOK);
+        }
+    }
+    let over = Instant::now();
+    while status.is_some() && over.elapsed() < GRACE && !descendants()?.is_empty() {
+        reap(main)?;
+        thread::sleep(LOOK);
+    }
+    let left = kill_all(main)?;
+    Ok(Watched { status, left })
 }
 
 fn code(status: ExitStatus) -> u8 {

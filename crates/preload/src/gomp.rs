@@ -233,11 +233,14 @@ macro_rules! meeting {
 }
 
 meeting! {
-    barrier = Barrier -> () = (), |()| true, ours |_, worker| {
+    barrier = Barrier -> () = (), |()| true, ours |library, worker| {
         worker.barrier();
-        Some(())
+        is_enough(library).then_some(())
     };
-    barrier_cancel = BarrierCancel -> bool = false, |_| true, ours |_, worker| Some(worker.barrier_or_cancel());
+    barrier_cancel = BarrierCancel -> bool = false, |_| true, ours |library, worker| {
+        let is_cancelled = worker.barrier_or_cancel();
+        is_enough(library).then_some(is_cancelled)
+    };
     loop_end = LoopEnd -> () = (), |()| true, ours |all, worker| end(all, Call::LoopEndNowait, || worker.barrier());
     loop_end_cancel = LoopEndCancel -> bool = false, |_| true,
         ours |all, worker| end(all, Call::LoopEndNowait, || worker.barrier_or_cancel());
@@ -250,10 +253,16 @@ meeting! {
     single_copy_end = SingleCopyEnd -> () = (), |()| true, ours |_, _| None;
 }
 
+/// Whether a barrier of ours is enough. Where constructs may be cancelled libgomp's has to follow: a barrier is the end of a loop, too, whose
+/// iterations are divided beforehand, and libgomp forgets there that the loop was cancelled.
+fn is_enough(library: &Library) -> bool {
+    !cancelling::is_allowed(library)
+}
+
 /// The end of a construct whose tasks are ours: libgomp's without a barrier, and then ours. Where the construct may have been
 /// cancelled ours comes first, and libgomp's whole end behind it, at which nobody waits for tasks any more.
 fn end<R>(library: &Library, without_barrier: Call, barrier: impl FnOnce() -> R) -> Option<R> {
-    if cancelling::is_allowed(library) {
+    if !is_enough(library) {
         barrier();
         return None;
     }

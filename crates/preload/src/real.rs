@@ -85,10 +85,13 @@ pub enum Call {
     InParallelFortran,
     GetMaxTaskPriority,
     GetNumProcs,
+    Target,
+    TargetUpdate,
+    TargetEnterExitData,
 }
 
 /// By [`Call`].
-const NAMES: [&CStr; 68] = [
+const NAMES: [&CStr; 71] = [
     c"GOMP_parallel",
     c"GOMP_parallel_reductions",
     c"GOMP_parallel_loop_static",
@@ -157,8 +160,11 @@ const NAMES: [&CStr; 68] = [
     c"omp_in_parallel_",
     c"omp_get_max_task_priority",
     c"omp_get_num_procs",
+    c"GOMP_target_ext",
+    c"GOMP_target_update_ext",
+    c"GOMP_target_enter_exit_data",
 ];
-const _: () = assert!(Call::GetNumProcs as usize == NAMES.len() - 1);
+const _: () = assert!(Call::TargetEnterExitData as usize == NAMES.len() - 1);
 
 /// An OpenMP library with libgomp's functions.
 pub struct Library {

@@ -8,7 +8,7 @@ use wire::guest::TASKS;
 
 use crate::caller::{by_place, by_way, by_way_of, ours_or_by_way_of};
 use crate::memory::note_seen;
-use crate::overlap::{self, cancelling, doors, identity, shares};
+use crate::overlap::{self, cancelling, doors, identity, shares, targets};
 use crate::real::{Call, is_one_for_all, only, real};
 
 ours_or_by_way_of! {
@@ -76,6 +76,12 @@ by_way_of! {
     GOMP_scope_start => scope_start;
     /// Ends these reductions.
     GOMP_workshare_task_reduction_unregister => workshare_unregister;
+    /// A target region.
+    GOMP_target_ext => target;
+    /// Copies variables to a device or back.
+    GOMP_target_update_ext => target_update;
+    /// Gives a device variables, or takes them away.
+    GOMP_target_enter_exit_data => target_enter_exit_data;
     /// Threads of the team.
     omp_get_num_threads => num_threads;
     /// Regions around.
@@ -164,9 +170,9 @@ extern "C" fn reduction_unregister(block: *mut usize, caller: usize) -> *mut c_v
     libgomps(Call::TaskgroupReductionUnregister, caller)
 }
 
-/// Defines what says where to go on with a construct that shares work and may have reductions: libgomp's function, where tasks are
-/// ours by way of one that has our tasks take part.
-macro_rules! work_shares {
+/// Defines what says where to go on with a construct that our tasks take part in, or that is one of them: libgomp's function, where tasks
+/// are ours by way of one of ours.
+macro_rules! beside_tasks {
     ($($name:ident = $call:ident or $ours:expr;)*) => { $(
         extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
             let real = real(Call::$call, caller).map_or_else(|| only(Call::$call), |(_, real)| real);
@@ -182,7 +188,7 @@ macro_rules! work_shares {
     )* };
 }
 
-work_shares! {
+beside_tasks! {
     loop_start = LoopStart or shares::loop_start;
     loop_ordered_start = LoopOrderedStart or shares::loop_start;
     loop_doacross_start = LoopDoacrossStart or shares::loop_doacross_start;
@@ -192,6 +198,9 @@ work_shares! {
     sections_start = Sections2Start or shares::sections_start;
     scope_start = ScopeStart or shares::scope_start;
     workshare_unregister = WorkshareTaskReductionUnregister or shares::workshare_task_reduction_unregister;
+    target = Target or targets::target;
+    target_update = TargetUpdate or targets::mapping;
+    target_enter_exit_data = TargetEnterExitData or targets::mapping;
 }
 
 /// Where to go on with a cancel construct.

@@ -49,6 +49,16 @@ fn priorities_count_where_they_are_allowed() {
     }
 }
 
+/// By itself: where standbys help, one of them may run the task before the construct is met.
+#[test]
+fn targets_have_copies_of_what_they_meet() {
+    let program = promises("tasks-targets");
+    let mut command = Command::new(&program);
+    command.args([&rounds(20), "target_copies"]);
+    assert!(run(&mut command).status.success(), "libgomp");
+    assert_eq!(inside(command.env("COX_OVERLAP", "off")), "kept\n");
+}
+
 #[test]
 fn our_tasks_keep_them() {
     let program = promises("tasks-ours");

@@ -13,6 +13,7 @@
 
 mod debug_file;
 mod frames;
+mod inside;
 mod loader;
 mod names;
 mod table;
@@ -28,6 +29,7 @@ use machine::Root;
 use object::read::{ReadCache, ReadRef};
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
 
+pub use inside::{Part, has_inside};
 pub use loader::Dynamic;
 
 use crate::wait_loop::{CallTarget, Callee, MAX_LOOP, WaitLoops};

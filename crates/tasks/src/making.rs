@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::depend::{Access, Listener};
 use crate::ending::Forgetting;
 use crate::pool::Needs;
-use crate::task::{AWAITED, BEING_ENTERED, DEPENDS, DETACHED, Edge, FINAL, Task, Work};
+use crate::task::{AWAITED, BEING_ENTERED, COPIED, DEPENDS, DETACHED, Edge, FINAL, Task, Work};
 use crate::worker::Worker;
 
 /// A task that is to be made.
@@ -115,7 +115,8 @@ impl Worker {
         self.becomes_child(task, parent);
         task.priority.set(new.priority);
         let detached = if new.event.is_some() { DETACHED } else { 0 };
-        task.flags.set(task.flags.get() | detached | if new.is_final { FINAL } else { 0 });
+        let copied = if new.copy.is_some() { COPIED } else { 0 };
+        task.flags.set(task.flags.get() | detached | copied | if new.is_final { FINAL } else { 0 });
         let may_begin = match new.accesses {
             None => true,
             Some(accesses) => {

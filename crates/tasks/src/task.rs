@@ -36,6 +36,8 @@ pub const HOLDS: u32 = 8;
 pub const DETACHED: u32 = 16;
 /// It stands for parts of a loop; see `parts`.
 pub const RANGE: u32 = 32;
+/// Its arguments were copied by the program's own function: the body has to run, since it is what ends the copies.
+pub const COPIED: u32 = 64;
 
 /// A task. Not a thread's: whoever has the pointer follows the rules of each field.
 #[repr(C, align(64))]

@@ -16,7 +16,7 @@ use crate::number::NONE;
 use crate::park::{bed, give_back, take_number};
 use crate::parts::Learned;
 use crate::pool::Pool;
-use crate::task::{DETACHED, FINAL, NOBODY, RANGE, Task};
+use crate::task::{COPIED, DETACHED, FINAL, NOBODY, RANGE, Task};
 use crate::team::{Seat, Team};
 
 /// Looks for something to do before a thread sleeps. Waking it takes some microseconds; a look is a few dozen
@@ -456,13 +456,14 @@ impl Worker {
         group.is_some_and(Group::is_cancelled) || self.team().is_some_and(Team::is_cancelled)
     }
 
-    /// Runs a task's body, unless its group or the region is cancelled. Whether it did.
+    /// Runs a task's body, unless its group or the region is cancelled, and nothing has to be ended that was begun when it was made. Whether
+    /// it did.
     #[inline]
     pub(crate) fn run_body(&self, task: &Task) -> bool {
         let (before, frames) = (self.current.replace(task), self.frames.replace(0));
         let number = self.number.get();
         self.begins(task);
-        let runs = !self.is_cancelled();
+        let runs = task.flags.get() & COPIED != 0 || !self.is_cancelled();
         if runs {
             if task.flags.get() & RANGE == 0 {
                 // SAFETY: the compiler's function, with what it has to be given.

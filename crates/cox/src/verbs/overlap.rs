@@ -72,8 +72,8 @@ fn complaints(overlapping: &Overlapping, sums: &Sums) -> Vec<String> {
     let mut all: Vec<String> = overlapping.passed_over.iter().cloned().collect();
     if overlapping.has_doorbells() && sums.processes == 0 {
         all.push(
-            "no process asked for doorbells: the program has no OpenMP region that gcc has compiled, or could not take the preload \
-             library"
+            "no process asked for doorbells: neither the program nor its child processes began a parallel region of gcc's libgomp.so; what is \
+             linked statically, or to LLVM's libomp or Intel's libiomp5, cannot be taken over"
                 .to_owned(),
         );
     }

@@ -3,8 +3,8 @@
 //! - A taskgroup's is ours alone: libgomp knows of no tasks.
 //! - A region's is libgomp's and ours: it says at cancellation points what was cancelled, and we let threads go that wait at our
 //!   barriers, and begin no task any more. libgomp is told first: who is let go by us may ask it.
-//! - A loop's, or that of sections, is libgomp's alone. It forgets it at its own barrier behind the construct: that one is
-//!   met too, behind ours, when all have come and no task is left.
+//! - A loop's, or that of sections, is libgomp's alone. It forgets it at its own barrier behind the construct, which for a static loop is an
+//!   explicit one: that one is met too, behind ours, when all have come and no task is left.
 
 use std::ffi::c_int;
 use std::mem::transmute;

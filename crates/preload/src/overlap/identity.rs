@@ -102,8 +102,15 @@ unsafe extern "C" fn has_thread_data(object: *mut libc::dl_phdr_info, _: usize, 
         (name.to_bytes(), std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()))
     };
     // Of the system's libraries the thread-local data are caches and errors: they work on any thread.
-    let systems = [&b"/lib"[..], b"/usr/lib"].iter().any(|folder| name.starts_with(folder));
+    let systems = [&b"/lib"[..], b"/usr/lib"].iter().any(|folder| name.starts_with(folder)) || is_a_compilers(name);
     let ours = name.ends_with(b"libcox_preload.so");
     let has = headers.iter().any(|header| header.p_type == libc::PT_TLS && header.p_memsz > 0);
     (has && !systems && !ours).into()
+}
+
+/// Whether a library is one of the compiler's, wherever it lies: users bring their own version (conda, Spack, modules).
+fn is_a_compilers(path: &[u8]) -> bool {
+    const ALL: [&[u8]; 5] = [b"libgomp.so", b"libstdc++.so", b"libgcc_s.so", b"libgfortran.so", b"libquadmath.so"];
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    ALL.iter().any(|library| name.starts_with(library))
 }

@@ -15,6 +15,7 @@
 //! - `doors`: what the compiler calls; `identity`: what a task hears that asks who runs it.
 //! - `clauses`: the compiler's description of a task.
 //! - `ends`: regions at whose end nobody needs to wait for tasks; `cancelling`: of regions and taskgroups.
+//! - `targets`: constructs that may run on another device, and are tasks too.
 //! - `chunks`: taskloop; `reductions`: of tasks; `shares`: loops, sections and scopes that tasks take part in the reduction of.
 
 pub mod cancelling;
@@ -28,6 +29,7 @@ pub mod identity;
 mod reductions;
 pub mod shares;
 mod standbys;
+pub mod targets;
 mod teams;
 
 use std::cell::Cell;

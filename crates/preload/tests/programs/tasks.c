@@ -18,6 +18,7 @@
 #include "tasks/order.c"
 #include "tasks/parts.c"
 #include "tasks/sharing.c"
+#include "tasks/targets.c"
 #include "tasks/waiting.c"
 
 static const struct {
@@ -60,11 +61,17 @@ static const struct {
 	{ "cancelled_groups", cancelled_groups, false },
 	{ "cancelled_regions", cancelled_regions, false },
 	{ "cancelled_work_shares", cancelled_work_shares, false },
+	{ "cancelled_static_loops", cancelled_static_loops, false },
+	{ "cancelled_copies", cancelled_copies, false },
 	{ "cancelled_reductions", cancelled_reductions, true },
 	{ "events", events, false },
 	{ "early_events", early_events, false },
 	{ "events_by_tasks", events_by_tasks, false },
 	{ "events_in_a_chain", events_in_a_chain, false },
+	{ "targets_in_order", targets_in_order, false },
+	{ "targets_later", targets_later, false },
+	{ "targets_inside", targets_inside, false },
+	{ "target_copies", target_copies, true },
 };
 
 int main(int argc, char **argv)

@@ -160,6 +160,71 @@ static void cancelled_work_shares(void)
 	expect(sections == !allowed && done == made + 1, "sections end early, with their tasks");
 }
 
+/* Loops that are divided beforehand end at an explicit barrier. */
+static void cancelled_static_loops(void)
+{
+	int cut = 0, whole = 0, n = 0, allowed = omp_get_cancellation();
+#pragma omp parallel
+	{
+#pragma omp for schedule(static)
+		for (int i = 0; i < 100; i++) {
+#pragma omp cancel for
+			add(&cut);
+		}
+#pragma omp for schedule(static)
+		for (int i = 0; i < 100; i++) {
+#pragma omp cancel for if (i < 0)
+			add(&whole);
+		}
+#pragma omp for schedule(static)
+		for (int i = 0; i < 100; i++) {
+#pragma omp cancel for
+			add(&cut);
+		}
+#pragma omp atomic
+		n++;
+	}
+	expect(cut == (allowed ? 0 : 200), "cancelled static loops end");
+	expect(whole == 100, "a static loop behind a cancelled one is whole");
+}
+
+/* As gcc calls it. */
+void GOMP_task(void (*body)(void *), void *data, void (*copy)(void *, void *), long bytes, long align, bool deferrable,
+	       unsigned flags, void **depend, int priority, void *event);
+
+static int copies;
+
+static void begin_copy(void *to, void *from)
+{
+	memcpy(to, from, sizeof(int));
+	add(&copies);
+}
+
+static void end_copy(void *copy)
+{
+	(void)copy;
+	__atomic_fetch_sub(&copies, 1, __ATOMIC_ACQ_REL);
+}
+
+/* In C++ a task has copies of objects, and only its body ends them. */
+static void cancelled_copies(void)
+{
+	int word = 7;
+#pragma omp parallel
+#pragma omp single
+#pragma omp taskgroup
+	{
+		for (int i = 0; i < 100; i++)
+			GOMP_task(end_copy, &word, begin_copy, sizeof word, _Alignof(int), true, 0, NULL, 0, NULL);
+#pragma omp task if (0)
+		{
+#pragma omp cancel taskgroup
+		}
+	}
+	expect(copies == 0, "copies that were begun for cancelled tasks are ended");
+	copies = 0;
+}
+
 /*
  * A region is cancelled while threads come to a loop that reduces, and leave it. Only when asked for: libgomp (12) lets the first
  * thread go with the memory that the others use.

@@ -1,0 +1,131 @@
+//! Runs a program many times and says what came of it: the innermost process, which cox runs in the place of the test.
+//!
+//! One session of cox serves all numbers of threads and all repetitions of a test. What the program prints is kept apart from what cox
+//! prints, and a run that hangs is ended here, with all its descendants.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::supervise::{watch, with_default_signals};
+
+/// What is to be run.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Order {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Variables of its environment, from which OMP_* and GOMP_* are taken away before.
+    pub variables: BTreeMap<String, String>,
+    /// Numbers of threads (OMP_NUM_THREADS), if the variables have none.
+    pub threads: Vec<u32>,
+    /// Runs with each.
+    pub times: u32,
+    /// Seconds that one run may take.
+    pub limit_s: u64,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// How it ended.
+    pub end: End,
+    /// Its output, and behind it what it wrote to standard error.
+    pub output: [String; 2],
+    /// Names of processes that it has left behind.
+    pub left: Vec<String>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    /// With this exit code.
+    Exit(i32),
+    /// By this signal.
+    Signal(i32),
+    /// Not at all: its time was over.
+    Hang,
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            End::Exit(code) => write!(f, "exit {code}"),
+            End::Signal(signal) => write!(f, "signal {signal}"),
+            End::Hang => f.write_str("hang"),
+        }
+    }
+}
+
+/// Runs with one number of threads that came to the same.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Seen {
+    /// The number of threads.
+    pub threads: u32,
+    /// What came of them.
+    pub outcome: Outcome,
+    /// How many they were.
+    pub times: u32,
+    /// The longest of them.
+    pub seconds: f64,
+}
+
+/// Runs what the file `order` says and writes what came of it, a list of [`Seen`], to the file `result`. After a run that hangs there are
+/// no more with that number of threads.
+///
+/// # Errors
+/// When a program cannot be started, or a file not be read or written.
+pub fn run(order: &Path, result: &Path) -> Result<()> {
+    let order: Order = serde_json::from_slice(&fs::read(order).with_context(|| order.display().to_string())?)?;
+    let outputs = [result.with_extension("stdout"), result.with_extension("stderr")];
+    let mut all: Vec<Seen> = Vec::new();
+    for threads in &order.threads {
+        for _ in 0..order.times {
+            let began = Instant::now();
+            let outcome = once(&order, *threads, &outputs)?;
+            let seconds = began.elapsed().as_secs_f64();
+            let is_hang = outcome.end == End::Hang;
+            match all.iter_mut().find(|seen| seen.threads == *threads && seen.outcome == outcome) {
+                Some(seen) => {
+                    seen.times += 1;
+                    seen.seconds = seen.seconds.max(seconds);
+                }
+                None => all.push(Seen { threads: *threads, outcome, times: 1, seconds }),
+            }
+            if is_hang {
+                break;
+            }
+        }
+    }
+    fs::write(result, serde_json::to_vec(&all)?).with_context(|| result.display().to_string())
+}
+
+fn once(order: &Order, threads: u32, outputs: &[PathBuf; 2]) -> Result<Outcome> {
+    let mut command = with_default_signals(order.program.as_os_str());
+    command.args(&order.arguments).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"OMP_") || name.as_encoded_bytes().starts_with(b"GOMP_") {
+            command.env_remove(name);
+        }
+    }
+    command.env("OMP_NUM_THREADS", threads.to_string()).envs(&order.variables);
+    let create = |path: &PathBuf| File::create(path).with_context(|| path.display().to_string());
+    command.stdout(create(&outputs[0])?).stderr(create(&outputs[1])?);
+    let watched = watch(&mut command, Duration::from_secs(order.limit_s))?;
+    let end = match watched.status {
+        None => End::Hang,
+        Some(status) => status.signal().map_or(End::Exit(status.code().unwrap_or(-1)), End::Signal),
+    };
+    let text = |path: &PathBuf| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let output = [text(&outputs[0])?, text(&outputs[1])?];
+    // What is killed after a hang is the program itself.
+    let left = if end == End::Hang { Vec::new() } else { watched.left.into_values().collect() };
+    Ok(Outcome { end, output, left })
+}

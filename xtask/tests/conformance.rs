@@ -1,0 +1,179 @@
+//! `cargo xtask conformance` finds what is different and what hangs; and a part of libgomp's tests is the same under cox.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+use xtask::workspace;
+
+/// A `cox` that starts the program with a variable, and reports what the true one reports.
+const COX: &str = r#"#!/bin/sh
+while [ "$1" != -- ]; do
+    if [ "$1" = --json ]; then echo '{ "overlap": { "processes": 1, "tasks": 2 } }' >"$2"; fi
+    if [ "$1" = --overlap=perf ]; then echo "cox: no such thing here" >&2; exit 125; fi
+    shift
+done
+shift
+UNDER=1 exec "$@"
+"#;
+
+fn suite(tests: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("suite")).unwrap();
+    for (name, text) in tests {
+        let head = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n";
+        fs::write(folder.path().join("suite").join(name), format!("{head}{text}\n")).unwrap();
+    }
+    let cox = folder.path().join("cox");
+    fs::write(&cox, COX).unwrap();
+    assert!(Command::new("chmod").arg("755").arg(cox).status().unwrap().success());
+    folder
+}
+
+fn conformance(folder: &TempDir, options: &[&str]) -> Output {
+    let at = |name: &str| folder.path().join(name);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    command.arg("conformance").arg("--suite").arg(at("suite")).arg("--cox").arg(at("cox"));
+    command.arg("--work").arg(at("work")).args(["--threads", "2"]).args(options).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// The counts in a row of the table: same, other output, differ, hang.
+fn row(output: &Output, backend: &str) -> Vec<u64> {
+    let text = text(output);
+    let line = text.lines().find(|line| line.starts_with(backend)).unwrap_or_else(|| panic!("{text}"));
+    line.split_whitespace().skip(2).map(|word| word.parse().unwrap()).collect()
+}
+
+#[test]
+fn differences_and_hangs_are_found() {
+    let folder = suite(&[
+        ("same.c", "int main(void) { puts(\"a\"); puts(\"b\"); return 0; }"),
+        (
+            "order.c",
+            "int main(void) { int u = !!getenv(\"UNDER\"); puts(u ? \"a\" : \"b\"); puts(u ? \"b\" : \"a\"); return 0; }",
+        ),
+        ("exit.c", "int main(void) { return getenv(\"UNDER\") ? 3 : 0; }"),
+        ("crash.c", "int main(void) { if (getenv(\"UNDER\")) abort(); return 0; }"),
+        ("prints.c", "int main(void) { puts(getenv(\"UNDER\") ? \"wrong\" : \"right\"); return 0; }"),
+        // It does not hang alone.
+        ("hangs.c", "int main(void) { if (getenv(\"UNDER\")) { fork(); for (;;) pause(); } return 0; }"),
+        ("varies.c", "int main(void) { printf(\"%d\\n\", getpid()); return 0; }"),
+        ("fails.c", "int main(void) { return 1; }"),
+        ("shouldfail.c", "/* { dg-do run }\n { dg-shouldfail \"\" } */ int main(void) { return 1; }"),
+        ("threads.c", "#include <omp.h>\nint main(void) { return omp_get_max_threads() != 2; }"),
+        ("compile.c", "/* { dg-do compile } */ int main(void) { return 1; }"),
+        ("broken.c", "int main(void) { this is not C }"),
+    ]);
+    let output = conformance(&folder, &["--backends", "bpf", "--limit", "2", "--jobs", "4"]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(row(&output, "bpf"), [4, 1, 3, 1], "{said}");
+    for finding in [
+        "DIFFERS exit.c (2 threads) bpf: 1 of 1: exit 3, plain exit 0; again: 5 of 5",
+        "DIFFERS crash.c (2 threads) bpf: 1 of 1: signal 6, plain exit 0; again: 5 of 5",
+        "DIFFERS prints.c (2 threads) bpf: 1 of 1: prints 'wrong', plain 'right'; again: 5 of 5",
+        "HANGS hangs.c (2 threads) bpf: 1 of 1: hang, plain exit 0; again: 1 of 1",
+        "set aside: plain, it ends with exit 1: fails.c (2 threads)",
+        "set aside: it is only to be compiled: compile.c",
+    ] {
+        assert!(said.contains(finding), "{finding}\n{said}");
+    }
+    assert!(said.contains("broken.c:") && said.contains("set aside: it does not build: "), "{said}");
+    // Nothing is left of what hung.
+    let folder = folder.path().canonicalize().unwrap();
+    for process in fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(program) = process.path().join("exe").read_link() else { continue };
+        assert!(!program.starts_with(&folder), "{} runs still", program.display());
+    }
+}
+
+/// As a user would repeat it.
+#[test]
+fn a_difference_can_be_repeated_by_the_command_that_is_printed() {
+    let folder = suite(&[(
+        "exit.c",
+        "/* { dg-do run }\n { dg-set-target-env-var VALUE \"a b\" } */\n\
+         int main(void) { return getenv(\"UNDER\") && getenv(\"VALUE\")[1] == ' ' ? 3 : 0; }",
+    )]);
+    let said = text(&conformance(&folder, &["--backends", "off"]));
+    let command = said.lines().skip_while(|line| !line.starts_with("DIFFERS")).nth(1).unwrap();
+    let status = Command::new("sh").arg("-c").arg(command).status().unwrap();
+    assert_eq!(status.code(), Some(3), "{command}");
+}
+
+#[test]
+fn what_compares_nothing_is_no_success() {
+    let folder = suite(&[("same.c", "int main(void) { return 0; }"), ("fails.c", "int main(void) { return 1; }")]);
+    assert_eq!(conformance(&folder, &["--backends", "bpf,off"]).status.code(), Some(0));
+    // One that does not work here is skipped, but not if it was named.
+    let all = conformance(&folder, &[]);
+    assert_eq!(all.status.code(), Some(0));
+    assert!(
+        String::from_utf8_lossy(&all.stderr).contains("skipped: conformance with perf: cox: no such thing"),
+        "{all:?}"
+    );
+    assert_eq!(conformance(&folder, &["--backends", "perf"]).status.code(), Some(2));
+    assert_eq!(conformance(&folder, &["--filter", "fails"]).status.code(), Some(2));
+    assert_eq!(conformance(&folder, &["--filter", "nothing"]).status.code(), Some(2));
+    let list = folder.path().join("list");
+    fs::write(&list, "same.c # as ever\ngone.c\n").unwrap();
+    let listed = conformance(&folder, &["--list", list.to_str().unwrap()]);
+    assert_eq!(listed.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&listed.stderr).contains("gone.c"), "{listed:?}");
+}
+
+/// What fails once in many runs is found by many runs, and only by those of tests with tasks.
+#[test]
+fn tests_that_make_tasks_are_repeated() {
+    let rare = "int main(void) { FILE *f = fopen(\"count\", \"a+\"); fputc('x', f); return getenv(\"UNDER\") && ftell(f) == 32; }";
+    let folder = suite(&[("rare.c", &format!("/* omp task */ {rare}")), ("other.c", rare)]);
+    let once = conformance(&folder, &["--backends", "off"]);
+    assert_eq!((once.status.code(), row(&once, "off")), (Some(0), vec![2, 0, 0, 0]));
+    let often = conformance(&folder, &["--backends", "off", "--repeat", "50"]);
+    assert_eq!((often.status.code(), row(&often, "off")), (Some(1), vec![50, 0, 1, 0]), "{}", text(&often));
+    assert!(text(&often).contains("DIFFERS rare.c (2 threads) off: 1 of 50"), "{}", text(&often));
+}
+
+/// The part of libgomp's tests that `make test` runs, if they and what `make build` makes are there.
+#[test]
+fn a_part_of_libgomps_tests_is_the_same_under_cox() {
+    let root = workspace::root();
+    let (suite, cox) = (root.join("target/conformance/libgomp"), root.join("target/release/cox"));
+    let lacks = |why: &str| {
+        writeln!(std::io::stderr(), "skipped: a_part_of_libgomps_tests_is_the_same_under_cox: {why}").unwrap();
+    };
+    if !suite.is_dir() {
+        return lacks("libgomp's tests are not there (package gcc-12-source, make suite)");
+    }
+    if !cox.exists() {
+        return lacks("target/release/cox is not there (make build)");
+    }
+    for compiler in ["gcc", "g++", "gfortran"] {
+        if Command::new(compiler).arg("--version").output().is_err() {
+            return lacks(&format!("no {compiler}"));
+        }
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    command.arg("conformance").arg("--suite").arg(&suite).arg("--list").arg(part(&root));
+    let output = command.args(["--threads", "2,4"]).output().unwrap();
+    std::io::stderr().write_all(&skipped(&output)).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}\n{}", text(&output), String::from_utf8_lossy(&output.stderr));
+}
+
+fn part(root: &Path) -> PathBuf {
+    root.join("xtask/conformance/part.txt")
+}
+
+/// Lines that name what could not be run here.
+fn skipped(output: &Output) -> Vec<u8> {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    said.lines().filter(|line| line.starts_with("skipped: ")).map(|line| format!("{line}\n")).collect::<String>().into()
+}
