@@ -337,7 +337,7 @@ fn programs_that_may_not_be_read_are_seen_by_proc_or_said_to_be_unseen() {
     let Some(user) = User::at(test, 2) else { return };
     let storm = path(&user.folder, "storm");
     fs::set_permissions(&storm, fs::Permissions::from_mode(0o711)).unwrap();
-    let program = [storm.as_str(), "--threads", "2", "--seconds", "0.4"];
+    let program = [storm.as_str(), "--threads", "20", "--sleepers", "3", "--seconds", "0.4"];
 
     // By itself cox takes what sees it, and says why.
     let (ran, account) = user.both_ways("auto", &program);

@@ -286,3 +286,29 @@ fn words_that_stand_for_modes() {
     assert_eq!(facts.nohz_full.map(|cpus| cpus.to_string()).as_deref(), Some("1-3"));
     assert!(facts.lockdown_confidentiality);
 }
+
+/// On a CPU without a tick a process that has just begun finds its clock at 0; that is no fault of how the kernel was booted.
+#[test]
+fn clocks_that_lag_are_told_from_clocks_that_stand_still() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let write = |path: &str, text: &str| {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("has a parent")).expect("mkdir");
+        std::fs::write(path, text).expect("write");
+    };
+    write("proc/self/status", "Tgid:\t1\nPid:\t1\n");
+    write("proc/self/schedstat", "0 0 1\n");
+    let machine = |release: &str, command_line: &str, nohz_full: &str| {
+        write("proc/sys/kernel/osrelease", release);
+        write("proc/cmdline", command_line);
+        write("sys/devices/system/cpu/nohz_full", nohz_full);
+        Facts::read(&machine::Root::at(folder.path())).expect("facts")
+    };
+    let lagging = yes(&machine("6.12.1\n", "ro quiet nohz_full=1-3\n", "1-3\n"), FeatureId::TaskSchedstat);
+    assert!(lagging.contains("CPUs 1-3 (nohz_full) it lags"), "{lagging}");
+    let lagging = yes(&machine("6.12.1\n", "ro quiet nodelayacct\n", "\n"), FeatureId::TaskSchedstat);
+    assert!(lagging.contains("lags until"), "{lagging}");
+    let still = no(&machine("5.10.0\n", "ro nodelayacct\n", "\n"), FeatureId::TaskSchedstat).0;
+    assert!(still.contains("booted with nodelayacct"), "{still}");
+    yes(&machine("5.10.0\n", "ro quiet\n", "1-3\n"), FeatureId::TaskSchedstat);
+}

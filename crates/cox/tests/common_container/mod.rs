@@ -2,6 +2,7 @@
 
 // Each test binary compiles this module for itself and uses a part of it.
 #![allow(dead_code)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::env;
 use std::process::Command;

@@ -50,6 +50,8 @@ pub struct Facts {
     pub perf_max_sample_rate_hz: Option<u64>,
     /// This process' own scheduler clocks; `None` without the file.
     pub schedstat: Option<SchedStat>,
+    /// The kernel was booted with `nodelayacct`; `None` where its command line is not shown.
+    pub nodelayacct: Option<bool>,
     /// `kernel.sched_schedstats`; `None` without the sysctl.
     pub schedstats_sysctl: Option<u32>,
     /// CPUs in nohz_full mode; `None` when the kernel cannot do it.
@@ -102,6 +104,8 @@ impl Facts {
             perf_event_paranoid: root.read_number_if_present("/proc/sys/kernel/perf_event_paranoid")?,
             perf_max_sample_rate_hz: root.read_number_if_present("/proc/sys/kernel/perf_event_max_sample_rate")?,
             schedstat: present(own.schedstat())?,
+            nodelayacct: visible(root.read_text("/proc/cmdline"))?
+                .map(|line| line.split_ascii_whitespace().any(|word| word == "nodelayacct")),
             schedstats_sysctl: root.read_number_if_present("/proc/sys/kernel/sched_schedstats")?,
             nohz_full: nohz_full(root)?,
             sched_ext_state: visible(root.read_text("/sys/kernel/sched_ext/state"))?,

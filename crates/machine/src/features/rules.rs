@@ -157,14 +157,26 @@ fn own_threads_by_perf(facts: &Facts) -> Available {
     Available::yes(format!("perf_event_paranoid {level}"))
 }
 
-/// The clocks exist with CONFIG_SCHED_INFO; before Linux 5.14 they stand still without delay accounting.
+/// The clocks exist with CONFIG_SCHED_INFO. A process that has just begun finds its own at 0 for two reasons:
+///
+/// - before Linux 5.14 they stand still without delay accounting (`nodelayacct`);
+/// - they are brought up to date by ticks and switches, and a CPU without a tick (nohz_full) has run it without either so far: they lag, and
+///   are right as soon as the thread is switched out.
 fn task_schedstat(facts: &Facts) -> Available {
+    const FILE: &str = "/proc/PID/task/TID/schedstat";
+    let needs_delayacct = !facts.release.is_at_least(5, 14);
     match facts.schedstat {
-        Some(stat) if stat.run_ns > 0 => Available::yes("/proc/PID/task/TID/schedstat"),
-        Some(_) => Available::no(
-            "the clocks in /proc/PID/schedstat stand still (booted with nodelayacct?)",
+        Some(stat) if stat.run_ns > 0 => Available::yes(FILE),
+        Some(_) if needs_delayacct && facts.nodelayacct != Some(false) => Available::no(
+            "the clocks in /proc/PID/schedstat stand still (booted with nodelayacct)",
             "boot without nodelayacct, or use --backend bpf or perf",
         ),
+        Some(_) => match facts.nohz_full.as_ref().filter(|cpus| !cpus.is_empty()) {
+            Some(cpus) => {
+                Available::yes(format!("{FILE}; on CPUs {cpus} (nohz_full) it lags until a thread is switched out"))
+            }
+            None => Available::yes(format!("{FILE}; it lags until a thread is switched out or a tick comes")),
+        },
         None => off(
             facts,
             "SCHED_INFO",
