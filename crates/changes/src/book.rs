@@ -313,9 +313,7 @@ impl Book {
     /// When the folder cannot be read.
     pub fn settle_dead(&self, lock: &Lock, hands: &dyn Hands) -> Result<Vec<(Entry, Undone)>, Error> {
         let mut entries = self.look(hands)?.entries;
-        let dead = |entry: &&Entry| {
-            !entry.alive && matches!(entry.problem, None | Some(Problem::Damaged(_)))
-        };
+        let dead = |entry: &&Entry| !entry.alive && matches!(entry.problem, None | Some(Problem::Damaged(_)));
         let mut settled = Vec::new();
         while let Some(at) = entries.iter().position(|entry| dead(&entry)) {
             let undone = settle_one(lock, hands, &entries[at], &entries);
@@ -382,9 +380,7 @@ fn one(hands: &dyn Hands, boot_id: &str, path: &Path) -> Result<Option<Entry>, S
         Err(error) => Err(error.to_string()),
         Ok(Content::Foreign(why)) => Err(why.to_owned()),
         Ok(Content::Torn) => entry(None, false, None),
-        Ok(Content::Newer(format)) => {
-            entry(None, hands.started_ns(name.pid).is_some(), Some(Problem::Newer(format)))
-        }
+        Ok(Content::Newer(format)) => entry(None, hands.started_ns(name.pid).is_some(), Some(Problem::Newer(format))),
         Ok(Content::Unreadable(why)) => entry(None, false, Some(Problem::Unreadable(why))),
         Ok(Content::Record(record, damage)) => {
             let is_now = record.header.boot_id == boot_id;

@@ -120,7 +120,8 @@ impl Surroundings {
             let number = path.file_name().and_then(|name| name.to_str()?.strip_prefix(&random));
             number.is_some_and(|number| number.len() == 8 && number.bytes().all(|digit| digit.is_ascii_hexdigit()))
         };
-        let mut found: Vec<PathBuf> = fs::read_dir(&self.tmp).into_iter().flatten().flatten().map(|file| file.path()).collect();
+        let mut found: Vec<PathBuf> =
+            fs::read_dir(&self.tmp).into_iter().flatten().flatten().map(|file| file.path()).collect();
         found.retain(|path| (*path == plain || is_random(path)) && self.is_own(path, 0o077));
         found.sort();
         found

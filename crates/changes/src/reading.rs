@@ -157,7 +157,8 @@ fn announced(record: &mut Record, line: &[u8]) -> Result<(), String> {
 
 /// Where the last announcement in a line begins that does not begin with one.
 fn last_start(line: &[u8]) -> Option<usize> {
-    let begins = |at: &usize| [&b"{\"change\":"[..], b"{\"births\":"].iter().any(|words| line[*at..].starts_with(words));
+    let begins =
+        |at: &usize| [&b"{\"change\":"[..], b"{\"births\":"].iter().any(|words| line[*at..].starts_with(words));
     (1..line.len()).rev().find(begins)
 }
 
@@ -235,7 +236,9 @@ mod tests {
     #[test]
     fn what_is_no_journal_is_foreign() {
         let long = vec![b'x'; 5000];
-        for text in [&b"\\documentclass{thesis}\n"[..], b"nonsense", &long, b"\0\x01\xff\xfe\n", b"coxswain journal 3 5-0\n"] {
+        for text in
+            [&b"\\documentclass{thesis}\n"[..], b"nonsense", &long, b"\0\x01\xff\xfe\n", b"coxswain journal 3 5-0\n"]
+        {
             assert!(matches!(content(text, &NEW), Content::Foreign(_)), "{text:?}");
             assert!(matches!(content(text, &OLD), Content::Foreign(_)), "{text:?}");
         }

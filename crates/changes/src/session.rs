@@ -55,8 +55,11 @@ impl<'h> Session<'h> {
         let lock = book.lock()?;
         let mut inherited = Vec::new();
         for (entry, undone) in book.settle_dead(&lock, hands)? {
-            let whose = entry.record.as_ref().map_or_else(String::new, |record| format!(" of {}", record.header.command));
-            inherited.extend(undone.failures().map(|failure| format!("left by a session{whose} that was killed: {failure}")));
+            let whose =
+                entry.record.as_ref().map_or_else(String::new, |record| format!(" of {}", record.header.command));
+            inherited.extend(
+                undone.failures().map(|failure| format!("left by a session{whose} that was killed: {failure}")),
+            );
         }
         for entry in book.entries(hands)? {
             if let (Some(Problem::Newer(format)), true) = (&entry.problem, entry.alive) {

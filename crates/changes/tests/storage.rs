@@ -98,18 +98,18 @@ fn a_full_disk_takes_no_mask() {
         return;
     }
     const THREADS: u32 = 60;
-    let disk = Disk::new(32);
     let (mut refused_at_begin, mut refused_later) = (0, 0);
     for pages in 0..4 {
         // A line has some 170 bytes: each of its bytes is the last that there is room for.
-        for shift in 0..200 {
+        for shift in (0..200).step_by(if pages == 1 { 1 } else { 20 }) {
+            // One each: there are kernels whose tmpfs does not take back all of what was cut off a file.
+            let disk = Disk::new(32);
             let made = Made::with_threads(THREADS);
             let how = format!("{pages} pages, {shift} bytes");
             drop(disk.book().lock().unwrap());
             disk.fill_but(pages);
             let Ok(mut mine) = session(&made, &disk.book(), 1, &"x".repeat(shift)) else {
                 refused_at_begin += 1;
-                disk.is_free_again();
                 assert!(journals(&disk.0.path().join("changes")).is_empty(), "{how}");
                 assert!(made.is_original());
                 continue;
@@ -145,9 +145,6 @@ fn a_full_disk_takes_no_mask() {
             }
             assert!(made.is_original(), "{how}");
             assert!(journals(&disk.0.path().join("changes")).is_empty(), "{how}");
-            if is_full_until_the_end {
-                disk.is_free_again();
-            }
         }
     }
     assert!(refused_at_begin > 0 && refused_later > 0, "the disk was never full: {refused_at_begin}, {refused_later}");
@@ -185,12 +182,16 @@ fn what_an_earlier_version_left_behind_half_a_line_comes_back() {
     let session = line("session", &Header { format: 2, ..header(&made, 77) });
     let lines: Vec<String> = (0..3).map(|tid| line("change", &change(tid))).collect();
     let path = folder.path().join("77.journal");
-    fs::write(&path, [&session, &lines[0], &lines[1][..40], &lines[1], &lines[2]].map(|part| &part[..]).concat()).unwrap();
+    fs::write(&path, [&session, &lines[0], &lines[1][..40], &lines[1], &lines[2]].map(|part| &part[..]).concat())
+        .unwrap();
     (0..3).for_each(|tid| packs(&made, tid));
     let settled = book.settle_dead(&book.lock().unwrap(), &made).unwrap();
     let troubles: Vec<String> = settled.iter().flat_map(|(_, undone)| undone.failures()).collect();
     assert!(made.is_original());
-    assert!(troubles.len() == 1 && troubles[0].contains("line 3") && troubles[0].contains("77.damaged"), "{troubles:?}");
+    assert!(
+        troubles.len() == 1 && troubles[0].contains("line 3") && troubles[0].contains("77.damaged"),
+        "{troubles:?}"
+    );
     // It stays to be looked at, and holds nothing any more.
     let entries = book.entries(&made).unwrap();
     assert_eq!(entries.iter().map(|entry| entry.problem.clone()).collect::<Vec<_>>(), [Some(Problem::SetAside)]);
