@@ -18,7 +18,7 @@
 # --- everything that has to be there, in one place ---------------------------------------------------
 
 BUILD_PACKAGES := clang g++ gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
-TEST_PACKAGES := graphicsmagick linux-perf par2 python3 python3-pip rpm stress-ng
+TEST_PACKAGES := graphicsmagick less linux-perf par2 python3 python3-pip rpm stress-ng
 # Programs that `cox bench pack` packs, and ip and tc for `umt`; they name what is missing.
 BENCH_PACKAGES := graphicsmagick iproute2 libopenblas0-openmp pigz
 # Tests that want these are skipped without them.

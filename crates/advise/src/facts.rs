@@ -32,6 +32,10 @@ pub struct Facts {
     pub smt: bool,
     /// Names of cox's verbs and options that exist in this version; others are not recommended.
     pub verbs: BTreeSet<String>,
+    /// What the user of cox has no right to, by the names [`Facts::EBPF`], [`Facts::OTHERS`] and [`Facts::QUOTA`]:
+    /// steps that need it are not recommended.
+    #[serde(default)]
+    pub denied: BTreeSet<String>,
     /// The program's command line.
     pub command: Vec<String>,
 }
@@ -48,6 +52,18 @@ impl Facts {
         "GOMP_CPU_AFFINITY",
         "KMP_BLOCKTIME",
     ];
+
+    /// Observing by eBPF.
+    pub const EBPF: &'static str = "ebpf";
+    /// Stopping or moving other users' programs.
+    pub const OTHERS: &'static str = "others";
+    /// Changing the CPU quota of the program's control group.
+    pub const QUOTA: &'static str = "quota";
+
+    /// Whether the user of cox has no right to `what`.
+    pub fn is_denied(&self, what: &str) -> bool {
+        self.denied.contains(what)
+    }
 
     /// CPUs the program may run on, as a list: those of the pack, else its own mask if that is narrower.
     pub fn program_cpus(&self) -> &[u32] {

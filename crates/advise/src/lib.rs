@@ -15,6 +15,7 @@ mod blame;
 pub mod expected;
 pub mod facts;
 pub mod figures;
+mod floor;
 pub mod forecast;
 mod limits;
 pub mod numbers;

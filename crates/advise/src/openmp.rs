@@ -15,11 +15,11 @@ const ONE_PER_CPU: f64 = 0.85;
 /// rounds do not divide by the CPUs, up to nearly all of it.
 const PASSIVE: (f64, f64) = (0.67, 0.95);
 
-/// Whether the program shows signs of OpenMP: its runtime was seen spinning or mapped, or it was configured.
+/// Whether the program uses OpenMP: its runtime was seen spinning or mapped. Variables in the environment are no
+/// sign: shells and batch systems set them for every program.
 pub(crate) fn is_openmp(picture: &Picture) -> bool {
     let seen = picture.account.hot.iter().any(|hot| hot.waiting.as_deref() == Some("OpenMP runtime"));
     seen || picture.facts.openmp_runtime.is_some()
-        || picture.facts.environment.keys().any(|name| name.starts_with("OMP_") || name.starts_with("GOMP_"))
 }
 
 /// Run as many threads as `cpus`; nothing when that could not be seen to help.
@@ -28,8 +28,10 @@ pub(crate) fn threads(picture: &Picture, cpus: f64, kind: Kind) -> Option<NextSt
     let inequality = picture.inequality();
     let low = if inequality >= IMBALANCE_FACTOR { ONE_PER_CPU / inequality } else { ONE_PER_CPU };
     let bound = picture.work_bound_on(cpus);
-    // When it may lose about as much as it may win, the work must become more equal first.
-    if inequality >= IMBALANCE_FACTOR && bound * low * bound < WORTH_FACTOR {
+    // When it may lose about as much as it may win, the work must become more equal first. What others took is not
+    // won by it: a small load must not make it the first step.
+    let here = bound.min(picture.work_bound_on(picture.cpus_left()));
+    if inequality >= IMBALANCE_FACTOR && here * low * here < WORTH_FACTOR {
         return None;
     }
     step(picture, fewer(picture, cpus), Expected::part_of(bound, low, 1.0), kind)
@@ -47,7 +49,9 @@ pub(crate) fn fewer(picture: &Picture, cpus: f64) -> String {
 
 /// A step that would help on CPUs of one's own, with what it can give beside other programs.
 fn step(picture: &Picture, action: impl Into<String>, alone: Expected, kind: Kind) -> Option<NextStep> {
-    alone.is_worth_trying().then(|| NextStep::expecting(action, &picture.beside_others(alone), kind))
+    alone
+        .is_worth_trying()
+        .then(|| NextStep::expecting(action, &picture.beside_others(alone), kind).without("any waiting", picture.cpus))
 }
 
 /// Have cox find out what giving each thread its turn would win: a program that can be started again is
@@ -76,5 +80,5 @@ pub(crate) fn passive(picture: &Picture, kind: Kind) -> Option<NextStep> {
 /// Let waiting threads spin, so that they need not be woken.
 pub(crate) fn active(picture: &Picture, expected: &Expected, kind: Kind) -> NextStep {
     let action = if is_openmp(picture) { "OMP_WAIT_POLICY=active" } else { "spin briefly before sleeping" };
-    NextStep::expecting(action, &picture.beside_others(*expected), kind)
+    NextStep::expecting(action, &picture.beside_others(*expected), kind).without("any delay of wake-ups", picture.cpus)
 }

@@ -6,7 +6,10 @@ use ledger::{Account, Program, SpinBasis, TakerKind, Thread, TookCpu};
 use crate::blame::Blame;
 use crate::expected::Expected;
 use crate::facts::Facts;
-use crate::thresholds::{CREW_SLEEP, CREW_SPIN, CREW_WAKEUPS_PER_S, CREW_WORK, WORTH_SHARE};
+use crate::floor::Floor;
+use crate::thresholds::{
+    CREW_SLEEP, CREW_SPIN, CREW_WAKEUPS_PER_S, CREW_WORK, UNUSED_CPUS_SHARE, WORTH_FACTOR, WORTH_SHARE,
+};
 
 /// A program that ran got some of a CPU; keeps factors finite where the account says none.
 const LEAST_CPUS: f64 = 1e-3;
@@ -48,6 +51,8 @@ pub struct Picture<'a> {
     pub cpus: f64,
     /// The waiting for other threads and for CPUs, divided by reason.
     pub blame: Blame,
+    /// Wall time that nothing seen allows to promise away.
+    floor: Floor,
 }
 
 impl<'a> Picture<'a> {
@@ -65,12 +70,14 @@ impl<'a> Picture<'a> {
             spin: threads.iter().any(|(thread, _)| thread.spin_basis != SpinBasis::None)
                 || sums.share(sums.run_ns) < WORTH_SHARE,
         };
+        let wall_ns = concurrency.wall_ns.max(1) as f64;
         let mut picture = Picture {
+            floor: Floor::new(account, &sums, wall_ns),
             account,
             facts,
             sight,
             cpus: usable_cpus(account, facts),
-            wall_ns: concurrency.wall_ns.max(1) as f64,
+            wall_ns,
             concurrency,
             behind: summary::behind(account),
             sums,
@@ -102,10 +109,20 @@ impl<'a> Picture<'a> {
         (self.crew.len().max(1) as f64).min(cpus)
     }
 
-    /// No schedule of the same work on `cpus` CPUs is faster than this factor.
+    /// The work divided among `cpus` CPUs, as far as the crew can use them.
+    pub fn ideal_ns(&self, cpus: f64) -> f64 {
+        self.sums.work_ns as f64 / self.parallelism(cpus)
+    }
+
+    /// No schedule of the same work on `cpus` CPUs, with the waits that nothing seen can remove, is faster than
+    /// this factor.
     pub fn work_bound_on(&self, cpus: f64) -> f64 {
-        let ideal_ns = self.sums.work_ns as f64 / self.parallelism(cpus);
-        self.wall_ns / ideal_ns.max(1.0)
+        self.wall_ns / self.floor.besides(self.ideal_ns(cpus)).max(1.0)
+    }
+
+    /// Whether waits that nothing seen can remove, and not the work, bound the gain on the CPUs the program may use.
+    pub fn is_bound_by_waits(&self) -> bool {
+        self.wall_ns / self.ideal_ns(self.cpus).max(1.0) >= WORTH_FACTOR * self.work_bound().max(1.0)
     }
 
     /// … on the CPUs the program may use, had it them to itself.
@@ -121,8 +138,28 @@ impl<'a> Picture<'a> {
 
     /// … when, besides, each thread keeps its own work.
     pub fn thread_bound(&self) -> f64 {
-        let busiest = self.busiest().map_or(0, work_ns);
-        self.work_bound().min(self.wall_ns / (busiest as f64).max(1.0))
+        self.work_bound().min(self.wall_ns / self.longest_chain_ns().max(1.0))
+    }
+
+    /// Work of the busiest thread, or work and fixed waits of one that carries the program.
+    fn longest_chain_ns(&self) -> f64 {
+        (self.busiest().map_or(0, work_ns) as f64).max(self.floor.chain_ns)
+    }
+
+    /// Whether threads that waited `loss_ns` held the program up, for all that is known: other threads did not work
+    /// all the while. Says nothing about whether the wait can be removed.
+    pub fn held_up(&self, loss_ns: f64) -> bool {
+        let busiest = self.busiest().map_or(0, work_ns) as f64;
+        let bound = self.wall_ns / busiest.max(self.ideal_ns(self.cpus)).max(1.0);
+        Expected::of_delay(self.wall_ns, loss_ns, self.crew.len() as f64, bound).is_worth_trying()
+    }
+
+    /// [`Picture::thread_bound`] of what the hypervisor left of the threads' work.
+    pub fn thread_bound_without_steal(&self) -> f64 {
+        let kept = |ns: f64, stolen: u64| (ns - stolen as f64).max(0.0);
+        let stolen = self.busiest().map_or(0, |thread| thread.steal_ns);
+        let least = kept(self.longest_chain_ns(), stolen).max(self.floor.inactive_ns).max(self.floor.waits_ns);
+        self.wall_ns / least.max(1.0)
     }
 
     /// Work of the busiest thread per average work of the crew: 1 when it is equal, or nobody worked.
@@ -159,6 +196,14 @@ impl<'a> Picture<'a> {
         let mut takers: Vec<&TookCpu> = self.account.took_cpu.iter().filter(|taker| taker.kind == kind).collect();
         takers.sort_by_key(|taker| std::cmp::Reverse(taker.wait_ns));
         takers
+    }
+
+    /// The part of the CPUs' time that was idle while no thread of the program waited for a CPU; nothing if that is
+    /// too little to speak of, or the backend does not see CPUs.
+    pub fn unused(&self) -> Option<f64> {
+        let idle = self.over_cpus(|cpu| cpu.idle_ns.saturating_sub(cpu.idle_while_waiting_ns));
+        let unused = share(idle as f64, self.account.window_ns as f64 * self.cpus);
+        (unused >= UNUSED_CPUS_SHARE).then_some(unused)
     }
 
     /// Sum over the CPUs the program may use; all CPUs when those are not known.

@@ -62,6 +62,13 @@ pub const IDLE_CPU_SHARE: f64 = 0.50;
 /// The program did not use a CPU that it spent no more than this part of its run time on.
 pub const UNUSED_CPU_SHARE: f64 = 0.02;
 
+/// From this part of the CPUs' time on, others are a loss of their own and no disturbance of the measurement.
+pub const CLEAR_LOAD: f64 = 0.25;
+
+/// Parallelism is missing when at least this part of the CPUs' time was idle while no thread of the program wanted a
+/// CPU: less is what a program's start, its end and its serial parts leave.
+pub const UNUSED_CPUS_SHARE: f64 = 0.20;
+
 /// Throttling counts from this part of the run: less is one unlucky period.
 pub const THROTTLED_SHARE: f64 = 0.02;
 

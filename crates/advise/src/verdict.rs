@@ -178,6 +178,10 @@ pub struct NextStep {
     pub expected_high: Option<f64>,
     /// No way of removing this loss can give more than this factor.
     pub bound: Option<f64>,
+    /// What would have to go away for the bound to be reached, as in "bound 9× without any waiting for storage"; named
+    /// where the bound is larger than the number of CPUs that the program may use.
+    #[serde(default)]
+    pub bound_without: Option<String>,
     /// The topic that explains it, for `cox explain`: the name of a page in docs/advice.
     pub topic: String,
 }
@@ -190,6 +194,7 @@ impl NextStep {
             expected_low: None,
             expected_high: None,
             bound: None,
+            bound_without: None,
             topic: kind.name().to_owned(),
         }
     }
@@ -203,5 +208,12 @@ impl NextStep {
             step.bound = Some(expected.bound());
         }
         step
+    }
+
+    /// Names what would have to go away for the bound to be reached, if there is one beyond a factor of `cpus`:
+    /// that much more than all CPUs used fully for the work there is.
+    pub(crate) fn without(mut self, what: &str, cpus: f64) -> NextStep {
+        self.bound_without = self.bound.filter(|bound| *bound > cpus).map(|_| what.to_owned());
+        self
     }
 }

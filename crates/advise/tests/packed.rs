@@ -76,7 +76,7 @@ fn a_packed_program_is_not_told_to_be_packed() {
 #[test]
 fn nobody_is_told_to_stop_the_packer() {
     let took = |stage: &mut Stage, comm: &str, wait_ns| {
-        let taker = TookCpu { comm: comm.into(), tid: 8, threads: 1, kind: TakerKind::Other, wait_ns };
+        let taker = TookCpu { comm: comm.into(), tid: 8, host_tid: None, threads: 1, kind: TakerKind::Other, wait_ns };
         stage.account.took_cpu.push(taker);
     };
     let mut alone = Stage::alike(2, OTHERS, 2, &Life { preempted: 0.3, ..Life::default() });

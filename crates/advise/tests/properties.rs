@@ -84,7 +84,7 @@ fn cpu(cpu: u32) -> impl Strategy<Value = CpuAccount> {
 
 fn taker() -> impl Strategy<Value = TookCpu> {
     ("[a-zé/:0-9]{0,9}", time(), select(vec![TakerKind::Sibling, TakerKind::Other, TakerKind::Idle]))
-        .prop_map(|(comm, wait_ns, kind)| TookCpu { comm, wait_ns, kind, tid: 3, threads: 1 })
+        .prop_map(|(comm, wait_ns, kind)| TookCpu { comm, wait_ns, kind, tid: 3, host_tid: None, threads: 1 })
 }
 
 fn account_of(
@@ -134,6 +134,11 @@ fn facts() -> impl Strategy<Value = Facts> {
         smt,
         verbs: if verbs {
             ["pack", "advise", "overlap", "doctor", "quiet"].map(str::to_owned).into()
+        } else {
+            BTreeSet::new()
+        },
+        denied: if smt {
+            [Facts::EBPF, Facts::OTHERS, Facts::QUOTA].map(str::to_owned).into()
         } else {
             BTreeSet::new()
         },

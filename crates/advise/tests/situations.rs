@@ -318,6 +318,10 @@ fn a_program_that_pins_itself_is_told_how() {
     stage.facts.allowed_cpus = vec![0, 1];
     stage.facts.pinned_cpus = Some(vec![0]);
     stage.facts.environment.insert("GOMP_CPU_AFFINITY".into(), "0".into());
+    // A program without an OpenMP runtime does not read that variable.
+    let step = expect(&stage, Kind::PinnedTooFew).sentences[0].next[0].action.clone();
+    assert!(step.starts_with("allow CPU 0-1"), "{step}");
+    stage.facts.openmp_runtime = Some("libgomp.so.1.0.0".to_owned());
     let verdict = expect(&stage, Kind::PinnedTooFew);
     assert!(verdict.sentences[0].next[0].action.contains("GOMP_CPU_AFFINITY"), "{}", text(&verdict));
 }
@@ -544,7 +548,7 @@ fn imbalance_beside_a_smaller_hog() {
         (cpu.busy_others_ns, cpu.idle_ns) = (cpu.busy_others_ns + cpu.idle_ns, 0);
     }
     let verdict = expect(&stage, Kind::Imbalance);
-    let page = |step: &advise::NextStep| step.page.contains("cpu_hog");
+    let page = |step: &advise::NextStep| step.topic.contains("cpu_hog");
     assert!(verdict.sentences.iter().flat_map(|s| &s.next).any(page), "{}", text(&verdict));
 }
 

@@ -1,10 +1,10 @@
 //! What the session knows besides the account: limits, quota, environment, topology.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 
 use advise::Facts;
-use machine::cgroup::{Hierarchies, ThrottleCounts, Throttling, most_throttled};
+use machine::cgroup::{CpuQuota, Hierarchies, ThrottleCounts, Throttling, most_throttled};
 use machine::limits::{CpuLimits, Who, allowed_cpus};
 use machine::process::Task;
 use machine::topology::Topology;
@@ -68,8 +68,26 @@ impl Surroundings {
             packed_cpus: packed.map(list),
             smt: self.topology.as_ref().is_some_and(Topology::has_smt),
             verbs: VERBS.iter().map(|verb| (*verb).to_owned()).collect(),
+            denied: self.denied(),
             command: command.to_vec(),
         }
+    }
+
+    /// What the user has no right to: only root is taken to be able to load eBPF and to move other users' programs;
+    /// a quota is changed by whoever may write its file.
+    fn denied(&self) -> BTreeSet<String> {
+        let is_root = rustix::process::geteuid().is_root();
+        let quota = self.limits.as_ref().and_then(|limits| limits.quota.as_ref());
+        let may_write = |quota: &CpuQuota| {
+            let files = ["cpu.max", "cpu.cfs_quota_us"].map(|name| quota.cgroup.join(name));
+            files.iter().any(|file| rustix::fs::access(file, rustix::fs::Access::WRITE_OK).is_ok())
+        };
+        let denied = [
+            (Facts::EBPF, !is_root),
+            (Facts::OTHERS, !is_root),
+            (Facts::QUOTA, quota.is_some_and(|quota| !may_write(quota))),
+        ];
+        denied.into_iter().filter(|(_, denied)| *denied).map(|(what, _)| what.to_owned()).collect()
     }
 }
 

@@ -8,12 +8,14 @@
 //! All on one CPU: [`common::ONE_CPU`] says why.
 
 mod common;
+mod common_container;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use common::{ONE_CPU, Seen, assert_undisturbed, bench, number, on_cpus, skipped, threads_of};
+use common_container::{CONTAINER, again_in_containers, can_have_containers};
 use ledger::account::Thread;
 use serde_json::Value;
 
@@ -129,6 +131,43 @@ fn stopped() {
 #[test]
 fn file_lock() {
     known("file_lock", "known-flock", &[&[]]);
+}
+
+/// All that needs no slow disk.
+const ALL: [&str; 11] = [
+    "mutex_convoy",
+    "sleep",
+    "pipe",
+    "internet_sockets",
+    "unix_sockets_are_pipes",
+    "poll_select_and_epoll",
+    "spin",
+    "waitpid",
+    "vfork",
+    "stopped",
+    "file_lock",
+];
+
+#[test]
+fn the_same_inside_containers() {
+    again_in_containers("the_same_inside_containers", &ALL);
+}
+
+/// cox is outside, and the ids that the program knows are not those that cox knows.
+#[test]
+fn programs_inside_a_container_seen_from_outside() {
+    let test = "programs_inside_a_container_seen_from_outside";
+    if !can_have_containers(test) {
+        return;
+    }
+    let Some(bench) = bench(test) else { return };
+    for (program, arguments) in [("known-sleep", &[][..]), ("known-mutex", &["--hold-us", "4000", "--rounds", "60"])] {
+        assert_undisturbed(|| {
+            let (seen, truth) = bench.watch_workload_in(&on_cpus(ONE_CPU), &CONTAINER, program, arguments);
+            assert!(threads_of(&truth).iter().all(|answer| seen.thread(number(answer, "tid")).inner_tid.is_some()));
+            compare(&seen, &truth, by_cause)
+        });
+    }
 }
 
 #[test]

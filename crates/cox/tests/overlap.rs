@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod common_container;
 mod common_overlap;
 mod common_robust;
 
@@ -72,6 +73,27 @@ fn receives_behind_many_tasks_are_let_go() {
         command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
         let output = command.output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{way}: {output:?}");
+    }
+}
+
+/// cox is outside, and the ids that the program lists for the doorbells are not those that cox knows.
+#[test]
+fn receives_in_a_container_are_let_go_from_outside() {
+    let test = "receives_in_a_container_are_let_go_from_outside";
+    let Some(place) = place(test, &[]) else { return };
+    if !common_container::can_have_containers(test) {
+        return;
+    }
+    let [unshare, options @ ..] = common_container::CONTAINER;
+    for way in WAYS {
+        let mut cox = place.cox_of(way, Path::new(unshare));
+        cox.args(options).arg(&place.program).args(["receives", "1"]).env("OMP_NUM_THREADS", "2");
+        let output = cox.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{way}: {output:?}");
+        let report = place.report();
+        assert!(number(&report, "standbys") > 0 && number(&report, "tasks") > 0, "{way}: {report}");
+        // Idle threads need no notice of blocks.
+        assert!(number(&report, "blocks") > 0 || way == "--overlap=standby-idle", "{way}: {report}");
     }
 }
 
@@ -239,4 +261,15 @@ fn without_privileges_blocks_are_noticed_too() {
         assert!(report.contains(&format!("overlap: {heading}")), "{how}: {report}");
         assert_eq!(report.contains("not by eBPF: "), how == "auto", "{how}: {report}");
     }
+}
+
+#[test]
+fn the_same_inside_containers() {
+    let tests = [
+        "receives_behind_many_tasks_are_let_go",
+        "no_two_tasks_have_one_number_at_a_time",
+        "where_tasks_never_block_nobody_is_rung",
+        "without_privileges_blocks_are_noticed_too",
+    ];
+    common_container::again_in_containers("the_same_inside_containers", &tests);
 }

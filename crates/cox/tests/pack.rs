@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod common_container;
 mod common_pack;
 mod common_robust;
 
@@ -104,11 +105,25 @@ fn threads_that_do_not_meet_are_left_to_the_kernel() {
 #[test]
 fn attaching_leaves_every_mask_as_it_was() {
     let Some((_, cpus)) = two_cpus("attaching_leaves_every_mask_as_it_was") else { return };
+    attaching_leaves_masks(&cpus, &[]);
+}
+
+#[test]
+fn attaching_to_a_program_in_a_container_leaves_every_mask_as_it_was() {
+    let test = "attaching_to_a_program_in_a_container_leaves_every_mask_as_it_was";
+    let Some((_, cpus)) = two_cpus(test) else { return };
+    if common_container::can_have_containers(test) {
+        attaching_leaves_masks(&cpus, &common_container::CONTAINER);
+    }
+}
+
+/// Of a program that is started inside of what another command makes.
+fn attaching_leaves_masks(cpus: &str, inside: &[&str]) {
     let _turn = turn();
     let place = Place::new();
-    let runs = Runs::spinning("1000000");
+    let runs = Runs::spinning_inside(inside, "1000000");
     let before = runs.masks();
-    let (ran, report) = place.packed(&["--cpus", &cpus, "--always", "--pid", &runs.pid(), "--for", "400ms"]);
+    let (ran, report) = place.packed(&["--cpus", cpus, "--always", "--pid", &runs.pid(), "--for", "400ms"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
     assert_eq!((report["restored"].as_u64(), report["exit_code"].as_i64()), (Some(3), None));
     assert!(report["exchanges"].as_u64() > Some(0), "{report}");
@@ -276,4 +291,17 @@ fn grandchildren_get_their_ancestors_mask_back() {
         |file: &str| fs::read_to_string(file).ok().map(|text| text.trim().rsplit('\t').next().unwrap().to_owned());
     let after = wait_for("the grandchild", || list(&later));
     assert_eq!((list(&seen), after), (Some(last), allowed.to_string()));
+}
+
+#[test]
+fn the_same_inside_containers() {
+    let tests = [
+        "spinning_threads_take_turns_and_the_figures_add_up",
+        "a_program_ends_as_without_cox_and_runs_on_the_pack_only",
+        "attaching_leaves_every_mask_as_it_was",
+        "the_cpus_of_a_packed_program_can_be_changed",
+        "a_child_of_a_packed_program_is_not_packed_twice",
+        "killed_at_any_moment_all_masks_come_back",
+    ];
+    common_container::again_in_containers("the_same_inside_containers", &tests);
 }

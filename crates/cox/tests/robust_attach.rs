@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod common_container;
 mod common_robust;
 
 use std::fs;
@@ -10,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use common_robust::{
-    Account, COX, Ran, children, command, end_of, is_root, open_folder, path, run, send, shell_code, state, wait_for,
-    workload,
+    Account, COX, Ran, children, command, end_of, innermost, is_root, open_folder, path, run, send, shell_code, state,
+    wait_for, workload,
 };
 use rustix::process::Signal;
 
@@ -24,7 +25,7 @@ impl Watched {
     }
 
     fn threads(&self) -> usize {
-        fs::read_dir(format!("/proc/{}/task", self.0.id())).map_or(0, Iterator::count)
+        threads_of(self.0.id())
     }
 }
 
@@ -34,6 +35,10 @@ impl Drop for Watched {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+fn threads_of(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
 }
 
 /// `cox run -q --json` with these options and no program.
@@ -50,17 +55,32 @@ fn sleeping_threads_are_known_from_the_start() {
     if !is_root("sleeping_threads_are_known_from_the_start") {
         return;
     }
-    let mut storm = Watched::start(&[&workload("storm"), "--sleepers", "60", "--seconds", "3"]);
-    wait_for("all threads", || (storm.threads() == 61).then_some(()));
-    let (_, account) = watch(&["--pid", &storm.0.id().to_string(), "--for", "500ms"]);
+    sleeping_threads_are_known(&[]);
+}
+
+#[test]
+fn threads_in_a_container_are_known_outside() {
+    let test = "threads_in_a_container_are_known_outside";
+    if is_root(test) && common_container::can_have_containers(test) {
+        sleeping_threads_are_known(&common_container::CONTAINER);
+    }
+}
+
+/// Of a program that is started inside of what another command makes.
+fn sleeping_threads_are_known(inside: &[&str]) {
+    let program = [&workload("storm"), "--sleepers", "60", "--seconds", "3"];
+    let mut started = Watched::start(&[inside, &program].concat());
+    let pid = innermost(started.0.id(), inside);
+    wait_for("all threads", || (threads_of(pid) == 61).then_some(()));
+    let (_, account) = watch(&["--pid", &pid.to_string(), "--for", "500ms"]);
     account.assert_sums();
     assert_eq!(account.threads_counted(), 61);
     for thread in account.threads() {
-        let cause = if thread.tid == storm.0.id() { "futex" } else { "sleep" };
+        let cause = if thread.tid == pid { "futex" } else { "sleep" };
         let known_ns = thread.blocked_by.get(cause).copied().unwrap_or(0);
         assert!(thread.alive && known_ns as f64 > 0.95 * thread.wall_ns as f64, "{cause}: {thread:?}");
     }
-    assert_eq!(shell_code(end_of(&mut storm.0)), 0, "the program went on as before");
+    assert_eq!(shell_code(end_of(&mut started.0)), 0, "the program went on as before");
 }
 
 #[test]
@@ -226,4 +246,16 @@ fn a_program_without_its_children() {
     let account = Account::read(json);
     account.assert_sums();
     assert_eq!(account.threads_counted(), 21);
+}
+
+#[test]
+fn the_same_inside_containers() {
+    let tests = [
+        "several_processes_and_their_children",
+        "sleeping_threads_are_known_from_the_start",
+        "threads_that_switch_are_soon_known",
+        "a_watch_ends_with_what_it_watches",
+        "a_program_without_its_children",
+    ];
+    common_container::again_in_containers("the_same_inside_containers", &tests);
 }

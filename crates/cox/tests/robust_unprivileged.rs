@@ -116,7 +116,7 @@ fn auto_falls_back_and_says_what_is_missing() {
         assert!(["perf", "proc"].contains(&account.backend.as_str()), "{}", account.backend);
         assert!(paranoid > 2 || account.backend == "perf", "at 2 perf records are allowed: {}", ran.stderr);
         // Why not better.
-        assert!(ran.stderr.contains("passed over") && ran.stderr.contains("CAP_BPF"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("eBPF not used: ") && ran.stderr.contains("CAP_BPF"), "{}", ran.stderr);
         // What it cannot see is not made up.
         let causes: u64 = account.threads().flat_map(|thread| thread.blocked_by.values()).sum();
         let blocked: u64 = account.threads().map(|thread| thread.blocked_ns).sum();
@@ -276,7 +276,7 @@ fn a_user_packs_a_program_of_his() {
     let always = ["--always", "--cpus", &cpus, "--", &program];
     let ran = run(&mut user.packs(&[&always[..], &REGIONS, &["2"]].concat()));
     assert_eq!(ran.code, 0, "its work was checked: {}", ran.stderr);
-    assert!(ran.stderr.contains("Seen through /proc") && ran.stderr.contains("passed over"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("Seen through /proc") && ran.stderr.contains("eBPF not used: "), "{}", ran.stderr);
     let report = user.report();
     assert!(report["passed_over"].as_str().unwrap().contains("CAP_BPF"), "{report}");
     assert_packed_through_proc(&report);

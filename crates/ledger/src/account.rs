@@ -125,8 +125,14 @@ pub struct Process {
 /// A thread. `run + wake_delay + preempt_wait + blocked + unknown = wall`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Thread {
-    /// Thread id.
+    /// Thread id, as the namespace has it that cox ran in.
     pub tid: u32,
+    /// Its id in the machine's first PID namespace, where that is another: cox ran in a container. Told by eBPF.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_tid: Option<u32>,
+    /// Its id for itself, where that is another: it is in a container inside. Told by eBPF.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inner_tid: Option<u32>,
     /// Last name.
     pub comm: String,
     /// When it was born or first seen, from the start of the window.
@@ -205,8 +211,11 @@ pub enum SpinBasis {
 /// A waker of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WokenBy {
-    /// Thread id; 0: an interrupt or the idle task.
+    /// Thread id; 0: an interrupt, the idle task, or a thread outside the container that cox ran in.
     pub tid: u32,
+    /// The machine's id of a thread outside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_tid: Option<u32>,
     /// Its name, when it is a member.
     pub comm: Option<String>,
     /// How often.
@@ -239,8 +248,11 @@ pub struct CpuAccount {
 pub struct TookCpu {
     /// Name.
     pub comm: String,
-    /// Thread id of the one that took most under this name; 0 for `idle`.
+    /// Thread id of the one that took most under this name; 0 for `idle`, and outside the container that cox ran in.
     pub tid: u32,
+    /// The machine's id of a thread outside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_tid: Option<u32>,
     /// Threads under this name.
     pub threads: u64,
     /// `sibling`: a member; `other`: not; `idle`: the CPU was idle (waking up from idle).

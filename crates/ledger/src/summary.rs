@@ -15,6 +15,11 @@ pub fn threads(account: &Account) -> impl Iterator<Item = &Thread> {
     account.programs.iter().flat_map(threads_of)
 }
 
+/// Whether nothing of any thread is in an account: then there is nothing to report.
+pub fn is_empty(account: &Account) -> bool {
+    threads(account).next().is_none() && unlisted(account).next().is_none()
+}
+
 /// Times of threads without an entry, added up.
 pub fn unlisted(account: &Account) -> impl Iterator<Item = &Thread> {
     account.programs.iter().filter_map(|program| program.unlisted.as_ref())

@@ -10,6 +10,7 @@
 //! | [`root`] | where the trees are, and reading from them |
 //! | [`cpulist`] | sets of CPUs, `0-3,8` |
 //! | [`topology`] | CPUs, SMT siblings, cores, packages, NUMA nodes, last-level caches, capacities |
+//! | [`namespace`] | PID namespaces: whether this is a container, whether /proc is its own |
 //! | [`process`] | /proc/PID and /proc/PID/task/TID |
 //! | [`cgroup`] | mounts, memberships, quotas, throttling, members |
 //! | [`limits`] | how many CPUs a process can really use |
@@ -26,6 +27,7 @@ mod error;
 pub mod features;
 pub mod hypervisor;
 pub mod limits;
+pub mod namespace;
 pub mod process;
 pub mod root;
 pub mod steal;

@@ -48,7 +48,7 @@ pub struct Run {
 }
 
 /// Above this part of the CPUs other programs are worth a word.
-const OTHERS: f64 = 0.05;
+pub(crate) const OTHERS: f64 = 0.05;
 
 /// The JSON schema of [`Advice`].
 #[must_use]

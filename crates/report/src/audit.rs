@@ -65,11 +65,13 @@ struct States {
 fn states(lines: &[&str], faults: &mut Vec<String>) -> Vec<States> {
     let mut blocks = Vec::new();
     for (at, line) in lines.iter().enumerate() {
-        let Some(seconds) = line.strip_suffix(" thread-seconds.").and_then(|rest| rest.rsplit(' ').next()) else {
+        let Some((seconds, _)) =
+            line.trim_start().strip_prefix("Thread time: ").and_then(|rest| rest.split_once(" s ("))
+        else {
             continue;
         };
         let Ok(thread_seconds) = seconds.replace(',', "").parse::<f64>() else {
-            faults.push(format!("no thread-seconds in: {line}"));
+            faults.push(format!("no thread time in: {line}"));
             continue;
         };
         let decimals = seconds.split_once('.').map_or(0, |(_, decimals)| decimals.len());

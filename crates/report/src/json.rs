@@ -8,11 +8,11 @@ use advise::figures::Figure;
 use advise::picture::Picture;
 use advise::{Facts, Verdict};
 use ledger::Account;
-use ledger::check::{Agreement, check};
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
+pub use crate::checks::{Checks, Compared};
 use crate::overlap::OverlapReport;
 use crate::pack::PackReport;
 
@@ -45,39 +45,6 @@ pub struct Document {
     /// What overlapping did, where it was wanted (`--overlap`).
     #[serde(default)]
     pub overlap: Option<OverlapReport>,
-}
-
-/// Self-checks of an account.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Checks {
-    /// The worst thread's |Σ states − wall| / wall.
-    pub worst_gap: f64,
-    /// That thread; 0 when every thread's states sum to its wall time.
-    pub worst_gap_tid: u32,
-    /// |ours − kernel| / kernel of Σ (wake delay + preempt wait) against run_delay; absent when not read.
-    pub run_delay_difference: Option<f64>,
-    /// |ours − kernel| / kernel of Σ (run − steal − interrupts) against the CPU clocks; absent when not read.
-    pub cpu_time_difference: Option<f64>,
-    /// CPU time of cox and its BPF programs per run time of the program; the part of cox alone where the
-    /// BPF programs' cannot be measured.
-    pub own_cost_share: f64,
-}
-
-impl Checks {
-    /// Checks an account.
-    pub fn of(account: &Account) -> Checks {
-        let check = check(account);
-        let relative = |agreement: Option<Agreement>| agreement.and_then(|agreement| agreement.relative());
-        let run_ns = ledger::summary::threads(account).fold(0u64, |sum, thread| sum.saturating_add(thread.run_ns));
-        let own_ns = account.own_cost.user_ns.saturating_add(account.own_cost.kernel_ns.unwrap_or(0));
-        Checks {
-            worst_gap: check.worst_gap,
-            worst_gap_tid: check.worst_gap_tid,
-            run_delay_difference: relative(check.run_delay),
-            cpu_time_difference: relative(check.cpu_time),
-            own_cost_share: ledger::summary::share(own_ns, run_ns),
-        }
-    }
 }
 
 impl Document {

@@ -13,6 +13,7 @@
 
 pub mod advice;
 pub mod audit;
+mod checks;
 pub mod comparison;
 pub mod guide;
 pub mod heat;

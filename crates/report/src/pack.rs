@@ -4,6 +4,7 @@ use advise::numbers::{counted, seconds};
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
+use crate::advice::OTHERS;
 use crate::style::{Style, wrapped};
 
 /// Version of [`PackReport`]'s shape.
@@ -38,6 +39,10 @@ pub struct PackReport {
     pub turn_ns: u64,
     /// CPU time of the threads.
     pub run_ns: u64,
+    /// The part, of 1, of the CPUs' time that other programs had; absent where it was not measured, and for less than
+    /// 100 ms: the kernel counts it in ticks of some milliseconds.
+    #[serde(default)]
+    pub others: Option<f64>,
     /// The part of samples, of 1, in which a running thread waited for others in a loop; absent without samples.
     pub spinning: Option<f64>,
     /// Useful CPU time ÷ the pack's, without rotation, as measured before and now and then; absent if never.
@@ -103,6 +108,15 @@ impl SpinningRuntime {
         let cure = format!("Start it under `cox pack`, or with OMP_WAIT_POLICY=passive{preload}.");
         SpinningRuntime { pid, cpus_at_start, loss, cure }
     }
+}
+
+/// The least time over which the part of others is given.
+const LEAST_WALL_NS: u64 = 100_000_000;
+
+/// The part that others had of the pack's CPUs with `seats_ns` of time in `wall_ns`; `None` of too short a time.
+#[must_use]
+pub fn others_share(others_ns: u64, seats_ns: u64, wall_ns: u64) -> Option<f64> {
+    (wall_ns >= LEAST_WALL_NS && seats_ns > 0).then(|| (others_ns as f64 / seats_ns as f64).min(1.0))
 }
 
 /// The JSON schema of [`PackReport`].
@@ -175,7 +189,7 @@ impl PackReport {
                 "Seen through /proc: loops that wait are known only where the preload library tells of them".to_owned(),
             );
         }
-        lines.extend(self.passed_over.iter().map(|why| format!("passed over: {why}")));
+        lines.extend(self.passed_over.iter().map(|why| format!("eBPF not used: {why}")));
         lines.extend(self.unread.iter().map(|why| format!("not seen who waits at barriers: {why}")));
         lines.extend(self.complaints.iter().map(|complaint| format!("not done: {complaint}")));
         lines
@@ -211,7 +225,14 @@ impl PackReport {
             }
             _ => format!("{} in turns of about {}", counted(self.exchanges, "exchange"), milliseconds(self.turn_ns)),
         };
-        vec![first, second]
+        let others = self.others.filter(|others| *others > OTHERS).map(|others| {
+            let of_rest = (percent / (1.0 - others).max(percent / 100.0)).min(100.0);
+            format!(
+                "Other programs had {:.0} % of these CPUs (cox run names them): efficiency {of_rest:.0} % of what they left",
+                100.0 * others
+            )
+        });
+        [Some(first), others, Some(second)].into_iter().flatten().collect()
     }
 }
 
@@ -276,6 +297,24 @@ mod tests {
     }
 
     #[test]
+    fn a_poor_efficiency_on_a_machine_that_others_held_is_explained() {
+        let report = PackReport { run_ns: 480_000_000, others: Some(0.82), ..packed() };
+        let text = report.text(&Style::default());
+        assert!(text.contains("Efficiency 14 % of the bound"), "{text}");
+        assert!(
+            text.contains(
+                "Other programs had 82 % of these CPUs (cox run names them): efficiency 78 % of what they left"
+            ),
+            "{text}"
+        );
+        assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+        let quiet = PackReport { others: Some(0.03), ..packed() }.text(&Style::default());
+        assert!(!quiet.contains("Other programs"), "{quiet}");
+        // Ticks of the kernel say nothing about some milliseconds.
+        assert_eq!((others_share(9, 10, 50_000_000), others_share(9, 10, 100_000_000)), (None, Some(0.9)));
+    }
+
+    #[test]
     fn what_was_not_seen_is_said_and_is_no_complaint_about_masks() {
         let report = PackReport {
             backend: Some("proc".into()),
@@ -284,7 +323,7 @@ mod tests {
             ..packed()
         };
         let text = report.text(&Style::default());
-        for part in ["Seen through /proc", "passed over: no CAP_BPF", "barriers: process 7: why", "masks restored"] {
+        for part in ["Seen through /proc", "eBPF not used: no CAP_BPF", "barriers: process 7: why", "masks restored"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         let bpf = PackReport { backend: Some("bpf".into()), ..packed() };

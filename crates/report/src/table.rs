@@ -109,32 +109,6 @@ impl Column {
     }
 }
 
-/// Two blocks side by side, or one below the other when they do not fit.
-pub(crate) fn beside(
-    left: Vec<String>,
-    right: Vec<String>,
-    plain_width: impl Fn(&str) -> usize,
-    width: usize,
-) -> Vec<String> {
-    let left_width = left.iter().map(|line| plain_width(line)).max().unwrap_or(0);
-    let right_width = right.iter().map(|line| plain_width(line)).max().unwrap_or(0);
-    if left.is_empty() || right.is_empty() || left_width + right_width > width {
-        let gap = (!left.is_empty() && !right.is_empty()).then(String::new);
-        return left.into_iter().chain(gap).chain(right).collect();
-    }
-    let rows = left.len().max(right.len());
-    let (mut left, mut right) = (left.into_iter(), right.into_iter());
-    let mut lines = Vec::with_capacity(rows);
-    for _ in 0..rows {
-        let (left, right) = (left.next().unwrap_or_default(), right.next().unwrap_or_default());
-        let padding = " ".repeat(left_width - plain_width(&left));
-        let mut line = left + &padding + &right;
-        line.truncate(line.trim_end().len());
-        lines.push(line);
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,12 +134,5 @@ mod tests {
     fn spare_columns_go_first() {
         let style = Style::default();
         assert_eq!(table(&style).lines(20)[0], "  thread       work");
-    }
-
-    #[test]
-    fn blocks_that_do_not_fit_stand_below() {
-        let (left, right) = (vec!["ab".to_owned()], vec!["cd".to_owned(), "ef".to_owned()]);
-        assert_eq!(beside(left.clone(), right.clone(), columns, 4), ["abcd", "  ef"]);
-        assert_eq!(beside(left, right, columns, 3), ["ab", "", "cd", "ef"]);
     }
 }

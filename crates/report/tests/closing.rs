@@ -78,8 +78,14 @@ fn document() -> impl Strategy<Value = Document> {
                 let lives = processes.iter().flat_map(|process| &process.threads).map(|thread| thread.wall_ns);
                 Program { wall_ns: lives.max().unwrap_or(0), processes, ..Program::default() }
             };
-            let took =
-                took.into_iter().map(|(comm, ns, threads, kind)| TookCpu { comm, tid: 9, threads, kind, wait_ns: ns });
+            let took = took.into_iter().map(|(comm, ns, threads, kind)| TookCpu {
+                comm,
+                tid: 9,
+                host_tid: None,
+                threads,
+                kind,
+                wait_ns: ns,
+            });
             let account = Account {
                 backend: backend.to_owned(),
                 window_ns: 1_000_000_000,
@@ -166,7 +172,7 @@ fn a_figure_that_does_not_close_is_found() {
         ("of it 0.6 %", "of it 50.6 %"),
         ("5.41 s  2.60 s", "5.42 s  2.60 s"),
         ("12.41 s  5.38 s", "12.42 s  5.38 s"),
-        ("37.2 thread-seconds", "38.2 thread-seconds"),
+        ("Thread time: 37.2 s", "Thread time: 38.2 s"),
         ("96.6 %   0.9 %", "96.6 %   1.9 %"),
     ];
     for (from, to) in wrong {

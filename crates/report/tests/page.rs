@@ -210,7 +210,8 @@ fn hostile_names_are_only_text() {
     for thread in program.processes.iter_mut().flat_map(|process| &mut process.threads) {
         thread.comm = NAME.into();
         thread.blocked_by.insert(NAME.into(), 5 * MS);
-        thread.woken_by = vec![WokenBy { tid: 1, comm: Some(NAME.into()), count: 1, blocked_ns: 5 * MS }];
+        thread.woken_by =
+            vec![WokenBy { tid: 1, host_tid: None, comm: Some(NAME.into()), count: 1, blocked_ns: 5 * MS }];
     }
     document.account.backend = NAME.into();
     document.cox_version = NAME.into();
@@ -276,6 +277,7 @@ fn crowd() -> Document {
         let (run_ns, wake_delay_ns, preempt_wait_ns, disk_ns) = (part(3), part(5), part(7), part(11));
         let woken_by = (1..=8).map(|step| WokenBy {
             tid: 10_000 + (tid + step * 13) % 2_000,
+            host_tid: None,
             comm: Some("crowd".into()),
             count: 1_000,
             blocked_ns: disk_ns / 8,

@@ -11,7 +11,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
 use wire::umt::{BELLS, PROCESSES};
 
-use crate::bpf::{Libbpf, refused, system, unavailable};
+use crate::bpf::{Libbpf, own_namespace, refused, system, unavailable};
 use crate::observer::WatchError;
 pub use pages::Pages;
 
@@ -55,7 +55,12 @@ impl Umt {
         let quiet = Libbpf::quiet();
         // The skeleton borrows its object; one small leak per load keeps that borrow simple.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
-        let open = UmtSkelBuilder::default().open(object).map_err(|e| refused(&e, &quiet))?;
+        let mut open = UmtSkelBuilder::default().open(object).map_err(|e| refused(&e, &quiet))?;
+        let namespace = own_namespace()?;
+        let config =
+            open.maps.rodata_data.as_deref_mut().ok_or_else(|| unavailable("the BPF object has no settings".into()))?;
+        config.namespaced = namespace.is_some();
+        config.own_namespace = namespace.unwrap_or(0);
         let skel = open.load().map_err(|e| refused(&e, &quiet))?;
         let pages = Pages::map(skel.maps.said_of.as_fd(), skel.maps.seen_of.as_fd());
         let pages = pages.map_err(|source| WatchError::System { what: "mapping pages".into(), source })?;

@@ -87,6 +87,9 @@ impl Cause {
     }
 }
 
+/// In the id of a thread: it is the machine's id of one that cox's PID namespace does not show.
+pub const OUTSIDE: u32 = 0x4000_0000;
+
 /// In the system-call table only: the cause hangs on what the file descriptor is.
 pub const CAUSE_BY_FD: u8 = 0xff;
 
@@ -195,6 +198,8 @@ pub struct Clock {
     pub tgid: u32,
     pub comm: [u8; 16],
     pub exit_code: i32,
+    pub host_tid: u32,
+    pub inner_tid: u32,
     pub pad: u32,
     pub kernel_cpu_ns: u64,
     pub kernel_delay_ns: u64,
@@ -408,7 +413,7 @@ pub struct Taker {
 }
 
 const _: () = {
-    assert!(size_of::<Clock>() == 520);
+    assert!(size_of::<Clock>() == 528);
     assert!(offset_of!(Clock, blocked_ns) == 184);
     assert!(offset_of!(Clock, born_ns) == 464);
     assert!(offset_of!(LivingEntry, clock) == 48 && size_of::<LivingEntry>() == 48 + size_of::<Clock>());

@@ -1,6 +1,8 @@
 //! Threads that were not runnable: storage, sockets, pages, file locks; and waiting the program intends.
 //!
-//! Range: see `expected`; the thread bound keeps an I/O thread beside busy ones from being called a loss.
+//! Range: see `expected`; the thread bound keeps an I/O thread beside busy ones from being called a loss. Waits for
+//! sockets, terminals, timers and for causes that are not seen have no range: nothing in the account says how
+//! much of them can go away (see `floor`).
 //! Overlapping a wait with other work removes it only as far as there is other work; that is inside the
 //! bound already, since the work has to be done by the same CPUs.
 
@@ -8,6 +10,7 @@ use ledger::summary;
 
 use super::Finding;
 use crate::blame::Delay;
+use crate::facts::Facts;
 use crate::figures::{Figure, say};
 use crate::numbers::about_percent;
 use crate::picture::Picture;
@@ -26,13 +29,21 @@ pub(crate) fn disk(picture: &Picture) -> Option<Finding> {
     Some(finding)
 }
 
-/// Waiting for sockets.
+/// Waiting for sockets. How long the other end takes is not in the account, so no number is given.
 pub(crate) fn network(picture: &Picture) -> Option<Finding> {
-    let say = "waited for the network";
+    let ns = picture.sums.cause_ns("network");
+    if ns == 0 || !picture.held_up(ns as f64) {
+        return None;
+    }
+    let kind = Kind::NetworkBound;
+    let mut main = blocked_sentence(picture, ns, "network", "waited for the network");
     let step = "fewer and larger messages, or ask for the next one before the last is needed";
-    let mut finding = delay(picture, Kind::NetworkBound, Delay::Network, "network", say, step)?;
-    overlap(picture, &mut finding, "network");
-    Some(finding)
+    main.next.push(NextStep::plain(step, kind));
+    if picture.facts.has_verb("overlap") && crate::openmp::is_openmp(picture) {
+        main.next.push(NextStep::plain("cox run --overlap -- …", kind));
+    }
+    let back_ns = picture.blame.total_ns(Delay::Network);
+    Some(Finding { kind, back_ns, confidence: Confidence::Medium, sentences: vec![main] })
 }
 
 /// Waiting for pages.
@@ -55,9 +66,19 @@ fn delay(picture: &Picture, kind: Kind, delay: Delay, cause: &'static str, what:
         return None;
     }
     let mut main = blocked_sentence(picture, ns, cause, what);
-    main.next.push(NextStep::expecting(step, &picture.beside_others(expected), kind));
+    let step = NextStep::expecting(step, &picture.beside_others(expected), kind);
+    main.next.push(step.without(waiting_name(delay), picture.cpus));
     let back_ns = picture.blame.total_ns(delay);
     Some(Finding { kind, back_ns, confidence: Confidence::High, sentences: vec![main] })
+}
+
+/// What would have to go away.
+fn waiting_name(delay: Delay) -> &'static str {
+    match delay {
+        Delay::PageFault => "any waiting for pages",
+        Delay::FileLock => "any waiting for file locks",
+        _ => "any waiting for storage",
+    }
 }
 
 fn blocked_sentence(picture: &Picture, ns: u64, cause: &'static str, what: &str) -> Sentence {
@@ -77,7 +98,8 @@ fn overlap(picture: &Picture, finding: &mut Finding, cause: &str) {
     let all = picture.without_delay(picture.sums.cause_ns(cause) as f64);
     let bound = all.bound().min(OVERLAP_BOUND);
     let expected = picture.beside_others(crate::expected::Expected::new(1.0, bound, bound));
-    let step = NextStep::expecting("cox run --overlap -- …", &expected, finding.kind);
+    let step = NextStep::expecting("cox run --overlap -- …", &expected, finding.kind)
+        .without("any waiting for storage", picture.cpus);
     if let Some(main) = finding.sentences.first_mut().filter(|_| step.bound.is_some()) {
         main.next.push(step);
     }
@@ -87,13 +109,14 @@ fn overlap(picture: &Picture, finding: &mut Finding, cause: &str) {
 pub(crate) fn unseen(picture: &Picture) -> Option<Finding> {
     let sums = &picture.sums;
     let ns = if picture.sight.causes { sums.cause_ns("other") } else { sums.blocked_ns };
-    if picture.share(ns) < INTENDED_SHARE
-        || (picture.sight.causes && !picture.without_delay(ns as f64).is_worth_trying())
-    {
+    if picture.share(ns) < INTENDED_SHARE || (picture.sight.causes && !picture.held_up(ns as f64)) {
         return None;
     }
     let text = if picture.sight.causes {
-        format!("{} of thread time was blocked in calls that belong to no class.", about_percent(picture.share(ns)))
+        format!(
+            "{} of thread time was blocked in other system calls (ioctl, read of a terminal).",
+            about_percent(picture.share(ns))
+        )
     } else {
         format!(
             "{} of thread time was blocked: on a lock, storage, a socket or by intention, which only eBPF can tell.",
@@ -101,7 +124,7 @@ pub(crate) fn unseen(picture: &Picture) -> Option<Finding> {
         )
     };
     let mut main = say(picture, text, &[Figure::BlockedNs, Figure::ThreadNs]);
-    if !picture.sight.causes {
+    if !picture.sight.causes && !picture.facts.is_denied(Facts::EBPF) {
         main.next.push(NextStep::plain("cox run --backend bpf -- …", Kind::Blocked));
     }
     Some(Finding { kind: Kind::Blocked, back_ns: ns as f64, confidence: Confidence::Low, sentences: vec![main] })

@@ -4,8 +4,8 @@
 use crate::figures::{Figure, say};
 use crate::numbers::{about_percent, counted, duration, factor};
 use crate::picture::Picture;
-use crate::thresholds::{WORTH_FACTOR, WORTH_SHARE};
-use crate::verdict::Sentence;
+use crate::thresholds::{CLEAR_LOAD, INTENDED_SHARE, WORTH_FACTOR, WORTH_SHARE};
+use crate::verdict::{Confidence, Kind, Sentence};
 
 /// Where the thread time went, in one breath.
 pub(crate) fn overview(picture: &Picture) -> Sentence {
@@ -34,26 +34,42 @@ pub(crate) fn busy(picture: &Picture) -> Sentence {
 /// What bounds any gain from scheduling.
 pub(crate) fn bound(picture: &Picture) -> Sentence {
     let parallelism = picture.parallelism(picture.cpus);
-    let ideal = duration((picture.sums.work_ns as f64 / parallelism) as u64);
+    let ideal = duration(picture.ideal_ns(picture.cpus) as u64);
     let cpus = counted(parallelism as u64, "CPU");
     let mut figures = vec![Figure::WorkNs, Figure::WallNs, Figure::CrewThreads, Figure::ProgramCpus];
     if picture.sums.work_ns == 0 {
-        return say(picture, "No work was seen that could be done faster.".to_owned(), &figures);
+        return say(picture, "No work was seen that could be done sooner.".to_owned(), &figures);
+    }
+    if picture.is_bound_by_waits() {
+        figures.extend([Figure::BlockedNs, Figure::UnknownNs]);
+        let text = format!(
+            "The work itself needs {ideal} on {cpus}. Nothing measured shows how to shorten the rest of the {}: the \
+             program waited for {}.",
+            duration(picture.wall_ns as u64),
+            fixed_waits(picture),
+        );
+        return say(picture, text, &figures);
     }
     if !picture.sight.spin {
         let text =
             format!("If all of the run time was work, that needs {ideal} on {cpus}; spinning would be part of it.");
         return say(picture, text, &figures);
     }
-    let bound = factor(picture.work_bound().max(1.0));
+    let alone = picture.work_bound().max(1.0);
+    let bound = factor(alone);
     let taken = picture.cpus_of_others() / picture.cpus;
     let text = if taken >= WORTH_SHARE {
         figures.push(Figure::CpuBusyOthersNs);
         format!(
-            "The work itself needs {ideal} on {cpus}: alone on these CPUs the program can become about {bound} faster, and \
-             while others keep {} of them no more than {}.",
-            about_percent(taken),
+            "The work itself needs {ideal} on {cpus}. Upper bound: {bound} on idle CPUs, {} at the present load \
+             (others took {} of these CPUs).",
             factor(picture.work_bound_on(picture.cpus_left()).max(1.0)),
+            about_percent(taken),
+        )
+    } else if alone > picture.cpus {
+        format!(
+            "The work itself needs {ideal} on {cpus}. Upper bound: {bound}, if no thread waited for anything but a CPU \
+             or work of another thread."
         )
     } else {
         format!(
@@ -64,16 +80,71 @@ pub(crate) fn bound(picture: &Picture) -> Sentence {
     say(picture, text, &figures)
 }
 
-/// "Nothing to gain", and why.
+/// The waits that nothing seen can remove, largest first, in words.
+fn fixed_waits(picture: &Picture) -> String {
+    let sums = &picture.sums;
+    let mut waits = [
+        (sums.cause_ns("sleep"), "timers"),
+        (sums.cause_ns("poll").saturating_add(sums.cause_ns("pipe")), "input"),
+        (sums.cause_ns("network"), "the network"),
+        (sums.cause_ns("child_wait"), "child processes"),
+        (sums.cause_ns("stopped"), "a signal to continue"),
+        (sums.cause_ns("other"), "other system calls (ioctl, read of a terminal)"),
+        (sums.cause_ns("unspecified"), "causes that this backend does not see"),
+        (sums.cause_ns("futex"), "threads that waited themselves"),
+        (sums.unknown_ns, "events that were not seen"),
+    ];
+    waits.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
+    let much = waits.iter().filter(|(ns, _)| picture.share(*ns) >= INTENDED_SHARE / 5.0);
+    let names: Vec<&str> = much.map(|(_, name)| *name).collect();
+    match names.split_last() {
+        None => "events that were not seen".to_owned(),
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, first)) => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// How sure the headline `kind` is beside the load that others put on the CPUs: `confidence`, or one step less with a
+/// sentence that says so. A small load can change which of two losses is the larger one.
+pub(crate) fn beside_load(picture: &Picture, kind: Kind, confidence: Confidence) -> (Confidence, Option<Sentence>) {
+    let taken = picture.cpus_of_others() / picture.cpus;
+    // Who sleeps or waits for input does so on a busy machine too.
+    let is_wait = matches!(kind, Kind::Sleeping | Kind::WaitingForInput | Kind::ChildWait | Kind::Blocked);
+    if taken < WORTH_SHARE || is_wait || (kind == Kind::CpuHog && taken >= CLEAR_LOAD) {
+        return (confidence, None);
+    }
+    let confidence = confidence.lowered();
+    let name = if confidence == Confidence::Medium { "medium" } else { "low" };
+    let text = format!(
+        "Confidence in this diagnosis: {name}, because others took {} of these CPUs. Measure again on idle CPUs.",
+        about_percent(taken)
+    );
+    (confidence, Some(say(picture, text, &[Figure::CpuBusyOthersNs, Figure::ProgramCpus])))
+}
+
+/// "Nothing to gain", and why; or that the program does not use the CPUs it may use.
 pub(crate) fn nothing(picture: &Picture) -> Sentence {
     let sums = &picture.sums;
-    let text = format!(
-        "Nothing to gain from scheduling: {} of thread time did work, {} waited for other threads, {} for a CPU.",
+    let mut figures = vec![Figure::WorkNs, Figure::WaitingForThreadsNs, Figure::WaitingForCpuNs, Figure::ThreadNs];
+    let shares = format!(
+        "{} of thread time did work, {} waited for other threads, {} for a CPU",
         about_percent(picture.share(sums.work_ns)),
         about_percent(picture.share(sums.waiting_for_threads_ns())),
         about_percent(picture.share(sums.waiting_for_cpu_ns())),
     );
-    let figures = [Figure::WorkNs, Figure::WaitingForThreadsNs, Figure::WaitingForCpuNs, Figure::ThreadNs];
+    let text = match picture.unused() {
+        Some(unused) => {
+            figures.extend([Figure::RunNs, Figure::WallNs, Figure::ProgramCpus, Figure::CpuIdleNs]);
+            format!(
+                "Nothing to gain from scheduling, but parallelism is missing: on average {:.1} of {} ran this program's \
+                 threads, and {} of the CPUs' time was idle while none of its threads wanted a CPU ({shares}).",
+                picture.concurrency.running,
+                counted(picture.cpus as u64, "CPU"),
+                about_percent(unused),
+            )
+        }
+        None => format!("Nothing to gain from scheduling: {shares}."),
+    };
     say(picture, text, &figures)
 }
 

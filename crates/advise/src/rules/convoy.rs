@@ -50,7 +50,8 @@ pub(crate) fn convoy(picture: &Picture) -> Option<Finding> {
         Figure::CpuIdleNs,
     ];
     let mut main = say(picture, text, &figures);
-    main.next.push(NextStep::expecting(step, &picture.beside_others(expected), kind));
+    main.next
+        .push(NextStep::expecting(step, &picture.beside_others(expected), kind).without("any waiting", picture.cpus));
     let confidence = if kind == Kind::LockConvoy { Confidence::High } else { Confidence::Medium };
     Some(Finding { kind, back_ns: rest, confidence, sentences: vec![main] })
 }

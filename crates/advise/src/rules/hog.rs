@@ -9,6 +9,7 @@ use ledger::{TakerKind, TookCpu};
 
 use super::Finding;
 use crate::blame::Delay;
+use crate::facts::Facts;
 use crate::figures::{Figure, say};
 use crate::numbers::{about_percent, cpu_list, duration};
 use crate::picture::Picture;
@@ -78,7 +79,9 @@ fn seen(picture: &Picture) -> Option<Finding> {
         Some(_) => remedy(picture, &takers),
         None => "look for a busy program beside it (top)".to_owned(),
     };
-    main.next.push(NextStep::expecting(action, &expected, Kind::CpuHog));
+    main.next.push(
+        NextStep::expecting(action, &expected, Kind::CpuHog).without("other programs on these CPUs", picture.cpus),
+    );
     let back_ns: f64 = delays.iter().map(|delay| blame.total_ns(*delay)).sum();
     let back_ns = (back_ns - packers_ns as f64).max(0.0);
     let confidence = if named.is_some() && surely { Confidence::High } else { Confidence::Medium };
@@ -90,13 +93,22 @@ fn remedy(picture: &Picture, takers: &[&TookCpu]) -> String {
     let is_kernel = |comm: &str| KERNEL_THREADS.iter().any(|kernel| comm.starts_with(kernel));
     let Some(comm) = takers.first().map(|taker| taker.comm.as_str()) else { return String::new() };
     if is_kernel(comm) {
-        return if picture.facts.has_verb("quiet") {
+        return if picture.facts.is_denied(Facts::OTHERS) {
+            format!("run it on CPUs where {comm} does not run")
+        } else if picture.facts.has_verb("quiet") {
             "cox quiet plan".to_owned()
         } else {
             format!("find what makes the kernel run {comm} on these CPUs")
         };
     }
     let (who, them) = names(takers, |comm| is_kernel(comm) || comm == OBSERVER);
+    if picture.facts.is_denied(Facts::OTHERS) {
+        return if them == "it" {
+            format!("run it on CPUs that {who} does not use, or after {who} has ended")
+        } else {
+            format!("run it on CPUs that {who} do not use, or after they have ended")
+        };
+    }
     match picture.facts.program_cpus() {
         [] => format!("stop {who}, or keep {them} off this program's CPUs"),
         cpus => format!("stop {who}, or keep {them} off CPU {}", cpu_list(cpus)),
@@ -146,7 +158,10 @@ fn deduced(picture: &Picture) -> Option<Finding> {
     );
     let figures = [Figure::WaitingForCpuNs, Figure::CrewThreads, Figure::ProgramCpus, Figure::ThreadNs];
     let mut main = say(picture, text, &figures);
-    main.next.push(NextStep::expecting("look for a busy program beside it (top)", &expected, Kind::CpuHog));
+    main.next.push(
+        NextStep::expecting("look for a busy program beside it (top)", &expected, Kind::CpuHog)
+            .without("any waiting for a CPU", picture.cpus),
+    );
     let back_ns = picture.blame.total_ns(Delay::Unseen);
     Some(Finding { kind: Kind::CpuHog, back_ns, confidence: Confidence::Low, sentences: vec![main] })
 }

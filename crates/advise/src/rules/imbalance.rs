@@ -33,10 +33,11 @@ pub(crate) fn imbalance(picture: &Picture) -> Option<Finding> {
     if crew < 2.0 || !enough || largest < IMBALANCE_FACTOR * average || largest - average <= doubt {
         return None;
     }
-    let equal = picture.sums.work_ns as f64 / picture.parallelism(picture.cpus);
+    let equal = picture.ideal_ns(picture.cpus);
     let saved = (largest - equal).max(0.0);
     let unhindered = (picture.wall_ns - largest).max(0.0).min(busiest.preempt_wait_ns as f64);
-    let saved = (saved + unhindered).min(picture.wall_ns - equal);
+    let most = picture.wall_ns - picture.wall_ns / picture.work_bound().max(1.0);
+    let saved = (saved + unhindered).min(most);
     let expected = Expected::saving(picture.wall_ns, saved, SURE);
     if !expected.is_worth_trying() {
         return None;
@@ -65,7 +66,10 @@ pub(crate) fn imbalance(picture: &Picture) -> Option<Finding> {
         Figure::BlockedBy("futex"),
     ];
     let mut main = say(picture, text, &figures);
-    main.next.push(NextStep::expecting(remedy(picture, busiest.tid), &picture.beside_others(expected), kind));
+    main.next.push(
+        NextStep::expecting(remedy(picture, busiest.tid), &picture.beside_others(expected), kind)
+            .without("any waiting", picture.cpus),
+    );
     let mut sentences = vec![main];
     sentences.extend(how(picture));
     Some(Finding { kind, back_ns: picture.blame.imbalance_ns, confidence, sentences })

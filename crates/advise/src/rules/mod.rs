@@ -76,17 +76,17 @@ pub(crate) fn judge(picture: &Picture) -> Verdict {
         let mut context = vec![context::bound(picture)];
         context.extend(others);
         context.extend([context::busy(picture), context::overview(picture)]);
-        return compose(first.kind, first.confidence, limits, first.sentences, context);
+        return disturbed(picture, first, limits, context);
     }
     if let Some(mixed) = convoy::mixed(picture) {
         let context = vec![context::bound(picture), context::busy(picture), context::overview(picture)];
-        return compose(mixed.kind, mixed.confidence, limits, mixed.sentences, context);
+        return disturbed(picture, mixed, limits, context);
     }
     if let Some(intended) =
         INTENDED.iter().filter_map(|rule| rule(picture)).max_by(|a, b| a.back_ns.total_cmp(&b.back_ns))
     {
         let context = vec![context::overview(picture), context::busy(picture), context::bound(picture)];
-        return compose(intended.kind, intended.confidence, limits, intended.sentences, context);
+        return disturbed(picture, intended, limits, context);
     }
     let mut small: Vec<Sentence> =
         findings.into_iter().filter_map(|finding| finding.sentences.into_iter().next()).collect();
@@ -96,7 +96,20 @@ pub(crate) fn judge(picture: &Picture) -> Verdict {
     let mut said = vec![context::nothing(picture)];
     said.extend(context::shared_cpus(picture));
     said.extend(small);
-    compose(Kind::NothingToGain, Confidence::High, limits, said, Vec::new())
+    let nothing = Finding { kind: Kind::NothingToGain, back_ns: 0.0, confidence: Confidence::High, sentences: said };
+    disturbed(picture, nothing, limits, Vec::new())
+}
+
+/// A verdict whose confidence allows for the load of others.
+fn disturbed(picture: &Picture, finding: Finding, limits: Limits, context: Vec<Sentence>) -> Verdict {
+    let (confidence, said) = context::beside_load(picture, finding.kind, finding.confidence.min(limits.ceiling));
+    let behind_main = limits.sentences.len().min(MOST_LIMITS) + finding.sentences.len();
+    let mut verdict = compose(finding.kind, confidence, limits, finding.sentences, context);
+    if let Some(said) = said {
+        verdict.sentences.insert(behind_main.min(MOST_SENTENCES - 1).min(verdict.sentences.len()), said);
+        verdict.sentences.truncate(MOST_SENTENCES);
+    }
+    verdict
 }
 
 /// Limits, then the headline's sentences, then context until there is enough.
@@ -122,4 +135,5 @@ fn withdraw_forecast(step: &mut NextStep) {
     step.expected_low = None;
     step.expected_high = None;
     step.bound = None;
+    step.bound_without = None;
 }

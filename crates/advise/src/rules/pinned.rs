@@ -69,7 +69,9 @@ pub(crate) fn too_few_cpus(picture: &Picture) -> Option<Finding> {
         Figure::CpuIdleWhileWaitingNs,
     ];
     let mut main = say(picture, text, &figures);
-    main.next.push(NextStep::expecting(widen(picture, &all), &expected, kind));
+    main.next.push(
+        NextStep::expecting(widen(picture, &all), &expected, kind).without("any waiting for a CPU", picture.cpus),
+    );
     main.next.extend(openmp::threads(picture, elsewhere.used.len() as f64, kind));
     main.next.retain(|step| step.bound.is_some());
     if main.next.is_empty() {
@@ -147,7 +149,8 @@ fn is_idle(cpu: &CpuAccount) -> bool {
 /// How to let the program use `cpus`.
 fn widen(picture: &Picture, cpus: &[u32]) -> String {
     let binding = ["OMP_PLACES", "GOMP_CPU_AFFINITY", "OMP_PROC_BIND"];
-    match binding.into_iter().find(|name| picture.facts.environment.contains_key(*name)) {
+    let is_set = |name: &&str| openmp::is_openmp(picture) && picture.facts.environment.contains_key(*name);
+    match binding.into_iter().find(is_set) {
         Some(name) => format!("unset {name}, or let it cover CPU {}", cpu_list(cpus)),
         None => format!("allow CPU {} (taskset -c {0}, cpuset or job request)", cpu_list(cpus)),
     }

@@ -8,6 +8,7 @@
 use super::Finding;
 use crate::blame::Delay;
 use crate::expected::Expected;
+use crate::facts::Facts;
 use crate::figures::{Figure, say};
 use crate::numbers::{about_percent, count, duration};
 use crate::openmp;
@@ -53,8 +54,14 @@ pub(crate) fn throttled(picture: &Picture) -> Option<Finding> {
         Figure::ThreadNs,
     ];
     let mut main = say(picture, text, &figures);
-    let raise = format!("raise the group's cpu.max to {could_use:.0} CPUs or more");
-    main.next.push(NextStep::expecting(raise, &Expected::new(delay.low(), bound, bound), kind));
+    let raise = if facts.is_denied(Facts::QUOTA) {
+        format!("ask for a quota of {could_use:.0} CPUs or more (container or job limit)")
+    } else {
+        format!("raise the group's cpu.max to {could_use:.0} CPUs or more")
+    };
+    main.next.push(
+        NextStep::expecting(raise, &Expected::new(delay.low(), bound, bound), kind).without("throttling", picture.cpus),
+    );
     if let Some(quota) = facts.quota().filter(|quota| *quota >= 1.0 && quota.floor() < picture.crew.len() as f64) {
         // Fewer threads stretch the quota only as far as it is wasted on spinning.
         let wasted = Expected::of_delay(
@@ -65,7 +72,10 @@ pub(crate) fn throttled(picture: &Picture) -> Option<Finding> {
         );
         if wasted.is_worth_trying() {
             let fewer = openmp::fewer(picture, quota.min(picture.cpus));
-            main.next.push(NextStep::expecting(fewer, &Expected::new(1.0, wasted.high(), wasted.bound()), kind));
+            main.next.push(
+                NextStep::expecting(fewer, &Expected::new(1.0, wasted.high(), wasted.bound()), kind)
+                    .without("any spinning", picture.cpus),
+            );
         }
     }
     main.next.retain(|step| step.bound.is_some());

@@ -13,10 +13,7 @@ pub(crate) fn hypervisor(picture: &Picture) -> Option<Finding> {
     let (steal, run) = (picture.sums.steal_ns.min(picture.sums.run_ns), picture.sums.run_ns);
     let part = steal as f64 / run.max(1) as f64;
     // Stolen time is inside work, which bounds other gains; here it is itself what goes away.
-    let least = picture
-        .busiest()
-        .map_or(0, |thread| thread.run_ns.saturating_sub(thread.steal_ns).saturating_sub(thread.spin_ns));
-    let bound = picture.wall_ns / (least as f64).max(1.0);
+    let bound = picture.thread_bound_without_steal();
     let expected = crate::expected::Expected::of_delay(picture.wall_ns, steal as f64, picture.crew.len() as f64, bound);
     if part < STEAL_SHARE || !expected.is_worth_trying() {
         return None;
@@ -27,7 +24,8 @@ pub(crate) fn hypervisor(picture: &Picture) -> Option<Finding> {
     );
     let mut main = say(picture, text, &[Figure::StealNs, Figure::RunNs]);
     let action = "ask the host for CPUs of your own; no setting inside this machine helps";
-    main.next.push(NextStep::expecting(action, &expected, Kind::HypervisorSteal));
+    main.next
+        .push(NextStep::expecting(action, &expected, Kind::HypervisorSteal).without("hypervisor steal", picture.cpus));
     let back_ns = picture.blame.total_ns(Delay::Steal);
     Some(Finding { kind: Kind::HypervisorSteal, back_ns, confidence: Confidence::High, sentences: vec![main] })
 }

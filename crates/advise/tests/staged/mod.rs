@@ -53,8 +53,13 @@ fn thread(tid: u32, life: &Life) -> Thread {
     let blocked_ns = blocked.values().sum();
     let off = blocked_ns + ns(life.preempted) + ns(life.yielded) + ns(life.wake_delay);
     let wakers = life.woken_by.len().max(1) as u64;
-    let woken =
-        |tid: &u32| WokenBy { tid: *tid, comm: Some("app".into()), count: 100, blocked_ns: ns(life.futex) / wakers };
+    let woken = |tid: &u32| WokenBy {
+        tid: *tid,
+        host_tid: None,
+        comm: Some("app".into()),
+        count: 100,
+        blocked_ns: ns(life.futex) / wakers,
+    };
     Thread {
         tid,
         comm: "app".into(),
@@ -93,6 +98,7 @@ impl Stage {
             .map(|(comm, kind, part)| TookCpu {
                 comm: (*comm).into(),
                 tid: 7,
+                host_tid: None,
                 threads: 1,
                 kind: *kind,
                 wait_ns: taken(*part),

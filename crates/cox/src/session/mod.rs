@@ -25,7 +25,7 @@ pub mod trying;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use engine::Engine;
@@ -82,6 +82,7 @@ pub struct Launched {
 
 /// Run `engine` over `target`. Programs that cannot be started are a [`LaunchError`] inside the error.
 pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<Outcome> {
+    refuse_foreign_proc()?;
     match target {
         Target::Launch(launches) => {
             let signals = Signals::take()?;
@@ -129,6 +130,18 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
             Ok(Outcome { exit: None, launched, start_ns, end_ns, own_cpu_ns, interrupted: false, failed: None })
         }
     }
+}
+
+/// Every id that cox reads in /proc would name another thread than the same id in a system call.
+fn refuse_foreign_proc() -> Result<()> {
+    let own = std::process::id();
+    if !machine::namespace::proc_is_ours(&machine::Root::live(), own).context("a session needs /proc")? {
+        bail!(
+            "/proc belongs to another PID namespace than cox, which is process {own} in its own; mount one of this namespace \
+             (mount -t proc proc /proc; with unshare: --mount-proc)"
+        );
+    }
+    Ok(())
 }
 
 /// Refuses what cannot be executed. Of what is not known, one line is said: then others may have begun when the exec tells.
@@ -251,8 +264,6 @@ pub fn launch_error(error: &anyhow::Error) -> Option<&LaunchError> {
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
-
-    use anyhow::bail;
 
     use super::*;
 

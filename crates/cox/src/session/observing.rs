@@ -12,7 +12,7 @@ use machine::topology::Topology;
 use machine::{CpuSet, Root};
 use symbols::Symboliser;
 use watch::{BpfObserver, Intake, Observer, Settings, WatchError};
-use wire::Record;
+use wire::{Backend, Record};
 
 use super::Subject;
 use super::engine::Engine;
@@ -35,6 +35,8 @@ pub enum Choice {
 
 /// The observing engine.
 pub struct Observing {
+    choice: Choice,
+    children: bool,
     observer: Watcher,
     /// Why better backends were passed over.
     pub passed_over: Vec<String>,
@@ -80,6 +82,8 @@ impl Observing {
                 })?,
         };
         Ok(Observing {
+            choice,
+            children,
             observer,
             passed_over,
             symboliser: Symboliser::new(Root::live()),
@@ -182,13 +186,20 @@ impl Observing {
     }
 }
 
-impl Engine for Observing {
-    fn apply(&mut self, subject: &Subject) -> Result<()> {
-        self.mains = match subject {
-            Subject::Launched(pids) => pids.iter().map(|pid| (*pid, None)).collect(),
-            Subject::Processes(pids) => pids.first().map(|pid| (*pid, None)).into_iter().collect(),
-            Subject::Cgroup(_) => Vec::new(),
-        };
+impl Observing {
+    /// The next weaker backend, where the user leaves the choice to cox and what is wanted can be had without eBPF.
+    fn weaker(&self) -> Option<Result<Watcher, WatchError>> {
+        if self.choice != Choice::Auto || self.recorder.is_some() {
+            return None;
+        }
+        match &self.observer {
+            Watcher::Bpf(_) => Some(perf(self.children).or_else(|_| proc(self.children))),
+            Watcher::Other(other) if other.backend() == Backend::Perf => Some(proc(self.children)),
+            Watcher::Other(_) => None,
+        }
+    }
+
+    fn enrol(&mut self, subject: &Subject) -> Result<()> {
         match subject {
             Subject::Launched(pids) => {
                 for pid in pids {
@@ -205,8 +216,28 @@ impl Engine for Observing {
             }
             Subject::Cgroup(cgroup) => {
                 self.cgroup = Some(cgroup.clone());
+                self.enrolled.clear();
                 self.enrol_newcomers()?;
             }
+        }
+        Ok(())
+    }
+}
+
+impl Engine for Observing {
+    fn apply(&mut self, subject: &Subject) -> Result<()> {
+        self.mains = match subject {
+            Subject::Launched(pids) => pids.iter().map(|pid| (*pid, None)).collect(),
+            Subject::Processes(pids) => pids.first().map(|pid| (*pid, None)).into_iter().collect(),
+            Subject::Cgroup(_) => Vec::new(),
+        };
+        // That a backend can be loaded does not mean that it can see this target: of another user's process perf cannot.
+        while let Err(error) = self.enrol(subject) {
+            match self.weaker() {
+                Some(weaker) => self.observer = weaker?,
+                None => return Err(error),
+            }
+            self.passed_over.push(format!("{error:#}"));
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! The packer as an engine.
 
 use anyhow::{Context, Result, bail};
-use machine::CpuSet;
+use machine::steal::{CpuTime, CpuTimes};
+use machine::{CpuSet, Root};
 use pack::live::{Began, Packer, Plan, Summary};
 use report::pack::Repacked;
 
@@ -23,12 +24,25 @@ pub struct Packing {
     pub summary: Option<Summary>,
     /// The CPUs it was changed to, in order.
     pub repacked: Vec<Repacked>,
+    /// CPU time that other programs had on the pack's CPUs; `None` where it was not measured.
+    pub others_ns: Option<u64>,
+    /// What the CPUs had run when the packing in force began.
+    times: Option<CpuTimes>,
 }
 
 impl Packing {
     /// Packs as planned; the plan's processes are those of the subject.
     pub fn new(plan: Plan) -> Packing {
-        Packing { plan, packer: None, choice: None, control: None, summary: None, repacked: Vec::new() }
+        Packing {
+            plan,
+            packer: None,
+            choice: None,
+            control: None,
+            summary: None,
+            repacked: Vec::new(),
+            others_ns: None,
+            times: None,
+        }
     }
 
     /// Packs as planned, until `cox pack set` wants other CPUs of the choice.
@@ -73,6 +87,7 @@ impl Packing {
             self.plan.began = Began::Packed(first_cpus);
         }
         let plan = Plan { cpus: cpus.iter().collect(), capacities, ..self.plan.clone() };
+        self.times = CpuTimes::read(&Root::live()).ok();
         match Packer::start(plan.clone()) {
             Ok(packer) => {
                 (self.packer, self.plan) = (Some(packer), plan);
@@ -90,12 +105,23 @@ impl Packing {
     fn finish(&mut self) -> Option<String> {
         let summary = self.packer.take()?.finish();
         let complaint = summary.complaints.first().cloned();
+        if let Some(others_ns) = self.times.take().and_then(|before| others_ns(&before, &self.cpus(), &summary)) {
+            self.others_ns = Some(self.others_ns.unwrap_or(0) + others_ns);
+        }
         self.summary = Some(match self.summary.take() {
             Some(before) => before.then(summary),
             None => summary,
         });
         complaint
     }
+}
+
+/// CPU time since `before` that neither the packed program nor cox had on `cpus`, and that was not idle. `None` where
+/// it cannot be read.
+pub fn others_ns(before: &CpuTimes, cpus: &CpuSet, summary: &Summary) -> Option<u64> {
+    let since = CpuTimes::read(&Root::live()).ok()?.since(before);
+    let busy_ns: u64 = since.iter().filter(|times| cpus.contains(times.cpu)).map(CpuTime::busy_ns).sum();
+    Some(busy_ns.saturating_sub(summary.totals.run_ns + summary.own_ns))
 }
 
 impl Engine for Packing {
@@ -109,6 +135,7 @@ impl Engine for Packing {
             // taken, so that whoever sees them packed may ask.
             self.control = Control::open(&self.plan.pids).ok();
         }
+        self.times = CpuTimes::read(&Root::live()).ok();
         let packer = Packer::start(self.plan.clone()).map_err(|error| match error {
             pack::live::Error::Watch(error) => ebpf::explained(error).into(),
             other => other,

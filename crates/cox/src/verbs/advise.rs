@@ -14,7 +14,7 @@ use advise::forecast::{Accepts, Basis, Forecast, Refusal, measured};
 use advise::picture::Picture;
 use anyhow::{Context, Result, bail};
 use machine::limits::Who;
-use machine::steal::{CpuTime, CpuTimes};
+use machine::steal::CpuTimes;
 use machine::{CpuSet, Root};
 use pack::live::{Began, Plan, Summary};
 use pack::policy::conductor::Settings;
@@ -29,6 +29,7 @@ use watch::Sight;
 use crate::choice::Choice;
 use crate::cli;
 use crate::outputs::{Output, refuse_same};
+use crate::session::packing::others_ns;
 use crate::session::trying::Trying;
 use crate::session::{self, Launch, Limits, Target};
 use crate::simulated::Scenario;
@@ -121,12 +122,8 @@ fn run(options: &cli::Advise, text: Option<Output>, json: Option<Output>) -> Res
 
 /// The part of the CPUs' time that neither the program nor cox had, and nobody left idle.
 fn others(before: &CpuTimes, cpus: &CpuSet, summary: &Summary) -> Option<f64> {
-    let now = CpuTimes::read(&Root::live()).ok()?;
-    let since = now.since(before);
-    let ours_ns = summary.totals.run_ns + summary.own_ns;
-    let busy_ns: u64 = since.iter().filter(|times| cpus.contains(times.cpu)).map(CpuTime::busy_ns).sum();
     let there_ns = (summary.wall_ns * cpus.len() as u64).max(1);
-    Some(busy_ns.saturating_sub(ours_ns) as f64 / there_ns as f64)
+    Some(others_ns(before, cpus, summary)? as f64 / there_ns as f64)
 }
 
 fn words(options: &cli::Advise) -> Vec<String> {
@@ -194,7 +191,12 @@ fn read(path: &Path) -> Result<Document> {
         }
         None => bail!("'{name}' is no report of cox run: it has no schema version"),
     }
-    serde_json::from_value(value).with_context(|| format!("'{name}' is no report of cox run"))
+    let document: Document =
+        serde_json::from_value(value).with_context(|| format!("'{name}' is no report of cox run"))?;
+    if ledger::summary::is_empty(&document.account) {
+        bail!("'{name}': no thread is in it");
+    }
+    Ok(document)
 }
 
 fn modelled_advice(options: &cli::Advise, document: &Document) -> Result<Advice, Refusal> {

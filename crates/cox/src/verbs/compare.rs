@@ -136,6 +136,9 @@ fn read(path: &Path) -> Result<Run> {
     }
     let document: Document =
         serde_json::from_value(value).context("it is no report of cox run --json").with_context(cannot)?;
+    if ledger::summary::is_empty(&document.account) {
+        bail!("{}: no thread is in it", cannot());
+    }
     Ok(Run::of(&document))
 }
 

@@ -84,10 +84,7 @@ fn complaints(overlapping: &Overlapping, sums: &Sums) -> Vec<String> {
              not find",
         ),
         (sums.bound, "without standbys: threads are bound to places (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY)"),
-        (
-            sums.unseen,
-            "without standbys: the program is in a PID namespace of its own, where eBPF does not know its threads",
-        ),
+        (sums.unseen, "without standbys: eBPF did not see the program's first thread block"),
         (sums.unshared, "some teams have more queues than eBPF looks at: their tasks may have waited"),
         (sums.refused, "more processes asked than can be served: the others ran without standbys"),
         (sums.shared_numbers, "two tasks were given the same thread number, rather than let them wait for one another"),

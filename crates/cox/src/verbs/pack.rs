@@ -11,7 +11,7 @@ use pack::policy::Why;
 use pack::policy::conductor::Settings;
 use pack::policy::palm::Parts;
 use pack::policy::regime::Turns;
-use report::pack::{PackReport, SCHEMA_VERSION, SpinningRuntime, cpus_of};
+use report::pack::{PackReport, SCHEMA_VERSION, SpinningRuntime, cpus_of, others_share};
 use watch::Sight;
 
 use crate::choice::Choice;
@@ -170,6 +170,7 @@ pub fn report(
         rotating_ns: summary.totals.rotating_ns,
         turn_ns: summary.totals.turn_ns,
         run_ns: summary.totals.run_ns,
+        others: packing.others_ns.and_then(|ns| others_share(ns, summary.seats_ns, summary.wall_ns)),
         spinning: (seen.samples > 0).then(|| seen.spinning as f64 / seen.samples as f64),
         efficiency_without: summary.without,
         efficiency_with: summary.with,

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use advise::Facts;
 use anyhow::{Context, Error, Result, bail};
+use ledger::Account;
 use ledger::accounts::ProgramInfo;
 use ledger::beside::{self, Beside, Player};
 use machine::Root;
@@ -12,6 +14,7 @@ use machine::cgroup::Hierarchies;
 use report::Document;
 use report::comparison::Run;
 use report::pack::PackReport;
+use report::style::{Style, wrapped};
 use trace::Recording;
 
 use crate::choice::Choice;
@@ -242,6 +245,7 @@ fn report(
     let programs = programs(target, outcome);
     let record = observing.take_record()?;
     let mut account = ledger::accounts::build(&record, &programs, outcome.own_cpu_ns);
+    refuse_without_threads(&account, target)?;
     // Without a trace there is an account all the same.
     let recorded = observing.take_recorder().map(|recorder| {
         let recording = recorder.finish(&record, &account, record.cpus.len() as u32)?;
@@ -251,14 +255,17 @@ fn report(
         Ok(recording)
     });
     let packed_cpus = options.pack_cpus.as_ref();
-    let facts = surroundings.facts(&command, observing.allowed(), packed_cpus, observing.openmp_runtime());
+    let mut facts = surroundings.facts(&command, observing.allowed(), packed_cpus, observing.openmp_runtime());
+    if !observing.passed_over.is_empty() {
+        facts.denied.insert(Facts::EBPF.to_owned());
+    }
     let cpus = facts.allowed_cpus.len() as u64;
     let overlap = overlapping.map(|overlapping| super::overlap::report(overlapping, &account, cpus));
     let document = Document { pack: packed, overlap, ..Document::new(env!("CARGO_PKG_VERSION"), account, facts) };
     // Each is written whatever becomes of the others.
     let text = outputs.text.map_or(Ok(()), |output| {
         let mut page = report::text::text(&document, &super::style(Some(&output), options.threads));
-        page.push_str(&afterwards(observing));
+        page.push_str(&afterwards(observing, &super::style(Some(&output), options.threads)));
         output.write(page.as_bytes())
     });
     let json =
@@ -272,6 +279,25 @@ fn report(
     text.and(json).and(traces).map(|()| figures)
 }
 
+/// A report on nothing would be taken for one on a program that did nothing.
+fn refuse_without_threads(account: &Account, target: &Target) -> Result<()> {
+    if !ledger::summary::is_empty(account) {
+        return Ok(());
+    }
+    match target {
+        Target::Attach(Subject::Cgroup(cgroup)) => {
+            bail!(
+                "no thread was in the control group {} while it was watched; there is no report",
+                cgroup.name().display()
+            )
+        }
+        _ => bail!(
+            "the backend {} saw no thread of the target; there is no report (another one may: --backend)",
+            account.backend
+        ),
+    }
+}
+
 /// The section on packing, when there is nothing else to report.
 fn alone(packed: Option<PackReport>, text: Option<Output>) -> Result<()> {
     let Some((packed, output)) = packed.zip(text) else { return Ok(()) };
@@ -279,11 +305,12 @@ fn alone(packed: Option<PackReport>, text: Option<Output>) -> Result<()> {
     output.write(packed.text(&style).as_bytes())
 }
 
-/// What is worth saying beside the account: why a better backend was passed over.
-fn afterwards(observing: &Observing) -> String {
-    let mut text = String::new();
-    for reason in &observing.passed_over {
-        text.push_str(&format!("  passed over: {reason}\n"));
-    }
-    text
+/// What is worth saying beside the account: why a better backend was not used.
+fn afterwards(observing: &Observing, style: &Style) -> String {
+    // eBPF comes before perf.
+    let backends = ["eBPF", "perf"].iter().zip(&observing.passed_over);
+    let lines = backends.flat_map(|(backend, reason)| {
+        wrapped(&style.clean(&format!("{backend} not used: {reason}")), style.columns(), "  ", "    ")
+    });
+    lines.map(|line| line + "\n").collect()
 }

@@ -118,8 +118,20 @@ impl Bench {
 
     /// Runs a workload under cox and returns the truth it wrote.
     pub fn watch_workload(&self, within: &[String], name: &str, arguments: &[&str]) -> (Seen, Value) {
+        self.watch_workload_in(within, &[], name, arguments)
+    }
+
+    /// … `inside` of what another command makes, which cox starts.
+    pub fn watch_workload_in(
+        &self,
+        within: &[String],
+        inside: &[&str],
+        name: &str,
+        arguments: &[&str],
+    ) -> (Seen, Value) {
         let truth = self.folder().join("truth.json");
-        let mut program = vec![Path::new(WORKLOADS).join(name).into_os_string()];
+        let mut program: Vec<OsString> = inside.iter().map(OsString::from).collect();
+        program.push(Path::new(WORKLOADS).join(name).into_os_string());
         program.extend(arguments.iter().map(OsString::from));
         program.extend(["--truth".into(), truth.clone().into_os_string()]);
         let seen = self.watch(within, &program);
@@ -141,9 +153,10 @@ impl Seen {
         self.document.account.programs.iter().flat_map(|p| &p.processes).flat_map(|p| &p.threads)
     }
 
-    /// The thread with this tid.
+    /// The thread with this tid, as it knows it itself.
     pub fn thread(&self, tid: u64) -> &Thread {
-        self.threads().find(|thread| u64::from(thread.tid) == tid).unwrap_or_else(|| panic!("no thread {tid}"))
+        let own = |thread: &&Thread| u64::from(thread.inner_tid.unwrap_or(thread.tid)) == tid;
+        self.threads().find(own).unwrap_or_else(|| panic!("no thread {tid}"))
     }
 
     /// What must hold after every run: nothing lost, and no thread's time unknown. Every thread was born

@@ -15,7 +15,7 @@ use machine::{CpuSet, Root};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common_robust::{COX, Ran, fast_cox, path, root_with_two_cpus, run, wait_for, workload};
+use crate::common_robust::{COX, Ran, fast_cox, innermost, path, root_with_two_cpus, run, wait_for, workload};
 
 /// A folder for the journals of one test, so that tests do not meet.
 pub struct Place(pub TempDir);
@@ -71,19 +71,26 @@ impl Place {
 }
 
 /// A program that goes on until it is ended with the test.
-pub struct Runs(pub Child);
+pub struct Runs(pub Child, u32);
 
 impl Runs {
     pub fn start(arguments: &[&str]) -> Runs {
         let child = Command::new(arguments[0]).args(&arguments[1..]).stdout(Stdio::piped()).spawn().unwrap();
-        Runs(child)
+        let pid = child.id();
+        Runs(child, pid)
     }
 
     /// Three threads that wait for one another in loops.
     pub fn spinning(rounds: &str) -> Runs {
+        Runs::spinning_inside(&[], rounds)
+    }
+
+    /// … inside of what another command makes.
+    pub fn spinning_inside(inside: &[&str], rounds: &str) -> Runs {
         let program = workload("barriers");
         let fixed = ["--threads", "3", "--work-us", "300", "--wait", "spin", "--iterations-per-us", "300", "--rounds"];
-        let runs = Runs::start(&[&[program.as_str()][..], &fixed, &[rounds]].concat());
+        let mut runs = Runs::start(&[inside, &[program.as_str()], &fixed, &[rounds]].concat());
+        runs.1 = innermost(runs.0.id(), inside);
         runs.wait_for_threads(3);
         runs
     }
@@ -94,13 +101,13 @@ impl Runs {
     }
 
     pub fn pid(&self) -> String {
-        self.0.id().to_string()
+        self.1.to_string()
     }
 
     /// The mask of each thread.
     pub fn masks(&self) -> BTreeMap<u32, CpuSet> {
         let root = Root::live();
-        let threads = Task::process(&root, self.0.id()).threads().unwrap_or_default();
+        let threads = Task::process(&root, self.1).threads().unwrap_or_default();
         threads.into_iter().filter_map(|tid| Some((tid, allowed_cpus(&root, Who::Task(tid)).ok()?))).collect()
     }
 

@@ -158,6 +158,18 @@ pub fn children(pid: u32) -> Vec<u32> {
     text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
+/// The process, as seen here, of a program that was started inside of what `inside` makes (nothing, or a container): the command has
+/// become its parent.
+pub fn innermost(started: u32, inside: &[&str]) -> u32 {
+    if inside.is_empty() {
+        return started;
+    }
+    // Between fork and exec it is still the command.
+    let is_program =
+        |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() != inside[0]);
+    wait_for("the program inside", || children(started).first().copied().filter(is_program))
+}
+
 /// The machine to oneself as far as the other measuring tests of this workspace go.
 pub fn turn() -> File {
     let turn = File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("turn")).unwrap();

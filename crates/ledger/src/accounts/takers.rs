@@ -17,6 +17,7 @@ use wire::{CpuKind, Record, cells};
 
 use super::Life;
 use super::cpus::open_ns;
+use super::thread::inside_or_host;
 use crate::account::{TakerKind, TookCpu};
 
 /// What the idle CPU is called.
@@ -49,12 +50,9 @@ impl Names {
     }
 
     fn listed(self, kind: TakerKind) -> impl Iterator<Item = TookCpu> {
-        let took = move |(comm, name): (String, Name)| TookCpu {
-            comm,
-            tid: name.most.1,
-            threads: name.threads,
-            kind,
-            wait_ns: name.wait_ns,
+        let took = move |(comm, name): (String, Name)| {
+            let (tid, host_tid) = inside_or_host(name.most.1);
+            TookCpu { comm, tid, host_tid, threads: name.threads, kind, wait_ns: name.wait_ns }
         };
         self.0.into_iter().map(took)
     }

@@ -300,6 +300,7 @@ fn wakers_are_the_flushed_pairs_and_the_run_that_is_not() {
     let account = build(&record, &[program(5)], 0);
     let of = |tid: u32, comm: Option<&str>, count, blocked_ns| WokenBy {
         tid,
+        host_tid: None,
         comm: comm.map(str::to_owned),
         count,
         blocked_ns,
@@ -331,7 +332,7 @@ fn samples_and_wakers_of_an_id_used_twice_go_to_the_one_that_ran_longest() {
 }
 
 fn took(comm: &str, tid: u32, threads: u64, kind: TakerKind, wait_ns: u64) -> TookCpu {
-    TookCpu { comm: comm.into(), tid, threads, kind, wait_ns }
+    TookCpu { comm: comm.into(), tid, host_tid: None, threads, kind, wait_ns }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
+use wire::layout::OUTSIDE;
 use wire::{Cause, Clock, Migration, Pair, PairSum, Record};
 
 use super::Life;
@@ -29,6 +30,8 @@ pub(super) fn account(life: &Life<'_>, start_ns: u64) -> Thread {
     let kernel_read = clock.kernel_cpu_ns > 0;
     Thread {
         tid: clock.tid,
+        host_tid: other_id(clock.host_tid, clock.tid),
+        inner_tid: other_id(clock.inner_tid, clock.tid),
         comm: clock.comm(),
         born_ns: clock.born_ns.saturating_sub(start_ns),
         wall_ns: clock.since_ns.saturating_sub(clock.born_ns),
@@ -56,6 +59,16 @@ pub(super) fn account(life: &Life<'_>, start_ns: u64) -> Thread {
         impossible: clock.impossible.into(),
         ..Thread::default()
     }
+}
+
+/// An id that is known and not the one that is used.
+fn other_id(id: u32, used: u32) -> Option<u32> {
+    (id != 0 && id != used).then_some(id)
+}
+
+/// An id as programs in the kernel tell it: as cox's namespace has it, or 0 and the machine's id of a thread that it does not show.
+pub(super) fn inside_or_host(id: u32) -> (u32, Option<u32>) {
+    if id & OUTSIDE == 0 { (id, None) } else { (0, Some(id & !OUTSIDE)) }
 }
 
 fn by_cause(clock: &Clock) -> ByName {
@@ -113,7 +126,10 @@ pub(super) fn book_wakers(
         wakers.sort_by_key(|(tid, sum)| (std::cmp::Reverse((sum.blocked_ns, sum.count)), *tid));
         let listed = wakers.into_iter().take(WAKERS);
         thread.woken_by = listed
-            .map(|(tid, sum)| WokenBy { tid, comm: name(tid), count: sum.count, blocked_ns: sum.blocked_ns })
+            .map(|(id, sum)| {
+                let (tid, host_tid) = inside_or_host(id);
+                WokenBy { tid, host_tid, comm: name(id), count: sum.count, blocked_ns: sum.blocked_ns }
+            })
             .collect();
     }
 }

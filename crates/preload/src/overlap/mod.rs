@@ -129,7 +129,7 @@ fn connect(library: &Library) {
     let is_seen = || match session.how {
         How::Sentinels => true,
         How::Records | How::Leader => signal::enlist(),
-        // BPF knows threads by the numbers of the first PID namespace.
+        // Whether BPF knows a thread of ours when it blocks is tried, not assumed.
         How::Bpf => signal::enlist() && signal::seen().is_some_and(signal::has_blocked),
     };
     let why = if identity::has_own_thread_data() {

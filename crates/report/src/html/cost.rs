@@ -6,20 +6,19 @@ use advise::numbers::{count, duration};
 
 use super::View;
 use crate::markup::Safe;
-use crate::text::footer;
+use crate::text::{footer, header};
 
 pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     let document = view.document;
     let account = &document.account;
     let kernel = account.own_cost.kernel_ns;
-    let least = if kernel.is_none() { "at least " } else { "" };
     let mut rows = vec![
         ("observed by", account.backend.clone()),
         ("window", duration(account.window_ns)),
         ("scheduler events", count(account.events)),
         ("CPU time of cox", duration(account.own_cost.user_ns)),
         ("time of its programs in the kernel", kernel.map_or("not measured".to_owned(), duration)),
-        ("own cost", format!("{least}{:.1} % of the program’s run time", document.checks.own_cost_share * 100.0)),
+        ("own cost", header::own_cost(document)),
     ];
     if account.backend == "perf-data" {
         // What recording cost, perf does not say.

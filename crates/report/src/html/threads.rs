@@ -11,6 +11,7 @@ use crate::style::Style;
 use crate::text::beside::{letter, of_program};
 use crate::text::groups;
 use crate::text::rows::{self, Row, lost_by_thread};
+use crate::text::threads::named;
 
 /// Threads with a row; more would be slow to open.
 const MOST: usize = 5_000;
@@ -37,10 +38,8 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     };
     let open = if all.len() <= OPEN { " open" } else { "" };
     let listed = all.len();
-    let mut rows: Vec<Row> = all
-        .into_iter()
-        .map(|(at, thread)| Row::of(format!("{}{} {}", of(at), thread.tid, thread.comm), [thread]))
-        .collect();
+    let mut rows: Vec<Row> =
+        all.into_iter().map(|(at, thread)| Row::of(format!("{}{}", of(at), named(thread)), [thread])).collect();
     if !others.is_empty() {
         rows.push(Row::of(
             format!("{} more", count(others.len() as u64)),

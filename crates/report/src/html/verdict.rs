@@ -113,13 +113,8 @@ fn explanations(out: &mut String, document: &Document) -> fmt::Result {
 /// Where thread time went, in classes that add up to 100.0 %.
 fn shares(out: &mut String, document: &Document, program: &ledger::Program) -> fmt::Result {
     let sums = sums(document, program);
-    let plural = if sums.threads == 1 { "thread" } else { "threads" };
-    writeln!(
-        out,
-        "<table class=\"shares\"><caption>{} {plural} had {} thread-seconds</caption><tbody>",
-        advise::numbers::count(sums.threads),
-        states::decimals(sums.wall_ns as f64 / 1e9)
-    )?;
+    let caption = states::thread_time(document, &sums, program.wall_ns);
+    writeln!(out, "<table class=\"shares\"><caption>{}</caption><tbody>", Safe(&caption))?;
     for share in states::shares(document, &sums) {
         writeln!(
             out,

@@ -60,17 +60,26 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     tabled(out, &edges, all_ns, &names)
 }
 
+/// Set in the key of a thread outside the container.
+const OUTSIDE: u32 = 1 << 31;
+
 /// All pairs, longest first, and what those in them are called.
 fn edges(view: &View) -> (Vec<Edge>, HashMap<u32, String>) {
     let mut sums: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
     let mut names: HashMap<u32, String> = HashMap::from([(0, "interrupt or timer".to_owned())]);
     for thread in ledger::summary::threads(&view.document.account) {
-        for WokenBy { tid, comm, count, blocked_ns } in &thread.woken_by {
-            let sum = sums.entry((thread.tid, *tid)).or_default();
+        for WokenBy { tid, host_tid, comm, count, blocked_ns } in &thread.woken_by {
+            // No thread inside has such an id.
+            let waker = host_tid.map_or(*tid, |host| host | OUTSIDE);
+            let sum = sums.entry((thread.tid, waker)).or_default();
             *sum = (sum.0.saturating_add(*count), sum.1.saturating_add(*blocked_ns));
             names.entry(thread.tid).or_insert_with(|| view.name(thread.tid));
-            let name = || comm.as_ref().map_or_else(|| format!("{tid} (not ours)"), |comm| format!("{tid} {comm}"));
-            names.entry(*tid).or_insert_with(name);
+            let name = || match (comm, host_tid) {
+                (Some(comm), _) => format!("{tid} {comm}"),
+                (None, None) => format!("{tid} (not ours)"),
+                (None, Some(host)) => format!("host {host} (outside)"),
+            };
+            names.entry(waker).or_insert_with(name);
         }
     }
     let edge = |((sleeper, waker), (times, ns))| Edge { sleeper, waker, times, ns };

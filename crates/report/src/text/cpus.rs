@@ -6,8 +6,8 @@ use ledger::{CpuAccount, TakerKind, TookCpu};
 use super::Page;
 use crate::json::Document;
 use crate::round::{percent, permille};
-use crate::style::{Style, columns};
-use crate::table::{Align, Table, beside};
+use crate::style::{Style, wrapped};
+use crate::table::{Align, Table};
 
 /// Takers listed.
 const TAKERS: usize = 8;
@@ -23,21 +23,26 @@ pub(super) fn write(page: &mut Page) {
     let width = page.style.columns();
     let lines = |table: Option<Table>| table.map_or(Vec::new(), |table| table.lines(width));
     let (takers, cpus) = (lines(takers(page.document, page.style)), lines(cpus(page.document, page.style)));
-    // Painted headings are longer than they look.
-    let seen = |line: &str| columns(&unpainted(line));
-    let lines = beside(takers, cpus, seen, width);
-    page.extend(lines);
+    page.extend(takers);
+    page.gap();
+    page.extend(cpus);
+    let legend = legend(page.document);
+    let lines = wrapped(&page.style.clean(&legend), page.style.columns(), "  ", "    ");
+    page.extend(lines.into_iter().filter(|_| !legend.is_empty()));
 }
 
-/// A line without its ANSI styles.
-fn unpainted(line: &str) -> String {
-    let mut plain = String::with_capacity(line.len());
-    let mut rest = line;
-    while let Some(at) = rest.find("\x1b[") {
-        plain.push_str(&rest[..at]);
-        rest = rest[at..].split_once('m').map_or("", |(_, rest)| rest);
+/// What the columns of the table of CPUs mean.
+fn legend(document: &Document) -> String {
+    let cpus = &document.account.cpus;
+    if cpus.is_empty() {
+        return String::new();
     }
-    plain + rest
+    let unseen =
+        if cpus.iter().any(|cpu| divide(cpu)[3] > 0) { "not seen: before the first event on the CPU; " } else { "" };
+    format!(
+        "{unseen}idle/waited: idle while a thread of the program waited for a CPU; idle/blocked: idle while none \
+         waited and one was off CPU"
+    )
 }
 
 /// Who held CPUs that members waited for; `None`: nobody did.
@@ -60,10 +65,13 @@ pub(crate) fn takers<'s>(document: &Document, style: &'s Style) -> Option<Table<
 
 fn taker_name(taker: &TookCpu) -> String {
     match (taker.kind, taker.threads) {
-        (TakerKind::Idle, _) => "nobody (CPU was idle)".to_owned(),
+        (TakerKind::Idle, _) => "CPU was idle".to_owned(),
         (TakerKind::Sibling, ..=1) => format!("{} {} (sibling)", taker.tid, taker.comm),
         (TakerKind::Sibling, threads) => format!("{} × {} (siblings)", taker.comm, count(threads)),
-        (TakerKind::Other, ..=1) => format!("{} {}", taker.tid, taker.comm),
+        (TakerKind::Other, ..=1) => match taker.host_tid {
+            None => format!("{} {}", taker.tid, taker.comm),
+            Some(host) => format!("{} (outside, host {host})", taker.comm),
+        },
         (TakerKind::Other, threads) => format!("{} × {}", taker.comm, count(threads)),
     }
 }
@@ -118,15 +126,5 @@ fn sum(cpus: &[&CpuAccount]) -> CpuAccount {
         idle_while_waiting_ns: over(|cpu| cpu.idle_while_waiting_ns),
         idle_while_blocked_ns: over(|cpu| cpu.idle_while_blocked_ns),
         unknown_ns: over(|cpu| cpu.unknown_ns),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::unpainted;
-
-    #[test]
-    fn painted_text_is_measured_without_its_paint() {
-        assert_eq!(unpainted("\x1b[2m  CPU\x1b[0m x"), "  CPU x");
     }
 }

@@ -29,11 +29,23 @@ fn check(page: &mut Page) {
 pub(crate) fn checked(document: &Document) -> String {
     let checks = &document.checks;
     let mut line = format!("check: states sum to wall (worst {:.2} %)", checks.worst_gap * 100.0);
-    if let Some(difference) = checks.run_delay_difference {
-        line.push_str(&format!("; kernel's run_delay agrees within {:.1} %", difference * 100.0));
-    }
-    if let Some(difference) = checks.cpu_time_difference {
-        line.push_str(&format!("; its CPU clocks within {:.1} %", difference * 100.0));
+    let compared = [
+        ("kernel's run_delay", checks.run_delay, checks.run_delay_difference),
+        ("kernel's CPU clocks", checks.cpu_time, checks.cpu_time_difference),
+    ];
+    for (what, sums, difference) in compared {
+        line.push_str(&match (difference, sums) {
+            (Some(difference), Some(sums)) => {
+                let (percent, base) = (difference * 100.0, duration(sums.kernel_ns));
+                format!("; {what} agrees within {percent:.1} % of {base}").replace("clocks agrees", "clocks agree")
+            }
+            (Some(difference), None) => format!("; {what}: difference {:.1} %", difference * 100.0),
+            (None, Some(sums)) => {
+                let (kernel, ours) = (duration(sums.kernel_ns), duration(sums.ours_ns));
+                format!("; {what} {kernel}, ours {ours} (too short to compare)")
+            }
+            (None, None) => String::new(),
+        });
     }
     line
 }

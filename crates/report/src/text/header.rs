@@ -1,6 +1,6 @@
 //! The first lines: what ran, how long, how it ended; who observed and at what cost.
 
-use advise::numbers::{count, counted, seconds};
+use advise::numbers::{count, counted, duration, seconds};
 use ledger::Program;
 
 use super::Page;
@@ -47,12 +47,41 @@ pub(crate) fn outcome(document: &Document, program: &Program, threads: u64) -> S
         counted(threads, "thread")
     };
     let end = match program.exit_code {
-        Some(code) => format!("exit {code}"),
+        Some(code) => match signal_name(code) {
+            Some(signal) => format!("exit {code} ({signal})"),
+            None => format!("exit {code}"),
+        },
         // perf does not record how a program ends.
         None if document.account.backend == "perf-data" => "recorded".to_owned(),
         None => "still running".to_owned(),
     };
     format!("{members} · {} wall · {end}", seconds(program.wall_ns))
+}
+
+/// The signal that a shell's exit code stands for: 128 and its number. A program may also return such a code itself.
+fn signal_name(code: i32) -> Option<&'static str> {
+    // The numbers that all of Linux's architectures share but alpha, mips, parisc and sparc, which cox does not run on.
+    Some(match code.checked_sub(128)? {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        5 => "SIGTRAP",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        10 => "SIGUSR1",
+        11 => "SIGSEGV",
+        12 => "SIGUSR2",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        24 => "SIGXCPU",
+        25 => "SIGXFSZ",
+        31 => "SIGSYS",
+        _ => return None,
+    })
 }
 
 /// As many words of a command as have room, the program's file name at least; `None` if that is too much.
@@ -91,18 +120,32 @@ pub(crate) fn observer(document: &Document) -> String {
         // What recording cost, perf does not say.
         return format!("{backend}, {} events, {} lost", count(account.events), count(document.lost_events));
     }
-    let least = if account.own_cost.kernel_ns.is_none() { "≥ " } else { "" };
     format!(
-        "{backend}, {} events, {} lost, own cost {least}{:.1} %",
+        "{backend}, {} events, {} lost, own cost {}",
         count(account.events),
         count(document.lost_events),
-        document.checks.own_cost_share * 100.0
+        own_cost(document)
     )
+}
+
+/// What observing cost: CPU time, and the part of one CPU if the window is long enough for one.
+pub(crate) fn own_cost(document: &Document) -> String {
+    let checks = &document.checks;
+    let least = if document.account.own_cost.kernel_ns.is_none() { "≥ " } else { "" };
+    let share =
+        checks.own_cost_of_one_cpu.map_or_else(String::new, |share| format!(", {:.1} % of one CPU", share * 100.0));
+    format!("{least}{}{share}", duration(checks.own_cost_ns))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::command;
+    use super::{command, signal_name};
+
+    #[test]
+    fn deaths_by_signals_have_their_names() {
+        assert_eq!([139, 134, 137].map(signal_name), [Some("SIGSEGV"), Some("SIGABRT"), Some("SIGKILL")]);
+        assert_eq!([0, 1, 127, 128, 255, -1, i32::MIN].map(signal_name), [None; 7]);
+    }
 
     fn shown(words: &[&str], room: usize) -> Option<String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();

@@ -13,7 +13,7 @@ pub(crate) mod groups;
 pub(crate) mod header;
 pub(crate) mod rows;
 pub(crate) mod states;
-mod threads;
+pub(crate) mod threads;
 pub(crate) mod verdict;
 
 use std::fmt;
@@ -57,7 +57,7 @@ pub fn write_text(out: &mut dyn fmt::Write, document: &Document, style: &Style) 
         page.gap();
         header::write(&mut page, program, sums.threads, at == 0);
         page.gap();
-        states::write(&mut page, &sums);
+        states::write(&mut page, &sums, program.wall_ns);
     }
     if programs.is_empty() {
         header::write_empty(&mut page);

@@ -1,5 +1,6 @@
 //! Where the thread-seconds went: classes whose percentages sum to 100.0, each with its parts.
 
+use advise::numbers::counted;
 use ledger::summary::Sums;
 
 use super::Page;
@@ -27,11 +28,9 @@ impl Class {
     }
 }
 
-pub(super) fn write(page: &mut Page, sums: &Sums) {
-    let seconds = sums.wall_ns as f64 / 1e9;
-    let plural = if sums.threads == 1 { "thread" } else { "threads" };
-    let threads = advise::numbers::count(sums.threads);
-    page.add(format!("  Your {threads} {plural} had {} thread-seconds.", decimals(seconds)));
+pub(super) fn write(page: &mut Page, sums: &Sums, wall_ns: u64) {
+    let line = page.style.clean(&format!("  {}", thread_time(page.document, sums, wall_ns)));
+    page.add(line);
     let shares = shares(page.document, sums);
     let width = shares.iter().map(|share| columns(&share.label)).max().unwrap_or(0);
     for Share { label, permille, detail } in &shares {
@@ -45,6 +44,22 @@ pub(super) fn write(page: &mut Page, sums: &Sums) {
         let rest = " ".repeat(columns(&head));
         let lines = wrapped(&detail, page.style.columns(), &head, &rest);
         page.extend(lines);
+    }
+}
+
+/// Thread time, and how much ran at a time.
+pub(crate) fn thread_time(document: &Document, sums: &Sums, wall_ns: u64) -> String {
+    let seconds = decimals(sums.wall_ns as f64 / 1e9);
+    format!("Thread time: {seconds} s ({}) · {}", counted(sums.threads, "thread"), in_use(document, sums, wall_ns))
+}
+
+/// The average parallelism: how many of the CPUs the program may use ran its threads.
+fn in_use(document: &Document, sums: &Sums, wall_ns: u64) -> String {
+    let running = ledger::summary::share(sums.run_ns, wall_ns);
+    let known = [document.facts.program_cpus().len(), document.account.cpus.len()];
+    match known.into_iter().find(|cpus| *cpus > 0).unwrap_or(0) {
+        0 => format!("on average {running:.1} CPUs in use"),
+        cpus => format!("on average {running:.1} of {} in use", counted(cpus as u64, "CPU")),
     }
 }
 

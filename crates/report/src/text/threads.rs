@@ -21,10 +21,21 @@ pub(super) fn listed<'p>(page: &Page, program: &'p Program) -> (Vec<&'p Thread>,
     (threads, others)
 }
 
+/// `4711 heat`; where a container has other ids, with those: `17 (host 4711) heat`, `4711 (inside 17) heat`.
+pub(crate) fn named(thread: &Thread) -> String {
+    let host = thread.host_tid.map(|id| format!("host {id}"));
+    let inside = thread.inner_tid.map(|id| format!("inside {id}"));
+    let others: Vec<String> = host.into_iter().chain(inside).collect();
+    if others.is_empty() {
+        format!("{} {}", thread.tid, thread.comm)
+    } else {
+        format!("{} ({}) {}", thread.tid, others.join(", "), thread.comm)
+    }
+}
+
 pub(super) fn write(page: &mut Page, program: &Program, heading: &str) {
     let (threads, others) = listed(page, program);
-    let mut rows: Vec<Row> =
-        threads.into_iter().map(|thread| Row::of(format!("{} {}", thread.tid, thread.comm), [thread])).collect();
+    let mut rows: Vec<Row> = threads.into_iter().map(|thread| Row::of(named(thread), [thread])).collect();
     if !others.is_empty() {
         rows.push(Row::of(format!("{} more", others.len()), others));
     }

@@ -33,7 +33,8 @@ fn write_sentence(page: &mut Page, sentence: &Sentence) {
 /// What a step is expected to give; the bound is named with the `first` of a sentence.
 pub(crate) fn forecast(step: &NextStep, first: bool) -> Option<String> {
     let (low, high, bound) = (step.expected_low?, step.expected_high?, step.bound?);
-    let bound = if first { format!(" (bound {})", factor(bound)) } else { String::new() };
+    let without = step.bound_without.as_deref().map_or_else(String::new, |what| format!(" without {what}"));
+    let bound = if first { format!(" (bound {}{without})", factor(bound)) } else { String::new() };
     Some(format!("expected {} faster{bound}", factor_range(low, high)))
 }
 

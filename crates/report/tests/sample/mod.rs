@@ -35,7 +35,13 @@ pub fn heat() -> Document {
             wakeups: 1204,
             migrations: [("while_queued".into(), 310)].into_iter().collect(),
             cpus: [("0".into(), run_ns / 2), ("1".into(), run_ns - run_ns / 2)].into_iter().collect(),
-            woken_by: vec![WokenBy { tid: 4712, comm: Some("heat".into()), count: 900, blocked_ns: disk * MS }],
+            woken_by: vec![WokenBy {
+                tid: 4712,
+                host_tid: None,
+                comm: Some("heat".into()),
+                count: 900,
+                blocked_ns: disk * MS,
+            }],
             ..Thread::default()
         }
     };
@@ -44,8 +50,14 @@ pub fn heat() -> Document {
         thread(4712, 5380, 2640, 160, 4040, 150, 40),
         thread(4713, 5370, 2610, 160, 4080, 150, 40),
     ];
-    let took =
-        |tid: u32, comm: &str, threads, kind, wait_ns| TookCpu { comm: comm.into(), tid, threads, kind, wait_ns };
+    let took = |tid: u32, comm: &str, threads, kind, wait_ns| TookCpu {
+        comm: comm.into(),
+        tid,
+        host_tid: None,
+        threads,
+        kind,
+        wait_ns,
+    };
     let cpu = |cpu, ours: u64, others: u64, waited: u64| CpuAccount {
         cpu,
         busy_program_ns: ours * MS,

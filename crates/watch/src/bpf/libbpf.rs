@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use libbpf_rs::PrintLevel;
+use machine::{Root, namespace};
 
 use crate::observer::WatchError;
 
@@ -21,6 +22,11 @@ pub(crate) fn unavailable(why: String) -> WatchError {
 pub(crate) fn refused(error: &libbpf_rs::Error, said: &Libbpf) -> WatchError {
     let detail = said.last_words().map_or(String::new(), |words| format!(" ({words})"));
     unavailable(format!("{error}{detail}"))
+}
+
+/// The number of cox's PID namespace, unless it is the machine's first (`ids.bpf.h`).
+pub(crate) fn own_namespace() -> Result<Option<u32>, WatchError> {
+    namespace::of_this_process(&Root::live()).map_err(|error| unavailable(error.to_string()))
 }
 
 static SAID: Mutex<Option<String>> = Mutex::new(None);

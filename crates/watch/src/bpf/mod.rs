@@ -31,7 +31,7 @@ use wire::{Backend, Clock, Living, Moment, Record, Sample};
 use crate::observer::{Intake, Observer, WatchError};
 use crate::online;
 pub use libbpf::CANNOT;
-pub(crate) use libbpf::{Libbpf, refused, system, unavailable};
+pub(crate) use libbpf::{Libbpf, own_namespace, refused, system, unavailable};
 use program::Program;
 pub use program::Settings;
 pub(crate) use sampler::Sampler;
@@ -87,8 +87,20 @@ impl BpfObserver {
 
     /// Make a freshly forked child a member whose account begins when it is next switched in: it
     /// waits, before its exec, to be let go.
+    ///
+    /// # Errors
+    /// `NoTarget` when the kernel's walk over the tasks did not meet it.
     pub fn enrol_launched(&mut self, pid: u32) -> Result<(), WatchError> {
-        self.program.enrol(&[maps::process_key(pid)], LAUNCHED)
+        self.enrol_process(pid, LAUNCHED, "the kernel did not find the program that was started")
+    }
+
+    fn enrol_process(&mut self, pid: u32, flags: u32, otherwise: &str) -> Result<(), WatchError> {
+        let before = self.program.crew().members;
+        self.program.enrol(&[maps::process_key(pid)], flags)?;
+        if self.program.crew().members > before {
+            return Ok(());
+        }
+        Err(WatchError::NoTarget { pid, why: otherwise.into() })
     }
 
     /// Make single threads members, for targets that are not whole processes (a cgroup).
@@ -131,12 +143,7 @@ impl Observer for BpfObserver {
     }
 
     fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
-        let before = self.program.crew().members;
-        self.program.enrol(&[maps::process_key(pid)], 0)?;
-        if self.program.crew().members > before {
-            return Ok(());
-        }
-        Err(WatchError::NoTarget { pid, why: "there is no such process, or it has just ended".into() })
+        self.enrol_process(pid, 0, "there is no such process, or it has just ended")
     }
 
     fn readiness(&self) -> Option<BorrowedFd<'_>> {

@@ -8,7 +8,7 @@ use libbpf_rs::{Iter, Link, MapCore, MapFlags, ProgramMut, libbpf_sys};
 use machine::features::Release;
 use wire::{Cpu, Crew, Gap, MASK_WORDS, MAX_CPUS, Moment, What};
 
-use super::libbpf::{Libbpf, refused, system, unavailable};
+use super::libbpf::{Libbpf, own_namespace, refused, system, unavailable};
 use crate::observer::WatchError;
 use crate::sampling;
 
@@ -91,6 +91,9 @@ impl Program {
         // A ring that is not used has one page.
         let moments_bytes = settings.moments_bytes.unwrap_or(4096);
         config.moments_wake_bytes = moments_bytes / 4;
+        let namespace = own_namespace()?;
+        config.namespaced = namespace.is_some();
+        config.own_namespace = namespace.unwrap_or(0);
         config.nr_sched_yield = arch::SYS_SCHED_YIELD;
         config.nr_io_uring_enter = arch::SYS_IO_URING_ENTER;
         for (nr, cause) in config.cause_of_syscall.iter_mut().enumerate() {
@@ -111,6 +114,8 @@ impl Program {
 
     /// The tracepoints, births before switches so that no member is switched unseen.
     pub(super) fn attach(&mut self) -> Result<(), WatchError> {
+        // A walk that enrols nobody: the programs learn how deep cox's PID namespace is before they see the first event.
+        self.walk(Walk::Enrol, &mut Vec::new())?;
         let p = &self.skel.progs;
         for program in [&p.on_newtask, &p.on_wakeup_new, &p.on_exec, &p.on_waking, &p.on_migrate, &p.on_switch] {
             self.links.push(attach(program)?);

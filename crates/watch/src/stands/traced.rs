@@ -14,7 +14,7 @@ use rustix::mm::{MapFlags as MmapFlags, ProtFlags, mmap, munmap};
 use wire::{Sample, Stand};
 
 use super::PLACES;
-use crate::bpf::{Libbpf, Sampler, keep, refused, system, unavailable};
+use crate::bpf::{Libbpf, Sampler, keep, own_namespace, refused, system, unavailable};
 use crate::observer::WatchError;
 use crate::sampling;
 
@@ -64,6 +64,9 @@ impl Traced {
         let mut open = StandsSkelBuilder::default().open(object).map_err(|e| refused(&e, &quiet))?;
         let config =
             open.maps.rodata_data.as_deref_mut().ok_or_else(|| unavailable("the BPF object has no settings".into()))?;
+        let namespace = own_namespace()?;
+        config.namespaced = namespace.is_some();
+        config.own_namespace = namespace.unwrap_or(0);
         config.follow_children = follow_children;
         config.places = PLACES as u32;
         let skel = open.load().map_err(|e| refused(&e, &quiet))?;

@@ -32,6 +32,9 @@ typedef long long __s64;
 #define COX_CPU_SLOTS 16
 #define COX_COMM_LEN 16
 
+/* In the id of a thread: it is the machine's id of one that cox's PID namespace does not show. Above all ids that Linux gives (2^22). */
+#define COX_OUTSIDE 0x40000000u
+
 /* Why a thread left its CPU not runnable. The order is the wire order; names live in Rust. */
 enum cox_cause {
 	COX_FUTEX = 0,
@@ -118,10 +121,12 @@ struct cox_clock {
 	/* Identity. */
 	__u32 parent_tgid;
 	__u64 born_ns; /* birth, or enrolment for a thread that was there before */
-	__u32 tid;
+	__u32 tid; /* in cox's PID namespace, as all ids that have no other word with them */
 	__u32 tgid;
 	char comm[COX_COMM_LEN];
 	__s32 exit_code; /* as the kernel keeps it: wait status */
+	__u32 host_tid;	 /* in the machine's first PID namespace; 0: not known */
+	__u32 inner_tid; /* in the thread's own; 0: not known */
 	__u32 pad;
 
 	/* The kernel's own account over the same span, for the self-checks. */
@@ -247,7 +252,7 @@ struct cox_stand {
 #ifndef __cplusplus
 _Static_assert(sizeof(struct cox_stand) == 64, "one cache line; mirror in layout.rs");
 _Static_assert(__builtin_offsetof(struct cox_stand, state) == 54, "mirror in layout.rs");
-_Static_assert(sizeof(struct cox_clock) == 520, "mirror in layout.rs");
+_Static_assert(sizeof(struct cox_clock) == 528, "mirror in layout.rs");
 _Static_assert(__builtin_offsetof(struct cox_clock, blocked_ns) == 184, "mirror in layout.rs");
 _Static_assert(__builtin_offsetof(struct cox_clock, born_ns) == 464, "mirror in layout.rs");
 _Static_assert(sizeof(struct cox_living) == 48, "mirror in layout.rs");

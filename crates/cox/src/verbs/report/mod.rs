@@ -78,6 +78,9 @@ fn report_on(options: &cli::Report, mut file: impl BufRead + Seek, around: &Arou
         let folder = traces.are_wanted().then(|| traces.folder());
         perf::read(file, &options.file, folder.as_deref(), around).with_context(cannot)?
     };
+    if ledger::summary::is_empty(&document.account) {
+        bail!("{}: no thread is in it", cannot());
+    }
     let text = text.map_or(Ok(()), |output| {
         let page = report::text::text(&document, &super::style(Some(&output), options.threads));
         output.write(page.as_bytes())

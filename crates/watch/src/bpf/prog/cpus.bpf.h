@@ -51,7 +51,7 @@ COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 
 /* A stranger held the CPU while members waited for it. */
 static __attribute__((noinline)) int charge_stranger(struct task_struct *p, u64 wait_ns)
 {
-	u32 tid = p->pid;
+	u32 tid = tid_of(p);
 	struct cox_taker *taker = bpf_map_lookup_elem(&takers, &tid);
 	struct cox_taker first;
 

@@ -6,6 +6,13 @@
 #include "causes.bpf.h"
 #include "cells.bpf.h"
 
+COX_INLINE void set_ids(struct task_struct *p, struct cox_clock *c)
+{
+	c->tid = tid_of(p);
+	c->host_tid = p->pid;
+	c->inner_tid = inner_tid_of(p);
+}
+
 COX_INLINE struct cox_clock *new_clock(struct task_struct *p, u32 parent_tgid, u32 flags)
 {
 	struct cox_clock *c = bpf_task_storage_get(&clocks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -14,8 +21,8 @@ COX_INLINE struct cox_clock *new_clock(struct task_struct *p, u32 parent_tgid, u
 		LOSE(members, 1);
 		return NULL;
 	}
-	c->tid = p->pid;
-	c->tgid = p->tgid;
+	set_ids(p, c);
+	c->tgid = tgid_of(p);
 	c->parent_tgid = parent_tgid;
 	c->flags = flags;
 	c->slot = COX_CPU_SLOTS;

@@ -28,7 +28,7 @@ int BPF_PROG(on_newtask, struct task_struct *child, u64 clone_flags)
 		return 0;
 	if (!follow_children && child->tgid != parent->tgid)
 		return 0;
-	c = new_clock(child, parent->tgid, child->flags & PF_IO_WORKER ? COX_IO_WORKER : 0);
+	c = new_clock(child, creator->tgid, child->flags & PF_IO_WORKER ? COX_IO_WORKER : 0);
 	if (!c)
 		return 0;
 	t = bpf_ktime_get_ns();
@@ -58,11 +58,13 @@ int BPF_PROG(on_exec, struct task_struct *p, int old_pid, struct linux_binprm *b
 	struct cox_clock *c = clock_of(p);
 
 	if (c) {
+		u32 before = c->tid;
+
 		/* A thread other than the leader takes over the leader's id. */
-		c->tid = p->pid;
+		set_ids(p, c);
 		c->flags |= COX_EXECED;
 		if (traces)
-			trace_moment(bpf_ktime_get_ns(), COX_M_EXEC, p->pid, old_pid, c->cpu, 0, 0);
+			trace_moment(bpf_ktime_get_ns(), COX_M_EXEC, c->tid, before, c->cpu, 0, 0);
 	}
 	return 0;
 }
@@ -83,7 +85,7 @@ COX_INLINE u32 waker_of(void *ctx)
 		return 0;
 	if (!(current->flags & PF_KTHREAD) && user_call_of(current).nr < 0)
 		return 0;
-	return current->pid;
+	return tid_of(current);
 }
 
 COX_RARE int flush_waker(struct cox_clock *c)
@@ -259,13 +261,14 @@ COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bo
 			     struct cox_clock *in, u32 in_cause, u32 number, u64 t)
 {
 	/* As the clocks have them: while a thread other than the leader execs, its id in the kernel has changed already. */
-	u32 leaves = prev->pid, comes = next->pid;
 	u32 more = COX_M_CAUSE_IN(in_cause);
-	u32 state;
+	u32 leaves, comes, state;
 	u8 left;
 
 	if (!traces)
 		return;
+	leaves = prev->pid ? tid_of(prev) : 0;
+	comes = next->pid ? tid_of(next) : 0;
 	if (out) {
 		leaves = out->tid;
 		left = out->state;
@@ -399,10 +402,11 @@ int enrol_tasks(struct bpf_iter__task *ctx)
 	if (!p)
 		return 0;
 	learn_regs_distance(p);
-	key = ENROL_PROCESS | (u32)p->tgid;
+	learn_own_level();
+	key = ENROL_PROCESS | tgid_of(p);
 	flags = bpf_map_lookup_elem(&enrol, &key);
 	if (!flags) {
-		key = (u32)p->pid;
+		key = tid_of(p);
 		flags = bpf_map_lookup_elem(&enrol, &key);
 	}
 	/* A leader that has ended while its threads go on is a zombie: nothing more will happen to it. */

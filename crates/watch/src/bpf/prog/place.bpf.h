@@ -3,7 +3,7 @@
 #ifndef COX_PLACE_BPF_H
 #define COX_PLACE_BPF_H
 
-#include "kernel.h"
+#include "ids.bpf.h"
 
 COX_INLINE void sample_place(struct cox_sample *sample, struct bpf_perf_event_data *ctx, struct task_struct *p)
 {

@@ -70,13 +70,13 @@ COX_INLINE void give_place(struct task_struct *p, u32 creator_tid, u8 state)
 		__sync_fetch_and_add(&without_place, 1);
 		return;
 	}
-	s->tgid = p->tgid;
+	s->tgid = tgid_of(p);
 	s->creator_tid = creator_tid;
 	s->call = -1;
 	s->cpu = p->wake_cpu;
 	s->state = state;
 	barrier();
-	s->tid = p->pid;
+	s->tid = tid_of(p);
 	/* Last: from here on the thread's own CPU may write. */
 	*place = index + 1;
 }
@@ -88,7 +88,7 @@ int BPF_PROG(on_newtask, struct task_struct *child, u64 clone_flags)
 
 	if (!stand_of(parent) || (!follow_children && child->tgid != parent->tgid))
 		return 0;
-	give_place(child, parent->pid, COX_BORN);
+	give_place(child, tid_of(parent), COX_BORN);
 	return 0;
 }
 
@@ -99,7 +99,7 @@ int BPF_PROG(on_exec, struct task_struct *p, int old_pid, struct linux_binprm *b
 
 	/* A thread other than the leader takes over the leader's id. */
 	if (s)
-		s->tid = p->pid;
+		s->tid = tid_of(p);
 	return 0;
 }
 
@@ -194,7 +194,8 @@ int enrol_tasks(struct bpf_iter__task *ctx)
 
 	if (!p)
 		return 0;
-	key = p->tgid;
+	learn_own_level();
+	key = tgid_of(p);
 	if (!bpf_map_lookup_elem(&wanted, &key) || p->__state & TASK_DEAD)
 		return 0;
 	give_place(p, 0, !p->on_cpu && p->__state ? COX_BLOCKED : COX_UNSEEN);

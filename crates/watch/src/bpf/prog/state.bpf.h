@@ -3,7 +3,7 @@
 #ifndef COX_STATE_BPF_H
 #define COX_STATE_BPF_H
 
-#include "kernel.h"
+#include "ids.bpf.h"
 
 /* Settings: constant after load, so the verifier drops what is off. */
 const volatile u32 nr_cpus = 1;	    /* CPUs that may be in a mask: one of them all means "anywhere" */

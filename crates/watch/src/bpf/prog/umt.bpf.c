@@ -7,7 +7,7 @@
  * is kept in its own state and `runnable` changes with that state only, so an event that is lost or comes twice is made good
  * by the thread's next one.
  */
-#include "kernel.h"
+#include "ids.bpf.h"
 #include "cox/umt.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -266,11 +266,14 @@ COX_INLINE bool counts(struct monitored *m, struct task_struct *p, struct cox_um
 {
 	u32 generation = said->generation;
 	bool listed = false;
+	u32 tid;
 
 	if (m->looked == generation)
 		return m->counts;
+	/* The process lists what gettid(2) tells its threads. */
+	tid = inner_tid_of(p);
 	for (u32 n = 0; n < COX_UMT_PROBES; n++)
-		if (said->tids[cox_umt_place(p->pid, n)] == (u32)p->pid)
+		if (said->tids[cox_umt_place(tid, n)] == tid)
 			listed = true;
 	m->looked = generation;
 	if (listed && !m->counts)
@@ -389,7 +392,8 @@ int enrol_tasks(struct bpf_iter__task *ctx)
 
 	if (!p)
 		return 0;
-	key = p->tgid;
+	learn_own_level();
+	key = tgid_of(p);
 	process = bpf_map_lookup_elem(&wanted, &key);
 	if (process && !(p->__state & TASK_DEAD) && !monitored_of(p))
 		take_in(p, *process);

@@ -1,0 +1,89 @@
+//! The part of a run's wall time that no evidence allows to promise away.
+//!
+//! A wait is *removable* if the account shows what ends it and that this is inside the program or a known
+//! resource of the machine: another observed thread, a CPU, storage, a page, a file lock. All other waits are
+//! *fixed*: timers, terminals, sockets and pipes whose other end was not observed, stopped threads, waits whose
+//! cause the backend does not see, and unknown time. Two lower bounds of the wall time follow:
+//!
+//! - **Nobody active.** While no observed thread runs, waits for a CPU or waits for such a resource, every chain
+//!   of threads that wait for one another ends at a fixed wait. Sums cannot say when threads were active at the
+//!   same time, so `wall − Σ active` is the least that this time can have been.
+//! - **One after another.** A thread that carries the program has its fixed waits in its own order, besides its
+//!   work: they cannot become shorter by anything that other threads do.
+
+use std::collections::BTreeSet;
+
+use ledger::summary::{self, Sums, work_ns};
+use ledger::{Account, Process, Thread};
+
+/// A thread carries the program if it did at least this part of the busiest thread's work. A logger that sleeps
+/// all the time does not, and its waits hold nobody up.
+const CARRIES: f64 = 0.5;
+
+/// Blocked causes that an observed resource of the machine ends.
+const RESOURCES: [&str; 3] = ["disk", "page_fault", "file_lock"];
+
+/// Blocked causes that either an observed thread or an unobserved process ends.
+const PARTNERS: [&str; 3] = ["pipe", "poll", "network"];
+
+/// What cannot be promised away, in nanoseconds of wall time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Floor {
+    /// The least time in which every thread was in a fixed wait, or waited for one that was.
+    pub inactive_ns: f64,
+    /// The longest sum of fixed waits of a thread that carries the program.
+    pub waits_ns: f64,
+    /// … of such waits and the thread's own work.
+    pub chain_ns: f64,
+}
+
+impl Floor {
+    /// Of an account, whose threads add up to `sums`, in a run of `wall_ns`.
+    pub fn new(account: &Account, sums: &Sums, wall_ns: f64) -> Floor {
+        let resources = RESOURCES.iter().fold(0u64, |sum, cause| sum.saturating_add(sums.cause_ns(cause)));
+        let for_cpus = sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns);
+        let active = sums.run_ns.saturating_add(for_cpus).saturating_add(resources);
+        let busiest = summary::threads(account).map(work_ns).max().unwrap_or(0);
+        let tids: BTreeSet<u32> = summary::threads(account).map(|thread| thread.tid).collect();
+        let parents: BTreeSet<u32> = processes(account).map(|process| process.parent_pid).collect();
+        let mut floor = Floor { inactive_ns: (wall_ns - active as f64).max(0.0), ..Floor::default() };
+        for process in processes(account) {
+            let has_children = parents.contains(&process.pid);
+            for thread in &process.threads {
+                if (work_ns(thread) as f64) < CARRIES * busiest as f64 {
+                    continue;
+                }
+                let waits = fixed_ns(thread, &tids, has_children) as f64;
+                floor.waits_ns = floor.waits_ns.max(waits.min(wall_ns));
+                floor.chain_ns = floor.chain_ns.max((waits + work_ns(thread) as f64).min(wall_ns));
+            }
+        }
+        floor
+    }
+
+    /// Wall time that remains however `ideal_ns`, the work divided among CPUs, is scheduled.
+    pub fn besides(&self, ideal_ns: f64) -> f64 {
+        ideal_ns + self.inactive_ns.max(self.waits_ns)
+    }
+}
+
+fn processes(account: &Account) -> impl Iterator<Item = &Process> {
+    account.programs.iter().flat_map(|program| &program.processes)
+}
+
+/// A thread's fixed waits, in nanoseconds.
+fn fixed_ns(thread: &Thread, tids: &BTreeSet<u32>, has_children: bool) -> u64 {
+    let cause = |name: &str| thread.blocked_by.get(name).copied().unwrap_or(0);
+    let sum = |names: &[&str]| names.iter().fold(0u64, |sum, name| sum.saturating_add(cause(name)));
+    let by_threads = thread.woken_by.iter().filter(|by| by.tid != thread.tid && tids.contains(&by.tid));
+    let ended = by_threads.fold(0u64, |sum, by| sum.saturating_add(by.blocked_ns));
+    let futex = cause("futex");
+    // What threads ended is not divided by cause; futexes come first, since mostly threads end those.
+    let partners = sum(&PARTNERS).saturating_sub(ended.saturating_sub(futex));
+    let children = if has_children { 0 } else { cause("child_wait") };
+    let all = thread.blocked_by.values().fold(0u64, |sum, ns| sum.saturating_add(*ns));
+    let others =
+        sum(&RESOURCES).saturating_add(sum(&PARTNERS)).saturating_add(cause("child_wait")).saturating_add(futex);
+    let unseen = all.saturating_sub(others);
+    [partners, children, unseen, thread.unknown_ns].into_iter().fold(0, u64::saturating_add)
+}

@@ -1,0 +1,70 @@
+//! In which PID namespace this process is, and whether /proc shows the same one.
+//!
+//! In a container, a thread has one id inside and others outside. What cox reads in /proc and what people pass to it are ids of the
+//! namespace that /proc was mounted in, which has to be cox's own.
+
+use std::path::Path;
+
+use crate::error::Error;
+use crate::root::Root;
+
+/// The number of the machine's first PID namespace: `PROC_PID_INIT_INO`, include/linux/proc_ns.h.
+const FIRST: u32 = 0xEFFF_FFFC;
+
+const OWN: &str = "/proc/self/ns/pid";
+
+/// The number of this process' PID namespace; `None` in the machine's first one, where ids are the kernel's own.
+///
+/// # Errors
+/// When /proc/self/ns/pid cannot be read (no /proc), or does not look as namespaces(7) says.
+pub fn of_this_process(root: &Root) -> Result<Option<u32>, Error> {
+    let link = root.read_link(OWN)?;
+    match number(&link) {
+        Some(number) => Ok((number != FIRST).then_some(number)),
+        None => {
+            Err(Error::Format { path: root.path(OWN), reason: format!("{link:?} is not what namespaces(7) describes") })
+        }
+    }
+}
+
+/// `pid:[4026531836]`
+fn number(link: &Path) -> Option<u32> {
+    link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// Whether /proc calls this process `own_pid`, as it calls itself: else /proc belongs to another PID namespace, and every id in it
+/// names another thread than here.
+///
+/// # Errors
+/// When there is no /proc.
+pub fn proc_is_ours(root: &Root, own_pid: u32) -> Result<bool, Error> {
+    let link = root.read_link("/proc/self")?;
+    Ok(link.to_str().and_then(|name| name.parse().ok()) == Some(own_pid))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_container_is_told_from_the_machine() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        fs::create_dir_all(folder.path().join("proc/7/ns")).unwrap();
+        symlink("7", folder.path().join("proc/self")).unwrap();
+        let link = folder.path().join("proc/7/ns/pid");
+        for (text, expected) in
+            [("pid:[4026531836]", Some(None)), ("pid:[4026532177]", Some(Some(4_026_532_177))), ("x", None)]
+        {
+            symlink(text, &link).unwrap();
+            assert_eq!(of_this_process(&root).ok(), expected, "{text}");
+            fs::remove_file(&link).unwrap();
+        }
+        assert!(of_this_process(&root).is_err());
+        assert!(proc_is_ours(&root, 7).unwrap());
+        assert!(!proc_is_ours(&root, 1).unwrap());
+    }
+}

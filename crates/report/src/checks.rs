@@ -1,0 +1,117 @@
+//! Self-checks of an account, and what observing cost: absolute figures, and shares of a base that is long enough.
+//!
+//! A share of a short base says nothing: a program that ran for 3 ms is observed at "477 %" of its run time. So
+//! shares and relative differences exist only from a minimum of their base on; below it, the absolute figures do.
+
+use ledger::Account;
+use ledger::check::{Agreement, check};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The kernel's sum must be this long for a relative difference from it: 10 ms are ten times what the bookkeeping of
+/// a short program's start and end differs by.
+pub const LEAST_BASE_NS: u64 = 10_000_000;
+
+/// … and for run delay this much longer per wake-up: cox's delay begins when the waking is traced, the kernel's up to
+/// 50 µs later, when the thread is put on a run queue.
+pub const LEAST_BASE_PER_WAKEUP_NS: u64 = 50_000;
+
+/// The window must be this long for a share of one CPU.
+pub const LEAST_WINDOW_NS: u64 = 100_000_000;
+
+/// Self-checks of an account.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Checks {
+    /// The worst thread's |Σ states − wall| / wall.
+    pub worst_gap: f64,
+    /// That thread; 0 when every thread's states sum to its wall time.
+    pub worst_gap_tid: u32,
+    /// |ours − kernel| / kernel of Σ (wake delay + preempt wait) against run_delay; absent when not read, or when the
+    /// kernel's sum is below its minimum.
+    pub run_delay_difference: Option<f64>,
+    /// The two sums; absent when not read.
+    #[serde(default)]
+    pub run_delay: Option<Compared>,
+    /// |ours − kernel| / kernel of Σ (run − steal − interrupts) against the CPU clocks; absent when not read, or when
+    /// the kernel's sum is below its minimum.
+    pub cpu_time_difference: Option<f64>,
+    /// The two sums; absent when not read.
+    #[serde(default)]
+    pub cpu_time: Option<Compared>,
+    /// CPU time of cox and its BPF programs; of cox alone where the BPF programs' cannot be measured.
+    #[serde(default)]
+    pub own_cost_ns: u64,
+    /// `own_cost_ns` per time of one CPU over the window; absent when the window is shorter than 100 ms.
+    #[serde(default)]
+    pub own_cost_of_one_cpu: Option<f64>,
+    /// `own_cost_ns` per run time of the program, however short that was.
+    pub own_cost_share: f64,
+}
+
+/// A sum of ours beside the kernel's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Compared {
+    /// Ours.
+    pub ours_ns: u64,
+    /// The kernel's: the base of a relative difference.
+    pub kernel_ns: u64,
+    /// The least base for which a relative difference is given.
+    pub minimum_ns: u64,
+}
+
+impl Compared {
+    fn new(agreement: &Agreement, per_wakeup_ns: u64) -> Compared {
+        let minimum_ns = LEAST_BASE_NS.saturating_add(agreement.wakeups.saturating_mul(per_wakeup_ns));
+        Compared { ours_ns: agreement.ours_ns, kernel_ns: agreement.kernel_ns, minimum_ns }
+    }
+
+    /// |ours − kernel| / kernel; absent below the minimum.
+    #[must_use]
+    pub fn relative(&self) -> Option<f64> {
+        let difference = self.ours_ns.abs_diff(self.kernel_ns);
+        (self.kernel_ns >= self.minimum_ns.max(1)).then(|| difference as f64 / self.kernel_ns as f64)
+    }
+}
+
+impl Checks {
+    /// Checks an account.
+    pub fn of(account: &Account) -> Checks {
+        let check = check(account);
+        let run_delay = check.run_delay.map(|agreement| Compared::new(&agreement, LEAST_BASE_PER_WAKEUP_NS));
+        let cpu_time = check.cpu_time.map(|agreement| Compared::new(&agreement, 0));
+        let run_ns = ledger::summary::threads(account).fold(0u64, |sum, thread| sum.saturating_add(thread.run_ns));
+        let own_ns = account.own_cost.user_ns.saturating_add(account.own_cost.kernel_ns.unwrap_or(0));
+        let window_ns = account.window_ns;
+        Checks {
+            worst_gap: check.worst_gap,
+            worst_gap_tid: check.worst_gap_tid,
+            run_delay_difference: run_delay.and_then(|compared| compared.relative()),
+            run_delay,
+            cpu_time_difference: cpu_time.and_then(|compared| compared.relative()),
+            cpu_time,
+            own_cost_ns: own_ns,
+            own_cost_of_one_cpu: (window_ns >= LEAST_WINDOW_NS).then(|| ledger::summary::share(own_ns, window_ns)),
+            own_cost_share: ledger::summary::share(own_ns, run_ns),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compared(ours_ns: u64, kernel_ns: u64, wakeups: u64) -> Compared {
+        let agreement = Agreement { ours_ns, kernel_ns, wakeups, unknown_ns: 0 };
+        Compared::new(&agreement, LEAST_BASE_PER_WAKEUP_NS)
+    }
+
+    #[test]
+    fn short_bases_have_no_percentage() {
+        // What `true` showed: 14.8 times the kernel's few microseconds.
+        assert_eq!(compared(94_000, 6_000, 3).relative(), None);
+        assert_eq!(compared(11_000_000, 10_000_000, 0).relative(), Some(0.1));
+        // A program that is woken half a million times: most of ours is where the delay begins.
+        assert_eq!(compared(3_000_000_000, 1_000_000_000, 500_000).relative(), None);
+        assert_eq!(compared(0, 0, 0).relative(), None);
+    }
+}
