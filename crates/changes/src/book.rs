@@ -4,7 +4,6 @@
 //! journal says what will be done in the user's name. Files in it that this program has not made ([`crate::files`]) are
 //! never opened for writing, locked or removed; with such a file in it no session begins in the folder.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -12,19 +11,18 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
+use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
 use crate::error::Error;
 use crate::files::{self, Kind, LOCK, Name, RIGHTS};
 use crate::hands::Hands;
 use crate::journal::Change;
-use crate::knob::Knob;
 use crate::place;
 use crate::reading::{self, Content, LONGEST, Record};
 use crate::rights::{self, Right};
-use crate::sweep::sweep;
-use crate::undo::{Undone, undo};
+use crate::settling::{left_behind, put_back_all, settle_one};
+use crate::undo::Undone;
 use crate::waiting;
 
 /// How often a right that somebody has is asked for again, and after how long: a guardian's process that was forked and
@@ -389,49 +387,4 @@ fn one(hands: &dyn Hands, boot_id: &str, path: &Path) -> Result<Option<Entry>, S
             if is_now { entry(Some(record), alive, damage.map(Problem::Damaged)) } else { entry(None, false, None) }
         }
     }
-}
-
-/// Settles one journal among those that there are, itself too. The lock is the caller's.
-fn settle_one(_lock: &Lock, hands: &dyn Hands, mine: &Entry, all: &[Entry]) -> Undone {
-    let others: Vec<Entry> = all.iter().filter(|entry| entry.path != mine.path).cloned().collect();
-    let mut undone = put_back_all(hands, mine.changes(), mine.births(), &others);
-    let path = &mine.path;
-    let done = match &mine.problem {
-        None => files::open_own(path, OFlags::RDONLY).and_then(|file| files::remove(path, &file)),
-        Some(Problem::Damaged(damage)) => {
-            let aside = files::aside(path);
-            let moved = renameat_with(CWD, path, CWD, &aside, RenameFlags::NOREPLACE);
-            let now = if moved.is_ok() { &aside } else { path };
-            undone.troubles.push(format!(
-                "{}: {damage}; the rest of it has been put back. Look at that line, and remove the file",
-                now.display()
-            ));
-            moved.map_err(io::Error::from)
-        }
-        Some(Problem::Unreadable(why)) => {
-            undone.troubles.push(format!("{}: {why}: nothing of it has been put back", path.display()));
-            Ok(())
-        }
-        Some(Problem::Newer(_) | Problem::SetAside) => Ok(()),
-    };
-    if let Err(error) = done.as_ref().map_err(|error| left_behind(path, error)) {
-        undone.troubles.push(error);
-    }
-    undone
-}
-
-fn left_behind(path: &Path, error: &io::Error) -> String {
-    format!("{} is still there: {error}", path.display())
-}
-
-/// Puts changes and what was inherited of them back, but for what others hold. Also the dead: whoever settles those
-/// puts the original value back, which they have inherited.
-fn put_back_all(hands: &dyn Hands, changes: &[Change], births: &[Change], others: &[Entry]) -> Undone {
-    let mut known: BTreeSet<Knob> = others.iter().flat_map(Entry::changes).map(|change| change.knob.clone()).collect();
-    let mut undone = undo(hands, changes, &known);
-    known.extend(changes.iter().map(|change| change.knob.clone()));
-    let heirs: BTreeSet<&Knob> = others.iter().flat_map(Entry::births).map(|births| &births.knob).collect();
-    let births: Vec<&Change> = births.iter().filter(|births| !heirs.contains(&births.knob)).collect();
-    sweep(hands, &births, &known, &mut undone);
-    undone
 }

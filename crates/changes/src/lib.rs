@@ -46,6 +46,7 @@ pub mod reading;
 pub mod realtime;
 mod rights;
 pub mod session;
+mod settling;
 mod sweep;
 pub mod undo;
 pub mod waiting;

@@ -127,13 +127,12 @@ fn rest(text: &mut impl BufRead, header: Header, first: usize) -> io::Result<Con
         let line = match piece(text, LONGEST_LINE)? {
             Piece::Torn(_) => break,
             Piece::TooLong => Err("it is too long".to_owned()),
-            Piece::Line(line) => announced(&mut record, &line).map_err(|why| {
+            Piece::Line(line) => announced(&mut record, &line).inspect_err(|_| {
                 // Earlier versions went on behind a line that the disk had no room for: what follows such a half line
                 // in the same line is read.
                 if let Some(start) = last_start(&line) {
                     let _ = announced(&mut record, &line[start..]);
                 }
-                why
             }),
         };
         if let Err(why) = line {
