@@ -182,8 +182,7 @@ fn what_an_earlier_version_left_behind_half_a_line_comes_back() {
     let session = line("session", &Header { format: 2, ..header(&made, 77) });
     let lines: Vec<String> = (0..3).map(|tid| line("change", &change(tid))).collect();
     let path = folder.path().join("77.journal");
-    fs::write(&path, [&session, &lines[0], &lines[1][..40], &lines[1], &lines[2]].map(|part| &part[..]).concat())
-        .unwrap();
+    fs::write(&path, [&session, &lines[0], &lines[1][..40], &lines[1], &lines[2]].concat()).unwrap();
     (0..3).for_each(|tid| packs(&made, tid));
     let settled = book.settle_dead(&book.lock().unwrap(), &made).unwrap();
     let troubles: Vec<String> = settled.iter().flat_map(|(_, undone)| undone.failures()).collect();
