@@ -1,33 +1,32 @@
 //! The owner's folder: the journals of all sessions of one user on this machine, and their lock.
 //!
-//! Root's is `/run/coxswain`; another user's is below his own runtime folder, as he cannot write to
-//! root's and root must not act on what he writes. A folder that belongs to somebody else, or that
-//! others may write to, is refused.
+//! Where it is says [`crate::place`]. A folder that belongs to somebody else, or that others may write to, is refused: a
+//! journal says what will be done in the user's name. Files in it that this program has not made ([`crate::files`]) are
+//! never opened for writing, locked or removed; with such a file in it no session begins in the folder.
 
-use std::collections::BTreeSet;
-use std::env;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
 use crate::error::Error;
+use crate::files::{self, Kind, LOCK, Name, RIGHTS};
 use crate::hands::Hands;
-use crate::journal::{self, Change, Record};
-use crate::knob::Knob;
-use crate::sweep::sweep;
-use crate::undo::{Undone, undo};
+use crate::journal::Change;
+use crate::place;
+use crate::reading::{self, Content, LONGEST, Record};
+use crate::rights::{self, Right};
+use crate::settling::{left_behind, put_back_all, settle_one};
+use crate::undo::Undone;
+use crate::waiting;
 
-const ENDING: &str = "journal";
-const LOCK: &str = "lock";
-
-/// How often a right that somebody has is asked for again, and after how long: who only asks, who tidies up, and
-/// a guardian's process that was forked and has not executed yet have it for a moment.
+/// How often a right that somebody has is asked for again, and after how long: a guardian's process that was forked and
+/// has not executed yet has it for a moment.
 const ASKS: usize = 10;
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 
@@ -43,30 +42,48 @@ pub struct Lock {
     _file: File,
 }
 
-/// A right that nobody else has while it lives.
-#[derive(Debug)]
-pub struct Right {
-    path: PathBuf,
-    // Released after the file is removed: nobody can lock a file that is about to go.
-    _lock: Lock,
-}
-
-impl Drop for Right {
-    fn drop(&mut self) {
-        // A file that stays is locked by nobody, and the next one who wants the right takes it.
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
 /// A journal in the folder.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// Its file.
     pub path: PathBuf,
-    /// What it says; `None` when the session died before it changed anything.
+    /// What it says; `None` when the session died before it changed anything, and when it cannot be read.
     pub record: Option<Record>,
     /// Whether the session's process lives, in this boot.
     pub alive: bool,
+    /// Why it cannot be settled like any other.
+    pub problem: Option<Problem>,
+}
+
+/// What is wrong with a journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// Some lines cannot be read: which.
+    Damaged(String),
+    /// It cannot be read at all: why.
+    Unreadable(String),
+    /// A later version of this program has written it, in this format.
+    Newer(u32),
+    /// It was damaged, and what could be read of it was undone.
+    SetAside,
+}
+
+/// A file in the folder that this program has not made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    /// The file.
+    pub path: PathBuf,
+    /// How it is told.
+    pub why: String,
+}
+
+/// What is in the folder.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    /// The journals, by name.
+    pub entries: Vec<Entry>,
+    /// What is not this program's, by name.
+    pub foreign: Vec<Foreign>,
 }
 
 impl Entry {
@@ -87,19 +104,13 @@ impl Book {
     /// The folder of the calling user, or the one that COX_CHANGES names.
     #[must_use]
     pub fn of_user() -> Book {
-        if let Some(folder) = env::var_os("COX_CHANGES").filter(|folder| !folder.is_empty()) {
-            return Book::at(folder);
-        }
-        let uid = geteuid();
-        let folder = if uid.is_root() {
-            PathBuf::from("/run/coxswain")
-        } else {
-            match env::var_os("XDG_RUNTIME_DIR").filter(|folder| Path::new(folder).is_absolute()) {
-                Some(runtime) => Path::new(&runtime).join("coxswain"),
-                None => env::temp_dir().join(format!("coxswain-{}", uid.as_raw())),
-            }
-        };
-        Book { folder }
+        Book::at(place::of_user())
+    }
+
+    /// All folders where sessions of the calling user may have left something, that of new sessions first.
+    #[must_use]
+    pub fn all_of_user() -> Vec<Book> {
+        place::all().into_iter().map(Book::at).collect()
     }
 
     /// A folder of one's own choice.
@@ -108,80 +119,92 @@ impl Book {
         Book { folder: folder.into() }
     }
 
-    /// The journal a session of process `pid` is to write; one process may have several, one after the
-    /// other.
+    /// Where it is.
     #[must_use]
-    pub fn journal(&self, pid: u32) -> PathBuf {
-        self.folder.join(format!("{pid}.{ENDING}"))
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
-    /// Waits for the lock, and makes the folder if it is not there.
+    /// A path for the journal of a new session of process `pid`; each call returns another.
+    #[must_use]
+    pub fn journal(&self, pid: u32) -> PathBuf {
+        self.folder.join(Name::new(pid).journal())
+    }
+
+    /// Waits for the lock, and makes the folder if it is not there. When this takes long the user is told for whom it
+    /// waits ([`waiting::tell_by`]).
     ///
     /// # Errors
     /// When the folder cannot be used.
     pub fn lock(&self) -> Result<Lock, Error> {
-        self.made()
-            .and_then(|()| {
-                let path = self.folder.join(LOCK);
-                let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
-                flock(&file, FlockOperation::LockExclusive)?;
+        self.make().map_err(|source| self.failed(source))?;
+        let path = self.folder.join(LOCK);
+        files::open_empty(&path, OFlags::WRONLY | OFlags::CREATE)
+            .and_then(|file| {
+                waiting::lock(&file, &path)?;
                 Ok(Lock { _file: file })
             })
-            .map_err(|source| self.failed(source))
+            .map_err(|source| Error::Journal { path, source })
     }
 
-    /// A right that one process has at a time, by a name of its choice; `None` while another has it. It ends
-    /// with the process, however that ends.
+    /// A right to process `pid` that one process has at a time; `None` while another has it. It ends with the
+    /// process, however that ends.
     ///
     /// # Errors
     /// When the folder cannot be used.
-    pub fn hold_alone(&self, name: &str) -> Result<Option<Right>, Error> {
+    pub fn hold_alone(&self, pid: u32) -> Result<Option<Right>, Error> {
+        self.make().map_err(|source| self.failed(source))?;
+        self.refuse_foreign()?;
+        let path = self.folder.join(RIGHTS);
+        let open = || files::open_empty(&path, OFlags::RDWR | OFlags::CREATE);
+        let now = || open().and_then(|file| rights::take(file, pid));
+        let failed = |source| Error::Journal { path: path.clone(), source };
         for _ in 0..ASKS {
-            if let Some(right) = self.hold_now(name)? {
+            if let Some(right) = now().map_err(failed)? {
                 return Ok(Some(right));
             }
             thread::sleep(ASK_AGAIN);
         }
-        self.hold_now(name)
+        now().map_err(failed)
     }
 
-    /// Removes the files of rights whose holders were killed.
+    /// Whether somebody has the right to process `pid`. Makes no file.
     ///
     /// # Errors
     /// When the folder cannot be used.
-    pub(crate) fn forget_rights(&self, _lock: &Lock) -> Result<(), Error> {
-        for file in fs::read_dir(&self.folder).map_err(|source| self.failed(source))? {
-            let name = file.map_err(|source| self.failed(source))?.file_name();
-            let is_other = name == LOCK || Path::new(&name).extension().is_some_and(|ending| ending == ENDING);
-            if let Some(name) = name.to_str().filter(|_| !is_other) {
-                // Having it for a moment removes it.
-                drop(self.hold_now(name)?);
-            }
+    pub fn is_held(&self, pid: u32) -> Result<bool, Error> {
+        if !self.is_there()? {
+            return Ok(false);
         }
-        Ok(())
-    }
-
-    fn hold_now(&self, name: &str) -> Result<Option<Right>, Error> {
-        let path = self.folder.join(name);
-        let open = || OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
-        let number = |metadata: io::Result<fs::Metadata>| metadata.map(|metadata| metadata.ino()).ok();
-        loop {
-            let file = self.made().and_then(|()| open()).map_err(|source| self.failed(source))?;
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                // Whoever had it before may have removed the file between our opening and our locking it.
-                Ok(()) if number(file.metadata()) != number(fs::metadata(&path)) => {}
-                Ok(()) => return Ok(Some(Right { path, _lock: Lock { _file: file } })),
-                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-                Err(error) => return Err(self.failed(error.into())),
-            }
+        let path = self.folder.join(RIGHTS);
+        match files::open_empty(&path, OFlags::RDWR).and_then(|file| rights::is_taken(&file, pid)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            answer => answer.map_err(|source| Error::Journal { path, source }),
         }
     }
 
-    fn made(&self) -> io::Result<()> {
-        match DirBuilder::new().mode(0o700).create(&self.folder) {
+    /// Refuses a folder with files in it that this program has not made.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] with the first of them, or when the folder cannot be read.
+    pub fn refuse_foreign(&self) -> Result<(), Error> {
+        let paths = self.files()?;
+        match paths.into_iter().find_map(|path| foreign(&path).map(|why| (path, why))) {
+            None => Ok(()),
+            Some((path, why)) => Err(Error::Foreign { path, why }),
+        }
+    }
+
+    /// Makes the folder if it is not there.
+    fn make(&self) -> io::Result<()> {
+        match place::make(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
+        self.check()
+    }
+
+    fn check(&self) -> io::Result<()> {
         let found = fs::symlink_metadata(&self.folder)?;
         if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o022 != 0 {
             return Err(io::Error::other("it is not a folder that only this user can write to"));
@@ -189,87 +212,179 @@ impl Book {
         Ok(())
     }
 
-    /// All journals, by name. Without a folder there are none.
+    /// Whether there is a folder.
     ///
     /// # Errors
-    /// When one cannot be read or understood.
+    /// When it cannot be used.
+    pub fn is_there(&self) -> Result<bool, Error> {
+        match self.check() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            checked => checked.map(|()| true).map_err(|source| self.failed(source)),
+        }
+    }
+
+    /// The paths of all files, by name. Without a folder there are none.
+    fn files(&self) -> Result<Vec<PathBuf>, Error> {
+        if !self.is_there()? {
+            return Ok(Vec::new());
+        }
+        let listed = fs::read_dir(&self.folder).map_err(|source| self.failed(source))?;
+        let paths: io::Result<Vec<PathBuf>> = listed.map(|file| Ok(file?.path())).collect();
+        let mut paths = paths.map_err(|source| self.failed(source))?;
+        paths.sort();
+        Ok(paths)
+    }
+
+    /// What is in the folder.
+    ///
+    /// # Errors
+    /// When the folder cannot be read or used. A journal that cannot be read is no error: see [`Entry::problem`].
+    pub fn look(&self, hands: &dyn Hands) -> Result<Listing, Error> {
+        self.look_without(hands, None)
+    }
+
+    /// All journals, by name.
+    ///
+    /// # Errors
+    /// As [`Book::look`].
     pub fn entries(&self, hands: &dyn Hands) -> Result<Vec<Entry>, Error> {
-        self.entries_without(hands, None)
+        Ok(self.look(hands)?.entries)
     }
 
     /// All journals but that at `path`, which is not even read: a long one takes milliseconds.
     ///
     /// # Errors
-    /// As [`Book::entries`].
+    /// As [`Book::look`].
     pub fn others(&self, hands: &dyn Hands, path: &Path) -> Result<Vec<Entry>, Error> {
-        self.entries_without(hands, Some(path))
+        Ok(self.look_without(hands, Some(path))?.entries)
     }
 
-    fn entries_without(&self, hands: &dyn Hands, without: Option<&Path>) -> Result<Vec<Entry>, Error> {
+    fn look_without(&self, hands: &dyn Hands, without: Option<&Path>) -> Result<Listing, Error> {
         let boot_id = hands.boot_id()?;
-        let mut entries = Vec::new();
-        let listed = match fs::read_dir(&self.folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(entries),
-            listed => listed.map_err(|source| self.failed(source))?,
-        };
-        for file in listed {
-            let path = file.map_err(|source| self.failed(source))?.path();
-            if path.extension().is_none_or(|ending| ending != ENDING) || Some(path.as_path()) == without {
-                continue;
+        let mut listing = Listing::default();
+        for path in self.files()?.into_iter().filter(|path| Some(path.as_path()) != without) {
+            match one(hands, &boot_id, &path) {
+                Ok(entry) => listing.entries.extend(entry),
+                Err(why) => listing.foreign.push(Foreign { path, why }),
             }
-            let failed = |source| Error::Journal { path: path.clone(), source };
-            let text = match fs::read_to_string(&path) {
-                // Ended between the two looks.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                text => text.map_err(failed)?,
-            };
-            let record = journal::parse(&text).map_err(|reason| failed(io::Error::other(reason)))?;
-            let alive = record.as_ref().is_some_and(|record| {
-                record.header.boot_id == boot_id && hands.started_ns(record.header.pid) == Some(record.header.start_ns)
-            });
-            // What another boot has changed is gone with it.
-            let record = record.filter(|record| record.header.boot_id == boot_id);
-            entries.push(Entry { path, record, alive });
         }
-        entries.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(entries)
+        Ok(listing)
     }
 
     /// Puts back what the session of the journal at `path` has changed, and removes the journal. Without
     /// a journal there is nothing to put back.
     ///
     /// # Errors
-    /// When the folder cannot be read, or the journal not be removed.
-    pub fn settle(&self, _lock: &Lock, hands: &dyn Hands, path: &Path) -> Result<Undone, Error> {
-        let entries = self.entries(hands)?;
-        let Some(mine) = entries.iter().find(|entry| entry.path == path) else { return Ok(Undone::default()) };
-        // Also of the dead: whoever settles those puts the original value back, which they have inherited.
-        let others = || entries.iter().filter(|entry| entry.path != path);
-        let mut known: BTreeSet<Knob> = others().flat_map(Entry::changes).map(|change| change.knob.clone()).collect();
-        let mut undone = undo(hands, mine.changes(), &known);
-        known.extend(mine.changes().iter().map(|change| change.knob.clone()));
-        let heirs: BTreeSet<&Knob> = others().flat_map(Entry::births).map(|births| &births.knob).collect();
-        let births: Vec<&Change> = mine.births().iter().filter(|births| !heirs.contains(&births.knob)).collect();
-        sweep(hands, &births, &known, &mut undone);
-        fs::remove_file(path).map_err(|source| Error::Journal { path: path.to_owned(), source })?;
-        Ok(undone)
+    /// When the folder cannot be read, or the file is not a journal. What of the journal cannot be read or removed is
+    /// among the [`Undone::troubles`].
+    pub fn settle(&self, lock: &Lock, hands: &dyn Hands, path: &Path) -> Result<Undone, Error> {
+        let listing = self.look(hands)?;
+        if let Some(foreign) = listing.foreign.iter().find(|foreign| foreign.path == path) {
+            return Err(Error::Foreign { path: path.to_owned(), why: foreign.why.clone() });
+        }
+        Ok(match listing.entries.iter().find(|entry| entry.path == path) {
+            Some(mine) => settle_one(lock, hands, mine, &listing.entries),
+            None => Undone::default(),
+        })
     }
 
-    /// Settles the journals of sessions that are dead, guardian and all.
+    /// Puts back what a session knows that it has changed, whatever has become of its journal, of the others' and of
+    /// the folder, and removes its journal.
+    pub(crate) fn settle_own(&self, hands: &dyn Hands, path: &Path, changes: &[Change], births: &[Change]) -> Undone {
+        let (lock, others) = (self.lock(), self.others(hands, path));
+        let mut undone = put_back_all(hands, changes, births, others.as_deref().unwrap_or_default());
+        let removed = match files::open_own(path, OFlags::RDONLY) {
+            Ok(file) => files::remove(path, &file).map_err(|source| left_behind(path, &source)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(source) => Err(left_behind(path, &source)),
+        };
+        let failures = [lock.as_ref().err().map(ToString::to_string), others.err().map(|error| error.to_string())];
+        undone.troubles.extend(failures.into_iter().flatten().chain(removed.err()));
+        undone
+    }
+
+    /// Settles the journals of sessions that are dead, guardian and all, each on its own. One that is damaged is undone
+    /// as far as it can be read and then set aside; one that cannot be read at all, or that a later version has
+    /// written, stays as it is: its [`Entry::problem`] says so.
     ///
     /// # Errors
-    /// As [`Book::settle`].
+    /// When the folder cannot be read.
     pub fn settle_dead(&self, lock: &Lock, hands: &dyn Hands) -> Result<Vec<(Entry, Undone)>, Error> {
+        let mut entries = self.look(hands)?.entries;
+        let dead = |entry: &&Entry| !entry.alive && matches!(entry.problem, None | Some(Problem::Damaged(_)));
         let mut settled = Vec::new();
-        for entry in self.entries(hands)?.into_iter().filter(|entry| !entry.alive) {
-            let undone = self.settle(lock, hands, &entry.path)?;
-            settled.push((entry, undone));
+        while let Some(at) = entries.iter().position(|entry| dead(&entry)) {
+            let undone = settle_one(lock, hands, &entries[at], &entries);
+            settled.push((entries.remove(at), undone));
         }
-        self.forget_rights(lock)?;
         Ok(settled)
     }
 
     fn failed(&self, source: io::Error) -> Error {
         Error::Journal { path: self.folder.clone(), source }
+    }
+}
+
+/// Why a file is not this program's, as far as its name, its kind and its first line tell; `None`: it is.
+fn foreign(path: &Path) -> Option<String> {
+    let found = match Kind::of(path) {
+        None => return Some("no file of cox has such a name".to_owned()),
+        Some(Kind::Empty) => files::open_empty(path, OFlags::RDONLY).map(|_| None),
+        Some(Kind::Journal(name) | Kind::SetAside(name)) => {
+            files::open_own(path, OFlags::RDONLY).and_then(|file| reading::foreign(file, &name))
+        }
+    };
+    match found {
+        Ok(why) => why.map(str::to_owned),
+        Err(error) => Some(error).filter(is_there).map(|error| error.to_string()),
+    }
+}
+
+/// Whether what failed is still there: journals come and go.
+fn is_there(error: &io::Error) -> bool {
+    error.kind() != io::ErrorKind::NotFound
+}
+
+/// What a file with a journal's name has; an error also when it is foreign.
+fn content(path: &Path, name: &Name) -> io::Result<Content> {
+    let file = files::open_own(path, OFlags::RDONLY)?;
+    let length = file.metadata()?.len();
+    match reading::read(file, name) {
+        Ok(Content::Foreign(why)) => Err(io::Error::other(why)),
+        Ok(Content::Record(record, None)) if length > LONGEST => {
+            Ok(Content::Record(record, Some(format!("it has {length} bytes, and only {LONGEST} were read"))))
+        }
+        Err(error) => Ok(Content::Unreadable(error.to_string())),
+        content => content,
+    }
+}
+
+/// The journal at a path, if it is one; an error says why the file is not this program's.
+fn one(hands: &dyn Hands, boot_id: &str, path: &Path) -> Result<Option<Entry>, String> {
+    let entry = |record, alive, problem| Ok(Some(Entry { path: path.to_owned(), record, alive, problem }));
+    let name = match Kind::of(path) {
+        Some(Kind::Journal(name)) => name,
+        kind => {
+            return match (foreign(path), kind) {
+                (Some(why), _) => Err(why),
+                (None, Some(Kind::SetAside(_))) => entry(None, false, Some(Problem::SetAside)),
+                (None, _) => Ok(None),
+            };
+        }
+    };
+    match content(path, &name) {
+        // Ended between the two looks.
+        Err(error) if !is_there(&error) => Ok(None),
+        Err(error) => Err(error.to_string()),
+        Ok(Content::Foreign(why)) => Err(why.to_owned()),
+        Ok(Content::Torn) => entry(None, false, None),
+        Ok(Content::Newer(format)) => entry(None, hands.started_ns(name.pid).is_some(), Some(Problem::Newer(format))),
+        Ok(Content::Unreadable(why)) => entry(None, false, Some(Problem::Unreadable(why))),
+        Ok(Content::Record(record, damage)) => {
+            let is_now = record.header.boot_id == boot_id;
+            let alive = is_now && hands.started_ns(record.header.pid) == Some(record.header.start_ns);
+            // What another boot has changed is gone with it.
+            if is_now { entry(Some(record), alive, damage.map(Problem::Damaged)) } else { entry(None, false, None) }
+        }
     }
 }

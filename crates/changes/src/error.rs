@@ -88,6 +88,22 @@ pub enum Error {
         /// The reason.
         source: io::Error,
     },
+    /// A file in the journals' folder that this program has not made.
+    #[error("{} was not made by cox ({why}): COX_CHANGES must name a folder that has only files of cox", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// How it is told.
+        why: String,
+    },
+    /// A later version of this program has a session.
+    #[error("{} is of a running session of a later version of cox (format {format}): end that session first", path.display())]
+    Newer {
+        /// The journal.
+        path: PathBuf,
+        /// Its format.
+        format: u32,
+    },
     /// Something about the machine could not be read.
     #[error(transparent)]
     Machine(#[from] machine::Error),

@@ -7,20 +7,13 @@
 //!    slice, so that it need not wait for the program's threads, and says so with one byte. Only then does the
 //!    session change anything.
 //! 3. It reads the lifeline. That ends when the session ends, however it does.
-//! 4. It settles the journal, if there still is one, removes the files of rights that a killed session had, and
-//!    ends.
+//! 4. It settles the journal, if there still is one, and ends.
 #![allow(unsafe_code, reason = "pre_exec, and ignoring signals")]
 
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::Duration;
-
-use machine::Root;
-use machine::process::Task;
-use rustix::process::{Pid, getppid};
 
 use crate::book::Book;
 use crate::error::Error;
@@ -30,10 +23,6 @@ use crate::undo::Undone;
 
 /// The lowest: other real-time threads of the machine have their reasons.
 const PRIORITY: u32 = 1;
-
-/// How often, and with what pauses, the guardian looks whether a killed session is gone.
-const LOOKS: usize = 500;
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// The session's end of the guardian. Dropping it cuts the lifeline and waits for the guardian's end.
 #[derive(Debug)]
@@ -88,7 +77,6 @@ pub fn guard(hands: &dyn Hands, journal: &Path) -> Result<Undone, Error> {
     // However many threads of the program want to run: they come after it, and it sleeps until it is needed. Without
     // the right to that a short slice brings its turn soon.
     let _ = become_punctual(PRIORITY);
-    let session = getppid();
     let folder = journal.parent().unwrap_or(Path::new("/"));
     let mut out = io::stdout();
     match out.write_all(b"!").and_then(|()| out.flush()) {
@@ -100,28 +88,5 @@ pub fn guard(hands: &dyn Hands, journal: &Path) -> Result<Undone, Error> {
     let _ = io::copy(&mut io::stdin(), &mut io::sink());
     let book = Book::at(folder);
     let lock = book.lock()?;
-    let was_killed = journal.exists();
-    let undone = book.settle(&lock, hands, journal)?;
-    drop(lock);
-    if was_killed {
-        wait_for_end_of(session);
-        book.forget_rights(&book.lock()?)?;
-    }
-    Ok(undone)
-}
-
-/// The lifeline is one of the first things that a killed process lets go of, its rights may be among the last: BPF
-/// programs that are detached take a while. A thread of it may still be at that when the others have ended and
-/// the guardian has another parent already. But the session may live, and have failed to settle.
-fn wait_for_end_of(session: Option<Pid>) {
-    let Some(session) = session else { return };
-    let session = Task::process(&Root::live(), session.as_raw_nonzero().get() as u32);
-    // A process that is gone, or a zombie of one thread that nobody has waited for: that has let go of its files.
-    let is_over = || session.stat().map_or(true, |stat| matches!(stat.state, 'Z' | 'X') && stat.threads <= 1);
-    for _ in 0..LOOKS {
-        if is_over() {
-            return;
-        }
-        thread::sleep(LOOK_AGAIN);
-    }
+    book.settle(&lock, hands, journal)
 }

@@ -1,9 +1,12 @@
 //! What a session has changed, on disk before it changes it.
 //!
-//! One JSON object a line: first the session, then its changes in order. A change of a process's leader
-//! may also stand for the threads that will be *born* in the process and inherit it. Lines are fsync'ed
-//! before what they announce is done, so that a line that is missing or torn announces nothing that
-//! happened. What is done together is announced together, with one fsync.
+//! After the first line, which says what file this is ([`crate::reading`]), one JSON object a line: the session, then
+//! its changes in order. A change of a process's leader may also stand for the threads that will be *born* in the
+//! process and inherit it. Lines are fsync'ed before what they announce is done, so that a line that is missing or
+//! torn announces nothing that happened. What is done together is announced together, with one fsync.
+//!
+//! When a line cannot be written whole, what there is of it is cut off again: lines that are written later, when the
+//! disk has room again, must not follow half a line. Putting back needs no room: it only reads, and removes.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -13,10 +16,15 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::files::{self, Name};
 use crate::knob::{Claim, Knob, Value};
+use crate::reading::first_line;
 
-/// Written by this version; another one's journal is not touched.
-pub const FORMAT: u32 = 2;
+/// Written by this version. Journals of earlier formats are read; those of later ones are left alone, and named.
+pub const FORMAT: u32 = 3;
+
+/// Of a command line, for people; the kernel takes megabytes.
+const LONGEST_COMMAND: usize = 4096;
 
 /// Whose journal it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +56,7 @@ pub struct Change {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Line<S, C> {
+pub(crate) enum Line<S, C> {
     Session(S),
     Births(C),
     Change(C),
@@ -59,20 +67,44 @@ enum Line<S, C> {
 pub struct Journal {
     path: PathBuf,
     file: File,
+    /// Bytes of whole lines.
+    length: u64,
+    /// Half a line could not be cut off: nothing may follow it.
+    is_broken: bool,
 }
 
 impl Journal {
-    /// Begin one; the file must not exist.
+    /// Begins one, at a path of [`Book::journal`](crate::Book::journal); the file must not exist.
     ///
     /// # Errors
-    /// When it cannot be created and synced.
+    /// When it cannot be created and synced, or the path is not that of a journal.
     pub fn create(path: PathBuf, header: &Header) -> Result<Journal, Error> {
         // Only the owner may read it: it is what the guardian will do in his name.
         let opened = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
         let file = opened.map_err(|source| Error::Journal { path: path.clone(), source })?;
-        let mut journal = Journal { path, file };
-        journal.append([Line::Session(header)])?;
-        Ok(journal)
+        let mut journal = Journal { path, file, length: 0, is_broken: false };
+        let begun = match Name::of_path(&journal.path) {
+            Some(name) => journal.begin(&name, header),
+            None => Err(journal.failed(io::Error::other("not the name of a journal"))),
+        };
+        match begun {
+            Ok(()) => Ok(journal),
+            Err(error) => {
+                // An empty file is nobody's loss; what made the journal fail may well make this fail too.
+                let _ = files::remove(&journal.path, &journal.file);
+                Err(error)
+            }
+        }
+    }
+
+    fn begin(&mut self, name: &Name, header: &Header) -> Result<(), Error> {
+        let mut header = header.clone();
+        if let Some((cut, _)) = header.command.char_indices().find(|(at, _)| *at >= LONGEST_COMMAND) {
+            header.command.truncate(cut);
+        }
+        let mut text = first_line(name).into_bytes();
+        text.push(b'\n');
+        self.append(text, [Line::Session(&header)])
     }
 
     /// Announce a change.
@@ -88,7 +120,7 @@ impl Journal {
     /// # Errors
     /// As [`Journal::announce`]; none of them may be made then.
     pub fn announce_all(&mut self, changes: &[Change]) -> Result<(), Error> {
-        self.append(changes.iter().map(Line::Change))
+        self.append(Vec::new(), changes.iter().map(Line::Change))
     }
 
     /// Announce what threads that will be born in a process may inherit: a change of its leader's knob.
@@ -96,7 +128,7 @@ impl Journal {
     /// # Errors
     /// As [`Journal::announce`]: no thread of these processes may be changed then.
     pub fn announce_births(&mut self, births: &[Change]) -> Result<(), Error> {
-        self.append(births.iter().map(Line::Births))
+        self.append(Vec::new(), births.iter().map(Line::Births))
     }
 
     /// Where it is.
@@ -105,8 +137,11 @@ impl Journal {
         &self.path
     }
 
-    fn append<'l>(&mut self, lines: impl IntoIterator<Item = Line<&'l Header, &'l Change>>) -> Result<(), Error> {
-        let mut text = Vec::new();
+    fn append<'l>(
+        &mut self,
+        mut text: Vec<u8>,
+        lines: impl IntoIterator<Item = Line<&'l Header, &'l Change>>,
+    ) -> Result<(), Error> {
         for line in lines {
             serde_json::to_writer(&mut text, &line).map_err(|error| self.failed(error.into()))?;
             text.push(b'\n');
@@ -114,7 +149,21 @@ impl Journal {
         if text.is_empty() {
             return Ok(());
         }
-        self.file.write_all(&text).and_then(|()| self.file.sync_data()).map_err(|source| self.failed(source))
+        if self.is_broken {
+            return Err(self.failed(io::Error::other("an earlier line could not be written")));
+        }
+        match self.file.write_all(&text).and_then(|()| self.file.sync_data()) {
+            Ok(()) => {
+                self.length += text.len() as u64;
+                Ok(())
+            }
+            Err(source) => {
+                // Making a file shorter takes no room.
+                let cut = self.file.set_len(self.length).and_then(|()| self.file.sync_data());
+                self.is_broken = cut.is_err();
+                Err(self.failed(source))
+            }
+        }
     }
 
     fn failed(&self, source: io::Error) -> Error {
@@ -122,51 +171,19 @@ impl Journal {
     }
 }
 
-/// A journal that was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// Whose it is.
-    pub header: Header,
-    /// What it announced, in order.
-    pub changes: Vec<Change>,
-    /// What threads of a process inherit that are born meanwhile: changes of the leader's knobs.
-    pub births: Vec<Change>,
-}
-
-/// Reads a journal's text; `None` when even its first line is torn: then nothing was changed.
-///
-/// # Errors
-/// What is wrong with a line that is whole.
-pub fn parse(text: &str) -> Result<Option<Record>, String> {
-    let mut record = None;
-    for (at, line) in text.split_inclusive('\n').enumerate() {
-        let Some(line) = line.strip_suffix('\n') else { break };
-        let parsed: Line<Header, Change> = serde_json::from_str(line).map_err(|e| format!("line {}: {e}", at + 1))?;
-        match (parsed, &mut record) {
-            (Line::Session(header), None) if header.format == FORMAT => {
-                record = Some(Record { header, changes: Vec::new(), births: Vec::new() });
-            }
-            (Line::Session(header), None) => return Err(format!("format {}, not {FORMAT}", header.format)),
-            (Line::Change(change), Some(record)) => record.changes.push(change),
-            (Line::Births(births), Some(record)) => record.births.push(births),
-            (Line::Session(_), Some(_)) => return Err(format!("line {}: a second session", at + 1)),
-            (Line::Change(_) | Line::Births(_), None) => return Err("no session in the first line".to_owned()),
-        }
-    }
-    Ok(record)
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::knob::{Scheduling, Thread};
-    use proptest::prelude::*;
+    use crate::reading::{Content, Record, read};
 
-    fn header() -> Header {
-        Header { format: FORMAT, boot_id: "b".into(), pid: 5, start_ns: 6, command: "cox pack".into() }
+    const NAME: Name = Name { pid: 5, id: Some(7) };
+
+    pub(crate) fn header(pid: u32) -> Header {
+        Header { format: FORMAT, boot_id: "b".into(), pid, start_ns: 6, command: "cox pack".into() }
     }
 
-    fn change(tid: u32) -> Change {
+    pub(crate) fn change(tid: u32) -> Change {
         Change {
             engine: "pack".into(),
             knob: Knob::Affinity(Thread { tid, start_ns: 1 << 60 }),
@@ -175,9 +192,10 @@ mod tests {
         }
     }
 
-    fn written(changes: &[Change]) -> String {
+    /// A journal with one line of births, then the changes.
+    pub(crate) fn written(name: &Name, changes: &[Change]) -> String {
         let folder = tempfile::tempdir().unwrap();
-        let mut journal = Journal::create(folder.path().join("j"), &header()).unwrap();
+        let mut journal = Journal::create(folder.path().join(name.journal()), &header(name.pid)).unwrap();
         journal.announce_births(&[change(9)]).unwrap();
         journal.announce_all(changes).unwrap();
         std::fs::read_to_string(journal.path()).unwrap()
@@ -196,32 +214,17 @@ mod tests {
             ..change(1)
         };
         let changes = [change(1), change(2), file, at_times];
-        let record = Record { header: header(), changes: changes.to_vec(), births: vec![change(9)] };
-        assert_eq!(parse(&written(&changes)).unwrap(), Some(record));
+        let record = Record { header: header(5), changes: changes.to_vec(), births: vec![change(9)] };
+        let text = written(&NAME, &changes);
+        assert_eq!(read(text.as_bytes(), &NAME).unwrap(), Content::Record(record, None));
+        assert!(text.starts_with("coxswain journal 3 5-0000000000000007\n"));
     }
 
     #[test]
-    fn a_foreign_journal_is_refused() {
-        let text = written(&[change(1)]);
-        assert!(parse(&text.replace("\"format\":2", "\"format\":1")).unwrap_err().contains("format 1"));
-        assert!(parse("{\"nonsense\":1}\n").is_err());
-        let (_, changes) = text.split_once('\n').unwrap();
-        assert!(parse(changes).unwrap_err().contains("no session"));
-    }
-
-    proptest! {
-        /// Cut anywhere, a journal tells all changes whose lines are whole, and no other.
-        #[test]
-        fn a_torn_journal_tells_what_may_have_happened(cut in 0usize..2000) {
-            let changes = [change(1), change(2), change(3)];
-            let text = written(&changes);
-            let cut = cut.min(text.len());
-            let whole = text[..cut].matches('\n').count();
-            let record = parse(&text[..cut]).unwrap();
-            let told = record.map(|r| (r.births.len(), r.changes));
-            // The first line is the session's, the second that of the births.
-            let announced = |n: usize| (n.min(1), changes[..n.saturating_sub(1)].to_vec());
-            prop_assert_eq!(told, whole.checked_sub(1).map(announced));
-        }
+    fn a_command_line_is_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let header = Header { command: "ä".repeat(1 << 20), ..header(5) };
+        let journal = Journal::create(folder.path().join(NAME.journal()), &header).unwrap();
+        assert!(std::fs::metadata(journal.path()).unwrap().len() < 5000);
     }
 }

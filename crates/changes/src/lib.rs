@@ -16,7 +16,8 @@
 //! 8. **Forget**: the journal is removed last. Doing step 7 twice changes nothing.
 //!
 //! A journal's last line may be torn: then its write (step 5) had not begun. A journal of another boot
-//! is void: what is changed here does not survive one.
+//! is void: what is changed here does not survive one. Each journal is settled on its own: one that is damaged is undone
+//! as far as it can be read, and named. Undoing needs no room on the disk.
 //!
 //! A knob may be claimed for a *set* of values ([`Claim::Within`]) or for one *at times*
 //! ([`Claim::AtTimes`]): a packer moves threads thousands of times a second, and the file system would be
@@ -33,22 +34,30 @@
 pub mod book;
 pub mod desire;
 mod error;
+mod files;
 mod grip;
 pub mod guardian;
 pub mod hands;
 pub mod journal;
 pub mod knob;
 mod others;
+mod place;
+pub mod reading;
 pub mod realtime;
+mod rights;
 pub mod session;
+mod settling;
 mod sweep;
 pub mod undo;
+pub mod waiting;
 mod whose;
 
 pub use book::Book;
 pub use desire::Desire;
 pub use error::Error;
+pub use files::Name;
 pub use grip::{Grip, Setting};
 pub use hands::{Hands, LiveHands, Writer};
 pub use knob::{Claim, Knob, Scheduling, Thread, Value};
+pub use rights::Right;
 pub use session::Session;

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::book::{Book, Entry};
+use crate::book::{Book, Entry, Problem};
 use crate::desire::{Desire, conflict, merge};
 use crate::error::Error;
 use crate::grip::{Gate, Grip};
@@ -26,6 +26,7 @@ pub struct Session<'h> {
     taken: BTreeMap<Knob, Change>,
     births: Vec<Change>,
     gate: Arc<Gate>,
+    inherited: Vec<String>,
     // Last: it looks for the journal when its lifeline is cut, and must not find one that is being settled.
     _guardian: Option<Guardian>,
     ended: bool,
@@ -48,10 +49,23 @@ impl<'h> Session<'h> {
         guardian: impl FnOnce(&Path) -> Result<Option<Guardian>, Error>,
     ) -> Result<Session<'h>, Error> {
         // Before the journal: a kill between the two would leave a journal that nobody watches.
+        book.refuse_foreign()?;
         let path = book.journal(pid);
         let guardian = guardian(&path)?;
         let lock = book.lock()?;
-        book.settle_dead(&lock, hands)?;
+        let mut inherited = Vec::new();
+        for (entry, undone) in book.settle_dead(&lock, hands)? {
+            let whose =
+                entry.record.as_ref().map_or_else(String::new, |record| format!(" of {}", record.header.command));
+            inherited.extend(
+                undone.failures().map(|failure| format!("left by a session{whose} that was killed: {failure}")),
+            );
+        }
+        for entry in book.entries(hands)? {
+            if let (Some(Problem::Newer(format)), true) = (&entry.problem, entry.alive) {
+                return Err(Error::Newer { path: entry.path, format: *format });
+            }
+        }
         let header = Header {
             format: FORMAT,
             boot_id: hands.boot_id()?,
@@ -62,7 +76,7 @@ impl<'h> Session<'h> {
         let journal = Journal::create(path, &header)?;
         drop(lock);
         let (taken, births, gate) = (BTreeMap::new(), Vec::new(), Arc::new(Gate::open()));
-        Ok(Session { hands, book, journal, taken, births, gate, _guardian: guardian, ended: false })
+        Ok(Session { hands, book, journal, taken, births, gate, inherited, _guardian: guardian, ended: false })
     }
 
     /// Announce that threads of these processes will be changed: each desire is for a knob of a process's
@@ -167,19 +181,27 @@ impl<'h> Session<'h> {
         self.taken.values()
     }
 
-    /// Put everything back that no other session holds, and that nobody else has changed.
-    ///
-    /// # Errors
-    /// When the journal or its folder cannot be used; the guardian then tries once more.
-    pub fn end(mut self) -> Result<Undone, Error> {
-        self.settle()
+    /// What of dead sessions' changes could not be put back when this session began, one line each.
+    #[must_use]
+    pub fn inherited(&self) -> &[String] {
+        &self.inherited
     }
 
-    fn settle(&mut self) -> Result<Undone, Error> {
+    /// Put everything back that no other session holds, and that nobody else has changed. What has become of the
+    /// journals does not matter for that: the session knows what it has changed.
+    ///
+    /// # Errors
+    /// None at present. What could not be done is among the [`Undone::left`] and [`Undone::troubles`].
+    pub fn end(mut self) -> Result<Undone, Error> {
+        Ok(self.settle())
+    }
+
+    fn settle(&mut self) -> Undone {
         self.ended = true;
         self.gate.shut();
-        let lock = self.book.lock()?;
-        self.book.settle(&lock, self.hands, self.journal.path())
+        // In the order of their announcement, which the map has lost, nothing depends on another: each is one knob.
+        let changes: Vec<Change> = self.taken.values().cloned().collect();
+        self.book.settle_own(self.hands, self.journal.path(), &changes, &self.births)
     }
 
     /// The change that a desire for a knob comes to that reads `now`.
@@ -239,7 +261,7 @@ impl<'h> Session<'h> {
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            // What fails here is the guardian's: its lifeline is cut next.
+            // When its journal is still there, the guardian tries again: its lifeline is cut next.
             let _ = self.settle();
         }
     }

@@ -32,7 +32,7 @@ pub fn sweep(hands: &dyn Hands, births: &[&Change], known: &BTreeSet<Knob>, undo
                 Ok(true) => {}
                 Ok(false) | Err(Error::Gone(_)) => break,
                 Err(error) => {
-                    let left = |births: &&Change| Left { knob: births.knob.clone(), reason: error.to_string() };
+                    let left = |births: &&Change| Left::of(births.knob.clone(), births, error.to_string());
                     undone.left.extend(of_process.first().map(left));
                     break;
                 }
@@ -71,7 +71,7 @@ fn look(
                 }
                 Ok(Found::Original | Found::Theirs(_)) => {}
                 Err(Error::Gone(_)) => more = true,
-                Err(error) => undone.left.push(Left { knob, reason: error.to_string() }),
+                Err(error) => undone.left.push(Left::of(knob, births, error.to_string())),
             }
         }
     }

@@ -8,7 +8,7 @@ use std::fmt;
 use crate::error::Error;
 use crate::hands::Hands;
 use crate::journal::Change;
-use crate::knob::{Knob, Value};
+use crate::knob::{Knob, Scheduling, Value};
 use crate::whose::is_ours;
 
 /// What became of a session's changes.
@@ -24,6 +24,17 @@ pub struct Undone {
     pub inherited: usize,
     /// Not put back, and why.
     pub left: Vec<Left>,
+    /// What is wrong with the journal or its folder, one line each: there may be more to put back.
+    pub troubles: Vec<String>,
+}
+
+impl Undone {
+    /// What should have been put back and was not, or may not have been, one line each. A value that somebody else has
+    /// set is no failure.
+    pub fn failures(&self) -> impl Iterator<Item = String> {
+        let left = self.left.iter().filter(|left| !left.is_theirs).map(ToString::to_string);
+        left.chain(self.troubles.iter().cloned())
+    }
 }
 
 /// A knob that was not put back.
@@ -33,11 +44,46 @@ pub struct Left {
     pub knob: Knob,
     /// Why: somebody else's value, or the kernel's refusal.
     pub reason: String,
+    /// Somebody else has set it.
+    pub is_theirs: bool,
+    /// What it was before.
+    pub original: Value,
+}
+
+impl Left {
+    pub(crate) fn of(knob: Knob, change: &Change, reason: String) -> Left {
+        Left { knob, reason, is_theirs: false, original: change.original.clone() }
+    }
 }
 
 impl fmt::Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} was left as it is: {}", self.knob, self.reason)
+        write!(f, "{} was left as it is: {}; ", self.knob, self.reason)?;
+        match by_hand(&self.knob, &self.original) {
+            Some(command) => write!(f, "to put it back: {command}"),
+            None => write!(f, "it was {}", self.original),
+        }
+    }
+}
+
+/// The commands that put a knob back.
+fn by_hand(knob: &Knob, original: &Value) -> Option<String> {
+    match (knob, original) {
+        (Knob::Affinity(thread), Value::Cpus(cpus)) => Some(format!("taskset -pc {cpus} {}", thread.tid)),
+        (Knob::Scheduling(thread), Value::Scheduling(was)) => {
+            let class = match was.policy {
+                0 => "--other",
+                1 => "--fifo",
+                2 => "--rr",
+                3 => "--batch",
+                Scheduling::IDLE => "--idle",
+                _ => return None,
+            };
+            let tid = thread.tid;
+            Some(format!("chrt {class} -p {} {tid} && renice -n {} -p {tid}", was.priority, was.nice))
+        }
+        (Knob::File(path), Value::Text(text)) => Some(format!("echo '{text}' > {}", path.display())),
+        _ => None,
     }
 }
 
@@ -51,11 +97,12 @@ pub fn undo(hands: &dyn Hands, changes: &[Change], held: &BTreeSet<Knob>) -> Und
         }
         match put_back(hands, &change.knob, change) {
             Ok(Found::Original | Found::Ours) => undone.restored += 1,
-            Ok(Found::Theirs(theirs)) => undone
-                .left
-                .push(Left { knob: change.knob.clone(), reason: format!("it reads {theirs}, which we have not set") }),
+            Ok(Found::Theirs(theirs)) => {
+                let reason = format!("it reads {theirs}, which cox has not set");
+                undone.left.push(Left { is_theirs: true, ..Left::of(change.knob.clone(), change, reason) });
+            }
             Err(Error::Gone(_)) => undone.gone += 1,
-            Err(error) => undone.left.push(Left { knob: change.knob.clone(), reason: error.to_string() }),
+            Err(error) => undone.left.push(Left::of(change.knob.clone(), change, error.to_string())),
         }
     }
     undone

@@ -90,7 +90,7 @@ fn is_program(word: &str) -> bool {
 }
 
 /// File names may hold line ends and worse; a terminal gets them escaped.
-fn one_line(text: &str) -> String {
+pub fn one_line(text: &str) -> String {
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     text.trim_end().chars().map(shown).collect()
 }

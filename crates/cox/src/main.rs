@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
+    changes::waiting::tell_by(complaint::say);
     let done = match cli.verb {
         Verb::Run(options) => verbs::run::run(&options),
         Verb::Compare(options) => verbs::compare::compare(&options),

@@ -2,11 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
-use std::path::Path;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use changes::journal::{Change, FORMAT, Header, Journal};
-use changes::{Claim, Hands, Knob, LiveHands, Value};
+use changes::{Book, Claim, Hands, Knob, LiveHands, Value};
 use machine::Root;
 use tempfile::TempDir;
 
@@ -18,6 +19,7 @@ struct Left {
     runtime: TempDir,
     hands: LiveHands,
     change: Change,
+    journal: PathBuf,
 }
 
 impl Drop for Left {
@@ -43,8 +45,10 @@ impl Left {
             original,
         };
         let runtime = TempDir::new().unwrap();
-        let left = Left { sleeper, runtime, hands, change };
-        fs::create_dir(left.folder()).unwrap();
+        let folder = runtime.path().join("coxswain");
+        let journal = Book::at(&folder).journal(pid);
+        let left = Left { sleeper, runtime, hands, change, journal };
+        fs::create_dir(folder).unwrap();
         let header = Header {
             format: FORMAT,
             boot_id: left.hands.boot_id().unwrap(),
@@ -52,7 +56,7 @@ impl Left {
             start_ns: left.hands.started_ns(pid).unwrap_or(1),
             command: "cox pack ./app".into(),
         };
-        let mut journal = Journal::create(left.folder().join(format!("{pid}.journal")), &header).unwrap();
+        let mut journal = Journal::create(left.journal.clone(), &header).unwrap();
         journal.announce(&left.change).unwrap();
         left.hands.write(&knob, &left.change.claim.first()).unwrap();
         left
@@ -110,16 +114,83 @@ fn a_living_session_keeps_what_it_has() {
     left.hands.write(&left.change.knob, &left.change.original).unwrap();
 }
 
+/// A file that is no journal keeps nothing from coming back; it is named, and is there afterwards.
 #[test]
-fn a_journal_that_cannot_be_read_is_one_clear_line() {
+fn what_cox_has_not_made_is_named_and_left_alone() {
     let left = Left::by(u32::MAX);
-    let path = left.folder().join("7.journal");
-    fs::write(&path, "nonsense\n").unwrap();
+    for name in ["7.journal", "thesis.tex"] {
+        fs::write(left.folder().join(name), "nonsense\n").unwrap();
+    }
     let output = left.cox("undo");
-    assert_eq!(output.status.code(), Some(125));
-    assert!(text(&output).contains("7.journal") && text(&output).lines().count() == 1, "{}", text(&output));
-    fs::remove_file(&path).unwrap();
-    assert_eq!(left.cox("undo").status.code(), Some(0));
+    assert_eq!((output.status.code(), left.now()), (Some(1), left.change.original.clone()), "{}", text(&output));
+    for part in ["1 put back", "7.journal was not made by cox", "thesis.tex was not made by cox"] {
+        assert!(text(&output).contains(part), "{}", text(&output));
+    }
+    // With nothing of cox's beside them, and without a lock, the folder is somebody's.
+    fs::remove_file(left.folder().join("lock")).unwrap();
+    for command in [&["changes", "undo"][..], &["changes", "status"], &["pack", "-q", "--cpus", "0", "--", "true"]] {
+        let output = Command::new(COX).args(command).env("COX_CHANGES", left.folder()).output().unwrap();
+        let text = text(&output);
+        assert!(output.status.code() == Some(125) && text.contains("7.journal"), "{command:?}: {text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
+    let mut names: Vec<_> = fs::read_dir(left.folder()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["7.journal", "thesis.tex"]);
+}
+
+#[test]
+fn a_damaged_journal_is_undone_as_far_as_it_can_be_read() {
+    let left = Left::by(u32::MAX);
+    let mut text_of = fs::read(&left.journal).unwrap();
+    let at = text_of.len() - text_of.split_inclusive(|byte| *byte == b'\n').next_back().unwrap().len();
+    text_of.splice(at..at, *b"\0\xff{\"change\":\n");
+    fs::write(&left.journal, text_of).unwrap();
+    let output = left.cox("undo");
+    assert_eq!((output.status.code(), left.now()), (Some(1), left.change.original.clone()), "{}", text(&output));
+    assert!(text(&output).contains("line 3 cannot be read") && text(&output).contains(".damaged"), "{}", text(&output));
+    let again = left.cox("undo");
+    assert!(again.status.code() == Some(1) && text(&again).contains(".damaged"), "{}", text(&again));
+    fs::remove_file(left.journal.with_extension("damaged")).unwrap();
+    assert_eq!((left.cox("undo").status.code(), left.cox("status").status.code()), (Some(0), Some(0)));
+}
+
+/// FIFOs, links and a file that never ends keep nobody waiting.
+#[test]
+fn nothing_in_the_folder_keeps_anybody_waiting() {
+    let left = Left::by(u32::MAX);
+    let at = |name: &str| left.folder().join(name);
+    assert!(Command::new("mkfifo").args([at("5.journal"), at("rights")]).status().unwrap().success());
+    std::os::unix::fs::symlink("/dev/zero", at("6-00000000000000ab.journal")).unwrap();
+    fs::File::create(at("8-00000000000000ab.journal")).unwrap().set_len(1 << 40).unwrap();
+    for verb in ["status", "undo"] {
+        let output = Command::new("timeout")
+            .args(["--foreground", "60", COX, "changes", verb])
+            .env("COX_CHANGES", left.folder())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{verb}: {}", text(&output));
+        for name in ["5.journal", "rights", "6-0", "8-0"] {
+            assert!(text(&output).contains(name), "{name}: {}", text(&output));
+        }
+    }
+    assert_eq!(left.now(), left.change.original);
+}
+
+#[test]
+fn who_has_the_lock_is_named_after_a_second() {
+    let left = Left::by(u32::MAX);
+    let lock = Book::at(left.folder()).lock().unwrap();
+    let mut command = Command::new(COX);
+    command.args(["changes", "undo"]).env("COX_CHANGES", left.folder()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut waiting = command.spawn().unwrap();
+    let mut line = String::new();
+    let read = BufReader::new(waiting.stderr.take().unwrap()).read_line(&mut line);
+    drop(lock);
+    let code = waiting.wait().unwrap().code();
+    read.unwrap();
+    assert!(line.contains(&format!("waiting for PID {} (", std::process::id())), "{line}");
+    assert_eq!((code, left.now()), (Some(0), left.change.original.clone()));
 }
 
 #[test]
@@ -137,7 +208,7 @@ fn a_folder_that_others_may_write_to_is_refused() {
 #[test]
 fn a_guardian_puts_back_when_its_lifeline_is_cut() {
     let left = Left::by(u32::MAX);
-    let journal = left.folder().join("4294967295.journal");
+    let journal = left.journal.clone();
     let mut guardian = guardian(&journal);
     let mut ready = [0];
     std::io::Read::read_exact(guardian.stdout.as_mut().unwrap(), &mut ready).unwrap();

@@ -219,15 +219,17 @@ fn a_child_of_a_packed_program_is_not_packed_twice() {
         format!("{} --threads 3 --seconds 20 & echo $! > {pid}.new; mv {pid}.new {pid}; wait", workload("hog"));
     let mut first = place.cox(&["-q", "--cpus", &cpus, "--", "sh", "-c", &script]).spawn().unwrap();
     let child = wait_for("the child", || fs::read_to_string(&pid).ok()).trim().to_owned();
-    let right = place.0.path().join("changes").join(format!("pack-{child}"));
-    wait_for("its packing", || right.exists().then_some(()));
+    let book = changes::Book::at(place.folder());
+    let child_pid = child.parse().unwrap();
+    wait_for("its packing", || book.is_held(child_pid).unwrap().then_some(()));
     let second = place.pack(&["--cpus", &cpus, "--pid", &child, "--for", "100ms"]);
     assert_eq!(second.code, 125);
     assert!(second.stderr.contains("is packed already"), "{}", second.stderr);
     send(child.parse().unwrap(), Signal::KILL);
     end_of(&mut first);
     let left: Vec<_> = fs::read_dir(place.0.path().join("changes")).unwrap().map(|f| f.unwrap().file_name()).collect();
-    assert_eq!(left, ["lock"], "the rights are gone with their files");
+    assert!(left.iter().all(|name| name == "lock" || name == "rights"), "{left:?}");
+    assert!(!book.is_held(child_pid).unwrap(), "the right is gone");
 }
 
 /// SIGKILL at many moments, of cox alone and with its whole process group: nothing is left, and the program

@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
 use machine::limits::{Who, allowed_cpus, possible_cpus};
@@ -97,7 +97,8 @@ impl LiveHands {
         match knob {
             Knob::Affinity(thread) => Ok(Place::Affinity(self.pid_of(*thread, knob)?)),
             Knob::Scheduling(thread) => Ok(Place::Scheduling(self.pid_of(*thread, knob)?)),
-            Knob::File(path) => Ok(Place::File(self.root.path(path))),
+            Knob::File(path) if is_setting(path) => Ok(Place::File(self.root.path(path))),
+            Knob::File(_) => Err(Error::of(knob, io::Error::other("it is not a setting below /proc/sys or /sys"))),
         }
     }
 
@@ -119,6 +120,12 @@ impl LiveHands {
             }
         }
     }
+}
+
+/// Whether a file is one of the kernel's settings, and no file that somebody would miss. A journal may name any.
+fn is_setting(path: &Path) -> bool {
+    let is_below = ["/proc/sys", "/sys"].iter().any(|folder| path.starts_with(folder));
+    is_below && !path.components().any(|part| part == Component::ParentDir)
 }
 
 fn set(knob: &Knob, place: &Place, value: &Value) -> Result<(), Error> {

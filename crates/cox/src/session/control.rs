@@ -1,27 +1,39 @@
 //! How `cox pack set` reaches the session that packs a program.
 //!
-//! The session listens on a socket in Linux' abstract namespace, which has no file and goes with the process,
-//! whatever ends it. Its name has the number of each process that was named, and of the PID namespace that
-//! gave it. One line of JSON is asked, one is answered.
+//! The session listens on sockets in Linux' abstract namespace, which have no file and go with the process, whatever
+//! ends it. A socket's name has the number of a process that was named, that of the PID namespace that gave it, and a
+//! random one: everybody may take any name in that namespace, so nobody shall know it beforehand. Whoever asks finds the
+//! name in /proc/net/unix, and knows the session by its user. One line of JSON is asked, one is answered.
+//!
+//! The session never waits for those who ask: it looks at each tick what has come, and hangs up on whoever has not said a
+//! whole line in time.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::io::{self, Read, Write};
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use machine::CpuSet;
+use anyhow::{Context, Result, bail, ensure};
+use machine::{CpuSet, Root};
 use rustix::fs::stat;
 use rustix::net::sockopt::socket_peercred;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{geteuid, getuid};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Cpus;
 
-/// Whoever connects has the line ready.
-const ASKING: Duration = Duration::from_millis(200);
-/// The session looks every 100 ms, and takes all threads anew.
+/// For the whole question: whoever connects has the line ready.
+const ASKING: Duration = Duration::from_secs(2);
+/// For the whole answer: the session looks every 100 ms, and takes all threads anew.
 const ANSWERING: Duration = Duration::from_secs(10);
+/// A list of all CPUs that Linux can have takes 40 KB.
+const LONGEST: usize = 1 << 16;
+/// Those who may be connected without having asked yet, and those who are let in at a tick. Others wait in the kernel.
+const WAITING: usize = 32;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Question {
@@ -38,6 +50,14 @@ enum Answer {
 /// The session's side.
 pub struct Control {
     listeners: Vec<UnixListener>,
+    waiting: Vec<Asking>,
+}
+
+/// Somebody who has connected and not asked yet.
+struct Asking {
+    stream: UnixStream,
+    since: Instant,
+    line: Vec<u8>,
 }
 
 /// Somebody who wants other CPUs.
@@ -51,20 +71,64 @@ impl Control {
     /// Listens for those who want something of these processes' session.
     ///
     /// # Errors
-    /// When a name is taken, or the system refuses.
+    /// When the system refuses.
     pub fn open(pids: &[u32]) -> io::Result<Control> {
         let listen = |pid: &u32| {
-            let listener = UnixListener::bind_addr(&address(*pid)?)?;
+            let random = RandomState::new().build_hasher().finish();
+            let name = format!("{}{random:016x}", beginning(*pid)?);
+            let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
             listener.set_nonblocking(true)?;
             Ok(listener)
         };
-        Ok(Control { listeners: pids.iter().map(listen).collect::<io::Result<_>>()? })
+        Ok(Control { listeners: pids.iter().map(listen).collect::<io::Result<_>>()?, waiting: Vec::new() })
     }
 
-    /// Whoever has asked since this was called last. Others than this user and root get no answer.
-    pub fn asked(&self) -> Vec<Asked> {
-        let waiting = self.listeners.iter().flat_map(|listener| std::iter::from_fn(|| listener.accept().ok()));
-        waiting.filter_map(|(stream, _)| heard(stream).ok().flatten()).collect()
+    /// Whoever has asked since this was called last. Others than this user and root get no answer. Never waits.
+    pub fn asked(&mut self) -> Vec<Asked> {
+        let waiting = &mut self.waiting;
+        for listener in &self.listeners {
+            let new = std::iter::from_fn(|| listener.accept().ok()).take(WAITING.saturating_sub(waiting.len()));
+            waiting.extend(new.filter_map(|(stream, _)| Asking::begin(stream).ok().flatten()));
+        }
+        let mut asked = Vec::new();
+        waiting.retain_mut(|asking| match asking.hear() {
+            Ok(None) => asking.since.elapsed() < ASKING,
+            Ok(Some(question)) => {
+                asked.push(question);
+                false
+            }
+            Err(_) => false,
+        });
+        asked
+    }
+}
+
+impl Asking {
+    fn begin(stream: UnixStream) -> Result<Option<Asking>> {
+        let asks = socket_peercred(&stream)?.uid;
+        if asks != getuid() && asks != geteuid() && !asks.is_root() {
+            return Ok(None);
+        }
+        stream.set_nonblocking(true)?;
+        Ok(Some(Asking { stream, since: Instant::now(), line: Vec::new() }))
+    }
+
+    /// What has come; `None` while the line is not whole.
+    fn hear(&mut self) -> Result<Option<Asked>> {
+        let mut part = [0; 4096];
+        while !self.line.ends_with(b"\n") {
+            match self.stream.read(&mut part) {
+                Ok(0) => bail!("hung up"),
+                Ok(length) => self.line.extend_from_slice(&part[..length]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+            ensure!(self.line.len() <= LONGEST, "too long");
+        }
+        let question: Question = serde_json::from_slice(&self.line)?;
+        let cpus = question.cpus.map(|list| list.parse()).transpose()?;
+        let stream = self.stream.try_clone()?;
+        Ok(Some(Asked { stream, wanted: Cpus { cpus, ncpus: question.ncpus } }))
     }
 }
 
@@ -85,51 +149,85 @@ impl Asked {
 /// # Errors
 /// When the process is not packed, or the session refuses.
 pub fn ask(pid: u32, wanted: &Cpus) -> Result<CpuSet> {
-    let connected = address(pid).and_then(|address| UnixStream::connect_addr(&address));
-    let mut stream = match connected {
-        Ok(stream) => stream,
-        Err(_) if pack::live::is_packed(pid)? => bail!("the session that packs process {pid} cannot be reached"),
-        Err(_) => bail!("process {pid} is not packed; `cox pack` does that (for children name the first process)"),
+    let mut stream = match session_of(pid)? {
+        Found::Session(stream) => stream,
+        Found::Stranger => bail!("process {pid} is packed by another user"),
+        Found::Nobody if pack::live::is_packed(pid)? => bail!("the session that packs process {pid} cannot be reached"),
+        Found::Nobody => {
+            bail!("process {pid} is not packed; `cox pack` does that (for children name the first process)")
+        }
     };
-    let session = socket_peercred(&stream).context("asking whose session it is")?;
-    if !geteuid().is_root() && session.uid != geteuid() {
-        bail!("process {pid} is packed by another user");
-    }
-    stream.set_read_timeout(Some(ANSWERING))?;
+    let until = Instant::now() + ANSWERING;
+    stream.set_write_timeout(Some(ANSWERING))?;
     let question = Question { cpus: wanted.cpus.as_ref().map(CpuSet::to_string), ncpus: wanted.ncpus };
     say(&mut stream, &question).context("asking the session that packs it")?;
-    match hear(&stream).context("waiting for the session that packs it")? {
+    match hear(&mut stream, until).context("waiting for the session that packs it")? {
         Answer::PackedOn(cpus) => cpus.parse().context("the answer of the session that packs it"),
         Answer::Refused(why) => bail!("{why}"),
     }
 }
 
-fn heard(stream: UnixStream) -> Result<Option<Asked>> {
-    let asks = socket_peercred(&stream)?.uid;
-    if asks != getuid() && asks != geteuid() && !asks.is_root() {
-        return Ok(None);
+/// Who listens under the names that sessions of a process have.
+enum Found {
+    Session(UnixStream),
+    /// Only others than those who may pack it.
+    Stranger,
+    Nobody,
+}
+
+fn session_of(pid: u32) -> Result<Found> {
+    let sockets = Root::live().read("/proc/net/unix").unwrap_or_default();
+    let beginning = beginning(pid)?;
+    let names = String::from_utf8_lossy(&sockets);
+    let names = names.lines().filter_map(|line| line.rsplit(' ').next()?.strip_prefix('@'));
+    let mut found = Found::Nobody;
+    for name in names.filter(|name| name.starts_with(&beginning)) {
+        // Neither waits where the listener has no room, nor is kept by one who has hung up.
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        if connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?).is_err() {
+            continue;
+        }
+        let stream = UnixStream::from(socket);
+        let session = socket_peercred(&stream).context("asking whose session it is")?.uid;
+        let owner = std::fs::metadata(format!("/proc/{pid}")).map(|process| process.uid());
+        // Root may ask any session, but believes only root's and that of the process's own user.
+        let is_owner = geteuid().is_root() && owner.is_ok_and(|owner| owner == session.as_raw());
+        if session == geteuid() || is_owner {
+            stream.set_nonblocking(false)?;
+            return Ok(Found::Session(stream));
+        }
+        found = Found::Stranger;
     }
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(ASKING))?;
-    stream.set_write_timeout(Some(ASKING))?;
-    let question: Question = hear(&stream)?;
-    let cpus = question.cpus.map(|list| list.parse()).transpose()?;
-    Ok(Some(Asked { stream, wanted: Cpus { cpus, ncpus: question.ncpus } }))
+    Ok(found)
 }
 
 fn say(stream: &mut UnixStream, what: &impl Serialize) -> io::Result<()> {
     stream.write_all(format!("{}\n", serde_json::to_string(what)?).as_bytes())
 }
 
-fn hear<T: for<'de> Deserialize<'de>>(stream: &UnixStream) -> Result<T> {
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line)?;
-    Ok(serde_json::from_str(&line)?)
+/// One line, which has to be whole at the time `until`.
+fn hear<T: for<'de> Deserialize<'de>>(stream: &mut UnixStream, until: Instant) -> Result<T> {
+    let (mut line, mut part) = (Vec::new(), [0; 4096]);
+    while !line.ends_with(b"\n") {
+        let left = until.saturating_duration_since(Instant::now());
+        ensure!(!left.is_zero(), "no whole answer within {} s", ANSWERING.as_secs());
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut part) {
+            Ok(0) => bail!("it hung up"),
+            Ok(length) => line.extend_from_slice(&part[..length]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error.into()),
+        }
+        ensure!(line.len() <= LONGEST, "the answer is too long");
+    }
+    Ok(serde_json::from_slice(&line)?)
 }
 
-fn address(pid: u32) -> io::Result<SocketAddr> {
+/// What the names of sockets for a process begin with.
+fn beginning(pid: u32) -> io::Result<String> {
     let namespace = stat("/proc/self/ns/pid")?.st_ino;
-    SocketAddr::from_abstract_name(format!("cox-pack-{namespace}-{pid}"))
+    Ok(format!("cox-pack-{namespace}-{pid}-"))
 }
 
 #[cfg(test)]
@@ -141,9 +239,16 @@ mod tests {
     /// No process has it.
     const PID: u32 = u32::MAX - 7;
 
+    fn connected(pid: u32) -> UnixStream {
+        match session_of(pid).unwrap() {
+            Found::Session(stream) => stream,
+            _ => panic!("no session"),
+        }
+    }
+
     #[test]
     fn what_is_asked_is_heard_and_answered() {
-        let control = Control::open(&[PID, PID + 1]).unwrap();
+        let mut control = Control::open(&[PID, PID + 1]).unwrap();
         for (wanted, refused) in [
             (Cpus { cpus: Some("0-3,8".parse().unwrap()), ncpus: None }, None),
             (Cpus { cpus: None, ncpus: Some(3) }, Some("there are only 2")),
@@ -157,18 +262,63 @@ mod tests {
             asked.answer(&done);
             assert_eq!(asking.join().unwrap(), refused.map_or(Ok(cpus), |why| Err(why.to_owned())));
         }
-        assert!(Control::open(&[PID]).is_err(), "one session at a time");
     }
 
     #[test]
     fn who_talks_nonsense_is_not_heard() {
-        let control = Control::open(&[PID + 2]).unwrap();
+        let mut control = Control::open(&[PID + 2]).unwrap();
         for line in ["nonsense\n", "{\"cpus\": \"x\", \"ncpus\": null}\n", ""] {
-            let mut stream = UnixStream::connect_addr(&address(PID + 2).unwrap()).unwrap();
+            let mut stream = connected(PID + 2);
             stream.write_all(line.as_bytes()).unwrap();
             stream.shutdown(std::net::Shutdown::Write).unwrap();
             assert_eq!(control.asked().len(), 0, "{line}");
         }
         assert!(ask(PID + 3, &Cpus { cpus: None, ncpus: Some(1) }).unwrap_err().to_string().contains("is not packed"));
+    }
+
+    /// Clients that say nothing, or one byte at a time and never a whole line, do not delay the session, are let go, and
+    /// leave room for others.
+    #[test]
+    fn who_is_slow_keeps_nobody() {
+        let mut control = Control::open(&[PID + 4]).unwrap();
+        let mut slow: Vec<UnixStream> = (0..2 * WAITING).map(|_| connected(PID + 4)).collect();
+        let since = Instant::now();
+        while since.elapsed() < ASKING / 2 {
+            for stream in &mut slow {
+                let _ = stream.write_all(b"x");
+            }
+            let asked = Instant::now();
+            assert_eq!(control.asked().len(), 0);
+            assert!(asked.elapsed() < ASKING / 4, "{:?}", asked.elapsed());
+            assert!(control.waiting.len() <= WAITING);
+            thread::sleep(ASKING / 40);
+        }
+        let asking = thread::spawn(|| ask(PID + 4, &Cpus { cpus: None, ncpus: Some(3) }).map_err(|e| e.to_string()));
+        let asked = std::iter::repeat_with(|| {
+            thread::sleep(ASKING / 40);
+            control.asked().pop()
+        });
+        asked.flatten().next().unwrap().answer(&Ok("5".parse().unwrap()));
+        assert_eq!(asking.join().unwrap(), Ok("5".parse().unwrap()));
+    }
+
+    /// A name that somebody else has taken is no session's; whoever listens there and never lets anybody in keeps nobody.
+    #[test]
+    fn names_that_others_have_taken_are_passed_over() {
+        let taken = format!("{}0", beginning(PID + 5).unwrap());
+        let taken = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+            .and_then(|socket| {
+                rustix::net::bind(&socket, &SocketAddrUnix::new_abstract_name(taken.as_bytes())?)?;
+                rustix::net::listen(&socket, 0)?;
+                Ok(socket)
+            })
+            .unwrap();
+        let _full = connected(PID + 5);
+        assert!(matches!(session_of(PID + 5).unwrap(), Found::Nobody), "there is no room for a second");
+        let mut control = Control::open(&[PID + 5]).unwrap();
+        let mut stream = connected(PID + 5);
+        stream.write_all(b"{\"cpus\": null, \"ncpus\": 1}\n").unwrap();
+        assert_eq!(control.asked().len(), 1);
+        drop(taken);
     }
 }

@@ -56,7 +56,7 @@ impl Packing {
     }
 
     fn hear(&mut self) -> Result<()> {
-        let asked = self.control.as_ref().map_or_else(Vec::new, Control::asked);
+        let asked = self.control.as_mut().map_or_else(Vec::new, Control::asked);
         for asked in asked {
             let done = self.repack(&asked.wanted);
             asked.answer(&done);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use changes::book::{Book, Entry};
+use changes::book::{Book, Entry, Listing, Problem};
 use changes::guardian;
 use changes::undo::Undone;
 use changes::{Hands, LiveHands};
@@ -13,27 +13,60 @@ use crate::cli;
 use crate::complaint;
 use crate::outputs::Output;
 
-/// Exit code when a dead session's changes are there, or cannot be put back.
+/// Exit code when a dead session's changes are there or cannot be put back, or there are files that nobody can judge.
 const FINDING: u8 = 1;
 
 /// List, put back, or guard.
 pub fn changes(what: &cli::Changes) -> Result<u8> {
     let hands = LiveHands::new(Root::live());
     match what {
-        cli::Changes::Status => status(&hands, &Book::of_user()),
-        cli::Changes::Undo => undo(&hands, &Book::of_user()),
+        cli::Changes::Status => in_all_places(|book, text| status(&hands, book, text)),
+        cli::Changes::Undo => in_all_places(|book, text| undo(&hands, book, text)),
         cli::Changes::Guard { journal } => {
-            for left in guardian::guard(&hands, journal)?.left {
-                complaint::say(&left.to_string());
-            }
-            Ok(0)
+            let undone = guardian::guard(&hands, journal)?;
+            undone.left.iter().for_each(|left| complaint::say(&left.to_string()));
+            undone.troubles.iter().for_each(|trouble| complaint::say(trouble));
+            Ok(if undone.failures().next().is_some() { FINDING } else { 0 })
         }
     }
 }
 
-fn status(hands: &dyn Hands, book: &Book) -> Result<u8> {
-    let entries = book.entries(hands)?;
-    let mut text = String::new();
+/// Does the same in each place where there may be journals of this user. A place that cannot be used is said, and does
+/// not keep the others from their turn.
+fn in_all_places(mut look: impl FnMut(&Book, &mut String) -> Result<bool>) -> Result<u8> {
+    let (mut text, mut found, mut failed) = (String::new(), false, None);
+    for book in Book::all_of_user() {
+        match look(&book, &mut text) {
+            Ok(finding) => found |= finding,
+            Err(error) => {
+                if let Some(before) = failed.replace(error) {
+                    complaint::say(&format!("{before:#}"));
+                }
+            }
+        }
+    }
+    if text.is_empty() && failed.is_none() {
+        text.push_str("Nothing is changed.\n");
+    }
+    Output::Stdout.write(text.as_bytes())?;
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(if found { FINDING } else { 0 }),
+    }
+}
+
+/// What there is; a folder with nothing of cox's is refused if it has anything else.
+fn look(hands: &dyn Hands, book: &Book) -> Result<Listing> {
+    let listing = book.look(hands)?;
+    if listing.entries.is_empty() {
+        book.refuse_foreign()?;
+    }
+    Ok(listing)
+}
+
+fn status(hands: &dyn Hands, book: &Book, text: &mut String) -> Result<bool> {
+    let listing = look(hands, book)?;
+    let entries = &listing.entries;
     for (entry, change) in entries.iter().flat_map(|entry| entry.changes().iter().map(move |change| (entry, change))) {
         let now = match hands.read(&change.knob) {
             Ok(now) => now.to_string(),
@@ -48,36 +81,68 @@ fn status(hands: &dyn Hands, book: &Book) -> Result<u8> {
         writeln!(text, "{} and of threads born there meanwhile: it was {}", births.knob, births.original)?;
         writeln!(text, "    claimed by {} of {}{state}", births.engine, session(entry))?;
     }
-    if text.is_empty() {
-        text.push_str("Nothing is changed.\n");
-    }
     let is_any = |entry: &Entry| !entry.changes().is_empty() || !entry.births().is_empty();
     let left = entries.iter().any(|entry| !entry.alive && is_any(entry));
     if left {
         text.push_str("A dead session has left something. Fix: cox changes undo\n");
     }
-    Output::Stdout.write(text.as_bytes())?;
-    Ok(if left { FINDING } else { 0 })
+    Ok(problems(&listing, text)? || left)
 }
 
-fn undo(hands: &dyn Hands, book: &Book) -> Result<u8> {
+fn undo(hands: &dyn Hands, book: &Book, text: &mut String) -> Result<bool> {
+    if look(hands, book)?.entries.is_empty() {
+        return Ok(false);
+    }
     let lock = book.lock()?;
     let settled = book.settle_dead(&lock, hands)?;
-    let mut text = String::new();
     for (entry, undone) in &settled {
         writeln!(text, "{}: {}", session(entry), told(undone))?;
         for left in &undone.left {
             writeln!(text, "    {left}")?;
         }
+        for trouble in &undone.troubles {
+            writeln!(text, "    {trouble}")?;
+        }
     }
-    for entry in book.entries(hands)? {
-        writeln!(text, "{} still runs: what it has changed goes back when it ends", session(&entry))?;
+    let listing = book.look(hands)?;
+    for entry in listing.entries.iter().filter(|entry| entry.alive) {
+        writeln!(text, "{} still runs: what it has changed goes back when it ends", session(entry))?;
     }
-    if text.is_empty() {
-        text.push_str("Nothing is changed.\n");
+    let is_left = |(_, undone): &(Entry, Undone)| !undone.left.is_empty() || !undone.troubles.is_empty();
+    Ok(problems(&listing, text)? || settled.iter().any(is_left))
+}
+
+/// Names the files that cannot be dealt with; whether there is one.
+fn problems(listing: &Listing, text: &mut String) -> Result<bool> {
+    let mut found = false;
+    for entry in &listing.entries {
+        let path = entry.path.display();
+        match &entry.problem {
+            None => continue,
+            Some(Problem::Damaged(why)) => writeln!(text, "{path} is damaged: {why}")?,
+            Some(Problem::Unreadable(why)) => writeln!(
+                text,
+                "{path} cannot be read ({why}): what it announces may still be changed. Look at it, put affinities back with \
+                 taskset -pc LIST TID, and remove it"
+            )?,
+            Some(Problem::Newer(_)) if entry.alive => continue,
+            Some(Problem::Newer(format)) => writeln!(
+                text,
+                "{path} is of a later version of cox (format {format}), which can put back what it says"
+            )?,
+            Some(Problem::SetAside) => writeln!(
+                text,
+                "{path} was damaged. What could be read of it has been put back. Look at the other lines, put affinities back \
+                 with taskset -pc LIST TID, and remove it"
+            )?,
+        }
+        found = true;
     }
-    Output::Stdout.write(text.as_bytes())?;
-    Ok(if settled.iter().any(|(_, undone)| !undone.left.is_empty()) { FINDING } else { 0 })
+    for foreign in &listing.foreign {
+        writeln!(text, "{} was not made by cox ({}): it is left alone", foreign.path.display(), foreign.why)?;
+        found = true;
+    }
+    Ok(found)
 }
 
 fn told(undone: &Undone) -> String {
@@ -94,7 +159,8 @@ fn told(undone: &Undone) -> String {
 
 fn session(entry: &Entry) -> String {
     match &entry.record {
-        Some(record) => format!("process {} ({})", record.header.pid, record.header.command),
+        // Words of a command line may hold anything; a terminal gets them escaped.
+        Some(record) => format!("process {} ({})", record.header.pid, complaint::one_line(&record.header.command)),
         None => format!("the session of {}", entry.path.display()),
     }
 }

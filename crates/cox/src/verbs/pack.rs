@@ -22,6 +22,9 @@ use crate::preload;
 use crate::session::packing::Packing;
 use crate::session::{self, Exit, Launch, Limits, Subject, Target, control};
 
+/// Exit code when something is still changed, and the program has none of its own to say.
+const UNRESTORED: u8 = 1;
+
 /// Pack what `options` name, report, and return the exit code to end with.
 pub fn pack(options: &cli::Pack) -> Result<u8> {
     if options.policy != PackPolicy::Palm && !options.without.is_empty() {
@@ -47,6 +50,8 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
         crate::complaint::say(&format!("{error:#}"));
     }
     let Some(summary) = packing.summary.take() else { return Ok(code) };
+    // The report names what is still changed.
+    let code = if summary.unrestored && code == 0 { UNRESTORED } else { code };
     // From here on the program has run: whatever fails is said, and does not change its exit code.
     let report = report(&options.program, &options.pid, &packing, &summary, outcome.exit);
     let style = super::style(text.as_ref(), false);
@@ -108,7 +113,7 @@ pub fn plan(choice: &Choice, cpus: &CpuSet, began: Began, children: bool) -> Pla
         sight: Sight::Best,
         trial: false,
         log: false,
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" "),
     }
 }
 

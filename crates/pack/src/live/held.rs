@@ -5,9 +5,8 @@ use std::fmt::Display;
 use std::path::Path;
 use std::process::{self, Command};
 
-use changes::book::Right;
 use changes::guardian::Guardian;
-use changes::{Book, Claim, Desire, Grip, Knob, LiveHands, Session, Setting, Thread, Value};
+use changes::{Book, Claim, Desire, Grip, Knob, LiveHands, Right, Session, Setting, Thread, Value};
 use machine::CpuSet;
 use wire::Stand;
 
@@ -102,7 +101,7 @@ impl<'h> Holder<'h> {
         let book = Book::of_user();
         let mut alone = BTreeMap::new();
         for pid in plan.pids.iter().copied().collect::<BTreeSet<u32>>() {
-            alone.insert(pid, book.hold_alone(&right_to_pack(pid))?.ok_or(Error::PackedAlready(pid))?);
+            alone.insert(pid, book.hold_alone(pid)?.ok_or(Error::PackedAlready(pid))?);
         }
         let session = Session::begin(hands, book, process::id(), &plan.command, |journal| post(journal).map(Some))?;
         let (adopted, origin, left) = (BTreeMap::new(), BTreeMap::new(), Left::default());
@@ -203,6 +202,11 @@ impl<'h> Holder<'h> {
         &self.left
     }
 
+    /// What sessions that were killed have left and could not be put back.
+    pub fn inherited(&self) -> &[String] {
+        self.session.inherited()
+    }
+
     /// Puts everything back.
     ///
     /// # Errors
@@ -220,7 +224,7 @@ impl<'h> Holder<'h> {
         let Ok(leader) = self.hands.thread(pid) else { return Ok(()) };
         let right = match self.alone.contains_key(&pid) {
             true => None,
-            false => Some(Book::of_user().hold_alone(&right_to_pack(pid))?.ok_or(Error::PackedAlready(pid))?),
+            false => Some(Book::of_user().hold_alone(pid)?.ok_or(Error::PackedAlready(pid))?),
         };
         let creator = new.iter().find(|(_, stand)| stand.tid == pid).map_or(0, |(_, stand)| stand.creator_tid);
         let heir_of = self.origin.get(&creator).copied().into_iter().collect();
@@ -260,11 +264,7 @@ impl<'h> Holder<'h> {
 /// # Errors
 /// When the folder of journals cannot be used.
 pub fn is_packed(pid: u32) -> Result<bool, changes::Error> {
-    Ok(Book::of_user().hold_alone(&right_to_pack(pid))?.is_none())
-}
-
-fn right_to_pack(pid: u32) -> String {
-    format!("pack-{pid}")
+    Book::of_user().is_held(pid)
 }
 
 /// The process that undoes when this one is killed: cox itself, as `cox changes guard JOURNAL`.

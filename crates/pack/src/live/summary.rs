@@ -36,6 +36,8 @@ pub struct Summary {
     pub backend: Option<Backend>,
     /// Why the better way was passed over, if it was tried.
     pub passed_over: Option<String>,
+    /// Something that was changed may not have been put back; the complaints say what.
+    pub unrestored: bool,
     /// Complaints: what could not be done.
     pub complaints: Vec<String>,
     /// What was done, if a log was wanted.
@@ -70,6 +72,7 @@ impl Summary {
             own_ns: self.own_ns + later.own_ns,
             restored: self.restored + later.restored.saturating_sub(met_again),
             told: self.told.then(later.told),
+            unrestored: self.unrestored || later.unrestored,
             complaints: [self.complaints, later.complaints].concat(),
             log: [self.log, later.log].concat(),
             ..later

@@ -7,13 +7,14 @@ use std::ffi::OsString;
 use std::io::{self, IoSlice, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
@@ -27,6 +28,8 @@ use super::source::Source;
 const PREFIX: &str = "coxswain-";
 /// Processes that may knock at the same time.
 const BACKLOG: i32 = 128;
+/// A process that connects says at once who it is; one that does not is let go, and keeps no descriptor of the session.
+const KNOCKING: Duration = Duration::from_secs(10);
 
 /// The desk; closed when it is dropped, with all connections.
 pub struct Desk {
@@ -82,8 +85,17 @@ impl Drop for Desk {
         // Neither can fail in a way that something could be done about.
         let _ = rustix::io::write(&*self.close, &1u64.to_ne_bytes());
         let _ = self.clerk.take().map(JoinHandle::join);
-        let _ = std::fs::remove_dir_all(&self.folder);
+        remove(&self.folder);
     }
+}
+
+/// Removes a session's folder: the socket, and the folder if that was all. What else somebody has put there stays.
+fn remove(folder: &Path) {
+    let socket = folder.join("umt");
+    if std::fs::symlink_metadata(&socket).is_ok_and(|found| found.file_type().is_socket()) {
+        let _ = std::fs::remove_file(socket);
+    }
+    let _ = std::fs::remove_dir(folder);
 }
 
 /// Folders of this user's sessions that were killed. What cannot be removed is somebody else's, or being removed.
@@ -91,12 +103,14 @@ fn remove_stale() {
     let own = rustix::process::geteuid().as_raw();
     for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
-        let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok()) else { continue };
+        let Some((pid, nonce)) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-')) else {
+            continue;
+        };
+        let (Ok(pid), true) = (pid.parse::<u32>(), nonce.len() == 8) else { continue };
         let is_own = entry.metadata().is_ok_and(|status| status.is_dir() && status.uid() == own);
         // Not by the number alone: it may be of another PID namespace.
         if is_own && !Path::new("/proc").join(pid.to_string()).exists() && is_deserted(&entry.path().join("umt")) {
-            let _ = std::fs::remove_dir_all(entry.path());
+            remove(&entry.path());
         }
     }
 }
@@ -124,11 +138,13 @@ fn listening(path: &Path) -> io::Result<OwnedFd> {
 /// Until the desk is closed: lets processes in, answers who asks, forgets who hangs up.
 fn answer_all(listener: &OwnedFd, close: &OwnedFd, nonce: [u8; 16], source: &Mutex<Source>) {
     // With the process that each has become.
-    let mut guests: Vec<(OwnedFd, Option<u32>)> = Vec::new();
+    let mut guests: Vec<(OwnedFd, Option<u32>, Instant)> = Vec::new();
     loop {
         let all = [close.as_fd(), listener.as_fd()].into_iter().chain(guests.iter().map(|guest| guest.0.as_fd()));
         let mut wanted: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        if poll(&mut wanted, None).is_err() {
+        let is_silent = guests.iter().any(|(_, process, _)| process.is_none());
+        let patience = Timespec { tv_sec: KNOCKING.as_secs().cast_signed(), tv_nsec: 0 };
+        if poll(&mut wanted, is_silent.then_some(&patience)).is_err() {
             continue;
         }
         let ready: Vec<bool> = wanted.iter().map(|fd| !fd.revents().is_empty()).collect();
@@ -137,10 +153,10 @@ fn answer_all(listener: &OwnedFd, close: &OwnedFd, nonce: [u8; 16], source: &Mut
             return;
         }
         let mut at = 0;
-        guests.retain_mut(|(guest, process)| {
+        guests.retain_mut(|(guest, process, since)| {
             at += 1;
             if !ready[at + 1] {
-                return true;
+                return process.is_some() || since.elapsed() < KNOCKING;
             }
             match (*process, answer(guest.as_fd(), nonce, source)) {
                 (None, Ok(new)) => *process = Some(new),
@@ -155,7 +171,7 @@ fn answer_all(listener: &OwnedFd, close: &OwnedFd, nonce: [u8; 16], source: &Mut
         if ready[1]
             && let Ok(guest) = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
         {
-            guests.push((guest, None));
+            guests.push((guest, None, Instant::now()));
         }
     }
 }

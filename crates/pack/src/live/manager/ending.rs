@@ -35,6 +35,7 @@ impl Manager<'_> {
             let _ = ticker.join();
         }
         self.complain();
+        self.summary.complaints.extend_from_slice(self.holder.inherited());
         let own_ns = self.own.charged_ns();
         self.summary.own_ns = self.own.ns().saturating_sub(own_before_ns);
         if let Ok(mut core) = self.shared.core.lock() {
@@ -68,9 +69,14 @@ impl Manager<'_> {
         match self.holder.end() {
             Ok(undone) => {
                 self.summary.restored = undone.restored + undone.gone;
+                self.summary.unrestored |= undone.failures().next().is_some();
                 self.summary.complaints.extend(undone.left.iter().map(ToString::to_string));
+                self.summary.complaints.extend(undone.troubles);
             }
-            Err(error) => self.summary.complaints.push(error.to_string()),
+            Err(error) => {
+                self.summary.unrestored = true;
+                self.summary.complaints.push(error.to_string());
+            }
         }
         self.summary
     }

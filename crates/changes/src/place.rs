@@ -1,0 +1,264 @@
+//! Where the journals of a user are: a place that nobody else can take.
+//!
+//! The first of these that there is:
+//!
+//! 1. the folder that COX_CHANGES names;
+//! 2. root's: `/run/coxswain`;
+//! 3. `coxswain` in `$XDG_RUNTIME_DIR`, or else in `/run/user/UID`, when that is this user's alone (mode 0700);
+//! 4. `coxswain/BOOT-NAMESPACE` in `$XDG_STATE_HOME`, or else in `~/.local/state`, when nobody else may write there. A
+//!    home may be shared by machines and containers: journals of different boots and PID namespaces do not meet;
+//! 5. `/tmp/coxswain-UID`. When somebody else has taken that name, `/tmp/coxswain-UID.XXXXXXXX`, with a random number,
+//!    which later sessions find because it belongs to this user.
+//!
+//! A session of the same user with other variables may have chosen another of these: who looks for what is left looks
+//! at all of them ([`all`]).
+
+use std::env;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use machine::Root;
+use rustix::process::geteuid;
+
+use crate::files::Name;
+
+const NAME: &str = "coxswain";
+
+/// What decides.
+struct Surroundings {
+    uid: u32,
+    changes: Option<PathBuf>,
+    root: PathBuf,
+    runtime: Option<PathBuf>,
+    run_user: PathBuf,
+    state: Option<PathBuf>,
+    /// Tells boots and PID namespaces apart; `None`: /proc does not say.
+    machine: Option<String>,
+    tmp: PathBuf,
+}
+
+/// The place of new journals.
+pub(crate) fn of_user() -> PathBuf {
+    Surroundings::now().choose()
+}
+
+/// All places where journals of this user may be, that of new ones first. None is made.
+pub(crate) fn all() -> Vec<PathBuf> {
+    Surroundings::now().all()
+}
+
+impl Surroundings {
+    fn now() -> Surroundings {
+        let uid = geteuid().as_raw();
+        let named = |variable| env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let absolute = |variable| named(variable).filter(|path| path.is_absolute());
+        let boot = Root::live().read_text("/proc/sys/kernel/random/boot_id");
+        let namespace = fs::metadata("/proc/self/ns/pid").map(|namespace| namespace.ino());
+        Surroundings {
+            uid,
+            changes: named("COX_CHANGES"),
+            root: PathBuf::from("/run").join(NAME),
+            runtime: absolute("XDG_RUNTIME_DIR"),
+            run_user: PathBuf::from(format!("/run/user/{uid}")),
+            state: absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state"))),
+            machine: boot.ok().zip(namespace.ok()).map(|(boot, namespace)| format!("{boot}-{namespace}")),
+            tmp: PathBuf::from("/tmp"),
+        }
+    }
+
+    /// The folder that is fixed by who asks, whatever is there.
+    fn fixed(&self) -> Option<PathBuf> {
+        self.changes.clone().or_else(|| (self.uid == 0).then(|| self.root.clone()))
+    }
+
+    /// Below folders that are this user's alone.
+    fn runtimes(&self) -> impl Iterator<Item = PathBuf> {
+        let folders = self.runtime.iter().chain([&self.run_user]);
+        folders.filter(|folder| self.is_own(folder, 0o077)).map(|folder| folder.join(NAME))
+    }
+
+    fn in_state(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join(NAME).join(self.machine.as_ref()?))
+    }
+
+    fn choose(&self) -> PathBuf {
+        if let Some(folder) = self.fixed().or_else(|| self.runtimes().next()) {
+            return folder;
+        }
+        if let (Some(state), Some(folder)) = (&self.state, self.in_state()) {
+            let parent = state.join(NAME);
+            // What cannot be made does not pass the look that follows.
+            let _ = DirBuilder::new().mode(0o700).recursive(true).create(&parent);
+            if self.is_own(state, 0o022) && self.is_own(&parent, 0o022) {
+                return folder;
+            }
+        }
+        self.in_tmp()
+    }
+
+    fn all(&self) -> Vec<PathBuf> {
+        if let Some(folder) = self.fixed() {
+            return vec![folder];
+        }
+        let mut all: Vec<PathBuf> = self.runtimes().chain(self.in_state()).chain(self.own_in_tmp()).collect();
+        all.retain(|folder| self.is_own(folder, 0o022));
+        all.dedup();
+        all
+    }
+
+    fn plain_in_tmp(&self) -> PathBuf {
+        self.tmp.join(format!("{NAME}-{}", self.uid))
+    }
+
+    /// Those of this user in /tmp, in an order that is the same for all sessions: the plain name first.
+    fn own_in_tmp(&self) -> Vec<PathBuf> {
+        let plain = self.plain_in_tmp();
+        let random = format!("{NAME}-{}.", self.uid);
+        let is_random = |path: &PathBuf| {
+            let number = path.file_name().and_then(|name| name.to_str()?.strip_prefix(&random));
+            number.is_some_and(|number| number.len() == 8 && number.bytes().all(|digit| digit.is_ascii_hexdigit()))
+        };
+        let mut found: Vec<PathBuf> =
+            fs::read_dir(&self.tmp).into_iter().flatten().flatten().map(|file| file.path()).collect();
+        found.retain(|path| (*path == plain || is_random(path)) && self.is_own(path, 0o077));
+        found.sort();
+        found
+    }
+
+    fn in_tmp(&self) -> PathBuf {
+        let plain = self.plain_in_tmp();
+        if let Some(own) = self.own_in_tmp().into_iter().next() {
+            return own;
+        }
+        if !matches!(make(&plain), Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
+            return plain;
+        }
+        let number = Name::new(0).id.unwrap_or_default() >> 32;
+        let mine = self.tmp.join(format!("{NAME}-{}.{number:08x}", self.uid));
+        if make(&mine).is_err() {
+            return mine;
+        }
+        // Another session of this user may have come to the same conclusion at the same time.
+        match self.own_in_tmp().into_iter().next() {
+            Some(first) if first != mine => {
+                // Empty, or it stays.
+                let _ = fs::remove_dir(&mine);
+                first
+            }
+            _ => mine,
+        }
+    }
+
+    /// Whether this is a folder of the user's, and no link to one, in which others have none of these rights.
+    fn is_own(&self, folder: &Path, rights: u32) -> bool {
+        let found = fs::symlink_metadata(folder);
+        found.is_ok_and(|found| found.is_dir() && found.uid() == self.uid && found.mode() & rights == 0)
+    }
+}
+
+/// Makes a folder that is this user's alone.
+pub(crate) fn make(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// A user of this machine with a home, a runtime folder and a /tmp.
+    fn user(at: &TempDir) -> Surroundings {
+        let folder = |name: &str| {
+            let folder = at.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+            folder
+        };
+        // Not root, who has a place that is fixed.
+        let uid = 54_321;
+        let own = |folder: PathBuf| {
+            chown(&folder, Some(uid), None).unwrap();
+            folder
+        };
+        Surroundings {
+            uid,
+            changes: None,
+            root: at.path().join("root"),
+            runtime: Some(own(folder("runtime"))),
+            run_user: own(folder("run-user")),
+            state: Some(own(folder("state"))),
+            machine: Some("boot-1".into()),
+            tmp: folder("tmp"),
+        }
+    }
+
+    #[test]
+    fn each_place_is_taken_only_when_it_is_the_users_own() {
+        if !geteuid().is_root() {
+            println!("skipped: each_place_is_taken_only_when_it_is_the_users_own: needs root, to give folders away");
+            return;
+        }
+        let at = TempDir::new().unwrap();
+        let mut user = user(&at);
+        let path = |name: &str| at.path().join(name);
+        assert_eq!(user.choose(), path("runtime/coxswain"));
+        // Others may look into it, or it is another's, or a link.
+        fs::set_permissions(path("runtime"), fs::Permissions::from_mode(0o750)).unwrap();
+        assert_eq!(user.choose(), path("run-user/coxswain"));
+        chown(path("run-user"), Some(1), None).unwrap();
+        fs::create_dir(path("state/coxswain")).unwrap();
+        chown(path("state/coxswain"), Some(user.uid), None).unwrap();
+        assert_eq!(user.choose(), path("state/coxswain/boot-1"));
+        user.machine = Some("boot-2".into());
+        assert_eq!(user.choose(), path("state/coxswain/boot-2"));
+        fs::remove_dir(path("state/coxswain")).unwrap();
+        symlink(path("tmp"), path("state/coxswain")).unwrap();
+        assert_eq!(user.choose(), path("tmp/coxswain-54321"));
+        user.changes = Some(path("own"));
+        assert_eq!((user.choose(), user.all()), (path("own"), vec![path("own")]));
+        let root = Surroundings { uid: 0, changes: None, ..user };
+        assert_eq!(root.choose(), path("root"));
+    }
+
+    #[test]
+    fn a_name_that_somebody_else_has_taken_is_passed_over_and_the_other_found_again() {
+        if !geteuid().is_root() {
+            println!(
+                "skipped: a_name_that_somebody_else_has_taken_is_passed_over_and_the_other_found_again: needs root, to \
+                 give folders away"
+            );
+            return;
+        }
+        let at = TempDir::new().unwrap();
+        let own = geteuid().as_raw();
+        let user = Surroundings { uid: own, runtime: None, run_user: "/none".into(), state: None, ..user(&at) };
+        let plain = user.plain_in_tmp();
+        for taken in 0..3 {
+            match taken {
+                0 => {
+                    make(&plain).unwrap();
+                    chown(&plain, Some(own + 1), None).unwrap();
+                }
+                1 => symlink("/etc", &plain).unwrap(),
+                _ => fs::write(&plain, "a file").unwrap(),
+            }
+            let first = user.in_tmp();
+            assert!(first != plain && user.is_own(&first, 0o077), "{first:?}");
+            assert_eq!((user.in_tmp(), user.own_in_tmp()), (first.clone(), vec![first.clone()]));
+            // Another's with such a name is none of ours.
+            let other = user.tmp.join(format!("coxswain-{own}.00000000"));
+            make(&other).unwrap();
+            chown(&other, Some(own + 1), None).unwrap();
+            assert_eq!(user.in_tmp(), first);
+            fs::remove_dir(&other).unwrap();
+            fs::remove_dir(&first).unwrap();
+            if taken == 0 { fs::remove_dir(&plain) } else { fs::remove_file(&plain) }.unwrap();
+        }
+        assert_eq!((user.in_tmp(), user.own_in_tmp()), (plain.clone(), vec![plain]));
+    }
+}

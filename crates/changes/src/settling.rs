@@ -1,0 +1,61 @@
+//! Settling one session: what it has changed is put back, and its journal removed.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
+
+use crate::book::{Entry, Lock, Problem};
+use crate::files;
+use crate::hands::Hands;
+use crate::journal::Change;
+use crate::knob::Knob;
+use crate::sweep::sweep;
+use crate::undo::{Undone, undo};
+
+/// Settles one journal among those that there are, itself too. The lock is the caller's.
+pub(crate) fn settle_one(_lock: &Lock, hands: &dyn Hands, mine: &Entry, all: &[Entry]) -> Undone {
+    let others: Vec<Entry> = all.iter().filter(|entry| entry.path != mine.path).cloned().collect();
+    let mut undone = put_back_all(hands, mine.changes(), mine.births(), &others);
+    let path = &mine.path;
+    let done = match &mine.problem {
+        None => files::open_own(path, OFlags::RDONLY).and_then(|file| files::remove(path, &file)),
+        Some(Problem::Damaged(damage)) => {
+            let aside = files::aside(path);
+            let moved = renameat_with(CWD, path, CWD, &aside, RenameFlags::NOREPLACE);
+            let now = if moved.is_ok() { &aside } else { path };
+            undone.troubles.push(format!(
+                "{}: {damage}; the rest of it has been put back. Look at that line, and remove the file",
+                now.display()
+            ));
+            moved.map_err(io::Error::from)
+        }
+        Some(Problem::Unreadable(why)) => {
+            undone.troubles.push(format!("{}: {why}: nothing of it has been put back", path.display()));
+            Ok(())
+        }
+        Some(Problem::Newer(_) | Problem::SetAside) => Ok(()),
+    };
+    if let Err(error) = done.as_ref().map_err(|error| left_behind(path, error)) {
+        undone.troubles.push(error);
+    }
+    undone
+}
+
+/// What to say of a journal that is settled and could not be removed.
+pub(crate) fn left_behind(path: &Path, error: &io::Error) -> String {
+    format!("{} is still there: {error}", path.display())
+}
+
+/// Puts changes and what was inherited of them back, but for what others hold. Also the dead: whoever settles those
+/// puts the original value back, which they have inherited.
+pub(crate) fn put_back_all(hands: &dyn Hands, changes: &[Change], births: &[Change], others: &[Entry]) -> Undone {
+    let mut known: BTreeSet<Knob> = others.iter().flat_map(Entry::changes).map(|change| change.knob.clone()).collect();
+    let mut undone = undo(hands, changes, &known);
+    known.extend(changes.iter().map(|change| change.knob.clone()));
+    let heirs: BTreeSet<&Knob> = others.iter().flat_map(Entry::births).map(|births| &births.knob).collect();
+    let births: Vec<&Change> = births.iter().filter(|births| !heirs.contains(&births.knob)).collect();
+    sweep(hands, &births, &known, &mut undone);
+    undone
+}
