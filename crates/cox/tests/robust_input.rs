@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use common_robust::{Account, COX, Ran, both_ways, command, is_root, open_folder, path, run};
@@ -388,5 +389,76 @@ fn exit_codes_are_the_programs() {
     }
     for code in [0, 1, 2, 77, 124, 125, 126, 127, 128, 255] {
         assert_eq!(both_ways(&[], &["sh", "-c", &format!("exit {code}")]).code, code);
+    }
+}
+
+/// A file system of so many bytes; unmounted with the test.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn of(test: &str, bytes: u32) -> Option<SmallDisk> {
+        if !is_root(test) {
+            return None;
+        }
+        let folder = tempfile::TempDir::new().unwrap();
+        let options = format!("size={bytes}");
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "cox-test"]).arg(folder.path()).output();
+        if !mounted.is_ok_and(|output| output.status.success()) {
+            let line = format!("skipped: {test}: cannot mount a tmpfs\n");
+            std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
+            return None;
+        }
+        Some(SmallDisk(folder))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Leaves no room.
+    fn fill(&self) {
+        let mut file = fs::File::create(self.path("ballast")).unwrap();
+        while std::io::Write::write_all(&mut file, &[1; 512]).is_ok() {}
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_older_reports_as_they_were() {
+    let test = "a_full_disk_leaves_older_reports_as_they_were";
+    let Some(disk) = SmallDisk::of(test, 256 << 10) else { return };
+    let outputs = ["--json", "--output", "--html", "--trace"];
+    let older = |option: &str| format!("older {option} {}", "x".repeat(100));
+    for option in outputs {
+        fs::write(disk.path(option), older(option)).unwrap();
+    }
+    disk.fill();
+    for option in outputs {
+        let before: Vec<_> = fs::read_dir(disk.0.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let file = disk.path(option);
+        let ran = run(Command::new(COX).args(["run", option]).arg(&file).args(["--", "sh", "-c", "exit 3"]));
+        assert_eq!(ran.code, 3, "{option}: the program's own");
+        let said: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("cannot write")).collect();
+        assert!(said.len() == 1 && said[0].contains("No space left"), "{option}: {}", ran.stderr);
+        assert_eq!(fs::read_to_string(&file).unwrap(), older(option), "{option}");
+        let after: Vec<_> = fs::read_dir(disk.0.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(after, before, "{option}: nothing else is left there");
+    }
+}
+
+#[test]
+fn whoever_reads_only_the_first_line_hears_no_complaint() {
+    for verb in ["doctor", "schema", "explain run", "completions bash"] {
+        let script = format!("{COX} {verb} | true; echo ${{PIPESTATUS[0]}}");
+        let ran = run(Command::new("bash").args(["-c", &script]));
+        assert_eq!(ran.stderr, "", "{verb}");
+        // It may have written all before its reader had gone.
+        assert!(["0\n", "1\n", "141\n"].contains(&ran.text().as_str()), "{verb}: {}", ran.text());
     }
 }

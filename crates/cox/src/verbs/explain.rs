@@ -1,11 +1,10 @@
 //! `cox explain`: the user guide, from the program itself.
 
-use std::io::{self, Write};
-
 use anyhow::{Context, Result, bail};
 use report::guide::{self, Topic};
 
 use crate::cli;
+use crate::outputs::to_stdout;
 
 /// Prints the page that a topic names, or a part of it (`doctor#ebpf`); without a topic, what there is.
 pub fn explain(options: &cli::Explain) -> Result<u8> {
@@ -23,7 +22,7 @@ pub fn explain(options: &cli::Explain) -> Result<u8> {
             guide::plain(text)
         }
     };
-    io::stdout().write_all(text.as_bytes()).context("writing to stdout")?;
+    to_stdout(|out| out.write_all(text.as_bytes()))?;
     Ok(0)
 }
 

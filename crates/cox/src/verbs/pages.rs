@@ -1,13 +1,13 @@
 //! What is generated from the command line's and the report's own definitions.
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 
 use crate::cli::{Cli, SchemaOf};
+use crate::outputs::to_stdout;
 
 /// Print the JSON schema of what a verb writes.
 pub fn schema(of: SchemaOf) -> Result<u8> {
@@ -19,7 +19,7 @@ pub fn schema(of: SchemaOf) -> Result<u8> {
         SchemaOf::PackSimulate => report::simulation::schema(),
     };
     let text = serde_json::to_string_pretty(&schema).context("printing the schema")?;
-    writeln!(io::stdout(), "{text}").context("writing to stdout")?;
+    to_stdout(|out| writeln!(out, "{text}"))?;
     Ok(0)
 }
 
@@ -27,7 +27,7 @@ pub fn schema(of: SchemaOf) -> Result<u8> {
 pub fn completions(shell: clap_complete::Shell) -> Result<u8> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "cox", &mut text);
-    io::stdout().write_all(&text).context("writing to stdout")?;
+    to_stdout(|out| out.write_all(&text))?;
     Ok(0)
 }
 

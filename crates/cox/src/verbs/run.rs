@@ -19,7 +19,7 @@ use trace::Recording;
 
 use crate::choice::Choice;
 use crate::cli;
-use crate::outputs::{Output, refuse_same};
+use crate::outputs::{Output, has_no_reader, refuse_same};
 use crate::session::engine::Engine;
 use crate::session::hidden::why_hidden_from_perf;
 use crate::session::observing::Observing;
@@ -108,7 +108,7 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
         Some(error) => alone(packed, outputs.text).and(Err(error.context("observing failed, there is no report"))),
     };
     let failed: Vec<Error> = packing_failed.into_iter().chain(reported.err()).collect();
-    for error in &failed {
+    for error in failed.iter().filter(|error| !has_no_reader(error)) {
         crate::complaint::say(&format!("{error:#}"));
     }
     let code = outcome.exit.map_or(0, |exit| exit.shell_code() as u8);

@@ -1,0 +1,241 @@
+//! A file that a report goes to. An older one stays whole until the new one is.
+//!
+//! 1. Before the program starts: what cannot be written is refused. A file that is not there yet is made and removed again; nothing else is
+//!    changed, and nothing is left by a session that fails.
+//! 2. The new text goes into a file of its own in the same folder, whose name tells whose it is ([`PREFIX`]), and is brought to the disk.
+//! 3. That file takes the older one's mode and owner, and its place (rename(2)). A link stays, and its target is replaced.
+//!
+//! Devices, FIFOs and descriptors (/dev/fd/N) are written to directly. So is, at its own place, a file that has several names (hard links) or
+//! another owner, whom only root could put back: but only when there is room on the disk for all of the text, which is known by then.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, BufWriter, Read, Seek, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, fallocate};
+
+use super::names::target;
+
+/// What files in the making are called, with the process' number and the name of what they will be.
+const PREFIX: &str = ".cox-";
+
+/// A place to write to.
+#[derive(Debug)]
+pub struct Opened {
+    /// As the user named it.
+    pub path: PathBuf,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    /// Devices, FIFOs, descriptors.
+    Directly(File),
+    /// The regular file that is there or will be.
+    Whole(PathBuf),
+}
+
+impl Opened {
+    /// Sees that it can be written.
+    ///
+    /// # Errors
+    /// When it cannot.
+    pub fn open(path: PathBuf) -> io::Result<Opened> {
+        let is_descriptor = ["/dev/fd", "/dev/stderr", "/proc"].iter().any(|folder| path.starts_with(folder));
+        // Follows links; not emptied.
+        match OpenOptions::new().write(true).truncate(false).open(&path) {
+            Ok(file) if is_descriptor || !file.metadata()?.is_file() => Ok(Opened { path, way: Way::Directly(file) }),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => {
+                let target = target(&path);
+                drop(Making::begin(&target)?);
+                Ok(Opened { path, way: Way::Whole(target) })
+            }
+        }
+    }
+
+    /// The folder of a regular file.
+    pub fn folder(&self) -> Option<&Path> {
+        match &self.way {
+            Way::Directly(_) => None,
+            Way::Whole(target) => target.parent(),
+        }
+    }
+
+    /// Has `write` write it.
+    ///
+    /// # Errors
+    /// What `write` says, and when not all can be written; then an older file is as it was.
+    pub fn write_with(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        match self.way {
+            Way::Directly(file) => {
+                let mut out = BufWriter::new(&file);
+                write(&mut out)?;
+                out.flush()
+            }
+            Way::Whole(target) => {
+                let making = Making::begin(&target)?;
+                let mut out = BufWriter::new(&making.file);
+                write(&mut out)?;
+                out.flush()?;
+                drop(out);
+                // Some file systems find out late that they are full.
+                making.file.sync_all()?;
+                making.put_in_place(&target)
+            }
+        }
+    }
+}
+
+/// A file in the making; it goes again unless it has been put in place.
+struct Making {
+    path: PathBuf,
+    file: File,
+}
+
+impl Making {
+    fn begin(target: &Path) -> io::Result<Making> {
+        let (Some(folder), Some(name)) = (target.parent(), target.file_name()) else {
+            return Err(io::ErrorKind::IsADirectory.into());
+        };
+        let mut own = std::ffi::OsString::from(format!("{PREFIX}{}-", std::process::id()));
+        own.push(name);
+        let path = folder.join(&own);
+        let make = |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).mode(0o666).open(path);
+        // Without the name, where that would become too long for the file system.
+        let (path, file) = match make(&path) {
+            Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => {
+                let short = folder.join(format!("{PREFIX}{}", std::process::id()));
+                make(&short).map(|file| (short, file))
+            }
+            made => made.map(|file| (path, file)),
+        }?;
+        Ok(Making { path, file })
+    }
+
+    fn put_in_place(mut self, target: &Path) -> io::Result<()> {
+        let older = match fs::symlink_metadata(target) {
+            Ok(older) if older.is_file() => older,
+            // It has become a folder, a FIFO, a link: not what was opened.
+            Ok(_) => return Err(io::Error::other("something else has taken its place meanwhile")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return fs::rename(&self.path, target),
+            Err(error) => return Err(error),
+        };
+        let own = self.file.metadata()?;
+        let is_same_owner = (older.uid(), older.gid()) == (own.uid(), own.gid());
+        if older.nlink() > 1 || !(is_same_owner || fchown(&self.file, Some(older.uid()), Some(older.gid())).is_ok()) {
+            return self.overwrite(target);
+        }
+        self.file.set_permissions(Permissions::from_mode(older.mode() & 0o7777))?;
+        fs::rename(&self.path, target)
+    }
+
+    /// Copies into the file that is there. Its blocks are claimed before anything of it is changed.
+    fn overwrite(&mut self, target: &Path) -> io::Result<()> {
+        let mut there = OpenOptions::new().write(true).truncate(false).open(target)?;
+        let length = self.file.metadata()?.len();
+        if length > 0 {
+            match fallocate(there.as_fd(), FallocateFlags::KEEP_SIZE, 0, length) {
+                // Not every file system can; then this is as safe as a shell's redirection.
+                Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.file.rewind()?;
+        io::copy(&mut (&self.file).take(length), &mut there)?;
+        there.set_len(length)?;
+        there.sync_all()
+    }
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        // After a rename there is nothing of that name any more.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn write(path: &Path, text: &str) -> io::Result<()> {
+        Opened::open(path.to_owned())?.write_with(|out| out.write_all(text.as_bytes()))
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn an_older_file_is_replaced_whole_with_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("old");
+        fs::write(&path, "older and longer").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        write(&path, "new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o640);
+        // What fails half-way leaves it as it was, and nothing else.
+        let failed = Opened::open(path.clone()).unwrap().write_with(|out| {
+            out.write_all(b"half")?;
+            Err(io::Error::other("full"))
+        });
+        assert!(failed.is_err());
+        assert_eq!((fs::read(&path).unwrap().as_slice(), names(folder.path())), (&b"new"[..], vec!["old".to_owned()]));
+    }
+
+    #[test]
+    fn links_stay_and_their_targets_are_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("sub")).unwrap();
+        fs::write(at("sub/old"), "older").unwrap();
+        symlink("sub/old", at("link")).unwrap();
+        symlink("sub/to-come", at("ahead")).unwrap();
+        write(&at("link"), "new").unwrap();
+        write(&at("ahead"), "made").unwrap();
+        assert!(fs::symlink_metadata(at("link")).unwrap().is_symlink());
+        assert!(fs::symlink_metadata(at("ahead")).unwrap().is_symlink());
+        assert_eq!(
+            (fs::read(at("sub/old")).unwrap(), fs::read(at("sub/to-come")).unwrap()),
+            (b"new".into(), b"made".into())
+        );
+        assert_eq!(names(&at("sub")), ["old", "to-come"]);
+    }
+
+    #[test]
+    fn a_file_with_two_names_keeps_both() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        fs::write(&one, "older and longer").unwrap();
+        fs::hard_link(&one, &other).unwrap();
+        write(&one, "new").unwrap();
+        assert_eq!((fs::read(&one).unwrap(), fs::read(&other).unwrap()), (b"new".into(), b"new".into()));
+        assert_eq!(names(folder.path()), ["one", "other"]);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_refused_at_once_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Opened::open(folder.path().to_owned()).is_err(), "a folder");
+        assert!(Opened::open("/nowhere/at/all".into()).is_err());
+        let new = folder.path().join("new");
+        drop(Opened::open(new.clone()).unwrap());
+        assert_eq!(names(folder.path()), [""; 0], "nothing is left of an output that is never written");
+        write(Path::new("/dev/null"), "x").unwrap();
+        assert!(write(Path::new("/dev/full"), "x").is_err());
+        // What takes its place meanwhile is not replaced.
+        let opened = Opened::open(new.clone()).unwrap();
+        fs::create_dir(&new).unwrap();
+        assert!(opened.write_with(|out| out.write_all(b"x")).is_err());
+        assert!(new.is_dir());
+    }
+}

@@ -1,0 +1,188 @@
+//! Names of outputs: placeholders in them, and which place a name means.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+/// Variables in which launchers tell a process its rank, by what sets them.
+const RANKS: [&str; 6] =
+    ["PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID", "FLUX_TASK_RANK"];
+
+/// `%p` our process id, `%h` the host's name, `%r` the rank (0 outside a launcher), `%%` a per cent sign.
+///
+/// # Errors
+/// When another letter, or nothing, follows a per cent sign: what was meant would be missing from the name.
+pub fn expand(path: &Path) -> Result<PathBuf> {
+    let bytes = path.as_os_str().as_bytes();
+    let mut name = Vec::with_capacity(bytes.len());
+    let mut rest = bytes.iter().copied();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            name.push(byte);
+            continue;
+        }
+        match rest.next() {
+            Some(b'p') => name.extend(std::process::id().to_string().bytes()),
+            Some(b'h') => name.extend(rustix::system::uname().nodename().to_bytes()),
+            Some(b'r') => name.extend(RANKS.iter().find_map(env::var_os).unwrap_or_else(|| "0".into()).as_bytes()),
+            Some(b'%') => name.push(b'%'),
+            other => {
+                let letter = other.map_or(String::new(), |letter| char::from(letter).escape_default().to_string());
+                bail!(
+                    "'{}': %{letter} is no placeholder; there are %p (pid), %h (host), %r (rank), %n (run of --repeat) and %% (%)",
+                    path.display()
+                );
+            }
+        }
+    }
+    Ok(PathBuf::from(OsString::from_vec(name)))
+}
+
+/// `path` of run number `run` of a series: each `%n` is that number. Other placeholders stay for [`expand`].
+pub fn numbered(path: &Path, run: u32) -> PathBuf {
+    let bytes = path.as_os_str().as_bytes();
+    let mut name = Vec::with_capacity(bytes.len());
+    let mut rest = bytes.iter().copied();
+    while let Some(byte) = rest.next() {
+        match (byte, if byte == b'%' { rest.next() } else { None }) {
+            (b'%', Some(b'n')) => name.extend(run.to_string().bytes()),
+            // Both, so that the n of %%n stays a letter.
+            (byte, other) => name.extend([byte].into_iter().chain(other)),
+        }
+    }
+    PathBuf::from(OsString::from_vec(name))
+}
+
+/// Refuse options that name one and the same place: what is written there first would be lost, or both mixed. Each is an option and
+/// what was given with it. /dev/null has room for all.
+///
+/// # Errors
+/// When two do; names them. When a name has an unknown placeholder.
+pub fn refuse_same<'w>(wanted: impl IntoIterator<Item = (&'w str, Option<PathBuf>)>) -> Result<()> {
+    let mut taken: Vec<(&str, Place)> = Vec::new();
+    for (option, path) in wanted {
+        let Some(path) = path else { continue };
+        let Some(place) = Place::of(&path)? else { continue };
+        if let Some((other, _)) = taken.iter().find(|(_, there)| *there == place) {
+            let named = if is_stdout(&path) { "stdout".to_owned() } else { format!("'{}'", expand(&path)?.display()) };
+            bail!("{other} and {option} would both write to {named}; give each a place of its own");
+        }
+        taken.push((option, place));
+    }
+    Ok(())
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-") || path == Path::new("/dev/stdout")
+}
+
+/// Where something is written, whatever it is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// What is there: device and inode.
+    Node(u64, u64),
+    /// Nothing is there yet: the folder it will be in, and its name.
+    New(PathBuf),
+}
+
+impl Place {
+    /// `None`: what is written there goes nowhere.
+    fn of(path: &Path) -> Result<Option<Place>> {
+        let null = fs::metadata("/dev/null").map(|null| (null.dev(), null.ino())).ok();
+        let node = if is_stdout(path) {
+            fs::metadata(format!("/proc/self/fd/{}", std::io::stdout().as_raw_fd()))
+        } else {
+            fs::metadata(expand(path)?)
+        };
+        match node {
+            Ok(node) if Some((node.dev(), node.ino())) == null => Ok(None),
+            Ok(node) => Ok(Some(Place::Node(node.dev(), node.ino()))),
+            // A closed stdout, or a file to be made.
+            Err(_) if is_stdout(path) => Ok(Some(Place::New("-".into()))),
+            Err(_) => Ok(Some(Place::New(target(&expand(path)?)))),
+        }
+    }
+}
+
+/// The file that a name leads to, which need not exist: through links, and with the folder's own name.
+pub(super) fn target(path: &Path) -> PathBuf {
+    let mut path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    // As many as the kernel follows (MAXSYMLINKS).
+    for _ in 0..40 {
+        let Ok(link) = fs::read_link(&path) else { break };
+        path = path.parent().map_or_else(|| link.clone(), |folder| folder.join(&link));
+    }
+    match (path.parent().map(fs::canonicalize), path.file_name()) {
+        (Some(Ok(folder)), Some(name)) => folder.join(name),
+        _ => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn placeholders() {
+        let pid = std::process::id();
+        let expanded = |name: &str| expand(Path::new(name)).map(|path| path.display().to_string());
+        assert_eq!(expanded("a.%p.json").unwrap(), format!("a.{pid}.json"));
+        assert_eq!(expanded("100%%.x").unwrap(), "100%.x");
+        assert!(!expanded("%h").unwrap().is_empty());
+        for unknown in ["a.%x", "%P.json", "100%"] {
+            let said = expanded(unknown).unwrap_err().to_string();
+            assert!(said.contains("is no placeholder") && said.contains("%r (rank)"), "{said}");
+        }
+    }
+
+    #[test]
+    fn runs_are_numbered_and_other_placeholders_left() {
+        let named = |name: &str| numbered(Path::new(name), 12).display().to_string();
+        assert_eq!(named("a.%n.%p.%n.json"), "a.12.%p.12.json");
+        assert_eq!((named("%%n.%"), named("plain")), ("%%n.%".to_owned(), "plain".to_owned()));
+    }
+
+    fn refusal(one: &str, other: &str) -> Option<String> {
+        let wanted = [("--json", Some(one.into())), ("--trace", None), ("--html", Some(other.into()))];
+        refuse_same(wanted).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn two_options_do_not_write_to_one_place() {
+        let pid = std::process::id().to_string();
+        for (one, other) in
+            [("x", "./x"), ("a.%p", &format!("a.{pid}")), ("-", "/dev/stdout"), ("/nowhere/x", "/nowhere//x")]
+        {
+            let said = refusal(one, other).unwrap_or_else(|| panic!("{one} and {other}"));
+            assert!(said.starts_with("--json and --html would both write to "), "{said}");
+        }
+        for (one, other) in [("x", "y"), ("-", "x"), ("/dev/null", "/dev/null"), ("%p", "%%p")] {
+            assert_eq!(refusal(one, other), None, "{one} and {other}");
+        }
+    }
+
+    #[test]
+    fn one_file_by_two_names_is_one_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = |name: &str| folder.path().join(name).display().to_string();
+        fs::write(name("old"), "older").unwrap();
+        fs::create_dir(name("sub")).unwrap();
+        symlink("old", name("link")).unwrap();
+        symlink("to-come", name("ahead")).unwrap();
+        fs::hard_link(name("old"), name("hard")).unwrap();
+        for (one, other) in
+            [("old", "link"), ("old", "hard"), ("old", "sub/../old"), ("ahead", "to-come"), ("new", "sub/../new")]
+        {
+            assert!(refusal(&name(one), &name(other)).is_some(), "{one} and {other}");
+        }
+        assert_eq!(refusal(&name("old"), &name("to-come")), None);
+    }
+}
