@@ -187,6 +187,7 @@ mod tests {
         EventKind::Named { comm: comm.to_owned(), exec }
     }
 
+    const HAD: EventKind = EventKind::Had { cpu: 1 };
     const DEAD: EventKind = EventKind::Out { off: Off::Dead };
 
     #[test]
@@ -196,9 +197,12 @@ mod tests {
         assert_eq!(apply(&mut roster, fork(1, 10, 11)), [(11, born), (11, named("app", false))]);
         assert_eq!(apply(&mut roster, Record::In { at: at(2, 10, 11) }), [(11, EventKind::In { cpu: 1 })]);
         let blocked = EventKind::Out { off: Off::Blocked(Cause::Unspecified) };
-        assert_eq!(apply(&mut roster, Record::Out { at: at(3, 10, 11), preempted: false }), [(11, blocked)]);
+        assert_eq!(apply(&mut roster, Record::Out { at: at(3, 10, 11), preempted: false }), [(11, HAD), (11, blocked)]);
         let preempted = EventKind::Out { off: Off::Preempted { yielded: false } };
-        assert_eq!(apply(&mut roster, Record::Out { at: at(4, 10, 11), preempted: true }), [(11, preempted)]);
+        assert_eq!(
+            apply(&mut roster, Record::Out { at: at(4, 10, 11), preempted: true }),
+            [(11, HAD), (11, preempted)]
+        );
         assert_eq!(apply(&mut roster, Record::Exit { t_ns: 5, tid: 11 }), [(11, EventKind::Exit), (11, DEAD)]);
         assert!(!roster.has(11));
         assert_eq!(apply(&mut roster, Record::Exit { t_ns: 6, tid: 11 }), [], "nobody dies twice");
@@ -236,9 +240,9 @@ mod tests {
             apply(&mut roster, fork(1, 10, 11));
             apply(&mut roster, Record::Exit { t_ns: 2, tid: 10 });
             if preempted_before {
-                let out = (10, EventKind::Out { off: Off::Preempted { yielded: false } });
+                let out = [(10, HAD), (10, EventKind::Out { off: Off::Preempted { yielded: false } })];
                 let first = apply(&mut roster, Record::Out { at: at(3, 10, 10), preempted: true });
-                assert_eq!(first, [&taken_over[..], &[out]].concat());
+                assert_eq!(first, [&taken_over[..], &out].concat());
                 assert_eq!(apply(&mut roster, comm()), new_name);
             } else {
                 assert_eq!(apply(&mut roster, comm()), [&taken_over[..], &new_name[..]].concat());

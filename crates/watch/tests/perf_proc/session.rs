@@ -242,6 +242,8 @@ fn reduce(events: &[Event], run: &mut Run) {
                 clock.comm[..comm.len()].copy_from_slice(comm.as_bytes());
                 run.names.push((event.tid, comm.clone(), *exec));
             }
+            // Which CPU it leaves: for what contradicts that, which the ledger judges.
+            EventKind::Had { .. } => {}
             other => assert_eq!(*other, EventKind::Exit),
         }
     }
