@@ -383,15 +383,16 @@ fn a_full_disk_costs_the_trace_and_not_the_account() {
 #[test]
 fn a_killed_cox_leaves_nothing() {
     let Some(bench) = bench("a_killed_cox_leaves_nothing") else { return };
-    let trace = bench.folder().join("t.pftrace");
+    // One that is new and one that replaces another: neither is touched before there is a whole one.
+    let (trace, older) = (bench.folder().join("t.pftrace"), bench.folder().join("older.json"));
+    fs::write(&older, "older").expect("write");
     let program = format!("{} --seconds 1 & sleep 0.5; kill -KILL $PPID; wait", workload("pingpong"));
     let mut command = Command::new(COX);
-    command.args(["run", "-q", "--trace"]).arg(&trace).args(["--", "sh", "-c", &program]);
+    command.args(["run", "-q", "--trace"]).arg(&trace).arg("--json").arg(&older).args(["--", "sh", "-c", &program]);
     let status = command.status().expect("start cox");
     assert_eq!(status.code(), None, "killed");
-    // The output was opened, and nothing else is there.
     let names: Vec<_> =
         fs::read_dir(bench.folder()).expect("list").map(|entry| entry.expect("an entry").file_name()).collect();
-    assert_eq!(names, ["t.pftrace"]);
-    assert_eq!(fs::metadata(&trace).expect("it").len(), 0);
+    assert_eq!(names, ["older.json"]);
+    assert_eq!(fs::read(&older).expect("it"), b"older");
 }

@@ -1,20 +1,23 @@
 //! A file that a report goes to. An older one stays whole until the new one is.
 //!
-//! 1. Before the program starts: what cannot be written is refused. A file that is not there yet is made and removed again; nothing else is
-//!    changed, and nothing is left by a session that fails.
-//! 2. The new text goes into a file of its own in the same folder, whose name tells whose it is ([`PREFIX`]), and is brought to the disk.
-//! 3. That file takes the older one's mode and owner, and its place (rename(2)). A link stays, and its target is replaced.
+//! 1. Before the program starts: what cannot be written is refused. A file without a name (O_TMPFILE) is made in the folder and closed again;
+//!    nothing is changed, and nothing is left by a session that fails or is killed.
+//! 2. The new text goes into such a file, and is brought to the disk. The kernel frees it when cox is killed meanwhile. Where the file system
+//!    has no files without names (NFS), it has one that tells whose it is ([`PREFIX`]), and stays after a SIGKILL in this step.
+//! 3. That file takes the older one's mode and owner, and its place (linkat(2), rename(2)). A link stays, and its target is replaced.
 //!
 //! Devices, FIFOs and descriptors (/dev/fd/N) are written to directly. So is, at its own place, a file that has several names (hard links) or
 //! another owner, whom only root could put back: but only when there is room on the disk for all of the text, which is known by then.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Read, Seek, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, fallocate, linkat};
+use rustix::io::Errno;
 
 use super::names::target;
 
@@ -91,28 +94,29 @@ impl Opened {
 
 /// A file in the making; it goes again unless it has been put in place.
 struct Making {
-    path: PathBuf,
     file: File,
+    /// Its name in the folder of what it will be; without one, the kernel frees it when it is closed.
+    name: Option<PathBuf>,
 }
 
 impl Making {
     fn begin(target: &Path) -> io::Result<Making> {
-        let (Some(folder), Some(name)) = (target.parent(), target.file_name()) else {
+        let (Some(folder), Some(_)) = (target.parent(), target.file_name()) else {
             return Err(io::ErrorKind::IsADirectory.into());
         };
-        let mut own = std::ffi::OsString::from(format!("{PREFIX}{}-", std::process::id()));
-        own.push(name);
-        let path = folder.join(&own);
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        match rustix::fs::open(folder, flags, Mode::from_raw_mode(0o666)) {
+            Ok(file) => Ok(Making { file: file.into(), name: None }),
+            // What file systems say that have none (open(2)).
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Making::with_name(target),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn with_name(target: &Path) -> io::Result<Making> {
         let make = |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).mode(0o666).open(path);
-        // Without the name, where that would become too long for the file system.
-        let (path, file) = match make(&path) {
-            Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => {
-                let short = folder.join(format!("{PREFIX}{}", std::process::id()));
-                make(&short).map(|file| (short, file))
-            }
-            made => made.map(|file| (path, file)),
-        }?;
-        Ok(Making { path, file })
+        let (file, name) = at_own_name(target, make)?;
+        Ok(Making { file, name: Some(name) })
     }
 
     fn put_in_place(mut self, target: &Path) -> io::Result<()> {
@@ -120,7 +124,7 @@ impl Making {
             Ok(older) if older.is_file() => older,
             // It has become a folder, a FIFO, a link: not what was opened.
             Ok(_) => return Err(io::Error::other("something else has taken its place meanwhile")),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return fs::rename(&self.path, target),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.rename(target),
             Err(error) => return Err(error),
         };
         let own = self.file.metadata()?;
@@ -129,7 +133,22 @@ impl Making {
             return self.overwrite(target);
         }
         self.file.set_permissions(Permissions::from_mode(older.mode() & 0o7777))?;
-        fs::rename(&self.path, target)
+        self.rename(target)
+    }
+
+    fn rename(&mut self, target: &Path) -> io::Result<()> {
+        let name = match self.name.take() {
+            Some(name) => name,
+            None => at_own_name(target, |name| self.link(name))?.1,
+        };
+        // Until it is renamed it is to be removed.
+        fs::rename(self.name.insert(name), target)
+    }
+
+    /// Gives a name to a file without one.
+    fn link(&self, name: &Path) -> io::Result<()> {
+        let file = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        Ok(linkat(CWD, file.as_str(), CWD, name, AtFlags::SYMLINK_FOLLOW)?)
     }
 
     /// Copies into the file that is there. Its blocks are claimed before anything of it is changed.
@@ -139,7 +158,7 @@ impl Making {
         if length > 0 {
             match fallocate(there.as_fd(), FallocateFlags::KEEP_SIZE, 0, length) {
                 // Not every file system can; then this is as safe as a shell's redirection.
-                Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
+                Ok(()) | Err(Errno::OPNOTSUPP) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -152,8 +171,26 @@ impl Making {
 
 impl Drop for Making {
     fn drop(&mut self) {
-        // After a rename there is nothing of that name any more.
-        let _ = fs::remove_file(&self.path);
+        if let Some(name) = &self.name {
+            // After a rename there is nothing of that name any more.
+            let _ = fs::remove_file(name);
+        }
+    }
+}
+
+/// Has `make` make something beside `target`, under a name that tells whose it is.
+fn at_own_name<T>(target: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<(T, PathBuf)> {
+    let short = format!("{PREFIX}{}", std::process::id());
+    let mut long = OsString::from(format!("{short}-"));
+    long.push(target.file_name().unwrap_or_default());
+    let at = |name: &OsStr| {
+        let path = target.with_file_name(name);
+        make(&path).map(|made| (made, path))
+    };
+    match at(&long) {
+        // Without the name of what it will be, where that is too long for the file system.
+        Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => at(short.as_ref()),
+        made => made,
     }
 }
 
@@ -190,6 +227,36 @@ mod tests {
         });
         assert!(failed.is_err());
         assert_eq!((fs::read(&path).unwrap().as_slice(), names(folder.path())), (&b"new"[..], vec!["old".to_owned()]));
+    }
+
+    /// Whichever way it is made: there is nothing to see before it is whole, and it has the mode that open(2) gives.
+    #[test]
+    fn a_new_file_is_there_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, begin) in [("without", Making::begin as fn(&Path) -> _), ("with", Making::with_name)] {
+            for older in [false, true] {
+                let target = folder.path().join(name);
+                let mut making = begin(&target).unwrap();
+                making.file.write_all(name.as_bytes()).unwrap();
+                assert_eq!(target.exists(), older);
+                assert_eq!(
+                    making.name.is_some(),
+                    name == "with",
+                    "tmpfs, ext4, xfs and btrfs have files without names"
+                );
+                making.put_in_place(&target).unwrap();
+                assert_eq!(fs::read(&target).unwrap(), name.as_bytes());
+                let usual = File::create(folder.path().join("usual")).unwrap();
+                assert_eq!(fs::metadata(&target).unwrap().mode(), usual.metadata().unwrap().mode());
+                fs::remove_file(folder.path().join("usual")).unwrap();
+            }
+        }
+        assert_eq!(names(folder.path()), ["with", "without"]);
+        // The longest name that there is leaves no room for another before it.
+        let longest = folder.path().join("n".repeat(255));
+        write(&longest, "old").unwrap();
+        write(&longest, "new").unwrap();
+        assert_eq!(fs::read(&longest).unwrap(), b"new");
     }
 
     #[test]
