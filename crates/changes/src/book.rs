@@ -1,7 +1,7 @@
 //! The owner's folder: the journals of all sessions of one user on this machine, and their lock.
 //!
-//! Where it is says [`crate::place`]. A folder that belongs to somebody else, or that others may write to, is refused: a
-//! journal says what will be done in the user's name. Files in it that this program has not made ([`crate::files`]) are
+//! Where it is says `place`. A folder that belongs to somebody else, or that others may write to, is refused: a
+//! journal says what will be done in the user's name. Files in it that this program has not made (`files`) are
 //! never opened for writing, locked or removed; with such a file in it no session begins in the folder.
 
 use std::fs::{self, File};
