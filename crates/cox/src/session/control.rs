@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use machine::{CpuSet, Root};
 use rustix::fs::stat;
-use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{geteuid, getuid};
 use serde::{Deserialize, Serialize};
 
+use super::peer::Peer;
 use crate::cli::Cpus;
 
 /// For the whole question: whoever connects has the line ready.
@@ -105,7 +105,7 @@ impl Control {
 
 impl Asking {
     fn begin(stream: UnixStream) -> Result<Option<Asking>> {
-        let asks = socket_peercred(&stream)?.uid;
+        let asks = Peer::of(&stream)?.uid;
         if asks != getuid() && asks != geteuid() && !asks.is_root() {
             return Ok(None);
         }
@@ -189,7 +189,7 @@ fn session_of(pid: u32) -> Result<Found> {
             continue;
         }
         let stream = UnixStream::from(socket);
-        let session = socket_peercred(&stream).context("asking whose session it is")?.uid;
+        let session = Peer::of(&stream).context("asking whose session it is")?.uid;
         let owner = std::fs::metadata(format!("/proc/{pid}")).map(|process| process.uid());
         // Root may ask any session, but believes only root's and that of the process's own user.
         let is_owner = geteuid().is_root() && owner.is_ok_and(|owner| owner == session.as_raw());

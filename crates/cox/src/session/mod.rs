@@ -15,6 +15,7 @@ pub mod launch;
 pub mod observing;
 pub mod overlapping;
 pub mod packing;
+mod peer;
 pub mod recording;
 mod signals;
 pub mod sigpipe;

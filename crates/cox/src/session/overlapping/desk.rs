@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
     SocketType, accept_with, bind, connect, listen, recv, sendmsg, socket_with,
 };
 use wire::umt::{BELLS, Hello, MAGIC, VERSION, Welcome};
 
+use super::super::peer::Peer;
 use super::source::Source;
 
 /// Names of folders begin so, with the session's process behind it.
@@ -182,9 +182,9 @@ fn answer(guest: BorrowedFd<'_>, nonce: [u8; 16], source: &Mutex<Source>) -> Res
     let (length, _) = recv(guest, &mut hello, RecvFlags::empty())?;
     let wanted = Hello { magic: MAGIC, version: VERSION, pad: 0, nonce };
     anyhow::ensure!(length == hello.len() && hello == wanted.bytes(), "a stranger");
-    let pid = socket_peercred(guest)?.pid;
+    let pid = Peer::of(guest)?.process.context("a process that this PID namespace does not include")?;
     let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
-    let given = source.give_or_count(pid.as_raw_nonzero().get() as u32)?;
+    let given = source.give_or_count(pid)?;
     let how = source.how as u32;
     let welcome = Welcome { magic: MAGIC, version: VERSION, process: given.process, how, pad: 0 };
     let descriptors: Vec<BorrowedFd<'_>> =
