@@ -155,12 +155,15 @@ pub fn end() -> bool {
 /// them are seen by threads only.
 #[must_use]
 pub fn queues(count: u32) -> Option<&'static [Queue]> {
-    let said = said();
-    let most = said.queue.len() as u32;
-    let first = said
-        .queues
-        .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |used| (used + count <= most).then_some(used + count));
-    first.ok().filter(|_| is_live()).map(|first| &said.queue[first as usize..(first + count) as usize])
+    let claimed = claim(said(), count);
+    claimed.filter(|_| is_live())
+}
+
+/// So many queues of a page that nobody has yet. The page can be written by others: how many are used may be any number.
+fn claim(said: &Said, count: u32) -> Option<&[Queue]> {
+    let end = |first: u32| first.checked_add(count).filter(|end| *end as usize <= said.queue.len());
+    let first = said.queues.fetch_update(Ordering::AcqRel, Ordering::Relaxed, end).ok()?;
+    said.queue.get(first as usize..end(first)? as usize)
 }
 
 /// Whether the kernel has seen a thread of this process block, the calling one not least.
@@ -351,4 +354,27 @@ pub fn now_ns() -> u64 {
 fn tid() -> u32 {
     // SAFETY: asks for a number.
     unsafe { libc::gettid() as u32 }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use wire::umt::QUEUES;
+
+    use super::*;
+
+    #[test]
+    fn queues_are_claimed_once_whatever_the_page_says() {
+        let said = Box::new(Said::new());
+        let all = QUEUES as u32;
+        let first = claim(&said, 3).map(<[Queue]>::as_ptr);
+        assert_eq!(first, Some(said.queue.as_ptr()));
+        assert_eq!(claim(&said, all - 3).map(<[Queue]>::as_ptr), Some(said.queue[3..].as_ptr()));
+        assert!(claim(&said, 1).is_none(), "all are taken");
+        for used in [all + 1, u32::MAX - 1, u32::MAX] {
+            said.queues.store(used, Ordering::Relaxed);
+            for count in [1, 2, all, u32::MAX] {
+                assert!(claim(&said, count).is_none(), "{used} are used, {count} wanted");
+            }
+        }
+    }
 }
