@@ -48,6 +48,7 @@ fn threads_that_cannot_be_made_are_done_without() {
         let report = place.report();
         assert!(number(&report, "standbys") <= threads.parse().unwrap(), "{way}: {report}");
         assert!(number(&report, "failed") > 0 && complaints(&report).contains("could not be made"), "{way}: {report}");
+        assert!(complaints(&report).contains("ulimit -u"), "{way}: {report}");
     }
 }
 

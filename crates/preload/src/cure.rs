@@ -81,7 +81,7 @@ impl Cure {
         }
         if self.0.compare_exchange(IDLE, BEGUN, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             let _errno = memory::Errno::keep();
-            if !thread::start(None, help, ptr::from_ref(library).cast_mut().cast()) {
+            if thread::start(None, help, ptr::from_ref(library).cast_mut().cast()).is_err() {
                 self.give_up();
             }
         }

@@ -1,6 +1,6 @@
 //! Threads of the library's own.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
 
@@ -22,23 +22,24 @@ pub fn gomp_attributes() -> pthread_attr_t {
     }
 }
 
-/// Starts a detached thread that no signal of the program's reaches. `false`: there is no room for it.
+/// Starts a detached thread that no signal of the program's reaches. An error is what pthread_create(3) says.
 pub fn start(
     attributes: Option<&pthread_attr_t>,
     run: extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
-) -> bool {
+) -> Result<(), c_int> {
     let attributes = attributes.map_or(ptr::null(), ptr::from_ref);
     let (mut thread, mut all, mut before) = (0, MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: places for the masks and the thread; the mask of the calling thread, which the new one inherits, is put back.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-        let created = libc::pthread_create(&raw mut thread, attributes, run, argument) == 0;
+        let error = libc::pthread_create(&raw mut thread, attributes, run, argument);
         libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
-        if created {
-            libc::pthread_detach(thread);
+        if error != 0 {
+            return Err(error);
         }
-        created
+        libc::pthread_detach(thread);
+        Ok(())
     }
 }

@@ -31,6 +31,8 @@ pub const TELL_BLOCKS: u32 = 1;
 pub const TELL_UNBLOCKS: u32 = 2;
 /// See `COX_UMT_TELL_IDLE`.
 pub const TELL_IDLE: u32 = 4;
+/// As many as a team has seats for guests: a process that blocks more tasks for good than these has no more standbys.
+pub const STANDBYS_AT_MOST: u32 = 64;
 /// Processes of a session.
 pub const PROCESSES: usize = 128;
 
@@ -88,6 +90,8 @@ pub struct Counts {
     pub unseen: AtomicU64,
     pub unshared: AtomicU64,
     pub overlooked: AtomicU64,
+    pub at_limit: AtomicU64,
+    pub error: AtomicU64,
 }
 
 /// What threads have done on a CPU, as one load has it; see `struct cox_umt_cpu`.
@@ -257,6 +261,8 @@ impl Said {
                 unseen: AtomicU64::new(0),
                 unshared: AtomicU64::new(0),
                 overlooked: AtomicU64::new(0),
+                at_limit: AtomicU64::new(0),
+                error: AtomicU64::new(0),
             }),
             heard: Apart([const { AtomicU64::new(0) }; DELAYS]),
             tids: [const { AtomicU32::new(0) }; TABLE],

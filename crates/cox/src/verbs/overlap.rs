@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ledger::account::{Account, Thread};
 use report::overlap::{Blocked, OverlapReport};
+use wire::umt::STANDBYS_AT_MOST;
 
 use crate::session::overlapping::{Overlapping, Sums};
 
@@ -90,8 +91,45 @@ fn complaints(overlapping: &Overlapping, sums: &Sums) -> Vec<String> {
         (sums.shared_numbers, "two tasks were given the same thread number, rather than let them wait for one another"),
     ];
     all.extend(reasons.into_iter().filter(|(count, _)| *count > 0).map(|(_, why)| why.to_owned()));
-    if sums.failed > 0 {
-        all.push(format!("{} standby threads could not be made", sums.failed));
-    }
+    all.extend(not_made(sums));
     all
+}
+
+/// How many standbys there are not, and why.
+fn not_made(sums: &Sums) -> Option<String> {
+    let others = sums.failed.saturating_sub(sums.at_limit);
+    let at_limit = (sums.at_limit > 0).then(|| {
+        format!("a process has at most {STANDBYS_AT_MOST}, which were all blocked or at work ({} times)", sums.at_limit)
+    });
+    let refused = (others > 0).then(|| match sums.error {
+        // pthread_create(3) says the same of all of these.
+        Some(libc::EAGAIN) => {
+            "the kernel had no room for another thread: a limit (ulimit -u, the control group's pids.max, \
+                               kernel.threads-max), or no memory for its stack"
+                .to_owned()
+        }
+        Some(error) => std::io::Error::from_raw_os_error(error).to_string(),
+        None => "the program did not say why".to_owned(),
+    });
+    let reasons: Vec<String> = at_limit.into_iter().chain(refused).collect();
+    (sums.failed > 0).then(|| format!("{} standby threads could not be made: {}", sums.failed, reasons.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn standbys_that_are_not_there_have_a_reason() {
+        let said = |failed, at_limit, error| not_made(&Sums { failed, at_limit, error, ..Sums::default() });
+        assert_eq!(said(0, 0, None), None);
+        let why = said(4, 0, Some(libc::EAGAIN)).unwrap();
+        assert!(
+            why.starts_with("4 standby threads could not be made: the kernel had no room") && why.contains("pids.max")
+        );
+        assert!(!why.contains("at most"), "{why}");
+        let why = said(5, 2, Some(libc::ENOMEM)).unwrap();
+        assert!(why.contains("at most 64") && why.contains("(2 times); Cannot allocate memory"), "{why}");
+        assert!(said(2, 2, None).unwrap().ends_with("(2 times)"));
+    }
 }

@@ -17,7 +17,7 @@ impl Hierarchies {
     ///    (`user.slice/user-1000.slice`): looked for below each mount point, version 2 first.
     ///
     /// # Errors
-    /// [`Error::Cgroup`] with what was tried, when there is none or the path climbs (`..`).
+    /// [`Error::Cgroup`] with where was looked, when there is none or the path climbs (`..`).
     pub fn resolve(&self, root: &Root, path: &Path) -> Result<Cgroup, Error> {
         let refuse = |reason: String| Err(Error::Cgroup { path: path.to_owned(), reason });
         if path.as_os_str().is_empty() {
@@ -29,7 +29,7 @@ impl Hierarchies {
         if self.mounted.is_empty() {
             return refuse("no cgroup hierarchy is mounted".to_owned());
         }
-        let mut tried: Vec<PathBuf> = Vec::new();
+        let mut below: Vec<&Path> = Vec::new();
         // The deepest mount point wins: version 1 is mounted below a folder that may itself be version 2.
         let inside = self
             .mounted
@@ -37,7 +37,6 @@ impl Hierarchies {
             .filter(|hierarchy| path.starts_with(&hierarchy.mount_point))
             .max_by_key(|hierarchy| hierarchy.mount_point.components().count());
         if let Some(hierarchy) = inside {
-            tried.push(path.components().collect());
             if root.exists(path.join(MARK)) {
                 return Ok(Cgroup {
                     version: hierarchy.version,
@@ -54,10 +53,15 @@ impl Hierarchies {
                     let mount_point = hierarchy.mount_point.clone();
                     return Ok(Cgroup { version, folder, mount_point });
                 }
-                tried.push(folder);
+                below.push(&hierarchy.mount_point);
             }
         }
-        let tried: Vec<String> = tried.iter().map(|folder| folder.display().to_string()).collect();
-        refuse(format!("no such cgroup; tried {}", tried.join(", ")))
+        // Version 1 has a dozen.
+        let others =
+            if below.len() > 1 { format!(" or the {} other hierarchies", below.len() - 1) } else { String::new() };
+        let first = below.first().map_or_else(String::new, |first| first.display().to_string());
+        refuse(format!(
+            "no such cgroup below {first}{others} (systemd-cgls and /proc/PID/cgroup name those that there are)"
+        ))
     }
 }

@@ -19,13 +19,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use signal::bell::{Bell, Woken};
 use signal::connect::Session;
 use signal::{seen, slices, standby};
-use wire::umt::{BELLS, DELAYS, How};
+use wire::umt::{BELLS, DELAYS, How, STANDBYS_AT_MOST};
 
 use super::teams;
 use crate::{start, thread};
-
-/// As many as a team has seats for guests: a program that blocks more tasks for good than these has no more standbys.
-const MOST: u32 = 64;
 
 /// Bells that nobody is at, those with high numbers first.
 static BELLS_FREE: Mutex<Vec<Bell>> = Mutex::new(Vec::new());
@@ -70,9 +67,16 @@ pub fn are_there() -> bool {
 }
 
 fn make_or_count(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) {
-    if !create(work, argument) {
-        signal::said().counts.0.failed.fetch_add(1, Ordering::Relaxed);
+    if let Err(error) = create(work, argument) {
+        count_failed(error);
     }
+}
+
+/// One could not be made; why, as an errno.
+fn count_failed(error: c_int) {
+    let counts = &signal::said().counts.0;
+    counts.error.store(error.unsigned_abs().into(), Ordering::Relaxed);
+    counts.failed.fetch_add(1, Ordering::Relaxed);
 }
 
 /// CPUs that this process may use, as it has told its session.
@@ -108,17 +112,25 @@ fn keep(socket: OwnedFd) -> RawFd {
 }
 
 fn make() {
-    if STANDBYS.fetch_add(1, Ordering::AcqRel) >= MOST || !create(run, ptr::null_mut()) {
-        STANDBYS.fetch_sub(1, Ordering::AcqRel);
-        signal::said().counts.0.failed.fetch_add(1, Ordering::Relaxed);
-        alarm();
+    let counts = &signal::said().counts.0;
+    let is_room = STANDBYS.fetch_add(1, Ordering::AcqRel) < STANDBYS_AT_MOST;
+    let created = if is_room { create(run, ptr::null_mut()).map_err(Some) } else { Err(None) };
+    let Err(why) = created else {
+        counts.standbys.fetch_add(1, Ordering::Relaxed);
+        return;
+    };
+    STANDBYS.fetch_sub(1, Ordering::AcqRel);
+    if let Some(error) = why {
+        count_failed(error);
     } else {
-        signal::said().counts.0.standbys.fetch_add(1, Ordering::Relaxed);
+        counts.at_limit.fetch_add(1, Ordering::Relaxed);
+        counts.failed.fetch_add(1, Ordering::Relaxed);
     }
+    alarm();
 }
 
 /// A thread as libgomp would make it, but that it takes no signals of the program's at first.
-fn create(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) -> bool {
+fn create(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) -> Result<(), c_int> {
     let mut attributes = thread::gomp_attributes();
     let created = thread::start(Some(&attributes), work, argument);
     // SAFETY: valid until here.
@@ -131,7 +143,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     unsafe { libc::prctl(libc::PR_SET_NAME, c"cox-standby".as_ptr()) };
     take_signals();
     let Some(worker) = super::spare_worker() else {
-        signal::said().counts.0.failed.fetch_add(1, Ordering::Relaxed);
+        count_failed(libc::ENOMEM);
         alarm();
         return ptr::null_mut();
     };

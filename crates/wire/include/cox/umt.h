@@ -65,7 +65,9 @@ struct cox_umt_said {
 	__u64 unseen;		 /* 1: BPF does not see this process: other process ids */
 	__u64 unshared;		 /* teams whose queues found no room here */
 	__u64 overlooked;	 /* times that a scan found a task and a free CPU of which nobody was told */
-	__u64 pad4[4];
+	__u64 at_limit;		 /* of `failed`: there were as many standbys as a process may have */
+	__u64 error;		 /* why the last of the others failed, an errno; 0: none did */
+	__u64 pad4[2];
 	__u64 heard[COX_UMT_DELAYS]; /* rings by BPF, by time until the first task: class n begins at 2^(n/4) us */
 	__u64 pad5[8];
 	__u32 tids[COX_UMT_TABLE]; /* threads that count, 0: none; see cox_umt_place */

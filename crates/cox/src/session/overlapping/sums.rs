@@ -27,6 +27,10 @@ pub struct Sums {
     pub unheard: u64,
     /// Standbys that could not be made.
     pub failed: u64,
+    /// … of these because a process had as many as it may have.
+    pub at_limit: u64,
+    /// Why one of the others could not be made, if the program says so.
+    pub error: Option<i32>,
     /// Processes without standbys, since they have thread-local data of their own.
     pub thread_data: u64,
     /// … since their threads are bound to places.
@@ -60,6 +64,7 @@ impl Sums {
             (&mut self.surrendered, &counts.surrendered),
             (&mut self.unheard, &seen.unheard),
             (&mut self.failed, &counts.failed),
+            (&mut self.at_limit, &counts.at_limit),
             (&mut self.thread_data, &counts.thread_data),
             (&mut self.bound, &counts.bound),
             (&mut self.unseen, &counts.unseen),
@@ -70,6 +75,8 @@ impl Sums {
             *sum = sum.saturating_add(word.load(Ordering::Relaxed));
         }
         self.rings = self.rings.saturating_add(counts.own_rings.load(Ordering::Relaxed));
+        let error = i32::try_from(counts.error.load(Ordering::Relaxed)).ok();
+        self.error = error.filter(|error| *error > 0).or(self.error);
         self.heard.resize(DELAYS, 0);
         for (sum, word) in self.heard.iter_mut().zip(&said.heard.0) {
             *sum = sum.saturating_add(word.load(Ordering::Relaxed));
