@@ -73,7 +73,7 @@ pub enum Error {
         limit: &'static str,
     },
     /// A knob could not be read or written.
-    #[error("{knob}: {source}")]
+    #[error("{knob}: {source}{}", right(knob, source))]
     Knob {
         /// Which.
         knob: Box<Knob>,
@@ -116,5 +116,33 @@ impl Error {
             Some(libc::ESRCH | libc::ENOENT) => Error::Gone(Box::new(knob.clone())),
             _ => Error::Knob { knob: Box::new(knob.clone()), source: answer },
         }
+    }
+}
+
+/// Who may do what was not permitted.
+fn right(knob: &Knob, answer: &io::Error) -> &'static str {
+    match (knob, answer.raw_os_error()) {
+        // sched_setaffinity(2), sched_setattr(2)
+        (Knob::Affinity(_) | Knob::Scheduling(_), Some(libc::EPERM)) => {
+            ". Fix: run as the user whose thread it is, or with CAP_SYS_NICE"
+        }
+        (Knob::File(_), Some(libc::EPERM | libc::EACCES)) => ". Fix: run as root",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::knob::Thread;
+
+    #[test]
+    fn what_is_not_permitted_names_the_right() {
+        let said = |knob: &Knob, number| Error::of(knob, io::Error::from_raw_os_error(number)).to_string();
+        let affinity = Knob::Affinity(Thread { tid: 5, start_ns: 1 });
+        let why = said(&affinity, libc::EPERM);
+        assert!(why.starts_with("affinity of thread 5: ") && why.ends_with("with CAP_SYS_NICE"), "{why}");
+        assert!(said(&Knob::File("/proc/sys/x".into()), libc::EACCES).ends_with("Fix: run as root"));
+        assert!(!said(&affinity, libc::EINVAL).contains("Fix"));
     }
 }
