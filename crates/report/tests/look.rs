@@ -123,7 +123,9 @@ fn tables_of_two_programs_are_no_wider_than_the_terminal() {
     document.account.programs.push(document.account.programs[0].clone());
     for width in [80, 100] {
         let report = text(&document, &Style { width, ..Style::default() });
-        assert!(report.contains("  A: thread") && report.contains("  B: thread"), "{report}");
+        for part in ["\ncox: A: ./heat", "\ncox: B: ./heat", "  A: thread", "  B: thread"] {
+            assert!(format!("\n{report}").contains(part), "{part}: {report}");
+        }
         for line in report.lines() {
             assert!(line.chars().count() <= width, "{line}");
         }

@@ -4,6 +4,7 @@ use advise::numbers::{count, counted, duration, seconds};
 use ledger::Program;
 
 use super::Page;
+use super::beside::of_program;
 use crate::json::Document;
 use crate::style::{columns, shortened};
 
@@ -11,12 +12,16 @@ use crate::style::{columns, shortened};
 const SHORTEST_COMMAND: usize = 12;
 const CUT: &str = "…";
 
-pub(super) fn write(page: &mut Page, program: &Program, threads: u64, first: bool) {
+/// Of the program at this place; the first has the observer, too. Where there are several each has its letter.
+pub(super) fn write(page: &mut Page, at: usize, threads: u64) {
+    let programs = &page.document.account.programs;
+    let (program, first) = (&programs[at], at == 0);
+    let start = format!("cox: {}", of_program("", programs, at));
     let tail = page.style.clean(&format!(" · {}", outcome(page.document, program, threads)));
     let observer = if first { page.style.clean(&observer(page.document)) } else { String::new() };
     let joined = if first { page.style.clean(" · ") + &observer } else { String::new() };
 
-    let room = |tail: &str| page.style.columns().saturating_sub(columns("cox: ") + columns(tail));
+    let room = |tail: &str| page.style.columns().saturating_sub(columns(&start) + columns(tail));
     let one_line = format!("{tail}{joined}");
     let words: Vec<String> = match program.command.as_slice() {
         [] => vec!["all programs".to_owned()],
@@ -24,10 +29,10 @@ pub(super) fn write(page: &mut Page, program: &Program, threads: u64, first: boo
     };
     let cut = page.style.clean(CUT);
     let lines = match command(&words, room(&one_line), &cut) {
-        Some(command) => vec![format!("cox: {command}{one_line}")],
+        Some(command) => vec![format!("{start}{command}{one_line}")],
         None => {
             let command = shortened(&words.join(" "), room(&tail), &cut);
-            let mut lines = vec![format!("cox: {command}{tail}")];
+            let mut lines = vec![format!("{start}{command}{tail}")];
             lines.extend(first.then(|| format!("    {observer}")));
             lines
         }

@@ -55,7 +55,7 @@ pub fn write_text(out: &mut dyn fmt::Write, document: &Document, style: &Style) 
     for (at, program) in programs.iter().enumerate() {
         let sums = sums(document, program);
         page.gap();
-        header::write(&mut page, program, sums.threads, at == 0);
+        header::write(&mut page, at, sums.threads);
         page.gap();
         states::write(&mut page, &sums, program.wall_ns);
     }
