@@ -36,14 +36,14 @@ impl Hierarchies {
             .iter()
             .filter(|hierarchy| path.starts_with(&hierarchy.mount_point))
             .max_by_key(|hierarchy| hierarchy.mount_point.components().count());
-        if let Some(hierarchy) = inside {
-            if root.exists(path.join(MARK)) {
-                return Ok(Cgroup {
-                    version: hierarchy.version,
-                    folder: path.components().collect(),
-                    mount_point: hierarchy.mount_point.clone(),
-                });
-            }
+        if let Some(hierarchy) = inside
+            && root.exists(path.join(MARK))
+        {
+            return Ok(Cgroup {
+                version: hierarchy.version,
+                folder: path.components().collect(),
+                mount_point: hierarchy.mount_point.clone(),
+            });
         }
         let name = path.strip_prefix("/").unwrap_or(path);
         for version in [Version::V2, Version::V1] {
