@@ -4,12 +4,12 @@
 //!    nothing is changed, and nothing is left by a session that fails or is killed.
 //! 2. The new text goes into such a file, and is brought to the disk. The kernel frees it when cox is killed meanwhile. Where the file system
 //!    has no files without names (NFS), it has one that tells whose it is ([`PREFIX`]), and stays after a SIGKILL in this step.
-//! 3. That file takes the older one's mode and owner, and its place (linkat(2), rename(2)). A link stays, and its target is replaced.
+//! 3. That file takes the older one's mode and owner, gets such a name for a moment, since linkat(2) replaces nothing, and takes the older one's
+//!    place (rename(2)). A link stays, and its target is replaced.
 //!
 //! Devices, FIFOs and descriptors (/dev/fd/N) are written to directly. So is, at its own place, a file that has several names (hard links) or
 //! another owner, whom only root could put back: but only when there is room on the disk for all of the text, which is known by then.
 
-use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -18,10 +18,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, fallocate, linkat};
 use rustix::io::Errno;
+use tempfile::TempPath;
 
 use super::names::target;
 
-/// What files in the making are called, with the process' number and the name of what they will be.
+/// What files in the making are called, with the process' number and some letters behind.
 const PREFIX: &str = ".cox-";
 
 /// A place to write to.
@@ -96,7 +97,7 @@ impl Opened {
 struct Making {
     file: File,
     /// Its name in the folder of what it will be; without one, the kernel frees it when it is closed.
-    name: Option<PathBuf>,
+    name: Option<TempPath>,
 }
 
 impl Making {
@@ -115,7 +116,7 @@ impl Making {
 
     fn with_name(target: &Path) -> io::Result<Making> {
         let make = |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).mode(0o666).open(path);
-        let (file, name) = at_own_name(target, make)?;
+        let (file, name) = beside(target, make)?;
         Ok(Making { file, name: Some(name) })
     }
 
@@ -136,19 +137,12 @@ impl Making {
         self.rename(target)
     }
 
-    fn rename(&mut self, target: &Path) -> io::Result<()> {
-        let name = match self.name.take() {
+    fn rename(self, target: &Path) -> io::Result<()> {
+        let name = match self.name {
             Some(name) => name,
-            None => at_own_name(target, |name| self.link(name))?.1,
+            None => beside(target, |name| link(&self.file, name))?.1,
         };
-        // Until it is renamed it is to be removed.
-        fs::rename(self.name.insert(name), target)
-    }
-
-    /// Gives a name to a file without one.
-    fn link(&self, name: &Path) -> io::Result<()> {
-        let file = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        Ok(linkat(CWD, file.as_str(), CWD, name, AtFlags::SYMLINK_FOLLOW)?)
+        Ok(name.persist(target)?)
     }
 
     /// Copies into the file that is there. Its blocks are claimed before anything of it is changed.
@@ -169,29 +163,17 @@ impl Making {
     }
 }
 
-impl Drop for Making {
-    fn drop(&mut self) {
-        if let Some(name) = &self.name {
-            // After a rename there is nothing of that name any more.
-            let _ = fs::remove_file(name);
-        }
-    }
+/// Has `make` make something in the folder of `target`, under a name that nobody has.
+fn beside<T>(target: &Path, make: impl FnMut(&Path) -> io::Result<T>) -> io::Result<(T, TempPath)> {
+    let folder = target.parent().unwrap_or(target);
+    let prefix = format!("{PREFIX}{}-", std::process::id());
+    Ok(tempfile::Builder::new().prefix(&prefix).make_in(folder, make)?.into_parts())
 }
 
-/// Has `make` make something beside `target`, under a name that tells whose it is.
-fn at_own_name<T>(target: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<(T, PathBuf)> {
-    let short = format!("{PREFIX}{}", std::process::id());
-    let mut long = OsString::from(format!("{short}-"));
-    long.push(target.file_name().unwrap_or_default());
-    let at = |name: &OsStr| {
-        let path = target.with_file_name(name);
-        make(&path).map(|made| (made, path))
-    };
-    match at(&long) {
-        // Without the name of what it will be, where that is too long for the file system.
-        Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => at(short.as_ref()),
-        made => made,
-    }
+/// Gives a name to a file without one, as open(2) says at O_TMPFILE.
+fn link(file: &File, name: &Path) -> io::Result<()> {
+    let file = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(linkat(CWD, file.as_str(), CWD, name, AtFlags::SYMLINK_FOLLOW)?)
 }
 
 #[cfg(test)]
@@ -257,6 +239,24 @@ mod tests {
         write(&longest, "old").unwrap();
         write(&longest, "new").unwrap();
         assert_eq!(fs::read(&longest).unwrap(), b"new");
+    }
+
+    /// Process numbers come again, in containers soon: another may have left its file here, or be writing the same output.
+    #[test]
+    fn what_others_of_the_same_number_make_is_in_nobodys_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("new");
+        let left = folder.path().join(format!("{PREFIX}{}-new", std::process::id()));
+        fs::write(&left, "left").unwrap();
+        let others = [Making::begin(&target).unwrap(), Making::with_name(&target).unwrap()];
+        for _ in 0..2 {
+            write(&target, "new").unwrap();
+        }
+        for making in others {
+            making.put_in_place(&target).unwrap();
+        }
+        assert_eq!(fs::read(&left).unwrap(), b"left");
+        assert_eq!(names(folder.path()).len(), 2);
     }
 
     #[test]
