@@ -155,8 +155,7 @@ pub fn end() -> bool {
 /// them are seen by threads only.
 #[must_use]
 pub fn queues(count: u32) -> Option<&'static [Queue]> {
-    let claimed = claim(said(), count);
-    claimed.filter(|_| is_live())
+    claim(said(), count).filter(|_| is_live())
 }
 
 /// So many queues of a page that nobody has yet. The page can be written by others: how many are used may be any number.

@@ -67,7 +67,7 @@ pub(crate) struct Own {
 }
 
 /// Seats of threads from outside the team that help it. Their numbers begin behind the last word of members in `idle`, which is theirs.
-const GUESTS: usize = 64;
+const GUESTS: usize = wire::umt::STANDBYS_AT_MOST as usize;
 
 /// A team; see the module. Words that are written at every barrier or task lie apart from those that are read there.
 pub struct Team {

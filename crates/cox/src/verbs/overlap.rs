@@ -97,17 +97,14 @@ fn complaints(overlapping: &Overlapping, sums: &Sums) -> Vec<String> {
 
 /// How many standbys there are not, and why.
 fn not_made(sums: &Sums) -> Option<String> {
-    let others = sums.failed.saturating_sub(sums.at_limit);
     let at_limit = (sums.at_limit > 0).then(|| {
         format!("a process has at most {STANDBYS_AT_MOST}, which were all blocked or at work ({} times)", sums.at_limit)
     });
-    let refused = (others > 0).then(|| match sums.error {
+    let refused = (sums.failed > sums.at_limit).then(|| match sums.error {
         // pthread_create(3) says the same of all of these.
-        Some(libc::EAGAIN) => {
-            "the kernel had no room for another thread: a limit (ulimit -u, the control group's pids.max, \
-                               kernel.threads-max), or no memory for its stack"
-                .to_owned()
-        }
+        Some(libc::EAGAIN) => "the kernel had no room for another thread: a limit (ulimit -u, the control group's \
+                               pids.max, kernel.threads-max), or no memory for its stack"
+            .to_owned(),
         Some(error) => std::io::Error::from_raw_os_error(error).to_string(),
         None => "the program did not say why".to_owned(),
     });

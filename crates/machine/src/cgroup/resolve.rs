@@ -29,7 +29,6 @@ impl Hierarchies {
         if self.mounted.is_empty() {
             return refuse("no cgroup hierarchy is mounted".to_owned());
         }
-        let mut below: Vec<&Path> = Vec::new();
         // The deepest mount point wins: version 1 is mounted below a folder that may itself be version 2.
         let inside = self
             .mounted
@@ -46,20 +45,18 @@ impl Hierarchies {
             });
         }
         let name = path.strip_prefix("/").unwrap_or(path);
-        for version in [Version::V2, Version::V1] {
-            for hierarchy in self.mounted.iter().filter(|hierarchy| hierarchy.version == version) {
-                let folder: PathBuf = hierarchy.mount_point.components().chain(name.components()).collect();
-                if root.exists(folder.join(MARK)) {
-                    let mount_point = hierarchy.mount_point.clone();
-                    return Ok(Cgroup { version, folder, mount_point });
-                }
-                below.push(&hierarchy.mount_point);
+        let mut in_order: Vec<_> = self.mounted.iter().collect();
+        in_order.sort_by_key(|hierarchy| hierarchy.version != Version::V2);
+        for hierarchy in &in_order {
+            let folder: PathBuf = hierarchy.mount_point.components().chain(name.components()).collect();
+            if root.exists(folder.join(MARK)) {
+                let mount_point = hierarchy.mount_point.clone();
+                return Ok(Cgroup { version: hierarchy.version, folder, mount_point });
             }
         }
-        // Version 1 has a dozen.
-        let others =
-            if below.len() > 1 { format!(" or the {} other hierarchies", below.len() - 1) } else { String::new() };
-        let first = below.first().map_or_else(String::new, |first| first.display().to_string());
+        // The first stands for all: version 1 has a dozen.
+        let others = if in_order.len() > 1 { " or the other hierarchies" } else { "" };
+        let first = in_order[0].mount_point.display();
         refuse(format!(
             "no such cgroup below {first}{others} (systemd-cgls and /proc/PID/cgroup name those that there are)"
         ))

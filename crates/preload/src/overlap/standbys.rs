@@ -68,14 +68,17 @@ pub fn are_there() -> bool {
 
 fn make_or_count(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) {
     if let Err(error) = create(work, argument) {
-        count_failed(error);
+        count_failed(Some(error));
     }
 }
 
-/// One could not be made; why, as an errno.
-fn count_failed(error: c_int) {
+/// One could not be made; why, as an errno. `None`: there are as many as there may be.
+fn count_failed(why: Option<c_int>) {
     let counts = &signal::said().counts.0;
-    counts.error.store(error.unsigned_abs().into(), Ordering::Relaxed);
+    match why {
+        Some(error) => counts.error.store(error.unsigned_abs().into(), Ordering::Relaxed),
+        None => _ = counts.at_limit.fetch_add(1, Ordering::Relaxed),
+    }
     counts.failed.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -112,21 +115,15 @@ fn keep(socket: OwnedFd) -> RawFd {
 }
 
 fn make() {
-    let counts = &signal::said().counts.0;
     let is_room = STANDBYS.fetch_add(1, Ordering::AcqRel) < STANDBYS_AT_MOST;
-    let created = if is_room { create(run, ptr::null_mut()).map_err(Some) } else { Err(None) };
-    let Err(why) = created else {
-        counts.standbys.fetch_add(1, Ordering::Relaxed);
-        return;
-    };
-    STANDBYS.fetch_sub(1, Ordering::AcqRel);
-    if let Some(error) = why {
-        count_failed(error);
+    let made = if is_room { create(run, ptr::null_mut()).map_err(Some) } else { Err(None) };
+    if let Err(why) = made {
+        STANDBYS.fetch_sub(1, Ordering::AcqRel);
+        count_failed(why);
+        alarm();
     } else {
-        counts.at_limit.fetch_add(1, Ordering::Relaxed);
-        counts.failed.fetch_add(1, Ordering::Relaxed);
+        signal::said().counts.0.standbys.fetch_add(1, Ordering::Relaxed);
     }
-    alarm();
 }
 
 /// A thread as libgomp would make it, but that it takes no signals of the program's at first.
@@ -143,7 +140,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     unsafe { libc::prctl(libc::PR_SET_NAME, c"cox-standby".as_ptr()) };
     take_signals();
     let Some(worker) = super::spare_worker() else {
-        count_failed(libc::ENOMEM);
+        count_failed(Some(libc::ENOMEM));
         alarm();
         return ptr::null_mut();
     };

@@ -21,8 +21,8 @@ use rustix::net::{
 };
 use wire::umt::{BELLS, Hello, MAGIC, VERSION, Welcome};
 
-use super::super::peer::Peer;
 use super::source::Source;
+use crate::session::peer::Peer;
 
 /// Names of folders begin so, with the session's process behind it.
 const PREFIX: &str = "coxswain-";
