@@ -209,7 +209,7 @@ soak: test-packages build
 	$(runner)
 	cargo build -q --locked --tests -p preload -p cox
 	COX_TEST_TIMES=$(TIMES) cargo test --locked -p preload --test tasks
-	COX_TEST_TIMES=$(TIMES) cargo test --locked -p cox --test overlap --test overlap_faults --test overlap_packages \
+	COX_TEST_TIMES=$(TIMES) cargo test --locked -p cox --test overlap --test overlap_faults --test overlap_packages --test overlap_regions \
 		"$${runner[@]}"
 
 # As users have it, and with what a debug build checks. The inputs are the same each time: those from SEED on.

@@ -16,6 +16,9 @@ pub struct Group {
     /// The group around it, of which its tasks are not members: they are members of the innermost, and that one's end is waited
     /// for inside.
     pub(crate) around: *const Group,
+    /// Only members of the team run its tasks, and only once they have begun the construct that it belongs to: these use what such a member has
+    /// for itself there. Inherited by groups inside. Set as [`kept`](Group::kept) is.
+    pub is_for_members: Cell<bool>,
     /// What the caller keeps with it; that of the group around until something else is set. Only the group's own thread
     /// sets it, before there are tasks in the group.
     pub kept: Cell<*mut usize>,
@@ -28,8 +31,15 @@ impl Group {
     /// `around` is null, or a group that lasts longer than this one.
     pub unsafe fn new(around: *const Group) -> Group {
         // SAFETY: the caller's promise.
-        let kept = unsafe { around.as_ref() }.map_or(ptr::null_mut(), |group| group.kept.get());
-        Group { tally: Tally::new(), cancelled: AtomicU32::new(0), is_implied: false, around, kept: Cell::new(kept) }
+        let outer = unsafe { around.as_ref() };
+        Group {
+            tally: Tally::new(),
+            cancelled: AtomicU32::new(0),
+            is_implied: false,
+            around,
+            is_for_members: Cell::new(outer.is_some_and(|group| group.is_for_members.get())),
+            kept: Cell::new(outer.map_or(ptr::null_mut(), |group| group.kept.get())),
+        }
     }
 
     /// The same, of a construct that is no taskgroup for the program.

@@ -6,12 +6,13 @@
 //! - `deque`, `queues`, [`team`]: ready tasks, who takes them from whom, who sleeps, and the barrier.
 //! - [`worker`]: what a thread does with all this; [`making`], `ending`: how a task begins and ends there; [`parts`]: a
 //!   loop's, which need not be made; `number`, `held`: what the
-//!   thread says its number is.
+//!   thread says its number is; `begun`: tasks that only some threads may run.
 //! - [`fence`], `park`: the two ways in which threads meet the kernel. [`forking`], [`spare`]: what a forked child, and a process without
 //!   memory, must not stumble over.
 //!
 //! It knows neither OpenMP's ABI (that is `preload`'s) nor why a thread blocks: `signal` tells when another thread is wanted.
 
+mod begun;
 pub mod depend;
 mod deque;
 mod ending;

@@ -25,6 +25,7 @@ use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
+use crate::begun::Taker;
 use crate::deque::{CAPACITY, Deque};
 use crate::fence;
 use crate::held::Held;
@@ -32,7 +33,7 @@ use crate::number::somebody_asks;
 use crate::park::bed;
 use crate::queues::Queues;
 use crate::spare::boxed;
-use crate::sync::{Ends, ends as ends_elsewhere, shared_ends};
+use crate::sync::{self, Ends, ends as ends_elsewhere, shared_ends};
 use crate::task::{NOBODY, Task, Work};
 
 /// A member's place. What its own thread writes with every task lies on lines of its own: thieves look at the rest all the time.
@@ -82,13 +83,15 @@ pub struct Team {
     cancelled: AtomicU64,
     /// Whether there has been a task since the region began.
     has_tasks: AtomicU32,
+    /// Whether the region has tasks that only members may run: none of them leaves its tasks to standbys.
+    needs_members: AtomicBool,
     /// Whether the region's end is no barrier: who comes there waits for tasks only, if there are any. Others may have gone for good.
     lets_go: AtomicBool,
     idle: Box<[AtomicU64]>,
     /// A region has it, or is about to. Written for each, and of no interest to members.
     in_use: Apart<AtomicBool>,
     meeting: Apart<Meeting>,
-    generation: Apart<AtomicU32>,
+    generation: Apart<sync::AtomicU32>,
     /// Somebody has looked for a task and found none, since this was last heard by somebody who has enough.
     pub(crate) hungry: Apart<AtomicBool>,
     /// No task is below this one.
@@ -181,6 +184,7 @@ impl Team {
             size: AtomicU32::new(0),
             cancelled: AtomicU64::new(0),
             has_tasks: AtomicU32::new(0),
+            needs_members: AtomicBool::new(false),
             lets_go: AtomicBool::new(false),
             idle: (0..=words).map(|_| AtomicU64::new(0)).collect(),
             in_use: Apart(AtomicBool::new(false)),
@@ -189,7 +193,7 @@ impl Team {
                 passing: AtomicU32::new(0),
                 staying: AtomicU32::new(0),
             }),
-            generation: Apart(AtomicU32::new(0)),
+            generation: Apart(sync::AtomicU32::new(0)),
             nobodys: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
             queues: Queues::new(end(seats), end(seats + 1)),
             is_shared: AtomicBool::new(shares(ends.is_some())),
@@ -226,6 +230,9 @@ impl Team {
                 std::hint::spin_loop();
             }
             self.cancelled.store(0, Ordering::Relaxed);
+        }
+        if self.needs_members.load(Ordering::Relaxed) {
+            self.needs_members.store(false, Ordering::Relaxed);
         }
         if self.lets_go.load(Ordering::Relaxed) != has_none {
             self.lets_go.store(has_none, Ordering::Relaxed);
@@ -427,7 +434,22 @@ impl Team {
     /// the others would do.
     #[inline]
     pub(crate) fn can_spare_members(&self) -> bool {
-        self.is_served() && self.size() <= signal::cpus()
+        self.is_served() && !self.needs_members.load(Ordering::Relaxed) && self.size() <= signal::cpus()
+    }
+
+    /// There will be tasks that [only members may run](crate::group::Group::is_for_members). Members that have left their tasks to standbys are
+    /// wanted again.
+    pub fn need_members(&self) {
+        if !self.needs_members.load(Ordering::Relaxed) {
+            self.needs_members.store(true, Ordering::Relaxed);
+            self.alarm();
+        }
+    }
+
+    /// Whether a thread that has taken a task which only members may run has begun its construct.
+    #[inline]
+    pub(crate) fn has_begun(&self, taker: Taker) -> bool {
+        taker.has_begun(&self.generation.0)
     }
 
     /// Wakes all who sleep, whatever for: they look again.

@@ -11,6 +11,7 @@ use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
+use crate::begun::Taker;
 use crate::group::Group;
 use crate::number::NONE;
 use crate::park::{bed, give_back, take_number};
@@ -36,6 +37,8 @@ pub struct Worker {
     pub(crate) frames: Cell<u32>,
     /// The thread number that it holds; see `number`.
     pub(crate) number: Cell<u32>,
+    /// The barrier that this member waits at, if it waits at one; see `begun`.
+    waits_at: Cell<Option<u32>>,
     random: Cell<u32>,
     pub(crate) learned: Cell<Learned>,
     pub(crate) pool: Pool,
@@ -54,6 +57,7 @@ pub struct Before {
     current: *const Task,
     frames: u32,
     number: u32,
+    waits_at: Option<u32>,
 }
 
 impl Worker {
@@ -68,6 +72,7 @@ impl Worker {
             current: Cell::new(ptr::null()),
             frames: Cell::new(0),
             number: Cell::new(NONE),
+            waits_at: Cell::new(None),
             random: Cell::new(thread),
             learned: Cell::default(),
             pool: Pool::new(),
@@ -99,7 +104,7 @@ impl Worker {
     pub fn step_aside(&self) -> Before {
         let (team, seat, current) = (self.team.get(), self.seat.get(), self.current.get());
         let (frames, number) = (self.frames.replace(0), self.number.replace(NONE));
-        let before = Before { team, seat, current, frames, number };
+        let before = Before { team, seat, current, frames, number, waits_at: self.waits_at.take() };
         self.team.set(ptr::null());
         self.current.set(ptr::null());
         before
@@ -118,7 +123,8 @@ impl Worker {
         while let Some(task) = next {
             begins.take().into_iter().for_each(|begins| begins());
             // SAFETY: taken from a queue: this thread has it alone.
-            if self.leaves_to_members(unsafe { task.as_ref() }.work.get()) {
+            let this = unsafe { task.as_ref() };
+            if self.leaves_to_members(this.work.get()) || !Worker::has_begun(team, this, Taker::Guest) {
                 team.put_for_members(task);
                 next = self.find(None);
                 continue;
@@ -150,6 +156,7 @@ impl Worker {
         self.seat.set(before.seat);
         self.current.set(before.current);
         self.frames.set(before.frames);
+        self.waits_at.set(before.waits_at);
     }
 
     /// The team whose region it is in, if that has more than one member.
@@ -172,6 +179,11 @@ impl Worker {
     /// Its seat in the team: a member's is its number.
     pub fn seat(&self) -> Option<u32> {
         self.place().map(|(_, seat)| seat.number())
+    }
+
+    /// Its number among the members of the team. `None`: it is no member.
+    pub fn member(&self) -> Option<u32> {
+        self.place().and_then(|(_, seat)| (!seat.is_guests()).then(|| seat.number()))
     }
 
     /// Whether it runs tasks of a team whose member it is not.
@@ -317,6 +329,7 @@ impl Worker {
         let Some((team, seat)) = self.place() else { return false };
         let number = self.lend_number();
         let (generation, last) = team.arrive(seat);
+        let waited_at = self.waits_at.replace(Some(generation));
         // Who has just come last, or has just run out of tasks, has to ask whether all is done.
         let mut asks = last;
         if last && !team.has_tasks() {
@@ -334,6 +347,7 @@ impl Worker {
                 asks = true;
             }
         }
+        self.waits_at.set(waited_at);
         self.take_number_back(number);
         if is_let_go() {
             // Those at the region's end may have passed by now.
@@ -433,7 +447,30 @@ impl Worker {
         let (team, seat) = self.place()?;
         let found = team.find(seat, within, &mut random);
         self.random.set(random);
-        found
+        match found {
+            // What is below the present task is in no construct that this thread has not begun.
+            Some(task) if within.is_none() && self.is_late_for(team, task) => {
+                team.put_for_members(task);
+                None
+            }
+            found => found,
+        }
+    }
+
+    /// Whether this is a member at a barrier, and the task of a construct that begins behind that.
+    #[inline]
+    fn is_late_for(&self, team: &Team, task: NonNull<Task>) -> bool {
+        let barrier = self.waits_at.get();
+        // SAFETY: taken from a queue: this thread has it alone.
+        barrier.is_some() && !Worker::has_begun(team, unsafe { task.as_ref() }, Taker::Member(barrier))
+    }
+
+    /// Whether a task that `taker` has taken, if it is for members, is of a construct that `taker` has begun.
+    #[inline]
+    fn has_begun(team: &Team, task: &Task, taker: Taker) -> bool {
+        // SAFETY: not over before all its tasks are, of which this is one.
+        let group = unsafe { task.group.get().as_ref() };
+        !group.is_some_and(|group| group.is_for_members.get()) || team.has_begun(taker)
     }
 
     /// Runs a task that is this thread's. Another that may begin now, if there is one: this thread's too.

@@ -293,13 +293,23 @@ pub unsafe extern "C-unwind" fn taskgroup_reduction_register(data: *mut usize) {
     let Some(worker) = here() else { return };
     // SAFETY: the innermost group lasts until its end.
     let Some(group) = (unsafe { worker.group().as_ref() }) else { return };
-    let threads = worker.team().map_or(1, |team| team.size());
+    let threads = worker.team().map_or(1, |team| team.size()) as usize;
+    let by_place = worker.member().is_some();
     // SAFETY: the compiler's block.
-    if !unsafe { Block::new(data) }.is_some_and(|block| block.register(group.kept.get(), threads as usize)) {
+    if !unsafe { Block::new(data) }.is_some_and(|block| block.register(group.kept.get(), threads, by_place)) {
         // As libgomp does without memory.
         std::process::abort();
     }
     group.kept.set(data);
+    if by_place {
+        leave_to_members(worker, group);
+    }
+}
+
+/// Tasks of this group use copies that belong to members of the team.
+pub fn leave_to_members(worker: &Worker, group: &Group) {
+    group.is_for_members.set(true);
+    worker.team().inspect(|team| team.need_members());
 }
 
 /// Whether the copies of this block are [`taskgroup_reduction_register`]'s.
@@ -318,14 +328,15 @@ pub unsafe extern "C-unwind" fn taskgroup_reduction_unregister(data: *mut usize)
 /// variables.
 pub unsafe extern "C-unwind" fn task_reduction_remap(count: usize, originals: usize, addresses: *mut usize) {
     let Some(worker) = here() else { return };
-    // Held until the task ends: the copies are used until then.
-    let number = worker.thread_number().unwrap_or(0) as usize;
+    // A number is held until the task ends: the copies are used until then.
+    let by_number = || worker.thread_number().unwrap_or(0);
+    let whose = |by_place: bool| if by_place { worker.member() } else { None }.unwrap_or_else(by_number) as usize;
     // SAFETY: the innermost group lasts until its end, and has the compiler's block.
     let block = unsafe { worker.group().as_ref().and_then(|group| Block::new(group.kept.get())) };
     for at in 0..count {
         // SAFETY: the compiler's array: `count` addresses, and room for `originals` behind.
         let address = unsafe { &mut *addresses.add(at) };
-        let Some((copy, variable)) = block.and_then(|block| block.find(*address, number)) else {
+        let Some((copy, variable)) = block.and_then(|block| block.find(*address, whose)) else {
             // A program that gcc does not make.
             std::process::abort();
         };

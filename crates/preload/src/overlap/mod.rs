@@ -185,6 +185,7 @@ pub fn group(reductions: *mut usize) -> Group {
     // SAFETY: there is none around.
     let group = unsafe { Group::new(ptr::null()) };
     group.kept.set(reductions);
+    group.is_for_members.set(true);
     group
 }
 
@@ -213,6 +214,9 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
     let before = unsafe { worker.enter(team, library.number(Call::GetThreadNum) as u32) };
     // SAFETY: it lives until all threads have come to the region's end.
     group.into_iter().for_each(|group| unsafe { worker.begin_group(group) });
+    if group.is_some() {
+        team.need_members();
+    }
     work();
     if group.is_some() {
         worker.barrier();

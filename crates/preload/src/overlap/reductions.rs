@@ -3,7 +3,16 @@
 //! gcc describes the variables in blocks of words (libgomp, task.c, at `gomp_reduction_register`): how many there are, how many
 //! bytes one thread's copies take, their alignment, an allocator, the next block; then two words for the runtime, and for each
 //! variable its address, its offset in a thread's copies, and a word for the runtime. At the end the compiler's code
-//! combines the copies that lie between the third word and the seventh, one thread's after the other's.
+//! combines as many copies as the team has members, one thread's after the other's.
+//!
+//! **Whose copy a task uses.** A copy must never have two users at a time.
+//!
+//! 1. In `parallel`, loops, sections and scopes (`reduction(task, …)`) every member sets its copy to the initial value when it begins the
+//!    construct. So a task may only use the copy of a member that has begun it. Only members run such tasks, once they have begun the
+//!    construct (`Group::is_for_members`), and each uses its own copy: that of its place in the team.
+//! 2. In a taskgroup the first task that uses a copy sets its value, so it could be anybody's. If a member has begun the group, rule 1 holds all
+//!    the same: a thread number can, at worst, be given to two tasks at a time.
+//! 3. If a standby has begun the taskgroup, it has no place among the copies. Tasks then use the copies of the thread numbers that they hold.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -16,8 +25,9 @@ const COPIES: usize = 2;
 const NEXT: usize = 4;
 /// Not 0 in the first block of a registration.
 const FIRST: usize = 5;
-/// What it is in ours.
-const OURS: usize = 1;
+/// What it is in ours: copies are used by place in the team (libgomp's are, too, where it has an address) or by thread number.
+const OURS_BY_PLACE: usize = 1;
+const OURS_BY_NUMBER: usize = 2;
 const END: usize = 6;
 const ENTRIES: usize = 7;
 const WORDS_OF_ENTRY: usize = 3;
@@ -60,7 +70,7 @@ impl Block {
 
     /// Whether [`register`](Block::register) has made its copies: libgomp has an address where we have a mark.
     pub fn is_ours(self) -> bool {
-        self.get(FIRST) == OURS
+        matches!(self.get(FIRST), OURS_BY_PLACE | OURS_BY_NUMBER)
     }
 
     /// This block, and those that follow.
@@ -69,8 +79,9 @@ impl Block {
     }
 
     /// Makes the copies of so many threads, all zero, in this block and those that follow; `around` are the blocks
-    /// of the groups around. `false`: there is no memory.
-    pub fn register(self, around: *mut usize, threads: usize) -> bool {
+    /// of the groups around. Tasks use them by place in the team, or by number. `false`: there is no memory.
+    pub fn register(self, around: *mut usize, threads: usize, by_place: bool) -> bool {
+        let first = if by_place { OURS_BY_PLACE } else { OURS_BY_NUMBER };
         let mut block = self;
         loop {
             let bytes = block.get(BYTES) * threads;
@@ -84,7 +95,7 @@ impl Block {
             unsafe { copies.cast::<u8>().write_bytes(0, bytes) };
             block.set(COPIES, copies as usize);
             block.set(END, copies as usize + bytes);
-            block.set(FIRST, if block.0 == self.0 { OURS } else { 0 });
+            block.set(FIRST, if block.0 == self.0 { first } else { 0 });
             match block.next() {
                 Some(next) => block = next,
                 None => {
@@ -105,16 +116,22 @@ impl Block {
         }
     }
 
-    /// A thread's copy of a variable, and the variable itself; `address` is that of the variable or of anybody's copy.
-    pub fn find(self, address: usize, thread: usize) -> Option<(usize, usize)> {
-        let copy = |block: Block, offset| block.get(COPIES) + thread * block.get(BYTES) + offset;
+    /// The copy of a variable that a task uses, and the variable itself; `address` is that of the variable or of anybody's copy. `whose` is
+    /// asked for the copy's number: by place in the team, or, if false, by thread number.
+    pub fn find(self, address: usize, whose: impl Fn(bool) -> usize) -> Option<(usize, usize)> {
         let entries = |block: Block| {
             (0..block.get(VARIABLES)).map(move |at| {
                 let entry = ENTRIES + at * WORDS_OF_ENTRY;
                 (block.get(entry), block.get(entry + 1))
             })
         };
+        let mut by_place = true;
         self.chain().find_map(|block| {
+            // The others of a registration have none.
+            match block.get(FIRST) {
+                0 => {}
+                first => by_place = first != OURS_BY_NUMBER,
+            }
             let by_variable = entries(block).find(|(variable, _)| *variable == address);
             let by_copy = || {
                 (block.get(COPIES)..block.get(END)).contains(&address).then(|| {
@@ -122,7 +139,8 @@ impl Block {
                     entries(block).find(|(_, own)| *own == offset)
                 })?
             };
-            by_variable.or_else(by_copy).map(|(variable, offset)| (copy(block, offset), variable))
+            let (variable, offset) = by_variable.or_else(by_copy)?;
+            Some((block.get(COPIES) + whose(by_place) * block.get(BYTES) + offset, variable))
         })
     }
 }
@@ -145,15 +163,17 @@ mod tests {
         // SAFETY: they live to the end of this test.
         let (outer, inner) = unsafe { (Block::new(outer.as_mut_ptr()), Block::new(first.as_mut_ptr())) };
         let (outer, inner) = (outer.unwrap(), inner.unwrap());
-        assert!(outer.register(ptr::null_mut(), 3) && inner.register(outer.0, 3));
+        assert!(outer.register(ptr::null_mut(), 3, false) && inner.register(outer.0, 3, true));
         let at = |block: Block, thread, offset| block.get(COPIES) + thread * block.get(BYTES) + offset;
         let second = inner.next().unwrap();
-        assert_eq!(inner.find(4000, 2), Some((at(inner, 2, 0), 4000)));
-        assert_eq!(inner.find(3000, 1), Some((at(second, 1, 16), 3000)));
-        assert_eq!(inner.find(2000, 1), Some((at(outer, 1, 8), 2000)));
+        // The inner ones by place, the outer ones by number.
+        let whose = |by_place| if by_place { 2 } else { 1 };
+        assert_eq!(inner.find(4000, whose), Some((at(inner, 2, 0), 4000)));
+        assert_eq!(inner.find(3000, whose), Some((at(second, 2, 16), 3000)));
+        assert_eq!(inner.find(2000, whose), Some((at(outer, 1, 8), 2000)));
         // Somebody's copy stands for the variable.
-        assert_eq!(inner.find(at(outer, 2, 8), 0), Some((at(outer, 0, 8), 2000)));
-        assert_eq!((inner.find(5000, 0), outer.find(4000, 0)), (None, None));
+        assert_eq!(inner.find(at(outer, 2, 8), whose), Some((at(outer, 1, 8), 2000)));
+        assert_eq!((inner.find(5000, whose), outer.find(4000, whose)), (None, None));
         assert_eq!(second.get(END) - second.get(COPIES), 3 * 128);
         assert_eq!(inner.get(COPIES) % 64, 0);
         // libgomp leaves an address there.
@@ -161,9 +181,10 @@ mod tests {
         // SAFETY: a block of one variable.
         let others = unsafe { Block::new(others.as_mut_ptr()) };
         assert_eq!((inner.is_ours(), others.map(Block::is_ours)), (true, Some(false)));
+        assert!(others.unwrap().find(1000, whose).is_some_and(|(copy, _)| copy == 2 * 64), "by place");
         inner.unregister();
         // The outer ones are still there.
-        assert!(outer.find(1000, 0).is_some());
+        assert!(outer.find(1000, whose).is_some());
         outer.unregister();
     }
 }

@@ -37,8 +37,9 @@ impl Begun {
     fn register(self) {
         doors::begin_group(Group::implied);
         // SAFETY: begun above, and not over before the construct.
-        if let Some(group) = here().and_then(|worker| unsafe { worker.group().as_ref() }) {
+        if let Some((worker, group)) = here().and_then(|worker| Some((worker, unsafe { worker.group().as_ref() }?))) {
             self.last.goes_on(group.kept.replace(self.block));
+            doors::leave_to_members(worker, group);
         }
     }
 }

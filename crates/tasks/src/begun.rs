@@ -1,0 +1,138 @@
+//! Tasks that use what belongs to the thread that runs them, in a construct that this thread has begun.
+//!
+//! Problem: in a construct with `reduction(task, …)` each member of the team has a copy of the variable, which it sets to the initial value when it
+//! begins the construct. Tasks of the construct add to the copy of the thread that runs them. But they may run before all members have begun:
+//!
+//! - on a guest, which has no copy and would use that of a member that may be about to set it;
+//! - on a member that is late: it has looked for tasks at a barrier, the others have passed that barrier, begun the construct and made a task, and
+//!   the look finds it.
+//!
+//! In both cases the member sets its copy later, and what the task has added is lost. At the begin of a region there is no late member: the
+//! thread that begins the next region has waited for all to leave the last one.
+//!
+//! Rule: such tasks, which are those of groups that are [for members](crate::group::Group::is_for_members), are run by members alone, and by a
+//! member at a barrier only if nobody has passed that. If nobody has, then all tasks belong to constructs that all members have begun,
+//! because these constructs end with a barrier. Who has taken another task puts it where members find it.
+
+use crate::sync::{AtomicU32, Ordering};
+
+/// A thread that has taken such a task from a queue.
+#[derive(Clone, Copy)]
+pub(crate) enum Taker {
+    Guest,
+    /// A member, and the barrier at which it has looked, if it was at one.
+    Member(Option<u32>),
+}
+
+impl Taker {
+    /// Whether it has begun the construct. `generation`: the barrier that members come to next, or wait at.
+    #[inline]
+    pub fn has_begun(self, generation: &AtomicU32) -> bool {
+        match self {
+            Taker::Guest => false,
+            // Acquire, and behind the taking: who has made the task has seen that the barrier was passed.
+            Taker::Member(barrier) => barrier.is_none_or(|barrier| generation.load(Ordering::Acquire) == barrier),
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+
+    use super::*;
+    use crate::deque::{Deque, Stolen};
+
+    /// A construct behind barrier 0, with a task that doubles the copy of who runs it.
+    struct Construct {
+        generation: AtomicU32,
+        copies: [UnsafeCell<u32>; 2],
+        deque: Deque<(), 2>,
+        /// Tasks that others have put back.
+        put_back: AtomicU32,
+    }
+
+    impl Construct {
+        fn begin(&self, member: usize) {
+            // SAFETY: the checker sees whoever else uses it.
+            self.copies[member].with_mut(|copy| unsafe { *copy = 1 });
+        }
+
+        fn run(&self, member: usize) {
+            // SAFETY: as above.
+            self.copies[member].with_mut(|copy| unsafe { *copy *= 2 });
+        }
+
+        /// A look for a task, which `member` runs if it may.
+        fn look(&self, taker: Taker, member: usize, rule: bool) {
+            if let Stolen::Task(_) = self.deque.steal_if(|_| true) {
+                if !rule || taker.has_begun(&self.generation) {
+                    self.run(member);
+                } else {
+                    self.put_back.fetch_add(1, Ordering::AcqRel);
+                }
+            }
+        }
+    }
+
+    /// Member 0 passes the barrier, begins the construct and makes a task; the other thread does `other`. The task's contribution is there at
+    /// the end.
+    fn check(other: impl Fn(&Construct) + Copy + Send + Sync + 'static) {
+        loom::model(move || {
+            let construct = Arc::new(Construct {
+                generation: AtomicU32::new(0),
+                copies: [0, 0].map(UnsafeCell::new),
+                deque: Deque::default(),
+                put_back: AtomicU32::new(0),
+            });
+            let theirs = construct.clone();
+            let second = loom::thread::spawn(move || other(&theirs));
+            construct.generation.store(1, Ordering::Release);
+            construct.begin(0);
+            construct.deque.push(std::ptr::without_provenance_mut(16)).unwrap();
+            if construct.deque.pop().is_some() {
+                construct.run(0);
+            }
+            second.join().unwrap();
+            (0..construct.put_back.load(Ordering::Acquire)).for_each(|_| construct.run(0));
+            // SAFETY: nobody else is left.
+            let product: u32 = construct.copies.iter().map(|copy| copy.with(|copy| unsafe { *copy })).product();
+            assert_eq!(product, 2, "the contribution is lost");
+        });
+    }
+
+    fn late_member(construct: &Construct, rule: bool) {
+        construct.look(Taker::Member(Some(0)), 1, rule);
+        construct.begin(1);
+        construct.look(Taker::Member(None), 1, true);
+    }
+
+    /// With the number of the second member, which begins behind it.
+    fn guest(construct: &Construct, rule: bool) {
+        construct.look(Taker::Guest, 1, rule);
+        construct.begin(1);
+    }
+
+    #[test]
+    fn who_is_late_takes_no_contribution_with_it() {
+        check(|construct| late_member(construct, true));
+    }
+
+    #[test]
+    #[should_panic = "the contribution is lost"]
+    fn without_the_rule_a_late_member_does() {
+        check(|construct| late_member(construct, false));
+    }
+
+    #[test]
+    fn a_guest_takes_no_contribution_with_it() {
+        check(|construct| guest(construct, true));
+    }
+
+    #[test]
+    #[should_panic = "the contribution is lost"]
+    fn without_the_rule_a_guest_does() {
+        check(|construct| guest(construct, false));
+    }
+}
