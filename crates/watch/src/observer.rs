@@ -56,6 +56,23 @@ pub trait Observer {
     /// (without child processes if the observer was made so).
     fn enrol(&mut self, pid: u32) -> Result<(), WatchError>;
 
+    /// Make a freshly forked child a member that waits, before its exec, to be let go: where the backend can, its account begins
+    /// when it is next switched in.
+    fn enrol_launched(&mut self, pid: u32) -> Result<(), WatchError> {
+        self.enrol(pid)
+    }
+
+    /// Make single threads members, for targets that are not whole processes (a cgroup). Returns false when this backend
+    /// only knows whole processes.
+    fn enrol_threads(&mut self, _tids: &[u32]) -> Result<bool, WatchError> {
+        Ok(false)
+    }
+
+    /// CPU time that observing took in processes other than the caller's; known after `finish`.
+    fn cpu_elsewhere_ns(&self) -> u64 {
+        0
+    }
+
     /// A file descriptor that becomes readable when `tick` should be called early.
     fn readiness(&self) -> Option<BorrowedFd<'_>>;
 

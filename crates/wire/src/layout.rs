@@ -90,6 +90,11 @@ impl Cause {
 /// In the id of a thread: it is the machine's id of one that cox's PID namespace does not show.
 pub const OUTSIDE: u32 = 0x4000_0000;
 
+/// The one id that all threads of other users have in an observation of one user's.
+pub const ANOTHER_USERS: u32 = 0x2000_0000;
+/// Their one name.
+pub const ANOTHER_USERS_NAME: &str = "another user's";
+
 /// In the system-call table only: the cause hangs on what the file descriptor is.
 pub const CAUSE_BY_FD: u8 = 0xff;
 
@@ -213,6 +218,8 @@ pub const EXECED: u32 = 2;
 pub const IO_WORKER: u32 = 4;
 /// [`Clock::flags`]: the account begins when the thread is next switched in.
 pub const LAUNCHED: u32 = 8;
+/// [`Clock::flags`]: it became another user, or got capabilities by exec; its account ends there.
+pub const LEFT: u32 = 16;
 
 impl Clock {
     /// Blocked time over all causes.

@@ -85,15 +85,6 @@ impl BpfObserver {
         Ok(BpfObserver { rings, sampler, program, finals, samples, moments, start_ns })
     }
 
-    /// Make a freshly forked child a member whose account begins when it is next switched in: it
-    /// waits, before its exec, to be let go.
-    ///
-    /// # Errors
-    /// `NoTarget` when the kernel's walk over the tasks did not meet it.
-    pub fn enrol_launched(&mut self, pid: u32) -> Result<(), WatchError> {
-        self.enrol_process(pid, LAUNCHED, "the kernel did not find the program that was started")
-    }
-
     fn enrol_process(&mut self, pid: u32, flags: u32, otherwise: &str) -> Result<(), WatchError> {
         let before = self.program.crew().members;
         self.program.enrol(&[maps::process_key(pid)], flags)?;
@@ -103,16 +94,15 @@ impl BpfObserver {
         Err(WatchError::NoTarget { pid, why: otherwise.into() })
     }
 
-    /// Make single threads members, for targets that are not whole processes (a cgroup).
-    pub fn enrol_threads(&mut self, tids: &[u32]) -> Result<(), WatchError> {
-        let keys: Vec<u64> = tids.iter().map(|tid| u64::from(*tid)).collect();
-        self.program.enrol(&keys, 0)
-    }
-
     /// Attach or detach the scheduler programs while membership and clocks stay: for measuring what
     /// they cost by switching them on and off inside one run. Clocks are wrong afterwards.
     pub fn set_attached(&mut self, attached: bool) -> Result<(), WatchError> {
         if attached { self.program.attach() } else { self.program.detach() }
+    }
+
+    /// Final clocks that have arrived and were not taken yet; `finish` has only the others.
+    pub fn take_finals(&mut self) -> Vec<Clock> {
+        self.finals.take()
     }
 
     /// Members that have not died yet, by the kernel's count.
@@ -144,6 +134,17 @@ impl Observer for BpfObserver {
 
     fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
         self.enrol_process(pid, 0, "there is no such process, or it has just ended")
+    }
+
+    /// The child waits, before its exec, to be let go.
+    fn enrol_launched(&mut self, pid: u32) -> Result<(), WatchError> {
+        self.enrol_process(pid, LAUNCHED, "the kernel did not find the program that was started")
+    }
+
+    fn enrol_threads(&mut self, tids: &[u32]) -> Result<bool, WatchError> {
+        let keys: Vec<u64> = tids.iter().map(|tid| u64::from(*tid)).collect();
+        self.program.enrol(&keys, 0)?;
+        Ok(true)
     }
 
     fn readiness(&self) -> Option<BorrowedFd<'_>> {

@@ -35,6 +35,8 @@ pub struct Settings {
     pub finals_bytes: u32,
     /// Room for moments between two ticks, likewise; `None`: there is no trace.
     pub moments_bytes: Option<u32>,
+    /// Observe threads of this user only, and name no other user's; `None`: of all users.
+    pub owner: Option<u32>,
 }
 
 impl Settings {
@@ -51,6 +53,7 @@ impl Settings {
             casts_registers: kernel_casts_registers(),
             finals_bytes: Settings::FINALS_BYTES,
             moments_bytes: None,
+            owner: None,
         }
     }
 }
@@ -94,6 +97,8 @@ impl Program {
         let namespace = own_namespace()?;
         config.namespaced = namespace.is_some();
         config.own_namespace = namespace.unwrap_or(0);
+        config.owned = settings.owner.is_some();
+        config.owner = settings.owner.unwrap_or(0);
         config.nr_sched_yield = arch::SYS_SCHED_YIELD;
         config.nr_io_uring_enter = arch::SYS_IO_URING_ENTER;
         for (nr, cause) in config.cause_of_syscall.iter_mut().enumerate() {

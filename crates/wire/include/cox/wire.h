@@ -35,6 +35,10 @@ typedef long long __s64;
 /* In the id of a thread: it is the machine's id of one that cox's PID namespace does not show. Above all ids that Linux gives (2^22). */
 #define COX_OUTSIDE 0x40000000u
 
+/* The one id, and the one name, that all threads of other users have in an observation of one user's. */
+#define COX_ANOTHER_USERS 0x20000000u
+#define COX_ANOTHER_USERS_NAME "another user's\0"
+
 /* Why a thread left its CPU not runnable. The order is the wire order; names live in Rust. */
 enum cox_cause {
 	COX_FUTEX = 0,
@@ -139,6 +143,8 @@ struct cox_clock {
 #define COX_IO_WORKER 4u
 /* The account begins when the thread is next switched in: it waits, before its exec, for the go. */
 #define COX_LAUNCHED 8u
+/* It became another user, or got capabilities by exec: its account ends there. */
+#define COX_LEFT 16u
 
 /* A walk over the living: this, then the clock. What the clock does not hold until it is final. */
 struct cox_living {

@@ -60,7 +60,7 @@ static __attribute__((noinline)) int charge_stranger(struct task_struct *p, u64 
 		return 0;
 	}
 	first.wait_ns = wait_ns;
-	__builtin_memcpy(first.comm, p->comm, COX_COMM_LEN);
+	copy_name(first.comm, p);
 	if (bpf_map_update_elem(&takers, &tid, &first, BPF_NOEXIST))
 		LOSE(takers_ns, wait_ns);
 	return 0;

@@ -18,6 +18,35 @@
 const volatile bool namespaced = false;
 const volatile u32 own_namespace = 0;
 
+/*
+ * One user's observation (a cox without capabilities, which asks cox-observe): only that user's threads become members, and no other user's thread
+ * is named. All three user ids count, as the kernel numbers users, so a set-user-id program belongs to nobody but its owner. `real_cred`, not
+ * `cred`: file systems borrow the latter (overlayfs works with the rights of whoever mounted it). Off for root, and the verifier drops it.
+ */
+const volatile bool owned = false;
+const volatile u32 owner = 0;
+
+COX_INLINE bool is_owners(struct task_struct *p)
+{
+	const struct cred *cred = p->real_cred;
+
+	return cred->uid.val == owner && cred->euid.val == owner && cred->suid.val == owner;
+}
+
+/* Whether nothing that names this thread may leave these programs. Kernel threads are no user's. */
+COX_INLINE bool is_hidden(struct task_struct *p)
+{
+	return owned && !(p->flags & PF_KTHREAD) && !is_owners(p);
+}
+
+COX_INLINE void copy_name(char *to, struct task_struct *p)
+{
+	if (is_hidden(p))
+		__builtin_memcpy(to, COX_ANOTHER_USERS_NAME, COX_COMM_LEN);
+	else
+		__builtin_memcpy(to, p->comm, COX_COMM_LEN);
+}
+
 /* How deep cox's namespace is: learned by the first walk over the tasks, which runs on cox's behalf, before there is any member. */
 u32 own_level;
 
@@ -60,12 +89,16 @@ static __attribute__((noinline)) u32 id_inside(u64 task)
 /* The id of a thread as cox's namespace has it. */
 COX_INLINE u32 tid_of(struct task_struct *p)
 {
+	if (is_hidden(p))
+		return COX_ANOTHER_USERS;
 	return namespaced ? id_inside((u64)p) : (u32)p->pid;
 }
 
 /* The id of a thread's process as cox's namespace has it. */
 COX_INLINE u32 tgid_of(struct task_struct *p)
 {
+	if (is_hidden(p))
+		return COX_ANOTHER_USERS;
 	return namespaced ? id_inside((u64)BPF_CORE_READ(p, group_leader)) : (u32)p->tgid;
 }
 

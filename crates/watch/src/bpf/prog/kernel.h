@@ -148,6 +148,22 @@ struct pid {
 	struct upid numbers[1];
 };
 
+typedef struct {
+	u32 val;
+} kuid_t;
+
+/* A set of capabilities: two words before Linux 6.3, one since; 64 bits in both. */
+struct capabilities {
+	u64 bits;
+};
+
+struct cred {
+	kuid_t uid;
+	kuid_t suid;
+	kuid_t euid;
+	struct capabilities cap_permitted;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	void *stack;
@@ -165,6 +181,7 @@ struct task_struct {
 	int tgid;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
+	const struct cred *real_cred;
 	struct files_struct *files;
 	void *bpf_storage;
 	char comm[16];
@@ -172,6 +189,7 @@ struct task_struct {
 
 struct linux_binprm {
 	int argc;
+	unsigned secureexec : 1;
 };
 
 struct seq_file {

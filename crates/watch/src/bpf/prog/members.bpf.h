@@ -13,6 +13,30 @@ COX_INLINE void set_ids(struct task_struct *p, struct cox_clock *c)
 	c->inner_tid = inner_tid_of(p);
 }
 
+/*
+ * A member became another user: by executing a set-user-id program, or by setuid(2). Or it executes one with capabilities of its own, whose user
+ * ids stay (COX_LEFT is set then). Its account ends with its present stint.
+ */
+COX_INLINE bool has_left(struct task_struct *p, struct cox_clock *c)
+{
+	return owned && (c->flags & COX_LEFT || !is_owners(p));
+}
+
+/* Whether a living thread may become a member: as ptrace(2) sees it, not one with more rights than its user has. */
+COX_INLINE bool may_be_enrolled(struct task_struct *p)
+{
+	struct cox_clock *c;
+	u64 capabilities = ~0ull;
+
+	if (!owned)
+		return true;
+	bpf_core_read(&capabilities, sizeof(capabilities), &p->real_cred->cap_permitted);
+	if (!is_owners(p) || capabilities)
+		return false;
+	c = bpf_task_storage_get(&clocks, p, 0, 0);
+	return !c || !(c->flags & COX_LEFT);
+}
+
 COX_INLINE struct cox_clock *new_clock(struct task_struct *p, u32 parent_tgid, u32 flags)
 {
 	struct cox_clock *c = bpf_task_storage_get(&clocks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);

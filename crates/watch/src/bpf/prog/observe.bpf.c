@@ -28,6 +28,8 @@ int BPF_PROG(on_newtask, struct task_struct *child, u64 clone_flags)
 		return 0;
 	if (!follow_children && child->tgid != parent->tgid)
 		return 0;
+	if (has_left(child, creator))
+		return 0;
 	c = new_clock(child, creator->tgid, child->flags & PF_IO_WORKER ? COX_IO_WORKER : 0);
 	if (!c)
 		return 0;
@@ -60,9 +62,12 @@ int BPF_PROG(on_exec, struct task_struct *p, int old_pid, struct linux_binprm *b
 	if (c) {
 		u32 before = c->tid;
 
-		/* A thread other than the leader takes over the leader's id. */
-		set_ids(p, c);
 		c->flags |= COX_EXECED;
+		if (owned && (BPF_CORE_READ_BITFIELD(bprm, secureexec) || !is_owners(p)))
+			c->flags |= COX_LEFT;
+		/* A thread other than the leader takes over the leader's id. One that has left keeps what it had: it has no name of its own here. */
+		if (!owned || is_owners(p))
+			set_ids(p, c);
 		if (traces)
 			trace_moment(bpf_ktime_get_ns(), COX_M_EXEC, c->tid, before, c->cpu, 0, 0);
 	}
@@ -188,7 +193,13 @@ COX_INLINE void switch_out(struct task_struct *prev, struct cox_clock *c, bool p
 {
 	u32 state = prev->__state;
 
-	if (state & TASK_DEAD) {
+	if (has_left(prev, c)) {
+		c->flags |= COX_LEFT;
+		cox_clock_out(c, t, COX_DEAD, 0, 0, steal, irq);
+		deliver(prev, c);
+		/* No member any more (clock_of). Its storage stays: freeing it may wake a thread, which deadlocks under the run queue's lock. */
+		c->since_ns = 0;
+	} else if (state & TASK_DEAD) {
 		cox_clock_out(c, t, COX_DEAD, 0, 0, steal, irq);
 		deliver(prev, c);
 	} else if (preempt || state == 0) {
@@ -410,7 +421,7 @@ int enrol_tasks(struct bpf_iter__task *ctx)
 		flags = bpf_map_lookup_elem(&enrol, &key);
 	}
 	/* A leader that has ended while its threads go on is a zombie: nothing more will happen to it. */
-	if (!flags || p->__state & TASK_DEAD || clock_of(p))
+	if (!flags || p->__state & TASK_DEAD || clock_of(p) || !may_be_enrolled(p))
 		return 0;
 	c = new_clock(p, 0, *flags | COX_ENROLLED_ALIVE);
 	if (!c)
@@ -453,7 +464,7 @@ int dump_clocks(struct bpf_iter__task *ctx)
 	living.t_ns = bpf_ktime_get_ns();
 	living.kernel_cpu_ns = p->se.sum_exec_runtime - c->kernel_cpu_ns;
 	living.kernel_delay_ns = p->sched_info.run_delay - c->kernel_delay_ns;
-	__builtin_memcpy(living.comm, p->comm, COX_COMM_LEN);
+	copy_name(living.comm, p);
 	bpf_seq_write(ctx->meta->seq, &living, sizeof(living));
 	bpf_seq_write(ctx->meta->seq, c, sizeof(*c));
 	return 0;

@@ -25,7 +25,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 		cpu_first_seen(cpu, number, !p->pid ? COX_CPU_IDLE : c ? COX_CPU_OURS : COX_CPU_OTHERS,
 			       bpf_ktime_get_ns());
 	}
-	if (!c)
+	if (!c || has_left(p, c))
 		return 0;
 	sample.tid = c->tid;
 	sample.tgid = c->tgid;

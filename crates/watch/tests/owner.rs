@@ -1,0 +1,128 @@
+//! An observation of one user's threads: others do not become members, are not named, and who becomes another user leaves. Needs root.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use watch::{BpfObserver, Intake, Observer, Settings};
+use wire::layout::{ANOTHER_USERS, ANOTHER_USERS_NAME, LEFT};
+use wire::{Moment, Record, What};
+
+const USER: u32 = 12345;
+
+fn may(test: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        let _ = writeln!(std::io::stderr(), "skipped: {test}: needs root");
+    }
+    root
+}
+
+/// A process that is killed whatever happens.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn settings() -> Settings {
+    let cpus = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap();
+    let last: u32 = cpus.trim().rsplit(['-', ',']).next().unwrap().parse().unwrap();
+    Settings { owner: Some(USER), moments_bytes: Some(8 << 20), ..Settings::new(last + 1, last + 1) }
+}
+
+/// `script` in a shell of the user's that waits for a line first.
+fn gated(script: &str) -> Running {
+    let (id, script) = (USER.to_string(), format!("read go; {script}"));
+    let words = ["--reuid", &id, "--regid", &id, "--clear-groups", "--", "sh", "-c", &script];
+    let mut command = Command::new("setpriv");
+    let child = command.args(words).current_dir("/").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let shell = format!("/proc/{}/comm", child.id());
+    while fs::read_to_string(&shell).unwrap() != "sh\n" {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Running(child)
+}
+
+fn observe(script: &str) -> (Record, Vec<Moment>) {
+    let mut child = gated(script);
+    let mut observer = BpfObserver::new(&settings()).unwrap();
+    observer.enrol(child.0.id()).unwrap();
+    child.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let mut intake = Intake::default();
+    while child.0.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(20));
+        observer.tick(&mut intake).unwrap();
+    }
+    let record = observer.finish(&mut intake).unwrap();
+    assert_eq!(record.losses, wire::Losses::default());
+    (record, intake.moments)
+}
+
+fn copy(folder: &Path, program: &str, name: &str) -> String {
+    let to = folder.join(name);
+    fs::copy(program, &to).unwrap();
+    fs::set_permissions(&to, Permissions::from_mode(0o755)).unwrap();
+    to.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_thread_that_becomes_another_user_leaves() {
+    if !may("a_thread_that_becomes_another_user_leaves") {
+        return;
+    }
+    let folder = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir_in("/var/tmp").unwrap();
+    let set_uid = copy(folder.path(), "/bin/sh", "other-user");
+    chown(&set_uid, Some(USER + 1), None).unwrap();
+    fs::set_permissions(&set_uid, Permissions::from_mode(0o4755)).unwrap();
+    let capable = copy(folder.path(), "/bin/sh", "capable");
+    assert!(Command::new("setcap").args(["cap_net_raw+ep", &capable]).status().unwrap().success());
+    for program in [&set_uid, &capable] {
+        // What it starts is not observed either; what the shell starts after it is. (dash gives up a foreign uid unless told -p.)
+        let script = format!("{program} -p -c 'sleep 0.1; exec sleep 0.1'; sleep 0.1");
+        let (record, _) = observe(&script);
+        let left: Vec<String> = record.clocks.iter().filter(|c| c.flags & LEFT != 0).map(wire::Clock::comm).collect();
+        let name = Path::new(program).file_name().unwrap().to_str().unwrap();
+        assert_eq!(left, [name], "{:?}", record.clocks);
+        let slept = record.clocks.iter().filter(|c| c.comm() == "sleep").count();
+        assert_eq!((slept, record.crew.alive), (1, 0), "{:?}", record.clocks);
+        for clock in &record.clocks {
+            assert!(clock.is_whole() && clock.tid != ANOTHER_USERS, "{clock:?}");
+        }
+    }
+}
+
+#[test]
+fn other_users_threads_have_no_name() {
+    if !may("other_users_threads_have_no_name") {
+        return;
+    }
+    let folder = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir_in("/var/tmp").unwrap();
+    let secret = copy(folder.path(), "/bin/sh", "secret-of-root");
+    let words = ["-c", "0", &secret, "-c", "while :; do :; done"];
+    let busy = Running(Command::new("taskset").args(words).spawn().unwrap());
+    let (record, moments) =
+        observe("taskset -pc 0 $$ >/dev/null; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; sleep 0.01");
+    let hidden = record.takers.iter().find(|(tid, _)| *tid == ANOTHER_USERS).expect("root's loop held the CPU");
+    assert_eq!(wire::layout::comm_text(&hidden.1.comm), ANOTHER_USERS_NAME);
+    for (tid, taker) in &record.takers {
+        let name = wire::layout::comm_text(&taker.comm);
+        assert!(*tid != busy.0.id() && !name.contains("secret"), "{tid} {name}");
+    }
+    for moment in &moments {
+        if let Some(What::Switch { out, into, .. }) = moment.what() {
+            assert!(out != busy.0.id() && into != busy.0.id(), "{moment:?}");
+        }
+    }
+    assert!(moments.iter().any(|m| matches!(m.what(), Some(What::Switch { into: ANOTHER_USERS, .. }))));
+    // Root's process cannot be made a member.
+    let mut observer = BpfObserver::new(&settings()).unwrap();
+    assert!(observer.enrol(busy.0.id()).is_err());
+}
