@@ -10,7 +10,8 @@
 #   make tsan               the thread sanitizer on the runtime for tasks and the preload library; needs rustup's rust-src
 #   make lint               format, clippy, rustdoc, C warnings, crate arrows, dependency audit
 #   make bench              measure what cox itself costs, and what packing gives (hours; EXPERIMENTS=overhead: minutes)
-#   make install PREFIX=/usr/local    install what was built: program, libraries, man pages, completions
+#   make install PREFIX=/usr/local    install what was built: programs, libraries, man pages, completions (as root with the rights for eBPF;
+#                           OBSERVERS=GROUP: only root and members of GROUP may use these)
 #   make clean              remove everything that was built
 #
 # demo and test install Debian packages (with sudo if you are not root) and say which. Besides those they
@@ -19,7 +20,7 @@
 # --- everything that has to be there, in one place ---------------------------------------------------
 
 BUILD_PACKAGES := clang g++ gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
-TEST_PACKAGES := graphicsmagick less linux-perf par2 python3 python3-pip rpm stress-ng
+TEST_PACKAGES := graphicsmagick less libcap2-bin linux-perf par2 python3 python3-pip rpm stress-ng
 # Programs that `cox bench pack` packs, and ip and tc for `umt`; they name what is missing.
 BENCH_PACKAGES := graphicsmagick iproute2 libopenblas0-openmp pigz
 # Tests that want these are skipped without them.
@@ -223,6 +224,7 @@ fuzz: packages
 	run -p perfdata --test mutations -- --nocapture changed
 	run -p trace --test session -- --nocapture damaged
 	run -p cox --bin cox -- --nocapture mutations
+	run -p broker --lib -- --nocapture damaged
 
 # The standard library has to be built with it too: its locks look like none otherwise. That is for nightly compilers, or for this variable.
 # Of `preload` the tests that need no program around the library; the sanitizer's functions are for the runtime, too, that one of them loads.
@@ -288,7 +290,36 @@ bench-packages:
 # --- installing --------------------------------------------------------------------------------------
 
 # What `make build` leaves for an installation.
-BUILT := $(addprefix $(RELEASE)/,cox cox-bench libcox_preload.so libcox_umt.so)
+BUILT := $(addprefix $(RELEASE)/,cox cox-bench cox-observe libcox_preload.so libcox_umt.so)
+
+# The program with capabilities (docs/doctor.md#cox-observe), and the group whose members may execute it; none: everybody may.
+OBSERVE := $(PREFIX)/libexec/coxswain/cox-observe
+OBSERVERS ?=
+# Whose members see the threads of all users; made empty.
+ALL_GROUP := coxswain-all
+
+# Gives cox-observe its rights, as root on this system; else says what is left to do. chgrp takes capabilities away, so setcap comes last.
+define rights
+group=(chgrp '$(OBSERVERS)' '$(OBSERVE)')
+mode=(chmod 750 '$(OBSERVE)')
+capabilities=(setcap cap_bpf,cap_perfmon+ep '$(OBSERVE)')
+left=()
+try() { "$$@" || left+=("$$*"); }
+if [ -n '$(DESTDIR)' ] || [ "$$(id -u)" != 0 ]; then try() { left+=("$$*"); }; fi
+if [ -n '$(OBSERVERS)' ]; then
+	try "$${group[@]}"
+	try "$${mode[@]}"
+fi
+if ! getent group $(ALL_GROUP) >/dev/null || [ -n '$(DESTDIR)' ]; then try groupadd --system $(ALL_GROUP); fi
+try "$${capabilities[@]}"
+if [ $${#left[@]} = 0 ]; then
+	echo "cox-observe may use eBPF for $(if $(OBSERVERS),members of the group $(OBSERVERS),every user), who see their own threads."
+	echo "Members of the group $(ALL_GROUP) see the threads of all users: usermod -aG $(ALL_GROUP) USER"
+else
+	echo "For eBPF without being root, these commands are left to do as root$(if $(DESTDIR), on the system where this goes) (setcap is in libcap2-bin):"
+	printf '  %s\n' "$${left[@]}"
+fi
+endef
 
 # Builds nothing, so that it can be run by a root who has no Rust toolchain; `make demo` alone does not build everything.
 install:
@@ -298,11 +329,17 @@ install:
 		echo "make: not built: $${missing[*]}; nothing was installed. First: make build" >&2
 		exit 1
 	fi
+	if [ -n '$(OBSERVERS)' ] && [ -z '$(DESTDIR)' ] && ! getent group '$(OBSERVERS)' >/dev/null; then
+		echo "make: there is no group '$(OBSERVERS)' (OBSERVERS); nothing was installed" >&2
+		exit 1
+	fi
 	install -D -m 755 -t '$(INSTALLED)/bin' $(RELEASE)/cox $(RELEASE)/cox-bench
+	install -D -m $(if $(OBSERVERS),750,755) -t '$(INSTALLED)/libexec/coxswain' $(RELEASE)/cox-observe
 	install -D -m 644 -t '$(INSTALLED)/lib/coxswain' $(RELEASE)/libcox_preload.so
 	install -D -m 644 -t '$(INSTALLED)/lib' $(RELEASE)/libcox_umt.so
 	install -D -m 644 -t '$(INSTALLED)/include' crates/umt/include/cox_umt.h
 	install -D -m 644 -t '$(INSTALLED)/share/man/man3' crates/umt/man/cox_umt.3
+	install -D -m 644 -t '$(INSTALLED)/share/man/man8' crates/broker/man/cox-observe.8
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain' README.md ARCHITECTURE.md CHANGELOG.md LICENSE-*
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/docs' docs/*.md
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/docs/advice' docs/advice/*.md
@@ -319,8 +356,8 @@ install:
 	completions bash bash-completion/completions/cox
 	completions zsh zsh/site-functions/_cox
 	completions fish fish/vendor_completions.d/cox.fish
-	echo "installed below $(INSTALLED); to see everything without being root:"
-	echo "  sudo setcap cap_bpf,cap_perfmon+ep $(INSTALLED)/bin/cox"
+	echo "installed below $(INSTALLED)"
+	$(rights)
 
 clean:
 	$(MAKE) --no-print-directory -s -C workloads clean

@@ -98,6 +98,19 @@ pub const ROOMS: &[Room] = &[
         pure: false,
     },
     Room {
+        name: "broker",
+        floor: "senses",
+        uses: these(
+            &["damage", "wire"],
+            &[
+                ("watch", "it is an observer whose programs are in another process, and that process"),
+                ("machine", "whose a process is, and which CPUs there are, is in /proc and /sys"),
+                ("arch", "the clock, and how much CPU time its other process takes"),
+            ],
+        ),
+        pure: false,
+    },
+    Room {
         name: "symbols",
         floor: "senses",
         uses: these(&["wire"], &[("machine", "a process' maps tell which file an address belongs to")]),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -29,6 +30,12 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 /// A `cox` that prints a word where the true one prints completions or writes man pages.
 const COX: &str = "#!/bin/sh\nif [ \"$1\" = man ]; then echo page >\"$2/cox.1\"; else echo word; fi\n";
 
+fn build(folder: &Path) {
+    for file in ["cox", "cox-bench", "cox-observe", "libcox_preload.so", "libcox_umt.so"] {
+        executable(folder.join(file));
+    }
+}
+
 fn executable(path: PathBuf) {
     fs::write(&path, COX).unwrap();
     assert!(Command::new("chmod").arg("755").arg(path).status().unwrap().success());
@@ -48,21 +55,21 @@ fn half_of_it_is_not_installed() {
 #[test]
 fn all_of_it_is() {
     let (built, destination) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    for file in ["cox", "cox-bench", "libcox_preload.so", "libcox_umt.so"] {
-        executable(built.path().join(file));
-    }
+    build(built.path());
     let output = install(built.path(), destination.path());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let usr = destination.path().join("usr");
     for file in [
         "bin/cox",
         "bin/cox-bench",
+        "libexec/coxswain/cox-observe",
         "lib/coxswain/libcox_preload.so",
         "lib/libcox_umt.so",
         "lib/pkgconfig/cox-umt.pc",
         "include/cox_umt.h",
         "share/man/man1/cox.1",
         "share/man/man3/cox_umt.3",
+        "share/man/man8/cox-observe.8",
         "share/bash-completion/completions/cox",
         "share/doc/coxswain/README.md",
         "share/doc/coxswain/LICENSE-APACHE",
@@ -73,4 +80,81 @@ fn all_of_it_is() {
     ] {
         assert!(usr.join(file).is_file(), "{file}");
     }
+}
+
+/// A package is built on another system than the one it goes to: that one's groups stay as they are, and what is left to do is said.
+#[test]
+fn a_package_leaves_groups_and_capabilities_to_its_system() {
+    let (built, destination) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    build(built.path());
+    let groups = fs::read("/etc/group").unwrap();
+    let output = install(built.path(), destination.path());
+    let said = String::from_utf8(output.stdout).unwrap();
+    for command in ["groupadd --system coxswain-all", "setcap cap_bpf,cap_perfmon+ep /usr/libexec/coxswain/cox-observe"]
+    {
+        assert!(said.lines().any(|line| line.trim() == command), "{said}");
+    }
+    assert_eq!(fs::read("/etc/group").unwrap(), groups);
+    assert!(capabilities(&destination.path().join("usr/libexec/coxswain/cox-observe")).is_empty());
+}
+
+fn capabilities(file: &Path) -> String {
+    let output = Command::new("getcap").arg(file).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// On this system, but with an /etc that is a copy and seen by this make only.
+#[test]
+fn root_gives_the_rights_to_the_observers() {
+    let test = "root_gives_the_rights_to_the_observers";
+    let in_private = |words: &[&str]| {
+        let mut command = Command::new("unshare");
+        command
+            .args(["--mount", "--"])
+            .args(words)
+            .env_remove("MAKEFLAGS")
+            .env_remove("MFLAGS")
+            .env_remove("MAKELEVEL");
+        command.current_dir(workspace::root());
+        command
+    };
+    let root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    if !root || !in_private(&["true"]).status().is_ok_and(|status| status.success()) {
+        std::io::Write::write_all(
+            &mut std::io::stderr(),
+            format!("skipped: {test}: needs root and mount namespaces\n").as_bytes(),
+        )
+        .unwrap();
+        return;
+    }
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (built, prefix, etc) = (folder.path().join("built"), folder.path().join("prefix"), folder.path().join("etc"));
+    fs::create_dir(&built).unwrap();
+    build(&built);
+    assert!(Command::new("cp").arg("-a").arg("/etc").arg(&etc).status().unwrap().success());
+    let script = "mount --bind \"$0\" /etc && exec make install PREFIX=\"$1\" RELEASE=\"$2\" OBSERVERS=\"$3\" DESTDIR=";
+    let install = |group: &str| {
+        let mut command = in_private(&["sh", "-c", script]);
+        command.arg(&etc).arg(&prefix).arg(&built).arg(group).output().unwrap()
+    };
+    let refused = install("no-such-group");
+    assert!(!refused.status.success() && !prefix.exists(), "{}", String::from_utf8_lossy(&refused.stderr));
+
+    let output = install("users");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let observe = prefix.join("libexec/coxswain/cox-observe");
+    let status = fs::metadata(&observe).unwrap();
+    let groups = fs::read_to_string(etc.join("group")).unwrap();
+    let id = |name: &str| {
+        let line = groups.lines().find(|line| line.starts_with(&format!("{name}:")));
+        line.and_then(|line| line.split(':').nth(2)?.parse::<u32>().ok())
+    };
+    assert_eq!((status.mode() & 0o7777, status.uid(), Some(status.gid())), (0o750, 0, id("users")));
+    let has = capabilities(&observe);
+    assert!(has.contains("cap_bpf") && has.contains("cap_perfmon") && has.contains("=ep"), "{has}");
+    assert!(groups.lines().any(|line| line.starts_with("coxswain-all:") && line.ends_with(':')), "{groups}");
+    // Once more, for everybody: the group stays, the mode changes.
+    assert!(install("").status.success());
+    assert_eq!(fs::metadata(&observe).unwrap().mode() & 0o7777, 0o755);
+    assert!(capabilities(&observe).contains("cap_bpf"));
 }

@@ -9,13 +9,18 @@
 
 mod common;
 mod common_container;
+mod common_helper;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use common::{ONE_CPU, Seen, assert_undisturbed, bench, number, on_cpus, skipped, threads_of};
+use common::{
+    COMMAND, FOLDER, ONE_CPU, Seen, WORKLOADS, assert_undisturbed, bench, number, on_cpus, skipped, threads_of,
+};
 use common_container::{CONTAINER, again_in_containers, can_have_containers};
+use common_helper::{Installed, USER, as_user};
 use ledger::account::Thread;
 use serde_json::Value;
 
@@ -131,6 +136,26 @@ fn stopped() {
 #[test]
 fn file_lock() {
     known("file_lock", "known-flock", &[&[]]);
+}
+
+/// What `cox-observe` tells an ordinary user's cox is what root's has from eBPF itself.
+#[test]
+fn the_same_for_an_ordinary_user() {
+    let tests = ["sleep", "mutex_convoy", "spin", "pipe", "waitpid", "unix_sockets_are_pipes"];
+    let programs = ["known-sleep", "known-mutex", "known-spin", "known-pipe", "known-child", "known-unix"];
+    if bench("the_same_for_an_ordinary_user").is_none() {
+        return;
+    }
+    let Some(installed) = Installed::new("the_same_for_an_ordinary_user") else { return };
+    for program in programs {
+        installed.give(&Path::new(WORKLOADS).join(program), &format!("own/{program}"));
+    }
+    let cox = ["setpriv".to_owned()].into_iter().chain(as_user(USER)).chain([installed.cox()]);
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.env(COMMAND, cox.collect::<Vec<_>>().join("\n")).env(FOLDER, installed.own());
+    let output = command.args(["--exact", "--test-threads", "1"]).args(tests).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && stdout.contains("6 passed"), "{stdout}\n{stderr}");
 }
 
 /// All that needs no slow disk.

@@ -141,6 +141,9 @@ pub struct Thread {
     pub wall_ns: u64,
     /// Whether it was still there at the end of the window.
     pub alive: bool,
+    /// Whether it became another user, or got capabilities by exec, and was not observed from then on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub changed_user: bool,
     /// Switch-in to switch-out.
     pub run_ns: u64,
     /// Part of run in which the hypervisor ran something else.

@@ -30,6 +30,17 @@ fn a_parallel_make_is_shown_by_name() {
 }
 
 #[test]
+fn threads_that_changed_their_user_are_named() {
+    let mut document = sample::heat();
+    let threads = &mut document.account.programs[0].processes[0].threads;
+    threads[1].changed_user = true;
+    let (tid, comm) = (threads[1].tid, threads[1].comm.clone());
+    let text = text(&document, &Style::default());
+    let line = format!("not observed after it became another user, or got capabilities: {tid} {comm} (1 thread)");
+    assert!(text.contains(&line), "{text}");
+}
+
+#[test]
 fn losses_left_behind_and_hostile_names() {
     insta::assert_snapshot!(text(&sample::troubled(), &Style::default()), @r#"
     cox: ./heat 4096 200 --a-long-option=w… · 2 processes, 7 threads · 12.41 s wall · exit 139 (SIGSEGV)

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 
 use anyhow::{Context, Result, bail};
+use broker::protocol::Wanted;
 use ledger::replay::Replay;
 use machine::cgroup::Cgroup;
 use machine::limits::{Who, allowed_cpus};
@@ -39,7 +40,7 @@ pub struct Observing {
     children: bool,
     /// Why perf would see nothing of the target.
     hidden: Option<String>,
-    observer: Watcher,
+    observer: Box<dyn Observer>,
     /// Why better backends were passed over.
     pub passed_over: Vec<String>,
     symboliser: Symboliser,
@@ -51,12 +52,6 @@ pub struct Observing {
     mains: Vec<(u32, Option<CpuSet>)>,
     record: Option<Record>,
     recorder: Option<Recorder>,
-}
-
-/// The backends; BPF has ways to enrol that the others lack.
-enum Watcher {
-    Bpf(Box<BpfObserver>),
-    Other(Box<dyn Observer>),
 }
 
 impl Observing {
@@ -154,11 +149,9 @@ impl Observing {
         }
     }
 
-    fn observer(&mut self) -> &mut dyn Observer {
-        match &mut self.observer {
-            Watcher::Bpf(bpf) => bpf.as_mut(),
-            Watcher::Other(other) => other.as_mut(),
-        }
+    /// CPU time of another process that observed for this one; known after `undo`.
+    pub fn cpu_elsewhere_ns(&self) -> u64 {
+        self.observer.cpu_elsewhere_ns()
     }
 
     /// Hand on what has arrived: events to the ledger, samples to the symboliser while the process
@@ -176,22 +169,19 @@ impl Observing {
     fn enrol_newcomers(&mut self) -> Result<()> {
         let Some(cgroup) = &self.cgroup else { return Ok(()) };
         let root = Root::live();
-        match &mut self.observer {
-            Watcher::Bpf(bpf) => {
-                let new: Vec<u32> = cgroup.tids(&root)?.into_iter().filter(|tid| self.enrolled.insert(*tid)).collect();
-                if !new.is_empty() {
-                    bpf.enrol_threads(&new)?;
-                }
+        if self.observer.backend() == Backend::Bpf {
+            let new: Vec<u32> = cgroup.tids(&root)?.into_iter().filter(|tid| self.enrolled.insert(*tid)).collect();
+            if !new.is_empty() {
+                self.observer.enrol_threads(&new)?;
             }
-            Watcher::Other(other) => {
-                for pid in cgroup.pids(&root)? {
-                    if self.enrolled.insert(pid) {
-                        match other.enrol(pid) {
-                            // Came and went between the list and now.
-                            Ok(()) | Err(WatchError::NoTarget { .. }) => {}
-                            Err(error) => return Err(error.into()),
-                        }
-                    }
+            return Ok(());
+        }
+        for pid in cgroup.pids(&root)? {
+            if self.enrolled.insert(pid) {
+                match self.observer.enrol(pid) {
+                    // Came and went between the list and now.
+                    Ok(()) | Err(WatchError::NoTarget { .. }) => {}
+                    Err(error) => return Err(error.into()),
                 }
             }
         }
@@ -201,14 +191,14 @@ impl Observing {
 
 impl Observing {
     /// The next weaker backend, where the user leaves the choice to cox and what is wanted can be had without eBPF.
-    fn weaker(&self) -> Option<Result<Watcher, WatchError>> {
+    fn weaker(&self) -> Option<Result<Box<dyn Observer>, WatchError>> {
         if self.choice != Choice::Auto || self.recorder.is_some() {
             return None;
         }
-        match &self.observer {
-            Watcher::Bpf(_) => Some(perf(self.children, self.hidden.as_deref()).or_else(|_| proc(self.children))),
-            Watcher::Other(other) if other.backend() == Backend::Perf => Some(proc(self.children)),
-            Watcher::Other(_) => None,
+        match self.observer.backend() {
+            Backend::Bpf => Some(perf(self.children, self.hidden.as_deref()).or_else(|_| proc(self.children))),
+            Backend::Perf => Some(proc(self.children)),
+            _ => None,
         }
     }
 
@@ -216,15 +206,12 @@ impl Observing {
         match subject {
             Subject::Launched(pids) => {
                 for pid in pids {
-                    match &mut self.observer {
-                        Watcher::Bpf(bpf) => bpf.enrol_launched(*pid)?,
-                        Watcher::Other(other) => other.enrol(*pid)?,
-                    }
+                    self.observer.enrol_launched(*pid)?;
                 }
             }
             Subject::Processes(pids) => {
                 for pid in pids {
-                    self.observer().enrol(*pid)?;
+                    self.observer.enrol(*pid)?;
                 }
             }
             Subject::Cgroup(cgroup) => {
@@ -256,17 +243,11 @@ impl Engine for Observing {
     }
 
     fn readiness(&self) -> Vec<BorrowedFd<'_>> {
-        let readiness = match &self.observer {
-            Watcher::Bpf(bpf) => bpf.readiness(),
-            Watcher::Other(other) => other.readiness(),
-        };
-        readiness.into_iter().collect()
+        self.observer.readiness().into_iter().collect()
     }
 
     fn tick(&mut self) -> Result<()> {
-        let mut intake = std::mem::take(&mut self.intake);
-        self.observer().tick(&mut intake)?;
-        self.intake = intake;
+        self.observer.tick(&mut self.intake)?;
         self.hand_on();
         self.look_at_masks();
         self.replay.advance(arch::monotonic_ns().saturating_sub(REORDER_NS));
@@ -274,13 +255,11 @@ impl Engine for Observing {
     }
 
     fn anything_alive(&mut self) -> Result<bool> {
-        Ok(!self.observer().living()?.is_empty())
+        Ok(!self.observer.living()?.is_empty())
     }
 
     fn undo(&mut self) -> Result<()> {
-        let mut intake = std::mem::take(&mut self.intake);
-        let mut record = self.observer().finish(&mut intake)?;
-        self.intake = intake;
+        let mut record = self.observer.finish(&mut self.intake)?;
         self.hand_on();
         record.events += self.replay.events();
         let end_ns = record.end_ns;
@@ -302,23 +281,27 @@ const MASKS_READ: usize = 64;
 /// Events of different CPUs arrive at most this far out of order: two ticks.
 const REORDER_NS: u64 = 200_000_000;
 
-fn bpf(children: bool, moments_bytes: Option<u32>) -> Result<Watcher, WatchError> {
+/// In this process where it may, else by the program that may.
+fn bpf(children: bool, moments_bytes: Option<u32>) -> Result<Box<dyn Observer>, WatchError> {
+    if !ebpf::may_itself() {
+        return ebpf::by_helper(Wanted { children, samples: true, moments_bytes });
+    }
     let topology = Topology::read(&Root::live()).map_err(unavailable)?;
     let limit = topology.possible.last().map_or(1, |last| last + 1);
     let settings = Settings { children, moments_bytes, ..Settings::new(topology.online.len() as u32, limit) };
-    Ok(Watcher::Bpf(Box::new(BpfObserver::new(&settings).map_err(ebpf::explained)?)))
+    Ok(Box::new(BpfObserver::new(&settings).map_err(ebpf::explained)?))
 }
 
-fn perf(children: bool, hidden: Option<&str>) -> Result<Watcher, WatchError> {
+fn perf(children: bool, hidden: Option<&str>) -> Result<Box<dyn Observer>, WatchError> {
     if let Some(why) = hidden {
         let why = format!("{why}. Fix: run it as a user who may read it, or use --backend proc");
         return Err(WatchError::Unavailable { what: "cannot observe by perf".into(), why });
     }
-    Ok(Watcher::Other(Box::new(watch::perf::PerfObserver::new(watch::perf::Options { children })?)))
+    Ok(Box::new(watch::perf::PerfObserver::new(watch::perf::Options { children })?))
 }
 
-fn proc(children: bool) -> Result<Watcher, WatchError> {
-    Ok(Watcher::Other(Box::new(watch::proc::ProcObserver::new(watch::proc::Options { children })?)))
+fn proc(children: bool) -> Result<Box<dyn Observer>, WatchError> {
+    Ok(Box::new(watch::proc::ProcObserver::new(watch::proc::Options { children })?))
 }
 
 fn unavailable(error: machine::Error) -> WatchError {

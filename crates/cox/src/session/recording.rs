@@ -10,6 +10,7 @@ use machine::Root;
 use machine::process::Task;
 use trace::sorter::Sorter;
 use trace::{Cast, Recording};
+use wire::layout::{ANOTHER_USERS, ANOTHER_USERS_NAME};
 use wire::{Cause, Clock, Living, Moment, Record, State, What};
 
 /// Takes moments during a session.
@@ -30,7 +31,8 @@ impl Recorder {
     /// They come by a ring of `buffer` bytes. What does not fit in memory goes to `folder`, into a file without a name.
     pub fn new(folder: &Path, buffer: u32) -> Result<Recorder> {
         let moments = Sorter::new(folder).with_context(|| cannot(folder))?;
-        let (folder, looked_up, strangers) = (folder.to_path_buf(), HashSet::new(), BTreeMap::new());
+        let strangers = BTreeMap::from([(ANOTHER_USERS, ANOTHER_USERS_NAME.to_owned())]);
+        let (folder, looked_up) = (folder.to_path_buf(), HashSet::from([ANOTHER_USERS]));
         Ok(Recorder { moments, folder, looked_up, strangers, buffer, failed: None })
     }
 

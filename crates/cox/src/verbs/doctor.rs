@@ -4,13 +4,16 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use broker::caller::{Caller, GROUP};
+use broker::client;
+use broker::protocol::Wanted;
 use machine::Root;
 use machine::features::{Available, Facts, Feature, FeatureId, evaluate};
 use serde_json::json;
-use watch::{BpfObserver, Settings};
+use watch::{BpfObserver, Settings, WatchError};
 
-use crate::cli;
 use crate::outputs::Output;
+use crate::{cli, ebpf};
 
 /// Exit code when programs can only be observed by a weaker backend.
 const FINDING: u8 = 1;
@@ -35,9 +38,14 @@ pub fn doctor(options: &cli::Doctor) -> Result<u8> {
 
 /// Facts promise, loading proves: the verifier and a container's seccomp filter have the last word.
 fn try_out(features: &mut [Feature]) {
-    let Some(feature) = features.iter_mut().find(|f| f.id == FeatureId::BpfRecord && !f.available.is_no()) else {
+    let Some(feature) = features.iter_mut().find(|f| f.id == FeatureId::BpfRecord) else { return };
+    if !ebpf::may_itself() && client::helper().is_some() {
+        try_helper(feature);
         return;
-    };
+    }
+    if feature.available.is_no() {
+        return;
+    }
     let settings = Settings { sample_period_ns: 0, ..Settings::new(1, 1) };
     match BpfObserver::new(&settings) {
         Ok(_) => {
@@ -48,6 +56,23 @@ fn try_out(features: &mut [Feature]) {
                 Available::No { reason: error.to_string(), fix: "cox falls back to perf or proc by itself".into() };
         }
     }
+}
+
+/// The same by the program that may, for a cox that may not.
+fn try_helper(feature: &mut Feature) {
+    let whose = match Caller::of_this_process() {
+        Ok(caller) if caller.all => "all threads".to_owned(),
+        _ => format!("this user's threads (of all users: members of the group {GROUP})"),
+    };
+    let wanted = Wanted { children: true, samples: false, moments_bytes: None };
+    feature.available = match ebpf::by_helper(wanted) {
+        Ok(_) => Available::Yes { how: format!("by cox-observe, {whose}") },
+        Err(WatchError::Unavailable { why, .. }) => {
+            let fix = "cox falls back to perf or proc by itself".into();
+            Available::No { reason: format!("not by cox-observe: {why}"), fix }
+        }
+        Err(error) => Available::No { reason: error.to_string(), fix: String::new() },
+    };
 }
 
 /// The column where reasons begin.

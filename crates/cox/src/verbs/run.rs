@@ -246,7 +246,8 @@ fn report(
     let command = command_line(target);
     let programs = programs(target, outcome);
     let record = observing.take_record()?;
-    let mut account = ledger::accounts::build(&record, &programs, outcome.own_cpu_ns);
+    let own_cpu_ns = outcome.own_cpu_ns.saturating_add(observing.cpu_elsewhere_ns());
+    let mut account = ledger::accounts::build(&record, &programs, own_cpu_ns);
     refuse_without_threads(&account, target)?;
     // Without a trace there is an account all the same.
     let recorded = observing.take_recorder().map(|recorder| {

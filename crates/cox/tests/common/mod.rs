@@ -8,8 +8,9 @@
 pub mod schema;
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Once;
@@ -23,7 +24,12 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Where the workloads are built.
-const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/workloads");
+pub const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/workloads");
+
+/// Variables of a test program that runs once more for another user: a folder of theirs, with workloads in it, and the words that start their cox,
+/// one on a line.
+pub const FOLDER: &str = "COX_TEST_FOLDER";
+pub const COMMAND: &str = "COX_TEST_COMMAND";
 
 /// On how many CPUs the kernel's run delay means what cox calls waiting for a CPU. On more,
 ///
@@ -68,7 +74,15 @@ pub fn bench(test: &str) -> Option<Bench> {
         make.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
         assert!(make.status().expect("start make").success(), "make -C workloads");
     });
-    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("create a folder");
+    let folder = match std::env::var_os(FOLDER) {
+        None => TempDir::new_in(env!("CARGO_TARGET_TMPDIR")),
+        Some(place) => tempfile::Builder::new().permissions(Permissions::from_mode(0o777)).tempdir_in(place),
+    };
+    let folder = folder.expect("create a folder");
+    if std::env::var_os(FOLDER).is_some() {
+        // The umask had a word in it.
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("chmod");
+    }
     Some(Bench { folder, _turn: turn })
 }
 
@@ -98,10 +112,10 @@ impl Bench {
     /// shall both be in; may be empty.
     pub fn watch<S: AsRef<OsStr>>(&self, within: &[String], program: &[S]) -> Seen {
         let json = self.folder().join("cox.json");
-        let cox = env!("CARGO_BIN_EXE_cox");
+        let cox = std::env::var(COMMAND).unwrap_or_else(|_| env!("CARGO_BIN_EXE_cox").to_owned());
         // What hangs shall fail: cox hands the signal down.
         let mut command = Command::new("timeout");
-        command.args(["--foreground", "120"]).args(within).arg(cox);
+        command.args(["--foreground", "120"]).args(within).args(cox.split('\n'));
         command.args(["run", "--backend", "bpf", "--json"]).arg(&json).arg("--").args(program);
         command.current_dir(self.folder());
         command.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
@@ -131,7 +145,8 @@ impl Bench {
     ) -> (Seen, Value) {
         let truth = self.folder().join("truth.json");
         let mut program: Vec<OsString> = inside.iter().map(OsString::from).collect();
-        program.push(Path::new(WORKLOADS).join(name).into_os_string());
+        let workloads = std::env::var_os(FOLDER).unwrap_or_else(|| WORKLOADS.into());
+        program.push(Path::new(&workloads).join(name).into_os_string());
         program.extend(arguments.iter().map(OsString::from));
         program.extend(["--truth".into(), truth.clone().into_os_string()]);
         let seen = self.watch(within, &program);

@@ -94,6 +94,7 @@ fn every_field_of_a_thread_comes_from_its_clock() {
         born_ns: 100,
         wall_ns: 400,
         alive: false,
+        changed_user: false,
         run_ns: 50 + 20 + 35 + 93,
         steal_ns: 7,
         irq_ns: 3,
@@ -355,6 +356,22 @@ fn takers_are_added_up_by_name_and_kind() {
             took("idle", 0, 0, TakerKind::Idle, 7),
         ]
     );
+}
+
+#[test]
+fn other_users_have_one_name_and_no_id() {
+    let mut clocks = vec![ran(5, 5, 1, 0, 100), ran(5, 6, 5, 0, 100)];
+    clocks[1].flags = wire::layout::LEFT;
+    (clocks[0].waker_tid, clocks[0].waker_count) = (wire::layout::ANOTHER_USERS, 3);
+    let mut record = record(clocks);
+    let name = wire::layout::ANOTHER_USERS_NAME;
+    record.takers = vec![(wire::layout::ANOTHER_USERS, Taker { wait_ns: 7, comm: comm(name) })];
+    let account = build(&record, &[program(5)], 0);
+    assert_eq!(account.took_cpu, [took(name, 0, 1, TakerKind::Other, 7)]);
+    let threads = &only_process(&account).threads;
+    let waker = &threads[0].woken_by[0];
+    assert_eq!((waker.tid, waker.host_tid, waker.comm.as_deref(), waker.count), (0, None, Some(name), 3));
+    assert_eq!([threads[0].changed_user, threads[1].changed_user], [false, true]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-use wire::layout::OUTSIDE;
+use wire::layout::{ANOTHER_USERS, ANOTHER_USERS_NAME, LEFT, OUTSIDE};
 use wire::{Cause, Clock, Migration, Pair, PairSum, Record};
 
 use super::Life;
@@ -36,6 +36,7 @@ pub(super) fn account(life: &Life<'_>, start_ns: u64) -> Thread {
         born_ns: clock.born_ns.saturating_sub(start_ns),
         wall_ns: clock.since_ns.saturating_sub(clock.born_ns),
         alive: life.alive,
+        changed_user: clock.flags & LEFT != 0,
         run_ns: clock.run_ns,
         steal_ns: clock.steal_ns,
         irq_ns: clock.irq_ns,
@@ -68,6 +69,9 @@ fn other_id(id: u32, used: u32) -> Option<u32> {
 
 /// An id as programs in the kernel tell it: as cox's namespace has it, or 0 and the machine's id of a thread that it does not show.
 pub(super) fn inside_or_host(id: u32) -> (u32, Option<u32>) {
+    if id == ANOTHER_USERS {
+        return (0, None);
+    }
     if id & OUTSIDE == 0 { (id, None) } else { (0, Some(id & !OUTSIDE)) }
 }
 
@@ -120,7 +124,10 @@ pub(super) fn book_wakers(
             add(i, clock.waker_tid, PairSum { count: clock.waker_count.into(), blocked_ns: clock.waker_blocked_ns });
         }
     }
-    let name = |tid: u32| owners.get(&tid).map(|i| lives[*i].clock.comm());
+    let name = |tid: u32| match tid {
+        ANOTHER_USERS => Some(ANOTHER_USERS_NAME.to_owned()),
+        tid => owners.get(&tid).map(|i| lives[*i].clock.comm()),
+    };
     for (thread, wakers) in threads.iter_mut().zip(wakers) {
         let mut wakers: Vec<(u32, PairSum)> = wakers.into_iter().collect();
         wakers.sort_by_key(|(tid, sum)| (std::cmp::Reverse((sum.blocked_ns, sum.count)), *tid));

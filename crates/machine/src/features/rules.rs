@@ -84,7 +84,7 @@ fn bpf_memory(facts: &Facts) -> Available {
             facts.release,
             facts.memlock_bytes / 1024
         ),
-        "sudo setcap cap_sys_resource+ep $(command -v cox), or ulimit -l unlimited",
+        "ulimit -l unlimited",
     )
 }
 
@@ -330,9 +330,9 @@ fn lacks_bpf_capabilities(facts: &Facts) -> Option<Available> {
     let fix = if withheld {
         "start the container with --cap-add BPF --cap-add PERFMON".to_owned()
     } else if facts.no_new_privileges {
-        "start cox as root: no_new_privs is set, so setcap and sudo have no effect here".to_owned()
+        "start cox as root: no_new_privs is set, so file capabilities and sudo have no effect here".to_owned()
     } else {
-        "sudo setcap cap_bpf,cap_perfmon+ep $(command -v cox)".to_owned()
+        "sudo make install, which gives them to cox-observe (cox explain doctor)".to_owned()
     };
     Some(Available::no(reason, format!("{fix}; or {OTHER_BACKEND}")))
 }

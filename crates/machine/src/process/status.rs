@@ -33,6 +33,8 @@ pub struct Status {
     pub pid: u32,
     /// Effective user id.
     pub euid: u32,
+    /// User ids: real, effective, saved, of the file system.
+    pub uids: [u32; 4],
     /// Threads of the process; 0 for a zombie.
     pub threads: u32,
     /// Switches because the thread blocked.
@@ -71,18 +73,19 @@ pub(super) fn parse(text: &str) -> Result<Status, String> {
     for name in ["Tgid", "Pid"] {
         value(name).ok_or_else(|| format!("no line {name}"))?;
     }
-    let euid = match value("Uid") {
-        None => 0,
-        // Real, effective, saved, file system.
-        Some(ids) => {
-            ids.split_ascii_whitespace().nth(1).and_then(|id| id.parse().ok()).ok_or_else(|| wrong("Uid", ids))?
+    let uids = match value("Uid") {
+        None => [0; 4],
+        Some(text) => {
+            let ids = text.split_ascii_whitespace().map(str::parse).collect::<Result<Vec<u32>, _>>();
+            ids.ok().and_then(|ids| ids.try_into().ok()).ok_or_else(|| wrong("Uid", text))?
         }
     };
     let allowed = value("Cpus_allowed_list").unwrap_or_default();
     Ok(Status {
         tgid: small("Tgid")?,
         pid: small("Pid")?,
-        euid,
+        euid: uids[1],
+        uids,
         threads: small("Threads")?,
         voluntary_switches: number("voluntary_ctxt_switches")?,
         involuntary_switches: number("nonvoluntary_ctxt_switches")?,
@@ -105,6 +108,7 @@ mod tests {
     fn reads_the_documented_lines() {
         let status = parse(STATUS).expect("well formed");
         assert_eq!((status.tgid, status.pid, status.euid, status.threads), (4711, 4712, 1001, 3));
+        assert_eq!(status.uids, [1000, 1001, 1000, 1000]);
         assert_eq!((status.voluntary_switches, status.involuntary_switches), (12, 7));
         assert_eq!(status.allowed_cpus.to_string(), "0-3,8-11");
         assert!(status.no_new_privileges && status.seccomp_filter);

@@ -62,6 +62,8 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
 
 /// Set in the key of a thread outside the container.
 const OUTSIDE: u32 = 1 << 31;
+/// The key of all threads of other users, which have a name and no id.
+const ANOTHER_USERS: u32 = u32::MAX;
 
 /// All pairs, longest first, and what those in them are called.
 fn edges(view: &View) -> (Vec<Edge>, HashMap<u32, String>) {
@@ -70,11 +72,16 @@ fn edges(view: &View) -> (Vec<Edge>, HashMap<u32, String>) {
     for thread in ledger::summary::threads(&view.document.account) {
         for WokenBy { tid, host_tid, comm, count, blocked_ns } in &thread.woken_by {
             // No thread inside has such an id.
-            let waker = host_tid.map_or(*tid, |host| host | OUTSIDE);
+            let waker = match (host_tid, comm) {
+                (Some(host), _) => host | OUTSIDE,
+                (None, Some(_)) if *tid == 0 => ANOTHER_USERS,
+                _ => *tid,
+            };
             let sum = sums.entry((thread.tid, waker)).or_default();
             *sum = (sum.0.saturating_add(*count), sum.1.saturating_add(*blocked_ns));
             names.entry(thread.tid).or_insert_with(|| view.name(thread.tid));
             let name = || match (comm, host_tid) {
+                (Some(comm), _) if *tid == 0 => comm.clone(),
                 (Some(comm), _) => format!("{tid} {comm}"),
                 (None, None) => format!("{tid} (not ours)"),
                 (None, Some(host)) => format!("host {host} (outside)"),

@@ -68,7 +68,9 @@ fn taker_name(taker: &TookCpu) -> String {
         (TakerKind::Idle, _) => "CPU was idle".to_owned(),
         (TakerKind::Sibling, ..=1) => format!("{} {} (sibling)", taker.tid, taker.comm),
         (TakerKind::Sibling, threads) => format!("{} × {} (siblings)", taker.comm, count(threads)),
+        // All threads of other users have one name, and no id.
         (TakerKind::Other, ..=1) => match taker.host_tid {
+            None if taker.tid == 0 => taker.comm.clone(),
             None => format!("{} {}", taker.tid, taker.comm),
             Some(host) => format!("{} (outside, host {host})", taker.comm),
         },

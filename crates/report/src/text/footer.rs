@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use advise::numbers::{count, counted, duration};
-use ledger::Program;
+use ledger::{Program, Thread};
 
 use super::Page;
 use crate::json::Document;
@@ -17,7 +17,27 @@ pub(super) fn write(page: &mut Page) {
     for program in &page.document.account.programs {
         left_behind(page, program);
     }
+    changed_users(page);
     losses(page);
+}
+
+/// Threads that were not observed to their end, because they became another user.
+fn changed_users(page: &mut Page) {
+    let threads: Vec<&Thread> =
+        ledger::summary::threads(&page.document.account).filter(|thread| thread.changed_user).collect();
+    if threads.is_empty() {
+        return;
+    }
+    let named: Vec<String> =
+        threads.iter().take(LEFT).map(|thread| format!("{} {}", thread.tid, thread.comm)).collect();
+    let more = if threads.len() > LEFT { format!(" and {} more", threads.len() - LEFT) } else { String::new() };
+    let line = format!(
+        "not observed after it became another user, or got capabilities: {}{more} ({})",
+        named.join(", "),
+        counted(threads.len() as u64, "thread")
+    );
+    let lines = wrapped(&page.style.clean(&line), page.style.columns(), "  ", "    ");
+    page.extend(lines);
 }
 
 fn check(page: &mut Page) {

@@ -99,8 +99,7 @@ pub(super) fn refusal(source: io::Error, paranoid: Option<i64>, children: bool) 
         Some(libc::EACCES | libc::EPERM) => unavailable(match paranoid {
             Some(level) if level > 2 => format!(
                 "kernel.perf_event_paranoid is {level}, which refuses them to users without CAP_PERFMON. \
-                 Fix: sudo sysctl kernel.perf_event_paranoid=2, or sudo setcap cap_perfmon+ep on the cox \
-                 program, or use --backend proc"
+                 Fix: sudo sysctl kernel.perf_event_paranoid=2, or use --backend proc"
             ),
             level => format!(
                 "{source}, although kernel.perf_event_paranoid{} does not forbid it: probably a seccomp filter \

@@ -1,0 +1,96 @@
+//! Who asks, and whose threads they may observe. Nothing here comes from the caller: user and groups are the kernel's word on this process, which has
+//! those of whoever started it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use machine::Root;
+use machine::process::Task;
+use rustix::fs::Gid;
+use rustix::process::{getegid, geteuid, getgid, getgroups, getuid};
+
+/// Its members may observe every thread. `make install` makes it, empty.
+pub const GROUP: &str = "coxswain-all";
+/// Local groups; none of a directory service, which would bring its libraries into a process with capabilities.
+const GROUPS: &str = "/etc/group";
+
+/// The user who started this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Real user id.
+    pub uid: u32,
+    /// Whether they may observe every thread.
+    pub all: bool,
+}
+
+impl Caller {
+    /// # Errors
+    /// When this program has been made set-user-id: then it could not tell its caller's rights from its owner's.
+    pub fn of_this_process() -> Result<Caller, String> {
+        if getuid() != geteuid() || getgid() != getegid() {
+            return Err("cox-observe must not be set-user-id or set-group-id".into());
+        }
+        let uid = getuid().as_raw();
+        let groups = || getgroups().unwrap_or_default().into_iter().chain([getgid()]);
+        let group = fs::read_to_string(GROUPS).ok().and_then(|text| group_id(&text, GROUP));
+        let all = uid == 0 || group.is_some_and(|group| groups().any(|gid| gid == Gid::from_raw(group)));
+        Ok(Caller { uid, all })
+    }
+
+    /// Whether the threads of a process may be observed. eBPF asks the same of each thread; here the refusal has a reason.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_observe(&self, pid: u32) -> Result<(), String> {
+        const GONE: &str = "there is no such process, or it has just ended";
+        if self.all {
+            return Ok(());
+        }
+        let uids = Task::process(&Root::live(), pid).status().map_err(|_| GONE.to_owned())?.uids;
+        if uids != [self.uid; 4] {
+            return Err(format!(
+                "it belongs to another user; only root and members of the group {GROUP} may observe it by eBPF"
+            ));
+        }
+        // The kernel gives the files of a process that may not be traced to root.
+        let owner = fs::metadata(format!("/proc/{pid}")).map_err(|_| GONE.to_owned())?.uid();
+        if owner != self.uid {
+            return Err(format!(
+                "it runs with more rights than its user has, or its program may not be read; only root and members of the group {GROUP} may observe it by eBPF"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The number of a group in the text of group(5). Never 0, whose members are no group of observers.
+fn group_id(text: &str, name: &str) -> Option<u32> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    line.split(':').nth(1)?.parse().ok().filter(|gid| *gid != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_has_its_number() {
+        let text = "root:x:0:\ncoxswain-all-but:x:7:\ncoxswain-all:x:123:ann,bob\ncoxswain-all:x:124:\n";
+        assert_eq!(group_id(text, GROUP), Some(123));
+        for other in
+            ["", "coxswain-all", "coxswain-all:x:", "coxswain-all:x:0:", "coxswain-all:x:-1:", "xcoxswain-all:x:3:"]
+        {
+            assert_eq!(group_id(other, GROUP), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn other_users_processes_are_refused_by_name() {
+        let somebody = Caller { uid: 54321, all: false };
+        assert!(somebody.may_observe(std::process::id()).unwrap_err().contains(GROUP));
+        assert!(somebody.may_observe(0).unwrap_err().contains("no such process"));
+        assert_eq!(Caller { uid: 54321, all: true }.may_observe(std::process::id()), Ok(()));
+        let own = Caller { uid: getuid().as_raw(), all: false };
+        assert_eq!(own.may_observe(std::process::id()), Ok(()));
+    }
+}

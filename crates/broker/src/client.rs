@@ -1,0 +1,279 @@
+//! cox's side: an observer whose eBPF programs are in `cox-observe`.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use watch::bpf::CANNOT;
+use watch::{Intake, Observer, WatchError};
+use wire::layout::comm_text;
+use wire::{Backend, Clock, Living, Record};
+
+use crate::protocol::{
+    LAYOUT, LivingRow, MAX_REPLY, MAX_THREADS, Malformed, NameRow, PairRow, Part, Reply, Request, Summary, TakerRow,
+    VERSION, Wanted, Why, decode_reply, losses_of, rows,
+};
+use crate::socket::{is_readable_within, pair, receive, send_message};
+
+/// The program's file.
+pub const FILE: &str = "cox-observe";
+/// Where `make install` puts it, seen from the folder of `cox`.
+const INSTALLED: &str = "../libexec/coxswain";
+/// No answer is longer than this, bytes.
+const MAX_ANSWER: usize = 1 << 30;
+/// A helper that says nothing for so long is stopped, or the machine is.
+const PATIENCE_S: i64 = 60;
+/// How long it may take to end after its socket is closed.
+const LAST_MOMENTS: Duration = Duration::from_secs(5);
+
+/// The program that belongs to this cox: as installed, else as built, beside it.
+#[must_use]
+pub fn helper() -> Option<PathBuf> {
+    let own = std::env::current_exe().ok()?;
+    let folder = own.parent()?;
+    let places = [folder.join(INSTALLED).join(FILE), folder.join(FILE)];
+    places.into_iter().find_map(|place| place.canonicalize().ok())
+}
+
+/// An observation by eBPF in the other process.
+pub struct RemoteObserver {
+    helper: Helper,
+    /// Final clocks that came with ticks.
+    finals: Vec<Clock>,
+    cpu_ns: u64,
+}
+
+impl RemoteObserver {
+    /// Starts the program, which loads its eBPF programs and attaches them; nobody is a member yet.
+    ///
+    /// # Errors
+    /// `Unavailable` with its reason when it cannot be started or refuses.
+    pub fn new(program: &Path, wanted: Wanted) -> Result<RemoteObserver, WatchError> {
+        let mut helper = Helper::start(program)?;
+        helper.ask(&Request::Hello { version: VERSION, layout: LAYOUT }, None)?;
+        helper.ask(&Request::Observe(wanted), None)?;
+        Ok(RemoteObserver { helper, finals: Vec::new(), cpu_ns: 0 })
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.helper.child.id()
+    }
+
+    fn enrol_as(&mut self, request: &Request, pid: u32) -> Result<(), WatchError> {
+        self.helper.ask(request, Some(pid)).map(|_| ())
+    }
+}
+
+impl Observer for RemoteObserver {
+    fn backend(&self) -> Backend {
+        Backend::Bpf
+    }
+
+    fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
+        self.enrol_as(&Request::Process(pid), pid)
+    }
+
+    fn enrol_launched(&mut self, pid: u32) -> Result<(), WatchError> {
+        self.enrol_as(&Request::Launched(pid), pid)
+    }
+
+    fn enrol_threads(&mut self, tids: &[u32]) -> Result<bool, WatchError> {
+        for tids in tids.chunks(MAX_THREADS) {
+            self.helper.ask(&Request::Threads(tids.to_vec()), None)?;
+        }
+        Ok(true)
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.helper.socket.as_fd())
+    }
+
+    fn tick(&mut self, intake: &mut Intake) -> Result<(), WatchError> {
+        let mut answer = self.helper.ask(&Request::Tick, None)?;
+        self.finals.append(&mut answer.finals);
+        answer.move_into(intake);
+        Ok(())
+    }
+
+    fn living(&mut self) -> Result<Vec<(u32, u32, String)>, WatchError> {
+        let answer = self.helper.ask(&Request::Living, None)?;
+        Ok(answer.names.iter().map(|row| (row.tgid, row.tid, comm_text(&row.comm))).collect())
+    }
+
+    fn finish(&mut self, intake: &mut Intake) -> Result<Record, WatchError> {
+        let mut answer = self.helper.ask(&Request::Finish, None)?;
+        answer.move_into(intake);
+        self.finals.append(&mut answer.finals);
+        let mut record = answer.into_record().ok_or_else(malformed)?;
+        record.clocks = std::mem::take(&mut self.finals);
+        self.cpu_ns = self.helper.cpu_ns;
+        Ok(record)
+    }
+
+    fn cpu_elsewhere_ns(&self) -> u64 {
+        self.cpu_ns
+    }
+}
+
+fn unavailable(why: String) -> WatchError {
+    WatchError::Unavailable { what: CANNOT.into(), why }
+}
+
+fn system(source: io::Error) -> WatchError {
+    WatchError::System { what: "talking to cox-observe".into(), source }
+}
+
+fn malformed() -> WatchError {
+    system(io::ErrorKind::InvalidData.into())
+}
+
+/// The process, and the socket to it.
+struct Helper {
+    // Closed first, which ends the process.
+    socket: OwnedFd,
+    child: Child,
+    buffer: Vec<u8>,
+    cpu_ns: u64,
+}
+
+impl Helper {
+    fn start(program: &Path) -> Result<Helper, WatchError> {
+        let (socket, its) = pair().map_err(system)?;
+        let mut command = Command::new(program);
+        // What it must not have from its caller, it does not take either.
+        command.env_clear().stdin(Stdio::from(its)).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().map_err(|error| {
+            let program = program.display();
+            unavailable(match error.raw_os_error() {
+                Some(libc::EACCES) => {
+                    format!("this user may not execute {program} (ask for membership of its group)")
+                }
+                Some(libc::EPERM) => {
+                    format!("the capabilities of {program} are withheld here (a container's bounding set)")
+                }
+                _ => format!("{program}: {error}"),
+            })
+        })?;
+        Ok(Helper { socket, child, buffer: vec![0; MAX_REPLY], cpu_ns: 0 })
+    }
+
+    /// Asks, and collects the answer. `pid`: the process that it is about.
+    fn ask(&mut self, request: &Request, pid: Option<u32>) -> Result<Answer, WatchError> {
+        let ended = || system(io::Error::new(io::ErrorKind::UnexpectedEof, "it has ended"));
+        send_message(&self.socket, &request.encode()).map_err(|_| ended())?;
+        let mut answer = Answer::default();
+        loop {
+            if !is_readable_within(&self.socket, PATIENCE_S).map_err(system)? {
+                return Err(system(io::Error::new(io::ErrorKind::TimedOut, format!("no answer in {PATIENCE_S} s"))));
+            }
+            let message = receive(&self.socket, &mut self.buffer).map_err(system)?.ok_or_else(ended)?;
+            match answer.take(message).map_err(|Malformed| malformed())? {
+                Progress::More => {}
+                Progress::Whole => {
+                    self.cpu_ns = answer.summary.map_or(self.cpu_ns, |summary| summary.cpu_ns);
+                    return Ok(answer);
+                }
+                Progress::Refused(Why::Unavailable, why) => return Err(unavailable(why)),
+                Progress::Refused(Why::NoTarget, why) => {
+                    return Err(WatchError::NoTarget { pid: pid.unwrap_or(0), why });
+                }
+                Progress::Refused(Why::Failed, why) => return Err(system(io::Error::other(why))),
+            }
+        }
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        // Its end of the pair sees this as the end of the conversation.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        let begun = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if begun.elapsed() > LAST_MOMENTS {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+/// How far an answer has come.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    More,
+    Whole,
+    Refused(Why, String),
+}
+
+/// What was sent as an answer.
+#[derive(Default)]
+pub(crate) struct Answer {
+    intake: Intake,
+    finals: Vec<Clock>,
+    living: Vec<LivingRow>,
+    names: Vec<NameRow>,
+    cpus: Vec<wire::Cpu>,
+    crew: Option<wire::Crew>,
+    takers: Vec<TakerRow>,
+    pairs: Vec<PairRow>,
+    summary: Option<Summary>,
+    bytes: usize,
+}
+
+impl Answer {
+    /// Takes one message.
+    pub(crate) fn take(&mut self, message: &[u8]) -> Result<Progress, Malformed> {
+        self.bytes += message.len();
+        if self.bytes > MAX_ANSWER {
+            return Err(Malformed);
+        }
+        match decode_reply(message)? {
+            Reply::Done => return Ok(Progress::Whole),
+            Reply::Ready => {}
+            Reply::Refused(why, text) => return Ok(Progress::Refused(why, text.to_owned())),
+            Reply::Data(part, bytes) => match part {
+                Part::Samples => self.intake.samples.extend(rows::<wire::Sample>(bytes)),
+                Part::Moments => self.intake.moments.extend(rows::<wire::Moment>(bytes)),
+                Part::Finals => self.finals.extend(rows::<Clock>(bytes)),
+                Part::Living => self.living.extend(rows::<LivingRow>(bytes)),
+                Part::Names => self.names.extend(rows::<NameRow>(bytes)),
+                Part::Cpus => self.cpus.extend(rows::<wire::Cpu>(bytes)),
+                Part::Crew => self.crew = rows(bytes).next(),
+                Part::Takers => self.takers.extend(rows::<TakerRow>(bytes)),
+                Part::Pairs => self.pairs.extend(rows::<PairRow>(bytes)),
+                Part::Summary => self.summary = rows(bytes).next(),
+            },
+        }
+        Ok(Progress::More)
+    }
+
+    fn move_into(&mut self, intake: &mut Intake) {
+        intake.samples.append(&mut self.intake.samples);
+        intake.moments.append(&mut self.intake.moments);
+    }
+
+    /// The record, but for its final clocks; `None` when parts of it are missing.
+    pub(crate) fn into_record(self) -> Option<Record> {
+        let summary = self.summary?;
+        let living = self.living.iter().map(|row| Living { clock: row.clock, until_ns: row.until_ns });
+        Some(Record {
+            living: living.collect(),
+            cpus: self.cpus,
+            crew: self.crew?,
+            takers: self.takers.iter().map(|row| (row.tid as u32, row.taker)).collect(),
+            pairs: self.pairs.iter().map(|row| (row.pair, row.sum)).collect(),
+            unlisted: summary.unlisted,
+            sample_period_ns: summary.sample_period_ns,
+            events: summary.events,
+            kernel_cost_ns: (summary.kernel_cost_ns != u64::MAX).then_some(summary.kernel_cost_ns),
+            losses: losses_of(summary.losses),
+            ..Record::new(Backend::Bpf, summary.start_ns, summary.end_ns)
+        })
+    }
+}

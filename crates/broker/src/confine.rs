@@ -1,0 +1,113 @@
+//! What the privileged process gives up, and puts in order, before it reads its first message. Its caller chose its environment, descriptors, signals
+//! and folder.
+//!
+//! The calls that need unsafe code are in this module.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::Mode;
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::net::{AddressFamily, SocketType, getpeername};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, Signal, chdir, set_dumpable_behavior, set_parent_process_death_signal,
+    setrlimit, umask,
+};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdin};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
+
+/// All that it may do beyond its user.
+const NEEDED: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
+
+/// Signals that a terminal or a supervisor sends to cox and to all that it started: cox decides when a session ends.
+const IGNORED: [i32; 9] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGPIPE,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+    libc::SIGUSR1,
+];
+
+/// Removes every environment variable. First of all: nothing may have read one.
+pub fn forget_the_environment() {
+    // SAFETY: called before anything else in main, while there is one thread and nobody holds a pointer into the environment.
+    unsafe { libc::clearenv() };
+}
+
+/// The socket that is this process' standard input.
+///
+/// # Errors
+/// When it is something else: a terminal, a file, nothing.
+pub fn socket() -> Result<OwnedFd, String> {
+    use rustix::net::sockopt::{socket_domain, socket_type};
+    let input = stdin();
+    let is_ours = socket_domain(input).is_ok_and(|family| family == AddressFamily::UNIX)
+        && socket_type(input).is_ok_and(|kind| kind == SocketType::SEQPACKET)
+        && getpeername(input).is_ok();
+    if !is_ours {
+        return Err("cox-observe is started by cox, which talks to it over a socket; it does nothing by itself".into());
+    }
+    let socket = close_all_but_the_standard_ones().and_then(|()| Ok(fcntl_dupfd_cloexec(stdin(), 3)?));
+    socket.map_err(|error| format!("cox-observe: descriptors: {error}"))
+}
+
+fn close_all_but_the_standard_ones() -> io::Result<()> {
+    // SAFETY: called at the start of main: no object owns a descriptor above the standard ones yet.
+    let failed = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
+    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Everything else. From here on the process can do no more than its user, but for [`NEEDED`], and ends with cox.
+///
+/// # Errors
+/// Naming the first step that the kernel refused.
+pub fn confine() -> Result<(), String> {
+    let step = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
+    let null = OpenOptions::new().read(true).write(true).open("/dev/null").map_err(step("/dev/null"))?;
+    dup2_stdin(&null)
+        .and(dup2_stdout(&null))
+        .and(dup2_stderr(&null))
+        .map_err(|error| step("descriptors")(error.into()))?;
+    umask(Mode::from_raw_mode(0o077));
+    chdir("/").map_err(|error| step("chdir")(error.into()))?;
+    order_signals().map_err(step("signals"))?;
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    setrlimit(Resource::Core, none).map_err(|error| step("limits")(error.into()))?;
+    set_no_new_privs(true).map_err(|error| step("no_new_privs")(error.into()))?;
+    let held = capabilities(None).map_err(|error| step("capabilities")(error.into()))?;
+    let kept = held.permitted.intersection(NEEDED);
+    let only = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    set_capabilities(None, only).map_err(|error| step("capabilities")(error.into()))?;
+    // After the change of capabilities, which resets both.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|error| step("dumpable")(error.into()))?;
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| step("death signal")(error.into()))
+}
+
+/// Capabilities of this process that are missing, by name.
+#[must_use]
+pub fn missing() -> Vec<&'static str> {
+    let held = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
+    let needed = [(CapabilitySet::BPF, "CAP_BPF"), (CapabilitySet::PERFMON, "CAP_PERFMON")];
+    needed.into_iter().filter(|(capability, _)| !held.contains(*capability)).map(|(_, name)| name).collect()
+}
+
+fn order_signals() -> io::Result<()> {
+    for signal in IGNORED {
+        // SAFETY: ignoring a signal installs no handler.
+        if unsafe { libc::signal(signal, libc::SIG_IGN) } == libc::SIG_ERR {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    // SAFETY: the set is initialised by sigemptyset before it is read, and both live through the calls.
+    let failed = unsafe {
+        let mut none = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut())
+    };
+    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

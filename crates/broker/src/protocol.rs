@@ -1,0 +1,500 @@
+//! The messages between cox and cox-observe, as bytes and back.
+//!
+//! One message is one packet of a SOCK_SEQPACKET socket: a head (kind, zero, length of the body), then the body. Everything has the machine's own byte
+//! order, because both ends are on it, and a length that follows from its kind. cox asks, and every question is answered by any number of
+//! [`Reply::Data`] and then one [`Reply::Done`] or [`Reply::Refused`]. Unasked comes [`Reply::Ready`] only: it is time for a tick.
+//!
+//! Nothing here allocates more than one message's size, whatever the bytes are.
+
+use std::mem::size_of;
+
+use bytemuck::{Pod, Zeroable};
+use wire::{Clock, Cpu, Crew, Losses, Moment, Pair, PairSum, Sample, Taker};
+
+/// The version of these messages.
+pub const VERSION: u32 = 1;
+/// Tells builds apart whose structs differ, should someone forget the version.
+pub const LAYOUT: u32 = {
+    let sizes = [size_of::<Clock>(), size_of::<Cpu>(), size_of::<Crew>(), size_of::<Moment>(), size_of::<Summary>()];
+    let (mut hash, mut i) = (0x811c_9dc5_u32, 0);
+    while i < sizes.len() {
+        hash = hash.wrapping_mul(0x0100_0193) ^ sizes[i] as u32;
+        i += 1;
+    }
+    hash
+};
+
+const HEAD: usize = 8;
+/// Threads that one message can name.
+pub const MAX_THREADS: usize = 1000;
+/// No question is longer.
+pub const MAX_REQUEST: usize = HEAD + 4 * MAX_THREADS;
+/// No answer is longer.
+pub const MAX_REPLY: usize = HEAD + MAX_DATA;
+/// Bytes of data in one answer: several fit into a socket's default buffer.
+const MAX_DATA: usize = 48 << 10;
+/// Bytes of text in a refusal.
+const MAX_TEXT: usize = 600;
+
+/// A message that no cox and no cox-observe of this version sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+/// What cox asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// First: which messages and structs this cox knows.
+    Hello {
+        /// [`VERSION`].
+        version: u32,
+        /// [`LAYOUT`].
+        layout: u32,
+    },
+    /// Load the programs and attach them.
+    Observe(Wanted),
+    /// Make the threads of a freshly forked child, which waits for its go, members.
+    Launched(u32),
+    /// Make the threads of a process members.
+    Process(u32),
+    /// Make these threads members.
+    Threads(Vec<u32>),
+    /// Send what has arrived.
+    Tick,
+    /// Send the members that live.
+    Living,
+    /// Stop, and send everything.
+    Finish,
+}
+
+/// What a session wants; the rest of the settings is the helper's to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Follow the child processes of members.
+    pub children: bool,
+    /// Sample user instruction pointers.
+    pub samples: bool,
+    /// Room for moments between two ticks; `None`: no trace.
+    pub moments_bytes: Option<u32>,
+}
+
+/// Why something is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Why {
+    /// This kernel or this user cannot use eBPF, or no more of it.
+    Unavailable = 1,
+    /// The target is not there, or not this user's.
+    NoTarget,
+    /// A system call failed.
+    Failed,
+}
+
+/// What data an answer holds. Each part is an array of one plain struct.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Part {
+    /// [`Sample`]
+    Samples = 1,
+    /// [`Moment`]
+    Moments,
+    /// [`Clock`], final.
+    Finals,
+    /// [`LivingRow`]
+    Living,
+    /// [`NameRow`]
+    Names,
+    /// [`Cpu`]
+    Cpus,
+    /// [`Crew`], one.
+    Crew,
+    /// [`TakerRow`]
+    Takers,
+    /// [`PairRow`]
+    Pairs,
+    /// [`Summary`], one.
+    Summary,
+}
+
+impl Part {
+    const ALL: [Part; 10] = [
+        Part::Samples,
+        Part::Moments,
+        Part::Finals,
+        Part::Living,
+        Part::Names,
+        Part::Cpus,
+        Part::Crew,
+        Part::Takers,
+        Part::Pairs,
+        Part::Summary,
+    ];
+
+    /// Size of one struct of it.
+    #[must_use]
+    pub const fn size(self) -> usize {
+        match self {
+            Part::Samples => size_of::<Sample>(),
+            Part::Moments => size_of::<Moment>(),
+            Part::Finals => size_of::<Clock>(),
+            Part::Living => size_of::<LivingRow>(),
+            Part::Names => size_of::<NameRow>(),
+            Part::Cpus => size_of::<Cpu>(),
+            Part::Crew => size_of::<Crew>(),
+            Part::Takers => size_of::<TakerRow>(),
+            Part::Pairs => size_of::<PairRow>(),
+            Part::Summary => size_of::<Summary>(),
+        }
+    }
+}
+
+/// A living thread's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct LivingRow {
+    /// When it was read.
+    pub until_ns: u64,
+    /// The clock.
+    pub clock: Clock,
+}
+
+/// A living thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct NameRow {
+    /// Process.
+    pub tgid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Its name, up to the first NUL.
+    pub comm: [u8; 16],
+}
+
+/// A thread that held CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct TakerRow {
+    /// Thread.
+    pub tid: u64,
+    /// What it took.
+    pub taker: Taker,
+}
+
+/// Who woke whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct PairRow {
+    /// Waker and wakee.
+    pub pair: Pair,
+    /// How often.
+    pub sum: PairSum,
+}
+
+/// The single figures of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Summary {
+    /// Window.
+    pub start_ns: u64,
+    /// Its end.
+    pub end_ns: u64,
+    /// 0: no samples were taken.
+    pub sample_period_ns: u64,
+    /// Scheduler events.
+    pub events: u64,
+    /// Time in the switch handlers; `u64::MAX`: not measurable.
+    pub kernel_cost_ns: u64,
+    /// CPU time of the helper since the programs were attached.
+    pub cpu_ns: u64,
+    /// In the order of [`Losses`]' fields.
+    pub losses: [u64; 8],
+    /// Sum of the clocks that found no room.
+    pub unlisted: Clock,
+}
+
+/// [`Losses`] in the order in which a [`Summary`] has them.
+#[must_use]
+pub fn losses_in_order(losses: &Losses) -> [u64; 8] {
+    let Losses { events, members, finals, samples, pairs, takers_ns, idle_split, moments } = *losses;
+    [events, members, finals, samples, pairs, takers_ns, idle_split, moments]
+}
+
+/// The reverse of [`losses_in_order`].
+#[must_use]
+pub fn losses_of(order: [u64; 8]) -> Losses {
+    let [events, members, finals, samples, pairs, takers_ns, idle_split, moments] = order;
+    Losses { events, members, finals, samples, pairs, takers_ns, idle_split, moments }
+}
+
+/// What cox-observe answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply<'b> {
+    /// A part of what was asked for: whole structs.
+    Data(Part, &'b [u8]),
+    /// All of it was sent, or done.
+    Done,
+    /// It was not done, and why.
+    Refused(Why, &'b str),
+    /// A ring fills: it is time for a tick.
+    Ready,
+}
+
+const HELLO: u16 = 1;
+const OBSERVE: u16 = 2;
+const LAUNCHED: u16 = 3;
+const PROCESS: u16 = 4;
+const THREADS: u16 = 5;
+const TICK: u16 = 6;
+const LIVING: u16 = 7;
+const FINISH: u16 = 8;
+const DONE: u16 = 0x100;
+const READY: u16 = 0x101;
+const REFUSED: u16 = 0x200;
+const DATA: u16 = 0x300;
+
+const CHILDREN: u32 = 1;
+const SAMPLES: u32 = 2;
+const MOMENTS: u32 = 4;
+
+fn message(kind: u16, body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEAD + body.len());
+    bytes.extend_from_slice(&kind.to_ne_bytes());
+    bytes.extend_from_slice(&[0, 0]);
+    bytes.extend_from_slice(&(body.len() as u32).to_ne_bytes());
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// Kind and body of a message whose head is consistent.
+fn parts(bytes: &[u8]) -> Result<(u16, &[u8]), Malformed> {
+    let (head, body) = bytes.split_at_checked(HEAD).ok_or(Malformed)?;
+    let [k0, k1, 0, 0, l0, l1, l2, l3] = *head else { return Err(Malformed) };
+    let length = u32::from_ne_bytes([l0, l1, l2, l3]);
+    if u32::try_from(body.len()) != Ok(length) {
+        return Err(Malformed);
+    }
+    Ok((u16::from_ne_bytes([k0, k1]), body))
+}
+
+/// A body of exactly so many numbers.
+fn numbers<const N: usize>(body: &[u8]) -> Result<[u32; N], Malformed> {
+    if body.len() != 4 * N {
+        return Err(Malformed);
+    }
+    let mut numbers = [0; N];
+    for (number, bytes) in numbers.iter_mut().zip(body.chunks_exact(4)) {
+        *number = bytemuck::pod_read_unaligned(bytes);
+    }
+    Ok(numbers)
+}
+
+impl Request {
+    /// As one message.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let body = |numbers: &[u32]| bytemuck::cast_slice::<u32, u8>(numbers).to_vec();
+        match self {
+            Request::Hello { version, layout } => message(HELLO, &body(&[*version, *layout])),
+            Request::Observe(Wanted { children, samples, moments_bytes }) => {
+                let flag = |is: bool, flag: u32| if is { flag } else { 0 };
+                let flags =
+                    flag(*children, CHILDREN) | flag(*samples, SAMPLES) | flag(moments_bytes.is_some(), MOMENTS);
+                message(OBSERVE, &body(&[flags, moments_bytes.unwrap_or(0)]))
+            }
+            Request::Launched(pid) => message(LAUNCHED, &body(&[*pid])),
+            Request::Process(pid) => message(PROCESS, &body(&[*pid])),
+            Request::Threads(tids) => message(THREADS, &body(tids)),
+            Request::Tick => message(TICK, &[]),
+            Request::Living => message(LIVING, &[]),
+            Request::Finish => message(FINISH, &[]),
+        }
+    }
+
+    /// The question that one message is.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn decode(bytes: &[u8]) -> Result<Request, Malformed> {
+        if bytes.len() > MAX_REQUEST {
+            return Err(Malformed);
+        }
+        let (kind, body) = parts(bytes)?;
+        match kind {
+            HELLO => numbers(body).map(|[version, layout]| Request::Hello { version, layout }),
+            OBSERVE => {
+                let [flags, bytes] = numbers(body)?;
+                let has_moments = flags & MOMENTS != 0;
+                if flags & !(CHILDREN | SAMPLES | MOMENTS) != 0 || (!has_moments && bytes != 0) {
+                    return Err(Malformed);
+                }
+                Ok(Request::Observe(Wanted {
+                    children: flags & CHILDREN != 0,
+                    samples: flags & SAMPLES != 0,
+                    moments_bytes: has_moments.then_some(bytes),
+                }))
+            }
+            LAUNCHED => numbers(body).map(|[pid]| Request::Launched(pid)),
+            PROCESS => numbers(body).map(|[pid]| Request::Process(pid)),
+            THREADS if body.len() % 4 == 0 => {
+                Ok(Request::Threads(body.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect()))
+            }
+            TICK => numbers(body).map(|[]| Request::Tick),
+            LIVING => numbers(body).map(|[]| Request::Living),
+            FINISH => numbers(body).map(|[]| Request::Finish),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+impl Reply<'_> {
+    /// As one message. A text that is too long is cut.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Reply::Data(part, bytes) => message(DATA | *part as u16, bytes),
+            Reply::Done => message(DONE, &[]),
+            Reply::Ready => message(READY, &[]),
+            Reply::Refused(why, text) => {
+                let end = (0..=text.len().min(MAX_TEXT)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+                message(REFUSED | *why as u16, &text.as_bytes()[..end])
+            }
+        }
+    }
+}
+
+/// The answer that one message is.
+///
+/// # Errors
+/// When it is none.
+pub fn decode_reply(bytes: &[u8]) -> Result<Reply<'_>, Malformed> {
+    if bytes.len() > MAX_REPLY {
+        return Err(Malformed);
+    }
+    let (kind, body) = parts(bytes)?;
+    match (kind & 0xff00, kind & 0xff) {
+        (DONE, 0) if body.is_empty() => Ok(Reply::Done),
+        (DONE, 1) if body.is_empty() => Ok(Reply::Ready),
+        (REFUSED, why) if body.len() <= MAX_TEXT => {
+            let why = match why {
+                1 => Why::Unavailable,
+                2 => Why::NoTarget,
+                3 => Why::Failed,
+                _ => return Err(Malformed),
+            };
+            std::str::from_utf8(body).map(|text| Reply::Refused(why, text)).map_err(|_| Malformed)
+        }
+        (DATA, part) => {
+            let part = Part::ALL.into_iter().find(|known| *known as u16 == part).ok_or(Malformed)?;
+            if body.is_empty() || body.len() % part.size() != 0 {
+                return Err(Malformed);
+            }
+            Ok(Reply::Data(part, body))
+        }
+        _ => Err(Malformed),
+    }
+}
+
+/// An array of structs as messages, each no longer than allowed.
+pub fn data<'r, T: Pod>(part: Part, rows: &'r [T]) -> impl Iterator<Item = Vec<u8>> + 'r {
+    debug_assert_eq!(part.size(), size_of::<T>());
+    let per_message = MAX_DATA / size_of::<T>();
+    rows.chunks(per_message).map(move |rows| Reply::Data(part, bytemuck::cast_slice(rows)).encode())
+}
+
+/// The structs in the data of an answer.
+pub fn rows<T: Pod>(bytes: &[u8]) -> impl Iterator<Item = T> + '_ {
+    bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned)
+}
+
+#[cfg(test)]
+mod tests {
+    use damage::Random;
+
+    use super::*;
+
+    fn requests() -> Vec<Request> {
+        let observe = |moments_bytes| Request::Observe(Wanted { children: true, samples: false, moments_bytes });
+        vec![
+            Request::Hello { version: VERSION, layout: LAYOUT },
+            observe(None),
+            observe(Some(32 << 20)),
+            Request::Launched(7),
+            Request::Process(u32::MAX),
+            Request::Threads(Vec::new()),
+            Request::Threads((0..MAX_THREADS as u32).collect()),
+            Request::Tick,
+            Request::Living,
+            Request::Finish,
+        ]
+    }
+
+    fn replies() -> Vec<Vec<u8>> {
+        let mut all: Vec<Vec<u8>> = vec![
+            Reply::Done.encode(),
+            Reply::Ready.encode(),
+            Reply::Refused(Why::NoTarget, "no such process").encode(),
+            Reply::Refused(Why::Unavailable, &"é".repeat(MAX_TEXT)).encode(),
+        ];
+        for part in Part::ALL {
+            all.push(Reply::Data(part, &vec![3; 5 * part.size()]).encode());
+        }
+        all
+    }
+
+    #[test]
+    fn what_is_sent_is_what_arrives() {
+        for request in requests() {
+            assert_eq!(Request::decode(&request.encode()), Ok(request));
+        }
+        for reply in replies() {
+            assert_eq!(decode_reply(&reply).map(|read| read.encode()), Ok(reply));
+        }
+        let clocks = vec![Clock { tid: 5, ..Clock::default() }; 1000];
+        let messages: Vec<Vec<u8>> = data(Part::Finals, &clocks).collect();
+        let read = messages.iter().flat_map(|message| match decode_reply(message) {
+            Ok(Reply::Data(Part::Finals, bytes)) => rows::<Clock>(bytes).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        });
+        assert!(messages.len() > 1 && read.eq(clocks));
+    }
+
+    #[test]
+    fn questions_and_answers_are_not_each_other() {
+        for request in requests() {
+            assert_eq!(decode_reply(&request.encode()), Err(Malformed), "{request:?}");
+        }
+        for reply in replies() {
+            assert_eq!(Request::decode(&reply), Err(Malformed));
+        }
+        assert_eq!(Request::decode(&message(THREADS, &[0; 4 * MAX_THREADS + 4])), Err(Malformed));
+    }
+
+    /// Whatever is read is something that could have been sent.
+    #[test]
+    fn damaged_messages_are_refused_or_mean_something() {
+        let requests: Vec<Vec<u8>> = requests().iter().map(Request::encode).collect();
+        let replies = replies();
+        let (times, seed) = (damage::times(1_000_000), damage::seed());
+        let mut understood = 0;
+        for number in seed..seed + times {
+            let mut random = Random::new(number);
+            // Half of them with a head that fits: what is behind it is to be reached.
+            let pool = if random.one_in(2) { &requests } else { &replies };
+            let mut bytes = pool[random.below(pool.len())].clone();
+            damage::bytes::change(&mut bytes, &mut random);
+            if random.one_in(2) && bytes.len() >= HEAD {
+                let length = (bytes.len() - HEAD) as u32;
+                bytes[2..4].fill(0);
+                bytes[4..HEAD].copy_from_slice(&length.to_ne_bytes());
+            }
+            if let Ok(request) = Request::decode(&bytes) {
+                assert_eq!(request.encode(), bytes, "number {number}");
+                understood += 1;
+            }
+            if let Ok(reply) = decode_reply(&bytes) {
+                assert_eq!(reply.encode(), bytes, "number {number}");
+                understood += 1;
+            }
+        }
+        assert!(understood > times / 20, "{understood} of {times} were understood: the damage goes too far");
+    }
+}

@@ -1,0 +1,175 @@
+//! The conversation without a kernel: each question is answered by the rules, and nothing that is sent breaks either side.
+
+use std::os::fd::BorrowedFd;
+
+use damage::Random;
+use wire::{Backend, Record, Sample};
+
+use super::*;
+use crate::client::{Answer, Progress};
+use crate::protocol::MAX_THREADS;
+
+/// An observer that saw a little.
+struct Seen;
+
+impl Observer for Seen {
+    fn backend(&self) -> Backend {
+        Backend::Bpf
+    }
+
+    fn enrol(&mut self, _pid: u32) -> Result<(), WatchError> {
+        Ok(())
+    }
+
+    fn enrol_threads(&mut self, _tids: &[u32]) -> Result<bool, WatchError> {
+        Ok(true)
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn tick(&mut self, intake: &mut Intake) -> Result<(), WatchError> {
+        intake.samples.push(Sample { tid: 7, ..Sample::default() });
+        Ok(())
+    }
+
+    fn living(&mut self) -> Result<Vec<(u32, u32, String)>, WatchError> {
+        Ok(vec![(7, 8, "a name that is too long".into())])
+    }
+
+    fn finish(&mut self, intake: &mut Intake) -> Result<Record, WatchError> {
+        self.tick(intake)?;
+        let clocks = vec![Clock { tid: 9, ..Clock::default() }];
+        Ok(Record { clocks, kernel_cost_ns: Some(3), ..Record::new(Backend::Bpf, 1, 2) })
+    }
+}
+
+impl Source for Seen {
+    fn take_finals(&mut self) -> Vec<Clock> {
+        vec![Clock { tid: 5, ..Clock::default() }]
+    }
+}
+
+/// A world in which process 1 is another user's.
+struct Pretended;
+
+impl World for Pretended {
+    fn observe(&mut self, _wanted: &Wanted) -> Result<Box<dyn Source>, WatchError> {
+        Ok(Box::new(Seen))
+    }
+
+    fn may_observe(&self, pid: u32) -> Result<(), String> {
+        if pid == 1 { Err("another user's".into()) } else { Ok(()) }
+    }
+}
+
+const HELLO: Request = Request::Hello { version: VERSION, layout: LAYOUT };
+const OBSERVE: Request = Request::Observe(Wanted { children: true, samples: true, moments_bytes: None });
+
+/// All that is answered to one question.
+fn ask(dialogue: &mut Dialogue, message: &[u8]) -> Result<Vec<Vec<u8>>, Broken> {
+    let mut sent = Vec::new();
+    dialogue.answer(message, &mut Pretended, &mut |bytes| {
+        sent.push(bytes.to_vec());
+        Ok(())
+    })?;
+    Ok(sent)
+}
+
+/// The answer as cox has it.
+fn answer(dialogue: &mut Dialogue, request: &Request) -> (Progress, Answer) {
+    let mut answer = Answer::default();
+    let mut progress = Progress::More;
+    for message in ask(dialogue, &request.encode()).unwrap() {
+        assert_eq!(progress, Progress::More);
+        progress = answer.take(&message).unwrap();
+    }
+    (progress, answer)
+}
+
+#[test]
+fn a_session_goes_from_hello_to_finish() {
+    let mut dialogue = Dialogue::New;
+    assert_eq!(answer(&mut dialogue, &HELLO).0, Progress::Whole);
+    for request in [OBSERVE, Request::Launched(2), Request::Process(2), Request::Threads(vec![2, 3]), Request::Tick] {
+        assert_eq!(answer(&mut dialogue, &request).0, Progress::Whole, "{request:?}");
+    }
+    let refused = answer(&mut dialogue, &Request::Process(1)).0;
+    assert_eq!(refused, Progress::Refused(Why::NoTarget, "another user's".into()));
+    let (progress, finished) = answer(&mut dialogue, &Request::Finish);
+    assert_eq!(progress, Progress::Whole);
+    let record = finished.into_record().unwrap();
+    assert_eq!((record.start_ns, record.end_ns, record.kernel_cost_ns), (1, 2, Some(3)));
+    assert!(ask(&mut dialogue, &Request::Tick.encode()).is_err(), "it is over");
+}
+
+#[test]
+fn questions_out_of_turn_end_it() {
+    for request in [OBSERVE, Request::Process(2), Request::Tick, Request::Finish] {
+        assert!(ask(&mut Dialogue::New, &request.encode()).is_err(), "{request:?}");
+    }
+    let mut dialogue = Dialogue::New;
+    let other = Request::Hello { version: VERSION + 1, layout: LAYOUT };
+    assert!(matches!(answer(&mut dialogue, &other).0, Progress::Refused(Why::Unavailable, _)));
+    assert!(ask(&mut dialogue, &OBSERVE.encode()).is_err(), "it was not greeted");
+    assert_eq!(answer(&mut dialogue, &HELLO).0, Progress::Whole);
+    assert_eq!(answer(&mut dialogue, &OBSERVE).0, Progress::Whole);
+    assert!(ask(&mut dialogue, &OBSERVE.encode()).is_err(), "one observation for each process");
+}
+
+#[test]
+fn huge_requests_are_refused_by_name() {
+    let caller = Caller { uid: 5, all: false };
+    let wanted = |moments_bytes| Wanted { children: true, samples: true, moments_bytes };
+    for bytes in [0, 1, 4095, 4097, MAX_MOMENTS_BYTES + 1, MAX_MOMENTS_BYTES * 2, u32::MAX] {
+        let refused = settings(caller, &wanted(Some(bytes)));
+        assert!(matches!(refused, Err(WatchError::Unavailable { .. })), "{bytes}");
+    }
+    let settings = settings(caller, &wanted(Some(MAX_MOMENTS_BYTES))).unwrap();
+    assert_eq!((settings.owner, settings.finals_bytes), (Some(5), Settings::FINALS_BYTES));
+    let all = Caller { uid: 5, all: true };
+    assert_eq!(super::settings(all, &wanted(None)).unwrap().owner, None);
+}
+
+/// Neither side panics, and neither keeps more than the messages hold.
+#[test]
+fn damaged_conversations_end_or_go_on() {
+    let session = [
+        HELLO,
+        OBSERVE,
+        Request::Threads((0..MAX_THREADS as u32).collect()),
+        Request::Tick,
+        Request::Living,
+        Request::Finish,
+    ];
+    let (times, seed) = (damage::times(1_000_000), damage::seed());
+    let (mut messages, mut number, mut broken) = (0, seed, 0);
+    while messages < times {
+        let mut random = Random::new(number);
+        number += 1;
+        let mut dialogue = Dialogue::New;
+        let first_damaged = random.below(session.len());
+        for (at, request) in session.iter().enumerate() {
+            let mut message = request.encode();
+            if at >= first_damaged {
+                messages += 1;
+                damage::bytes::change(&mut message, &mut random);
+            }
+            let Ok(sent) = ask(&mut dialogue, &message) else {
+                broken += 1;
+                break;
+            };
+            let mut answer = Answer::default();
+            for mut message in sent {
+                messages += 1;
+                damage::bytes::change(&mut message, &mut random);
+                if !matches!(answer.take(&message), Ok(Progress::More)) {
+                    break;
+                }
+            }
+            let _ = answer.into_record();
+        }
+    }
+    assert!(broken > 1000, "{broken} conversations were broken off");
+}

@@ -1,0 +1,258 @@
+//! How many sessions one user may have at the same time, and how much kernel memory they may take together.
+//!
+//! Each session is a socket of the user's with an abstract name that begins with [`PREFIX`] and says how much memory it takes. The kernel lists all
+//! such sockets with their owners (sock_diag(7)), and frees them when the process ends, however that happens. Names are only looked at where the kernel
+//! says that the socket is this user's: sockets that another user makes with such names count for nobody but that user.
+//!
+//! 1. Bind a name that nobody has: from here on others count this session.
+//! 2. Count. If it fits, listen, which marks the session as held. The last of several that do not fit together sees all of them, so at no time do
+//!    more than allowed hold.
+//! 3. If it does not fit, give the name up. Where sessions that are held already leave no room, it is refused; else others are in step 2 as well, and it
+//!    tries again after a moment.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::netlink::SOCK_DIAG;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, listen, recv, send, socket_with,
+};
+
+/// Sessions of one user.
+pub const MAX_SESSIONS: usize = 16;
+/// Memory of all sessions of one user, MiB.
+pub const MAX_MEMORY_MIB: u32 = 512;
+
+const PREFIX: &str = "coxswain-observe/";
+/// How long to try while others try as well.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A place among the user's sessions; dropping it gives it up.
+#[derive(Debug)]
+pub struct Session {
+    _socket: OwnedFd,
+}
+
+/// A session's socket, as the kernel lists it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Listed {
+    mib: u32,
+    is_held: bool,
+}
+
+impl Session {
+    /// A place for a session that takes so many MiB.
+    ///
+    /// # Errors
+    /// Naming the limit that is reached, or why sessions cannot be counted.
+    pub fn begin(uid: u32, mib: u32) -> Result<Session, String> {
+        let failed = |error: io::Error| format!("cannot count this user's sessions (CONFIG_UNIX_DIAG): {error}");
+        let begun = Instant::now();
+        loop {
+            let socket = bind_some_name(mib).map_err(failed)?;
+            let all = list(uid).map_err(failed)?;
+            let Err(refusal) = fits(&all) else {
+                listen(&socket, 0).map_err(|error| failed(error.into()))?;
+                return Ok(Session { _socket: socket });
+            };
+            let held: Vec<Listed> =
+                all.into_iter().filter(|listed| listed.is_held).chain([Listed { mib, is_held: false }]).collect();
+            if fits(&held).is_err() || begun.elapsed() > PATIENCE {
+                return Err(refusal);
+            }
+            drop(socket);
+            // Not all at the same time again.
+            std::thread::sleep(Duration::from_micros(1000 + arch::monotonic_ns() % 40_000));
+        }
+    }
+}
+
+/// Whether sessions fit together.
+fn fits(all: &[Listed]) -> Result<(), String> {
+    let mib = all.iter().fold(0u32, |sum, listed| sum.saturating_add(listed.mib));
+    if all.len() > MAX_SESSIONS {
+        return Err(format!("this user has {MAX_SESSIONS} sessions already, the limit of cox-observe"));
+    }
+    if mib > MAX_MEMORY_MIB {
+        return Err(format!(
+            "this user's sessions would take {mib} MiB of kernel memory, the limit of cox-observe is {MAX_MEMORY_MIB} (a smaller --trace-buffer takes less)"
+        ));
+    }
+    Ok(())
+}
+
+/// A socket with a name that says `mib`.
+fn bind_some_name(mib: u32) -> io::Result<OwnedFd> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    loop {
+        let name = format!("{PREFIX}{mib}/{}.{}", std::process::id(), arch::monotonic_ns());
+        match bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?) {
+            // Somebody guessed it.
+            Err(Errno::ADDRINUSE) => {}
+            Err(error) => return Err(error.into()),
+            Ok(()) => return Ok(socket),
+        }
+    }
+}
+
+/// What such a name says: MiB. One that cannot be read counts as a session that takes nothing.
+fn mib_of(name: &[u8]) -> Option<u32> {
+    let text = name.strip_prefix(b"\0")?.strip_prefix(PREFIX.as_bytes())?;
+    let digits = text.split(|byte| *byte == b'/').next()?;
+    Some(std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).unwrap_or(0))
+}
+
+/// The sessions of a user, by the kernel's list of all AF_UNIX sockets of this network namespace.
+fn list(uid: u32) -> io::Result<Vec<Listed>> {
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(SOCK_DIAG))?;
+    send(&socket, &question(), SendFlags::empty())?;
+    let mut all = Vec::new();
+    let mut buffer = [0; 32 << 10];
+    loop {
+        let (received, _) = match recv(&socket, &mut buffer[..], RecvFlags::empty()) {
+            Err(Errno::INTR) => continue,
+            received => received?,
+        };
+        if !take_answer(&buffer[..received], uid, &mut all)? {
+            return Ok(all);
+        }
+    }
+}
+
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const NLM_F_REQUEST_DUMP: u16 = 0x301;
+const HEADER: usize = 16;
+/// struct unix_diag_msg
+const DIAG: usize = 16;
+const UNIX_DIAG_NAME: u16 = 0;
+const UNIX_DIAG_UID: u16 = 7;
+const TCP_LISTEN: u8 = 10;
+
+/// All AF_UNIX sockets in any state, with names and owners: struct nlmsghdr, struct unix_diag_req.
+fn question() -> [u8; HEADER + 24] {
+    const SHOW_NAME_AND_UID: u32 = 0x01 | 0x40;
+    let mut bytes = [0; HEADER + 24];
+    bytes[0..4].copy_from_slice(&(HEADER as u32 + 24).to_ne_bytes());
+    bytes[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    bytes[6..8].copy_from_slice(&NLM_F_REQUEST_DUMP.to_ne_bytes());
+    bytes[HEADER] = libc::AF_UNIX as u8;
+    bytes[HEADER + 4..HEADER + 8].copy_from_slice(&u32::MAX.to_ne_bytes());
+    bytes[HEADER + 12..HEADER + 16].copy_from_slice(&SHOW_NAME_AND_UID.to_ne_bytes());
+    bytes
+}
+
+fn number<T: bytemuck::AnyBitPattern>(bytes: &[u8], at: usize) -> Option<T> {
+    bytes.get(at..at + size_of::<T>()).map(bytemuck::pod_read_unaligned)
+}
+
+/// Keeps the user's sessions of one part of the answer. Returns whether more parts follow.
+fn take_answer(mut bytes: &[u8], uid: u32, all: &mut Vec<Listed>) -> io::Result<bool> {
+    let damaged = || io::Error::from(io::ErrorKind::InvalidData);
+    while !bytes.is_empty() {
+        let length = number::<u32>(bytes, 0).ok_or_else(damaged)? as usize;
+        let message = bytes.get(..length).filter(|message| message.len() >= HEADER).ok_or_else(damaged)?;
+        match number::<u16>(message, 4).ok_or_else(damaged)? {
+            NLMSG_DONE => return Ok(false),
+            NLMSG_ERROR => {
+                let errno = number::<i32>(message, HEADER).ok_or_else(damaged)?;
+                return Err(io::Error::from_raw_os_error(errno.wrapping_neg()));
+            }
+            SOCK_DIAG_BY_FAMILY => all.extend(session_in(&message[HEADER..], uid)),
+            _ => {}
+        }
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(true)
+}
+
+/// The session that one socket of the list is, if it is one of this user's.
+fn session_in(socket: &[u8], uid: u32) -> Option<Listed> {
+    let is_held = *socket.get(2)? == TCP_LISTEN;
+    let (mut name, mut owner) = (None, None);
+    let mut attributes = socket.get(DIAG..)?;
+    while let (Some(length), Some(kind)) = (number::<u16>(attributes, 0), number::<u16>(attributes, 2)) {
+        let value = attributes.get(4..usize::from(length))?;
+        match kind {
+            UNIX_DIAG_NAME => name = mib_of(value),
+            UNIX_DIAG_UID => owner = number::<u32>(value, 0),
+            _ => {}
+        }
+        attributes = attributes.get(usize::from(length).next_multiple_of(4)..).unwrap_or_default();
+    }
+    (owner? == uid).then_some(Listed { mib: name?, is_held })
+}
+
+#[cfg(test)]
+mod tests {
+    use damage::Random;
+
+    use super::*;
+
+    #[test]
+    fn sessions_are_listed_with_their_owner_and_memory() {
+        let uid = rustix::process::getuid().as_raw();
+        let before = list(uid).unwrap();
+        let session = Session::begin(uid, 7).unwrap();
+        let tried = bind_some_name(9).unwrap();
+        let now = list(uid).unwrap();
+        assert_eq!(now.len(), before.len() + 2, "{now:?}");
+        assert!(now.contains(&Listed { mib: 7, is_held: true }) && now.contains(&Listed { mib: 9, is_held: false }));
+        assert_eq!(list(uid + 1).unwrap(), [], "they are not another user's");
+        drop((session, tried));
+        assert_eq!(list(uid).unwrap(), before);
+    }
+
+    #[test]
+    fn limits_are_named() {
+        let sessions = |count, mib| vec![Listed { mib, is_held: true }; count];
+        assert_eq!(fits(&sessions(MAX_SESSIONS, 32)), Ok(()));
+        assert!(fits(&sessions(MAX_SESSIONS + 1, 1)).unwrap_err().contains("16 sessions"));
+        assert!(fits(&sessions(2, MAX_MEMORY_MIB / 2 + 1)).unwrap_err().contains("514 MiB"));
+        assert!(fits(&sessions(2, u32::MAX)).is_err());
+    }
+
+    /// One socket of the list: struct nlmsghdr, struct unix_diag_msg, attributes.
+    fn socket(name: &[u8], uid: u32) -> Vec<u8> {
+        let attribute = |kind: u16, value: &[u8]| {
+            let mut bytes = [(4 + value.len() as u16).to_ne_bytes(), kind.to_ne_bytes()].concat();
+            bytes.extend(value);
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+            bytes
+        };
+        let mut body = vec![1, 1, TCP_LISTEN, 0];
+        body.resize(DIAG, 0);
+        body.extend(attribute(UNIX_DIAG_NAME, name));
+        body.extend(attribute(UNIX_DIAG_UID, &uid.to_ne_bytes()));
+        let mut bytes = (HEADER as u32 + body.len() as u32).to_ne_bytes().to_vec();
+        bytes.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+        bytes.resize(HEADER, 0);
+        bytes.extend(body);
+        bytes
+    }
+
+    #[test]
+    fn names_of_other_users_do_not_count() {
+        let name = b"\0coxswain-observe/24/1.2".as_slice();
+        let answer =
+            [socket(name, 5), socket(name, 6), socket(b"/run/x", 5), socket(b"\0coxswain-observe/x", 5)].concat();
+        let mut all = Vec::new();
+        assert!(take_answer(&answer, 5, &mut all).unwrap());
+        assert_eq!(all, [Listed { mib: 24, is_held: true }, Listed { mib: 0, is_held: true }]);
+    }
+
+    #[test]
+    fn damaged_lists_are_refused_or_listed() {
+        let answer = [socket(b"\0coxswain-observe/24/1.2", 5), socket(b"/run/x", 5), socket(b"", 7)].concat();
+        for number in 0..damage::times(100_000) {
+            let mut bytes = answer.clone();
+            damage::bytes::change(&mut bytes, &mut Random::new(number));
+            let mut all = Vec::new();
+            let _ = take_answer(&bytes, 5, &mut all);
+            assert!(all.len() <= bytes.len() / HEADER);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! An installation as `make install` makes it, and an ordinary user of it: `cox` without capabilities, `cox-observe` with.
+
+// Each test binary compiles this module for itself and uses a part of it.
+#![allow(dead_code)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::fs::{StatVfsMountFlags, statvfs};
+use tempfile::TempDir;
+
+/// A user and a group that nobody has.
+pub const USER: u32 = 12345;
+
+/// An installation, with a folder of the user's in it.
+pub struct Installed {
+    folder: TempDir,
+}
+
+impl Installed {
+    /// Copies what was built; `None`, and a line that names the test, where that cannot be.
+    pub fn new(test: &str) -> Option<Installed> {
+        let refuse = |why: &str| {
+            std::io::stderr().write_all(format!("skipped: {test}: {why}\n").as_bytes()).unwrap();
+            None
+        };
+        if !rustix::process::geteuid().is_root() {
+            return refuse("needs root");
+        }
+        if Command::new("setcap").arg("-h").output().is_err() {
+            return refuse("needs setcap (libcap2-bin)");
+        }
+        // File capabilities count where set-user-id does.
+        let counts = |place: &&str| statvfs(*place).is_ok_and(|stat| !stat.f_flag.contains(StatVfsMountFlags::NOSUID));
+        let Some(place) = ["/var/tmp", "/tmp"].into_iter().find(counts) else {
+            return refuse("/var/tmp and /tmp are mounted nosuid");
+        };
+        let folder = TempDir::new_in(place).unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        let installed = Installed { folder };
+        for (from, to) in [
+            (env!("CARGO_BIN_EXE_cox"), "bin/cox"),
+            (env!("CARGO_BIN_EXE_cox-observe"), "libexec/coxswain/cox-observe"),
+        ] {
+            installed.give(Path::new(from), to);
+        }
+        fs::create_dir(installed.own()).unwrap();
+        chown(installed.own(), Some(USER), Some(USER)).unwrap();
+        let given = Command::new("setcap").arg("cap_bpf,cap_perfmon+ep").arg(installed.helper()).output().unwrap();
+        if !given.status.success() {
+            return refuse(&format!("setcap: {}", String::from_utf8_lossy(&given.stderr).trim()));
+        }
+        Some(installed)
+    }
+
+    /// A copy of a program, for everybody, below the installation.
+    pub fn give(&self, from: &Path, to: &str) -> String {
+        let place = self.path(to);
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::copy(from, &place).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+        fs::set_permissions(&place, Permissions::from_mode(0o755)).unwrap();
+        place.into_os_string().into_string().unwrap()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The user's own folder.
+    pub fn own(&self) -> PathBuf {
+        self.path("own")
+    }
+
+    pub fn cox(&self) -> String {
+        self.path("bin/cox").into_os_string().into_string().unwrap()
+    }
+
+    pub fn helper(&self) -> PathBuf {
+        self.path("libexec/coxswain/cox-observe")
+    }
+
+    /// A command of the user's, in the folder that they own.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new("setpriv");
+        command.args(as_user(USER)).args(words).current_dir(self.own()).stdin(Stdio::null());
+        command.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
+        command
+    }
+
+    /// What the user's cox wrote to a file of theirs.
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.own().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+}
+
+/// Arguments of setpriv(1) that make a user of root, without any group but their own.
+pub fn as_user(uid: u32) -> Vec<String> {
+    let id = uid.to_string();
+    ["--reuid", &id, "--regid", &id, "--clear-groups", "--"].map(str::to_owned).to_vec()
+}
