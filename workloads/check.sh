@@ -82,7 +82,7 @@ equal() {
 known="child fault flock mutex pipe poll sleep socket spin stopped unix vfork write"
 kernels="barnes anneal cg fft lu volrend stream mg options raytrace swaptions water"
 apps="heat fwi phases loops blocks path"
-all="barriers mandelbrot triad imbalance regions taskcost firsttask $apps pingpong hog storm"
+all="barriers mandelbrot triad imbalance regions taskcost firsttask blocked $apps pingpong hog storm"
 all+=" $(printf 'known-%s ' $known)$(printf 'kernel-%s ' $kernels)"
 
 for program in $all; do
@@ -102,7 +102,7 @@ for program in $all; do
     refuses 2 "$program" --truth /no/such/directory/truth.json
     if [ "$program" != known-mutex ] && [ "$program" != mandelbrot ]; then
         number=--seconds
-        [[ ! $program =~ ^(kernel-.*|regions|taskcost|heat|fwi|phases|loops|blocks|path)$ ]] || number=--threads
+        [[ ! $program =~ ^(kernel-.*|regions|taskcost|blocked|heat|fwi|phases|loops|blocks|path)$ ]] || number=--threads
         [ $program != firsttask ] || number=--count
         for value in x -1 0 nan inf 0x10 "1 " "" 1e99; do
             refuses 2 "$program" $number "$value"
@@ -162,6 +162,18 @@ for row in by-one by-all depend-1 depend-2 depend-3 if-0 taskwait taskgroup tree
     works taskcost --row $row --threads 2 --count 200 --repeats 2 --grain-us 1
 done
 refuses 2 taskcost --row nothing
+
+# blocked: every kind, with teams of all sizes, also where there are more buffers than items
+for threads in 1 2 5; do
+    for kind in pipeline sleepers fifos; do
+        works blocked --kind $kind --threads $threads --items 50 --lanes 4 --sleep-us 100 --work-us 20 --pace-us 50
+    done
+    works blocked --kind compress --threads $threads --items 9 --lanes 4 --folder "$scratch"
+done
+works blocked --items 1 --sleep-us 0 --work-us 0
+works blocked --kind fifos --items 3 --lanes 7 --buffers 3 --pace-us 10
+refuses 2 blocked --kind nothing
+refuses 2 blocked --kind compress --folder /no/such/directory
 
 # firsttask: on one CPU, beside another
 allowed=$(taskset -cp $$ | sed 's/.*: //')

@@ -8,6 +8,7 @@
 //! run is the longest ([`bound::Bound`]); efficiency is the bound over what a run took.
 
 mod apps;
+mod blocked;
 mod bound;
 mod detail;
 mod nothing;
@@ -33,6 +34,7 @@ use crate::json;
 use crate::rounds::in_turns;
 use crate::stats::median;
 use apps::{APPS, App, Blocking, Kind};
+use blocked::Blocked;
 use bound::{Bound, Cost, LENGTH_S, Size};
 use detail::Detail;
 use nothing::Nothing;
@@ -41,7 +43,8 @@ use table::{Point, Runs};
 /// What `cox-bench umt` understands.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Applications, programs, and `nothing`: where there is nothing to win; all when none is named
+    /// Applications, programs, `blocked`: programs that are blocked most of the time, and `nothing`: where there is nothing to win; all when none is
+    /// named
     #[arg(value_name = "APP", value_parser = names())]
     apps: Vec<String>,
     /// Rounds, each with one run of every point by every runtime
@@ -85,6 +88,8 @@ struct Report {
     points: Vec<Point>,
     /// Where there is nothing to win.
     nothing: Vec<Nothing>,
+    /// Programs that are blocked most of the time.
+    blocked: Vec<Blocked>,
 }
 
 struct Bench<'a> {
@@ -97,9 +102,11 @@ struct Bench<'a> {
 
 /// What the part without applications of its own is called.
 const NOTHING: &str = "nothing";
+/// … and the one with programs that are blocked most of the time.
+const BLOCKED: &str = "blocked";
 
 fn names() -> Vec<&'static str> {
-    APPS.iter().map(|app| app.name).chain([NOTHING]).collect()
+    APPS.iter().map(|app| app.name).chain([BLOCKED, NOTHING]).collect()
 }
 
 /// Whether something was asked for: what names nothing asks for all.
@@ -114,19 +121,28 @@ fn wanted(list: &[String], name: &str) -> bool {
 pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let tools = options.common.tools()?;
     let field = Field::new(tools, Some(&options.folder), interrupt)?;
-    let throttle = Throttle::new(field.scratch.path())?;
     network::clean();
     let apps: Vec<&App> = APPS.iter().filter(|app| wanted(&options.apps, app.name)).collect();
     let network = apps.iter().any(|app| app.kind == Kind::Ranks).then(Network::new).transpose()?;
-    let bench = Bench { field, throttle, network, runs: options.runs.into() };
-    let (mut ways, lacking) = bench.ways();
+    let (mut ways, lacking) = ways(&field);
     ways.retain(|way| wanted(&options.ways, way.runtime()));
     let has_libgomp = ways.contains(&Way::Gomp(1)) || !wanted(&options.apps, NOTHING);
-    let mut report = Report { header: json::Header::new("umt")?, lacking, points: Vec::new(), nothing: Vec::new() };
+    let header = json::Header::new("umt")?;
+    let mut report = Report { header, lacking, points: Vec::new(), nothing: Vec::new(), blocked: Vec::new() };
     let print = |text: &str| options.common.print(text);
     report.lacking.iter().try_for_each(|(way, why)| print(&format!("not measured: {way}: {why}")))?;
     ensure!(!ways.is_empty(), "none of these ways is to be had here");
     ensure!(has_libgomp, "'{NOTHING}' is by libgomp's speed: it has to be among --ways");
+    if wanted(&options.apps, BLOCKED) {
+        let ours: Vec<Way> = ways.iter().copied().filter(|way| Way::OURS.contains(way)).collect();
+        report.blocked = blocked::measure(&field, &ours, options.runs, print)?;
+    }
+    if apps.is_empty() && !wanted(&options.apps, NOTHING) {
+        options.common.write(&report)?;
+        return Ok(0);
+    }
+    let throttle = Throttle::new(field.scratch.path())?;
+    let bench = Bench { field, throttle, network, runs: options.runs.into() };
     let mut series = options.series.as_ref().map(File::create).transpose().context("cannot write the series")?;
     series
         .iter_mut()
@@ -177,19 +193,19 @@ fn points_of(app: &App, options: &Options) -> Vec<(Blocking, (&'static str, f64)
     blockings.flat_map(|blocking| ratios.clone().map(|ratio| (*blocking, ratio))).collect()
 }
 
-impl Bench<'_> {
-    /// Ways that can be measured here, and others with the reason.
-    fn ways(&self) -> (Vec<Way>, Vec<(String, String)>) {
-        let (mut ways, mut lacking) = (Vec::new(), Vec::new());
-        for way in Way::all() {
-            match self.field.lacks(way) {
-                Some(why) => lacking.push((way.name(), why)),
-                None => ways.push(way),
-            }
+/// Ways that can be measured here, and others with the reason.
+fn ways(field: &Field<'_>) -> (Vec<Way>, Vec<(String, String)>) {
+    let (mut ways, mut lacking) = (Vec::new(), Vec::new());
+    for way in Way::all() {
+        match field.lacks(way) {
+            Some(why) => lacking.push((way.name(), why)),
+            None => ways.push(way),
         }
-        (ways, lacking)
     }
+    (ways, lacking)
+}
 
+impl Bench<'_> {
     fn line(&self, app: &App, size: &Size) -> Result<Line<'_>> {
         let crew = match app.kind {
             Kind::Alone => Crew::Alone,
