@@ -147,12 +147,26 @@ fn a_page_has_the_table_and_what_changed() {
     let output = cox(folder.path(), &words);
     assert!(output.status.success() && text(&output.stdout).contains("two: slower"), "{output:?}");
     let page = read("c.html");
-    assert!(page.contains("two: slower by a factor of 2.0") && !page.contains("<rect"), "{page}");
+    assert!(page.contains("two: slower by a factor of 2.0") && !page.contains("rx=\"3\" class=\"q"), "{page}");
+    assert_eq!((page.matches("class=\"plot changes\"").count(), page.matches("download=").count()), (1, 2), "{page}");
     let comparison: Value = serde_json::from_str(&read("c.json")).unwrap();
     assert_eq!(page.matches("<tr><td>").count(), comparison["figures"].as_array().unwrap().len());
     // On stdout it is there alone.
     let output = cox(folder.path(), &["compare", "--html", "-", "one=a.%n.json", "two=b.%n.json"]);
     assert!(text(&output.stdout) == page, "{output:?}");
+    // As CSV, beside the text or instead of it.
+    let words = ["compare", "--csv", "c.csv", "--csv-runs", "r.csv", "one=a.%n.json", "two=b.%n.json"];
+    let output = cox(folder.path(), &words);
+    assert!(output.status.success() && text(&output.stdout).contains("two: slower"), "{output:?}");
+    let (changes, runs) = (read("c.csv"), read("r.csv"));
+    let figures = comparison["figures"].as_array().unwrap().len();
+    assert_eq!((changes.lines().count(), runs.lines().count()), (1 + 2 * figures, 1 + 30 * figures), "{changes}");
+    let wall = changes.lines().find(|line| line.starts_with("wall_ns,ns,two,15,")).unwrap();
+    assert!(wall.ends_with(",slower") && wall.contains(",one,"), "{wall}");
+    let output = cox(folder.path(), &["compare", "--csv", "-", "one=a.%n.json", "two=b.%n.json"]);
+    assert!(text(&output.stdout) == changes, "{output:?}");
+    let output = cox(folder.path(), &["compare", "--csv", "same", "--csv-runs", "same", "one=a.%n.json"]);
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
     // What is refused leaves no file.
     let output = cox(folder.path(), &["compare", "--table", "nonsense", "--html", "x.html", "a/b=a.%n.json"]);
     assert!(output.status.code() == Some(125) && !folder.path().join("x.html").exists(), "{output:?}");
@@ -181,6 +195,8 @@ fn in_a_browser_pages_of_comparisons_do_not_overflow() {
             assert_eq!(*inner, width.to_string());
             assert!(needed.parse::<u32>().unwrap() <= width, "{needed} px needed of {width}");
             assert_eq!((drawn.as_str(), tabled.as_str(), outside.as_str()), (cells, tables, "0"));
+            let said = common_browser::asked(folder.path(), &page, common_browser::CUT, width);
+            assert_eq!(said[1], "0", "at {width} px: {said:?}");
         }
     }
 }

@@ -39,6 +39,54 @@ const root = document.documentElement;
 answer(innerWidth, root.scrollWidth, root.scrollHeight > 1000, down && up && one, said);
 "##;
 
+/// What a page does when somebody drags over a picture over time, resets that by keys and zooms by them.
+const ZOOM: &str = r##"
+const plots = [...document.querySelectorAll("svg.plot")];
+const seen = () => {
+  const views = plots.map((plot) => plot.querySelector(".time").getAttribute("viewBox").split(" "));
+  return [...new Set(views.map((view) => view[0] + "+" + view[2]))].join(" ");
+};
+const plot = plots[0];
+const axis = () => plot.querySelector(".when").textContent;
+const before = axis();
+const send = (type, part, buttons) => {
+  const ground = plot.querySelector(".ground").getBoundingClientRect();
+  const [clientX, clientY] = [ground.left + part * ground.width, ground.top + 3];
+  plot.dispatchEvent(new PointerEvent(type, { clientX, clientY, button: 0, buttons, bubbles: true, pointerId: 1 }));
+};
+const drag = () => {
+  send("pointerdown", 0.25, 1);
+  send("pointermove", 0.3, 1);
+  send("pointermove", 0.5, 1);
+  const picked = plot.querySelectorAll(".picked").length;
+  send("pointerup", 0.5, 0);
+  return picked + plot.querySelectorAll(".picked").length;
+};
+const key = (at, key) => at.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+const picked = drag();
+const dragged = seen();
+const changed = axis() !== before;
+const says = document.querySelector(".zoom span").textContent;
+key(document.body, "Escape");
+const reset = seen() + (axis() === before);
+const box = plot.parentElement;
+box.focus();
+key(document.activeElement, "+");
+const keyed = seen();
+key(document.activeElement, "ArrowRight");
+const moved = seen();
+key(document.activeElement, "0");
+const again = seen();
+// Buttons do the same.
+const [into, out, whole] = document.querySelectorAll(".zoom button");
+into.click();
+into.click();
+out.click();
+const clicked = seen();
+whole.click();
+answer(picked, dragged, changed, says, reset, keyed, moved, again, clicked, seen(), whole.disabled);
+"##;
+
 fn cox(bench: &Bench, arguments: &[&str], program: &[&str]) -> Output {
     let mut command = Command::new("timeout");
     command.args(["--foreground", "120", env!("CARGO_BIN_EXE_cox")]).args(arguments).current_dir(bench.folder());
@@ -132,5 +180,45 @@ fn in_a_browser_nothing_overflows_and_nothing_fails() {
         assert!(needed.parse::<u32>().unwrap() <= width, "{needed} px needed of {width}");
         assert_eq!((tall.as_str(), sorts.as_str()), ("true", "true"), "{said:?}");
         assert!(tip.contains("barriers, ") && tip.contains("% waiting for a CPU"), "{said:?}");
+        let said = common_browser::asked(bench.folder(), &page, common_browser::CUT, width);
+        assert_eq!(said[1], "0", "at {width} px: {said:?}");
+        // On a telephone pictures over time scroll, and say so.
+        assert!(width > 400 || said[0].parse::<u32>().unwrap() >= 3, "{said:?}");
     }
+}
+
+#[test]
+fn pictures_over_time_are_zoomed_together_and_reset_by_keys() {
+    const TEST: &str = "pictures_over_time_are_zoomed_together_and_reset_by_keys";
+    if !installed(TEST, "chromium") {
+        return;
+    }
+    let Some(bench) = bench(TEST) else { return };
+    let (page, _) = recorded(&bench);
+    let columns = report::html::COLUMNS;
+    let said = common_browser::asked(bench.folder(), &page, ZOOM, 1280);
+    let [picked, dragged, changed, says, reset, keyed, moved, again, clicked, last, disabled] = &said[..] else {
+        panic!("{said:?}")
+    };
+    let whole = format!("0+{columns}");
+    assert_eq!(picked, "1", "a part is marked while it is dragged over, and not afterwards");
+    assert_eq!((dragged, changed.as_str()), (&format!("{}+{}", columns / 4, columns / 4), "true"), "{said:?}");
+    assert!(says.contains(" to ") && says.contains("Esc"), "{says}");
+    assert_eq!(reset, &format!("{whole}true"));
+    assert_eq!(keyed, &format!("{}+{}", columns / 4, columns / 2));
+    assert_eq!(moved, &format!("{}+{}", columns * 3 / 8, columns / 2));
+    assert_eq!((again, clicked, last), (&whole, &format!("{}+{}", columns / 4, columns / 2), &whole));
+    assert_eq!(disabled, "true");
+}
+
+#[test]
+fn without_javascript_the_page_is_whole() {
+    let Some(bench) = bench("without_javascript_the_page_is_whole") else { return };
+    let (page, _) = recorded(&bench);
+    let (content, script) = page.split_once("<script>").unwrap();
+    assert!(script.len() < 20_000, "{} bytes of script", script.len());
+    // Nothing waits for the script: pictures have their columns and axes, what is folded up opens by itself, and nothing is hidden but the tip.
+    assert_eq!(content.matches(" hidden").count(), 1);
+    assert_eq!(content.matches("<svg class=\"plot\"").count(), content.matches("<g class=\"axis when\">").count());
+    assert_eq!(content.matches("<button").count(), 0, "buttons would do nothing");
 }

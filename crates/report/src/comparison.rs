@@ -1,8 +1,9 @@
 //! Runs side by side: what `cox compare` and `cox run --repeat` print, and their JSON.
 
+mod csv;
 mod rows;
 mod text;
-mod words;
+pub(crate) mod words;
 
 use std::collections::BTreeSet;
 
@@ -20,7 +21,7 @@ pub use compare::stats::Estimate;
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// What people ask for first.
-const WALL: &str = "wall_ns";
+pub(crate) const WALL: &str = "wall_ns";
 
 /// Times below this part of all thread time, on average over all runs, are left out: they are no reason for anything,
 /// and each figure more costs the others certainty.
@@ -61,6 +62,16 @@ pub struct Row {
     pub medians: Vec<Estimate>,
     /// How each group but the first differs from the first.
     pub changes: Vec<Change>,
+    /// What each run had, by group.
+    #[serde(default)]
+    pub runs: Vec<Vec<f64>>,
+}
+
+impl Row {
+    /// How group `other`, which is not the first, differs from the first.
+    pub(crate) fn change(&self, other: usize) -> Option<&Change> {
+        self.changes.get(other.checked_sub(1)?)
+    }
 }
 
 /// What is kept of a run.
@@ -178,6 +189,7 @@ impl Comparison {
             figure: series.figure,
             medians: of.medians,
             changes: of.changes,
+            runs: series.groups,
         };
         let differ =
             (!one_backend).then(|| format!("{}: only figures that mean the same by all", backends_differ(groups)));

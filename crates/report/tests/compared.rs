@@ -91,8 +91,66 @@ fn hostile_names_are_only_text_and_nothing_is_fetched() {
             !page.contains("http:") && !page.contains("https:") && !page.contains("src=") && !page.contains("@import")
         );
         for link in tree.find(&|e| !e.attribute("href").is_empty()) {
+            // What can be downloaded is in the link.
+            if link.attribute("href").starts_with("data:text/csv;charset=utf-8,") {
+                assert!(link.attribute("download").ends_with(".csv"));
+                continue;
+            }
             let to = link.attribute("href").strip_prefix('#').expect("a place on the page");
             assert_eq!(tree.find(&|e| e.attribute("id") == to).len(), 1, "{to}");
         }
     }
+}
+
+/// What a link of the page downloads.
+fn downloaded(tree: &Element, file: &str) -> String {
+    let link = tree.find(&|e| e.attribute("download") == file)[0];
+    let encoded = link.attribute("href").strip_prefix("data:text/csv;charset=utf-8,").unwrap();
+    let mut bytes = Vec::new();
+    let mut rest = encoded.bytes();
+    while let Some(byte) = rest.next() {
+        let mut digit = || char::from(rest.next().unwrap()).to_digit(16).unwrap() as u8;
+        bytes.push(if byte == b'%' { digit() * 16 + digit() } else { byte });
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn changes_and_runs_are_drawn_and_can_be_downloaded() {
+    let comparison = Comparison::new("0.1.0", &[group("a", 1.0), group("b", 1.5), group("c, \"é\"", 1.0001)]);
+    let tree = tree(&html::compared(&comparison)).unwrap_or_else(|fault| panic!("{fault}"));
+    let pictures = tree.find(&|e| e.is("changes"));
+    assert_eq!(pictures.len(), 2, "b and c beside a");
+    // Every change has its mark and says what the table says; nothing is drawn beyond the picture.
+    for (picture, other) in pictures.iter().zip(1..) {
+        let marks = picture.find(&|e| e.name == "g" && e.attribute("class").starts_with("c-"));
+        let known = comparison.figures.iter().filter(|row| row.changes[other - 1].change.is_some()).count();
+        assert_eq!(marks.len(), known);
+        let changed = comparison.figures.iter().filter(|row| row.changes[other - 1].verdict.is_a_change()).count();
+        assert_eq!(marks.iter().filter(|mark| mark.is("c-change")).count(), changed);
+        let table: Vec<Vec<String>> = tree.find(&|e| e.name == "tr").iter().map(|row| cells(row)).collect();
+        for mark in &marks {
+            let said = text(mark.find(&|e| e.name == "title")[0]).replace('\u{a0}', " ");
+            let (change, within) = said.split_once(" (").unwrap();
+            let is_row = |row: &Vec<String>| {
+                row.iter().any(|cell| cell == change) && row.iter().any(|cell| cell == within.trim_end_matches(')'))
+            };
+            assert!(table.iter().any(is_row), "{said}");
+        }
+        let width: f64 = picture.attribute("viewBox").split(' ').nth(2).unwrap().parse().unwrap();
+        for dot in picture.find(&|e| e.name == "circle") {
+            let x: f64 = dot.attribute("cx").parse().unwrap();
+            assert!(x >= 0.0 && x <= width, "{x}");
+        }
+    }
+    // Every run of every figure is a dot, and every group of it a box; wall time comes first.
+    let runs: usize = comparison.figures.iter().flat_map(|row| &row.runs).map(Vec::len).sum();
+    assert_eq!(runs, comparison.figures.len() * 24);
+    assert_eq!(tree.find(&|e| e.is("run")).len(), runs);
+    assert_eq!(tree.find(&|e| e.is("box")).len(), comparison.figures.len() * 3);
+    assert_eq!(text(tree.find(&|e| e.name == "figcaption" && text(e) == "wall")[0]), "wall");
+    assert!(text(tree.find(&|e| e.is("run"))[0]).starts_with("a, run 1: "));
+    assert_eq!(downloaded(&tree, "changes.csv"), comparison.csv());
+    assert_eq!(downloaded(&tree, "runs.csv"), comparison.csv_of_runs());
+    assert!(comparison.csv().contains("\"c, \"\"é\"\"\""), "{}", comparison.csv());
 }

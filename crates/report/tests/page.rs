@@ -140,8 +140,8 @@ fn only_programs_side_by_side_have_a_section_of_it() {
     let alone = sections(&document);
     document.account.beside = Some(ledger::beside::Beside::default());
     let beside = sections(&document);
-    assert_eq!((alone.len(), beside.len(), beside[3].as_str()), (10, 11, "beside"));
-    assert!(!alone.contains(&beside[3]));
+    assert_eq!((alone.len(), beside.len(), beside[4].as_str()), (11, 12, "beside"));
+    assert!(!alone.contains(&beside[4]));
 }
 
 #[test]
@@ -263,11 +263,11 @@ fn a_page_of_one_thread_and_a_page_of_nothing_are_whole() {
     let mut one = sample::heat();
     one.account.programs[0].processes[0].threads.truncate(1);
     let (_, tree) = page(&one, &busy(&one, 1, 20));
-    assert_eq!(tree.find(&|e| e.name == "section").len(), 10);
+    assert_eq!(tree.find(&|e| e.name == "section").len(), 11);
     let none = Account { programs: Vec::new(), cpus: Vec::new(), hot: Vec::new(), took_cpu: Vec::new(), ..one.account };
     let none = Document::new("0.1.0", none, sample::facts());
     let (_, tree) = page(&none, &empty(&none).finish());
-    assert_eq!(tree.find(&|e| e.name == "section").len(), 10);
+    assert_eq!(tree.find(&|e| e.name == "section").len(), 11);
 }
 
 /// 2,000 threads for ten minutes.

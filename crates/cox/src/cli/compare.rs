@@ -28,6 +28,12 @@ pub struct Compare {
     /// Write the text to FILE instead of stdout
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Write medians and changes to FILE as comma-separated values, one line for each figure and group ('-': stdout, and no text)
+    #[arg(long, value_name = "FILE", conflicts_with = "table")]
+    pub csv: Option<PathBuf>,
+    /// Write every run to FILE as comma-separated values, one line for each figure, group and run ('-': stdout, and no text)
+    #[arg(long, value_name = "FILE", conflicts_with = "table")]
+    pub csv_runs: Option<PathBuf>,
     /// Make a table of this figure, or of a quotient A/B of two, from groups named APPLICATION/SETTING=…; in FILE of --svg or
     /// --html, and no text
     #[arg(long, value_name = "FIGURE", requires = "drawing", conflicts_with_all = ["json", "output"])]

@@ -27,8 +27,15 @@ struct Group {
 
 /// Compare what `options` name.
 pub fn compare(options: &cli::Compare) -> Result<u8> {
-    let cli::Compare { json, html, svg, output, .. } = options;
-    let named = [("--json", json), ("--output", output), ("--svg", svg), ("--html", html)];
+    let cli::Compare { json, html, svg, output, csv, csv_runs, .. } = options;
+    let named = [
+        ("--json", json),
+        ("--output", output),
+        ("--svg", svg),
+        ("--html", html),
+        ("--csv", csv),
+        ("--csv-runs", csv_runs),
+    ];
     refuse_same(named.map(|(option, path)| (option, path.clone())))?;
     let groups = groups(&options.groups, &|path| path.is_file())?;
     let read = |group: Group| {
@@ -47,7 +54,9 @@ pub fn compare(options: &cli::Compare) -> Result<u8> {
 fn compared(options: &cli::Compare, groups: &[(String, Vec<Run>)]) -> Result<u8> {
     let json = Output::wanted(options.json.as_deref())?;
     let html = Output::wanted(options.html.as_deref())?;
-    let stdout_is_taken = [&json, &html].iter().any(|output| matches!(output, Some(Output::Stdout)));
+    let csv = Output::wanted(options.csv.as_deref())?;
+    let csv_runs = Output::wanted(options.csv_runs.as_deref())?;
+    let stdout_is_taken = [&json, &html, &csv, &csv_runs].iter().any(|output| matches!(output, Some(Output::Stdout)));
     let text = Output::wanted(options.output.as_deref())?.or((!stdout_is_taken).then_some(Output::Stdout));
     let comparison = Comparison::new(VERSION, groups);
     let text = text.map_or(Ok(()), |output| {
@@ -56,7 +65,9 @@ fn compared(options: &cli::Compare, groups: &[(String, Vec<Run>)]) -> Result<u8>
     });
     let json = json.map_or(Ok(()), |output| output.write(comparison.to_json().context("making the JSON")?.as_bytes()));
     let html = html.map_or(Ok(()), |output| output.write(html::compared(&comparison).as_bytes()));
-    text.and(json).and(html).map(|()| 0)
+    let csv = csv.map_or(Ok(()), |output| output.write(comparison.csv().as_bytes()));
+    let csv_runs = csv_runs.map_or(Ok(()), |output| output.write(comparison.csv_of_runs().as_bytes()));
+    text.and(json).and(html).and(csv).and(csv_runs).map(|()| 0)
 }
 
 /// Applications × settings. A table has many cells and no first one to compare all others with, so each application is compared

@@ -4,6 +4,35 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+/// A probe: what is cut off without a sign. What scrolls has a shadow at its edge, what is too long ends in dots.
+pub const CUT: &str = r##"
+const name = (e) => `${e.tagName}.${e.getAttribute("class") ?? ""}: ${e.textContent.trim().slice(0, 40)}`;
+const looked = () => {
+  const cut = [];
+  for (const e of document.querySelectorAll("body, body *")) {
+    if (e.closest(".defs, #tip, script, [hidden]")) continue;
+    const box = e.getBoundingClientRect();
+    if (!box.width || !box.height) continue;
+    const style = getComputedStyle(e);
+    if (e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0 && style.overflowX !== "visible") {
+      const shadow = e.classList.contains("scroll") && Number(getComputedStyle(e, "::after").opacity) > 0.5;
+      if (!shadow && style.textOverflow !== "ellipsis") cut.push("cut: " + name(e));
+    }
+    if (box.right > innerWidth + 1 && !e.closest(".scroll")) cut.push("beyond the window: " + name(e));
+    if (e.tagName === "text") {
+      let svg = e.ownerSVGElement;
+      while (svg.ownerSVGElement) svg = svg.ownerSVGElement;
+      const whole = svg.getBoundingClientRect();
+      if (box.left < whole.left - 1 || box.right > whole.right + 1) cut.push("beyond its picture: " + name(e));
+    }
+  }
+  const scrolls = [...document.querySelectorAll(".scroll")].filter((e) => e.scrollWidth > e.clientWidth + 1).length;
+  answer(scrolls, cut.length, ...cut.slice(0, 5));
+};
+// Shadows are there from the first picture on.
+requestAnimationFrame(() => requestAnimationFrame(looked));
+"##;
+
 /// What the page in `page` says about itself in a window `width` pixels wide: `probe` is a script that ends with a call of
 /// `answer` with values. Nothing may be on the console, also when the page is opened as it is.
 pub fn asked(folder: &Path, page: &str, probe: &str, width: u32) -> Vec<String> {

@@ -64,7 +64,7 @@ pub(super) fn short(change: &Change) -> String {
 }
 
 /// `waiting_for_cpu_ns` → `waiting for cpu`; `blocked_by.disk` → `blocked by disk`.
-pub(super) fn words(figure: &str) -> String {
+pub(crate) fn words(figure: &str) -> String {
     let words = |name: &str| name.trim_end_matches("_ns").replace(['_', '.'], " ");
     figure.split('/').map(words).collect::<Vec<_>>().join(" / ")
 }
@@ -79,7 +79,7 @@ pub(super) fn interval(row: &Row, group: usize) -> String {
 }
 
 /// With three digits: differences of some percent must show.
-pub(super) fn amount(figure: &str, value: f64) -> String {
+pub(crate) fn amount(figure: &str, value: f64) -> String {
     if figure.contains('/') {
         return format!("{:.1} %", 100.0 * value);
     }
@@ -101,7 +101,7 @@ pub(super) fn amount(figure: &str, value: f64) -> String {
 }
 
 /// `+3.1 %`; factors from a doubling on.
-pub(super) fn signed(change: f64) -> String {
+pub(crate) fn signed(change: f64) -> String {
     match change {
         change if change >= 99.0 => format!("{}×", count((1.0 + change).round() as u64)),
         change if change >= 1.0 => format!("{:.1}×", 1.0 + change),
@@ -109,7 +109,7 @@ pub(super) fn signed(change: f64) -> String {
     }
 }
 
-pub(super) fn range((low, high): (f64, f64)) -> String {
+pub(crate) fn range((low, high): (f64, f64)) -> String {
     format!("{} to {}", signed(low), signed(high))
 }
 

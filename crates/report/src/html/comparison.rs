@@ -1,5 +1,9 @@
 //! Groups of runs side by side, as a page: a table of colours where one was asked for, then what the text of
-//! `cox compare` says, in the same words.
+//! `cox compare` says, in the same words, with pictures: changes with their intervals (`changes`), and each run (`runs`). The numbers of both can be
+//! downloaded; they are in the page.
+
+mod changes;
+mod runs;
 
 use std::fmt::{self, Write};
 
@@ -89,10 +93,35 @@ fn write(out: &mut String, comparison: &Comparison) -> fmt::Result {
         if let Some(answer) = &beside.answer {
             writeln!(out, "<p class=\"headline\">{}</p>", Safe(unbroken(answer)))?;
         }
+        changes::write(out, comparison, other)?;
         table::write_parts(out, beside.table, "compared", &beside.parts)?;
     }
     if let Some(note) = comparison.few_runs() {
         writeln!(out, "<p class=\"detail\">{note}</p>")?;
     }
+    runs::write(out, comparison)?;
+    downloads(out, comparison)
+}
+
+/// The same numbers for other programs, without a server: they are in the links.
+fn downloads(out: &mut String, comparison: &Comparison) -> fmt::Result {
+    out.push_str("<p>As CSV, without rounding:");
+    for (name, file, csv) in
+        [("medians and changes", "changes.csv", comparison.csv()), ("every run", "runs.csv", comparison.csv_of_runs())]
+    {
+        write!(
+            out,
+            "{} <a download=\"{file}\" href=\"data:text/csv;charset=utf-8,",
+            if file == "changes.csv" { "" } else { " ·" }
+        )?;
+        for byte in csv.bytes() {
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b',' | b'_' | b'-' => out.push(byte.into()),
+                _ => write!(out, "%{byte:02X}")?,
+            }
+        }
+        write!(out, "\">{name}</a>")?;
+    }
+    out.push_str("</p>\n");
     Ok(())
 }

@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Write};
 
-use super::View;
 use super::plot::{self, LEFT, PLOT, Plot};
 use super::scale::{self, SHADES};
+use super::{View, asleep};
 use crate::markup::Safe;
 use ledger::timeline::{Cell, Row};
 
@@ -51,34 +51,47 @@ impl Heat<'_> {
     }
 
     pub(super) fn write(&self, out: &mut String, view: &View) -> fmt::Result {
-        let rows: Vec<(&Row, Vec<u64>)> = view.rows().map(|row| (row, self.values(view, row))).collect();
-        let most = rows.iter().flat_map(|(_, values)| values).copied().max().unwrap_or(0);
+        let valued = |rows: Vec<&'_ Row>| rows.into_iter().map(|row| self.values(view, row)).collect::<Vec<_>>();
+        let (rows, folded) = view.rows();
+        let (values, folded_values) = (valued(rows.clone()), valued(folded.clone()));
+        let most = values.iter().chain(&folded_values).flatten().copied().max().unwrap_or(0);
         plot::caption(out, self.title, self.note)?;
         if most == 0 {
             out.push_str("<p class=\"none\">None.</p></figure>\n");
             return Ok(());
         }
         plot::warning(out, view.holes())?;
+        self.rows(out, view, &rows, &values, most)?;
+        if !folded.is_empty() {
+            let threads = folded.iter().fold(0, |sum, row| sum + view.row_threads(row));
+            writeln!(out, "<details class=\"asleep\"><summary>{}</summary>", asleep::headline(threads))?;
+            self.rows(out, view, &folded, &folded_values, most)?;
+            out.push_str("</details>\n");
+        }
+        self.legend(out, view, most)?;
+        out.push_str("</figure>\n");
+        Ok(())
+    }
+
+    /// A picture of these rows.
+    fn rows(&self, out: &mut String, view: &View, rows: &[&Row], values: &[Vec<u64>], most: u64) -> fmt::Result {
         let height = row_height(rows.len());
         let plot = Plot { timeline: view.timeline, height: height * rows.len() as u64 };
         plot.open(out, self.title)?;
-        for (y, (row, _)) in (0..).step_by(height as usize).zip(&rows) {
+        for (y, row) in (0..).step_by(height as usize).zip(rows) {
             plot.name(out, y, height, &view.row_name(row))?;
         }
         plot.columns(out)?;
         for shade in 1..=SHADES {
-            let cells = rows.iter().map(|(_, values)| values.iter().map(|value| self.shade(*value, most) == shade));
+            let cells = values.iter().map(|values| values.iter().map(|value| self.shade(*value, most) == shade));
             let path = path(cells, height);
             if !path.is_empty() {
                 writeln!(out, "<path class=\"q{shade}\" d=\"{path}\"/>")?;
             }
         }
-        out.push_str("</g>\n");
-        self.pointed(out, view, &rows, height)?;
-        plot.close(out)?;
-        self.legend(out, view, most)?;
-        out.push_str("</figure>\n");
-        Ok(())
+        Plot::columns_end(out);
+        self.pointed(out, view, rows, values, height)?;
+        plot.close(out)
     }
 
     fn shade(&self, value: u64, most: u64) -> u64 {
@@ -89,10 +102,10 @@ impl Heat<'_> {
     }
 
     /// Rows that say their numbers when they are pointed at; without JavaScript, whose row it is.
-    fn pointed(&self, out: &mut String, view: &View, rows: &[(&Row, Vec<u64>)], height: u64) -> fmt::Result {
+    fn pointed(&self, out: &mut String, view: &View, rows: &[&Row], values: &[Vec<u64>], height: u64) -> fmt::Result {
         let tenths = if matches!(self.kind, Kind::Share(_)) { " data-tenths=\"1\"" } else { "" };
         writeln!(out, "<g class=\"pointed\" data-says=\"{}\"{tenths}>", Safe(self.says))?;
-        for (y, (row, values)) in (0..).step_by(height as usize).zip(rows) {
+        for (y, (row, values)) in (0..).step_by(height as usize).zip(rows.iter().zip(values)) {
             write!(out, "<rect x=\"{LEFT}\" y=\"{y}\" width=\"{PLOT}\" height=\"{height}\" data-v=\"")?;
             for (at, value) in values.iter().enumerate() {
                 out.push_str(if at > 0 { "," } else { "" });

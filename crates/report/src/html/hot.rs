@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use advise::numbers::{count, duration, percent as of_one};
 use ledger::summary::Sums;
 
-use super::{View, plot};
+use super::{View, colours, plot};
 use crate::markup::Safe;
 use crate::round::{percent, permille};
 
@@ -64,7 +64,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         row(out, &format!("{} more", count(others.len() as u64)), "", None, others_ns, shares[listed.len()])?;
     }
     out.push_str("</tbody></table>\n");
-    plot::legend(out, &[("s-work", "work"), ("s-spin", "waiting in a loop")])?;
+    plot::legend(out, &colours::entries(&["s-work", "s-spin"]))?;
     out.push_str("</figure>\n");
     Ok(())
 }

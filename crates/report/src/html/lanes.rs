@@ -7,7 +7,7 @@ use advise::numbers::duration;
 use ledger::timeline::{Holder, Lane};
 
 use super::plot::{self, LEFT, PLOT, Plot};
-use super::{View, table};
+use super::{View, colours, table};
 use crate::style::Style;
 use crate::text::cpus;
 
@@ -32,10 +32,10 @@ impl Who {
     fn class(self) -> String {
         match self {
             Who::Thread(at) => format!("t{at}"),
-            Who::Ours => "t-ours".to_owned(),
-            Who::Stranger => "t-stranger".to_owned(),
-            Who::Idle => "t-idle".to_owned(),
-            Who::Unknown => "s-unknown".to_owned(),
+            Who::Ours => colours::ON_A_CPU.to_owned(),
+            Who::Stranger => colours::OTHERS.to_owned(),
+            Who::Idle => "ground".to_owned(),
+            Who::Unknown => colours::UNKNOWN.to_owned(),
         }
     }
 }
@@ -86,9 +86,9 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         out,
         "CPU × time: who ran",
         if lanes.len() > DIVIDED {
-            "A column has the colour of who had most of it; an idle CPU is blank."
+            "A column has the colour of who had most of it; an idle CPU is blank. The threads that ran longest have colours of their own."
         } else {
-            "A column is divided among those who had the CPU in it; what is blank was idle."
+            "A column is divided among those who had the CPU in it; what is blank was idle. The threads that ran longest have colours of their own."
         },
     )?;
     if lanes.is_empty() {
@@ -116,7 +116,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     for (who, path) in &paths {
         writeln!(out, "<path class=\"{}\" d=\"{path}\"/>", who.class())?;
     }
-    out.push_str("</g>\n");
+    Plot::columns_end(out);
     for (y, (cpu, lane)) in (0..).step_by(height as usize).zip(lanes) {
         let strangers = duration(lane.total_ns(Holder::Stranger));
         let idle = duration(lane.total_ns(Holder::Idle));
@@ -149,11 +149,8 @@ fn lane_height(lanes: usize) -> u64 {
 fn legend(out: &mut String, view: &View, coloured: &[usize], paths: &[(Who, String)]) -> fmt::Result {
     let words = |who: Who| match who {
         Who::Thread(at) => view.timeline.rows[coloured[at]].tid.map_or_else(String::new, |tid| view.name(tid)),
-        Who::Ours if coloured.is_empty() => "threads of yours".to_owned(),
-        Who::Ours => "other threads of yours".to_owned(),
-        Who::Stranger => "other programs and the kernel".to_owned(),
         Who::Idle => "idle".to_owned(),
-        Who::Unknown => "not known".to_owned(),
+        Who::Ours | Who::Stranger | Who::Unknown => colours::meaning(&who.class()).to_owned(),
     };
     let entries: Vec<(String, String)> = paths.iter().map(|(who, _)| (who.class(), words(*who))).collect();
     plot::legend(out, &entries)

@@ -4,13 +4,15 @@
 //! Figures are those of the [`Document`], rounded as in the text report; what is seen over time is the [`Timeline`]'s. Everything that comes from
 //! outside, names above all, goes through `markup::Safe`.
 //!
-//! Order: what it means (`verdict`), where each thread's time went (`states`), who had the CPUs (`lanes`), what programs took from
+//! Order: where thread time went (`overall`), what it means (`verdict`), where each thread's time went (`states`), who had the CPUs (`lanes`), what programs took from
 //! one another (`beside`), who waited for one (`waiting`), who moved and switched (`moves`), who waits for whom (`wakers`), what ran (`hot`), how long waits and turns were (`spread`), cost and
-//! losses (`cost`); then all figures in a table (`threads`). `heat`, `plot` and `scale` draw.
+//! losses (`cost`); then all figures in a table (`threads`). `heat`, `plot` and `scale` draw, `colours` says what colours mean, `asleep` which threads are folded up.
 //!
 //! Pictures are paths in units of columns, one for each colour, so that a page of thousands of threads stays small and opens quickly.
 
+mod asleep;
 mod beside;
+mod colours;
 mod comparison;
 mod cost;
 mod frame;
@@ -18,6 +20,7 @@ mod heat;
 mod hot;
 mod lanes;
 mod moves;
+mod overall;
 mod plot;
 mod scale;
 mod spread;
@@ -28,12 +31,12 @@ mod verdict;
 mod waiting;
 mod wakers;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use advise::numbers::counted;
 use ledger::Thread;
-use ledger::summary::threads as threads_of;
+use ledger::summary::{Sums, threads as threads_of};
 use ledger::timeline::{Row, Timeline};
 
 use crate::json::Document;
@@ -44,17 +47,18 @@ pub use comparison::{compared, tabled};
 pub(crate) use scale::SHADES;
 
 /// Columns of pictures over time: as many as can be told apart on a screen.
-pub const COLUMNS: usize = 220;
+pub const COLUMNS: usize = 440;
 
 /// Threads with a row of their own in pictures: those that lost most.
 pub const ROWS: usize = 60;
 
-/// The threads that get rows of their own: all, or those that lost most.
+/// The threads that get rows of their own: all, or those that lost most. Those that slept all the time come last.
 #[must_use]
 pub fn shown(document: &Document) -> Vec<u32> {
     let mut threads: Vec<&Thread> = threads_of(&document.account).collect();
     if threads.len() > ROWS {
-        threads.sort_by_cached_key(|thread| std::cmp::Reverse(lost_by_thread(thread)));
+        let slept = |thread: &Thread| asleep::slept(&Sums::over([thread]));
+        threads.sort_by_cached_key(|thread| (slept(thread), std::cmp::Reverse(lost_by_thread(thread))));
     }
     let mut tids: Vec<u32> = Vec::new();
     for thread in threads {
@@ -82,14 +86,18 @@ struct View<'d> {
     threads: HashMap<u32, &'d Thread>,
     /// Threads without a row of their own.
     others: u64,
+    /// Rows of threads that slept all the time, and are folded up; `None`: the row of all others.
+    asleep: HashSet<Option<u32>>,
 }
 
 impl<'d> View<'d> {
     fn new(document: &'d Document, timeline: &'d Timeline) -> View<'d> {
         let threads: HashMap<u32, &Thread> = threads_of(&document.account).map(|thread| (thread.tid, thread)).collect();
-        let own = timeline.rows.iter().filter_map(|row| row.tid).collect::<std::collections::HashSet<_>>();
+        let own = timeline.rows.iter().filter_map(|row| row.tid).collect::<HashSet<_>>();
         let listed = threads_of(&document.account).filter(|thread| !own.contains(&thread.tid)).count() as u64;
-        View { document, timeline, threads, others: listed.saturating_add(document.account.lost.finals) }
+        let others = listed.saturating_add(document.account.lost.finals);
+        let asleep = asleep::rows(&document.account, &own, others);
+        View { document, timeline, threads, others, asleep }
     }
 
     /// `4711 heat`.
@@ -112,10 +120,10 @@ impl<'d> View<'d> {
         if row.tid.is_some() { 1 } else { self.others.max(1) }
     }
 
-    /// Rows that have something to show: that of all others only if there are others.
-    fn rows(&self) -> impl Iterator<Item = &'d Row> {
-        let others = self.others > 0;
-        self.timeline.rows.iter().filter(move |row| row.tid.is_some() || others)
+    /// Rows that have something to show: that of all others only if there are others. First those that are always seen, then those that are folded up.
+    fn rows(&self) -> (Vec<&'d Row>, Vec<&'d Row>) {
+        let rows = self.timeline.rows.iter().filter(|row| row.tid.is_some() || self.others > 0);
+        rows.partition(|row| !self.asleep.contains(&row.tid))
     }
 
     /// What has to be said on the face of each picture over time.
@@ -148,7 +156,8 @@ impl Section {
     }
 }
 
-const SECTIONS: [Section; 11] = [
+const SECTIONS: [Section; 12] = [
+    Section::always("time", "Where thread time went", "time", overall::write),
     Section::always("verdict", "Verdict", "verdict", verdict::write),
     Section::always("states", "Where each thread’s time went", "states", states::write),
     Section::always("cpus", "Who had the CPUs", "CPUs", lanes::write),

@@ -6,7 +6,6 @@ use ledger::timeline::Timeline;
 
 use super::scale;
 use crate::markup::Safe;
-use crate::style::shortened;
 
 /// Pixels of a picture from side to side, where a window is wide.
 pub(super) const WIDTH: u64 = 1040;
@@ -16,15 +15,11 @@ pub(super) const LEFT: u64 = 152;
 pub(super) const PLOT: u64 = WIDTH - LEFT - 8;
 /// … of the time axis below.
 const AXIS: u64 = 38;
-/// Characters of a name.
-const NAME: usize = 21;
 
 /// What hatches columns that are incomplete.
 pub(super) const HATCH: &str = "<svg width=\"0\" height=\"0\" class=\"defs\" aria-hidden=\"true\"><defs>\
 <pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
 <rect width=\"6\" height=\"6\" class=\"hatch-back\"/><rect width=\"2\" height=\"6\" class=\"hatch-line\"/></pattern>\
-<marker id=\"tip-down\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"9\" markerHeight=\"9\" markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path class=\"down-tip\" d=\"M0 0L8 4L0 8z\"/></marker>\
-<marker id=\"tip-up\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"9\" markerHeight=\"9\" markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path class=\"up-tip\" d=\"M0 0L8 4L0 8z\"/></marker>\
 </defs></svg>\n";
 
 /// A picture over time of some height.
@@ -51,19 +46,21 @@ impl Plot<'_> {
 
     /// A name in the margin, in the middle of a row.
     pub(super) fn name(&self, out: &mut String, y: u64, height: u64, name: &str) -> fmt::Result {
-        let (x, y) = (LEFT - 8, y + height / 2);
+        name_in(out, (0, y, LEFT - 8, height), name)
+    }
+
+    /// From here on, one to the right is one column. A picture in the picture: what is shown of time is its `viewBox`.
+    pub(super) fn columns(&self, out: &mut String) -> fmt::Result {
+        let (columns, height) = (self.timeline.span.columns(), self.height);
         writeln!(
             out,
-            "<text class=\"name\" x=\"{x}\" y=\"{y}\">{}<title>{}</title></text>",
-            Safe(shortened(name, NAME, "…")),
-            Safe(name)
+            "<svg class=\"time\" x=\"{LEFT}\" y=\"0\" width=\"{PLOT}\" height=\"{height}\" viewBox=\"0 0 {columns} {height}\" preserveAspectRatio=\"none\">"
         )
     }
 
-    /// From here on, one to the right is one column.
-    pub(super) fn columns(&self, out: &mut String) -> fmt::Result {
-        let scale = PLOT as f64 / self.timeline.span.columns() as f64;
-        writeln!(out, "<g transform=\"translate({LEFT} 0) scale({scale:.6} 1)\">")
+    /// The end of what [`columns`](Plot::columns) began.
+    pub(super) fn columns_end(out: &mut String) {
+        out.push_str("</svg>\n");
     }
 
     /// Closes the picture: columns that are incomplete, and the axis.
@@ -75,12 +72,12 @@ impl Plot<'_> {
             let width = x(span.border_ns(column + 1) - span.start_ns()) - left;
             writeln!(
                 out,
-                "<rect class=\"hole\" x=\"{left:.1}\" y=\"0\" width=\"{width:.1}\" height=\"{}\"><title>moments of this time were lost</title></rect>",
+                "<rect class=\"hole\" data-c=\"{column}\" x=\"{left:.1}\" y=\"0\" width=\"{width:.1}\" height=\"{}\"><title>moments of this time were lost</title></rect>",
                 self.height
             )?;
         }
         let (marks, unit) = scale::times(span.length_ns(), 9.0);
-        out.push_str("<g class=\"axis\">");
+        out.push_str("<g class=\"axis when\">");
         for (t_ns, text) in marks {
             let (x, bottom) = (x(t_ns), self.height);
             write!(out, "<path d=\"M{x:.1} {bottom}v5\"/><text x=\"{x:.1}\" y=\"{}\">{text}</text>", bottom + 16)?;
@@ -88,6 +85,15 @@ impl Plot<'_> {
         let (middle, y) = (LEFT + PLOT / 2, self.height + 33);
         writeln!(out, "<text x=\"{middle}\" y=\"{y}\">time since the start, {unit}</text></g></svg></div>")
     }
+}
+
+/// A name at the right of a box (x, y, width, height). It ends in dots where it is too long, however wide its letters are.
+pub(super) fn name_in(out: &mut String, (x, y, width, height): (u64, u64, u64, u64), name: &str) -> fmt::Result {
+    writeln!(
+        out,
+        "<foreignObject class=\"name\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"><div style=\"line-height:{height}px\" title=\"{0}\">{0}</div></foreignObject>",
+        Safe(name)
+    )
 }
 
 /// A figure's first lines: what is seen.

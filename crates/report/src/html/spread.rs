@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use advise::numbers::{count, counted, duration};
 use ledger::timeline::Histogram;
 
-use super::{View, plot, scale};
+use super::{View, colours, plot, scale};
 
 const WIDTH: u64 = 500;
 const HEIGHT: u64 = 200;
@@ -14,7 +14,7 @@ const LEFT: u64 = 58;
 pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     out.push_str("<div class=\"pair\">");
     histogram(out, view, "Wake delays", "wake delay", "s-wake", &view.timeline.wake_delays)?;
-    histogram(out, view, "Turns on a CPU", "turn", "s-work", &view.timeline.runs)?;
+    histogram(out, view, "Turns on a CPU", "turn", colours::ON_A_CPU, &view.timeline.runs)?;
     out.push_str("</div>\n");
     Ok(())
 }

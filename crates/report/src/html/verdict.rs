@@ -1,4 +1,4 @@
-//! What ran, where thread time went, what it means and what to try: the sentences of the text report.
+//! What ran, what its report means and what to try: the sentences of the text report.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write};
@@ -7,9 +7,8 @@ use super::View;
 use crate::guide;
 use crate::json::Document;
 use crate::markup::{Safe, unbroken};
-use crate::round::percent;
 use crate::style::Style;
-use crate::text::{footer, header, states, sums, verdict};
+use crate::text::{footer, header, sums, verdict};
 
 /// A command longer than this is cut in the title.
 const COMMAND: usize = 120;
@@ -68,9 +67,6 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         out.push_str("</ul>\n");
     }
     explanations(out, document)?;
-    for program in &document.account.programs {
-        shares(out, document, program)?;
-    }
     let style = Style { width: 88, ..Style::default() };
     let sections = [
         document.pack.as_ref().map(|pack| pack.section(&style)),
@@ -107,23 +103,5 @@ fn explanations(out: &mut String, document: &Document) -> fmt::Result {
             guide::html(topic, &present)
         )?;
     }
-    Ok(())
-}
-
-/// Where thread time went, in classes that add up to 100.0 %.
-fn shares(out: &mut String, document: &Document, program: &ledger::Program) -> fmt::Result {
-    let sums = sums(document, program);
-    let caption = states::thread_time(document, &sums, program.wall_ns);
-    writeln!(out, "<table class=\"shares\"><caption>{}</caption><tbody>", Safe(&caption))?;
-    for share in states::shares(document, &sums) {
-        writeln!(
-            out,
-            "<tr><td class=\"n\">{}</td><th scope=\"row\">{}</th><td class=\"detail\">{}</td></tr>",
-            percent(share.permille),
-            Safe(&share.label),
-            Safe(&share.detail)
-        )?;
-    }
-    out.push_str("</tbody></table>\n");
     Ok(())
 }

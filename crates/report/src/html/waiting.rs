@@ -7,14 +7,14 @@ use ledger::timeline::{Activity, Cell};
 
 use super::heat::{Heat, Kind};
 use super::plot::{self, LEFT, PLOT, Plot};
-use super::{View, scale};
+use super::{View, colours, scale};
 
 /// Layers from below: threads on CPUs, then those that waited for one.
-const LAYERS: [(Activity, &str, &str); 4] = [
-    (Activity::Run, "s-work", "on a CPU"),
-    (Activity::Preempted, "s-preempted", "preempted"),
-    (Activity::WakeDelay, "s-wake", "wake delay"),
-    (Activity::Yielded, "s-yield", "after sched_yield"),
+const LAYERS: [(Activity, &str); 4] = [
+    (Activity::Run, colours::ON_A_CPU),
+    (Activity::Preempted, "s-preempted"),
+    (Activity::WakeDelay, "s-wake"),
+    (Activity::Yielded, "s-yield"),
 ];
 
 const HEIGHT: u64 = 190;
@@ -67,7 +67,7 @@ fn demand(out: &mut String, view: &View) -> fmt::Result {
     plot.columns(out)?;
     let mut below = vec![0u64; cells.len()];
     let mut used = Vec::new();
-    for (what, class, words) in LAYERS {
+    for (what, class) in LAYERS {
         let above: Vec<u64> =
             cells.iter().zip(&below).map(|(cell, below)| below.saturating_add(cell.of(what))).collect();
         if above == below {
@@ -83,10 +83,10 @@ fn demand(out: &mut String, view: &View) -> fmt::Result {
             write!(path, "V{:.1}h-1", y(*ns, column))?;
         }
         writeln!(out, "<path class=\"{class}\" d=\"{path}z\"/>")?;
-        used.push((class, words.to_owned()));
+        used.push((class, colours::meaning(class).to_owned()));
         below = above;
     }
-    out.push_str("</g>\n");
+    Plot::columns_end(out);
     if cpus > 0 {
         let y = HEIGHT as f64 - height(cpus as f64);
         writeln!(

@@ -1,4 +1,4 @@
-//! Who waits for whom: threads whose blocks were ended by others, as arcs and as a table.
+//! Who waits for whom: threads whose blocks were ended by others, as a matrix and as a table.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Write};
@@ -7,14 +7,13 @@ use advise::numbers::{count, duration};
 use ledger::WokenBy;
 
 use super::View;
-use super::plot;
+use super::{plot, scale};
 use crate::markup::Safe;
 use crate::round::{percent, permille};
-use crate::style::shortened;
 
-/// Nodes of the picture.
-const NODES: usize = 30;
-/// Arcs of the picture, and rows of the table.
+/// Rows and columns of the matrix.
+const SIDE: usize = 30;
+/// Rows of the table.
 const EDGES: usize = 60;
 
 /// One waits for the other.
@@ -31,27 +30,22 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     plot::caption(
         out,
         "Blocked threads, and those that woke them",
-        "An arrow goes from a thread that was blocked to the one that ended it; the thicker, the longer it was blocked by then.",
+        "The row is the thread that was blocked, the column the one that ended its block; the darker the cell, the longer the row’s thread had been \
+         blocked by then. Shades double.",
     )?;
     if edges.is_empty() {
-        out.push_str("<p class=\"none\">Nobody was seen to end another’s block.</p></figure>\n");
+        out.push_str("<p class=\"none\">No wake-ups between threads were seen.</p></figure>\n");
         return Ok(());
     }
-    let nodes = nodes(&edges);
-    let drawn: Vec<&Edge> = edges
-        .iter()
-        .filter(|edge| edge.waker != edge.sleeper && nodes.contains(&edge.waker) && nodes.contains(&edge.sleeper))
-        .take(EDGES)
-        .collect();
-    arcs(out, &nodes, &drawn, &names)?;
-    let drawn_ns = drawn.iter().fold(0u64, |sum, edge| sum.saturating_add(edge.ns));
-    plot::legend(out, &[("a-down", "waits for one below"), ("a-up", "waits for one above")])?;
-    if drawn.len() < edges.len() {
+    let matrix = Matrix::of(&edges);
+    matrix.write(out, &names)?;
+    if matrix.cells.len() < edges.len() {
+        let drawn_ns = matrix.cells.iter().fold(0u64, |sum, edge| sum.saturating_add(edge.ns));
         let share = permille(&[drawn_ns, all_ns.saturating_sub(drawn_ns)])[0];
         writeln!(
             out,
             "<p>Drawn are {} of {} pairs, with {} of the time.</p>",
-            drawn.len(),
+            matrix.cells.len(),
             count(edges.len() as u64),
             percent(share)
         )?;
@@ -95,64 +89,99 @@ fn edges(view: &View) -> (Vec<Edge>, HashMap<u32, String>) {
     (edges, names)
 }
 
-/// Those of the longest waits, in order of their ids; interrupts last, they wait for nobody.
-fn nodes(edges: &[Edge]) -> Vec<u32> {
-    let mut nodes: Vec<u32> = Vec::new();
-    for edge in edges {
-        let new: Vec<u32> = [edge.sleeper, edge.waker].into_iter().filter(|tid| !nodes.contains(tid)).collect();
-        if nodes.len() + new.len() <= NODES {
-            nodes.extend(new);
-        }
-    }
-    nodes.sort_by_key(|tid| (*tid == 0, *tid));
-    nodes.dedup();
-    nodes
+/// Threads of the longest waits, in order of their ids, and their pairs.
+struct Matrix<'e> {
+    sleepers: Vec<u32>,
+    wakers: Vec<u32>,
+    cells: Vec<&'e Edge>,
 }
 
-fn arcs(out: &mut String, nodes: &[u32], drawn: &[&Edge], names: &HashMap<u32, String>) -> fmt::Result {
-    let (row, left, top) = (24, 190, 14);
-    let place = |tid: u32| nodes.iter().position(|node| *node == tid).unwrap_or(0) as i64 * row + top;
-    let farthest = drawn.iter().map(|edge| (place(edge.sleeper) - place(edge.waker)).abs()).max().unwrap_or(row);
-    // As wide as high, but never so wide that it does not fit.
-    let reach = |distance: i64| 24 + distance * 300 / farthest.max(300);
-    let (width, height) = (left + 370, nodes.len() as i64 * row + 8);
-    writeln!(
-        out,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"who waits for whom\"><svg class=\"arcs\" style=\"width:{width}px\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"who waits for whom; the table below says the same\">"
-    )?;
-    let most = drawn.iter().map(|edge| edge.ns).max().unwrap_or(1).max(1) as f64;
-    // Many thick ones would cover one another.
-    let thickest = if drawn.len() > 20 { 2.5 } else { 6.0 };
-    for edge in drawn {
-        let (from, to) = (place(edge.sleeper), place(edge.waker));
-        // Each direction has its own bend, so that two who wait for one another are two arcs.
-        let (class, marker, bend) = if to > from { ("down", "tip-down", 0) } else { ("up", "tip-up", 26) };
-        let x = left + reach((to - from).abs()) + bend;
-        let thick = 1.0 + thickest * (edge.ns as f64 / most).sqrt();
+impl Matrix<'_> {
+    fn of(edges: &[Edge]) -> Matrix<'_> {
+        let (mut sleepers, mut wakers): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
+        for edge in edges {
+            let (row, column) = (sleepers.contains(&edge.sleeper), wakers.contains(&edge.waker));
+            if (row || sleepers.len() < SIDE) && (column || wakers.len() < SIDE) {
+                sleepers.extend((!row).then_some(edge.sleeper));
+                wakers.extend((!column).then_some(edge.waker));
+            }
+        }
+        sleepers.sort_unstable();
+        // Interrupts are no thread: they come last.
+        wakers.sort_unstable_by_key(|tid| (*tid == 0, *tid));
+        let cells = edges.iter().filter(|edge| sleepers.contains(&edge.sleeper) && wakers.contains(&edge.waker));
+        Matrix { cells: cells.collect(), sleepers, wakers }
+    }
+
+    fn write(&self, out: &mut String, names: &HashMap<u32, String>) -> fmt::Result {
+        const LEFT: u64 = 166;
+        const TOP: u64 = 128;
+        let (rows, columns) = (self.sleepers.len() as u64, self.wakers.len() as u64);
+        let size = (600 / rows.max(columns)).clamp(18, 40);
+        // Names of columns lean to the right.
+        let (width, height) = (LEFT + columns * size + 84, TOP + rows * size + 4);
         writeln!(
             out,
-            "<path class=\"arc {class}\" stroke-width=\"{thick:.1}\" marker-end=\"url(#{marker})\" d=\"M{0} {from}C{x} {from} {x} {to} {1} {to}\"><title>{2} waits for {3}: {4} times, {5}</title></path>",
-            left + 5,
-            left + 9,
-            Safe(&names[&edge.sleeper]),
-            Safe(&names[&edge.waker]),
-            count(edge.times),
-            duration(edge.ns)
+            "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"who waits for whom\"><svg class=\"matrix waits\" style=\"width:{width}px\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"who waits for whom; the table below says the same\">"
         )?;
-    }
-    for tid in nodes {
-        let y = place(*tid);
-        let name = &names[tid];
+        write!(
+            out,
+            "<g class=\"axis\"><text class=\"left\" x=\"{0}\" y=\"{1}\">blocked ↓ · woken by →</text></g>",
+            LEFT - 8,
+            TOP - 10
+        )?;
+        for (at, tid) in (0..).zip(&self.sleepers) {
+            plot::name_in(out, (0, TOP + at * size, LEFT - 8, size), &names[tid])?;
+        }
+        for (at, tid) in (0..).zip(&self.wakers) {
+            write!(
+                out,
+                "<g class=\"up\" transform=\"translate({} {}) rotate(-55)\">",
+                LEFT + at * size + size / 2,
+                TOP - 6
+            )?;
+            plot::name_in(out, (0, 0, 140, 14), &names[tid])?;
+            out.push_str("</g>");
+        }
         writeln!(
             out,
-            "<circle class=\"node\" cx=\"{left}\" cy=\"{y}\" r=\"4\"/><text class=\"name\" x=\"{}\" y=\"{y}\">{}<title>{}</title></text>",
-            left - 10,
-            Safe(shortened(name, 24, "…")),
-            Safe(name)
+            "<rect class=\"ground\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{}\" height=\"{}\"/>",
+            columns * size,
+            rows * size
         )?;
+        // Lines lead from a cell to its names.
+        out.push_str("<path class=\"lines\" d=\"");
+        (1..rows).try_for_each(|at| write!(out, "M{LEFT} {}.5h{}", TOP + at * size - 1, columns * size))?;
+        (1..columns).try_for_each(|at| write!(out, "M{}.5 {TOP}v{}", LEFT + at * size - 1, rows * size))?;
+        out.push_str("\"/>\n");
+        let most = self.cells.iter().map(|edge| edge.ns).max().unwrap_or(0);
+        for edge in &self.cells {
+            let place = |tids: &[u32], tid: u32| tids.iter().position(|of| *of == tid).unwrap_or(0) as u64 * size;
+            writeln!(
+                out,
+                "<rect class=\"q{0}\" x=\"{1}\" y=\"{2}\" width=\"{3}\" height=\"{3}\"><title>{4} waits for {5}: {6} times, {7}</title></rect>",
+                scale::of_count(edge.ns, most),
+                LEFT + place(&self.wakers, edge.waker),
+                TOP + place(&self.sleepers, edge.sleeper),
+                size - 1,
+                Safe(&names[&edge.sleeper]),
+                Safe(&names[&edge.waker]),
+                count(edge.times),
+                duration(edge.ns)
+            )?;
+        }
+        out.push_str("</svg></div>\n");
+        let shades = scale::counts(most);
+        let words = |(at, (shade, first)): (usize, &(u64, u64))| {
+            let words = if at == 0 {
+                format!("below {}", duration(shades.get(1).map_or(most, |next| next.1)))
+            } else {
+                format!("from {}", duration(*first))
+            };
+            (format!("q{shade}"), words)
+        };
+        plot::legend(out, &shades.iter().enumerate().map(words).collect::<Vec<_>>())
     }
-    out.push_str("</svg></div>\n");
-    Ok(())
 }
 
 fn tabled(out: &mut String, edges: &[Edge], all_ns: u64, names: &HashMap<u32, String>) -> fmt::Result {
@@ -160,7 +189,7 @@ fn tabled(out: &mut String, edges: &[Edge], all_ns: u64, names: &HashMap<u32, St
     let rest = listed.iter().fold(all_ns, |rest, edge| rest.saturating_sub(edge.ns));
     let parts: Vec<u64> = listed.iter().map(|edge| edge.ns).chain([rest]).collect();
     let shares = permille(&parts);
-    out.push_str("<details><summary>The same as a table</summary><div class=\"scroll\"><table class=\"sortable\"><thead><tr><th scope=\"col\">thread</th><th scope=\"col\">waits for</th><th scope=\"col\" class=\"n\">times</th><th scope=\"col\" class=\"n\">blocked by then</th><th scope=\"col\" class=\"n\">of all</th></tr></thead><tbody>\n");
+    out.push_str("<details open><summary>The same as a table</summary><div class=\"scroll\"><table class=\"sortable\"><thead><tr><th scope=\"col\">thread</th><th scope=\"col\">waits for</th><th scope=\"col\" class=\"n\">times</th><th scope=\"col\" class=\"n\">blocked by then</th><th scope=\"col\" class=\"n\">of all</th></tr></thead><tbody>\n");
     for (edge, share) in listed.iter().zip(&shares) {
         writeln!(
             out,

@@ -10,10 +10,12 @@ use crate::style::{columns, wrapped};
 
 /// One class of thread time.
 struct Class {
+    /// The thread state that it is, where it has no parts: `work`, `run`, a cause of blocking, …
+    state: String,
     label: String,
     ns: u64,
-    /// Parts that sum to the class, by name.
-    parts: Vec<(String, u64)>,
+    /// Parts that sum to the class: state, name, time.
+    parts: Vec<(&'static str, String, u64)>,
     /// Parts of which the class is more than the sum.
     of_it: Vec<(&'static str, u64)>,
     /// How it is known.
@@ -23,8 +25,9 @@ struct Class {
 }
 
 impl Class {
-    fn new(label: impl Into<String>, ns: u64) -> Class {
-        Class { label: label.into(), ns, parts: Vec::new(), of_it: Vec::new(), note: String::new(), always: false }
+    fn new(state: impl Into<String>, label: impl Into<String>, ns: u64) -> Class {
+        let (state, label) = (state.into(), label.into());
+        Class { state, label, ns, parts: Vec::new(), of_it: Vec::new(), note: String::new(), always: false }
     }
 }
 
@@ -33,9 +36,10 @@ pub(super) fn write(page: &mut Page, sums: &Sums, wall_ns: u64) {
     page.add(line);
     let shares = shares(page.document, sums);
     let width = shares.iter().map(|share| columns(&share.label)).max().unwrap_or(0);
-    for Share { label, permille, detail } in &shares {
+    for share in &shares {
+        let Share { label, permille, .. } = share;
         let head = format!("  {:>8}  {label}{}", percent(*permille), " ".repeat(width - columns(label)));
-        let detail = page.style.clean(detail);
+        let detail = page.style.clean(&share.detail());
         if detail.is_empty() {
             page.add(head.trim_end());
             continue;
@@ -69,8 +73,33 @@ pub(crate) struct Share {
     pub label: String,
     /// Tenths of a percent of all thread time.
     pub permille: u64,
-    /// Its parts, and how they are known; may be empty.
-    pub detail: String,
+    /// Its parts that are printed; they sum to the class. A class that is not divided is one part without a name.
+    pub parts: Vec<SharePart>,
+    /// What else is said of it, and how it is known; may be empty.
+    pub more: Vec<String>,
+}
+
+/// A part of a class.
+pub(crate) struct SharePart {
+    /// The thread state: `work`, `run` (spinning not seen), `spin`, `yield`, `futex`, `preempted`, `wake`, a cause of blocking, `unknown`.
+    pub state: String,
+    /// Its name; empty where the class says it.
+    pub label: String,
+    /// Tenths of a percent of all thread time.
+    pub permille: u64,
+}
+
+impl Share {
+    /// The parts with their percentages, and how they are known; a single part needs no percentage.
+    pub fn detail(&self) -> String {
+        let is_one = self.parts.len() == 1;
+        let word = |part: &SharePart| match is_one {
+            true => part.label.clone(),
+            false => format!("{} {}", part.label, percent(part.permille)),
+        };
+        let words = self.parts.iter().map(word).filter(|word| !word.is_empty()).chain(self.more.iter().cloned());
+        words.collect::<Vec<_>>().join(", ").replace(", (", " (")
+    }
 }
 
 /// The classes that are printed, in their order; what would be printed as 0.0 % adds nothing to the sum.
@@ -81,8 +110,9 @@ pub(crate) fn shares(document: &Document, sums: &Sums) -> Vec<Share> {
     let rounded = permille(&classes.iter().map(|class| class.ns).collect::<Vec<_>>());
     let printed = classes.into_iter().zip(rounded).filter(|(class, share)| *share > 0 || class.always);
     let share = |(class, permille): (Class, u64)| {
-        let detail = detail(&class, permille);
-        Share { label: class.label, permille, detail }
+        let parts = parts(&class, permille);
+        let more = more(&class, permille, parts.iter().all(|part| part.label.is_empty()));
+        Share { label: class.label, permille, parts, more }
     };
     printed.map(share).collect()
 }
@@ -95,33 +125,36 @@ pub(crate) fn decimals(seconds: f64) -> String {
 fn classes(document: &Document, sums: &Sums) -> Vec<Class> {
     let division = sums.division();
     let spin_seen = document.sees_spin();
-    let mut work = Class::new(if spin_seen { "did work" } else { "ran (spinning not seen)" }, division.work_ns);
+    let (state, label) = if spin_seen { ("work", "did work") } else { ("run", "ran (spinning not seen)") };
+    let mut work = Class::new(state, label, division.work_ns);
     work.of_it = vec![("hypervisor steal", sums.steal_ns), ("interrupts", sums.irq_ns)];
     work.always = true;
 
-    let mut others = Class::new("waited for other threads", division.waiting_for_threads_ns);
+    let mut others = Class::new("futex", "waited for other threads", division.waiting_for_threads_ns);
     others.parts = vec![
-        (format!("spinning{}", where_spun(document)), sums.spin_ns),
-        ("yielding".to_owned(), sums.yield_wait_ns),
-        ("asleep on a futex".to_owned(), sums.cause_ns("futex")),
+        ("spin", format!("spinning{}", where_spun(document)), sums.spin_ns),
+        ("yield", "yielding".to_owned(), sums.yield_wait_ns),
+        ("futex", "asleep on a futex".to_owned(), sums.cause_ns("futex")),
     ];
     if sums.spin_ns > 0 {
         others.note = format!("sampled, ±{:.1}", sums.share(sums.spin_error_ns) * 100.0);
     }
-    let mut cpu = Class::new("waited for a CPU", sums.waiting_for_cpu_ns());
+    let mut cpu = Class::new("preempted", "waited for a CPU", sums.waiting_for_cpu_ns());
     if document.account.backend == "proc" {
         cpu.note = "not divided by this backend".to_owned();
     } else {
-        cpu.parts =
-            vec![("preempted".to_owned(), division.preempted_ns), ("after wake-up".to_owned(), division.wake_delay_ns)];
+        cpu.parts = vec![
+            ("preempted", "preempted".to_owned(), division.preempted_ns),
+            ("wake", "after wake-up".to_owned(), division.wake_delay_ns),
+        ];
     }
     let mut classes = vec![work, others, cpu];
     let mut blocked: Vec<(&String, &u64)> = division.blocked_by.iter().collect();
     blocked.sort_by_key(|(_, ns)| std::cmp::Reverse(**ns));
-    classes.extend(blocked.into_iter().map(|(cause, ns)| Class::new(cause_label(cause), *ns)));
+    classes.extend(blocked.into_iter().map(|(cause, ns)| Class::new(cause, cause_label(cause), *ns)));
     // What no state holds lies between events that contradict one another.
     let unknown = division.unknown_ns.saturating_add(sums.wall_ns.saturating_sub(division.total_ns()));
-    let mut outside = Class::new("not known", unknown);
+    let mut outside = Class::new("unknown", "not known", unknown);
     outside.note = "before the first and after the last event (not guessed)".to_owned();
     classes.push(outside);
     classes
@@ -166,22 +199,28 @@ fn fold_small_causes(classes: &mut Vec<Class>, sums: &Sums) {
         Some(otherwise) => otherwise.ns = otherwise.ns.saturating_add(small),
         None => {
             let at = classes.len().saturating_sub(1);
-            classes.insert(at, Class::new(OTHERWISE, small));
+            classes.insert(at, Class::new("other", OTHERWISE, small));
         }
     }
 }
 
-/// The parts with their percentages, which sum to the class's; a single part needs none.
-fn detail(class: &Class, share: u64) -> String {
-    let parts: Vec<&(String, u64)> = class.parts.iter().filter(|(_, ns)| *ns > 0).collect();
-    let mut words: Vec<String> = match parts.as_slice() {
-        [(name, _)] => vec![name.clone()],
+/// The parts that are printed, with percentages that sum to the class's.
+fn parts(class: &Class, share: u64) -> Vec<SharePart> {
+    let parts: Vec<&(&str, String, u64)> = class.parts.iter().filter(|(.., ns)| *ns > 0).collect();
+    let part = |state: &str, label: &str, permille| SharePart { state: state.into(), label: label.into(), permille };
+    match parts.as_slice() {
+        [] => vec![part(&class.state, "", share)],
+        [(state, label, _)] => vec![part(state, label, share)],
         several => {
-            let rounded = apportion(&several.iter().map(|(_, ns)| *ns).collect::<Vec<_>>(), share);
-            let printed: Vec<_> = several.iter().zip(rounded).filter(|(_, share)| *share > 0).collect();
-            printed.into_iter().map(|((name, _), share)| format!("{name} {}", percent(share))).collect()
+            let rounded = apportion(&several.iter().map(|(.., ns)| *ns).collect::<Vec<_>>(), share);
+            let printed = several.iter().zip(rounded).filter(|(_, share)| *share > 0);
+            printed.map(|((state, label, _), share)| part(state, label, share)).collect()
         }
-    };
+    }
+}
+
+/// What is contained in the class, and how it is known. `is_first`: no part's name stands before it.
+fn more(class: &Class, share: u64, is_first: bool) -> Vec<String> {
     let whole = class.ns.max(1);
     let of_it: Vec<String> = class
         .of_it
@@ -190,11 +229,12 @@ fn detail(class: &Class, share: u64) -> String {
         .filter(|(_, part)| *part > 0)
         .map(|(name, part)| format!("{} {name}", percent(part)))
         .collect();
+    let mut words = Vec::new();
     if !of_it.is_empty() {
         words.push(format!("of it {}", of_it.join(", ")));
     }
     if !class.note.is_empty() {
-        words.push(if words.is_empty() { class.note.clone() } else { format!("({})", class.note) });
+        words.push(if is_first && words.is_empty() { class.note.clone() } else { format!("({})", class.note) });
     }
-    words.join(", ").replace(", (", " (")
+    words
 }

@@ -25,6 +25,11 @@ impl Element {
         self.attributes.get(name).map_or("", String::as_str)
     }
 
+    /// Whether it has an attribute, with or without a value.
+    pub fn has(&self, name: &str) -> bool {
+        self.attributes.contains_key(name)
+    }
+
     /// An attribute that is a whole number.
     pub fn number(&self, name: &str) -> u64 {
         self.attribute(name).parse().unwrap_or_else(|_| panic!("{name} of {}: {}", self.name, self.attribute(name)))

@@ -1,0 +1,57 @@
+//! Threads that slept all the time: many programs have some, and there is nothing to see of them but how many they are and on what they slept.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use advise::numbers::counted;
+use ledger::summary::{Sums, threads, unlisted};
+use ledger::{Account, Thread};
+
+use crate::round::{percent, permille};
+use crate::text::states::cause_label;
+
+/// Blocked for at least this part of its life, in tenths of a percent, a thread slept all the time.
+pub(super) const ALL_THE_TIME: u64 = 995;
+
+/// Fewer have rows as all others have.
+const MANY: usize = 2;
+
+/// Whether they slept all the time.
+pub(super) fn slept(sums: &Sums) -> bool {
+    sums.wall_ns > 0 && u128::from(sums.blocked_ns) * 1000 >= u128::from(sums.wall_ns) * u128::from(ALL_THE_TIME)
+}
+
+/// The rows that are folded up: by thread id, and `None` for the row of all who have none of their `own`. Empty where there would be nothing
+/// else to see, and where they are few.
+pub(super) fn rows(account: &Account, own: &HashSet<u32>, others: u64) -> HashSet<Option<u32>> {
+    let mut lives: HashMap<Option<u32>, Vec<&Thread>> = HashMap::new();
+    for thread in threads(account) {
+        lives.entry(own.contains(&thread.tid).then_some(thread.tid)).or_default().push(thread);
+    }
+    for thread in unlisted(account).filter(|_| others > 0) {
+        lives.entry(None).or_default().push(thread);
+    }
+    let all = lives.len();
+    let asleep: HashSet<Option<u32>> =
+        lives.into_iter().filter(|(_, lives)| slept(&Sums::over(lives.iter().copied()))).map(|(row, _)| row).collect();
+    if (MANY..all).contains(&asleep.len()) { asleep } else { HashSet::new() }
+}
+
+/// `12 threads slept all the time`.
+pub(super) fn headline(threads: u64) -> String {
+    format!("{} slept all the time", counted(threads, "thread"))
+}
+
+/// On what they slept: `asleep on a futex 91.0 %, slept 9.0 %`.
+pub(super) fn causes<'s>(of: impl Iterator<Item = &'s Sums>) -> String {
+    let mut causes: BTreeMap<String, u64> = BTreeMap::new();
+    for (cause, ns) in of.flat_map(|sums| &sums.blocked_by) {
+        let name = if cause == "futex" { "asleep on a futex".to_owned() } else { cause_label(cause) };
+        let sum = causes.entry(name).or_default();
+        *sum = sum.saturating_add(*ns);
+    }
+    let mut causes: Vec<(String, u64)> = causes.into_iter().collect();
+    causes.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let shares = permille(&causes.iter().map(|(_, ns)| *ns).collect::<Vec<_>>());
+    let printed = causes.iter().zip(shares).filter(|(_, share)| *share > 0);
+    printed.map(|((name, _), share)| format!("{name} {}", percent(share))).collect::<Vec<_>>().join(", ")
+}

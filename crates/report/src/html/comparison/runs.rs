@@ -1,0 +1,157 @@
+//! Each run as a dot over its group's box: what medians and intervals are made of.
+
+use std::fmt::{self, Write};
+
+use super::super::{plot, scale};
+use crate::comparison::{Comparison, Row, words};
+use crate::markup::Safe;
+
+const WIDTH: u64 = 500;
+/// Pixels of names.
+const LEFT: u64 = 120;
+const RIGHT: u64 = 18;
+/// Pixels of a group.
+const ROW: u64 = 40;
+const TOP: u64 = 6;
+
+/// Figures that are always seen; the others are folded up.
+const OPEN: usize = 8;
+
+/// A panel for each figure: wall time first, then what has changed.
+pub(super) fn write(out: &mut String, comparison: &Comparison) -> fmt::Result {
+    let mut rows: Vec<&Row> =
+        comparison.figures.iter().filter(|row| row.runs.iter().any(|runs| !runs.is_empty())).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let is_first = |row: &Row| row.figure == crate::comparison::WALL;
+    let changed = |row: &Row| row.changes.iter().any(|change| change.verdict.is_a_change());
+    rows.sort_by_key(|row| (!is_first(row), !changed(row)));
+    plot::caption(
+        out,
+        "Runs by group",
+        "A dot is a run, the thick line their median; the box has the middle half, and the thin line all that are within 1.5 times its length from it. \
+         Axes do not begin at 0.",
+    )?;
+    let (open, folded) = rows.split_at(rows.len().min(OPEN));
+    panels(out, comparison, open)?;
+    if !folded.is_empty() {
+        writeln!(out, "<details><summary>{} more</summary>", advise::numbers::counted(folded.len() as u64, "figure"))?;
+        panels(out, comparison, folded)?;
+        out.push_str("</details>\n");
+    }
+    out.push_str("</figure>\n");
+    Ok(())
+}
+
+fn panels(out: &mut String, comparison: &Comparison, rows: &[&Row]) -> fmt::Result {
+    out.push_str("<div class=\"pair\">");
+    rows.iter().try_for_each(|row| panel(out, comparison, row))?;
+    out.push_str("</div>\n");
+    Ok(())
+}
+
+/// Where values are.
+struct Axis {
+    least: f64,
+    most: f64,
+}
+
+impl Axis {
+    /// A little wider than the values.
+    fn of<'v>(values: impl Iterator<Item = &'v f64> + Clone) -> Axis {
+        let (least, most) = (values.clone().copied().fold(f64::MAX, f64::min), values.copied().fold(0.0, f64::max));
+        let margin = if most > least { (most - least) * 0.04 } else { (most * 0.05).max(1.0) };
+        Axis { least: least - margin, most: most + margin }
+    }
+
+    fn x(&self, value: f64) -> f64 {
+        LEFT as f64 + (value - self.least) / (self.most - self.least) * (WIDTH - LEFT - RIGHT) as f64
+    }
+}
+
+fn panel(out: &mut String, comparison: &Comparison, row: &Row) -> fmt::Result {
+    let name = words::words(&row.figure);
+    let axis = Axis::of(row.runs.iter().flatten());
+    let height = ROW * comparison.groups.len() as u64;
+    writeln!(
+        out,
+        "<figure class=\"runs\"><figcaption>{0}</figcaption><svg class=\"spread\" viewBox=\"0 0 {WIDTH} {1}\" role=\"img\" aria-label=\"{0} by group and run\"><rect class=\"ground\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{2}\" height=\"{height}\"/><g class=\"axis\">",
+        Safe(&name),
+        TOP + height + 24,
+        WIDTH - LEFT - RIGHT
+    )?;
+    let step = scale::step(axis.most - axis.least, 3.0);
+    let first = (axis.least / step).ceil().max(0.0);
+    for mark in (0..8).map(|at| (first + f64::from(at)) * step).take_while(|mark| *mark <= axis.most) {
+        let x = axis.x(mark);
+        write!(
+            out,
+            "<path class=\"grid\" d=\"M{x:.1} {TOP}v{height}\"/><text x=\"{x:.1}\" y=\"{}\">{}</text>",
+            TOP + height + 17,
+            words::amount(&row.figure, mark)
+        )?;
+    }
+    out.push_str("</g>\n");
+    for (at, (group, runs)) in (0..).zip(comparison.groups.iter().zip(&row.runs)) {
+        let y = TOP + at * ROW;
+        plot::name_in(out, (0, y, LEFT - 8, ROW), &group.name)?;
+        boxed(out, &axis, (y + ROW / 2) as f64, runs)?;
+        for (run, value) in runs.iter().enumerate() {
+            // Dots that would cover one another stand on three lines.
+            let y = (y + ROW / 2) as f64 + (run % 3) as f64 * 7.0 - 7.0;
+            write!(
+                out,
+                "<circle class=\"run\" cx=\"{:.1}\" cy=\"{y}\" r=\"2.6\"><title>{}, run {}: {}</title></circle>",
+                axis.x(*value),
+                Safe(&group.name),
+                run + 1,
+                words::amount(&row.figure, *value)
+            )?;
+        }
+        out.push('\n');
+    }
+    out.push_str("</svg></figure>\n");
+    Ok(())
+}
+
+/// Quartiles, and how far runs are from them.
+fn boxed(out: &mut String, axis: &Axis, y: f64, runs: &[f64]) -> fmt::Result {
+    let mut sorted = runs.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let Some([low, middle, high]) = quartiles(&sorted) else { return Ok(()) };
+    let reach = 1.5 * (high - low);
+    let near = |value: &&f64| (low - reach..=high + reach).contains(*value);
+    let (least, most) = (sorted.iter().find(near).unwrap_or(&low), sorted.iter().rfind(near).unwrap_or(&high));
+    let [low, middle, high, least, most] = [low, middle, high, *least, *most].map(|value| axis.x(value));
+    let (top, half) = (y - 13.0, 13.0);
+    write!(
+        out,
+        "<g class=\"box\"><path d=\"M{least:.1} {y}H{low:.1}M{high:.1} {y}H{most:.1}\"/><rect x=\"{low:.1}\" y=\"{top}\" width=\"{:.1}\" height=\"26\"/><path class=\"median\" d=\"M{middle:.1} {top}v{}\"/></g>",
+        (high - low).max(1.0),
+        2.0 * half
+    )
+}
+
+/// The quarters of sorted values, with values between two in proportion; `None`: there are none.
+fn quartiles(sorted: &[f64]) -> Option<[f64; 3]> {
+    let last = sorted.len().checked_sub(1)?;
+    let at = |part: f64| {
+        let place = part * last as f64;
+        let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+        below + (above - below) * place.fract()
+    };
+    Some([0.25, 0.5, 0.75].map(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quartiles;
+
+    #[test]
+    fn quarters_lie_between_values() {
+        assert_eq!(quartiles(&[1.0, 2.0, 3.0, 4.0, 5.0]), Some([2.0, 3.0, 4.0]));
+        assert_eq!(quartiles(&[1.0, 2.0]), Some([1.25, 1.5, 1.75]));
+        assert_eq!((quartiles(&[7.0]), quartiles(&[])), (Some([7.0; 3]), None));
+    }
+}

@@ -1,0 +1,96 @@
+//! A bar for the whole program: its thread time by what it was, with the numbers of the text report.
+
+use std::fmt::{self, Write};
+
+use super::View;
+use super::colours;
+use crate::json::Document;
+use crate::markup::Safe;
+use crate::round::percent;
+use crate::text::states::{self, Share};
+use crate::text::sums;
+
+/// A bar and a table for each program.
+pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
+    view.document.account.programs.iter().try_for_each(|program| shares(out, view.document, program))
+}
+
+/// Where thread time went, in classes that add up to 100.0 %; the bar has the same parts. Each row has the colours of its parts, so the table is the bar's legend.
+fn shares(out: &mut String, document: &Document, program: &ledger::Program) -> fmt::Result {
+    let sums = sums(document, program);
+    let caption = states::thread_time(document, &sums, program.wall_ns);
+    let shares = states::shares(document, &sums);
+    writeln!(out, "<figure><figcaption><h3>All thread time, by state</h3><p>{}</p></figcaption>", Safe(&caption))?;
+    bar(out, &shares)?;
+    out.push_str("<table class=\"shares\"><tbody>\n");
+    for share in &shares {
+        write!(out, "<tr><td class=\"n\">{}</td><th scope=\"row\">", percent(share.permille))?;
+        // One part: its colour stands before the class. Several: each has its own.
+        if let [part] = share.parts.as_slice() {
+            chip(out, &part.state)?;
+        }
+        write!(out, "{}</th><td class=\"detail\">", Safe(&share.label))?;
+        detail(out, share)?;
+        out.push_str("</td></tr>\n");
+    }
+    out.push_str("</tbody></table></figure>\n");
+    Ok(())
+}
+
+fn bar(out: &mut String, shares: &[Share]) -> fmt::Result {
+    let says: Vec<String> = shares.iter().map(|share| format!("{} {}", share.label, percent(share.permille))).collect();
+    write!(
+        out,
+        "<svg class=\"overall\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">",
+        Safe(says.join(", "))
+    )?;
+    let mut x = 0;
+    for share in shares {
+        for part in share.parts.iter().filter(|part| part.permille > 0) {
+            let name = if part.label.is_empty() { &share.label } else { &part.label };
+            write!(
+                out,
+                "<rect class=\"{}\" x=\"{x}\" width=\"{}\" height=\"10\"><title>{}: {}</title></rect>",
+                colours::class(&part.state),
+                part.permille,
+                Safe(name),
+                percent(part.permille)
+            )?;
+            x += part.permille;
+        }
+    }
+    out.push_str("</svg>\n");
+    Ok(())
+}
+
+/// What [`Share::detail`] says, with colours.
+fn detail(out: &mut String, share: &Share) -> fmt::Result {
+    let mut rest = share.detail();
+    if share.parts.len() > 1 {
+        for (at, part) in share.parts.iter().enumerate() {
+            let words = format!("{} {}", part.label, percent(part.permille));
+            let Some(after) =
+                rest.strip_prefix(if at == 0 { "" } else { ", " }).and_then(|rest| rest.strip_prefix(&words))
+            else {
+                break;
+            };
+            if at > 0 {
+                out.push_str(", ");
+            }
+            out.push_str("<span class=\"part\">");
+            chip(out, &part.state)?;
+            write!(out, "{}</span>", Safe(&words))?;
+            rest = after.to_owned();
+        }
+    }
+    write!(out, "{}", Safe(rest))
+}
+
+/// A small square of a state's colour.
+fn chip(out: &mut String, state: &str) -> fmt::Result {
+    let class = colours::class(state);
+    write!(
+        out,
+        "<svg class=\"chip\" viewBox=\"0 0 12 12\" aria-hidden=\"true\"><rect class=\"{class}\" width=\"12\" height=\"12\"/></svg>"
+    )
+}
