@@ -119,6 +119,30 @@ fn by_perfetto(test: &str, trace: &Path) -> Option<(BTreeMap<u32, Sums>, Value)>
     Some((threads, told))
 }
 
+/// The same from slices on threads' tracks.
+fn by_slices(told: &Value) -> BTreeMap<u32, Sums> {
+    let threads = told["slices"].as_object().expect("slices").iter().map(|(tid, slices)| {
+        let mut sums = Sums::default();
+        for (name, ns) in slices.as_object().expect("names") {
+            let ns = ns.as_u64().expect("a length");
+            match name.as_str() {
+                "running" => sums.states[0] += ns,
+                "runnable (woken)" => sums.states[1] += ns,
+                "runnable (preempted)" | "runnable (yielded)" => sums.states[2] += ns,
+                "unknown" => {}
+                spinning if spinning.starts_with("spinning (sampled): ") => {}
+                blocked => {
+                    let cause = blocked.strip_prefix("blocked (").and_then(|cause| cause.strip_suffix(')'));
+                    sums.states[3] += ns;
+                    *sums.blocked_by.entry(cause.unwrap_or_else(|| panic!("{blocked}")).to_owned()).or_default() += ns;
+                }
+            }
+        }
+        (tid.parse().expect("a thread id"), sums)
+    });
+    threads.collect()
+}
+
 /// The sums that Paraver's files give, read by what the manual says of the format.
 fn by_paraver(prefix: &Path) -> BTreeMap<u32, Sums> {
     let read = |ending: &str| fs::read_to_string(prefix.with_extension(ending)).expect("read");
@@ -176,6 +200,13 @@ fn agree(test: &str, traced: &Traced) {
     let mut faults = differences("Paraver", &account, &by_paraver(&traced.paraver));
     if let Some((perfetto, told)) = by_perfetto(test, &traced.perfetto) {
         faults.extend(differences("Perfetto", &account, &perfetto));
+        faults.extend(differences("slices", &account, &by_slices(&told)));
+        let lines = told["lines"].as_object().expect("lines");
+        assert_eq!(lines.len(), 3);
+        for (name, unit) in lines {
+            let unit = unit.as_str().expect("a unit");
+            assert!(["CPUs", "threads"].contains(&unit) && name.ends_with(&format!("({unit})")), "{name}: {unit}");
+        }
         assert_eq!(told["bundles with losses"], 0);
         assert!(told["points of counters"].as_u64() > Some(0));
     }
@@ -250,6 +281,115 @@ fn a_switch_is_never_missed_where_they_are_many() {
 }
 
 #[test]
+fn spinning_is_seen_in_both_traces_as_sampled() {
+    let test = "spinning_is_seen_in_both_traces_as_sampled";
+    let Some(bench) = bench(test) else { return };
+    let barriers = workload("barriers");
+    let line = [barriers.as_str(), "--threads", "3", "--work-us", "4000", "--wait", "spin", "--rounds", "150"];
+    let traced = trace(&bench, &[], &line);
+    agree(test, &traced);
+    let account: BTreeMap<u32, (u64, u64)> =
+        traced.threads().filter(|thread| thread.samples > 50).map(|t| (t.tid, (t.samples, t.spin_ns))).collect();
+    assert!(account.len() == 3 && account.values().any(|(_, spin_ns)| *spin_ns > 0), "{account:?}");
+    // Paraver: every sample, and as large a part of them spun as of the thread's time on CPUs.
+    let prv = fs::read_to_string(traced.paraver.with_extension("prv")).expect("read");
+    let values: Vec<u32> =
+        prv.lines().filter_map(|line| line.rsplit_once(":91000003:")?.1.parse::<u32>().ok()).collect();
+    let samples: u64 = traced.threads().map(|thread| thread.samples).sum();
+    assert_eq!(values.len() as u64, samples);
+    let spun = values.iter().filter(|value| **value > 1).count() as f64 / values.len() as f64;
+    let expected = traced.threads().map(|thread| thread.spin_ns).sum::<u64>() as f64
+        / traced.threads().map(|thread| thread.run_ns).sum::<u64>() as f64;
+    assert!((spun - expected).abs() < 0.02, "{spun} of samples spun, {expected} of the time");
+    // Perfetto: slices within those of running, which the reader checks.
+    if let Some((_, told)) = by_perfetto(test, &traced.perfetto) {
+        let slices = told["slices"].as_object().expect("slices");
+        let seen = |tid: &u32| {
+            let names = slices[&tid.to_string()].as_object().expect("names");
+            names.iter().any(|(name, ns)| name.starts_with("spinning (sampled): ") && ns.as_u64() > Some(0))
+        };
+        assert!(
+            account.iter().filter(|(_, (_, spin_ns))| *spin_ns > 100_000_000).all(|(tid, _)| seen(tid)),
+            "{slices:?}"
+        );
+    }
+}
+
+/// Numbers of states, and of event types with their values, that a `.pcf` declares.
+fn declared(pcf: &str) -> (Vec<u32>, BTreeMap<u32, Vec<u32>>) {
+    let number = |line: &str| line.split_whitespace().next().and_then(|word| word.parse::<u32>().ok());
+    let states = pcf.split("STATES\n").nth(1).expect("states").lines().map_while(number).collect();
+    let types = pcf.split("EVENT_TYPE\n").skip(1).map(|block| {
+        let (types, values) = block.split_once("VALUES\n").unwrap_or((block, ""));
+        let r#type = types.split_whitespace().nth(1).and_then(|word| word.parse().ok()).expect("a type");
+        (r#type, values.lines().map_while(number).collect())
+    });
+    (states, types.collect())
+}
+
+/// What follows `key` in a line of its own.
+fn property<'t>(text: &'t str, key: &str) -> Vec<&'t str> {
+    text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix(' ')).collect()
+}
+
+#[test]
+fn views_for_paraver_refer_to_what_the_trace_declares() {
+    let test = "views_for_paraver_refer_to_what_the_trace_declares";
+    let Some(bench) = bench(test) else { return };
+    let traced = trace(&bench, &[], &["sh", "-c", "for n in 1 2 3; do sleep 0.01 & done; wait"]);
+    let read = |ending: &str| fs::read_to_string(traced.paraver.with_extension(ending)).expect("read");
+    let (prv, pcf) = (read("prv"), read("pcf"));
+    let (states, types) = declared(&pcf);
+    // Everything in the trace is declared.
+    for line in prv.lines().skip(1) {
+        let fields: Vec<u64> = line.split(':').map(|field| field.parse().expect("a number")).collect();
+        match fields[0] {
+            1 => assert!(states.contains(&(fields[7] as u32)), "{line}"),
+            2 => {
+                let values = types.get(&(fields[6] as u32)).unwrap_or_else(|| panic!("{line}"));
+                assert!(values.is_empty() || values.contains(&(fields[7] as u32)), "{line}");
+            }
+            _ => panic!("{line}"),
+        }
+    }
+    // So is everything that views speak of.
+    assert!(trace::paraver::VIEWS.len() >= 6);
+    for ending in trace::paraver::VIEWS {
+        let view = read(ending);
+        assert!(view.starts_with("#ParaverCFG\nConfigFile.Version: 3.4\n"), "{ending}");
+        let windows = property(&view, "window_name").len();
+        assert_eq!(property(&view, "ConfigFile.NumWindows:"), [windows.to_string()], "{ending}");
+        assert_eq!(property(&view, "window_id").len(), windows);
+        for filter in property(&view, "window_filter_module") {
+            let numbers: Vec<u32> = filter.split(' ').skip(1).map(|word| word.parse().expect("a number")).collect();
+            assert!(filter.starts_with("evt_type ") && numbers.len() == numbers[0] as usize + 1, "{ending}: {filter}");
+            assert!(numbers[1..].iter().all(|number| types.contains_key(number)), "{ending}: {filter}");
+        }
+        // Functions of states get states: in lists after their number, and as the ends of ranges.
+        for module in property(&view, "window_semantic_module") {
+            let (of, lists) = module.split_once(" { ").expect("parameters");
+            let (count, lists) = lists.split_once(", { ").expect("how many");
+            let lists: Vec<&str> = lists.trim_end_matches(" } }").split(", ").collect();
+            assert_eq!(count, lists.len().to_string(), "{ending}: {module}");
+            assert!(["thread State Record Dur.", "compose_thread Select Range"].contains(&of), "{ending}: {module}");
+            for list in lists {
+                let numbers: Vec<u32> = list.split(' ').map(|word| word.parse().expect("a number")).collect();
+                assert_eq!(numbers.len(), numbers[0] as usize + 1, "{ending}: {module}");
+                assert!(numbers[1..].iter().all(|number| states.contains(number)), "{ending}: {module}");
+            }
+            // A function's parameters count only if the window has that function.
+            let (level, function) = of.split_once(' ').expect("a level");
+            assert!(view.contains(&format!("{{{level}, {function}}}")), "{ending}: {module}");
+        }
+        for histogram in view.split("< NEW ANALYZER2D >").skip(1) {
+            let window = |key| property(histogram, key)[0].parse::<usize>().expect("a window");
+            assert!((1..=windows).contains(&window("Analyzer2D.ControlWindow:")), "{ending}");
+            assert!((1..=windows).contains(&window("Analyzer2D.DataWindow:")), "{ending}");
+        }
+    }
+}
+
+#[test]
 fn a_report_from_the_file_is_the_report_of_the_run() {
     let test = "a_report_from_the_file_is_the_report_of_the_run";
     let Some(bench) = bench(test) else { return };
@@ -267,7 +407,7 @@ fn a_report_from_the_file_is_the_report_of_the_run() {
         parts.filter(|part| part.chars().any(|c| c.is_ascii_digit())).map(str::to_owned).collect()
     };
     assert_eq!(figures(&report_in(&output.stdout)), figures(&traced.report));
-    for ending in ["prv", "pcf", "row"] {
+    for ending in ["prv", "pcf", "row"].into_iter().chain(trace::paraver::VIEWS) {
         let read = |path: PathBuf| fs::read_to_string(path).expect("read");
         assert_eq!(read(at("again").with_extension(ending)), read(traced.paraver.with_extension(ending)), "{ending}");
     }

@@ -31,6 +31,7 @@ pub fn events(moment: &Moment, mut hand_on: impl FnMut(Event)) {
         Some(What::Why { tid, cause }) => say(tid, EventKind::Why { cause }),
         Some(What::Exec { tid, caller }) => say(tid, EventKind::Exec { caller }),
         Some(What::Arrived { tid }) => say(tid, EventKind::In { cpu }),
-        Some(What::Lost { .. }) | None => {}
+        // What a sample saw is not a state.
+        Some(What::Lost { .. } | What::Sample { .. }) | None => {}
     }
 }

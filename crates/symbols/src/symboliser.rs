@@ -34,12 +34,20 @@ struct Place {
     ip: u64,
 }
 
+/// Samples of a place.
+struct Counted {
+    samples: u64,
+    /// The place's number, in order of first sight.
+    number: u32,
+}
+
 /// Counts samples while processes live, and says at the end what they mean.
 pub struct Symboliser {
     root: Root,
     modules: Modules,
     processes: Processes,
-    counts: HashMap<Place, u64>,
+    counts: HashMap<Place, Counted>,
+    waits: Vec<Option<Waiting>>,
     max_places: usize,
     lost: u64,
 }
@@ -52,6 +60,7 @@ impl Symboliser {
             modules: Modules::default(),
             processes: Processes::default(),
             counts: HashMap::new(),
+            waits: Vec::new(),
             max_places: MAX_PLACES,
             lost: 0,
         }
@@ -61,6 +70,11 @@ impl Symboliser {
     /// reads their maps (once, and again after exec or when an address is new) and opens the files that
     /// samples hit, but reads none of them.
     pub fn observe(&mut self, samples: &[Sample]) {
+        self.observe_each(samples, |_, _| {});
+    }
+
+    /// The same, and says of each sample the number of its place, of which [`waits`](Symboliser::waits) knows more at the end. Lost samples have none.
+    pub fn observe_each(&mut self, samples: &[Sample], mut each: impl FnMut(&Sample, u32)) {
         let now = Instant::now();
         let mut looked = HashSet::new();
         for sample in samples {
@@ -79,11 +93,16 @@ impl Symboliser {
             }
             let place =
                 Place { tgid: sample.tgid, tid: sample.tid, generation, in_kernel: sample.in_kernel, ip: sample.ip };
-            let has_room = self.counts.len() < self.max_places;
+            let number = self.counts.len();
             match self.counts.get_mut(&place) {
-                Some(count) => *count += 1,
-                None if has_room => {
-                    self.counts.insert(place, 1);
+                Some(counted) => {
+                    counted.samples += 1;
+                    each(sample, counted.number);
+                }
+                None if number < self.max_places => {
+                    let number = number as u32;
+                    self.counts.insert(place, Counted { samples: 1, number });
+                    each(sample, number);
                 }
                 None => self.lost += 1,
             }
@@ -100,12 +119,18 @@ impl Symboliser {
         self.lost
     }
 
+    /// Why a thread that was sampled at a place waited there, by the place's number; `None`: it worked. Known once [`spots`](Symboliser::spots) were asked for.
+    pub fn waits(&self) -> &[Option<Waiting>] {
+        &self.waits
+    }
+
     /// Everything observed so far, by thread, module, function and reason to wait; threads ascend, and each
     /// thread's spots descend by samples. Reads the ELF files, also of processes that are gone.
     pub fn spots(&mut self) -> Vec<Spot> {
         let meanings = self.meanings();
         let mut sums: HashMap<_, (u64, u64)> = HashMap::new();
-        for (place, &count) in &self.counts {
+        let mut waits = vec![None; self.counts.len()];
+        for (place, counted) in &self.counts {
             let range = self.processes.range(place.tgid, place.generation, place.ip);
             let module = range.map_or(UNKNOWN, |range| self.modules.get(range.module).name.as_str());
             let meaning = range.and_then(|range| meanings.get(&(range.module, range.file_offset(place.ip))));
@@ -115,10 +140,11 @@ impl Symboliser {
                 IN_SCHED_YIELD => Some(Waiting::Yield),
                 _ => None,
             };
+            waits[counted.number as usize] = waiting;
             let sum = sums.entry((place.tgid, place.tid, module, function, waiting)).or_default();
-            sum.0 += count;
+            sum.0 += counted.samples;
             if place.in_kernel != 0 {
-                sum.1 += count;
+                sum.1 += counted.samples;
             }
         }
         let mut spots: Vec<Spot> = sums
@@ -133,6 +159,7 @@ impl Symboliser {
                 waiting,
             })
             .collect();
+        self.waits = waits;
         spots.sort_by(|a, b| {
             let key = |spot: &Spot| (spot.tgid, spot.tid, std::cmp::Reverse(spot.samples));
             key(a)

@@ -1,14 +1,16 @@
-//! Traces for Paraver: `PREFIX.prv` (what happened), `.pcf` (what the numbers mean), `.row` (who is who).
+//! Traces for Paraver: `PREFIX.prv` (what happened), `.pcf` (what the numbers mean), `.row` (who is who); and what to draw of them ([`views`]).
 //!
 //! The format is that of the "Paraver trace format" manual (Barcelona Supercomputing Center): a header that lists nodes, applications, tasks and
 //! threads, then a line for each record, in order of time. Here a task is a process, and there is one application.
 //!
 //! ```text
 //! 1:CPU:1:TASK:THREAD:FROM:UNTIL:STATE     what a thread did; CPU 0 where it had none
-//! 2:CPU:1:TASK:THREAD:TIME:TYPE:VALUE      it moved; or moments were lost
+//! 2:CPU:1:TASK:THREAD:TIME:TYPE:VALUE      it moved; a sample saw it work or spin; or moments were lost
 //! ```
 //!
 //! All is counted from one, and times are nanoseconds from the start of the window.
+
+mod views;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -18,15 +20,22 @@ use bytemuck::{Pod, Zeroable};
 use ledger::stretch::{Doing, Stretch};
 use time::OffsetDateTime;
 use time::macros::format_description;
-use wire::{Cause, What};
+use wire::{Cause, Waiting, What};
 
 use crate::recording::Recording;
 use crate::sorter::{Keyed, Sorter};
+
+pub use views::{ENDINGS as VIEWS, View, views};
 
 /// A thread moved: the CPU where to, counted from one.
 const MIGRATED: u32 = 91_000_001;
 /// So many moments of a CPU found no room, from here on.
 const LOST: u32 = 91_000_002;
+
+/// A sample found it at work (1), or spinning (from 2 on, by what it waited for).
+const SAMPLED: u32 = 91_000_003;
+/// What the last of these events is called.
+const SAMPLES: &str = "Sampled: work or spinning";
 
 /// The state of somebody who is blocked by the first of causes.
 const BLOCKED: u32 = 10;
@@ -150,12 +159,19 @@ fn events(recording: &Recording, people: &BTreeMap<u32, (u32, u32)>, lines: &mut
         let (life, what, value) = match moment.what() {
             Some(What::Migration { tid, .. }) => (lives.get(&tid), MIGRATED, cpu),
             Some(What::Lost { count }) => (Some(first), LOST, count),
+            Some(What::Sample { tid, waiting }) => (lives.get(&tid), SAMPLED, sample(waiting)),
             _ => (None, 0, 0),
         };
+        // A sample does not say of which CPU it is.
+        let cpu = if what == SAMPLED { 0 } else { cpu };
         let at_ns = moment.t_ns.saturating_sub(recording.start_ns);
         let line = |life: &u32| Line { at_ns, until_ns: EVENT, life: *life, cpu, what, value };
         life.map(line).map_or(Ok(()), |line| lines.push(line))
     })
+}
+
+fn sample(waiting: Option<Waiting>) -> u32 {
+    waiting.map_or(1, |waiting| waiting as u32 + 2)
 }
 
 fn header(recording: &Recording, rows: &Rows, out: &mut impl Write) -> io::Result<()> {
@@ -190,6 +206,10 @@ fn meanings(recording: &Recording, out: &mut impl Write) -> io::Result<()> {
     })?;
     writeln!(out, "\nEVENT_TYPE\n0    {MIGRATED}    Moved to CPU\nVALUES")?;
     (0..recording.cpus).try_for_each(|cpu| writeln!(out, "{}    CPU {cpu}", cpu + 1))?;
+    writeln!(out, "\nEVENT_TYPE\n0    {SAMPLED}    {SAMPLES}\nVALUES\n{}    Work", sample(None))?;
+    Waiting::ALL
+        .iter()
+        .try_for_each(|waiting| writeln!(out, "{}    Spinning: {}", sample(Some(*waiting)), waiting.name()))?;
     writeln!(out, "\nEVENT_TYPE\n0    {LOST}    Moments lost")
 }
 

@@ -8,7 +8,7 @@ use ledger::moments;
 use ledger::replay::Replay;
 use ledger::stretch::Stretch;
 use serde::{Deserialize, Serialize};
-use wire::{Clock, Moment};
+use wire::{Clock, Moment, Waiting};
 
 use crate::sorter::Sorted;
 
@@ -86,6 +86,8 @@ pub struct Recording {
     pub cpus: u32,
     /// Who is who.
     pub cast: Cast,
+    /// Why threads waited at places where they were sampled, for samples that only have the place's number.
+    pub waits: Vec<Option<Waiting>>,
     /// What happened, in order.
     pub moments: Sorted<Moment>,
 }
@@ -107,7 +109,7 @@ impl Recording {
     pub fn each<E: From<io::Error>>(&self, mut each: impl FnMut(&Moment) -> Result<(), E>) -> Result<(), E> {
         let end_ns = self.end_ns;
         // BPF goes on for a moment when the window has ended.
-        self.moments.each(|moment| if moment.t_ns <= end_ns { each(moment) } else { Ok(()) })
+        self.moments.each(|moment| if moment.t_ns <= end_ns { each(&moment.resolved(&self.waits)) } else { Ok(()) })
     }
 
     /// Plays everything: hands on what happened, in order, and between that what threads did, each stretch when it ends. Yields their clocks as they
@@ -167,7 +169,16 @@ mod tests {
         }
         let end_ns = 10 * switches + 5;
         let moments = sorter.sorted().unwrap();
-        Recording { start_ns: 0, end_ns, boot_ns: 0, epoch_ns: 0, cpus: 1, cast: Cast::default(), moments }
+        Recording {
+            start_ns: 0,
+            end_ns,
+            boot_ns: 0,
+            epoch_ns: 0,
+            cpus: 1,
+            cast: Cast::default(),
+            waits: Vec::new(),
+            moments,
+        }
     }
 
     #[test]

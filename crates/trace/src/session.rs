@@ -211,7 +211,7 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
         return Err(ReadError::Damaged("its times or CPUs are out of range"));
     }
     let moments = sorter.sorted()?;
-    Ok((Recording { start_ns, end_ns, boot_ns, epoch_ns, cpus, cast, moments }, report))
+    Ok((Recording { start_ns, end_ns, boot_ns, epoch_ns, cpus, cast, waits: Vec::new(), moments }, report))
 }
 
 fn unpack(bytes: &[u8]) -> Result<Head, ReadError> {

@@ -27,6 +27,7 @@ fn recording(moments: &[Moment]) -> Recording {
         epoch_ns: 6,
         cpus: 2,
         cast,
+        waits: Vec::new(),
         moments: sorter.sorted().expect("room for a file"),
     }
 }

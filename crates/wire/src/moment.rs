@@ -4,7 +4,7 @@ use std::mem::{offset_of, size_of};
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::{Cause, Migration, State};
+use crate::{Cause, Migration, State, Waiting};
 
 /// CPUs that a recording tells of, at most: those that a Linux kernel can be built for (`NR_CPUS_RANGE_END` of `arch/x86/Kconfig`). What is said to
 /// have been on others is damaged: traces and pictures have room for each CPU up to the highest. perf records on all of them;
@@ -140,12 +140,23 @@ pub enum What {
         /// How many.
         count: u32,
     },
+    /// A sample found a thread on a CPU, where it is not said.
+    Sample {
+        /// Who.
+        tid: u32,
+        /// Why it spun; `None`: it worked.
+        waiting: Option<Waiting>,
+    },
 }
 
 /// `more` of a switch; see `moment.h`.
 const MEMBER_OUT: u32 = 1 << 16;
 const MEMBER_IN: u32 = 1 << 17;
 const YIELDED: u32 = 1 << 18;
+
+/// The kind of a sample, which is told by cox, and its `detail` until it is known what the thread did.
+const SAMPLE: u8 = 10;
+const UNRESOLVED: u8 = 0xff;
 
 /// Bytes that stand for no cause.
 const NO_CAUSE: u8 = 0xff;
@@ -184,6 +195,8 @@ impl Moment {
             7 => What::Arrived { tid },
             8 => What::Why { tid, cause: cause(detail.into())? },
             9 => What::Lost { count: other },
+            SAMPLE if detail == 0 => What::Sample { tid, waiting: None },
+            SAMPLE => What::Sample { tid, waiting: Some(Waiting::ALL.get(usize::from(detail) - 1).copied()?) },
             _ => return None,
         })
     }
@@ -214,8 +227,28 @@ impl Moment {
             What::Arrived { tid } => (7, tid, 0, 0, 0),
             What::Why { tid, cause } => (8, tid, 0, cause as u8, 0),
             What::Lost { count } => (9, 0, count, 0, 0),
+            What::Sample { tid, waiting } => (SAMPLE, tid, 0, waiting.map_or(0, |waiting| waiting as u8 + 1), 0),
         };
         Moment { t_ns, tid, other, cpu, kind, detail, more }
+    }
+
+    /// A sample of which it is not known yet whether the thread spun: the code at `place` is read when the session is over. Until
+    /// [`resolved`](Moment::resolved) it says nothing.
+    #[must_use]
+    pub fn sampled(t_ns: u64, tid: u32, place: u32) -> Moment {
+        Moment { t_ns, tid, other: place, cpu: 0, kind: SAMPLE, detail: UNRESOLVED, more: 0 }
+    }
+
+    /// With what is known of places by now, if it is a sample; others stay as they are.
+    #[must_use]
+    pub fn resolved(self, waits: &[Option<Waiting>]) -> Moment {
+        if self.kind != SAMPLE || self.detail != UNRESOLVED {
+            return self;
+        }
+        match waits.get(self.other as usize) {
+            Some(waiting) => Moment::new(self.t_ns, self.cpu, What::Sample { tid: self.tid, waiting: *waiting }),
+            None => self,
+        }
     }
 }
 
@@ -242,11 +275,22 @@ mod tests {
             What::Arrived { tid: 9 },
             What::Why { tid: 9, cause: Cause::Network },
             What::Lost { count: 1_000_000 },
+            What::Sample { tid: 9, waiting: None },
+            What::Sample { tid: 9, waiting: Some(Waiting::Yield) },
         ];
         for what in all {
             let moment = Moment::new(5, 3, what);
             assert_eq!((moment.what(), moment.t_ns, moment.cpu), (Some(what), 5, 3));
         }
+    }
+
+    #[test]
+    fn a_sample_says_something_once_its_place_is_known() {
+        let sample = Moment::sampled(5, 9, 1);
+        assert_eq!(sample.what(), None);
+        let resolved = sample.resolved(&[None, Some(Waiting::OpenMp)]);
+        assert_eq!(resolved.what(), Some(What::Sample { tid: 9, waiting: Some(Waiting::OpenMp) }));
+        assert_eq!((sample.resolved(&[None]), resolved.resolved(&[None, None])), (sample, resolved));
     }
 
     #[test]

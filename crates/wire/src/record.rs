@@ -46,6 +46,10 @@ pub enum Waiting {
 }
 
 impl Waiting {
+    /// All, in order.
+    pub const ALL: [Waiting; 5] =
+        [Waiting::OpenMp, Waiting::Mpi, Waiting::PthreadSpin, Waiting::TightLoop, Waiting::Yield];
+
     /// What the report calls it.
     pub fn name(self) -> &'static str {
         match self {

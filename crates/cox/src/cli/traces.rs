@@ -10,7 +10,7 @@ pub struct Traces {
     /// Write what happened when to FILE, for the Perfetto UI and for `cox report` (%p, %h, %r as for --json)
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// The same for Paraver: PREFIX.prv, .pcf and .row
+    /// The same for Paraver: PREFIX.prv, .pcf and .row, and views of it: PREFIX.states.cfg, …
     #[arg(long, value_name = "PREFIX")]
     pub paraver: Option<PathBuf>,
     /// Write the report with pictures over time to FILE: one page of HTML that needs no network

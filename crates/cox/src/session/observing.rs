@@ -13,7 +13,7 @@ use machine::topology::Topology;
 use machine::{CpuSet, Root};
 use symbols::Symboliser;
 use watch::{BpfObserver, Intake, Observer, Settings, WatchError};
-use wire::{Backend, Record};
+use wire::{Backend, Record, Waiting};
 
 use super::Subject;
 use super::engine::Engine;
@@ -111,6 +111,11 @@ impl Observing {
     }
 
     /// What was kept for traces; there once after `undo`.
+    /// Why threads waited at the places where they were sampled, once the record is taken.
+    pub fn waits(&self) -> &[Option<Waiting>] {
+        self.symboliser.waits()
+    }
+
     pub fn take_recorder(&mut self) -> Option<Recorder> {
         self.recorder.take()
     }
@@ -160,7 +165,10 @@ impl Observing {
         for event in self.intake.events.drain(..) {
             self.replay.push(event);
         }
-        self.symboliser.observe(&self.intake.samples);
+        let recorder = &mut self.recorder;
+        self.symboliser.observe_each(&self.intake.samples, |sample, place| {
+            recorder.iter_mut().for_each(|recorder| recorder.sample(sample, place));
+        });
         self.intake.samples.clear();
         self.recorder.iter_mut().for_each(|recorder| recorder.take(&mut self.intake.moments));
     }

@@ -11,7 +11,7 @@ use machine::process::Task;
 use trace::sorter::Sorter;
 use trace::{Cast, Recording};
 use wire::layout::{ANOTHER_USERS, ANOTHER_USERS_NAME};
-use wire::{Cause, Clock, Living, Moment, Record, State, What};
+use wire::{Cause, Clock, Living, Moment, Record, Sample, State, Waiting, What};
 
 /// Takes moments during a session.
 pub struct Recorder {
@@ -49,6 +49,13 @@ impl Recorder {
         }
     }
 
+    /// Keeps a sample of the code at a place. What a thread does there is known when the session is over.
+    pub fn sample(&mut self, sample: &Sample, place: u32) {
+        if self.failed.is_none() {
+            self.failed = self.moments.push(Moment::sampled(sample.t_ns, sample.tid, place)).err();
+        }
+    }
+
     /// Names are asked for a tenth of a second after the fact, at most: who has gone by then stays a number.
     fn look_up(&mut self, tid: u32) {
         if tid == 0 || !self.looked_up.insert(tid) {
@@ -59,11 +66,17 @@ impl Recorder {
         }
     }
 
-    /// Everything, once the session is over. `record` is what was observed meanwhile.
+    /// Everything, once the session is over. `record` is what was observed meanwhile, `waits` why threads waited where they were sampled.
     ///
     /// # Errors
     /// When not everything could be kept.
-    pub fn finish(mut self, record: &Record, account: &Account, cpus: u32) -> Result<Recording> {
+    pub fn finish(
+        mut self,
+        record: &Record,
+        account: &Account,
+        waits: &[Option<Waiting>],
+        cpus: u32,
+    ) -> Result<Recording> {
         if let Some(error) = self.failed {
             return Err(error).with_context(|| cannot(&self.folder));
         }
@@ -81,6 +94,7 @@ impl Recorder {
             epoch_ns: epoch_ns.saturating_sub(monotonic_ns),
             cpus,
             cast: Cast::of(account, self.strangers),
+            waits: waits.to_vec(),
             moments: self.moments.sorted().with_context(|| cannot(&self.folder))?,
         })
     }

@@ -251,7 +251,7 @@ fn report(
     refuse_without_threads(&account, target)?;
     // Without a trace there is an account all the same.
     let recorded = observing.take_recorder().map(|recorder| {
-        let recording = recorder.finish(&record, &account, record.cpus.len() as u32)?;
+        let recording = recorder.finish(&record, &account, observing.waits(), record.cpus.len() as u32)?;
         if programs.len() > 1 {
             account.beside = Some(side_by_side(&recording, &programs, observing)?);
         }

@@ -13,21 +13,26 @@ use trace::{Recording, Told, perfetto, session};
 use crate::cli;
 use crate::outputs::Output;
 
-/// Of the files of Paraver.
+/// Of the trace for Paraver; views are beside it.
 const ENDINGS: [&str; 3] = ["prv", "pcf", "row"];
+
+/// Of all files for Paraver.
+fn endings() -> impl Iterator<Item = &'static str> {
+    ENDINGS.into_iter().chain(paraver::VIEWS)
+}
 
 /// Outputs for traces.
 pub struct Traces {
     perfetto: Option<Output>,
-    /// `.prv`, `.pcf` and `.row`.
-    paraver: Option<[Output; 3]>,
+    /// `.prv`, `.pcf` and `.row`, and the views.
+    paraver: Option<([Output; 3], Vec<Output>)>,
     html: Option<Output>,
 }
 
 /// Options of traces, each with the file that it names.
 pub fn named(wanted: &cli::Traces) -> Vec<(&'static str, Option<PathBuf>)> {
     let paraver =
-        ENDINGS.map(|ending| ("--paraver", wanted.paraver.as_deref().map(|prefix| with_ending(prefix, ending))));
+        endings().map(|ending| ("--paraver", wanted.paraver.as_deref().map(|prefix| with_ending(prefix, ending))));
     let others = [("--trace", wanted.trace.clone()), ("--html", wanted.html.clone())];
     others.into_iter().chain(paraver).collect()
 }
@@ -41,8 +46,9 @@ impl Traces {
         let perfetto = Output::wanted(wanted.trace.as_deref())?;
         let paraver = match &wanted.paraver {
             Some(prefix) => {
-                let [prv, pcf, row] = ENDINGS.map(|ending| Output::open(Some(&with_ending(prefix, ending))));
-                Some([prv?, pcf?, row?])
+                let open = |ending| Output::open(Some(&with_ending(prefix, ending)));
+                let [prv, pcf, row] = ENDINGS.map(open);
+                Some(([prv?, pcf?, row?], paraver::VIEWS.into_iter().map(open).collect::<Result<_>>()?))
             }
             None => None,
         };
@@ -63,7 +69,7 @@ impl Traces {
 
     /// Where there is room for what does not fit in memory: where the traces go.
     pub fn folder(&self) -> PathBuf {
-        let mut all = self.perfetto.iter().chain(self.paraver.iter().flatten()).chain(&self.html);
+        let mut all = self.perfetto.iter().chain(self.paraver.iter().flat_map(|(trace, _)| trace)).chain(&self.html);
         let first = all.find_map(Output::folder);
         first.map_or_else(std::env::temp_dir, Path::to_path_buf)
     }
@@ -81,14 +87,16 @@ impl Traces {
                 session::write(recording, &report, &mut out)
             })
         });
-        let paraver = self.paraver.map_or(Ok(()), |[prv, pcf, row]| {
+        let paraver = self.paraver.map_or(Ok(()), |([prv, pcf, row], views)| {
             // Names are known when the trace is written: they fit in memory.
             let (mut names, mut meanings) = (Vec::new(), Vec::new());
             prv.write_with(|out| {
                 let mut files = Files { prv: out, pcf: &mut meanings as &mut dyn Write, row: &mut names };
                 paraver::write(recording, &mut files, &folder)
             })?;
-            pcf.write(&meanings).and(row.write(&names))
+            let views =
+                views.into_iter().zip(paraver::views()).map(|(output, view)| output.write(view.text.as_bytes()));
+            pcf.write(&meanings).and(row.write(&names)).and(views.collect())
         });
         let html = self.html.map_or(Ok(()), |output| {
             let timeline = timeline(recording, document).context("cannot read the trace")?;

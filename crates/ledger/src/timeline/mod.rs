@@ -202,7 +202,10 @@ impl Timeline {
     /// Takes what happened.
     pub fn moment(&mut self, moment: &Moment) {
         let Some(column) = self.span.column(moment.t_ns) else { return };
-        self.open.told(moment.cpu, moment.t_ns, &self.span, &mut self.holes);
+        // A sample does not say of which CPU it is.
+        if !matches!(moment.what(), Some(What::Sample { .. })) {
+            self.open.told(moment.cpu, moment.t_ns, &self.span, &mut self.holes);
+        }
         match moment.what() {
             Some(What::Switch { out, left, out_is_member, into, in_is_member, .. }) => {
                 if out_is_member && left != Left::Dead {

@@ -73,6 +73,7 @@ impl<'r> Bundles<'r> {
             What::Arrived { tid } => bundle.switch(at_ns, Left::Blocked(None), tid, name(self.cast, tid)),
             What::Why { tid, cause } => bundle.blocked_reason(at_ns, tid, cause),
             What::Lost { .. } => bundle.has_lost = true,
+            What::Sample { .. } => return None,
             _ => {}
         }
         if is_empty {

@@ -22,8 +22,12 @@ enum Does {
     Block,
 }
 
-/// Names of the lines, in the order of [`Does`]. The line's number is its place, counted from one; where something was lost is the next.
-const LINES: [&str; 3] = ["threads on CPUs", "threads waiting for a CPU", "threads blocked"];
+/// Names of the lines with their units, in the order of [`Does`]. The line's number is its place, counted from one; where something was lost is the next.
+const LINES: [(&str, &str); 3] = [
+    ("CPUs in use (CPUs)", "CPUs"),
+    ("threads waiting for a CPU (threads)", "threads"),
+    ("blocked threads (threads)", "threads"),
+];
 const LOST: u64 = LINES.len() as u64 + 1;
 
 /// Counts members.
@@ -43,11 +47,11 @@ impl Counters {
 
     /// What the lines are.
     pub fn tracks(&self) -> Vec<TracePacket> {
-        let describe = |(uuid, name): (u64, &&str)| {
-            let counter = Some(CounterDescriptor { unit_name: Some("threads".into()) });
-            TrackDescriptor { uuid: Some(uuid), name: Some((*name).to_owned()), counter }
+        let describe = |(uuid, (name, unit)): (u64, &(&str, &str))| {
+            let counter = Some(CounterDescriptor { unit_name: Some((*unit).to_owned()) });
+            TrackDescriptor { uuid: Some(uuid), name: Some((*name).to_owned()), counter, ..TrackDescriptor::default() }
         };
-        let lost = TrackDescriptor { uuid: Some(LOST), name: Some("lost by cox".into()), counter: None };
+        let lost = TrackDescriptor { uuid: Some(LOST), name: Some("lost by cox".into()), ..TrackDescriptor::default() };
         let all = (1..).zip(&LINES).map(describe).chain([lost]);
         all.map(|descriptor| TracePacket { track_descriptor: Some(descriptor), ..packet() }).collect()
     }

@@ -1,24 +1,27 @@
 //! Traces for Perfetto: who ran on each CPU, who woke whom, what threads were blocked by, and how many ran and waited.
 //!
 //! Written as the kernel's own events are (ftrace bundles by CPU, with switches and wakings in columns), since of those the viewers make
-//! threads' states themselves. What only we know is added: the cause of a block, as the kernel function that `sched_blocked_reason` names; threads
-//! that ran, waited and were blocked, as counters; and where something was lost.
+//! threads' states themselves. What only we know is added: the cause of a block, as the kernel function that `sched_blocked_reason` names; what each
+//! thread did, with causes, as slices on its track; CPUs in use, threads that waited and were blocked, as counters; and where something was lost.
 //!
 //! Times are on CLOCK_BOOTTIME, which is a trace's clock if nothing else is said.
 
 mod bundle;
 mod counters;
 pub(crate) mod proto;
+mod spins;
+mod states;
 
 use std::io::{self, Write};
 
 use prost::Message;
 use wire::Cause;
 
-use crate::recording::Recording;
+use crate::recording::{Recording, Told};
 use bundle::Bundles;
 use counters::Counters;
 use proto::*;
+use states::States;
 
 /// Packets of one writer.
 const SEQUENCE: u32 = 1;
@@ -42,10 +45,18 @@ pub fn write(recording: &Recording, out: &mut impl Write) -> io::Result<()> {
     let mut counters = Counters::new(recording.boot_ns);
     counters.tracks().iter().try_for_each(|packet| put(out, packet))?;
     let mut bundles = Bundles::new(recording);
-    recording.each(|moment| -> io::Result<()> {
-        bundles.take(moment).into_iter().try_for_each(|packet| put(out, &packet))?;
-        counters.take(moment).iter().try_for_each(|packet| put(out, packet))
+    let mut states = States::new(&recording.cast, recording.boot_ns);
+    recording.tell(|told| -> io::Result<()> {
+        match told {
+            Told::Moment(moment) => {
+                states.moment(moment);
+                bundles.take(moment).into_iter().try_for_each(|packet| put(out, &packet))?;
+                counters.take(moment).iter().try_for_each(|packet| put(out, packet))
+            }
+            Told::Stretch(stretch) => states.take(stretch, out),
+        }
     })?;
+    states.rest(out)?;
     bundles.rest().into_iter().try_for_each(|packet| put(out, &packet))?;
     counters.rest().iter().try_for_each(|packet| put(out, packet))
 }
@@ -67,7 +78,8 @@ fn packet() -> TracePacket {
 /// Clocks, and names of causes.
 fn beginning(recording: &Recording) -> TracePacket {
     let at = recording.start_ns;
-    let clock = |clock_id, timestamp| Clock { clock_id: Some(clock_id), timestamp: Some(timestamp) };
+    let clock =
+        |clock_id, timestamp| Clock { clock_id: Some(clock_id), timestamp: Some(timestamp), is_incremental: None };
     let name = |cause: &Cause| InternedString { iid: Some(iid(*cause)), str: Some(cause.name().into()) };
     TracePacket {
         sequence_flags: Some(CLEARED),
@@ -79,7 +91,10 @@ fn beginning(recording: &Recording) -> TracePacket {
                 clock(REALTIME, recording.epoch_ns + at),
             ],
         }),
-        interned_data: Some(InternedData { kernel_symbols: Cause::ALL.iter().map(name).collect() }),
+        interned_data: Some(InternedData {
+            kernel_symbols: Cause::ALL.iter().map(name).collect(),
+            ..InternedData::default()
+        }),
         ..packet()
     }
 }

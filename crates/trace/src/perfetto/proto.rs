@@ -24,11 +24,32 @@ pub struct TracePacket {
     pub sequence_flags: Option<u32>,
     #[prost(message, optional, tag = "45")]
     pub system_info: Option<SystemInfo>,
+    /// Packets as they would be in the trace, compressed by zlib.
+    #[prost(bytes = "vec", optional, tag = "50")]
+    pub compressed_packets: Option<Vec<u8>>,
+    #[prost(message, optional, tag = "59")]
+    pub trace_packet_defaults: Option<TracePacketDefaults>,
     #[prost(message, optional, tag = "60")]
     pub track_descriptor: Option<TrackDescriptor>,
     /// The recording itself, for `cox report`: no field of Perfetto's. Its readers ignore numbers above 999.
     #[prost(message, optional, tag = "15000")]
     pub cox: Option<Part>,
+}
+
+/// What packets of a sequence mean where they do not say it. `trace_packet_defaults.proto`.
+#[derive(Clone, PartialEq, Message)]
+pub struct TracePacketDefaults {
+    #[prost(message, optional, tag = "11")]
+    pub track_event_defaults: Option<TrackEventDefaults>,
+    #[prost(uint32, optional, tag = "58")]
+    pub timestamp_clock_id: Option<u32>,
+}
+
+/// `track_event/track_event.proto`.
+#[derive(Clone, PartialEq, Message)]
+pub struct TrackEventDefaults {
+    #[prost(uint64, optional, tag = "11")]
+    pub track_uuid: Option<u64>,
 }
 
 /// A part of a recording.
@@ -113,8 +134,19 @@ pub struct SchedBlockedReason {
 /// `interned_data/interned_data.proto`.
 #[derive(Clone, PartialEq, Message)]
 pub struct InternedData {
+    #[prost(message, repeated, tag = "2")]
+    pub event_names: Vec<EventName>,
     #[prost(message, repeated, tag = "26")]
     pub kernel_symbols: Vec<InternedString>,
+}
+
+/// `track_event/track_event.proto`.
+#[derive(Clone, PartialEq, Message)]
+pub struct EventName {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    #[prost(string, optional, tag = "2")]
+    pub name: Option<String>,
 }
 
 /// `profiling/profile_common.proto`.
@@ -164,13 +196,16 @@ pub struct ClockSnapshot {
     pub clocks: Vec<Clock>,
 }
 
-/// A clock. 1: time of day, 3: monotonic, 6: since boot, which is the trace's.
+/// A clock. 1: time of day, 3: monotonic, 6: since boot, which is the trace's; from 64 on: one of the sequence.
 #[derive(Clone, PartialEq, Message)]
 pub struct Clock {
     #[prost(uint32, optional, tag = "1")]
     pub clock_id: Option<u32>,
     #[prost(uint64, optional, tag = "2")]
     pub timestamp: Option<u64>,
+    /// Times by it are differences to the one before.
+    #[prost(bool, optional, tag = "3")]
+    pub is_incremental: Option<bool>,
 }
 
 /// `common/system_info.proto`.
@@ -198,8 +233,22 @@ pub struct TrackDescriptor {
     pub uuid: Option<u64>,
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
+    /// It is this thread's.
+    #[prost(message, optional, tag = "4")]
+    pub thread: Option<ThreadDescriptor>,
     #[prost(message, optional, tag = "8")]
     pub counter: Option<CounterDescriptor>,
+}
+
+/// `track_event/thread_descriptor.proto`.
+#[derive(Clone, PartialEq, Message)]
+pub struct ThreadDescriptor {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(int32, optional, tag = "2")]
+    pub tid: Option<i32>,
+    #[prost(string, optional, tag = "5")]
+    pub thread_name: Option<String>,
 }
 
 /// That it counts. `track_event/counter_descriptor.proto`.
@@ -212,9 +261,12 @@ pub struct CounterDescriptor {
 /// Something on a line. `track_event/track_event.proto`.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackEvent {
-    /// 3: an instant, 4: a count.
+    /// 1: a slice begins, 2: the innermost ends, 3: an instant, 4: a count.
     #[prost(int32, optional, tag = "9")]
     pub r#type: Option<i32>,
+    /// The number of an interned name.
+    #[prost(uint64, optional, tag = "10")]
+    pub name_iid: Option<u64>,
     #[prost(uint64, optional, tag = "11")]
     pub track_uuid: Option<u64>,
     #[prost(string, optional, tag = "23")]

@@ -21,6 +21,7 @@ enum cox_moment_kind {
 	COX_M_ARRIVED,	  /* `tid` came to `cpu` then, which the kernel did not announce: said when it leaves */
 	COX_M_WHY,	  /* what `tid` is blocked by is `detail`: of one whose coming is not announced, or, told by cox, who is blocked at the end */
 	COX_M_LOST,	  /* from here on `other` moments of `cpu` found no room, until the next one of that CPU */
+	COX_M_SAMPLE,	  /* told by cox: a sample found `tid` at work, or spinning for reason `detail` (0: work) */
 };
 
 /* `more` of a switch: the cause by which `tid` blocks, and that by which `other` was blocked until now, in a byte each. */

@@ -117,6 +117,7 @@ pub fn read(
             epoch_ns: 0,
             cpus: making.cpus(),
             cast: Cast::of(&account, Default::default()),
+            waits: Vec::new(),
             moments: sorter.sorted()?,
         })
     });

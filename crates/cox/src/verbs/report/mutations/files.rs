@@ -102,8 +102,16 @@ impl Sessions {
         cast.processes.insert(first, Process { name: "heat".into(), ..Process::default() });
         let moments = moments::some(60, first);
         let nothing = Sorter::new(&std::env::temp_dir()).unwrap().sorted().unwrap();
-        let recording =
-            Recording { start_ns: 900, end_ns: 50_000, boot_ns: 5, epoch_ns: 6, cpus: 2, cast, moments: nothing };
+        let recording = Recording {
+            start_ns: 900,
+            end_ns: 50_000,
+            boot_ns: 5,
+            epoch_ns: 6,
+            cpus: 2,
+            cast,
+            waits: Vec::new(),
+            moments: nothing,
+        };
         Session { recording, moments, report: self.documents[at].clone() }
     }
 

@@ -1,0 +1,197 @@
+//! Configurations for Paraver, one file for each of the usual views: what to draw of a trace that [`write`](super::write) wrote.
+//!
+//! The format is that of Paraver 3.4 and later, as its reader (`api/cfg.cpp` of paraver-kernel) takes it: a line for each property of a window,
+//! then of a histogram. Windows and histograms refer to states and events by the numbers that the `.pcf` declares.
+
+use std::fmt::{self, Write};
+
+use wire::Cause;
+
+use super::{BLOCKED, COLOURS, MIGRATED, SAMPLED, SAMPLES};
+
+/// A view: what its file ends in, and what is in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// `states.cfg`.
+    pub ending: &'static str,
+    /// The configuration.
+    pub text: String,
+}
+
+/// What the files end in.
+pub const ENDINGS: [&str; 7] =
+    ["states.cfg", "blocked.cfg", "cpus.cfg", "migrations.cfg", "samples.cfg", "profile.cfg", "durations.cfg"];
+
+/// All views.
+#[must_use]
+pub fn views() -> [View; 7] {
+    let last = BLOCKED + Cause::ALL.len() as u32 - 1;
+    let states = Window { name: "Thread states", thread: "State As Is", ..Window::default() };
+    let all: Vec<u32> =
+        COLOURS.iter().map(|(_, state, _)| *state).filter(|state| *state > 0).chain(BLOCKED..=last).collect();
+    let texts = [
+        configuration("What each thread does: it runs, waits for a CPU, or is blocked.", &[&states], None),
+        configuration(
+            "Causes of blocking: only threads that are blocked, by what they are blocked on.",
+            &[&Window { name: "Causes of blocking", range: Some((BLOCKED, last)), ..states.clone() }],
+            None,
+        ),
+        configuration(
+            "The CPU that each thread runs on; none while it does not run.",
+            &[&Window { name: "CPU of each thread", thread: "Cpu ID", gradient: true, ..Window::default() }],
+            None,
+        ),
+        configuration(
+            "The CPU that each thread was moved to last; flags stand where it was moved.",
+            &[&Window {
+                name: "Migrations",
+                thread: "Last Evt Val",
+                event: Some(MIGRATED),
+                flags: true,
+                ..Window::default()
+            }],
+            None,
+        ),
+        configuration(
+            "What the last sample saw: work, or spinning, by what is waited for. Sampled: between two samples nobody looked.",
+            &[&Window {
+                name: SAMPLES,
+                thread: "Last Evt Val",
+                event: Some(SAMPLED),
+                flags: true,
+                ..Window::default()
+            }],
+            None,
+        ),
+        configuration(
+            "Time that each thread spent in each state.",
+            &[&states],
+            Some(&Histogram { name: "Time by state", statistic: "Time", columns: (0, last, 1), scale: false }),
+        ),
+        configuration(
+            "How long states lasted, by thread: how many stretches of each length. States are chosen in the window’s semantic of the thread.",
+            &[&Window {
+                name: "Lengths of states",
+                thread: "State Record Dur.",
+                states: &all,
+                gradient: true,
+                ..Window::default()
+            }],
+            Some(&Histogram {
+                name: "Lengths of states by thread",
+                statistic: "# Bursts",
+                columns: (1, 1000, 1),
+                scale: true,
+            }),
+        ),
+    ];
+    let mut texts = texts.into_iter();
+    ENDINGS.map(|ending| View { ending, text: texts.next().unwrap_or_default() })
+}
+
+/// A picture over time, by thread.
+#[derive(Clone, Default)]
+struct Window<'w> {
+    name: &'w str,
+    /// What is made of a thread's records.
+    thread: &'w str,
+    /// States that count, for those semantics that are told.
+    states: &'w [u32],
+    /// Other values are nothing.
+    range: Option<(u32, u32)>,
+    /// Only events of this type count.
+    event: Option<u32>,
+    flags: bool,
+    /// Amounts, and not codes.
+    gradient: bool,
+}
+
+/// A table by thread of its last window.
+struct Histogram<'h> {
+    name: &'h str,
+    statistic: &'h str,
+    /// From, up to, by.
+    columns: (u32, u32, u32),
+    /// Columns are chosen by what there is.
+    scale: bool,
+}
+
+fn configuration(description: &str, windows: &[&Window], histogram: Option<&Histogram>) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write(&mut out, description, windows, histogram);
+    out
+}
+
+fn write(out: &mut String, description: &str, windows: &[&Window], histogram: Option<&Histogram>) -> fmt::Result {
+    writeln!(out, "#ParaverCFG\nConfigFile.Version: 3.4\nConfigFile.NumWindows: {}", windows.len())?;
+    writeln!(out, "ConfigFile.BeginDescription\n{description}\nConfigFile.EndDescription")?;
+    for (at, of) in (1..).zip(windows) {
+        window(out, at, of, histogram.is_none())?;
+    }
+    histogram.map_or(Ok(()), |of| table(out, of, windows.len()))
+}
+
+fn window(out: &mut String, id: usize, of: &Window, open: bool) -> fmt::Result {
+    let line = "#".repeat(80);
+    writeln!(out, "\n{line}\n< NEW DISPLAYING WINDOW {} >\n{line}", of.name)?;
+    writeln!(out, "window_name {}\nwindow_type single\nwindow_id {id}", of.name)?;
+    writeln!(out, "window_position_x 100\nwindow_position_y 100\nwindow_width 900\nwindow_height 300")?;
+    writeln!(out, "window_comm_lines_enabled false\nwindow_flags_enabled {}", of.flags)?;
+    let mode = if of.gradient { "window_in_null_gradient_mode" } else { "window_in_code_mode" };
+    writeln!(out, "window_noncolor_mode true\nwindow_color_mode {mode}\nwindow_units Microseconds")?;
+    let most = BLOCKED as usize + Cause::ALL.len();
+    writeln!(out, "window_maximum_y {most}.0\nwindow_minimum_y 0.0\nwindow_compute_y_max {}", of.gradient)?;
+    writeln!(out, "window_level thread\nwindow_scale_relative 1.0\nwindow_end_time_relative 1.0")?;
+    writeln!(out, "window_object appl {{ 1, {{ All }} }}\nwindow_begin_time_relative 0.0\nwindow_open {open}")?;
+    writeln!(out, "window_drawmode draw_randnotzero\nwindow_drawmode_rows draw_randnotzero")?;
+    writeln!(out, "window_pixel_size 1\nwindow_labels_to_draw 1")?;
+    let event = if of.event.is_some() { "=" } else { "All" };
+    writeln!(
+        out,
+        "window_selected_functions {{ 14, {{ {{cpu, Active Thd}}, {{appl, Adding}}, {{task, Adding}}, {{thread, {}}}, {{node, Adding}}, \
+         {{system, Adding}}, {{workload, Adding}}, {{from_obj, All}}, {{to_obj, All}}, {{tag_msg, All}}, {{size_msg, All}}, {{bw_msg, All}}, \
+         {{evt_type, {event}}}, {{evt_value, All}} }} }}",
+        of.thread
+    )?;
+    let range = if of.range.is_some() { "Select Range" } else { "As Is" };
+    writeln!(
+        out,
+        "window_compose_functions {{ 9, {{ {{compose_cpu, As Is}}, {{compose_appl, As Is}}, {{compose_task, As Is}}, {{compose_thread, {range}}}, \
+         {{compose_node, As Is}}, {{compose_system, As Is}}, {{compose_workload, As Is}}, {{topcompose1, As Is}}, {{topcompose2, As Is}} }} }}"
+    )?;
+    if !of.states.is_empty() {
+        let states: Vec<String> = of.states.iter().map(ToString::to_string).collect();
+        writeln!(
+            out,
+            "window_semantic_module thread {} {{ 1, {{ {} {} }} }}",
+            of.thread,
+            states.len(),
+            states.join(" ")
+        )?;
+    }
+    if let Some((least, most)) = of.range {
+        // The upper end comes first.
+        writeln!(out, "window_semantic_module compose_thread Select Range {{ 2, {{ 1 {most}, 1 {least} }} }}")?;
+    }
+    of.event.map_or(Ok(()), |event| writeln!(out, "window_filter_module evt_type 1 {event}"))
+}
+
+fn table(out: &mut String, of: &Histogram, window: usize) -> fmt::Result {
+    let (least, most, step) = of.columns;
+    let scale = if of.scale { "True" } else { "False" };
+    writeln!(out, "\n< NEW ANALYZER2D >\nAnalyzer2D.Name: {}", of.name)?;
+    writeln!(out, "Analyzer2D.X: 120\nAnalyzer2D.Y: 450\nAnalyzer2D.Width: 900\nAnalyzer2D.Height: 350")?;
+    writeln!(
+        out,
+        "Analyzer2D.ControlWindow: {window}\nAnalyzer2D.DataWindow: {window}\nAnalyzer2D.Accumulator: Semantic"
+    )?;
+    writeln!(out, "Analyzer2D.Statistic: {}\nAnalyzer2D.CalculateAll: True\nAnalyzer2D.HideCols: True", of.statistic)?;
+    writeln!(out, "Analyzer2D.HorizVert: Horizontal\nAnalyzer2D.Color: True\nAnalyzer2D.SemanticColor: False")?;
+    writeln!(out, "Analyzer2D.Zoom: {}", if of.scale { "Enabled" } else { "Disabled" })?;
+    writeln!(out, "Analyzer2D.SortCols: False\nAnalyzer2D.SortCriteria: Average")?;
+    writeln!(out, "Analyzer2D.AnalysisLimits: Allwindow\nAnalyzer2D.ComputeYScale: {scale}")?;
+    writeln!(out, "Analyzer2D.Minimum: {least}.0\nAnalyzer2D.Maximum: {most}.0\nAnalyzer2D.Delta: {step}.0")?;
+    writeln!(out, "Analyzer2D.ComputeGradient: True\nAnalyzer2D.PixelSize: 1\nAnalyzer2D.CodeColor: False")?;
+    writeln!(out, "Analyzer2D.ShowOnlyTotals: False\nAnalyzer2D.ShortHeaderLabels: True")
+}

@@ -1,0 +1,105 @@
+//! When threads were seen to spin. A sample is a moment; a series of them that all saw the same is a time, from the first to the last.
+//!
+//! Samples come before the stretch that they lie in, which is told when it ends. Meanwhile a series takes as much room as one sample.
+
+use std::collections::{HashMap, VecDeque};
+
+use wire::Waiting;
+
+/// Samples further apart are no series: the thread may have done anything between them. In a guest a thread that runs is sampled every 5 ms, give or
+/// take a quarter.
+const NEAR_NS: u64 = 12_500_000;
+
+/// What is written of a series.
+pub fn name(waiting: Waiting) -> String {
+    format!("spinning (sampled): {}", waiting.name())
+}
+
+/// Spinning that samples saw, from the first to the last of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spin {
+    pub first_ns: u64,
+    pub last_ns: u64,
+    pub waiting: Waiting,
+}
+
+/// Samples that all saw the same.
+struct Series {
+    first_ns: u64,
+    last_ns: u64,
+    /// `None`: work.
+    waiting: Option<Waiting>,
+}
+
+/// Series that no stretch has been told of, by thread id.
+#[derive(Default)]
+pub struct Spins {
+    series: HashMap<u32, VecDeque<Series>>,
+}
+
+impl Spins {
+    /// Takes a sample; those of one thread come in order.
+    pub fn sample(&mut self, tid: u32, t_ns: u64, waiting: Option<Waiting>) {
+        let all = self.series.entry(tid).or_default();
+        match all.back_mut() {
+            Some(last) if last.waiting == waiting && t_ns.saturating_sub(last.last_ns) <= NEAR_NS => {
+                last.last_ns = t_ns
+            }
+            _ => all.push_back(Series { first_ns: t_ns, last_ns: t_ns, waiting }),
+        }
+    }
+
+    /// What was seen of a thread while it ran from then until then. Times are asked for in order: what lies before is forgotten.
+    pub fn within(&mut self, tid: u32, from_ns: u64, until_ns: u64) -> Vec<Spin> {
+        let Some(all) = self.series.get_mut(&tid) else { return Vec::new() };
+        let mut spins = Vec::new();
+        while let Some(first) = all.front_mut() {
+            if first.first_ns > until_ns {
+                break;
+            }
+            let (first_ns, last_ns) = (first.first_ns.max(from_ns), first.last_ns.min(until_ns));
+            if let (Some(waiting), true) = (first.waiting, first_ns <= last_ns) {
+                spins.push(Spin { first_ns, last_ns, waiting });
+            }
+            if first.last_ns > until_ns {
+                // It goes on in a later stretch.
+                first.first_ns = until_ns + 1;
+                break;
+            }
+            all.pop_front();
+        }
+        if all.is_empty() {
+            self.series.remove(&tid);
+        }
+        spins
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OMP: Option<Waiting> = Some(Waiting::OpenMp);
+
+    #[test]
+    fn a_series_that_is_torn_by_a_block_is_two() {
+        let mut spins = Spins::default();
+        for (t_ns, waiting) in [(10, None), (20, OMP), (30, OMP), (70, OMP), (80, OMP), (90, None)] {
+            spins.sample(1, t_ns, waiting);
+        }
+        let spin = |first_ns, last_ns| Spin { first_ns, last_ns, waiting: Waiting::OpenMp };
+        assert_eq!(spins.within(1, 5, 40), [spin(20, 40)]);
+        assert_eq!(spins.within(1, 60, 95), [spin(60, 80)]);
+        assert_eq!((spins.within(1, 95, 99), spins.within(2, 0, 99)), (vec![], vec![]));
+        assert!(spins.series.is_empty());
+    }
+
+    #[test]
+    fn samples_that_are_far_apart_say_nothing_of_what_is_between() {
+        let mut spins = Spins::default();
+        spins.sample(1, 10, OMP);
+        spins.sample(1, 10 + NEAR_NS + 1, OMP);
+        assert_eq!(spins.within(1, 0, NEAR_NS), [Spin { first_ns: 10, last_ns: 10, waiting: Waiting::OpenMp }]);
+        assert_eq!(spins.within(1, NEAR_NS, NEAR_NS + 2), []);
+    }
+}
