@@ -10,6 +10,9 @@ use wire::Waiting;
 /// take a quarter.
 const NEAR_NS: u64 = 12_500_000;
 
+/// Series that are held at once, 32 MB of them. A file may tell of samples that lie in no stretch: what finds no room is not marked.
+const MOST: usize = 1 << 20;
+
 /// What is written of a series.
 pub fn name(waiting: Waiting) -> String {
     format!("spinning (sampled): {}", waiting.name())
@@ -35,17 +38,21 @@ struct Series {
 #[derive(Default)]
 pub struct Spins {
     series: HashMap<u32, VecDeque<Series>>,
+    held: usize,
 }
 
 impl Spins {
     /// Takes a sample; those of one thread come in order.
     pub fn sample(&mut self, tid: u32, t_ns: u64, waiting: Option<Waiting>) {
-        let all = self.series.entry(tid).or_default();
-        match all.back_mut() {
-            Some(last) if last.waiting == waiting && t_ns.saturating_sub(last.last_ns) <= NEAR_NS => {
-                last.last_ns = t_ns
+        let last = self.series.get_mut(&tid).and_then(VecDeque::back_mut);
+        match last.filter(|last| last.waiting == waiting && t_ns.saturating_sub(last.last_ns) <= NEAR_NS) {
+            Some(last) => last.last_ns = t_ns,
+            None if self.held < MOST => {
+                let new = Series { first_ns: t_ns, last_ns: t_ns, waiting };
+                self.series.entry(tid).or_default().push_back(new);
+                self.held += 1;
             }
-            _ => all.push_back(Series { first_ns: t_ns, last_ns: t_ns, waiting }),
+            None => {}
         }
     }
 
@@ -67,6 +74,7 @@ impl Spins {
                 break;
             }
             all.pop_front();
+            self.held -= 1;
         }
         if all.is_empty() {
             self.series.remove(&tid);
@@ -91,7 +99,7 @@ mod tests {
         assert_eq!(spins.within(1, 5, 40), [spin(20, 40)]);
         assert_eq!(spins.within(1, 60, 95), [spin(60, 80)]);
         assert_eq!((spins.within(1, 95, 99), spins.within(2, 0, 99)), (vec![], vec![]));
-        assert!(spins.series.is_empty());
+        assert!(spins.series.is_empty() && spins.held == 0);
     }
 
     #[test]
@@ -101,5 +109,17 @@ mod tests {
         spins.sample(1, 10 + NEAR_NS + 1, OMP);
         assert_eq!(spins.within(1, 0, NEAR_NS), [Spin { first_ns: 10, last_ns: 10, waiting: Waiting::OpenMp }]);
         assert_eq!(spins.within(1, NEAR_NS, NEAR_NS + 2), []);
+    }
+
+    #[test]
+    fn samples_of_no_stretch_take_bounded_room() {
+        let mut spins = Spins::default();
+        for tid in 0..MOST as u32 + 10 {
+            spins.sample(tid, 1, OMP);
+        }
+        assert_eq!((spins.series.len(), spins.held), (MOST, MOST));
+        assert_eq!(spins.within(3, 0, 2).len(), 1);
+        spins.sample(u32::MAX, 2, OMP);
+        assert_eq!(spins.within(u32::MAX, 0, 2).len(), 1);
     }
 }
