@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use common_robust::terminal::Terminal;
 use common_robust::{Account, COX, Ran, both_ways, command, is_root, open_folder, path, run};
 use tempfile::TempDir;
 
@@ -219,6 +220,44 @@ fn a_stderr_that_is_full_or_gone_does_not_change_the_exit_code() {
     // Not even when there is nothing but an error to say.
     let script = format!("{COX} run -- no-such-program 2> /dev/full");
     assert_eq!(run(Command::new("sh").args(["-c", &script])).code, 127);
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_does_not_change_the_exit_code() {
+    let folder = open_folder();
+    let under_limit = |words: &str| {
+        let script = format!("cd '{}' && ulimit -f 1 && {words}", folder.path().display());
+        run(Command::new("bash").args(["-c", &script]))
+    };
+    let ran = under_limit(&format!("'{COX}' run -q --json cox.json -- sh -c 'exit 3'"));
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(ran.stderr.contains("cannot write 'cox.json'"), "{}", ran.stderr);
+    assert!(!folder.path().join("cox.json").exists());
+    // Standard error is the file that has no room: the report is cut, and that is all.
+    assert_eq!(under_limit(&format!("'{COX}' run -- sh -c 'exit 3' 2>report")).code, 3);
+    // The program is ended by SIGXFSZ, as without cox.
+    let (dd, beyond) = ("dd if=/dev/zero of=file bs=4k count=1", 128 + 25);
+    assert_eq!(under_limit(dd).code, beyond);
+    assert_eq!(under_limit(&format!("'{COX}' run -q -- {dd}")).code, beyond);
+    assert_eq!(
+        under_limit(&format!("trap '' XFSZ; '{COX}' run -q -- {dd}")).code,
+        under_limit(&format!("trap '' XFSZ; {dd}")).code
+    );
+}
+
+#[test]
+fn reports_fit_the_terminal() {
+    for (command, last) in
+        [("run -- ls /", "sum to wall"), ("doctor", "sched_ext"), ("pack --ncpus 1 -- sleep 0.1", "restored")]
+    {
+        let script = format!("stty cols 70 && NO_COLOR=1 exec '{COX}' {command}");
+        let mut terminal = Terminal::start(&["sh", "-c", &script]);
+        terminal.end();
+        terminal.wait_for(last);
+        let screen = terminal.screen();
+        let width = screen.lines().map(|line| line.trim_end().chars().count()).max().unwrap();
+        assert!((50..=70).contains(&width), "{command}: {width} columns\n{screen}");
+    }
 }
 
 #[test]

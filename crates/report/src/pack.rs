@@ -147,9 +147,11 @@ impl PackReport {
             Some(program) => program.as_str(),
             None => "?",
         };
-        let mut lines = vec![format!("cox: {command} · {}", self.heading()), String::new()];
-        lines.extend(self.lines().into_iter().map(|line| format!("  {line}")));
-        lines.iter().map(|line| style.clean(line) + "\n").collect()
+        let broken = |text: &str, first: &str, rest: &str| wrapped(&style.clean(text), style.columns(), first, rest);
+        let mut lines = broken(&format!("cox: {command} · {}", self.heading()), "", "    ");
+        lines.push(String::new());
+        lines.extend(self.lines().iter().flat_map(|line| broken(line, "  ", "    ")));
+        lines.iter().map(|line| line.clone() + "\n").collect()
     }
 
     /// For a terminal, as a section of another report.
@@ -326,6 +328,9 @@ mod tests {
         for part in ["Seen through /proc", "eBPF not used: no CAP_BPF", "barriers: process 7: why", "masks restored"] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        let long = PackReport { passed_over: Some("needs a right that this user lacks; ".repeat(9)), ..packed() };
+        let text = long.text(&Style::default());
+        assert!(text.lines().all(|line| columns(line) <= 100), "{text}");
         let bpf = PackReport { backend: Some("bpf".into()), ..packed() };
         assert!(!bpf.text(&Style::default()).contains("Seen through"));
     }

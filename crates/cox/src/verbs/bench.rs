@@ -7,10 +7,13 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::session::sigpipe;
+
 /// Become `cox-bench`, found beside cox or on PATH.
 pub fn bench(arguments: &[OsString]) -> Result<u8> {
     let beside = env::current_exe().context("finding cox's own file")?.with_file_name("cox-bench");
     let program = if beside.exists() { beside } else { "cox-bench".into() };
+    sigpipe::restore();
     let error = Command::new(&program).args(arguments).exec();
     Err(error).with_context(|| format!("cannot run '{}' (build it with: make build)", program.display()))
 }

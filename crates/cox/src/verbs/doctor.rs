@@ -1,6 +1,5 @@
 //! `cox doctor`: what this kernel and user may do.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -9,6 +8,7 @@ use broker::client;
 use broker::protocol::Wanted;
 use machine::Root;
 use machine::features::{Available, Facts, Feature, FeatureId, evaluate};
+use report::style::{Style, wrapped};
 use serde_json::json;
 use watch::{BpfObserver, Settings, WatchError};
 
@@ -26,7 +26,8 @@ pub fn doctor(options: &cli::Doctor) -> Result<u8> {
     try_out(&mut features);
     let quiet = options.json.as_deref() == Some(Path::new("-"));
     if !quiet {
-        Output::Stdout.write(text(&features).as_bytes())?;
+        let style = super::style(Some(&Output::Stdout), false);
+        Output::Stdout.write(text(&features, &style).as_bytes())?;
     }
     if let Some(output) = json_output {
         let document = json!({ "schema_version": 1, "features": features.iter().map(as_json).collect::<Vec<_>>() });
@@ -75,24 +76,30 @@ fn try_helper(feature: &mut Feature) {
     };
 }
 
-/// The column where reasons begin.
+/// Columns of a feature's name.
 const NAMES: usize = 30;
 
-fn text(features: &[Feature]) -> String {
-    let mut text = String::new();
+/// Narrower terminals have no room for a column of reasons: what does not fit beside a name begins below it.
+const TWO_COLUMNS: usize = 90;
+
+fn text(features: &[Feature], style: &Style) -> String {
+    let width = style.columns();
+    let indent = " ".repeat(if width < TWO_COLUMNS { 6 } else { NAMES + 8 });
+    let mut lines = Vec::new();
     for feature in features {
         let (word, why, fix) = match &feature.available {
             Available::Yes { how } => ("yes", how, None),
             Available::No { reason, fix } => ("no", reason, Some(fix)),
             Available::Unknown { reason, fix } => ("?", reason, Some(fix)),
         };
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "  {:NAMES$} {word:4} {why}", feature.name);
+        let name = format!("  {:NAMES$} {word:4} ", feature.name);
+        lines.extend(wrapped(&style.clean(why), width, &name, &indent));
         if let Some(fix) = fix.filter(|fix| !fix.is_empty()) {
-            let _ = writeln!(text, "  {:NAMES$}      -> {fix} (cox explain {})", "", feature.doc);
+            let advice = style.clean(&format!("{fix} (cox explain {})", feature.doc));
+            lines.extend(wrapped(&advice, width, &format!("{indent}-> "), &format!("{indent}   ")));
         }
     }
-    text
+    lines.iter().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
 fn as_json(feature: &Feature) -> serde_json::Value {
@@ -102,4 +109,26 @@ fn as_json(feature: &Feature) -> serde_json::Value {
         Available::Unknown { reason, fix } => (None, None, Some(reason), Some(fix)),
     };
     json!({ "name": feature.name, "available": available, "how": how, "reason": reason, "fix": fix, "doc": feature.doc })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_fit_the_terminal() {
+        let why = "what the kernel or a security module refuses without CAP_BPF and CAP_PERFMON (running as uid 1000)";
+        let (reason, fix) = (why.to_owned(), format!("sudo setcap …; {why}"));
+        let mut features = evaluate(&Facts::read(&Root::live()).unwrap());
+        features.iter_mut().for_each(|f| {
+            f.available = Available::No { reason: reason.clone(), fix: fix.clone() };
+        });
+        for width in [60, 80, 100] {
+            let style = Style { width, ..Style::default() };
+            let text = text(&features, &style);
+            assert!(text.lines().all(|line| report::style::columns(line) <= width), "{text}");
+            let said: Vec<&str> = text.split_whitespace().collect();
+            assert!(said.join(" ").contains(why), "{text}");
+        }
+    }
 }

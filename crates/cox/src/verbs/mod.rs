@@ -1,6 +1,7 @@
 //! One module per verb.
 
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 
 use ::report::Style;
 
@@ -23,8 +24,11 @@ pub mod traces;
 
 /// How the reader's terminal wants it. A file gets UTF-8 without colour.
 pub fn style(output: Option<&Output>, all_threads: bool) -> Style {
-    let terminal = matches!(output, Some(Output::Stderr)) && std::io::stderr().is_terminal()
-        || matches!(output, Some(Output::Stdout)) && std::io::stdout().is_terminal();
+    let columns = match output {
+        Some(Output::Stderr) => terminal_columns(&std::io::stderr()),
+        Some(Output::Stdout) => terminal_columns(&std::io::stdout()),
+        _ => None,
+    };
     // As the C library chooses a locale: the first of these that is set and not empty.
     let locale =
         ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
@@ -33,9 +37,15 @@ pub fn style(output: Option<&Output>, all_threads: bool) -> Style {
         l.contains("utf-8") || l.contains("utf8")
     });
     Style {
-        color: terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        color: columns.is_some() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         unicode: utf8 || matches!(output, Some(Output::File(..))),
         all_threads,
-        ..Style::default()
+        width: Style::default().width.min(columns.unwrap_or(usize::MAX)),
     }
+}
+
+/// Columns of the terminal that a stream is; none if it is not one. A terminal that does not know its size has room for everything.
+fn terminal_columns(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = || rustix::termios::tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col));
+    stream.is_terminal().then(|| size().filter(|columns| *columns > 0).unwrap_or(usize::MAX))
 }
