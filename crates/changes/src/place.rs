@@ -3,7 +3,8 @@
 //! The first of these that there is:
 //!
 //! 1. the folder that COX_CHANGES names;
-//! 2. root's: `/run/coxswain`;
+//! 2. root's: `/run/coxswain`, where `/run` is root's own. Root of a user namespace (a rootless container) sees the machine's
+//!    `/run` as another's, and has one of the next places;
 //! 3. `coxswain` in `$XDG_RUNTIME_DIR`, or else in `/run/user/UID`, when that is this user's alone (mode 0700);
 //! 4. `coxswain/BOOT-NAMESPACE` in `$XDG_STATE_HOME`, or else in `~/.local/state`, when nobody else may write there. A
 //!    home may be shared by machines and containers: journals of different boots and PID namespaces do not meet;
@@ -70,7 +71,8 @@ impl Surroundings {
 
     /// The folder that is fixed by who asks, whatever is there.
     fn fixed(&self) -> Option<PathBuf> {
-        self.changes.clone().or_else(|| (self.uid == 0).then(|| self.root.clone()))
+        let is_machines_root = || self.uid == 0 && self.root.parent().is_some_and(|run| self.is_own(run, 0o022));
+        self.changes.clone().or_else(|| is_machines_root().then(|| self.root.clone()))
     }
 
     /// Below folders that are this user's alone.
@@ -188,7 +190,7 @@ mod tests {
         Surroundings {
             uid,
             changes: None,
-            root: at.path().join("root"),
+            root: folder("run").join("coxswain"),
             runtime: Some(own(folder("runtime"))),
             run_user: own(folder("run-user")),
             state: Some(own(folder("state"))),
@@ -222,7 +224,30 @@ mod tests {
         user.changes = Some(path("own"));
         assert_eq!((user.choose(), user.all()), (path("own"), vec![path("own")]));
         let root = Surroundings { uid: 0, changes: None, ..user };
-        assert_eq!(root.choose(), path("root"));
+        assert_eq!(root.choose(), path("run/coxswain"));
+        // Whatever is there: what another has put there is refused when it is used.
+        symlink(path("tmp"), path("run/coxswain")).unwrap();
+        assert_eq!((root.choose(), root.all()), (path("run/coxswain"), vec![path("run/coxswain")]));
+    }
+
+    #[test]
+    fn root_of_a_user_namespace_does_not_take_the_machines_place() {
+        if !geteuid().is_root() {
+            println!(
+                "skipped: root_of_a_user_namespace_does_not_take_the_machines_place: needs root, to give folders away"
+            );
+            return;
+        }
+        let at = TempDir::new().unwrap();
+        let path = |name: &str| at.path().join(name);
+        let user = user(&at);
+        // Whom no id in the namespace stands for.
+        chown(path("run"), Some(65_534), None).unwrap();
+        chown(path("runtime"), Some(0), None).unwrap();
+        let root = Surroundings { uid: 0, ..user };
+        assert_eq!(root.choose(), path("runtime/coxswain"));
+        let without = Surroundings { runtime: None, state: None, root: path("none/coxswain"), ..root };
+        assert_eq!(without.choose(), path("tmp/coxswain-0"));
     }
 
     #[test]

@@ -13,6 +13,22 @@ pub fn say(text: &str) {
     let _ = io::stderr().write_all(format!("cox: {}\n", one_line(text)).as_bytes());
 }
 
+/// Returns what went wrong and why, from the outermost to the innermost cause. Causes that the text before names already are left out:
+/// many errors have their source in their own text.
+pub fn chain(error: &anyhow::Error) -> String {
+    let mut said = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if said.contains(&cause) {
+            continue;
+        }
+        if !said.is_empty() {
+            said += ": ";
+        }
+        said += &cause;
+    }
+    said
+}
+
 /// The verb that a command line names, as its first words tell before the rest could be understood.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Named {
@@ -107,6 +123,16 @@ mod tests {
 
     fn complaint(command: &[&str]) -> String {
         about_usage(&Cli::try_parse_from(command).unwrap_err(), &named(command))
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let source =
+            machine::Error::Read { path: "/proc/x".into(), source: io::Error::from_raw_os_error(libc::EACCES) };
+        let error = anyhow::Error::from(source).context("looking at this machine");
+        let said = chain(&error);
+        assert_eq!(said.matches("Permission denied").count(), 1, "{said}");
+        assert!(said.starts_with("looking at this machine: cannot read /proc/x: "), "{said}");
     }
 
     #[test]

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         // As SIGPIPE would have ended it.
         Err(error) if outputs::has_no_reader(&error) => ExitCode::from(128 + libc::SIGPIPE as u8),
         Err(error) => {
-            complaint::say(&format!("{error:#}"));
+            complaint::say(&complaint::chain(&error));
             ExitCode::from(session::launch_error(&error).map_or(FAILED, |launch| launch.exit_code() as u8))
         }
     }
