@@ -148,6 +148,8 @@ demo: packages workloads
 ONE_TEST := 1200
 ALL_TESTS := 4500
 XTASK := $(CURDIR)/target/debug/xtask
+# Which tests; a part of them: TESTS='-p cox --test pack'.
+TESTS ?= --workspace
 
 # How cargo runs test programs, into the shell array `runner`: by root if possible, because BPF needs it, though they are built by the
 # user who calls make; and supervised (xtask/src/supervise.rs): nohup or & around make changes nothing, and no process stays behind.
@@ -167,7 +169,7 @@ test: test-packages python-packages suite build
 	$(MAKE) --no-print-directory -s -C workloads check
 	$(runner)
 	status=0
-	$(XTASK) supervise $(ALL_TESTS) cargo test --workspace --locked --no-fail-fast "$${runner[@]}" 2>&1 | tee target/test.log || status=$$?
+	$(XTASK) supervise $(ALL_TESTS) cargo test $(TESTS) --locked --no-fail-fast "$${runner[@]}" 2>&1 | tee target/test.log || status=$$?
 	# Orders in which threads can meet in the deque and the tally. Another build of one crate, by its own rules.
 	RUSTFLAGS="--cfg loom" cargo test -p signal -p tasks --lib --locked --release --target-dir target/loom 2>&1 |
 		tee -a target/test.log || status=$$?
@@ -343,6 +345,10 @@ install:
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain' README.md ARCHITECTURE.md CHANGELOG.md LICENSE-*
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/docs' docs/*.md
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/docs/advice' docs/advice/*.md
+	# What these pages link to, where their links lead.
+	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain' CONTRIBUTING.md
+	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/workloads' workloads/README.md
+	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/crates/umt/examples' crates/umt/examples/*.c
 	pages=$$(mktemp -d)
 	trap 'rm -r "$$pages"' EXIT
 	$(RELEASE)/cox man "$$pages"
@@ -356,6 +362,8 @@ install:
 	completions bash bash-completion/completions/cox
 	completions zsh zsh/site-functions/_cox
 	completions fish fish/vendor_completions.d/cox.fish
+	# Otherwise programs that use libcox_umt.so are built and do not start.
+	if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH=$$PATH:/usr/sbin:/sbin ldconfig; fi
 	echo "installed below $(INSTALLED)"
 	$(rights)
 

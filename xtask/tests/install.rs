@@ -158,3 +158,28 @@ fn root_gives_the_rights_to_the_observers() {
     assert_eq!(fs::metadata(&observe).unwrap().mode() & 0o7777, 0o755);
     assert!(capabilities(&observe).contains("cap_bpf"));
 }
+
+/// Targets of a page's links to files: `](TARGET)` and `](TARGET#PART)`, outside of code.
+fn links(page: &str) -> Vec<&str> {
+    let targets = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let targets = targets.map(|target| target.split('#').next().unwrap_or_default());
+    targets.filter(|target| !target.is_empty() && !target.contains(':') && !target.contains(' ')).collect()
+}
+
+#[test]
+fn links_of_installed_pages_lead_to_installed_files() {
+    let (built, destination) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    build(built.path());
+    assert!(install(built.path(), destination.path()).status.success());
+    let pages = files(&destination.path().join("usr/share/doc"));
+    let pages: Vec<_> = pages.into_iter().filter(|file| file.extension().is_some_and(|end| end == "md")).collect();
+    let mut followed = 0;
+    for page in pages {
+        let text = fs::read_to_string(&page).unwrap();
+        for link in links(&text) {
+            assert!(page.parent().unwrap().join(link).exists(), "{}: {link}", page.display());
+            followed += 1;
+        }
+    }
+    assert!(followed > 100, "{followed}");
+}
