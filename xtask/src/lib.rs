@@ -6,6 +6,7 @@
 //! - [`lines`]: long source files.
 //! - [`conformance`]: other people's OpenMP tests, plain and under cox.
 //! - [`supervise`]: runs a test program with a limit, and ends what it leaves behind.
+//! - [`walk`]: README.md's commands in a fresh Debian, and what newcomers try next.
 
 #![forbid(unsafe_code)]
 
@@ -14,4 +15,5 @@ pub mod conformance;
 pub mod lines;
 pub mod rooms;
 pub mod supervise;
+pub mod walk;
 pub mod workspace;

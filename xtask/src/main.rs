@@ -13,7 +13,7 @@ use clap::Parser;
 use xtask::conformance::options::Options;
 use xtask::conformance::{self, rounds};
 use xtask::supervise::supervise;
-use xtask::{arrows, lines, rooms, workspace};
+use xtask::{arrows, lines, rooms, walk, workspace};
 
 const USAGE: &str = "usage: xtask CHECK...
   arrows   crates use one another only as the plan in xtask/src/rooms.rs allows
@@ -24,6 +24,9 @@ usage: xtask supervise SECONDS PROGRAM [ARGS]...
 
 usage: xtask conformance --suite DIR [OPTIONS]
   runs other people's OpenMP tests plain and under cox run --overlap, and compares; --help says more
+
+usage: xtask walk [OPTIONS]
+  runs README.md's commands, and what newcomers try next, in a fresh Debian; --help says more
 
 usage: xtask rounds ORDER RESULT
   what conformance starts for each test";
@@ -42,6 +45,9 @@ fn main() -> ExitCode {
     }
     if words.first().is_some_and(|verb| verb == "conformance") {
         return told("conformance", conformance::run(&Options::parse_from(&words)));
+    }
+    if words.first().is_some_and(|verb| verb == "walk") {
+        return told("walk", walk::run(&walk::options::Options::parse_from(&words)));
     }
     let checks: Vec<String> = env::args().skip(1).collect();
     if checks.is_empty() {

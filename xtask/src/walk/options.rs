@@ -1,0 +1,156 @@
+//! What `cargo xtask walk` is told.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, ValueEnum};
+
+/// Walks through README.md as a stranger does, in a fresh Debian 12.
+///
+/// Makes a root file system with debootstrap, runs README.md's commands in it and then what a newcomer tries next, and ends with a table
+/// of all steps. Only root can make such a root. Everything runs in namespaces of its own (mounts, processes, IPC), so that nothing stays
+/// mounted or running, however the walk ends. What is walked is the last commit of this work tree. Exit code: 0 all good, 1 a step failed,
+/// 2 nothing could be walked.
+#[derive(Debug, Parser)]
+#[command(name = "xtask walk", bin_name = "cargo xtask walk")]
+pub struct Options {
+    /// The folder for the root file system, the logs and what the next walk can use again; default: target/walk
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+    /// Only these parts, and what they build on; default: all
+    #[arg(long, value_delimiter = ',', value_name = "PART")]
+    pub only: Vec<Part>,
+    /// Only steps whose names hold one of these words; README.md's are walked in any case
+    #[arg(long, value_delimiter = ',', value_name = "WORD")]
+    pub steps: Vec<String>,
+    /// In part test: `make test` with these arguments for `cargo test` in place of --workspace
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub tests: Option<String>,
+    /// Leave the root file system in place
+    #[arg(long)]
+    pub keep: bool,
+    /// Walk in the root file system that an earlier walk left with --keep; what README.md installs is there
+    #[arg(long)]
+    pub again: bool,
+    /// Use nothing that an earlier walk has left
+    #[arg(long, conflicts_with = "again")]
+    pub fresh: bool,
+    /// Debian's mirror; default: the one that this machine's apt uses
+    #[arg(long, value_name = "URL")]
+    pub mirror: Option<String>,
+    /// Walks the steps in a root file system that is ready: what a walk starts in the new namespaces
+    #[arg(long, hide = true)]
+    pub inside: bool,
+}
+
+/// A part of the walk. They share one root file system and are walked in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Part {
+    /// README.md's commands as root, then a tour of cox
+    Root,
+    /// A user without sudo: builds, and uses what root has installed
+    User,
+    /// A container without privileges
+    Container,
+    /// `nohup make test` in a clone called coxswain, with Open MPI beside MPICH
+    Test,
+}
+
+impl Part {
+    /// Its name in options, logs and the table.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Root => "root",
+            Part::User => "user",
+            Part::Container => "container",
+            Part::Test => "test",
+        }
+    }
+
+    /// The part whose installation this one uses.
+    fn builds_on(self) -> Option<Part> {
+        match self {
+            Part::User | Part::Container => Some(Part::Root),
+            Part::Root | Part::Test => None,
+        }
+    }
+}
+
+impl Options {
+    /// The parts to walk, in their order, with those that others build on.
+    #[must_use]
+    pub fn parts(&self) -> Vec<Part> {
+        let wanted = if self.only.is_empty() { Part::value_variants() } else { &self.only };
+        let mut parts: Vec<Part> = wanted.iter().flat_map(|part| [Some(*part), part.builds_on()]).flatten().collect();
+        parts.sort_unstable();
+        parts.dedup();
+        parts
+    }
+
+    /// Whether a step that is not README.md's is walked. Of a part that only others build on, none is.
+    #[must_use]
+    pub fn takes(&self, part: Part, step: &str) -> bool {
+        let named = self.only.is_empty() || self.only.contains(&part);
+        named && (self.steps.is_empty() || self.steps.iter().any(|word| step.contains(word.as_str())))
+    }
+}
+
+/// Marks a folder as one that walks may remove things in.
+const MARK: &str = ".walk";
+
+/// Makes the folder of a walk, or takes one that an earlier walk made.
+///
+/// # Errors
+/// When it has foreign files in it: a walk removes its root file system and what it keeps for the next one.
+pub fn claim(folder: &Path) -> Result<()> {
+    let mark = folder.join(MARK);
+    if mark.is_file() {
+        return Ok(());
+    }
+    fs::create_dir_all(folder).with_context(|| format!("the folder '{}'", folder.display()))?;
+    if fs::read_dir(folder).with_context(|| format!("the folder '{}'", folder.display()))?.next().is_some() {
+        bail!("'{}' has files in it that no walk has made; give --root another folder", folder.display());
+    }
+    fs::write(&mark, "cargo xtask walk may remove what is in here\n").with_context(|| format!("'{}'", mark.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(words: &[&str]) -> Vec<Part> {
+        Options::parse_from([&["walk"], words].concat()).parts()
+    }
+
+    #[test]
+    fn parts_come_in_their_order_with_what_they_build_on() {
+        assert_eq!(parts(&[]), [Part::Root, Part::User, Part::Container, Part::Test]);
+        assert_eq!(parts(&["--only", "container"]), [Part::Root, Part::Container]);
+        assert_eq!(parts(&["--only", "test,user"]), [Part::Root, Part::User, Part::Test]);
+        assert_eq!(parts(&["--only", "test"]), [Part::Test]);
+        assert!(Options::try_parse_from(["walk", "--only", "nowhere"]).is_err());
+    }
+
+    #[test]
+    fn what_others_build_on_is_not_walked_in_full() {
+        let options = Options::parse_from(["walk", "--only", "user", "--steps", "pipe"]);
+        assert!(options.takes(Part::User, "a closed pipe") && !options.takes(Part::User, "make build"));
+        assert!(!options.takes(Part::Root, "a closed pipe"));
+    }
+
+    #[test]
+    fn only_an_empty_folder_or_one_of_a_walk_is_taken() {
+        let place = tempfile::tempdir().unwrap();
+        let (new, foreign) = (place.path().join("new"), place.path().join("foreign"));
+        claim(&new).unwrap();
+        fs::write(new.join("more"), "").unwrap();
+        claim(&new).unwrap();
+        fs::create_dir(&foreign).unwrap();
+        fs::write(foreign.join("thesis.tex"), "").unwrap();
+        let refused = claim(&foreign).unwrap_err().to_string();
+        assert!(refused.contains("no walk has made"), "{refused}");
+        assert_eq!(fs::read_dir(&foreign).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,91 @@
+//! What the walk found, as a table.
+
+use std::time::Duration;
+
+/// How a step ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As it should.
+    Good,
+    /// It did not; why.
+    Failed(String),
+    /// An earlier step failed that it needs.
+    NotWalked,
+}
+
+/// One line of the table.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The part's name.
+    pub part: &'static str,
+    /// The step's name.
+    pub step: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// Whether every step was walked and ended as it should.
+#[must_use]
+pub fn all_good(rows: &[Row]) -> bool {
+    rows.iter().all(|row| row.outcome == Outcome::Good)
+}
+
+/// Writes the table, and a last line with the sums.
+#[must_use]
+pub fn text(rows: &[Row]) -> String {
+    let heads = ["part", "step", "seconds", "result"].map(str::to_owned);
+    let mut lines = vec![heads];
+    lines.extend(rows.iter().map(|row| {
+        [row.part.to_owned(), row.step.clone(), format!("{:.1}", row.time.as_secs_f64()), result(&row.outcome)]
+    }));
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let [part, step, seconds] = [width(0), width(1), width(2)];
+    let mut text = String::new();
+    for [a, b, c, d] in &lines {
+        text += &format!("{a:part$}  {b:step$}  {c:>seconds$}  {d}\n");
+    }
+    let count = |wanted: fn(&Outcome) -> bool| rows.iter().filter(|row| wanted(&row.outcome)).count();
+    let good = count(|outcome| *outcome == Outcome::Good);
+    let failed = count(|outcome| matches!(outcome, Outcome::Failed(_)));
+    let left_out = count(|outcome| *outcome == Outcome::NotWalked);
+    let time: Duration = rows.iter().map(|row| row.time).sum();
+    text += &format!("{good} steps good, {failed} failed, {left_out} not walked, {:.0} s\n", time.as_secs_f64());
+    text
+}
+
+fn result(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Good => "good".to_owned(),
+        Outcome::Failed(why) => format!("FAILED: {why}"),
+        Outcome::NotWalked => "not walked".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(step: &str, outcome: Outcome, ms: u64) -> Row {
+        Row { part: "root", step: step.to_owned(), outcome, time: Duration::from_millis(ms) }
+    }
+
+    #[test]
+    fn columns_are_aligned_and_failures_counted() {
+        let rows = [
+            row("make demo", Outcome::Good, 61_240),
+            row("größer", Outcome::Failed("exit code 2".to_owned()), 900),
+            row("last", Outcome::NotWalked, 0),
+        ];
+        let expected = "\
+part  step       seconds  result
+root  make demo     61.2  good
+root  größer         0.9  FAILED: exit code 2
+root  last           0.0  not walked
+1 steps good, 1 failed, 1 not walked, 62 s
+";
+        assert_eq!(text(&rows), expected);
+        assert!(!all_good(&rows) && !all_good(&rows[1..2]) && !all_good(&rows[2..]) && all_good(&rows[..1]));
+    }
+}
