@@ -6,12 +6,12 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use wire::guest::KEPT_FROM;
-use wire::umt::{BELLS, CPU_WORDS, Hello, How, MAGIC, PROCESSES, Said, Seen, VERSION, Welcome};
+use wire::umt::{BELLS, CPU_WORDS, Hello, How, MAGIC, Said, Seen, VERSION, Welcome};
 
 use crate::bell::{Bell, map};
 use crate::{records, together};
 
-/// Descriptors that may come with the answer: two arrays, and rings of the bells if BPF rings.
+/// Descriptors that may come with the answer: two pages, and rings of the bells if BPF rings.
 const DESCRIPTORS: usize = 2 + BELLS;
 
 /// Numbers that are enough for all of ours.
@@ -44,20 +44,19 @@ pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
     }
     let (welcome, descriptors) = receive(&socket)?;
     let strange = || io::Error::new(io::ErrorKind::InvalidData, "an answer of another version");
-    if welcome.magic != MAGIC || welcome.version != VERSION || welcome.process as usize >= PROCESSES {
+    if welcome.magic != MAGIC || welcome.version != VERSION {
         return Err(strange());
     }
     let descriptors: Vec<OwnedFd> = descriptors.into_iter().map(out_of_the_way).collect::<io::Result<_>>()?;
     let mut descriptors = descriptors.into_iter();
     let (Some(said), Some(seen)) = (descriptors.next(), descriptors.next()) else { return Err(strange()) };
-    let at = welcome.process as usize;
     let unmapped = io::Error::last_os_error;
     let both = libc::PROT_READ | libc::PROT_WRITE;
-    let said_page = map(&said, at * size_of::<Said>(), size_of::<Said>(), both).ok_or_else(unmapped)?;
+    let said_page = map(&said, 0, size_of::<Said>(), both).ok_or_else(unmapped)?;
     let how = How::from_number(welcome.how);
-    // Only BPF writes there by itself.
+    // BPF writes there by itself, and nobody else can.
     let access = if how == How::Bpf { libc::PROT_READ } else { both };
-    let seen_page = map(&seen, at * size_of::<Seen>(), size_of::<Seen>(), access).ok_or_else(unmapped)?;
+    let seen_page = map(&seen, 0, size_of::<Seen>(), access).ok_or_else(unmapped)?;
     // SAFETY: mappings of this size and alignment, which stay, and whose words are atomics.
     let (said, seen) = unsafe { (said_page.cast::<Said>().as_ref(), seen_page.cast::<Seen>().as_ref()) };
     // Where threads' logs wake standbys, one of these watches. A second one would be woken by the log of the thread whose CPU the first one takes to look,
@@ -113,7 +112,7 @@ fn dial(path: &[u8]) -> io::Result<OwnedFd> {
 
 /// The answer, and the descriptors that come with it.
 fn receive(socket: &OwnedFd) -> io::Result<(Welcome, Vec<OwnedFd>)> {
-    let mut welcome = Welcome { magic: 0, version: 0, process: 0, how: 0, pad: 0 };
+    let mut welcome = Welcome { magic: 0, version: 0, how: 0 };
     let mut part = libc::iovec { iov_base: (&raw mut welcome).cast(), iov_len: size_of::<Welcome>() };
     // Of words, because what the kernel puts there is aligned to them.
     let mut control = [0u64; 4 + DESCRIPTORS];
@@ -196,7 +195,7 @@ mod tests {
     /// Sends a welcome with so many descriptors.
     fn send_welcome(to: &OwnedFd, count: usize) {
         let fds = vec![to.as_raw_fd(); count];
-        let mut welcome = Welcome { magic: MAGIC, version: VERSION, process: 0, how: 0, pad: 0 };
+        let mut welcome = Welcome { magic: MAGIC, version: VERSION, how: 0 };
         let mut part = libc::iovec { iov_base: (&raw mut welcome).cast(), iov_len: size_of::<Welcome>() };
         let bytes = size_of_val(fds.as_slice()) as libc::c_uint;
         let mut control = vec![0u64; 8 + count];

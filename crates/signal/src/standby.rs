@@ -104,7 +104,11 @@ impl Drop for Scan {
 
 /// The safety scan: whether a task is ready and a CPU free, and nobody has rung this standby, which is taken for it.
 fn is_overlooked(pages: &Pages<'_>, bell: u32) -> bool {
-    let rings = || pages.seen.rings.load(Ordering::Relaxed) + pages.said.counts.0.own_rings.load(Ordering::Relaxed);
+    // Wrapping: the program can write any number there.
+    let rings = || {
+        let own_rings = pages.said.counts.0.own_rings.load(Ordering::Relaxed);
+        pages.seen.rings.load(Ordering::Relaxed).wrapping_add(own_rings)
+    };
     let is_left = || pages.has_ready() && pages.has_free_cpu();
     let before = rings();
     if !is_left() {

@@ -2,18 +2,20 @@
 //! (`bpf/prog/umt.bpf.c`), and the pages and doorbells that each process gets. The other side is the crate `signal`.
 
 mod pages;
+mod slots;
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
-use wire::umt::{BELLS, PROCESSES};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapMut, MapType, libbpf_sys};
+use wire::umt::{BELLS, PROCESSES, Said, Seen};
 
 use crate::bpf::{Libbpf, own_namespace, refused, system, unavailable};
 use crate::observer::WatchError;
 pub use pages::Pages;
+use slots::Slots;
 
 #[allow(missing_docs, unsafe_op_in_unsafe_fn, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 mod skeleton {
@@ -23,27 +25,41 @@ use skeleton::{UmtSkel, UmtSkelBuilder};
 
 /// Bytes of a bell's ring: a page, of which it needs one record.
 const BELL_BYTES: u32 = 4096;
+/// What fails where a map cannot be made.
+const MAKING: &str = "making a process' pages and doorbells";
 
 /// The programs in the kernel. Dropping it detaches them; pages stay as long as somebody maps them.
 pub struct Umt {
     links: Vec<Link>,
     skel: UmtSkel<'static>,
-    /// Of all processes.
-    pub pages: Pages,
-    /// Bells of the next process.
-    prepared: Vec<OwnedFd>,
+    slots: Slots,
+    /// One more than the highest number that was given.
+    given: u32,
+    /// What the next process gets.
+    prepared: Option<Given>,
 }
 
 // SAFETY: what the skeleton points to is the leaked object and libbpf's own heap, which stay where they are and belong to no thread.
 unsafe impl Send for Umt {}
 
-/// What a process gets.
+/// What a process gets: nobody else has descriptors of the same pages and bells.
 #[derive(Debug)]
 pub struct Given {
-    /// Which elements of the arrays are its own.
+    /// The number by which it is known until it is [gone](Umt::gone).
     pub process: u32,
+    /// The page that the process writes.
+    pub said: OwnedFd,
+    /// The page that the kernel writes, or the process itself where there is no BPF.
+    pub seen: OwnedFd,
     /// Its bells.
     pub bells: Vec<OwnedFd>,
+}
+
+impl Given {
+    /// All descriptors, in the order in which a process receives them.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        [&self.said, &self.seen].into_iter().chain(&self.bells).map(AsFd::as_fd)
+    }
 }
 
 impl Umt {
@@ -62,9 +78,7 @@ impl Umt {
         config.namespaced = namespace.is_some();
         config.own_namespace = namespace.unwrap_or(0);
         let skel = open.load().map_err(|e| refused(&e, &quiet))?;
-        let pages = Pages::map(skel.maps.said_of.as_fd(), skel.maps.seen_of.as_fd());
-        let pages = pages.map_err(|source| WatchError::System { what: "mapping pages".into(), source })?;
-        let mut umt = Umt { links: Vec::new(), skel, pages, prepared: Vec::new() };
+        let mut umt = Umt { links: Vec::new(), skel, slots: Slots::new(), given: 0, prepared: None };
         let p = &umt.skel.progs;
         let programs = [&p.on_newtask, &p.on_exec, &p.on_wakeup, &p.on_migrate, &p.on_switch];
         umt.links = programs
@@ -75,54 +89,68 @@ impl Umt {
         Ok(umt)
     }
 
-    /// A process asks: takes all its threads in, and gives it bells.
+    /// A process asks: takes all its threads in, and gives it pages and bells of its own.
     ///
     /// # Errors
     /// When there are too many, or the kernel refuses.
     pub fn give(&mut self, pid: u32) -> Result<Given, WatchError> {
         self.prepare()?;
-        self.take_in(pid, self.pages.next())?;
-        let process = self.pages.give().ok_or_else(too_many)?;
+        // If a walk fails half-way, threads have this number already: nobody else gets it then.
+        let given = self.prepared.take().ok_or_else(too_many)?;
+        self.mark(given.process, false);
+        self.take_in(pid, given.process)?;
+        self.given = self.given.max(given.process + 1);
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             // SAFETY: a u32 in a mapping that lives as long as the skeleton; BPF reads it.
             let processes = unsafe { AtomicU32::from_ptr(&raw mut bss.processes) };
-            processes.store(self.pages.given(), Ordering::Release);
+            processes.store(self.given, Ordering::Release);
         }
-        Ok(Given { process, bells: std::mem::take(&mut self.prepared) })
+        Ok(given)
     }
 
-    /// Makes the bells of the process that asks next. The kernel waits some milliseconds for an RCU grace period when it
+    /// Makes the pages and bells of the process that asks next. The kernel waits some milliseconds for an RCU grace period when it
     /// is given them: better before anybody asks.
     ///
     /// # Errors
     /// As [`give`](Umt::give).
     pub fn prepare(&mut self) -> Result<(), WatchError> {
-        if !self.prepared.is_empty() {
+        if self.prepared.is_some() {
             return Ok(());
         }
-        if self.pages.is_full() {
-            return Err(too_many());
-        }
-        let options = libbpf_sys::bpf_map_create_opts {
-            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
-            ..Default::default()
-        };
-        let mut bells = Vec::new();
-        for _ in 0..BELLS {
-            let bell = MapHandle::create(MapType::RingBuf, Some("cox_bell"), 0, 0, BELL_BYTES, &options)
-                .map_err(|e| system("making a doorbell", e))?;
-            let kept = bell.as_fd().try_clone_to_owned();
-            bells.push(kept.map_err(|source| WatchError::System { what: "making a doorbell".into(), source })?);
-        }
-        let first = self.pages.next() * BELLS as u32;
-        let keys: Vec<u8> = (first..first + BELLS as u32).flat_map(u32::to_ne_bytes).collect();
-        let values: Vec<u8> = bells.iter().flat_map(|bell| bell.as_raw_fd().to_ne_bytes()).collect();
-        // In one go: the kernel waits once.
-        let map = &self.skel.maps.bells;
-        map.update_batch(&keys, &values, BELLS as u32, MapFlags::ANY, MapFlags::ANY)
-            .map_err(|e| system("hanging up doorbells", e))?;
-        self.prepared = bells;
+        let process = self.slots.take().ok_or_else(too_many)?;
+        self.prepared = Some(self.made(process).inspect_err(|_| self.slots.free(process))?);
         Ok(())
+    }
+
+    /// New pages and bells, where BPF finds them for this number.
+    fn made(&self, process: u32) -> Result<Given, WatchError> {
+        let bells = (0..BELLS).map(|_| owned(&made(MapType::RingBuf, 0, 0, BELL_BYTES, 0)?));
+        let bells: Vec<OwnedFd> = bells.collect::<Result<_, _>>()?;
+        let page = |bytes: usize| made(MapType::Array, 4, bytes as u32, 1, libbpf_sys::BPF_F_MMAPABLE);
+        let said = owned(&page(size_of::<Said>())?)?;
+        let seen = page(size_of::<Seen>())?;
+        // From here on BPF can write there, and no descriptor can.
+        seen.freeze().map_err(|e| system("freezing a page", e))?;
+        let seen = owned(&seen)?;
+        let given = Given { process, said, seen, bells };
+        self.hang(&given)?;
+        Ok(given)
+    }
+
+    /// Puts them where BPF looks. The kernel waits for a grace period of each array, for all of them at the same time.
+    fn hang(&self, given: &Given) -> Result<(), WatchError> {
+        let (maps, process) = (&self.skel.maps, given.process);
+        let handle = |map: &MapMut<'_>| MapHandle::try_from(map).map_err(|e| system(MAKING, e));
+        let (said_of, seen_of, bells) = (handle(&maps.said_of)?, handle(&maps.seen_of)?, handle(&maps.bells)?);
+        std::thread::scope(|scope| {
+            let said = scope.spawn(move || put(&said_of, process, [&given.said]));
+            let seen = scope.spawn(move || put(&seen_of, process, [&given.seen]));
+            let rung = put(&bells, process * BELLS as u32, &given.bells);
+            [said, seen]
+                .into_iter()
+                .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .fold(rung, Result::and)
+        })
     }
 
     fn take_in(&self, pid: u32, process: u32) -> Result<(), WatchError> {
@@ -140,17 +168,21 @@ impl Umt {
         wanted.delete(&key).map_err(|e| system("enrolling", e))
     }
 
-    /// Both arrays, of which a process maps its own elements.
-    #[must_use]
-    pub fn arrays(&self) -> [BorrowedFd<'_>; 2] {
-        [self.skel.maps.said_of.as_fd(), self.skel.maps.seen_of.as_fd()]
+    /// A process has hung up: none of its standbys is there to be rung. Its threads are counted on.
+    pub fn over(&mut self, process: u32) {
+        self.mark(process, true);
     }
 
-    /// A process has ended: none of its standbys is there to be rung. Its counters stay.
-    pub fn over(&self, process: u32) {
-        if let Some((said, _)) = self.pages.of(process) {
-            said.parked.0.store(0, Ordering::Release);
-            said.queues.store(0, Ordering::Release);
+    /// A process has ended, with all its threads: another one can have its number, with new pages and bells.
+    pub fn gone(&mut self, process: u32) {
+        self.slots.free(process);
+    }
+
+    fn mark(&mut self, process: u32, is_over: bool) {
+        let bss = self.skel.maps.bss_data.as_deref_mut();
+        if let Some(word) = bss.and_then(|bss| bss.over.get_mut(process as usize)) {
+            // SAFETY: a byte in a mapping that lives as long as the skeleton; BPF reads it.
+            unsafe { AtomicU8::from_ptr(word) }.store(u8::from(is_over), Ordering::Release);
         }
     }
 
@@ -162,4 +194,28 @@ impl Umt {
 
 fn too_many() -> WatchError {
     unavailable(format!("{PROCESSES} processes have asked already"))
+}
+
+/// A map that no program uses yet.
+fn made(kind: MapType, key: u32, value: u32, entries: u32, flags: u32) -> Result<MapHandle, WatchError> {
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        map_flags: flags,
+        ..Default::default()
+    };
+    MapHandle::create(kind, Some("cox_umt"), key, value, entries, &options).map_err(|e| system(MAKING, e))
+}
+
+fn owned(map: &MapHandle) -> Result<OwnedFd, WatchError> {
+    map.as_fd().try_clone_to_owned().map_err(|source| WatchError::System { what: MAKING.into(), source })
+}
+
+/// Puts maps into an array of maps, from `first` on, in one go.
+fn put<'f>(array: &MapHandle, first: u32, maps: impl IntoIterator<Item = &'f OwnedFd>) -> Result<(), WatchError> {
+    let values: Vec<u8> = maps.into_iter().flat_map(|map| map.as_raw_fd().to_ne_bytes()).collect();
+    let count = (values.len() / size_of::<RawFd>()) as u32;
+    let keys: Vec<u8> = (first..first + count).flat_map(u32::to_ne_bytes).collect();
+    array
+        .update_batch(&keys, &values, count, MapFlags::ANY, MapFlags::ANY)
+        .map_err(|e| system("giving eBPF a process' pages and doorbells", e))
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 /// `coxumt` in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"coxumt\0\0");
 /// Version of this layout, and of [`Hello`] and [`Welcome`].
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Doorbells of a process.
 pub const BELLS: usize = 16;
 /// Places for threads.
@@ -33,7 +33,7 @@ pub const TELL_UNBLOCKS: u32 = 2;
 pub const TELL_IDLE: u32 = 4;
 /// As many as a team has seats for guests: a process that blocks more tasks for good than these has no more standbys.
 pub const STANDBYS_AT_MOST: u32 = 64;
-/// Processes of a session.
+/// Processes of a session at the same time.
 pub const PROCESSES: usize = 128;
 
 /// One word on two cache lines of its own: the prefetcher fetches them in pairs.
@@ -165,18 +165,15 @@ pub struct Hello {
     pub nonce: [u8; 16],
 }
 
-/// The answer, with descriptors: of both arrays, and of the bells.
+/// The answer, with descriptors: of the process' two pages, and of its bells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct Welcome {
     pub magic: u64,
     pub version: u32,
-    /// Which elements of the arrays are the process'.
-    pub process: u32,
     /// A [`How`].
     pub how: u32,
-    pub pad: u32,
 }
 
 /// By whom blocked threads are noticed.
@@ -291,7 +288,7 @@ const _: () = {
             && offset_of!(Seen, blocks) == 8
             && offset_of!(Seen, rung_ns) == 48
     );
-    assert!(size_of::<Hello>() == 32 && size_of::<Welcome>() == 24);
+    assert!(size_of::<Hello>() == 32 && size_of::<Welcome>() == 16);
 };
 
 #[cfg(all(test, feature = "native"))]

@@ -87,11 +87,19 @@ fn complaints(overlapping: &Overlapping, sums: &Sums) -> Vec<String> {
         (sums.bound, "without standbys: threads are bound to places (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY)"),
         (sums.unseen, "without standbys: eBPF did not see the program's first thread block"),
         (sums.unshared, "some teams have more queues than eBPF looks at: their tasks may have waited"),
-        (sums.refused, "more processes asked than can be served: the others ran without standbys"),
+        (
+            sums.impossible,
+            "a process has written impossible numbers to the page that it shares with cox: nothing of what it says of itself is counted",
+        ),
         (sums.shared_numbers, "two tasks were given the same thread number, rather than let them wait for one another"),
     ];
     all.extend(reasons.into_iter().filter(|(count, _)| *count > 0).map(|(_, why)| why.to_owned()));
     all.extend(not_made(sums));
+    all.extend(
+        sums.refusal
+            .as_ref()
+            .map(|why| format!("{} of the processes that asked ran without standbys: {why}", sums.refused)),
+    );
     all
 }
 

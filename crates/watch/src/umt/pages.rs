@@ -1,87 +1,62 @@
-//! The pages of all processes of a session, whoever writes there besides them, and which are whose.
+//! The two pages of one process, as cox sees them.
 
+use std::ffi::c_void;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap};
-use wire::umt::{PROCESSES, Said, Seen};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use wire::umt::{Said, Seen};
 
-/// Both arrays, mapped here for good.
+/// Both pages of a process, mapped for reading. The process may write anything to its own one at any time.
 #[derive(Debug)]
 pub struct Pages {
-    said: NonNull<Said>,
-    seen: NonNull<Seen>,
-    given: u32,
-    /// Pages of a process that is gone, which the next one gets.
-    cleared: Option<u32>,
+    said: Mapped<Said>,
+    seen: Mapped<Seen>,
 }
-
-// SAFETY: mappings of shared memory whose words are atomics.
-unsafe impl Send for Pages {}
 
 impl Pages {
-    /// Maps two arrays of [`PROCESSES`] elements each; no process has any yet.
+    /// Maps what these descriptors are of.
     ///
     /// # Errors
-    /// When they cannot be mapped.
+    /// When the kernel refuses.
     pub fn map(said: BorrowedFd<'_>, seen: BorrowedFd<'_>) -> io::Result<Pages> {
-        let said = map(said, PROCESSES * size_of::<Said>())?.cast();
-        let seen = map(seen, PROCESSES * size_of::<Seen>())?.cast();
-        Ok(Pages { said, seen, given: 0, cleared: None })
+        Ok(Pages { said: Mapped::new(said)?, seen: Mapped::new(seen)? })
     }
 
-    /// Which elements are those of the process that asks next.
+    /// What the process says.
     #[must_use]
-    pub fn next(&self) -> u32 {
-        self.cleared.unwrap_or(self.given)
+    pub fn said(&self) -> &Said {
+        // SAFETY: mapped until this value is dropped; every word is an atomic, of which all bit patterns are values.
+        unsafe { self.said.0.as_ref() }
     }
 
-    /// Whether the next process gets nothing, unless pages are [cleared](Pages::clear) before.
+    /// What the kernel says.
     #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.next() as usize >= PROCESSES
-    }
-
-    /// A process gets the [next](Pages::next) ones, if there are any: which they are.
-    pub fn give(&mut self) -> Option<u32> {
-        let process = (!self.is_full()).then(|| self.next())?;
-        if self.cleared.take().is_none() {
-            self.given += 1;
-        }
-        Some(process)
-    }
-
-    /// The next process gets the pages of this one, which is gone, with all its threads. To be called when they [are full](Pages::is_full).
-    pub fn clear(&mut self, process: u32) {
-        if self.is_full() && process < self.given {
-            // SAFETY: within the mappings; the process is gone, and BPF writes there only for threads of it.
-            unsafe {
-                self.said.add(process as usize).write_bytes(0, 1);
-                self.seen.add(process as usize).write_bytes(0, 1);
-            }
-            self.cleared = Some(process);
-        }
-    }
-
-    /// Elements that processes have or had.
-    #[must_use]
-    pub fn given(&self) -> u32 {
-        self.given
-    }
-
-    /// The pages of a process, numbered below [`given`](Pages::given).
-    #[must_use]
-    pub fn of(&self, process: u32) -> Option<(&Said, &Seen)> {
-        // SAFETY: within the mappings, which stay, and whose words are atomics.
-        (process < self.given)
-            .then(|| unsafe { (self.said.add(process as usize).as_ref(), self.seen.add(process as usize).as_ref()) })
+    pub fn seen(&self) -> &Seen {
+        // SAFETY: as above. The padding is never read.
+        unsafe { self.seen.0.as_ref() }
     }
 }
 
-fn map(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<u8>> {
-    // SAFETY: a new mapping, at an address of the kernel's choice, which stays.
-    let place =
-        unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, fd, 0) };
-    NonNull::new(place?.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+/// A mapping of one `T` at a descriptor's beginning.
+#[derive(Debug)]
+struct Mapped<T>(NonNull<T>);
+
+// SAFETY: shared memory, which belongs to no thread; its words are atomics.
+unsafe impl<T> Send for Mapped<T> {}
+
+impl<T> Mapped<T> {
+    fn new(fd: BorrowedFd<'_>) -> io::Result<Mapped<T>> {
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let place = unsafe { mmap(std::ptr::null_mut(), size_of::<T>(), ProtFlags::READ, MapFlags::SHARED, fd, 0) };
+        NonNull::new(place?.cast()).map(Mapped).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+    }
+}
+
+impl<T> Drop for Mapped<T> {
+    fn drop(&mut self) {
+        // SAFETY: the mapping that `new` made; no reference to it outlives this value. It cannot fail for a whole mapping.
+        let _ = unsafe { munmap(self.0.as_ptr().cast::<c_void>(), size_of::<T>()) };
+    }
 }

@@ -2,10 +2,10 @@
 /*
  * What a runtime inside a program and the kernel say to each other about blocking (User-Monitored Threads).
  *
- * Two pages for each process, elements of two BPF arrays that both sides map:
+ * Each process has two pages, BPF arrays of one element that both sides map, and has descriptors of no other process' pages:
  *
  *   struct cox_umt_said   written by the program, but for `parked`; read by BPF, which believes no number of it
- *   struct cox_umt_seen   written by BPF
+ *   struct cox_umt_seen   written by BPF, and only read by user space
  *
  * and COX_UMT_BELLS doorbells, ring buffers that one parked standby each waits at. The protocol, and why no task is left
  * to an idle CPU that could be woken, is told in crates/signal/src/lib.rs.
@@ -18,7 +18,7 @@
 #include "wire.h"
 
 #define COX_UMT_MAGIC 0x746d75786f63ull /* "coxumt" in memory */
-#define COX_UMT_VERSION 2
+#define COX_UMT_VERSION 3
 #define COX_UMT_BELLS 16    /* doorbells of a process */
 #define COX_UMT_TABLE 2048  /* places for threads; a power of two */
 #define COX_UMT_PROBES 16   /* places a thread may be in, from its first one on */
@@ -26,7 +26,7 @@
 #define COX_UMT_DELAYS 40
 #define COX_UMT_CPU_WORDS 16
 #define COX_UMT_CPUS (64 * COX_UMT_CPU_WORDS)
-#define COX_UMT_PROCESSES 128 /* of a session */
+#define COX_UMT_PROCESSES 128 /* of a session at the same time */
 
 /* Bits of `tells`: BPF rings bell `cpu % COX_UMT_BELLS`, without taking a standby, at */
 #define COX_UMT_TELL_BLOCKS 1	/* each thread that is ready there no more */
@@ -42,7 +42,7 @@ struct cox_umt_queue {
 };
 
 struct cox_umt_said {
-	__u32 version;
+	__u32 version;		 /* COX_UMT_VERSION: of any other page BPF reads nothing else */
 	__u32 cpus;		 /* more runnable threads than these are too many */
 	__u32 queues;		 /* in use, from the first on */
 	__u32 generation;	 /* raised behind each change of `tids` */

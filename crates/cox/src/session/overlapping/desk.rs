@@ -186,13 +186,17 @@ fn answer(guest: BorrowedFd<'_>, nonce: [u8; 16], source: &Mutex<Source>) -> Res
     let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
     let given = source.give_or_count(pid)?;
     let how = source.how as u32;
-    let welcome = Welcome { magic: MAGIC, version: VERSION, process: given.process, how, pad: 0 };
-    let descriptors: Vec<BorrowedFd<'_>> =
-        source.arrays().into_iter().chain(given.bells.iter().map(AsFd::as_fd)).collect();
+    let welcome = Welcome { magic: MAGIC, version: VERSION, how };
+    let descriptors: Vec<BorrowedFd<'_>> = given.descriptors().collect();
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2 + BELLS))];
     let mut control = SendAncillaryBuffer::new(&mut room);
-    anyhow::ensure!(control.push(SendAncillaryMessage::ScmRights(&descriptors)), "too many descriptors");
-    sendmsg(guest, &[IoSlice::new(welcome.bytes())], &mut control, SendFlags::NOSIGNAL)?;
+    let has_room = control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    let sent = sendmsg(guest, &[IoSlice::new(welcome.bytes())], &mut control, SendFlags::NOSIGNAL);
+    if !has_room || sent.is_err() {
+        // It has hung up meanwhile: nobody will say so again.
+        source.over(given.process);
+        anyhow::bail!("an answer that could not be sent");
+    }
     source.prepare();
     Ok(given.process)
 }

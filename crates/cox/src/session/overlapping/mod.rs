@@ -66,7 +66,7 @@ impl Overlapping {
             Backend::Bpf => (Some(Source::bpf()?), None),
             Backend::Perf => (Some(Source::records(How::Records)?), None),
             Backend::Leader => (Some(Source::records(How::Leader)?), None),
-            Backend::StandbyIdle => (Some(Source::memory(How::Sentinels)?), None),
+            Backend::StandbyIdle => (Some(Source::memory(How::Sentinels)), None),
             Backend::Off => (None, None),
         };
         let backend = source.as_ref().map_or("off", |source| match source.how {

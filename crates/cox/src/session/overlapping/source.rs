@@ -1,15 +1,16 @@
 //! Where pages come from, and which processes have them.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use watch::umt::{Given, Pages, Umt};
-use wire::umt::How;
+use wire::umt::{How, PROCESSES};
 
-use super::memory::Memory;
+use super::memory;
 use super::sums::Sums;
 use crate::ebpf;
 
@@ -21,15 +22,17 @@ pub struct Source {
     /// Those that have hung up, and those that have not.
     ended: Vec<Guest>,
     guests: Vec<Guest>,
-    /// What they and those refused have said whose pages others have now.
+    /// What those have said that are gone, and those that were refused.
     past: Sums,
 }
 
 /// A process that was given pages.
 struct Guest {
     process: u32,
-    /// `None`: it was gone before it could be asked for.
-    pidfd: Option<OwnedFd>,
+    pages: Pages,
+    since: Instant,
+    /// An error: it could not be asked for.
+    pidfd: Result<OwnedFd, Errno>,
     hung_up: Option<Instant>,
 }
 
@@ -37,25 +40,31 @@ struct Guest {
 const LAST_SWITCH: Duration = Duration::from_millis(100);
 
 impl Guest {
-    fn new(process: u32, pid: u32) -> Guest {
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let pidfd = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        Guest { process, pidfd, hung_up: None }
+    fn new(given: &Given, pid: u32) -> Result<Guest> {
+        let pages = Pages::map(given.said.as_fd(), given.seen.as_fd()).context("mapping a process' pages")?;
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH);
+        let pidfd = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
+        Ok(Guest { process: given.process, pages, since: Instant::now(), pidfd, hung_up: None })
     }
 
     /// Whether none of its threads is left.
     fn is_gone(&self) -> bool {
-        let has_ended = self.pidfd.as_ref().is_none_or(|pidfd| {
-            let mut wanted = [PollFd::new(pidfd, PollFlags::IN)];
-            poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
-        });
+        let has_ended = match &self.pidfd {
+            Ok(pidfd) => {
+                let mut wanted = [PollFd::new(pidfd, PollFlags::IN)];
+                poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+            }
+            // For any other reason it may live on.
+            Err(why) => *why == Errno::SRCH,
+        };
         has_ended && self.hung_up.is_some_and(|since| since.elapsed() > LAST_SWITCH)
     }
 }
 
 enum Kind {
     Bpf(Box<Umt>),
-    Memory(Memory),
+    /// With the number of the next process.
+    Memory(u32),
 }
 
 impl Source {
@@ -70,11 +79,11 @@ impl Source {
             "the kernel gives no records of a program's own switches (perf events). Fix: sysctl kernel.perf_event_paranoid=2, \
              or use --overlap=standby-idle",
         )?;
-        Source::memory(how)
+        Ok(Source::memory(how))
     }
 
-    pub fn memory(how: How) -> Result<Source> {
-        Ok(Source::new(Kind::Memory(Memory::new()?), how))
+    pub fn memory(how: How) -> Source {
+        Source::new(Kind::Memory(0), how)
     }
 
     /// The best that works, and why not better.
@@ -85,7 +94,7 @@ impl Source {
         };
         match Source::records(How::Records) {
             Ok(source) => Ok((Some(source), Some(by_bpf))),
-            Err(why) => Ok((Some(Source::memory(How::Sentinels)?), Some(format!("{by_bpf}; not by perf: {why:#}")))),
+            Err(why) => Ok((Some(Source::memory(How::Sentinels)), Some(format!("{by_bpf}; not by perf: {why:#}")))),
         }
     }
 
@@ -95,21 +104,30 @@ impl Source {
 
     /// A process asks; those that get nothing are counted.
     pub fn give_or_count(&mut self, pid: u32) -> Result<Given> {
-        self.make_room();
+        self.forget_gone();
+        self.give(pid).inspect_err(|why| {
+            self.past.refused += 1;
+            self.past.refusal = Some(format!("{why:#}"));
+        })
+    }
+
+    fn give(&mut self, pid: u32) -> Result<Given> {
         let given = match &mut self.kind {
-            Kind::Bpf(umt) => umt.give(pid).map_err(Into::into),
-            Kind::Memory(memory) => memory.give(),
+            Kind::Bpf(umt) => umt.give(pid)?,
+            Kind::Memory(next) => {
+                let is_room = self.guests.len() + self.ended.len() < PROCESSES;
+                anyhow::ensure!(is_room, "{PROCESSES} processes have asked already");
+                *next += 1;
+                memory::give(*next - 1)?
+            }
         };
-        match &given {
-            Ok(given) => self.guests.push(Guest::new(given.process, pid)),
-            Err(_) => self.past.refused += 1,
-        }
-        given
+        self.guests.push(Guest::new(&given, pid)?);
+        Ok(given)
     }
 
     /// A process has hung up: it has ended, or wants no more.
     pub fn over(&mut self, process: u32) {
-        if let Kind::Bpf(umt) = &self.kind {
+        if let Kind::Bpf(umt) = &mut self.kind {
             umt.over(process);
         }
         let mut over = self.guests.extract_if(.., |guest| guest.process == process).collect::<Vec<_>>();
@@ -117,19 +135,18 @@ impl Source {
         self.ended.append(&mut over);
     }
 
-    /// Where there are no pages left, the next process gets those of one that is gone; what that one has said is kept.
-    fn make_room(&mut self) {
-        if !self.pages().is_full() {
-            return;
+    /// What those have said that are gone is kept, their pages are not: others have their numbers, with pages of their own.
+    fn forget_gone(&mut self) {
+        let gone = self.ended.extract_if(.., |guest| guest.is_gone()).collect::<Vec<_>>();
+        self.past = self.sums(&gone);
+        if let Kind::Bpf(umt) = &mut self.kind {
+            gone.iter().for_each(|guest| umt.gone(guest.process));
         }
-        let Some(at) = self.ended.iter().position(Guest::is_gone) else { return };
-        let process = self.ended.swap_remove(at).process;
-        let past = std::mem::take(&mut self.past);
-        self.past = self.pages().of(process).into_iter().fold(past, Sums::add);
-        match &mut self.kind {
-            Kind::Bpf(umt) => umt.pages.clear(process),
-            Kind::Memory(memory) => memory.pages.clear(process),
-        }
+    }
+
+    /// What these have said, and those before them.
+    fn sums(&self, guests: &[Guest]) -> Sums {
+        guests.iter().fold(self.past.clone(), |sums, guest| sums.add(&guest.pages, self.how, guest.since.elapsed()))
     }
 
     /// The session is over: nobody counts any more. What all have said.
@@ -137,28 +154,16 @@ impl Source {
         if let Kind::Bpf(umt) = &mut self.kind {
             umt.end();
         }
-        let pages = self.pages();
-        (0..pages.given()).filter_map(|process| pages.of(process)).fold(self.past.clone(), Sums::add)
+        self.guests.append(&mut self.ended);
+        self.past = self.sums(&self.guests);
+        self.guests.clear();
+        self.past.clone()
     }
 
     /// Gets ready for the next one. Whoever comes when there are too many is told then.
     pub fn prepare(&mut self) {
         if let Kind::Bpf(umt) = &mut self.kind {
             let _ = umt.prepare();
-        }
-    }
-
-    pub fn arrays(&self) -> [BorrowedFd<'_>; 2] {
-        match &self.kind {
-            Kind::Bpf(umt) => umt.arrays(),
-            Kind::Memory(memory) => memory.arrays(),
-        }
-    }
-
-    fn pages(&self) -> &Pages {
-        match &self.kind {
-            Kind::Bpf(umt) => &umt.pages,
-            Kind::Memory(memory) => &memory.pages,
         }
     }
 }

@@ -1,8 +1,13 @@
 //! What processes of a session have said, together.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use wire::umt::{DELAYS, Said, Seen};
+use watch::umt::Pages;
+use wire::umt::{DELAYS, How, STANDBYS_AT_MOST, Said, Seen, VERSION};
+
+/// The highest error number of Linux (include/linux/err.h).
+const LAST_ERRNO: i32 = 4095;
 
 /// What all processes of a session say together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,43 +50,114 @@ pub struct Sums {
     pub overlooked: u64,
     /// Processes that asked and got nothing.
     pub refused: u64,
+    /// Why the last of them got nothing.
+    pub refusal: Option<String>,
+    /// Processes that have written impossible numbers to their page, of which nothing is counted.
+    pub impossible: u64,
     /// Rings by BPF, by time until the first task: class n begins at 2^(n/4) us.
     pub heard: Vec<u64>,
 }
 
 impl Sums {
-    /// With what one more process says.
-    pub fn add(mut self, (said, seen): (&Said, &Seen)) -> Sums {
+    /// With what one more process says, which asked so long ago. A process can write anything to its page: where a number there is impossible,
+    /// none of them is counted. What BPF says in the kernel's page is counted always.
+    #[must_use]
+    pub fn add(self, pages: &Pages, how: How, age: Duration) -> Sums {
+        self.add_words(pages.said(), pages.seen(), how, age)
+    }
+
+    fn add_words(self, said: &Said, seen: &Seen, how: How, age: Duration) -> Sums {
+        let kernel = Sums {
+            blocks: seen.blocks.load(Ordering::Relaxed),
+            rings: seen.rings.load(Ordering::Relaxed),
+            unheard: seen.unheard.load(Ordering::Relaxed),
+            ..Sums::default()
+        };
+        let version = said.version.load(Ordering::Relaxed);
+        let process = Sums::of(said).with(&kernel);
+        let sums = if (version == 0 || version == VERSION) && process.is_possible(age) {
+            self.with(&process)
+        } else {
+            let kernel = if how == How::Bpf { kernel } else { Sums::default() };
+            self.with(&kernel).with(&Sums { impossible: 1, ..Sums::default() })
+        };
+        sums.with(&Sums { processes: 1, ..Sums::default() })
+    }
+
+    /// What a process says itself; each word is read once.
+    fn of(said: &Said) -> Sums {
         let counts = &said.counts.0;
-        self.processes += 1;
-        for (sum, word) in [
-            (&mut self.standbys, &counts.standbys),
-            (&mut self.ran, &counts.ran),
-            (&mut self.blocks, &seen.blocks),
-            (&mut self.rings, &seen.rings),
-            (&mut self.own_rings, &counts.own_rings),
-            (&mut self.empty, &counts.empty),
-            (&mut self.surrendered, &counts.surrendered),
-            (&mut self.unheard, &seen.unheard),
-            (&mut self.failed, &counts.failed),
-            (&mut self.at_limit, &counts.at_limit),
-            (&mut self.thread_data, &counts.thread_data),
-            (&mut self.bound, &counts.bound),
-            (&mut self.unseen, &counts.unseen),
-            (&mut self.shared_numbers, &counts.shared_numbers),
-            (&mut self.unshared, &counts.unshared),
-            (&mut self.overlooked, &counts.overlooked),
-        ] {
-            *sum = sum.saturating_add(word.load(Ordering::Relaxed));
+        let read = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let own_rings = read(&counts.own_rings);
+        let error = i32::try_from(read(&counts.error)).unwrap_or(i32::MAX);
+        Sums {
+            standbys: read(&counts.standbys),
+            ran: read(&counts.ran),
+            rings: own_rings,
+            own_rings,
+            empty: read(&counts.empty),
+            surrendered: read(&counts.surrendered),
+            failed: read(&counts.failed),
+            at_limit: read(&counts.at_limit),
+            error: Some(error).filter(|error| *error > 0),
+            thread_data: read(&counts.thread_data),
+            bound: read(&counts.bound),
+            unseen: read(&counts.unseen),
+            shared_numbers: read(&counts.shared_numbers),
+            unshared: read(&counts.unshared),
+            overlooked: read(&counts.overlooked),
+            heard: said.heard.0.iter().map(read).collect(),
+            ..Sums::default()
         }
-        self.rings = self.rings.saturating_add(counts.own_rings.load(Ordering::Relaxed));
-        let error = i32::try_from(counts.error.load(Ordering::Relaxed)).ok();
-        self.error = error.filter(|error| *error > 0).or(self.error);
+    }
+
+    /// Whether one process can have done all this. No word can be counted up more often than once in a nanosecond.
+    fn is_possible(&self, age: Duration) -> bool {
+        let most = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
+        let mut counters = self.clone();
+        counters.counters().into_iter().all(|count| *count <= most)
+            && self.standbys <= u64::from(STANDBYS_AT_MOST)
+            && [self.thread_data, self.bound, self.unseen].into_iter().all(|word| word <= 1)
+            && self.error.is_none_or(|error| error <= LAST_ERRNO)
+    }
+
+    /// Both together.
+    fn with(mut self, other: &Sums) -> Sums {
+        let mut other = other.clone();
         self.heard.resize(DELAYS, 0);
-        for (sum, word) in self.heard.iter_mut().zip(&said.heard.0) {
-            *sum = sum.saturating_add(word.load(Ordering::Relaxed));
+        other.heard.resize(DELAYS, 0);
+        for (sum, count) in self.counters().into_iter().zip(other.counters()) {
+            *sum = sum.saturating_add(*count);
         }
+        self.error = other.error.or(self.error);
+        self.refusal = other.refusal.or(self.refusal);
         self
+    }
+
+    /// All that is added up.
+    fn counters(&mut self) -> Vec<&mut u64> {
+        let counts = [
+            &mut self.processes,
+            &mut self.standbys,
+            &mut self.ran,
+            &mut self.blocks,
+            &mut self.rings,
+            &mut self.own_rings,
+            &mut self.empty,
+            &mut self.surrendered,
+            &mut self.unheard,
+            &mut self.failed,
+            &mut self.at_limit,
+            &mut self.thread_data,
+            &mut self.bound,
+            &mut self.unseen,
+            &mut self.shared_numbers,
+            &mut self.unshared,
+            &mut self.overlooked,
+            &mut self.refused,
+            &mut self.impossible,
+        ];
+        counts.into_iter().chain(&mut self.heard).collect()
     }
 
     /// A quantile of the time from a ring to the first task, in microseconds; `None`: nobody was rung.
@@ -115,5 +191,47 @@ mod tests {
         // Programs can write any number.
         sums.heard[8] = u64::MAX;
         assert_eq!(sums.delay_us(0.99).map(f64::round), Some(4.0));
+    }
+
+    /// A page of zeros, as the kernel makes them.
+    fn seen() -> Box<Seen> {
+        // SAFETY: words of which zero is a value.
+        unsafe { Box::new_zeroed().assume_init() }
+    }
+
+    #[test]
+    fn a_process_that_writes_nonsense_takes_nothing_from_the_others() {
+        let age = Duration::from_secs(1);
+        let (good, seen) = (Said::new(), seen());
+        good.version.store(VERSION, Ordering::Relaxed);
+        good.counts.0.ran.store(1000, Ordering::Relaxed);
+        good.counts.0.standbys.store(3, Ordering::Relaxed);
+        good.heard.0[5].store(7, Ordering::Relaxed);
+        seen.blocks.store(11, Ordering::Relaxed);
+        let alone = Sums::default().add_words(&good, &seen, How::Bpf, age);
+        assert_eq!((alone.processes, alone.ran, alone.standbys, alone.blocks, alone.impossible), (1, 1000, 3, 11, 0));
+        type Nonsense = fn(&Said);
+        let all: [Nonsense; 6] = [
+            |said| said.counts.0.ran.store(u64::MAX, Ordering::Relaxed),
+            |said| said.counts.0.standbys.store(u64::from(STANDBYS_AT_MOST) + 1, Ordering::Relaxed),
+            |said| said.counts.0.bound.store(2, Ordering::Relaxed),
+            |said| said.counts.0.error.store(u64::MAX, Ordering::Relaxed),
+            |said| said.heard.0[39].store(1 << 40, Ordering::Relaxed),
+            |said| said.version.store(VERSION + 1, Ordering::Relaxed),
+        ];
+        for (at, nonsense) in all.into_iter().enumerate() {
+            let bad = Said::new();
+            bad.counts.0.surrendered.store(5, Ordering::Relaxed);
+            nonsense(&bad);
+            let both = alone.clone().add_words(&bad, &seen, How::Bpf, age);
+            let expected = Sums { processes: 2, blocks: 22, impossible: 1, ..alone.clone() };
+            assert_eq!(both, expected, "nonsense {at}: what the kernel says is counted");
+            let both = alone.clone().add_words(&bad, &seen, How::Sentinels, age);
+            assert_eq!(
+                both,
+                Sums { blocks: 11, ..expected },
+                "nonsense {at}: without BPF both pages are the process' own"
+            );
+        }
     }
 }

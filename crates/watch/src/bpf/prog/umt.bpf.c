@@ -12,23 +12,45 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Elements in use: processes that have asked. */
+/* Processes with a number below this have asked. */
 u32 processes;
 
-struct {
+/* Processes that have hung up, by number: their standbys are not rung any more. A word of the session's own, which no process can write. */
+u8 over[COX_UMT_PROCESSES];
+
+/*
+ * Each process has two pages of its own and descriptors of no others: what it writes there, or whoever inherits its descriptors, reaches nobody else. The
+ * next process with the same number gets new ones.
+ */
+struct said_page {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, COX_UMT_PROCESSES);
+	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, sizeof(struct cox_umt_said));
+};
+
+/* Frozen when it is made: user space can only read it. */
+struct seen_page {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, sizeof(struct cox_umt_seen));
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, COX_UMT_PROCESSES);
 	__type(key, u32);
-	__type(value, struct cox_umt_said);
+	__array(values, struct said_page);
 } said_of SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, COX_UMT_PROCESSES);
-	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, u32);
-	__type(value, struct cox_umt_seen);
+	__array(values, struct seen_page);
 } seen_of SEC(".maps");
 
 struct bell {
@@ -78,14 +100,23 @@ COX_INLINE struct monitored *monitored_of(struct task_struct *p)
 	return m && m->process ? m : NULL;
 }
 
+/* NULL, too, where the page has another layout than this, or none yet. */
 COX_INLINE struct cox_umt_said *said_by(u32 process)
 {
-	return bpf_map_lookup_elem(&said_of, &process);
+	void *page = bpf_map_lookup_elem(&said_of, &process);
+	struct cox_umt_said *said;
+	u32 only = 0;
+
+	said = page ? bpf_map_lookup_elem(page, &only) : NULL;
+	return said && said->version == COX_UMT_VERSION ? said : NULL;
 }
 
 COX_INLINE struct cox_umt_seen *seen_by(u32 process)
 {
-	return bpf_map_lookup_elem(&seen_of, &process);
+	void *page = bpf_map_lookup_elem(&seen_of, &process);
+	u32 only = 0;
+
+	return page ? bpf_map_lookup_elem(page, &only) : NULL;
 }
 
 COX_INLINE struct cox_umt_cpu *cpu_of(struct cox_umt_seen *seen, u32 cpu)
@@ -122,7 +153,7 @@ __attribute__((noinline)) int ring(u32 process, u32 cpu)
 	u64 now;
 	void *bell;
 
-	if (!said || !seen)
+	if (!said || !seen || process >= COX_UMT_PROCESSES || over[process])
 		return 0;
 	if (ready_on(seen, cpu) > 0 && seen->runnable >= (s32)said->cpus)
 		return 0;

@@ -1,0 +1,43 @@
+//! Numbers by which BPF knows the processes of a session, the lowest first: the kernel looks at all below the highest one.
+
+use wire::umt::PROCESSES;
+
+/// Which numbers are in use.
+#[derive(Debug)]
+pub(super) struct Slots {
+    taken: [bool; PROCESSES],
+}
+
+impl Slots {
+    pub(super) const fn new() -> Slots {
+        Slots { taken: [false; PROCESSES] }
+    }
+
+    /// Takes the lowest free number. `None`: there are none.
+    pub(super) fn take(&mut self) -> Option<u32> {
+        let free = self.taken.iter().position(|taken| !taken)?;
+        self.taken[free] = true;
+        Some(free as u32)
+    }
+
+    /// Gives a number back.
+    pub(super) fn free(&mut self, number: u32) {
+        if let Some(taken) = self.taken.get_mut(number as usize) {
+            *taken = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_free_number_is_next() {
+        let mut slots = Slots::new();
+        let all: Vec<u32> = std::iter::from_fn(|| slots.take()).collect();
+        assert_eq!(all, (0..PROCESSES as u32).collect::<Vec<_>>());
+        [9, 3, u32::MAX].into_iter().for_each(|number| slots.free(number));
+        assert_eq!([slots.take(), slots.take(), slots.take()], [Some(3), Some(9), None]);
+    }
+}
