@@ -37,6 +37,12 @@ impl Caller {
         Ok(Caller { uid, all })
     }
 
+    /// The one user whose threads may be observed; `None`: all users'.
+    #[must_use]
+    pub fn owner(&self) -> Option<u32> {
+        (!self.all).then_some(self.uid)
+    }
+
     /// Whether the threads of a process may be observed. eBPF asks the same of each thread; here the refusal has a reason.
     ///
     /// # Errors

@@ -4,9 +4,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use watch::bpf::CANNOT;
+use watch::stands::{Mapped, Tracer};
 use watch::{Intake, Observer, WatchError};
 use wire::layout::comm_text;
 use wire::{Backend, Clock, Living, Record};
@@ -15,7 +17,7 @@ use crate::protocol::{
     LAYOUT, LivingRow, MAX_REPLY, MAX_THREADS, Malformed, NameRow, PairRow, Part, Reply, Request, Summary, TakerRow,
     VERSION, Wanted, Why, decode_reply, losses_of, rows,
 };
-use crate::socket::{is_readable_within, pair, receive, send_message};
+use crate::socket::{is_readable_within, pair, receive_with, send_message};
 
 /// The program's file.
 pub const FILE: &str = "cox-observe";
@@ -52,7 +54,6 @@ impl RemoteObserver {
     /// `Unavailable` with its reason when it cannot be started or refuses.
     pub fn new(program: &Path, wanted: Wanted) -> Result<RemoteObserver, WatchError> {
         let mut helper = Helper::start(program)?;
-        helper.ask(&Request::Hello { version: VERSION, layout: LAYOUT }, None)?;
         helper.ask(&Request::Observe(wanted), None)?;
         Ok(RemoteObserver { helper, finals: Vec::new(), cpu_ns: 0 })
     }
@@ -119,6 +120,45 @@ impl Observer for RemoteObserver {
     }
 }
 
+/// Stands that eBPF programs in the other process keep, in a table that is mapped here.
+pub struct RemoteStands {
+    helper: Helper,
+    table: Arc<Mapped>,
+}
+
+impl RemoteStands {
+    /// Starts the program, which loads its eBPF programs and attaches them; nobody has a stand yet.
+    ///
+    /// # Errors
+    /// As [`RemoteObserver::new`].
+    pub fn new(program: &Path, children: bool) -> Result<RemoteStands, WatchError> {
+        let mut helper = Helper::start(program)?;
+        let answer = helper.ask(&Request::Stands { children }, None)?;
+        let [stands, counts] = answer.descriptors.as_slice() else { return Err(malformed()) };
+        let table = Arc::new(Mapped::map([stands.as_fd(), counts.as_fd()])?);
+        Ok(RemoteStands { helper, table })
+    }
+}
+
+impl Tracer for RemoteStands {
+    fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
+        self.helper.ask(&Request::Process(pid), Some(pid)).map(|_| ())
+    }
+
+    fn sample_on(&mut self, cpus: &[u32], mean_ns: u64) -> Result<(), WatchError> {
+        let cpus = cpus.get(..cpus.len().min(MAX_THREADS)).unwrap_or_default().to_vec();
+        self.helper.ask(&Request::Sample { mean_ns, cpus }, None).map(|_| ())
+    }
+
+    fn take_samples(&mut self) -> Result<Vec<wire::Sample>, WatchError> {
+        Ok(self.helper.ask(&Request::Tick, None)?.intake.samples)
+    }
+
+    fn table(&self) -> Arc<Mapped> {
+        Arc::clone(&self.table)
+    }
+}
+
 fn unavailable(why: String) -> WatchError {
     WatchError::Unavailable { what: CANNOT.into(), why }
 }
@@ -158,7 +198,9 @@ impl Helper {
                 _ => format!("{program}: {error}"),
             })
         })?;
-        Ok(Helper { socket, child, buffer: vec![0; MAX_REPLY], cpu_ns: 0 })
+        let mut helper = Helper { socket, child, buffer: vec![0; MAX_REPLY], cpu_ns: 0 };
+        helper.ask(&Request::Hello { version: VERSION, layout: LAYOUT }, None)?;
+        Ok(helper)
     }
 
     /// Asks, and collects the answer. `pid`: the process that it is about.
@@ -170,7 +212,8 @@ impl Helper {
             if !is_readable_within(&self.socket, PATIENCE_S).map_err(system)? {
                 return Err(system(io::Error::new(io::ErrorKind::TimedOut, format!("no answer in {PATIENCE_S} s"))));
             }
-            let message = receive(&self.socket, &mut self.buffer).map_err(system)?.ok_or_else(ended)?;
+            let message = receive_with(&self.socket, &mut self.buffer, &mut answer.descriptors);
+            let message = message.map_err(system)?.ok_or_else(ended)?;
             match answer.take(message).map_err(|Malformed| malformed())? {
                 Progress::More => {}
                 Progress::Whole => {
@@ -223,6 +266,7 @@ pub(crate) struct Answer {
     takers: Vec<TakerRow>,
     pairs: Vec<PairRow>,
     summary: Option<Summary>,
+    descriptors: Vec<OwnedFd>,
     bytes: usize,
 }
 
@@ -230,12 +274,12 @@ impl Answer {
     /// Takes one message.
     pub(crate) fn take(&mut self, message: &[u8]) -> Result<Progress, Malformed> {
         self.bytes += message.len();
-        if self.bytes > MAX_ANSWER {
+        if self.bytes > MAX_ANSWER || self.descriptors.len() > 2 {
             return Err(Malformed);
         }
         match decode_reply(message)? {
             Reply::Done => return Ok(Progress::Whole),
-            Reply::Ready => {}
+            Reply::Ready | Reply::Maps => {}
             Reply::Refused(why, text) => return Ok(Progress::Refused(why, text.to_owned())),
             Reply::Data(part, bytes) => match part {
                 Part::Samples => self.intake.samples.extend(rows::<wire::Sample>(bytes)),

@@ -12,7 +12,7 @@ use bytemuck::{Pod, Zeroable};
 use wire::{Clock, Cpu, Crew, Losses, Moment, Pair, PairSum, Sample, Taker};
 
 /// The version of these messages.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Tells builds apart whose structs differ, should someone forget the version.
 pub const LAYOUT: u32 = {
     let sizes = [size_of::<Clock>(), size_of::<Cpu>(), size_of::<Crew>(), size_of::<Moment>(), size_of::<Summary>()];
@@ -25,10 +25,10 @@ pub const LAYOUT: u32 = {
 };
 
 const HEAD: usize = 8;
-/// Threads that one message can name.
+/// Threads that one message can name, or CPUs.
 pub const MAX_THREADS: usize = 1000;
 /// No question is longer.
-pub const MAX_REQUEST: usize = HEAD + 4 * MAX_THREADS;
+pub const MAX_REQUEST: usize = HEAD + 8 + 4 * MAX_THREADS;
 /// No answer is longer.
 pub const MAX_REPLY: usize = HEAD + MAX_DATA;
 /// Bytes of data in one answer: several fit into a socket's default buffer.
@@ -58,6 +58,18 @@ pub enum Request {
     Process(u32),
     /// Make these threads members.
     Threads(Vec<u32>),
+    /// Load the programs that keep threads' stands, and send the maps of their table.
+    Stands {
+        /// Follow the child processes of members.
+        children: bool,
+    },
+    /// Begin or end taking samples of members that have stands.
+    Sample {
+        /// Time between two on each CPU.
+        mean_ns: u64,
+        /// On which; on none: end.
+        cpus: Vec<u32>,
+    },
     /// Send what has arrived.
     Tick,
     /// Send the members that live.
@@ -236,6 +248,8 @@ pub enum Reply<'b> {
     Refused(Why, &'b str),
     /// A ring fills: it is time for a tick.
     Ready,
+    /// With it come the descriptors of a table's maps.
+    Maps,
 }
 
 const HELLO: u16 = 1;
@@ -246,8 +260,11 @@ const THREADS: u16 = 5;
 const TICK: u16 = 6;
 const LIVING: u16 = 7;
 const FINISH: u16 = 8;
+const STANDS: u16 = 9;
+const SAMPLE: u16 = 10;
 const DONE: u16 = 0x100;
 const READY: u16 = 0x101;
+const MAPS: u16 = 0x102;
 const REFUSED: u16 = 0x200;
 const DATA: u16 = 0x300;
 
@@ -303,6 +320,10 @@ impl Request {
             Request::Launched(pid) => message(LAUNCHED, &body(&[*pid])),
             Request::Process(pid) => message(PROCESS, &body(&[*pid])),
             Request::Threads(tids) => message(THREADS, &body(tids)),
+            Request::Stands { children } => message(STANDS, &body(&[u32::from(*children)])),
+            Request::Sample { mean_ns, cpus } => {
+                message(SAMPLE, &[&mean_ns.to_ne_bytes(), bytemuck::cast_slice::<u32, u8>(cpus)].concat())
+            }
             Request::Tick => message(TICK, &[]),
             Request::Living => message(LIVING, &[]),
             Request::Finish => message(FINISH, &[]),
@@ -334,8 +355,17 @@ impl Request {
             }
             LAUNCHED => numbers(body).map(|[pid]| Request::Launched(pid)),
             PROCESS => numbers(body).map(|[pid]| Request::Process(pid)),
-            THREADS if body.len() % 4 == 0 => {
+            THREADS if body.len() % 4 == 0 && body.len() <= 4 * MAX_THREADS => {
                 Ok(Request::Threads(body.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect()))
+            }
+            STANDS => match numbers(body)? {
+                [children @ (0 | 1)] => Ok(Request::Stands { children: children == 1 }),
+                _ => Err(Malformed),
+            },
+            SAMPLE if body.len() >= 8 && body.len() % 4 == 0 => {
+                let (mean, cpus) = body.split_at(8);
+                let cpus = cpus.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
+                Ok(Request::Sample { mean_ns: bytemuck::pod_read_unaligned(mean), cpus })
             }
             TICK => numbers(body).map(|[]| Request::Tick),
             LIVING => numbers(body).map(|[]| Request::Living),
@@ -353,6 +383,7 @@ impl Reply<'_> {
             Reply::Data(part, bytes) => message(DATA | *part as u16, bytes),
             Reply::Done => message(DONE, &[]),
             Reply::Ready => message(READY, &[]),
+            Reply::Maps => message(MAPS, &[]),
             Reply::Refused(why, text) => {
                 let end = (0..=text.len().min(MAX_TEXT)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
                 message(REFUSED | *why as u16, &text.as_bytes()[..end])
@@ -373,6 +404,7 @@ pub fn decode_reply(bytes: &[u8]) -> Result<Reply<'_>, Malformed> {
     match (kind & 0xff00, kind & 0xff) {
         (DONE, 0) if body.is_empty() => Ok(Reply::Done),
         (DONE, 1) if body.is_empty() => Ok(Reply::Ready),
+        (DONE, 2) if body.is_empty() => Ok(Reply::Maps),
         (REFUSED, why) if body.len() <= MAX_TEXT => {
             let why = match why {
                 1 => Why::Unavailable,
@@ -421,6 +453,9 @@ mod tests {
             Request::Process(u32::MAX),
             Request::Threads(Vec::new()),
             Request::Threads((0..MAX_THREADS as u32).collect()),
+            Request::Stands { children: true },
+            Request::Sample { mean_ns: 1_000_000, cpus: vec![0, 7] },
+            Request::Sample { mean_ns: 0, cpus: Vec::new() },
             Request::Tick,
             Request::Living,
             Request::Finish,
@@ -431,6 +466,7 @@ mod tests {
         let mut all: Vec<Vec<u8>> = vec![
             Reply::Done.encode(),
             Reply::Ready.encode(),
+            Reply::Maps.encode(),
             Reply::Refused(Why::NoTarget, "no such process").encode(),
             Reply::Refused(Why::Unavailable, &"é".repeat(MAX_TEXT)).encode(),
         ];

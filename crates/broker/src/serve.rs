@@ -1,33 +1,21 @@
-//! The program `cox-observe`: it answers one cox, and ends with it.
-//!
-//! It is a state machine with one question at a time. It keeps nothing that grows: what has arrived is sent with the tick that asked for it, and
-//! while cox is slow, or stopped, this process waits in a send and the kernel's rings count what they lose.
+//! How `cox-observe` answers: a state machine with one question at a time. It keeps nothing that grows: what has arrived is sent with the tick that
+//! asked for it, and while cox is slow, or stopped, this process waits in a send and the kernel's rings count what they lose.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::process::ExitCode;
+use std::os::fd::BorrowedFd;
 
-use machine::Root;
-use machine::topology::Topology;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
 use watch::bpf::CANNOT;
-use watch::{BpfObserver, Intake, Observer, Settings, WatchError};
+use watch::stands::{Traced, Tracer};
+use watch::{BpfObserver, Intake, Observer, WatchError};
 use wire::Clock;
 
-use crate::caller::Caller;
-use crate::confine;
 use crate::protocol::{
-    LAYOUT, LivingRow, MAX_REQUEST, Malformed, NameRow, PairRow, Part, Reply, Request, Summary, TakerRow, VERSION,
-    Wanted, Why, data, losses_in_order,
+    LAYOUT, LivingRow, Malformed, NameRow, PairRow, Part, Reply, Request, Summary, TakerRow, VERSION, Wanted, Why,
+    data, losses_in_order,
 };
-use crate::sessions::Session;
-use crate::socket::{receive, send_message};
 
-/// The largest room for moments that one session may have.
-pub const MAX_MOMENTS_BYTES: u32 = 128 << 20;
-/// What a session takes without rings for final clocks and moments, MiB: tables by thread and by CPU, samples, programs.
-const OTHER_MIB: u32 = 24;
+/// Samples come no faster: each costs the interrupted CPU some microseconds.
+const LEAST_SAMPLING_NS: u64 = 100_000;
 
 /// An observer whose final clocks are taken with each tick.
 pub trait Source: Observer {
@@ -41,6 +29,18 @@ impl Source for BpfObserver {
     }
 }
 
+/// Keeps stands in a table whose maps another process can be given.
+pub trait Table: Tracer {
+    /// See [`Traced::maps`].
+    fn maps(&self) -> [BorrowedFd<'_>; 2];
+}
+
+impl Table for Traced {
+    fn maps(&self) -> [BorrowedFd<'_>; 2] {
+        Traced::maps(self)
+    }
+}
+
 /// What the state machine needs of the world.
 pub trait World {
     /// Loads the programs.
@@ -48,6 +48,12 @@ pub trait World {
     /// # Errors
     /// When the kernel, or a limit, refuses.
     fn observe(&mut self, wanted: &Wanted) -> Result<Box<dyn Source>, WatchError>;
+
+    /// Loads the programs that keep stands.
+    ///
+    /// # Errors
+    /// When the kernel, or a limit, refuses.
+    fn keep_stands(&mut self, children: bool) -> Result<Box<dyn Table>, WatchError>;
 
     /// Whether the threads of a process may be observed.
     ///
@@ -69,6 +75,8 @@ pub enum Dialogue {
         /// CPU time of this thread before there was anything to observe.
         cpu_before_ns: u64,
     },
+    /// The programs that keep stands are attached.
+    Standing(Box<dyn Table>),
     /// Everything was sent.
     Finished,
 }
@@ -94,8 +102,8 @@ impl From<io::Error> for Broken {
     }
 }
 
-/// How answers are sent.
-pub type Send<'s> = &'s mut dyn FnMut(&[u8]) -> io::Result<()>;
+/// How answers are sent, some with descriptors.
+pub type Send<'s> = &'s mut dyn FnMut(&[u8], &[BorrowedFd<'_>]) -> io::Result<()>;
 
 impl Dialogue {
     /// Answers one message.
@@ -141,17 +149,36 @@ impl Dialogue {
                 *self = Dialogue::Finished;
                 outcome
             }
+            (Dialogue::Greeted, Request::Stands { children }) => match world.keep_stands(children) {
+                Ok(table) => {
+                    send(&Reply::Maps.encode(), &table.maps())?;
+                    *self = Dialogue::Standing(table);
+                    Ok(())
+                }
+                Err(error) => Err(error),
+            },
+            (Dialogue::Standing(table), Request::Process(pid)) => allowed(world, pid).and_then(|()| table.enrol(pid)),
+            (Dialogue::Standing(table), Request::Sample { mean_ns, cpus }) => {
+                table.sample_on(&cpus, mean_ns.max(LEAST_SAMPLING_NS))
+            }
+            (Dialogue::Standing(table), Request::Tick) => match table.take_samples() {
+                Ok(samples) => {
+                    send_all(Part::Samples, &samples, send)?;
+                    Ok(())
+                }
+                Err(error) => Err(error),
+            },
             _ => return Err(Broken::Malformed),
         };
         match outcome {
-            Ok(()) => send(&Reply::Done.encode())?,
+            Ok(()) => send(&Reply::Done.encode(), &[])?,
             Err(error) => {
                 let (why, text) = match &error {
                     WatchError::Unavailable { why, .. } => (Why::Unavailable, why.clone()),
                     WatchError::NoTarget { why, .. } => (Why::NoTarget, why.clone()),
                     WatchError::System { .. } => (Why::Failed, error.to_string()),
                 };
-                send(&Reply::Refused(why, &text).encode())?;
+                send(&Reply::Refused(why, &text).encode(), &[])?;
             }
         }
         Ok(())
@@ -165,7 +192,7 @@ fn agree(version: u32, layout: u32) -> Result<(), WatchError> {
     Err(unavailable("cox and cox-observe are of different versions. Fix: install both again (make install)".into()))
 }
 
-fn unavailable(why: String) -> WatchError {
+pub(crate) fn unavailable(why: String) -> WatchError {
     WatchError::Unavailable { what: CANNOT.into(), why }
 }
 
@@ -174,7 +201,7 @@ fn allowed(world: &dyn World, pid: u32) -> Result<(), WatchError> {
 }
 
 fn send_all<T: bytemuck::Pod>(part: Part, rows: &[T], send: Send<'_>) -> io::Result<()> {
-    data(part, rows).try_for_each(|message| send(&message))
+    data(part, rows).try_for_each(|message| send(&message, &[]))
 }
 
 fn send_intake(intake: Intake, finals: Vec<Clock>, send: Send<'_>) -> io::Result<()> {
@@ -215,127 +242,6 @@ fn finish(source: &mut dyn Source, cpu_before_ns: u64, send: Send<'_>) -> io::Re
         unlisted: record.unlisted,
     };
     send_all(Part::Summary, &[summary], send).map(Ok)
-}
-
-/// This kernel, on behalf of this user.
-struct Kernel {
-    caller: Caller,
-    session: Option<Session>,
-}
-
-impl World for Kernel {
-    fn observe(&mut self, wanted: &Wanted) -> Result<Box<dyn Source>, WatchError> {
-        let missing = confine::missing();
-        if !missing.is_empty() {
-            let why = format!(
-                "cox-observe lacks {}. Fix: sudo make install, which gives it (file capabilities; a copy of the file has none, and none count under nosuid or no_new_privs)",
-                missing.join(" and ")
-            );
-            return Err(unavailable(why));
-        }
-        let settings = settings(self.caller, wanted)?;
-        let rings = u64::from(settings.finals_bytes) + u64::from(settings.moments_bytes.unwrap_or(0));
-        self.session =
-            Some(Session::begin(self.caller.uid, OTHER_MIB + rings.div_ceil(1 << 20) as u32).map_err(unavailable)?);
-        Ok(Box::new(BpfObserver::new(&settings)?))
-    }
-
-    fn may_observe(&self, pid: u32) -> Result<(), String> {
-        self.caller.may_observe(pid)
-    }
-}
-
-/// The caller says what it wants to see, and never how much memory that takes but for one ring.
-fn settings(caller: Caller, wanted: &Wanted) -> Result<Settings, WatchError> {
-    if let Some(bytes) = wanted.moments_bytes {
-        if !bytes.is_power_of_two() || bytes < 4096 {
-            return Err(unavailable(format!("a trace buffer of {bytes} bytes")));
-        }
-        if bytes > MAX_MOMENTS_BYTES {
-            let most = MAX_MOMENTS_BYTES >> 20;
-            return Err(unavailable(format!(
-                "--trace-buffer is {} MiB, the limit of cox-observe is {most}",
-                bytes >> 20
-            )));
-        }
-    }
-    let topology = Topology::read(&Root::live()).map_err(|error| unavailable(error.to_string()))?;
-    let limit = topology.possible.last().map_or(1, |last| last + 1);
-    let usual = Settings::new(topology.online.len() as u32, limit);
-    Ok(Settings {
-        children: wanted.children,
-        sample_period_ns: if wanted.samples { usual.sample_period_ns } else { 0 },
-        moments_bytes: wanted.moments_bytes,
-        owner: (!caller.all).then_some(caller.uid),
-        ..usual
-    })
-}
-
-/// The whole program.
-pub fn main() -> ExitCode {
-    confine::forget_the_environment();
-    let mut words = std::env::args_os().skip(1);
-    match (words.next(), words.next()) {
-        (None, _) => {}
-        (Some(word), None) if word == "--version" => {
-            println!("cox-observe {}", env!("CARGO_PKG_VERSION"));
-            return ExitCode::SUCCESS;
-        }
-        _ => {
-            eprintln!("cox-observe takes no arguments: it is started by cox");
-            return ExitCode::from(2);
-        }
-    }
-    let ready = confine::socket().and_then(|socket| {
-        let caller = Caller::of_this_process()?;
-        confine::confine().map(|()| (socket, caller))
-    });
-    match ready {
-        Ok((socket, caller)) => {
-            let mut world = Kernel { caller, session: None };
-            // Whatever ended it: cox has been told, or is gone.
-            let _ = converse(&socket, &mut world);
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("{why}");
-            ExitCode::from(2)
-        }
-    }
-}
-
-/// Answers until cox is gone or breaks the rules.
-fn converse(socket: &OwnedFd, world: &mut Kernel) -> Result<(), Broken> {
-    let mut dialogue = Dialogue::New;
-    let mut buffer = [0; MAX_REQUEST];
-    let mut is_told = false;
-    loop {
-        if wait(socket, &dialogue, is_told)? {
-            let Some(message) = receive(socket, &mut buffer)? else { return Ok(()) };
-            dialogue.answer(message, world, &mut |bytes| send_message(socket, bytes))?;
-            is_told = false;
-        } else {
-            send_message(socket, &Reply::Ready.encode())?;
-            is_told = true;
-        }
-    }
-}
-
-/// Waits for a message, or for a ring to fill unless cox has been told. Returns whether there is a message.
-fn wait(socket: &OwnedFd, dialogue: &Dialogue, is_told: bool) -> io::Result<bool> {
-    let rings = match dialogue {
-        Dialogue::Observing { source, .. } if !is_told => source.readiness(),
-        _ => None,
-    };
-    let mut fds = vec![PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)];
-    fds.extend(rings.map(|rings| PollFd::from_borrowed_fd(rings, PollFlags::IN)));
-    loop {
-        match poll(&mut fds, None) {
-            Ok(_) => return Ok(!fds[0].revents().is_empty()),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
 }
 
 #[cfg(test)]

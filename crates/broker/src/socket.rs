@@ -1,11 +1,18 @@
 //! Packets over a socket pair.
 
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair,
+};
+
+/// Descriptors that come with one message, at most.
+const MAX_DESCRIPTORS: usize = 2;
 
 /// Two ends; neither survives an exec by itself.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -14,8 +21,18 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// Sends one message, and waits while the reader is slow.
 pub fn send_message(socket: impl AsFd, message: &[u8]) -> io::Result<()> {
+    send_with(socket, message, &[])
+}
+
+/// … with copies of descriptors.
+pub fn send_with(socket: impl AsFd, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     loop {
-        match send(&socket, message, SendFlags::NOSIGNAL) {
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        match sendmsg(&socket, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL) {
             Ok(sent) if sent == message.len() => return Ok(()),
             Ok(_) => return Err(io::ErrorKind::WriteZero.into()),
             Err(Errno::INTR) => {}
@@ -24,7 +41,8 @@ pub fn send_message(socket: impl AsFd, message: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Receives one message into `buffer`. `None`: the other end is closed. One that does not fit is an error.
+/// Receives one message into `buffer`, and no descriptor: the kernel closes those that were sent. `None`: the other end is closed. One that does not
+/// fit is an error.
 pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<&[u8]>> {
     let (_, length) = loop {
         match recv(&socket, &mut *buffer, RecvFlags::TRUNC) {
@@ -39,6 +57,35 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<&[u8]>
         0 => Ok(None),
         length => buffer.get(..length).map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into()),
     }
+}
+
+/// As [`receive`], and the descriptors that came with it are put into `descriptors`.
+pub fn receive_with<'b>(
+    socket: impl AsFd,
+    buffer: &'b mut [u8],
+    descriptors: &mut Vec<OwnedFd>,
+) -> io::Result<Option<&'b [u8]>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let (length, flags) = loop {
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        match recvmsg(&socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Ok(received) => {
+                for message in control.drain() {
+                    if let RecvAncillaryMessage::ScmRights(rights) = message {
+                        descriptors.extend(rights);
+                    }
+                }
+                break (received.bytes, received.flags);
+            }
+            Err(Errno::INTR) => {}
+            Err(Errno::CONNRESET) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+    };
+    if flags.contains(ReturnFlags::TRUNC) {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    Ok((length > 0).then(|| &buffer[..length]))
 }
 
 /// Whether there is something to receive, or the other end is closed, within so many seconds.
@@ -68,6 +115,13 @@ mod tests {
         assert!(receive(&other, &mut buffer).is_err(), "it does not fit");
         assert_eq!(receive(&other, &mut buffer).unwrap(), Some(&b"1"[..]));
         assert!(!is_readable_within(&other, 0).unwrap());
+        let mut got = Vec::new();
+        send_with(&one, b"2", &[one.as_fd(), other.as_fd()]).unwrap();
+        assert_eq!(receive_with(&other, &mut buffer, &mut got).unwrap(), Some(&b"2"[..]));
+        assert_eq!(got.len(), 2);
+        drop(got);
+        send_message(&one, b"123456789").unwrap();
+        assert!(receive_with(&other, &mut buffer, &mut Vec::new()).is_err(), "it does not fit");
         drop(one);
         assert!(is_readable_within(&other, 0).unwrap());
         assert_eq!(receive(&other, &mut buffer).unwrap(), None);

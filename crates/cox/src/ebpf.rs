@@ -1,12 +1,13 @@
 //! Why eBPF does not work here: the kernel only says "not permitted"; what is missing, and the fix, are known from
 //! elsewhere.
 
-use broker::client::{self, RemoteObserver};
+use broker::client::{self, RemoteObserver, RemoteStands};
 use broker::protocol::Wanted;
 use machine::Root;
 use machine::features::{Available, Facts, FeatureId, evaluate};
 use machine::process::{Capabilities, Task};
 use watch::bpf::CANNOT;
+use watch::stands::{Helping, Tracer};
 use watch::{Observer, WatchError};
 
 /// Whether this process may load eBPF programs, as far as its capabilities say. Where they cannot be read, trying tells.
@@ -30,29 +31,60 @@ pub fn by_helper(wanted: Wanted) -> Result<Box<dyn Observer>, WatchError> {
     Ok(Box::new(RemoteObserver::new(&program, wanted)?))
 }
 
+/// Who traces a pack's threads, where this process may not and the program that may is there.
+pub fn helping() -> Option<Helping> {
+    if may_itself() || client::helper().is_none() {
+        return None;
+    }
+    Some(|children| {
+        let program = client::helper().ok_or_else(|| WatchError::Unavailable {
+            what: CANNOT.into(),
+            why: format!("{} is not installed", client::FILE),
+        })?;
+        Ok(Box::new(RemoteStands::new(&program, children)?) as Box<dyn Tracer>)
+    })
+}
+
 /// What is missing, and the fix; `None` where nothing is, as far as is known.
-fn missing() -> Option<String> {
+fn missing() -> Option<(String, String)> {
     let features = Facts::read(&Root::live()).map(|facts| evaluate(&facts)).unwrap_or_default();
     match features.into_iter().find(|feature| feature.id == FeatureId::BpfRecord)?.available {
-        // It would have been asked where it could serve.
-        Available::No { reason, .. } if client::helper().is_some() => Some(format!(
-            "{reason}, and cox-observe, which has them, serves cox run without --overlap only. Fix: run cox as root"
-        )),
-        Available::No { reason, fix } => Some(format!("{reason}. Fix: {fix}")),
+        Available::No { reason, fix } => Some((reason, fix)),
         _ => None,
     }
 }
 
 /// An error, with what is missing in place of what the kernel said.
 pub fn explained(error: WatchError) -> WatchError {
+    // What the helper says has its reason.
+    if helping().is_some() {
+        return error;
+    }
     match (missing(), error) {
         // Other ways to observe have their own reasons.
-        (Some(why), WatchError::Unavailable { what, .. }) if what == CANNOT => WatchError::Unavailable { what, why },
+        (Some((reason, fix)), WatchError::Unavailable { what, .. }) if what == CANNOT => {
+            WatchError::Unavailable { what, why: format!("{reason}. Fix: {fix}") }
+        }
         (_, error) => error,
     }
 }
 
 /// The same for what is known only as text.
 pub fn explained_text(said: &str) -> String {
-    missing().map_or_else(|| said.to_owned(), |why| format!("{CANNOT}: {why}"))
+    if helping().is_some() {
+        return said.to_owned();
+    }
+    missing().map_or_else(|| said.to_owned(), |(reason, fix)| format!("{CANNOT}: {reason}. Fix: {fix}"))
+}
+
+/// Why there are no eBPF doorbells: the helper does not pass them on.
+pub fn without_doorbells(error: WatchError) -> WatchError {
+    if helping().is_none() {
+        return explained(error);
+    }
+    let reason = missing().map_or_else(|| "not permitted".to_owned(), |(reason, _)| reason);
+    let why = format!(
+        "{reason}; cox-observe, which has them, has no doorbells to give. Fix: run cox as root, or choose another --overlap"
+    );
+    WatchError::Unavailable { what: CANNOT.into(), why }
 }

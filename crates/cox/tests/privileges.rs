@@ -15,7 +15,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use common_helper::{Installed, USER};
-use common_robust::{children, end_of, run, send, shell_code, turn, wait_for};
+use common_robust::{children, end_of, root_with_two_cpus, run, send, shell_code, turn, wait_for, workload};
+use machine::CpuSet;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -189,6 +190,42 @@ fn a_child_that_becomes_another_user_is_named_and_not_observed() {
     for name in ["becomes-root", "gets-caps"] {
         assert!(ran.stderr.contains("not observed") && ran.stderr.contains(name), "{}", ran.stderr);
     }
+}
+
+#[test]
+fn a_user_packs_by_ebpf() {
+    let test = "a_user_packs_by_ebpf";
+    let (Some(cpus), Some(installed)) = (root_with_two_cpus(test), Installed::new(test)) else { return };
+    let _turn = turn();
+    let cpus = cpus.iter().take(2).collect::<CpuSet>().to_string();
+    let program = installed.give(workload("imbalance").as_ref(), "imbalance");
+    let cox = installed.cox();
+    let regions =
+        ["--threads", "3", "--factor", "1", "--work-us", "10000", "--iterations-per-us", "500", "--seconds", "2"];
+    let options =
+        [cox.as_str(), "pack", "--backend", "bpf", "--always", "--json", "cox.json", "--cpus", &cpus, "--", &program];
+    let mut command = installed.command(&[&options[..], &regions].concat());
+    let ran = run(command.env("COX_CHANGES", installed.own().join("changes")));
+    assert_eq!(ran.code, 0, "its work was checked: {}", ran.stderr);
+    let report = json(&installed, "cox.json");
+    let figure = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name}: {report}"));
+    assert_eq!((report["backend"].as_str(), figure("threads"), figure("restored")), (Some("bpf"), 3, 3), "{report}");
+    assert!(figure("rotating_ns") > figure("wall_ns") / 2 && figure("moves") > 20, "{report}");
+    // Of somebody else's process it has no stands.
+    let victim = start(Command::new("sh").args(["-c", "while :; do sleep 0.01; done"]));
+    let pid = victim.0.id().to_string();
+    let refused =
+        run(&mut installed.command(&[&cox, "pack", "--backend", "bpf", "--cpus", &cpus, "--for", "1s", "--pid", &pid]));
+    assert_eq!((refused.code, refused.stderr.lines().count()), (125, 1), "{}", refused.stderr);
+}
+
+/// Doorbells are not passed on.
+#[test]
+fn overlap_by_ebpf_is_refused_with_the_reason() {
+    let Some(installed) = Installed::new("overlap_by_ebpf_is_refused_with_the_reason") else { return };
+    let ran = run(&mut installed.command(&[&installed.cox(), "run", "--overlap=bpf", "--", "true"]));
+    assert_eq!((ran.code, ran.stderr.lines().count()), (125, 1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("CAP_BPF") && ran.stderr.contains("cox-observe"), "{}", ran.stderr);
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! The conversation without a kernel: each question is answered by the rules, and nothing that is sent breaks either side.
 
-use std::os::fd::BorrowedFd;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use damage::Random;
+use watch::stands::Mapped;
 use wire::{Backend, Record, Sample};
 
 use super::*;
@@ -51,12 +54,44 @@ impl Source for Seen {
     }
 }
 
+/// Stands of nobody.
+struct Kept(File);
+
+impl Tracer for Kept {
+    fn enrol(&mut self, _pid: u32) -> Result<(), WatchError> {
+        Ok(())
+    }
+
+    fn sample_on(&mut self, _cpus: &[u32], mean_ns: u64) -> Result<(), WatchError> {
+        assert!(mean_ns >= LEAST_SAMPLING_NS);
+        Ok(())
+    }
+
+    fn take_samples(&mut self) -> Result<Vec<Sample>, WatchError> {
+        Ok(vec![Sample::default(); 3])
+    }
+
+    fn table(&self) -> Arc<Mapped> {
+        unreachable!("its maps are sent")
+    }
+}
+
+impl Table for Kept {
+    fn maps(&self) -> [BorrowedFd<'_>; 2] {
+        [self.0.as_fd(), self.0.as_fd()]
+    }
+}
+
 /// A world in which process 1 is another user's.
 struct Pretended;
 
 impl World for Pretended {
     fn observe(&mut self, _wanted: &Wanted) -> Result<Box<dyn Source>, WatchError> {
         Ok(Box::new(Seen))
+    }
+
+    fn keep_stands(&mut self, _children: bool) -> Result<Box<dyn Table>, WatchError> {
+        Ok(Box::new(Kept(File::open("/dev/null").unwrap())))
     }
 
     fn may_observe(&self, pid: u32) -> Result<(), String> {
@@ -70,7 +105,7 @@ const OBSERVE: Request = Request::Observe(Wanted { children: true, samples: true
 /// All that is answered to one question.
 fn ask(dialogue: &mut Dialogue, message: &[u8]) -> Result<Vec<Vec<u8>>, Broken> {
     let mut sent = Vec::new();
-    dialogue.answer(message, &mut Pretended, &mut |bytes| {
+    dialogue.answer(message, &mut Pretended, &mut |bytes, _| {
         sent.push(bytes.to_vec());
         Ok(())
     })?;
@@ -105,6 +140,22 @@ fn a_session_goes_from_hello_to_finish() {
 }
 
 #[test]
+fn stands_have_questions_of_their_own() {
+    let mut dialogue = Dialogue::New;
+    assert_eq!(answer(&mut dialogue, &HELLO).0, Progress::Whole);
+    for request in [
+        Request::Stands { children: true },
+        Request::Process(2),
+        Request::Sample { mean_ns: 0, cpus: vec![0, 1] },
+        Request::Tick,
+    ] {
+        assert_eq!(answer(&mut dialogue, &request).0, Progress::Whole, "{request:?}");
+    }
+    assert!(matches!(answer(&mut dialogue, &Request::Process(1)).0, Progress::Refused(Why::NoTarget, _)));
+    assert!(ask(&mut dialogue, &Request::Finish.encode()).is_err(), "there is no record");
+}
+
+#[test]
 fn questions_out_of_turn_end_it() {
     for request in [OBSERVE, Request::Process(2), Request::Tick, Request::Finish] {
         assert!(ask(&mut Dialogue::New, &request.encode()).is_err(), "{request:?}");
@@ -118,24 +169,10 @@ fn questions_out_of_turn_end_it() {
     assert!(ask(&mut dialogue, &OBSERVE.encode()).is_err(), "one observation for each process");
 }
 
-#[test]
-fn huge_requests_are_refused_by_name() {
-    let caller = Caller { uid: 5, all: false };
-    let wanted = |moments_bytes| Wanted { children: true, samples: true, moments_bytes };
-    for bytes in [0, 1, 4095, 4097, MAX_MOMENTS_BYTES + 1, MAX_MOMENTS_BYTES * 2, u32::MAX] {
-        let refused = settings(caller, &wanted(Some(bytes)));
-        assert!(matches!(refused, Err(WatchError::Unavailable { .. })), "{bytes}");
-    }
-    let settings = settings(caller, &wanted(Some(MAX_MOMENTS_BYTES))).unwrap();
-    assert_eq!((settings.owner, settings.finals_bytes), (Some(5), Settings::FINALS_BYTES));
-    let all = Caller { uid: 5, all: true };
-    assert_eq!(super::settings(all, &wanted(None)).unwrap().owner, None);
-}
-
 /// Neither side panics, and neither keeps more than the messages hold.
 #[test]
 fn damaged_conversations_end_or_go_on() {
-    let session = [
+    let observation = vec![
         HELLO,
         OBSERVE,
         Request::Threads((0..MAX_THREADS as u32).collect()),
@@ -143,12 +180,21 @@ fn damaged_conversations_end_or_go_on() {
         Request::Living,
         Request::Finish,
     ];
+    let stands = vec![
+        HELLO,
+        Request::Stands { children: false },
+        Request::Process(7),
+        Request::Sample { mean_ns: 1_000_000, cpus: vec![0, 1, 2] },
+        Request::Tick,
+    ];
+    let sessions = [observation, stands];
     let (times, seed) = (damage::times(1_000_000), damage::seed());
     let (mut messages, mut number, mut broken) = (0, seed, 0);
     while messages < times {
         let mut random = Random::new(number);
         number += 1;
         let mut dialogue = Dialogue::New;
+        let session = &sessions[random.below(2)];
         let first_damaged = random.below(session.len());
         for (at, request) in session.iter().enumerate() {
             let mut message = request.encode();

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    broker::serve::main()
+    broker::helper::main()
 }

@@ -111,6 +111,7 @@ pub fn plan(choice: &Choice, cpus: &CpuSet, began: Began, children: bool) -> Pla
         cpus: cpus.iter().collect(),
         settings: Settings::default(),
         sight: Sight::Best,
+        helping: ebpf::helping(),
         trial: false,
         log: false,
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" "),

@@ -1,6 +1,7 @@
 //! What is to be packed, and how.
 
 use watch::Sight;
+use watch::stands::Helping;
 
 use crate::policy::conductor::Settings;
 
@@ -32,6 +33,8 @@ pub struct Plan {
     pub settings: Settings,
     /// How threads are seen.
     pub sight: Sight,
+    /// Who traces them where this process may not.
+    pub helping: Option<Helping>,
     /// Do not pack in earnest: try both ways in turn, to compare them.
     pub trial: bool,
     /// Keep a line for each order.

@@ -3,7 +3,7 @@
 //!
 //! Two ways to see it:
 //!
-//! - `traced`: BPF writes a table on each switch. Exact, read without a system call; needs CAP_BPF and CAP_PERFMON.
+//! - `traced`: BPF writes a table on each switch. Exact, read without a system call; needs CAP_BPF and CAP_PERFMON, in this process or in the one of a [`Tracer`].
 //! - `polled`: each stand is read from /proc when it is asked for. Any user's own programs; a thread that runs is
 //!   seen as of its last switch or the kernel's last timer tick, and not where in its code it is.
 //!
@@ -18,7 +18,7 @@ use wire::{Backend, Sample, Stand, State};
 
 pub use self::polled::STAY_OPEN;
 use self::polled::{Polled, Rows};
-use self::traced::{Mapped, Traced};
+pub use self::traced::{Mapped, Traced};
 use crate::observer::WatchError;
 
 /// Threads that can have a place, over a session's life. Also in stands.bpf.c.
@@ -36,10 +36,37 @@ pub enum Sight {
     Polled,
 }
 
+/// Programs in the kernel that keep stands: in this process ([`Traced`]), or in another that may load them.
+pub trait Tracer {
+    /// Gives all threads of a process a stand; those it makes from now on get theirs at birth.
+    ///
+    /// # Errors
+    /// When the kernel refuses the walk over its tasks, or the process is not to be seen.
+    fn enrol(&mut self, pid: u32) -> Result<(), WatchError>;
+
+    /// Begins or ends taking samples on these CPUs, each `mean_ns` on average; of no CPUs: ends.
+    ///
+    /// # Errors
+    /// When the kernel refuses the events.
+    fn sample_on(&mut self, cpus: &[u32], mean_ns: u64) -> Result<(), WatchError>;
+
+    /// Samples of running members since this was asked last.
+    ///
+    /// # Errors
+    /// When they cannot be had.
+    fn take_samples(&mut self) -> Result<Vec<Sample>, WatchError>;
+
+    /// The table, for any thread to read.
+    fn table(&self) -> Arc<Mapped>;
+}
+
+/// Starts another process' [`Tracer`], for one that may not load programs; told whether to follow children.
+pub type Helping = fn(bool) -> Result<Box<dyn Tracer>, WatchError>;
+
 /// The threads' stands, and who keeps them.
 pub enum Stands {
     /// BPF does.
-    Traced(Box<Traced>),
+    Traced(Box<dyn Tracer>, Arc<Mapped>),
     /// /proc is asked.
     Polled(Box<Polled>),
 }
@@ -55,17 +82,28 @@ pub enum Table {
 
 impl Stands {
     /// Nobody has a stand yet. With `follow_children` the children of members become members.
-    /// Says why BPF was passed over, if it was.
+    /// `helping`: another process has the programs, as this one may not. Says why BPF was passed over, if it was.
     ///
     /// # Errors
     /// `Unavailable` with the kernel's reason when this kernel or user cannot see threads like that.
-    pub fn new(sight: Sight, follow_children: bool) -> Result<(Stands, Option<WatchError>), WatchError> {
+    pub fn new(
+        sight: Sight,
+        follow_children: bool,
+        helping: Option<Helping>,
+    ) -> Result<(Stands, Option<WatchError>), WatchError> {
         let polled = || Polled::new(follow_children).map(|polled| Stands::Polled(Box::new(polled)));
         if sight == Sight::Polled {
             return Ok((polled()?, None));
         }
-        match Traced::new(follow_children) {
-            Ok(traced) => Ok((Stands::Traced(Box::new(traced)), None)),
+        let traced = match helping {
+            Some(start) => start(follow_children),
+            None => Traced::new(follow_children, None).map(|traced| Box::new(traced) as Box<dyn Tracer>),
+        };
+        match traced {
+            Ok(traced) => {
+                let table = traced.table();
+                Ok((Stands::Traced(traced, table), None))
+            }
             Err(why @ WatchError::Unavailable { .. }) if sight == Sight::Best => match polled() {
                 Ok(stands) => Ok((stands, Some(why))),
                 // What the better way needs is the better advice.
@@ -79,7 +117,7 @@ impl Stands {
     #[must_use]
     pub fn backend(&self) -> Backend {
         match self {
-            Stands::Traced(_) => Backend::Bpf,
+            Stands::Traced(..) => Backend::Bpf,
             Stands::Polled(_) => Backend::Proc,
         }
     }
@@ -91,7 +129,7 @@ impl Stands {
     /// When the kernel refuses the walk over its threads.
     pub fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
         match self {
-            Stands::Traced(traced) => traced.enrol(pid),
+            Stands::Traced(traced, _) => traced.enrol(pid),
             Stands::Polled(polled) => polled.enrol(pid),
         }
     }
@@ -102,7 +140,7 @@ impl Stands {
     /// When /proc cannot be read.
     pub fn poll(&mut self) -> Result<(), WatchError> {
         match self {
-            Stands::Traced(_) => Ok(()),
+            Stands::Traced(..) => Ok(()),
             Stands::Polled(polled) => polled.poll(),
         }
     }
@@ -113,7 +151,7 @@ impl Stands {
     /// When /proc cannot be read.
     pub fn poll_at_once(&mut self) -> Result<(), WatchError> {
         match self {
-            Stands::Traced(_) => Ok(()),
+            Stands::Traced(..) => Ok(()),
             Stands::Polled(polled) => polled.poll_at_once(),
         }
     }
@@ -122,7 +160,7 @@ impl Stands {
     #[must_use]
     pub fn given(&self) -> usize {
         match self {
-            Stands::Traced(traced) => traced.given(),
+            Stands::Traced(_, table) => table.given(),
             Stands::Polled(polled) => polled.given(),
         }
     }
@@ -131,7 +169,7 @@ impl Stands {
     #[must_use]
     pub fn without_place(&self) -> u32 {
         match self {
-            Stands::Traced(traced) => traced.without_place(),
+            Stands::Traced(_, table) => table.without_place(),
             Stands::Polled(polled) => polled.without_place(),
         }
     }
@@ -142,7 +180,7 @@ impl Stands {
     /// When the kernel refuses the events.
     pub fn sample_on(&mut self, cpus: &[u32], mean_ns: u64) -> Result<(), WatchError> {
         match self {
-            Stands::Traced(traced) => traced.sample_on(cpus, mean_ns),
+            Stands::Traced(traced, _) => traced.sample_on(cpus, mean_ns),
             Stands::Polled(_) => Ok(()),
         }
     }
@@ -153,7 +191,7 @@ impl Stands {
     /// When the ring cannot be read.
     pub fn take_samples(&mut self) -> Result<Vec<Sample>, WatchError> {
         match self {
-            Stands::Traced(traced) => traced.take_samples(),
+            Stands::Traced(traced, _) => traced.take_samples(),
             Stands::Polled(_) => Ok(Vec::new()),
         }
     }
@@ -162,7 +200,7 @@ impl Stands {
     #[must_use]
     pub fn table(&self) -> Table {
         match self {
-            Stands::Traced(traced) => Table::Mapped(traced.table()),
+            Stands::Traced(_, table) => Table::Mapped(Arc::clone(table)),
             Stands::Polled(polled) => Table::Polled(polled.rows()),
         }
     }

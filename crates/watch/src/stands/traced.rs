@@ -2,18 +2,18 @@
 
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, ProgramMut, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, ProgramMut, RingBuffer, RingBufferBuilder, libbpf_sys};
 use rustix::mm::{MapFlags as MmapFlags, ProtFlags, mmap, munmap};
 use wire::{Sample, Stand};
 
-use super::PLACES;
+use super::{PLACES, Tracer};
 use crate::bpf::{Libbpf, Sampler, keep, own_namespace, refused, system, unavailable};
 use crate::observer::WatchError;
 use crate::sampling;
@@ -37,7 +37,14 @@ pub struct Traced {
 }
 
 /// The mapped table: can be read from any thread.
-pub struct Mapped(NonNull<Stand>);
+pub struct Mapped {
+    stands: NonNull<Stand>,
+    /// How many were given out, and to how many threads none was (`struct cox_stand_counts`).
+    counts: NonNull<u32>,
+}
+
+/// Bytes of a mapping of the counts: a page.
+const COUNTS_BYTES: usize = 4096;
 
 // SAFETY: the mapping is read-only for this process, and every word of it is read as shared memory.
 unsafe impl Send for Mapped {}
@@ -48,16 +55,36 @@ impl Drop for Mapped {
     fn drop(&mut self) {
         // SAFETY: the mapping was made with this address and length, and no reference into it is ever made.
         // Nothing can be done when the kernel refuses, and it does not.
-        let _ = unsafe { munmap(self.0.as_ptr().cast(), PLACES * size_of::<Stand>()) };
+        let _ = unsafe { munmap(self.stands.as_ptr().cast(), PLACES * size_of::<Stand>()) };
+        // SAFETY: as above.
+        let _ = unsafe { munmap(self.counts.as_ptr().cast(), COUNTS_BYTES) };
+    }
+}
+
+impl Tracer for Traced {
+    fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
+        Traced::enrol(self, pid)
+    }
+
+    fn sample_on(&mut self, cpus: &[u32], mean_ns: u64) -> Result<(), WatchError> {
+        Traced::sample_on(self, cpus, mean_ns)
+    }
+
+    fn take_samples(&mut self) -> Result<Vec<Sample>, WatchError> {
+        Traced::take_samples(self)
+    }
+
+    fn table(&self) -> Arc<Mapped> {
+        Traced::table(self)
     }
 }
 
 impl Traced {
-    /// Loads and attaches the programs; nobody has a stand yet.
+    /// Loads and attaches the programs; nobody has a stand yet. With an `owner` only threads of that user can have one.
     ///
     /// # Errors
     /// `Unavailable` with the kernel's reason when this kernel or user cannot run them.
-    pub fn new(follow_children: bool) -> Result<Traced, WatchError> {
+    pub fn new(follow_children: bool, owner: Option<u32>) -> Result<Traced, WatchError> {
         let quiet = Libbpf::quiet();
         // The skeleton borrows its object; one small leak per load keeps that borrow simple.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -69,14 +96,11 @@ impl Traced {
         config.own_namespace = namespace.unwrap_or(0);
         config.follow_children = follow_children;
         config.places = PLACES as u32;
+        config.owned = owner.is_some();
+        config.owner = owner.unwrap_or(0);
         let skel = open.load().map_err(|e| refused(&e, &quiet))?;
-        let (length, read, shared) = (PLACES * size_of::<Stand>(), ProtFlags::READ, MmapFlags::SHARED);
-        // SAFETY: a new mapping, at an address of the kernel's choice.
-        let mapped = unsafe { mmap(std::ptr::null_mut(), length, read, shared, skel.maps.stands.as_fd(), 0) };
-        let mapped =
-            mapped.map_err(|source| WatchError::System { what: "mapping the stands".into(), source: source.into() })?;
-        let table =
-            Mapped(NonNull::new(mapped.cast()).ok_or_else(|| unavailable("the stands cannot be mapped".into()))?);
+        freeze([skel.maps.stands.as_fd(), skel.maps.counts.as_fd()])?;
+        let table = Mapped::map([skel.maps.stands.as_fd(), skel.maps.counts.as_fd()])?;
         let samples = Rc::new(RefCell::new(Vec::new()));
         let mut builder = RingBufferBuilder::new();
         let into = Rc::clone(&samples);
@@ -110,23 +134,6 @@ impl Traced {
         wanted.delete(&key).map_err(|e| system("enrolling", e))
     }
 
-    /// How many stands have been given out; they are numbered from 0 and keep their number.
-    #[must_use]
-    pub fn given(&self) -> usize {
-        let Some(bss) = self.skel.maps.bss_data.as_deref() else { return 0 };
-        // SAFETY: `given` is a u32 in a mapping that lives as long as the skeleton; BPF adds to it.
-        let given = unsafe { AtomicU32::from_ptr((&raw const bss.given).cast_mut()) };
-        (given.load(Ordering::Acquire) as usize).min(PLACES)
-    }
-
-    /// Threads that came when all places were given out.
-    #[must_use]
-    pub fn without_place(&self) -> u32 {
-        let Some(bss) = self.skel.maps.bss_data.as_deref() else { return 0 };
-        // SAFETY: as in `given`.
-        unsafe { (&raw const bss.without_place).read_volatile() }
-    }
-
     /// Begins or ends taking samples on these CPUs, each `mean_ns` on average; of no CPUs: ends. Each sampling
     /// has a period of its own.
     ///
@@ -156,17 +163,54 @@ impl Traced {
     pub fn table(&self) -> Arc<Mapped> {
         Arc::clone(&self.table)
     }
+
+    /// The table's two maps, for another process to [map](Mapped::map). It cannot write there.
+    #[must_use]
+    pub fn maps(&self) -> [BorrowedFd<'_>; 2] {
+        [self.skel.maps.stands.as_fd(), self.skel.maps.counts.as_fd()]
+    }
 }
 
 impl Mapped {
-    /// The stand with a number below [`Traced::given`]; `None` while its thread is being enrolled.
+    /// Maps a table that programs in the kernel write.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn map([stands, counts]: [BorrowedFd<'_>; 2]) -> Result<Mapped, WatchError> {
+        let map = |fd: BorrowedFd<'_>, bytes: usize| {
+            // SAFETY: a new mapping, at an address of the kernel's choice.
+            let place = unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MmapFlags::SHARED, fd, 0) };
+            let place = place
+                .map_err(|source| WatchError::System { what: "mapping the stands".into(), source: source.into() })?;
+            NonNull::new(place).ok_or_else(|| unavailable("the stands cannot be mapped".into()))
+        };
+        let stands = map(stands, PLACES * size_of::<Stand>())?.cast();
+        Ok(Mapped { stands, counts: map(counts, COUNTS_BYTES)?.cast() })
+    }
+
+    /// How many stands have been given out; they are numbered from 0 and keep their number.
+    #[must_use]
+    pub fn given(&self) -> usize {
+        // SAFETY: the first word of the counts, in a mapping that lives as long as self; BPF adds to it.
+        let given = unsafe { AtomicU32::from_ptr(self.counts.as_ptr()) };
+        (given.load(Ordering::Acquire) as usize).min(PLACES)
+    }
+
+    /// Threads that came when all places were given out.
+    #[must_use]
+    pub fn without_place(&self) -> u32 {
+        // SAFETY: the second word, as in `given`.
+        unsafe { self.counts.add(1).read_volatile() }
+    }
+
+    /// The stand with a number below [`given`](Mapped::given); `None` while its thread is being enrolled.
     #[must_use]
     pub fn read(&self, number: usize) -> Option<Stand> {
         if number >= PLACES {
             return None;
         }
         // SAFETY: within the mapping, which lives as long as self.
-        let stand = unsafe { self.0.add(number) };
+        let stand = unsafe { self.stands.add(number) };
         // SAFETY: `turn` is the first word of a stand, aligned; BPF writes it while we read.
         let turn = unsafe { AtomicU32::from_ptr(stand.as_ptr().cast()) };
         // The writer is in a switch handler, some ten instructions long. When its virtual CPU is taken away
@@ -183,6 +227,21 @@ impl Mapped {
         }
         None
     }
+}
+
+/// From here on only programs in the kernel write there, and nobody can map it to write: it may be given to a process without privilege. (A
+/// read-only map, BPF_F_RDONLY, cannot be mapped at all.)
+fn freeze(maps: [BorrowedFd<'_>; 2]) -> Result<(), WatchError> {
+    for map in maps {
+        // SAFETY: a system call on a descriptor that is open.
+        if unsafe { libbpf_sys::bpf_map_freeze(map.as_raw_fd()) } != 0 {
+            return Err(WatchError::System {
+                what: "freezing the stands".into(),
+                source: std::io::Error::last_os_error(),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn attach(program: &ProgramMut<'_>, quiet: &Libbpf) -> Result<Link, WatchError> {

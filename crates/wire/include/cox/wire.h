@@ -255,6 +255,12 @@ struct cox_stand {
 	__u64 out_ns;	   /* its last switch-out */
 };
 
+/* How many stands were given out, and to how many threads none was. */
+struct cox_stand_counts {
+	__u32 given;
+	__u32 without_place;
+};
+
 #ifndef __cplusplus
 _Static_assert(sizeof(struct cox_stand) == 64, "one cache line; mirror in layout.rs");
 _Static_assert(__builtin_offsetof(struct cox_stand, state) == 54, "mirror in layout.rs");

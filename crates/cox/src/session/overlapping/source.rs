@@ -69,7 +69,7 @@ enum Kind {
 
 impl Source {
     pub fn bpf() -> Result<Source> {
-        let umt = Umt::new().map_err(ebpf::explained)?;
+        let umt = Umt::new().map_err(ebpf::without_doorbells)?;
         Ok(Source::new(Kind::Bpf(Box::new(umt)), How::Bpf))
     }
 

@@ -39,6 +39,17 @@ COX_INLINE bool is_hidden(struct task_struct *p)
 	return owned && !(p->flags & PF_KTHREAD) && !is_owners(p);
 }
 
+/* Whether a living thread may be enrolled: as ptrace(2) sees it, not one with more rights than its user has. */
+COX_INLINE bool has_no_more_rights(struct task_struct *p)
+{
+	u64 capabilities = ~0ull;
+
+	if (!owned)
+		return true;
+	bpf_core_read(&capabilities, sizeof(capabilities), &p->real_cred->cap_permitted);
+	return is_owners(p) && !capabilities;
+}
+
 COX_INLINE void copy_name(char *to, struct task_struct *p)
 {
 	if (is_hidden(p))

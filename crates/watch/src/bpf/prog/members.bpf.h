@@ -22,16 +22,14 @@ COX_INLINE bool has_left(struct task_struct *p, struct cox_clock *c)
 	return owned && (c->flags & COX_LEFT || !is_owners(p));
 }
 
-/* Whether a living thread may become a member: as ptrace(2) sees it, not one with more rights than its user has. */
+/* Whether a living thread may become a member. One that has left does not come again. */
 COX_INLINE bool may_be_enrolled(struct task_struct *p)
 {
 	struct cox_clock *c;
-	u64 capabilities = ~0ull;
 
 	if (!owned)
 		return true;
-	bpf_core_read(&capabilities, sizeof(capabilities), &p->real_cred->cap_permitted);
-	if (!is_owners(p) || capabilities)
+	if (!has_no_more_rights(p))
 		return false;
 	c = bpf_task_storage_get(&clocks, p, 0, 0);
 	return !c || !(c->flags & COX_LEFT);

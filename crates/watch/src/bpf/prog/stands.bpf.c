@@ -13,9 +13,14 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile bool follow_children = true;
 const volatile u32 places = 65536;
 
-/* Read by the packer too: how many places were given out, and to how many threads none was. */
-u32 given;
-u32 without_place;
+/* What the packer maps, only these programs write: both maps are frozen, for where cox-observe loads them the packer is a process without privilege. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct cox_stand_counts);
+} counts SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -58,16 +63,18 @@ COX_INLINE struct cox_stand *stand_of(struct task_struct *p)
 COX_INLINE void give_place(struct task_struct *p, u32 creator_tid, u8 state)
 {
 	u32 *place = bpf_task_storage_get(&place_of, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct cox_stand_counts *n;
 	struct cox_stand *s;
-	u32 index;
+	u32 index = 0;
 
-	if (!place || *place)
+	n = bpf_map_lookup_elem(&counts, &index);
+	if (!n || !place || *place)
 		return;
-	index = __sync_fetch_and_add(&given, 1);
+	index = __sync_fetch_and_add(&n->given, 1);
 	s = index < places ? bpf_map_lookup_elem(&stands, &index) : NULL;
 	if (!s) {
-		__sync_fetch_and_add(&given, -1);
-		__sync_fetch_and_add(&without_place, 1);
+		__sync_fetch_and_add(&n->given, -1);
+		__sync_fetch_and_add(&n->without_place, 1);
 		return;
 	}
 	s->tgid = tgid_of(p);
@@ -81,12 +88,27 @@ COX_INLINE void give_place(struct task_struct *p, u32 creator_tid, u8 state)
 	*place = index + 1;
 }
 
+/* A thread that becomes another user ends, for whoever packs this user's. By the CPU that it runs on. */
+COX_INLINE void leaves(struct cox_stand *s, struct task_struct *p)
+{
+	u32 *place = bpf_task_storage_get(&place_of, p, 0, 0);
+
+	if (place)
+		*place = 0;
+	s->turn++;
+	barrier();
+	s->since_ns = 0;
+	s->state = COX_DEAD;
+	barrier();
+	s->turn++;
+}
+
 SEC("tp_btf/task_newtask")
 int BPF_PROG(on_newtask, struct task_struct *child, u64 clone_flags)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
 
-	if (!stand_of(parent) || (!follow_children && child->tgid != parent->tgid))
+	if (!stand_of(parent) || (!follow_children && child->tgid != parent->tgid) || (owned && !is_owners(child)))
 		return 0;
 	give_place(child, tid_of(parent), COX_BORN);
 	return 0;
@@ -97,6 +119,10 @@ int BPF_PROG(on_exec, struct task_struct *p, int old_pid, struct linux_binprm *b
 {
 	struct cox_stand *s = stand_of(p);
 
+	if (s && owned && (BPF_CORE_READ_BITFIELD(bprm, secureexec) || !is_owners(p))) {
+		leaves(s, p);
+		return 0;
+	}
 	/* A thread other than the leader takes over the leader's id. */
 	if (s)
 		s->tid = tid_of(p);
@@ -146,7 +172,9 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	struct cox_stand *in = next->pid ? stand_of(next) : NULL;
 	u64 t;
 
-	if (out) {
+	if (out && owned && !is_owners(prev)) {
+		leaves(out, prev);
+	} else if (out) {
 		t = bpf_ktime_get_ns();
 		switched_out(out, prev, preempt, t);
 	}
@@ -176,7 +204,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	struct cox_stand *s = p->pid ? stand_of(p) : NULL;
 	struct cox_sample sample = {};
 
-	if (!s)
+	if (!s || (owned && !is_owners(p)))
 		return 0;
 	sample.tid = s->tid;
 	sample.tgid = s->tgid;
@@ -196,7 +224,7 @@ int enrol_tasks(struct bpf_iter__task *ctx)
 		return 0;
 	learn_own_level();
 	key = tgid_of(p);
-	if (!bpf_map_lookup_elem(&wanted, &key) || p->__state & TASK_DEAD)
+	if (!bpf_map_lookup_elem(&wanted, &key) || p->__state & TASK_DEAD || !has_no_more_rights(p))
 		return 0;
 	give_place(p, 0, !p->on_cpu && p->__state ? COX_BLOCKED : COX_UNSEEN);
 	return 0;

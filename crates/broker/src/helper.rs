@@ -1,0 +1,180 @@
+//! The program `cox-observe`: one process for one cox, and its end.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+
+use machine::Root;
+use machine::topology::Topology;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use watch::stands::Traced;
+use watch::{BpfObserver, Settings, WatchError};
+
+use crate::caller::Caller;
+use crate::confine;
+use crate::protocol::{MAX_REQUEST, Reply, Wanted};
+use crate::serve::{Broken, Dialogue, Source, Table, World, unavailable};
+use crate::sessions::Session;
+use crate::socket::{receive, send_message, send_with};
+
+/// The largest room for moments that one session may have.
+pub const MAX_MOMENTS_BYTES: u32 = 128 << 20;
+/// What an observation takes without rings for final clocks and moments, MiB: tables by thread and by CPU, samples, programs.
+const OTHER_MIB: u32 = 24;
+/// What stands take: their table, samples, programs.
+const STANDS_MIB: u32 = 8;
+
+/// This kernel, on behalf of this user.
+struct Kernel {
+    caller: Caller,
+    session: Option<Session>,
+}
+
+impl World for Kernel {
+    fn observe(&mut self, wanted: &Wanted) -> Result<Box<dyn Source>, WatchError> {
+        self.may_load()?;
+        let settings = settings(self.caller, wanted)?;
+        let rings = u64::from(settings.finals_bytes) + u64::from(settings.moments_bytes.unwrap_or(0));
+        self.session =
+            Some(Session::begin(self.caller.uid, OTHER_MIB + rings.div_ceil(1 << 20) as u32).map_err(unavailable)?);
+        Ok(Box::new(BpfObserver::new(&settings)?))
+    }
+
+    fn keep_stands(&mut self, children: bool) -> Result<Box<dyn Table>, WatchError> {
+        self.may_load()?;
+        self.session = Some(Session::begin(self.caller.uid, STANDS_MIB).map_err(unavailable)?);
+        Ok(Box::new(Traced::new(children, self.caller.owner())?))
+    }
+
+    fn may_observe(&self, pid: u32) -> Result<(), String> {
+        self.caller.may_observe(pid)
+    }
+}
+
+impl Kernel {
+    /// Whether this process has its capabilities.
+    fn may_load(&self) -> Result<(), WatchError> {
+        let missing = confine::missing();
+        if !missing.is_empty() {
+            let why = format!(
+                "cox-observe lacks {}. Fix: sudo make install, which gives it (file capabilities; a copy of the file has none, and none count under nosuid or no_new_privs)",
+                missing.join(" and ")
+            );
+            return Err(unavailable(why));
+        }
+        Ok(())
+    }
+}
+
+/// The caller says what it wants to see, and never how much memory that takes but for one ring.
+fn settings(caller: Caller, wanted: &Wanted) -> Result<Settings, WatchError> {
+    if let Some(bytes) = wanted.moments_bytes {
+        if !bytes.is_power_of_two() || bytes < 4096 {
+            return Err(unavailable(format!("a trace buffer of {bytes} bytes")));
+        }
+        if bytes > MAX_MOMENTS_BYTES {
+            let most = MAX_MOMENTS_BYTES >> 20;
+            return Err(unavailable(format!(
+                "--trace-buffer is {} MiB, the limit of cox-observe is {most}",
+                bytes >> 20
+            )));
+        }
+    }
+    let topology = Topology::read(&Root::live()).map_err(|error| unavailable(error.to_string()))?;
+    let limit = topology.possible.last().map_or(1, |last| last + 1);
+    let usual = Settings::new(topology.online.len() as u32, limit);
+    Ok(Settings {
+        children: wanted.children,
+        sample_period_ns: if wanted.samples { usual.sample_period_ns } else { 0 },
+        moments_bytes: wanted.moments_bytes,
+        owner: caller.owner(),
+        ..usual
+    })
+}
+
+/// The whole program.
+pub fn main() -> ExitCode {
+    confine::forget_the_environment();
+    let mut words = std::env::args_os().skip(1);
+    match (words.next(), words.next()) {
+        (None, _) => {}
+        (Some(word), None) if word == "--version" => {
+            println!("cox-observe {}", env!("CARGO_PKG_VERSION"));
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprintln!("cox-observe takes no arguments: it is started by cox");
+            return ExitCode::from(2);
+        }
+    }
+    let ready = confine::socket().and_then(|socket| {
+        let caller = Caller::of_this_process()?;
+        confine::confine().map(|()| (socket, caller))
+    });
+    match ready {
+        Ok((socket, caller)) => {
+            let mut world = Kernel { caller, session: None };
+            // Whatever ended it: cox has been told, or is gone.
+            let _ = converse(&socket, &mut world);
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Answers until cox is gone or breaks the rules.
+fn converse(socket: &OwnedFd, world: &mut Kernel) -> Result<(), Broken> {
+    let mut dialogue = Dialogue::New;
+    let mut buffer = [0; MAX_REQUEST];
+    let mut is_told = false;
+    loop {
+        if wait(socket, &dialogue, is_told)? {
+            let Some(message) = receive(socket, &mut buffer)? else { return Ok(()) };
+            dialogue.answer(message, world, &mut |bytes, descriptors| send_with(socket, bytes, descriptors))?;
+            is_told = false;
+        } else {
+            send_message(socket, &Reply::Ready.encode())?;
+            is_told = true;
+        }
+    }
+}
+
+/// Waits for a message, or for a ring to fill unless cox has been told. Returns whether there is a message.
+fn wait(socket: &OwnedFd, dialogue: &Dialogue, is_told: bool) -> io::Result<bool> {
+    let rings = match dialogue {
+        Dialogue::Observing { source, .. } if !is_told => source.readiness(),
+        _ => None,
+    };
+    let mut fds = vec![PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)];
+    fds.extend(rings.map(|rings| PollFd::from_borrowed_fd(rings, PollFlags::IN)));
+    loop {
+        match poll(&mut fds, None) {
+            Ok(_) => return Ok(!fds[0].revents().is_empty()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn huge_requests_are_refused_by_name() {
+        let caller = Caller { uid: 5, all: false };
+        let wanted = |moments_bytes| Wanted { children: true, samples: true, moments_bytes };
+        for bytes in [0, 1, 4095, 4097, MAX_MOMENTS_BYTES + 1, MAX_MOMENTS_BYTES * 2, u32::MAX] {
+            let refused = settings(caller, &wanted(Some(bytes)));
+            assert!(matches!(refused, Err(WatchError::Unavailable { .. })), "{bytes}");
+        }
+        let most = settings(caller, &wanted(Some(MAX_MOMENTS_BYTES))).unwrap();
+        assert_eq!((most.owner, most.finals_bytes), (Some(5), Settings::FINALS_BYTES));
+        let all = Caller { uid: 5, all: true };
+        assert_eq!(settings(all, &wanted(None)).unwrap().owner, None);
+    }
+}
