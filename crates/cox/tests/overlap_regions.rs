@@ -8,21 +8,32 @@ mod common_robust;
 use common_overlap::{WAYS, number, rounds, with_program};
 
 /// Runs all cases of a program under each backend, beside two processes that compute. Each run is a process: what goes wrong when a first region
-/// begins goes wrong once in it.
-fn holds(test: &str, source: &str, few: u32) {
-    let Some(place) = with_program(test, source, &[]) else { return };
+/// begins goes wrong once in it. How many tasks standbys ran, by backend; none if that cannot be tried here.
+fn holds(test: &str, source: &str, few: u32) -> Vec<(&'static str, u64)> {
+    let Some(place) = with_program(test, source, &[]) else { return Vec::new() };
+    let mut helped = Vec::new();
     let times = rounds(few);
     for way in WAYS.into_iter().chain(["--overlap=off"]) {
         for threads in ["2", "4"] {
             let output = place.run(way, &["all", &times, "2"], threads);
             assert_eq!(output.status.code(), Some(0), "{way}, {threads} threads: {output:?}");
-            let standbys = number(&place.report(), "standbys");
-            assert_eq!(standbys > 0, way != "--overlap=off", "{way}");
+            let report = place.report();
+            assert_eq!(number(&report, "standbys") > 0, way != "--overlap=off", "{way}");
+            helped.push((way, number(&report, "tasks")));
         }
     }
+    helped
 }
 
 #[test]
 fn no_contribution_to_a_reduction_is_lost() {
     holds("no_contribution_to_a_reduction_is_lost", "tests/programs/reductions.c", 3);
+}
+
+#[test]
+fn regions_in_tasks_are_what_openmp_says() {
+    let test = "regions_in_tasks_are_what_openmp_says";
+    for (way, tasks) in holds(test, "tests/programs/inner_regions.c", 2) {
+        assert_eq!(tasks > 0, way != "--overlap=off", "{way}: standbys ran {tasks} of them");
+    }
 }

@@ -28,7 +28,7 @@ use wire::guest::{LIBGOMP, ROLE_TEAM, ROLE_THREAD, Slot};
 
 use crate::caller::with_caller;
 use crate::memory::{self, note_seen};
-use crate::overlap::{self, cancelling};
+use crate::overlap::{self, Inner, cancelling};
 use crate::real::{Call, Library, Work, library, real};
 
 /// What each thread of a team needs to begin its share: on one cache line, since each has to fetch it from the first thread.
@@ -110,7 +110,8 @@ unsafe fn around<R>(
     if library.tells_itself() {
         return go(real, work, data, threads);
     }
-    let threads = overlap::threads_allowed(library, threads);
+    let mut inner = Inner::begin(library);
+    let threads = inner.as_mut().map_or(threads, |inner| inner.threads_allowed(library, threads));
     let first = memory::here();
     library.cure.look(library);
     let phases = first.map_or(0, |slot| slot.phases.load(Ordering::Relaxed).wrapping_add(1));
@@ -118,12 +119,14 @@ unsafe fn around<R>(
     // whatever the program's function wants.
     let first_word = if matches!(call, Call::ParallelReductions) { unsafe { *data.cast() } } else { 0 };
     let returned = Returned(AtomicU32::new(0));
-    let tasks = overlap::team(library, work, threads);
+    // SAFETY: it is ended behind the region.
+    let tasks = unsafe { overlap::team(library, work, threads, inner.as_ref()) };
     let group = (first_word != 0).then(|| overlap::group(first_word as *mut usize));
     let group = group.as_ref();
     let mut region = Region { first_word, work, data, library, phases, first, tasks, group, returned };
     let result = go(real, share, (&raw mut region).cast(), threads);
     tasks.into_iter().for_each(|team| overlap::put_back(team, work));
+    inner.into_iter().for_each(Inner::end);
     first.into_iter().for_each(memory::let_go);
     result
 }

@@ -88,10 +88,16 @@ pub enum Call {
     Target,
     TargetUpdate,
     TargetEnterExitData,
+    GetThreadLimit,
+    GetTeamNum,
+    GetNumTeams,
+    GetThreadLimitFortran,
+    GetTeamNumFortran,
+    GetNumTeamsFortran,
 }
 
 /// By [`Call`].
-const NAMES: [&CStr; 71] = [
+const NAMES: [&CStr; 77] = [
     c"GOMP_parallel",
     c"GOMP_parallel_reductions",
     c"GOMP_parallel_loop_static",
@@ -163,8 +169,14 @@ const NAMES: [&CStr; 71] = [
     c"GOMP_target_ext",
     c"GOMP_target_update_ext",
     c"GOMP_target_enter_exit_data",
+    c"omp_get_thread_limit",
+    c"omp_get_team_num",
+    c"omp_get_num_teams",
+    c"omp_get_thread_limit_",
+    c"omp_get_team_num_",
+    c"omp_get_num_teams_",
 ];
-const _: () = assert!(Call::TargetEnterExitData as usize == NAMES.len() - 1);
+const _: () = assert!(Call::GetNumTeamsFortran as usize == NAMES.len() - 1);
 
 /// An OpenMP library with libgomp's functions.
 pub struct Library {
@@ -216,6 +228,14 @@ impl Library {
         let number: Option<unsafe extern "C" fn() -> c_int> = unsafe { std::mem::transmute(self.get(call)) };
         // SAFETY: it may be called anywhere.
         number.map_or(0, |number| unsafe { number() })
+    }
+
+    /// What a function of OpenMP's says about a level; -1 if it is not there.
+    pub fn number_at(&self, call: Call, level: c_int) -> c_int {
+        // SAFETY: null or the function of this name; callers name those of this type only.
+        let number: Option<unsafe extern "C" fn(c_int) -> c_int> = unsafe { std::mem::transmute(self.get(call)) };
+        // SAFETY: it may be called anywhere.
+        number.map_or(-1, |number| unsafe { number(level) })
     }
 
     /// Calls a function of libgomp's without arguments and result, if it is there.

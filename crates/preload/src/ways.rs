@@ -110,6 +110,18 @@ by_way_of! {
     omp_get_ancestor_thread_num_8_ => ancestor_thread_num_fortran_8;
     /// Whether there is one of more than one thread.
     omp_in_parallel_ => in_parallel_fortran;
+    /// Threads of all regions around.
+    omp_get_thread_limit => thread_limit;
+    /// The same, called by Fortran.
+    omp_get_thread_limit_ => thread_limit_fortran;
+    /// Number of the league's team.
+    omp_get_team_num => team_num;
+    /// The same, called by Fortran.
+    omp_get_team_num_ => team_num_fortran;
+    /// Teams of the league.
+    omp_get_num_teams => num_teams;
+    /// The same, called by Fortran.
+    omp_get_num_teams_ => num_teams_fortran;
 }
 
 /// libgomp's function for a call from there.
@@ -239,13 +251,14 @@ about_events! {
     fulfill_event_fortran = FulfillEventFortran;
 }
 
-/// Defines what says where to go on with a question about the thread: its number is ours to give where standbys may run
-/// tasks, all else only on these.
+/// Defines what says where to go on with a question about the thread: its number is ours to give where standbys may run tasks, all else only on
+/// these, and in regions within regions. What is ours may ask libgomp's function `$of`.
 macro_rules! about_the_thread {
-    ($($name:ident = $call:ident or $ours:expr, $where:expr;)*) => { $(
-        extern "C" fn $name(first: usize, caller: usize) -> *mut c_void {
-            let is_ours: fn(&Worker, usize) -> bool = $where;
-            if signal::was_ever_live() && overlap::here().is_some_and(|worker| is_ours(worker, first)) {
+    ($($name:ident = $call:ident or $ours:expr, of $of:ident, $where:expr;)*) => { $(
+        extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
+            let is_ours: fn(&Worker) -> bool = $where;
+            if signal::was_ever_live() && overlap::anywhere().is_some_and(is_ours) {
+                overlap::goes_on_to(libgomps(Call::$of, caller));
                 return $ours as *mut c_void;
             }
             libgomps(Call::$call, caller)
@@ -253,29 +266,35 @@ macro_rules! about_the_thread {
     )* };
 }
 
+/// Whether a thread may have a number of ours in the innermost region.
+fn is_numbered(worker: &Worker) -> bool {
+    worker.team().is_some() || identity::has_own_levels(worker)
+}
+
 about_the_thread! {
-    num_threads = GetNumThreads or identity::num_threads, |worker, _| worker.is_guest();
-    level = GetLevel or identity::level, |worker, _| worker.is_guest();
-    active_level = GetActiveLevel or identity::active_level, |worker, _| worker.is_guest();
-    team_size = GetTeamSize or identity::team_size, |worker, _| worker.is_guest();
-    ancestor_thread_num = GetAncestorThreadNum or identity::ancestor_thread_num, |worker, at| worker.is_guest() || at as i32 == identity::level();
-    in_parallel = InParallel or identity::in_parallel, |worker, _| worker.is_guest();
-    num_threads_fortran = GetNumThreadsFortran or identity::num_threads, |worker, _| worker.is_guest();
-    level_fortran = GetLevelFortran or identity::level, |worker, _| worker.is_guest();
-    active_level_fortran = GetActiveLevelFortran or identity::active_level, |worker, _| worker.is_guest();
-    team_size_fortran = GetTeamSizeFortran or identity::team_size_fortran, |worker, _| worker.is_guest();
-    team_size_fortran_8 = GetTeamSizeFortran8 or identity::team_size_fortran_8, |worker, _| worker.is_guest();
+    num_threads = GetNumThreads or identity::num_threads, of GetNumThreads, Worker::is_guest;
+    level = GetLevel or identity::level, of GetLevel, identity::has_own_levels;
+    active_level = GetActiveLevel or identity::active_level, of GetActiveLevel, identity::has_own_levels;
+    team_size = GetTeamSize or identity::team_size, of GetTeamSize, identity::has_own_levels;
+    ancestor_thread_num = GetAncestorThreadNum or identity::ancestor_thread_num, of GetAncestorThreadNum, is_numbered;
+    in_parallel = InParallel or identity::in_parallel, of InParallel, identity::has_own_levels;
+    thread_limit = GetThreadLimit or identity::thread_limit, of GetThreadLimit, identity::has_own_levels;
+    team_num = GetTeamNum or identity::team_num, of GetTeamNum, identity::has_own_levels;
+    num_teams = GetNumTeams or identity::num_teams, of GetNumTeams, identity::has_own_levels;
+    num_threads_fortran = GetNumThreadsFortran or identity::num_threads, of GetNumThreads, Worker::is_guest;
+    level_fortran = GetLevelFortran or identity::level, of GetLevel, identity::has_own_levels;
+    active_level_fortran = GetActiveLevelFortran or identity::active_level, of GetActiveLevel, identity::has_own_levels;
+    team_size_fortran = GetTeamSizeFortran or identity::team_size_fortran, of GetTeamSize, identity::has_own_levels;
+    team_size_fortran_8 = GetTeamSizeFortran8 or identity::team_size_fortran_8, of GetTeamSize,
+        identity::has_own_levels;
     ancestor_thread_num_fortran = GetAncestorThreadNumFortran or identity::ancestor_thread_num_fortran,
-        |worker, at| {
-            // SAFETY: Fortran passes the address of the level.
-            worker.is_guest() || unsafe { *(at as *const i32) } == identity::level()
-        };
+        of GetAncestorThreadNum, is_numbered;
     ancestor_thread_num_fortran_8 = GetAncestorThreadNumFortran8 or identity::ancestor_thread_num_fortran_8,
-        |worker, at| {
-            // SAFETY: as above.
-            worker.is_guest() || unsafe { *(at as *const i64) } == i64::from(identity::level())
-        };
-    in_parallel_fortran = InParallelFortran or identity::in_parallel, |worker, _| worker.is_guest();
+        of GetAncestorThreadNum, is_numbered;
+    in_parallel_fortran = InParallelFortran or identity::in_parallel, of InParallel, identity::has_own_levels;
+    thread_limit_fortran = GetThreadLimitFortran or identity::thread_limit, of GetThreadLimit, identity::has_own_levels;
+    team_num_fortran = GetTeamNumFortran or identity::team_num, of GetTeamNum, identity::has_own_levels;
+    num_teams_fortran = GetNumTeamsFortran or identity::num_teams, of GetNumTeams, identity::has_own_levels;
 }
 
 /// Where the question goes that programs ask in every task: to who finds out where to, until that is the same for all who ask.

@@ -6,7 +6,8 @@
 //! - `deque`, `queues`, [`team`]: ready tasks, who takes them from whom, who sleeps, and the barrier.
 //! - [`worker`]: what a thread does with all this; [`making`], `ending`: how a task begins and ends there; [`parts`]: a
 //!   loop's, which need not be made; `number`, `held`: what the
-//!   thread says its number is; `begun`: tasks that only some threads may run.
+//!   thread says its number is; `begun`: tasks that only some threads may run; [`nesting`]: which regions a region
+//!   within a task is in.
 //! - [`fence`], `park`: the two ways in which threads meet the kernel. [`forking`], [`spare`]: what a forked child, and a process without
 //!   memory, must not stumble over.
 //!
@@ -23,6 +24,7 @@ mod frame;
 pub mod group;
 mod held;
 pub mod making;
+pub mod nesting;
 mod number;
 mod park;
 pub mod parts;

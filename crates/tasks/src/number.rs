@@ -53,6 +53,31 @@ fn remember(work: Work) {
     let _ = ASKERS.iter().find(free);
 }
 
+/// A function asks. Members that have left their work to standbys are wanted again.
+fn is_known_to_ask(work: Work, team: &Team) {
+    if !asks(work) {
+        remember(work);
+        team.alarm();
+    }
+}
+
+/// Takes a number for a guest that is in a task of this function, as [`Worker::thread_number`] does. By any thread.
+#[cold]
+pub(crate) fn take_for_guest(team: &Team, work: Option<Work>) -> u32 {
+    if signal::is_live() {
+        work.into_iter().for_each(|work| is_known_to_ask(work, team));
+    }
+    for _ in 0..PATIENCE {
+        let free = |number: &u32| team.member(*number).is_some_and(|seat| seat.own.number_is_held.take(false));
+        if let Some(number) = (0..team.size()).find(free) {
+            return number;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    signal::said().counts.0.shared_numbers.fetch_add(1, Ordering::Relaxed);
+    0
+}
+
 impl Worker {
     /// Whether tasks of this function are for others: this is no member.
     #[inline]
@@ -66,6 +91,19 @@ impl Worker {
     pub fn thread_number(&self) -> Option<u32> {
         if self.number.get() == NONE {
             self.take_number()?;
+        }
+        Some(self.number.get())
+    }
+
+    /// The same for a member that begins a region within the present task, whose threads may ask for it. `None` for a guest: its number is taken
+    /// when it is asked for (`nesting`).
+    pub(crate) fn number_of_ancestor(&self) -> Option<u32> {
+        let (team, seat) = self.place().filter(|(_, seat)| !seat.is_guests())?;
+        if self.is_in(&seat.implicit) {
+            return Some(seat.number());
+        }
+        if self.number.get() == NONE {
+            self.hold(seat.number(), || self.own(seat).or_else(|| self.any(team)));
         }
         Some(self.number.get())
     }
@@ -131,17 +169,10 @@ impl Worker {
         self.number.set(shared);
     }
 
-    /// The function of the present task asks. Members that have left their work to standbys are wanted again.
+    /// The function of the present task asks.
     #[inline]
     fn remember_function(&self, team: &Team) {
-        // SAFETY: the task that runs on this thread.
-        let Some(task) = (unsafe { self.current.get().as_ref() }) else { return };
-        // A range's part is in a frame, and of the range's function.
-        let is_its_own = self.frames.get() == u32::from(task.flags.get() & RANGE != 0);
-        if is_its_own && !asks(task.work.get()) {
-            remember(task.work.get());
-            team.alarm();
-        }
+        self.own_function().into_iter().for_each(|work| is_known_to_ask(work, team));
     }
 
     /// This seat's number, if it is a member's and free.
@@ -150,6 +181,16 @@ impl Worker {
         let is_here = self.place().is_some_and(|(_, here)| ptr::eq(seat, here));
         let took = !seat.is_guests() && seat.own.number_is_held.take(is_here);
         took.then(|| seat.number())
+    }
+
+    /// The function of the present task, if no other is on top of it.
+    #[inline]
+    pub(crate) fn own_function(&self) -> Option<Work> {
+        // SAFETY: the task that runs on this thread.
+        let task = unsafe { self.current.get().as_ref() }?;
+        // A range's part is in a frame, and of the range's function.
+        let is_its_own = self.frames.get() == u32::from(task.flags.get() & RANGE != 0);
+        is_its_own.then(|| task.work.get())
     }
 
     fn any(&self, team: &Team) -> Option<u32> {

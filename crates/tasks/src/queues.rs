@@ -202,7 +202,9 @@ impl Team {
             queue.len()
         });
         fence(Ordering::SeqCst);
-        self.wake_for(task);
+        // A member may have left its tasks to standbys before it was known that some are left to members: one team finds out, and wakes its own
+        // members only.
+        self.wake_member_for(task);
     }
 
     /// Tasks in queues, but for deques.

@@ -29,6 +29,7 @@ use crate::begun::Taker;
 use crate::deque::{CAPACITY, Deque};
 use crate::fence;
 use crate::held::Held;
+use crate::nesting::{Common, Nesting};
 use crate::number::somebody_asks;
 use crate::park::bed;
 use crate::queues::Queues;
@@ -99,8 +100,10 @@ pub struct Team {
     pub(crate) queues: Queues,
     /// BPF sees all its queues.
     is_shared: AtomicBool,
-    /// How many regions it is within, with its own: as whoever has made it says.
-    pub level: AtomicU32,
+    /// What is around its region; null: it is the outermost. Threads of the region and guests in tasks of it may look there.
+    around: AtomicPtr<Nesting>,
+    /// What is the same for its region and all regions within.
+    pub common: Common,
     /// Ready tasks of one seat from which on new ones are done at once.
     pub(crate) enough: usize,
 }
@@ -197,7 +200,8 @@ impl Team {
             nobodys: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
             queues: Queues::new(end(seats), end(seats + 1)),
             is_shared: AtomicBool::new(shares(ends.is_some())),
-            level: AtomicU32::new(1),
+            around: AtomicPtr::new(ptr::null_mut()),
+            common: Common::default(),
             enough: (64 * seats as usize).min(CAPACITY),
             hungry: Apart(AtomicBool::new(false)),
         }
@@ -237,6 +241,23 @@ impl Team {
         if self.lets_go.load(Ordering::Relaxed) != has_none {
             self.lets_go.store(has_none, Ordering::Relaxed);
         }
+    }
+
+    /// A region begins that has this around it: to be said before it has tasks.
+    ///
+    /// # Safety
+    /// It stays until the region is over.
+    pub unsafe fn is_within(&self, around: Option<&Nesting>) {
+        let around = around.map_or(ptr::null(), ptr::from_ref).cast_mut();
+        if self.around.load(Ordering::Relaxed) != around {
+            self.around.store(around, Ordering::Release);
+        }
+    }
+
+    /// What is around its region, for a thread of the region or a guest in a task of it.
+    pub fn around(&self) -> Option<&Nesting> {
+        // SAFETY: it stays until the region is over, at whose end such a thread is no more.
+        unsafe { self.around.load(Ordering::Acquire).as_ref() }
     }
 
     /// Whether a region has it, as far as can be seen.
@@ -380,6 +401,23 @@ impl Team {
     /// Wakes one who sleeps and may run this task.
     #[cold]
     pub(crate) fn wake_for(&self, task: NonNull<Task>) {
+        // SAFETY: memory of tasks stays; a task that is gone is below nobody, or it wakes the wrong one.
+        let may_run = |within: NonNull<Task>| unsafe { task.as_ref().is_below(within.as_ref()) };
+        self.wake_one(|within| within.is_none_or(may_run));
+    }
+
+    /// Wakes one who may run this task, which is for members: also one that has left its tasks to standbys.
+    #[cold]
+    pub(crate) fn wake_member_for(&self, task: NonNull<Task>) {
+        // SAFETY: as above.
+        let may_run = |within: NonNull<Task>| unsafe { task.as_ref().is_below(within.as_ref()) };
+        if !self.wake_one(|within| within.is_none_or(may_run)) {
+            self.wake_one(|within| within.is_some_and(|within| ptr::eq(within.as_ptr(), &raw const self.nobodys)));
+        }
+    }
+
+    /// Wakes one whose sleep is `wanted`: it is asked for tasks below one, or any. Whether there was one.
+    fn wake_one(&self, wanted: impl Fn(Option<NonNull<Task>>) -> bool) -> bool {
         for (at, word) in self.idle.iter().enumerate() {
             let mut left = word.load(Ordering::Acquire);
             while left != 0 {
@@ -387,14 +425,13 @@ impl Team {
                 left &= !bit;
                 let Some(seat) = self.seat_of_bit(at, bit.trailing_zeros()) else { continue };
                 let within = NonNull::new(seat.sleeps_in.load(Ordering::Acquire));
-                // SAFETY: memory of tasks stays; a task that is gone is below nobody, or it wakes the wrong one.
-                let may = within.is_none_or(|within| unsafe { task.as_ref().is_below(within.as_ref()) });
-                if may && word.fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
+                if wanted(within) && word.fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
                     bed(seat.thread.load(Ordering::Relaxed)).wake();
-                    return;
+                    return true;
                 }
             }
         }
+        false
     }
 
     fn wake_all(&self) {
@@ -472,8 +509,8 @@ impl Team {
     #[cold]
     fn pass_on(&self) {
         let oldest = self.seats.iter().chain(self.guests()).filter_map(|seat| NonNull::new(seat.deque.oldest()));
-        oldest.for_each(|task| self.wake_for(task));
-        self.queued().into_iter().for_each(|task| self.wake_for(task));
+        let queued = self.queued();
+        oldest.chain(queued).for_each(|task| self.wake_for(task));
     }
 
     /// Whether the region is cancelled, and has no barrier behind this one.

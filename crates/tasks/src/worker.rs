@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 
 use crate::begun::Taker;
 use crate::group::Group;
+use crate::nesting::Nesting;
 use crate::number::NONE;
 use crate::park::{bed, give_back, take_number};
 use crate::parts::Learned;
@@ -32,6 +33,8 @@ pub struct Worker {
     pub(crate) thread: u32,
     team: Cell<*const Team>,
     seat: Cell<*const Seat>,
+    /// What is around the region that it is a thread of.
+    nesting: Cell<*const Nesting>,
     pub(crate) current: Cell<*const Task>,
     /// Tasks on top of it that are done at once; see `frame`.
     pub(crate) frames: Cell<u32>,
@@ -54,6 +57,7 @@ pub const TEAM_AT: usize = offset_of!(Worker, team);
 pub struct Before {
     team: *const Team,
     seat: *const Seat,
+    nesting: *const Nesting,
     current: *const Task,
     frames: u32,
     number: u32,
@@ -69,6 +73,7 @@ impl Worker {
             thread,
             team: Cell::new(ptr::null()),
             seat: Cell::new(ptr::null()),
+            nesting: Cell::new(ptr::null()),
             current: Cell::new(ptr::null()),
             frames: Cell::new(0),
             number: Cell::new(NONE),
@@ -104,7 +109,8 @@ impl Worker {
     pub fn step_aside(&self) -> Before {
         let (team, seat, current) = (self.team.get(), self.seat.get(), self.current.get());
         let (frames, number) = (self.frames.replace(0), self.number.replace(NONE));
-        let before = Before { team, seat, current, frames, number, waits_at: self.waits_at.take() };
+        let nesting = self.nesting.replace(ptr::null());
+        let before = Before { team, seat, nesting, current, frames, number, waits_at: self.waits_at.take() };
         self.team.set(ptr::null());
         self.current.set(ptr::null());
         before
@@ -154,6 +160,7 @@ impl Worker {
         self.number.set(before.number);
         self.team.set(before.team);
         self.seat.set(before.seat);
+        self.nesting.set(before.nesting);
         self.current.set(before.current);
         self.frames.set(before.frames);
         self.waits_at.set(before.waits_at);
@@ -164,6 +171,30 @@ impl Worker {
     pub fn team(&self) -> Option<&Team> {
         // SAFETY: null or a team, which lives as long as the process.
         unsafe { self.team.get().as_ref() }
+    }
+
+    /// The same for as long as the process lives.
+    pub fn lasting_team(&self) -> Option<&'static Team> {
+        // SAFETY: as above.
+        unsafe { self.team.get().as_ref() }
+    }
+
+    /// It has [entered](Worker::enter), or [stepped aside](Worker::step_aside) for, a region that has this around it.
+    ///
+    /// # Safety
+    /// It stays until this thread [comes back](Worker::come_back).
+    pub unsafe fn is_within(&self, around: Option<&Nesting>) {
+        self.nesting.set(around.map_or(ptr::null(), ptr::from_ref));
+    }
+
+    /// What is around the innermost region here. `None`: nothing, or it is in none.
+    #[inline]
+    pub fn nesting(&self) -> Option<&Nesting> {
+        if self.is_guest() {
+            return self.team().and_then(Team::around);
+        }
+        // SAFETY: `is_within`'s promise.
+        unsafe { self.nesting.get().as_ref() }
     }
 
     /// The present task; frames on top of it are made into tasks.

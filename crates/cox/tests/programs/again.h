@@ -18,6 +18,8 @@
 struct check {
 	const char *name;
 	int (*holds)(void);
+	/* Variables that are set for it. */
+	char *variables[2];
 };
 
 /* A child, which is gone when this process is. */
@@ -44,6 +46,8 @@ static void once(const struct check *check)
 	char *arguments[] = { "again", (char *)check->name, NULL };
 
 	if (pid == 0) {
+		for (int i = 0; i < 2 && check->variables[i]; i++)
+			putenv(check->variables[i]);
 		execv("/proc/self/exe", arguments);
 		_exit(2);
 	}

@@ -189,13 +189,13 @@ static int in_groups_of_tasks(void)
 int main(int argc, char **argv)
 {
 	static const struct check checks[] = {
-		{ "region", in_a_region },
-		{ "sleeps", with_sleeps },
-		{ "barriers", behind_barriers },
-		{ "without-tasks-at-first", in_a_region_without_tasks_at_first },
-		{ "groups", in_groups },
-		{ "groups-of-tasks", in_groups_of_tasks },
-		{ NULL, NULL },
+		{ "region", in_a_region, { NULL } },
+		{ "sleeps", with_sleeps, { NULL } },
+		{ "barriers", behind_barriers, { NULL } },
+		{ "without-tasks-at-first", in_a_region_without_tasks_at_first, { NULL } },
+		{ "groups", in_groups, { NULL } },
+		{ "groups-of-tasks", in_groups_of_tasks, { NULL } },
+		{ NULL, NULL, { NULL } },
 	};
 
 	return run_checks(checks, argc, argv);

@@ -58,3 +58,10 @@ pub fn here() -> Option<&'static Worker> {
     // SAFETY: null, or this thread's, which is there until the thread ends.
     unsafe { get().as_ref() }.filter(|worker| worker.team().is_some())
 }
+
+/// The calling thread's worker, wherever it is.
+#[inline]
+pub fn anywhere() -> Option<&'static Worker> {
+    // SAFETY: as above.
+    unsafe { get().as_ref() }
+}

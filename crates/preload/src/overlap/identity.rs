@@ -6,7 +6,10 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::Ordering;
 
-use super::here;
+use tasks::nesting::{Common, Nesting};
+use tasks::worker::Worker;
+
+use super::{anywhere, beyond, here};
 use crate::real::{Call, library};
 
 /// Number of the calling thread in its team.
@@ -22,14 +25,84 @@ pub extern "C" fn thread_num_anywhere() -> c_int {
     }
 }
 
+/// Levels that libgomp does not know of on this thread: the first.
+pub fn hidden(worker: &Worker) -> c_int {
+    let nesting = worker.nesting();
+    if worker.is_guest() {
+        return nesting.map_or(0, |nesting| nesting.levels().len() as c_int) + 1;
+    }
+    nesting.map_or(0, |nesting| nesting.hidden() as c_int)
+}
+
+/// Whether libgomp may be wrong about regions around this thread.
+pub fn has_own_levels(worker: &Worker) -> bool {
+    worker.is_guest() || worker.nesting().is_some()
+}
+
+/// Regions around this place, of which libgomp knows `real()`.
+pub fn level_of(worker: &Worker, real: impl FnOnce() -> c_int) -> c_int {
+    hidden(worker) + if worker.is_guest() { 0 } else { real() }
+}
+
+/// Threads of the region at a level; `real` is asked by libgomp's levels.
+pub fn team_size_of(worker: &Worker, at: c_int, real: impl FnOnce(c_int) -> c_int) -> c_int {
+    let around = worker.nesting().map_or(&[][..], Nesting::levels);
+    match usize::try_from(at) {
+        Err(_) => -1,
+        Ok(0) => 1,
+        Ok(at) if at <= around.len() => around[at - 1].size() as c_int,
+        Ok(_) if !worker.is_guest() => real(at - hidden(worker)),
+        Ok(_) if at == hidden(worker) => worker.team().map_or(1, |team| team.size() as c_int),
+        Ok(_) => -1,
+    }
+}
+
+/// The number that this thread, or its ancestor, has there.
+pub fn ancestor_of(worker: &Worker, at: c_int, real: impl FnOnce(c_int) -> c_int) -> c_int {
+    let around = worker.nesting().map_or(&[][..], Nesting::levels);
+    match usize::try_from(at) {
+        Err(_) => -1,
+        Ok(0) => 0,
+        Ok(at) if at <= around.len() => around[at - 1].number() as c_int,
+        // That of the team whose tasks are ours.
+        Ok(at) if at == around.len() + 1 && worker.team().is_some() => worker.thread_number().unwrap_or(0) as c_int,
+        Ok(_) if !worker.is_guest() => real(at - hidden(worker)),
+        Ok(_) => -1,
+    }
+}
+
+/// How many of the regions that libgomp does not know of have more than one thread.
+fn hidden_active(worker: &Worker) -> c_int {
+    let around = worker.nesting().map_or(&[][..], Nesting::levels);
+    let hidden = around.iter().take(hidden(worker) as usize).filter(|level| level.size() > 1).count() as c_int;
+    let own = worker.is_guest() && worker.team().is_some_and(|team| team.size() > 1);
+    hidden + c_int::from(own)
+}
+
+/// libgomp's function behind the one that is called.
+fn real() -> c_int {
+    // SAFETY: `ways` names a function of this type.
+    let real: Option<unsafe extern "C" fn() -> c_int> = unsafe { std::mem::transmute(beyond()) };
+    // SAFETY: as above; it may be called anywhere.
+    real.map_or(0, |real| unsafe { real() })
+}
+
+/// The same for a question about a level.
+fn real_at(at: c_int) -> c_int {
+    // SAFETY: as above.
+    let real: Option<unsafe extern "C" fn(c_int) -> c_int> = unsafe { std::mem::transmute(beyond()) };
+    // SAFETY: as above.
+    real.map_or(-1, |real| unsafe { real(at) })
+}
+
 /// Threads of the team.
 pub extern "C" fn num_threads() -> c_int {
     here().and_then(|worker| worker.team()).map_or(1, |team| team.size() as c_int)
 }
 
-/// Regions around this place, those of one thread not counted apart: what is ours has more.
+/// Regions around this place.
 pub extern "C" fn level() -> c_int {
-    here().and_then(|worker| worker.team()).map_or(0, |team| team.level.load(Ordering::Relaxed) as c_int)
+    anywhere().map_or(0, |worker| level_of(worker, real))
 }
 
 /// Whether one of them has more than one thread.
@@ -37,30 +110,42 @@ pub extern "C" fn in_parallel() -> c_int {
     (active_level() > 0).into()
 }
 
-/// How many of them have more than one thread: all but the innermost were not ours else.
+/// How many of them have more than one thread; or, if libgomp is asked for that, whether one has.
 pub extern "C" fn active_level() -> c_int {
-    level() - c_int::from(num_threads() == 1)
+    anywhere().map_or(0, |worker| hidden_active(worker) + if worker.is_guest() { 0 } else { real() })
 }
 
-/// Threads of the region at a level: of the innermost, or of the program.
+/// Threads of the region at a level.
 pub extern "C" fn team_size(at: c_int) -> c_int {
-    match (at, at.cmp(&level())) {
-        (0, _) => 1,
-        (_, std::cmp::Ordering::Equal) => num_threads(),
-        // Those between are not known on a standby: of one thread, which they mostly are.
-        (1.., std::cmp::Ordering::Less) => 1,
-        _ => -1,
-    }
+    anywhere().map_or(-1, |worker| team_size_of(worker, at, real_at))
 }
 
 /// The number that this thread, or its ancestor, has there.
 pub extern "C" fn ancestor_thread_num(at: c_int) -> c_int {
-    match (at, at.cmp(&level())) {
-        (0, _) => 0,
-        (_, std::cmp::Ordering::Equal) => thread_num(),
-        (1.., std::cmp::Ordering::Less) => 0,
-        _ => -1,
-    }
+    anywhere().map_or(-1, |worker| ancestor_of(worker, at, real_at))
+}
+
+/// What the regions around have in common.
+fn common() -> Option<&'static Common> {
+    let worker = anywhere()?;
+    let team = worker.nesting().map(Nesting::outermost).or_else(|| worker.lasting_team());
+    team.map(|team| &team.common)
+}
+
+/// Threads that the regions around may have together.
+pub extern "C" fn thread_limit() -> c_int {
+    let limit = common().map_or(u32::MAX, |common| common.thread_limit.load(Ordering::Relaxed));
+    c_int::try_from(limit).unwrap_or(c_int::MAX)
+}
+
+/// Number of the league's team.
+pub extern "C" fn team_num() -> c_int {
+    common().map_or(0, |common| common.league[0].load(Ordering::Relaxed)) as c_int
+}
+
+/// Teams of the league.
+pub extern "C" fn num_teams() -> c_int {
+    common().map_or(1, |common| common.league[1].load(Ordering::Relaxed)) as c_int
 }
 
 /// Defines Fortran's forms of questions about a level, which is given by reference, and may be of any size there is.

@@ -12,7 +12,7 @@
 //!
 //! - this file: whether it is done at all; `here`: each thread's worker.
 //! - `teams`: of regions; `standbys`: threads beside them, that work while members are blocked; `forks`: a child has none.
-//! - `doors`: what the compiler calls; `identity`: what a task hears that asks who runs it.
+//! - `doors`: what the compiler calls; `identity`: what a task hears that asks who runs it; `nested`: regions within regions.
 //! - `clauses`: the compiler's description of a task.
 //! - `ends`: regions at whose end nobody needs to wait for tasks; `cancelling`: of regions and taskgroups.
 //! - `targets`: constructs that may run on another device, and are tasks too.
@@ -26,6 +26,7 @@ mod ends;
 mod forks;
 mod here;
 pub mod identity;
+mod nested;
 mod reductions;
 pub mod shares;
 mod standbys;
@@ -47,7 +48,8 @@ use wire::umt::How;
 
 use crate::real::{Call, Library, Work};
 
-pub use here::here;
+pub use here::{anywhere, here};
+pub use nested::Inner;
 
 /// Says that tasks are ours, and how blocked threads are noticed. `off`: they are not; `on,PATH,NONCE`: as the session there says.
 const VARIABLE: &CStr = c"COX_OVERLAP";
@@ -152,8 +154,12 @@ fn connect(library: &Library) {
     standbys::begin(session);
 }
 
-/// A team for a region of this function that asks for so many threads, 0: as many as there may be. `None`: its tasks are libgomp's.
-pub fn team(library: &Library, work: Work, threads: c_uint) -> Option<&'static Team> {
+/// A team for a region of this function that asks for so many threads, 0: as many as there may be. `None`: its tasks are libgomp's. `inner`: it is
+/// within another region.
+///
+/// # Safety
+/// `inner` stays until the region is over.
+pub unsafe fn team(library: &Library, work: Work, threads: c_uint, inner: Option<&Inner>) -> Option<&'static Team> {
     if !is_wanted() {
         return None;
     }
@@ -164,14 +170,8 @@ pub fn team(library: &Library, work: Work, threads: c_uint) -> Option<&'static T
     });
     let threads = if threads == 0 { library.number(Call::GetMaxThreads).max(1) as u32 } else { threads };
     let has_none = ends::are_worth_it() && standbys::are_there() && ends::has_never_had_tasks(work);
-    Some(teams::take(library, threads, has_none))
-}
-
-/// The number of threads that a region may ask for: libgomp knows nothing of the team that a standby works for, and would give a
-/// region in a task a whole team, as if it were the outermost.
-pub fn threads_allowed(library: &Library, threads: c_uint) -> c_uint {
-    let is_guest = is_wanted() && here().is_some_and(Worker::is_guest);
-    if is_guest && library.number(Call::GetMaxActiveLevels) <= identity::level() { 1 } else { threads }
+    // SAFETY: the caller's promise.
+    Some(unsafe { teams::take(library, threads, has_none, inner) })
 }
 
 /// The region of this function is over.
@@ -197,11 +197,14 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
         return work();
     }
     let Some(worker) = worker() else { return work() };
+    let around = team.and_then(Team::around);
     // A thread alone does its tasks at once, as with libgomp, unless there are standbys to do others while it is blocked.
-    let serves = |team: &&Team| size > 1 || (signal::is_live() && team.level.load(Ordering::Relaxed) == 1);
+    let serves = |team: &&Team| size > 1 || (signal::is_live() && team.around().is_none());
     let Some(team) = team.filter(|team| serves(team) && size as u32 <= team.seats()) else {
         // A region within one of ours is not ours for that. libgomp may run its tasks at its end only: they, too, must find us aside.
         let before = worker.step_aside();
+        // SAFETY: it stays until the region is over.
+        unsafe { worker.is_within(around) };
         work();
         if size == 1 {
             library.tell(Call::Barrier);
@@ -212,6 +215,8 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
     team.has_members(size as u32);
     // SAFETY: a leaked team; libgomp gives each thread of a region another number.
     let before = unsafe { worker.enter(team, library.number(Call::GetThreadNum) as u32) };
+    // SAFETY: it stays until the region is over.
+    unsafe { worker.is_within(around) };
     // SAFETY: it lives until all threads have come to the region's end.
     group.into_iter().for_each(|group| unsafe { worker.begin_group(group) });
     if group.is_some() {

@@ -1,14 +1,12 @@
 //! Teams of regions whose tasks are ours.
 
 use std::ffi::c_uint;
-use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tasks::team::Team;
-use tasks::worker::Worker;
 
-use super::identity::level;
-use crate::real::{Call, Library};
+use super::nested::{self, Inner};
+use crate::real::Library;
 
 /// All that were ever made.
 pub struct Teams {
@@ -30,7 +28,10 @@ pub fn hold() -> MutexGuard<'static, Teams> {
 }
 
 /// A team for a region of at most so many threads, which probably `has_none` of tasks.
-pub fn take(library: &Library, threads: c_uint, has_none: bool) -> &'static Team {
+///
+/// # Safety
+/// `inner` stays until the region is over.
+pub unsafe fn take(library: &Library, threads: c_uint, has_none: bool, inner: Option<&Inner>) -> &'static Team {
     // That of this thread's last region, without asking anybody, if it does.
     let worker = super::worker();
     let last = worker.and_then(|worker| worker.last_team.get());
@@ -39,11 +40,10 @@ pub fn take(library: &Library, threads: c_uint, has_none: bool) -> &'static Team
         worker.into_iter().for_each(|worker| worker.last_team.set(Some(team)));
         team
     });
-    // On a standby libgomp knows of no region.
-    let is_guest = super::here().is_some_and(Worker::is_guest);
-    let around = if is_guest { level() } else { library.number(Call::GetLevel) };
-    if team.level.load(Ordering::Relaxed) != around as u32 + 1 {
-        team.level.store(around as u32 + 1, Ordering::Relaxed);
+    // SAFETY: the caller's promise.
+    unsafe { team.is_within(inner.map(Inner::nesting)) };
+    if inner.is_none() && signal::was_ever_live() {
+        nested::begin_outermost(library, team);
     }
     team.begin(has_none && team.is_served());
     team

@@ -1,0 +1,107 @@
+//! Regions within regions, where standbys may run the tasks that begin them.
+//!
+//! libgomp knows of no region on a standby. A region that a task begins there is libgomp's outermost one: with a whole team, whatever is around it,
+//! and other answers about levels. So what is around each inner region is noted when it begins ([`Nesting`]). It says how many
+//! threads the region may have, and what its threads are told (`identity`).
+
+use std::ffi::{c_int, c_uint};
+use std::sync::atomic::Ordering;
+
+use tasks::nesting::{Level, Nesting};
+use tasks::team::Team;
+use tasks::worker::Worker;
+
+use super::{anywhere, identity, is_wanted};
+use crate::real::{Call, Library};
+
+/// A region within another one.
+pub struct Inner {
+    nesting: Nesting,
+    /// Threads that count against the limit of the outermost region, beside the one that begins it.
+    taken: u32,
+}
+
+impl Inner {
+    /// What is around a region that the calling thread is about to begin. `None`: nothing, or there are no standbys, and libgomp knows.
+    #[inline]
+    pub fn begin(library: &Library) -> Option<Inner> {
+        if !is_wanted() || !signal::was_ever_live() {
+            return None;
+        }
+        let worker = anywhere()?;
+        if worker.team().is_none() && worker.nesting().is_none() {
+            return None;
+        }
+        Inner::within(library, worker)
+    }
+
+    #[cold]
+    fn within(library: &Library, worker: &Worker) -> Option<Inner> {
+        let around = worker.nesting().map_or(&[][..], Nesting::levels);
+        let level = identity::level_of(worker, || library.number(Call::GetLevel));
+        let levels = (1..=level).map(|at| match around.get(at as usize - 1) {
+            Some(level) => level.clone(),
+            None => {
+                let size = identity::team_size_of(worker, at, |at| library.number_at(Call::GetTeamSize, at));
+                let number = library.number_at(Call::GetAncestorThreadNum, at - identity::hidden(worker));
+                Level::new(size as u32, number as u32)
+            }
+        });
+        Some(Inner { nesting: Nesting::of(worker, levels)?, taken: 0 })
+    }
+
+    /// What is around it.
+    pub fn nesting(&self) -> &Nesting {
+        &self.nesting
+    }
+
+    /// How many threads it may ask for, if the program asks for so many, 0: for none in particular. As libgomp does it
+    /// (`gomp_resolve_num_threads`), which on a standby does not know what is around, and of the limit only knows its own part.
+    #[cold]
+    pub fn threads_allowed(&mut self, library: &Library, threads: c_uint) -> c_uint {
+        let active = self.nesting.levels().iter().filter(|level| level.size() > 1).count();
+        if active as c_int >= library.number(Call::GetMaxActiveLevels) {
+            return 1;
+        }
+        let outermost = self.nesting.outermost();
+        let limit = outermost.common.thread_limit.load(Ordering::Relaxed);
+        if limit >= c_int::MAX as u32 || threads == 1 {
+            return threads;
+        }
+        let wanted = if threads == 0 { library.number(Call::GetMaxThreads).max(1) as u32 } else { threads };
+        let left = |taken: u32| limit.saturating_sub(outermost.size() + taken) + 1;
+        let order = (Ordering::AcqRel, Ordering::Relaxed);
+        let take = |taken| Some(taken + wanted.min(left(taken)) - 1);
+        let (Ok(before) | Err(before)) = outermost.common.taken_inside.fetch_update(order.0, order.1, take);
+        self.taken = wanted.min(left(before)) - 1;
+        self.taken + 1
+    }
+
+    /// It is over.
+    pub fn end(self) {
+        if self.taken > 0 {
+            self.nesting.outermost().common.taken_inside.fetch_sub(self.taken, Ordering::AcqRel);
+        }
+        anywhere().into_iter().for_each(|worker| self.nesting.is_over(worker));
+    }
+}
+
+/// An outermost region is about to begin.
+pub fn begin_outermost(library: &Library, team: &Team) {
+    let common = &team.common;
+    let [number, size] = &common.league;
+    let limit = library.number(Call::GetThreadLimit);
+    let limit = if limit > 0 { limit as u32 } else { u32::MAX };
+    let words = [
+        (&common.thread_limit, limit),
+        (&common.taken_inside, 0),
+        (number, library.number(Call::GetTeamNum) as u32),
+        (size, library.number(Call::GetNumTeams).max(1) as u32),
+    ];
+    for (word, value) in words {
+        // All threads of the team look at the line.
+        if word.load(Ordering::Relaxed) != value {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+}
