@@ -94,10 +94,42 @@ pub enum Call {
     GetThreadLimitFortran,
     GetTeamNumFortran,
     GetNumTeamsFortran,
+    SetNumThreads,
+    SetNumThreadsFortran,
+    SetNumThreadsFortran8,
+    SetDynamic,
+    SetDynamicFortran,
+    SetDynamicFortran8,
+    SetNested,
+    SetNestedFortran,
+    SetNestedFortran8,
+    SetMaxActiveLevels,
+    SetMaxActiveLevelsFortran,
+    SetMaxActiveLevelsFortran8,
+    SetSchedule,
+    SetScheduleFortran,
+    SetScheduleFortran8,
+    SetDefaultDevice,
+    SetDefaultDeviceFortran,
+    SetDefaultDeviceFortran8,
+    SetDefaultAllocator,
+    SetDefaultAllocatorFortran,
+    GetDynamic,
+    GetNested,
+    GetNestedFortran,
+    GetSchedule,
+    GetDefaultDevice,
+    GetDefaultAllocator,
+    SetLock,
+    TestLock,
+    SetNestLock,
+    SetNestLockFortran,
+    TestNestLock,
+    TestNestLockFortran,
 }
 
 /// By [`Call`].
-const NAMES: [&CStr; 77] = [
+const NAMES: [&CStr; 109] = [
     c"GOMP_parallel",
     c"GOMP_parallel_reductions",
     c"GOMP_parallel_loop_static",
@@ -175,8 +207,40 @@ const NAMES: [&CStr; 77] = [
     c"omp_get_thread_limit_",
     c"omp_get_team_num_",
     c"omp_get_num_teams_",
+    c"omp_set_num_threads",
+    c"omp_set_num_threads_",
+    c"omp_set_num_threads_8_",
+    c"omp_set_dynamic",
+    c"omp_set_dynamic_",
+    c"omp_set_dynamic_8_",
+    c"omp_set_nested",
+    c"omp_set_nested_",
+    c"omp_set_nested_8_",
+    c"omp_set_max_active_levels",
+    c"omp_set_max_active_levels_",
+    c"omp_set_max_active_levels_8_",
+    c"omp_set_schedule",
+    c"omp_set_schedule_",
+    c"omp_set_schedule_8_",
+    c"omp_set_default_device",
+    c"omp_set_default_device_",
+    c"omp_set_default_device_8_",
+    c"omp_set_default_allocator",
+    c"omp_set_default_allocator_",
+    c"omp_get_dynamic",
+    c"omp_get_nested",
+    c"omp_get_nested_",
+    c"omp_get_schedule",
+    c"omp_get_default_device",
+    c"omp_get_default_allocator",
+    c"omp_set_lock",
+    c"omp_test_lock",
+    c"omp_set_nest_lock",
+    c"omp_set_nest_lock_",
+    c"omp_test_nest_lock",
+    c"omp_test_nest_lock_",
 ];
-const _: () = assert!(Call::GetNumTeamsFortran as usize == NAMES.len() - 1);
+const _: () = assert!(Call::TestNestLockFortran as usize == NAMES.len() - 1);
 
 /// An OpenMP library with libgomp's functions.
 pub struct Library {
@@ -236,6 +300,14 @@ impl Library {
         let number: Option<unsafe extern "C" fn(c_int) -> c_int> = unsafe { std::mem::transmute(self.get(call)) };
         // SAFETY: it may be called anywhere.
         number.map_or(-1, |number| unsafe { number(level) })
+    }
+
+    /// Calls a function of OpenMP's that sets an integer, if it is there.
+    pub fn set(&self, call: Call, value: c_int) {
+        // SAFETY: null or the function of this name; callers name those of this type only.
+        let set: Option<unsafe extern "C" fn(c_int)> = unsafe { std::mem::transmute(self.get(call)) };
+        // SAFETY: it may be called anywhere.
+        set.into_iter().for_each(|set| unsafe { set(value) });
     }
 
     /// Calls a function of libgomp's without arguments and result, if it is there.

@@ -8,7 +8,7 @@ use wire::guest::TASKS;
 
 use crate::caller::{by_place, by_way, by_way_of, ours_or_by_way_of};
 use crate::memory::note_seen;
-use crate::overlap::{self, cancelling, doors, identity, shares, targets};
+use crate::overlap::{self, cancelling, doors, icvs, identity, locks, shares, targets};
 use crate::real::{Call, is_one_for_all, only, real};
 
 ours_or_by_way_of! {
@@ -122,6 +122,58 @@ by_way_of! {
     omp_get_num_teams => num_teams;
     /// The same, called by Fortran.
     omp_get_num_teams_ => num_teams_fortran;
+    /// Sets the number of threads of regions.
+    omp_set_num_threads => set_num_threads;
+    /// Fortran's name of it.
+    omp_set_num_threads_ => set_num_threads_fortran;
+    /// The same, where integers have eight bytes.
+    omp_set_num_threads_8_ => set_num_threads_fortran_8;
+    /// Sets whether there may be fewer.
+    omp_set_dynamic => set_dynamic;
+    /// Fortran's name of it.
+    omp_set_dynamic_ => set_dynamic_fortran;
+    /// The same, where integers have eight bytes.
+    omp_set_dynamic_8_ => set_dynamic_fortran_8;
+    /// Sets whether regions may be within each other.
+    omp_set_nested => set_nested;
+    /// Fortran's name of it.
+    omp_set_nested_ => set_nested_fortran;
+    /// The same, where integers have eight bytes.
+    omp_set_nested_8_ => set_nested_fortran_8;
+    /// Sets how many may.
+    omp_set_max_active_levels => set_max_active_levels;
+    /// Fortran's name of it.
+    omp_set_max_active_levels_ => set_max_active_levels_fortran;
+    /// The same, where integers have eight bytes.
+    omp_set_max_active_levels_8_ => set_max_active_levels_fortran_8;
+    /// Sets how loops with `schedule(runtime)` are divided.
+    omp_set_schedule => set_schedule;
+    /// Fortran's name of it.
+    omp_set_schedule_ => set_schedule_fortran;
+    /// The same, where integers have eight bytes.
+    omp_set_schedule_8_ => set_schedule_fortran_8;
+    /// Sets the default device.
+    omp_set_default_device => set_default_device;
+    /// Fortran's name of it.
+    omp_set_default_device_ => set_default_device_fortran;
+    /// The same, where integers have eight bytes.
+    omp_set_default_device_8_ => set_default_device_fortran_8;
+    /// Sets the default allocator.
+    omp_set_default_allocator => set_default_allocator;
+    /// Fortran's name of it.
+    omp_set_default_allocator_ => set_default_allocator_fortran;
+    /// Takes a nestable lock.
+    omp_set_nest_lock => set_nest_lock;
+    /// Fortran's name of it.
+    omp_set_nest_lock_ => set_nest_lock_fortran;
+    /// Takes one if that is possible.
+    omp_test_nest_lock => test_nest_lock;
+    /// Fortran's name of it.
+    omp_test_nest_lock_ => test_nest_lock_fortran;
+    /// Whether more regions may be within those around.
+    omp_get_nested => nested;
+    /// Fortran's name of it.
+    omp_get_nested_ => nested_fortran;
 }
 
 /// libgomp's function for a call from there.
@@ -215,6 +267,70 @@ beside_tasks! {
     target_enter_exit_data = TargetEnterExitData or targets::mapping;
 }
 
+/// Defines what says where to go on with a call that sets a control variable: libgomp's function, in tasks of ours by way of [`icvs::set`].
+macro_rules! sets_icvs {
+    ($($name:ident = $call:ident;)*) => { $(
+        extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
+            let library = real(Call::$call, caller).map(|(library, _)| library);
+            if matches!(Call::$call, Call::SetDefaultDevice | Call::SetDefaultDeviceFortran | Call::SetDefaultDeviceFortran8) {
+                library.into_iter().for_each(icvs::note_device);
+            }
+            let real = libgomps(Call::$call, caller);
+            tasks::icv::will_be_set();
+            if overlap::here().is_none() {
+                return real;
+            }
+            overlap::goes_on_to(real);
+            icvs::set as *mut c_void
+        }
+    )* };
+}
+
+sets_icvs! {
+    set_num_threads = SetNumThreads;
+    set_num_threads_fortran = SetNumThreadsFortran;
+    set_num_threads_fortran_8 = SetNumThreadsFortran8;
+    set_dynamic = SetDynamic;
+    set_dynamic_fortran = SetDynamicFortran;
+    set_dynamic_fortran_8 = SetDynamicFortran8;
+    set_nested = SetNested;
+    set_nested_fortran = SetNestedFortran;
+    set_nested_fortran_8 = SetNestedFortran8;
+    set_max_active_levels = SetMaxActiveLevels;
+    set_max_active_levels_fortran = SetMaxActiveLevelsFortran;
+    set_max_active_levels_fortran_8 = SetMaxActiveLevelsFortran8;
+    set_schedule = SetSchedule;
+    set_schedule_fortran = SetScheduleFortran;
+    set_schedule_fortran_8 = SetScheduleFortran8;
+    set_default_device = SetDefaultDevice;
+    set_default_device_fortran = SetDefaultDeviceFortran;
+    set_default_device_fortran_8 = SetDefaultDeviceFortran8;
+    set_default_allocator = SetDefaultAllocator;
+    set_default_allocator_fortran = SetDefaultAllocatorFortran;
+}
+
+/// Defines what says where to go on with a call for a nestable lock: libgomp's function, or in tasks of ours one that uses libgomp's for the simple
+/// lock inside.
+macro_rules! nest_locks {
+    ($($name:ident = $call:ident or $ours:path, with $simple:ident;)*) => { $(
+        extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
+            let simple = if overlap::here().is_some() { libgomps(Call::$simple, caller) } else { nothing as *mut c_void };
+            if simple == nothing as *mut c_void {
+                return libgomps(Call::$call, caller);
+            }
+            overlap::goes_on_to(simple);
+            $ours as *mut c_void
+        }
+    )* };
+}
+
+nest_locks! {
+    set_nest_lock = SetNestLock or locks::set, with SetLock;
+    set_nest_lock_fortran = SetNestLockFortran or locks::set_fortran, with SetLock;
+    test_nest_lock = TestNestLock or locks::test, with TestLock;
+    test_nest_lock_fortran = TestNestLockFortran or locks::test_fortran, with TestLock;
+}
+
 /// Where to go on with a cancel construct.
 extern "C" fn cancel(_: usize, caller: usize) -> *mut c_void {
     let known = real(Call::Cancel, caller);
@@ -295,6 +411,8 @@ about_the_thread! {
     thread_limit_fortran = GetThreadLimitFortran or identity::thread_limit, of GetThreadLimit, identity::has_own_levels;
     team_num_fortran = GetTeamNumFortran or identity::team_num, of GetTeamNum, identity::has_own_levels;
     num_teams_fortran = GetNumTeamsFortran or identity::num_teams, of GetNumTeams, identity::has_own_levels;
+    nested = GetNested or identity::nested, of GetMaxActiveLevels, identity::has_own_levels;
+    nested_fortran = GetNestedFortran or identity::nested, of GetMaxActiveLevels, identity::has_own_levels;
 }
 
 /// Where the question goes that programs ask in every task: to who finds out where to, until that is the same for all who ask.

@@ -2,16 +2,17 @@
 
 use std::sync::MutexGuard;
 
-use crate::{park, pool};
+use crate::{icv, park, pool};
 
 /// This crate's locks, which nobody else holds as long as this is there.
 pub struct Held {
     _numbers: MutexGuard<'static, (Vec<u32>, u32)>,
     _memory: MutexGuard<'static, [pool::Chains; 2]>,
+    _icvs: MutexGuard<'static, ()>,
 }
 
 /// Takes them all. Nobody who has one of them waits for another.
 #[must_use]
 pub fn hold() -> Held {
-    Held { _numbers: park::hold(), _memory: pool::hold() }
+    Held { _numbers: park::hold(), _memory: pool::hold(), _icvs: icv::hold() }
 }

@@ -10,6 +10,7 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
+use crate::icv::is_ever_set;
 use crate::pool::Needs;
 use crate::task::{Task, Work};
 use crate::worker::Worker;
@@ -39,7 +40,11 @@ impl Worker {
     #[cold]
     fn end_frame(&self) {
         let Some(task) = self.current() else { return };
-        self.current.set(task.parent.load(std::sync::atomic::Ordering::Relaxed));
+        let below = task.parent.load(std::sync::atomic::Ordering::Relaxed);
+        self.current.set(below);
+        if is_ever_set() {
+            self.leave_icvs(task, below);
+        }
         let next = self.end(NonNull::from(task));
         self.hand_on(next);
     }

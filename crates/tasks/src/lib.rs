@@ -8,6 +8,7 @@
 //!   loop's, which need not be made; `number`, `held`: what the
 //!   thread says its number is; `begun`: tasks that only some threads may run; [`nesting`]: which regions a region
 //!   within a task is in.
+//! - [`icv`]: control variables, of which each task has its own.
 //! - [`fence`], `park`: the two ways in which threads meet the kernel. [`forking`], [`spare`]: what a forked child, and a process without
 //!   memory, must not stumble over.
 //!
@@ -23,6 +24,7 @@ pub mod forking;
 mod frame;
 pub mod group;
 mod held;
+pub mod icv;
 pub mod making;
 pub mod nesting;
 mod number;

@@ -15,6 +15,7 @@ use std::ptr::{self, NonNull};
 use crate::depend::Table;
 use crate::event::Event;
 use crate::group::Group;
+use crate::icv;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::tally::Tally;
 
@@ -54,6 +55,8 @@ pub struct Task {
     pub(crate) class: Cell<u32>,
     /// Who awaits its beginning.
     pub(crate) awaited_by: Cell<u32>,
+    /// Its control variables. The thread that runs it may replace them.
+    pub(crate) icvs: icv::Pointer,
 
     // By the thread that runs it.
     pub(crate) own: Own,
@@ -136,6 +139,7 @@ impl Task {
             priority: Cell::new(0),
             class: Cell::new(0),
             awaited_by: Cell::new(NOBODY),
+            icvs: icv::Pointer::null(),
             own: Own {
                 seat: AtomicU32::new(NOBODY),
                 made: Cell::new(0),

@@ -29,6 +29,7 @@ use crate::begun::Taker;
 use crate::deque::{CAPACITY, Deque};
 use crate::fence;
 use crate::held::Held;
+use crate::icv::OfRegion;
 use crate::nesting::{Common, Nesting};
 use crate::number::somebody_asks;
 use crate::park::bed;
@@ -100,6 +101,8 @@ pub struct Team {
     pub(crate) queues: Queues,
     /// BPF sees all its queues.
     is_shared: AtomicBool,
+    /// Control variables that the region has begun with.
+    pub(crate) icvs: OfRegion,
     /// What is around its region; null: it is the outermost. Threads of the region and guests in tasks of it may look there.
     around: AtomicPtr<Nesting>,
     /// What is the same for its region and all regions within.
@@ -200,6 +203,7 @@ impl Team {
             nobodys: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
             queues: Queues::new(end(seats), end(seats + 1)),
             is_shared: AtomicBool::new(shares(ends.is_some())),
+            icvs: OfRegion::new(),
             around: AtomicPtr::new(ptr::null_mut()),
             common: Common::default(),
             enough: (64 * seats as usize).min(CAPACITY),
@@ -371,7 +375,8 @@ impl Team {
     #[inline]
     pub(crate) fn note_task(&self) {
         if !self.has_tasks() {
-            self.has_tasks.store(1, Ordering::Relaxed);
+            // Release: control variables of the region have been noted.
+            self.has_tasks.store(1, Ordering::Release);
         }
     }
 

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 
 use crate::begun::Taker;
 use crate::group::Group;
+use crate::icv::{self, is_ever_set};
 use crate::nesting::Nesting;
 use crate::number::NONE;
 use crate::park::{bed, give_back, take_number};
@@ -45,6 +46,7 @@ pub struct Worker {
     random: Cell<u32>,
     pub(crate) learned: Cell<Learned>,
     pub(crate) pool: Pool,
+    pub(crate) icvs: icv::OfWorker,
     /// The team of the last region that this thread has begun: the first to be asked for the next.
     pub last_team: Cell<Option<&'static Team>>,
 }
@@ -62,6 +64,7 @@ pub struct Before {
     frames: u32,
     number: u32,
     waits_at: Option<u32>,
+    icvs: icv::Aside,
 }
 
 impl Worker {
@@ -81,6 +84,7 @@ impl Worker {
             random: Cell::new(thread),
             learned: Cell::default(),
             pool: Pool::new(),
+            icvs: icv::OfWorker::new(),
             last_team: Cell::new(None),
         })
     }
@@ -109,8 +113,9 @@ impl Worker {
     pub fn step_aside(&self) -> Before {
         let (team, seat, current) = (self.team.get(), self.seat.get(), self.current.get());
         let (frames, number) = (self.frames.replace(0), self.number.replace(NONE));
-        let nesting = self.nesting.replace(ptr::null());
-        let before = Before { team, seat, nesting, current, frames, number, waits_at: self.waits_at.take() };
+        let (nesting, waits_at) = (self.nesting.replace(ptr::null()), self.waits_at.take());
+        let icvs = self.put_icvs_aside();
+        let before = Before { team, seat, nesting, current, frames, number, waits_at, icvs };
         self.team.set(ptr::null());
         self.current.set(ptr::null());
         before
@@ -124,6 +129,7 @@ impl Worker {
         seat.thread.store(self.thread, Ordering::Relaxed);
         self.team.set(team);
         self.seat.set(seat);
+        self.swap_icvs_of_guest();
         let (mut ran, mut begins) = (0, Some(begins));
         let mut next = if goes_on() { self.find(None) } else { None };
         while let Some(task) = next {
@@ -134,6 +140,9 @@ impl Worker {
                 team.put_for_members(task);
                 next = self.find(None);
                 continue;
+            }
+            if is_ever_set() {
+                self.match_icvs_of_region(team);
             }
             let ready = self.run(task);
             ran += 1;
@@ -150,6 +159,7 @@ impl Worker {
             team.try_to_pass(team.generation());
         }
         team.give_guests_seat_back(seat);
+        self.swap_icvs_of_guest();
         self.come_back(before);
         ran
     }
@@ -157,6 +167,11 @@ impl Worker {
     /// Ends a share of either kind.
     pub fn come_back(&self, before: Before) {
         self.give_number_back(NONE);
+        if is_ever_set() {
+            // Of a member: its implicit task ends.
+            self.place().into_iter().for_each(|(_, seat)| seat.implicit.icvs.clear());
+        }
+        self.take_icvs_back(before.icvs);
         self.number.set(before.number);
         self.team.set(before.team);
         self.seat.set(before.seat);
@@ -205,6 +220,11 @@ impl Worker {
         }
         // SAFETY: null, or the task that runs on this thread.
         unsafe { self.current.get().as_ref() }
+    }
+
+    /// The present task, as a number that no other has; 0: none of ours.
+    pub fn present(&self) -> usize {
+        self.current().map_or(0, |task| ptr::from_ref(task).addr())
     }
 
     /// Its seat in the team: a member's is its number.
@@ -531,6 +551,9 @@ impl Worker {
         let (before, frames) = (self.current.replace(task), self.frames.replace(0));
         let number = self.number.get();
         self.begins(task);
+        if is_ever_set() {
+            self.enter_icvs(task, before);
+        }
         let runs = task.flags.get() & COPIED != 0 || !self.is_cancelled();
         if runs {
             if task.flags.get() & RANGE == 0 {
@@ -542,6 +565,9 @@ impl Worker {
             }
         }
         self.give_number_back(number);
+        if is_ever_set() {
+            self.leave_icvs(task, before);
+        }
         self.current.set(before);
         self.frames.set(frames);
         runs

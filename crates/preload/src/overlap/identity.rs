@@ -115,6 +115,16 @@ pub extern "C" fn active_level() -> c_int {
     anywhere().map_or(0, |worker| hidden_active(worker) + if worker.is_guest() { 0 } else { real() })
 }
 
+/// Whether more active regions may be within those around. libgomp is asked how many there may be.
+pub extern "C" fn nested() -> c_int {
+    let levels = real();
+    let active = anywhere().map_or(0, |worker| {
+        let known = || library(0).map_or(0, |library| library.number(Call::GetActiveLevel));
+        hidden_active(worker) + if worker.is_guest() { 0 } else { known() }
+    });
+    (levels > 1 && levels > active).into()
+}
+
 /// Threads of the region at a level.
 pub extern "C" fn team_size(at: c_int) -> c_int {
     anywhere().map_or(-1, |worker| team_size_of(worker, at, real_at))

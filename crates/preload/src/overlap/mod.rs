@@ -15,6 +15,7 @@
 //! - `doors`: what the compiler calls; `identity`: what a task hears that asks who runs it; `nested`: regions within regions.
 //! - `clauses`: the compiler's description of a task.
 //! - `ends`: regions at whose end nobody needs to wait for tasks; `cancelling`: of regions and taskgroups.
+//! - `icvs`: control variables, of which each task has its own; `locks`: nestable locks, which tasks own.
 //! - `targets`: constructs that may run on another device, and are tasks too.
 //! - `chunks`: taskloop; `reductions`: of tasks; `shares`: loops, sections and scopes that tasks take part in the reduction of.
 
@@ -25,7 +26,9 @@ pub mod doors;
 mod ends;
 mod forks;
 mod here;
+pub mod icvs;
 pub mod identity;
+pub mod locks;
 mod nested;
 mod reductions;
 pub mod shares;
@@ -81,6 +84,7 @@ pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
         KEY.store(key, Ordering::Relaxed);
         tasks::fence::begin();
         ends::at_load(&variable);
+        icvs::at_load(&variable);
         session.into_iter().for_each(|(path, nonce)| SESSION.set((path.to_vec(), nonce)).unwrap_or_default());
         WANTED.store(true, Ordering::Relaxed);
     }
@@ -159,7 +163,12 @@ fn connect(library: &Library) {
 ///
 /// # Safety
 /// `inner` stays until the region is over.
-pub unsafe fn team(library: &Library, work: Work, threads: c_uint, inner: Option<&Inner>) -> Option<&'static Team> {
+pub unsafe fn team(
+    library: &'static Library,
+    work: Work,
+    threads: c_uint,
+    inner: Option<&Inner>,
+) -> Option<&'static Team> {
     if !is_wanted() {
         return None;
     }

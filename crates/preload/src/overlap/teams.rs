@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tasks::team::Team;
 
+use super::icvs;
 use super::nested::{self, Inner};
 use crate::real::Library;
 
@@ -31,7 +32,7 @@ pub fn hold() -> MutexGuard<'static, Teams> {
 ///
 /// # Safety
 /// `inner` stays until the region is over.
-pub unsafe fn take(library: &Library, threads: c_uint, has_none: bool, inner: Option<&Inner>) -> &'static Team {
+pub unsafe fn take(library: &'static Library, threads: c_uint, has_none: bool, inner: Option<&Inner>) -> &'static Team {
     // That of this thread's last region, without asking anybody, if it does.
     let worker = super::worker();
     let last = worker.and_then(|worker| worker.last_team.get());
@@ -45,6 +46,7 @@ pub unsafe fn take(library: &Library, threads: c_uint, has_none: bool, inner: Op
     if inner.is_none() && signal::was_ever_live() {
         nested::begin_outermost(library, team);
     }
+    icvs::are_of(team, library);
     team.begin(has_none && team.is_served());
     team
 }

@@ -13,7 +13,9 @@
 
 #include "tasks/cancelling.c"
 #include "tasks/clauses.c"
+#include "tasks/controls.c"
 #include "tasks/events.c"
+#include "tasks/locks.c"
 #include "tasks/loops.c"
 #include "tasks/order.c"
 #include "tasks/parts.c"
@@ -72,6 +74,19 @@ static const struct {
 	{ "targets_later", targets_later, false },
 	{ "targets_inside", targets_inside, false },
 	{ "target_copies", target_copies, true },
+	{ "controls_of_undeferred", controls_of_undeferred, false },
+	{ "controls_of_deferred", controls_of_deferred, false },
+	{ "controls_of_implicit", controls_of_implicit, false },
+	{ "controls_of_kinds", controls_of_kinds, false },
+	{ "controls_one_by_one", controls_one_by_one, false },
+	{ "controls_of_regions", controls_of_regions, false },
+	{ "controls_from_before", controls_from_before, false },
+	{ "controls_by_fortran", controls_by_fortran, false },
+	{ "default_allocators", default_allocators, false },
+	{ "locks_of_children", locks_of_children, false },
+	{ "locks_exclude", locks_exclude, false },
+	{ "locks_of_regions", locks_of_regions, false },
+	{ "locks_by_fortran", locks_by_fortran, false },
 };
 
 int main(int argc, char **argv)

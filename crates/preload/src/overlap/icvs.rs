@@ -1,0 +1,119 @@
+//! Control variables of tasks (`tasks::icv`), as they are read and written in libgomp.
+//!
+//! The program's calls go to libgomp's functions, which know what values mean. Where the task is ours, it is told behind the call. So Fortran's
+//! functions need no reading of their arguments.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::mem::transmute;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use tasks::icv::{self, Runtime, Values};
+use tasks::team::Team;
+
+use super::{beyond, here};
+use crate::real::{Call, Library};
+
+/// Kinds of schedules (omp.h).
+const STATIC: c_int = 1;
+const AUTO: c_int = 4;
+/// Flag of a schedule's kind: iterations in order.
+const MONOTONIC: c_int = c_int::MIN;
+
+/// No device was ever chosen: to ask for the default one makes a libgomp from gcc 13 on load what drives devices.
+const NEVER_CHOSEN: c_int = c_int::MIN;
+static IS_DEVICE_CHOSEN: AtomicBool = AtomicBool::new(false);
+/// What it was before.
+static FIRST_DEVICE: AtomicI32 = AtomicI32::new(0);
+
+/// Before the program runs.
+pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
+    icv::begin(Runtime { read, write });
+    // A list: another number for each level of regions, which libgomp sets by itself.
+    if variable(c"OMP_NUM_THREADS").is_some_and(|value| value.contains(&b',')) {
+        icv::will_be_set();
+    }
+}
+
+/// The team's region is of this library.
+pub fn are_of(team: &Team, library: &'static Library) {
+    team.made_by(ptr::from_ref(library).cast_mut().cast());
+}
+
+/// Calls what sets a variable, with its arguments, of which there are two at most.
+///
+/// # Safety
+/// As the function's, which was [told](super::goes_on_to).
+pub unsafe extern "C" fn set(first: usize, second: usize) {
+    // SAFETY: set by the door for this call. More arguments than a function has are not looked at.
+    let real: unsafe extern "C" fn(usize, usize) = unsafe { transmute(beyond()) };
+    // SAFETY: the caller's promise.
+    let call = || unsafe { real(first, second) };
+    match here() {
+        Some(worker) => worker.set_icvs(call),
+        None => call(),
+    }
+}
+
+/// The program is about to choose a device for the first time, perhaps.
+pub fn note_device(library: &Library) {
+    if !IS_DEVICE_CHOSEN.load(Ordering::Acquire) {
+        FIRST_DEVICE.store(library.number(Call::GetDefaultDevice), Ordering::Relaxed);
+        IS_DEVICE_CHOSEN.store(true, Ordering::Release);
+    }
+}
+
+fn library(runtime: *mut c_void) -> Option<&'static Library> {
+    // SAFETY: null, or as passed in `are_of`.
+    unsafe { runtime.cast::<Library>().as_ref() }
+}
+
+fn read(runtime: *mut c_void) -> Values {
+    let mut values = Values { threads: 0, dynamic: 0, levels: 0, schedule: (0, 0), device: NEVER_CHOSEN, allocator: 0 };
+    let Some(library) = library(runtime) else { return values };
+    values.threads = library.number(Call::GetMaxThreads);
+    values.dynamic = library.number(Call::GetDynamic);
+    values.levels = library.number(Call::GetMaxActiveLevels);
+    // SAFETY: null, or the function of this name, which has this type.
+    let schedule: Option<unsafe extern "C" fn(*mut c_int, *mut c_int)> =
+        unsafe { transmute(library.get(Call::GetSchedule)) };
+    // SAFETY: two places.
+    schedule.into_iter().for_each(|get| unsafe { get(&raw mut values.schedule.0, &raw mut values.schedule.1) });
+    if IS_DEVICE_CHOSEN.load(Ordering::Acquire) {
+        values.device = library.number(Call::GetDefaultDevice);
+    }
+    // SAFETY: as above; libgomp has it from gcc 10 on.
+    let allocator: Option<unsafe extern "C" fn() -> usize> =
+        unsafe { transmute(library.get(Call::GetDefaultAllocator)) };
+    // SAFETY: no arguments.
+    values.allocator = allocator.map_or(0, |get| unsafe { get() });
+    values
+}
+
+fn write(runtime: *mut c_void, values: &Values) {
+    let Some(library) = library(runtime) else { return };
+    library.set(Call::SetNumThreads, values.threads);
+    library.set(Call::SetDynamic, values.dynamic);
+    library.set(Call::SetMaxActiveLevels, values.levels);
+    // SAFETY: as in `read`.
+    let schedule: Option<unsafe extern "C" fn(c_int, c_int)> = unsafe { transmute(library.get(Call::SetSchedule)) };
+    if let Some(set) = schedule {
+        let (kind, chunk) = values.schedule;
+        if kind & !MONOTONIC == AUTO {
+            // An automatic one leaves the chunk size alone; static ones take any.
+            // SAFETY: it may be called anywhere.
+            unsafe { set(STATIC, chunk) };
+        }
+        // SAFETY: as above.
+        unsafe { set(kind, chunk) };
+    }
+    if IS_DEVICE_CHOSEN.load(Ordering::Acquire) {
+        let first = values.device == NEVER_CHOSEN;
+        let device = if first { FIRST_DEVICE.load(Ordering::Relaxed) } else { values.device };
+        library.set(Call::SetDefaultDevice, device);
+    }
+    // SAFETY: as in `read`.
+    let allocator: Option<unsafe extern "C" fn(usize)> = unsafe { transmute(library.get(Call::SetDefaultAllocator)) };
+    // SAFETY: an allocator that was the default one.
+    allocator.into_iter().for_each(|set| unsafe { set(values.allocator) });
+}
