@@ -194,7 +194,13 @@ fn what_the_user_has_no_right_to_is_no_advice() {
     };
     let hog = Stage::alike(2, OTHERS, 2, &Life { preempted: 0.5, ..Life::default() });
     assert_eq!(actions(&hog)[0], "stop stress, or keep it off CPU 0-1");
+    let mut hidden = denied(hog.clone());
     assert_eq!(actions(&denied(hog))[0], "run it on CPUs that stress does not use, or after stress has ended");
+    // All threads of other users have one name, which is none.
+    for taker in hidden.account.took_cpu.iter_mut().filter(|taker| taker.comm == "stress") {
+        taker.comm = "another user's".into();
+    }
+    assert_eq!(actions(&hidden)[0], "run it on CPUs that other users' programs do not use, or after they have ended");
 
     let quota = Stage::alike(2, staged::IDLE, 2, &Life { preempted: 0.5, ..Life::default() }).throttled(1.0, 0.5);
     assert_eq!(actions(&quota)[0], "raise the group's cpu.max to 2 CPUs or more");

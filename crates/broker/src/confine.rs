@@ -62,7 +62,7 @@ fn close_all_but_the_standard_ones() -> io::Result<()> {
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Everything else. From here on the process can do no more than its user, but for [`NEEDED`], and ends with cox.
+/// Everything else. From here on the process can do no more than its user, but for CAP_BPF and CAP_PERFMON, and ends with cox.
 ///
 /// # Errors
 /// Naming the first step that the kernel refused.

@@ -1,6 +1,6 @@
 //! How many sessions one user may have at the same time, and how much kernel memory they may take together.
 //!
-//! Each session is a socket of the user's with an abstract name that begins with [`PREFIX`] and says how much memory it takes. The kernel lists all
+//! Each session is a socket of the user's with an abstract name that begins with `coxswain-observe/` and says how much memory it takes. The kernel lists all
 //! such sockets with their owners (sock_diag(7)), and frees them when the process ends, however that happens. Names are only looked at where the kernel
 //! says that the socket is this user's: sockets that another user makes with such names count for nobody but that user.
 //!

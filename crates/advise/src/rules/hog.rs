@@ -6,6 +6,7 @@
 //! low end is that share of thread time, and its high end the whole of it on the critical path.
 
 use ledger::{TakerKind, TookCpu};
+use wire::layout::ANOTHER_USERS_NAME;
 
 use super::Finding;
 use crate::blame::Delay;
@@ -21,7 +22,7 @@ const KERNEL_THREADS: [&str; 10] =
     ["kworker", "ksoftirqd", "migration", "rcu_", "kswapd", "kcompactd", "khugepaged", "kdamond", "irq/", "swapper/"];
 
 /// Who observes is no reason to stop observing; its cost is in the report's first line.
-const OBSERVER: &str = "cox";
+const OBSERVERS: [&str; 2] = ["cox", "cox-observe"];
 
 /// Threads that pack programs. What they take is the price of packing, which is told where packing is.
 const PACKERS: [&str; 2] = ["cox-pack", "cox-seat-"];
@@ -56,9 +57,9 @@ fn seen(picture: &Picture) -> Option<Finding> {
     let most = if surely { "most" } else { "what shows of it" };
     let who = match (named, takers.get(1)) {
         (None, _) => "who it was does not show, since no thread queued for its CPU".to_owned(),
-        (Some(first), None) => format!("{most} behind {} ({})", first.comm, duration(first.wait_ns)),
+        (Some(first), None) => format!("{most} behind {} ({})", called(&first.comm), duration(first.wait_ns)),
         (Some(first), Some(next)) => {
-            format!("{most} behind {} ({}), then {}", first.comm, duration(first.wait_ns), next.comm)
+            format!("{most} behind {} ({}), then {}", called(&first.comm), duration(first.wait_ns), called(&next.comm))
         }
     };
     let text = format!(
@@ -101,7 +102,7 @@ fn remedy(picture: &Picture, takers: &[&TookCpu]) -> String {
             format!("find what makes the kernel run {comm} on these CPUs")
         };
     }
-    let (who, them) = names(takers, |comm| is_kernel(comm) || comm == OBSERVER);
+    let (who, them) = names(takers, |comm| is_kernel(comm) || OBSERVERS.contains(&comm));
     if picture.facts.is_denied(Facts::OTHERS) {
         return if them == "it" {
             format!("run it on CPUs that {who} does not use, or after {who} has ended")
@@ -115,13 +116,21 @@ fn remedy(picture: &Picture, takers: &[&TookCpu]) -> String {
     }
 }
 
+/// All threads of other users have one name, where an observer of one user's saw them.
+const OTHER_USERS: &str = "other users' programs";
+
+/// What a taker is called in a sentence.
+fn called(comm: &str) -> &str {
+    if comm == ANOTHER_USERS_NAME { OTHER_USERS } else { comm }
+}
+
 /// The largest takers that can be stopped in words, and the pronoun for them.
 fn names(takers: &[&TookCpu], stays: impl Fn(&str) -> bool) -> (String, &'static str) {
     let all = takers.iter().fold(0u64, |sum, taker| sum.saturating_add(taker.wait_ns));
     let mut named: Vec<&str> = Vec::new();
     let mut waited = 0u64;
     for taker in takers.iter().filter(|taker| !stays(&taker.comm)).take(MOST_NAMES) {
-        named.push(&taker.comm);
+        named.push(called(&taker.comm));
         waited = waited.saturating_add(taker.wait_ns);
         if waited as f64 >= NAMED_ENOUGH * all as f64 {
             break;
@@ -132,6 +141,7 @@ fn names(takers: &[&TookCpu], stays: impl Fn(&str) -> bool) -> (String, &'static
     }
     match named.split_last() {
         Some((last, first @ [_, ..])) => (format!("{} and {last}", first.join(", ")), "them"),
+        _ if named == [OTHER_USERS] => (named.concat(), "them"),
         _ => (named.concat(), "it"),
     }
 }
