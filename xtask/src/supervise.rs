@@ -49,11 +49,14 @@ pub fn supervise(command: &[OsString], limit: Duration) -> Result<u8> {
     Ok(if code == 0 && !left.is_empty() { LEFT_BEHIND } else { code })
 }
 
+/// The option of env(1) that gives signals their default meaning.
+pub const DEFAULT_SIGNALS: &str = "--default-signal=HUP,INT,QUIT,PIPE,TERM,ALRM,USR1,USR2";
+
 /// A program that is started with signals as by default.
 #[must_use]
 pub fn with_default_signals(program: &OsStr) -> Command {
     let mut command = Command::new("env");
-    command.arg("--default-signal=HUP,INT,QUIT,PIPE,TERM,ALRM,USR1,USR2").arg(program);
+    command.arg(DEFAULT_SIGNALS).arg(program);
     command
 }
 

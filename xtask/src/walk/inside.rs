@@ -13,7 +13,7 @@ use super::Places;
 use super::options::{Options, Part};
 use super::steps::{self, Step, Who};
 use super::table::{self, Outcome, Row};
-use crate::supervise::watch;
+use crate::supervise::{DEFAULT_SIGNALS, watch};
 
 /// The user without rights, and the group of the same number.
 pub const STRANGER: &str = "stranger";
@@ -95,7 +95,7 @@ fn run(step: &Step, places: &Places, log: &Path) -> Result<Outcome> {
     Ok(why.map_or(Outcome::Good, Outcome::Failed))
 }
 
-/// The command that runs a step's script: in the new root, with the step's user, in an environment as after a login.
+/// The command that runs a step's script: in the new root, with the step's user, with an environment and signals as after a login.
 fn command(step: &Step, root: &Path) -> Command {
     let home = if step.who == Who::Root { "/root".to_owned() } else { format!("/home/{STRANGER}") };
     let user = if step.who == Who::Root { "root" } else { STRANGER };
@@ -108,7 +108,7 @@ fn command(step: &Step, root: &Path) -> Command {
         let namespaces = "unshare --user --map-root-user --mount --pid --fork --kill-child --mount-proc";
         words.extend(namespaces.split(' ').map(OsString::from));
     }
-    words.extend(["env", "-i", "--chdir"].map(OsString::from));
+    words.extend(["env", DEFAULT_SIGNALS, "-i", "--chdir"].map(OsString::from));
     words.push(format!("{home}/{}", step.folder).into());
     words.push(format!("HOME={home}").into());
     words.push(format!("USER={user}").into());
