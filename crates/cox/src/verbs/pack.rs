@@ -22,7 +22,7 @@ use crate::preload;
 use crate::session::packing::Packing;
 use crate::session::{self, Exit, Launch, Limits, Subject, Target, control};
 
-/// Exit code when something is still changed, and the program has none of its own to say.
+/// Exit code when something is still changed, and the program has ended well: a script has to hear of it.
 const UNRESTORED: u8 = 1;
 
 /// Pack what `options` name, report, and return the exit code to end with.
@@ -50,8 +50,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
         crate::complaint::say(&format!("{error:#}"));
     }
     let Some(summary) = packing.summary.take() else { return Ok(code) };
-    // The report names what is still changed.
-    let code = if summary.unrestored && code == 0 { UNRESTORED } else { code };
+    let code = undone_or(code, &summary);
     // From here on the program has run: whatever fails is said, and does not change its exit code.
     let report = report(&options.program, &options.pid, &packing, &summary, outcome.exit);
     let style = super::style(text.as_ref(), false);
@@ -64,6 +63,16 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
         crate::complaint::say(&format!("{error:#}"));
     }
     Ok(code)
+}
+
+/// The exit code `code`, if everything was put back. Else what is still changed is said, and no program's success hides it.
+pub fn undone_or(code: u8, summary: &Summary) -> u8 {
+    if !summary.unrestored {
+        return code;
+    }
+    let what = summary.complaints.join("; ");
+    crate::complaint::say(&format!("not everything was put back: {what}; see `cox changes status`"));
+    if code == 0 { UNRESTORED } else { code }
 }
 
 fn target(options: &cli::Pack) -> Target {

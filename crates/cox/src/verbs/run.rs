@@ -113,6 +113,8 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
     }
     let code = outcome.exit.map_or(0, |exit| exit.shell_code() as u8);
     let code = if failed.is_empty() || outcome.exit.is_some() { code } else { crate::FAILED };
+    let packed = packing.as_ref().and_then(|packing| packing.summary.as_ref());
+    let code = packed.map_or(code, |summary| super::pack::undone_or(code, summary));
     Ok(Ran { code, interrupted: outcome.interrupted, figures })
 }
 

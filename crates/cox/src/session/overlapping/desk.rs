@@ -31,6 +31,9 @@ const BACKLOG: i32 = 128;
 /// A process that connects says at once who it is; one that does not is let go, and keeps no descriptor of the session.
 const KNOCKING: Duration = Duration::from_secs(10);
 
+/// A little later it is surely over.
+const SLACK: Duration = Duration::from_millis(1);
+
 /// The desk; closed when it is dropped, with all connections.
 pub struct Desk {
     folder: PathBuf,
@@ -45,6 +48,11 @@ impl Desk {
     /// # Errors
     /// When there can be no socket.
     pub fn open(source: Arc<Mutex<Source>>) -> Result<Desk> {
+        Desk::patient(source, KNOCKING)
+    }
+
+    /// … which lets go who has said nothing for so long.
+    fn patient(source: Arc<Mutex<Source>>, patience: Duration) -> Result<Desk> {
         let mut nonce = [0; 16];
         std::fs::File::open("/dev/urandom")
             .and_then(|mut file| file.read_exact(&mut nonce))
@@ -58,7 +66,7 @@ impl Desk {
         let close = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).context("an event descriptor")?);
         let mut desk = Desk { folder, nonce, close: Arc::clone(&close), clerk: None };
         let listener = listening(&desk.socket()).with_context(|| format!("a socket: {}", desk.socket().display()))?;
-        let work = move || answer_all(&listener, &close, nonce, &source);
+        let work = move || answer_all(&listener, &close, nonce, &source, patience);
         desk.clerk = Some(std::thread::Builder::new().name("cox-overlap".into()).spawn(work).context("a thread")?);
         Ok(desk)
     }
@@ -136,15 +144,17 @@ fn listening(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Until the desk is closed: lets processes in, answers who asks, forgets who hangs up.
-fn answer_all(listener: &OwnedFd, close: &OwnedFd, nonce: [u8; 16], source: &Mutex<Source>) {
+fn answer_all(listener: &OwnedFd, close: &OwnedFd, nonce: [u8; 16], source: &Mutex<Source>, patience: Duration) {
     // With the process that each has become.
     let mut guests: Vec<(OwnedFd, Option<u32>, Instant)> = Vec::new();
     loop {
         let all = [close.as_fd(), listener.as_fd()].into_iter().chain(guests.iter().map(|guest| guest.0.as_fd()));
         let mut wanted: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        let is_silent = guests.iter().any(|(_, process, _)| process.is_none());
-        let patience = Timespec { tv_sec: KNOCKING.as_secs().cast_signed(), tv_nsec: 0 };
-        if poll(&mut wanted, is_silent.then_some(&patience)).is_err() {
+        // Until the first of those that have said nothing is to go, whatever others do meanwhile.
+        let silent = guests.iter().filter(|(_, process, _)| process.is_none());
+        let left = silent.map(|(_, _, since)| patience.saturating_sub(since.elapsed())).min();
+        let left = left.map(|left| Timespec::try_from(left + SLACK).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 }));
+        if poll(&mut wanted, left.as_ref()).is_err() {
             continue;
         }
         let ready: Vec<bool> = wanted.iter().map(|fd| !fd.revents().is_empty()).collect();
@@ -156,7 +166,7 @@ fn answer_all(listener: &OwnedFd, close: &OwnedFd, nonce: [u8; 16], source: &Mut
         guests.retain_mut(|(guest, process, since)| {
             at += 1;
             if !ready[at + 1] {
-                return process.is_some() || since.elapsed() < KNOCKING;
+                return process.is_some() || since.elapsed() < patience;
             }
             match (*process, answer(guest.as_fd(), nonce, source)) {
                 (None, Ok(new)) => *process = Some(new),
@@ -199,4 +209,58 @@ fn answer(guest: BorrowedFd<'_>, nonce: [u8; 16], source: &Mutex<Source>) -> Res
     }
     source.prepare();
     Ok(given.process)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::send;
+    use wire::umt::How;
+
+    use super::*;
+
+    fn connected(desk: &Desk) -> OwnedFd {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        connect(&socket, &SocketAddrUnix::new(desk.socket()).unwrap()).unwrap();
+        socket
+    }
+
+    /// What comes, in the end; empty: the desk has hung up.
+    fn hears(socket: &OwnedFd) -> Vec<u8> {
+        let mut ready = [PollFd::new(socket, PollFlags::IN)];
+        assert_eq!(poll(&mut ready, Some(&Timespec { tv_sec: 60, tv_nsec: 0 })), Ok(1), "neither an answer nor an end");
+        let mut room = vec![0; 64];
+        let (length, _) = recv(socket, &mut room, RecvFlags::empty()).unwrap();
+        room.truncate(length);
+        room
+    }
+
+    fn has_something(socket: &OwnedFd) -> bool {
+        let mut ready = [PollFd::new(socket, PollFlags::IN)];
+        poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() > 0
+    }
+
+    /// Those that say nothing are let go at their time, also while others come and go; nobody waits for them.
+    #[test]
+    fn who_says_nothing_is_let_go_and_keeps_nobody_waiting() {
+        let source = Arc::new(Mutex::new(Source::memory(How::Sentinels)));
+        let desk = Desk::patient(source, Duration::from_secs(2)).unwrap();
+        let hello = Hello { magic: MAGIC, version: VERSION, pad: 0, nonce: desk.nonce };
+        let silent = connected(&desk);
+        let since = Instant::now();
+        let asks = connected(&desk);
+        send(&asks, hello.bytes(), SendFlags::NOSIGNAL).unwrap();
+        assert_eq!(hears(&asks).len(), size_of::<Welcome>());
+        // Others, more often than the time that the silent one has: they do not give it more.
+        let mut visits = 0;
+        while !has_something(&silent) {
+            assert!(since.elapsed() < Duration::from_secs(60), "it is still there after {visits} visits");
+            let stranger = connected(&desk);
+            send(&stranger, &hello.bytes()[1..], SendFlags::NOSIGNAL).unwrap();
+            assert!(hears(&stranger).is_empty(), "a stranger is let go at once");
+            visits += 1;
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert!(hears(&silent).is_empty() && since.elapsed() >= Duration::from_secs(2));
+        assert!(visits > 1 && !has_something(&asks), "who has its pages stays");
+    }
 }

@@ -1,0 +1,313 @@
+//! Whatever stands in a place that cox writes to, and was not made by cox, is as it was afterwards: folders, links, FIFOs, sockets and other users' files,
+//! in every output, state folder and temporary folder.
+//!
+//! cox runs as a user without rights in a folder that everybody may write to, as /tmp is. Only an output that is this user's own regular file is
+//! replaced, and no case here is one.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common_robust;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common_robust::{COX, is_root, open_folder, path, preload_library, run, workload};
+use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
+use tempfile::TempDir;
+
+/// Who runs cox.
+const USER: u32 = 65534;
+
+/// What stands in the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Folder,
+    LinkToFile,
+    LinkToFolder,
+    LinkToNothing,
+    Fifo,
+    Socket,
+    OthersFile,
+    OthersLink,
+}
+
+const KINDS: [Kind; 8] = [
+    Kind::Folder,
+    Kind::LinkToFile,
+    Kind::LinkToFolder,
+    Kind::LinkToNothing,
+    Kind::Fifo,
+    Kind::Socket,
+    Kind::OthersFile,
+    Kind::OthersLink,
+];
+
+/// A folder that everybody may write to, and one of another user's that links lead to.
+struct Field {
+    folder: TempDir,
+    /// Keeps what is written to FIFOs, so that nobody waits for a reader.
+    fifos: Vec<File>,
+    sockets: Vec<UnixListener>,
+}
+
+impl Field {
+    fn new() -> Field {
+        let folder = open_folder();
+        let field = Field { folder, fifos: Vec::new(), sockets: Vec::new() };
+        for (name, mode) in [("open", 0o1777), ("others", 0o755)] {
+            fs::create_dir(field.at(name)).unwrap();
+            fs::set_permissions(field.at(name), Permissions::from_mode(mode)).unwrap();
+        }
+        fs::write(field.at("others/thesis.tex"), "years of work\n").unwrap();
+        field
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn open(&self) -> PathBuf {
+        self.at("open")
+    }
+
+    /// Puts it there, as the user's own but for what is another's.
+    fn put(&mut self, kind: Kind, at: &Path) {
+        let others = self.at("others");
+        match kind {
+            Kind::Folder => {
+                fs::create_dir(at).unwrap();
+                fs::write(at.join("thesis.tex"), "more years\n").unwrap();
+                chown(at.join("thesis.tex"), Some(USER), None).unwrap();
+                chown(at, Some(USER), None).unwrap();
+            }
+            Kind::LinkToFile | Kind::OthersLink => symlink(others.join("thesis.tex"), at).unwrap(),
+            Kind::LinkToFolder => symlink(&others, at).unwrap(),
+            Kind::LinkToNothing => symlink(others.join("nothing"), at).unwrap(),
+            Kind::Fifo => {
+                mkfifoat(CWD, at, Mode::from_raw_mode(0o600)).unwrap();
+                chown(at, Some(USER), None).unwrap();
+                let flags = OFlags::NONBLOCK.bits().cast_signed();
+                self.fifos.push(OpenOptions::new().read(true).write(true).custom_flags(flags).open(at).unwrap());
+            }
+            Kind::Socket => {
+                self.sockets.push(UnixListener::bind(at).unwrap());
+                chown(at, Some(USER), None).unwrap();
+            }
+            Kind::OthersFile => {
+                fs::write(at, "of root\n").unwrap();
+                fs::set_permissions(at, Permissions::from_mode(0o644)).unwrap();
+            }
+        }
+        if matches!(kind, Kind::LinkToFile | Kind::LinkToFolder | Kind::LinkToNothing) {
+            std::os::unix::fs::lchown(at, Some(USER), None).unwrap();
+        }
+    }
+
+    /// All that is there: kind, inode, owner, mode, and content or target. What cox makes is not among it.
+    fn all(&self) -> BTreeMap<PathBuf, String> {
+        let mut found = BTreeMap::new();
+        let mut folders = vec![self.folder.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).unwrap() {
+                let at = entry.unwrap().path();
+                let status = fs::symlink_metadata(&at).unwrap();
+                let kind = status.file_type();
+                let content = if kind.is_file() {
+                    fs::read_to_string(&at).unwrap_or_default()
+                } else if kind.is_symlink() {
+                    fs::read_link(&at).unwrap().display().to_string()
+                } else {
+                    format!("{} {}", kind.is_fifo(), kind.is_socket())
+                };
+                let what = format!("{kind:?} {} {} {:o} {content}", status.ino(), status.uid(), status.mode());
+                found.insert(at.clone(), what);
+                if kind.is_dir() {
+                    folders.push(at);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The user, with a copy of cox: others may not be able to enter the folder where it was built.
+struct User(TempDir);
+
+impl User {
+    fn new() -> User {
+        let folder = open_folder();
+        fs::copy(COX, folder.path().join("cox")).unwrap();
+        User(folder)
+    }
+
+    /// Runs cox; it ends by itself, without a panic.
+    fn cox(&self, arguments: &[&str], variables: &[(&str, &Path)]) -> (i32, String) {
+        let program = path(&self.0, "cox");
+        let mut command = Command::new("timeout");
+        command.args([
+            "-k",
+            "1",
+            "60",
+            "setpriv",
+            "--reuid",
+            "65534",
+            "--regid",
+            "65534",
+            "--clear-groups",
+            "--",
+            &program,
+        ]);
+        command.args(arguments).stdin(Stdio::null()).current_dir("/").env_remove("XDG_RUNTIME_DIR");
+        command.envs(variables.iter().copied());
+        let ran = run(&mut command);
+        assert!(ran.code != 124 && ran.code != 137, "{arguments:?} does not end: {}", ran.stderr);
+        assert!(!ran.stderr.contains("panicked"), "{arguments:?}: {}", ran.stderr);
+        (ran.code, ran.stderr)
+    }
+}
+
+/// Nothing that was there is another thing, or gone.
+fn assert_same(field: &Field, before: &BTreeMap<PathBuf, String>, what: &str) {
+    let after = field.all();
+    for (at, was) in before {
+        assert_eq!(after.get(at), Some(was), "{what}: {}", at.display());
+    }
+}
+
+/// A recording and two reports, as inputs.
+fn inputs(user: &User) -> TempDir {
+    let folder = open_folder();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
+    for name in ["one", "two"] {
+        let json = path(&folder, name);
+        let (code, stderr) = user.cox(&["run", "-q", "--backend", "proc", "--json", &json, "--", "sleep", "0.1"], &[]);
+        assert_eq!(code, 0, "{stderr}");
+    }
+    folder
+}
+
+#[test]
+fn outputs_replace_nothing_but_the_users_own_files() {
+    if !is_root("outputs_replace_nothing_but_the_users_own_files") {
+        return;
+    }
+    let user = User::new();
+    let inputs = inputs(&user);
+    let (one, two) = (path(&inputs, "one"), path(&inputs, "two"));
+    let changes = inputs.path().join("changes");
+    let run = ["run", "-q", "--backend", "proc"];
+    let loud = ["run", "--backend", "proc"];
+    let pack = ["pack", "--backend", "proc", "--ncpus", "1"];
+    let compare = ["compare"];
+    let (program, files) = (["--", "true"], [one.as_str(), two.as_str()]);
+    // Command, option, what follows its name in the file's, and what comes behind.
+    let places: [(&[&str], &str, &str, &[&str]); 17] = [
+        (&run, "--json", "", &program),
+        (&loud, "--output", "", &program),
+        (&run, "--html", "", &program),
+        (&run, "--trace", "", &program),
+        (&run, "--paraver", ".prv", &program),
+        (&run, "--paraver", ".pcf", &program),
+        (&run, "--paraver", ".row", &program),
+        (&run, "--paraver", ".states.cfg", &program),
+        (&pack, "--json", "", &program),
+        (&pack, "--output", "", &program),
+        (&pack, "--log-moves", "", &program),
+        (&compare, "--json", "", &files),
+        (&compare, "--output", "", &files),
+        (&compare, "--csv", "", &files),
+        (&compare, "--csv-runs", "", &files),
+        (&compare, "--html", "", &files),
+        (&["man"], "", "/cox.1", &[]),
+    ];
+    for (command, option, suffix, behind) in places {
+        for kind in KINDS {
+            let mut field = Field::new();
+            let name = field.open().join("out").into_os_string().into_string().unwrap();
+            let at = PathBuf::from(format!("{name}{suffix}"));
+            if suffix.starts_with('/') {
+                fs::create_dir(&name).unwrap();
+                fs::set_permissions(&name, Permissions::from_mode(0o1777)).unwrap();
+            }
+            field.put(kind, &at);
+            let before = field.all();
+            let option: &[&str] = if option.is_empty() { &[&name] } else { &[option, &name] };
+            let (code, stderr) = user.cox(&[command, option, behind].concat(), &[("COX_CHANGES", &changes)]);
+            let what = format!("{command:?} {option:?}{suffix} {kind:?}: {code} {stderr}");
+            assert_same(&field, &before, &what);
+            let may_be_written = matches!(kind, Kind::Fifo);
+            assert!(may_be_written || code != 0 || !stderr.is_empty(), "refused in silence: {what}");
+        }
+    }
+}
+
+#[test]
+fn state_and_temporary_folders_lose_nothing_of_others() {
+    let test = "state_and_temporary_folders_lose_nothing_of_others";
+    if !is_root(test) {
+        return;
+    }
+    let Some(library) = preload_library(test) else { return };
+    let (user, hog) = (User::new(), workload("hog"));
+    let tools = open_folder();
+    for (from, to) in [(library.as_path(), "libcox_preload.so"), (Path::new(&hog), "hog")] {
+        fs::copy(from, tools.path().join(to)).unwrap();
+    }
+    let (library, hog) = (tools.path().join("libcox_preload.so"), path(&tools, "hog"));
+    let pack = ["pack", "-q", "--backend", "proc", "--ncpus", "1", "--", &hog, "--threads", "2", "--seconds", "0.1"];
+    let overlap = ["run", "-q", "--backend", "proc", "--overlap=standby-idle", "--", "true"];
+    let trace = ["run", "-q", "--backend", "proc", "--trace", "-", "--", "true"];
+    let (status, undo) = (["changes", "status"], ["changes", "undo"]);
+    let commands: [&[&str]; 5] = [&pack, &overlap, &trace, &status, &undo];
+    // Variable, and what below its folder stands in the way: names as cox gives them, and its own files' inside.
+    let stale = "coxswain-4194000-0123abcd";
+    let places = [
+        ("COX_CHANGES", "".to_owned()),
+        ("COX_CHANGES", "/foreign".to_owned()),
+        ("COX_CHANGES", "/4194000-1.journal".to_owned()),
+        ("COX_CHANGES", "/lock".to_owned()),
+        ("XDG_RUNTIME_DIR", "/coxswain".to_owned()),
+        ("XDG_RUNTIME_DIR", "/coxswain/x.journal".to_owned()),
+        ("XDG_STATE_HOME", "/coxswain".to_owned()),
+        ("HOME", "/.local".to_owned()),
+        ("TMPDIR", "/coxswain-65534".to_owned()),
+        ("TMPDIR", format!("/{stale}")),
+        ("TMPDIR", format!("/{stale}/thesis")),
+        ("TMPDIR", format!("/{stale}/umt")),
+        ("TMPDIR", format!("/{stale}-x")),
+    ];
+    for (variable, below) in &places {
+        for kind in KINDS {
+            let mut field = Field::new();
+            let folder = field.open().join("place");
+            let at = PathBuf::from(format!("{}{below}", folder.display()));
+            for made in at
+                .parent()
+                .unwrap()
+                .ancestors()
+                .take_while(|made| made.starts_with(&folder))
+                .collect::<Vec<_>>()
+                .into_iter()
+                .rev()
+            {
+                fs::create_dir(made).unwrap();
+                fs::set_permissions(made, Permissions::from_mode(0o700)).unwrap();
+                chown(made, Some(USER), None).unwrap();
+            }
+            field.put(kind, &at);
+            let mut before = field.all();
+            // A socket that nobody listens at, in a folder with the name of a session that is gone, is cox's own by all signs.
+            if kind == Kind::Socket && below.ends_with("/umt") {
+                before.retain(|at, _| !at.to_string_lossy().contains(stale));
+            }
+            for command in commands {
+                let (code, stderr) = user.cox(command, &[(*variable, &folder), ("COX_PRELOAD", &library)]);
+                assert_same(&field, &before, &format!("{variable}{below} {kind:?} {command:?}: {code} {stderr}"));
+            }
+        }
+    }
+}
