@@ -63,6 +63,7 @@ pub struct Nesting {
     levels: Vec<Level>,
     hidden: u32,
     outermost: &'static Team,
+    threads: i32,
 }
 
 impl Level {
@@ -99,9 +100,9 @@ impl Guest {
 }
 
 impl Nesting {
-    /// What is around a region that this thread, which is in one, begins. `around`: each region it is in, the outermost first. `None`: it is
-    /// in none whose tasks are this crate's.
-    pub fn of(worker: &Worker, around: impl Iterator<Item = Level>) -> Option<Nesting> {
+    /// What is around a region that this thread, which is in one, begins. `around`: each region it is in, the outermost first. `threads`: what
+    /// the task would give a region that asks for no number. `None`: it is in none whose tasks are this crate's.
+    pub fn of(worker: &Worker, around: impl Iterator<Item = Level>, threads: i32) -> Option<Nesting> {
         let (team, outer) = (worker.lasting_team(), worker.nesting());
         let outermost = outer.map(|outer| outer.outermost).or(team)?;
         let mut levels: Vec<Level> = around.collect();
@@ -120,7 +121,7 @@ impl Nesting {
         } else if let Some(number) = worker.number_of_ancestor() {
             levels.last_mut()?.number = Number::Known(number);
         }
-        Some(Nesting { levels, hidden, outermost })
+        Some(Nesting { levels, hidden, outermost, threads })
     }
 
     /// The regions around, the outermost first.
@@ -131,6 +132,11 @@ impl Nesting {
     /// How many of them the OpenMP library does not know of on threads of the region.
     pub fn hidden(&self) -> u32 {
         self.hidden
+    }
+
+    /// Threads of a region that asks for no number, in the task that has begun this one.
+    pub fn threads(&self) -> i32 {
+        self.threads
     }
 
     /// The team of the outermost of them.

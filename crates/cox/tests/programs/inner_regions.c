@@ -250,6 +250,38 @@ static int limited_to_five(void)
 	return wrong == 0;
 }
 
+/* As many as the program has allowed, not the environment. */
+static int levels_that_were_set(void)
+{
+	omp_set_max_active_levels(4);
+	return in_tasks(without_numbers);
+}
+
+static int inner, innermost;
+
+static void default_threads(int outer)
+{
+	(void)outer;
+	expect(omp_get_max_threads() == 3, "threads of the second level");
+#pragma omp parallel
+	{
+		__atomic_fetch_add(&inner, 1, __ATOMIC_RELAXED);
+		expect(omp_get_num_threads() == 3 && omp_get_max_threads() == 2, "threads of the third level");
+#pragma omp parallel
+		{
+			__atomic_fetch_add(&innermost, 1, __ATOMIC_RELAXED);
+			expect(omp_get_num_threads() == 2 && omp_get_max_threads() == 2, "threads behind the last");
+		}
+	}
+}
+
+/* A number for each level. */
+static int numbers_by_level(void)
+{
+	inner = innermost = 0;
+	return in_tasks(default_threads) && inner == 3 * TASKS && innermost == 6 * TASKS;
+}
+
 /* … and in a league. */
 static int in_a_league(void)
 {
@@ -289,6 +321,8 @@ int main(int argc, char **argv)
 		{ "tasks", tasks_in_tasks, { "OMP_MAX_ACTIVE_LEVELS=4" } },
 		{ "two-levels", two_levels, { "OMP_MAX_ACTIVE_LEVELS=2" } },
 		{ "one-level", one_level, { NULL } },
+		{ "set", levels_that_were_set, { NULL } },
+		{ "list", numbers_by_level, { "OMP_NUM_THREADS=2,3,2", "OMP_MAX_ACTIVE_LEVELS=4" } },
 		{ "limit", limited_to_five, { "OMP_THREAD_LIMIT=5", "OMP_MAX_ACTIVE_LEVELS=4" } },
 		{ "league", in_a_league, { "OMP_MAX_ACTIVE_LEVELS=4" } },
 		{ NULL, NULL, { NULL } },

@@ -85,6 +85,7 @@ pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
         tasks::fence::begin();
         ends::at_load(&variable);
         icvs::at_load(&variable);
+        nested::at_load(&variable);
         session.into_iter().for_each(|(path, nonce)| SESSION.set((path.to_vec(), nonce)).unwrap_or_default());
         WANTED.store(true, Ordering::Relaxed);
     }
@@ -214,6 +215,7 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
         let before = worker.step_aside();
         // SAFETY: it stays until the region is over.
         unsafe { worker.is_within(around) };
+        nested::begin_share(library, around);
         work();
         if size == 1 {
             library.tell(Call::Barrier);
@@ -226,6 +228,7 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
     let before = unsafe { worker.enter(team, library.number(Call::GetThreadNum) as u32) };
     // SAFETY: it stays until the region is over.
     unsafe { worker.is_within(around) };
+    nested::begin_share(library, around);
     // SAFETY: it lives until all threads have come to the region's end.
     group.into_iter().for_each(|group| unsafe { worker.begin_group(group) });
     if group.is_some() {

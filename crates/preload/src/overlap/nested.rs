@@ -4,7 +4,8 @@
 //! and other answers about levels. So what is around each inner region is noted when it begins ([`Nesting`]). It says how many
 //! threads the region may have, and what its threads are told (`identity`).
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::{CStr, c_int, c_uint};
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 use tasks::nesting::{Level, Nesting};
@@ -13,6 +14,26 @@ use tasks::worker::Worker;
 
 use super::{anywhere, identity, is_wanted};
 use crate::real::{Call, Library};
+
+/// Threads of regions that ask for no number, by level, if the user gives several (`OMP_NUM_THREADS=4,2`).
+static BY_LEVEL: OnceLock<Vec<c_int>> = OnceLock::new();
+
+/// Before the program runs.
+pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
+    let list = variable(c"OMP_NUM_THREADS").and_then(|value| std::str::from_utf8(value).ok());
+    let numbers = list.and_then(|list| list.split(',').map(|number| number.trim().parse().ok()).collect());
+    numbers.filter(|numbers: &Vec<c_int>| numbers.len() > 1).into_iter().for_each(|numbers| _ = BY_LEVEL.set(numbers));
+}
+
+/// A thread's share of a region begins that has this around it. libgomp has given it the number of threads for the level that it counts, which
+/// is another one if it does not know of all levels.
+#[inline]
+pub fn begin_share(library: &Library, around: Option<&Nesting>) {
+    if let (Some(around), Some(by_level)) = (around.filter(|around| around.hidden() > 0), BY_LEVEL.get()) {
+        let of_level = by_level.get(around.levels().len() + 1).copied();
+        library.set(Call::SetNumThreads, of_level.unwrap_or(around.threads()));
+    }
+}
 
 /// A region within another one.
 pub struct Inner {
@@ -47,7 +68,8 @@ impl Inner {
                 Level::new(size as u32, number as u32)
             }
         });
-        Some(Inner { nesting: Nesting::of(worker, levels)?, taken: 0 })
+        let threads = library.number(Call::GetMaxThreads);
+        Some(Inner { nesting: Nesting::of(worker, levels, threads)?, taken: 0 })
     }
 
     /// What is around it.
