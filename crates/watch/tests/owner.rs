@@ -99,6 +99,49 @@ fn a_thread_that_becomes_another_user_leaves() {
     }
 }
 
+/// setuid(2) without an exec: in a user namespace with a subordinate user id, as container engines without root use them.
+#[test]
+fn a_thread_that_calls_setuid_leaves_at_the_end_of_its_stint() {
+    let test = "a_thread_that_calls_setuid_leaves_at_the_end_of_its_stint";
+    if !may(test) {
+        return;
+    }
+    let program = "import ctypes, os, time\n\
+        assert ctypes.CDLL(None).unshare(0x10000000) == 0\n\
+        while not open('/proc/self/uid_map').read(): time.sleep(0.001)\n\
+        os.setresuid(1, 1, 1)\n\
+        for i in range(50): time.sleep(0.004)\n";
+    let mut child = gated(&format!("exec python3 -c \"{program}\""));
+    let mut observer = BpfObserver::new(&settings()).unwrap();
+    observer.enrol(child.0.id()).unwrap();
+    child.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    // Its user namespace is another one when it has called unshare.
+    let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/user")).unwrap();
+    let (pid, deadline) = (child.0.id().to_string(), std::time::Instant::now() + Duration::from_secs(20));
+    while namespace(&pid) == namespace("self") {
+        if child.0.try_wait().unwrap().is_some() || std::time::Instant::now() > deadline {
+            let _ = writeln!(
+                std::io::stderr(),
+                "skipped: {test}: users may not make user namespaces, or there is no python3"
+            );
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    fs::write(format!("/proc/{pid}/uid_map"), format!("0 {USER} 1\n1 54321 1\n")).unwrap();
+    let mut intake = Intake::default();
+    while child.0.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(20));
+        observer.tick(&mut intake).unwrap();
+    }
+    let record = observer.finish(&mut intake).unwrap();
+    let clock = record.clocks.iter().find(|clock| clock.tid == child.0.id()).unwrap();
+    assert!(clock.flags & LEFT != 0 && clock.is_whole(), "{clock:?}");
+    // Its fifty sleeps after that are not in the account.
+    assert!(clock.blocked_ns[wire::Cause::Sleep as usize] < 150_000_000, "{clock:?}");
+    assert_eq!(record.crew.alive, 0);
+}
+
 #[test]
 fn other_users_threads_have_no_name() {
     if !may("other_users_threads_have_no_name") {
