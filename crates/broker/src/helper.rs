@@ -44,7 +44,7 @@ impl World for Kernel {
     fn keep_stands(&mut self, children: bool) -> Result<Box<dyn Table>, WatchError> {
         self.may_load()?;
         self.session = Some(Session::begin(self.caller.uid, STANDS_MIB).map_err(unavailable)?);
-        Ok(Box::new(Traced::new(children, self.caller.owner())?))
+        Ok(Box::new(Traced::new(children, self.caller.owner(), &[])?))
     }
 
     fn may_observe(&self, pid: u32) -> Result<(), String> {

@@ -1,5 +1,6 @@
 //! What packing did, for people and programs.
 
+use advise::Confidence;
 use advise::numbers::{counted, seconds};
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,12 @@ pub struct PackReport {
     /// 100 ms: the kernel counts it in ticks of some milliseconds.
     #[serde(default)]
     pub others: Option<f64>,
+    /// Who they were, the most first.
+    #[serde(default)]
+    pub other_programs: Vec<OtherProgram>,
+    /// Each of them had so much there at most: by /proc, which does not tell CPUs apart.
+    #[serde(default)]
+    pub other_programs_at_most: bool,
     /// The part of samples, of 1, in which a running thread waited for others in a loop; absent without samples.
     pub spinning: Option<f64>,
     /// Useful CPU time ÷ the pack's, without rotation, as measured before and now and then; absent if never.
@@ -72,6 +79,15 @@ pub struct PackReport {
     pub unread: Vec<String>,
     /// What could not be done.
     pub complaints: Vec<String>,
+}
+
+/// CPU time on the pack's CPUs that other programs with one name had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OtherProgram {
+    /// The name.
+    pub comm: String,
+    /// What they ran.
+    pub run_ns: u64,
 }
 
 /// A change of the pack's CPUs.
@@ -109,6 +125,9 @@ impl SpinningRuntime {
         SpinningRuntime { pid, cpus_at_start, loss, cure }
     }
 }
+
+/// Beside others that had more than this part of the CPUs, a run says little about packing.
+const MOST_OTHERS: f64 = 0.3;
 
 /// The least time over which the part of others is given.
 const LEAST_WALL_NS: u64 = 100_000_000;
@@ -197,6 +216,26 @@ impl PackReport {
         lines
     }
 
+    /// How sure the figures on packing are: they are of this program alone only where others left it the CPUs.
+    #[must_use]
+    pub fn confidence(&self) -> Confidence {
+        match self.others {
+            Some(others) if others > MOST_OTHERS => Confidence::Low,
+            Some(others) if others > OTHERS => Confidence::Medium,
+            _ => Confidence::High,
+        }
+    }
+
+    /// The two programs that had most of what others had.
+    fn who(&self) -> String {
+        let about = if self.other_programs_at_most { "at most " } else { "" };
+        match self.other_programs.as_slice() {
+            [] => ", by names that were not seen".to_owned(),
+            [one] => format!(", {} {about}{}", one.comm, seconds(one.run_ns)),
+            [one, two, ..] => format!(", {} {about}{}, then {}", one.comm, seconds(one.run_ns), two.comm),
+        }
+    }
+
     fn kind(&self) -> String {
         let waits = match self.spinning {
             Some(part) if part > 0.02 => "threads wait in loops",
@@ -230,11 +269,16 @@ impl PackReport {
         let others = self.others.filter(|others| *others > OTHERS).map(|others| {
             let of_rest = (percent / (1.0 - others).max(percent / 100.0)).min(100.0);
             format!(
-                "Other programs had {:.0} % of these CPUs (cox run names them): efficiency {of_rest:.0} % of what they left",
-                100.0 * others
+                "Other programs had {:.0} % of these CPUs{}: efficiency {of_rest:.0} % of what they left",
+                100.0 * others,
+                self.who()
             )
         });
-        [Some(first), others, Some(second)].into_iter().flatten().collect()
+        let doubt = (self.confidence() < Confidence::High).then(|| {
+            let sure = if self.confidence() == Confidence::Low { "says little" } else { "says less" };
+            format!("Confidence {}: beside other programs this run {sure} about packing", word(self.confidence()))
+        });
+        [Some(first), others, doubt, Some(second)].into_iter().flatten().collect()
     }
 }
 
@@ -242,6 +286,14 @@ impl PackReport {
 #[must_use]
 pub fn cpus_of(list: &str) -> String {
     format!("CPU{} {list}", if list.contains([',', '-']) { "s" } else { "" })
+}
+
+fn word(confidence: Confidence) -> &'static str {
+    match confidence {
+        Confidence::Low => "low",
+        Confidence::Medium => "medium",
+        Confidence::High => "high",
+    }
 }
 
 fn counted_processes(count: u64) -> String {
@@ -300,18 +352,21 @@ mod tests {
 
     #[test]
     fn a_poor_efficiency_on_a_machine_that_others_held_is_explained() {
-        let report = PackReport { run_ns: 480_000_000, others: Some(0.82), ..packed() };
+        let other = |comm: &str, run_ns| OtherProgram { comm: comm.into(), run_ns };
+        let other_programs = vec![other("hog", 1_380_000_000), other("apt", 20_000_000), other("cron", 1)];
+        let report = PackReport { run_ns: 480_000_000, others: Some(0.82), other_programs, ..packed() };
         let text = report.text(&Style::default());
         assert!(text.contains("Efficiency 14 % of the bound"), "{text}");
-        assert!(
-            text.contains(
-                "Other programs had 82 % of these CPUs (cox run names them): efficiency 78 % of what they left"
-            ),
-            "{text}"
-        );
+        let named = "Other programs had 82 % of these CPUs, hog 1.38 s, then apt: efficiency 78 % of what they left";
+        assert!(text.contains(named) && text.contains("Confidence low"), "{text}");
+        let seen = PackReport { other_programs_at_most: true, others: Some(0.2), ..report };
+        let text = seen.text(&Style::default());
+        assert!(text.contains("hog at most 1.38 s") && text.contains("Confidence medium"), "{text}");
+        let text = PackReport { other_programs: vec![], ..seen }.text(&Style::default());
+        assert!(text.contains("by names that were not seen"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
         let quiet = PackReport { others: Some(0.03), ..packed() }.text(&Style::default());
-        assert!(!quiet.contains("Other programs"), "{quiet}");
+        assert!(!quiet.contains("Other programs") && !quiet.contains("Confidence"), "{quiet}");
         // Ticks of the kernel say nothing about some milliseconds.
         assert_eq!((others_share(9, 10, 50_000_000), others_share(9, 10, 100_000_000)), (None, Some(0.9)));
     }

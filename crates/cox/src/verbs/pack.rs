@@ -11,8 +11,9 @@ use pack::policy::Why;
 use pack::policy::conductor::Settings;
 use pack::policy::palm::Parts;
 use pack::policy::regime::Turns;
-use report::pack::{PackReport, SCHEMA_VERSION, SpinningRuntime, cpus_of, others_share};
+use report::pack::{OtherProgram, PackReport, SCHEMA_VERSION, SpinningRuntime, cpus_of, others_share};
 use watch::Sight;
+use watch::stands::Other;
 
 use crate::choice::Choice;
 use crate::cli::{self, PackBackend, PackPolicy, PalmPart};
@@ -22,6 +23,8 @@ use crate::preload;
 use crate::session::packing::Packing;
 use crate::session::{self, Exit, Launch, Limits, Subject, Target, control};
 
+/// So many other programs are in the report.
+const OTHERS_AT_MOST: usize = 10;
 /// Exit code when something is still changed, and the program has ended well: a script has to hear of it.
 const UNRESTORED: u8 = 1;
 
@@ -181,6 +184,8 @@ pub fn report(
         turn_ns: summary.totals.turn_ns,
         run_ns: summary.totals.run_ns,
         others: packing.others_ns.and_then(|ns| others_share(ns, summary.seats_ns, summary.wall_ns)),
+        other_programs: summary.others.programs.iter().take(OTHERS_AT_MOST).map(other).collect(),
+        other_programs_at_most: summary.others.at_most,
         spinning: (seen.samples > 0).then(|| seen.spinning as f64 / seen.samples as f64),
         efficiency_without: summary.without,
         efficiency_with: summary.with,
@@ -196,6 +201,10 @@ pub fn report(
         unread: summary.told.unread.iter().map(|(pid, why)| format!("process {pid}: {why}")).collect(),
         complaints: summary.complaints.clone(),
     }
+}
+
+fn other(other: &Other) -> OtherProgram {
+    OtherProgram { comm: other.comm.clone(), run_ns: other.ran_ns }
 }
 
 /// What to say about a libgomp that spins.

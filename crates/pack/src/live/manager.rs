@@ -46,7 +46,7 @@ pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
     let root = Root::live();
     let hands = changes::LiveHands::new(root.clone());
     let prepared = Holder::begin(&hands, plan).and_then(|holder| {
-        let stands = Stands::new(plan.sight, plan.children, plan.helping)?;
+        let stands = Stands::new(plan.sight, plan.children, plan.helping, &plan.cpus)?;
         Ok((holder, stands))
     });
     let (holder, (stands, passed_over)) = match prepared {

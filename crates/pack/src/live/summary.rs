@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use watch::stands::Others;
 use wire::Backend;
 
 use super::guest::Told;
@@ -32,6 +33,8 @@ pub struct Summary {
     pub restored: usize,
     /// What the preload library did, and what is to be said about libgomp's waiting.
     pub told: Told,
+    /// What others ran on the pack's CPUs, by name, the most first; without BPF as far as /proc tells it.
+    pub others: Others,
     /// How threads were seen; `None` where that is not known, because the manager has failed.
     pub backend: Option<Backend>,
     /// Why the better way was passed over, if it was tried.
@@ -72,6 +75,7 @@ impl Summary {
             own_ns: self.own_ns + later.own_ns,
             restored: self.restored + later.restored.saturating_sub(met_again),
             told: self.told.then(later.told),
+            others: together(self.others, &later.others),
             unrestored: self.unrestored || later.unrestored,
             complaints: [self.complaints, later.complaints].concat(),
             log: [self.log, later.log].concat(),
@@ -80,10 +84,33 @@ impl Summary {
     }
 }
 
+/// The sums by name, the most first.
+fn together(mut others: Others, later: &Others) -> Others {
+    others.at_most |= later.at_most;
+    for one in &later.programs {
+        match others.programs.iter_mut().find(|other| other.comm == one.comm) {
+            Some(other) => other.ran_ns += one.ran_ns,
+            None => others.programs.push(one.clone()),
+        }
+    }
+    others.programs.sort_by_key(|other| std::cmp::Reverse(other.ran_ns));
+    others
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::live::Wasteful;
+
+    #[test]
+    fn others_of_two_packs_are_added_up_by_name() {
+        use watch::stands::Other;
+        let other = |comm: &str, ran_ns| Other { comm: comm.into(), ran_ns };
+        let first = Others { programs: vec![other("apt", 5), other("hog", 3)], at_most: false };
+        let second = Others { programs: vec![other("hog", 4), other("cron", 1)], at_most: true };
+        let both = Others { programs: vec![other("hog", 7), other("apt", 5), other("cron", 1)], at_most: true };
+        assert_eq!(together(first, &second), both);
+    }
 
     #[test]
     fn two_packs_of_one_program_are_one_session() {

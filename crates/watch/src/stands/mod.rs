@@ -9,6 +9,7 @@
 //!
 //! Accounts of where time *went* are [`crate::bpf`]'s; a stand keeps no history.
 
+mod others;
 mod polled;
 mod traced;
 
@@ -16,6 +17,8 @@ use std::sync::Arc;
 
 use wire::{Backend, Sample, Stand, State};
 
+use self::others::Before;
+pub use self::others::{Other, Others};
 pub use self::polled::STAY_OPEN;
 use self::polled::{Polled, Rows};
 pub use self::traced::{Mapped, Traced};
@@ -58,6 +61,11 @@ pub trait Tracer {
 
     /// The table, for any thread to read.
     fn table(&self) -> Arc<Mapped>;
+
+    /// What others ran on the pack's CPUs, by name; `None`: these programs do not count it.
+    fn others(&self) -> Option<Vec<Other>> {
+        None
+    }
 }
 
 /// Starts another process' [`Tracer`], for one that may not load programs; told whether to follow children.
@@ -65,8 +73,8 @@ pub type Helping = fn(bool) -> Result<Box<dyn Tracer>, WatchError>;
 
 /// The threads' stands, and who keeps them.
 pub enum Stands {
-    /// BPF does.
-    Traced(Box<dyn Tracer>, Arc<Mapped>),
+    /// BPF does; /proc is asked for others where its programs are in another process.
+    Traced(Box<dyn Tracer>, Arc<Mapped>, Option<Before>),
     /// /proc is asked.
     Polled(Box<Polled>),
 }
@@ -82,7 +90,7 @@ pub enum Table {
 
 impl Stands {
     /// Nobody has a stand yet. With `follow_children` the children of members become members.
-    /// `helping`: another process has the programs, as this one may not. Says why BPF was passed over, if it was.
+    /// What others run on `cpus` is counted. `helping`: another process has the programs, as this one may not. Says why BPF was passed over, if it was.
     ///
     /// # Errors
     /// `Unavailable` with the kernel's reason when this kernel or user cannot see threads like that.
@@ -90,19 +98,21 @@ impl Stands {
         sight: Sight,
         follow_children: bool,
         helping: Option<Helping>,
+        cpus: &[u32],
     ) -> Result<(Stands, Option<WatchError>), WatchError> {
-        let polled = || Polled::new(follow_children).map(|polled| Stands::Polled(Box::new(polled)));
+        let polled = || Polled::new(follow_children, cpus).map(|polled| Stands::Polled(Box::new(polled)));
         if sight == Sight::Polled {
             return Ok((polled()?, None));
         }
+        let before = helping.is_some().then(|| Before::read(cpus));
         let traced = match helping {
             Some(start) => start(follow_children),
-            None => Traced::new(follow_children, None).map(|traced| Box::new(traced) as Box<dyn Tracer>),
+            None => Traced::new(follow_children, None, cpus).map(|traced| Box::new(traced) as Box<dyn Tracer>),
         };
         match traced {
             Ok(traced) => {
                 let table = traced.table();
-                Ok((Stands::Traced(traced, table), None))
+                Ok((Stands::Traced(traced, table, before), None))
             }
             Err(why @ WatchError::Unavailable { .. }) if sight == Sight::Best => match polled() {
                 Ok(stands) => Ok((stands, Some(why))),
@@ -129,7 +139,7 @@ impl Stands {
     /// When the kernel refuses the walk over its threads.
     pub fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
         match self {
-            Stands::Traced(traced, _) => traced.enrol(pid),
+            Stands::Traced(traced, ..) => traced.enrol(pid),
             Stands::Polled(polled) => polled.enrol(pid),
         }
     }
@@ -160,7 +170,7 @@ impl Stands {
     #[must_use]
     pub fn given(&self) -> usize {
         match self {
-            Stands::Traced(_, table) => table.given(),
+            Stands::Traced(_, table, _) => table.given(),
             Stands::Polled(polled) => polled.given(),
         }
     }
@@ -169,7 +179,7 @@ impl Stands {
     #[must_use]
     pub fn without_place(&self) -> u32 {
         match self {
-            Stands::Traced(_, table) => table.without_place(),
+            Stands::Traced(_, table, _) => table.without_place(),
             Stands::Polled(polled) => polled.without_place(),
         }
     }
@@ -180,7 +190,7 @@ impl Stands {
     /// When the kernel refuses the events.
     pub fn sample_on(&mut self, cpus: &[u32], mean_ns: u64) -> Result<(), WatchError> {
         match self {
-            Stands::Traced(traced, _) => traced.sample_on(cpus, mean_ns),
+            Stands::Traced(traced, ..) => traced.sample_on(cpus, mean_ns),
             Stands::Polled(_) => Ok(()),
         }
     }
@@ -191,16 +201,37 @@ impl Stands {
     /// When the ring cannot be read.
     pub fn take_samples(&mut self) -> Result<Vec<Sample>, WatchError> {
         match self {
-            Stands::Traced(traced, _) => traced.take_samples(),
+            Stands::Traced(traced, ..) => traced.take_samples(),
             Stands::Polled(_) => Ok(Vec::new()),
         }
+    }
+
+    /// CPU time that others had on the CPUs of [`Stands::new`], by name, the most first. By /proc it is the whole time of
+    /// those that were there at both ends and ran on one of these CPUs last, wherever they ran before.
+    #[must_use]
+    pub fn others(&self) -> Others {
+        let (programs, at_most) = match self {
+            Stands::Traced(traced, table, before) => match (traced.others(), before) {
+                (Some(others), _) => (others, false),
+                (None, Some(before)) => {
+                    let packed = (0..table.given()).filter_map(|at| table.read(at)).map(|stand| stand.tgid).collect();
+                    (before.others(&packed), true)
+                }
+                (None, None) => (Vec::new(), true),
+            },
+            Stands::Polled(polled) => (polled.others(), true),
+        };
+        let mut others = Others { programs, at_most };
+        others.programs.retain(|other| other.ran_ns > 0);
+        others.programs.sort_by(|a, b| b.ran_ns.cmp(&a.ran_ns).then_with(|| a.comm.cmp(&b.comm)));
+        others
     }
 
     /// The table, for any thread to read.
     #[must_use]
     pub fn table(&self) -> Table {
         match self {
-            Stands::Traced(_, table) => Table::Mapped(Arc::clone(table)),
+            Stands::Traced(_, table, _) => Table::Mapped(Arc::clone(table)),
             Stands::Polled(polled) => Table::Polled(polled.rows()),
         }
     }

@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use wire::{Stand, State};
 
-use super::PLACES;
+use super::others::Before;
+use super::{Other, PLACES};
 use crate::observer::WatchError;
 use crate::proc::now::monotonic_ns;
 use crate::proc::read::{Doing, Procfs, Schedstat, TaskFiles, is_gone};
@@ -45,6 +46,8 @@ pub struct Polled {
     without_place: u32,
     /// Not polled before.
     next_ns: u64,
+    /// What other programs had run at the beginning.
+    before: Before,
 }
 
 /// All rows ever given out.
@@ -87,13 +90,13 @@ impl Polled {
     ///
     /// # Errors
     /// `Unavailable` when the kernel does not keep what is needed.
-    pub fn new(follow_children: bool) -> Result<Polled, WatchError> {
-        Polled::of(check(follow_children)?, follow_children)
+    pub fn new(follow_children: bool, cpus: &[u32]) -> Result<Polled, WatchError> {
+        Polled::of(check(follow_children)?, follow_children, Before::read(cpus))
     }
 
-    fn of(fs: Procfs, follow_children: bool) -> Result<Polled, WatchError> {
+    fn of(fs: Procfs, follow_children: bool, before: Before) -> Result<Polled, WatchError> {
         let tree = Tree::new(fs.clone(), ticks(), follow_children);
-        Ok(Polled { tree, fs, rows: Arc::default(), living: HashMap::new(), without_place: 0, next_ns: 0 })
+        Ok(Polled { tree, fs, rows: Arc::default(), living: HashMap::new(), without_place: 0, next_ns: 0, before })
     }
 
     /// See [`Stands::enrol`](super::Stands::enrol).
@@ -144,6 +147,14 @@ impl Polled {
             self.without_place += u32::from(number.is_none());
             self.living.insert(id, number.unwrap_or(NOWHERE));
         }
+    }
+
+    /// See [`Stands::others`](super::Stands::others).
+    pub fn others(&self) -> Vec<Other> {
+        let rows = self.rows.rows.read();
+        let tgid = |row: &Arc<Mutex<Row>>| row.lock().ok().map(|row| row.stand.tgid);
+        let packed = rows.map(|rows| rows.iter().filter_map(tgid).collect()).unwrap_or_default();
+        self.before.others(&packed)
     }
 
     pub fn given(&self) -> usize {
@@ -285,7 +296,7 @@ mod tests {
         }
 
         fn polled(&self) -> Polled {
-            let mut polled = Polled::of(Procfs::at(self.0.path()), true).unwrap();
+            let mut polled = Polled::of(Procfs::at(self.0.path()), true, Before::read(&[])).unwrap();
             polled.enrol(10).unwrap();
             polled
         }
@@ -390,7 +401,7 @@ mod tests {
     #[test]
     fn who_is_not_there_has_no_threads() {
         let machine = Machine(tempfile::tempdir().unwrap());
-        let mut polled = Polled::of(Procfs::at(machine.0.path()), true).unwrap();
+        let mut polled = Polled::of(Procfs::at(machine.0.path()), true, Before::read(&[])).unwrap();
         polled.enrol(10).unwrap();
         assert_eq!(polled.given(), 0);
     }

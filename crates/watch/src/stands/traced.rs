@@ -13,7 +13,7 @@ use libbpf_rs::{Iter, Link, MapCore, MapFlags, ProgramMut, RingBuffer, RingBuffe
 use rustix::mm::{MapFlags as MmapFlags, ProtFlags, mmap, munmap};
 use wire::{Sample, Stand};
 
-use super::{PLACES, Tracer};
+use super::{Other, PLACES, Tracer};
 use crate::bpf::{Libbpf, Sampler, keep, own_namespace, refused, system, unavailable};
 use crate::observer::WatchError;
 use crate::sampling;
@@ -77,14 +77,19 @@ impl Tracer for Traced {
     fn table(&self) -> Arc<Mapped> {
         Traced::table(self)
     }
+
+    fn others(&self) -> Option<Vec<Other>> {
+        Some(Traced::others(self))
+    }
 }
 
 impl Traced {
     /// Loads and attaches the programs; nobody has a stand yet. With an `owner` only threads of that user can have one.
+    /// What others run on these CPUs is counted.
     ///
     /// # Errors
     /// `Unavailable` with the kernel's reason when this kernel or user cannot run them.
-    pub fn new(follow_children: bool, owner: Option<u32>) -> Result<Traced, WatchError> {
+    pub fn new(follow_children: bool, owner: Option<u32>, cpus: &[u32]) -> Result<Traced, WatchError> {
         let quiet = Libbpf::quiet();
         // The skeleton borrows its object; one small leak per load keeps that borrow simple.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -98,6 +103,12 @@ impl Traced {
         config.places = PLACES as u32;
         config.owned = owner.is_some();
         config.owner = owner.unwrap_or(0);
+        config.own_process = std::process::id();
+        for cpu in cpus {
+            if let Some(word) = config.pack_cpus.get_mut(*cpu as usize / 64) {
+                *word |= 1 << (cpu % 64);
+            }
+        }
         let skel = open.load().map_err(|e| refused(&e, &quiet))?;
         freeze([skel.maps.stands.as_fd(), skel.maps.counts.as_fd()])?;
         let table = Mapped::map([skel.maps.stands.as_fd(), skel.maps.counts.as_fd()])?;
@@ -156,6 +167,19 @@ impl Traced {
     pub fn take_samples(&mut self) -> Result<Vec<Sample>, WatchError> {
         self.ring.consume().map_err(|e| system("reading samples", e))?;
         Ok(self.samples.take())
+    }
+
+    /// What others ran on the CPUs that are watched, until each left its CPU last.
+    #[must_use]
+    pub fn others(&self) -> Vec<Other> {
+        let map = &self.skel.maps.others;
+        let other = |name: Vec<u8>| {
+            let ran_ns = map.lookup(&name, MapFlags::ANY).ok()??;
+            let ran_ns = u64::from_ne_bytes(ran_ns.try_into().ok()?);
+            let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+            Some(Other { comm: String::from_utf8_lossy(&name[..end]).into_owned(), ran_ns })
+        };
+        map.keys().filter_map(other).collect()
     }
 
     /// The table, for any thread to read.

@@ -60,6 +60,7 @@ impl Manager<'_> {
         if let Err(error) = met {
             self.summary.complaints.push(error.to_string());
         }
+        self.summary.others = self.stands.others();
         for living in &self.living {
             *self.summary.living.entry(living.tgid).or_default() += usize::from(living.member.is_some());
         }

@@ -6,6 +6,7 @@
  * A place in the table is given once and never again: a reader that is late sees a dead thread, not
  * another one. Threads beyond the last place are counted and have none.
  */
+#include "others.bpf.h"
 #include "place.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -170,8 +171,11 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 {
 	struct cox_stand *out = prev->pid ? stand_of(prev) : NULL;
 	struct cox_stand *in = next->pid ? stand_of(next) : NULL;
+	bool goes = prev->pid && !out, comes = next->pid && !in;
 	u64 t;
 
+	if ((goes || comes) && is_in_pack(bpf_get_smp_processor_id()))
+		other_switched(prev, goes, comes);
 	if (out && owned && !is_owners(prev)) {
 		leaves(out, prev);
 	} else if (out) {

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Who else ran on the pack's CPUs: CPU time by name of all threads that are neither packed nor cox's own.
+ *
+ * Only switches from or to such a thread on these CPUs cost something, so a pack that is alone pays a bit test at each switch.
+ */
+#ifndef COX_OTHERS_BPF_H
+#define COX_OTHERS_BPF_H
+
+#include "ids.bpf.h"
+
+/* The pack's CPUs; those beyond are not watched. */
+#define COX_PACK_WORDS 16
+const volatile u64 pack_cpus[COX_PACK_WORDS];
+/* cox, as its own namespace numbers processes. */
+const volatile u32 own_process = 0;
+
+/* Time of programs whose name found no room. */
+u64 unnamed_ns;
+
+struct cox_other {
+	char comm[COX_COMM_LEN];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct cox_other);
+	__type(value, u64);
+} others SEC(".maps");
+
+/* When the other program on this CPU came; 0: there is none, or it was not seen to come. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} other_since SEC(".maps");
+
+static __attribute__((noinline)) int charge_other(struct task_struct *p, u64 ran_ns)
+{
+	struct cox_other key = {};
+	u64 *sum;
+
+	if (tgid_of(p) == own_process)
+		return 0;
+	copy_name(key.comm, p);
+	sum = bpf_map_lookup_elem(&others, &key);
+	if (!sum && !bpf_map_update_elem(&others, &key, &ran_ns, BPF_NOEXIST))
+		return 0;
+	/* Another CPU has been faster, or there is no room. */
+	if (!sum)
+		sum = bpf_map_lookup_elem(&others, &key);
+	__sync_fetch_and_add(sum ? sum : &unnamed_ns, ran_ns);
+	return 0;
+}
+
+COX_INLINE bool is_in_pack(u32 cpu)
+{
+	return cpu < 64 * COX_PACK_WORDS && pack_cpus[cpu >> 6 & (COX_PACK_WORDS - 1)] >> (cpu & 63) & 1;
+}
+
+/* One that is not packed leaves this CPU of the pack, or comes to it. */
+COX_INLINE void other_switched(struct task_struct *prev, bool leaves, bool comes)
+{
+	u32 only = 0;
+	u64 *since, t;
+
+	since = bpf_map_lookup_elem(&other_since, &only);
+	if (!since)
+		return;
+	t = bpf_ktime_get_ns();
+	if (leaves && *since)
+		charge_other(prev, t - *since);
+	*since = comes ? t : 0;
+}
+
+#endif

@@ -1,0 +1,116 @@
+//! Who else ran on some CPUs, as far as /proc tells it: which process has used how much CPU time, and on which CPU each of its threads was last.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use machine::Root;
+use machine::process::{Task, pids};
+
+/// The CPU time of other programs with one name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Other {
+    /// The name, as ps(1) has it.
+    pub comm: String,
+    /// What they ran.
+    pub ran_ns: u64,
+}
+
+/// All of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Others {
+    /// By name, the most first.
+    pub programs: Vec<Other>,
+    /// Each had so much there at most: /proc does not tell CPUs apart.
+    pub at_most: bool,
+}
+
+/// What all processes had run at one moment.
+pub struct Before {
+    root: Root,
+    cpus: BTreeSet<u32>,
+    ran_ns: BTreeMap<Process, u64>,
+}
+
+/// A process, told from later ones with its number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Process {
+    pid: u32,
+    start_ns: u64,
+}
+
+impl Before {
+    /// As it is now.
+    pub(super) fn read(cpus: &[u32]) -> Before {
+        Before::of(Root::live(), cpus)
+    }
+
+    fn of(root: Root, cpus: &[u32]) -> Before {
+        let ran_ns = processes(&root).into_iter().map(|(process, _, ran_ns)| (process, ran_ns)).collect();
+        Before { root, cpus: cpus.iter().copied().collect(), ran_ns }
+    }
+
+    /// What those have run since that are neither packed nor cox, and have a thread that was on one of the CPUs last.
+    pub(super) fn others(&self, packed: &BTreeSet<u32>) -> Vec<Other> {
+        let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
+        for (process, comm, ran_ns) in processes(&self.root) {
+            // Whoever has come meanwhile has run all its time meanwhile.
+            let ran_ns = ran_ns.saturating_sub(self.ran_ns.get(&process).copied().unwrap_or(0));
+            let is_other = process.pid != std::process::id() && !packed.contains(&process.pid);
+            if ran_ns > 0 && is_other && self.was_there(process.pid) {
+                *by_name.entry(comm).or_default() += ran_ns;
+            }
+        }
+        by_name.into_iter().map(|(comm, ran_ns)| Other { comm, ran_ns }).collect()
+    }
+
+    fn was_there(&self, pid: u32) -> bool {
+        let tids = Task::process(&self.root, pid).threads().unwrap_or_default();
+        let last = |tid: u32| Task::thread(&self.root, pid, tid).stat().map(|stat| stat.processor);
+        tids.into_iter().any(|tid| last(tid).is_ok_and(|cpu| self.cpus.contains(&cpu)))
+    }
+}
+
+/// All that this user may see, with name and CPU time.
+fn processes(root: &Root) -> Vec<(Process, String, u64)> {
+    let stat = |pid| {
+        let stat = Task::process(root, pid).stat().ok()?;
+        let process = Process { pid, start_ns: stat.start_boottime_ns };
+        Some((process, stat.comm, stat.user_ns.saturating_add(stat.system_ns)))
+    };
+    pids(root).unwrap_or_default().into_iter().filter_map(stat).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// A process with one thread, as /proc shows it. Ticks are 10 ms where tests run.
+    fn process(root: &Path, pid: u32, comm: &str, ticks: u64, cpu: u32) {
+        let folder = root.join(format!("proc/{pid}/task/{pid}"));
+        fs::create_dir_all(&folder).unwrap();
+        let zeros = |count: usize| vec!["0"; count].join(" ");
+        let line = format!("{pid} ({comm}) R 1 {} {ticks} 0 {} 1 0 7 {} {cpu} 0\n", zeros(9), zeros(4), zeros(16));
+        fs::write(folder.join("stat"), &line).unwrap();
+        fs::write(root.join(format!("proc/{pid}/stat")), &line).unwrap();
+    }
+
+    #[test]
+    fn those_that_ran_meanwhile_and_were_there_last_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for (pid, comm) in [(10, "hog"), (11, "hog"), (12, "elsewhere"), (13, "packed"), (14, "idle")] {
+            process(root, pid, comm, 100, u32::from(pid == 12));
+        }
+        let before = Before::of(Root::at(root), &[0]);
+        for (pid, comm, ticks) in
+            [(10, "hog", 150), (11, "hog", 130), (12, "elsewhere", 900), (13, "packed", 400), (15, "new", 5)]
+        {
+            process(root, pid, comm, ticks, u32::from(pid == 12));
+        }
+        let tick_ns = 1_000_000_000 / machine::process::ticks_per_s();
+        let other = |comm: &str, ticks| Other { comm: comm.into(), ran_ns: ticks * tick_ns };
+        assert_eq!(before.others(&BTreeSet::from([13])), [other("hog", 80), other("new", 5)]);
+    }
+}
