@@ -12,7 +12,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapMut, MapType, libbpf_sys};
 use wire::umt::{BELLS, PROCESSES, Said, Seen};
 
-use crate::bpf::{Libbpf, own_namespace, refused, system, unavailable};
+use crate::bpf::{Libbpf, kernel_casts, own_namespace, refused, system, unavailable};
 use crate::observer::WatchError;
 pub use pages::Pages;
 use slots::Slots;
@@ -77,6 +77,7 @@ impl Umt {
             open.maps.rodata_data.as_deref_mut().ok_or_else(|| unavailable("the BPF object has no settings".into()))?;
         config.namespaced = namespace.is_some();
         config.own_namespace = namespace.unwrap_or(0);
+        config.casts = kernel_casts();
         let skel = open.load().map_err(|e| refused(&e, &quiet))?;
         let mut umt = Umt { links: Vec::new(), skel, slots: Slots::new(), given: 0, prepared: None };
         let p = &umt.skel.progs;

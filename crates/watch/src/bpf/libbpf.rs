@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use libbpf_rs::PrintLevel;
+use machine::features::Release;
 use machine::{Root, namespace};
 
 use crate::observer::WatchError;
@@ -27,6 +28,12 @@ pub(crate) fn refused(error: &libbpf_rs::Error, said: &Libbpf) -> WatchError {
 /// The number of cox's PID namespace, unless it is the machine's first (`ids.bpf.h`).
 pub(crate) fn own_namespace() -> Result<Option<u32>, WatchError> {
     namespace::of_this_process(&Root::live()).map_err(|error| unavailable(error.to_string()))
+}
+
+/// Whether this kernel has `bpf_rdonly_cast`: since Linux 6.2. Where the release cannot be told, the slower way works on all.
+pub(crate) fn kernel_casts() -> bool {
+    let release = rustix::system::uname().release().to_str().ok().and_then(Release::parse);
+    release.is_some_and(|release| release.is_at_least(6, 2))
 }
 
 static SAID: Mutex<Option<String>> = Mutex::new(None);

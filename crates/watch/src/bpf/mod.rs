@@ -31,7 +31,7 @@ use wire::{Backend, Clock, Living, Moment, Record, Sample};
 use crate::observer::{Intake, Observer, WatchError};
 use crate::online;
 pub use libbpf::CANNOT;
-pub(crate) use libbpf::{Libbpf, own_namespace, refused, system, unavailable};
+pub(crate) use libbpf::{Libbpf, kernel_casts, own_namespace, refused, system, unavailable};
 use program::Program;
 pub use program::Settings;
 pub(crate) use sampler::Sampler;

@@ -5,10 +5,9 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, ProgramMut, libbpf_sys};
-use machine::features::Release;
 use wire::{Cpu, Crew, Gap, MASK_WORDS, MAX_CPUS, Moment, What};
 
-use super::libbpf::{Libbpf, own_namespace, refused, system, unavailable};
+use super::libbpf::{Libbpf, kernel_casts, own_namespace, refused, system, unavailable};
 use crate::observer::WatchError;
 use crate::sampling;
 
@@ -29,8 +28,8 @@ pub struct Settings {
     pub cpus_in_full_mask: u32,
     /// One more than the highest possible CPU number.
     pub cpu_limit: u32,
-    /// Read user registers by `bpf_rdonly_cast`, which Linux has since 6.2, instead of by a helper call.
-    pub casts_registers: bool,
+    /// Use `bpf_rdonly_cast`, which Linux has since 6.2 (`verifier.bpf.h`).
+    pub casts: bool,
     /// Room for final clocks between two ticks; a power of two of whole pages.
     pub finals_bytes: u32,
     /// Room for moments between two ticks, likewise; `None`: there is no trace.
@@ -50,18 +49,12 @@ impl Settings {
             sample_period_ns: sampling::period_ns(),
             cpus_in_full_mask,
             cpu_limit,
-            casts_registers: kernel_casts_registers(),
+            casts: kernel_casts(),
             finals_bytes: Settings::FINALS_BYTES,
             moments_bytes: None,
             owner: None,
         }
     }
-}
-
-/// Linux 6.2 has it; where the release cannot be told, the slower way works on all.
-fn kernel_casts_registers() -> bool {
-    let release = rustix::system::uname().release().to_str().ok().and_then(Release::parse);
-    release.is_some_and(|release| release.is_at_least(6, 2))
 }
 
 /// The programs in the kernel. Dropping it detaches and frees them.
@@ -89,7 +82,7 @@ impl Program {
         config.mask_words = settings.cpu_limit.div_ceil(64).min(MASK_WORDS as u32);
         config.follow_children = settings.children;
         config.finals_wake_bytes = settings.finals_bytes / 4;
-        config.casts_registers = settings.casts_registers;
+        config.casts = settings.casts;
         config.traces = settings.moments_bytes.is_some();
         // A ring that is not used has one page.
         let moments_bytes = settings.moments_bytes.unwrap_or(4096);

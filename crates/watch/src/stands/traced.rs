@@ -14,7 +14,7 @@ use rustix::mm::{MapFlags as MmapFlags, ProtFlags, mmap, munmap};
 use wire::{Sample, Stand};
 
 use super::{Other, PLACES, Tracer};
-use crate::bpf::{Libbpf, Sampler, keep, own_namespace, refused, system, unavailable};
+use crate::bpf::{Libbpf, Sampler, keep, kernel_casts, own_namespace, refused, system, unavailable};
 use crate::observer::WatchError;
 use crate::sampling;
 
@@ -99,6 +99,7 @@ impl Traced {
         let namespace = own_namespace()?;
         config.namespaced = namespace.is_some();
         config.own_namespace = namespace.unwrap_or(0);
+        config.casts = kernel_casts();
         config.follow_children = follow_children;
         config.places = PLACES as u32;
         config.owned = owner.is_some();

@@ -41,22 +41,23 @@ COX_INLINE void presence_step(u64 *cell, s32 delta, u64 t)
 }
 
 /* One word of a task's affinity mask. */
-COX_INLINE u64 mask_word(struct task_struct *p, u32 w)
+COX_INLINE u64 mask_word(u64 task, u32 w)
 {
-	const unsigned long *bits = __builtin_preserve_access_index(&p->cpus_mask.bits[0]);
+	const unsigned long *bits =
+		__builtin_preserve_access_index(&((struct task_struct *)task)->cpus_mask.bits[0]);
 	u64 word = 0;
 
 	bpf_probe_read_kernel(&word, sizeof(word), bits + (w & (COX_MASK_WORDS - 1)));
 	return word;
 }
 
-/* The class of a mask that is neither "all" nor "one": found by its hash, or taken. */
-static __attribute__((noinline)) u32 partial_class(struct task_struct *p)
+/* The class of a mask that is neither "all" nor "one": found by its hash, or taken. For `address_of` a task. */
+COX_RARE u32 partial_class(u64 task)
 {
 	u64 hash = 0xcbf29ce484222325ull; /* FNV-1a over words */
 
 	for (u32 w = 0; w < COX_MASK_WORDS && w < mask_words; w++)
-		hash = (hash ^ mask_word(p, w)) * 0x100000001b3ull;
+		hash = (hash ^ mask_word(task, w)) * 0x100000001b3ull;
 	for (u32 k = 1; k < COX_MASK_CLASSES; k++) {
 		u64 there = crew.mask_hash[k];
 
@@ -64,7 +65,7 @@ static __attribute__((noinline)) u32 partial_class(struct task_struct *p)
 			there = __sync_val_compare_and_swap(&crew.mask_hash[k], 0, hash);
 			if (there == 0) {
 				for (u32 w = 0; w < COX_MASK_WORDS && w < mask_words; w++)
-					crew.masks[k][w] = mask_word(p, w);
+					crew.masks[k][w] = mask_word(task, w);
 				__sync_fetch_and_add(&crew.classes, 1);
 				return k;
 			}
@@ -78,13 +79,16 @@ static __attribute__((noinline)) u32 partial_class(struct task_struct *p)
 
 COX_INLINE u32 mask_class(struct task_struct *p)
 {
-	u32 allowed = p->nr_cpus_allowed;
+	u64 class, allowed = p->nr_cpus_allowed;
 
 	if (allowed >= nr_cpus)
-		return 0;
-	if (allowed == 1)
-		return CLASS_PINNED;
-	return partial_class(p);
+		class = 0;
+	else if (allowed == 1)
+		class = CLASS_PINNED;
+	else
+		class = partial_class(address_of(p));
+	FORGET(class, allowed);
+	return class;
 }
 
 COX_INLINE u64 *presence_cell(u32 class, u32 cpu)

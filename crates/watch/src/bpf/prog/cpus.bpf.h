@@ -48,9 +48,10 @@ COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 
 	cpu->since_ns = t;
 }
 
-/* A stranger held the CPU while members waited for it. */
-static __attribute__((noinline)) int charge_stranger(struct task_struct *p, u64 wait_ns)
+/* A stranger, which is about to leave this CPU, held it while members waited for it. */
+COX_RARE int charge_stranger(u64 wait_ns)
 {
+	struct task_struct *p = bpf_get_current_task_btf();
 	u32 tid = tid_of(p);
 	struct cox_taker *taker = bpf_map_lookup_elem(&takers, &tid);
 	struct cox_taker first;
@@ -86,13 +87,13 @@ COX_INLINE void cpu_first_seen(struct cox_cpu *cpu, u32 number, u32 kind, u64 t)
 	cpu->wait_mark = cox_cell_thread_time(cpu->waiting, t);
 }
 
-/* Members waited while `prev`, who is none, held the CPU. */
-COX_INLINE void charge_outgoing(struct cox_cpu *cpu, struct task_struct *prev, u64 waited)
+/* Members waited while a stranger, who leaves now, or nobody held the CPU. */
+COX_INLINE void charge_outgoing(struct cox_cpu *cpu, u64 waited)
 {
 	if (cpu->kind == COX_CPU_IDLE)
 		cpu->took_idle_ns += waited;
 	else
-		charge_stranger(prev, waited);
+		charge_stranger(waited);
 }
 
 #endif

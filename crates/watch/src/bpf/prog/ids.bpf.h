@@ -12,7 +12,7 @@
 #ifndef COX_IDS_BPF_H
 #define COX_IDS_BPF_H
 
-#include "kernel.h"
+#include "verifier.bpf.h"
 
 /* Whether cox is in another PID namespace than the machine's first, and the number of that namespace (/proc/self/ns/pid). */
 const volatile bool namespaced = false;
@@ -66,7 +66,7 @@ COX_INLINE void learn_own_level(void)
 	struct task_struct *current = bpf_get_current_task_btf();
 
 	if (namespaced && !own_level)
-		own_level = current->thread_pid->level;
+		own_level = untrusted(current)->thread_pid->level;
 }
 
 /* The id of a task at a level of namespaces, and in which one. By probing: the array's declared length differs between kernels. */

@@ -157,9 +157,9 @@ SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(on_migrate, struct task_struct *p, int to)
 {
 	struct cox_clock *c = clock_of(p);
-	u32 kind, class, from;
+	u32 class, from;
 	bool allowed;
-	u64 t;
+	u64 t, kind;
 
 	if (!c || to >= COX_MAX_CPUS)
 		return 0;
@@ -167,8 +167,9 @@ int BPF_PROG(on_migrate, struct task_struct *p, int to)
 		c->cpu = to; /* before its account begins */
 		return 0;
 	}
-	allowed = mask_word(p, c->cpu >> 6) >> (c->cpu & 63) & 1;
+	allowed = mask_word((u64)p, c->cpu >> 6) >> (c->cpu & 63) & 1;
 	kind = cox_clock_migration(c, allowed);
+	FORGET(kind, c->born_ns);
 	from = c->cpu;
 	if (c->counted || traces)
 		t = bpf_ktime_get_ns();
@@ -192,23 +193,30 @@ COX_INLINE void switch_out(struct task_struct *prev, struct cox_clock *c, bool p
 			   u64 irq)
 {
 	u32 state = prev->__state;
+	u64 left, cause = 0, yielded = 0;
 
 	if (has_left(prev, c)) {
 		c->flags |= COX_LEFT;
-		cox_clock_out(c, t, COX_DEAD, 0, 0, steal, irq);
-		deliver(prev, c);
-		/* No member any more (clock_of). Its storage stays: freeing it may wake a thread, which deadlocks under the run queue's lock. */
-		c->since_ns = 0;
+		left = COX_DEAD;
 	} else if (state & TASK_DEAD) {
-		cox_clock_out(c, t, COX_DEAD, 0, 0, steal, irq);
-		deliver(prev, c);
+		left = COX_DEAD;
 	} else if (preempt || state == 0) {
-		bool yielded = !preempt && user_call_of(prev).nr == nr_sched_yield;
-
-		cox_clock_out(c, t, COX_PREEMPT, 0, yielded, steal, irq);
+		left = COX_PREEMPT;
+		yielded = !preempt && user_call_of(prev).nr == nr_sched_yield;
 	} else {
-		cox_clock_out(c, t, COX_BLOCKED, cause_of_block(prev, c), 0, steal, irq);
+		left = COX_BLOCKED;
+		cause = cause_of_block(prev, c);
 	}
+	FORGET(left, t);
+	FORGET(cause, t);
+	FORGET(yielded, t);
+	cox_clock_out(c, t, left, cause, yielded, steal, irq);
+	if (left != COX_DEAD)
+		return;
+	deliver(prev, c);
+	/* No member any more (clock_of). Its storage stays: freeing it may wake a thread, which deadlocks under the run queue's lock. */
+	if (owned && c->flags & COX_LEFT)
+		c->since_ns = 0;
 }
 
 /*
@@ -216,16 +224,19 @@ COX_INLINE void switch_out(struct task_struct *prev, struct cox_clock *c, bool p
  * on a 6.18 guest: those away from one privileged service), but the scheduler keeps the time of the
  * last switch-in itself, on a clock that it has just read: the stint is exact, nothing is guessed.
  */
-static __attribute__((noinline)) int recover_switch_in(struct task_struct *prev, struct cox_clock *c,
-						       u32 number, u64 t)
+COX_RARE int recover_switch_in(struct cox_clock *c, u32 number, u64 t)
 {
+	/* Still the one that leaves. */
+	struct task_struct *prev = bpf_get_current_task_btf();
 	struct rq *rq = rq_of(prev);
 	struct cox_cpu *cpu;
 	u64 stint, arrived;
 	u32 was_on;
 
-	if (!c || !HAVE_RQ || number >= COX_MAX_CPUS)
+	if (!c || !HAVE_RQ)
 		return 0;
+	number &= COX_MAX_CPUS - 1;
+	barrier_var(number);
 	cpu = &cpus[number];
 	stint = rq->clock - prev->sched_info.last_arrival;
 	arrived = t > stint ? t - stint : t;
@@ -309,7 +320,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	u32 number, kind, in_cause = COX_BY_FD;
 	struct rq *rq;
 	struct cox_cpu *cpu;
-	bool leaves = false;
+	u64 leaves = false;
 
 	cpu = this_cpu(&number);
 	if (!cpu)
@@ -334,13 +345,14 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	}
 
 	t = bpf_ktime_get_ns();
+	FORGET(kind, t);
 	rq = rq_of(prev);
 	steal = steal_clock(rq);
 	irq = irq_clock(rq);
 	cpu->events++;
 
 	if (out && out->state != COX_RUN && out->state != COX_UNSEEN)
-		recover_switch_in(prev, out, number, t);
+		recover_switch_in(out, number, t);
 	if (cpu->kind == COX_CPU_UNSEEN)
 		cpu->wait_mark = cox_cell_thread_time(cpu->waiting, t);
 	waited = waited_since_switch(cpu, t);
@@ -351,8 +363,9 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		if (out->state == COX_PREEMPT)
 			wait_begins(out, mask_class(prev), t);
 	} else if (waited) {
-		charge_outgoing(cpu, prev, waited);
+		charge_outgoing(cpu, waited);
 	}
+	FORGET(leaves, t);
 	if (in) {
 		u64 before = in->wake_delay_ns;
 		u32 was_on = in->cpu;
@@ -372,10 +385,10 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		} else {
 			/* Woken while it was leaving, or unseen: whoever ran last kept it waiting. */
 			waited = in->wake_delay_ns - before;
-			if (waited && leaves)
+			if (waited && !out)
+				charge_outgoing(cpu, waited);
+			else if (waited && leaves)
 				out->took_ns += waited;
-			else if (waited && !out)
-				charge_outgoing(cpu, prev, waited);
 		}
 	}
 	trace_switch(prev, out, preempt, next, in, in_cause, number, t);

@@ -12,15 +12,6 @@
 
 #include "state.bpf.h"
 
-extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
-
-/*
- * Whether this kernel has bpf_rdonly_cast. A setting, and not a test of the symbol, which kernels
- * before 6.4 refuse; and constant, so that the verifier sees one kind of pointer where clang merges
- * the loads of both branches.
- */
-const volatile bool casts_registers = false;
-
 u64 regs_distance;
 
 struct user_call {
@@ -36,7 +27,7 @@ COX_INLINE void learn_regs_distance(struct task_struct *p)
 {
 	/* In 32 bits, or kernels before 6.17 take it for a pointer that leaves its object. */
 	if (!regs_distance)
-		regs_distance = (u32)(u64)bpf_task_pt_regs(p) - (u32)(u64)p->stack;
+		regs_distance = (u32)(u64)bpf_task_pt_regs(p) - (u32)(u64)untrusted(p)->stack;
 }
 
 COX_INLINE struct user_call user_call_of(struct task_struct *p)
@@ -44,8 +35,8 @@ COX_INLINE struct user_call user_call_of(struct task_struct *p)
 	struct pt_regs *regs;
 	struct user_call call;
 
-	if (casts_registers)
-		regs = bpf_rdonly_cast(p->stack + regs_distance, bpf_core_type_id_kernel(struct pt_regs));
+	if (casts)
+		regs = bpf_rdonly_cast(untrusted(p)->stack + regs_distance, bpf_core_type_id_kernel(struct pt_regs));
 	else
 		regs = (struct pt_regs *)bpf_task_pt_regs(p);
 	call.nr = (s32)regs->orig_ax;

@@ -51,8 +51,7 @@ COX_INLINE struct cox_stand *stand_of(struct task_struct *p)
 {
 	u32 *place, index;
 
-	/* Nearly every stranger has no storage of any kind: one load instead of a call. */
-	if (!p->bpf_storage)
+	if (!has_storage(p))
 		return NULL;
 	place = bpf_task_storage_get(&place_of, p, 0, 0);
 	if (!place || !*place)

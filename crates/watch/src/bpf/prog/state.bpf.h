@@ -79,8 +79,7 @@ COX_INLINE struct cox_clock *clock_of(struct task_struct *p)
 {
 	struct cox_clock *c;
 
-	/* Nearly every stranger has no storage of any kind: one load instead of a call. */
-	if (!p->bpf_storage)
+	if (!has_storage(p))
 		return NULL;
 	c = bpf_task_storage_get(&clocks, p, 0, 0);
 	/* Being enrolled on another CPU just now: no member yet. */
@@ -112,7 +111,7 @@ COX_INLINE struct cox_cpu *this_cpu(u32 *number)
 
 COX_INLINE struct rq *rq_of(struct task_struct *p)
 {
-	return HAVE_RQ ? p->se.cfs_rq->rq : NULL;
+	return HAVE_RQ ? untrusted(p)->se.cfs_rq->rq : NULL;
 }
 
 /* How long the hypervisor and interrupts have held a CPU, as far as its scheduler has noticed. */

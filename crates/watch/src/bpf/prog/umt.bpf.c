@@ -93,8 +93,7 @@ COX_INLINE struct monitored *monitored_of(struct task_struct *p)
 {
 	struct monitored *m;
 
-	/* Nearly every stranger has no storage of any kind: one load instead of a call. */
-	if (!p->bpf_storage)
+	if (!has_storage(p))
 		return NULL;
 	m = bpf_task_storage_get(&monitored, p, 0, 0);
 	return m && m->process ? m : NULL;
