@@ -1,20 +1,53 @@
-//! Compiles the BPF programs (clang ≥ 14) into a skeleton with their bytes inside.
+//! Compiles the BPF programs (clang ≥ 14) into a skeleton with their bytes inside, and lists which members of which structs they read.
 
+#[path = "src/btf.rs"]
+#[allow(dead_code)]
+mod btf;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
-use std::path::PathBuf;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
+use btf::{Types, kind};
 use libbpf_cargo::SkeletonBuilder;
+use object::{Object, ObjectSection};
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let wire = "../wire/include";
     println!("cargo::rerun-if-changed=src/bpf/prog");
+    println!("cargo::rerun-if-changed=src/btf.rs");
     println!("cargo::rerun-if-changed={wire}");
     for name in ["observe", "stands", "umt"] {
+        let object = out.join(format!("{name}.o"));
         SkeletonBuilder::new()
             .source(format!("src/bpf/prog/{name}.bpf.c"))
+            .obj(&object)
             .clang_args(["-I", wire, "-mcpu=v3", "-Wall", "-Werror", "-D__TARGET_ARCH_x86"])
             .build_and_generate(out.join(format!("{name}.skel.rs")))
             .expect("the BPF programs compile; clang 14 or later, libelf-dev and zlib1g-dev are needed");
+        std::fs::write(out.join(format!("{name}.read.rs")), read_by(&object)).expect("OUT_DIR can be written");
     }
+}
+
+/// The structs that an object knows and their members, as a Rust expression, sorted by name. Our own are among them and harm nobody.
+fn read_by(object: &Path) -> String {
+    let bytes = std::fs::read(object).expect("clang has written the object");
+    let file = object::File::parse(&*bytes).expect("an object is an ELF file");
+    let section = file.section_by_name(".BTF").and_then(|section| section.data().ok());
+    let types = section.and_then(Types::read).expect("clang describes the types");
+    let mut read: BTreeMap<&[u8], BTreeSet<&[u8]>> = BTreeMap::new();
+    for of in types.ids().filter_map(|id| types.get(id)) {
+        if matches!(of.kind(), kind::STRUCT | kind::UNION) && !types.name(of.name()).is_empty() {
+            let members = of.members().map(|member| types.name(member.name)).filter(|name| !name.is_empty());
+            read.entry(types.name(of.name())).or_default().extend(members);
+        }
+    }
+    let mut text = String::from("&[\n");
+    for (of, members) in read {
+        let names: Vec<_> = members.iter().map(|name| String::from_utf8_lossy(name)).collect();
+        writeln!(text, "    ({:?}, &{names:?}),", String::from_utf8_lossy(of)).expect("a string takes it");
+    }
+    text + "]\n"
 }

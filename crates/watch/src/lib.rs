@@ -2,6 +2,7 @@
 //! themselves, through the preload library: [`guest`].
 
 pub mod bpf;
+mod btf;
 pub mod guest;
 pub mod observer;
 mod online;

@@ -12,15 +12,17 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapMut, MapType, libbpf_sys};
 use wire::umt::{BELLS, PROCESSES, Said, Seen};
 
-use crate::bpf::{Libbpf, kernel_casts, own_namespace, refused, system, unavailable};
+use crate::bpf::{Excerpt, Libbpf, Read, kernel_casts, own_namespace, refused, system, unavailable};
 use crate::observer::WatchError;
 pub use pages::Pages;
 use slots::Slots;
 
 #[allow(missing_docs, unsafe_op_in_unsafe_fn, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
-mod skeleton {
+pub(crate) mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/umt.skel.rs"));
 }
+/// The members of the kernel's structs that the programs read.
+pub(crate) const READ: &Read = include!(concat!(env!("OUT_DIR"), "/umt.read.rs"));
 use skeleton::{UmtSkel, UmtSkelBuilder};
 
 /// Bytes of a bell's ring: a page, of which it needs one record.
@@ -71,13 +73,22 @@ impl Umt {
         let quiet = Libbpf::quiet();
         // The skeleton borrows its object; one small leak per load keeps that borrow simple.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = UmtSkelBuilder::default().open(object).map_err(|e| refused(&e, &quiet))?;
+        let mut builder = UmtSkelBuilder::default();
+        let excerpt = Excerpt::of_this_kernel(READ);
+        if let Some(excerpt) = &excerpt {
+            excerpt.relocates(builder.object_builder_mut());
+        }
+        let mut open = builder.open(object).map_err(|e| refused(&e, &quiet))?;
         let namespace = own_namespace()?;
         let config =
             open.maps.rodata_data.as_deref_mut().ok_or_else(|| unavailable("the BPF object has no settings".into()))?;
         config.namespaced = namespace.is_some();
         config.own_namespace = namespace.unwrap_or(0);
-        config.casts = kernel_casts();
+        if let Some(excerpt) = excerpt.as_ref().filter(|_| kernel_casts()) {
+            config.casts = true;
+            config.type_of_task = excerpt.task;
+            config.type_of_registers = excerpt.registers;
+        }
         let skel = open.load().map_err(|e| refused(&e, &quiet))?;
         let mut umt = Umt { links: Vec::new(), skel, slots: Slots::new(), given: 0, prepared: None };
         let p = &umt.skel.progs;

@@ -12,6 +12,7 @@
 //!
 //! Nothing is pinned: when cox dies, by whatever signal, the kernel detaches and frees everything.
 
+mod excerpt;
 mod libbpf;
 mod living;
 mod maps;
@@ -30,6 +31,7 @@ use wire::{Backend, Clock, Living, Moment, Record, Sample};
 
 use crate::observer::{Intake, Observer, WatchError};
 use crate::online;
+pub(crate) use excerpt::{Excerpt, Read};
 pub use libbpf::CANNOT;
 pub(crate) use libbpf::{Libbpf, kernel_casts, own_namespace, refused, system, unavailable};
 use program::Program;

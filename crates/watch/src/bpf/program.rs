@@ -7,14 +7,17 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, ProgramMut, libbpf_sys};
 use wire::{Cpu, Crew, Gap, MASK_WORDS, MAX_CPUS, Moment, What};
 
+use super::excerpt::{Excerpt, Read};
 use super::libbpf::{Libbpf, kernel_casts, own_namespace, refused, system, unavailable};
 use crate::observer::WatchError;
 use crate::sampling;
 
 #[allow(missing_docs, unsafe_op_in_unsafe_fn, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
-mod skeleton {
+pub(crate) mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/observe.skel.rs"));
 }
+/// The members of the kernel's structs that the programs read.
+pub(crate) const READ: &Read = include!(concat!(env!("OUT_DIR"), "/observe.read.rs"));
 use skeleton::{ObserveSkel, ObserveSkelBuilder};
 
 /// What the programs are loaded with.
@@ -75,14 +78,23 @@ impl Program {
         let quiet = Libbpf::quiet();
         // The skeleton borrows its object; one small leak per load keeps that borrow simple.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = ObserveSkelBuilder::default().open(object).map_err(|e| refused(&e, &quiet))?;
+        let mut builder = ObserveSkelBuilder::default();
+        let excerpt = Excerpt::of_this_kernel(READ);
+        if let Some(excerpt) = &excerpt {
+            excerpt.relocates(builder.object_builder_mut());
+        }
+        let mut open = builder.open(object).map_err(|e| refused(&e, &quiet))?;
         let config =
             open.maps.rodata_data.as_deref_mut().ok_or_else(|| unavailable("the BPF object has no settings".into()))?;
         config.nr_cpus = settings.cpus_in_full_mask;
         config.mask_words = settings.cpu_limit.div_ceil(64).min(MASK_WORDS as u32);
         config.follow_children = settings.children;
         config.finals_wake_bytes = settings.finals_bytes / 4;
-        config.casts = settings.casts;
+        if let Some(excerpt) = excerpt.as_ref().filter(|_| settings.casts) {
+            config.casts = true;
+            config.type_of_task = excerpt.task;
+            config.type_of_registers = excerpt.registers;
+        }
         config.traces = settings.moments_bytes.is_some();
         // A ring that is not used has one page.
         let moments_bytes = settings.moments_bytes.unwrap_or(4096);

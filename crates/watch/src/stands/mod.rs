@@ -11,7 +11,7 @@
 
 mod others;
 mod polled;
-mod traced;
+pub(crate) mod traced;
 
 use std::sync::Arc;
 

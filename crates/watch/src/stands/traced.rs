@@ -14,14 +14,16 @@ use rustix::mm::{MapFlags as MmapFlags, ProtFlags, mmap, munmap};
 use wire::{Sample, Stand};
 
 use super::{Other, PLACES, Tracer};
-use crate::bpf::{Libbpf, Sampler, keep, kernel_casts, own_namespace, refused, system, unavailable};
+use crate::bpf::{Excerpt, Libbpf, Read, Sampler, keep, kernel_casts, own_namespace, refused, system, unavailable};
 use crate::observer::WatchError;
 use crate::sampling;
 
 #[allow(missing_docs, unsafe_op_in_unsafe_fn, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
-mod skeleton {
+pub(crate) mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/stands.skel.rs"));
 }
+/// The members of the kernel's structs that the programs read.
+pub(crate) const READ: &Read = include!(concat!(env!("OUT_DIR"), "/stands.read.rs"));
 use skeleton::{StandsSkel, StandsSkelBuilder};
 
 /// The programs that write the table. Dropping it detaches and frees them; the table stays as it was then.
@@ -93,13 +95,22 @@ impl Traced {
         let quiet = Libbpf::quiet();
         // The skeleton borrows its object; one small leak per load keeps that borrow simple.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = StandsSkelBuilder::default().open(object).map_err(|e| refused(&e, &quiet))?;
+        let mut builder = StandsSkelBuilder::default();
+        let excerpt = Excerpt::of_this_kernel(READ);
+        if let Some(excerpt) = &excerpt {
+            excerpt.relocates(builder.object_builder_mut());
+        }
+        let mut open = builder.open(object).map_err(|e| refused(&e, &quiet))?;
         let config =
             open.maps.rodata_data.as_deref_mut().ok_or_else(|| unavailable("the BPF object has no settings".into()))?;
         let namespace = own_namespace()?;
         config.namespaced = namespace.is_some();
         config.own_namespace = namespace.unwrap_or(0);
-        config.casts = kernel_casts();
+        if let Some(excerpt) = excerpt.as_ref().filter(|_| kernel_casts()) {
+            config.casts = true;
+            config.type_of_task = excerpt.task;
+            config.type_of_registers = excerpt.registers;
+        }
         config.follow_children = follow_children;
         config.places = PLACES as u32;
         config.owned = owner.is_some();

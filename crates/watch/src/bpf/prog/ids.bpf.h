@@ -28,7 +28,7 @@ const volatile u32 owner = 0;
 
 COX_INLINE bool is_owners(struct task_struct *p)
 {
-	const struct cred *cred = p->real_cred;
+	const struct cred *cred = untrusted(p)->real_cred;
 
 	return cred->uid.val == owner && cred->euid.val == owner && cred->suid.val == owner;
 }

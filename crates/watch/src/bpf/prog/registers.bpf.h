@@ -36,7 +36,7 @@ COX_INLINE struct user_call user_call_of(struct task_struct *p)
 	struct user_call call;
 
 	if (casts)
-		regs = bpf_rdonly_cast(untrusted(p)->stack + regs_distance, bpf_core_type_id_kernel(struct pt_regs));
+		regs = bpf_rdonly_cast(untrusted(p)->stack + regs_distance, type_of_registers);
 	else
 		regs = (struct pt_regs *)bpf_task_pt_regs(p);
 	call.nr = (s32)regs->orig_ax;

@@ -19,6 +19,10 @@ extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
  */
 const volatile bool casts = false;
 
+/* What is cast to, as the kernel numbers its types. Settings, as libbpf relocates by an excerpt of them, in which they have other numbers. */
+const volatile u32 type_of_task = 0;
+const volatile u32 type_of_registers = 0;
+
 /*
  * The same task, to load pointers from. The verifier trusts the original. For each load of a pointer from a trusted object it searches all
  * types of the kernel, by name, for up to four lists of fields that are trusted too (since Linux 6.2); these searches were a quarter of the
@@ -26,7 +30,7 @@ const volatile bool casts = false;
  */
 COX_INLINE struct task_struct *untrusted(struct task_struct *p)
 {
-	return casts ? bpf_rdonly_cast(p, bpf_core_type_id_kernel(struct task_struct)) : p;
+	return casts ? bpf_rdonly_cast(p, type_of_task) : p;
 }
 
 /* Nearly every thread that is not observed has no storage of any kind: one load instead of a call. */

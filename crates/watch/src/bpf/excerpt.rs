@@ -1,0 +1,351 @@
+//! An excerpt of the kernel's types: the structs that a BPF object reads, each with the members that it reads.
+//!
+//! libbpf relocates the programs to the kernel's layout. For each struct they name it compares the names of all types of the kernel,
+//! over a hundred thousand, which took a sixth of the time in which cox starts. In an excerpt it finds the same offsets at once.
+//! Offsets, sizes and bit fields are the kernel's own; only members that no program reads, names of other types and what pointers point
+//! to are left out.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::{self, NonNull};
+
+use libbpf_rs::ObjectBuilder;
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::btf::{HEADER_LEN, MAGIC, MEMBER_LEN, TYPE_LEN, Type, Types, kind};
+
+/// Structs and the members that are read, both sorted by name: what the build script found in an object.
+pub(crate) type Read = [(&'static str, &'static [&'static str])];
+
+/// The kernel's own description of its types.
+const KERNEL: &str = "/sys/kernel/btf/vmlinux";
+
+/// An excerpt in a file of its own, and what else the programs must know of the kernel's types.
+pub(crate) struct Excerpt {
+    file: OwnedFd,
+    /// Ids of the structs that pointers are cast to, in the kernel's numbering.
+    pub task: u32,
+    /// See `task`.
+    pub registers: u32,
+}
+
+impl Excerpt {
+    /// `None` where the kernel's types cannot be read, or are not understood: then libbpf has to look by itself.
+    pub(crate) fn of_this_kernel(read: &Read) -> Option<Excerpt> {
+        let bytes = KernelTypes::open().ok()?;
+        let types = Types::read(bytes.as_slice())?;
+        let mut writer = Writer::new(&types, read);
+        let excerpt = writer.write();
+        let file = in_memory(&excerpt).ok()?;
+        // Not all objects cast to both.
+        let id = |name: &str| writer.read.iter().any(|(of, _)| *of == name).then(|| writer.first(name));
+        Some(Excerpt {
+            file,
+            task: id("task_struct").unwrap_or(Some(0))?,
+            registers: id("pt_regs").unwrap_or(Some(0))?,
+        })
+    }
+
+    /// Has libbpf relocate by this excerpt, which must live until the object is loaded.
+    pub(crate) fn relocates(&self, object: &mut ObjectBuilder) {
+        // A path without a NUL is never refused; if it were, libbpf would look by itself.
+        let _ = object.btf_custom_path(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
+    }
+}
+
+/// The kernel's types: mapped, which it allows since Linux 6.16, or read.
+enum KernelTypes {
+    Mapped(NonNull<u8>, usize),
+    Read(Vec<u8>),
+}
+
+impl KernelTypes {
+    fn open() -> io::Result<KernelTypes> {
+        let mut file = File::open(KERNEL)?;
+        let len = file.metadata()?.len() as usize;
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let mapped =
+            unsafe { mmap(ptr::null_mut(), len, ProtFlags::READ, MapFlags::PRIVATE | MapFlags::POPULATE, &file, 0) };
+        if let Some(begin) = mapped.ok().and_then(|begin| NonNull::new(begin.cast())) {
+            return Ok(KernelTypes::Mapped(begin, len));
+        }
+        let mut bytes = Vec::with_capacity(len);
+        file.read_to_end(&mut bytes)?;
+        Ok(KernelTypes::Read(bytes))
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            // SAFETY: mapped for reading, with this length, until self is dropped; the kernel does not change its types.
+            KernelTypes::Mapped(begin, len) => unsafe { std::slice::from_raw_parts(begin.as_ptr(), *len) },
+            KernelTypes::Read(bytes) => bytes,
+        }
+    }
+}
+
+impl Drop for KernelTypes {
+    fn drop(&mut self) {
+        if let KernelTypes::Mapped(begin, len) = self {
+            // SAFETY: mapped with this address and length; no slice outlives self. Nothing can be done when the kernel refuses, and it does not.
+            let _ = unsafe { munmap(begin.as_ptr().cast(), *len) };
+        }
+    }
+}
+
+fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let file = memfd_create("cox-types", MemfdFlags::CLOEXEC)?;
+    rustix::io::write(&file, bytes)
+        .and_then(|written| if written == bytes.len() { Ok(()) } else { Err(rustix::io::Errno::NOSPC) })?;
+    Ok(file)
+}
+
+/// What `Read` says of a struct without a name: the members of the struct around it.
+type Members = &'static [&'static str];
+
+struct Writer<'a> {
+    kernel: &'a Types<'a>,
+    read: &'a Read,
+    /// The structs that were found, with their names' index in `read`.
+    found: Vec<(u32, usize)>,
+    /// Written types, by their ids less one.
+    written: Vec<Vec<u8>>,
+    strings: Vec<u8>,
+    /// The new id of a kernel's type. A struct without a name is written once for each list of members.
+    ids: HashMap<(u32, *const &'static str), u32>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(kernel: &'a Types<'a>, read: &'a Read) -> Writer<'a> {
+        let mut begins_name = [false; 256];
+        for (name, _) in read {
+            begins_name[usize::from(name.as_bytes()[0])] = true;
+        }
+        let listed = |of: Type| {
+            let name = kernel.name(of.name());
+            if !matches!(of.kind(), kind::STRUCT | kind::UNION)
+                || !name.first().is_some_and(|b| begins_name[usize::from(*b)])
+            {
+                return None;
+            }
+            read.binary_search_by(|(listed, _)| listed.as_bytes().cmp(name)).ok()
+        };
+        let found = kernel.ids().filter_map(|id| Some((id, listed(kernel.get(id)?)?))).collect();
+        Writer { kernel, read, found, written: Vec::new(), strings: vec![0], ids: HashMap::new() }
+    }
+
+    /// The id of the first struct with this name, which is the one that the kernel takes, too.
+    fn first(&self, name: &str) -> Option<u32> {
+        self.found.iter().find(|(_, at)| self.read[*at].0 == name).map(|(id, _)| *id)
+    }
+
+    fn write(&mut self) -> Vec<u8> {
+        for (id, _) in self.found.clone() {
+            self.put(id, &[]);
+        }
+        let types = self.written.concat();
+        let mut bytes = Vec::with_capacity(HEADER_LEN + types.len() + self.strings.len());
+        bytes.extend_from_slice(&MAGIC.to_ne_bytes());
+        bytes.extend_from_slice(&[1, 0]); // the version, and no flags
+        for word in [HEADER_LEN, 0, types.len(), types.len(), self.strings.len()] {
+            bytes.extend_from_slice(&(word as u32).to_ne_bytes());
+        }
+        bytes.extend_from_slice(&types);
+        bytes.extend_from_slice(&self.strings);
+        bytes
+    }
+
+    /// Writes a type of the kernel's, unless it has been, and returns its new id. `around` is what is read of the struct it lies in.
+    fn put(&mut self, id: u32, around: Members) -> u32 {
+        let id = self.kernel.plain(id);
+        let Some(of) = self.kernel.get(id) else { return 0 };
+        let name = self.kernel.name(of.name());
+        let members = match self.read.binary_search_by(|(listed, _)| listed.as_bytes().cmp(name)) {
+            Ok(at) => self.read[at].1,
+            Err(_) if name.is_empty() => around,
+            Err(_) => &[],
+        };
+        if let Some(id) = self.ids.get(&(id, members.as_ptr())) {
+            return *id;
+        }
+        let new = self.written.len() as u32 + 1;
+        self.ids.insert((id, members.as_ptr()), new);
+        // Its place first: what it holds is written behind it.
+        self.written.push(Vec::new());
+        self.written[new as usize - 1] = match of.kind() {
+            kind::STRUCT | kind::UNION => self.composite(of, members),
+            kind::ARRAY => self.array(of, members),
+            kind::INT | kind::FLOAT | kind::FWD => self.named(of, of.bytes),
+            // The values are not asked for.
+            kind::ENUM | kind::ENUM64 => self.named(of, &with_entries(of, 0)),
+            // To whatever: programs that follow it say what they take it for.
+            kind::PTR => [0, kind::PTR << 24, 0].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect(),
+            // Cannot be a member of a struct.
+            _ => [0, kind::FWD << 24, 0].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect(),
+        };
+        new
+    }
+
+    fn named(&mut self, of: Type, bytes: &[u8]) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        let name = self.string(self.kernel.name(of.name()));
+        bytes[..4].copy_from_slice(&name.to_ne_bytes());
+        bytes
+    }
+
+    fn composite(&mut self, of: Type, members: Members) -> Vec<u8> {
+        let mut kept = Vec::new();
+        for member in of.members() {
+            let name = self.kernel.name(member.name);
+            if !name.is_empty() && members.binary_search_by(|listed| listed.as_bytes().cmp(name)).is_err() {
+                continue;
+            }
+            let name = self.string(name);
+            let of = self.put(member.of, members);
+            kept.extend([name, of, member.offset].into_iter().flat_map(u32::to_ne_bytes));
+        }
+        let mut bytes = self.named(of, &with_entries(of, kept.len() / MEMBER_LEN));
+        bytes.extend_from_slice(&kept);
+        bytes
+    }
+
+    fn array(&mut self, of: Type, members: Members) -> Vec<u8> {
+        let mut bytes = of.bytes.to_vec();
+        for at in [TYPE_LEN, TYPE_LEN + 4] {
+            let id = u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+            let new = self.put(id, members);
+            bytes[at..at + 4].copy_from_slice(&new.to_ne_bytes());
+        }
+        bytes
+    }
+
+    fn string(&mut self, name: &[u8]) -> u32 {
+        if name.is_empty() {
+            return 0;
+        }
+        let at = self.strings.len() as u32;
+        self.strings.extend_from_slice(name);
+        self.strings.push(0);
+        at
+    }
+}
+
+/// The first words of a type, behind which so many entries follow.
+fn with_entries(of: Type, count: usize) -> Vec<u8> {
+    let mut bytes = of.bytes[..TYPE_LEN].to_vec();
+    bytes[4..8].copy_from_slice(&(of.info() & 0xffff_0000 | count as u32).to_ne_bytes());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::MaybeUninit;
+
+    use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+    use libbpf_rs::{AsRawLibbpf, libbpf_sys};
+
+    use super::*;
+    use crate::bpf::program;
+    use crate::stands::traced;
+    use crate::umt;
+
+    /// Where a member of a struct lies, in bits, and of which kind it is.
+    fn member(types: &Types<'_>, of: &str, named: &str) -> Option<(u32, u32)> {
+        fn find(types: &Types<'_>, of: Type<'_>, named: &[u8], base: u32) -> Option<(u32, u32)> {
+            of.members().find_map(|member| {
+                let is = types.get(types.plain(member.of))?;
+                match types.name(member.name) {
+                    b"" => find(types, is, named, base + member.offset),
+                    name => (name == named).then_some((base + member.offset, is.kind())),
+                }
+            })
+        }
+        let is = |t: &Type<'_>| t.kind() == kind::STRUCT && types.name(t.name()) == of.as_bytes();
+        find(types, types.ids().filter_map(|id| types.get(id)).find(is)?, named.as_bytes(), 0)
+    }
+
+    #[test]
+    fn what_is_read_lies_where_the_kernel_has_it() {
+        let Ok(kernel) = std::fs::read(KERNEL) else { return };
+        let kernel = Types::read(&kernel).expect("this kernel's types are understood");
+        for read in [program::READ, traced::READ, umt::READ] {
+            let excerpt = Writer::new(&kernel, read).write();
+            let excerpt = Types::read(&excerpt).expect("an excerpt is what it is cut from");
+            let all = read.iter().flat_map(|(of, members)| members.iter().map(move |named| (of, named)));
+            let found = all.filter(|(of, named)| {
+                let whole = member(&kernel, of, named);
+                assert_eq!(whole, member(&excerpt, of, named), "{of}.{named}");
+                whole.is_some()
+            });
+            let found = found.count();
+            assert!(found > 10, "{found} members compared");
+            assert!(excerpt.ids().count() < 400, "{} types", excerpt.ids().count());
+        }
+    }
+
+    /// All programs of an object as they are handed to the kernel, without the addresses of maps.
+    fn relocated<'o, B: SkelBuilder<'o>>(mut builder: B, excerpt: Option<&Excerpt>) -> Vec<(u8, i16, i32)> {
+        if let Some(excerpt) = excerpt {
+            excerpt.relocates(builder.object_builder_mut());
+        }
+        let mut open = builder.open(Box::leak(Box::new(MaybeUninit::uninit()))).expect("an object");
+        let object = open.open_object_mut().as_libbpf_object().as_ptr();
+        let mut all = Vec::new();
+        // SAFETY: the object is open and lives until the end of this function; its programs and their instructions live as long.
+        unsafe {
+            assert_eq!(libbpf_sys::bpf_object__prepare(object), 0, "the maps are made");
+            let mut program = libbpf_sys::bpf_object__next_program(object, std::ptr::null_mut());
+            while !program.is_null() {
+                let count = libbpf_sys::bpf_program__insn_cnt(program) as usize;
+                let instructions = std::slice::from_raw_parts(libbpf_sys::bpf_program__insns(program), count);
+                let mut of_an_address = false;
+                for i in instructions {
+                    all.push((
+                        i.code,
+                        i.off,
+                        if of_an_address || i.code == 0x18 && i.src_reg() != 0 { 0 } else { i.imm },
+                    ));
+                    of_an_address = i.code == 0x18 && i.src_reg() != 0;
+                }
+                program = libbpf_sys::bpf_object__next_program(object, program);
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn programs_are_the_same_as_by_all_types_of_the_kernel() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: programs_are_the_same_as_by_all_types_of_the_kernel: needs root");
+            return;
+        }
+        fn compare<'o, B: SkelBuilder<'o> + Default>(read: &Read) {
+            let excerpt = Excerpt::of_this_kernel(read).expect("this kernel's types are understood");
+            let (by_excerpt, by_all) = (relocated(B::default(), Some(&excerpt)), relocated(B::default(), None));
+            assert!(by_all.len() > 200);
+            assert!(by_excerpt == by_all);
+        }
+        compare::<program::skeleton::ObserveSkelBuilder>(program::READ);
+        compare::<traced::skeleton::StandsSkelBuilder>(traced::READ);
+        compare::<umt::skeleton::UmtSkelBuilder>(umt::READ);
+    }
+
+    #[test]
+    fn types_that_are_not_understood_are_left_to_libbpf() {
+        assert!(Types::read(b"").is_none());
+        assert!(Types::read(&[0; 64]).is_none());
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(&MAGIC.to_ne_bytes());
+        bytes.extend_from_slice(&[1, 0]);
+        for word in [HEADER_LEN as u32, 0, 12, 12, 1] {
+            bytes.extend_from_slice(&word.to_ne_bytes());
+        }
+        for word in [0, 31 << 24, 0] {
+            bytes.extend_from_slice(&u32::to_ne_bytes(word));
+        }
+        bytes.push(0);
+        assert!(Types::read(&bytes).is_none(), "a kind of later kernels");
+    }
+}

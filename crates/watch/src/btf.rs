@@ -1,0 +1,174 @@
+//! BTF, in which a kernel and a BPF object describe their C types: as much of it as finding a struct and its members takes.
+//!
+//! The build script uses this file too, to learn which fields the programs read.
+
+/// Kinds of types (`linux/btf.h`).
+pub mod kind {
+    #![allow(missing_docs)]
+    pub const INT: u32 = 1;
+    pub const PTR: u32 = 2;
+    pub const ARRAY: u32 = 3;
+    pub const STRUCT: u32 = 4;
+    pub const UNION: u32 = 5;
+    pub const ENUM: u32 = 6;
+    pub const FWD: u32 = 7;
+    pub const TYPEDEF: u32 = 8;
+    pub const VOLATILE: u32 = 9;
+    pub const CONST: u32 = 10;
+    pub const RESTRICT: u32 = 11;
+    pub const FUNC: u32 = 12;
+    pub const FUNC_PROTO: u32 = 13;
+    pub const VAR: u32 = 14;
+    pub const DATASEC: u32 = 15;
+    pub const FLOAT: u32 = 16;
+    pub const DECL_TAG: u32 = 17;
+    pub const TYPE_TAG: u32 = 18;
+    pub const ENUM64: u32 = 19;
+}
+
+/// Kinds that stand for another type.
+const QUALIFIERS: [u32; 5] = [kind::TYPEDEF, kind::VOLATILE, kind::CONST, kind::RESTRICT, kind::TYPE_TAG];
+
+/// Bytes of a header, of a type before what its kind adds, and of a member of a struct.
+pub const HEADER_LEN: usize = 24;
+/// See [`HEADER_LEN`].
+pub const TYPE_LEN: usize = 12;
+/// See [`HEADER_LEN`].
+pub const MEMBER_LEN: usize = 12;
+/// The first two bytes.
+pub const MAGIC: u16 = 0xeb9f;
+
+/// All types of a kernel or an object. Type 0 is `void` and not among them.
+pub struct Types<'a> {
+    types: &'a [u8],
+    strings: &'a [u8],
+    /// Where each type begins, by its id.
+    begins: Vec<u32>,
+}
+
+/// One type.
+#[derive(Clone, Copy)]
+pub struct Type<'a> {
+    /// From its name to its last member.
+    pub bytes: &'a [u8],
+}
+
+/// A member of a struct or a union.
+#[derive(Clone, Copy)]
+pub struct Member {
+    /// Its name, as an offset in the strings.
+    pub name: u32,
+    /// The id of its type.
+    pub of: u32,
+    /// Where it is, in bits; with its width in the upper byte where the struct says so.
+    pub offset: u32,
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+impl<'a> Types<'a> {
+    /// `None` if these bytes are not BTF of this machine's byte order, or use a kind that is not known here.
+    pub fn read(bytes: &'a [u8]) -> Option<Types<'a>> {
+        if u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?) != MAGIC {
+            return None;
+        }
+        let header_len = word(bytes, 4)? as usize;
+        let section = |at: usize| {
+            let (offset, len) = (word(bytes, at)? as usize, word(bytes, at + 4)? as usize);
+            let begin = header_len.checked_add(offset)?;
+            bytes.get(begin..begin.checked_add(len)?)
+        };
+        let (types, strings) = (section(8)?, section(16)?);
+        let mut begins = vec![0];
+        let mut at = 0;
+        while at < types.len() {
+            begins.push(at as u32);
+            let info = word(types, at + 4)?;
+            at += TYPE_LEN + extra(info)?;
+        }
+        (at == types.len()).then_some(Types { types, strings, begins })
+    }
+
+    /// The ids of all types.
+    pub fn ids(&self) -> std::ops::Range<u32> {
+        1..self.begins.len() as u32
+    }
+
+    /// The type with this id; `None` for `void`.
+    pub fn get(&self, id: u32) -> Option<Type<'a>> {
+        if id == 0 {
+            return None;
+        }
+        let bytes = self.types.get(*self.begins.get(id as usize)? as usize..)?;
+        let len = TYPE_LEN + extra(word(bytes, 4)?)?;
+        Some(Type { bytes: bytes.get(..len)? })
+    }
+
+    /// The name at an offset; empty for what has none.
+    pub fn name(&self, offset: u32) -> &'a [u8] {
+        let rest = self.strings.get(offset as usize..).unwrap_or_default();
+        rest.split(|byte| *byte == 0).next().unwrap_or_default()
+    }
+
+    /// The id behind typedefs and qualifiers.
+    pub fn plain(&self, mut id: u32) -> u32 {
+        // A chain is a few links long; a damaged one may be a ring.
+        for _ in 0..32 {
+            match self.get(id) {
+                Some(of) if QUALIFIERS.contains(&of.kind()) => id = of.of(),
+                _ => break,
+            }
+        }
+        id
+    }
+}
+
+impl Type<'_> {
+    fn word(self, at: usize) -> u32 {
+        word(self.bytes, at).unwrap_or(0)
+    }
+
+    /// Its name, as an offset in the strings.
+    pub fn name(self) -> u32 {
+        self.word(0)
+    }
+
+    /// Its kind, and how many entries it has.
+    pub fn info(self) -> u32 {
+        self.word(4)
+    }
+
+    /// One of [`kind`].
+    pub fn kind(self) -> u32 {
+        self.info() >> 24 & 31
+    }
+
+    /// The type that this one points to or stands for, of kinds that do; of the others the size in bytes.
+    pub fn of(self) -> u32 {
+        self.word(8)
+    }
+
+    /// Struct, union: the members.
+    pub fn members(self) -> impl Iterator<Item = Member> {
+        let members = self.bytes.get(TYPE_LEN..).unwrap_or_default().chunks_exact(MEMBER_LEN);
+        members.map(|bytes| {
+            let word = |at| word(bytes, at).unwrap_or(0);
+            Member { name: word(0), of: word(4), offset: word(8) }
+        })
+    }
+}
+
+/// How many bytes a type has beyond the first ones that all have.
+fn extra(info: u32) -> Option<usize> {
+    let entries = info as usize & 0xffff;
+    Some(match info >> 24 & 31 {
+        kind::INT | kind::VAR | kind::DECL_TAG => 4,
+        kind::PTR | kind::FWD..=kind::FUNC | kind::FLOAT | kind::TYPE_TAG => 0,
+        kind::ARRAY => 12,
+        kind::STRUCT | kind::UNION | kind::DATASEC | kind::ENUM64 => entries * 12,
+        kind::ENUM | kind::FUNC_PROTO => entries * 8,
+        _ => return None,
+    })
+}
