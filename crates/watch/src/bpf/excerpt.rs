@@ -102,8 +102,8 @@ fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// What `Read` says of a struct without a name: the members of the struct around it.
-type Members = &'static [&'static str];
+/// The members of a struct that are kept; `None`: all.
+type Members = Option<&'static [&'static str]>;
 
 struct Writer<'a> {
     kernel: &'a Types<'a>,
@@ -114,7 +114,7 @@ struct Writer<'a> {
     written: Vec<Vec<u8>>,
     strings: Vec<u8>,
     /// The new id of a kernel's type. A struct without a name is written once for each list of members.
-    ids: HashMap<(u32, *const &'static str), u32>,
+    ids: HashMap<(u32, Option<*const &'static str>), u32>,
 }
 
 impl<'a> Writer<'a> {
@@ -143,7 +143,7 @@ impl<'a> Writer<'a> {
 
     fn write(&mut self) -> Vec<u8> {
         for (id, _) in self.found.clone() {
-            self.put(id, &[]);
+            self.put(id, None);
         }
         let types = self.written.concat();
         let mut bytes = Vec::with_capacity(HEADER_LEN + types.len() + self.strings.len());
@@ -157,21 +157,22 @@ impl<'a> Writer<'a> {
         bytes
     }
 
-    /// Writes a type of the kernel's, unless it has been, and returns its new id. `around` is what is read of the struct it lies in.
-    fn put(&mut self, id: u32, around: Members) -> u32 {
+    /// Writes a type of the kernel's, unless it has been, and returns its new id. `unnamed` is what to keep of a struct without a name.
+    fn put(&mut self, id: u32, unnamed: Members) -> u32 {
         let id = self.kernel.plain(id);
         let Some(of) = self.kernel.get(id) else { return 0 };
         let name = self.kernel.name(of.name());
         let members = match self.read.binary_search_by(|(listed, _)| listed.as_bytes().cmp(name)) {
-            Ok(at) => self.read[at].1,
-            Err(_) if name.is_empty() => around,
-            Err(_) => &[],
+            Ok(at) => Some(self.read[at].1),
+            Err(_) if name.is_empty() => unnamed,
+            Err(_) => Some(&[][..]),
         };
-        if let Some(id) = self.ids.get(&(id, members.as_ptr())) {
+        let key = (id, members.map(<[_]>::as_ptr));
+        if let Some(id) = self.ids.get(&key) {
             return *id;
         }
         let new = self.written.len() as u32 + 1;
-        self.ids.insert((id, members.as_ptr()), new);
+        self.ids.insert(key, new);
         // Its place first: what it holds is written behind it.
         self.written.push(Vec::new());
         self.written[new as usize - 1] = match of.kind() {
@@ -199,11 +200,14 @@ impl<'a> Writer<'a> {
         let mut kept = Vec::new();
         for member in of.members() {
             let name = self.kernel.name(member.name);
-            if !name.is_empty() && members.binary_search_by(|listed| listed.as_bytes().cmp(name)).is_err() {
+            let is_read =
+                |listed: &[&str]| name.is_empty() || listed.binary_search_by(|l| l.as_bytes().cmp(name)).is_ok();
+            if !members.is_none_or(is_read) {
                 continue;
             }
+            // Without a name it is a part of this struct. With one its type may be known by a typedef alone, as kuid_t is.
+            let of = self.put(member.of, if name.is_empty() { members } else { None });
             let name = self.string(name);
-            let of = self.put(member.of, members);
             kept.extend([name, of, member.offset].into_iter().flat_map(u32::to_ne_bytes));
         }
         let mut bytes = self.named(of, &with_entries(of, kept.len() / MEMBER_LEN));
