@@ -4,15 +4,15 @@
 //! task to another whose values differ, it writes them into the runtime's implicit task: questions, regions and loops inside of the task find
 //! them there.
 //!
-//! 1. A task points to its values ([`Kept`], counted). Null stands for those that its region has begun with. A new task takes its creator's pointer.
+//! 1. A task points to its values (`Kept`, counted). Null stands for those that its region has begun with. A new task takes its creator's pointer.
 //! 2. A program that sets a variable sets the runtime's. The task then keeps what the runtime says ([`Worker::set_icvs`]).
 //! 3. A thread compares two pointers when a task begins on it, and two when the task has ended, and writes if they are not equal.
 //! 4. A *member* of a team finds in the runtime what the region has begun with, and keeps a copy before it first writes (`base`). A *guest*, of
-//!    which the runtime knows no region, needs the copy that the region's first task has left in the team ([`Team::begins_with`]).
+//!    which the runtime knows no region, needs the copy that the region's first task has left in the team (`Team::begins_with`).
 //! 5. The default allocator is the thread's and not the task's (OpenMP 5.1, table 2.1: "implicit task"). A thread takes it along from task to
 //!    task. A guest, which stands for no thread in particular, has the creator's in each task that it takes from a queue.
 //!
-//! As long as the program sets none ([`is_ever_set`]) nothing of this is done.
+//! As long as the program sets none (`is_ever_set`) nothing of this is done.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};

@@ -1,9 +1,9 @@
 //! `cargo xtask walk`: README.md's commands in a fresh Debian 12, as a stranger runs them, and what a newcomer tries next.
 //!
-//! 1. [`root`] makes the root file system in target/walk.
+//! 1. `root.rs` makes the root file system in target/walk.
 //! 2. `mounts.sh` mounts what it needs in namespaces of mounts, processes and IPC. The kernel ends all of it when the walk ends, also when
 //!    it is killed: setpriv(1) has unshare(1) killed with its parent, and unshare the first process of the namespace with itself.
-//! 3. [`inside`] walks the [`steps`] in there and prints the [`table`].
+//! 3. `inside.rs` walks the steps in there and prints the table.
 //! 4. The root file system is removed, from outside, where nothing was ever mounted.
 
 use std::env;
