@@ -194,15 +194,17 @@ suite: test-packages
 	mv "$$unpacked"/*/libgomp/testsuite $(SUITE)
 	rm -r "$$unpacked"
 
-# Runs of each test that makes tasks, by backend and number of threads.
+# Runs of each test that makes tasks, by backend and number of threads. What is finished is kept: a run that was ended goes on where it stopped,
+# and one with another cox begins anew.
 REPEAT ?= 1
+FINISHED := target/conformance/finished.jsonl
 
 conformance: suite build
 	[ -d $(SUITE) ] || { echo "make: no libgomp tests: the package gcc-12-source is not installed" >&2; exit 1; }
 	as_root=()
 	if $(can_sudo); then as_root=(sudo --preserve-env env "PATH=$$PATH"); fi
 	cargo build -q --locked -p xtask
-	"$${as_root[@]}" $(XTASK) conformance --suite $(SUITE) --repeat $(REPEAT)
+	"$${as_root[@]}" $(XTASK) conformance --suite $(SUITE) --repeat $(REPEAT) --resume $(FINISHED)
 
 # Rounds of these tests are few in `make test`, and so many times as many here.
 TIMES ?= 100

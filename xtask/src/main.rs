@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Parser;
 use xtask::conformance::options::Options;
-use xtask::conformance::{self, rounds};
+use xtask::conformance::{self, Ended, rounds};
 use xtask::supervise::supervise;
 use xtask::{arrows, lines, rooms, walk, workspace};
 
@@ -31,6 +31,9 @@ usage: xtask walk [OPTIONS]
 usage: xtask rounds ORDER RESULT
   what conformance starts for each test";
 
+/// Exit code of a check whose time was over before all was done.
+const UNFINISHED: u8 = 3;
+
 fn main() -> ExitCode {
     let words: Vec<OsString> = env::args_os().skip(1).collect();
     if let [verb, seconds, command @ ..] = words.as_slice()
@@ -44,7 +47,10 @@ fn main() -> ExitCode {
         return told("rounds", rounds::run(Path::new(order), Path::new(result)).map(|()| true));
     }
     if words.first().is_some_and(|verb| verb == "conformance") {
-        return told("conformance", conformance::run(&Options::parse_from(&words)));
+        return match conformance::run(&Options::parse_from(&words)) {
+            Ok(Ended::Unfinished) => ExitCode::from(UNFINISHED),
+            ended => told("conformance", ended.map(|ended| ended == Ended::Same)),
+        };
     }
     if words.first().is_some_and(|verb| verb == "walk") {
         return told("walk", walk::run(&walk::options::Options::parse_from(&words)));

@@ -142,6 +142,55 @@ fn tests_that_make_tasks_are_repeated() {
     assert!(text(&often).contains("DIFFERS rare.c (2 threads) off: 1 of 50"), "{}", text(&often));
 }
 
+/// Each program leaves a line for each run under cox.
+#[test]
+fn what_is_finished_is_not_run_again() {
+    let program =
+        |end: &str| format!("/* omp task */ int main(void) {{ if (getenv(\"UNDER\")) system(\"echo >>ran\"); {end} }}");
+    let folder = suite(&[
+        ("a.c", &program("return 0;")),
+        ("b.c", &program("return getenv(\"UNDER\") ? 3 : 0;")),
+        ("c.c", &program("return 1;")),
+    ]);
+    let runs = |test: &str| {
+        let ran = fs::read(folder.path().join("work").join(test).join("ran")).unwrap_or_default();
+        ran.len()
+    };
+    let state = folder.path().join("state/finished");
+    let go_on = |options: &[&str]| {
+        let resume = ["--backends", "bpf,off", "--jobs", "1", "--resume", state.to_str().unwrap()];
+        conformance(&folder, &[&resume, options].concat())
+    };
+    // No time: nothing has been run, and this is no success.
+    let none = go_on(&["--for", "0"]);
+    assert_eq!((none.status.code(), runs("a.c"), runs("b.c")), (Some(3), 0, 0), "{none:?}");
+    assert!(text(&none).contains("3 of 3 tests are not finished"), "{none:?}");
+    let all = go_on(&[]);
+    assert_eq!((all.status.code(), row(&all, "bpf")), (Some(1), vec![1, 0, 1, 0]), "{}", text(&all));
+    assert!(text(&all).contains("a.c: 2 same, 0 other output, 0 differ, 0 hang"), "{}", text(&all));
+    let ran = (runs("a.c"), runs("b.c"));
+    assert_eq!(ran.0, 2);
+    // All is known: the same table, with the differences and what was set aside, and nothing is run.
+    let again = go_on(&[]);
+    assert_eq!((again.status.code(), row(&again, "off")), (Some(1), vec![1, 0, 1, 0]), "{}", text(&again));
+    for said in
+        ["DIFFERS b.c (2 threads) bpf: 1 of 1: exit 3", "set aside: plain, it ends with exit 1: c.c (2 threads)"]
+    {
+        assert!(text(&again).contains(said), "{}", text(&again));
+    }
+    assert_eq!((runs("a.c"), runs("b.c")), ran);
+    // Another number of threads, and more runs, are new; the table has what was asked for.
+    let wider = go_on(&["--threads", "3", "--filter", "a.c"]);
+    assert_eq!((wider.status.code(), row(&wider, "bpf"), runs("a.c")), (Some(0), vec![1, 0, 0, 0], 4), "{wider:?}");
+    let more = go_on(&["--repeat", "5", "--filter", "a.c"]);
+    assert_eq!((row(&more, "bpf"), runs("a.c")), (vec![6, 0, 0, 0], 14), "{}", text(&more));
+    // Another cox.
+    fs::write(folder.path().join("cox"), format!("{COX}# newer\n")).unwrap();
+    let newer = go_on(&["--filter", "a.c"]);
+    assert_eq!((row(&newer, "bpf"), runs("a.c")), (vec![1, 0, 0, 0], 16), "{}", text(&newer));
+    assert_eq!(conformance(&folder, &["--for", "1"]).status.code(), Some(2));
+}
+
 /// The part of libgomp's tests that `make test` runs, if they and what `make build` makes are there.
 #[test]
 fn a_part_of_libgomps_tests_is_the_same_under_cox() {

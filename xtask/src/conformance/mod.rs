@@ -3,8 +3,9 @@
 //! - [`options`]: what is wanted.
 //! - [`suite`]: the tests of a folder; [`headers`] and [`tcl`]: what their heads ask for.
 //! - [`session`]: one test, built, run plain and under cox; [`rounds`]: the innermost process, which runs it many times.
-//! - [`judge`]: whether two runs are the same; [`summary`]: what all came to.
+//! - [`judge`]: whether two runs are the same; [`finished`]: what has been judged, also in earlier runs; [`summary`]: what all came to.
 
+pub mod finished;
 pub mod headers;
 pub mod judge;
 pub mod options;
@@ -17,16 +18,18 @@ pub mod tcl;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use self::finished::{Counts, Finished, Log};
 use self::judge::{Reference, Verdict};
 use self::options::Options;
 use self::rounds::Seen;
 use self::session::{Bench, Built};
 use self::suite::Test;
-use self::summary::Summary;
+use self::summary::{Summary, name};
 use crate::workspace;
 
 /// Plain runs that come first.
@@ -35,18 +38,27 @@ const PLAIN: u32 = 2;
 const PLAIN_AGAIN: u32 = 20;
 /// Further runs under cox after a difference: how often.
 const AGAIN: u32 = 5;
-/// Tests between two lines of progress.
-const PROGRESS: usize = 100;
 
-/// Runs a suite and prints what came of it; whether all was the same.
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All was the same.
+    Same,
+    /// There were differences or hangs.
+    Differences,
+    /// The time was over before all tests had been run.
+    Unfinished,
+}
+
+/// Runs a suite and prints what came of it.
 ///
 /// # Errors
 /// When the suite cannot be read, a named backend cannot work here, or nothing could be compared.
-pub fn run(options: &Options) -> Result<bool> {
+pub fn run(options: &Options) -> Result<Ended> {
     let root = workspace::root();
     let absolute = |path: PathBuf| std::path::absolute(&path).with_context(|| path.display().to_string());
-    let name = options.suite.file_name().context("the suite has no name")?;
-    let work = options.work.clone().unwrap_or_else(|| root.join("target/conformance/built").join(name));
+    let folder = options.suite.file_name().context("the suite has no name")?;
+    let work = options.work.clone().unwrap_or_else(|| root.join("target/conformance/built").join(folder));
     let cox = options.cox.clone().unwrap_or_else(|| root.join("target/release/cox"));
     let xtask = std::env::current_exe().context("this program")?;
     let bench = Bench { xtask, cox: absolute(cox)?, work: absolute(work)?, limit_s: options.limit };
@@ -55,28 +67,34 @@ pub fn run(options: &Options) -> Result<bool> {
     let suite = suite::read(&options.suite)?;
     choice.check(suite.tests.iter().map(|test| &test.name).chain(suite.set_aside.iter().map(|aside| &aside.0)))?;
     let tests: Vec<&Test> = suite.tests.iter().filter(|test| choice.takes(&test.name)).collect();
-    let mut summary = Summary::default();
-    summary.set_aside.extend(suite.set_aside.iter().filter(|aside| choice.takes(&aside.0)).cloned());
     let backends = backends(options, &bench)?;
     println!("conformance: {} tests, {} threads, {}", tests.len(), words(&options.threads), backends.join(", "));
-    let all = All { options, bench, backends, summary: Mutex::new(summary), done: AtomicUsize::new(0) };
-    let next = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..options.jobs() {
-            scope.spawn(|| {
-                while let Some(test) = tests.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    all.test(test);
-                    let done = all.done.fetch_add(1, Ordering::Relaxed) + 1;
-                    if done.is_multiple_of(PROGRESS) {
-                        println!("conformance: {done} of {} tests", tests.len());
-                    }
-                }
-            });
-        }
-    });
-    let summary = all.summary.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let log = match &options.resume {
+        Some(file) => Log::open(file, &absolute(options.suite.clone())?, &bench.cox)?,
+        None => Log::unwritten(),
+    };
+    let until = options.time.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let all = All { options, bench, backends, log: Mutex::new(log), until };
+    let unfinished = all.tests(&tests)?;
+    let mut summary = Summary::default();
+    summary.set_aside.extend(suite.set_aside.iter().filter(|aside| choice.takes(&aside.0)).cloned());
+    let log = all.log();
+    let is_asked = |one: &&Finished| {
+        choice.takes(&one.test) && one.backend.as_ref().is_none_or(|backend| all.backends.contains(backend))
+    };
+    for finished in log.all().filter(is_asked) {
+        let mut finished = finished.clone();
+        finished.counts.retain(|threads, _| options.threads.contains(threads));
+        finished.aside.retain(|threads, _| *threads == 0 || options.threads.contains(threads));
+        summary.add(&finished);
+    }
     print!("{}", summary.text());
-    summary.is_good().context("nothing could be compared")
+    if unfinished > 0 {
+        println!("conformance: {unfinished} of {} tests are not finished: the same command goes on", tests.len());
+        return Ok(Ended::Unfinished);
+    }
+    let is_good = summary.is_good().context("nothing could be compared")?;
+    Ok(if is_good { Ended::Same } else { Ended::Differences })
 }
 
 fn words(numbers: &[u32]) -> String {
@@ -100,85 +118,151 @@ struct All<'a> {
     options: &'a Options,
     bench: Bench,
     backends: Vec<String>,
-    summary: Mutex<Summary>,
-    done: AtomicUsize,
+    log: Mutex<Log>,
+    until: Option<Instant>,
 }
 
 impl All<'_> {
-    fn with_summary(&self, change: impl FnOnce(&mut Summary)) {
-        change(&mut self.summary.lock().unwrap_or_else(PoisonError::into_inner));
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set_aside(&self, name: String, why: String) {
-        self.with_summary(|summary| summary.set_aside.push((name, why)));
+    fn is_time_over(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
     }
 
-    fn find(&self, text: String) {
-        println!("{text}");
-        self.with_summary(|summary| summary.findings.push(text));
+    /// Runs what is not finished, some tests at a time. How many tests are unfinished then.
+    fn tests(&self, tests: &[&Test]) -> Result<usize> {
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let work = || -> Result<()> {
+            while let Some(test) = tests.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if self.left(test).is_empty() {
+                    done.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                }
+                if self.test(test)? {
+                    let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                    let Counts { same, other_output, differ, hang } = self.log().of(&test.name);
+                    println!(
+                        "[{done}/{}] {}: {same} same, {other_output} other output, {differ} differ, {hang} hang",
+                        tests.len(),
+                        test.name
+                    );
+                }
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..self.options.jobs()).map(|_| scope.spawn(work)).collect();
+            let mut results = workers.into_iter().map(|worker| worker.join());
+            results.try_for_each(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })?;
+        Ok(tests.len() - done.into_inner())
     }
 
-    fn test(&self, test: &Test) {
+    /// Runs of a test with each backend and number of threads.
+    fn times(&self, test: &Test) -> u32 {
+        if test.makes_tasks { self.options.repeat } else { 1 }
+    }
+
+    /// Backends that a test is not finished with, and the numbers of threads.
+    fn left(&self, test: &Test) -> Vec<(&str, Vec<u32>)> {
+        let log = self.log();
+        let left = |backend: &str| log.left(&test.name, backend, &self.options.threads, self.times(test));
+        let all = self.backends.iter().map(|backend| (backend.as_str(), left(backend)));
+        all.filter(|(_, threads)| !threads.is_empty()).collect()
+    }
+
+    /// Whether it is finished.
+    fn test(&self, test: &Test) -> Result<bool> {
+        if self.is_time_over() {
+            return Ok(false);
+        }
+        let nothing = Finished { test: test.name.clone(), times: self.times(test), ..Finished::default() };
+        let aside = |aside| self.enter(Finished { aside, ..nothing.clone() });
         let built = match self.bench.build(test) {
             Ok(built) => built,
-            Err(why) => return self.set_aside(test.name.clone(), format!("it does not build: {why}")),
+            Err(why) => return aside([(0, format!("it does not build: {why}"))].into()).map(|()| true),
         };
-        let plain = match built.plain(&self.options.threads, PLAIN) {
+        let left = self.left(test);
+        let is_left = |number: &u32| left.iter().any(|(_, threads)| threads.contains(number));
+        let threads: Vec<u32> = self.options.threads.iter().copied().filter(is_left).collect();
+        let plain = match built.plain(&threads, PLAIN) {
             Ok(plain) => plain,
-            Err(why) => return self.set_aside(test.name.clone(), format!("it cannot be run: {why:#}")),
+            Err(why) => return aside([(0, format!("it cannot be run: {why:#}"))].into()).map(|()| true),
         };
         let mut references = Vec::new();
-        for threads in &self.options.threads {
+        for threads in threads {
             let outcomes: Vec<_> =
-                plain.iter().filter(|seen| seen.threads == *threads).map(|seen| &seen.outcome).collect();
+                plain.iter().filter(|seen| seen.threads == threads).map(|seen| &seen.outcome).collect();
             match judge::reference(&outcomes, &test.plan) {
-                Ok(reference) => references.push((*threads, reference)),
-                Err(why) => self.set_aside(format!("{} ({threads} threads)", test.name), why),
+                Ok(reference) => references.push((threads, reference)),
+                Err(why) => aside([(threads, why)].into())?,
             }
         }
-        for backend in &self.backends {
-            if !references.is_empty() {
-                self.under(test, &built, backend, &references);
+        for (backend, threads) in left {
+            let wanted: Vec<_> = references.iter().filter(|(number, _)| threads.contains(number)).collect();
+            if wanted.is_empty() {
+                continue;
             }
+            if self.is_time_over() {
+                return Ok(false);
+            }
+            self.enter(self.under(test, &built, backend, &wanted))?;
         }
+        Ok(true)
     }
 
-    fn under(&self, test: &Test, built: &Built<'_>, backend: &str, references: &[(u32, Reference)]) {
+    fn enter(&self, finished: Finished) -> Result<()> {
+        finished.findings.iter().for_each(|finding| println!("{finding}"));
+        self.log().enter(finished)
+    }
+
+    fn under(&self, test: &Test, built: &Built<'_>, backend: &str, references: &[&(u32, Reference)]) -> Finished {
         let threads: Vec<u32> = references.iter().map(|(threads, _)| *threads).collect();
-        let times = if test.makes_tasks { self.options.repeat } else { 1 };
-        let (seen, overlap) = match built.under(backend, &threads, times) {
-            Ok(result) => result,
-            Err(why) => return self.find(format!("DIFFERS {} {backend}: cox: {why:#}", test.name)),
+        let times = self.times(test);
+        let backend_name = Some(backend.to_owned());
+        let mut finished = Finished { test: test.name.clone(), backend: backend_name, times, ..Finished::default() };
+        let seen = match built.under(backend, &threads, times) {
+            Ok((seen, overlap)) => {
+                finished.overlap = overlap;
+                seen
+            }
+            Err(why) => {
+                finished.counts.extend(threads.iter().map(|threads| (*threads, Counts::default())));
+                finished.findings.push(format!("DIFFERS {} {backend}: cox: {why:#}", test.name));
+                return finished;
+            }
         };
-        self.with_summary(|summary| summary.took_over(backend, overlap));
         for (threads, reference) in references {
             let runs: Vec<&Seen> = seen.iter().filter(|seen| seen.threads == *threads).collect();
             let judged = runs.iter().map(|seen| (*seen, reference.judge(&seen.outcome)));
             let (good, bad): (Vec<_>, Vec<_>) = judged.partition(|(_, verdict)| is_same(*verdict));
-            for (seen, verdict) in good {
-                self.with_summary(|summary| summary.count(backend, *threads, verdict, seen.times));
-            }
+            let counts = finished.counts.entry(*threads).or_default();
+            good.iter().for_each(|(seen, verdict)| counts.count(*verdict, seen.times));
             if bad.is_empty() {
                 continue;
             }
-            let name = format!("{} ({threads} threads)", test.name);
+            let name = name(&test.name, *threads);
             match differs_by_itself(built, *threads, reference) {
                 Ok(false) => {}
                 Ok(true) => {
-                    self.set_aside(name, format!("plain, it differs in some of {PLAIN_AGAIN} further runs"));
+                    let why = format!("plain, it differs in some of {PLAIN_AGAIN} further runs");
+                    finished.aside.insert(*threads, why);
                     continue;
                 }
                 Err(why) => {
-                    self.find(format!("DIFFERS {name} {backend}: plain, it cannot be run again: {why:#}"));
+                    let finding = format!("DIFFERS {name} {backend}: plain, it cannot be run again: {why:#}");
+                    finished.findings.push(finding);
                     continue;
                 }
             }
             let again = how_often(built, backend, *threads, reference);
             for (seen, verdict) in bad {
-                self.with_summary(|summary| summary.count(backend, *threads, verdict, seen.times));
+                counts.count(verdict, seen.times);
                 let what = if verdict == Verdict::Hangs { "HANGS" } else { "DIFFERS" };
                 let of = runs.iter().map(|seen| seen.times).sum::<u32>();
-                self.find(format!(
+                finished.findings.push(format!(
                     "{what} {name} {backend}: {} of {of}: {}; again: {again}\n  {}",
                     seen.times,
                     reference.difference(&seen.outcome),
@@ -186,6 +270,7 @@ impl All<'_> {
                 ));
             }
         }
+        finished
     }
 }
 

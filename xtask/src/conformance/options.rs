@@ -15,7 +15,7 @@ const BACKENDS: [&str; 5] = ["bpf", "perf", "standby-idle", "leader", "off"];
 /// Every source with a main is a test: of gcc's testsuites with their dg- directives, of LLVM's with their RUN lines, and any other one
 /// (gcc, g++ or gfortran, -O2 -fopenmp). Programs that have been built are tests too. Each runs plain twice; one that fails or does not
 /// end the same way twice is set aside and listed. Then it runs under each backend, and has to end in the same way, with the same
-/// lines in any order. Exit code: 0 all the same, 1 differences or hangs, 2 nothing could be compared.
+/// lines in any order. Exit code: 0 all the same, 1 differences or hangs, 2 nothing could be compared, 3 not finished (--for).
 #[derive(Debug, Parser)]
 #[command(name = "xtask conformance", bin_name = "cargo xtask conformance")]
 pub struct Options {
@@ -44,6 +44,13 @@ pub struct Options {
     /// Seconds until a run that has not ended is a hang
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: u64,
+    /// Keep in FILE what is finished, and do only what is not. What FILE says of another cox or suite is put aside. The table is of all that FILE
+    /// has for these numbers of threads and backends
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
+    /// Begin no test under a backend after so many seconds; 0: print what FILE has
+    #[arg(long = "for", value_name = "SECONDS", requires = "resume")]
+    pub time: Option<u64>,
     /// The program cox; default: target/release/cox
     #[arg(long, value_name = "FILE")]
     pub cox: Option<PathBuf>,

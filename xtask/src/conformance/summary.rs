@@ -2,17 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::judge::Verdict;
+use super::finished::{Counts, Finished};
 use super::session::Overlap;
-
-/// Counts of one backend with one number of threads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
-    same: u64,
-    other_output: u64,
-    differ: u64,
-    hang: u64,
-}
 
 /// What a whole run came to.
 #[derive(Debug, Default)]
@@ -25,23 +16,25 @@ pub struct Summary {
     pub findings: Vec<String>,
 }
 
-impl Summary {
-    /// Counts runs.
-    pub fn count(&mut self, backend: &str, threads: u32, verdict: Verdict, times: u32) {
-        let counts = self.counts.entry((backend.to_owned(), threads)).or_default();
-        *match verdict {
-            Verdict::Same => &mut counts.same,
-            Verdict::OtherOutput => &mut counts.other_output,
-            Verdict::Differs => &mut counts.differ,
-            Verdict::Hangs => &mut counts.hang,
-        } += u64::from(times);
-    }
+/// A test's name with a number of threads; 0: any.
+#[must_use]
+pub fn name(test: &str, threads: u32) -> String {
+    if threads == 0 { test.to_owned() } else { format!("{test} ({threads} threads)") }
+}
 
-    /// Adds what cox's runtime did.
-    pub fn took_over(&mut self, backend: &str, overlap: Overlap) {
-        let sum = self.overlap.entry(backend.to_owned()).or_default();
-        sum.processes += overlap.processes;
-        sum.ran += overlap.ran;
+impl Summary {
+    /// Adds what was finished.
+    pub fn add(&mut self, finished: &Finished) {
+        let aside = finished.aside.iter().map(|(threads, why)| (name(&finished.test, *threads), why.clone()));
+        self.set_aside.extend(aside);
+        self.findings.extend(finished.findings.iter().cloned());
+        let Some(backend) = &finished.backend else { return };
+        for (threads, counts) in &finished.counts {
+            self.counts.entry((backend.clone(), *threads)).or_default().add(*counts);
+        }
+        let sum = self.overlap.entry(backend.clone()).or_default();
+        sum.processes += finished.overlap.processes;
+        sum.ran += finished.overlap.ran;
     }
 
     /// Whether there were runs, and all were the same as plain ones. `None`: there were none.
@@ -89,13 +82,19 @@ mod tests {
     fn a_run_without_runs_is_not_good() {
         let mut summary = Summary::default();
         assert_eq!(summary.is_good(), None);
-        summary.count("bpf", 4, Verdict::Same, 3);
-        summary.count("bpf", 4, Verdict::Hangs, 1);
+        let aside = Finished { test: "x".into(), aside: [(4, "fails".to_owned())].into(), ..Finished::default() };
+        summary.add(&aside);
+        assert_eq!(summary.is_good(), None);
+        let counts = Counts { same: 3, hang: 1, ..Counts::default() };
+        let mut ran = Finished { backend: Some("bpf".into()), counts: [(4, counts)].into(), ..Finished::default() };
+        summary.add(&ran);
         assert_eq!(summary.is_good(), Some(true));
-        summary.findings.push("HANG x".into());
+        ran.findings.push("HANGS y".into());
+        summary.add(&ran);
         assert_eq!(summary.is_good(), Some(false));
         let text = summary.text();
         let row: Vec<_> = text.lines().find(|line| line.starts_with("bpf")).unwrap().split_whitespace().collect();
-        assert_eq!(row, ["bpf", "4", "3", "0", "0", "1"]);
+        assert_eq!(row, ["bpf", "4", "6", "0", "0", "2"]);
+        assert!(text.contains("set aside: fails: x (4 threads)") && text.contains("\nHANGS y\n"), "{text}");
     }
 }

@@ -1,0 +1,238 @@
+//! What has been finished, test by test: a whole matrix takes hours, and a run that ends early goes on where it stopped.
+//!
+//! A file has one line for each [`Finished`], written when it is. So whatever ends a run loses no more than the tests that are running. The first line
+//! says what was tested; a file of another cox is put aside.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::judge::Verdict;
+use super::session::Overlap;
+
+/// Runs by what they came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// The same.
+    pub same: u64,
+    /// The same end, with lines in another order, or other ones where the test does not say which.
+    pub other_output: u64,
+    /// Another end or other lines.
+    pub differ: u64,
+    /// Those that did not end.
+    pub hang: u64,
+}
+
+impl Counts {
+    /// Counts runs.
+    pub fn count(&mut self, verdict: Verdict, times: u32) {
+        *match verdict {
+            Verdict::Same => &mut self.same,
+            Verdict::OtherOutput => &mut self.other_output,
+            Verdict::Differs => &mut self.differ,
+            Verdict::Hangs => &mut self.hang,
+        } += u64::from(times);
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: Counts) {
+        self.same += other.same;
+        self.other_output += other.other_output;
+        self.differ += other.differ;
+        self.hang += other.hang;
+    }
+}
+
+/// A test that was run under one backend, or that could not be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finished {
+    /// The test's name.
+    pub test: String,
+    /// `None`: what is set aside here is so for all backends.
+    pub backend: Option<String>,
+    /// Runs that were wanted with each number of threads.
+    pub times: u32,
+    /// What they came to, by number of threads. Nothing, if cox failed.
+    pub counts: BTreeMap<u32, Counts>,
+    /// What could not be judged, by number of threads (0: any), and why.
+    pub aside: BTreeMap<u32, String>,
+    /// What cox's runtime did.
+    pub overlap: Overlap,
+    /// Differences and hangs, in words.
+    pub findings: Vec<String>,
+}
+
+impl Finished {
+    /// Whether so many runs under a backend with a number of threads need not be made any more.
+    fn covers(&self, test: &str, backend: &str, threads: u32, times: u32) -> bool {
+        let is_aside = self.aside.contains_key(&threads) || self.aside.contains_key(&0);
+        let has_run = self.times >= times && self.counts.contains_key(&threads);
+        self.test == test && self.backend.as_ref().is_none_or(|ours| ours == backend) && (is_aside || has_run)
+    }
+}
+
+/// All that has been finished, in this run and in those that it goes on from.
+#[derive(Debug)]
+pub struct Log {
+    all: BTreeMap<String, Vec<Finished>>,
+    file: Option<(PathBuf, File)>,
+}
+
+/// What is tested: the first line of a file.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Tested {
+    suite: PathBuf,
+    files: Vec<Stamped>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Stamped {
+    file: PathBuf,
+    bytes: u64,
+    /// Seconds and nanoseconds.
+    changed: (i64, i64),
+}
+
+impl Tested {
+    fn new(suite: &Path, cox: &Path) -> Tested {
+        let stamp = |file: PathBuf| {
+            let status = file.metadata().ok()?;
+            Some(Stamped { file, bytes: status.len(), changed: (status.mtime(), status.mtime_nsec()) })
+        };
+        let files = [cox.to_owned(), cox.with_file_name("libcox_preload.so")];
+        Tested { suite: suite.to_owned(), files: files.into_iter().filter_map(stamp).collect() }
+    }
+}
+
+impl Log {
+    /// A log that is kept nowhere.
+    #[must_use]
+    pub fn unwritten() -> Log {
+        Log { all: BTreeMap::new(), file: None }
+    }
+
+    /// Goes on with what a file says was finished. One that is of another suite or another cox is renamed.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    pub fn open(path: &Path, suite: &Path, cox: &Path) -> Result<Log> {
+        let named = || format!("the file '{}' of what is finished", path.display());
+        let tested = Tested::new(suite, cox);
+        let text = match fs::read_to_string(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            text => text.with_context(named)?,
+        };
+        let mut lines = text.lines();
+        let is_ours = lines.next().and_then(|line| serde_json::from_str(line).ok()).as_ref() == Some(&tested);
+        let mut all: BTreeMap<String, Vec<Finished>> = BTreeMap::new();
+        if is_ours {
+            // The last line may be cut off.
+            for one in lines.filter_map(|line| serde_json::from_str::<Finished>(line).ok()) {
+                all.entry(one.test.clone()).or_default().push(one);
+            }
+        } else if !text.is_empty() {
+            let before = PathBuf::from(format!("{}.before", path.display()));
+            eprintln!("conformance: {} is of another cox or suite: now {}", path.display(), before.display());
+            fs::rename(path, before).with_context(named)?;
+        }
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).with_context(named)?;
+        }
+        let file = OpenOptions::new().create(true).append(true).open(path).with_context(named)?;
+        let mut log = Log { all, file: Some((path.to_owned(), file)) };
+        if !is_ours {
+            log.write(&serde_json::to_string(&tested)?)?;
+        } else if !text.ends_with('\n') {
+            log.write("")?;
+        }
+        Ok(log)
+    }
+
+    fn write(&mut self, line: &str) -> Result<()> {
+        let Some((path, file)) = &mut self.file else { return Ok(()) };
+        file.write_all(format!("{line}\n").as_bytes()).with_context(|| path.display().to_string())
+    }
+
+    /// Enters what has just been finished.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn enter(&mut self, finished: Finished) -> Result<()> {
+        self.write(&serde_json::to_string(&finished)?)?;
+        self.all.entry(finished.test.clone()).or_default().push(finished);
+        Ok(())
+    }
+
+    /// Those of these numbers of threads that a test has still to be run with, so many times.
+    #[must_use]
+    pub fn left(&self, test: &str, backend: &str, threads: &[u32], times: u32) -> Vec<u32> {
+        let all = self.all.get(test).map_or(&[][..], Vec::as_slice);
+        let is_covered = |threads: u32| all.iter().any(|one| one.covers(test, backend, threads, times));
+        threads.iter().copied().filter(|threads| !is_covered(*threads)).collect()
+    }
+
+    /// What was finished, by test.
+    pub fn all(&self) -> impl Iterator<Item = &Finished> {
+        self.all.values().flatten()
+    }
+
+    /// What one test came to.
+    #[must_use]
+    pub fn of(&self, test: &str) -> Counts {
+        let mut sum = Counts::default();
+        let all = self.all.get(test).into_iter().flatten();
+        all.flat_map(|one| one.counts.values()).for_each(|counts| sum.add(*counts));
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finished(test: &str, backend: Option<&str>, threads: &[u32], times: u32) -> Finished {
+        let one = |threads: &u32| (*threads, Counts { same: u64::from(times), ..Counts::default() });
+        let counts = threads.iter().map(one).collect();
+        Finished { test: test.into(), backend: backend.map(str::to_owned), times, counts, ..Finished::default() }
+    }
+
+    #[test]
+    fn what_is_left_is_what_has_not_run_so_often() {
+        let mut log = Log::unwritten();
+        log.enter(finished("a", Some("bpf"), &[1, 4], 2)).unwrap();
+        assert_eq!(log.left("a", "bpf", &[1, 2, 4], 1), [2]);
+        assert_eq!(log.left("a", "bpf", &[1, 2, 4], 3), [1, 2, 4]);
+        assert_eq!(log.left("a", "perf", &[1], 1), [1]);
+        assert_eq!(log.left("b", "bpf", &[1], 1), [1]);
+        let aside = Finished { aside: [(2, "fails".to_owned())].into(), ..finished("a", None, &[], 1) };
+        log.enter(aside).unwrap();
+        assert_eq!(log.left("a", "bpf", &[1, 2, 4], 3), [1, 4]);
+        let broken = Finished { aside: [(0, "broken".to_owned())].into(), ..finished("b", None, &[], 1) };
+        log.enter(broken).unwrap();
+        assert!(log.left("b", "perf", &[1, 8], 200).is_empty());
+        assert_eq!(log.of("a").same, 4);
+    }
+
+    #[test]
+    fn a_file_is_gone_on_with_unless_another_cox_was_tested() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let open = || Log::open(&at("new/log"), &at("suite"), &at("cox")).unwrap();
+        fs::write(at("cox"), "1").unwrap();
+        open().enter(finished("a", Some("bpf"), &[1], 1)).unwrap();
+        // Killed in the middle of a line.
+        OpenOptions::new().append(true).open(at("new/log")).unwrap().write_all(b"{\"test\":\"b").unwrap();
+        open().enter(finished("c", Some("bpf"), &[1], 1)).unwrap();
+        let names: Vec<_> = open().all().map(|one| one.test.clone()).collect();
+        assert_eq!(names, ["a", "c"]);
+        fs::write(at("cox"), "12").unwrap();
+        assert_eq!(open().all().count(), 0);
+        assert!(at("new/log.before").exists());
+        assert_eq!(Log::open(&at("new/log"), &at("other"), &at("cox")).unwrap().all().count(), 0);
+    }
+}
