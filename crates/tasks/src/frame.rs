@@ -10,7 +10,6 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use crate::icv::is_ever_set;
 use crate::pool::Needs;
 use crate::task::{Task, Work};
 use crate::worker::Worker;
@@ -42,9 +41,7 @@ impl Worker {
         let Some(task) = self.current() else { return };
         let below = task.parent.load(std::sync::atomic::Ordering::Relaxed);
         self.current.set(below);
-        if is_ever_set() {
-            self.leave_icvs(task, below);
-        }
+        self.leave_icvs(task, below);
         let next = self.end(NonNull::from(task));
         self.hand_on(next);
     }

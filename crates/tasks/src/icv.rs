@@ -12,7 +12,8 @@
 //! 5. The default allocator is the thread's and not the task's (OpenMP 5.1, table 2.1: "implicit task"). A thread takes it along from task to
 //!    task. A guest, which stands for no thread in particular, has the creator's in each task that it takes from a queue.
 //!
-//! As long as the program sets none (`is_ever_set`) nothing of this is done.
+//! As long as the program sets none ([`is_ever_set`]) nothing of this is done. Most programs that set one do so before their regions: then all tasks
+//! of a region have the same values ([`do_tasks_differ`]), members find them in the runtime, and only guests have to be told.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -52,13 +53,14 @@ pub struct Runtime {
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 static EVER_SET: AtomicBool = AtomicBool::new(false);
+static TASKS_DIFFER: AtomicBool = AtomicBool::new(false);
 
 /// The calling thread finds its values by these functions.
 pub fn begin(runtime: Runtime) {
     let _ = RUNTIME.set(runtime);
 }
 
-/// Some tasks have other values than the process has begun with, or soon will: the program is about to set one.
+/// Some regions have other values than the process has begun with, or soon will: the program is about to set one.
 #[inline]
 pub fn will_be_set() {
     if !is_ever_set() {
@@ -66,10 +68,16 @@ pub fn will_be_set() {
     }
 }
 
-/// Whether any task may have other values than the process has begun with.
+/// Whether any region may have other values than the process has begun with.
 #[inline]
 pub(crate) fn is_ever_set() -> bool {
     EVER_SET.load(Ordering::Relaxed)
+}
+
+/// Whether any task may have other values than its region has begun with. Who has such a task sees this: it was said before the first of them was.
+#[inline]
+pub(crate) fn do_tasks_differ() -> bool {
+    TASKS_DIFFER.load(Ordering::Relaxed)
 }
 
 /// Values and the number of those who point to them.
@@ -236,19 +244,29 @@ impl Worker {
         if let Some(now) = now
             && before != Some(now)
         {
+            TASKS_DIFFER.store(true, Ordering::Relaxed);
             task.icvs.set(now);
         }
     }
 
     /// A new task has the values of this one, which runs here.
-    #[cold]
+    #[inline]
     pub(crate) fn inherit_icvs(&self, task: &Task, creator: &Task) {
-        task.icvs.share(&creator.icvs);
+        if do_tasks_differ() {
+            task.icvs.share(&creator.icvs);
+        }
     }
 
     /// A task begins to run here, on top of another or of none.
-    #[cold]
+    #[inline]
     pub(crate) fn enter_icvs(&self, task: &Task, around: *const Task) {
+        if do_tasks_differ() {
+            self.change_to(task, around);
+        }
+    }
+
+    #[cold]
+    fn change_to(&self, task: &Task, around: *const Task) {
         // SAFETY: null, or the task that ran here until now.
         let around = unsafe { around.as_ref() };
         if task.icvs.points_as(around.map(|around| &around.icvs)) {
@@ -263,8 +281,15 @@ impl Worker {
     }
 
     /// A task has ended here; the one below, or none, goes on.
-    #[cold]
+    #[inline]
     pub(crate) fn leave_icvs(&self, task: &Task, around: *const Task) {
+        if do_tasks_differ() {
+            self.change_back(task, around);
+        }
+    }
+
+    #[cold]
+    fn change_back(&self, task: &Task, around: *const Task) {
         // SAFETY: null, or the task that runs here from now on.
         let around = unsafe { around.as_ref() };
         if !task.icvs.points_as(around.map(|around| &around.icvs))
@@ -282,24 +307,36 @@ impl Worker {
     }
 
     /// The present task is about to make one. Before the region's first can be found guests have to know what the region has begun with.
-    #[cold]
+    #[inline]
     pub(crate) fn note_icvs_of_region(&self, team: &Team) {
+        if !is_ever_set() {
+            return;
+        }
         if team.has_tasks() {
             // Another member has noted them, if it was the first; its note is seen by who finds the task of this one.
             fence(Ordering::Acquire);
-            return;
+        } else {
+            self.note_first(team);
         }
+    }
+
+    #[cold]
+    fn note_first(&self, team: &Team) {
         let values = if self.icvs.base.is_null() { self.read_icvs() } else { self.icvs.base.get() };
         team.begins_with(values);
     }
 
     /// A guest takes a task of its team's from a queue: it has to have what the region has begun with.
-    #[cold]
+    #[inline]
     pub(crate) fn match_icvs_of_region(&self, team: &Team) {
-        let base = &self.icvs.base;
-        if ptr::eq(base.0.get(), team.icvs.kept.load(Ordering::Relaxed)) {
-            return;
+        if is_ever_set() && !ptr::eq(self.icvs.base.0.get(), team.icvs.kept.load(Ordering::Relaxed)) {
+            self.take_over(team);
         }
+    }
+
+    #[cold]
+    fn take_over(&self, team: &Team) {
+        let base = &self.icvs.base;
         let _held = hold();
         let theirs = team.icvs.kept.load(Ordering::Relaxed);
         if self.icvs.first.get().is_none() {

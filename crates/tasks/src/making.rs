@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 
 use crate::depend::{Access, Listener};
 use crate::ending::Forgetting;
-use crate::icv::is_ever_set;
 use crate::pool::Needs;
 use crate::task::{AWAITED, BEING_ENTERED, COPIED, DEPENDS, DETACHED, Edge, FINAL, Task, Work};
 use crate::worker::Worker;
@@ -157,15 +156,10 @@ impl Worker {
         if let Some(group) = unsafe { group.as_ref() } {
             group.tally.expect_one();
         }
-        let sets_icvs = is_ever_set();
-        if sets_icvs {
-            self.inherit_icvs(task, parent);
-        }
+        self.inherit_icvs(task, parent);
         if let Some((team, seat)) = self.place() {
             seat.has_made();
-            if sets_icvs {
-                self.note_icvs_of_region(team);
-            }
+            self.note_icvs_of_region(team);
             team.note_task();
         }
     }

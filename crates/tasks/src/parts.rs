@@ -20,7 +20,6 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::icv::is_ever_set;
 use crate::pool::Needs;
 use crate::task::{FINAL, RANGE, Task, Work};
 use crate::worker::Worker;
@@ -213,10 +212,8 @@ impl Worker {
         new.depth.store(task.depth.load(Ordering::Relaxed), Ordering::Relaxed);
         new.flags.set(task.flags.get() & FINAL);
         new.group.set(task.group.get());
-        if is_ever_set() {
-            // The parent may have other values by now, and run elsewhere.
-            self.inherit_icvs(new, task);
-        }
+        // The parent may have other values by now, and run elsewhere.
+        self.inherit_icvs(new, task);
         // The task has not ended, so the count of what the parent waits for cannot come to its end meanwhile.
         if parent.own.seat.load(Ordering::Relaxed) == self.thread {
             parent.own.made.set(parent.own.made.get().wrapping_add(1));

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use crate::begun::Taker;
 use crate::group::Group;
-use crate::icv::{self, is_ever_set};
+use crate::icv::{self, do_tasks_differ};
 use crate::nesting::Nesting;
 use crate::number::NONE;
 use crate::park::{bed, give_back, take_number};
@@ -141,9 +141,7 @@ impl Worker {
                 next = self.find(None);
                 continue;
             }
-            if is_ever_set() {
-                self.match_icvs_of_region(team);
-            }
+            self.match_icvs_of_region(team);
             let ready = self.run(task);
             ran += 1;
             next = if goes_on() {
@@ -167,7 +165,7 @@ impl Worker {
     /// Ends a share of either kind.
     pub fn come_back(&self, before: Before) {
         self.give_number_back(NONE);
-        if is_ever_set() {
+        if do_tasks_differ() {
             // Of a member: its implicit task ends.
             self.place().into_iter().for_each(|(_, seat)| seat.implicit.icvs.clear());
         }
@@ -551,9 +549,7 @@ impl Worker {
         let (before, frames) = (self.current.replace(task), self.frames.replace(0));
         let number = self.number.get();
         self.begins(task);
-        if is_ever_set() {
-            self.enter_icvs(task, before);
-        }
+        self.enter_icvs(task, before);
         let runs = task.flags.get() & COPIED != 0 || !self.is_cancelled();
         if runs {
             if task.flags.get() & RANGE == 0 {
@@ -565,9 +561,7 @@ impl Worker {
             }
         }
         self.give_number_back(number);
-        if is_ever_set() {
-            self.leave_icvs(task, before);
-        }
+        self.leave_icvs(task, before);
         self.current.set(before);
         self.frames.set(frames);
         runs
