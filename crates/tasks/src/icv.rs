@@ -12,8 +12,8 @@
 //! 5. The default allocator is the thread's and not the task's (OpenMP 5.1, table 2.1: "implicit task"). A thread takes it along from task to
 //!    task. A guest, which stands for no thread in particular, has the creator's in each task that it takes from a queue.
 //!
-//! As long as the program sets none ([`is_ever_set`]) nothing of this is done. Most programs that set one do so before their regions: then all tasks
-//! of a region have the same values ([`do_tasks_differ`]), members find them in the runtime, and only guests have to be told.
+//! As long as the program sets none (`is_ever_set`) nothing of this is done. Most programs that set one do so before their regions: then all tasks
+//! of a region have the same values (`do_tasks_differ`), members find them in the runtime, and only guests have to be told.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
