@@ -1,6 +1,6 @@
 //! What a whole run came to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::finished::{Counts, Finished};
 use super::session::Overlap;
@@ -47,12 +47,13 @@ impl Summary {
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        // One that is set aside with one backend after the other is named once.
+        let mut reasons: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (name, why) in &self.set_aside {
-            reasons.entry(why).or_default().push(name);
+            reasons.entry(why).or_default().insert(name);
         }
         for (why, names) in reasons {
-            text += &format!("set aside: {why}: {}\n", names.join(" "));
+            text += &format!("set aside: {why}: {}\n", Vec::from_iter(names).join(" "));
         }
         for finding in &self.findings {
             text += finding.lines().next().unwrap_or_default();
@@ -83,7 +84,7 @@ mod tests {
         let mut summary = Summary::default();
         assert_eq!(summary.is_good(), None);
         let aside = Finished { test: "x".into(), aside: [(4, "fails".to_owned())].into(), ..Finished::default() };
-        summary.add(&aside);
+        (0..2).for_each(|_| summary.add(&aside));
         assert_eq!(summary.is_good(), None);
         let counts = Counts { same: 3, hang: 1, ..Counts::default() };
         let mut ran = Finished { backend: Some("bpf".into()), counts: [(4, counts)].into(), ..Finished::default() };
@@ -95,6 +96,6 @@ mod tests {
         let text = summary.text();
         let row: Vec<_> = text.lines().find(|line| line.starts_with("bpf")).unwrap().split_whitespace().collect();
         assert_eq!(row, ["bpf", "4", "6", "0", "0", "2"]);
-        assert!(text.contains("set aside: fails: x (4 threads)") && text.contains("\nHANGS y\n"), "{text}");
+        assert!(text.contains("set aside: fails: x (4 threads)\n") && text.contains("\nHANGS y\n"), "{text}");
     }
 }
