@@ -103,7 +103,7 @@ impl Nesting {
     /// What is around a region that this thread, which is in one, begins. `around`: each region it is in, the outermost first. `threads`: what
     /// the task would give a region that asks for no number. `None`: it is in none whose tasks are this crate's.
     pub fn of(worker: &Worker, around: impl Iterator<Item = Level>, threads: i32) -> Option<Nesting> {
-        let (team, outer) = (worker.lasting_team(), worker.nesting());
+        let (team, outer) = (worker.team(), worker.nesting());
         let outermost = outer.map(|outer| outer.outermost).or(team)?;
         let mut levels: Vec<Level> = around.collect();
         let mut hidden = outer.map_or(0, |outer| outer.hidden);

@@ -1,38 +1,23 @@
 //! A team: threads with a seat each, that share their ready tasks and meet at barriers.
 //!
-//! **Seats.** A thread takes one, a member's or a guest's; with it comes a deque of ready tasks (`queues`).
-//!
-//! **Sleep.** Who finds nothing says so in `idle` and looks once more; who has put a task somewhere looks at `idle` and wakes one.
-//! Between writing and looking both have a fence (`fence`), so one of the two sees the other.
-//!
-//! **Barrier.** It is passed when all members have come and no task of the team is left. Tasks are counted by seat,
-//! those made and those ended, in words that only grow and that only their seat writes. They are added up *ended
-//! first*: at any moment no more have ended than were made, so if the sums are equal, they were equal in the moment
-//! between the two; and as all members have come, nobody was there who could make another. It is added up by whoever
-//! has just come last, or has just run out of tasks; both have a full fence before, so the last of them sees all.
-//!
-//! **Cancellation.** Who cancels a region is at no barrier, so the one that members come to next cannot be passed before it comes
-//! there, which it does at the region's end: everybody's last barrier is that one. Who waits there already is let go, stays counted,
-//! and comes to the end without being counted again. No task begins any more, so nobody who is counted makes one.
-//!
-//! **Ends of regions.** Where nobody is expected to make tasks the end is no barrier (`lets_go`): who has made some after all stays until none is
-//! left, and so does who comes later. Nobody is counted as come, so one that was let go from a cancelled barrier is forgotten when the next
-//! region begins.
+//! **Seats.** A thread takes one, a member's or a guest's; with it comes a deque of ready tasks (`queues`). Its sleep is in `sleep`, barriers and the
+//! ends of regions are in `meeting`.
 //!
 //! Teams are never given back to the system: who helps out looks at them without asking.
 
-use std::ptr::{self, NonNull};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+mod meeting;
+mod sleep;
 
-use crate::begun::Taker;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use self::meeting::Meeting;
 use crate::deque::{CAPACITY, Deque};
-use crate::fence;
 use crate::held::Held;
 use crate::icv::OfRegion;
 use crate::nesting::{Common, Nesting};
 use crate::number::somebody_asks;
-use crate::park::bed;
 use crate::queues::Queues;
 use crate::spare::boxed;
 use crate::sync::{self, Ends, ends as ends_elsewhere, shared_ends};
@@ -111,15 +96,6 @@ pub struct Team {
     pub(crate) enough: usize,
 }
 
-/// What members write who come to a barrier.
-struct Meeting {
-    arrived: AtomicU32,
-    /// The generation that somebody has let pass, or is about to.
-    passing: AtomicU32,
-    /// Those that stay at a region's end that is no barrier.
-    staying: AtomicU32,
-}
-
 /// On a line of its own, with its neighbour, which processors fetch along.
 #[repr(align(128))]
 pub(crate) struct Apart<T>(pub T);
@@ -194,11 +170,7 @@ impl Team {
             lets_go: AtomicBool::new(false),
             idle: (0..=words).map(|_| AtomicU64::new(0)).collect(),
             in_use: Apart(AtomicBool::new(false)),
-            meeting: Apart(Meeting {
-                arrived: AtomicU32::new(0),
-                passing: AtomicU32::new(0),
-                staying: AtomicU32::new(0),
-            }),
+            meeting: Apart(Meeting::new()),
             generation: Apart(sync::AtomicU32::new(0)),
             nobodys: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
             queues: Queues::new(end(seats), end(seats + 1)),
@@ -278,27 +250,6 @@ impl Team {
     /// Its region is over.
     pub fn release(&self) {
         self.in_use.0.store(false, Ordering::Release);
-    }
-
-    /// Whether members go on from the region's end when there is no task, though others may still be to come.
-    #[inline]
-    pub(crate) fn lets_go(&self) -> bool {
-        self.lets_go.load(Ordering::Relaxed)
-    }
-
-    /// Cancels the region, by a member in its implicit task: no task begins any more, and who waits at a barrier that may be
-    /// cancelled goes on.
-    pub fn cancel(&self) {
-        self.cancelled.store(u64::from(self.generation()) + 1, Ordering::Release);
-        fence::light();
-        self.wake_all();
-    }
-
-    /// Whether the region was cancelled.
-    #[inline]
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Acquire) != 0
     }
 
     /// The region has so many members: said by each of them, before it [enters](crate::worker::Worker::enter).
@@ -387,85 +338,6 @@ impl Team {
         self.has_tasks.load(Ordering::Relaxed) != 0
     }
 
-    /// A task was put somewhere.
-    #[inline]
-    pub(crate) fn announce(&self, task: NonNull<Task>) {
-        fence::light();
-        if self.has_sleepers() {
-            self.wake_for(task);
-        }
-        signal::has_put();
-    }
-
-    /// Whether somebody sleeps, or is about to.
-    #[inline]
-    pub(crate) fn has_sleepers(&self) -> bool {
-        self.idle.iter().any(|word| word.load(Ordering::Relaxed) != 0)
-    }
-
-    /// Wakes one who sleeps and may run this task.
-    #[cold]
-    pub(crate) fn wake_for(&self, task: NonNull<Task>) {
-        // SAFETY: memory of tasks stays; a task that is gone is below nobody, or it wakes the wrong one.
-        let may_run = |within: NonNull<Task>| unsafe { task.as_ref().is_below(within.as_ref()) };
-        self.wake_one(|within| within.is_none_or(may_run));
-    }
-
-    /// Wakes one who may run this task, which is for members: also one that has left its tasks to standbys.
-    #[cold]
-    pub(crate) fn wake_member_for(&self, task: NonNull<Task>) {
-        // SAFETY: as above.
-        let may_run = |within: NonNull<Task>| unsafe { task.as_ref().is_below(within.as_ref()) };
-        if !self.wake_one(|within| within.is_none_or(may_run)) {
-            self.wake_one(|within| within.is_some_and(|within| ptr::eq(within.as_ptr(), &raw const self.nobodys)));
-        }
-    }
-
-    /// Wakes one whose sleep is `wanted`: it is asked for tasks below one, or any. Whether there was one.
-    fn wake_one(&self, wanted: impl Fn(Option<NonNull<Task>>) -> bool) -> bool {
-        for (at, word) in self.idle.iter().enumerate() {
-            let mut left = word.load(Ordering::Acquire);
-            while left != 0 {
-                let bit = left & left.wrapping_neg();
-                left &= !bit;
-                let Some(seat) = self.seat_of_bit(at, bit.trailing_zeros()) else { continue };
-                let within = NonNull::new(seat.sleeps_in.load(Ordering::Acquire));
-                if wanted(within) && word.fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
-                    bed(seat.thread.load(Ordering::Relaxed)).wake();
-                    return true;
-                }
-            }
-        }
-        false
-    }
-
-    fn wake_all(&self) {
-        for (at, word) in self.idle.iter().enumerate() {
-            if word.load(Ordering::Relaxed) == 0 {
-                continue;
-            }
-            let mut left = word.swap(0, Ordering::AcqRel);
-            while left != 0 {
-                let seat = self.seat_of_bit(at, left.trailing_zeros());
-                seat.into_iter().for_each(|seat| bed(seat.thread.load(Ordering::Relaxed)).wake());
-                left &= left - 1;
-            }
-        }
-    }
-
-    /// The thread on this seat is about to sleep, for tasks below one or for any: to be said before it looks for the last time.
-    pub(crate) fn lie_down(&self, seat: &Seat, within: Option<&Task>) {
-        let within = within.map_or(ptr::null(), ptr::from_ref);
-        seat.sleeps_in.store(within.cast_mut(), Ordering::Release);
-        self.idle[seat.number as usize / 64].fetch_or(1 << (seat.number % 64), Ordering::AcqRel);
-        fence::heavy();
-    }
-
-    /// The thread on this seat is about to sleep, and no task is for it.
-    pub(crate) fn lie_down_for_good(&self, seat: &Seat) {
-        self.lie_down(seat, Some(&self.nobodys));
-    }
-
     /// Whether standbys, if there are any, can run all tasks that there may be, and know of them.
     #[inline]
     pub fn is_served(&self) -> bool {
@@ -486,125 +358,5 @@ impl Team {
             self.needs_members.store(true, Ordering::Relaxed);
             self.alarm();
         }
-    }
-
-    /// Whether a thread that has taken a task which only members may run has begun its construct.
-    #[inline]
-    pub(crate) fn has_begun(&self, taker: Taker) -> bool {
-        taker.has_begun(&self.generation.0)
-    }
-
-    /// Wakes all who sleep, whatever for: they look again.
-    pub fn alarm(&self) {
-        fence(Ordering::SeqCst);
-        self.wake_all();
-    }
-
-    /// It does not sleep, or no longer. If somebody has woken it for a task and it is `busy` with something else, that task is
-    /// somebody else's now.
-    pub(crate) fn get_up(&self, seat: &Seat, busy: bool) {
-        let bit = 1 << (seat.number % 64);
-        let was_woken = self.idle[seat.number as usize / 64].fetch_and(!bit, Ordering::AcqRel) & bit == 0;
-        if was_woken && busy {
-            self.pass_on();
-        }
-    }
-
-    /// Wakes somebody for each task that somebody could take now.
-    #[cold]
-    fn pass_on(&self) {
-        let oldest = self.seats.iter().chain(self.guests()).filter_map(|seat| NonNull::new(seat.deque.oldest()));
-        let queued = self.queued();
-        oldest.chain(queued).for_each(|task| self.wake_for(task));
-    }
-
-    /// Whether the region is cancelled, and has no barrier behind this one.
-    pub(crate) fn is_last_barrier(&self, generation: u32) -> bool {
-        self.cancelled.load(Ordering::Acquire) == u64::from(generation) + 1
-    }
-
-    /// A member comes to the barrier: which one it is, and whether it has to ask if all have come.
-    #[inline]
-    pub(crate) fn arrive(&self, seat: &Seat) -> (u32, bool) {
-        let last = self.cancelled.load(Ordering::Acquire);
-        if last != 0 && seat.own.came_to.load(Ordering::Relaxed) == last {
-            return ((last - 1) as u32, true);
-        }
-        let generation = self.generation.0.load(Ordering::Relaxed);
-        seat.own.came_to.store(u64::from(generation) + 1, Ordering::Relaxed);
-        (generation, self.meeting.0.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.size())
-    }
-
-    /// The barrier that members come to next, or wait at.
-    pub(crate) fn generation(&self) -> u32 {
-        self.generation.0.load(Ordering::Acquire)
-    }
-
-    /// Whether this barrier has been passed.
-    #[inline]
-    pub(crate) fn has_passed(&self, generation: u32) -> bool {
-        self.generation.0.load(Ordering::Acquire) != generation
-    }
-
-    /// Lets all members pass if all have come and no task is left: to be asked by who has come last, and by who has ended a task
-    /// and finds no other.
-    #[inline]
-    pub(crate) fn try_to_pass(&self, generation: u32) {
-        fence(Ordering::SeqCst);
-        if self.meeting.0.arrived.load(Ordering::Acquire) != self.size() {
-            if self.meeting.0.staying.load(Ordering::Relaxed) > 0 {
-                self.let_go_if_quiet();
-            }
-            return;
-        }
-        if !self.is_quiet() {
-            return;
-        }
-        self.pass(generation);
-    }
-
-    /// Ends a barrier. Several may have seen that it is time: one of them is first, and only then is the count of the next barrier begun. Nobody
-    /// comes to that one before it has seen the generation change.
-    fn pass(&self, generation: u32) {
-        let next = generation.wrapping_add(1);
-        if self.meeting.0.passing.compare_exchange(generation, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            self.meeting.0.arrived.store(0, Ordering::Relaxed);
-            self.generation.0.store(next, Ordering::Release);
-            fence::light();
-            self.wake_all();
-        }
-    }
-
-    /// A member stays at the end of a region that [lets go](Team::lets_go), until no task is left: to be said before it looks.
-    pub(crate) fn begin_to_stay(&self) {
-        self.meeting.0.staying.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// … and goes on.
-    pub(crate) fn end_to_stay(&self) {
-        self.meeting.0.staying.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// Wakes those that stay if no task is left. Whether none is.
-    pub(crate) fn let_go_if_quiet(&self) -> bool {
-        fence(Ordering::SeqCst);
-        let is_quiet = self.is_quiet();
-        if is_quiet {
-            self.wake_all();
-        }
-        is_quiet
-    }
-
-    /// Whether no task is left.
-    pub(crate) fn is_quiet(&self) -> bool {
-        if !self.has_tasks() {
-            return true;
-        }
-        let sum = |word: fn(&Seat) -> &AtomicU64| -> u64 {
-            let words = self.seats.iter().chain(self.guests()).map(|seat| word(seat).load(Ordering::Acquire));
-            words.fold(0, u64::wrapping_add)
-        };
-        let ended = sum(|seat| &seat.own.ended);
-        ended == sum(|seat| &seat.own.made)
     }
 }

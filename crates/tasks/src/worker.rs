@@ -181,14 +181,8 @@ impl Worker {
 
     /// The team whose region it is in, if that has more than one member.
     #[inline]
-    pub fn team(&self) -> Option<&Team> {
-        // SAFETY: null or a team, which lives as long as the process.
-        unsafe { self.team.get().as_ref() }
-    }
-
-    /// The same for as long as the process lives.
-    pub fn lasting_team(&self) -> Option<&'static Team> {
-        // SAFETY: as above.
+    pub fn team(&self) -> Option<&'static Team> {
+        // SAFETY: null or a team, which lives as long as the process: whoever calls `enter` and `help` promises it.
         unsafe { self.team.get().as_ref() }
     }
 

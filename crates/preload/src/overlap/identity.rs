@@ -138,7 +138,7 @@ pub extern "C" fn ancestor_thread_num(at: c_int) -> c_int {
 /// What the regions around have in common.
 fn common() -> Option<&'static Common> {
     let worker = anywhere()?;
-    let team = worker.nesting().map(Nesting::outermost).or_else(|| worker.lasting_team());
+    let team = worker.nesting().map(Nesting::outermost).or_else(|| worker.team());
     team.map(|team| &team.common)
 }
 
