@@ -51,7 +51,8 @@ fn who_held_the_cpus_of_a_pack_is_named() {
         assert!(report["others"].as_f64().unwrap() > 0.2, "{report}");
         let said = fs::read_to_string(&text).unwrap();
         let first = format!("of these CPUs, {} ", name(&others[0]));
-        assert!(said.contains(&first) && said.contains("Confidence "), "{said}");
+        let doubt = format!("Confidence {}:", report["confidence"].as_str().unwrap());
+        assert!(said.contains(&first) && said.contains(&doubt), "{said}");
         assert_eq!(said.contains("at most"), backend == "proc", "{said}");
     }
 }

@@ -50,6 +50,9 @@ pub struct PackReport {
     /// Each of them had so much there at most: by /proc, which does not tell CPUs apart.
     #[serde(default)]
     pub other_programs_at_most: bool,
+    /// How sure the figures on packing are, by `others`: absent where that is.
+    #[serde(default)]
+    pub confidence: Option<Confidence>,
     /// The part of samples, of 1, in which a running thread waited for others in a loop; absent without samples.
     pub spinning: Option<f64>,
     /// Useful CPU time ÷ the pack's, without rotation, as measured before and now and then; absent if never.
@@ -138,6 +141,17 @@ pub fn others_share(others_ns: u64, seats_ns: u64, wall_ns: u64) -> Option<f64> 
     (wall_ns >= LEAST_WALL_NS && seats_ns > 0).then(|| (others_ns as f64 / seats_ns as f64).min(1.0))
 }
 
+/// How sure figures on packing are beside others that had this part of the CPUs: they are of the program alone only where others
+/// left it the CPUs.
+#[must_use]
+pub fn confidence_beside(others: f64) -> Confidence {
+    match others {
+        _ if others > MOST_OTHERS => Confidence::Low,
+        _ if others > OTHERS => Confidence::Medium,
+        _ => Confidence::High,
+    }
+}
+
 /// The JSON schema of [`PackReport`].
 #[must_use]
 pub fn schema() -> Schema {
@@ -216,16 +230,6 @@ impl PackReport {
         lines
     }
 
-    /// How sure the figures on packing are: they are of this program alone only where others left it the CPUs.
-    #[must_use]
-    pub fn confidence(&self) -> Confidence {
-        match self.others {
-            Some(others) if others > MOST_OTHERS => Confidence::Low,
-            Some(others) if others > OTHERS => Confidence::Medium,
-            _ => Confidence::High,
-        }
-    }
-
     /// The two programs that had most of what others had.
     fn who(&self) -> String {
         let about = if self.other_programs_at_most { "at most " } else { "" };
@@ -274,9 +278,9 @@ impl PackReport {
                 self.who()
             )
         });
-        let doubt = (self.confidence() < Confidence::High).then(|| {
-            let sure = if self.confidence() == Confidence::Low { "says little" } else { "says less" };
-            format!("Confidence {}: beside other programs this run {sure} about packing", word(self.confidence()))
+        let doubt = self.confidence.filter(|confidence| *confidence < Confidence::High).map(|confidence| {
+            let sure = if confidence == Confidence::Low { "says little" } else { "says less" };
+            format!("Confidence {}: beside other programs this run {sure} about packing", word(confidence))
         });
         [Some(first), others, doubt, Some(second)].into_iter().flatten().collect()
     }
@@ -354,18 +358,23 @@ mod tests {
     fn a_poor_efficiency_on_a_machine_that_others_held_is_explained() {
         let other = |comm: &str, run_ns| OtherProgram { comm: comm.into(), run_ns };
         let other_programs = vec![other("hog", 1_380_000_000), other("apt", 20_000_000), other("cron", 1)];
-        let report = PackReport { run_ns: 480_000_000, others: Some(0.82), other_programs, ..packed() };
+        let beside = |others| (Some(others), Some(confidence_beside(others)));
+        let (others, confidence) = beside(0.82);
+        let report = PackReport { run_ns: 480_000_000, others, confidence, other_programs, ..packed() };
         let text = report.text(&Style::default());
         assert!(text.contains("Efficiency 14 % of the bound"), "{text}");
         let named = "Other programs had 82 % of these CPUs, hog 1.38 s, then apt: efficiency 78 % of what they left";
         assert!(text.contains(named) && text.contains("Confidence low"), "{text}");
-        let seen = PackReport { other_programs_at_most: true, others: Some(0.2), ..report };
+        assert_eq!(serde_json::to_value(&report).unwrap()["confidence"], "low");
+        let (others, confidence) = beside(0.2);
+        let seen = PackReport { other_programs_at_most: true, others, confidence, ..report };
         let text = seen.text(&Style::default());
         assert!(text.contains("hog at most 1.38 s") && text.contains("Confidence medium"), "{text}");
         let text = PackReport { other_programs: vec![], ..seen }.text(&Style::default());
         assert!(text.contains("by names that were not seen"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
-        let quiet = PackReport { others: Some(0.03), ..packed() }.text(&Style::default());
+        let (others, confidence) = beside(0.03);
+        let quiet = PackReport { others, confidence, ..packed() }.text(&Style::default());
         assert!(!quiet.contains("Other programs") && !quiet.contains("Confidence"), "{quiet}");
         // Ticks of the kernel say nothing about some milliseconds.
         assert_eq!((others_share(9, 10, 50_000_000), others_share(9, 10, 100_000_000)), (None, Some(0.9)));

@@ -11,7 +11,9 @@ use pack::policy::Why;
 use pack::policy::conductor::Settings;
 use pack::policy::palm::Parts;
 use pack::policy::regime::Turns;
-use report::pack::{OtherProgram, PackReport, SCHEMA_VERSION, SpinningRuntime, cpus_of, others_share};
+use report::pack::{
+    OtherProgram, PackReport, SCHEMA_VERSION, SpinningRuntime, confidence_beside, cpus_of, others_share,
+};
 use watch::Sight;
 use watch::stands::Other;
 
@@ -164,6 +166,7 @@ pub fn report(
     exit: Option<Exit>,
 ) -> PackReport {
     let seen = summary.totals.seen;
+    let others = packing.others_ns.and_then(|ns| others_share(ns, summary.seats_ns, summary.wall_ns));
     let command = if pids.is_empty() {
         program.iter().map(|word| word.to_string_lossy().into_owned()).collect()
     } else {
@@ -183,7 +186,8 @@ pub fn report(
         rotating_ns: summary.totals.rotating_ns,
         turn_ns: summary.totals.turn_ns,
         run_ns: summary.totals.run_ns,
-        others: packing.others_ns.and_then(|ns| others_share(ns, summary.seats_ns, summary.wall_ns)),
+        others,
+        confidence: others.map(confidence_beside),
         other_programs: summary.others.programs.iter().take(OTHERS_AT_MOST).map(other).collect(),
         other_programs_at_most: summary.others.at_most,
         spinning: (seen.samples > 0).then(|| seen.spinning as f64 / seen.samples as f64),
