@@ -247,9 +247,12 @@ fn a_limit_on_the_size_of_files_does_not_change_the_exit_code() {
 
 #[test]
 fn reports_fit_the_terminal() {
-    for (command, last) in
-        [("run -- ls /", "sum to wall"), ("doctor", "sched_ext"), ("pack --ncpus 1 -- sleep 0.1", "restored")]
-    {
+    for (command, last) in [
+        ("run -- ls /", "sum to wall"),
+        ("doctor", "sched_ext"),
+        ("pack --ncpus 1 -- sleep 0.1", "restored"),
+        ("explain quota_throttled", "elsewhere."),
+    ] {
         let script = format!("stty cols 70 && NO_COLOR=1 exec '{COX}' {command}");
         let mut terminal = Terminal::start(&["sh", "-c", &script]);
         terminal.end();

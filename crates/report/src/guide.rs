@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+use crate::style::columns as width;
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html::push_html};
 
 /// A page of the guide.
@@ -114,6 +115,100 @@ pub fn plain(text: &str) -> String {
     out
 }
 
+/// [`plain`], with paragraphs and list items broken anew for `columns`, and rows of tables that are longer. Code and headings stay as they are.
+#[must_use]
+pub fn within(text: &str, columns: usize) -> String {
+    let mut out = Vec::new();
+    let mut block = Block::default();
+    let mut fenced = false;
+    for line in plain(text).lines() {
+        let bare = line.trim_start();
+        let fence = bare.starts_with("```");
+        if fenced || fence || bare.is_empty() || bare.starts_with('#') {
+            block.end(columns, &mut out);
+            fenced ^= fence;
+            out.push(line.to_owned());
+            continue;
+        }
+        let indent = line.len() - bare.len();
+        match marker(bare) {
+            Some(marker) => {
+                block.end(columns, &mut out);
+                block.begin(&line[..indent + marker], " ".repeat(indent + marker));
+                block.add(&bare[marker..]);
+            }
+            None if bare.starts_with('|') => {
+                block.end(columns, &mut out);
+                block.begin("", "    ".to_owned());
+                block.add(line);
+                block.end(columns, &mut out);
+            }
+            None => {
+                if block.is_empty() {
+                    block.begin(&line[..indent], line[..indent].to_owned());
+                }
+                block.add(bare);
+            }
+        }
+    }
+    block.end(columns, &mut out);
+    out.iter().map(|line| line.clone() + "\n").collect()
+}
+
+/// How long the mark of a list item is, with the space behind it: `- `, `* `, `12. `.
+fn marker(line: &str) -> Option<usize> {
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let mark = match digits {
+        0 => line.starts_with(['-', '*']).then_some(1)?,
+        _ => line[digits..].starts_with('.').then_some(digits + 1)?,
+    };
+    line[mark..].starts_with(' ').then_some(mark + 1)
+}
+
+/// Lines that belong together.
+#[derive(Default)]
+struct Block {
+    first: String,
+    rest: String,
+    words: String,
+}
+
+impl Block {
+    fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    fn begin(&mut self, first: &str, rest: String) {
+        *self = Block { first: first.to_owned(), rest, words: String::new() };
+    }
+
+    fn add(&mut self, line: &str) {
+        if !self.words.is_empty() {
+            self.words.push(' ');
+        }
+        self.words.push_str(line.trim_end());
+    }
+
+    fn end(&mut self, columns: usize, out: &mut Vec<String>) {
+        let Block { mut first, rest, words } = std::mem::take(self);
+        let mut line: Option<String> = None;
+        for word in words.split_whitespace() {
+            match &mut line {
+                Some(line) if width(line) + 1 + width(word) <= columns => {
+                    line.push(' ');
+                    line.push_str(word);
+                }
+                // A word that is too long, as the address of a page, stays whole.
+                _ => {
+                    out.extend(line.take());
+                    line = Some(std::mem::replace(&mut first, rest.clone()) + word);
+                }
+            }
+        }
+        out.extend(line);
+    }
+}
+
 /// A topic rendered for a page that has the topics in `present`: links to these stay inside the page, others become text.
 /// Headings are two levels lower, as parts of a section.
 #[must_use]
@@ -165,6 +260,30 @@ mod tests {
             plain(text),
             "See waiting for\nothers (cox explain waiting_for_threads), spin (cox explain figures#spin) and [gcc](https://gcc.gnu.org/), `[x](run.md)`, [w](../workloads/README.md)."
         );
+    }
+
+    #[test]
+    fn paragraphs_and_lists_are_broken_anew_and_code_is_not() {
+        let text = "# A heading that is much longer than that\n\nOne two three\nfour five six.\n- first item\n  goes on\n- second\n\n\
+                    ```sh\ncox run --output a --json b --html c -- ./app\n```\n\n| a | b |\n|---|---|\n| one two | three four five |\n\n1. x\n";
+        let broken = "# A heading that is much longer than that\n\nOne two three four\nfive six.\n- first item goes on\n- second\n\n\
+                    ```sh\ncox run --output a --json b --html c -- ./app\n```\n\n| a | b |\n|---|---|\n| one two | three\n    four five |\n\n1. x\n";
+        assert_eq!(within(text, 20), broken);
+        // Nothing but breaks is changed, of any page.
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for topic in topics() {
+            for columns in [60, 80, 100] {
+                let text = within(topic.text, columns);
+                assert_eq!(words(&text), words(&plain(topic.text)), "{} {columns}", topic.name);
+                let mut fenced = false;
+                for line in text.lines() {
+                    fenced ^= line.trim_start().starts_with("```");
+                    let kept = fenced || line.starts_with('#');
+                    let one_word = line.trim_start().split(' ').count() <= 2;
+                    assert!(kept || one_word || width(line) <= columns, "{}: {line}", topic.name);
+                }
+            }
+        }
     }
 
     #[test]

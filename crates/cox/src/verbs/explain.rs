@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use report::guide::{self, Topic};
 
 use crate::cli;
-use crate::outputs::to_stdout;
+use crate::outputs::{Output, to_stdout};
 
 /// Prints the page that a topic names, or a part of it (`doctor#ebpf`); without a topic, what there is.
 pub fn explain(options: &cli::Explain) -> Result<u8> {
@@ -19,7 +19,7 @@ pub fn explain(options: &cli::Explain) -> Result<u8> {
                 None => topic.text,
                 Some(id) => topic.section(id).with_context(|| format!("'{name}' has no section '{id}'"))?,
             };
-            guide::plain(text)
+            guide::within(text, super::style(Some(&Output::Stdout), false).columns())
         }
     };
     to_stdout(|out| out.write_all(text.as_bytes()))?;
