@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
     SocketType, accept_with, bind, connect, listen, recv, sendmsg, socket_with,
@@ -30,6 +31,9 @@ const PREFIX: &str = "coxswain-";
 const BACKLOG: i32 = 128;
 /// A process that connects says at once who it is; one that does not is let go, and keeps no descriptor of the session.
 const KNOCKING: Duration = Duration::from_secs(10);
+
+/// So long nobody is let in after that has failed: without descriptors left it would fail at once again, and they are waited for in vain.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A little later it is surely over.
 const SLACK: Duration = Duration::from_millis(1);
@@ -147,15 +151,26 @@ fn listening(path: &Path) -> io::Result<OwnedFd> {
 fn answer_all(listener: &OwnedFd, close: &OwnedFd, nonce: [u8; 16], source: &Mutex<Source>, patience: Duration) {
     // With the process that each has become.
     let mut guests: Vec<(OwnedFd, Option<u32>, Instant)> = Vec::new();
+    // Nobody is let in until then.
+    let mut closed_until: Option<Instant> = None;
     loop {
-        let all = [close.as_fd(), listener.as_fd()].into_iter().chain(guests.iter().map(|guest| guest.0.as_fd()));
-        let mut wanted: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        closed_until = closed_until.filter(|until| Instant::now() < *until);
+        let at_door = if closed_until.is_some() { PollFlags::empty() } else { PollFlags::IN };
+        let door = [PollFd::new(close, PollFlags::IN), PollFd::new(listener, at_door)];
+        let inside = guests.iter().map(|guest| PollFd::new(&guest.0, PollFlags::IN));
+        let mut wanted: Vec<PollFd<'_>> = door.into_iter().chain(inside).collect();
         // Until the first of those that have said nothing is to go, whatever others do meanwhile.
         let silent = guests.iter().filter(|(_, process, _)| process.is_none());
-        let left = silent.map(|(_, _, since)| patience.saturating_sub(since.elapsed())).min();
+        let left = silent.map(|(_, _, since)| patience.saturating_sub(since.elapsed()));
+        let left = left.chain(closed_until.map(|until| until.saturating_duration_since(Instant::now()))).min();
         let left = left.map(|left| Timespec::try_from(left + SLACK).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 }));
-        if poll(&mut wanted, left.as_ref()).is_err() {
-            continue;
+        match poll(&mut wanted, left.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(_) => {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
         }
         let ready: Vec<bool> = wanted.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(wanted);
@@ -178,10 +193,13 @@ fn answer_all(listener: &OwnedFd, close: &OwnedFd, nonce: [u8; 16], source: &Mut
             }
             true
         });
-        if ready[1]
-            && let Ok(guest) = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
-        {
-            guests.push((guest, None, Instant::now()));
+        if ready[1] {
+            match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(guest) => guests.push((guest, None, Instant::now())),
+                // It has hung up meanwhile.
+                Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => {}
+                Err(_) => closed_until = Some(Instant::now() + PAUSE),
+            }
         }
     }
 }
@@ -213,6 +231,8 @@ fn answer(guest: BorrowedFd<'_>, nonce: [u8; 16], source: &Mutex<Source>) -> Res
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use rustix::net::send;
     use wire::umt::How;
 
@@ -237,6 +257,35 @@ mod tests {
     fn has_something(socket: &OwnedFd) -> bool {
         let mut ready = [PollFd::new(socket, PollFlags::IN)];
         poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() > 0
+    }
+
+    /// A process without descriptors left cannot let anybody in: it waits for some, and does not ask the kernel all the time.
+    #[test]
+    fn a_door_that_cannot_be_opened_costs_nothing_and_is_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        // It is always ready, and nothing can be accepted there.
+        let door = Arc::new(eventfd(1, EventfdFlags::CLOEXEC).unwrap());
+        let close = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+        let (listener, closing) = (Arc::clone(&door), Arc::clone(&close));
+        let clerk = std::thread::spawn(move || {
+            let source = Mutex::new(Source::memory(How::Sentinels));
+            answer_all(&listener, &closing, [0; 16], &source, KNOCKING);
+            arch::clock::thread_cpu_ns()
+        });
+        let since = Instant::now();
+        std::thread::sleep(Duration::from_millis(500));
+        // Now there is somebody to be let in.
+        let path = folder.path().join("umt");
+        let socket = listening(&path).unwrap();
+        // SAFETY: both are open descriptors of this process; the one that is replaced stays open and owned by `door`.
+        assert!(unsafe { libc::dup2(socket.as_raw_fd(), door.as_raw_fd()) } >= 0);
+        let visitor = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        connect(&visitor, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        send(&visitor, b"nobody", SendFlags::NOSIGNAL).unwrap();
+        assert!(hears(&visitor).is_empty(), "a stranger is let in, and go");
+        rustix::io::write(&*close, &1u64.to_ne_bytes()).unwrap();
+        let (used_ns, lasted_ns) = (clerk.join().unwrap(), since.elapsed().as_nanos() as u64);
+        assert!(used_ns < lasted_ns / 20, "{used_ns} of {lasted_ns}");
     }
 
     /// Those that say nothing are let go at their time, also while others come and go; nobody waits for them.
