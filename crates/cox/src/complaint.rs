@@ -135,6 +135,26 @@ mod tests {
         assert!(said.starts_with("looking at this machine: cannot read /proc/x: "), "{said}");
     }
 
+    /// `{error:#}` repeats what errors have of their source in their own text: [`chain`] does not.
+    #[test]
+    fn every_complaint_says_a_cause_once() {
+        fn look(folder: &std::path::Path, found: &mut Vec<String>) {
+            for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+                if entry.is_dir() {
+                    look(&entry, found);
+                    continue;
+                }
+                let text = std::fs::read_to_string(&entry).unwrap();
+                let lines = text.lines().take_while(|line| !line.contains("mod tests {"));
+                let repeats = |line: &&str| line.contains(concat!("error", ":#}")) && !line.contains("panic!");
+                found.extend(lines.filter(repeats).map(|line| format!("{}: {line}", entry.display())));
+            }
+        }
+        let mut found = Vec::new();
+        look(std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &mut found);
+        assert!(found.is_empty(), "{found:#?}");
+    }
+
     #[test]
     fn the_help_of_the_verb_that_was_named_is_pointed_to() {
         for (command, help) in [

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::peer::Peer;
 use crate::cli::Cpus;
+use crate::complaint;
 
 /// For the whole question: whoever connects has the line ready.
 const ASKING: Duration = Duration::from_secs(2);
@@ -137,7 +138,7 @@ impl Asked {
     pub fn answer(mut self, done: &Result<CpuSet>) {
         let answer = match done {
             Ok(cpus) => Answer::PackedOn(cpus.to_string()),
-            Err(error) => Answer::Refused(format!("{error:#}")),
+            Err(error) => Answer::Refused(complaint::chain(error)),
         };
         // Who no longer waits for the answer can ask again.
         let _ = say(&mut self.stream, &answer);

@@ -102,7 +102,7 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
                 Err(error) => {
                     // The session ends with this error; what cannot be undone now is when the engine goes.
                     if let Err(error) = engine.undo() {
-                        complaint::say(&format!("undoing: {error:#}"));
+                        complaint::say(&format!("undoing: {}", complaint::chain(&error)));
                     }
                     return Err(error);
                 }

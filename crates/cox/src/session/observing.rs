@@ -18,6 +18,7 @@ use wire::{Backend, Record, Waiting};
 use super::Subject;
 use super::engine::Engine;
 use super::recording::Recorder;
+use crate::complaint;
 use crate::ebpf;
 
 /// Which backend the user wants.
@@ -245,7 +246,7 @@ impl Engine for Observing {
                 Some(weaker) => self.observer = weaker?,
                 None => return Err(error),
             }
-            self.passed_over.push(format!("{error:#}"));
+            self.passed_over.push(complaint::chain(&error));
         }
         Ok(())
     }

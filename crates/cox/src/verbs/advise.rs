@@ -115,7 +115,7 @@ fn run(options: &cli::Advise, text: Option<Output>, json: Option<Output>) -> Res
         }
     };
     if let Err(error) = advised {
-        crate::complaint::say(&format!("{error:#}"));
+        crate::complaint::say(&crate::complaint::chain(&error));
     }
     Ok(exit_code.map_or(0, |code| code as u8))
 }

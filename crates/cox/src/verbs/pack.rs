@@ -52,7 +52,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     let outcome = session::run(&target, &mut packing, limits)?;
     let code = outcome.exit.map_or(0, |exit| exit.shell_code() as u8);
     if let Some(error) = &outcome.failed {
-        crate::complaint::say(&format!("{error:#}"));
+        crate::complaint::say(&crate::complaint::chain(error));
     }
     let Some(summary) = packing.summary.take() else { return Ok(code) };
     let code = undone_or(code, &summary);
@@ -65,7 +65,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
         log.map(|output| output.write(moves(&summary).as_bytes())),
     ];
     for error in written.into_iter().flatten().filter_map(Result::err) {
-        crate::complaint::say(&format!("{error:#}"));
+        crate::complaint::say(&crate::complaint::chain(&error));
     }
     Ok(code)
 }

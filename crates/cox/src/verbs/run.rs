@@ -109,7 +109,7 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
     };
     let failed: Vec<Error> = packing_failed.into_iter().chain(reported.err()).collect();
     for error in failed.iter().filter(|error| !has_no_reader(error)) {
-        crate::complaint::say(&format!("{error:#}"));
+        crate::complaint::say(&crate::complaint::chain(error));
     }
     let code = outcome.exit.map_or(0, |exit| exit.shell_code() as u8);
     let code = if failed.is_empty() || outcome.exit.is_some() { code } else { crate::FAILED };

@@ -38,7 +38,7 @@ pub fn run(options: &cli::Run) -> Result<u8> {
         let page = comparison.text(&super::style(Some(&text), false));
         // The program has run: this does not change its exit code.
         if let Err(error) = text.write(page.as_bytes()) {
-            crate::complaint::say(&format!("{error:#}"));
+            crate::complaint::say(&crate::complaint::chain(&error));
         }
     }
     failed.map(|()| code)
