@@ -41,6 +41,8 @@ struct Bundle {
     began_ns: u64,
     sched: CompactSched,
     names: HashMap<String, u32>,
+    /// The numbers of threads' names, by their ids.
+    named: HashMap<u32, u32>,
     events: Vec<FtraceEvent>,
     last_switch_ns: u64,
     last_waking_ns: u64,
@@ -62,15 +64,15 @@ impl<'r> Bundles<'r> {
         match moment.what()? {
             What::Switch { left, into, in_cause, .. } => {
                 in_cause.into_iter().for_each(|cause| bundle.blocked_reason(at_ns, into, cause));
-                bundle.switch(at_ns, left, into, name(self.cast, into));
+                bundle.switch(at_ns, left, into, self.cast);
             }
             What::Waking { tid, waker, last_cpu } => {
-                bundle.waking(at_ns, tid, waker, last_cpu, name(self.cast, tid));
+                bundle.waking(at_ns, tid, waker, last_cpu, self.cast);
             }
             // A newborn is woken once it is made: from then on it waits for a CPU.
-            What::Born { tid, .. } => bundle.waking(at_ns, tid, NOBODY, moment.cpu, name(self.cast, tid)),
+            What::Born { tid, .. } => bundle.waking(at_ns, tid, NOBODY, moment.cpu, self.cast),
             // Whoever left for it was not announced either.
-            What::Arrived { tid } => bundle.switch(at_ns, Left::Blocked(None), tid, name(self.cast, tid)),
+            What::Arrived { tid } => bundle.switch(at_ns, Left::Blocked(None), tid, self.cast),
             What::Why { tid, cause } => bundle.blocked_reason(at_ns, tid, cause),
             What::Lost { .. } => bundle.has_lost = true,
             What::Sample { .. } => return None,
@@ -101,17 +103,20 @@ impl Bundle {
         self.sched.switch_timestamp.is_empty() && self.sched.waking_timestamp.is_empty() && !self.has_lost
     }
 
-    fn name(&mut self, name: String) -> u32 {
-        let next = self.names.len() as u32;
-        let table = &mut self.sched.intern_table;
-        *self.names.entry(name).or_insert_with_key(|name| {
-            table.push(name.clone());
-            next
+    /// The number of a thread's name. Threads with one name share it.
+    fn name(&mut self, cast: &Cast, tid: u32) -> u32 {
+        let Bundle { names, named, sched, .. } = self;
+        *named.entry(tid).or_insert_with(|| {
+            let next = names.len() as u32;
+            *names.entry(name(cast, tid)).or_insert_with_key(|name| {
+                sched.intern_table.push(name.clone());
+                next
+            })
         })
     }
 
-    fn switch(&mut self, at_ns: u64, left: Left, into: u32, name: String) {
-        let name = self.name(name);
+    fn switch(&mut self, at_ns: u64, left: Left, into: u32, cast: &Cast) {
+        let name = self.name(cast, into);
         let state = match left {
             Left::Preempted { yielded: false } => PREEMPTED,
             Left::Preempted { yielded: true } => RUNNABLE,
@@ -128,8 +133,8 @@ impl Bundle {
         self.last_switch_ns = at_ns;
     }
 
-    fn waking(&mut self, at_ns: u64, tid: u32, waker: u32, last_cpu: u16, name: String) {
-        let name = self.name(name);
+    fn waking(&mut self, at_ns: u64, tid: u32, waker: u32, last_cpu: u16, cast: &Cast) {
+        let name = self.name(cast, tid);
         let sched = &mut self.sched;
         sched.waking_timestamp.push(at_ns - self.last_waking_ns);
         sched.waking_pid.push(tid as i32);
