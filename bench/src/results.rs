@@ -131,6 +131,17 @@ impl Figure {
         Figure { name, shown, rows, rounds }
     }
 
+    /// Parts of something, each with its measurements: there is no plain to compare them with.
+    pub fn parts(name: &'static str, shown: Shown, parts: Vec<(&'static str, Vec<f64>)>) -> Figure {
+        let row = |(with, values): (&'static str, Vec<f64>)| Row {
+            with,
+            measured: Some(Measured::new(values, None)),
+            impossible: None,
+        };
+        let rows = parts.into_iter().map(row).collect();
+        Figure { name, shown, rows, rounds: Rounds { plain: Vec::new(), treated: Vec::new() } }
+    }
+
     /// The measurements with this treatment, if it was possible.
     pub fn with(&self, name: &str) -> Option<&Measured> {
         self.rows.iter().find(|row| row.with == name)?.measured.as_ref()

@@ -16,9 +16,12 @@ pub fn case(case: &Case) -> String {
     if !case.figures.is_empty() {
         let _ = writeln!(text, "{}", rows(&case.figures));
     }
-    for row in case.figures.first().iter().flat_map(|figure| &figure.rows) {
-        if let Some(why) = &row.impossible {
+    let mut named = Vec::new();
+    for row in case.figures.iter().flat_map(|figure| &figure.rows) {
+        // A treatment that was not possible is so in all figures.
+        if let Some(why) = row.impossible.as_ref().filter(|_| !named.contains(&row.with)) {
             let _ = writeln!(text, "  {}: not measured: {why}", row.with);
+            named.push(row.with);
         }
     }
     for note in &case.notes {

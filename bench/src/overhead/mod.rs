@@ -12,6 +12,7 @@ mod pingpong;
 mod programs;
 mod project;
 mod slices;
+mod start;
 mod whole;
 
 use std::io::{self, IsTerminal, Write};
@@ -76,10 +77,12 @@ enum CaseName {
     Mandelbrot,
     /// A parallel make of a generated C project: many short processes
     Make,
+    /// What a session costs however short the program is, by part, beside perf record
+    Start,
 }
 
-const ALL: [CaseName; 5] =
-    [CaseName::Pingpong, CaseName::Barriers, CaseName::Triad, CaseName::Mandelbrot, CaseName::Make];
+const ALL: [CaseName; 6] =
+    [CaseName::Pingpong, CaseName::Barriers, CaseName::Triad, CaseName::Mandelbrot, CaseName::Make, CaseName::Start];
 
 impl CaseName {
     fn name(self) -> &'static str {
@@ -89,6 +92,7 @@ impl CaseName {
             CaseName::Triad => "triad",
             CaseName::Mandelbrot => "mandelbrot",
             CaseName::Make => "make",
+            CaseName::Start => "start",
         }
     }
 }
@@ -123,6 +127,7 @@ pub fn overhead(options: &Options, interrupt: &Interrupt) -> Result<Experiment> 
         CaseName::Triad => whole::measure(bench, &programs::triad(bench)),
         CaseName::Mandelbrot => whole::measure(bench, &programs::mandelbrot(bench)),
         CaseName::Make => whole::measure(bench, &project::make(bench)),
+        CaseName::Start => start::measure(bench),
     })
 }
 

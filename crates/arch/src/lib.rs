@@ -1,7 +1,8 @@
-//! What differs by processor: system-call numbers and the clock. x86-64 now; another architecture
+//! What differs by processor: system-call numbers and the clock, with a stopwatch by it. x86-64 now; another architecture
 //! adds a sibling of [`x86_64`] and nothing else changes.
 
 pub mod clock;
+pub mod laps;
 pub mod x86_64;
 
 pub use clock::monotonic_ns;

@@ -4,6 +4,7 @@ mod choice;
 mod cli;
 mod complaint;
 mod ebpf;
+mod laps;
 mod outputs;
 mod preload;
 mod session;
@@ -22,6 +23,7 @@ use cli::{Cli, PackVerb, Verb};
 const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
+    let _laps = laps::Laps::begin();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

@@ -28,6 +28,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use arch::laps::{self, Part};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use engine::Engine;
@@ -93,8 +94,11 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
                 rehearse(launches, &signals)?;
             }
             let children = launches.iter().map(|launch| Child::fork(launch, signals.original_mask()));
+            laps::done(Part::Preparing);
             let children = children.collect::<Result<Vec<Child>>>()?;
+            laps::done(Part::Forking);
             engine.apply(&Subject::Launched(children.iter().map(Child::pid).collect()))?;
+            laps::done(Part::Enrolling);
             let start_ns = arch::monotonic_ns();
             let own_before_ns = arch::clock::thread_cpu_ns();
             let running = match let_go(children) {
@@ -107,14 +111,17 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
                     return Err(error);
                 }
             };
+            laps::done(Part::Starting);
             let mut failed = None;
             let (launched, interrupted) = follow(running, engine, &signals, &mut failed)?;
             if limits.wait_all && failed.is_none() {
                 failed = wait_for_all(engine, &signals).err();
             }
             let end_ns = arch::monotonic_ns();
+            laps::done(Part::Running);
             let own_cpu_ns = arch::clock::thread_cpu_ns().saturating_sub(own_before_ns);
             let failed = failed.or(engine.undo().err());
+            laps::done(Part::Closing);
             let exit = launched.first().map(|first| first.exit);
             Ok(Outcome { exit, launched, start_ns, end_ns, own_cpu_ns, interrupted, failed })
         }

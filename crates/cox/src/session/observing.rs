@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 
 use anyhow::{Context, Result, bail};
+use arch::laps::{self, Part};
 use broker::protocol::Wanted;
 use ledger::replay::Replay;
 use machine::cgroup::Cgroup;
@@ -275,6 +276,7 @@ impl Engine for Observing {
         record.clocks.extend(self.replay.finish(end_ns));
         record.pairs.extend(self.replay.pairs());
         record.spots = self.symboliser.spots();
+        laps::done(Part::Reading);
         self.record = Some(record);
         Ok(())
     }
@@ -292,6 +294,7 @@ const REORDER_NS: u64 = 200_000_000;
 
 /// In this process where it may, else by the program that may.
 fn bpf(children: bool, moments_bytes: Option<u32>) -> Result<Box<dyn Observer>, WatchError> {
+    laps::done(Part::Preparing);
     if !ebpf::may_itself() {
         return ebpf::by_helper(Wanted { children, samples: true, moments_bytes });
     }

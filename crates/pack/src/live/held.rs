@@ -270,6 +270,7 @@ pub fn is_packed(pid: u32) -> Result<bool, changes::Error> {
 /// The process that undoes when this one is killed: cox itself, as `cox changes guard JOURNAL`.
 fn post(journal: &Path) -> Result<Guardian, changes::Error> {
     let mut command = Command::new("/proc/self/exe");
-    command.args(["changes", "guard"]).arg(journal);
+    // Its parts are none of this session's.
+    command.args(["changes", "guard"]).arg(journal).env_remove(arch::laps::VARIABLE);
     Guardian::post(command).map_err(|source| changes::Error::Journal { path: journal.to_owned(), source })
 }

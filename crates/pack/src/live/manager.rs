@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use arch::BlockedIn;
+use arch::laps::{self, Part};
 use machine::Root;
 use machine::process::Task;
 use symbols::Judge;
@@ -46,6 +47,7 @@ pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
     let root = Root::live();
     let hands = changes::LiveHands::new(root.clone());
     let prepared = Holder::begin(&hands, plan).and_then(|holder| {
+        laps::done(Part::Guarding);
         let stands = Stands::new(plan.sight, plan.children, plan.helping, &plan.cpus)?;
         Ok((holder, stands))
     });

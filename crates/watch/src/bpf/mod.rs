@@ -25,6 +25,7 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
+use arch::laps::{self, Part};
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use wire::layout::LAUNCHED;
 use wire::{Backend, Clock, Living, Moment, Record, Sample};
@@ -76,6 +77,7 @@ impl BpfObserver {
         // Before attaching: no CPU can have more time than the window.
         let start_ns = arch::monotonic_ns();
         program.attach()?;
+        laps::done(Part::Attaching);
         // A kernel that forbids perf events to this user may allow the rest: then spinning is not
         // seen, and the record says so by having no sample period.
         let sampler = match settings.sample_period_ns {
@@ -84,6 +86,7 @@ impl BpfObserver {
                 online::cpus().and_then(|cpus| Sampler::start(program.sampling_program(), period_ns, cpus)).ok()
             }
         };
+        laps::done(Part::Sampling);
         Ok(BpfObserver { rings, sampler, program, finals, samples, moments, start_ns })
     }
 
@@ -174,9 +177,11 @@ impl Observer for BpfObserver {
         let end_ns = arch::monotonic_ns();
         let cpus = self.program.cpus();
         let crew = self.program.crew();
+        laps::done(Part::Closing);
         let sampled = self.sampler.take().is_some();
         self.program.detach()?;
         self.tick(intake)?;
+        laps::done(Part::Detaching);
         // What found no room until they were detached is in both: the count, and the marks.
         let lost = self.program.crew();
         intake.moments.extend(self.program.gaps().into_iter().map(|gap| Moment { t_ns: gap.t_ns.min(end_ns), ..gap }));

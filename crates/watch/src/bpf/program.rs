@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
+use arch::laps::{self, Part};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, ProgramMut, libbpf_sys};
 use wire::{Cpu, Crew, Gap, MASK_WORDS, MAX_CPUS, Moment, What};
@@ -80,6 +81,7 @@ impl Program {
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut builder = ObserveSkelBuilder::default();
         let excerpt = Excerpt::of_this_kernel(READ);
+        laps::done(Part::Types);
         if let Some(excerpt) = &excerpt {
             excerpt.relocates(builder.object_builder_mut());
         }
@@ -114,7 +116,9 @@ impl Program {
         }
         open.maps.finals.set_max_entries(settings.finals_bytes).map_err(|e| refused(&e, &quiet))?;
         open.maps.moments.set_max_entries(moments_bytes).map_err(|e| refused(&e, &quiet))?;
+        laps::done(Part::Opening);
         let skel = open.load().map_err(|e| refused(&e, &quiet))?;
+        laps::done(Part::Loading);
         Ok(Program { links: Vec::new(), skel, settings: settings.clone() })
     }
 

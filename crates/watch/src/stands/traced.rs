@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
+use arch::laps::{self, Part};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, ProgramMut, RingBuffer, RingBufferBuilder, libbpf_sys};
 use rustix::mm::{MapFlags as MmapFlags, ProtFlags, mmap, munmap};
@@ -97,6 +98,7 @@ impl Traced {
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut builder = StandsSkelBuilder::default();
         let excerpt = Excerpt::of_this_kernel(READ);
+        laps::done(Part::Types);
         if let Some(excerpt) = &excerpt {
             excerpt.relocates(builder.object_builder_mut());
         }
@@ -121,7 +123,9 @@ impl Traced {
                 *word |= 1 << (cpu % 64);
             }
         }
+        laps::done(Part::Opening);
         let skel = open.load().map_err(|e| refused(&e, &quiet))?;
+        laps::done(Part::Loading);
         freeze([skel.maps.stands.as_fd(), skel.maps.counts.as_fd()])?;
         let table = Mapped::map([skel.maps.stands.as_fd(), skel.maps.counts.as_fd()])?;
         let samples = Rc::new(RefCell::new(Vec::new()));
@@ -135,6 +139,7 @@ impl Traced {
         // Births before switches: no member is switched unseen.
         let programs = [&p.on_newtask, &p.on_exec, &p.on_waking, &p.on_switch];
         stands.links = programs.into_iter().map(|p| attach(p, &quiet)).collect::<Result<_, _>>()?;
+        laps::done(Part::Attaching);
         Ok(stands)
     }
 

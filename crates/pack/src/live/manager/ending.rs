@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use arch::laps::{self, Part};
+
 use super::Manager;
 use crate::live::summary::Summary;
 
@@ -79,6 +81,10 @@ impl Manager<'_> {
                 self.summary.complaints.push(error.to_string());
             }
         }
+        laps::done(Part::Closing);
+        // Detaches.
+        drop(self.stands);
+        laps::done(Part::Detaching);
         self.summary
     }
 }

@@ -1,0 +1,65 @@
+//! What a session's time is made of, as cox's own stopwatch has it (`arch::laps`).
+
+use anyhow::{Context, Result};
+use arch::laps::ALL;
+
+/// The name of what comes before cox's first instruction.
+const EXEC: &str = "exec of cox";
+/// The name of what comes after its last: the kernel takes maps and programs apart.
+const EXIT: &str = "exit of cox";
+
+/// The parts of one run.
+#[derive(Clone, Debug)]
+pub struct Laps {
+    before_ns: u64,
+    /// In the order of [`ALL`].
+    parts_ns: Vec<u64>,
+    after_ns: u64,
+}
+
+impl Laps {
+    /// Of what cox wrote, when the whole command lasted from `begin_ns` to `end_ns`.
+    ///
+    /// # Errors
+    /// When a line is missing.
+    pub fn read(text: &str, begin_ns: u64, end_ns: u64) -> Result<Laps> {
+        let value = |name: &str| -> Result<u64> {
+            let mut lines = text.lines().filter_map(|line| line.split_once('\t'));
+            let (_, value) = lines.find(|(named, _)| *named == name).with_context(|| format!("no part '{name}'"))?;
+            value.parse().with_context(|| format!("'{name}' has the time '{value}'"))
+        };
+        Ok(Laps {
+            before_ns: value("begin")?.saturating_sub(begin_ns),
+            parts_ns: ALL.iter().map(|part| value(part.name())).collect::<Result<_>>()?,
+            after_ns: end_ns.saturating_sub(value("end")?),
+        })
+    }
+}
+
+/// Each part with its times by run. Parts that took nothing in any run are left out.
+pub fn rows(all: &[Laps]) -> Vec<(&'static str, Vec<f64>)> {
+    let of = |part: &dyn Fn(&Laps) -> u64| all.iter().map(|laps| part(laps) as f64).collect::<Vec<_>>();
+    let own = ALL.iter().enumerate().map(|(at, part)| (part.name(), of(&|laps| laps.parts_ns[at])));
+    let rows = std::iter::once((EXEC, of(&|laps| laps.before_ns))).chain(own);
+    let rows = rows.chain(std::iter::once((EXIT, of(&|laps| laps.after_ns))));
+    rows.filter(|(_, times)| times.iter().any(|time| *time > 0.0)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_and_what_is_before_and_after_are_the_whole() {
+        let mut text = "begin\t1100\nend\t1900\n".to_owned();
+        for (at, part) in ALL.iter().enumerate() {
+            text.push_str(&format!("{}\t{}\n", part.name(), if at < 8 { 100 } else { 0 }));
+        }
+        let laps = Laps::read(&text, 1000, 2000).unwrap();
+        let rows = rows(&[laps.clone(), laps]);
+        assert_eq!(rows.len(), 10, "{rows:?}");
+        assert_eq!(rows.iter().map(|(_, times)| times[1]).sum::<f64>(), 1000.0);
+        assert_eq!((rows[0].0, rows[9].0), (EXEC, EXIT));
+        assert!(Laps::read("begin\t1\nend\t2\n", 0, 3).is_err());
+    }
+}

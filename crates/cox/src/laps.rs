@@ -1,0 +1,36 @@
+//! What the fixed cost of a session is made of, for `cox-bench overhead start`: see [`arch::laps`].
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use arch::laps;
+
+/// A stopwatch that writes its parts when it is dropped.
+pub struct Laps {
+    file: PathBuf,
+    begin_ns: u64,
+}
+
+impl Laps {
+    /// Starts it, where the variable names a file.
+    pub fn begin() -> Option<Laps> {
+        let file = std::env::var_os(laps::VARIABLE).filter(|file| !file.is_empty())?;
+        Some(Laps { file: file.into(), begin_ns: laps::begin() })
+    }
+}
+
+impl Drop for Laps {
+    fn drop(&mut self) {
+        laps::done(laps::Part::Reporting);
+        let mut text = format!("begin\t{}\nend\t{}\n", self.begin_ns, arch::monotonic_ns());
+        for (part, took_ns) in laps::taken() {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{}\t{took_ns}", part.name());
+        }
+        // Made by who measures: whoever else sets the variable has no file of his replaced.
+        let file = std::fs::File::create_new(&self.file);
+        if let Err(error) = file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes())) {
+            crate::complaint::say(&format!("{}: {}: {error}", laps::VARIABLE, self.file.display()));
+        }
+    }
+}
