@@ -27,14 +27,16 @@ fn the_parts_of_a_session_are_its_whole_time() {
     {
         let file = folder.path().join(name);
         let output =
-            Command::new(COX).args(arguments).args(["--", "sleep", "0.2"]).env("COX_LAPS", &file).output().unwrap();
+            Command::new(COX).args(arguments).args(["--", "sleep", "0.5"]).env("COX_LAPS", &file).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         let all = laps(&file);
         let of = |wanted: &str| all.iter().find(|(name, _)| name == wanted).unwrap().1;
         let whole_ns = of("end") - of("begin");
         let sum_ns: u64 = all[2..].iter().map(|(_, ns)| ns).sum();
-        assert!(sum_ns <= whole_ns && sum_ns >= whole_ns * 99 / 100, "{name}: {sum_ns} of {whole_ns} {all:?}");
-        assert!(of("the program runs") >= 200_000_000, "{name}: {all:?}");
+        // Between the last part and the look at the clock others may have the CPU.
+        assert!(sum_ns <= whole_ns && sum_ns >= whole_ns / 10 * 9, "{name}: {sum_ns} of {whole_ns} {all:?}");
+        // cox may hear of the exec when the program sleeps already.
+        assert!(of("its exec") + of("the program runs") >= 500_000_000, "{name}: {all:?}");
         assert!(of("account and report") > 0, "{name}: {all:?}");
     }
 }
