@@ -18,7 +18,7 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::task::Task;
@@ -306,22 +306,12 @@ impl Worker {
         task.icvs.clear();
     }
 
-    /// The present task is about to make one. Before the region's first can be found guests have to know what the region has begun with.
-    #[inline]
+    /// The present task is about to make the region's first. Before that can be found guests have to know what the region has begun with.
+    #[cold]
     pub(crate) fn note_icvs_of_region(&self, team: &Team) {
         if !is_ever_set() {
             return;
         }
-        if team.has_tasks() {
-            // Another member has noted them, if it was the first; its note is seen by who finds the task of this one.
-            fence(Ordering::Acquire);
-        } else {
-            self.note_first(team);
-        }
-    }
-
-    #[cold]
-    fn note_first(&self, team: &Team) {
         let values = if self.icvs.base.is_null() { self.read_icvs() } else { self.icvs.base.get() };
         team.begins_with(values);
     }

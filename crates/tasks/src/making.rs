@@ -159,8 +159,7 @@ impl Worker {
         self.inherit_icvs(task, parent);
         if let Some((team, seat)) = self.place() {
             seat.has_made();
-            self.note_icvs_of_region(team);
-            team.note_task();
+            team.note_task(|| self.note_icvs_of_region(team));
         }
     }
 

@@ -322,11 +322,12 @@ impl Team {
         self.guests[..ever].iter().filter_map(|seat| seat.get().map(|seat| &**seat))
     }
 
-    /// There will be a task.
+    /// There will be a task. If there was none, the `first` thing is done before others can find it; two members may do it at once.
     #[inline]
-    pub(crate) fn note_task(&self) {
-        if !self.has_tasks() {
-            // Release: control variables of the region have been noted.
+    pub(crate) fn note_task(&self, first: impl FnOnce()) {
+        // Acquire: who finds the task of this member sees what another that was the first has done.
+        if self.has_tasks.load(Ordering::Acquire) == 0 {
+            first();
             self.has_tasks.store(1, Ordering::Release);
         }
     }
