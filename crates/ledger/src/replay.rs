@@ -27,9 +27,11 @@
 //! still counts the ends of blocks.
 
 mod cpus;
+mod held;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
+use foldhash::HashMap;
 use wire::layout::EXECED;
 use wire::{CPU_SLOTS, Clock, Event, EventKind, Off, Pair, PairSum, State};
 
@@ -37,6 +39,7 @@ use crate::close::closed;
 use crate::stretch::{Before, Stretch};
 use crate::transition;
 use cpus::Cpus;
+use held::Held;
 
 /// One thread as its events tell it.
 #[derive(Clone, Debug)]
@@ -96,7 +99,7 @@ fn next(lives: &mut u32) -> u32 {
 /// Turns events into clocks; see the module's header.
 #[derive(Debug, Default)]
 pub struct Replay {
-    held: BTreeMap<(u64, u64), Event>,
+    held: Held,
     arrivals: u64,
     passed_ns: u64,
     late: u64,
@@ -104,7 +107,7 @@ pub struct Replay {
     past: Vec<Thread>,
     /// Present threads by process.
     members: HashMap<u32, BTreeSet<u32>>,
-    pairs: BTreeMap<Pair, PairSum>,
+    pairs: HashMap<Pair, PairSum>,
     cpus: Cpus,
     lives: u32,
     /// What threads have done since the last look, where that is wanted.
@@ -132,16 +135,17 @@ impl Replay {
         if event.t_ns < self.passed_ns {
             self.late += 1;
         }
-        self.held.insert((event.t_ns, self.arrivals), event);
+        self.held.push(event);
         self.arrivals += 1;
     }
 
     /// All events before `until_ns` have been pushed. Going back changes nothing.
     pub fn advance(&mut self, until_ns: u64) {
-        let later = self.held.split_off(&(until_ns, 0));
-        for event in std::mem::replace(&mut self.held, later).into_values() {
+        let mut due = self.held.take_until(until_ns);
+        for event in due.drain(..) {
             self.apply(event);
         }
+        self.held.give_back(due);
         self.passed_ns = self.passed_ns.max(until_ns);
     }
 
@@ -188,7 +192,9 @@ impl Replay {
 
     /// Who ended whose blocks, how often and how long, from the wakings applied so far.
     pub fn pairs(&self) -> Vec<(Pair, PairSum)> {
-        self.pairs.iter().map(|(pair, sum)| (*pair, *sum)).collect()
+        let mut pairs: Vec<_> = self.pairs.iter().map(|(pair, sum)| (*pair, *sum)).collect();
+        pairs.sort_unstable_by_key(|(pair, _)| *pair);
+        pairs
     }
 
     fn apply(&mut self, event: Event) {

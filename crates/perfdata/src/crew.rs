@@ -10,8 +10,7 @@
 //! Some kernels lose switches *from* the idle task, on some CPUs all of them. Then a thread leaves a CPU to which nobody saw it come. What the
 //! scheduler charged to it meanwhile (`sched_stat_runtime`) says when it came; without that, the time is unknown.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use wire::layout::comm_text;
 use wire::{Left, Migration, Moment, What};
 

@@ -1,0 +1,111 @@
+//! Events that wait for their turn: taken in any order, given in order of time, and of one time in order of arrival.
+//!
+//! Nearly all of them come in order and go at the next look. So they are kept as they come, and sorted when they are asked for: what is in order
+//! already is not sorted. What has to wait longer goes into a tree, or it would be sorted again at each look.
+
+use std::collections::BTreeMap;
+
+use wire::Event;
+
+/// See the module's header.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    /// Since the last look, as they came.
+    fresh: Vec<Event>,
+    /// One of them is earlier than the one before.
+    is_mixed: bool,
+    /// From before, by time and arrival. All of them came before the fresh ones.
+    waiting: BTreeMap<(u64, u64), Event>,
+    arrivals: u64,
+}
+
+impl Held {
+    /// Takes an event.
+    pub(super) fn push(&mut self, event: Event) {
+        self.is_mixed |= self.fresh.last().is_some_and(|last| last.t_ns > event.t_ns);
+        self.fresh.push(event);
+    }
+
+    /// Those from before `until_ns`, in order. The vector can be given [back](Held::give_back).
+    pub(super) fn take_until(&mut self, until_ns: u64) -> Vec<Event> {
+        if std::mem::take(&mut self.is_mixed) {
+            self.fresh.sort_by_key(|event| event.t_ns);
+        }
+        let later = self.waiting.split_off(&(until_ns, 0));
+        let waited = std::mem::replace(&mut self.waiting, later);
+        let count = self.fresh.partition_point(|event| event.t_ns < until_ns);
+        for event in self.fresh.drain(count..) {
+            self.waiting.insert((event.t_ns, self.arrivals), event);
+            self.arrivals += 1;
+        }
+        let fresh = std::mem::take(&mut self.fresh);
+        if waited.is_empty() {
+            return fresh;
+        }
+        let mut due: Vec<Event> = waited.into_values().chain(fresh).collect();
+        // Those that waited came first: of one time they stay first.
+        due.sort_by_key(|event| event.t_ns);
+        due
+    }
+
+    /// Room for those that come next.
+    pub(super) fn give_back(&mut self, mut taken: Vec<Event>) {
+        taken.clear();
+        if self.fresh.is_empty() {
+            self.fresh = taken;
+        }
+    }
+
+    /// Forgets them.
+    pub(super) fn clear(&mut self) {
+        *self = Held::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use damage::Random;
+    use wire::EventKind;
+
+    /// The n-th that comes.
+    fn at(t_ns: u64, nth: u32) -> Event {
+        Event { t_ns, tid: nth, kind: EventKind::Exit }
+    }
+
+    /// What a tree says: all in order of time and arrival.
+    #[test]
+    fn any_order_is_put_in_order() {
+        for seed in 0..2_000 {
+            let mut random = Random::new(seed);
+            let (mut held, mut tree, mut nth) = (Held::default(), BTreeMap::new(), 0);
+            let spread = [3, 40, 1_000][random.below(3)];
+            for look in 1..6 {
+                for _ in 0..random.below(30) {
+                    // Some later than the next look, some earlier than the last one.
+                    let t_ns = (look * 20 + random.below(spread)) as u64;
+                    held.push(at(t_ns, nth));
+                    tree.insert((t_ns, nth), at(t_ns, nth));
+                    nth += 1;
+                }
+                let until_ns = (look * 25) as u64;
+                let later = tree.split_off(&(until_ns, 0));
+                let expected: Vec<Event> = std::mem::replace(&mut tree, later).into_values().collect();
+                let taken = held.take_until(until_ns);
+                assert_eq!(taken, expected, "seed {seed}");
+                held.give_back(taken);
+            }
+            assert_eq!(held.take_until(u64::MAX), tree.into_values().collect::<Vec<_>>(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn what_is_forgotten_does_not_come() {
+        let mut held = Held::default();
+        held.push(at(5, 0));
+        held.push(at(3, 1));
+        held.clear();
+        held.push(at(4, 2));
+        assert_eq!(held.take_until(9), [at(4, 2)]);
+    }
+}
