@@ -1,6 +1,7 @@
 //! Where in a record its time, thread, CPU and payload are: `perf_event_attr` says which parts a sample has (perf_event_open(2)).
 
 use crate::bytes::{Rest, u32_at, u64_at};
+use crate::shape::Shape;
 
 /// Bits of `sample_type` that shift what comes behind, in the order of a sample.
 const IP: u64 = 1 << 0;
@@ -83,6 +84,21 @@ impl Attr {
             return None;
         }
         u64_at(body, body.len().checked_sub(8)?)
+    }
+
+    /// Where a sample's parts are; `None`: there is no payload, or a part before it has a length of its own.
+    pub(crate) fn shape(&self) -> Option<Shape> {
+        if self.has(READ) || self.has(CALLCHAIN) || !self.has(RAW) {
+            return None;
+        }
+        let offset = |before: &[u64]| 8 * before.iter().filter(|part| self.has(**part)).count();
+        let place = |part, before: &[u64]| self.has(part).then(|| offset(before));
+        Some(Shape {
+            tid: place(TID, &[IDENTIFIER, IP]),
+            time: place(TIME, &[IDENTIFIER, IP, TID]),
+            cpu: place(CPU, &[IDENTIFIER, IP, TID, TIME, ADDR, ID, STREAM_ID]),
+            raw: offset(&[IDENTIFIER, IP, TID, TIME, ADDR, ID, STREAM_ID, CPU, PERIOD]),
+        })
     }
 
     /// A sample and its payload.
@@ -179,6 +195,24 @@ mod tests {
         for shorter in 0..body.len() {
             assert_eq!(attr.sample(&body[..shorter]), None);
         }
+    }
+
+    #[test]
+    fn a_shape_says_the_same_as_the_parts_one_after_another() {
+        let body: Vec<u8> = (0..120u8).map(|byte| if byte % 8 == 0 { byte / 8 } else { 0 }).collect();
+        let parts = [IP, TID, TIME, ADDR, ID, CPU, PERIOD, STREAM_ID, IDENTIFIER];
+        for which in 0..1usize << parts.len() {
+            let chosen = parts.iter().enumerate().filter(|(nth, _)| which >> nth & 1 != 0);
+            let attr = attr(chosen.fold(RAW, |all, (_, part)| all | part), 0);
+            let shape = attr.shape().unwrap();
+            for length in 0..body.len() {
+                assert_eq!(shape.sample(&body[..length]), attr.sample(&body[..length]), "{which:b} {length}");
+            }
+        }
+        for other in [READ, CALLCHAIN] {
+            assert_eq!(attr(RAW | other, 0).shape(), None);
+        }
+        assert_eq!(attr(TIME, 0).shape(), None);
     }
 
     #[test]

@@ -1,14 +1,14 @@
-//! Records → events.
+//! Records → events, in the order of records.
 
-use std::collections::HashMap;
-use std::io;
+use foldhash::{HashMap, HashMapExt};
 
 use crate::attr::{Attr, Stamp};
 use crate::bytes::{Rest, u32_at, u64_at};
 use crate::event::{Event, Kind, comm};
 use crate::format::{Field, Format, States};
 use crate::records::Head;
-use crate::rounds::Rounds;
+use crate::rounds::Told;
+use crate::shape::Shape;
 use crate::{Ending, Error, tracing};
 
 /// Types of records (perf_event_open(2), and perf's own from 64 on).
@@ -79,6 +79,7 @@ impl Point {
         })
     }
 
+    #[inline]
     fn event(&self, payload: &[u8]) -> Option<Kind> {
         Some(match self {
             Point::Switch { prev, prev_comm, state, next, next_comm, states } => {
@@ -111,6 +112,13 @@ impl Point {
     }
 }
 
+/// What is known of an event's samples: where the parts before its payload are, if they are always there, and what the payload tells.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    shape: Option<Shape>,
+    point: Point,
+}
+
 /// Everything that must be known of a recording to understand its records.
 pub(crate) struct Decoder<'k> {
     attrs: Vec<Attr>,
@@ -119,8 +127,7 @@ pub(crate) struct Decoder<'k> {
     /// Those of this machine.
     known: &'k [Format],
     /// By event; made when the first sample comes.
-    points: Option<Vec<Option<Point>>>,
-    rounds: Rounds,
+    points: Option<Vec<Option<Known>>>,
     /// Losses that the kernel told, and those that perf told at its end: see [`Ending::lost`].
     lost: u64,
     lost_samples: u64,
@@ -135,7 +142,6 @@ impl<'k> Decoder<'k> {
             formats: Vec::new(),
             known,
             points: None,
-            rounds: Rounds::new(),
             lost: 0,
             lost_samples: 0,
             ending: Ending::default(),
@@ -170,36 +176,28 @@ impl<'k> Decoder<'k> {
         self.ending.command = (0..words).map_while(|_| word(&mut rest)).collect();
     }
 
-    /// Takes a record. `behind`: what follows it, where it says so.
-    pub(crate) fn record(
-        &mut self,
-        head: Head,
-        body: &[u8],
-        behind: &[u8],
-        mut each: impl FnMut(&Event) -> io::Result<()>,
-    ) -> Result<(), Error> {
+    /// Takes a record, and says what it tells. `behind`: what follows it, where it says so.
+    pub(crate) fn record(&mut self, head: Head, body: &[u8], behind: &[u8]) -> Result<Option<Told>, Error> {
         if head.kind == LOST {
             add(&mut self.lost, u64_at(body, 8));
         }
         match head.kind {
             SAMPLE => {
                 self.make_points()?;
-                let Some(event) = self.sample(body) else {
-                    self.ending.skipped += 1;
-                    return Ok(());
-                };
-                self.ending.events += 1;
-                self.rounds.push(event, each)?;
+                let event = self.sample(body);
+                match event {
+                    Some(_) => self.ending.events += 1,
+                    None => self.ending.skipped += 1,
+                }
+                return Ok(event.map(Told::Event));
             }
             // It has no time.
             LOST_SAMPLES if head.flags & BY_FILTER == 0 => add(&mut self.lost_samples, u64_at(body, 0)),
             LOST | COMM | EXIT | FORK => match self.other(head, body).filter(Event::is_possible) {
-                // Told at the start, of what was there.
-                Some(event) if event.t_ns == 0 => each(&event)?,
-                Some(event) => self.rounds.push(event, each)?,
+                Some(event) => return Ok(Some(Told::Event(event))),
                 None => self.ending.skipped += 1,
             },
-            FINISHED_ROUND => self.rounds.mark(each)?,
+            FINISHED_ROUND => return Ok(Some(Told::Mark)),
             HEADER_ATTR => {
                 let size = u32_at(body, 4).map_or(0, |size| size as usize).min(body.len());
                 let (attr, ids) = body.split_at(size);
@@ -209,13 +207,12 @@ impl<'k> Decoder<'k> {
             HEADER_FEATURE if u64_at(body, 0) == Some(COMMAND) => self.add_command(&body[8..]),
             _ => self.ending.skipped += 1,
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// What is held yet.
-    pub(crate) fn finish(mut self, each: impl FnMut(&Event) -> io::Result<()>) -> Result<Ending, Error> {
-        self.rounds.finish(each)?;
-        self.ending.late = self.rounds.late;
+    /// What there is to say when all records were taken. `late`: events that came after later ones had been handed on.
+    pub(crate) fn finish(mut self, late: u64) -> Result<Ending, Error> {
+        self.ending.late = late;
         self.ending.lost = self.lost.max(self.lost_samples);
         match self.ending.cut {
             _ if self.ending.events > 0 => Ok(self.ending),
@@ -241,7 +238,8 @@ impl<'k> Decoder<'k> {
         // A waking is earlier than the wake-up that it leads to, and enough.
         let has_waking = self.attrs.iter().filter_map(format_of).any(|format| format.name == "sched_waking");
         let wanted = |format: &&Format| !(has_waking && format.name == "sched_wakeup");
-        let points = self.attrs.iter().map(|attr| format_of(attr).filter(wanted).and_then(Point::of));
+        let point = |attr| format_of(attr).filter(wanted).and_then(Point::of);
+        let points = self.attrs.iter().map(|attr| Some(Known { shape: attr.shape(), point: point(attr)? }));
         self.points = Some(points.collect());
         Ok(())
     }
@@ -257,8 +255,11 @@ impl<'k> Decoder<'k> {
 
     fn sample(&self, body: &[u8]) -> Option<Event> {
         let owner = self.owner(self.attrs.first()?.id_of_sample(body))?;
-        let point = self.points.as_ref()?.get(owner)?.as_ref()?;
-        let (stamp, payload) = self.attrs[owner].sample(body)?;
+        let Known { shape, point } = self.points.as_ref()?.get(owner)?.as_ref()?;
+        let (stamp, payload) = match shape {
+            Some(shape) => shape.sample(body)?,
+            None => self.attrs[owner].sample(body)?,
+        };
         Some(event(stamp, point.event(payload)?)).filter(|event| event.t_ns != 0 && event.is_possible())
     }
 

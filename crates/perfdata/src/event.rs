@@ -149,11 +149,40 @@ impl Kind {
     }
 }
 
-/// A name from bytes, cut to what the kernel keeps.
+/// A name from bytes, up to the first NUL, cut to what the kernel keeps.
+#[inline]
 pub(crate) fn comm(bytes: &[u8]) -> Comm {
-    let mut comm = [0; 16];
-    for (to, from) in comm.iter_mut().take(15).zip(bytes.iter().take_while(|byte| **byte != 0)) {
-        *to = *from;
+    let mut padded = [0; 16];
+    match bytes.first_chunk() {
+        Some(bytes) => padded = *bytes,
+        None => padded[..bytes.len()].copy_from_slice(bytes),
     }
-    comm
+    const ONES: u128 = u128::from_ne_bytes([1; 16]);
+    // Its last byte is a NUL in any case.
+    let word = u128::from_le_bytes(padded) & u128::MAX >> 8;
+    // The lowest bit that is left is the highest one of the first byte that is 0; bits above it say nothing.
+    let nuls = word.wrapping_sub(ONES) & !word & ONES << 7;
+    let length = nuls.trailing_zeros() / 8;
+    (word & !(u128::MAX << (8 * length))).to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use damage::Random;
+
+    #[test]
+    fn a_name_ends_at_its_first_nul() {
+        for seed in 0..20_000 {
+            let mut random = Random::new(seed);
+            let bytes: Vec<u8> =
+                (0..random.below(20)).map(|_| [0, 1, b'a', 0x7f, 0x80, 0x81, 0xff][random.below(7)]).collect();
+            let mut expected = [0; 16];
+            for (to, from) in expected.iter_mut().take(15).zip(bytes.iter().take_while(|byte| **byte != 0)) {
+                *to = *from;
+            }
+            assert_eq!(comm(&bytes), expected, "{bytes:?}");
+        }
+        assert_eq!(comm(b"abcdefghijklmnopqrst"), *b"abcdefghijklmno\0");
+    }
 }

@@ -29,8 +29,17 @@ enum Place {
 
 impl Field {
     /// A number of 1, 2, 4 or 8 bytes.
+    #[inline]
     pub(crate) fn number(&self, payload: &[u8]) -> Option<i64> {
         let bytes = payload.get(self.offset..self.offset.checked_add(self.size)?)?;
+        // What fields nearly always are.
+        if let Ok(bytes) = bytes.try_into() {
+            let number = u32::from_le_bytes(bytes);
+            return Some(if self.is_signed { number.cast_signed().into() } else { number.into() });
+        }
+        if let Ok(bytes) = bytes.try_into() {
+            return Some(i64::from_le_bytes(bytes));
+        }
         let negative = self.is_signed && bytes.last().is_some_and(|byte| byte & 0x80 != 0);
         let mut wide = if negative { [0xff; 8] } else { [0; 8] };
         wide.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -38,6 +47,7 @@ impl Field {
     }
 
     /// A thread's id, or a CPU's number.
+    #[inline]
     pub(crate) fn id(&self, payload: &[u8]) -> Option<u32> {
         self.number(payload).and_then(|number| u32::try_from(number).ok())
     }

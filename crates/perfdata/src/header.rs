@@ -10,6 +10,7 @@ use crate::decode::{COMMAND, Decoder, MOST_ATTRS, MOST_IDS};
 use crate::event::Event;
 use crate::format::Format;
 use crate::records::{MOST_TRACING_DATA, Records, fill};
+use crate::relay;
 use crate::{Cut, Ending, Error};
 
 /// Size of a head: in pipe mode, and in file mode.
@@ -43,9 +44,11 @@ impl Section {
     }
 }
 
+/// `alone`: see [`relay::through`].
 pub(crate) fn read(
-    input: &mut (impl BufRead + Seek),
+    input: &mut (impl BufRead + Seek + Send),
     known: &[Format],
+    alone: usize,
     mut each: impl FnMut(&Event) -> io::Result<()>,
 ) -> Result<Ending, Error> {
     let mut head = [0; FILE];
@@ -55,7 +58,10 @@ pub(crate) fn read(
     }
     let mut decoder = Decoder::new(known);
     if u64_at(&head, 8) == Some(PIPE) {
-        return through(Records::new(input, PIPE, None), decoder, None, &mut each);
+        // It may keep us waiting.
+        let is_pipe = input.stream_position().is_err();
+        let alone = if is_pipe { usize::MAX } else { alone };
+        return relay::through(Records::new(input, PIPE, None), decoder, None, alone, &mut each);
     }
     if fill(input, &mut head[PIPE as usize..])? < FILE - PIPE as usize {
         return Err(cut_head());
@@ -73,22 +79,8 @@ pub(crate) fn read(
     }
     input.seek(SeekFrom::Start(data.offset))?;
     let cut = unfinished.then_some(Cut { at_bytes: data.offset, why: "perf was ended before it could finish it" });
-    through(Records::new(input, data.offset, (!unfinished).then_some(data.size)), decoder, cut, &mut each)
-}
-
-/// Hands all records to the decoder.
-fn through(
-    mut records: Records<impl BufRead>,
-    mut decoder: Decoder<'_>,
-    cut: Option<Cut>,
-    each: &mut impl FnMut(&Event) -> io::Result<()>,
-) -> Result<Ending, Error> {
-    while let Some(head) = records.next()? {
-        let behind = std::mem::take(&mut records.behind);
-        decoder.record(head, records.body(), &behind, &mut *each)?;
-    }
-    decoder.ending.cut = records.cut.or(cut);
-    decoder.finish(each)
+    let records = Records::new(input, data.offset, (!unfinished).then_some(data.size));
+    relay::through(records, decoder, cut, alone, &mut each)
 }
 
 /// Events with their ids.

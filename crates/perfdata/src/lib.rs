@@ -18,8 +18,10 @@ pub mod event;
 mod format;
 mod header;
 mod records;
+mod relay;
 mod rounds;
 mod script;
+mod shape;
 mod tracing;
 
 use std::io::{self, BufRead, Seek};
@@ -122,8 +124,18 @@ pub fn is_perf_data(start: &[u8]) -> bool {
 /// # Errors
 /// See [`Error`]; and what `each` says.
 pub fn read(
-    input: &mut (impl BufRead + Seek),
+    input: &mut (impl BufRead + Seek + Send),
     known: &[Format],
+    each: impl FnMut(&Event) -> io::Result<()>,
+) -> Result<Ending, Error> {
+    read_with(input, known, relay::AT_FIRST, each)
+}
+
+/// `alone`: see [`relay::through`].
+fn read_with(
+    input: &mut (impl BufRead + Seek + Send),
+    known: &[Format],
+    alone: usize,
     mut each: impl FnMut(&Event) -> io::Result<()>,
 ) -> Result<Ending, Error> {
     let (mut switches, mut wakings) = (0, 0);
@@ -136,7 +148,7 @@ pub fn read(
     let ending = if start.starts_with(OTHER_ENDIAN) {
         return Err(Error::OtherEndian);
     } else if start.starts_with(MAGIC) {
-        header::read(input, known, each)
+        header::read(input, known, alone, each)
     } else {
         script::read(input, each)
     }?;

@@ -54,6 +54,8 @@ pub(crate) struct Records<R> {
     /// Bytes that are left of the part that has records; `None`: up to the end.
     left: Option<u64>,
     at_bytes: u64,
+    /// The last record is in the input's buffer yet, with so many bytes; else its body is in `body`.
+    in_buffer: Option<usize>,
     body: Vec<u8>,
     /// What follows a record that says so.
     pub(crate) behind: Vec<u8>,
@@ -65,16 +67,58 @@ pub(crate) struct Records<R> {
 impl<R: BufRead> Records<R> {
     /// From where `input` stands, `at_bytes` from the start.
     pub(crate) fn new(input: R, at_bytes: u64, left: Option<u64>) -> Records<R> {
-        Records { input, left, at_bytes, body: Vec::new(), behind: Vec::new(), unpacking: None, cut: None }
+        Records {
+            input,
+            left,
+            at_bytes,
+            in_buffer: None,
+            body: Vec::new(),
+            behind: Vec::new(),
+            unpacking: None,
+            cut: None,
+        }
     }
 
     /// What the last record has behind its head.
-    pub(crate) fn body(&self) -> &[u8] {
-        &self.body
+    pub(crate) fn body(&mut self) -> io::Result<&[u8]> {
+        Ok(match self.in_buffer {
+            // What is in a buffer is given again.
+            Some(size) => self.input.fill_buf()?.get(HEAD..size).unwrap_or_default(),
+            None => &self.body,
+        })
     }
 
     /// The next record; `None`: the end, whether it should be here or not.
+    #[inline]
     pub(crate) fn next(&mut self) -> io::Result<Option<Head>> {
+        if let Some(size) = self.in_buffer.take() {
+            self.input.consume(size);
+        }
+        if self.unpacking.is_none()
+            && let Some((head, size)) = self.whole_in_buffer()
+        {
+            self.in_buffer = Some(size);
+            self.passed(size as u64);
+            return Ok(Some(head));
+        }
+        self.next_in_pieces()
+    }
+
+    /// The next record, if it can be read where it is: nothing is unpacked, nothing follows it, and the buffer has all of it. Of what is wrong, and
+    /// of what cannot be read, nothing is said here.
+    #[inline]
+    fn whole_in_buffer(&mut self) -> Option<(Head, usize)> {
+        if self.left == Some(0) {
+            return None;
+        }
+        let buffer = self.input.fill_buf().ok()?;
+        let (head, size) = Head::parse(buffer)?.ok()?;
+        let is_plain = !matches!(head.kind, COMPRESSED | COMPRESSED2 | TRACING_DATA | AUXTRACE);
+        let fits = size <= buffer.len() && self.left.is_none_or(|left| size as u64 <= left);
+        (is_plain && fits).then_some((head, size))
+    }
+
+    fn next_in_pieces(&mut self) -> io::Result<Option<Head>> {
         loop {
             if let Some(unpacking) = &mut self.unpacking {
                 match unpacking.next(&mut self.body) {

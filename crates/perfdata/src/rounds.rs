@@ -8,6 +8,15 @@ use std::io;
 
 use crate::event::Event;
 
+/// What records tell, one after another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Told {
+    /// Something that happened.
+    Event(Event),
+    /// perf's mark: all buffers were emptied once.
+    Mark,
+}
+
 /// Events that are held, at most: 200 MB. A recording without marks is sorted in pieces of this size; what is later than that is counted as late.
 const MOST: usize = 2 << 20;
 
@@ -30,8 +39,18 @@ impl Rounds {
         Rounds { held: Vec::new(), most: MOST, last_ns: 0, marked_ns: 0, passed_ns: 0, late: 0 }
     }
 
+    /// Takes what a record tells, and hands on what is in order by now.
+    pub(crate) fn take(&mut self, told: Told, mut each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
+        match told {
+            // Told at the start, of what was there.
+            Told::Event(event) if event.t_ns == 0 => each(&event),
+            Told::Event(event) => self.push(event, each),
+            Told::Mark => self.mark(each),
+        }
+    }
+
     /// Takes an event.
-    pub(crate) fn push(&mut self, event: Event, each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
+    fn push(&mut self, event: Event, each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
         self.last_ns = self.last_ns.max(event.t_ns);
         self.late += u64::from(event.t_ns < self.passed_ns);
         self.held.push(event);
@@ -44,7 +63,7 @@ impl Rounds {
     }
 
     /// All buffers were emptied once.
-    pub(crate) fn mark(&mut self, each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
+    fn mark(&mut self, each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
         let until_ns = std::mem::replace(&mut self.marked_ns, self.last_ns);
         self.held.sort_by_key(|event| event.t_ns);
         self.hand_on(until_ns, each)

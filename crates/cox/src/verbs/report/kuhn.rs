@@ -65,7 +65,7 @@ impl Moved {
 ///
 /// # Errors
 /// See [`perfdata::Error`]; and when it cannot be written.
-pub fn write(mut file: impl BufRead + Seek, rule: cli::Rule, output: Output, around: &Around<'_>) -> Result<()> {
+pub fn write(mut file: impl BufRead + Seek + Send, rule: cli::Rule, output: Output, around: &Around<'_>) -> Result<()> {
     let mut people = People::new(Timehist::new(rule.into()));
     let mut making = Making::new(Replay::with_stretches(), None);
     let (mut theirs, mut moved) = (Theirs::default(), Moved::default());

@@ -47,7 +47,7 @@ fn cannot(options: &cli::Report) -> String {
 }
 
 /// Report on what `file` has.
-fn report_on(options: &cli::Report, mut file: impl BufRead + Seek, around: &Around<'_>) -> Result<u8> {
+fn report_on(options: &cli::Report, mut file: impl BufRead + Seek + Send, around: &Around<'_>) -> Result<u8> {
     let cannot = || cannot(options);
     let json = Output::wanted(options.json.as_deref())?;
     let traces = Traces::open(&options.traces)?;

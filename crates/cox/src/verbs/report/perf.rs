@@ -95,7 +95,7 @@ impl Making {
 /// # Errors
 /// See [`perfdata::Error`]; and when there is no room for moments.
 pub fn read(
-    mut file: impl BufRead + Seek,
+    mut file: impl BufRead + Seek + Send,
     path: &Path,
     folder: Option<&Path>,
     around: &Around<'_>,

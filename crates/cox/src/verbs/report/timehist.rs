@@ -18,7 +18,12 @@ const NAME: usize = 30;
 ///
 /// # Errors
 /// See [`perfdata::Error`]; and when it cannot be written.
-pub fn write(mut file: impl BufRead + Seek, options: &cli::Report, output: Output, around: &Around<'_>) -> Result<()> {
+pub fn write(
+    mut file: impl BufRead + Seek + Send,
+    options: &cli::Report,
+    output: Output,
+    around: &Around<'_>,
+) -> Result<()> {
     let mut people = People::new(Timehist::new(options.rule.into()));
     let known = (around.known)();
     let mut read = Ok(perfdata::Ending::default());
