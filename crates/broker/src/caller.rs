@@ -2,17 +2,21 @@
 //! those of whoever started it.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
 use machine::Root;
 use machine::process::Task;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Gid;
-use rustix::process::{getegid, geteuid, getgid, getgroups, getuid};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, getegid, geteuid, getgid, getgroups, getuid, pidfd_open};
 
 /// Its members may observe every thread. `make install` makes it, empty.
 pub const GROUP: &str = "coxswain-all";
 /// Local groups; none of a directory service, which would bring its libraries into a process with capabilities.
 const GROUPS: &str = "/etc/group";
+const GONE: &str = "there is no such process, or it has just ended";
 
 /// The user who started this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +52,6 @@ impl Caller {
     /// # Errors
     /// Why not.
     pub fn may_observe(&self, pid: u32) -> Result<(), String> {
-        const GONE: &str = "there is no such process, or it has just ended";
         if self.all {
             return Ok(());
         }
@@ -58,14 +61,54 @@ impl Caller {
                 "it belongs to another user; only root and members of the group {GROUP} may observe it by eBPF"
             ));
         }
-        // The kernel gives the files of a process that may not be traced to root.
-        let owner = fs::metadata(format!("/proc/{pid}")).map_err(|_| GONE.to_owned())?.uid();
+        // The kernel gives the files of a process that may not be traced to root, but for its folder.
+        let owner = fs::metadata(format!("/proc/{pid}/stat")).map_err(|_| GONE.to_owned())?.uid();
         if owner != self.uid {
             return Err(format!(
                 "it runs with more rights than its user has, or its program may not be read; only root and members of the group {GROUP} may observe it by eBPF"
             ));
         }
         Ok(())
+    }
+
+    /// Holds a process whose threads may be observed: what was asked of its number was asked of this one.
+    ///
+    /// # Errors
+    /// Why they may not.
+    pub fn hold(&self, pid: u32) -> Result<Held, String> {
+        let held = Held::open(pid)?;
+        self.may_observe(pid)?;
+        held.lives().map(|()| held)
+    }
+}
+
+/// A process, told from later ones with its number.
+#[derive(Debug)]
+pub struct Held(OwnedFd);
+
+impl Held {
+    /// # Errors
+    /// When it is not there, or no more processes can be held.
+    pub fn open(pid: u32) -> Result<Held, String> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(GONE)?;
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) => Ok(Held(pidfd)),
+            Err(Errno::SRCH) => Err(GONE.into()),
+            Err(error) => Err(format!("pidfd_open: {error}")),
+        }
+    }
+
+    /// # Errors
+    /// When it has ended.
+    pub fn lives(&self) -> Result<(), String> {
+        if self.has_ended() { Err(GONE.into()) } else { Ok(()) }
+    }
+
+    /// Whether none of its threads is left.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let mut wanted = [PollFd::new(&self.0, PollFlags::IN)];
+        poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
     }
 }
 
@@ -98,5 +141,21 @@ mod tests {
         assert_eq!(Caller { uid: 54321, all: true }.may_observe(std::process::id()), Ok(()));
         let own = Caller { uid: getuid().as_raw(), all: false };
         assert_eq!(own.may_observe(std::process::id()), Ok(()));
+    }
+
+    #[test]
+    fn a_process_is_held_until_it_has_ended() {
+        let own = Caller { uid: getuid().as_raw(), all: false };
+        let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let held = own.hold(child.id()).unwrap();
+        assert!(!held.has_ended());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(held.has_ended());
+        assert!(own.hold(child.id()).unwrap_err().contains("no such process"));
+        for nobody in [0, u32::MAX] {
+            assert!(Caller { uid: 5, all: true }.hold(nobody).unwrap_err().contains("no such process"));
+        }
+        assert!(Caller { uid: 54321, all: false }.hold(std::process::id()).unwrap_err().contains(GROUP));
     }
 }

@@ -1,5 +1,7 @@
 //! cox's side: an observer whose eBPF programs are in `cox-observe`.
 
+mod doorbells;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -13,9 +15,11 @@ use watch::{Intake, Observer, WatchError};
 use wire::layout::comm_text;
 use wire::{Backend, Clock, Living, Record};
 
+pub use doorbells::RemoteDoorbells;
+
 use crate::protocol::{
-    LAYOUT, LivingRow, MAX_REPLY, MAX_THREADS, Malformed, NameRow, PairRow, Part, Reply, Request, Summary, TakerRow,
-    VERSION, Wanted, Why, decode_reply, losses_of, rows,
+    LAYOUT, LivingRow, MAX_DESCRIPTORS, MAX_REPLY, MAX_THREADS, Malformed, NameRow, PairRow, Part, Reply, Request,
+    Summary, TakerRow, VERSION, Wanted, Why, decode_reply, losses_of, rows,
 };
 use crate::socket::{is_readable_within, pair, receive_with, send_message};
 
@@ -266,6 +270,8 @@ pub(crate) struct Answer {
     takers: Vec<TakerRow>,
     pairs: Vec<PairRow>,
     summary: Option<Summary>,
+    /// A process' number.
+    given: Option<u32>,
     descriptors: Vec<OwnedFd>,
     bytes: usize,
 }
@@ -274,12 +280,13 @@ impl Answer {
     /// Takes one message.
     pub(crate) fn take(&mut self, message: &[u8]) -> Result<Progress, Malformed> {
         self.bytes += message.len();
-        if self.bytes > MAX_ANSWER || self.descriptors.len() > 2 {
+        if self.bytes > MAX_ANSWER || self.descriptors.len() > MAX_DESCRIPTORS {
             return Err(Malformed);
         }
         match decode_reply(message)? {
             Reply::Done => return Ok(Progress::Whole),
             Reply::Ready | Reply::Maps => {}
+            Reply::Given(process) => self.given = Some(process),
             Reply::Refused(why, text) => return Ok(Progress::Refused(why, text.to_owned())),
             Reply::Data(part, bytes) => match part {
                 Part::Samples => self.intake.samples.extend(rows::<wire::Sample>(bytes)),
@@ -295,6 +302,11 @@ impl Answer {
             },
         }
         Ok(Progress::More)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn given(&self) -> Option<u32> {
+        self.given
     }
 
     fn move_into(&mut self, intake: &mut Intake) {

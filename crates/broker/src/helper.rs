@@ -9,9 +9,11 @@ use machine::topology::Topology;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use watch::stands::Traced;
+use watch::umt::{Doorbells, PROCESS_BYTES, Umt};
 use watch::{BpfObserver, Settings, WatchError};
+use wire::umt::PROCESSES;
 
-use crate::caller::Caller;
+use crate::caller::{Caller, Held};
 use crate::confine;
 use crate::protocol::{MAX_REQUEST, Reply, Wanted};
 use crate::serve::{Broken, Dialogue, Source, Table, World, unavailable};
@@ -24,6 +26,8 @@ pub const MAX_MOMENTS_BYTES: u32 = 128 << 20;
 const OTHER_MIB: u32 = 24;
 /// What stands take: their table, samples, programs.
 const STANDS_MIB: u32 = 8;
+/// What doorbells take: pages and rings of as many processes as a session can have, programs.
+const BELLS_MIB: u32 = (PROCESSES * PROCESS_BYTES).div_ceil(1 << 20) as u32 + 4;
 
 /// This kernel, on behalf of this user.
 struct Kernel {
@@ -47,8 +51,18 @@ impl World for Kernel {
         Ok(Box::new(Traced::new(children, self.caller.owner(), &[])?))
     }
 
+    fn ring(&mut self) -> Result<Box<dyn Doorbells>, WatchError> {
+        self.may_load()?;
+        self.session = Some(Session::begin(self.caller.uid, BELLS_MIB).map_err(unavailable)?);
+        Ok(Box::new(Umt::new(self.caller.owner())?))
+    }
+
     fn may_observe(&self, pid: u32) -> Result<(), String> {
         self.caller.may_observe(pid)
+    }
+
+    fn hold(&self, pid: u32) -> Result<Held, String> {
+        self.caller.hold(pid)
     }
 }
 

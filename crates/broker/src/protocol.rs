@@ -9,13 +9,22 @@
 use std::mem::size_of;
 
 use bytemuck::{Pod, Zeroable};
+use wire::umt::{BELLS, Said, Seen};
 use wire::{Clock, Cpu, Crew, Losses, Moment, Pair, PairSum, Sample, Taker};
 
 /// The version of these messages.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Tells builds apart whose structs differ, should someone forget the version.
 pub const LAYOUT: u32 = {
-    let sizes = [size_of::<Clock>(), size_of::<Cpu>(), size_of::<Crew>(), size_of::<Moment>(), size_of::<Summary>()];
+    let sizes = [
+        size_of::<Clock>(),
+        size_of::<Cpu>(),
+        size_of::<Crew>(),
+        size_of::<Moment>(),
+        size_of::<Summary>(),
+        size_of::<Said>(),
+        size_of::<Seen>(),
+    ];
     let (mut hash, mut i) = (0x811c_9dc5_u32, 0);
     while i < sizes.len() {
         hash = hash.wrapping_mul(0x0100_0193) ^ sizes[i] as u32;
@@ -31,6 +40,8 @@ pub const MAX_THREADS: usize = 1000;
 pub const MAX_REQUEST: usize = HEAD + 8 + 4 * MAX_THREADS;
 /// No answer is longer.
 pub const MAX_REPLY: usize = HEAD + MAX_DATA;
+/// Descriptors that come with one answer, at most: a process' two pages and its bells.
+pub const MAX_DESCRIPTORS: usize = 2 + BELLS;
 /// Bytes of data in one answer: several fit into a socket's default buffer.
 const MAX_DATA: usize = 48 << 10;
 /// Bytes of text in a refusal.
@@ -76,6 +87,14 @@ pub enum Request {
     Living,
     /// Stop, and send everything.
     Finish,
+    /// Load the programs that count runnable threads and ring doorbells (`watch::umt`).
+    Doorbells,
+    /// Count the threads of this process, and send pages and bells for it.
+    Give(u32),
+    /// The process with this number in [`Reply::Given`] has hung up.
+    Over(u32),
+    /// The process with this number has ended: another one can have its number.
+    Gone(u32),
 }
 
 /// What a session wants; the rest of the settings is the helper's to know.
@@ -250,6 +269,8 @@ pub enum Reply<'b> {
     Ready,
     /// With it come the descriptors of a table's maps.
     Maps,
+    /// With it come the descriptors of a process' pages and bells; by this number the process is known from now on.
+    Given(u32),
 }
 
 const HELLO: u16 = 1;
@@ -262,9 +283,14 @@ const LIVING: u16 = 7;
 const FINISH: u16 = 8;
 const STANDS: u16 = 9;
 const SAMPLE: u16 = 10;
+const DOORBELLS: u16 = 11;
+const GIVE: u16 = 12;
+const OVER: u16 = 13;
+const GONE: u16 = 14;
 const DONE: u16 = 0x100;
 const READY: u16 = 0x101;
 const MAPS: u16 = 0x102;
+const GIVEN: u16 = 0x103;
 const REFUSED: u16 = 0x200;
 const DATA: u16 = 0x300;
 
@@ -327,6 +353,10 @@ impl Request {
             Request::Tick => message(TICK, &[]),
             Request::Living => message(LIVING, &[]),
             Request::Finish => message(FINISH, &[]),
+            Request::Doorbells => message(DOORBELLS, &[]),
+            Request::Give(pid) => message(GIVE, &body(&[*pid])),
+            Request::Over(process) => message(OVER, &body(&[*process])),
+            Request::Gone(process) => message(GONE, &body(&[*process])),
         }
     }
 
@@ -370,6 +400,10 @@ impl Request {
             TICK => numbers(body).map(|[]| Request::Tick),
             LIVING => numbers(body).map(|[]| Request::Living),
             FINISH => numbers(body).map(|[]| Request::Finish),
+            DOORBELLS => numbers(body).map(|[]| Request::Doorbells),
+            GIVE => numbers(body).map(|[pid]| Request::Give(pid)),
+            OVER => numbers(body).map(|[process]| Request::Over(process)),
+            GONE => numbers(body).map(|[process]| Request::Gone(process)),
             _ => Err(Malformed),
         }
     }
@@ -384,6 +418,7 @@ impl Reply<'_> {
             Reply::Done => message(DONE, &[]),
             Reply::Ready => message(READY, &[]),
             Reply::Maps => message(MAPS, &[]),
+            Reply::Given(process) => message(GIVEN, &process.to_ne_bytes()),
             Reply::Refused(why, text) => {
                 let end = (0..=text.len().min(MAX_TEXT)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
                 message(REFUSED | *why as u16, &text.as_bytes()[..end])
@@ -405,6 +440,7 @@ pub fn decode_reply(bytes: &[u8]) -> Result<Reply<'_>, Malformed> {
         (DONE, 0) if body.is_empty() => Ok(Reply::Done),
         (DONE, 1) if body.is_empty() => Ok(Reply::Ready),
         (DONE, 2) if body.is_empty() => Ok(Reply::Maps),
+        (DONE, 3) => numbers(body).map(|[process]| Reply::Given(process)),
         (REFUSED, why) if body.len() <= MAX_TEXT => {
             let why = match why {
                 1 => Why::Unavailable,
@@ -459,6 +495,10 @@ mod tests {
             Request::Tick,
             Request::Living,
             Request::Finish,
+            Request::Doorbells,
+            Request::Give(4711),
+            Request::Over(127),
+            Request::Gone(u32::MAX),
         ]
     }
 
@@ -467,6 +507,7 @@ mod tests {
             Reply::Done.encode(),
             Reply::Ready.encode(),
             Reply::Maps.encode(),
+            Reply::Given(127).encode(),
             Reply::Refused(Why::NoTarget, "no such process").encode(),
             Reply::Refused(Why::Unavailable, &"é".repeat(MAX_TEXT)).encode(),
         ];

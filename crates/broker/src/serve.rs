@@ -1,18 +1,24 @@
 //! How `cox-observe` answers: a state machine with one question at a time. It keeps nothing that grows: what has arrived is sent with the tick that
 //! asked for it, and while cox is slow, or stopped, this process waits in a send and the kernel's rings count what they lose.
 
+mod ringing;
+
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use watch::bpf::CANNOT;
 use watch::stands::{Traced, Tracer};
+use watch::umt::Doorbells;
 use watch::{BpfObserver, Intake, Observer, WatchError};
 use wire::Clock;
 
+use crate::caller::Held;
 use crate::protocol::{
     LAYOUT, LivingRow, Malformed, NameRow, PairRow, Part, Reply, Request, Summary, TakerRow, VERSION, Wanted, Why,
     data, losses_in_order,
 };
+
+pub use ringing::Ringing;
 
 /// Samples come no faster: each costs the interrupted CPU some microseconds.
 const LEAST_SAMPLING_NS: u64 = 100_000;
@@ -55,11 +61,23 @@ pub trait World {
     /// When the kernel, or a limit, refuses.
     fn keep_stands(&mut self, children: bool) -> Result<Box<dyn Table>, WatchError>;
 
+    /// Loads the programs that ring doorbells.
+    ///
+    /// # Errors
+    /// When the kernel, or a limit, refuses.
+    fn ring(&mut self) -> Result<Box<dyn Doorbells>, WatchError>;
+
     /// Whether the threads of a process may be observed.
     ///
     /// # Errors
     /// Why not.
     fn may_observe(&self, pid: u32) -> Result<(), String>;
+
+    /// Holds a process whose threads may be observed.
+    ///
+    /// # Errors
+    /// Why they may not.
+    fn hold(&self, pid: u32) -> Result<Held, String>;
 }
 
 /// The conversation so far.
@@ -77,6 +95,8 @@ pub enum Dialogue {
     },
     /// The programs that keep stands are attached.
     Standing(Box<dyn Table>),
+    /// The programs that ring doorbells are attached.
+    Ringing(Ringing),
     /// Everything was sent.
     Finished,
 }
@@ -168,6 +188,20 @@ impl Dialogue {
                 }
                 Err(error) => Err(error),
             },
+            (Dialogue::Greeted, Request::Doorbells) => world.ring().map(|bells| {
+                *self = Dialogue::Ringing(Ringing::new(bells));
+            }),
+            (Dialogue::Ringing(ringing), Request::Give(pid)) => ringing.give(pid, world, send)?,
+            (Dialogue::Ringing(ringing), Request::Over(process)) => {
+                ringing.over(process)?;
+                Ok(())
+            }
+            (Dialogue::Ringing(ringing), Request::Gone(process)) => ringing.gone(process)?,
+            (Dialogue::Ringing(ringing), Request::Finish) => {
+                ringing.end();
+                *self = Dialogue::Finished;
+                Ok(())
+            }
             _ => return Err(Broken::Malformed),
         };
         match outcome {
@@ -180,6 +214,9 @@ impl Dialogue {
                 };
                 send(&Reply::Refused(why, &text).encode(), &[])?;
             }
+        }
+        if let Dialogue::Ringing(ringing) = self {
+            ringing.prepare();
         }
         Ok(())
     }

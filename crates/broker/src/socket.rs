@@ -11,8 +11,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair,
 };
 
-/// Descriptors that come with one message, at most.
-const MAX_DESCRIPTORS: usize = 2;
+use crate::protocol::MAX_DESCRIPTORS;
 
 /// Two ends; neither survives an exec by itself.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -84,6 +83,10 @@ pub fn receive_with<'b>(
     };
     if flags.contains(ReturnFlags::TRUNC) {
         return Err(io::ErrorKind::InvalidData.into());
+    }
+    // The kernel leaves out descriptors that there are no numbers for (ulimit -n).
+    if flags.contains(ReturnFlags::CTRUNC) {
+        return Err(Errno::MFILE.into());
     }
     Ok((length > 0).then(|| &buffer[..length]))
 }

@@ -1,13 +1,14 @@
 //! Why eBPF does not work here: the kernel only says "not permitted"; what is missing, and the fix, are known from
 //! elsewhere.
 
-use broker::client::{self, RemoteObserver, RemoteStands};
+use broker::client::{self, RemoteDoorbells, RemoteObserver, RemoteStands};
 use broker::protocol::Wanted;
 use machine::Root;
 use machine::features::{Available, Facts, FeatureId, evaluate};
 use machine::process::{Capabilities, Task};
 use watch::bpf::CANNOT;
 use watch::stands::{Helping, Tracer};
+use watch::umt::{Doorbells, Umt};
 use watch::{Observer, WatchError};
 
 /// Whether this process may load eBPF programs, as far as its capabilities say. Where they cannot be read, trying tells.
@@ -23,12 +24,24 @@ pub fn may_itself() -> bool {
 /// # Errors
 /// Why this process may not, and why that program does not either.
 pub fn by_helper(wanted: Wanted) -> Result<Box<dyn Observer>, WatchError> {
-    let Some(program) = client::helper() else {
-        let nothing =
-            WatchError::Unavailable { what: CANNOT.into(), why: format!("{} is not installed", client::FILE) };
-        return Err(explained(nothing));
-    };
+    let program = client::helper().ok_or_else(|| explained(not_installed()))?;
     Ok(Box::new(RemoteObserver::new(&program, wanted)?))
+}
+
+/// Doorbells for processes of `cox run --overlap`: in this process where it may, else by the program that may.
+///
+/// # Errors
+/// Why neither can.
+pub fn doorbells() -> Result<Box<dyn Doorbells>, WatchError> {
+    if may_itself() {
+        return Ok(Box::new(Umt::new(None).map_err(explained)?));
+    }
+    let program = client::helper().ok_or_else(|| explained(not_installed()))?;
+    Ok(Box::new(RemoteDoorbells::new(&program)?))
+}
+
+fn not_installed() -> WatchError {
+    WatchError::Unavailable { what: CANNOT.into(), why: format!("{} is not installed", client::FILE) }
 }
 
 /// Who traces a pack's threads, where this process may not and the program that may is there.
@@ -37,10 +50,7 @@ pub fn helping() -> Option<Helping> {
         return None;
     }
     Some(|children| {
-        let program = client::helper().ok_or_else(|| WatchError::Unavailable {
-            what: CANNOT.into(),
-            why: format!("{} is not installed", client::FILE),
-        })?;
+        let program = client::helper().ok_or_else(not_installed)?;
         Ok(Box::new(RemoteStands::new(&program, children)?) as Box<dyn Tracer>)
     })
 }
@@ -75,16 +85,4 @@ pub fn explained_text(said: &str) -> String {
         return said.to_owned();
     }
     missing().map_or_else(|| said.to_owned(), |(reason, fix)| format!("{CANNOT}: {reason}. Fix: {fix}"))
-}
-
-/// Why there are no eBPF doorbells: the helper does not pass them on.
-pub fn without_doorbells(error: WatchError) -> WatchError {
-    if helping().is_none() {
-        return explained(error);
-    }
-    let reason = missing().map_or_else(|| "not permitted".to_owned(), |(reason, _)| reason);
-    let why = format!(
-        "{reason}; cox-observe, which has them, has no doorbells to give. Fix: run cox as root, or choose another --overlap"
-    );
-    WatchError::Unavailable { what: CANNOT.into(), why }
 }

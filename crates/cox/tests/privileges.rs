@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common_helper;
+mod common_overlap;
 mod common_robust;
+#[path = "privileges/doorbells.rs"]
+mod doorbells;
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -148,6 +151,19 @@ fn processes_of_others_are_refused_but_to_members_of_the_group() {
     assert_eq!((refused.code, refused.stderr.lines().count()), (125, 1), "{}", refused.stderr);
     assert!(refused.stderr.contains("another user") && refused.stderr.contains("coxswain-all"), "{}", refused.stderr);
 
+    // One of their own that they may not read, and so not trace.
+    let hidden = installed.give("/bin/sleep".as_ref(), "hidden");
+    fs::set_permissions(&hidden, Permissions::from_mode(0o711)).unwrap();
+    let hidden = start(&mut installed.command(&["sh", "-c", "$0 60; true", &hidden]));
+    let is_hidden = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm == "hidden\n");
+    let child = wait_for("its child", || children(hidden.0.id()).into_iter().find(is_hidden)).to_string();
+    let words_for = |pid| [&cox, "run", "--backend", "bpf", "--json", "cox.json", "--for", "300ms", "--pid", pid];
+    let refused = run(&mut installed.command(&words_for(&child)));
+    rustix::process::kill_process(rustix::process::Pid::from_raw(child.parse().unwrap()).unwrap(), Signal::KILL)
+        .unwrap();
+    assert_eq!((refused.code, refused.stderr.lines().count()), (125, 1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("its program may not be read"), "{}", refused.stderr);
+
     // The group is in a file of this test's, seen by this command only.
     let groups = installed.path("group");
     let text = fs::read_to_string("/etc/group").unwrap();
@@ -217,15 +233,6 @@ fn a_user_packs_by_ebpf() {
     let refused =
         run(&mut installed.command(&[&cox, "pack", "--backend", "bpf", "--cpus", &cpus, "--for", "1s", "--pid", &pid]));
     assert_eq!((refused.code, refused.stderr.lines().count()), (125, 1), "{}", refused.stderr);
-}
-
-/// Doorbells are not passed on.
-#[test]
-fn overlap_by_ebpf_is_refused_with_the_reason() {
-    let Some(installed) = Installed::new("overlap_by_ebpf_is_refused_with_the_reason") else { return };
-    let ran = run(&mut installed.command(&[&installed.cox(), "run", "--overlap=bpf", "--", "true"]));
-    assert_eq!((ran.code, ran.stderr.lines().count()), (125, 1), "{}", ran.stderr);
-    assert!(ran.stderr.contains("CAP_BPF") && ran.stderr.contains("cox-observe"), "{}", ran.stderr);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! User-Monitored Threads, the kernel's side: programs that count a process' runnable threads and ring its standbys
 //! (`bpf/prog/umt.bpf.c`), and the pages and doorbells that each process gets. The other side is the crate `signal`.
 
+mod bells;
 mod pages;
 mod slots;
 
@@ -14,6 +15,7 @@ use wire::umt::{BELLS, PROCESSES, Said, Seen};
 
 use crate::bpf::{Excerpt, Libbpf, Read, kernel_casts, own_namespace, refused, system, unavailable};
 use crate::observer::WatchError;
+pub use bells::Doorbells;
 pub use pages::Pages;
 use slots::Slots;
 
@@ -27,6 +29,11 @@ use skeleton::{UmtSkel, UmtSkelBuilder};
 
 /// Bytes of a bell's ring: a page, of which it needs one record.
 const BELL_BYTES: u32 = 4096;
+/// Pages of a ring that have no records: how the kernel keeps it, and how far it is written and read.
+const BELL_PAGES_BESIDE: u32 = 3;
+/// Kernel memory of one process of a session: its pages and its bells.
+pub const PROCESS_BYTES: usize =
+    size_of::<Said>() + size_of::<Seen>() + BELLS * (BELL_BYTES * (1 + BELL_PAGES_BESIDE)) as usize;
 /// What fails where a map cannot be made.
 const MAKING: &str = "making a process' pages and doorbells";
 
@@ -65,11 +72,11 @@ impl Given {
 }
 
 impl Umt {
-    /// Loads and attaches the programs; no process has asked yet.
+    /// Loads and attaches the programs; no process has asked yet. With an `owner` only threads of that user count.
     ///
     /// # Errors
     /// `Unavailable` with the kernel's reason when this kernel or user cannot run them.
-    pub fn new() -> Result<Umt, WatchError> {
+    pub fn new(owner: Option<u32>) -> Result<Umt, WatchError> {
         let quiet = Libbpf::quiet();
         // The skeleton borrows its object; one small leak per load keeps that borrow simple.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -84,6 +91,8 @@ impl Umt {
             open.maps.rodata_data.as_deref_mut().ok_or_else(|| unavailable("the BPF object has no settings".into()))?;
         config.namespaced = namespace.is_some();
         config.own_namespace = namespace.unwrap_or(0);
+        config.owned = owner.is_some();
+        config.owner = owner.unwrap_or(0);
         if let Some(excerpt) = excerpt.as_ref().filter(|_| kernel_casts()) {
             config.casts = true;
             config.type_of_task = excerpt.task;
@@ -104,13 +113,18 @@ impl Umt {
     /// A process asks: takes all its threads in, and gives it pages and bells of its own.
     ///
     /// # Errors
-    /// When there are too many, or the kernel refuses.
+    /// When there are too many, when no thread of it may be taken in, or the kernel refuses.
     pub fn give(&mut self, pid: u32) -> Result<Given, WatchError> {
         self.prepare()?;
         // If a walk fails half-way, threads have this number already: nobody else gets it then.
         let given = self.prepared.take().ok_or_else(too_many)?;
         self.mark(given.process, false);
-        self.take_in(pid, given.process)?;
+        if self.take_in(pid, given.process)? == 0 {
+            // Nobody has this number.
+            self.prepared = Some(given);
+            let why = "there is no such process, or it has just ended, or it has more rights than its user".into();
+            return Err(WatchError::NoTarget { pid, why });
+        }
         self.given = self.given.max(given.process + 1);
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             // SAFETY: a u32 in a mapping that lives as long as the skeleton; BPF reads it.
@@ -165,7 +179,11 @@ impl Umt {
         })
     }
 
-    fn take_in(&self, pid: u32, process: u32) -> Result<(), WatchError> {
+    /// Takes in all threads of a process, and returns how often one was found that may be.
+    fn take_in(&mut self, pid: u32, process: u32) -> Result<u32, WatchError> {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.found = 0;
+        }
         let wanted = &self.skel.maps.wanted;
         let key = pid.to_ne_bytes();
         wanted.update(&key, &process.to_ne_bytes(), MapFlags::ANY).map_err(|e| system("enrolling", e))?;
@@ -177,7 +195,10 @@ impl Umt {
             std::io::copy(&mut iter, &mut std::io::sink())
                 .map_err(|source| WatchError::System { what: "walking the tasks".into(), source })?;
         }
-        wanted.delete(&key).map_err(|e| system("enrolling", e))
+        wanted.delete(&key).map_err(|e| system("enrolling", e))?;
+        // SAFETY: a u32 in a mapping that lives as long as the skeleton; BPF has written it.
+        let found = |bss: &skeleton::types::bss| unsafe { (&raw const bss.found).read_volatile() };
+        Ok(self.skel.maps.bss_data.as_deref().map_or(0, found))
     }
 
     /// A process has hung up: none of its standbys is there to be rung. Its threads are counted on.

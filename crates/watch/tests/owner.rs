@@ -1,54 +1,24 @@
 //! An observation of one user's threads: others do not become members, are not named, and who becomes another user leaves. Needs root.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod common_owner;
+
 use std::fs::{self, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
+use common_owner::{Running, USER, gated, may};
 use watch::{BpfObserver, Intake, Observer, Settings};
 use wire::layout::{ANOTHER_USERS, ANOTHER_USERS_NAME, LEFT};
 use wire::{Moment, Record, What};
-
-const USER: u32 = 12345;
-
-fn may(test: &str) -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        let _ = writeln!(std::io::stderr(), "skipped: {test}: needs root");
-    }
-    root
-}
-
-/// A process that is killed whatever happens.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 fn settings() -> Settings {
     let cpus = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap();
     let last: u32 = cpus.trim().rsplit(['-', ',']).next().unwrap().parse().unwrap();
     Settings { owner: Some(USER), moments_bytes: Some(8 << 20), ..Settings::new(last + 1, last + 1) }
-}
-
-/// `script` in a shell of the user's that waits for a line first.
-fn gated(script: &str) -> Running {
-    let (id, script) = (USER.to_string(), format!("read go; {script}"));
-    let words = ["--reuid", &id, "--regid", &id, "--clear-groups", "--", "sh", "-c", &script];
-    let mut command = Command::new("setpriv");
-    let child = command.args(words).current_dir("/").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    let shell = format!("/proc/{}/comm", child.id());
-    while fs::read_to_string(&shell).unwrap() != "sh\n" {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    Running(child)
 }
 
 fn observe(script: &str) -> (Record, Vec<Moment>) {

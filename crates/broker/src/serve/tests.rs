@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use damage::Random;
 use watch::stands::Mapped;
+use watch::umt::Given;
+use wire::umt::BELLS;
 use wire::{Backend, Record, Sample};
 
 use super::*;
@@ -82,6 +84,35 @@ impl Table for Kept {
     }
 }
 
+/// Bells that nobody rings, for two processes.
+#[derive(Default)]
+struct Rung([bool; 2]);
+
+impl Doorbells for Rung {
+    fn give(&mut self, pid: u32) -> Result<Given, WatchError> {
+        let free = self.0.iter().position(|taken| !taken);
+        let process = free.ok_or(WatchError::NoTarget { pid, why: "too many".into() })?;
+        self.0[process] = true;
+        let nothing = || File::open("/dev/null").unwrap().into();
+        let bells = std::iter::repeat_with(nothing).take(BELLS).collect();
+        Ok(Given { process: process as u32, said: nothing(), seen: nothing(), bells })
+    }
+
+    fn prepare(&mut self) -> Result<(), WatchError> {
+        Ok(())
+    }
+
+    fn over(&mut self, process: u32) {
+        assert!(self.0[process as usize], "nobody has it");
+    }
+
+    fn gone(&mut self, process: u32) {
+        assert!(std::mem::take(&mut self.0[process as usize]), "nobody has it");
+    }
+
+    fn end(&mut self) {}
+}
+
 /// A world in which process 1 is another user's.
 struct Pretended;
 
@@ -94,8 +125,16 @@ impl World for Pretended {
         Ok(Box::new(Kept(File::open("/dev/null").unwrap())))
     }
 
+    fn ring(&mut self) -> Result<Box<dyn Doorbells>, WatchError> {
+        Ok(Box::new(Rung::default()))
+    }
+
     fn may_observe(&self, pid: u32) -> Result<(), String> {
         if pid == 1 { Err("another user's".into()) } else { Ok(()) }
+    }
+
+    fn hold(&self, pid: u32) -> Result<Held, String> {
+        self.may_observe(pid).and_then(|()| Held::open(pid))
     }
 }
 
@@ -156,6 +195,46 @@ fn stands_have_questions_of_their_own() {
 }
 
 #[test]
+fn a_process_number_is_its_own_until_it_has_ended() {
+    let mut children: [std::process::Child; 2] =
+        std::array::from_fn(|_| std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap());
+    let pids = [children[0].id(), children[1].id()];
+    let mut dialogue = Dialogue::New;
+    for request in [HELLO, Request::Doorbells] {
+        assert_eq!(answer(&mut dialogue, &request).0, Progress::Whole, "{request:?}");
+    }
+    let refusal = |(progress, _): (Progress, Answer)| match progress {
+        Progress::Refused(Why::NoTarget, why) => why,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refusal(answer(&mut dialogue, &Request::Give(1))), "another user's");
+    for (number, pid) in pids.iter().enumerate() {
+        let (progress, given) = answer(&mut dialogue, &Request::Give(*pid));
+        assert_eq!((progress, given.given()), (Progress::Whole, Some(number as u32)));
+    }
+    assert_eq!(refusal(answer(&mut dialogue, &Request::Give(pids[0]))), "too many");
+    assert_eq!(answer(&mut dialogue, &Request::Over(0)).0, Progress::Whole);
+    assert_eq!(refusal(answer(&mut dialogue, &Request::Gone(0))), "it has not ended");
+    drop(children[0].stdin.take());
+    children[0].wait().unwrap();
+    assert_eq!(answer(&mut dialogue, &Request::Gone(0)).0, Progress::Whole);
+    assert!(refusal(answer(&mut dialogue, &Request::Give(pids[0]))).contains("no such process"));
+    assert_eq!(answer(&mut dialogue, &Request::Give(pids[1])).1.given(), Some(0), "its number is free");
+    assert_eq!(answer(&mut dialogue, &Request::Finish).0, Progress::Whole);
+    assert!(ask(&mut dialogue, &Request::Give(pids[1]).encode()).is_err(), "it is over");
+    drop(children[1].stdin.take());
+    children[1].wait().unwrap();
+    // Numbers that nobody was given are no question of cox's.
+    for request in [Request::Over(1), Request::Gone(1), Request::Gone(u32::MAX), Request::Tick, Request::Process(2)] {
+        let mut dialogue = Dialogue::New;
+        for request in [HELLO, Request::Doorbells, Request::Give(std::process::id())] {
+            assert_eq!(answer(&mut dialogue, &request).0, Progress::Whole, "{request:?}");
+        }
+        assert!(ask(&mut dialogue, &request.encode()).is_err(), "{request:?}");
+    }
+}
+
+#[test]
 fn questions_out_of_turn_end_it() {
     for request in [OBSERVE, Request::Process(2), Request::Tick, Request::Finish] {
         assert!(ask(&mut Dialogue::New, &request.encode()).is_err(), "{request:?}");
@@ -187,14 +266,24 @@ fn damaged_conversations_end_or_go_on() {
         Request::Sample { mean_ns: 1_000_000, cpus: vec![0, 1, 2] },
         Request::Tick,
     ];
-    let sessions = [observation, stands];
+    let own = std::process::id();
+    let bells = vec![
+        HELLO,
+        Request::Doorbells,
+        Request::Give(own),
+        Request::Give(own),
+        Request::Over(1),
+        Request::Gone(0),
+        Request::Finish,
+    ];
+    let sessions = [observation, stands, bells];
     let (times, seed) = (damage::times(1_000_000), damage::seed());
     let (mut messages, mut number, mut broken) = (0, seed, 0);
     while messages < times {
         let mut random = Random::new(number);
         number += 1;
         let mut dialogue = Dialogue::New;
-        let session = &sessions[random.below(2)];
+        let session = &sessions[random.below(sessions.len())];
         let first_damaged = random.below(session.len());
         for (at, request) in session.iter().enumerate() {
             let mut message = request.encode();

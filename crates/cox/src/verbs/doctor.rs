@@ -50,12 +50,21 @@ fn try_out(features: &mut [Feature]) {
     let settings = Settings { sample_period_ns: 0, ..Settings::new(1, 1) };
     match BpfObserver::new(&settings) {
         Ok(_) => {
-            feature.available = Available::Yes { how: "tp_btf, task storage, ring buffer; loaded and attached".into() }
+            let how = format!("tp_btf, task storage, ring buffer; loaded and attached; {}", doorbells());
+            feature.available = Available::Yes { how };
         }
         Err(error) => {
             feature.available =
                 Available::No { reason: error.to_string(), fix: "cox falls back to perf or proc by itself".into() };
         }
+    }
+}
+
+/// Whether `cox run --overlap=bpf` works as well.
+fn doorbells() -> String {
+    match ebpf::doorbells() {
+        Ok(_) => "doorbells for --overlap=bpf, too".into(),
+        Err(error) => format!("no doorbells for --overlap=bpf: {error}"),
     }
 }
 
@@ -67,7 +76,7 @@ fn try_helper(feature: &mut Feature) {
     };
     let wanted = Wanted { children: true, samples: false, moments_bytes: None };
     feature.available = match ebpf::by_helper(wanted) {
-        Ok(_) => Available::Yes { how: format!("by cox-observe, {whose}") },
+        Ok(_) => Available::Yes { how: format!("by cox-observe, {whose}; {}", doorbells()) },
         Err(WatchError::Unavailable { why, .. }) => {
             let fix = "cox falls back to perf or proc by itself".into();
             Available::No { reason: format!("not by cox-observe: {why}"), fix }

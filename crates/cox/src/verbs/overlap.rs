@@ -85,6 +85,10 @@ fn complaints(overlapping: &Overlapping, sums: &Sums) -> Vec<String> {
              not find",
         ),
         (sums.bound, "without standbys: threads are bound to places (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY)"),
+        (
+            sums.lost,
+            "cox-observe, which had the eBPF programs, ended before the program: from then on it ran as under libgomp",
+        ),
         (sums.unseen, "without standbys: eBPF did not see the program's first thread block"),
         (sums.unshared, "some teams have more queues than eBPF looks at: their tasks may have waited"),
         (

@@ -70,7 +70,9 @@ impl Desk {
         let close = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).context("an event descriptor")?);
         let mut desk = Desk { folder, nonce, close: Arc::clone(&close), clerk: None };
         let listener = listening(&desk.socket()).with_context(|| format!("a socket: {}", desk.socket().display()))?;
-        let work = move || answer_all(&listener, &close, nonce, &source, patience);
+        let lifeline = source.lock().unwrap_or_else(PoisonError::into_inner).lifeline().context("a descriptor")?;
+        let ends = Ends { close, lifeline };
+        let work = move || answer_all(&listener, &ends, nonce, &source, patience);
         desk.clerk = Some(std::thread::Builder::new().name("cox-overlap".into()).spawn(work).context("a thread")?);
         Ok(desk)
     }
@@ -147,8 +149,15 @@ fn listening(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// What ends a desk.
+struct Ends {
+    close: Arc<OwnedFd>,
+    /// Hangs up when the process that rings has ended.
+    lifeline: Option<OwnedFd>,
+}
+
 /// Until the desk is closed: lets processes in, answers who asks, forgets who hangs up.
-fn answer_all(listener: &OwnedFd, close: &OwnedFd, nonce: [u8; 16], source: &Mutex<Source>, patience: Duration) {
+fn answer_all(listener: &OwnedFd, ends: &Ends, nonce: [u8; 16], source: &Mutex<Source>, patience: Duration) {
     // With the process that each has become.
     let mut guests: Vec<(OwnedFd, Option<u32>, Instant)> = Vec::new();
     // Nobody is let in until then.
@@ -156,9 +165,11 @@ fn answer_all(listener: &OwnedFd, close: &OwnedFd, nonce: [u8; 16], source: &Mut
     loop {
         closed_until = closed_until.filter(|until| Instant::now() < *until);
         let at_door = if closed_until.is_some() { PollFlags::empty() } else { PollFlags::IN };
-        let door = [PollFd::new(close, PollFlags::IN), PollFd::new(listener, at_door)];
+        let door = [PollFd::new(&*ends.close, PollFlags::IN), PollFd::new(listener, at_door)];
         let inside = guests.iter().map(|guest| PollFd::new(&guest.0, PollFlags::IN));
         let mut wanted: Vec<PollFd<'_>> = door.into_iter().chain(inside).collect();
+        // Last, and for nothing but its end: what it says is an answer to somebody.
+        wanted.extend(ends.lifeline.iter().map(|line| PollFd::new(line, PollFlags::empty())));
         // Until the first of those that have said nothing is to go, whatever others do meanwhile.
         let silent = guests.iter().filter(|(_, process, _)| process.is_none());
         let left = silent.map(|(_, _, since)| patience.saturating_sub(since.elapsed()));
@@ -176,6 +187,10 @@ fn answer_all(listener: &OwnedFd, close: &OwnedFd, nonce: [u8; 16], source: &Mut
         drop(wanted);
         if ready[0] {
             return;
+        }
+        if ends.lifeline.is_some() && ready.last() == Some(&true) {
+            // Nobody rings any more. Processes learn by their sockets, which are closed here, that the session is over.
+            return source.lock().unwrap_or_else(PoisonError::into_inner).is_lost();
         }
         let mut at = 0;
         guests.retain_mut(|(guest, process, since)| {
@@ -266,10 +281,10 @@ mod tests {
         // It is always ready, and nothing can be accepted there.
         let door = Arc::new(eventfd(1, EventfdFlags::CLOEXEC).unwrap());
         let close = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
-        let (listener, closing) = (Arc::clone(&door), Arc::clone(&close));
+        let (listener, ends) = (Arc::clone(&door), Ends { close: Arc::clone(&close), lifeline: None });
         let clerk = std::thread::spawn(move || {
             let source = Mutex::new(Source::memory(How::Sentinels));
-            answer_all(&listener, &closing, [0; 16], &source, KNOCKING);
+            answer_all(&listener, &ends, [0; 16], &source, KNOCKING);
             arch::clock::thread_cpu_ns()
         });
         let since = Instant::now();

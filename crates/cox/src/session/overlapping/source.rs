@@ -1,5 +1,6 @@
 //! Where pages come from, and which processes have them.
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use watch::umt::{Given, Pages, Umt};
+use watch::umt::{Doorbells, Given, Pages};
 use wire::umt::{How, PROCESSES};
 
 use super::memory;
@@ -62,15 +63,14 @@ impl Guest {
 }
 
 enum Kind {
-    Bpf(Box<Umt>),
+    Bpf(Box<dyn Doorbells>),
     /// With the number of the next process.
     Memory(u32),
 }
 
 impl Source {
     pub fn bpf() -> Result<Source> {
-        let umt = Umt::new().map_err(ebpf::without_doorbells)?;
-        Ok(Source::new(Kind::Bpf(Box::new(umt)), How::Bpf))
+        Ok(Source::new(Kind::Bpf(ebpf::doorbells()?), How::Bpf))
     }
 
     /// By the kernel's records of switches, if it lets this user have them.
@@ -113,7 +113,7 @@ impl Source {
 
     fn give(&mut self, pid: u32) -> Result<Given> {
         let given = match &mut self.kind {
-            Kind::Bpf(umt) => umt.give(pid)?,
+            Kind::Bpf(bells) => bells.give(pid)?,
             Kind::Memory(next) => {
                 let is_room = self.guests.len() + self.ended.len() < PROCESSES;
                 anyhow::ensure!(is_room, "{PROCESSES} processes have asked already");
@@ -127,8 +127,8 @@ impl Source {
 
     /// A process has hung up: it has ended, or wants no more.
     pub fn over(&mut self, process: u32) {
-        if let Kind::Bpf(umt) = &mut self.kind {
-            umt.over(process);
+        if let Kind::Bpf(bells) = &mut self.kind {
+            bells.over(process);
         }
         let mut over = self.guests.extract_if(.., |guest| guest.process == process).collect::<Vec<_>>();
         over.iter_mut().for_each(|guest| guest.hung_up = Some(Instant::now()));
@@ -139,8 +139,8 @@ impl Source {
     fn forget_gone(&mut self) {
         let gone = self.ended.extract_if(.., |guest| guest.is_gone()).collect::<Vec<_>>();
         self.past = self.sums(&gone);
-        if let Kind::Bpf(umt) = &mut self.kind {
-            gone.iter().for_each(|guest| umt.gone(guest.process));
+        if let Kind::Bpf(bells) = &mut self.kind {
+            gone.iter().for_each(|guest| bells.gone(guest.process));
         }
     }
 
@@ -151,8 +151,8 @@ impl Source {
 
     /// The session is over: nobody counts any more. What all have said.
     pub fn end(&mut self) -> Sums {
-        if let Kind::Bpf(umt) = &mut self.kind {
-            umt.end();
+        if let Kind::Bpf(bells) = &mut self.kind {
+            bells.end();
         }
         self.guests.append(&mut self.ended);
         self.past = self.sums(&self.guests);
@@ -160,10 +160,23 @@ impl Source {
         self.past.clone()
     }
 
+    /// What hangs up when the process that rings ends; `None`: nobody rings, or it is this one.
+    pub fn lifeline(&self) -> io::Result<Option<OwnedFd>> {
+        match &self.kind {
+            Kind::Bpf(bells) => bells.lifeline().map(|fd| fd.try_clone_to_owned()).transpose(),
+            Kind::Memory(_) => Ok(None),
+        }
+    }
+
+    /// That process has ended.
+    pub fn is_lost(&mut self) {
+        self.past.lost = 1;
+    }
+
     /// Gets ready for the next one. Whoever comes when there are too many is told then.
     pub fn prepare(&mut self) {
-        if let Kind::Bpf(umt) = &mut self.kind {
-            let _ = umt.prepare();
+        if let Kind::Bpf(bells) = &mut self.kind {
+            let _ = bells.prepare();
         }
     }
 }

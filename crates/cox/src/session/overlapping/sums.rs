@@ -52,6 +52,8 @@ pub struct Sums {
     pub refused: u64,
     /// Why the last of them got nothing.
     pub refusal: Option<String>,
+    /// 1: the process that rang has ended before the session.
+    pub lost: u64,
     /// Processes that have written impossible numbers to their page, of which nothing is counted.
     pub impossible: u64,
     /// Rings by BPF, by time until the first task: class n begins at 2^(n/4) us.
@@ -155,6 +157,7 @@ impl Sums {
             &mut self.unshared,
             &mut self.overlooked,
             &mut self.refused,
+            &mut self.lost,
             &mut self.impossible,
         ];
         counts.into_iter().chain(&mut self.heard).collect()

@@ -15,6 +15,18 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Processes with a number below this have asked. */
 u32 processes;
 
+/* Threads that the last walk over all tasks has found in processes that it was to take in. */
+u32 found;
+
+/*
+ * A CPU that goes idle looks at so many queues, and one process more, at most. How many a process has is what the process says, the kernel waits
+ * meanwhile, and a user without privilege may have several sessions of 128 processes.
+ */
+#define LOOKS_AT_MOST 1024
+
+/* The process that it looks at first: where not all can be looked at, the others come next time. */
+u32 first_looked;
+
 /* Processes that have hung up, by number: their standbys are not rung any more. A word of the session's own, which no process can write. */
 u8 over[COX_UMT_PROCESSES];
 
@@ -130,10 +142,9 @@ COX_INLINE s32 ready_on(struct cox_umt_seen *seen, u32 cpu)
 
 /* --- doorbells --------------------------------------------------------------------------------- */
 
-COX_INLINE bool has_ready(struct cox_umt_said *said)
+/* `used`: how many queues are looked at. */
+COX_INLINE bool has_ready(struct cox_umt_said *said, u32 used)
 {
-	u32 used = said->queues;
-
 	for (u32 i = 0; i < COX_UMT_QUEUES && i < used; i++)
 		if (said->queue[i].begin < said->queue[i].end)
 			return true;
@@ -142,9 +153,9 @@ COX_INLINE bool has_ready(struct cox_umt_said *said)
 
 /*
  * One of its threads has left this CPU: rings a standby, if the CPU, or another, has none of its threads now and there is a task. Where
- * the standby will run is the scheduler's to say, which wakes threads on idle CPUs. Verified by itself, not at each call.
+ * the standby will run is the scheduler's to say, which wakes threads on idle CPUs. Looks at `used` queues. Verified by itself, not at each call.
  */
-__attribute__((noinline)) int ring(u32 process, u32 cpu)
+__attribute__((noinline)) int ring(u32 process, u32 cpu, u32 used)
 {
 	struct cox_umt_said *said = said_by(process);
 	struct cox_umt_seen *seen = seen_by(process);
@@ -156,7 +167,7 @@ __attribute__((noinline)) int ring(u32 process, u32 cpu)
 		return 0;
 	if (ready_on(seen, cpu) > 0 && seen->runnable >= (s32)said->cpus)
 		return 0;
-	if (!has_ready(said))
+	if (!has_ready(said, used))
 		return 0;
 	/* The lowest first, again and again: its memory is in the caches, and the others sleep on. */
 	for (at = 0; at < COX_UMT_BELLS; at++) {
@@ -259,6 +270,18 @@ COX_INLINE void take_in(struct task_struct *p, u32 process)
 	m->process = process + 1;
 }
 
+/* It counts no more, and rings nobody, until its process asks anew. */
+COX_INLINE void let_go(struct monitored *m)
+{
+	struct cox_umt_said *said = said_by(m->process - 1);
+	struct cox_umt_seen *seen = seen_by(m->process - 1);
+
+	if (said && seen && m->counts && m->runs)
+		stops(m, said, seen);
+	m->counts = false;
+	m->process = 0;
+}
+
 SEC("tp_btf/task_newtask")
 int BPF_PROG(on_newtask, struct task_struct *child, u64 clone_flags)
 {
@@ -266,25 +289,19 @@ int BPF_PROG(on_newtask, struct task_struct *child, u64 clone_flags)
 	struct monitored *m = monitored_of(parent);
 
 	/* A child process asks for itself. */
-	if (m && child->tgid == parent->tgid)
+	if (m && child->tgid == parent->tgid && (!owned || is_owners(child)))
 		take_in(child, m->process - 1);
 	return 0;
 }
 
-/* Another program: it asks anew. */
+/* Another program, with more rights or not: it asks anew, and is asked who it is. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *p, int old_pid, struct linux_binprm *bprm)
 {
 	struct monitored *m = monitored_of(p);
-	struct cox_umt_said *said = m ? said_by(m->process - 1) : NULL;
-	struct cox_umt_seen *seen = m ? seen_by(m->process - 1) : NULL;
 
-	if (!m)
-		return 0;
-	if (said && seen && m->counts && m->runs)
-		stops(m, said, seen);
-	m->counts = false;
-	m->process = 0;
+	if (m)
+		let_go(m);
 	return 0;
 }
 
@@ -377,7 +394,23 @@ COX_INLINE void leaves(struct monitored *m, struct task_struct *prev, bool preem
 	else
 		__sync_fetch_and_add(&seen->blocks, 1);
 	/* Also where somebody else gets the CPU: the program's share of it is free. */
-	ring(m->process - 1, cpu);
+	ring(m->process - 1, cpu, said->queues);
+}
+
+/*
+ * A stranger leaves a CPU to nobody: whoever may use it, may have been kept from it. Returns how many queues were looked at, or -1: a standby was rung.
+ * Verified by itself.
+ */
+__attribute__((noinline)) int left_idle(u32 process, u32 cpu)
+{
+	struct cox_umt_said *said = said_by(process);
+	u32 used = said ? said->queues : 0;
+
+	if (!said || !(said->allowed[cpu >> 6 & (COX_UMT_CPU_WORDS - 1)] >> (cpu & 63) & 1))
+		return 0;
+	if (used > COX_UMT_QUEUES)
+		used = COX_UMT_QUEUES;
+	return ring(process, cpu, used) ? -1 : (int)used;
 }
 
 SEC("tp_btf/sched_switch")
@@ -385,7 +418,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 {
 	struct monitored *out = prev->pid ? monitored_of(prev) : NULL;
 	struct monitored *in = next->pid ? monitored_of(next) : NULL;
-	u32 process, cpu = bpf_get_smp_processor_id();
+	u32 n, count = processes, first = first_looked, looks = 0, cpu = bpf_get_smp_processor_id();
 
 	/* A thread that runs does not block, whoever woke it: also one that was not seen to be woken. */
 	if (in && in->counts) {
@@ -398,18 +431,29 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 				runs_again(in, said, seen, true);
 		}
 	}
+	/* One that has become another user (setuid(2)) is not this user's to watch any more. */
+	if (out && owned && !is_owners(prev)) {
+		let_go(out);
+		return 0;
+	}
 	if (out) {
 		leaves(out, prev, preempt, cpu);
 		return 0;
 	}
 	if (next->pid)
 		return 0;
-	/* A stranger leaves a CPU to nobody: whoever may use it, may have been kept from it. */
-	for (process = 0; process < COX_UMT_PROCESSES && process < processes; process++) {
-		struct cox_umt_said *said = said_by(process);
+	for (n = 0; n < COX_UMT_PROCESSES && n < count; n++) {
+		u32 process = (first + n) % count;
+		int looked = left_idle(process, cpu);
 
-		if (said && said->allowed[cpu >> 6 & (COX_UMT_CPU_WORDS - 1)] >> (cpu & 63) & 1 && ring(process, cpu))
+		if (looked < 0)
 			break;
+		looks += 1 + looked;
+		FORGET(looks, cpu);
+		if (looks > LOOKS_AT_MOST) {
+			first_looked = process + 1;
+			break;
+		}
 	}
 	return 0;
 }
@@ -425,7 +469,10 @@ int enrol_tasks(struct bpf_iter__task *ctx)
 	learn_own_level();
 	key = tgid_of(p);
 	process = bpf_map_lookup_elem(&wanted, &key);
-	if (process && !(p->__state & TASK_DEAD) && !monitored_of(p))
+	if (!process || p->__state & TASK_DEAD || !has_no_more_rights(p))
+		return 0;
+	found++;
+	if (!monitored_of(p))
 		take_in(p, *process);
 	return 0;
 }

@@ -1,0 +1,45 @@
+//! Processes of an ordinary user, for tests that root runs.
+
+// Each test binary compiles this module for itself and uses a part of it.
+#![allow(dead_code)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::fs;
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A user that nobody has.
+pub const USER: u32 = 12345;
+
+/// Whether this test can run; says so if not.
+pub fn may(test: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        let _ = writeln!(std::io::stderr(), "skipped: {test}: needs root");
+    }
+    root
+}
+
+/// A process that is killed whatever happens.
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `script` in a shell of the user's that waits for a line first.
+pub fn gated(script: &str) -> Running {
+    let (id, script) = (USER.to_string(), format!("read go; {script}"));
+    let words = ["--reuid", &id, "--regid", &id, "--clear-groups", "--", "sh", "-c", &script];
+    let mut command = Command::new("setpriv");
+    let child = command.args(words).current_dir("/").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let shell = format!("/proc/{}/comm", child.id());
+    while fs::read_to_string(&shell).unwrap() != "sh\n" {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Running(child)
+}
