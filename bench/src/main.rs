@@ -6,6 +6,7 @@ mod common;
 mod interrupt;
 mod json;
 mod kuhn;
+mod memory;
 mod named;
 mod overhead;
 mod pack;
@@ -43,7 +44,7 @@ enum Verb {
     /// What observing costs the observed program: plain | cox | perf sched record
     Overhead(overhead::Options),
     /// What keeping a trace costs the traced program: plain | cox | cox --trace | perf sched record
-    Trace(overhead::Effort),
+    Trace(overhead::Tracing),
     /// What the scheduler costs by setting: mandelbrot and triad, alone and together, by threads, OMP_WAIT_POLICY and pinning
     Kuhn(kuhn::Options),
     /// How large the page of a run is, and how long a browser takes to open it: one thread, and thousands

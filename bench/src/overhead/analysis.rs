@@ -25,10 +25,7 @@ pub fn measure(bench: &Bench<'_>) -> Result<Case> {
     let cox = bench.tools.cox.as_ref().map_err(|why| anyhow!("{why}"))?;
     let file = bench.scratch.path().join("perf.data");
     let seconds = if bench.options.quick { QUICK_SECONDS } else { SECONDS };
-    let mut recording = Command::new(perf);
-    recording.args(["sched", "record", "-o"]).arg(&file).arg("--").arg(bench.tools.workload("pingpong")?);
-    once(recording.args(["--seconds", seconds]))?;
-    let megabytes = file.metadata().context("perf left no recording")?.len() >> 20;
+    let megabytes = recording(bench, perf, &file, seconds)?;
 
     let commands: [(&str, &Path, &[&str]); 4] = [
         ("perf sched timehist", perf, &["sched", "timehist", "-i"]),
@@ -65,12 +62,24 @@ fn no_longer(wall: &Figure) -> Verdict {
     }
 }
 
+/// Makes a recording of ping-pong; says how many megabytes it has.
+pub(super) fn recording(bench: &Bench<'_>, perf: &Path, file: &Path, seconds: &str) -> Result<u64> {
+    let mut recording = Command::new(perf);
+    recording.args(["sched", "record", "-o"]).arg(file).arg("--").arg(bench.tools.workload("pingpong")?);
+    once(recording.args(["--seconds", seconds]))?;
+    Ok(file.metadata().context("perf left no recording")?.len() >> 20)
+}
+
 /// Runs a command that says nothing to us.
-fn once(command: &mut Command) -> Result<Cost> {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let (status, cost) = run(command).with_context(|| format!("cannot start {command:?}"))?;
+pub(super) fn once(command: &mut Command) -> Result<Cost> {
+    let (status, cost) = run(silent(command)).with_context(|| format!("cannot start {command:?}"))?;
     if !status.success() {
         bail!("{command:?}: {}", ending(status));
     }
     Ok(cost)
+}
+
+/// What it says goes nowhere.
+pub(super) fn silent(command: &mut Command) -> &mut Command {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null())
 }

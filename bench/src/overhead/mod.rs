@@ -11,6 +11,7 @@ mod perf;
 mod pingpong;
 mod programs;
 mod project;
+mod reading;
 mod slices;
 mod start;
 mod whole;
@@ -131,15 +132,54 @@ pub fn overhead(options: &Options, interrupt: &Interrupt) -> Result<Experiment> 
     })
 }
 
-/// Measure what keeping a trace costs the traced program, by slices of ping-pong: cox, cox with a trace, perf sched record; and
-/// how long perf's recordings take to be read, by perf and by cox.
+/// Measure what keeping a trace costs the traced program, and how long perf's recordings take to be read.
+///
+/// Figures need a quiet machine, and root for eBPF and for perf.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  cox-bench trace reading\n\n\
+Exit codes: 0 no limit was broken, 1 one was, 2 bad command line, 125 a case could not be measured.")]
+pub struct Tracing {
+    /// Which cases (all)
+    #[arg(value_enum)]
+    cases: Vec<TraceCase>,
+    #[command(flatten)]
+    effort: Effort,
+}
+
+/// The cases of `trace`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum TraceCase {
+    /// Ping-pong by slices: cox, cox with a trace, perf sched record
+    Pingpong,
+    /// 1 GB of perf's, by perf sched timehist and by cox report
+    Analysis,
+    /// 165 MB of perf's, by perf sched timehist -s and by cox report
+    Reading,
+}
+
+const ALL_OF_TRACE: [TraceCase; 3] = [TraceCase::Pingpong, TraceCase::Analysis, TraceCase::Reading];
+
+impl TraceCase {
+    fn name(self) -> &'static str {
+        match self {
+            TraceCase::Pingpong => "pingpong",
+            TraceCase::Analysis => "analysis",
+            TraceCase::Reading => "reading",
+        }
+    }
+}
+
+/// Measure what keeping a trace costs the traced program, and how long perf's recordings take to be read.
 ///
 /// # Errors
 /// When nothing could be measured, or not be written.
-pub fn trace(options: &Effort, interrupt: &Interrupt) -> Result<Experiment> {
-    experiment("trace", &["pingpong", "analysis"], options, interrupt, |bench, at| match at {
-        0 => pingpong::measure_tracing(bench),
-        _ => analysis::measure(bench),
+pub fn trace(options: &Tracing, interrupt: &Interrupt) -> Result<Experiment> {
+    let cases = if options.cases.is_empty() { &ALL_OF_TRACE[..] } else { &options.cases };
+    let names: Vec<&'static str> = cases.iter().map(|case| case.name()).collect();
+    experiment("trace", &names, &options.effort, interrupt, |bench, at| match cases[at] {
+        TraceCase::Pingpong => pingpong::measure_tracing(bench),
+        TraceCase::Analysis => analysis::measure(bench),
+        TraceCase::Reading => reading::measure(bench),
     })
 }
 

@@ -3,8 +3,8 @@
 //! 1. [`read`] looks at the first bytes and reads a file in perf's file mode, its pipe mode, or text.
 //! 2. `tracing` finds the formats of tracepoints in it, `format` where each field is; nothing of that is known beforehand.
 //! 3. `attr` says where in a record its time, CPU and payload are; `records` cuts the stream into records, and unpacks those that are compressed.
-//! 4. `decode` makes events of records, `rounds` brings them in order. Buffers of several CPUs are in order up to a mark that perf writes; so
-//!    no more than a window of events is held.
+//! 4. `decode` makes events of records, by the layout that `shape` found for their samples; `rounds` brings them in order. Buffers of several CPUs are
+//!    in order up to a mark that perf writes; so no more than a window of events is held. `relay` lets a thread of its own read a long file ahead.
 //! 5. [`crew`] makes [`wire::Moment`]s of events, for those who keep accounts.
 //!
 //! A file is anybody's: a length is a limit before it is believed, and what is cut off or damaged ends the reading, not the program.

@@ -25,8 +25,9 @@ use crate::{Cut, Ending, Error};
 pub(crate) const AT_FIRST: usize = 16 << 10;
 /// What is sent at once: 300 KB, …
 const BATCH: usize = 4096;
-/// … and how many of them wait at most.
-const UNDER_WAY: usize = 4;
+/// … and how many of them wait at most: 5 MB. perf's marks let thousands of events go at once, so neither thread is as far as the other all the time,
+/// and one that waits takes a while to be woken.
+const UNDER_WAY: usize = 16;
 
 type Batch = Vec<Told>;
 
