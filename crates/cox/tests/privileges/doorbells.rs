@@ -171,6 +171,8 @@ fn at_the_limit_the_next_backend_is_taken() {
     // Three sessions that leave no room for doorbells.
     let own = users.installed.own();
     let cox = users.installed.cox();
+    // The sleeping programs outlive their cox.
+    let _ended = crate::Ended(own.clone());
     let sessions: Vec<_> = (0..3)
         .map(|number| {
             let (trace, script) = (format!("trace.{number}"), format!("echo > began.{number}; exec sleep 60"));
