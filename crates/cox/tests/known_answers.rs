@@ -10,6 +10,7 @@
 mod common;
 mod common_container;
 mod common_helper;
+mod common_user;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

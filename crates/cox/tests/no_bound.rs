@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use common_robust::terminal::Terminal;
-use common_robust::{COX, command, is_root, path, run, turn};
+use common_robust::{COX, NOBODY, as_user, command, is_root, path, run, turn};
 use tempfile::TempDir;
 
 const BACKENDS: [&str; 3] = ["bpf", "perf", "proc"];
@@ -59,7 +59,7 @@ fn an_unprivileged_user_is_promised_nothing_either() {
     let cox = path(&folder, "cox");
     std::fs::copy(COX, &cox).unwrap();
     let mut user = Command::new("setpriv");
-    user.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs", "--", &cox]);
+    user.arg("--no-new-privs").args(as_user(NOBODY)).arg(&cox);
     let ran = run(user.args(["run", "--", "sleep", "0.6"]).current_dir("/"));
     assert_no_promise("sleep of nobody", &ran.stderr);
     assert!(!ran.stderr.contains("--backend bpf"), "advice that this user cannot follow: {}", ran.stderr);

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common_overlap::{Place, THREADS, WAYS, number, rounds, threads_and_ways, with_program};
-use common_robust::{COX, path};
+use common_robust::{COX, NOBODY, as_user, path};
 use serde_json::Value;
 
 fn place(test: &str, flags: &[&str]) -> Option<Place> {
@@ -248,7 +248,7 @@ fn without_privileges_blocks_are_noticed_too() {
     let best = if has_records { "the kernel's records of switches" } else { "idle-class sentinels" };
     for (how, heading) in [("auto", best), ("perf", best), ("standby-idle", "idle-class sentinels")] {
         let mut command = Command::new("setpriv");
-        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]).arg(&cox);
+        command.args(as_user(NOBODY)).arg(&cox);
         command.args(["run", &format!("--overlap={how}"), "--"]).arg(&place.program).arg("receives");
         command.env("OMP_NUM_THREADS", "2").env("COX_PRELOAD", &library).current_dir("/tmp").stdin(Stdio::null());
         let output = command.output().unwrap();

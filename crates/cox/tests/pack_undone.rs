@@ -10,7 +10,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::{Command, Stdio};
 
 use common_pack::{Place, Runs, two_cpus};
-use common_robust::{path, run, turn, wait_for, workload};
+use common_robust::{NOBODY, as_user, path, run, turn, wait_for, workload};
 
 /// What makes the folder of journals a file system of `$1` KiB, which nobody else sees, and starts the rest there.
 const ON_A_SMALL_DISK: &str = "mount --make-rprivate / && mkdir -p \"$2\" && mount -t tmpfs -o mode=700,size=\"$1\"k none \"$2\" && shift 2 && exec \"$@\"";
@@ -58,25 +58,13 @@ fn what_cannot_be_put_back_is_said_and_is_no_success() {
     fs::set_permissions(place.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::create_dir(&changes).unwrap();
     fs::set_permissions(&changes, fs::Permissions::from_mode(0o700)).unwrap();
-    chown(&changes, Some(65534), Some(65534)).unwrap();
+    chown(&changes, Some(NOBODY), Some(NOBODY)).unwrap();
     // Taken hold of as what it is, then another program, of root's.
     let script = "(read -r wait < /dev/null; sleep 0.5; exec $0 4) & sleep 1; exit $1";
     for verb in [["pack", "--cpus"], ["run", "--pack-cpus"]] {
         for (own, expected) in [("0", 1), ("7", 7)] {
             let mut command = Command::new("setpriv");
-            command.args([
-                "--reuid",
-                "65534",
-                "--regid",
-                "65534",
-                "--clear-groups",
-                "--",
-                &cox,
-                verb[0],
-                "-q",
-                verb[1],
-                last,
-            ]);
+            command.args(as_user(NOBODY)).args([&cox, verb[0], "-q", verb[1], last]);
             if verb[0] == "pack" {
                 command.args(["--backend", "proc"]);
             }

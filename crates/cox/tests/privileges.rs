@@ -18,6 +18,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use common_helper::{Installed, USER};
+// Where the helper looks for it.
+use common_robust::common_user;
 use common_robust::{children, end_of, root_with_two_cpus, run, send, shell_code, turn, wait_for, workload};
 use machine::CpuSet;
 use rustix::process::Signal;

@@ -14,8 +14,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use common_robust::{
-    Account, COX, Ran, children, end_of, is_root, open_folder, path, preload_library, root_with_two_cpus, run, send,
-    shell_code, turn, wait_for, workload,
+    Account, COX, NOBODY, Ran, as_user, children, end_of, is_root, open_folder, path, preload_library,
+    root_with_two_cpus, run, send, shell_code, turn, wait_for, workload,
 };
 use machine::CpuSet;
 use rustix::process::Signal;
@@ -23,9 +23,6 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
-
-/// The user called nobody.
-const NOBODY: u32 = 65534;
 
 /// An unprivileged user's place on a machine with a given kernel.perf_event_paranoid, which is put
 /// back afterwards.
@@ -56,9 +53,8 @@ impl User {
 
     /// A command of that user, in a folder of his.
     fn command(&self, words: &[&str]) -> Command {
-        let id = NOBODY.to_string();
         let mut command = Command::new("setpriv");
-        command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--no-new-privs", "--"]).args(words);
+        command.arg("--no-new-privs").args(as_user(NOBODY)).args(words);
         command.current_dir(self.folder.path().join("own")).stdin(Stdio::null());
         command
     }

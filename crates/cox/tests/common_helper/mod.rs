@@ -13,6 +13,8 @@ use std::process::{Command, Stdio};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use tempfile::TempDir;
 
+pub use crate::common_user::as_user;
+
 /// A user and a group that nobody has.
 pub const USER: u32 = 12345;
 
@@ -97,10 +99,4 @@ impl Installed {
     pub fn read(&self, name: &str) -> Vec<u8> {
         fs::read(self.own().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
-}
-
-/// Arguments of setpriv(1) that make a user of root, without any group but their own.
-pub fn as_user(uid: u32) -> Vec<String> {
-    let id = uid.to_string();
-    ["--reuid", &id, "--regid", &id, "--clear-groups", "--"].map(str::to_owned).to_vec()
 }

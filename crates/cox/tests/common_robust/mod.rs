@@ -5,6 +5,8 @@
 // Each test binary compiles this module for itself and uses a part of it.
 #![allow(dead_code)]
 
+#[path = "../common_user/mod.rs"]
+pub mod common_user;
 pub mod terminal;
 
 use std::collections::BTreeSet;
@@ -26,6 +28,9 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use tempfile::TempDir;
+
+#[allow(unused_imports)]
+pub use common_user::{NOBODY, as_user};
 
 /// The command under test.
 pub const COX: &str = env!("CARGO_BIN_EXE_cox");
