@@ -153,8 +153,11 @@ static void scribble(char **places, int count, const int *fds, int descriptors, 
 		for (int at = 0; at < descriptors; at++)
 			overwrite_elements(fds[at], nonsense);
 	}
-	for (int at = 0; at < count; at++)
+	for (int at = 0; at < count; at++) {
 		memset(places[at], -1, PAGE);
+		/* By this word alone it is a page like any other: what is impossible has to be seen in the numbers. */
+		((struct cox_umt_said *)places[at])->version = COX_UMT_VERSION;
+	}
 }
 
 int main(int argc, char **argv)
