@@ -6,7 +6,7 @@ mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use common::{CURRENT, ROUNDS, make, plain, region, team};
+use common::{CURRENT, ROUNDS, help_until, make, plain, region, team};
 use tasks::worker::Worker;
 
 fn wait_for(what: &AtomicBool) {
@@ -114,14 +114,7 @@ fn a_guest_that_ends_the_last_task_lets_its_maker_go() {
     let team = team(1);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let worker = Worker::new().unwrap();
-            CURRENT.set(&worker);
-            while !over.load(Ordering::Acquire) {
-                worker.help(team, || true, || ());
-                std::thread::yield_now();
-            }
-        });
+        scope.spawn(|| help_until(&over, team));
         for _ in 0..ROUNDS / 10 + 1 {
             let (has_begun, has_ended) = (AtomicBool::new(false), AtomicBool::new(false));
             let body = |_: &Worker| {

@@ -7,7 +7,7 @@ mod common;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use common::{CURRENT, ROUNDS, make, plain, regions, team};
+use common::{CURRENT, ROUNDS, help_until, make, plain, region_of_one, regions, team};
 use tasks::depend::{Access, Kind};
 use tasks::group::Group;
 use tasks::worker::Worker;
@@ -93,26 +93,14 @@ fn guests_help_and_end_regions() {
     let tasks = if cfg!(miri) { 4 } else { 50 };
     std::thread::scope(|scope| {
         for _ in 0..2 {
-            scope.spawn(|| {
-                let worker = Worker::new().unwrap();
-                CURRENT.set(&worker);
-                while !over.load(Ordering::Acquire) {
-                    worker.help(team, || true, || ());
-                    std::thread::yield_now();
-                }
-            });
+            scope.spawn(|| help_until(&over, team));
         }
         scope.spawn(|| {
             let worker = Worker::new().unwrap();
-            CURRENT.set(&worker);
             for round in 1..=ROUNDS as u32 {
-                team.begin(false);
-                team.has_members(1);
-                // SAFETY: leaked, and nobody else is its member.
-                let before = unsafe { worker.enter(team, 0) };
-                (0..tasks).for_each(|_| make(&worker, &body, plain));
-                worker.barrier();
-                worker.come_back(before);
+                region_of_one(team, &worker, || {
+                    (0..tasks).for_each(|_| make(&worker, &body, plain));
+                });
                 assert_eq!(ran.load(Ordering::Relaxed), round * tasks);
             }
             over.store(true, Ordering::Release);
@@ -131,24 +119,19 @@ fn what_a_guest_leaves_behind_comes_first() {
         move |_: &Worker| order.lock().unwrap().push(name)
     });
     let worker = Worker::new().unwrap();
-    CURRENT.set(&worker);
-    team.begin(false);
-    team.has_members(1);
-    // SAFETY: leaked, and nobody else is its member.
-    let before = unsafe { worker.enter(team, 0) };
-    for (body, access) in by_name.iter().zip([Some(Kind::Out), Some(Kind::In), Some(Kind::In), None, None]) {
-        make(&worker, body, |new| new.accesses = access.map(|kind| vec![Access::At(64, kind)].into_iter()));
-    }
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let guest = Worker::new().unwrap();
-            CURRENT.set(&guest);
-            let mut goes_on = [true, false].into_iter();
-            assert_eq!(guest.help(team, || goes_on.next().unwrap(), || ()), 1);
+    region_of_one(team, &worker, || {
+        for (body, access) in by_name.iter().zip([Some(Kind::Out), Some(Kind::In), Some(Kind::In), None, None]) {
+            make(&worker, body, |new| new.accesses = access.map(|kind| vec![Access::At(64, kind)].into_iter()));
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let guest = Worker::new().unwrap();
+                CURRENT.set(&guest);
+                let mut goes_on = [true, false].into_iter();
+                assert_eq!(guest.help(team, || goes_on.next().unwrap(), || ()), 1);
+            });
         });
     });
-    worker.barrier();
-    worker.come_back(before);
     let order = order.into_inner().unwrap();
     assert_eq!(order[0], "from outside", "the oldest");
     assert!(order[1].starts_with("awaits") && order[2].starts_with("awaits") && order.len() == 5, "{order:?}");
@@ -170,14 +153,7 @@ fn numbers_are_held_by_one() {
     let arrived = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
         for _ in 0..3 {
-            scope.spawn(|| {
-                let worker = Worker::new().unwrap();
-                CURRENT.set(&worker);
-                while !over.load(Ordering::Acquire) {
-                    worker.help(team, || true, || ());
-                    std::thread::yield_now();
-                }
-            });
+            scope.spawn(|| help_until(&over, team));
         }
         let members: Vec<_> = (0..2)
             .map(|number| {

@@ -9,7 +9,7 @@ mod runtime;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use common::{CURRENT, ROUNDS, make, plain, region, regions, team};
+use common::{CURRENT, ROUNDS, help_until, make, plain, region, region_of_one, regions, team};
 use runtime::{FIRST, allocator, at_load, expect_threads, replace, set_allocator, set_threads, threads};
 use tasks::worker::Worker;
 
@@ -124,31 +124,19 @@ fn guests_have_what_the_region_and_the_creator_have() {
     };
     std::thread::scope(|scope| {
         for _ in 0..2 {
-            scope.spawn(|| {
-                let worker = Worker::new().unwrap();
-                CURRENT.set(&worker);
-                while !over.load(Ordering::Acquire) {
-                    worker.help(team, || true, || ());
-                    std::thread::yield_now();
-                }
-            });
+            scope.spawn(|| help_until(&over, team));
         }
         scope.spawn(|| {
             let worker = Worker::new().unwrap();
-            CURRENT.set(&worker);
             for round in 0..ROUNDS as i32 {
                 // The program has set another number before each region.
                 let before = replace(runtime_values(1000 + round));
                 let (of_region, set) = (expects(1000 + round), expects(5000 + round));
-                team.begin(false);
-                team.has_members(1);
-                // SAFETY: leaked, and nobody else is its member.
-                let outside = unsafe { worker.enter(team, 0) };
-                (0..10).for_each(|_| make(&worker, &of_region, plain));
-                set_threads(&worker, 5000 + round);
-                (0..10).for_each(|_| make(&worker, &set, plain));
-                worker.barrier();
-                worker.come_back(outside);
+                region_of_one(team, &worker, || {
+                    (0..10).for_each(|_| make(&worker, &of_region, plain));
+                    set_threads(&worker, 5000 + round);
+                    (0..10).for_each(|_| make(&worker, &set, plain));
+                });
                 replace(before);
             }
             over.store(true, Ordering::Release);

@@ -8,7 +8,7 @@ mod runtime;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use common::{CURRENT, ROUNDS, make, plain, team};
+use common::{ROUNDS, help_until, make, plain, region_of_one, team};
 use runtime::{FIRST, at_load, expect_threads, replace};
 use tasks::icv::{Values, will_be_set};
 use tasks::worker::Worker;
@@ -19,17 +19,9 @@ fn all_tasks_of_a_region_have_what_was_set_before_it() {
     at_load();
     let (team, over, by_guests) = (team(1), AtomicBool::new(false), AtomicU32::new(0));
     std::thread::scope(|scope| {
+        scope.spawn(|| help_until(&over, team));
         scope.spawn(|| {
             let worker = Worker::new().unwrap();
-            CURRENT.set(&worker);
-            while !over.load(Ordering::Acquire) {
-                worker.help(team, || true, || ());
-                std::thread::yield_now();
-            }
-        });
-        scope.spawn(|| {
-            let worker = Worker::new().unwrap();
-            CURRENT.set(&worker);
             for round in 0..ROUNDS as i32 {
                 // In every second region what the process has begun with.
                 let expected = if round % 2 == 0 { FIRST.threads } else { round };
@@ -42,13 +34,9 @@ fn all_tasks_of_a_region_have_what_was_set_before_it() {
                     by_guests.fetch_add(worker.is_guest().into(), Ordering::Relaxed);
                     std::thread::yield_now();
                 };
-                team.begin(false);
-                team.has_members(1);
-                // SAFETY: leaked, and nobody else is its member.
-                let outside = unsafe { worker.enter(team, 0) };
-                (0..20).for_each(|_| make(&worker, &body, plain));
-                worker.barrier();
-                worker.come_back(outside);
+                region_of_one(team, &worker, || {
+                    (0..20).for_each(|_| make(&worker, &body, plain));
+                });
             }
             over.store(true, Ordering::Release);
         });

@@ -1,6 +1,7 @@
 //! Teams for tests, and tasks that call closures.
 
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tasks::depend::Access;
 use tasks::making::New;
@@ -44,6 +45,30 @@ pub fn region(team: &'static Team, has_no_tasks: bool, share: impl Fn(&Worker, u
             });
         }
     });
+}
+
+/// Runs `share` in the only thread of a team, once. Its worker is kept from region to region.
+#[allow(dead_code, reason = "not every test has teams of one")]
+pub fn region_of_one(team: &'static Team, worker: &Worker, share: impl FnOnce()) {
+    CURRENT.set(worker);
+    team.begin(false);
+    team.has_members(1);
+    // SAFETY: it stays, and nobody else is its member.
+    let before = unsafe { worker.enter(team, 0) };
+    share();
+    worker.barrier();
+    worker.come_back(before);
+}
+
+/// Helps a team until it is `over`, as a standby does.
+#[allow(dead_code, reason = "not every test has guests")]
+pub fn help_until(over: &AtomicBool, team: &'static Team) {
+    let worker = Worker::new().unwrap();
+    CURRENT.set(&worker);
+    while !over.load(Ordering::Acquire) {
+        worker.help(team, || true, || ());
+        std::thread::yield_now();
+    }
 }
 
 #[repr(C)]
