@@ -38,7 +38,9 @@ fn conformance(folder: &TempDir, options: &[&str]) -> Output {
     let at = |name: &str| folder.path().join(name);
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
     command.arg("conformance").arg("--suite").arg(at("suite")).arg("--cox").arg(at("cox"));
-    command.arg("--work").arg(at("work")).args(["--threads", "2"]).args(options).output().unwrap()
+    // Numbers of threads add up: two, if a test does not say others.
+    let default = if options.contains(&"--threads") { &[][..] } else { &["--threads", "2"] };
+    command.arg("--work").arg(at("work")).args(default).args(options).output().unwrap()
 }
 
 fn text(output: &Output) -> String {
@@ -182,6 +184,9 @@ fn what_is_finished_is_not_run_again() {
     // Another number of threads, and more runs, are new; the table has what was asked for.
     let wider = go_on(&["--threads", "3", "--filter", "a.c"]);
     assert_eq!((wider.status.code(), row(&wider, "bpf"), runs("a.c")), (Some(0), vec![1, 0, 0, 0], 4), "{wider:?}");
+    // What differed with other numbers of threads is not in it.
+    let other = go_on(&["--threads", "3", "--filter", "b.c"]);
+    assert!(text(&other).contains("b.c (3 threads)") && !text(&other).contains("(2 threads)"), "{}", text(&other));
     let more = go_on(&["--repeat", "5", "--filter", "a.c"]);
     assert_eq!((row(&more, "bpf"), runs("a.c")), (vec![6, 0, 0, 0], 14), "{}", text(&more));
     // Another cox.

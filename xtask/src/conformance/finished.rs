@@ -63,11 +63,17 @@ pub struct Finished {
     pub aside: BTreeMap<u32, String>,
     /// What cox's runtime did.
     pub overlap: Overlap,
-    /// Differences and hangs, in words.
-    pub findings: Vec<String>,
+    /// Differences and hangs, in words, by number of threads (0: any).
+    pub findings: Vec<(u32, String)>,
 }
 
 impl Finished {
+    /// Whether the test could not be tried at all: it did not build, did not run plain, or cox failed.
+    fn has_failed(&self) -> bool {
+        let cox_failed = !self.counts.is_empty() && self.counts.values().all(|counts| *counts == Counts::default());
+        self.aside.contains_key(&0) || cox_failed
+    }
+
     /// Whether so many runs under a backend with a number of threads need not be made any more.
     fn covers(&self, test: &str, backend: &str, threads: u32, times: u32) -> bool {
         let is_aside = self.aside.contains_key(&threads) || self.aside.contains_key(&0);
@@ -87,6 +93,7 @@ pub struct Log {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Tested {
     suite: PathBuf,
+    limit_s: u64,
     files: Vec<Stamped>,
 }
 
@@ -99,14 +106,20 @@ struct Stamped {
 }
 
 impl Tested {
-    fn new(suite: &Path, cox: &Path) -> Tested {
+    fn new(suite: &Path, cox: &Path, limit_s: u64) -> Tested {
         let stamp = |file: PathBuf| {
             let status = file.metadata().ok()?;
             Some(Stamped { file, bytes: status.len(), changed: (status.mtime(), status.mtime_nsec()) })
         };
         let files = [cox.to_owned(), cox.with_file_name("libcox_preload.so")];
-        Tested { suite: suite.to_owned(), files: files.into_iter().filter_map(stamp).collect() }
+        Tested { suite: suite.to_owned(), limit_s, files: files.into_iter().filter_map(stamp).collect() }
     }
+}
+
+/// A name for a file that is put aside, which no older one has.
+fn free_name(path: &Path) -> PathBuf {
+    let named = |number: u32| PathBuf::from(format!("{}.before.{number}", path.display()));
+    (1..).map(named).find(|name| !name.exists()).unwrap_or_else(|| named(0))
 }
 
 impl Log {
@@ -116,28 +129,30 @@ impl Log {
         Log { all: BTreeMap::new(), file: None }
     }
 
-    /// Goes on with what a file says was finished. One that is of another suite or another cox is renamed.
+    /// Goes on with what a file says was finished. One that is of another suite, another cox or another limit is renamed. A test that could not be tried,
+    /// for want of a compiler for example, is tried again.
     ///
     /// # Errors
     /// When it cannot be read or written.
-    pub fn open(path: &Path, suite: &Path, cox: &Path) -> Result<Log> {
+    pub fn open(path: &Path, suite: &Path, cox: &Path, limit_s: u64) -> Result<Log> {
         let named = || format!("the file '{}' of what is finished", path.display());
-        let tested = Tested::new(suite, cox);
-        let text = match fs::read_to_string(path) {
+        let tested = Tested::new(suite, cox, limit_s);
+        // The last line may be cut off, also inside of a character.
+        let text = match fs::read(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            text => text.with_context(named)?,
+            bytes => String::from_utf8_lossy(&bytes.with_context(named)?).into_owned(),
         };
         let mut lines = text.lines();
         let is_ours = lines.next().and_then(|line| serde_json::from_str(line).ok()).as_ref() == Some(&tested);
         let mut all: BTreeMap<String, Vec<Finished>> = BTreeMap::new();
         if is_ours {
-            // The last line may be cut off.
-            for one in lines.filter_map(|line| serde_json::from_str::<Finished>(line).ok()) {
+            let read = lines.filter_map(|line| serde_json::from_str::<Finished>(line).ok());
+            for one in read.filter(|one| !one.has_failed()) {
                 all.entry(one.test.clone()).or_default().push(one);
             }
         } else if !text.is_empty() {
-            let before = PathBuf::from(format!("{}.before", path.display()));
-            eprintln!("conformance: {} is of another cox or suite: now {}", path.display(), before.display());
+            let before = free_name(path);
+            eprintln!("conformance: {} is of another cox, suite or limit: now {}", path.display(), before.display());
             fs::rename(path, before).with_context(named)?;
         }
         if let Some(folder) = path.parent() {
@@ -222,17 +237,23 @@ mod tests {
     fn a_file_is_gone_on_with_unless_another_cox_was_tested() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        let open = || Log::open(&at("new/log"), &at("suite"), &at("cox")).unwrap();
+        let open = || Log::open(&at("new/log"), &at("suite"), &at("cox"), 30).unwrap();
         fs::write(at("cox"), "1").unwrap();
         open().enter(finished("a", Some("bpf"), &[1], 1)).unwrap();
         // Killed in the middle of a line.
-        OpenOptions::new().append(true).open(at("new/log")).unwrap().write_all(b"{\"test\":\"b").unwrap();
+        OpenOptions::new().append(true).open(at("new/log")).unwrap().write_all(b"{\"test\":\"\xc3").unwrap();
         open().enter(finished("c", Some("bpf"), &[1], 1)).unwrap();
+        // Without a compiler, and without cox.
+        let unbuilt = Finished { aside: [(0, "no compiler".to_owned())].into(), ..finished("d", None, &[], 1) };
+        open().enter(unbuilt).unwrap();
+        open().enter(finished("e", Some("bpf"), &[1], 0)).unwrap();
         let names: Vec<_> = open().all().map(|one| one.test.clone()).collect();
         assert_eq!(names, ["a", "c"]);
+        assert_eq!(Log::open(&at("new/log"), &at("suite"), &at("cox"), 60).unwrap().all().count(), 0);
         fs::write(at("cox"), "12").unwrap();
         assert_eq!(open().all().count(), 0);
-        assert!(at("new/log.before").exists());
-        assert_eq!(Log::open(&at("new/log"), &at("other"), &at("cox")).unwrap().all().count(), 0);
+        assert_eq!(Log::open(&at("new/log"), &at("other"), &at("cox"), 30).unwrap().all().count(), 0);
+        assert!(String::from_utf8_lossy(&fs::read(at("new/log.before.1")).unwrap()).contains("\"c\""));
+        assert!(at("new/log.before.3").exists());
     }
 }

@@ -70,10 +70,10 @@ pub fn run(options: &Options) -> Result<Ended> {
     let backends = backends(options, &bench)?;
     println!("conformance: {} tests, {} threads, {}", tests.len(), words(&options.threads), backends.join(", "));
     let log = match &options.resume {
-        Some(file) => Log::open(file, &absolute(options.suite.clone())?, &bench.cox)?,
+        Some(file) => Log::open(file, &absolute(options.suite.clone())?, &bench.cox, options.limit)?,
         None => Log::unwritten(),
     };
-    let until = options.time.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let until = options.time.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
     let all = All { options, bench, backends, log: Mutex::new(log), until };
     let unfinished = all.tests(&tests)?;
     let mut summary = Summary::default();
@@ -86,6 +86,7 @@ pub fn run(options: &Options) -> Result<Ended> {
         let mut finished = finished.clone();
         finished.counts.retain(|threads, _| options.threads.contains(threads));
         finished.aside.retain(|threads, _| *threads == 0 || options.threads.contains(threads));
+        finished.findings.retain(|(threads, _)| *threads == 0 || options.threads.contains(threads));
         summary.add(&finished);
     }
     print!("{}", summary.text());
@@ -214,7 +215,7 @@ impl All<'_> {
     }
 
     fn enter(&self, finished: Finished) -> Result<()> {
-        finished.findings.iter().for_each(|finding| println!("{finding}"));
+        finished.findings.iter().for_each(|(_, finding)| println!("{finding}"));
         self.log().enter(finished)
     }
 
@@ -230,7 +231,7 @@ impl All<'_> {
             }
             Err(why) => {
                 finished.counts.extend(threads.iter().map(|threads| (*threads, Counts::default())));
-                finished.findings.push(format!("DIFFERS {} {backend}: cox: {why:#}", test.name));
+                finished.findings.push((0, format!("DIFFERS {} {backend}: cox: {why:#}", test.name)));
                 return finished;
             }
         };
@@ -253,7 +254,7 @@ impl All<'_> {
                 }
                 Err(why) => {
                     let finding = format!("DIFFERS {name} {backend}: plain, it cannot be run again: {why:#}");
-                    finished.findings.push(finding);
+                    finished.findings.push((*threads, finding));
                     continue;
                 }
             }
@@ -262,12 +263,13 @@ impl All<'_> {
                 counts.count(verdict, seen.times);
                 let what = if verdict == Verdict::Hangs { "HANGS" } else { "DIFFERS" };
                 let of = runs.iter().map(|seen| seen.times).sum::<u32>();
-                finished.findings.push(format!(
+                let finding = format!(
                     "{what} {name} {backend}: {} of {of}: {}; again: {again}\n  {}",
                     seen.times,
                     reference.difference(&seen.outcome),
                     built.reproduce(backend, *threads)
-                ));
+                );
+                finished.findings.push((*threads, finding));
             }
         }
         finished

@@ -44,8 +44,8 @@ pub struct Options {
     /// Seconds until a run that has not ended is a hang
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: u64,
-    /// Keep in FILE what is finished, and do only what is not. What FILE says of another cox or suite is put aside. The table is of all that FILE
-    /// has for these numbers of threads and backends
+    /// Keep in FILE what is finished, and do only what is not. What FILE says of another cox, suite or limit is put aside. The table is of all
+    /// that FILE has for these numbers of threads and backends; what could not be tried is tried again
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
     /// Begin no test under a backend after so many seconds; 0: print what FILE has

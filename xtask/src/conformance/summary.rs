@@ -27,7 +27,7 @@ impl Summary {
     pub fn add(&mut self, finished: &Finished) {
         let aside = finished.aside.iter().map(|(threads, why)| (name(&finished.test, *threads), why.clone()));
         self.set_aside.extend(aside);
-        self.findings.extend(finished.findings.iter().cloned());
+        self.findings.extend(finished.findings.iter().map(|(_, finding)| finding.clone()));
         let Some(backend) = &finished.backend else { return };
         for (threads, counts) in &finished.counts {
             self.counts.entry((backend.clone(), *threads)).or_default().add(*counts);
@@ -90,7 +90,7 @@ mod tests {
         let mut ran = Finished { backend: Some("bpf".into()), counts: [(4, counts)].into(), ..Finished::default() };
         summary.add(&ran);
         assert_eq!(summary.is_good(), Some(true));
-        ran.findings.push("HANGS y".into());
+        ran.findings.push((4, "HANGS y".into()));
         summary.add(&ran);
         assert_eq!(summary.is_good(), Some(false));
         let text = summary.text();
