@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use crate::style::columns as width;
+use crate::style::{self, columns as width};
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html::push_html};
 
 /// A page of the guide.
@@ -115,7 +115,8 @@ pub fn plain(text: &str) -> String {
     out
 }
 
-/// [`plain`], with paragraphs and list items broken anew for `columns`, and rows of tables that are longer. Code and headings stay as they are.
+/// [`plain`], with paragraphs, quotations and list items broken anew for `columns`, and rows of tables that are longer. Code and headings stay as they
+/// are.
 #[must_use]
 pub fn within(text: &str, columns: usize) -> String {
     let mut out = Vec::new();
@@ -131,6 +132,22 @@ pub fn within(text: &str, columns: usize) -> String {
             continue;
         }
         let indent = line.len() - bare.len();
+        // Four columns begin code, unless a paragraph or a list goes on.
+        if indent >= 4 && block.is_empty() {
+            out.push(line.to_owned());
+            continue;
+        }
+        let quoted = bare.strip_prefix('>');
+        if quoted.is_some() != (block.rest == QUOTATION) {
+            block.end(columns, &mut out);
+        }
+        if let Some(quoted) = quoted {
+            if block.is_empty() {
+                block.begin(QUOTATION, QUOTATION.to_owned());
+            }
+            block.add(quoted.trim_start());
+            continue;
+        }
         match marker(bare) {
             Some(marker) => {
                 block.end(columns, &mut out);
@@ -154,6 +171,9 @@ pub fn within(text: &str, columns: usize) -> String {
     block.end(columns, &mut out);
     out.iter().map(|line| line.clone() + "\n").collect()
 }
+
+/// What each line of a quotation begins with.
+const QUOTATION: &str = "> ";
 
 /// How long the mark of a list item is, with the space behind it: `- `, `* `, `12. `.
 fn marker(line: &str) -> Option<usize> {
@@ -190,9 +210,12 @@ impl Block {
     }
 
     fn end(&mut self, columns: usize, out: &mut Vec<String>) {
+        if self.is_empty() {
+            return;
+        }
         let Block { mut first, rest, words } = std::mem::take(self);
         let mut line: Option<String> = None;
-        for word in words.split_whitespace() {
+        for word in &style::words(&words.split_whitespace().collect::<Vec<_>>().join(" ")) {
             match &mut line {
                 Some(line) if width(line) + 1 + width(word) <= columns => {
                     line.push(' ');
@@ -265,12 +288,12 @@ mod tests {
     #[test]
     fn paragraphs_and_lists_are_broken_anew_and_code_is_not() {
         let text = "# A heading that is much longer than that\n\nOne two three\nfour five six.\n- first item\n  goes on\n- second\n\n\
-                    ```sh\ncox run --output a --json b --html c -- ./app\n```\n\n| a | b |\n|---|---|\n| one two | three four five |\n\n1. x\n";
+                    ```sh\ncox run --output a --json b --html c -- ./app\n```\n\n| a | b |\n|---|---|\n| one two | three four five |\n\n> a quotation of\n> two lines\nand text\n\n    code   stays   as it is, always\n\nlasts 1234567890 34 ms\n\n1. x\n";
         let broken = "# A heading that is much longer than that\n\nOne two three four\nfive six.\n- first item goes on\n- second\n\n\
-                    ```sh\ncox run --output a --json b --html c -- ./app\n```\n\n| a | b |\n|---|---|\n| one two | three\n    four five |\n\n1. x\n";
+                    ```sh\ncox run --output a --json b --html c -- ./app\n```\n\n| a | b |\n|---|---|\n| one two | three\n    four five |\n\n> a quotation of two\n> lines\nand text\n\n    code   stays   as it is, always\n\nlasts 1234567890\n34 ms\n\n1. x\n";
         assert_eq!(within(text, 20), broken);
         // Nothing but breaks is changed, of any page.
-        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = |text: &str| text.split_whitespace().filter(|word| *word != ">").collect::<Vec<_>>().join(" ");
         for topic in topics() {
             for columns in [60, 80, 100] {
                 let text = within(topic.text, columns);
@@ -278,7 +301,7 @@ mod tests {
                 let mut fenced = false;
                 for line in text.lines() {
                     fenced ^= line.trim_start().starts_with("```");
-                    let kept = fenced || line.starts_with('#');
+                    let kept = fenced || line.starts_with('#') || line.starts_with("    ");
                     let one_word = line.trim_start().split(' ').count() <= 2;
                     assert!(kept || one_word || width(line) <= columns, "{}: {line}", topic.name);
                 }

@@ -135,7 +135,7 @@ pub fn shortened(text: &str, most: usize, mark: &str) -> String {
 const UNITS: [&str; 6] = ["%", "s", "ms", "µs", "us", "ns"];
 
 /// The words of a text, a number and its unit being one.
-fn words(text: &str) -> Vec<String> {
+pub(crate) fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(' ') {
         let bare = word.trim_end_matches([',', ';', '.', ':', ')']);
