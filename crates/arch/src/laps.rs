@@ -1,7 +1,7 @@
 //! A stopwatch for the fixed cost of a session: how long cox takes for each part of its start and its end.
 //!
 //! It is off unless [`begin`] was called, and costs a load then. `cox` begins it when [`VARIABLE`] names a file; `cox-bench overhead
-//! start` reads that file. Whoever has done a part says so with [`done`]: the time since the last such call, of whatever thread, was
+//! start` reads that file. Code that finishes a part calls [`done`]: the time since the last such call, of whatever thread, was
 //! for this part. The parts of a session follow one another, also where threads of their own do them.
 
 use std::sync::atomic::{AtomicU64, Ordering};

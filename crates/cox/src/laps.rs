@@ -27,7 +27,7 @@ impl Drop for Laps {
             // Writing to a string does not fail.
             let _ = writeln!(text, "{}\t{took_ns}", part.name());
         }
-        // Made by who measures: whoever else sets the variable has no file of his replaced.
+        // cox must not replace a file that is there, if the variable names one.
         let file = std::fs::File::create_new(&self.file);
         if let Err(error) = file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes())) {
             crate::complaint::say(&format!("{}: {}: {error}", laps::VARIABLE, self.file.display()));

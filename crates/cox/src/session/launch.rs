@@ -193,7 +193,10 @@ impl Prepared {
     fn new(launch: &Launch) -> Result<Prepared> {
         let command = &launch.command;
         let program = command.first().context("no program given")?.clone();
-        let inherited = env::vars_os().filter(|(name, _)| launch.variables.iter().all(|(other, _)| other != name));
+        // The stopwatch is this cox's: one in the program would take its file.
+        let is_ours = |name: &OsString| name == arch::laps::VARIABLE;
+        let is_changed = |name: &OsString| launch.variables.iter().any(|(other, _)| other == name);
+        let inherited = env::vars_os().filter(|(name, _)| !is_ours(name) && !is_changed(name));
         let environment: Vec<OsString> = inherited
             .chain(launch.variables.iter().cloned())
             .map(|(name, value)| {

@@ -10,6 +10,7 @@ use anyhow::{Error, Result, anyhow};
 
 use super::Subject;
 use super::engine::Engine;
+use crate::complaint;
 
 /// Some engines as one.
 pub struct Together<'e> {
@@ -47,7 +48,7 @@ impl<'e> Together<'e> {
             return Ok(());
         }
         let failures = self.parts.iter_mut().filter_map(|part| part.failed.take());
-        match failures.reduce(|first, next| anyhow!("{first:#}; {next:#}")) {
+        match failures.reduce(|first, next| anyhow!("{}; {}", complaint::chain(&first), complaint::chain(&next))) {
             Some(error) => Err(error),
             None => Ok(()),
         }

@@ -40,7 +40,7 @@ fn in_all_places(mut look: impl FnMut(&Book, &mut String) -> Result<bool>) -> Re
             Ok(finding) => found |= finding,
             Err(error) => {
                 if let Some(before) = failed.replace(error) {
-                    complaint::say(&format!("{before:#}"));
+                    complaint::say(&complaint::chain(&before));
                 }
             }
         }

@@ -13,7 +13,7 @@ use wire::umt::{How, PROCESSES};
 
 use super::memory;
 use super::sums::Sums;
-use crate::ebpf;
+use crate::{complaint, ebpf};
 
 /// Where pages come from.
 pub struct Source {
@@ -90,11 +90,14 @@ impl Source {
     pub fn best() -> Result<(Option<Source>, Option<String>)> {
         let by_bpf = match Source::bpf() {
             Ok(source) => return Ok((Some(source), None)),
-            Err(why) => format!("not by eBPF: {why:#}"),
+            Err(why) => format!("not by eBPF: {}", complaint::chain(&why)),
         };
         match Source::records(How::Records) {
             Ok(source) => Ok((Some(source), Some(by_bpf))),
-            Err(why) => Ok((Some(Source::memory(How::Sentinels)), Some(format!("{by_bpf}; not by perf: {why:#}")))),
+            Err(why) => Ok((
+                Some(Source::memory(How::Sentinels)),
+                Some(format!("{by_bpf}; not by perf: {}", complaint::chain(&why))),
+            )),
         }
     }
 
@@ -107,7 +110,7 @@ impl Source {
         self.forget_gone();
         self.give(pid).inspect_err(|why| {
             self.past.refused += 1;
-            self.past.refusal = Some(format!("{why:#}"));
+            self.past.refusal = Some(complaint::chain(why));
         })
     }
 
