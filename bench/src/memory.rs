@@ -27,7 +27,10 @@ pub fn most_anonymous(command: &mut Command) -> io::Result<(ExitStatus, u64)> {
 
 /// None: it has gone.
 fn anonymous(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    anonymous_in(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
+fn anonymous_in(status: &str) -> Option<u64> {
     let kib = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     Some(kib.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
@@ -37,7 +40,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_program_takes_is_seen_and_its_files_are_not() {
+    fn pages_of_files_are_not_counted() {
+        let status = "VmRSS:\t     900 kB\nRssAnon:\t       4 kB\nRssFile:\t     896 kB\n";
+        assert_eq!(anonymous_in(status), Some(4096));
+        assert_eq!(anonymous_in("State:\tZ (zombie)\n"), None);
+    }
+
+    #[test]
+    fn what_a_program_takes_is_seen() {
         let shell = |text: &str| {
             let (status, most) = most_anonymous(Command::new("sh").args(["-c", text])).unwrap();
             assert!(status.success());

@@ -85,7 +85,7 @@ fn small(most: u64) -> Verdict {
         _ => Outcome::Fail,
     };
     let (limit, megabytes) = (MEMORY_LIMIT >> 20, most as f64 / f64::from(1 << 20));
-    Verdict { outcome, text: format!("its anonymous memory stays below {limit} MB: {megabytes:.1} MB") }
+    Verdict { outcome, text: format!("cox report's anonymous memory stays below {limit} MB: {megabytes:.1} MB") }
 }
 
 #[cfg(test)]

@@ -74,7 +74,8 @@ pub(crate) fn is_ever_set() -> bool {
     EVER_SET.load(Ordering::Relaxed)
 }
 
-/// Whether any task may have other values than its region has begun with. Who has such a task sees this: it was said before the first of them was.
+/// Whether any task may have other values than its region has begun with. A thread that has such a task reads true: the flag is stored before
+/// the first such task is published.
 #[inline]
 pub(crate) fn do_tasks_differ() -> bool {
     TASKS_DIFFER.load(Ordering::Relaxed)

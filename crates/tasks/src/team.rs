@@ -322,7 +322,7 @@ impl Team {
         self.guests[..ever].iter().filter_map(|seat| seat.get().map(|seat| &**seat))
     }
 
-    /// There will be a task. If there was none, the `first` thing is done before others can find it; two members may do it at once.
+    /// Notes that a task is about to be made. Calls `first` before the region's first task is published; two members may call it at the same time.
     #[inline]
     pub(crate) fn note_task(&self, first: impl FnOnce()) {
         // Acquire: who finds the task of this member sees what another that was the first has done.

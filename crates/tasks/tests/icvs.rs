@@ -111,6 +111,8 @@ fn what_a_member_sets_is_of_its_implicit_task() {
 #[test]
 fn guests_have_what_the_region_and_the_creator_have() {
     at_load();
+    // As the preload library does before the program sets one.
+    tasks::icv::will_be_set();
     let (team, over) = (team(1), AtomicBool::new(false));
     let by_guests = AtomicU32::new(0);
     let expects = |expected: i32| {

@@ -68,7 +68,7 @@ fn many_batches_come_in_order() {
 }
 
 #[test]
-fn whoever_wants_no_more_gets_no_more() {
+fn an_error_of_the_caller_ends_reading() {
     let file = long();
     let (mut taken, mut input) = (0, Cursor::new(&file[..]));
     let error = read_with(&mut input, &[], 0, |_| {

@@ -1,7 +1,7 @@
 //! Who sleeps, and who is woken for what.
 //!
-//! Who finds nothing says so in `idle` and looks once more; who has put a task somewhere looks at `idle` and wakes one.
-//! Between writing and looking both have a fence (`fence`), so one of the two sees the other.
+//! A thread that finds no task sets its bit in `idle` and looks once more. A thread that queues a task reads `idle` and wakes one. Both have a fence
+//! (`fence`) between the write and the read, so that one of the two sees the other.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{Ordering, fence};
