@@ -5,6 +5,7 @@ pub mod runnable;
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -84,7 +85,9 @@ fn follow(program: &str, ready: &Sender<()>, stop: &AtomicBool) -> Result<Vec<Ev
         for (to, from) in settings.name.iter_mut().zip(program.bytes().take(15)) {
             *to = from as _;
         }
-        settings.starter = std::process::id() as i32;
+        settings.starter = std::process::id();
+        let namespace = std::fs::metadata("/proc/self/ns/pid").context("/proc/self/ns/pid")?;
+        (settings.namespace_device, settings.namespace_inode) = (namespace.dev(), namespace.ino());
     }
     let mut skel = open.load().context("tracing wants root")?;
     let events = RefCell::new(Vec::new());
@@ -95,6 +98,11 @@ fn follow(program: &str, ready: &Sender<()>, stop: &AtomicBool) -> Result<Vec<Ev
     })?;
     let ring = builder.build()?;
     skel.attach().context("tracing wants root")?;
+    // A switch of this thread says who starts the program.
+    std::thread::sleep(Duration::from_millis(1));
+    if skel.maps.data_data.as_deref().is_some_and(|state| state.starter_of_machine < 0) {
+        bail!("the kernel does not say which process starts the program");
+    }
     ready.send(()).context("nobody waits for the trace")?;
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(PAUSE);
@@ -151,6 +159,20 @@ mod tests {
         // It sleeps once, and exits.
         assert!(usage.blocks >= 2 && usage.elapsed_ns >= 100_000_000, "{usage:?}");
         assert!(traced("no-such-name", Command::new("sleep").arg("0.05")).is_err());
+    }
+
+    /// Threads carry the ids of the machine's first PID namespace; this process knows its own.
+    #[test]
+    fn in_a_container_too() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: in_a_container_too: needs root");
+            return;
+        }
+        let test = "runtimes::trace::tests::switches_of_a_program_that_we_start_are_seen_and_of_no_other";
+        let mut inside = Command::new("unshare");
+        inside.args(["-p", "-f", "--mount-proc", "--kill-child"]).arg(std::env::current_exe().unwrap());
+        let output = inside.args(["--exact", test]).output().unwrap();
+        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
     }
 
     /// What else runs on that CPU makes no difference.

@@ -29,6 +29,12 @@ struct task_struct {
 
 #pragma clang attribute pop
 
+/* From <linux/bpf.h>. */
+struct bpf_pidns_info {
+	__u32 pid;
+	__u32 tgid;
+};
+
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
@@ -52,9 +58,13 @@ struct {
 
 __u64 lost = 0;
 
-/* The program's name, as its main thread has it, and the process that starts it. */
+/* The program's name, as its main thread has it, and the process that starts it, by its id in its own PID namespace (the file /proc/self/ns/pid). */
 const volatile char name[16] = {};
-const volatile int starter = 0;
+const volatile __u32 starter = 0;
+const volatile __u64 namespace_device = 0, namespace_inode = 0;
+
+/* The starter's id in the machine's first namespace, which tasks carry; -1 until one of its threads has left a CPU. */
+int starter_of_machine = -1;
 
 /* From the program up to who measures: shells, taskset, cox. */
 #define GENERATIONS 8
@@ -73,7 +83,7 @@ static __attribute__((always_inline)) _Bool is_member(struct task_struct *task)
 	}
 	for (int i = 0; i < GENERATIONS; i++) {
 		process = process->real_parent;
-		if (process->tgid == starter)
+		if (process->tgid == starter_of_machine)
 			return 1;
 	}
 	return 0;
@@ -102,7 +112,12 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, _Bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
+	struct bpf_pidns_info ids;
 
+	/* At a switch the present task is the one that leaves. */
+	if (starter_of_machine < 0 && !bpf_get_ns_current_pid_tgid(namespace_device, namespace_inode, &ids, sizeof(ids)) &&
+	    ids.tgid == starter)
+		starter_of_machine = prev->tgid;
 	note(prev, !preempt && prev->__state ? BLOCKED : PREEMPTED, cpu);
 	note(next, SWITCHED_IN, cpu);
 	return 0;
