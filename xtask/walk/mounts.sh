@@ -25,7 +25,8 @@ mkdir "$root/dev/pts" "$root/dev/shm"
 mount -t devpts -o newinstance,ptmxmode=666,mode=620,gid=5 pts "$root/dev/pts"
 ln -s pts/ptmx "$root/dev/ptmx"
 mount -t tmpfs -o mode=1777,nosuid,nodev shm "$root/dev/shm"
-mount -t tmpfs -o mode=1777,nosuid,nodev tmp "$root/tmp"
+# With set-user-id programs, as where /tmp is a folder of the root file system: Debian 12.
+mount -t tmpfs -o mode=1777,nodev tmp "$root/tmp"
 
 mount --bind "$toolchain" "$root/opt/rust"
 mount -o remount,bind,ro "$root/opt/rust"

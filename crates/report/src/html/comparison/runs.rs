@@ -9,7 +9,8 @@ use crate::markup::Safe;
 const WIDTH: u64 = 500;
 /// Pixels of names.
 const LEFT: u64 = 120;
-const RIGHT: u64 = 18;
+/// Room for half of a mark's label: the last mark may be at the end of the axis.
+const RIGHT: u64 = 40;
 /// Pixels of a group.
 const ROW: u64 = 40;
 const TOP: u64 = 6;
