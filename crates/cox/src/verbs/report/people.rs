@@ -121,7 +121,7 @@ impl People {
         self.past.get(&tid).and_then(|past| past.get(nth)).or_else(|| self.present.get(&tid))
     }
 
-    /// `name[tid/pid]`.
+    /// `name[tid/pid]`. The name alone, as perf has it, of a thread that the PID namespace of the recording does not show: its ids are 0.
     pub fn name(&self, who: Who, nth: usize) -> String {
         let Who::Thread(tid) = who else { return "<idle>".to_owned() };
         let person = self.person(tid, nth);
@@ -130,7 +130,8 @@ impl People {
             _ => format!(":{tid}"),
         };
         let mut name = match person.map_or(-1, |person| person.pid) {
-            pid if pid <= 0 || pid == tid => format!("{comm}[{tid}]"),
+            0 => comm,
+            pid if pid < 0 || pid == tid => format!("{comm}[{tid}]"),
             pid => format!("{comm}[{tid}/{pid}]"),
         };
         let end = name.char_indices().map(|(at, _)| at).take_while(|at| *at <= LONGEST).last().unwrap_or(0);
@@ -203,5 +204,12 @@ mod tests {
         assert_eq!(names(&[&first[..], &again].concat()), ["early[7/6]", "late[7/6]"]);
         // A thread of a later life whose record was lost.
         assert_eq!(names(&[&first[..], &[forked(21), switch(30, 7, "late")]].concat()), ["early[7/6]", "late[7]"]);
+    }
+
+    #[test]
+    fn who_is_outside_of_the_recordings_namespace_has_no_number() {
+        let kind = Kind::Comm { pid: 0, tid: 0, comm: comm("cc"), exec: true };
+        let named = Event { t_ns: 1, cpu: 0, pid: 0, tid: 0, kind };
+        assert_eq!(names(&[named, Event { pid: 0, tid: 0, ..switch(10, 999, "cc") }]), ["cc"]);
     }
 }
