@@ -31,6 +31,8 @@ const INSTALLED: &str = "../libexec/coxswain";
 const MAX_ANSWER: usize = 1 << 30;
 /// A helper that says nothing for so long is stopped, or the machine is.
 const PATIENCE_S: i64 = 60;
+/// … where processes of the session wait for the answer as well.
+const SHORT_PATIENCE_S: i64 = 10;
 /// How long it may take to end after its socket is closed.
 const LAST_MOMENTS: Duration = Duration::from_secs(5);
 
@@ -209,12 +211,32 @@ impl Helper {
 
     /// Asks, and collects the answer. `pid`: the process that it is about.
     fn ask(&mut self, request: &Request, pid: Option<u32>) -> Result<Answer, WatchError> {
+        self.ask_within(PATIENCE_S, request, pid)
+    }
+
+    /// … which says something at least every so many seconds.
+    fn ask_within(&mut self, seconds: i64, request: &Request, pid: Option<u32>) -> Result<Answer, WatchError> {
+        match self.converse(seconds, request) {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err((Why::Unavailable, why))) => Err(unavailable(why)),
+            Ok(Err((Why::NoTarget, why))) => Err(WatchError::NoTarget { pid: pid.unwrap_or(0), why }),
+            Ok(Err((Why::Failed, why))) => Err(system(io::Error::other(why))),
+            Err(error) => {
+                // The rest of this answer may still come, and must not be taken for the next one: nothing more is asked or heard.
+                self.hang_up();
+                Err(error)
+            }
+        }
+    }
+
+    /// A refusal is an answer, too. After an error the ends are out of step.
+    fn converse(&mut self, seconds: i64, request: &Request) -> Result<Result<Answer, (Why, String)>, WatchError> {
         let ended = || system(io::Error::new(io::ErrorKind::UnexpectedEof, "it has ended"));
         send_message(&self.socket, &request.encode()).map_err(|_| ended())?;
         let mut answer = Answer::default();
         loop {
-            if !is_readable_within(&self.socket, PATIENCE_S).map_err(system)? {
-                return Err(system(io::Error::new(io::ErrorKind::TimedOut, format!("no answer in {PATIENCE_S} s"))));
+            if !is_readable_within(&self.socket, seconds).map_err(system)? {
+                return Err(system(io::Error::new(io::ErrorKind::TimedOut, format!("no answer in {seconds} s"))));
             }
             let message = receive_with(&self.socket, &mut self.buffer, &mut answer.descriptors);
             let message = message.map_err(system)?.ok_or_else(ended)?;
@@ -222,22 +244,22 @@ impl Helper {
                 Progress::More => {}
                 Progress::Whole => {
                     self.cpu_ns = answer.summary.map_or(self.cpu_ns, |summary| summary.cpu_ns);
-                    return Ok(answer);
+                    return Ok(Ok(answer));
                 }
-                Progress::Refused(Why::Unavailable, why) => return Err(unavailable(why)),
-                Progress::Refused(Why::NoTarget, why) => {
-                    return Err(WatchError::NoTarget { pid: pid.unwrap_or(0), why });
-                }
-                Progress::Refused(Why::Failed, why) => return Err(system(io::Error::other(why))),
+                Progress::Refused(why, text) => return Ok(Err((why, text))),
             }
         }
+    }
+
+    /// Ends the conversation: the process ends, and later questions fail at once. Who polls this socket is told as if the process had ended.
+    fn hang_up(&self) {
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 }
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // Its end of the pair sees this as the end of the conversation.
-        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        self.hang_up();
         let begun = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) {
             if begun.elapsed() > LAST_MOMENTS {
@@ -333,3 +355,6 @@ impl Answer {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use watch::WatchError;
 use watch::umt::{Doorbells, Given};
 use wire::umt::BELLS;
 
-use super::{Helper, malformed};
+use super::{Answer, Helper, SHORT_PATIENCE_S, malformed};
 use crate::protocol::Request;
 
 /// Doorbells of a session whose pages and rings the other process makes.
@@ -25,11 +25,16 @@ impl RemoteDoorbells {
         helper.ask(&Request::Doorbells, None)?;
         Ok(RemoteDoorbells { helper })
     }
+
+    /// One answer is waited for by all processes of the session that ask.
+    fn ask(&mut self, request: &Request, pid: Option<u32>) -> Result<Answer, WatchError> {
+        self.helper.ask_within(SHORT_PATIENCE_S, request, pid)
+    }
 }
 
 impl Doorbells for RemoteDoorbells {
     fn give(&mut self, pid: u32) -> Result<Given, WatchError> {
-        let answer = self.helper.ask(&Request::Give(pid), Some(pid))?;
+        let answer = self.ask(&Request::Give(pid), Some(pid))?;
         let process = answer.given.ok_or_else(malformed)?;
         let mut descriptors = answer.descriptors.into_iter();
         let (Some(said), Some(seen)) = (descriptors.next(), descriptors.next()) else { return Err(malformed()) };
@@ -47,15 +52,15 @@ impl Doorbells for RemoteDoorbells {
 
     // If the other process has ended, nobody is rung any more, and the next process that asks is told.
     fn over(&mut self, process: u32) {
-        let _ = self.helper.ask(&Request::Over(process), None);
+        let _ = self.ask(&Request::Over(process), None);
     }
 
     fn gone(&mut self, process: u32) {
-        let _ = self.helper.ask(&Request::Gone(process), None);
+        let _ = self.ask(&Request::Gone(process), None);
     }
 
     fn end(&mut self) {
-        let _ = self.helper.ask(&Request::Finish, None);
+        let _ = self.ask(&Request::Finish, None);
     }
 
     fn lifeline(&self) -> Option<BorrowedFd<'_>> {
