@@ -2,6 +2,7 @@
 //! those of whoever started it.
 
 use std::fs;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
@@ -55,23 +56,27 @@ impl Caller {
         if self.all {
             return Ok(());
         }
-        let uids = Task::process(&Root::live(), pid).status().map_err(|_| GONE.to_owned())?.uids;
-        if uids != [self.uid; 4] {
+        let status = Task::process(&Root::live(), pid).status().map_err(|error| unread(error.is_gone(), &error))?;
+        if status.uids != [self.uid; 4] {
             return Err(format!(
                 "it belongs to another user; only root and members of the group {GROUP} may observe it by eBPF"
             ));
         }
         // The kernel gives the files of a process that may not be traced to root, but for its folder.
-        let owner = fs::metadata(format!("/proc/{pid}/stat")).map_err(|_| GONE.to_owned())?.uid();
-        if owner != self.uid {
+        let file = format!("/proc/{pid}/stat");
+        let is_gone = |error: &io::Error| matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH));
+        let owner = fs::metadata(&file).map_err(|error| unread(is_gone(&error), &format!("{file}: {error}")))?.uid();
+        // A set-group-id program can let itself be traced again: prctl(PR_SET_DUMPABLE).
+        let [gid, egid, sgid, _] = status.gids;
+        if owner != self.uid || [egid, sgid] != [gid; 2] {
             return Err(format!(
-                "it runs with more rights than its user has, or its program may not be read; only root and members of the group {GROUP} may observe it by eBPF"
+                "it runs with more rights than its user has, or its program may not be read, or it does not let itself be traced; only root and members of the group {GROUP} may observe it by eBPF"
             ));
         }
         Ok(())
     }
 
-    /// Holds a process whose threads may be observed: what was asked of its number was asked of this one.
+    /// Holds a process whose threads may be observed. Opens a pidfd first, then checks the pid: the answer is about the process that the pidfd holds.
     ///
     /// # Errors
     /// Why they may not.
@@ -82,11 +87,18 @@ impl Caller {
     }
 }
 
+/// Why a process' files could not be read: only one that is not there is gone.
+fn unread(is_gone: bool, why: &dyn std::fmt::Display) -> String {
+    if is_gone { GONE.to_owned() } else { why.to_string() }
+}
+
 /// A process, told from later ones with its number.
 #[derive(Debug)]
 pub struct Held(OwnedFd);
 
 impl Held {
+    /// Opens a process.
+    ///
     /// # Errors
     /// When it is not there, or no more processes can be held.
     pub fn open(pid: u32) -> Result<Held, String> {
@@ -98,8 +110,10 @@ impl Held {
         }
     }
 
+    /// Checks that it has not ended.
+    ///
     /// # Errors
-    /// When it has ended.
+    /// When it has.
     pub fn lives(&self) -> Result<(), String> {
         if self.has_ended() { Err(GONE.into()) } else { Ok(()) }
     }

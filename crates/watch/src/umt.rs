@@ -42,6 +42,8 @@ pub struct Umt {
     links: Vec<Link>,
     skel: UmtSkel<'static>,
     slots: Slots,
+    /// Only one user's threads count.
+    is_owned: bool,
     /// One more than the highest number that was given.
     given: u32,
     /// What the next process gets.
@@ -99,7 +101,8 @@ impl Umt {
             config.type_of_registers = excerpt.registers;
         }
         let skel = open.load().map_err(|e| refused(&e, &quiet))?;
-        let mut umt = Umt { links: Vec::new(), skel, slots: Slots::new(), given: 0, prepared: None };
+        let mut umt =
+            Umt { links: Vec::new(), skel, slots: Slots::new(), is_owned: owner.is_some(), given: 0, prepared: None };
         let p = &umt.skel.progs;
         let programs = [&p.on_newtask, &p.on_exec, &p.on_wakeup, &p.on_migrate, &p.on_switch];
         umt.links = programs
@@ -122,7 +125,8 @@ impl Umt {
         if self.take_in(pid, given.process)? == 0 {
             // Nobody has this number.
             self.prepared = Some(given);
-            let why = "there is no such process, or it has just ended, or it has more rights than its user".into();
+            let rights = if self.is_owned { ", or it has more rights than its user" } else { "" };
+            let why = format!("there is no such process, or it has just ended{rights}");
             return Err(WatchError::NoTarget { pid, why });
         }
         self.given = self.given.max(given.process + 1);
@@ -187,18 +191,25 @@ impl Umt {
         let wanted = &self.skel.maps.wanted;
         let key = pid.to_ne_bytes();
         wanted.update(&key, &process.to_ne_bytes(), MapFlags::ANY).map_err(|e| system("enrolling", e))?;
+        let walked = self.walk();
+        // Also after a walk that failed: later walks would take its threads in, or those of another process with its pid.
+        let deleted = wanted.delete(&key).map_err(|e| system("enrolling", e));
+        walked.and(deleted)?;
+        // SAFETY: a u32 in a mapping that lives as long as the skeleton; BPF has written it.
+        let found = |bss: &skeleton::types::bss| unsafe { (&raw const bss.found).read_volatile() };
+        Ok(self.skel.maps.bss_data.as_deref().map_or(0, found))
+    }
+
+    /// Lets BPF see all tasks. Twice: a thread born behind the first walk of a creator that it had not reached yet.
+    fn walk(&self) -> Result<(), WatchError> {
         let quiet = Libbpf::quiet();
         let link = self.skel.progs.enrol_tasks.attach().map_err(|e| refused(&e, &quiet))?;
-        // Twice: a thread born behind the first walk of a creator that it had not reached yet.
         for _ in 0..2 {
             let mut iter = Iter::new(&link).map_err(|e| system("walking the tasks", e))?;
             std::io::copy(&mut iter, &mut std::io::sink())
                 .map_err(|source| WatchError::System { what: "walking the tasks".into(), source })?;
         }
-        wanted.delete(&key).map_err(|e| system("enrolling", e))?;
-        // SAFETY: a u32 in a mapping that lives as long as the skeleton; BPF has written it.
-        let found = |bss: &skeleton::types::bss| unsafe { (&raw const bss.found).read_volatile() };
-        Ok(self.skel.maps.bss_data.as_deref().map_or(0, found))
+        Ok(())
     }
 
     /// A process has hung up: none of its standbys is there to be rung. Its threads are counted on.

@@ -58,8 +58,14 @@ fn only_the_owners_processes_are_given_pages() {
     let name = format!("/proc/{}/comm", capables.0.id());
     wait_for("the program", || fs::read_to_string(&name).unwrap() == "capable\n");
     let (roots, users) = (asleep(), gated("true"));
+    // As a set-group-id program runs.
+    let (user, group) = (USER.to_string(), (USER + 1).to_string());
+    let ids = ["--reuid", &user, "--rgid", &user, "--egid", &group, "--clear-groups"];
+    let grouped = Running(Command::new("setpriv").args(ids).args(["sleep", "60"]).spawn().unwrap());
+    let name = format!("/proc/{}/comm", grouped.0.id());
+    wait_for("sleep", || fs::read_to_string(&name).unwrap() == "sleep\n");
     let mut umt = Umt::new(Some(USER)).unwrap();
-    for other in [&roots, &capables].map(|running| running.0.id()) {
+    for other in [&roots, &capables, &grouped].map(|running| running.0.id()) {
         let refused = umt.give(other).unwrap_err();
         assert!(matches!(refused, WatchError::NoTarget { pid, .. } if pid == other), "{refused}");
     }
@@ -143,19 +149,26 @@ fn a_cpu_that_goes_idle_looks_at_some_queues_only() {
         page.queues.store(queues as u32, Relaxed);
         page.allowed.iter().for_each(|word| word.store(u64::MAX, Relaxed));
         page.version.store(VERSION, Relaxed);
-        (page, pages(&given))
+        (given.process, page, pages(&given))
     };
-    let found = |(_, pages): &(&Said, Pages)| pages.seen().unheard.load(Relaxed);
+    let found = |(_, _, pages): &(u32, &Said, Pages)| pages.seen().unheard.load(Relaxed);
     let (mut umt, mut other) = (Umt::new(None).unwrap(), Umt::new(None).unwrap());
     // Of one process it looks at the queue each time.
-    let times = with_task(&mut other, &sleepers[PROCESSES], 1);
+    let each_time = with_task(&mut other, &sleepers[PROCESSES], 1);
     let all: Vec<_> = sleepers[..PROCESSES].iter().map(|sleeper| with_task(&mut umt, sleeper, QUEUES)).collect();
-    let (earlier, earlier_all) = (found(&times), all.iter().map(found).collect::<Vec<_>>());
-    wait_for("CPUs that go idle", || found(&times) > earlier + 100);
+    let (earlier, earlier_all) = (found(&each_time), all.iter().map(found).collect::<Vec<_>>());
+    wait_for("CPUs that go idle", || found(&each_time) > earlier + 100);
     let each: Vec<u64> = all.iter().zip(&earlier_all).map(|(one, earlier)| found(one) - earlier).collect();
-    let times = found(&times) - earlier;
+    let times = found(&each_time) - earlier;
     let looked: u64 = each.iter().sum();
     assert!(looked < times * PROCESSES as u64 * 2 / 3, "{times} times, in which tasks were found: {each:?}");
     let (least, most) = (each.iter().min().unwrap(), each.iter().max().unwrap());
     assert!(*least * 2 > *most, "each has its turn, in {times} times: {each:?}");
+    // Those that have hung up take no turns, whatever they say: who is left is looked at each time.
+    all.iter().for_each(|(process, ..)| umt.over(*process));
+    let last = with_task(&mut umt, &sleepers[PROCESSES], 1);
+    let (earlier, earlier_last) = (found(&each_time), found(&last));
+    wait_for("CPUs that go idle", || found(&each_time) > earlier + 100);
+    let (seen, times) = (found(&last) - earlier_last, found(&each_time) - earlier);
+    assert!(seen * 3 > times * 2, "{seen} of {times} times");
 }

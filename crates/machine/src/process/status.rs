@@ -35,6 +35,8 @@ pub struct Status {
     pub euid: u32,
     /// User ids: real, effective, saved, of the file system.
     pub uids: [u32; 4],
+    /// Group ids, in the same order.
+    pub gids: [u32; 4],
     /// Threads of the process; 0 for a zombie.
     pub threads: u32,
     /// Switches because the thread blocked.
@@ -73,19 +75,21 @@ pub(super) fn parse(text: &str) -> Result<Status, String> {
     for name in ["Tgid", "Pid"] {
         value(name).ok_or_else(|| format!("no line {name}"))?;
     }
-    let uids = match value("Uid") {
-        None => [0; 4],
+    let four = |name: &str| match value(name) {
+        None => Ok([0; 4]),
         Some(text) => {
             let ids = text.split_ascii_whitespace().map(str::parse).collect::<Result<Vec<u32>, _>>();
-            ids.ok().and_then(|ids| ids.try_into().ok()).ok_or_else(|| wrong("Uid", text))?
+            ids.ok().and_then(|ids| ids.try_into().ok()).ok_or_else(|| wrong(name, text))
         }
     };
+    let uids = four("Uid")?;
     let allowed = value("Cpus_allowed_list").unwrap_or_default();
     Ok(Status {
         tgid: small("Tgid")?,
         pid: small("Pid")?,
         euid: uids[1],
         uids,
+        gids: four("Gid")?,
         threads: small("Threads")?,
         voluntary_switches: number("voluntary_ctxt_switches")?,
         involuntary_switches: number("nonvoluntary_ctxt_switches")?,
@@ -102,13 +106,14 @@ pub(super) fn parse(text: &str) -> Result<Status, String> {
 mod tests {
     use super::*;
 
-    const STATUS: &str = "Name:\tPid: 9\nState:\tS (sleeping)\nTgid:\t4711\nPid:\t4712\nUid:\t1000\t1001\t1000\t1000\nThreads:\t3\nCapEff:\t000000c001200000\nCapBnd:\t000001ffffffffff\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t5\nCpus_allowed:\tf0f\nCpus_allowed_list:\t0-3,8-11\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t7\n";
+    const STATUS: &str = "Name:\tPid: 9\nState:\tS (sleeping)\nTgid:\t4711\nPid:\t4712\nUid:\t1000\t1001\t1000\t1000\nGid:\t100\t101\t102\t103\nThreads:\t3\nCapEff:\t000000c001200000\nCapBnd:\t000001ffffffffff\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t5\nCpus_allowed:\tf0f\nCpus_allowed_list:\t0-3,8-11\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t7\n";
 
     #[test]
     fn reads_the_documented_lines() {
         let status = parse(STATUS).expect("well formed");
         assert_eq!((status.tgid, status.pid, status.euid, status.threads), (4711, 4712, 1001, 3));
         assert_eq!(status.uids, [1000, 1001, 1000, 1000]);
+        assert_eq!(status.gids, [100, 101, 102, 103]);
         assert_eq!((status.voluntary_switches, status.involuntary_switches), (12, 7));
         assert_eq!(status.allowed_cpus.to_string(), "0-3,8-11");
         assert!(status.no_new_privileges && status.seccomp_filter);

@@ -39,15 +39,19 @@ COX_INLINE bool is_hidden(struct task_struct *p)
 	return owned && !(p->flags & PF_KTHREAD) && !is_owners(p);
 }
 
-/* Whether a living thread may be enrolled: as ptrace(2) sees it, not one with more rights than its user has. */
+/*
+ * Whether a living thread may be enrolled: as ptrace(2) sees it, not one with more rights than its user has. Its group ids are compared with each other:
+ * those of a set-group-id program differ, also after it has let itself be traced again.
+ */
 COX_INLINE bool has_no_more_rights(struct task_struct *p)
 {
+	const struct cred *cred = untrusted(p)->real_cred;
 	u64 capabilities = ~0ull;
 
 	if (!owned)
 		return true;
 	bpf_core_read(&capabilities, sizeof(capabilities), &p->real_cred->cap_permitted);
-	return is_owners(p) && !capabilities;
+	return is_owners(p) && cred->gid.val == cred->egid.val && cred->gid.val == cred->sgid.val && !capabilities;
 }
 
 COX_INLINE void copy_name(char *to, struct task_struct *p)

@@ -152,6 +152,10 @@ typedef struct {
 	u32 val;
 } kuid_t;
 
+typedef struct {
+	u32 val;
+} kgid_t;
+
 /* A set of capabilities: two words before Linux 6.3, one since; 64 bits in both. */
 struct capabilities {
 	u64 bits;
@@ -159,8 +163,11 @@ struct capabilities {
 
 struct cred {
 	kuid_t uid;
+	kgid_t gid;
 	kuid_t suid;
+	kgid_t sgid;
 	kuid_t euid;
+	kgid_t egid;
 	struct capabilities cap_permitted;
 };
 

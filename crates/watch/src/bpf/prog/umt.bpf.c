@@ -398,15 +398,16 @@ COX_INLINE void leaves(struct monitored *m, struct task_struct *prev, bool preem
 }
 
 /*
- * A stranger leaves a CPU to nobody: whoever may use it, may have been kept from it. Returns how many queues were looked at, or -1: a standby was rung.
- * Verified by itself.
+ * An untracked thread leaves this CPU, which goes idle. A process that may use the CPU may have waited for it. Returns how many queues were looked at,
+ * or -1: a standby was rung. Who has hung up is not looked at, and costs nobody his turn. Verified by itself.
  */
 __attribute__((noinline)) int left_idle(u32 process, u32 cpu)
 {
 	struct cox_umt_said *said = said_by(process);
 	u32 used = said ? said->queues : 0;
 
-	if (!said || !(said->allowed[cpu >> 6 & (COX_UMT_CPU_WORDS - 1)] >> (cpu & 63) & 1))
+	if (!said || process >= COX_UMT_PROCESSES || over[process] ||
+	    !(said->allowed[cpu >> 6 & (COX_UMT_CPU_WORDS - 1)] >> (cpu & 63) & 1))
 		return 0;
 	if (used > COX_UMT_QUEUES)
 		used = COX_UMT_QUEUES;
