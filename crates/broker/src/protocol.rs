@@ -2,7 +2,7 @@
 //!
 //! One message is one packet of a SOCK_SEQPACKET socket: a head (kind, zero, length of the body), then the body. Everything has the machine's own byte
 //! order, because both ends are on it, and a length that follows from its kind. cox asks, and every question is answered by any number of
-//! [`Reply::Data`] and then one [`Reply::Done`] or [`Reply::Refused`]. Unasked comes [`Reply::Ready`] only: it is time for a tick.
+//! [`Reply::Data`], [`Reply::Maps`] and [`Reply::Given`], and then one [`Reply::Done`] or [`Reply::Refused`]. Unasked comes [`Reply::Ready`] only: it is time for a tick.
 //!
 //! Nothing here allocates more than one message's size, whatever the bytes are.
 

@@ -1,5 +1,6 @@
-//! How `cox-observe` answers: a state machine with one question at a time. It keeps nothing that grows: what has arrived is sent with the tick that
-//! asked for it, and while cox is slow, or stopped, this process waits in a send and the kernel's rings count what they lose.
+//! How `cox-observe` answers: a state machine with one question at a time. It keeps nothing that grows but the pidfds of at most 128 processes: what has
+//! arrived is sent with the tick that asked for it, and while cox is slow, or stopped, this process waits in a send and the kernel's rings count what they
+//! lose.
 
 mod ringing;
 

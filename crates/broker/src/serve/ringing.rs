@@ -38,7 +38,7 @@ impl Ringing {
             Ok(given) => given,
             Err(error) => return Ok(Err(error)),
         };
-        // Asked again, behind the walk over its threads: who executes another program from now on is let go by eBPF, and who did so before is seen here.
+        // Checks again after the walk. eBPF lets go of a process that executes later; this check finds one that executed before.
         // Another process may have its number by now; it is counted where nobody looks.
         if let Err(why) = world.may_observe(pid).and_then(|()| held.lives()) {
             self.bells.over(given.process);
@@ -70,7 +70,7 @@ impl Ringing {
         Ok(Ok(()))
     }
 
-    /// Gets ready for the next one, while nobody waits. Whoever asks when there are too many is told then.
+    /// Gets ready for the next one, while nobody waits. If there are too many, the next `give` says so.
     pub(super) fn prepare(&mut self) {
         let _ = self.bells.prepare();
     }

@@ -176,7 +176,7 @@ impl Source {
         self.past.lost = 1;
     }
 
-    /// Gets ready for the next one. Whoever comes when there are too many is told then.
+    /// Gets ready for the next one. If there are too many, the next `give` says so.
     pub fn prepare(&mut self) {
         if let Kind::Bpf(bells) = &mut self.kind {
             let _ = bells.prepare();
