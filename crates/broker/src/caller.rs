@@ -81,7 +81,7 @@ impl Caller {
     /// # Errors
     /// Why they may not.
     pub fn hold(&self, pid: u32) -> Result<Held, String> {
-        let held = Held::open(pid)?;
+        let held = Held::open(pid).map_err(unheld)?;
         self.may_observe(pid)?;
         held.lives().map(|()| held)
     }
@@ -92,6 +92,11 @@ fn unread(is_gone: bool, why: &dyn std::fmt::Display) -> String {
     if is_gone { GONE.to_owned() } else { why.to_string() }
 }
 
+/// Why a process could not be held.
+pub(crate) fn unheld(error: Errno) -> String {
+    unread(error == Errno::SRCH, &format!("pidfd_open: {error}"))
+}
+
 /// A process, told from later ones with its number.
 #[derive(Debug)]
 pub struct Held(OwnedFd);
@@ -100,14 +105,10 @@ impl Held {
     /// Opens a process.
     ///
     /// # Errors
-    /// When it is not there, or no more processes can be held.
-    pub fn open(pid: u32) -> Result<Held, String> {
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(GONE)?;
-        match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(pidfd) => Ok(Held(pidfd)),
-            Err(Errno::SRCH) => Err(GONE.into()),
-            Err(error) => Err(format!("pidfd_open: {error}")),
-        }
+    /// `ESRCH` when it is not there; others when no more processes can be held.
+    pub fn open(pid: u32) -> Result<Held, Errno> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+        pidfd_open(pid, PidfdFlags::empty()).map(Held)
     }
 
     /// Checks that it has not ended.

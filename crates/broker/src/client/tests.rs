@@ -24,15 +24,21 @@ fn has_hung_up(helper: &Helper) -> bool {
     poll(&mut lifeline, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() > 0
 }
 
+/// Nothing more is asked after an answer that was not heard to its end.
+#[track_caller]
+fn asks_in_vain(helper: &mut Helper) {
+    let next = helper.ask(&Request::Give(2), Some(2)).map(|answer| answer.given);
+    assert!(next.is_err(), "{next:?}");
+    assert!(has_hung_up(helper), "processes are told");
+}
+
 #[test]
 fn an_answer_that_comes_late_is_not_the_next_ones() {
     let (mut helper, its) = pretended();
     let late = helper.ask_within(0, &Request::Give(1), Some(1)).map(|answer| answer.given);
     assert!(late.unwrap_err().to_string().contains("no answer in 0 s"));
     gives(&its, 1);
-    let next = helper.ask(&Request::Give(2), Some(2)).map(|answer| answer.given);
-    assert!(next.is_err(), "{next:?}");
-    assert!(has_hung_up(&helper), "processes are told");
+    asks_in_vain(&mut helper);
 }
 
 #[test]
@@ -41,9 +47,7 @@ fn the_rest_of_an_answer_that_broke_off_is_not_the_next_one() {
     send_message(&its, b"nonsense").unwrap();
     gives(&its, 1);
     assert!(helper.ask(&Request::Give(1), Some(1)).is_err());
-    let next = helper.ask(&Request::Give(2), Some(2)).map(|answer| answer.given);
-    assert!(next.is_err(), "{next:?}");
-    assert!(has_hung_up(&helper), "processes are told");
+    asks_in_vain(&mut helper);
 }
 
 #[test]

@@ -134,7 +134,7 @@ impl World for Pretended {
     }
 
     fn hold(&self, pid: u32) -> Result<Held, String> {
-        self.may_observe(pid).and_then(|()| Held::open(pid))
+        self.may_observe(pid).and_then(|()| Held::open(pid).map_err(crate::caller::unheld))
     }
 }
 

@@ -5,9 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use broker::caller::Held;
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use watch::umt::{Doorbells, Given, Pages};
 use wire::umt::{How, PROCESSES};
 
@@ -33,7 +32,7 @@ struct Guest {
     pages: Pages,
     since: Instant,
     /// An error: it could not be asked for.
-    pidfd: Result<OwnedFd, Errno>,
+    held: Result<Held, Errno>,
     hung_up: Option<Instant>,
 }
 
@@ -43,18 +42,13 @@ const LAST_SWITCH: Duration = Duration::from_millis(100);
 impl Guest {
     fn new(given: &Given, pid: u32) -> Result<Guest> {
         let pages = Pages::map(given.said.as_fd(), given.seen.as_fd()).context("mapping a process' pages")?;
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH);
-        let pidfd = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
-        Ok(Guest { process: given.process, pages, since: Instant::now(), pidfd, hung_up: None })
+        Ok(Guest { process: given.process, pages, since: Instant::now(), held: Held::open(pid), hung_up: None })
     }
 
     /// Whether none of its threads is left.
     fn is_gone(&self) -> bool {
-        let has_ended = match &self.pidfd {
-            Ok(pidfd) => {
-                let mut wanted = [PollFd::new(pidfd, PollFlags::IN)];
-                poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
-            }
+        let has_ended = match &self.held {
+            Ok(held) => held.has_ended(),
             // For any other reason it may live on.
             Err(why) => *why == Errno::SRCH,
         };
