@@ -1,8 +1,10 @@
 //! What every experiment is told alike: where its measurements go, and with which programs it is made.
 
-use std::path::PathBuf;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use outputs::{Output, refuse_same};
 use serde::Serialize;
 
 use crate::json;
@@ -20,6 +22,9 @@ pub struct Common {
     /// Where the workloads are, if not in ../workloads
     #[arg(long, value_name = "FOLDER")]
     workloads: Option<PathBuf>,
+    /// Where the JSON will go, from the moment when that was looked at: a FIFO's reader would see its end if it were opened twice.
+    #[arg(skip)]
+    output: RefCell<Option<Output>>,
 }
 
 impl Common {
@@ -28,8 +33,17 @@ impl Common {
     /// # Errors
     /// When what is given is not there, or the JSON could not be written later.
     pub fn tools(&self) -> Result<Tools> {
-        self.json.iter().try_for_each(|path| json::check(path))?;
+        *self.output.borrow_mut() = Output::wanted(self.json.as_deref())?;
         Tools::find(self.cox.as_deref(), self.workloads.as_deref())
+    }
+
+    /// Another file that an experiment writes, as `option` says. To be asked for before anything is measured.
+    ///
+    /// # Errors
+    /// When it could not be written later, or is the place of the JSON.
+    pub fn output(&self, option: &str, file: Option<&Path>) -> Result<Option<Output>> {
+        refuse_same([("--json", self.json.clone()), (option, file.map(Path::to_path_buf))])?;
+        Output::wanted(file)
     }
 
     /// Text for people: to stdout, or to stderr when the JSON goes to stdout.
@@ -40,11 +54,11 @@ impl Common {
         json::print(text, self.json.as_deref())
     }
 
-    /// All measurements, to where they are wanted.
+    /// All measurements, to where they are wanted; once, at the end.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// When they cannot be written; an older file is then as it was.
     pub fn write(&self, measurements: &impl Serialize) -> Result<()> {
-        self.json.iter().try_for_each(|path| json::write(path, measurements))
+        self.output.take().map_or(Ok(()), |output| json::write(output, measurements))
     }
 }

@@ -1,10 +1,11 @@
 //! The JSON that experiments write: where to, and what every one begins with.
 
-use std::io::Write;
+use std::io::{Write, stderr};
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use machine::{Root, topology::Topology};
+use outputs::{Output, to_stdout};
 use serde::Serialize;
 
 /// Version of the JSON: raised when a field changes its meaning or goes away.
@@ -34,34 +35,14 @@ impl Header {
     }
 }
 
-/// Can JSON be written there? To be asked before anything is measured.
+/// Write something as JSON.
 ///
 /// # Errors
-/// When it cannot.
-pub fn check(path: &Path) -> Result<()> {
-    if path != Path::new("-") {
-        let is_new = !path.exists();
-        let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
-        opened.with_context(|| format!("cannot write {}", path.display()))?;
-        if is_new {
-            // What is never measured leaves no empty file.
-            let _ = std::fs::remove_file(path);
-        }
-    }
-    Ok(())
-}
-
-/// Write something as JSON; `-` is the standard output.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write(path: &Path, what: &impl Serialize) -> Result<()> {
+/// When it cannot be written; an older file is then as it was.
+pub fn write(output: Output, what: &impl Serialize) -> Result<()> {
     let mut text = serde_json::to_string_pretty(what)?;
     text.push('\n');
-    if path == Path::new("-") {
-        return std::io::stdout().write_all(text.as_bytes()).context("cannot write to the standard output");
-    }
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    output.write(text.as_bytes())
 }
 
 /// Text for people: to stdout, or to stderr when the JSON goes to stdout.
@@ -70,8 +51,8 @@ pub fn write(path: &Path, what: &impl Serialize) -> Result<()> {
 /// When it cannot be written.
 pub fn print(text: &str, json: Option<&Path>) -> Result<()> {
     if json.is_some_and(|path| path == "-") {
-        writeln!(std::io::stderr(), "{text}").context("cannot write to the standard error output")
+        writeln!(stderr(), "{text}").context("cannot write to the standard error output")
     } else {
-        writeln!(std::io::stdout(), "{text}").context("cannot write to the standard output")
+        to_stdout(|out| writeln!(out, "{text}"))
     }
 }

@@ -75,6 +75,7 @@ pub const ROOMS: &[Room] = &[
     },
     Room { name: "tasks", floor: "engines", uses: these(&["signal", "wire"], &[]), pure: false },
     Room { name: "report", floor: "faces", uses: these(&["advise", "compare", "ledger", "wire"], &[]), pure: false },
+    Room { name: "outputs", floor: "faces", uses: these(&[], &[]), pure: false },
     Room { name: "trace", floor: "faces", uses: these(&["damage", "ledger", "wire"], &[]), pure: false },
     Room {
         name: "advise",

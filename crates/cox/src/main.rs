@@ -5,7 +5,6 @@ mod cli;
 mod complaint;
 mod ebpf;
 mod laps;
-mod outputs;
 mod preload;
 mod session;
 mod simulated;

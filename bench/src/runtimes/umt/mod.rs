@@ -14,8 +14,6 @@ mod detail;
 mod nothing;
 mod table;
 
-use std::fs::File;
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
@@ -120,6 +118,7 @@ fn wanted(list: &[String], name: &str) -> bool {
 /// When nothing could be measured, or not be written.
 pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let tools = options.common.tools()?;
+    let output = options.common.output("--series", options.series.as_deref())?;
     let field = Field::new(tools, Some(&options.folder), interrupt)?;
     network::clean();
     let apps: Vec<&App> = APPS.iter().filter(|app| wanted(&options.apps, app.name)).collect();
@@ -143,11 +142,7 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     }
     let throttle = Throttle::new(field.scratch.path())?;
     let bench = Bench { field, throttle, network, runs: options.runs.into() };
-    let mut series = options.series.as_ref().map(File::create).transpose().context("cannot write the series")?;
-    series
-        .iter_mut()
-        .try_for_each(|file| file.write_all(detail::ROWS.as_bytes()))
-        .context("cannot write the series")?;
+    let mut series = detail::ROWS.to_owned();
     let mut columns = None;
     for app in apps {
         let by_hand = options.oversubscribed || app.chosen.is_some();
@@ -162,9 +157,9 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
             print(&table::line(&point, by_hand))?;
             for detail in &point.details {
                 print(&detail.line())?;
-                if let Some(series) = &mut series {
+                if output.is_some() {
                     let name = format!("{},{},{}", point.app, point.blocking, point.ratio);
-                    series.write_all(detail.rows(&name).as_bytes()).context("writing the series")?;
+                    series.push_str(&detail.rows(&name));
                     let size = Size::new(app, &cost, ratio.1, blocking);
                     detail.series(size.disk_speed, size.network_speed).iter().try_for_each(|line| print(line))?;
                 }
@@ -176,7 +171,9 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
         let ways: Vec<Way> = ways.into_iter().filter(|way| *way == Way::Gomp(1) || Way::OURS.contains(way)).collect();
         report.nothing = nothing::measure(&bench.field, &bench.throttle, &ways, options.runs, print)?;
     }
-    options.common.write(&report)?;
+    // Whatever becomes of one of them, the other is written.
+    let written = output.map_or(Ok(()), |output| output.write(series.as_bytes()));
+    options.common.write(&report).and(written)?;
     Ok(0)
 }
 

@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail};
 use machine::limits::Who;
 use machine::steal::CpuTimes;
 use machine::{CpuSet, Root};
+use outputs::{Output, refuse_same};
 use pack::live::{Began, Plan, Summary};
 use pack::policy::conductor::Settings;
 use pack::policy::regime::{FIRST_LOOK_NS, WORTH};
@@ -28,7 +29,6 @@ use watch::Sight;
 
 use crate::choice::Choice;
 use crate::cli;
-use crate::outputs::{Output, refuse_same};
 use crate::session::packing::others_ns;
 use crate::session::trying::Trying;
 use crate::session::{self, Launch, Limits, Target};

@@ -8,10 +8,10 @@ use changes::guardian;
 use changes::undo::Undone;
 use changes::{Hands, LiveHands};
 use machine::Root;
+use outputs::Output;
 
 use crate::cli;
 use crate::complaint;
-use crate::outputs::Output;
 
 /// Exit code when a dead session's changes are there or cannot be put back, or there are files that nobody can judge.
 const FINDING: u8 = 1;

@@ -5,13 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use outputs::{Output, numbered, refuse_same};
 use report::comparison::{Comparison, Run};
 use report::heat::Heat;
 use report::{Document, html};
 
 use crate::cli;
 use crate::complaint;
-use crate::outputs::{Output, numbered, refuse_same};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 

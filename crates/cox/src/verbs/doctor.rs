@@ -8,11 +8,11 @@ use broker::client;
 use broker::protocol::Wanted;
 use machine::Root;
 use machine::features::{Available, Facts, Feature, FeatureId, evaluate};
+use outputs::Output;
 use report::style::{Style, wrapped};
 use serde_json::json;
 use watch::{BpfObserver, Settings, WatchError};
 
-use crate::outputs::Output;
 use crate::{cli, ebpf};
 
 /// Exit code when programs can only be observed by a weaker backend.

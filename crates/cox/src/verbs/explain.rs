@@ -1,10 +1,10 @@
 //! `cox explain`: the user guide, from the program itself.
 
 use anyhow::{Context, Result, bail};
+use outputs::{Output, to_stdout};
 use report::guide::{self, Topic};
 
 use crate::cli;
-use crate::outputs::{Output, to_stdout};
 
 /// Prints the page that a topic names, or a part of it (`doctor#ebpf`); without a topic, what there is.
 pub fn explain(options: &cli::Explain) -> Result<u8> {

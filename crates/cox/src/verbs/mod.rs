@@ -4,8 +4,7 @@ use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
 use ::report::Style;
-
-use crate::outputs::Output;
+use outputs::Output;
 
 pub mod advise;
 pub mod bench;

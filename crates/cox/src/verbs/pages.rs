@@ -5,9 +5,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use clap::CommandFactory;
+use outputs::to_stdout;
 
 use crate::cli::{Cli, SchemaOf};
-use crate::outputs::to_stdout;
 
 /// Print the JSON schema of what a verb writes.
 pub fn schema(of: SchemaOf) -> Result<u8> {

@@ -11,6 +11,7 @@ use ledger::accounts::ProgramInfo;
 use ledger::beside::{self, Beside, Player};
 use machine::Root;
 use machine::cgroup::Hierarchies;
+use outputs::{Output, has_no_reader, refuse_same};
 use report::Document;
 use report::comparison::Run;
 use report::pack::PackReport;
@@ -19,7 +20,6 @@ use trace::Recording;
 
 use crate::choice::Choice;
 use crate::cli;
-use crate::outputs::{Output, has_no_reader, refuse_same};
 use crate::session::engine::Engine;
 use crate::session::hidden::why_hidden_from_perf;
 use crate::session::observing::Observing;

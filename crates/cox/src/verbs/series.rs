@@ -6,11 +6,11 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use outputs::{Output, numbered};
 use report::comparison::{Comparison, Run};
 
 use super::run::once;
 use crate::cli;
-use crate::outputs::{Output, numbered};
 
 /// Run the program as often as wanted and report; the exit code is the first that is not 0.
 pub fn run(options: &cli::Run) -> Result<u8> {

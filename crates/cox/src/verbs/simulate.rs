@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use outputs::Output;
 use pack::policy::conductor::Settings;
 use pack::policy::regime::Turns;
 use pack::policy::seating::FULL_CAPACITY;
@@ -10,7 +11,6 @@ use pack::sim::{Costs, Outcome, Program, Wait};
 use report::simulation::{How, SCHEMA_VERSION, Simulation, Way};
 
 use crate::cli::{self, Waiting};
-use crate::outputs::Output;
 use crate::simulated::Scenario;
 
 /// Work of each thread in a simulation whose length nobody gave, ns, and at least so many phases.

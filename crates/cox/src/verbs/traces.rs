@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use ledger::timeline::{Span, Timeline};
+use outputs::Output;
 use report::{Document, html};
 use trace::paraver::{self, Files};
 use trace::{Recording, Told, perfetto, session};
 
 use crate::cli;
-use crate::outputs::Output;
 
 /// Of the trace for Paraver; views are beside it.
 const ENDINGS: [&str; 3] = ["prv", "pcf", "row"];

@@ -10,13 +10,13 @@ use ledger::replay::Replay;
 use ledger::stretch::{Doing, Stretch};
 use ledger::summary::Sums;
 use ledger::timehist::{Line, Timehist, Who};
+use outputs::Output;
 use perfdata::Kind;
 
 use super::Around;
 use super::people::People;
 use super::perf::Making;
 use crate::cli;
-use crate::outputs::Output;
 
 /// Of lines of `timehist`.
 #[derive(Default)]

@@ -13,13 +13,13 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use outputs::{Output, refuse_same};
 use report::Document;
 use trace::{Recording, session};
 
 use super::traces::{self, Traces};
 use crate::cli;
 use crate::complaint;
-use crate::outputs::{Output, refuse_same};
 
 /// Bytes that are read at once.
 const PIECE: usize = 1 << 20;

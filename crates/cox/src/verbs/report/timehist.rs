@@ -5,11 +5,11 @@ use std::io::{self, BufRead, BufWriter, Seek, Write};
 
 use anyhow::Result;
 use ledger::timehist::{Line, Sums, Timehist, Who};
+use outputs::Output;
 
 use super::Around;
 use super::people::People;
 use crate::cli;
-use crate::outputs::Output;
 
 /// Columns of a name, unless one is longer.
 const NAME: usize = 30;

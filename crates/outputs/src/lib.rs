@@ -1,4 +1,7 @@
-//! Where reports go: stderr, stdout or a file whose name may hold placeholders.
+//! Where reports and measurements go: stderr, stdout or a file whose name may hold placeholders.
+//!
+//! Whoever asks for an [`Output`] before the work begins learns in time that it cannot be written. An older file stays whole until the new one is
+//! (`file.rs` has the steps), after a full disk too.
 
 mod file;
 mod names;
@@ -13,6 +16,7 @@ use file::Opened;
 pub use names::{numbered, refuse_same};
 
 /// A place to write to, looked at before the program starts so that a bad path is refused in time.
+#[derive(Debug)]
 pub enum Output {
     /// Our own stderr.
     Stderr,
@@ -22,7 +26,7 @@ pub enum Output {
     File(Opened),
 }
 
-/// What could not be written to: cox's own stdout. Nobody needs to be told that whoever read there has gone (see [`has_no_reader`]).
+/// What could not be written to: our own stdout. Nobody needs to be told that whoever read there has gone (see [`has_no_reader`]).
 #[derive(Debug)]
 pub struct ToStdout;
 
@@ -32,7 +36,7 @@ impl fmt::Display for ToStdout {
     }
 }
 
-/// Whether an error is that nobody reads cox's stdout any more, as in `cox doctor | head -1`.
+/// Whether an error is that nobody reads our stdout any more, as in `cox doctor | head -1`.
 pub fn has_no_reader(error: &anyhow::Error) -> bool {
     let is_broken = |cause: &(dyn std::error::Error + 'static)| {
         cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
@@ -95,7 +99,7 @@ impl Output {
     }
 }
 
-/// Writes to cox's own stdout.
+/// Writes to our own stdout.
 ///
 /// # Errors
 /// When that fails; see [`has_no_reader`].

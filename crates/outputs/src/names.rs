@@ -44,7 +44,7 @@ pub fn expand(path: &Path) -> Result<PathBuf> {
     Ok(PathBuf::from(OsString::from_vec(name)))
 }
 
-/// `path` of run number `run` of a series: each `%n` is that number. Other placeholders stay for [`expand`].
+/// `path` of run number `run` of a series: each `%n` is that number. Other placeholders stay for [`Output::open`](crate::Output::open).
 pub fn numbered(path: &Path, run: u32) -> PathBuf {
     let bytes = path.as_os_str().as_bytes();
     let mut name = Vec::with_capacity(bytes.len());
