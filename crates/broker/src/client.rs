@@ -126,6 +126,17 @@ impl Observer for RemoteObserver {
     }
 }
 
+/// Has one process load and attach the programs that observe, and behind them those that ring doorbells: each start is a session of the user's and
+/// takes some of their memory. The inner result tells whether it can ring.
+///
+/// # Errors
+/// As [`RemoteObserver::new`]: it cannot observe. Then it was not asked to ring.
+pub fn try_out(program: &Path, wanted: Wanted) -> Result<Result<(), WatchError>, WatchError> {
+    let mut helper = RemoteObserver::new(program, wanted)?.helper;
+    let rings = helper.ask(&Request::Finish, None).and_then(|_| helper.ask(&Request::Doorbells, None));
+    Ok(rings.map(|_| ()))
+}
+
 /// Stands that eBPF programs in the other process keep, in a table that is mapped here.
 pub struct RemoteStands {
     helper: Helper,

@@ -53,6 +53,8 @@ impl World for Kernel {
 
     fn ring(&mut self) -> Result<Box<dyn Doorbells>, WatchError> {
         self.may_load()?;
+        // An observation that has finished takes no memory any more.
+        self.session = None;
         self.session = Some(Session::begin(self.caller.uid, BELLS_MIB).map_err(unavailable)?);
         Ok(Box::new(Umt::new(self.caller.owner())?))
     }

@@ -13,7 +13,7 @@ use wire::umt::{BELLS, Said, Seen};
 use wire::{Clock, Cpu, Crew, Losses, Moment, Pair, PairSum, Sample, Taker};
 
 /// The version of these messages.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Tells builds apart whose structs differ, should someone forget the version.
 pub const LAYOUT: u32 = {
     let sizes = [

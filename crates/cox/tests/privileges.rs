@@ -256,6 +256,38 @@ fn doctor_says_what_the_helper_gives() {
     assert!(ran.text().contains("make install"), "{}", ran.text());
 }
 
+/// Each start is a session of the user's and takes some of their memory: both kinds of programs are tried in one process, and in one session.
+#[test]
+fn doctor_starts_the_helper_once() {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::SocketAddr;
+    const OTHERS: usize = 15;
+    let Some(installed) = Installed::new("doctor_starts_the_helper_once") else { return };
+    // Nobody else's sessions count for this user.
+    let user = 100_000 + std::process::id();
+    let own = installed.own();
+    chown(&own, Some(user), Some(user)).unwrap();
+    let (real, starts) = (installed.path("libexec/coxswain/real"), own.join("starts"));
+    fs::rename(installed.helper(), &real).unwrap();
+    let wrapper = format!("#!/bin/sh\necho started >> {}\nexec {}\n", starts.display(), real.display());
+    fs::write(installed.path("wrapper"), wrapper).unwrap();
+    installed.give(&installed.path("wrapper"), "libexec/coxswain/cox-observe");
+    // With these the user has room for one more session.
+    let as_the_user = std::thread::spawn(move || {
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(user)).unwrap();
+        let name = |number| SocketAddr::from_abstract_name(format!("coxswain-observe/0/{user}.{number}")).unwrap();
+        (0..OTHERS).map(|number| UnixDatagram::bind_addr(&name(number)).unwrap()).collect::<Vec<_>>()
+    });
+    let others = as_the_user.join().unwrap();
+    let mut command = Command::new("setpriv");
+    let words = [installed.cox().as_str(), "doctor"].map(str::to_owned);
+    let ran = run(command.args(common_helper::as_user(user)).args(words).current_dir(own).stdin(Stdio::null()));
+    drop(others);
+    assert!(ran.code == 0 && ran.text().contains("by cox-observe, this user's threads"), "{}", ran.text());
+    assert!(ran.text().contains("doorbells for --overlap=bpf, too"), "{}", ran.text());
+    assert_eq!(fs::read_to_string(starts).unwrap(), "started\n");
+}
+
 /// All of them run at once: each waits for a file that is made when all have begun.
 #[test]
 fn fifty_sessions_at_once_hold_the_limit() {

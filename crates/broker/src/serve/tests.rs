@@ -179,6 +179,21 @@ fn a_session_goes_from_hello_to_finish() {
 }
 
 #[test]
+fn behind_an_observation_doorbells_can_be_tried_and_nothing_else() {
+    let finished = || {
+        let mut dialogue = Dialogue::New;
+        for request in [HELLO, OBSERVE, Request::Finish] {
+            assert_eq!(answer(&mut dialogue, &request).0, Progress::Whole, "{request:?}");
+        }
+        dialogue
+    };
+    assert_eq!(answer(&mut finished(), &Request::Doorbells).0, Progress::Whole);
+    for request in [HELLO, OBSERVE, Request::Stands { children: true }, Request::Give(2), Request::Finish] {
+        assert!(ask(&mut finished(), &request.encode()).is_err(), "{request:?}");
+    }
+}
+
+#[test]
 fn stands_have_questions_of_their_own() {
     let mut dialogue = Dialogue::New;
     assert_eq!(answer(&mut dialogue, &HELLO).0, Progress::Whole);

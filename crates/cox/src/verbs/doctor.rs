@@ -40,8 +40,8 @@ pub fn doctor(options: &cli::Doctor) -> Result<u8> {
 /// Facts promise, loading proves: the verifier and a container's seccomp filter have the last word.
 fn try_out(features: &mut [Feature]) {
     let Some(feature) = features.iter_mut().find(|f| f.id == FeatureId::BpfRecord) else { return };
-    if !ebpf::may_itself() && client::helper().is_some() {
-        try_helper(feature);
+    if let Some(program) = client::helper().filter(|_| !ebpf::may_itself()) {
+        try_helper(feature, &program);
         return;
     }
     if feature.available.is_no() {
@@ -50,7 +50,8 @@ fn try_out(features: &mut [Feature]) {
     let settings = Settings { sample_period_ns: 0, ..Settings::new(1, 1) };
     match BpfObserver::new(&settings) {
         Ok(_) => {
-            let how = format!("tp_btf, task storage, ring buffer; loaded and attached; {}", doorbells());
+            let rings = doorbells(ebpf::doorbells().map(|_| ()));
+            let how = format!("tp_btf, task storage, ring buffer; loaded and attached; {rings}");
             feature.available = Available::Yes { how };
         }
         Err(error) => {
@@ -61,22 +62,22 @@ fn try_out(features: &mut [Feature]) {
 }
 
 /// Whether `cox run --overlap=bpf` works as well.
-fn doorbells() -> String {
-    match ebpf::doorbells() {
-        Ok(_) => "doorbells for --overlap=bpf, too".into(),
+fn doorbells(tried: Result<(), WatchError>) -> String {
+    match tried {
+        Ok(()) => "doorbells for --overlap=bpf, too".into(),
         Err(error) => format!("no doorbells for --overlap=bpf: {error}"),
     }
 }
 
 /// The same by the program that may, for a cox that may not.
-fn try_helper(feature: &mut Feature) {
+fn try_helper(feature: &mut Feature, program: &Path) {
     let whose = match Caller::of_this_process() {
         Ok(caller) if caller.all => "all threads".to_owned(),
         _ => format!("this user's threads (of all users: members of the group {GROUP})"),
     };
     let wanted = Wanted { children: true, samples: false, moments_bytes: None };
-    feature.available = match ebpf::by_helper(wanted) {
-        Ok(_) => Available::Yes { how: format!("by cox-observe, {whose}; {}", doorbells()) },
+    feature.available = match client::try_out(program, wanted) {
+        Ok(rings) => Available::Yes { how: format!("by cox-observe, {whose}; {}", doorbells(rings)) },
         Err(WatchError::Unavailable { why, .. }) => {
             let fix = "cox falls back to perf or proc by itself".into();
             Available::No { reason: format!("not by cox-observe: {why}"), fix }
