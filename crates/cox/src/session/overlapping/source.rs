@@ -26,10 +26,11 @@ pub struct Source {
     past: Sums,
 }
 
-/// A process that was given pages.
+/// A process that was given a number.
 struct Guest {
     process: u32,
-    pages: Pages,
+    /// `None`: they could not be mapped, and the process did not get them.
+    pages: Option<Pages>,
     since: Instant,
     /// An error: it could not be asked for.
     held: Result<Held, Errno>,
@@ -40,9 +41,8 @@ struct Guest {
 const LAST_SWITCH: Duration = Duration::from_millis(100);
 
 impl Guest {
-    fn new(given: &Given, pid: u32) -> Result<Guest> {
-        let pages = Pages::map(given.said.as_fd(), given.seen.as_fd()).context("mapping a process' pages")?;
-        Ok(Guest { process: given.process, pages, since: Instant::now(), held: Held::open(pid), hung_up: None })
+    fn new(process: u32, pages: Option<Pages>, pid: u32) -> Guest {
+        Guest { process, pages, since: Instant::now(), held: Held::open(pid), hung_up: None }
     }
 
     /// Whether none of its threads is left.
@@ -118,8 +118,18 @@ impl Source {
                 memory::give(*next - 1)?
             }
         };
-        self.guests.push(Guest::new(&given, pid)?);
-        Ok(given)
+        match Pages::map(given.said.as_fd(), given.seen.as_fd()) {
+            Ok(pages) => {
+                self.guests.push(Guest::new(given.process, Some(pages), pid));
+                Ok(given)
+            }
+            Err(why) => {
+                // eBPF counts its threads already. Like that of any other process, its number is free when it has ended.
+                self.guests.push(Guest::new(given.process, None, pid));
+                self.over(given.process);
+                Err(why).context("mapping a process' pages")
+            }
+        }
     }
 
     /// A process has hung up: it has ended, or wants no more.
@@ -143,7 +153,8 @@ impl Source {
 
     /// What these have said, and those before them.
     fn sums(&self, guests: &[Guest]) -> Sums {
-        guests.iter().fold(self.past.clone(), |sums, guest| sums.add(&guest.pages, self.how, guest.since.elapsed()))
+        let with_pages = guests.iter().filter_map(|guest| guest.pages.as_ref().map(|pages| (guest, pages)));
+        with_pages.fold(self.past.clone(), |sums, (guest, pages)| sums.add(pages, self.how, guest.since.elapsed()))
     }
 
     /// The session is over: nobody counts any more. What all have said.
@@ -175,5 +186,78 @@ impl Source {
         if let Kind::Bpf(bells) = &mut self.kind {
             let _ = bells.prepare();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::process::{Command, Stdio};
+    use std::sync::{Arc, Mutex};
+
+    use watch::WatchError;
+
+    use super::*;
+
+    /// Bells with one number, whose first pages cannot be mapped.
+    #[derive(Default)]
+    struct One {
+        is_taken: bool,
+        is_second: bool,
+        /// What is said of the number.
+        told: Arc<Mutex<Vec<&'static str>>>,
+    }
+
+    impl Doorbells for One {
+        fn give(&mut self, pid: u32) -> Result<Given, WatchError> {
+            if std::mem::replace(&mut self.is_taken, true) {
+                return Err(WatchError::NoTarget { pid, why: "too many".into() });
+            }
+            if std::mem::replace(&mut self.is_second, true) {
+                return Ok(memory::give(0).unwrap());
+            }
+            let unmappable = || File::open("/dev/null").unwrap().into();
+            Ok(Given { process: 0, said: unmappable(), seen: unmappable(), bells: Vec::new() })
+        }
+
+        fn prepare(&mut self) -> Result<(), WatchError> {
+            Ok(())
+        }
+
+        fn over(&mut self, _process: u32) {
+            self.told.lock().unwrap().push("over");
+        }
+
+        fn gone(&mut self, _process: u32) {
+            self.is_taken = false;
+            self.told.lock().unwrap().push("gone");
+        }
+
+        fn end(&mut self) {}
+    }
+
+    /// The number of a process whose pages cannot be mapped is given back, but not while eBPF still counts its threads by it.
+    #[test]
+    fn a_process_without_pages_keeps_its_number_until_it_has_ended() {
+        let mut asks = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let mut source = Source::new(Kind::Bpf(Box::new(One { told: Arc::clone(&told), ..One::default() })), How::Bpf);
+        let why = complaint::chain(&source.give_or_count(asks.id()).unwrap_err());
+        assert!(why.contains("mapping a process' pages"), "{why}");
+        assert_eq!(*told.lock().unwrap(), ["over"], "none of its standbys can be rung");
+        let since = Instant::now();
+        // Longer than its last switch would take to be counted.
+        while since.elapsed() < 2 * LAST_SWITCH {
+            let why = complaint::chain(&source.give_or_count(std::process::id()).unwrap_err());
+            assert!(why.contains("too many"), "it lives: {why}");
+        }
+        drop(asks.stdin.take());
+        asks.wait().unwrap();
+        while source.give_or_count(std::process::id()).is_err() {
+            assert!(since.elapsed() < Duration::from_secs(60), "its number does not come back");
+        }
+        assert_eq!(*told.lock().unwrap(), ["over", "gone"]);
+        let sums = source.end();
+        assert_eq!((sums.processes, sums.refused > 1), (1, true), "the refused one has said nothing");
     }
 }
