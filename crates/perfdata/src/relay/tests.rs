@@ -136,3 +136,30 @@ fn a_pipe_is_read_by_its_caller_and_a_broken_disk_is_told() {
     assert_eq!(ending.as_ref().unwrap_err(), "the disk is broken");
     assert_eq!((ending, events), (by_one, events_by_one));
 }
+
+/// No stack is so large: a thread cannot be started where each has to have one.
+const NO_THREADS: (&str, &str) = ("RUST_MIN_STACK", "1152921504606846976");
+
+/// Where the reader cannot be started, the caller reads everything. The standard library asks for the size of stacks once: the test runs itself again.
+#[test]
+fn without_a_second_thread_the_caller_reads_all() {
+    if std::env::var(NO_THREADS.0).as_deref() != Ok(NO_THREADS.1) {
+        let test = concat!(module_path!(), "::without_a_second_thread_the_caller_reads_all");
+        let test = test.strip_prefix("perfdata::").unwrap();
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", test, "--test-threads=1"]).env(NO_THREADS.0, NO_THREADS.1);
+        let ran = again.output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+        return;
+    }
+    assert!(thread::Builder::new().spawn(|| ()).is_err(), "else this test shows nothing");
+    let file = long();
+    let by_one = told(&file, usize::MAX);
+    assert!(by_one.1.starts_with("Ok") && by_one.0.len() > 4 * BATCH, "{}", by_one.1);
+    for alone in [0, 1, BATCH] {
+        assert_eq!(told(&file, alone), by_one, "{alone}");
+    }
+    let cut = &file[..file.len() * 2 / 3 + 5];
+    assert_eq!(told(cut, 100), told(cut, usize::MAX));
+}
