@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use damage::Random;
 use watch::stands::Mapped;
@@ -246,6 +247,100 @@ fn a_process_number_is_its_own_until_it_has_ended() {
             assert_eq!(answer(&mut dialogue, &request).0, Progress::Whole, "{request:?}");
         }
         assert!(ask(&mut dialogue, &request.encode()).is_err(), "{request:?}");
+    }
+}
+
+/// Bells that have another thing happen during the walk.
+struct Meanwhile {
+    bells: Rung,
+    happens: Box<dyn FnMut() + std::marker::Send>,
+    over: Arc<Mutex<Vec<u32>>>,
+}
+
+impl Doorbells for Meanwhile {
+    fn give(&mut self, pid: u32) -> Result<Given, WatchError> {
+        let given = self.bells.give(pid)?;
+        (self.happens)();
+        Ok(given)
+    }
+
+    fn prepare(&mut self) -> Result<(), WatchError> {
+        Ok(())
+    }
+
+    fn over(&mut self, process: u32) {
+        self.over.lock().unwrap().push(process);
+    }
+
+    fn gone(&mut self, process: u32) {
+        unreachable!("cox was not told of {process}")
+    }
+
+    fn end(&mut self) {}
+}
+
+/// A world in which all processes become another user's at some time.
+struct Changing(Arc<AtomicBool>);
+
+impl World for Changing {
+    fn observe(&mut self, wanted: &Wanted) -> Result<Box<dyn Source>, WatchError> {
+        Pretended.observe(wanted)
+    }
+
+    fn keep_stands(&mut self, children: bool) -> Result<Box<dyn Table>, WatchError> {
+        Pretended.keep_stands(children)
+    }
+
+    fn ring(&mut self) -> Result<Box<dyn Doorbells>, WatchError> {
+        Pretended.ring()
+    }
+
+    fn may_observe(&self, _pid: u32) -> Result<(), String> {
+        if self.0.load(Ordering::Relaxed) { Err("another user's by now".into()) } else { Ok(()) }
+    }
+
+    fn hold(&self, pid: u32) -> Result<Held, String> {
+        self.may_observe(pid).and_then(|()| Held::open(pid).map_err(crate::caller::unheld))
+    }
+}
+
+/// A process that has executed a program with more rights during the walk, or has ended, gets no pages, and nobody is counted by its number.
+#[test]
+fn a_process_is_asked_again_behind_the_walk() {
+    for (ends, refusal) in
+        [(None, None), (Some(false), Some("another user's by now")), (Some(true), Some("no such process"))]
+    {
+        let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let pid = child.id();
+        let (changed, over) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+        let change = Arc::clone(&changed);
+        let happens = move || match ends {
+            None => {}
+            Some(false) => change.store(true, Ordering::Relaxed),
+            Some(true) => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+            }
+        };
+        let bells = Meanwhile { bells: Rung::default(), happens: Box::new(happens), over: Arc::clone(&over) };
+        let mut ringing = Ringing::new(Box::new(bells));
+        let mut descriptors = Vec::new();
+        let outcome = ringing.give(pid, &Changing(changed), &mut |_, sent| {
+            descriptors.push(sent.len());
+            Ok(())
+        });
+        match (outcome.unwrap(), refusal) {
+            (Ok(()), None) => {
+                assert_eq!((descriptors, over.lock().unwrap().len()), (vec![2 + BELLS], 0));
+                assert!(matches!(ringing.over(0), Ok(())));
+            }
+            (Err(WatchError::NoTarget { pid: of, why }), Some(refusal)) if of == pid && why.contains(refusal) => {
+                assert_eq!(descriptors, [0; 0], "nobody gets its pages");
+                assert_eq!(*over.lock().unwrap(), [0], "none of its standbys is rung");
+                assert!(matches!(ringing.over(0), Err(Broken::Malformed)), "cox does not know its number");
+            }
+            (outcome, _) => panic!("{ends:?}: {outcome:?}"),
+        }
     }
 }
 
