@@ -97,6 +97,25 @@ fn receives_in_a_container_are_let_go_from_outside() {
     }
 }
 
+/// CPUs that are never idle ring no standby: those that are at work begin all chains, and do not go through one after the other.
+#[test]
+fn chains_of_tasks_that_block_go_forward_together() {
+    let test = "chains_of_tasks_that_block_go_forward_together";
+    let Some(place) = with_program(test, "tests/programs/chains.c", &[]) else { return };
+    let output = place.run("--overlap=bpf", &["chains"], "2");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+/// A standby takes the CPU from no thread when it wakes up. To the program's own threads nothing is changed.
+#[test]
+fn standbys_stand_back_and_members_do_not() {
+    let Some(place) = with_program("standbys_stand_back_and_members_do_not", "tests/programs/chains.c", &[]) else {
+        return;
+    };
+    let output = place.run("--overlap=bpf", &["scheduling"], "2");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
 /// The same tasks hang where blocked threads go unnoticed: what lets them go above is the doorbell.
 #[test]
 fn without_doorbells_they_are_not() {

@@ -7,7 +7,7 @@
 //! - [`worker`]: what a thread does with all this; [`making`], `ending`: how a task begins and ends there; [`parts`]: a
 //!   loop's, which need not be made; `number`, `held`: what the
 //!   thread says its number is; `begun`: tasks that only some threads may run; [`nesting`]: which regions a region
-//!   within a task is in.
+//!   within a task is in; `blocking`: which tasks soon give their CPU back.
 //! - [`icv`]: control variables, of which each task has its own.
 //! - [`fence`], `park`: the two ways in which threads meet the kernel. [`forking`], [`spare`]: what a forked child, and a process without
 //!   memory, must not stumble over.
@@ -15,6 +15,7 @@
 //! It knows neither OpenMP's ABI (that is `preload`'s) nor why a thread blocks: `signal` tells when another thread is wanted.
 
 mod begun;
+mod blocking;
 pub mod depend;
 mod deque;
 mod ending;

@@ -1,14 +1,15 @@
 //! Ready tasks: where they are put, and who finds them in which order.
 //!
 //! A task that becomes ready is put into the deque of the thread that made it ready; threads without a task take from others.
-//! Tasks with a priority are in one heap, which is looked at first; those that find a deque full, in one queue, which is
-//! looked at last, but for that of tasks which guests must not run.
+//! Tasks with a priority, and those that probably block, are in one heap, which is looked at first; those that find a deque full, in one
+//! queue, which is looked at last, but for that of tasks which guests must not run.
 
 use std::collections::{BinaryHeap, VecDeque};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 
+use crate::blocking::BLOCKING;
 use crate::deque::Stolen;
 use crate::sync::{Ends, ends as ends_elsewhere};
 use crate::task::Task;
@@ -58,10 +59,11 @@ struct Urgents {
     next: u64,
 }
 
-/// By priority, the oldest of the same first.
+/// By priority; of the same, those that probably block first, and of these the oldest.
 #[derive(PartialEq, Eq)]
 struct Urgent {
     priority: i32,
+    blocks: bool,
     before: u64,
     task: Ready,
 }
@@ -87,7 +89,7 @@ impl<Q> Queue<Q> {
 
 impl Ord for Urgent {
     fn cmp(&self, other: &Urgent) -> std::cmp::Ordering {
-        (self.priority, self.before).cmp(&(other.priority, other.before))
+        (self.priority, self.blocks, self.before).cmp(&(other.priority, other.blocks, other.before))
     }
 }
 
@@ -142,46 +144,71 @@ impl Team {
     #[inline]
     pub(crate) fn put(&self, seat: &Seat, task: NonNull<Task>) {
         // SAFETY: nobody else has it yet.
-        let priority = unsafe { task.as_ref() }.priority.get();
-        if priority > 0 {
-            self.put_urgent(priority, Ready(task));
-        } else if let Err(task) = seat.deque.push(task.as_ptr()) {
-            self.put_surplus(task);
+        let this = unsafe { task.as_ref() };
+        let priority = this.priority.get();
+        let is_urgent = priority > 0 || BLOCKING.has(this.work.get());
+        if !(is_urgent && self.put_urgent(priority, Ready(task))) {
+            self.put_behind(seat, task);
         }
         self.announce(task);
+    }
+
+    /// Puts a task into the deque of the thread on `seat`, who calls this, or behind all others.
+    #[inline]
+    fn put_behind(&self, seat: &Seat, task: NonNull<Task>) {
+        if let Err(task) = seat.deque.push(task.as_ptr()) {
+            self.put_surplus(task);
+        }
     }
 
     /// Puts a task before all others, by any thread: it only has to be ended.
     #[cold]
     pub(crate) fn put_back(&self, task: NonNull<Task>) {
-        self.put_urgent(i32::MAX, Ready(task));
+        if !self.put_urgent(i32::MAX, Ready(task)) {
+            self.put_surplus(task.as_ptr());
+        }
         self.announce(task);
     }
 
-    /// Puts a task before all of its priority, by any thread: what it waited for has come from outside.
+    /// Puts a task before those of its priority in deques, by the thread on `seat`: what it waited for has come from outside. Returns whether there
+    /// was memory for that; else it is in this thread's deque.
     #[cold]
-    pub(crate) fn put_first(&self, task: NonNull<Task>) {
+    pub(crate) fn put_first(&self, seat: &Seat, task: NonNull<Task>) -> bool {
         // SAFETY: nobody else has it yet.
-        self.put_urgent(unsafe { task.as_ref() }.priority.get().max(0), Ready(task));
+        let is_first = self.put_urgent(unsafe { task.as_ref() }.priority.get().max(0), Ready(task));
+        if !is_first {
+            self.put_behind(seat, task);
+        }
         self.announce(task);
+        is_first
     }
 
-    /// The guest on this seat gives its CPU to another thread. Its tasks come before that one's own: they are few, and may be what others wait
-    /// for, and whoever has a deque of his own looks into nobody else's before that is empty.
+    /// The thread on this seat gives its CPU to another one. Its tasks come before that one's own: they may be what others wait for, and a
+    /// thread that has a deque of its own looks into no other before that is empty.
     #[cold]
     pub(crate) fn leave_behind(&self, seat: &Seat) {
         while let Some(task) = seat.deque.pop().and_then(NonNull::new) {
-            self.put_first(task);
+            if !self.put_first(seat, task) {
+                return;
+            }
         }
     }
 
+    /// Returns whether there was memory for one more; else nothing was done.
     #[cold]
-    fn put_urgent(&self, priority: i32, task: Ready) {
+    fn put_urgent(&self, priority: i32, task: Ready) -> bool {
+        // SAFETY: nobody else has it yet.
+        let blocks = BLOCKING.has(unsafe { task.0.as_ref() }.work.get());
+        let mut is_room = false;
         self.queues.urgent.with(|urgents| {
-            urgents.next = urgents.next.wrapping_sub(1);
-            urgents.heap.push(Urgent { priority, before: urgents.next, task });
+            is_room = urgents.heap.try_reserve(1).is_ok();
+            if is_room {
+                urgents.next = urgents.next.wrapping_sub(1);
+                urgents.heap.push(Urgent { priority, blocks, before: urgents.next, task });
+            }
             urgents.heap.len()
         });
+        is_room
     }
 
     #[cold]

@@ -12,6 +12,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
 use crate::begun::Taker;
+use crate::blocking::BLOCKING;
 use crate::group::Group;
 use crate::icv::{self, do_tasks_differ};
 use crate::nesting::Nesting;
@@ -53,6 +54,18 @@ pub struct Worker {
 
 /// Where a worker says which team it is in; 0 there: none. For who looks from assembly.
 pub const TEAM_AT: usize = offset_of!(Worker, team);
+
+/// What a thread that [helps](Worker::help) a team is asked and told.
+pub trait Helper {
+    /// Whether to begin a task, of which is known whether it probably `blocks`; else it leaves the team.
+    fn may_begin(&mut self, blocks: bool) -> bool;
+
+    /// A task begins.
+    fn begins(&mut self);
+
+    /// The task has ended. Returns whether it has blocked.
+    fn has_run(&mut self) -> bool;
+}
 
 /// Where a thread was before it came to a region.
 #[derive(Clone, Copy)]
@@ -121,19 +134,17 @@ impl Worker {
         before
     }
 
-    /// Runs a team's tasks without being a member, while there are any and `goes_on`; `begins` is called before the first. How
-    /// many there were.
-    pub fn help(&self, team: &'static Team, mut goes_on: impl FnMut() -> bool, begins: impl FnOnce()) -> u64 {
+    /// Runs a team's tasks without being a member, while there are any and the `helper` may begin them. Returns how many there were.
+    pub fn help(&self, team: &'static Team, helper: &mut impl Helper) -> u64 {
         let Some(seat) = team.take_guests_seat() else { return 0 };
         let before = self.step_aside();
         seat.thread.store(self.thread, Ordering::Relaxed);
         self.team.set(team);
         self.seat.set(seat);
         self.swap_icvs_of_guest();
-        let (mut ran, mut begins) = (0, Some(begins));
-        let mut next = if goes_on() { self.find(None) } else { None };
+        let mut ran = 0;
+        let mut next = self.find(None);
         while let Some(task) = next {
-            begins.take().into_iter().for_each(|begins| begins());
             // SAFETY: taken from a queue: this thread has it alone.
             let this = unsafe { task.as_ref() };
             if self.leaves_to_members(this.work.get()) || !Worker::has_begun(team, this, Taker::Guest) {
@@ -141,15 +152,26 @@ impl Worker {
                 next = self.find(None);
                 continue;
             }
+            let work = this.work.get();
+            if !helper.may_begin(BLOCKING.has(work)) {
+                team.put_first(seat, task);
+                team.leave_behind(seat);
+                break;
+            }
+            helper.begins();
             self.match_icvs_of_region(team);
             let ready = self.run(task);
             ran += 1;
-            next = if goes_on() {
-                ready.or_else(|| self.find(None))
-            } else {
-                self.hand_on(ready);
-                team.leave_behind(seat);
-                None
+            let has_blocked = helper.has_run();
+            BLOCKING.note(work, has_blocked);
+            next = match ready {
+                // Tasks that have been ready for longer come first. Else each standby goes through one chain of tasks, and when the CPUs
+                // are never idle, the other chains are begun when these are at their end.
+                Some(ready) if has_blocked => {
+                    team.put_first(seat, ready);
+                    self.find(None)
+                }
+                ready => ready.or_else(|| self.find(None)),
             };
         }
         if ran > 0 {
@@ -467,6 +489,8 @@ impl Worker {
         if leaves {
             // Another thread works on this CPU. Standbys do what is left; this thread sleeps until it has nothing to wait for.
             team.lie_down_for_good(seat);
+            // Its tasks are the oldest of all, where it has made them, and in its deque they would come last.
+            team.leave_behind(seat);
             // Asked again behind the fence there: who finds out that there can be no more standbys wakes all who sleep.
             if !enough() && self.may_leave() {
                 bed(self.thread).sleep();

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use common::{CURRENT, ROUNDS, help_until, make, plain, region_of_one, regions, team};
 use tasks::depend::{Access, Kind};
 use tasks::group::Group;
-use tasks::worker::Worker;
+use tasks::team::Team;
+use tasks::worker::{Helper, Worker};
 
 /// It waits for its own children, and not for those of the task that it is done in, which may wait for it.
 #[test]
@@ -109,6 +110,85 @@ fn guests_help_and_end_regions() {
     assert!(by_guests.into_inner() > 0, "no guest has found a task");
 }
 
+/// A standby whose tasks all block, or none does.
+struct Standby<M> {
+    blocks: bool,
+    may_begin: M,
+}
+
+impl<M: FnMut(bool) -> bool> Helper for Standby<M> {
+    fn may_begin(&mut self, blocks: bool) -> bool {
+        (self.may_begin)(blocks)
+    }
+
+    fn begins(&mut self) {}
+
+    fn has_run(&mut self) -> bool {
+        self.blocks
+    }
+}
+
+/// Has a guest help the team, until it may begin no more. How many tasks it has run.
+fn help(team: &'static Team, blocks: bool, may_begin: impl FnMut(bool) -> bool + Send) -> u64 {
+    let helped = || {
+        let guest = Worker::new().unwrap();
+        CURRENT.set(&guest);
+        guest.help(team, &mut Standby { blocks, may_begin })
+    };
+    std::thread::scope(|scope| scope.spawn(helped).join().unwrap())
+}
+
+/// On a crowded CPU a standby begins what soon gives the CPU back, wherever that is in the queues, and nothing else.
+#[test]
+fn tasks_of_functions_that_block_come_first_and_begin_on_a_crowded_cpu() {
+    let team = team(1);
+    let order = Mutex::new(Vec::new());
+    let (reads, computes) =
+        (|_: &Worker| order.lock().unwrap().push("reads"), |_: &Worker| order.lock().unwrap().push("computes"));
+    let worker = Worker::new().unwrap();
+    region_of_one(team, &worker, || {
+        make(&worker, &reads, plain);
+        assert_eq!(help(team, true, |_| true), 1, "its first task: nothing is known of it");
+        (0..3).for_each(|_| make(&worker, &computes, plain));
+        (0..2).for_each(|_| make(&worker, &reads, plain));
+        assert_eq!(help(team, true, |blocks| blocks), 2);
+        assert_eq!(*order.lock().unwrap(), ["reads"; 3]);
+        make(&worker, &reads, plain);
+        assert_eq!(help(team, false, |blocks| blocks), 1, "it does not block any more");
+        make(&worker, &reads, plain);
+        assert_eq!(help(team, true, |blocks| blocks), 0);
+    });
+    assert_eq!(order.lock().unwrap().len(), 8, "who had to begin the others is the only member");
+}
+
+/// Each standby would go through one chain otherwise, and the chains that none of them has begun would be left to the end.
+#[test]
+fn chains_of_tasks_that_block_go_forward_together() {
+    let team = team(1);
+    let order = Mutex::new(Vec::new());
+    let links = [0, 1, 2].map(|chain| {
+        let order = &order;
+        move |_: &Worker| order.lock().unwrap().push(chain)
+    });
+    let worker = Worker::new().unwrap();
+    region_of_one(team, &worker, || {
+        make(&worker, &links[0], plain);
+        assert_eq!(help(team, true, |_| true), 1, "they block, as is known now");
+        for _ in 0..4 {
+            for (chain, link) in links.iter().enumerate() {
+                let access = Access::At(64 * (1 + chain), Kind::Out);
+                make(&worker, link, |new| new.accesses = Some(vec![access].into_iter()));
+            }
+        }
+        assert_eq!(help(team, true, |_| true), 12);
+    });
+    let order = &order.into_inner().unwrap()[1..];
+    for (length, _) in order.iter().enumerate() {
+        let begun = [0, 1, 2].map(|chain| order[..=length].iter().filter(|link| **link == chain).count());
+        assert!(begun.iter().max().unwrap() - begun.iter().min().unwrap() <= 1, "{order:?}");
+    }
+}
+
 /// What a guest has made ready, and leaves, comes before what the others have of their own.
 #[test]
 fn what_a_guest_leaves_behind_comes_first() {
@@ -127,8 +207,8 @@ fn what_a_guest_leaves_behind_comes_first() {
             scope.spawn(|| {
                 let guest = Worker::new().unwrap();
                 CURRENT.set(&guest);
-                let mut goes_on = [true, false].into_iter();
-                assert_eq!(guest.help(team, || goes_on.next().unwrap(), || ()), 1);
+                let mut begins = [true, false].into_iter();
+                assert_eq!(guest.help(team, &mut Standby { blocks: false, may_begin: |_| begins.next().unwrap() }), 1);
             });
         });
     });

@@ -133,6 +133,32 @@ fn a_thread_that_calls_setuid_counts_no_more() {
     assert_eq!((blocks(), runnable), (after, 0), "it is counted on");
 }
 
+/// A runtime learns from its own thread's number which of its tasks block.
+#[test]
+fn blocks_are_counted_where_the_thread_is_listed() {
+    if !may("blocks_are_counted_where_the_thread_is_listed") {
+        return;
+    }
+    let mut child = gated("while :; do sleep 0.001; done");
+    let pid = child.0.id();
+    let mut umt = Umt::new(None).unwrap();
+    let given = umt.give(pid).unwrap();
+    let (page, pages) = (said(&given), pages(&given));
+    page.version.store(VERSION, Relaxed);
+    // Where it is if its first places are taken.
+    let at = place(pid, 3);
+    page.tids[at].store(pid, Relaxed);
+    page.generation.fetch_add(1, Relaxed);
+    child.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let blocks = || pages.seen().thread_blocks[at].load(Relaxed);
+    wait_for("blocks", || blocks() > 20);
+    child.0.kill().unwrap();
+    child.0.wait().unwrap();
+    assert_eq!(u64::from(blocks()), pages.seen().blocks.load(Relaxed), "it is the only thread that counts");
+    let all: u32 = pages.seen().thread_blocks.iter().map(|blocks| blocks.load(Relaxed)).sum();
+    assert_eq!(all, blocks(), "nothing is counted elsewhere");
+}
+
 /// The kernel waits while a CPU that goes idle looks at queues: it looks at some of them, at others next time, whatever processes say that they have.
 #[test]
 fn a_cpu_that_goes_idle_looks_at_some_queues_only() {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 /// `coxumt` in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"coxumt\0\0");
 /// Version of this layout, and of [`Hello`] and [`Welcome`].
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Doorbells of a process.
 pub const BELLS: usize = 16;
 /// Places for threads.
@@ -151,6 +151,7 @@ pub struct Seen {
     pub rung_ns: [AtomicU64; BELLS],
     pub pad2: [u64; 490],
     pub cpu: [Cpu; CPUS],
+    pub thread_blocks: [AtomicU32; TABLE],
 }
 
 /// A process asks for its pages.
@@ -281,8 +282,9 @@ const _: () = {
     assert!(offset_of!(Said, tids) == 896 && offset_of!(Said, queue) == 9088);
     assert!(size_of::<Said>() == 61440);
     assert!(
-        size_of::<Seen>() == 12288
+        size_of::<Seen>() == 20480
             && offset_of!(Seen, cpu) == 4096
+            && offset_of!(Seen, thread_blocks) == 12288
             && size_of::<Cpu>() == size_of::<Moves>()
             && offset_of!(Moves, unblocked) == 4
             && offset_of!(Seen, blocks) == 8

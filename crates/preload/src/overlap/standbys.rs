@@ -3,7 +3,7 @@
 //! Each is in one of three places:
 //!
 //! 1. *Parked* at a doorbell (`signal`): the next to be rung.
-//! 2. *At work*: a guest in a team of the program's, until there is no task left, or more threads are runnable than there are CPUs.
+//! 2. *At work*: a guest in a team of the program's, until there is no task left, or other threads want its CPU and the next task would keep it.
 //! 3. *Dormant*: there was no bell for it. It takes one that is free when nobody is parked any more.
 //!
 //! Who is rung gives its bell away, and before it begins it sees to it that somebody is parked: wakes a dormant one, else makes one.
@@ -19,6 +19,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use signal::bell::{Bell, Woken};
 use signal::connect::Session;
 use signal::{seen, slices, standby};
+use tasks::worker::Helper;
 use wire::umt::{BELLS, DELAYS, How, STANDBYS_AT_MOST};
 
 use super::teams;
@@ -144,6 +145,10 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         alarm();
         return ptr::null_mut();
     };
+    if signal::how() == How::Bpf {
+        slices::stand_back();
+    }
+    let own_blocks = signal::own_blocks();
     let session = SESSION.load(Ordering::Acquire) as c_int;
     loop {
         let bell = take_bell();
@@ -162,17 +167,11 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
             }
         }
         see_to_it_that_one_is_parked();
-        let mut helped = Helped { ran: 0, is_crowded: false };
+        let mut helped = Helped { bell: number, blocks: own_blocks, before: 0, ran: 0, is_crowded: false };
         let mut at = 0;
         while let (false, Some(team)) = (helped.is_crowded, teams::known(at)) {
             at += 1;
-            let mut asked = false;
-            let goes_on = || {
-                // Asked before the first task and behind each.
-                helped.has_run(std::mem::replace(&mut asked, true));
-                helped.goes_on()
-            };
-            worker.help(team, goes_on, || heard(number));
+            worker.help(team, &mut helped);
         }
         helped.count();
     }
@@ -193,22 +192,38 @@ fn lost() {
 
 /// What a standby has done since it was rung.
 struct Helped {
+    /// The bell that was rung.
+    bell: u32,
+    /// Where the kernel counts the standby's blocks, and how many there were before the present task.
+    blocks: Option<&'static AtomicU32>,
+    before: u32,
     ran: u64,
     is_crowded: bool,
 }
 
-impl Helped {
-    /// One more task has ended, if so.
-    fn has_run(&mut self, one: bool) {
-        if one {
-            self.ran += 1;
-            signal::said().counts.0.ran.fetch_add(1, Ordering::Relaxed);
-        }
+impl Helper for Helped {
+    fn may_begin(&mut self, blocks: bool) -> bool {
+        self.is_crowded = signal::is_crowded() && !blocks && signal::is_crowded_after_yielding();
+        !self.is_crowded
     }
 
-    fn goes_on(&mut self) -> bool {
-        self.is_crowded = signal::is_crowded();
-        !self.is_crowded
+    fn begins(&mut self) {
+        if self.ran == 0 {
+            heard(self.bell);
+        }
+        self.before = self.blocks();
+    }
+
+    fn has_run(&mut self) -> bool {
+        self.ran += 1;
+        signal::said().counts.0.ran.fetch_add(1, Ordering::Relaxed);
+        self.blocks() != self.before
+    }
+}
+
+impl Helped {
+    fn blocks(&self) -> u32 {
+        self.blocks.map_or(0, |blocks| blocks.load(Ordering::Relaxed))
     }
 
     fn count(&self) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tasks::depend::Access;
 use tasks::making::New;
 use tasks::team::Team;
-use tasks::worker::Worker;
+use tasks::worker::{Helper, Worker};
 
 /// How often things are repeated: Miri is slow.
 pub const ROUNDS: usize = if cfg!(miri) { 2 } else { 200 };
@@ -60,13 +60,29 @@ pub fn region_of_one(team: &'static Team, worker: &Worker, share: impl FnOnce())
     worker.come_back(before);
 }
 
+/// A helper that begins every task; none blocks.
+#[allow(dead_code, reason = "not every test has guests")]
+pub struct Willing;
+
+impl Helper for Willing {
+    fn may_begin(&mut self, _: bool) -> bool {
+        true
+    }
+
+    fn begins(&mut self) {}
+
+    fn has_run(&mut self) -> bool {
+        false
+    }
+}
+
 /// Helps a team until it is `over`, as a standby does.
 #[allow(dead_code, reason = "not every test has guests")]
 pub fn help_until(over: &AtomicBool, team: &'static Team) {
     let worker = Worker::new().unwrap();
     CURRENT.set(&worker);
     while !over.load(Ordering::Acquire) {
-        worker.help(team, || true, || ());
+        worker.help(team, &mut Willing);
         std::thread::yield_now();
     }
 }

@@ -18,7 +18,7 @@
 #include "wire.h"
 
 #define COX_UMT_MAGIC 0x746d75786f63ull /* "coxumt" in memory */
-#define COX_UMT_VERSION 3
+#define COX_UMT_VERSION 4
 #define COX_UMT_BELLS 16    /* doorbells of a process */
 #define COX_UMT_TABLE 2048  /* places for threads; a power of two */
 #define COX_UMT_PROBES 16   /* places a thread may be in, from its first one on */
@@ -98,6 +98,7 @@ struct cox_umt_seen {
 	__u64 rung_ns[COX_UMT_BELLS]; /* when BPF rang each bell last, on CLOCK_MONOTONIC */
 	__u64 pad2[490];
 	struct cox_umt_cpu cpu[COX_UMT_CPUS];
+	__u32 thread_blocks[COX_UMT_TABLE]; /* voluntary blocks of the thread in each place of `tids`; wraps around */
 };
 
 /* The n-th place at which a thread is looked for. */
@@ -117,7 +118,8 @@ _Static_assert(sizeof(struct cox_umt_said) == 61440, "mirror in umt.rs");
 _Static_assert(__builtin_offsetof(struct cox_umt_seen, rung_ns) == 48, "mirror in umt.rs");
 _Static_assert(__builtin_offsetof(struct cox_umt_seen, cpu) == 4096, "mirror in umt.rs");
 _Static_assert(sizeof(struct cox_umt_cpu) == 8, "mirror in umt.rs");
-_Static_assert(sizeof(struct cox_umt_seen) == 12288, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_umt_seen, thread_blocks) == 12288, "mirror in umt.rs");
+_Static_assert(sizeof(struct cox_umt_seen) == 20480, "mirror in umt.rs");
 #endif
 
 #endif

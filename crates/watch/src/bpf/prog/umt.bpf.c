@@ -82,6 +82,7 @@ struct monitored {
 	u32 process; /* plus one; 0: being enrolled */
 	u32 looked;  /* `generation` at which it was last looked for */
 	u32 cpu;     /* where it runs or is queued, or ran last */
+	u32 place;   /* if it counts: its place in `tids` */
 	bool counts; /* its process has enlisted it */
 	bool runs;   /* it is not blocked: counted in `runnable`, and as ready on `cpu` */
 };
@@ -313,15 +314,19 @@ COX_INLINE bool counts(struct monitored *m, struct task_struct *p, struct cox_um
 {
 	u32 generation = said->generation;
 	bool listed = false;
-	u32 tid;
+	u32 tid, place;
 
 	if (m->looked == generation)
 		return m->counts;
 	/* The process lists what gettid(2) tells its threads. */
 	tid = inner_tid_of(p);
-	for (u32 n = 0; n < COX_UMT_PROBES; n++)
-		if (said->tids[cox_umt_place(tid, n)] == tid)
-			listed = true;
+	for (u32 n = 0; n < COX_UMT_PROBES; n++) {
+		place = cox_umt_place(tid, n);
+		if (said->tids[place] != tid)
+			continue;
+		m->place = place;
+		listed = true;
+	}
 	m->looked = generation;
 	if (listed && !m->counts)
 		starts(m, said, seen);
@@ -389,10 +394,13 @@ COX_INLINE void leaves(struct monitored *m, struct task_struct *prev, bool preem
 	if (preempt || !state)
 		return;
 	stops(m, said, seen);
-	if (state & TASK_DEAD)
+	if (state & TASK_DEAD) {
 		m->counts = false;
-	else
+	} else {
 		__sync_fetch_and_add(&seen->blocks, 1);
+		/* Only here, on the CPU that the thread leaves. */
+		seen->thread_blocks[m->place & (COX_UMT_TABLE - 1)]++;
+	}
 	/* Also where somebody else gets the CPU: the program's share of it is free. */
 	ring(m->process - 1, cpu, said->queues);
 }

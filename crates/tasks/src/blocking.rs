@@ -1,0 +1,88 @@
+//! Functions whose tasks block: those of which the last task did that a standby has run.
+//!
+//! A task that blocks gives its CPU back soon. To begin it while other threads want the CPU costs them little, and what it waits for, a disk or
+//! another process, is at work the sooner. So a standby begins such tasks also on a crowded CPU (`worker`), and they come before others (`queues`).
+//!
+//! *Turned down:* all standbys go on on a crowded CPU. With programs whose tasks compute there are more threads than CPUs then, up to 64.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::task::Work;
+
+/// More than the task constructs of most programs. Two functions that share a place take turns there, and are taken for functions that do not block.
+const PLACES: usize = 256;
+
+/// A table of addresses of functions.
+pub(crate) struct Blocking([AtomicUsize; PLACES]);
+
+/// The functions of this process. Threads look there without a lock: what they miss costs time, and nothing else.
+pub(crate) static BLOCKING: Blocking = Blocking::new();
+
+impl Blocking {
+    const fn new() -> Blocking {
+        Blocking([const { AtomicUsize::new(0) }; PLACES])
+    }
+
+    #[inline]
+    fn place(&self, work: Work) -> &AtomicUsize {
+        // Functions lie side by side: the upper bits of the product differ for addresses that differ little.
+        &self.0[((work as usize as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize % PLACES]
+    }
+
+    /// Whether tasks of this function block, as far as is known.
+    #[inline]
+    pub fn has(&self, work: Work) -> bool {
+        self.place(work).load(Ordering::Relaxed) == work as usize
+    }
+
+    /// A task of this function has ended, and `has_blocked` or not.
+    pub fn note(&self, work: Work, has_blocked: bool) {
+        if self.has(work) != has_blocked {
+            let address = if has_blocked { work as usize } else { 0 };
+            self.place(work).store(address, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::ffi::c_void;
+
+    use super::*;
+
+    unsafe extern "C-unwind" fn reads(data: *mut c_void) {
+        std::hint::black_box(data);
+    }
+
+    unsafe extern "C-unwind" fn computes(data: *mut c_void) {
+        std::hint::black_box(data.addr() + 1);
+    }
+
+    #[test]
+    fn what_the_last_task_of_a_function_did_is_known() {
+        let table = Blocking::new();
+        table.note(reads, true);
+        table.note(computes, false);
+        assert_eq!((table.has(reads), table.has(computes)), (true, false));
+        table.note(reads, false);
+        table.note(computes, true);
+        assert_eq!((table.has(reads), table.has(computes)), (false, true));
+    }
+
+    /// A function that does not block leaves the place to the one that does.
+    #[test]
+    fn functions_that_share_a_place_are_told_apart() {
+        let table = Blocking::new();
+        // SAFETY: never called.
+        let made = |address: usize| unsafe { std::mem::transmute::<usize, Work>(address) };
+        let first = made(0x40_1000);
+        let other =
+            (1..).map(|n| made(0x40_1000 + 16 * n)).find(|other| std::ptr::eq(table.place(*other), table.place(first)));
+        let other = other.unwrap();
+        table.note(first, true);
+        table.note(other, false);
+        assert_eq!((table.has(first), table.has(other)), (true, false));
+        table.note(other, true);
+        assert_eq!((table.has(first), table.has(other)), (false, true));
+    }
+}
