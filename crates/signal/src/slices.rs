@@ -13,7 +13,7 @@ pub(crate) fn shorten() {
 /// kernel gives an idle CPU as to others, and its share of a busy one at the end of a slice.
 ///
 /// For standbys: of many that sleep in tasks, each that wakes up would take the CPU from whatever computes there, for a few microseconds. If
-/// that is the process that wakes them one by one, it took 15 % longer.
+/// that is the process that wakes them one by one (`fifos` of `workloads/blocked`), a run took 0.26 s in the place of 0.21.
 pub fn stand_back() {
     change(libc::SCHED_OTHER, |attributes| attributes.sched_policy = libc::SCHED_BATCH as u32);
 }
