@@ -5,7 +5,7 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
-use ledger::summary::{Sums, idle, threads_of};
+use ledger::summary::{self, Sums, share, threads_of};
 use report::Document;
 use serde::Serialize;
 use tempfile::TempDir;
@@ -202,16 +202,17 @@ impl Run {
         let account = &document.account;
         let program = account.programs.first().context("no program in the account")?;
         let sums = Sums::over(threads_of(program));
+        let cpus = summary::cpus(account);
         let wall_s = program.wall_ns as f64 / 1e9;
         let behind = account.beside.as_ref().and_then(|beside| beside.waited.first()?.behind_ns.get(1).copied());
         Ok(Run {
             wall_s,
-            work: sums.share(sums.work_ns),
+            work: sums.share(sums.work_ns()),
             waited_for_threads: sums.share(sums.waiting_for_threads_ns()),
             waited_for_cpu: sums.share(sums.waiting_for_cpu_ns()),
             switches_per_s: (sums.switches_voluntary + sums.switches_involuntary) as f64 / wall_s,
-            migrations_per_s: sums.migrations_total() as f64 / wall_s,
-            idle: idle(account).fraction(),
+            migrations_per_s: sums.migrations.total() as f64 / wall_s,
+            idle: share(cpus.idle_ns, cpus.known_ns()),
             behind_the_other: behind.map(|ns| sums.share(ns)),
         })
     }

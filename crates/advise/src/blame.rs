@@ -14,7 +14,8 @@
 
 use std::collections::BTreeMap;
 
-use ledger::summary::work_ns;
+use ledger::Thread;
+use wire::Cause;
 
 use crate::picture::Picture;
 use crate::rules::pinned;
@@ -61,8 +62,8 @@ impl Blame {
     pub fn new(picture: &Picture) -> Blame {
         let crew = &picture.crew_sums;
         let waiting = crew.waiting_for_threads_ns() as f64;
-        let largest = picture.busiest().map_or(0, work_ns);
-        let inequality: f64 = picture.crew.iter().map(|thread| (largest - work_ns(thread)) as f64).sum();
+        let largest = picture.busiest().map_or(0, Thread::work_ns);
+        let inequality: f64 = picture.crew.iter().map(|thread| (largest - thread.work_ns()) as f64).sum();
         let unequal = inequality.min(waiting);
 
         let spun_part = part(crew.spin_ns as f64, crew.run_ns as f64);
@@ -123,7 +124,7 @@ fn queue(picture: &Picture) -> (f64, f64) {
 /// Thread time in each delay, yields included: who yields gives way to a sibling, or to whom is unseen.
 fn delays(picture: &Picture, behind_siblings: f64, squeezed: f64) -> BTreeMap<Delay, f64> {
     let sums = &picture.sums;
-    let unseen = if picture.sight.takers { 0 } else { sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns) };
+    let unseen = if picture.sees.takers { 0 } else { sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns) };
     BTreeMap::from([
         (Delay::Sibling, behind_siblings),
         (Delay::Squeezed, squeezed),
@@ -131,10 +132,10 @@ fn delays(picture: &Picture, behind_siblings: f64, squeezed: f64) -> BTreeMap<De
         (Delay::Idle, picture.behind.idle_ns as f64),
         (Delay::Unseen, unseen as f64),
         (Delay::Steal, sums.steal_ns as f64),
-        (Delay::Disk, sums.cause_ns("disk") as f64),
-        (Delay::Network, sums.cause_ns("network") as f64),
-        (Delay::PageFault, sums.cause_ns("page_fault") as f64),
-        (Delay::FileLock, sums.cause_ns("file_lock") as f64),
+        (Delay::Disk, sums.blocked_by[Cause::Disk] as f64),
+        (Delay::Network, sums.blocked_by[Cause::Network] as f64),
+        (Delay::PageFault, sums.blocked_by[Cause::PageFault] as f64),
+        (Delay::FileLock, sums.blocked_by[Cause::FileLock] as f64),
     ])
 }
 
@@ -159,7 +160,7 @@ fn induced(picture: &Picture, delays: &BTreeMap<Delay, f64>, waiting: f64) -> BT
     let counted: Vec<(Delay, f64)> = delays.iter().map(|(d, ns)| (*d, *ns)).filter(|(d, _)| counts(*d)).collect();
     let all: f64 = counted.iter().map(|(_, ns)| ns).sum();
     let crew = &picture.crew_sums;
-    let asleep = part(crew.cause_ns("futex") as f64, crew.waiting_for_threads_ns() as f64);
+    let asleep = part(crew.blocked_by[Cause::Futex] as f64, crew.waiting_for_threads_ns() as f64);
     let in_turns = |cpus: f64| (1.0 - asleep) * others + asleep * sleep_per_queue(picture.crew.len(), cpus);
     let most = |delay: Delay| match delay {
         Delay::Sibling => in_turns(picture.cpus),
@@ -216,7 +217,8 @@ mod tests {
         let threads = vec![thread(1, 0), thread(2, 490), thread(3, 490), thread(4, 490)];
         let process = Process { pid: 1, threads, ..Process::default() };
         let account = Account {
-            backend: "bpf".into(),
+            backend: wire::Backend::Bpf,
+            sees: None,
             window_ns: 1000,
             events: 0,
             lost: Lost::default(),

@@ -1,193 +1,140 @@
 //! The figures a verdict may rest on. Each has one name, the one in `docs/figures.md`, and one value,
 //! taken from the account or the facts; evidence is made from nothing else.
 
-use ledger::summary::work_ns;
+use ledger::account::{cpu, thread};
+use ledger::figures::{Figure as Declared, Unit};
+use ledger::{CpuAccount, Thread};
+use wire::Cause;
 
 use crate::picture::Picture;
 use crate::verdict::{Evidence, Sentence};
 
 /// A figure of the report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Figure {
+    /// Of threads, added up over all of them.
+    Sum(Declared<Thread>),
+    /// Time blocked by a cause, added up over all threads.
+    BlockedBy(Cause),
+    /// Of CPUs, added up over all of them.
+    Cpus(Declared<CpuAccount>),
+    /// Of the whole, or of its surroundings.
+    Whole(Whole),
+}
+
+/// Declares figures that are no sums: each with its name in evidence and how it is taken.
+macro_rules! whole {
+    ($( #[doc = $about:literal] $Name:ident = $name:literal, |$picture:ident| $value:expr; )*) => {
+        /// A figure of the whole report, or of its surroundings.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Whole {
+            $( #[doc = $about] $Name, )*
+        }
+
+        impl Whole {
+            /// All of them.
+            pub const ALL: &[Whole] = &[$( Whole::$Name, )*];
+
+            /// Its name in evidence.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $( Whole::$Name => $name, )*
+                }
+            }
+
+            /// What it is.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $( Whole::$Name => $about, )*
+                }
+            }
+
+            fn value(self, picture: &Picture) -> f64 {
+                match self {
+                    $( Whole::$Name => { let $picture = picture; $value } )*
+                }
+            }
+        }
+    };
+}
+
+whole! {
     /// Threads, over all processes.
-    Threads,
-    /// Threads that carry the program.
-    CrewThreads,
-    /// Σ wall of all threads.
-    ThreadNs,
+    Threads = "threads", |picture| picture.sums.threads as f64;
+    /// Threads that carry the program: they did at least 2 % of the busiest one's work, or spun, or slept for others and were woken often. A main thread that only joins is not one.
+    CrewThreads = "crew_threads", |picture| picture.crew.len() as f64;
+    /// Thread time: the lifetimes of all threads, added up.
+    ThreadNs = "thread_ns", |picture| picture.sums.wall_ns as f64;
     /// Wall time of the longest program.
-    WallNs,
-    /// Σ work.
-    WorkNs,
-    /// Work of the thread that worked most.
-    LargestWorkNs,
-    /// Σ run.
-    RunNs,
-    /// Σ spin.
-    SpinNs,
-    /// Σ hypervisor steal.
-    StealNs,
-    /// Spin, yield wait and futex sleep together.
-    WaitingForThreadsNs,
-    /// Σ wake delay and preempt wait, without yields.
-    WaitingForCpuNs,
-    /// Σ wake delay.
-    WakeDelayNs,
-    /// Σ preempt wait.
-    PreemptWaitNs,
-    /// Σ yield wait.
-    YieldWaitNs,
-    /// Σ blocked.
-    BlockedNs,
-    /// Σ blocked by a cause.
-    BlockedBy(&'static str),
-    /// Σ unknown.
-    UnknownNs,
-    /// Thread-time waited behind siblings.
-    TookSiblingNs,
-    /// … behind others.
-    TookOtherNs,
-    /// … on idle CPUs.
-    TookIdleNs,
-    /// Idle time of all CPUs.
-    CpuIdleNs,
-    /// Idle time of all CPUs while an allowed member waited.
-    CpuIdleWhileWaitingNs,
-    /// Time all CPUs ran others.
-    CpuBusyOthersNs,
+    WallNs = "wall_ns", |picture| picture.wall_ns;
+    /// The work of the thread that worked most.
+    LargestWorkNs = "largest_work_ns", |picture| picture.busiest().map_or(0, Thread::work_ns) as f64;
+    /// Thread time waited behind siblings.
+    TookSiblingNs = "took_cpu.sibling", |picture| picture.behind.siblings_ns as f64;
+    /// Thread time waited behind other programs.
+    TookOtherNs = "took_cpu.other", |picture| picture.behind.others_ns as f64;
+    /// Thread time waited on idle CPUs.
+    TookIdleNs = "took_cpu.idle", |picture| picture.behind.idle_ns as f64;
     /// Scheduler events.
-    Events,
+    Events = "events", |picture| picture.account.events as f64;
     /// Events and records lost.
-    LostEvents,
+    LostEvents = "lost_events", |picture| picture.account.lost.total() as f64;
     /// How many CPUs the program may use.
-    ProgramCpus,
+    ProgramCpus = "facts.program_cpus", |picture| picture.facts.program_cpus().len() as f64;
     /// How many CPUs are online.
-    OnlineCpus,
-    /// The control group's quota in CPUs.
-    CpuQuota,
-    /// Throttled CPU time.
-    ThrottledNs,
-    /// Throttled periods.
-    NrThrottled,
+    OnlineCpus = "facts.online_cpus", |picture| picture.facts.online_cpus.len() as f64;
+    /// The control group's quota in CPUs; without one 0.
+    CpuQuota = "facts.cpu_quota", |picture| picture.facts.quota().unwrap_or(0.0);
+    /// Time that the control group's CPUs were throttled.
+    ThrottledNs = "facts.throttled_ns", |picture| picture.facts.throttled_ns as f64;
+    /// Periods in which the control group was throttled.
+    NrThrottled = "facts.nr_throttled", |picture| picture.facts.nr_throttled as f64;
 }
 
 impl Figure {
-    /// Every figure.
-    pub fn all() -> Vec<Figure> {
-        let mut all = vec![
-            Figure::Threads,
-            Figure::CrewThreads,
-            Figure::ThreadNs,
-            Figure::WallNs,
-            Figure::WorkNs,
-            Figure::LargestWorkNs,
-            Figure::RunNs,
-            Figure::SpinNs,
-            Figure::StealNs,
-            Figure::WaitingForThreadsNs,
-            Figure::WaitingForCpuNs,
-            Figure::WakeDelayNs,
-            Figure::PreemptWaitNs,
-            Figure::YieldWaitNs,
-            Figure::BlockedNs,
-            Figure::UnknownNs,
-            Figure::TookSiblingNs,
-            Figure::TookOtherNs,
-            Figure::TookIdleNs,
-            Figure::CpuIdleNs,
-            Figure::CpuIdleWhileWaitingNs,
-            Figure::CpuBusyOthersNs,
-            Figure::Events,
-            Figure::LostEvents,
-            Figure::ProgramCpus,
-            Figure::OnlineCpus,
-            Figure::CpuQuota,
-            Figure::ThrottledNs,
-            Figure::NrThrottled,
-        ];
-        all.extend(wire::Cause::ALL.map(|cause| Figure::BlockedBy(cause.name())));
-        all
+    /// Every figure that has a value in every report.
+    pub fn all() -> impl Iterator<Item = Figure> {
+        let whole = Whole::ALL.iter().copied().map(Figure::Whole);
+        // Of the sums, lifetimes have a name of their own.
+        let sums = thread::ALL.into_iter().filter(|figure| figure.name != thread::wall_ns.name).map(Figure::Sum);
+        let causes = Cause::ALL.into_iter().map(Figure::BlockedBy);
+        whole.chain(sums).chain(cpu::ALL.into_iter().map(Figure::Cpus)).chain(causes)
     }
 
     /// Its name in evidence.
-    pub fn name(self) -> String {
-        let name = match self {
-            Figure::Threads => "threads",
-            Figure::CrewThreads => "crew_threads",
-            Figure::ThreadNs => "thread_ns",
-            Figure::WallNs => "wall_ns",
-            Figure::WorkNs => "work_ns",
-            Figure::LargestWorkNs => "largest_work_ns",
-            Figure::RunNs => "run_ns",
-            Figure::SpinNs => "spin_ns",
-            Figure::StealNs => "steal_ns",
-            Figure::WaitingForThreadsNs => "waiting_for_threads_ns",
-            Figure::WaitingForCpuNs => "waiting_for_cpu_ns",
-            Figure::WakeDelayNs => "wake_delay_ns",
-            Figure::PreemptWaitNs => "preempt_wait_ns",
-            Figure::YieldWaitNs => "yield_wait_ns",
-            Figure::BlockedNs => "blocked_ns",
-            Figure::BlockedBy(cause) => return format!("blocked_by.{cause}"),
-            Figure::UnknownNs => "unknown_ns",
-            Figure::TookSiblingNs => "took_cpu.sibling",
-            Figure::TookOtherNs => "took_cpu.other",
-            Figure::TookIdleNs => "took_cpu.idle",
-            Figure::CpuIdleNs => "cpus.idle_ns",
-            Figure::CpuIdleWhileWaitingNs => "cpus.idle_while_waiting_ns",
-            Figure::CpuBusyOthersNs => "cpus.busy_others_ns",
-            Figure::Events => "events",
-            Figure::LostEvents => "lost_events",
-            Figure::ProgramCpus => "facts.program_cpus",
-            Figure::OnlineCpus => "facts.online_cpus",
-            Figure::CpuQuota => "facts.cpu_quota",
-            Figure::ThrottledNs => "facts.throttled_ns",
-            Figure::NrThrottled => "facts.nr_throttled",
-        };
-        name.to_owned()
+    pub fn name(&self) -> String {
+        match self {
+            Figure::Sum(figure) => figure.name.to_owned(),
+            Figure::BlockedBy(cause) => format!("blocked_by.{}", cause.name()),
+            Figure::Cpus(figure) => format!("cpus.{}", figure.name),
+            Figure::Whole(figure) => figure.name().to_owned(),
+        }
     }
 
-    /// Its value.
-    pub fn value(self, picture: &Picture) -> f64 {
-        let (sums, account, facts) = (&picture.sums, picture.account, picture.facts);
-        let cpus = |part: fn(&ledger::CpuAccount) -> u64| account.cpus.iter().map(part).fold(0, u64::saturating_add);
-        let whole = match self {
-            Figure::Threads => sums.threads,
-            Figure::CrewThreads => picture.crew.len() as u64,
-            Figure::ThreadNs => sums.wall_ns,
-            Figure::WallNs => return picture.wall_ns,
-            Figure::WorkNs => sums.work_ns,
-            Figure::LargestWorkNs => picture.busiest().map_or(0, work_ns),
-            Figure::RunNs => sums.run_ns,
-            Figure::SpinNs => sums.spin_ns,
-            Figure::StealNs => sums.steal_ns,
-            Figure::WaitingForThreadsNs => sums.waiting_for_threads_ns(),
-            Figure::WaitingForCpuNs => sums.waiting_for_cpu_ns(),
-            Figure::WakeDelayNs => sums.wake_delay_ns,
-            Figure::PreemptWaitNs => sums.preempt_wait_ns,
-            Figure::YieldWaitNs => sums.yield_wait_ns,
-            Figure::BlockedNs => sums.blocked_ns,
-            Figure::BlockedBy(cause) => sums.cause_ns(cause),
-            Figure::UnknownNs => sums.unknown_ns,
-            Figure::TookSiblingNs => picture.behind.siblings_ns,
-            Figure::TookOtherNs => picture.behind.others_ns,
-            Figure::TookIdleNs => picture.behind.idle_ns,
-            Figure::CpuIdleNs => cpus(|cpu| cpu.idle_ns),
-            Figure::CpuIdleWhileWaitingNs => cpus(|cpu| cpu.idle_while_waiting_ns),
-            Figure::CpuBusyOthersNs => cpus(|cpu| cpu.busy_others_ns),
-            Figure::Events => account.events,
-            Figure::LostEvents => account.lost.total(),
-            Figure::ProgramCpus => facts.program_cpus().len() as u64,
-            Figure::OnlineCpus => facts.online_cpus.len() as u64,
-            Figure::CpuQuota => return facts.quota().unwrap_or(0.0),
-            Figure::ThrottledNs => facts.throttled_ns,
-            Figure::NrThrottled => facts.nr_throttled,
-        };
-        whole as f64
+    /// Its unit. Times by cause and by holder are called by those alone.
+    pub fn unit(&self) -> Unit {
+        match self {
+            Figure::BlockedBy(_) | Figure::Whole(Whole::TookSiblingNs | Whole::TookOtherNs | Whole::TookIdleNs) => {
+                Unit::Ns
+            }
+            other => Unit::of(&other.name()),
+        }
+    }
+
+    /// Its value; `None` of what is no number, or is not known.
+    pub fn value(&self, picture: &Picture) -> Option<f64> {
+        match self {
+            Figure::Sum(figure) => (figure.value)(&picture.sums).map(|value| value as f64),
+            Figure::BlockedBy(cause) => Some(picture.sums.blocked_by[*cause] as f64),
+            Figure::Cpus(figure) => (figure.value)(&picture.all_cpus).map(|value| value as f64),
+            Figure::Whole(figure) => Some(figure.value(picture)),
+        }
     }
 }
 
 /// A sentence with the figures it rests on, and no next step yet.
 pub(crate) fn say(picture: &Picture, text: String, figures: &[Figure]) -> Sentence {
-    let evidence = figures.iter().map(|figure| Evidence { figure: figure.name(), value: figure.value(picture) });
+    let evidence =
+        figures.iter().filter_map(|figure| Some(Evidence { figure: figure.name(), value: figure.value(picture)? }));
     Sentence { text, evidence: evidence.collect(), next: Vec::new() }
 }

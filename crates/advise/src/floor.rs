@@ -13,18 +13,19 @@
 
 use std::collections::BTreeSet;
 
-use ledger::summary::{self, Sums, work_ns};
+use ledger::summary::{self, Sums};
 use ledger::{Account, Process, Thread};
+use wire::Cause;
 
 /// A thread carries the program if it did at least this part of the busiest thread's work. A logger that sleeps
 /// all the time does not, and its waits hold nobody up.
 const CARRIES: f64 = 0.5;
 
 /// Blocked causes that an observed resource of the machine ends.
-const RESOURCES: [&str; 3] = ["disk", "page_fault", "file_lock"];
+const RESOURCES: [Cause; 3] = [Cause::Disk, Cause::PageFault, Cause::FileLock];
 
 /// Blocked causes that either an observed thread or an unobserved process ends.
-const PARTNERS: [&str; 3] = ["pipe", "poll", "network"];
+const PARTNERS: [Cause; 3] = [Cause::Pipe, Cause::Poll, Cause::Network];
 
 /// What cannot be promised away, in nanoseconds of wall time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -40,22 +41,22 @@ pub struct Floor {
 impl Floor {
     /// Of an account, whose threads add up to `sums`, in a run of `wall_ns`.
     pub fn new(account: &Account, sums: &Sums, wall_ns: f64) -> Floor {
-        let resources = RESOURCES.iter().fold(0u64, |sum, cause| sum.saturating_add(sums.cause_ns(cause)));
+        let resources = sums.blocked_by.of(&RESOURCES);
         let for_cpus = sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns);
         let active = sums.run_ns.saturating_add(for_cpus).saturating_add(resources);
-        let busiest = summary::threads(account).map(work_ns).max().unwrap_or(0);
+        let busiest = summary::threads(account).map(Thread::work_ns).max().unwrap_or(0);
         let tids: BTreeSet<u32> = summary::threads(account).map(|thread| thread.tid).collect();
         let parents: BTreeSet<u32> = processes(account).map(|process| process.parent_pid).collect();
         let mut floor = Floor { inactive_ns: (wall_ns - active as f64).max(0.0), ..Floor::default() };
         for process in processes(account) {
             let has_children = parents.contains(&process.pid);
             for thread in &process.threads {
-                if (work_ns(thread) as f64) < CARRIES * busiest as f64 {
+                if (thread.work_ns() as f64) < CARRIES * busiest as f64 {
                     continue;
                 }
                 let waits = fixed_ns(thread, &tids, has_children) as f64;
                 floor.waits_ns = floor.waits_ns.max(waits.min(wall_ns));
-                floor.chain_ns = floor.chain_ns.max((waits + work_ns(thread) as f64).min(wall_ns));
+                floor.chain_ns = floor.chain_ns.max((waits + thread.work_ns() as f64).min(wall_ns));
             }
         }
         floor
@@ -73,17 +74,15 @@ fn processes(account: &Account) -> impl Iterator<Item = &Process> {
 
 /// A thread's fixed waits, in nanoseconds.
 fn fixed_ns(thread: &Thread, tids: &BTreeSet<u32>, has_children: bool) -> u64 {
-    let cause = |name: &str| thread.blocked_by.get(name).copied().unwrap_or(0);
-    let sum = |names: &[&str]| names.iter().fold(0u64, |sum, name| sum.saturating_add(cause(name)));
+    let by = &thread.blocked_by;
     let by_threads = thread.woken_by.iter().filter(|by| by.tid != thread.tid && tids.contains(&by.tid));
     let ended = by_threads.fold(0u64, |sum, by| sum.saturating_add(by.blocked_ns));
-    let futex = cause("futex");
+    let futex = by[Cause::Futex];
     // What threads ended is not divided by cause; futexes come first, since mostly threads end those.
-    let partners = sum(&PARTNERS).saturating_sub(ended.saturating_sub(futex));
-    let children = if has_children { 0 } else { cause("child_wait") };
-    let all = thread.blocked_by.values().fold(0u64, |sum, ns| sum.saturating_add(*ns));
+    let partners = by.of(&PARTNERS).saturating_sub(ended.saturating_sub(futex));
+    let children = if has_children { 0 } else { by[Cause::ChildWait] };
     let others =
-        sum(&RESOURCES).saturating_add(sum(&PARTNERS)).saturating_add(cause("child_wait")).saturating_add(futex);
-    let unseen = all.saturating_sub(others);
+        by.of(&RESOURCES).saturating_add(by.of(&PARTNERS)).saturating_add(by.of(&[Cause::ChildWait, Cause::Futex]));
+    let unseen = by.total().saturating_sub(others);
     [partners, children, unseen, thread.unknown_ns].into_iter().fold(0, u64::saturating_add)
 }

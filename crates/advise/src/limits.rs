@@ -1,9 +1,12 @@
 //! What must be said before anything else: what was lost, and what the backend cannot see.
 
+use ledger::Delays;
+use ledger::account::thread;
 use ledger::check::Capacity;
 use ledger::summary;
+use wire::Backend;
 
-use crate::figures::{Figure, say};
+use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, count, counted, duration};
 use crate::picture::Picture;
 use crate::thresholds::{
@@ -50,7 +53,7 @@ fn too_short(picture: &Picture, limits: &mut Limits) {
         duration(picture.sums.wall_ns),
         duration(MIN_THREAD_NS)
     );
-    limits.say(say(picture, text, &[Figure::ThreadNs]), Confidence::Low);
+    limits.say(say(picture, text, &[Figure::Whole(Whole::ThreadNs)]), Confidence::Low);
     limits.may_judge = false;
 }
 
@@ -63,7 +66,7 @@ fn losses(picture: &Picture, limits: &mut Limits) {
             "The trace has gaps: {} of what happened found no room. These figures have none, they are kept elsewhere{but}.",
             counted(lost.moments, "moment")
         );
-        limits.say(say(picture, text, &[Figure::LostEvents]), Confidence::High);
+        limits.say(say(picture, text, &[Figure::Whole(Whole::LostEvents)]), Confidence::High);
     }
     if !lost.spoil_accounts() {
         return;
@@ -84,7 +87,7 @@ fn losses(picture: &Picture, limits: &mut Limits) {
         count(lost.finals)
     );
     let ceiling = if part <= LOSS_NEGLIGIBLE { Confidence::Medium } else { Confidence::Low };
-    limits.say(say(picture, text, &[Figure::LostEvents, Figure::Events]), ceiling);
+    limits.say(say(picture, text, &[Figure::Whole(Whole::LostEvents), Figure::Whole(Whole::Events)]), ceiling);
     limits.may_forecast &= part <= LOSS_NEGLIGIBLE;
     limits.may_judge &= part <= LOSS_TOO_MUCH;
 }
@@ -99,7 +102,8 @@ fn contradictions(picture: &Picture, limits: &mut Limits) {
             duration(capacity.window_ns),
             counted(picture.facts.online_cpus.len() as u64, "CPU")
         );
-        limits.say(say(picture, text, &[Figure::RunNs, Figure::OnlineCpus]), Confidence::Low);
+        limits
+            .say(say(picture, text, &[Figure::Sum(thread::run_ns), Figure::Whole(Whole::OnlineCpus)]), Confidence::Low);
         limits.may_judge = false;
     }
     let count = picture.sums.impossible;
@@ -115,7 +119,7 @@ fn contradictions(picture: &Picture, limits: &mut Limits) {
         duration(unknown_ns)
     );
     let ceiling = if part <= LOSS_NEGLIGIBLE { Confidence::Medium } else { Confidence::Low };
-    limits.say(say(picture, text, &[Figure::UnknownNs, Figure::ThreadNs]), ceiling);
+    limits.say(say(picture, text, &[Figure::Sum(thread::unknown_ns), Figure::Whole(Whole::ThreadNs)]), ceiling);
     limits.may_forecast &= part <= LOSS_TOO_MUCH;
 }
 
@@ -126,32 +130,30 @@ fn threads_lost(picture: &Picture) -> f64 {
 }
 
 fn blindness(picture: &Picture, limits: &mut Limits) {
-    let sight = picture.sight;
-    if !sight.causes {
-        let backend = picture.account.backend.as_str();
-        let text = match backend {
-            "perf" => "The perf backend sees neither why a thread blocked nor who held a CPU, and wake-up \
-                       delay is part of blocked time."
-                .to_owned(),
-            "proc" => "The proc backend sees neither why a thread blocked nor who held a CPU, and does not \
-                       divide waiting for a CPU into wake-up and preemption."
-                .to_owned(),
-            "perf-data" => {
-                "A recording of perf tells neither why a thread blocked nor who held a CPU that others waited for."
-                    .to_owned()
-            }
-            other => format!("The {other} backend sees neither why a thread blocked nor who held a CPU."),
+    let sees = picture.sees;
+    if !sees.causes {
+        let who = match picture.account.backend {
+            Backend::PerfData => "A recording of perf".to_owned(),
+            backend => format!("The {} backend", backend.name()),
         };
-        let mut sentence = say(picture, text, &[Figure::BlockedNs, Figure::WaitingForCpuNs]);
+        let delays = match sees.delays {
+            Delays::Apart => "",
+            Delays::InBlocked => ", and wake-up delay is part of blocked time",
+            Delays::InPreemptWait => ", and does not divide waiting for a CPU into wake-up and preemption",
+        };
+        let text =
+            format!("{who} sees neither why a thread blocked nor who held a CPU that others waited for{delays}.");
+        let mut sentence =
+            say(picture, text, &[Figure::Sum(thread::blocked_ns), Figure::Sum(thread::waiting_for_cpu_ns)]);
         if picture.facts.has_verb("doctor") {
             let kind = crate::verdict::Kind::TooLittleEvidence;
             sentence.next.push(crate::verdict::NextStep::plain("cox doctor (says what eBPF needs here)", kind));
         }
         limits.say(sentence, Confidence::Medium);
     }
-    if !sight.spin {
+    if !sees.spin {
         let text = "Spinning was not seen: some of the work may be waiting for other threads.".to_owned();
-        limits.say(say(picture, text, &[Figure::RunNs]), Confidence::Medium);
+        limits.say(say(picture, text, &[Figure::Sum(thread::run_ns)]), Confidence::Medium);
     }
     let doubt = picture.share(picture.sums.spin_error_ns);
     if doubt > SPIN_ERROR_SHARE {
@@ -160,7 +162,8 @@ fn blindness(picture: &Picture, limits: &mut Limits) {
             about_percent(picture.share(picture.sums.spin_ns)),
             about_percent(doubt)
         );
-        limits.say(say(picture, text, &[Figure::SpinNs, Figure::ThreadNs]), Confidence::Low);
+        limits
+            .say(say(picture, text, &[Figure::Sum(thread::spin_ns), Figure::Whole(Whole::ThreadNs)]), Confidence::Low);
     }
 }
 
@@ -174,6 +177,9 @@ fn unknown(picture: &Picture, limits: &mut Limits) {
          events that contradict one another.",
         about_percent(unknown)
     );
-    limits.say(say(picture, text, &[Figure::UnknownNs, Figure::ThreadNs]), Confidence::Medium);
+    limits.say(
+        say(picture, text, &[Figure::Sum(thread::unknown_ns), Figure::Whole(Whole::ThreadNs)]),
+        Confidence::Medium,
+    );
     limits.may_judge &= unknown < UNKNOWN_TOO_MUCH;
 }

@@ -1,7 +1,8 @@
 //! What the rules look at: an account added up, the crew, the CPUs, and what the backend can see.
 
-use ledger::summary::{self, Behind, Concurrency, Sums, work_ns};
-use ledger::{Account, Program, SpinBasis, TakerKind, Thread, TookCpu};
+use ledger::summary::{self, Behind, Concurrency, Sums};
+use ledger::{Account, CpuAccount, Program, Sees, TakerKind, Thread, TookCpu};
+use wire::Cause;
 
 use crate::blame::Blame;
 use crate::expected::Expected;
@@ -14,29 +15,18 @@ use crate::thresholds::{
 /// A program that ran got some of a CPU; keeps factors finite where the account says none.
 const LEAST_CPUS: f64 = 1e-3;
 
-/// What a backend can see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sight {
-    /// Why threads blocked.
-    pub causes: bool,
-    /// Who held the CPUs that members waited for, and what the CPUs did.
-    pub takers: bool,
-    /// Wake delay apart from preempt wait and from blocked time.
-    pub delays: bool,
-    /// Spinning, on at least one thread; or there was next to no run time that could hold any.
-    pub spin: bool,
-}
-
 /// An account as the rules see it.
 pub struct Picture<'a> {
     /// The account.
     pub account: &'a Account,
     /// The surroundings.
     pub facts: &'a Facts,
-    /// What the backend can see.
-    pub sight: Sight,
+    /// What could be seen. Spinning counts as seen, too, where there was next to no run time that could hold any.
+    pub sees: Sees,
     /// Over all threads.
     pub sums: Sums,
+    /// Over all CPUs.
+    pub all_cpus: CpuAccount,
     /// The threads that carry the program.
     pub crew: Vec<&'a Thread>,
     /// Over the crew.
@@ -63,19 +53,15 @@ impl<'a> Picture<'a> {
         let concurrency = summary::concurrency(account, &sums);
         let crew = crew(&threads);
         let crew_sums = Sums::over(crew.iter().copied());
-        let sight = Sight {
-            causes: account.backend == "bpf",
-            takers: account.backend == "bpf",
-            delays: matches!(account.backend.as_str(), "bpf" | "perf-data"),
-            spin: threads.iter().any(|(thread, _)| thread.spin_basis != SpinBasis::None)
-                || sums.share(sums.run_ns) < WORTH_SHARE,
-        };
+        let sees = account.sees();
+        let sees = Sees { spin: sees.spin || sums.share(sums.run_ns) < WORTH_SHARE, ..sees };
         let wall_ns = concurrency.wall_ns.max(1) as f64;
         let mut picture = Picture {
             floor: Floor::new(account, &sums, wall_ns),
             account,
             facts,
-            sight,
+            sees,
+            all_cpus: summary::cpus(account),
             cpus: usable_cpus(account, facts),
             wall_ns,
             concurrency,
@@ -111,7 +97,7 @@ impl<'a> Picture<'a> {
 
     /// The work divided among `cpus` CPUs, as far as the crew can use them.
     pub fn ideal_ns(&self, cpus: f64) -> f64 {
-        self.sums.work_ns as f64 / self.parallelism(cpus)
+        self.sums.work_ns() as f64 / self.parallelism(cpus)
     }
 
     /// No schedule of the same work on `cpus` CPUs, with the waits that nothing seen can remove, is faster than
@@ -143,13 +129,13 @@ impl<'a> Picture<'a> {
 
     /// Work of the busiest thread, or work and fixed waits of one that carries the program.
     fn longest_chain_ns(&self) -> f64 {
-        (self.busiest().map_or(0, work_ns) as f64).max(self.floor.chain_ns)
+        (self.busiest().map_or(0, Thread::work_ns) as f64).max(self.floor.chain_ns)
     }
 
     /// Whether threads that waited `loss_ns` held the program up, for all that is known: other threads did not work
     /// all the while. Says nothing about whether the wait can be removed.
     pub fn held_up(&self, loss_ns: f64) -> bool {
-        let busiest = self.busiest().map_or(0, work_ns) as f64;
+        let busiest = self.busiest().map_or(0, Thread::work_ns) as f64;
         let bound = self.wall_ns / busiest.max(self.ideal_ns(self.cpus)).max(1.0);
         Expected::of_delay(self.wall_ns, loss_ns, self.crew.len() as f64, bound).is_worth_trying()
     }
@@ -164,14 +150,14 @@ impl<'a> Picture<'a> {
 
     /// Work of the busiest thread per average work of the crew: 1 when it is equal, or nobody worked.
     pub fn inequality(&self) -> f64 {
-        let average = self.crew_sums.work_ns as f64 / self.crew.len().max(1) as f64;
-        let busiest = self.busiest().map_or(0, work_ns) as f64;
+        let average = self.crew_sums.work_ns() as f64 / self.crew.len().max(1) as f64;
+        let busiest = self.busiest().map_or(0, Thread::work_ns) as f64;
         if average > 0.0 { (busiest / average).max(1.0) } else { 1.0 }
     }
 
     /// The thread that worked most.
     pub fn busiest(&self) -> Option<&'a Thread> {
-        self.crew.iter().copied().max_by_key(|thread| work_ns(thread))
+        self.crew.iter().copied().max_by_key(|thread| thread.work_ns())
     }
 
     /// What to expect when a delay of `loss_ns` thread time goes away, on CPUs of one's own.
@@ -247,16 +233,16 @@ fn usable_cpus(account: &Account, facts: &Facts) -> f64 {
 /// sleep for it count too, but again not a main thread: one worker whose creator waits to join it has
 /// nobody to share with.
 fn crew<'a>(threads: &[(&'a Thread, bool)]) -> Vec<&'a Thread> {
-    let busiest = threads.iter().map(|(thread, _)| work_ns(thread)).max().unwrap_or(0);
+    let busiest = threads.iter().map(|(thread, _)| thread.work_ns()).max().unwrap_or(0);
     let sleeps = |thread: &Thread| {
-        let futex = thread.blocked_by.get("futex").copied().unwrap_or(0);
+        let futex = thread.blocked_by[Cause::Futex];
         futex as f64 >= CREW_SLEEP * thread.wall_ns as f64 && futex > 0
     };
     // Who joins is woken about once per thread it started.
     let joins = |thread: &Thread, main: bool| main && sleeps(thread) && thread.wakeups <= 2 * threads.len() as u64;
     let carries = |thread: &Thread, main: bool| {
         let wall = thread.wall_ns as f64;
-        let works = work_ns(thread) as f64 >= (CREW_WORK * busiest as f64).max(1.0);
+        let works = thread.work_ns() as f64 >= (CREW_WORK * busiest as f64).max(1.0);
         (works && !joins(thread, main))
             || (thread.spin_ns > 0 && thread.spin_ns as f64 >= CREW_SPIN * wall)
             || (sleeps(thread) && thread.wakeups as f64 >= CREW_WAKEUPS_PER_S * wall / 1e9 && !joins(thread, main))
@@ -275,7 +261,7 @@ mod tests {
     use super::*;
 
     fn thread(tid: u32, run_ns: u64, futex_ns: u64, wakeups: u64) -> Thread {
-        let blocked_by = [("futex".into(), futex_ns)].into_iter().collect();
+        let blocked_by = [(Cause::Futex, futex_ns)].into_iter().collect();
         let wall_ns = run_ns + futex_ns;
         Thread { tid, run_ns, wall_ns, blocked_ns: futex_ns, blocked_by, wakeups, ..Thread::default() }
     }

@@ -10,6 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use staged::{Behind, Life, OTHERS, SIBLINGS, Stage, WALL_NS};
+use wire::Cause;
 
 /// Every cause that an account can name.
 const CAUSES: [&str; 12] = [
@@ -51,9 +52,10 @@ fn least_ns(account: &Account, facts: &Facts) -> f64 {
     let threads: Vec<&Thread> =
         account.programs.iter().flat_map(|program| &program.processes).flat_map(|process| &process.threads).collect();
     let sum = |part: &dyn Fn(&Thread) -> u64| threads.iter().map(|thread| part(thread)).sum::<u64>() as f64;
-    let cause = |thread: &Thread, cause: &str| thread.blocked_by.get(cause).copied().unwrap_or(0);
-    let resources =
-        |thread: &Thread| ["disk", "page_fault", "file_lock"].iter().map(|name| cause(thread, name)).sum::<u64>();
+    let resources = |thread: &Thread| {
+        let by = &thread.blocked_by;
+        by[Cause::Disk] + by[Cause::PageFault] + by[Cause::FileLock]
+    };
     let active = sum(&|thread| thread.run_ns + thread.wake_delay_ns + thread.preempt_wait_ns + resources(thread));
     let inactive = (WALL_NS as f64 - active).max(0.0);
     let mask: BTreeSet<u32> = facts.program_cpus().iter().chain(&facts.online_cpus).copied().collect();

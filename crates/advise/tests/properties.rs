@@ -5,12 +5,15 @@ mod staged;
 use std::collections::BTreeSet;
 
 use advise::{Facts, Kind, Verdict, advise};
-use ledger::{Account, ByName, CpuAccount, Lost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu, WokenBy};
+use ledger::figures::ByCause;
+use ledger::{Account, CpuAccount, Lost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu, WokenBy};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
+use wire::{Backend, Cause};
 
-const CAUSES: [&str; 6] = ["futex", "disk", "network", "sleep", "page_fault", "unspecified"];
+const CAUSES: [Cause; 6] =
+    [Cause::Futex, Cause::Disk, Cause::Network, Cause::Sleep, Cause::PageFault, Cause::Unspecified];
 
 /// Small, ordinary and absurd times.
 fn time() -> impl Strategy<Value = u64> {
@@ -36,7 +39,7 @@ fn any_thread() -> impl Strategy<Value = Thread> {
             unknown_ns: unknown,
             wakeups,
             blocked_ns: causes.iter().fold(0, |sum, (_, ns)| sum.saturating_add(*ns)),
-            blocked_by: causes.into_iter().map(|(cause, ns)| (cause.into(), ns)).collect(),
+            blocked_by: causes.into_iter().collect(),
             woken_by: wakers
                 .into_iter()
                 .map(|(tid, ns)| WokenBy { tid, blocked_ns: ns, ..WokenBy::default() })
@@ -52,7 +55,7 @@ fn closed_thread() -> impl Strategy<Value = Thread> {
     (shares, 1..200u32, 0..100_000u64).prop_map(|((parts, spun), tid, wakeups)| {
         let sum: f64 = parts.iter().map(|part| part.powi(4)).sum::<f64>().max(1e-9);
         let ns: Vec<u64> = parts.iter().map(|part| (part.powi(4) / sum * staged::WALL_NS as f64) as u64).collect();
-        let blocked_by: ByName = CAUSES[..5].iter().map(|cause| (*cause).into()).zip(ns[4..].iter().copied()).collect();
+        let blocked_by: ByCause = CAUSES[..5].iter().copied().zip(ns[4..].iter().copied()).collect();
         Thread {
             tid,
             wall_ns: ns.iter().sum(),
@@ -63,7 +66,7 @@ fn closed_thread() -> impl Strategy<Value = Thread> {
             preempt_wait_ns: ns[2],
             yield_wait_ns: ns[2] / 4,
             unknown_ns: ns[3] / 10,
-            blocked_ns: blocked_by.values().sum(),
+            blocked_ns: blocked_by.total(),
             blocked_by,
             wakeups,
             ..Thread::default()
@@ -92,12 +95,13 @@ fn account_of(
     wall: impl Strategy<Value = u64>,
 ) -> impl Strategy<Value = Account> {
     let cpus = prop_oneof![vec(cpu(0), 0..1), (cpu(0), cpu(1), cpu(2)).prop_map(|(a, b, c)| vec![a, b, c])];
-    let backend = select(&["bpf", "bpf", "perf", "proc", "new"][..]);
+    let backend = select(&[Backend::Bpf, Backend::Bpf, Backend::Perf, Backend::Proc, Backend::PerfData][..]);
     (vec(thread, 0..7), wall, cpus, vec(taker(), 0..5), backend, 0..1000u64, 0..3u64).prop_map(
         |(threads, wall_ns, cpus, took_cpu, backend, lost, finals)| {
             let processes = vec![Process { pid: 1, threads, ..Process::default() }];
             Account {
-                backend: backend.to_owned(),
+                backend,
+                sees: None,
                 window_ns: wall_ns,
                 events: 5000,
                 lost: Lost { events: lost / 900 * lost, finals: finals / 2, ..Lost::default() },
@@ -154,20 +158,22 @@ fn recompute(account: &Account, facts: &Facts, name: &str) -> Option<f64> {
     let took =
         |kind| account.took_cpu.iter().filter(|t| t.kind == kind).fold(0u64, |sum, t| sum.saturating_add(t.wait_ns));
     let cpus = |part: fn(&CpuAccount) -> u64| account.cpus.iter().map(part).fold(0, u64::saturating_add);
-    let cause = |cause: &str| sum(&|thread| thread.blocked_by.get(cause).copied().unwrap_or(0));
+    let cause = |cause: Cause| sum(&|thread| thread.blocked_by[cause]);
     let work = |thread: &Thread| thread.run_ns.saturating_sub(thread.spin_ns);
+    let spin = sum(&|t| t.spin_ns);
     let (wake, preempt, yielded) = (sum(&|t| t.wake_delay_ns), sum(&|t| t.preempt_wait_ns), sum(&|t| t.yield_wait_ns));
     let whole = match name {
         "threads" => threads.len() as u64 + account.lost.finals,
         "crew_threads" => return None,
         "thread_ns" => sum(&|t| t.wall_ns),
         "wall_ns" => account.window_ns.max(1),
-        "work_ns" => sum(&work),
+        // A thread that spun for longer than it ran is impossible.
+        "work_ns" => sum(&|t| t.run_ns).saturating_sub(spin),
         "largest_work_ns" => threads.iter().map(|t| work(t)).max().unwrap_or(0),
         "run_ns" => sum(&|t| t.run_ns),
-        "spin_ns" => sum(&|t| t.spin_ns),
+        "spin_ns" => spin,
         "steal_ns" => sum(&|t| t.steal_ns),
-        "waiting_for_threads_ns" => sum(&|t| t.spin_ns).saturating_add(yielded).saturating_add(cause("futex")),
+        "waiting_for_threads_ns" => spin.saturating_add(yielded).saturating_add(cause(Cause::Futex)),
         "waiting_for_cpu_ns" => wake.saturating_add(preempt.saturating_sub(yielded)),
         "wake_delay_ns" => wake,
         "preempt_wait_ns" => preempt,
@@ -190,7 +196,28 @@ fn recompute(account: &Account, facts: &Facts, name: &str) -> Option<f64> {
         "facts.cpu_quota" => return Some(facts.cpu_quota.filter(|q| *q > 0.0).unwrap_or(0.0)),
         "facts.throttled_ns" => facts.throttled_ns,
         "facts.nr_throttled" => facts.nr_throttled,
-        blocked => cause(blocked.strip_prefix("blocked_by.")?),
+        "preempted_ns" => preempt.saturating_sub(yielded),
+        "irq_ns" => sum(&|t| t.irq_ns),
+        "samples" => sum(&|t| t.samples),
+        "switches_voluntary" => sum(&|t| t.switches_voluntary),
+        "switches_involuntary" => sum(&|t| t.switches_involuntary),
+        "wakeups" => sum(&|t| t.wakeups),
+        "migrations" => sum(&|t| t.migrations.total()),
+        "blocked_by" => sum(&|t| t.blocked_by.total()),
+        "took_ns" => sum(&|t| t.took_ns),
+        "impossible" => sum(&|t| t.impossible),
+        // Not known, or the only one whose rule is another.
+        "kernel_cpu_ns" | "kernel_run_delay_ns" | "spin_error_ns" => 0,
+        "cpus.busy_program_ns" => cpus(|cpu| cpu.busy_program_ns),
+        "cpus.idle_while_blocked_ns" => cpus(|cpu| cpu.idle_while_blocked_ns),
+        "cpus.unknown_ns" => cpus(|cpu| cpu.unknown_ns),
+        "cpus.known_ns" => {
+            let busy = cpus(|cpu| cpu.busy_program_ns).saturating_add(cpus(|cpu| cpu.busy_others_ns));
+            busy.saturating_add(cpus(|cpu| cpu.idle_ns))
+        }
+        // What are no numbers.
+        "spin_basis" | "cpus" => 0,
+        blocked => cause(staged::cause(blocked.strip_prefix("blocked_by.")?)),
     };
     Some(whole as f64)
 }
@@ -198,7 +225,7 @@ fn recompute(account: &Account, facts: &Facts, name: &str) -> Option<f64> {
 #[test]
 fn every_figure_can_be_recomputed_and_has_its_own_name() {
     let (account, facts) = (staged::Stage::alike(2, staged::SIBLINGS, 2, &staged::Life::default()), Facts::default());
-    let names: Vec<String> = advise::figures::Figure::all().into_iter().map(|figure| figure.name()).collect();
+    let names: Vec<String> = advise::figures::Figure::all().map(|figure| figure.name()).collect();
     let distinct: BTreeSet<&String> = names.iter().collect();
     assert_eq!(distinct.len(), names.len());
     for name in names.iter().filter(|name| *name != "crew_threads") {

@@ -4,6 +4,7 @@ mod staged;
 
 use advise::{Confidence, Kind, Verdict, advise};
 use staged::{Behind, IDLE, Life, OTHERS, SIBLINGS, Stage};
+use wire::Cause;
 
 fn judge(stage: &Stage) -> Verdict {
     advise(&stage.account, &stage.facts)
@@ -287,7 +288,7 @@ fn a_main_thread_that_joins_does_not_hide_a_convoy() {
     main.tid = 99;
     main.run_ns = 1_000_000;
     main.wakeups = 4;
-    main.blocked_by.insert("futex".into(), staged::WALL_NS - 1_000_000);
+    main.blocked_by[Cause::Futex] = staged::WALL_NS - 1_000_000;
     process.threads.insert(0, main);
     expect(&stage, Kind::LockConvoy);
 }

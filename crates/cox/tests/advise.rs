@@ -168,9 +168,9 @@ fn reports_that_cannot_be_used_are_refused_in_one_line() {
         assert!(ran.stderr.contains(part) && ran.stderr.lines().count() == 1, "{content}: {}", ran.stderr);
     };
     refused("no JSON", "no JSON", 125);
-    refused("{}", "no schema version", 125);
-    refused(&json!({"schema_version": 99}).to_string(), "schema version 99", 125);
-    refused(&json!({"schema_version": 1}).to_string(), "no report of cox run", 125);
+    refused("{}", "no schema_version", 125);
+    refused(&json!({"schema_version": 99}).to_string(), "schema_version is 99", 125);
+    refused(&json!({"schema_version": 1}).to_string(), "not a report of cox run", 125);
     let ran = cox(&place, &["advise", "--ncpus", "2", "--from", "/no/such/report"]);
     assert!(ran.code == 125 && ran.stderr.contains("/no/such/report"), "{}", ran.stderr);
     // A program whose threads all have a CPU.

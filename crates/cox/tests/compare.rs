@@ -211,7 +211,7 @@ fn bad_input_takes_one_line() {
     fs::write(folder.path().join("new.json"), real.to_string()).unwrap();
     let cases: [(&[&str], i32, &str); 8] = [
         (&["compare", "not.json"], 125, "not JSON"),
-        (&["compare", "real.json", "other.json"], 125, "no report of cox run --json"),
+        (&["compare", "real.json", "other.json"], 125, "not a report of cox run --json"),
         (&["compare", "new.json"], 125, "schema_version is 99"),
         (&["compare", "gone.json"], 125, "gone.json"),
         (&["compare", "a=", "real.json"], 125, "a group is"),

@@ -10,6 +10,7 @@ use common::schema::follows_schema;
 use common::{Bench, Seen, assert_none, bench, installed, on_cpus};
 use ledger::account::{CpuAccount, Thread};
 use serde_json::{Map, Value};
+use wire::Cause;
 
 /// What users were promised to find in the JSON: at the top, and in each thread.
 const TOP: &str = "schema_version backend events lost_events programs cpus took_cpu verdict";
@@ -152,8 +153,8 @@ fn thread_adds_up(thread: &Thread, faults: &mut Vec<String>) {
     let sum: u64 = states.iter().sum();
     let parts = [
         ("states and wall", sum, thread.wall_ns, thread.wall_ns / 1000),
-        ("CPUs and run", thread.cpus.values().sum(), thread.run_ns, 0),
-        ("causes and blocked", thread.blocked_by.values().sum(), thread.blocked_ns, 0),
+        ("CPUs and run", thread.cpus.iter().map(|(_, ns)| ns).sum::<u64>() + thread.cpus.other_ns(), thread.run_ns, 0),
+        ("causes and blocked", thread.blocked_by.total(), thread.blocked_ns, 0),
     ];
     for (which, parts, whole, slack) in parts {
         if parts.abs_diff(whole) > slack {
@@ -201,7 +202,7 @@ fn session_adds_up(what: &str, seen: &Seen, faults: &mut Vec<String>) {
             faults.push(format!("{which} differ: {ours} and {whole} ns ({difference:+.2} %)"));
         }
     }
-    let others = over(|t| t.spin_ns + t.yield_wait_ns + t.blocked_by.get("futex").copied().unwrap_or(0));
+    let others = over(|t| t.spin_ns + t.yield_wait_ns + t.blocked_by[Cause::Futex]);
     if seen.json["figures"]["waiting_for_threads_ns"] != others {
         faults.push(format!("{others} ns were waited for other threads: {}", seen.json["figures"]));
     }

@@ -24,6 +24,7 @@ use common_container::{CONTAINER, again_in_containers, can_have_containers};
 use common_helper::{Installed, USER, as_user};
 use ledger::account::Thread;
 use serde_json::Value;
+use wire::Cause;
 
 /// Largest difference from the truth: 2 %, or 1 ms. What the hypervisor stole while the thread ran is in
 /// run time and so in spin, and in none of the truth's clocks and so in what it takes for blocked
@@ -49,11 +50,16 @@ fn compare(seen: &Seen, truth: &Value, measure: fn(&Thread, &Value) -> (u64, u64
     faults
 }
 
+/// The cause of this name.
+fn cause_of(name: &str) -> Cause {
+    *Cause::ALL.iter().find(|cause| cause.name() == name).expect("a cause")
+}
+
 /// The state and cause the answer is about.
 fn by_cause(thread: &Thread, answer: &Value) -> (u64, u64, String) {
     let truth_ns = number(answer, "ns");
     match answer["cause"].as_str() {
-        Some(cause) => (thread.blocked_by.get(cause).copied().unwrap_or(0), truth_ns, cause.to_owned()),
+        Some(cause) => (thread.blocked_by[cause_of(cause)], truth_ns, cause.to_owned()),
         None => (thread.spin_ns, truth_ns, "spin".to_owned()),
     }
 }
@@ -225,7 +231,7 @@ fn on_a_slow_disk(test: &str, program: &str, arguments: &[&str]) {
                 let mut faults = compare(&seen, &truth, off_cpu);
                 for answer in threads_of(&truth) {
                     let blocked_by = &seen.thread(number(answer, "tid")).blocked_by;
-                    if !blocked_by.contains_key(answer["cause"].as_str().expect("a cause")) {
+                    if blocked_by[cause_of(answer["cause"].as_str().expect("a cause"))] == 0 {
                         faults.push(format!("{answer}; {blocked_by:?}"));
                     }
                 }

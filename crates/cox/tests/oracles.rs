@@ -290,7 +290,7 @@ fn class_faults(wait: &str, seen: &Seen, truth: &Value) -> Vec<String> {
     let (mut own, mut yielded) = (0, 0);
     for answer in threads_of(truth) {
         let thread = seen.thread(number(answer, "tid"));
-        let futex = thread.blocked_by.get("futex").copied().unwrap_or(0);
+        let futex = thread.blocked_by[wire::Cause::Futex];
         // The kernel books waiting that began in sched_yield as waiting for a CPU; so does the truth.
         // What the hypervisor stole is in neither of the truth's clocks: it is left out on both sides.
         let spin = (thread.spin_ns as f64 * (1.0 - share(thread.steal_ns, thread.run_ns))) as u64;

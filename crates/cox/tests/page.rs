@@ -128,7 +128,7 @@ fn what_is_drawn_adds_up_to_the_account() {
     let threads = || ledger::summary::threads(&document.account);
     let switches: u64 = threads().map(|thread| thread.switches_voluntary + thread.switches_involuntary).sum();
     assert_eq!(summed(&page, "switches"), switches);
-    let migrations: u64 = threads().flat_map(|thread| thread.migrations.values()).sum();
+    let migrations: u64 = threads().map(|thread| thread.migrations.total()).sum();
     let drawn = if migrations > 0 { summed(&page, "migrations") } else { 0 };
     assert_eq!(drawn, migrations);
     assert!(page.contains(&format!("<p>{}", said_of(migrations))), "{migrations} migrations");

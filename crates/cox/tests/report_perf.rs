@@ -86,7 +86,7 @@ fn the_account_agrees_with_what_the_scheduler_charged() {
     let Some(bench) = perf_bench(TEST) else { return };
     let Some(file) = record(TEST, &bench, "") else { return };
     let (document, _) = document(&file, &bench);
-    assert_eq!((document.account.backend.as_str(), document.checks.worst_gap), ("perf-data", 0.0));
+    assert_eq!((document.account.backend, document.checks.worst_gap), (wire::Backend::PerfData, 0.0));
     assert!(document.account.programs[0].command.join(" ").contains("sched record"), "{:?}", document.account.programs);
     let threads: Vec<_> = ledger::summary::threads(&document.account).collect();
     // What is charged is told by thread: a key in the text of its own.

@@ -29,7 +29,7 @@ fn threads_that_are_blocked_by_one_another_and_by_the_disk() {
     let program =
         [heat.as_str(), "--size", "256", "--block", "64", "--steps", "40", "--every", "4", "--direct", "--folder", "."];
     let traced = trace(&bench, &[], &program);
-    assert!(traced.threads().any(|thread| thread.blocked_by.get("disk").is_some_and(|ns| *ns > 0)), "no disk");
+    assert!(traced.threads().any(|thread| thread.blocked_by[wire::Cause::Disk] > 0), "no disk");
     agree(test, &traced);
 }
 

@@ -1,31 +1,26 @@
 //! Accounts: where each thread's time went, added up per thread, process, program and CPU.
 //!
 //! These structs *are* the JSON of `cox run --json`: a field's name, unit and definition here is
-//! what users read. Times are nanoseconds. `docs/figures.md` defines each one for people.
+//! what users read. Times are nanoseconds. The tables of `docs/figures.md` are made from here.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-
-use litemap::LiteMap;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
+use wire::{Backend, Cause};
 
 use crate::beside::Beside;
-
-/// A few amounts by name, ordered by name. A sorted vector: a tree's smallest node has room for eleven
-/// entries, and three trees in each of 50,000 threads were most of what a report had to write.
-pub type ByName = LiteMap<Cow<'static, str>, u64>;
-
-/// Left to itself, an empty one becomes a JSON array: without a key it does not know what its keys are.
-fn as_object<S: Serializer>(amounts: &ByName, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(amounts.iter())
-}
+use crate::figures;
+use crate::figures::{Amount, ByCause, ByMigration, RunByCpu, Seen};
+use crate::sees::Sees;
 
 /// What a session measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Account {
     /// `bpf`, `perf` or `proc`; `perf-data`: a recording of perf's.
-    pub backend: String,
+    #[schemars(with = "String")]
+    pub backend: Backend,
+    /// What could be seen; absent in reports of older versions.
+    #[serde(default)]
+    pub sees: Option<Sees>,
     /// Length of the window: from the start of the session to its end.
     pub window_ns: u64,
     /// Scheduler events seen.
@@ -122,93 +117,119 @@ pub struct Process {
     pub threads: Vec<Thread>,
 }
 
-/// A thread. `run + wake_delay + preempt_wait + blocked + unknown = wall`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Thread {
-    /// Thread id, as the namespace has it that cox ran in.
-    pub tid: u32,
-    /// Its id in the machine's first PID namespace, where that is another: cox ran in a container. Told by eBPF.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host_tid: Option<u32>,
-    /// Its id for itself, where that is another: it is in a container inside. Told by eBPF.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub inner_tid: Option<u32>,
-    /// Last name.
-    pub comm: String,
-    /// When it was born or first seen, from the start of the window.
-    pub born_ns: u64,
-    /// From birth (or first seen) to its last switch-out (or the end of the window).
-    pub wall_ns: u64,
-    /// Whether it was still there at the end of the window.
-    pub alive: bool,
-    /// Whether it became another user, or got capabilities by exec, and was not observed from then on.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub changed_user: bool,
-    /// Switch-in to switch-out.
-    pub run_ns: u64,
-    /// Part of run in which the hypervisor ran something else.
-    pub steal_ns: u64,
-    /// Part of run taken by interrupts, where the kernel accounts them.
-    pub irq_ns: u64,
-    /// Part of run spent waiting in a loop.
-    pub spin_ns: u64,
-    /// How `spin_ns` is known: `sampled`, `preload` or `none`.
-    pub spin_basis: SpinBasis,
-    /// One standard error of `spin_ns`.
-    pub spin_error_ns: u64,
-    /// Instruction pointers sampled on this thread.
-    pub samples: u64,
-    /// Waking to switch-in.
-    pub wake_delay_ns: u64,
-    /// Switched out runnable to switch-in.
-    pub preempt_wait_ns: u64,
-    /// Part of preempt wait that began in sched_yield.
-    pub yield_wait_ns: u64,
-    /// Switched out not runnable to waking.
-    pub blocked_ns: u64,
-    /// `blocked_ns` by cause.
-    #[serde(serialize_with = "as_object")]
-    #[schemars(with = "BTreeMap<String, u64>")]
-    pub blocked_by: ByName,
-    /// Before the first and after the last event, and where events contradict one another.
-    pub unknown_ns: u64,
-    /// Switches-out not runnable.
-    pub switches_voluntary: u64,
-    /// Switches-out runnable.
-    pub switches_involuntary: u64,
-    /// Ends of a block, and the first start.
-    pub wakeups: u64,
-    /// Migrations by kind: `at_wakeup`, `while_queued`, `by_affinity`.
-    #[serde(serialize_with = "as_object")]
-    #[schemars(with = "BTreeMap<String, u64>")]
-    pub migrations: ByName,
-    /// Run time by CPU; `other` for CPUs beyond the sixteen kept apart.
-    #[serde(serialize_with = "as_object")]
-    #[schemars(with = "BTreeMap<String, u64>")]
-    pub cpus: ByName,
-    /// Thread-time other members waited while this one held their CPU.
-    pub took_ns: u64,
-    /// The kernel's own CPU clock of this thread over the same span; absent when not read.
-    pub kernel_cpu_ns: Option<u64>,
-    /// The kernel's own run_delay over the same span; absent when not read.
-    pub kernel_run_delay_ns: Option<u64>,
-    /// Transitions that cannot follow one another.
-    pub impossible: u64,
-    /// Who ended this thread's blocks, largest time first, at most eight.
-    pub woken_by: Vec<WokenBy>,
+figures! {
+    /// A thread. `run + wake_delay + preempt_wait + blocked + unknown = wall`.
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct Thread {
+        /// Thread id, as the namespace has it that cox ran in.
+        pub tid: u32,
+        /// Its id in the machine's first PID namespace, where that is another: cox ran in a container. Told by eBPF.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub host_tid: Option<u32>,
+        /// Its id for itself, where that is another: it is in a container inside. Told by eBPF.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub inner_tid: Option<u32>,
+        /// Last name.
+        pub comm: String,
+        /// When it was born or first seen, from the start of the window.
+        pub born_ns: u64,
+        /// Whether it was still there at the end of the window.
+        pub alive: bool,
+        /// Whether it became another user, or got capabilities by exec, and was not observed from then on.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub changed_user: bool,
+        /// Who ended this thread's blocks, largest time first, at most eight.
+        pub woken_by: Vec<WokenBy>,
+    }
+    figures of thread {
+        /// From its birth (fork or clone), or when it was first seen, to its last switch-out, or the end of the window.
+        wall_ns: u64, sum, "wall", Seen::ALWAYS;
+        /// Switched in to switched out.
+        run_ns: u64, sum, "run", Seen { proc: "sum only", ..Seen::ALWAYS };
+        /// The part of run time in which the hypervisor ran something else. Thread CPU clocks leave it out, run time does not.
+        steal_ns: u64, sum, "hypervisor steal", Seen::BY_BPF;
+        /// The part of run time taken by interrupts, where the kernel accounts them.
+        irq_ns: u64, sum, "interrupts", Seen::BY_BPF;
+        /// The part of run time spent waiting in a loop: in OpenMP runtimes, MPI progress, pthread spin locks, loops that only test memory, sched_yield.
+        spin_ns: u64, sum, "spin", Seen { perf: "where permitted", ..Seen::BY_BPF };
+        /// How `spin_ns` is known: `sampled`, `preload`, or `none`: nobody looked, so spinning counts as work.
+        spin_basis: SpinBasis, best, "", Seen { perf: "where permitted", ..Seen::BY_BPF };
+        /// One standard error of `spin_ns`; in the report, in points of a percent of thread time.
+        spin_error_ns: u64, quadrature, "±", Seen { perf: "where permitted", ..Seen::BY_BPF };
+        /// User instruction pointers sampled on the thread.
+        samples: u64, sum, "samples", Seen { perf: "where permitted", ..Seen::BY_BPF };
+        /// Woken (sched_waking), or born, to switched in.
+        wake_delay_ns: u64, sum, "wake-delay", Seen { bpf: "yes", perf: "in blocked", proc: "in preempt wait" };
+        /// Switched out while runnable to switched in.
+        preempt_wait_ns: u64, sum, "preempted", Seen { proc: "with wake delay", ..Seen::ALWAYS };
+        /// The part of preempt wait that began in sched_yield.
+        yield_wait_ns: u64, sum, "after sched_yield", Seen::BY_BPF;
+        /// Switched out not runnable to woken.
+        blocked_ns: u64, sum, "blocked", Seen { bpf: "yes", perf: "up to switch-in", proc: "the rest" };
+        /// `blocked_ns` by cause.
+        blocked_by: ByCause, sum, "", Seen::BY_BPF;
+        /// Before the first and after the last event, and where events contradict one another. It is never guessed and never divided among the others.
+        unknown_ns: u64, sum, "unknown", Seen::ALWAYS;
+        /// Switches-out not runnable.
+        switches_voluntary: u64, sum, "voluntary switches", Seen::ALWAYS;
+        /// Switches-out runnable.
+        switches_involuntary: u64, sum, "involuntary switches", Seen::ALWAYS;
+        /// Ends of blocks, and the first start.
+        wakeups: u64, sum, "wake-ups", Seen { perf: "ends of a block", ..Seen::BY_BPF };
+        /// Switches-in on another CPU than before, by kind: `at_wakeup`, the wake-up chose another CPU; `while_queued`, the load balancer moved
+        /// a runnable thread; `by_affinity`, the CPU it was on is no longer allowed.
+        migrations: ByMigration, sum, "migr.", Seen::BY_BPF;
+        /// Run time by CPU; `other` for CPUs beyond the sixteen kept apart.
+        cpus: RunByCpu, sum, "CPUs", Seen { proc: "no", ..Seen::ALWAYS };
+        /// Thread-time that other members waited while this one held their CPU.
+        took_ns: u64, sum, "", Seen::BY_BPF;
+        /// The kernel's own CPU clock of this thread over the same span; absent when not read.
+        kernel_cpu_ns: Option<u64>, sum, "", Seen::ALWAYS;
+        /// The kernel's own run_delay over the same span; absent when not read.
+        kernel_run_delay_ns: Option<u64>, sum, "", Seen::ALWAYS;
+        /// Events that contradict others: a thread comes to a CPU that another one has, leaves one that it did not come to, and the like.
+        impossible: u64, sum, "contradictions", Seen { proc: "no", ..Seen::ALWAYS };
+    }
+    derived {
+        /// Run time that was not spent spinning. Waiting for memory is work.
+        work_ns, "work", Seen::ALWAYS, |thread| thread.run_ns.saturating_sub(thread.spin_ns);
+        /// Waiting for other threads: spinning, the wait after sched_yield, sleeping on a futex. One class, because a runtime's
+        /// waiting policy decides which of the three it is.
+        waiting_for_threads_ns, "waited for other threads", Seen::BY_BPF, |thread| {
+            thread.spin_ns.saturating_add(thread.yield_wait_ns).saturating_add(thread.blocked_by[Cause::Futex])
+        };
+        /// Preempted against its will: preempt wait without what began in sched_yield.
+        preempted_ns, "preempted", Seen { proc: "with wake delay", ..Seen::ALWAYS }, |thread| {
+            thread.preempt_wait_ns.saturating_sub(thread.yield_wait_ns)
+        };
+        /// Waiting for a CPU: wake delay, and preempt wait without what began in sched_yield.
+        waiting_for_cpu_ns, "waited for a CPU", Seen { perf: "preempt wait", ..Seen::ALWAYS }, |thread| {
+            thread.wake_delay_ns.saturating_add(thread.preempted_ns())
+        };
+    }
 }
 
-/// How spin time is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// How spin time is known, from not at all to best.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SpinBasis {
+    /// Not seen.
+    #[default]
+    None,
     /// By sampling user instruction pointers.
     Sampled,
     /// By the preload library inside the program.
     Preload,
-    /// Not seen.
-    #[default]
-    None,
+}
+
+impl Amount for SpinBasis {
+    fn sum(&mut self, other: &SpinBasis) {
+        *self = (*self).max(*other);
+    }
+
+    fn number(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A waker of a thread.
@@ -227,23 +248,33 @@ pub struct WokenBy {
     pub blocked_ns: u64,
 }
 
-/// A CPU over the window. `busy_program + busy_others + idle + unknown = window`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CpuAccount {
-    /// Its number.
-    pub cpu: u32,
-    /// Ran members.
-    pub busy_program_ns: u64,
-    /// Ran anything else.
-    pub busy_others_ns: u64,
-    /// Ran the idle task.
-    pub idle_ns: u64,
-    /// Part of idle: while a member that was allowed here waited for a CPU.
-    pub idle_while_waiting_ns: u64,
-    /// Part of idle: none waited, and at least one member was off CPU.
-    pub idle_while_blocked_ns: u64,
-    /// Before the first event on this CPU.
-    pub unknown_ns: u64,
+figures! {
+    /// A CPU over the window. `busy_program + busy_others + idle + unknown = window`.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    pub struct CpuAccount {
+        /// Its number.
+        pub cpu: u32,
+    }
+    figures of cpu {
+        /// Ran members.
+        busy_program_ns: u64, sum, "busy ours", Seen::BY_BPF;
+        /// Ran anything else, the kernel's threads too.
+        busy_others_ns: u64, sum, "others", Seen::BY_BPF;
+        /// Ran the idle task.
+        idle_ns: u64, sum, "idle", Seen::BY_BPF;
+        /// The part of idle in which a member that was allowed here waited for a CPU.
+        idle_while_waiting_ns: u64, sum, "idle/waited", Seen::BY_BPF;
+        /// The part of idle in which none waited, and at least one member was off CPU.
+        idle_while_blocked_ns: u64, sum, "idle/blocked", Seen::BY_BPF;
+        /// Before the first event on this CPU.
+        unknown_ns: u64, sum, "unknown", Seen::BY_BPF;
+    }
+    derived {
+        /// What is known of it: busy with anything, or idle.
+        known_ns, "", Seen::BY_BPF, |cpu| {
+            cpu.busy_program_ns.saturating_add(cpu.busy_others_ns).saturating_add(cpu.idle_ns)
+        };
+    }
 }
 
 /// Somebody who held a CPU that members waited for.

@@ -22,6 +22,7 @@ use wire::{Backend, Clock, Record, State};
 
 use crate::account::{Account, Lost, OwnCost, Process, Program, Thread};
 use crate::close::closed;
+use crate::sees::Sees;
 
 pub use family::ProgramInfo;
 pub use thread::shell_exit_code;
@@ -79,6 +80,7 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
     spin::book(&mut threads, &owners, &record.spots);
     thread::book_wakers(&mut threads, &owners, &lives, &record.pairs);
     let hot = spin::hot(&threads, &owners, &record.spots);
+    let sees = Sees::of(record.backend, &threads);
 
     // Only the kernel side reads wait statuses.
     let waited_for = record.backend == Backend::Bpf;
@@ -108,7 +110,8 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
 
     let losses = record.losses;
     Account {
-        backend: record.backend.name().to_owned(),
+        backend: record.backend,
+        sees: Some(sees),
         window_ns: record.end_ns.saturating_sub(record.start_ns),
         events: record.events,
         lost: Lost {

@@ -1,8 +1,9 @@
 //! What a report checks itself by: states against wall time, and our times against the kernel's own.
 
-use std::collections::BTreeMap;
+use wire::Backend;
 
 use crate::account::{Account, Thread};
+use crate::figures::{Amount, RunByCpu};
 use crate::summary::{threads, unlisted};
 
 /// The self-checks of an account.
@@ -61,7 +62,7 @@ fn states_ns(thread: &Thread) -> u64 {
 /// How much later than the window's end clocks may be read: threads are read one after another by the `proc` backend, and one
 /// look at many of them takes some milliseconds; others have the time with the clock.
 const LATE_NS: u64 = 20_000_000;
-const LATE_BACKEND: &str = "proc";
+const LATE_BACKEND: Backend = Backend::Proc;
 
 /// Times of different CPUs' clocks differ by less.
 const SKEW_NS: u64 = 100_000;
@@ -87,19 +88,16 @@ impl Capacity {
         if cpus == 0 || account.window_ns == 0 {
             return None;
         }
-        let mut on: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut on = RunByCpu::default();
         let mut run_ns = 0u64;
         for thread in threads(account).chain(unlisted(account)) {
             run_ns = run_ns.saturating_add(thread.run_ns);
-            for (cpu, ns) in thread.cpus.iter().filter(|(cpu, _)| cpu.parse::<u32>().is_ok()) {
-                let sum = on.entry(cpu).or_default();
-                *sum = sum.saturating_add(*ns);
-            }
+            on.sum(&thread.cpus);
         }
         Some(Capacity {
             run_ns,
             capacity_ns: account.window_ns.saturating_mul(cpus as u64),
-            busiest_ns: on.into_values().max().unwrap_or(0),
+            busiest_ns: on.iter().map(|(_, ns)| ns).max().unwrap_or(0),
             window_ns: account.window_ns,
             slack_ns: if account.backend == LATE_BACKEND { LATE_NS } else { SKEW_NS },
         })
@@ -192,19 +190,23 @@ mod tests {
 
     #[test]
     fn no_more_can_run_than_there_are_cpus() {
-        let run = |ms: u64, cpu: &'static str| {
-            let cpus = [(cpu.into(), ms * 1_000_000)].into_iter().collect();
+        let run = |ms: u64, cpu: Option<u32>| {
+            let cpus = [(cpu, ms * 1_000_000)].into_iter().collect();
             Thread { run_ns: ms * 1_000_000, cpus, ..Thread::default() }
         };
         let capacity = |threads: Vec<Thread>, cpus| {
-            let account = Account { window_ns: 666_000_000, backend: "perf-data".into(), ..account(threads) };
+            let account = Account { window_ns: 666_000_000, backend: Backend::PerfData, ..account(threads) };
             Capacity::of(&account, cpus).map(|capacity| capacity.is_exceeded())
         };
-        assert_eq!(capacity(vec![run(666, "0"), run(666, "1")], 2), Some(false));
-        assert_eq!(capacity(vec![run(660, "0"), run(600, "1"), run(545, "2")], 2), Some(true), "1.805 s on 2 CPUs");
-        assert_eq!(capacity(vec![run(400, "0"), run(400, "0")], 2), Some(true), "on one of them");
-        assert_eq!(capacity(vec![run(600, "other"), run(600, "other")], 2), Some(false), "where is not known");
-        assert_eq!(capacity(vec![run(700, "0")], 0), None);
+        assert_eq!(capacity(vec![run(666, Some(0)), run(666, Some(1))], 2), Some(false));
+        assert_eq!(
+            capacity(vec![run(660, Some(0)), run(600, Some(1)), run(545, Some(2))], 2),
+            Some(true),
+            "1.805 s on 2 CPUs"
+        );
+        assert_eq!(capacity(vec![run(400, Some(0)), run(400, Some(0))], 2), Some(true), "on one of them");
+        assert_eq!(capacity(vec![run(600, None), run(600, None)], 2), Some(false), "where is not known");
+        assert_eq!(capacity(vec![run(700, Some(0))], 0), None);
     }
 
     #[test]

@@ -7,17 +7,21 @@
 //! - [`timeline`]: stretches and moments, added up by thread, CPU and column of time, for pictures.
 //! - [`accounts`]: what an observer recorded → the [`Account`].
 //! - [`beside`]: programs that ran at the same time: what each took from the others.
-//! - [`account`]: its shape, which is the JSON that users read.
+//! - [`account`]: its shape, which is the JSON that users read. [`figures`]: what a figure is, and how one is declared.
+//! - [`sees`]: what an account can tell. [`causes`]: what is said of the causes of blocks.
 //! - [`summary`], [`check`](mod@check): the figures of verdict and report, each defined once.
 #![forbid(unsafe_code)]
 
 pub mod account;
 pub mod accounts;
 pub mod beside;
+pub mod causes;
 pub mod check;
 pub mod close;
+pub mod figures;
 pub mod moments;
 pub mod replay;
+pub mod sees;
 pub mod stretch;
 pub mod summary;
 pub mod timehist;
@@ -25,3 +29,4 @@ pub mod timeline;
 pub mod transition;
 
 pub use account::*;
+pub use sees::{Delays, Sees};

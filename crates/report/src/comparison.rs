@@ -5,13 +5,17 @@ mod rows;
 mod text;
 pub(crate) mod words;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use advise::figures::Figure;
+use advise::figures::{Figure, Whole};
+use advise::picture::Picture;
 use compare::{Change, Series};
-use ledger::summary::Sums;
+use ledger::account::{cpu, thread};
+use ledger::figures::Unit;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
+use serde_json::Number;
+use wire::{Backend, Cause};
 
 use crate::json::Document;
 
@@ -21,7 +25,7 @@ pub use compare::stats::Estimate;
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// What people ask for first.
-pub(crate) const WALL: &str = "wall_ns";
+pub(crate) const WALL: &str = thread::wall_ns.name;
 
 /// Times below this part of all thread time, on average over all runs, are left out: they are no reason for anything,
 /// and each figure more costs the others certainty.
@@ -79,56 +83,52 @@ impl Row {
 pub struct Run {
     /// Figures by name.
     pub figures: Vec<(String, f64)>,
-    backend: String,
+    backend: Option<Backend>,
     lost: bool,
     failed: bool,
 }
 
-/// A sum over threads.
-type Sum = fn(&Sums) -> u64;
-
-/// Counts that are no evidence of a verdict, and their sums.
-const COUNTS: [(&str, Sum); 4] = [
-    ("switches_voluntary", |sums| sums.switches_voluntary),
-    ("switches_involuntary", |sums| sums.switches_involuntary),
-    ("wakeups", |sums| sums.wakeups),
-    ("migrations", Sums::migrations_total),
-];
-
 /// What is compared, in this order. Not among them: facts about the machine, and what cox itself did.
-fn compared() -> Vec<String> {
-    let first = [
-        Figure::WallNs,
-        Figure::RunNs,
-        Figure::WorkNs,
-        Figure::SpinNs,
-        Figure::StealNs,
-        Figure::WaitingForThreadsNs,
-        Figure::WaitingForCpuNs,
-        Figure::WakeDelayNs,
-        Figure::PreemptWaitNs,
-        Figure::BlockedNs,
+fn compared() -> impl Iterator<Item = Figure> {
+    let times = [
+        thread::run_ns,
+        thread::work_ns,
+        thread::spin_ns,
+        thread::steal_ns,
+        thread::waiting_for_threads_ns,
+        thread::waiting_for_cpu_ns,
+        thread::wake_delay_ns,
+        thread::preempt_wait_ns,
+        thread::blocked_ns,
     ];
-    let last = [Figure::CpuIdleNs, Figure::CpuIdleWhileWaitingNs, Figure::CpuBusyOthersNs, Figure::ThrottledNs];
-    let all = Figure::all();
-    let causes = all.into_iter().filter(|figure| matches!(figure, Figure::BlockedBy(_)));
-    let named = |figure: Figure| figure.name();
-    let counts = COUNTS.iter().map(|(name, _)| (*name).to_owned());
-    first.into_iter().chain(causes).map(named).chain(counts).chain(last.map(named)).collect()
+    let counts = [thread::switches_voluntary, thread::switches_involuntary, thread::wakeups, thread::migrations];
+    let cpus = [cpu::idle_ns, cpu::idle_while_waiting_ns, cpu::busy_others_ns];
+    [Figure::Whole(Whole::WallNs)]
+        .into_iter()
+        .chain(times.map(Figure::Sum))
+        .chain(Cause::ALL.map(Figure::BlockedBy))
+        .chain(counts.map(Figure::Sum))
+        .chain(cpus.map(Figure::Cpus))
+        .chain([Figure::Whole(Whole::ThrottledNs)])
 }
 
 /// What every backend means the same by.
-const BY_ALL_BACKENDS: [&str; 4] = [WALL, "run_ns", "switches_voluntary", "switches_involuntary"];
+const BY_ALL_BACKENDS: [&str; 4] =
+    [WALL, thread::run_ns.name, thread::switches_voluntary.name, thread::switches_involuntary.name];
 
 impl Run {
     /// Of a report.
     pub fn of(document: &Document) -> Run {
-        let named = document.figures.iter().filter_map(|(name, value)| Some((name.clone(), value.as_f64()?)));
-        let sums = Sums::of(&document.account);
-        let counts = COUNTS.iter().map(|(name, count)| ((*name).to_owned(), count(&sums) as f64));
+        let named = |(name, value): (&String, &Number)| Some((name.clone(), value.as_f64()?));
+        let mut figures: BTreeMap<String, f64> = document.figures.iter().filter_map(named).collect();
+        // Reports of older versions have fewer figures than this one takes from the same account.
+        let picture = Picture::new(&document.account, &document.facts);
+        for figure in Figure::all().filter(|figure| !document.figures.contains_key(&figure.name())) {
+            figures.extend(figure.value(&picture).map(|value| (figure.name(), value)));
+        }
         Run {
-            figures: named.chain(counts).collect(),
-            backend: document.account.backend.clone(),
+            figures: figures.into_iter().collect(),
+            backend: Some(document.account.backend),
             lost: document.account.lost.spoil_accounts(),
             failed: document.account.programs.iter().any(|program| program.exit_code.is_some_and(|code| code != 0)),
         }
@@ -140,8 +140,8 @@ impl Run {
     }
 
     #[cfg(test)]
-    pub(crate) fn by(self, backend: &str) -> Run {
-        Run { backend: backend.to_owned(), ..self }
+    pub(crate) fn by(self, backend: Backend) -> Run {
+        Run { backend: Some(backend), ..self }
     }
 
     /// One figure, or a quotient of two: `waiting_for_cpu_ns/thread_ns`. None if there is none of that name, and of a quotient
@@ -170,14 +170,15 @@ impl Comparison {
         let runs = || groups.iter().flat_map(|(_, runs)| runs);
         let one_backend = backends(groups).len() < 2;
         let (mut series, mut left_out) = (Vec::new(), Vec::new());
-        for figure in compared() {
+        for known in compared() {
+            let figure = known.name();
             let of = |runs: &Vec<Run>| runs.iter().map(|run| run.figure(&figure)).collect::<Option<Vec<f64>>>();
             let Some(values) = groups.iter().map(|(_, runs)| of(runs)).collect::<Option<Vec<_>>>() else { continue };
             let usual = one_backend || means_the_same_by_all(&figure);
             // Asked of all runs together: it must not depend on how they differ.
-            let thread_ns: f64 = runs().filter_map(|run| run.figure("thread_ns")).sum();
+            let thread_ns: f64 = runs().filter_map(|run| run.figure(Whole::ThreadNs.name())).sum();
             let sum: f64 = values.iter().flatten().sum();
-            let enough = if is_a_time(&figure) { sum > NEGLIGIBLE * thread_ns } else { sum > 0.0 };
+            let enough = if known.unit() == Unit::Ns { sum > NEGLIGIBLE * thread_ns } else { sum > 0.0 };
             let primary = figure == WALL;
             match usual && (enough || primary) {
                 true => series.push(Series { primary, figure, groups: values }),
@@ -213,7 +214,7 @@ impl Comparison {
 }
 
 fn backends(groups: &[(String, Vec<Run>)]) -> BTreeSet<&str> {
-    groups.iter().flat_map(|(_, runs)| runs).map(|run| run.backend.as_str()).collect()
+    groups.iter().flat_map(|(_, runs)| runs).filter_map(|run| run.backend).map(Backend::name).collect()
 }
 
 fn backends_differ(groups: &[(String, Vec<Run>)]) -> String {
@@ -244,9 +245,10 @@ pub(crate) fn warnings_about(figure: &str, groups: &[(String, Vec<Run>)]) -> Vec
     differ.into_iter().chain(spoiled(groups)).collect()
 }
 
-/// Whether a figure is in nanoseconds, by its name: those of causes have no unit in it.
+/// Whether a figure is in nanoseconds. One of another version is asked by its name.
 pub(crate) fn is_a_time(figure: &str) -> bool {
-    figure.ends_with("_ns") || figure.starts_with("blocked_by.") || figure.starts_with("took_cpu.")
+    let known = Figure::all().find(|known| known.name() == figure);
+    known.map_or_else(|| Unit::of(figure), |known| known.unit()) == Unit::Ns
 }
 
 /// The JSON schema of [`Comparison`].

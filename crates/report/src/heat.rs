@@ -129,6 +129,8 @@ fn unknown(figure: &str, group: &str, run: &Run) -> String {
 
 #[cfg(test)]
 mod tests {
+    use wire::Backend;
+
     use super::*;
 
     fn group(name: &str, wait_ns: f64) -> (String, Vec<Run>) {
@@ -166,12 +168,12 @@ mod tests {
 
     #[test]
     fn colours_of_what_backends_mean_differently_come_with_a_warning() {
-        let by = |name: &str, backend: &str| {
+        let by = |name: &str, backend| {
             let (name, runs) = group(name, 8e8);
             (name, runs.into_iter().map(|run| run.by(backend)).collect())
         };
         let warned = |figure: &str, groups: &[(String, Vec<Run>)]| Heat::new(figure, groups).unwrap().warnings;
-        let both = [by("a/b", "bpf"), by("c/b", "proc")];
+        let both = [by("a/b", Backend::Bpf), by("c/b", Backend::Proc)];
         let warning = "backends differ (bpf, proc): not all of them mean the same by wait_ns/thread_ns";
         assert_eq!(warned("wait_ns/thread_ns", &both), [warning]);
         assert_eq!(warned("wall_ns", &both), [""; 0], "time on the wall is the same");

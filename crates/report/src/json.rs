@@ -17,7 +17,7 @@ use crate::overlap::OverlapReport;
 use crate::pack::PackReport;
 
 /// Version of the document's shape.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// What `cox run --json` writes and the text report is made from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -70,8 +70,7 @@ impl Document {
 
     /// Whether any thread's spinning was seen.
     pub fn sees_spin(&self) -> bool {
-        let mut threads = ledger::summary::threads(&self.account);
-        threads.any(|thread| thread.spin_basis != ledger::SpinBasis::None)
+        self.account.sees().spin
     }
 
     /// As indented JSON, with a newline at the end.
@@ -90,6 +89,5 @@ fn figures(picture: &Picture<'_>) -> BTreeMap<String, Number> {
         let whole = value as u64;
         if whole as f64 == value { Some(whole.into()) } else { Number::from_f64(value) }
     };
-    let named = Figure::all().into_iter().map(|figure| (figure.name(), number(figure.value(picture))));
-    named.filter_map(|(name, value)| value.map(|value| (name, value))).collect()
+    Figure::all().filter_map(|figure| Some((figure.name(), number(figure.value(picture)?)?))).collect()
 }

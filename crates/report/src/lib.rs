@@ -3,6 +3,7 @@
 //!
 //! - [`json`]: the document of `cox run --json`, and its schema. Text is made from the same document, so
 //!   the two cannot disagree.
+//! - [`reading`]: a document that was written before, by this version or an older one.
 //! - [`text`]: the report on the terminal. [`html`]: the same as a page, with pictures over time.
 //! - [`comparison`]: runs side by side, as text and JSON; [`heat`]: as a table of colours.
 //! - [`guide`]: the pages of docs/, for `cox explain` and for what a page refers to.
@@ -22,8 +23,10 @@ pub mod json;
 mod markup;
 pub mod overlap;
 pub mod pack;
+pub mod reading;
 pub mod round;
 pub mod simulation;
+mod state;
 pub mod style;
 mod table;
 pub mod text;

@@ -4,6 +4,7 @@ use advise::Confidence;
 use advise::numbers::{counted, seconds};
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
+use wire::Backend;
 
 use crate::advice::OTHERS;
 use crate::style::{Style, wrapped};
@@ -24,58 +25,63 @@ pub struct PackReport {
     pub exit_code: Option<i32>,
     /// CPUs of the pack, as a list: `0-3,8`; those at the end if they were changed.
     pub cpus: String,
-    /// How many they are.
+    /// How many CPUs the pack had; at the end if they were changed.
     pub seats: u64,
-    /// The time that the CPUs of the pack had.
+    /// The time that the pack's CPUs had: their number times the time that each number lasted.
     pub seats_ns: u64,
-    /// The CPUs that `cox pack set` changed the pack to, in order.
+    /// When `cox pack set` changed the pack's CPUs (`after_ns`), and to which (`cpus`), in order.
     pub repacked: Vec<Repacked>,
     /// Threads that were packed.
     pub threads: u64,
     /// From the first thread's packing to the end.
     pub wall_ns: u64,
-    /// … of which seats were taken in turns; else the kernel placed the threads, as with taskset.
+    /// The part of `wall_ns` in which threads took turns; else the kernel placed them, as with taskset.
     pub rotating_ns: u64,
-    /// The last length of a turn; 0 when there were none.
+    /// The last length of a turn; 0 without turns.
     pub turn_ns: u64,
     /// CPU time of the threads.
     pub run_ns: u64,
-    /// The part, of 1, of the CPUs' time that other programs had; absent where it was not measured, and for less than
-    /// 100 ms: the kernel counts it in ticks of some milliseconds.
+    /// The part, of 1, of the time of the pack's CPUs that other programs had, by /proc/stat; absent where it was not measured, and below
+    /// 100 ms: the kernel counts it in ticks of some milliseconds. From 5 % on the report says it, with the efficiency in the time that they left.
     #[serde(default)]
     pub others: Option<f64>,
-    /// Who they were, the most first.
+    /// The programs that had that time (`comm`, `run_ns`), the most first, at most ten. By eBPF each stretch on the pack's CPUs until its switch-out; by
+    /// /proc the whole CPU time, in ticks, of the processes that ran meanwhile and have a thread that was on one of these CPUs last. Programs that came
+    /// and went between two looks, or that /proc hides from this user, have no name there.
     #[serde(default)]
     pub other_programs: Vec<OtherProgram>,
-    /// Each of them had so much there at most: by /proc, which does not tell CPUs apart.
+    /// Whether the times in `other_programs` are upper limits: /proc does not tell CPUs apart. Else eBPF counted exactly what they ran there.
     #[serde(default)]
     pub other_programs_at_most: bool,
-    /// How sure the figures on packing are, by `others`: absent where that is.
+    /// How far the figures tell about packing, as `others` had more or less: `high`; `medium` if that was more than 5 %; `low` if more than 30 %. Null
+    /// where `others` is absent.
     #[serde(default)]
     pub confidence: Option<Confidence>,
     /// The part of samples, of 1, in which a running thread waited for others in a loop; absent without samples.
     pub spinning: Option<f64>,
-    /// Useful CPU time ÷ the pack's, without rotation, as measured before and now and then; absent if never.
+    /// Useful CPU time per CPU time of the pack without turns, as measured before and now and then; absent if never.
     pub efficiency_without: Option<f64>,
-    /// … with rotation.
+    /// The same with turns.
     pub efficiency_with: Option<f64>,
-    /// Threads that got a seat.
+    /// Ends of turns at which threads changed their CPUs.
     pub exchanges: u64,
-    /// … of which came from another CPU's queue.
+    /// Threads that did: changes of a thread's CPU by packing.
     pub moves: u64,
-    /// CPU time of the controller; where cox observes the program too, that is not in it.
+    /// CPU time of cox's packing threads: not in `own_cost`, nor that in this.
     pub own_ns: u64,
     /// Threads whose mask is as it was before, or that have ended.
     pub restored: u64,
     /// Processes that told by the preload library who waits at barriers.
     pub preloaded: u64,
-    /// … of which libgomp's threads were made to sleep at barriers, where they would have spun for milliseconds.
+    /// Of these, processes whose libgomp was made to sleep at barriers, where it would have spun for milliseconds.
     pub kept_from_spinning: u64,
-    /// Processes that spin for milliseconds at each barrier, because they were packed after their start.
+    /// Processes that spin for milliseconds at each barrier, because they were packed after their start: `pid`, `cpus_at_start`, and as sentences
+    /// `loss` and `cure`.
     pub spinning_runtimes: Vec<SpinningRuntime>,
     /// How threads were seen: `bpf`, or `proc`, which sees only those waiting in loops that the preload library tells
     /// of. `None` when packing has failed before anybody could tell.
-    pub backend: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub backend: Option<Backend>,
     /// Why the better way was passed over, if it was tried.
     pub passed_over: Option<String>,
     /// Processes with the preload library inside that could not be read, and why: who waits there is not known from it.
@@ -219,7 +225,7 @@ impl PackReport {
         for runtime in &self.spinning_runtimes {
             lines.extend([&runtime.loss, &runtime.cure].map(Clone::clone));
         }
-        if self.backend.as_deref() == Some("proc") {
+        if self.backend == Some(Backend::Proc) {
             lines.push(
                 "Seen through /proc: loops that wait are known only where the preload library tells of them".to_owned(),
             );
@@ -383,7 +389,7 @@ mod tests {
     #[test]
     fn what_was_not_seen_is_said_and_is_no_complaint_about_masks() {
         let report = PackReport {
-            backend: Some("proc".into()),
+            backend: Some(Backend::Proc),
             passed_over: Some("no CAP_BPF".into()),
             unread: vec!["process 7: why".into()],
             ..packed()
@@ -395,7 +401,7 @@ mod tests {
         let long = PackReport { passed_over: Some("needs a right that this user lacks; ".repeat(9)), ..packed() };
         let text = long.text(&Style::default());
         assert!(text.lines().all(|line| columns(line) <= 100), "{text}");
-        let bpf = PackReport { backend: Some("bpf".into()), ..packed() };
+        let bpf = PackReport { backend: Some(Backend::Bpf), ..packed() };
         assert!(!bpf.text(&Style::default()).contains("Seen through"));
     }
 

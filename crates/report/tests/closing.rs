@@ -4,15 +4,26 @@ mod sample;
 
 use std::path::Path;
 
-use ledger::{Account, ByName, CpuAccount, Lost, OwnCost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu};
+use ledger::figures::ByCause;
+use ledger::{Account, CpuAccount, Lost, OwnCost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use report::audit::{audit, reports_in_markdown};
 use report::text::text;
 use report::{Document, Style};
+use wire::{Backend, Cause};
 
-const CAUSES: [&str; 8] = ["futex", "disk", "network", "sleep", "page_fault", "child_wait", "other", "unspecified"];
+const CAUSES: [Cause; 8] = [
+    Cause::Futex,
+    Cause::Disk,
+    Cause::Network,
+    Cause::Sleep,
+    Cause::PageFault,
+    Cause::ChildWait,
+    Cause::Other,
+    Cause::Unspecified,
+];
 
 /// A thread whose states sum to its life, at scales from microseconds to hours.
 fn thread() -> impl Strategy<Value = Thread> {
@@ -21,8 +32,8 @@ fn thread() -> impl Strategy<Value = Thread> {
     (times, 0.0..1.0f64, scale, "[a-zA-Z\\x00-\\x1f漢é:/ ]{0,15}", 1..99_999u32, vec((0..200u32, 1..9u64), 0..4))
         .prop_map(|(ns, spun, scale, comm, tid, cpus)| {
             let ns: Vec<u64> = ns.into_iter().map(|ns| ns * scale).collect();
-            let blocked_by: ByName = CAUSES.iter().map(|cause| (*cause).into()).zip(ns[5..].iter().copied()).collect();
-            let blocked_ns = blocked_by.values().sum();
+            let blocked_by: ByCause = CAUSES.into_iter().zip(ns[5..].iter().copied()).collect();
+            let blocked_ns = blocked_by.total();
             Thread {
                 tid,
                 comm,
@@ -38,7 +49,7 @@ fn thread() -> impl Strategy<Value = Thread> {
                 blocked_ns,
                 blocked_by,
                 switches_voluntary: ns[4],
-                cpus: cpus.into_iter().map(|(cpu, ns)| (cpu.to_string().into(), ns)).collect(),
+                cpus: sample::ran_on(cpus),
                 ..Thread::default()
             }
         })
@@ -72,7 +83,7 @@ fn cpus() -> impl Strategy<Value = Vec<CpuAccount>> {
 
 fn document() -> impl Strategy<Value = Document> {
     let took = vec(("[a-z漢]{0,15}", 1..9_000u64, 1..3u64, select(vec![TakerKind::Sibling, TakerKind::Other])), 0..12);
-    (vec(processes(), 1..3), cpus(), took, select(vec!["bpf", "perf", "proc"]), 0..3u64).prop_map(
+    (vec(processes(), 1..3), cpus(), took, select(vec![Backend::Bpf, Backend::Perf, Backend::Proc]), 0..3u64).prop_map(
         |(programs, cpus, took, backend, lost)| {
             let program = |processes: Vec<Process>| {
                 let lives = processes.iter().flat_map(|process| &process.threads).map(|thread| thread.wall_ns);
@@ -87,7 +98,8 @@ fn document() -> impl Strategy<Value = Document> {
                 wait_ns: ns,
             });
             let account = Account {
-                backend: backend.to_owned(),
+                backend,
+                sees: None,
                 window_ns: 1_000_000_000,
                 events: 1_000_000,
                 lost: Lost { events: lost, takers_ns: lost, ..Lost::default() },

@@ -41,7 +41,7 @@ fn names_on_top_and_in_a_thread() {
     assert_eq!(thread["spin_basis"], "sampled");
     assert_eq!(thread["blocked_by"]["disk"], 150_000_000);
     assert_eq!(json["verdict"][0]["headline"], "too_many_threads_spinning");
-    assert_eq!(json["schema_version"], 1);
+    assert_eq!(json["schema_version"], 2);
 }
 
 #[test]
@@ -85,5 +85,25 @@ fn the_schema_names_every_field_of_the_document() {
     let thread = &json["programs"][0]["processes"][0]["threads"][0];
     for name in keys(thread) {
         assert!(schema["$defs"]["Thread"]["properties"][name]["description"].is_string(), "{name}");
+    }
+}
+
+/// Reports that version 1 of the schema's cox wrote: with `--overlap`, with `--pack-cpus`, and of two programs.
+#[test]
+fn reports_of_version_1_are_read() {
+    let read = |text: &str| Document::read(text).unwrap_or_else(|why| panic!("{why}"));
+    let overlap = read(include_str!("reports/version-1-overlap.json"));
+    let counts = overlap.overlap.as_ref().map(|overlap| (overlap.runnable_wait_ns, &overlap.counts));
+    let (runnable_wait_ns, counts) = counts.expect("a section on overlap");
+    assert_eq!((overlap.schema_version, overlap.account.sees().causes), (1, true));
+    assert!(runnable_wait_ns > 0 && counts.no_standby > 0 && counts.scan_rescues == 0, "{counts:?}");
+    let packed = read(include_str!("reports/version-1-pack.json"));
+    assert_eq!(packed.pack.map(|pack| pack.threads), Some(2));
+    let beside = read(include_str!("reports/version-1-beside.json"));
+    assert!(beside.account.beside.is_some() && beside.account.programs.len() == 2);
+    // What this version says of them is from the same numbers.
+    let again = Document::new("0.1.0", beside.account.clone(), beside.facts.clone());
+    for (name, value) in &beside.figures {
+        assert_eq!(again.figures.get(name), Some(value), "{name}");
     }
 }

@@ -104,8 +104,8 @@ fn perf_on_a_terminal_without_utf8() {
         32.7 %  waited for a CPU            preempted
          2.5 %  blocked, cause not seen
          0.3 %  not known                   before the first and after the last event (not guessed)
-      The perf backend sees neither why a thread blocked nor who held a CPU, and wake-up delay is part
-      of blocked time.
+      The perf backend sees neither why a thread blocked nor who held a CPU that others waited for, and
+      wake-up delay is part of blocked time.
       3 threads take turns on 2 CPUs; whoever has a CPU spins for whoever has not (21 % of thread time):
       33 % of thread time waited for a CPU.
       -> OMP_NUM_THREADS=2            expected 1.2-1.4x faster (bound 1.4x)

@@ -12,7 +12,7 @@ use ledger::{Account, Lost, OwnCost, Process, Program, Thread, WokenBy};
 use markup::{Element, text, tree};
 use report::html::{self, COLUMNS};
 use report::{Document, Style};
-use wire::{Cause, Left, Migration, Moment, What};
+use wire::{Backend, Cause, Left, Migration, Moment, What};
 
 const MS: u64 = 1_000_000;
 
@@ -209,11 +209,9 @@ fn hostile_names_are_only_text() {
     program.command = vec![NAME.into(), "</title></style>".into()];
     for thread in program.processes.iter_mut().flat_map(|process| &mut process.threads) {
         thread.comm = NAME.into();
-        thread.blocked_by.insert(NAME.into(), 5 * MS);
         thread.woken_by =
             vec![WokenBy { tid: 1, host_tid: None, comm: Some(NAME.into()), count: 1, blocked_ns: 5 * MS }];
     }
-    document.account.backend = NAME.into();
     document.cox_version = NAME.into();
     for hot in &mut document.account.hot {
         (hot.module, hot.function, hot.waiting) = (NAME.into(), Some(NAME.into()), Some(NAME.into()));
@@ -290,11 +288,11 @@ fn crowd() -> Document {
             wake_delay_ns,
             preempt_wait_ns,
             blocked_ns: disk_ns,
-            blocked_by: [("disk".into(), disk_ns)].into_iter().collect(),
+            blocked_by: [(Cause::Disk, disk_ns)].into_iter().collect(),
             switches_voluntary: 123_456,
             switches_involuntary: 654_321,
-            migrations: [("while_queued".into(), 12_345)].into_iter().collect(),
-            cpus: (0..8u32).map(|cpu| (cpu.to_string().into(), run_ns / 8)).collect(),
+            migrations: [(Migration::WhileQueued, 12_345)].into_iter().collect(),
+            cpus: sample::ran_on((0..8).map(|cpu| (cpu, run_ns / 8))),
             woken_by: woken_by.collect(),
             ..Thread::default()
         }
@@ -308,7 +306,8 @@ fn crowd() -> Document {
         unlisted: None,
     };
     let account = Account {
-        backend: "bpf".into(),
+        backend: Backend::Bpf,
+        sees: None,
         window_ns: 600_000 * MS,
         events: 1_000_000_000,
         lost: Lost::default(),

@@ -62,8 +62,9 @@ fn page(document: &Document) -> (String, Element) {
 fn varied() -> Document {
     let mut document = sample::troubled();
     for thread in &mut document.account.programs[0].processes[0].threads {
-        for cause in ["network", "pipe", "poll", "sleep", "child_wait", "page_fault", "unspecified"] {
-            thread.blocked_by.insert(cause.into(), 300 * MS);
+        use Cause::{ChildWait, Network, PageFault, Pipe, Poll, Sleep, Unspecified};
+        for cause in [Network, Pipe, Poll, Sleep, ChildWait, PageFault, Unspecified] {
+            thread.blocked_by[cause] = 300 * MS;
             thread.blocked_ns += 300 * MS;
             thread.wall_ns += 300 * MS;
         }
@@ -76,14 +77,14 @@ fn sleepy() -> Document {
     let mut account = sample::heat().account;
     let threads = &mut account.programs[0].processes[0].threads;
     threads.extend((0..17u32).map(|at| {
-        let cause = if at < 14 { "futex" } else { "sleep" };
+        let cause = if at < 14 { Cause::Futex } else { Cause::Sleep };
         Thread {
             tid: 5000 + at,
             comm: "pool".into(),
             wall_ns: 12_000 * MS,
             run_ns: MS,
             blocked_ns: 11_999 * MS,
-            blocked_by: [(cause.into(), 11_999 * MS)].into_iter().collect(),
+            blocked_by: [(cause, 11_999 * MS)].into_iter().collect(),
             woken_by: vec![WokenBy { tid: 4711, host_tid: None, comm: None, count: 1, blocked_ns: 11_999 * MS }],
             ..Thread::default()
         }
@@ -287,7 +288,7 @@ fn of_many_threads_those_that_slept_get_no_row_before_others() {
     let sleeper = threads.last().unwrap().clone();
     threads.extend((0..100u32).map(|at| Thread {
         tid: 6000 + at,
-        blocked_by: [("futex".into(), sleeper.blocked_ns)].into_iter().collect(),
+        blocked_by: [(Cause::Futex, sleeper.blocked_ns)].into_iter().collect(),
         ..sleeper.clone()
     }));
     threads.rotate_left(3);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Who observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Backend {
     /// eBPF programs on the scheduler's tracepoints: everything is seen.
     Bpf,

@@ -4,8 +4,6 @@
 //! phases are shows in how often threads sleep; of threads that wait in loops, only in how much they lose when
 //! there are more of them than CPUs. Otherwise all lengths are possible, and ranges say so.
 
-use ledger::summary::work_ns;
-
 use super::measured::{SPINS, accepts};
 use super::{Accepts, Basis, Choice, Forecast, Refusal, Way};
 use crate::picture::Picture;
@@ -112,7 +110,7 @@ impl Sketch {
         if threads <= cpus {
             return Err(Refusal::NothingToPack { threads, cpus });
         }
-        if !picture.sight.spin {
+        if !picture.sees.spin {
             return Err(Refusal::Blind);
         }
         let run_ns = picture.crew_sums.run_ns.max(1) as f64;
@@ -121,7 +119,7 @@ impl Sketch {
         let hot = picture.account.hot.iter();
         let runtimes = hot.filter(|hot| hot.waiting.as_deref().is_some_and(|waiting| runtime.contains(&waiting)));
         let in_runtime = runtimes.map(|hot| hot.run_ns as f64).sum::<f64>() / run_ns;
-        let mean_work_ns = crew.iter().map(|thread| work_ns(thread) as f64).sum::<f64>() / threads as f64;
+        let mean_work_ns = crew.iter().map(|thread| thread.work_ns() as f64).sum::<f64>() / threads as f64;
         let sleeps = crew.iter().map(|thread| thread.switches_voluntary as f64).sum::<f64>() / threads as f64;
         let asleep = sleeps * 1e9 > picture.wall_ns * SLEEPS_PER_S;
         let waits = match (in_loops > LOOPS, asleep) {
@@ -147,7 +145,7 @@ impl Sketch {
             had_cpus: (picture.cpus.round() as u64).max(1),
             cpus,
             elapsed_ns: picture.wall_ns as u64,
-            work_ns: picture.sums.work_ns,
+            work_ns: picture.sums.work_ns(),
             inequality: picture.inequality(),
             waits,
             phases_ns,

@@ -6,12 +6,14 @@
 //! Overlapping a wait with other work removes it only as far as there is other work; that is inside the
 //! bound already, since the work has to be done by the same CPUs.
 
+use ledger::account::thread;
 use ledger::summary;
+use wire::Cause;
 
 use super::Finding;
 use crate::blame::Delay;
 use crate::facts::Facts;
-use crate::figures::{Figure, say};
+use crate::figures::{Figure, Whole, say};
 use crate::numbers::about_percent;
 use crate::picture::Picture;
 use crate::thresholds::INTENDED_SHARE;
@@ -24,19 +26,19 @@ const OVERLAP_BOUND: f64 = 2.0;
 pub(crate) fn disk(picture: &Picture) -> Option<Finding> {
     let say = "waited for storage";
     let mut finding =
-        delay(picture, Kind::DiskBound, Delay::Disk, "disk", say, "fewer and larger requests, or faster storage")?;
-    overlap(picture, &mut finding, "disk");
+        delay(picture, Kind::DiskBound, Delay::Disk, Cause::Disk, say, "fewer and larger requests, or faster storage")?;
+    overlap(picture, &mut finding, Cause::Disk);
     Some(finding)
 }
 
 /// Waiting for sockets. How long the other end takes is not in the account, so no number is given.
 pub(crate) fn network(picture: &Picture) -> Option<Finding> {
-    let ns = picture.sums.cause_ns("network");
+    let ns = picture.sums.blocked_by[Cause::Network];
     if ns == 0 || !picture.held_up(ns as f64) {
         return None;
     }
     let kind = Kind::NetworkBound;
-    let mut main = blocked_sentence(picture, ns, "network", "waited for the network");
+    let mut main = blocked_sentence(picture, ns, Cause::Network, "waited for the network");
     let step = "fewer and larger messages, or ask for the next one before the last is needed";
     main.next.push(NextStep::plain(step, kind));
     if picture.facts.has_verb("overlap") && crate::openmp::is_openmp(picture) {
@@ -50,17 +52,17 @@ pub(crate) fn network(picture: &Picture) -> Option<Finding> {
 pub(crate) fn page_faults(picture: &Picture) -> Option<Finding> {
     let say = "waited in page faults for memory to be read in, or for the lock on the address space";
     let step = "read ahead (MAP_POPULATE, madvise, readahead), or less memory if it was swapped";
-    delay(picture, Kind::PageFaults, Delay::PageFault, "page_fault", say, step)
+    delay(picture, Kind::PageFaults, Delay::PageFault, Cause::PageFault, say, step)
 }
 
 /// Waiting for file locks.
 pub(crate) fn file_locks(picture: &Picture) -> Option<Finding> {
     let step = "hold the file lock for less, or use one file per process";
-    delay(picture, Kind::FileLock, Delay::FileLock, "file_lock", "waited for a file lock", step)
+    delay(picture, Kind::FileLock, Delay::FileLock, Cause::FileLock, "waited for a file lock", step)
 }
 
-fn delay(picture: &Picture, kind: Kind, delay: Delay, cause: &'static str, what: &str, step: &str) -> Option<Finding> {
-    let ns = picture.sums.cause_ns(cause);
+fn delay(picture: &Picture, kind: Kind, delay: Delay, cause: Cause, what: &str, step: &str) -> Option<Finding> {
+    let ns = picture.sums.blocked_by[cause];
     let expected = picture.without_delay(ns as f64);
     if ns == 0 || !expected.is_worth_trying() {
         return None;
@@ -81,21 +83,30 @@ fn waiting_name(delay: Delay) -> &'static str {
     }
 }
 
-fn blocked_sentence(picture: &Picture, ns: u64, cause: &'static str, what: &str) -> Sentence {
+fn blocked_sentence(picture: &Picture, ns: u64, cause: Cause, what: &str) -> Sentence {
     let text = format!(
         "{} of thread time {what}; {:.1} CPUs did work on average.",
         about_percent(picture.share(ns)),
         picture.concurrency.working
     );
-    say(picture, text, &[Figure::BlockedBy(cause), Figure::ThreadNs, Figure::WorkNs, Figure::WallNs])
+    say(
+        picture,
+        text,
+        &[
+            Figure::BlockedBy(cause),
+            Figure::Whole(Whole::ThreadNs),
+            Figure::Sum(thread::work_ns),
+            Figure::Whole(Whole::WallNs),
+        ],
+    )
 }
 
 /// Offers to run other tasks meanwhile, when this version of cox can.
-fn overlap(picture: &Picture, finding: &mut Finding, cause: &str) {
+fn overlap(picture: &Picture, finding: &mut Finding, cause: Cause) {
     if !picture.facts.has_verb("overlap") || !crate::openmp::is_openmp(picture) {
         return;
     }
-    let all = picture.without_delay(picture.sums.cause_ns(cause) as f64);
+    let all = picture.without_delay(picture.sums.blocked_by[cause] as f64);
     let bound = all.bound().min(OVERLAP_BOUND);
     let expected = picture.beside_others(crate::expected::Expected::new(1.0, bound, bound));
     let step = NextStep::expecting("cox run --overlap -- …", &expected, finding.kind)
@@ -108,11 +119,11 @@ fn overlap(picture: &Picture, finding: &mut Finding, cause: &str) {
 /// Blocked for a reason that is not seen.
 pub(crate) fn unseen(picture: &Picture) -> Option<Finding> {
     let sums = &picture.sums;
-    let ns = if picture.sight.causes { sums.cause_ns("other") } else { sums.blocked_ns };
-    if picture.share(ns) < INTENDED_SHARE || (picture.sight.causes && !picture.held_up(ns as f64)) {
+    let ns = if picture.sees.causes { sums.blocked_by[Cause::Other] } else { sums.blocked_ns };
+    if picture.share(ns) < INTENDED_SHARE || (picture.sees.causes && !picture.held_up(ns as f64)) {
         return None;
     }
-    let text = if picture.sight.causes {
+    let text = if picture.sees.causes {
         format!(
             "{} of thread time was blocked in other system calls (ioctl, read of a terminal).",
             about_percent(picture.share(ns))
@@ -123,8 +134,8 @@ pub(crate) fn unseen(picture: &Picture) -> Option<Finding> {
             about_percent(picture.share(ns))
         )
     };
-    let mut main = say(picture, text, &[Figure::BlockedNs, Figure::ThreadNs]);
-    if !picture.sight.causes && !picture.facts.is_denied(Facts::EBPF) {
+    let mut main = say(picture, text, &[Figure::Sum(thread::blocked_ns), Figure::Whole(Whole::ThreadNs)]);
+    if !picture.sees.causes && !picture.facts.is_denied(Facts::EBPF) {
         main.next.push(NextStep::plain("cox run --backend bpf -- …", Kind::Blocked));
     }
     Some(Finding { kind: Kind::Blocked, back_ns: ns as f64, confidence: Confidence::Low, sentences: vec![main] })
@@ -132,33 +143,33 @@ pub(crate) fn unseen(picture: &Picture) -> Option<Finding> {
 
 /// Sleeping by the program's own wish.
 pub(crate) fn sleeping(picture: &Picture) -> Option<Finding> {
-    intended(picture, Kind::Sleeping, &["sleep"], "slept because the program asked to (nanosleep, timers)")
+    intended(picture, Kind::Sleeping, &[Cause::Sleep], "slept because the program asked to (nanosleep, timers)")
 }
 
 /// Waiting for pipes and poll.
 pub(crate) fn input(picture: &Picture) -> Option<Finding> {
-    intended(picture, Kind::WaitingForInput, &["poll", "pipe"], "waited for input (poll, pipes, events)")
+    intended(picture, Kind::WaitingForInput, &[Cause::Poll, Cause::Pipe], "waited for input (poll, pipes, events)")
 }
 
 /// Waiting for child processes that are not in the account, or that do the work.
 pub(crate) fn children(picture: &Picture) -> Option<Finding> {
-    intended(picture, Kind::ChildWait, &["child_wait"], "waited for child processes")
+    intended(picture, Kind::ChildWait, &[Cause::ChildWait], "waited for child processes")
 }
 
 /// A finding that gives nothing back: `back_ns` only ranks it among its like.
-fn intended(picture: &Picture, kind: Kind, causes: &[&'static str], what: &str) -> Option<Finding> {
-    let ns = causes.iter().fold(0u64, |sum, cause| sum.saturating_add(picture.sums.cause_ns(cause)));
+fn intended(picture: &Picture, kind: Kind, causes: &[Cause], what: &str) -> Option<Finding> {
+    let ns = picture.sums.blocked_by.of(causes);
     // Who waits for members has its reason in their accounts; that is no waiting of another kind.
     let crew = if picture.crew.is_empty() { &picture.sums } else { &picture.crew_sums };
-    let for_members = if kind == Kind::ChildWait { 0 } else { crew.cause_ns("child_wait") };
-    let of_crew = causes.iter().fold(0u64, |sum, cause| sum.saturating_add(crew.cause_ns(cause)));
+    let for_members = if kind == Kind::ChildWait { 0 } else { crew.blocked_by[Cause::ChildWait] };
+    let of_crew = crew.blocked_by.of(causes);
     let part = summary::share(of_crew, crew.wall_ns.saturating_sub(for_members)).min(1.0);
     if part < INTENDED_SHARE {
         return None;
     }
     let text = format!("{} of thread time {what}: no scheduling changes that.", about_percent(picture.share(ns)));
-    let mut figures: Vec<Figure> = causes.iter().map(|cause| Figure::BlockedBy(cause)).collect();
-    figures.push(Figure::ThreadNs);
+    let mut figures: Vec<Figure> = causes.iter().map(|cause| Figure::BlockedBy(*cause)).collect();
+    figures.push(Figure::Whole(Whole::ThreadNs));
     let main = say(picture, text, &figures);
     Some(Finding { kind, back_ns: part, confidence: Confidence::High, sentences: vec![main] })
 }

@@ -1,7 +1,10 @@
 //! Sentences that belong to no finding: where the time went, how busy the CPUs were, what bounds any
 //! gain, and "nothing to gain".
 
-use crate::figures::{Figure, say};
+use ledger::account::{cpu, thread};
+use wire::Cause;
+
+use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, counted, duration, factor};
 use crate::picture::Picture;
 use crate::thresholds::{CLEAR_LOAD, INTENDED_SHARE, WORTH_FACTOR, WORTH_SHARE};
@@ -13,11 +16,16 @@ pub(crate) fn overview(picture: &Picture) -> Sentence {
     let text = format!(
         "Of {} of thread time, {} did work, {} waited for other threads and {} for a CPU.",
         duration(sums.wall_ns),
-        about_percent(picture.share(sums.work_ns)),
+        about_percent(picture.share(sums.work_ns())),
         about_percent(picture.share(sums.waiting_for_threads_ns())),
         about_percent(picture.share(sums.waiting_for_cpu_ns())),
     );
-    let figures = [Figure::ThreadNs, Figure::WorkNs, Figure::WaitingForThreadsNs, Figure::WaitingForCpuNs];
+    let figures = [
+        Figure::Whole(Whole::ThreadNs),
+        Figure::Sum(thread::work_ns),
+        Figure::Sum(thread::waiting_for_threads_ns),
+        Figure::Sum(thread::waiting_for_cpu_ns),
+    ];
     say(picture, text, &figures)
 }
 
@@ -28,7 +36,7 @@ pub(crate) fn busy(picture: &Picture) -> Sentence {
         picture.concurrency.working,
         counted(picture.cpus as u64, "CPU")
     );
-    say(picture, text, &[Figure::WorkNs, Figure::WallNs, Figure::ProgramCpus])
+    say(picture, text, &[Figure::Sum(thread::work_ns), Figure::Whole(Whole::WallNs), Figure::Whole(Whole::ProgramCpus)])
 }
 
 /// What bounds any gain from scheduling.
@@ -36,12 +44,17 @@ pub(crate) fn bound(picture: &Picture) -> Sentence {
     let parallelism = picture.parallelism(picture.cpus);
     let ideal = duration(picture.ideal_ns(picture.cpus) as u64);
     let cpus = counted(parallelism as u64, "CPU");
-    let mut figures = vec![Figure::WorkNs, Figure::WallNs, Figure::CrewThreads, Figure::ProgramCpus];
-    if picture.sums.work_ns == 0 {
+    let mut figures = vec![
+        Figure::Sum(thread::work_ns),
+        Figure::Whole(Whole::WallNs),
+        Figure::Whole(Whole::CrewThreads),
+        Figure::Whole(Whole::ProgramCpus),
+    ];
+    if picture.sums.work_ns() == 0 {
         return say(picture, "No work was seen that could be done sooner.".to_owned(), &figures);
     }
     if picture.is_bound_by_waits() {
-        figures.extend([Figure::BlockedNs, Figure::UnknownNs]);
+        figures.extend([Figure::Sum(thread::blocked_ns), Figure::Sum(thread::unknown_ns)]);
         let text = format!(
             "The work itself needs {ideal} on {cpus}. Nothing measured shows how to shorten the rest of the {}: the \
              program waited for {}.",
@@ -50,7 +63,7 @@ pub(crate) fn bound(picture: &Picture) -> Sentence {
         );
         return say(picture, text, &figures);
     }
-    if !picture.sight.spin {
+    if !picture.sees.spin {
         let text =
             format!("If all of the run time was work, that needs {ideal} on {cpus}; spinning would be part of it.");
         return say(picture, text, &figures);
@@ -59,7 +72,7 @@ pub(crate) fn bound(picture: &Picture) -> Sentence {
     let bound = factor(alone);
     let taken = picture.cpus_of_others() / picture.cpus;
     let text = if taken >= WORTH_SHARE {
-        figures.push(Figure::CpuBusyOthersNs);
+        figures.push(Figure::Cpus(cpu::busy_others_ns));
         format!(
             "The work itself needs {ideal} on {cpus}. Upper bound: {bound} on idle CPUs, {} at the present load \
              (others took {} of these CPUs).",
@@ -84,14 +97,14 @@ pub(crate) fn bound(picture: &Picture) -> Sentence {
 fn fixed_waits(picture: &Picture) -> String {
     let sums = &picture.sums;
     let mut waits = [
-        (sums.cause_ns("sleep"), "timers"),
-        (sums.cause_ns("poll").saturating_add(sums.cause_ns("pipe")), "input"),
-        (sums.cause_ns("network"), "the network"),
-        (sums.cause_ns("child_wait"), "child processes"),
-        (sums.cause_ns("stopped"), "a signal to continue"),
-        (sums.cause_ns("other"), "other system calls (ioctl, read of a terminal)"),
-        (sums.cause_ns("unspecified"), "causes that this backend does not see"),
-        (sums.cause_ns("futex"), "threads that waited themselves"),
+        (sums.blocked_by[Cause::Sleep], "timers"),
+        (sums.blocked_by[Cause::Poll].saturating_add(sums.blocked_by[Cause::Pipe]), "input"),
+        (sums.blocked_by[Cause::Network], "the network"),
+        (sums.blocked_by[Cause::ChildWait], "child processes"),
+        (sums.blocked_by[Cause::Stopped], "a signal to continue"),
+        (sums.blocked_by[Cause::Other], "other system calls (ioctl, read of a terminal)"),
+        (sums.blocked_by[Cause::Unspecified], "causes that this backend does not see"),
+        (sums.blocked_by[Cause::Futex], "threads that waited themselves"),
         (sums.unknown_ns, "events that were not seen"),
     ];
     waits.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
@@ -119,22 +132,32 @@ pub(crate) fn beside_load(picture: &Picture, kind: Kind, confidence: Confidence)
         "Confidence in this diagnosis: {name}, because others took {} of these CPUs. Measure again on idle CPUs.",
         about_percent(taken)
     );
-    (confidence, Some(say(picture, text, &[Figure::CpuBusyOthersNs, Figure::ProgramCpus])))
+    (confidence, Some(say(picture, text, &[Figure::Cpus(cpu::busy_others_ns), Figure::Whole(Whole::ProgramCpus)])))
 }
 
 /// "Nothing to gain", and why; or that the program does not use the CPUs it may use.
 pub(crate) fn nothing(picture: &Picture) -> Sentence {
     let sums = &picture.sums;
-    let mut figures = vec![Figure::WorkNs, Figure::WaitingForThreadsNs, Figure::WaitingForCpuNs, Figure::ThreadNs];
+    let mut figures = vec![
+        Figure::Sum(thread::work_ns),
+        Figure::Sum(thread::waiting_for_threads_ns),
+        Figure::Sum(thread::waiting_for_cpu_ns),
+        Figure::Whole(Whole::ThreadNs),
+    ];
     let shares = format!(
         "{} of thread time did work, {} waited for other threads, {} for a CPU",
-        about_percent(picture.share(sums.work_ns)),
+        about_percent(picture.share(sums.work_ns())),
         about_percent(picture.share(sums.waiting_for_threads_ns())),
         about_percent(picture.share(sums.waiting_for_cpu_ns())),
     );
     let text = match picture.unused() {
         Some(unused) => {
-            figures.extend([Figure::RunNs, Figure::WallNs, Figure::ProgramCpus, Figure::CpuIdleNs]);
+            figures.extend([
+                Figure::Sum(thread::run_ns),
+                Figure::Whole(Whole::WallNs),
+                Figure::Whole(Whole::ProgramCpus),
+                Figure::Cpus(cpu::idle_ns),
+            ]);
             format!(
                 "Nothing to gain from scheduling, but parallelism is missing: on average {:.1} of {} ran this program's \
                  threads, and {} of the CPUs' time was idle while none of its threads wanted a CPU ({shares}).",
@@ -153,7 +176,7 @@ pub(crate) fn shared_cpus(picture: &Picture) -> Option<Sentence> {
     let sums = &picture.sums;
     let waited = picture.share(sums.waiting_for_cpu_ns().saturating_add(sums.waiting_for_threads_ns()));
     let bound = picture.work_bound();
-    if waited < WORTH_FACTOR - 1.0 || sums.work_ns == 0 {
+    if waited < WORTH_FACTOR - 1.0 || sums.work_ns() == 0 {
         return None;
     }
     let cpus = counted(picture.cpus as u64, "CPU");
@@ -164,5 +187,9 @@ pub(crate) fn shared_cpus(picture: &Picture) -> Option<Sentence> {
     } else {
         format!("Still {:.1} of {cpus} did work on average.", picture.concurrency.working)
     };
-    Some(say(picture, text, &[Figure::WorkNs, Figure::WallNs, Figure::ProgramCpus]))
+    Some(say(
+        picture,
+        text,
+        &[Figure::Sum(thread::work_ns), Figure::Whole(Whole::WallNs), Figure::Whole(Whole::ProgramCpus)],
+    ))
 }

@@ -11,11 +11,13 @@
 
 use std::collections::BTreeMap;
 
-use ledger::summary::work_ns;
+use ledger::Thread;
+use ledger::account::{cpu, thread};
+use wire::Cause;
 
 use super::Finding;
 use crate::expected::Expected;
-use crate::figures::{Figure, say};
+use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, counted};
 use crate::picture::Picture;
 use crate::thresholds::{CONVOY_CONCURRENCY, EQUAL_WORK_FACTOR, IMBALANCE_SHARE, MIXED_SHARE, ROTATION_SHARE};
@@ -40,14 +42,14 @@ pub(crate) fn convoy(picture: &Picture) -> Option<Finding> {
     let kind = if is_lock(picture) { Kind::LockConvoy } else { Kind::WaitingForThreads };
     let (text, step) = words(picture, kind, rest);
     let figures = [
-        Figure::WaitingForThreadsNs,
-        Figure::BlockedBy("futex"),
-        Figure::SpinNs,
-        Figure::CrewThreads,
-        Figure::LargestWorkNs,
-        Figure::WorkNs,
-        Figure::WallNs,
-        Figure::CpuIdleNs,
+        Figure::Sum(thread::waiting_for_threads_ns),
+        Figure::BlockedBy(Cause::Futex),
+        Figure::Sum(thread::spin_ns),
+        Figure::Whole(Whole::CrewThreads),
+        Figure::Whole(Whole::LargestWorkNs),
+        Figure::Sum(thread::work_ns),
+        Figure::Whole(Whole::WallNs),
+        Figure::Cpus(cpu::idle_ns),
     ];
     let mut main = say(picture, text, &figures);
     main.next
@@ -69,7 +71,12 @@ pub(crate) fn mixed(picture: &Picture) -> Option<Finding> {
         counted(picture.crew.len() as u64, "thread"),
         about_percent(picture.crew_share(waited as f64)),
     );
-    let figures = [Figure::WaitingForThreadsNs, Figure::WaitingForCpuNs, Figure::CrewThreads, Figure::WorkNs];
+    let figures = [
+        Figure::Sum(thread::waiting_for_threads_ns),
+        Figure::Sum(thread::waiting_for_cpu_ns),
+        Figure::Whole(Whole::CrewThreads),
+        Figure::Sum(thread::work_ns),
+    ];
     let main = say(picture, text, &figures);
     Some(Finding {
         kind: Kind::WaitingForThreads,
@@ -82,9 +89,9 @@ pub(crate) fn mixed(picture: &Picture) -> Option<Finding> {
 /// Equal work, and either the name of a spin lock or sleepers that wake one another in rotation.
 fn is_lock(picture: &Picture) -> bool {
     let crew = &picture.crew_sums;
-    let average = crew.work_ns as f64 / picture.crew.len() as f64;
-    let equal = picture.busiest().map_or(0, work_ns) as f64 <= EQUAL_WORK_FACTOR * average;
-    if crew.spin_ns > crew.cause_ns("futex") {
+    let average = crew.work_ns() as f64 / picture.crew.len() as f64;
+    let equal = picture.busiest().map_or(0, Thread::work_ns) as f64 <= EQUAL_WORK_FACTOR * average;
+    if crew.spin_ns > crew.blocked_by[Cause::Futex] {
         return equal && spins_on_lock(picture);
     }
     equal && wakes_rotate(picture)

@@ -5,13 +5,14 @@
 //! displaced. The range therefore comes from the thread time waited behind others (see `expected`), whose
 //! low end is that share of thread time, and its high end the whole of it on the critical path.
 
+use ledger::account::{cpu, thread};
 use ledger::{TakerKind, TookCpu};
 use wire::layout::ANOTHER_USERS_NAME;
 
 use super::Finding;
 use crate::blame::Delay;
 use crate::facts::Facts;
-use crate::figures::{Figure, say};
+use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, cpu_list, duration};
 use crate::picture::Picture;
 use crate::thresholds::{NAMED_ENOUGH, NAMED_SHARE, WORTH_FACTOR, WORTH_SHARE};
@@ -32,7 +33,7 @@ const MOST_NAMES: usize = 3;
 
 /// Others held the CPUs.
 pub(crate) fn cpu_hog(picture: &Picture) -> Option<Finding> {
-    if picture.sight.takers { seen(picture) } else { deduced(picture) }
+    if picture.sees.takers { seen(picture) } else { deduced(picture) }
 }
 
 fn seen(picture: &Picture) -> Option<Finding> {
@@ -69,11 +70,11 @@ fn seen(picture: &Picture) -> Option<Finding> {
         about_percent(picture.crew_share(waited)),
     );
     let figures = [
-        Figure::CpuBusyOthersNs,
-        Figure::TookOtherNs,
-        Figure::TookSiblingNs,
-        Figure::WaitingForCpuNs,
-        Figure::ThreadNs,
+        Figure::Cpus(cpu::busy_others_ns),
+        Figure::Whole(Whole::TookOtherNs),
+        Figure::Whole(Whole::TookSiblingNs),
+        Figure::Sum(thread::waiting_for_cpu_ns),
+        Figure::Whole(Whole::ThreadNs),
     ];
     let mut main = say(picture, text, &figures);
     let action = match named {
@@ -166,7 +167,12 @@ fn deduced(picture: &Picture) -> Option<Finding> {
         "There was a CPU for each thread, yet {} of thread time waited for one: something else probably took it.",
         about_percent(picture.share(waited)),
     );
-    let figures = [Figure::WaitingForCpuNs, Figure::CrewThreads, Figure::ProgramCpus, Figure::ThreadNs];
+    let figures = [
+        Figure::Sum(thread::waiting_for_cpu_ns),
+        Figure::Whole(Whole::CrewThreads),
+        Figure::Whole(Whole::ProgramCpus),
+        Figure::Whole(Whole::ThreadNs),
+    ];
     let mut main = say(picture, text, &figures);
     main.next.push(
         NextStep::expecting("look for a busy program beside it (top)", &expected, Kind::CpuHog)

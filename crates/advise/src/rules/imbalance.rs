@@ -8,11 +8,12 @@
 //! waiting threads' spinning kept it from running. At least half of it: a dynamic schedule leaves the
 //! last chunk uneven and pays for handing out.
 
-use ledger::summary::work_ns;
+use ledger::account::thread;
+use wire::Cause;
 
 use super::Finding;
 use crate::expected::Expected;
-use crate::figures::{Figure, say};
+use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, counted};
 use crate::openmp;
 use crate::picture::Picture;
@@ -26,8 +27,8 @@ const SURE: f64 = 0.5;
 pub(crate) fn imbalance(picture: &Picture) -> Option<Finding> {
     let busiest = picture.busiest()?;
     let crew = picture.crew.len() as f64;
-    let average = picture.crew_sums.work_ns as f64 / crew;
-    let largest = work_ns(busiest) as f64;
+    let average = picture.crew_sums.work_ns() as f64 / crew;
+    let largest = busiest.work_ns() as f64;
     let enough = picture.crew_share(picture.blame.imbalance_ns) >= IMBALANCE_SHARE;
     let doubt = 3.0 * busiest.spin_error_ns as f64;
     if crew < 2.0 || !enough || largest < IMBALANCE_FACTOR * average || largest - average <= doubt {
@@ -42,7 +43,7 @@ pub(crate) fn imbalance(picture: &Picture) -> Option<Finding> {
     if !expected.is_worth_trying() {
         return None;
     }
-    let idlers = picture.crew.iter().filter(|thread| (work_ns(thread) as f64) < CREW_WORK * largest).count();
+    let idlers = picture.crew.iter().filter(|thread| (thread.work_ns() as f64) < CREW_WORK * largest).count();
     let confidence = if idlers + 1 == picture.crew.len() { Confidence::Medium } else { Confidence::High };
     let kind = Kind::Imbalance;
     let waiting = picture.crew_sums.waiting_for_threads_ns() as f64;
@@ -51,19 +52,19 @@ pub(crate) fn imbalance(picture: &Picture) -> Option<Finding> {
          waiting for other threads.",
         busiest.tid,
         busiest.comm,
-        about_percent(largest / (picture.crew_sums.work_ns as f64).max(1.0)),
+        about_percent(largest / (picture.crew_sums.work_ns() as f64).max(1.0)),
         largest / average.max(1.0),
         counted(picture.crew.len() as u64, "thread"),
         about_percent(picture.crew_share(waiting)),
     );
     let figures = [
-        Figure::LargestWorkNs,
-        Figure::WorkNs,
-        Figure::CrewThreads,
-        Figure::WaitingForThreadsNs,
-        Figure::SpinNs,
-        Figure::YieldWaitNs,
-        Figure::BlockedBy("futex"),
+        Figure::Whole(Whole::LargestWorkNs),
+        Figure::Sum(thread::work_ns),
+        Figure::Whole(Whole::CrewThreads),
+        Figure::Sum(thread::waiting_for_threads_ns),
+        Figure::Sum(thread::spin_ns),
+        Figure::Sum(thread::yield_wait_ns),
+        Figure::BlockedBy(Cause::Futex),
     ];
     let mut main = say(picture, text, &figures);
     main.next.push(
@@ -78,8 +79,11 @@ pub(crate) fn imbalance(picture: &Picture) -> Option<Finding> {
 /// How the others waited, when it was in more than one way worth telling.
 fn how(picture: &Picture) -> Option<crate::verdict::Sentence> {
     let crew = &picture.crew_sums;
-    let ways =
-        [(crew.spin_ns, "spinning"), (crew.yield_wait_ns, "yielding"), (crew.cause_ns("futex"), "asleep on a futex")];
+    let ways = [
+        (crew.spin_ns, "spinning"),
+        (crew.yield_wait_ns, "yielding"),
+        (crew.blocked_by[Cause::Futex], "asleep on a futex"),
+    ];
     let parts: Vec<String> = ways
         .iter()
         .filter(|(ns, _)| picture.crew_share(*ns as f64) >= WORTH_SHARE)
@@ -92,7 +96,12 @@ fn how(picture: &Picture) -> Option<crate::verdict::Sentence> {
         "They waited {}; another waiting policy would change the way they wait, not the wait.",
         parts.join(", ")
     );
-    let figures = [Figure::SpinNs, Figure::YieldWaitNs, Figure::BlockedBy("futex"), Figure::ThreadNs];
+    let figures = [
+        Figure::Sum(thread::spin_ns),
+        Figure::Sum(thread::yield_wait_ns),
+        Figure::BlockedBy(Cause::Futex),
+        Figure::Whole(Whole::ThreadNs),
+    ];
     Some(say(picture, text, &figures))
 }
 

@@ -9,11 +9,12 @@
 //! Bound: the work bound on what others left of all these CPUs, and no more than that per CPU used.
 
 use ledger::CpuAccount;
+use ledger::account::{cpu, thread};
 
 use super::Finding;
 use crate::blame::Delay;
 use crate::expected::Expected;
-use crate::figures::{Figure, say};
+use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, counted, cpu_list};
 use crate::openmp;
 use crate::picture::Picture;
@@ -60,13 +61,13 @@ pub(crate) fn too_few_cpus(picture: &Picture) -> Option<Finding> {
         about_percent(picture.share(picture.sums.waiting_for_cpu_ns())),
     );
     let figures = [
-        Figure::CrewThreads,
-        Figure::ProgramCpus,
-        Figure::OnlineCpus,
-        Figure::WaitingForCpuNs,
-        Figure::TookSiblingNs,
-        Figure::CpuIdleNs,
-        Figure::CpuIdleWhileWaitingNs,
+        Figure::Whole(Whole::CrewThreads),
+        Figure::Whole(Whole::ProgramCpus),
+        Figure::Whole(Whole::OnlineCpus),
+        Figure::Sum(thread::waiting_for_cpu_ns),
+        Figure::Whole(Whole::TookSiblingNs),
+        Figure::Cpus(cpu::idle_ns),
+        Figure::Cpus(cpu::idle_while_waiting_ns),
     ];
     let mut main = say(picture, text, &figures);
     main.next.push(
@@ -84,7 +85,7 @@ pub(crate) fn too_few_cpus(picture: &Picture) -> Option<Finding> {
 
 /// The free CPUs, if threads queued behind siblings and were not allowed on them.
 pub(crate) fn elsewhere(picture: &Picture) -> Option<Elsewhere> {
-    let queued = if picture.sight.takers { picture.behind.siblings_ns } else { picture.sums.waiting_for_cpu_ns() };
+    let queued = if picture.sees.takers { picture.behind.siblings_ns } else { picture.sums.waiting_for_cpu_ns() };
     if picture.share(queued) < WORTH_SHARE || picture.crew.len() < 2 || picture.facts.is_packed() {
         return None;
     }

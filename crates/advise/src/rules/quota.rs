@@ -5,11 +5,13 @@
 //!
 //! Bound: `CPUs the crew could use / q`, the work bound, and the time waited.
 
+use ledger::account::thread;
+
 use super::Finding;
 use crate::blame::Delay;
 use crate::expected::Expected;
 use crate::facts::Facts;
-use crate::figures::{Figure, say};
+use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, count, duration};
 use crate::openmp;
 use crate::picture::Picture;
@@ -46,12 +48,12 @@ pub(crate) fn throttled(picture: &Picture) -> Option<Finding> {
         about_percent(picture.share(stopped)),
     );
     let figures = [
-        Figure::CpuQuota,
-        Figure::NrThrottled,
-        Figure::ThrottledNs,
-        Figure::WaitingForCpuNs,
-        Figure::TookIdleNs,
-        Figure::ThreadNs,
+        Figure::Whole(Whole::CpuQuota),
+        Figure::Whole(Whole::NrThrottled),
+        Figure::Whole(Whole::ThrottledNs),
+        Figure::Sum(thread::waiting_for_cpu_ns),
+        Figure::Whole(Whole::TookIdleNs),
+        Figure::Whole(Whole::ThreadNs),
     ];
     let mut main = say(picture, text, &figures);
     let raise = if facts.is_denied(Facts::QUOTA) {

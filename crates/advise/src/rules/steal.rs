@@ -1,5 +1,7 @@
 //! Hypervisor steal: the CPU was given to another machine while a thread was running on it.
 
+use ledger::account::thread;
+
 use super::Finding;
 use crate::blame::Delay;
 use crate::figures::{Figure, say};
@@ -22,7 +24,7 @@ pub(crate) fn hypervisor(picture: &Picture) -> Option<Finding> {
         "The hypervisor took {} of the time this program's threads were on a CPU and gave it to other machines.",
         about_percent(part)
     );
-    let mut main = say(picture, text, &[Figure::StealNs, Figure::RunNs]);
+    let mut main = say(picture, text, &[Figure::Sum(thread::steal_ns), Figure::Sum(thread::run_ns)]);
     let action = "ask the host for CPUs of your own; no setting inside this machine helps";
     main.next
         .push(NextStep::expecting(action, &expected, Kind::HypervisorSteal).without("hypervisor steal", picture.cpus));

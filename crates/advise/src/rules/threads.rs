@@ -11,11 +11,13 @@
 //! Where spinning is not seen, threads that live side by side and queue are called too many as well: most
 //! of them meet somewhere. How they wait is then a guess, and no number is given.
 
+use ledger::account::thread;
 use ledger::summary;
+use wire::Cause;
 
 use super::Finding;
 use crate::blame::Delay;
-use crate::figures::{Figure, say};
+use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, counted};
 use crate::openmp;
 use crate::picture::Picture;
@@ -26,22 +28,22 @@ use crate::verdict::{Confidence, Kind, NextStep};
 pub(crate) fn too_many(picture: &Picture) -> Option<Finding> {
     let crew = &picture.crew_sums;
     let queued = queued_ns(picture);
-    let unspecified = if picture.sight.causes { 0 } else { crew.cause_ns("unspecified") };
+    let unspecified = if picture.sees.causes { 0 } else { crew.blocked_by[Cause::Unspecified] };
     let spinning = crew.spin_ns.saturating_add(crew.yield_wait_ns);
-    let asleep = crew.cause_ns("futex").saturating_add(unspecified);
+    let asleep = crew.blocked_by[Cause::Futex].saturating_add(unspecified);
     let crowded = picture.crew.len() as f64 > picture.cpus && picture.crew_alive() >= THREADS_PER_CPU * picture.cpus;
     // Spinning counts against the time on a CPU: a queue makes it a small part of all thread time.
     let spun_part = summary::share(crew.spin_ns, crew.run_ns);
     let met = picture.crew_share(spinning.saturating_add(asleep) as f64).max(spun_part) >= WORTH_SHARE;
-    let meet = if picture.sight.spin { met } else { side_by_side(picture) };
+    let meet = if picture.sees.spin { met } else { side_by_side(picture) };
     let queue = picture.share(queued) >= WORTH_SHARE && has_queue(picture);
-    let explains = picture.blame.queues_explain() || !picture.sight.takers;
+    let explains = picture.blame.queues_explain() || !picture.sees.takers;
     if !crowded || !meet || !queue || !explains || super::pinned::elsewhere(picture).is_some() {
         return None;
     }
-    let slept = if picture.sight.spin { asleep > spinning } else { picture.crew_share(asleep as f64) >= WORTH_SHARE };
+    let slept = if picture.sees.spin { asleep > spinning } else { picture.crew_share(asleep as f64) >= WORTH_SHARE };
     let kind = if slept { Kind::TooManyThreadsSleeping } else { Kind::TooManyThreadsSpinning };
-    let confidence = match (picture.sight.takers, picture.sight.spin) {
+    let confidence = match (picture.sees.takers, picture.sees.spin) {
         (true, true) => Confidence::High,
         (false, true) => Confidence::Medium,
         (_, false) => Confidence::Low,
@@ -49,7 +51,7 @@ pub(crate) fn too_many(picture: &Picture) -> Option<Finding> {
     let back_ns = picture.blame.total_ns(Delay::Sibling) + picture.blame.total_ns(Delay::Unseen);
 
     let mut main = say(picture, turns(picture, kind, queued), &figures(kind));
-    if picture.sight.spin {
+    if picture.sees.spin {
         main.next.extend(openmp::threads(picture, picture.cpus, kind));
         if kind == Kind::TooManyThreadsSpinning {
             main.next.extend(openmp::passive(picture, kind));
@@ -73,13 +75,13 @@ fn side_by_side(picture: &Picture) -> bool {
 
 /// Whether CPUs were short: they were busy, or, where that is not seen, more threads wanted one than there are.
 fn has_queue(picture: &Picture) -> bool {
-    let wanted = !picture.sight.takers && picture.concurrency.runnable >= picture.cpus;
+    let wanted = !picture.sees.takers && picture.concurrency.runnable >= picture.cpus;
     wanted || picture.utilisation() >= QUEUE_UTILISATION
 }
 
 /// Thread time queued behind siblings; all waiting for a CPU when nobody saw behind whom.
 fn queued_ns(picture: &Picture) -> u64 {
-    if picture.sight.takers {
+    if picture.sees.takers {
         picture.behind.siblings_ns
     } else {
         picture.sums.wake_delay_ns.saturating_add(picture.sums.preempt_wait_ns)
@@ -91,7 +93,7 @@ fn turns(picture: &Picture, kind: Kind, queued: u64) -> String {
     let pack = if picture.facts.is_packed() { " of the pack" } else { "" };
     let cpus = counted(picture.cpus as u64, "CPU") + pack;
     let crew = &picture.crew_sums;
-    if !picture.sight.spin {
+    if !picture.sees.spin {
         return format!(
             "{threads} take turns on {cpus}: {} of thread time waited for a CPU. This backend does not see whether they \
              wait for one another meanwhile, and how.",
@@ -105,7 +107,7 @@ fn turns(picture: &Picture, kind: Kind, queued: u64) -> String {
             format!("whoever has a CPU {way} for whoever has not ({} of thread time)", about_percent(spun))
         }
         _ => {
-            let slept = crew.cause_ns("futex").saturating_add(crew.cause_ns("unspecified"));
+            let slept = crew.blocked_by[Cause::Futex].saturating_add(crew.blocked_by[Cause::Unspecified]);
             format!(
                 "the others sleep until the last one had its turn ({} of thread time)",
                 about_percent(picture.share(slept))
@@ -113,7 +115,7 @@ fn turns(picture: &Picture, kind: Kind, queued: u64) -> String {
         }
     };
     let all = picture.sums.wake_delay_ns.saturating_add(picture.sums.preempt_wait_ns).max(queued).max(1);
-    let behind = if picture.sight.takers {
+    let behind = if picture.sees.takers {
         format!("{} of the waiting for a CPU was behind a sibling", about_percent(queued as f64 / all as f64))
     } else {
         format!("{} of thread time waited for a CPU", about_percent(picture.share(queued)))
@@ -122,12 +124,17 @@ fn turns(picture: &Picture, kind: Kind, queued: u64) -> String {
 }
 
 fn figures(kind: Kind) -> Vec<Figure> {
-    let mut figures = vec![Figure::CrewThreads, Figure::ProgramCpus, Figure::TookSiblingNs, Figure::WaitingForCpuNs];
-    figures.extend([Figure::YieldWaitNs, Figure::ThreadNs]);
+    let mut figures = vec![
+        Figure::Whole(Whole::CrewThreads),
+        Figure::Whole(Whole::ProgramCpus),
+        Figure::Whole(Whole::TookSiblingNs),
+        Figure::Sum(thread::waiting_for_cpu_ns),
+    ];
+    figures.extend([Figure::Sum(thread::yield_wait_ns), Figure::Whole(Whole::ThreadNs)]);
     if kind == Kind::TooManyThreadsSpinning {
-        figures.push(Figure::SpinNs);
+        figures.push(Figure::Sum(thread::spin_ns));
     } else {
-        figures.push(Figure::BlockedBy("futex"));
+        figures.push(Figure::BlockedBy(Cause::Futex));
     }
     figures
 }

@@ -3,9 +3,11 @@
 //! The sign is wake delay on idle CPUs: nobody was in the way, the time went into leaving the idle state
 //! and switching. Spinning a little before sleeping avoids it, where there is a CPU for each thread.
 
+use ledger::account::thread;
+
 use super::Finding;
 use crate::blame::Delay;
-use crate::figures::{Figure, say};
+use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, count, duration};
 use crate::openmp;
 use crate::picture::Picture;
@@ -28,7 +30,11 @@ pub(crate) fn slow_wakeups(picture: &Picture) -> Option<Finding> {
         count(wakeups),
         duration(from_idle / wakeups),
     );
-    let mut main = say(picture, text, &[Figure::TookIdleNs, Figure::WakeDelayNs, Figure::ThreadNs]);
+    let mut main = say(
+        picture,
+        text,
+        &[Figure::Whole(Whole::TookIdleNs), Figure::Sum(thread::wake_delay_ns), Figure::Whole(Whole::ThreadNs)],
+    );
     main.next.push(openmp::active(picture, &expected, Kind::SlowWakeups));
     let back_ns = picture.blame.total_ns(Delay::Idle).min(picture.sums.wall_ns as f64);
     Some(Finding { kind: Kind::SlowWakeups, back_ns, confidence: Confidence::Medium, sentences: vec![main] })

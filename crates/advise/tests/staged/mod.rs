@@ -2,10 +2,11 @@
 #![allow(dead_code, reason = "each test file uses its own part of the stage")]
 
 use advise::Facts;
+use ledger::figures::ByCause;
 use ledger::{
-    Account, ByName, CpuAccount, HotFunction, Lost, OwnCost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu,
-    WokenBy,
+    Account, CpuAccount, HotFunction, Lost, OwnCost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu, WokenBy,
 };
+use wire::{Backend, Cause};
 
 /// Wall time of a staged run.
 pub const WALL_NS: u64 = 10_000_000_000;
@@ -47,10 +48,15 @@ fn ns(share: f64) -> u64 {
     (share * WALL_NS as f64).round() as u64
 }
 
+/// The cause of this name.
+pub fn cause(name: &str) -> Cause {
+    *Cause::ALL.iter().find(|cause| cause.name() == name).expect("a cause")
+}
+
 fn thread(tid: u32, life: &Life) -> Thread {
-    let blocked: ByName =
-        life.blocked.iter().copied().chain([("futex", life.futex)]).map(|(cause, s)| (cause.into(), ns(s))).collect();
-    let blocked_ns = blocked.values().sum();
+    let causes = life.blocked.iter().map(|(name, part)| (cause(name), *part));
+    let blocked: ByCause = causes.chain([(Cause::Futex, life.futex)]).map(|(cause, part)| (cause, ns(part))).collect();
+    let blocked_ns = blocked.total();
     let off = blocked_ns + ns(life.preempted) + ns(life.yielded) + ns(life.wake_delay);
     let wakers = life.woken_by.len().max(1) as u64;
     let woken = |tid: &u32| WokenBy {
@@ -123,7 +129,8 @@ impl Stage {
             unlisted: None,
         };
         let account = Account {
-            backend: "bpf".into(),
+            backend: Backend::Bpf,
+            sees: None,
             window_ns: WALL_NS,
             events: 100_000,
             lost: Lost::default(),
@@ -150,13 +157,13 @@ impl Stage {
 
     /// As the perf backend would have seen it: no causes, no CPUs, wake delay inside blocked.
     pub fn by_perf(mut self) -> Stage {
-        self.account.backend = "perf".into();
+        self.account.backend = Backend::Perf;
         self.account.cpus.clear();
         self.account.took_cpu.clear();
         for thread in self.threads_mut() {
             thread.blocked_ns += thread.wake_delay_ns;
             thread.wake_delay_ns = 0;
-            thread.blocked_by = [("unspecified".into(), thread.blocked_ns)].into_iter().collect();
+            thread.blocked_by = [(Cause::Unspecified, thread.blocked_ns)].into_iter().collect();
             thread.woken_by.clear();
         }
         self
@@ -165,7 +172,7 @@ impl Stage {
     /// As the proc backend would have seen it: besides, no spinning and no yields.
     pub fn by_proc(self) -> Stage {
         let mut stage = self.by_perf();
-        stage.account.backend = "proc".into();
+        stage.account.backend = Backend::Proc;
         for thread in stage.threads_mut() {
             thread.spin_ns = 0;
             thread.spin_basis = SpinBasis::None;

@@ -12,7 +12,7 @@ use advise::forecast::measured::{Placing, Trial, Window};
 use advise::forecast::modelled::{self, Simulated, Sketch, Waits};
 use advise::forecast::{Accepts, Basis, Forecast, Refusal, measured};
 use advise::picture::Picture;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use machine::limits::Who;
 use machine::steal::CpuTimes;
 use machine::{CpuSet, Root};
@@ -23,8 +23,8 @@ use pack::policy::regime::{FIRST_LOOK_NS, WORTH};
 use pack::policy::seating::FULL_CAPACITY;
 use pack::sim::{Costs, Program, Wait};
 use pack::trial::{Seen, Tried, Way};
+use report::Document;
 use report::advice::{Advice, Run, SCHEMA_VERSION};
-use report::{Document, json};
 use watch::Sight;
 
 use crate::choice::Choice;
@@ -182,21 +182,7 @@ fn read(path: &Path) -> Result<Document> {
     } else {
         text = fs::read_to_string(path).with_context(|| format!("cannot read '{name}'"))?;
     }
-    let value: serde_json::Value =
-        serde_json::from_str(&text).with_context(|| format!("'{name}' is no JSON: write it with cox run --json"))?;
-    match value.get("schema_version").and_then(serde_json::Value::as_u64) {
-        Some(version) if version == u64::from(json::SCHEMA_VERSION) => {}
-        Some(version) => {
-            bail!("'{name}' has schema version {version}, and this cox reads {}: record it again", json::SCHEMA_VERSION)
-        }
-        None => bail!("'{name}' is no report of cox run: it has no schema version"),
-    }
-    let document: Document =
-        serde_json::from_value(value).with_context(|| format!("'{name}' is no report of cox run"))?;
-    if ledger::summary::is_empty(&document.account) {
-        bail!("'{name}': no thread is in it");
-    }
-    Ok(document)
+    Document::read(&text).with_context(|| format!("cannot read '{name}'"))
 }
 
 fn modelled_advice(options: &cli::Advise, document: &Document) -> Result<Advice, Refusal> {

@@ -138,18 +138,7 @@ fn short(file: &str) -> String {
 fn read(path: &Path) -> Result<Run> {
     let cannot = || format!("cannot compare '{}'", path.display());
     let text = fs::read_to_string(path).with_context(cannot)?;
-    let value: serde_json::Value = serde_json::from_str(&text).context("it is not JSON").with_context(cannot)?;
-    let wanted = report::json::SCHEMA_VERSION;
-    match value.get("schema_version").and_then(serde_json::Value::as_u64) {
-        Some(version) if version == u64::from(wanted) => {}
-        Some(version) => bail!("{}: its schema_version is {version}, and this cox reads {wanted}", cannot()),
-        None => bail!("{}: it is no report of cox run --json", cannot()),
-    }
-    let document: Document =
-        serde_json::from_value(value).context("it is no report of cox run --json").with_context(cannot)?;
-    if ledger::summary::is_empty(&document.account) {
-        bail!("{}: no thread is in it", cannot());
-    }
+    let document = Document::read(&text).with_context(cannot)?;
     Ok(Run::of(&document))
 }
 

@@ -1,9 +1,9 @@
 //! The section on overlap: what the engine counted, beside what was observed.
 
-use std::collections::BTreeMap;
-
 use ledger::account::{Account, Thread};
+use ledger::figures::{Amount, ByCause};
 use report::overlap::{Blocked, OverlapReport};
+use wire::Cause;
 use wire::umt::STANDBYS_AT_MOST;
 
 use crate::session::overlapping::{Overlapping, Sums};
@@ -19,10 +19,9 @@ pub fn report(overlapping: &Overlapping, account: &Account, cpus: u64) -> Overla
     let threads = || ledger::summary::threads(account);
     let waited = |thread: &Thread| thread.wake_delay_ns.saturating_add(thread.preempt_wait_ns);
     OverlapReport {
-        backend: overlapping.backend().into(),
+        backend: overlapping.backend(),
         cpus,
-        processes: sums.processes,
-        standbys: sums.standbys,
+        counts: sums.counts.clone(),
         wall_ns: account.programs.iter().map(|program| program.wall_ns).max().unwrap_or(0),
         ran_ns: threads()
             .filter(|thread| thread.comm != SENTINEL)
@@ -31,17 +30,8 @@ pub fn report(overlapping: &Overlapping, account: &Account, cpus: u64) -> Overla
             .fold(0, u64::saturating_add),
         standby_ns: threads().filter(is_standby).map(|thread| thread.run_ns).fold(0, u64::saturating_add),
         idle_ns: account.cpus.iter().map(|cpu| cpu.idle_ns).fold(0, u64::saturating_add),
-        crowded_ns: threads().filter(|thread| thread.comm != SENTINEL).map(waited).fold(0, u64::saturating_add),
+        runnable_wait_ns: threads().filter(|thread| thread.comm != SENTINEL).map(waited).fold(0, u64::saturating_add),
         blocked_by: blocked(threads()),
-        tasks: sums.ran,
-        blocks: sums.blocks,
-        rings: sums.rings,
-        own_rings: sums.own_rings,
-        empty_rings: sums.empty,
-        surrenders: sums.surrendered,
-        unheard: sums.unheard,
-        overlooked: sums.overlooked,
-        failed: sums.failed,
         delay_us: sums.delay_us(0.5).zip(sums.delay_us(0.99)),
         complaints: complaints(overlapping, &sums),
     }
@@ -53,15 +43,16 @@ fn is_standby(thread: &&Thread) -> bool {
 
 /// By cause, the longest first. Waiting for tasks is by futex, and at a doorbell by poll: neither keeps the program from anything.
 fn blocked<'a>(threads: impl Iterator<Item = &'a Thread>) -> Vec<Blocked> {
-    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut sums = ByCause::default();
     for thread in threads {
-        for (cause, ns) in thread.blocked_by.iter() {
-            let waits = cause == "futex" || (cause == "poll" && is_standby(&thread));
-            *sums.entry(cause).or_default() += if waits { 0 } else { *ns };
+        let mut blocked = thread.blocked_by;
+        blocked[Cause::Futex] = 0;
+        if is_standby(&thread) {
+            blocked[Cause::Poll] = 0;
         }
+        sums.sum(&blocked);
     }
-    let mut all: Vec<Blocked> = sums.into_iter().map(|(cause, ns)| Blocked { cause: cause.to_owned(), ns }).collect();
-    all.retain(|blocked| blocked.ns > 0);
+    let mut all: Vec<Blocked> = sums.some().map(|(cause, ns)| Blocked { cause: cause.name().to_owned(), ns }).collect();
     all.sort_by_key(|blocked| std::cmp::Reverse(blocked.ns));
     all
 }
@@ -71,7 +62,7 @@ fn complaints(overlapping: &Overlapping, sums: &Sums) -> Vec<String> {
         return vec![why.clone()];
     }
     let mut all: Vec<String> = overlapping.passed_over.iter().cloned().collect();
-    if overlapping.has_doorbells() && sums.processes == 0 {
+    if overlapping.has_doorbells() && sums.counts.processes == 0 {
         all.push(
             "no process asked for doorbells: neither the program nor its child processes began a parallel region of gcc's libgomp.so; what is \
              linked statically, or to LLVM's libomp or Intel's libiomp5, cannot be taken over"
@@ -80,39 +71,48 @@ fn complaints(overlapping: &Overlapping, sums: &Sums) -> Vec<String> {
     }
     let reasons = [
         (
-            sums.thread_data,
+            sums.reasons.thread_data,
             "without standbys: the program has thread-local data of its own (threadprivate, __thread), which tasks on other threads would \
              not find",
         ),
-        (sums.bound, "without standbys: threads are bound to places (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY)"),
         (
-            sums.lost,
+            sums.reasons.bound,
+            "without standbys: threads are bound to places (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY)",
+        ),
+        (
+            sums.reasons.lost,
             "cox-observe, which had the eBPF programs, ended before the program: from then on it ran as under libgomp",
         ),
-        (sums.unseen, "without standbys: eBPF did not see the program's first thread block"),
-        (sums.unshared, "some teams have more queues than eBPF looks at: their tasks may have waited"),
+        (sums.reasons.unseen, "without standbys: eBPF did not see the program's first thread block"),
+        (sums.reasons.unshared, "some teams have more queues than eBPF looks at: their tasks may have waited"),
         (
-            sums.impossible,
+            sums.reasons.impossible,
             "a process has written impossible numbers to the page that it shares with cox: nothing of what it says of itself is counted",
         ),
-        (sums.shared_numbers, "two tasks were given the same thread number, rather than let them wait for one another"),
+        (
+            sums.reasons.shared_numbers,
+            "two tasks were given the same thread number, rather than let them wait for one another",
+        ),
     ];
     all.extend(reasons.into_iter().filter(|(count, _)| *count > 0).map(|(_, why)| why.to_owned()));
     all.extend(not_made(sums));
     all.extend(
         sums.refusal
             .as_ref()
-            .map(|why| format!("{} of the processes that asked ran without standbys: {why}", sums.refused)),
+            .map(|why| format!("{} of the processes that asked ran without standbys: {why}", sums.reasons.refused)),
     );
     all
 }
 
 /// How many standbys there are not, and why.
 fn not_made(sums: &Sums) -> Option<String> {
-    let at_limit = (sums.at_limit > 0).then(|| {
-        format!("a process has at most {STANDBYS_AT_MOST}, which were all blocked or at work ({} times)", sums.at_limit)
+    let at_limit = (sums.reasons.at_limit > 0).then(|| {
+        format!(
+            "a process has at most {STANDBYS_AT_MOST}, which were all blocked or at work ({} times)",
+            sums.reasons.at_limit
+        )
     });
-    let refused = (sums.failed > sums.at_limit).then(|| match sums.error {
+    let refused = (sums.counts.failed > sums.reasons.at_limit).then(|| match sums.error {
         // pthread_create(3) says the same of all of these.
         Some(libc::EAGAIN) => "the kernel had no room for another thread: a limit (ulimit -u, the control group's \
                                pids.max, kernel.threads-max), or no memory for its stack"
@@ -121,16 +121,24 @@ fn not_made(sums: &Sums) -> Option<String> {
         None => "the program did not say why".to_owned(),
     });
     let reasons: Vec<String> = at_limit.into_iter().chain(refused).collect();
-    (sums.failed > 0).then(|| format!("{} standby threads could not be made: {}", sums.failed, reasons.join("; ")))
+    (sums.counts.failed > 0)
+        .then(|| format!("{} standby threads could not be made: {}", sums.counts.failed, reasons.join("; ")))
 }
 
 #[cfg(test)]
 mod tests {
+    use report::overlap::OverlapCounts;
+
     use super::*;
+    use crate::session::overlapping::Reasons;
 
     #[test]
     fn standbys_that_are_not_there_have_a_reason() {
-        let said = |failed, at_limit, error| not_made(&Sums { failed, at_limit, error, ..Sums::default() });
+        let said = |failed, at_limit, error| {
+            let (counts, reasons) =
+                (OverlapCounts { failed, ..Default::default() }, Reasons { at_limit, ..Default::default() });
+            not_made(&Sums { counts, reasons, error, ..Sums::default() })
+        };
         assert_eq!(said(0, 0, None), None);
         let why = said(4, 0, Some(libc::EAGAIN)).unwrap();
         assert!(

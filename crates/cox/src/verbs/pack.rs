@@ -200,7 +200,7 @@ pub fn report(
         preloaded: summary.told.guests,
         kept_from_spinning: summary.told.cured,
         spinning_runtimes: summary.told.wasteful.iter().map(spinning_runtime).collect(),
-        backend: summary.backend.map(|backend| backend.name().to_owned()),
+        backend: summary.backend,
         passed_over: summary.passed_over.as_deref().map(ebpf::explained_text),
         unread: summary.told.unread.iter().map(|(pid, why)| format!("process {pid}: {why}")).collect(),
         complaints: summary.complaints.clone(),

@@ -298,7 +298,7 @@ fn refuse_without_threads(account: &Account, target: &Target) -> Result<()> {
         }
         _ => bail!(
             "the backend {} saw no thread of the target; there is no report (another one may: --backend)",
-            account.backend
+            account.backend.name()
         ),
     }
 }

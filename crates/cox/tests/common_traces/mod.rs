@@ -73,7 +73,7 @@ impl Traced {
         let mut all: BTreeMap<u32, Vec<Sums>> = BTreeMap::new();
         for thread in self.threads() {
             let states = [thread.run_ns, thread.wake_delay_ns, thread.preempt_wait_ns, thread.blocked_ns];
-            let blocked_by = thread.blocked_by.iter().map(|(cause, ns)| (cause.to_string(), *ns)).collect();
+            let blocked_by = thread.blocked_by.some().map(|(cause, ns)| (cause.name().to_owned(), ns)).collect();
             all.entry(thread.tid).or_default().push(Sums { states, blocked_by });
         }
         all.into_iter()

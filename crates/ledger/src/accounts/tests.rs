@@ -4,15 +4,12 @@ use wire::layout::ENROLLED_ALIVE;
 use wire::{Backend, Cause, Cpu, CpuKind, Living, Losses, Pair, PairSum, Spot, Taker, Waiting, native};
 
 use super::*;
-use crate::account::{ByName, SpinBasis, TakerKind, TookCpu, WokenBy};
+use crate::account::{SpinBasis, TakerKind, TookCpu, WokenBy};
+use crate::figures::ByMigration;
 use crate::transition::{born, switch_in, switch_out, waking};
 
 const START: u64 = 1 << 50;
 const END: u64 = START + 1_000;
-
-fn amount(amounts: &ByName, name: &str) -> u64 {
-    amounts.get(name).copied().unwrap_or(0)
-}
 
 fn comm(name: &str) -> [u8; 16] {
     let mut bytes = [0; 16];
@@ -85,7 +82,6 @@ fn every_field_of_a_thread_comes_from_its_clock() {
 
     let account = build(&record(vec![clock]), &[program(5)], 0);
     let thread = &only_process(&account).threads[0];
-    let map = |pairs: &[(&str, u64)]| pairs.iter().map(|(k, v)| (Cow::Owned((*k).to_owned()), *v)).collect::<ByName>();
     let expected = Thread {
         host_tid: None,
         inner_tid: None,
@@ -106,13 +102,13 @@ fn every_field_of_a_thread_comes_from_its_clock() {
         preempt_wait_ns: 20,
         yield_wait_ns: 20,
         blocked_ns: 160,
-        blocked_by: map(&[("disk", 60), ("futex", 100)]),
+        blocked_by: [(Cause::Disk, 60), (Cause::Futex, 100)].into_iter().collect(),
         unknown_ns: 7,
         switches_voluntary: 2,
         switches_involuntary: 1,
         wakeups: 3,
-        migrations: map(&[("at_wakeup", 4), ("while_queued", 5), ("by_affinity", 6)]),
-        cpus: map(&[("1", 178), ("3", 20)]),
+        migrations: ByMigration::new([4, 5, 6]),
+        cpus: [(Some(1), 178), (Some(3), 20)].into_iter().collect(),
         took_ns: 44,
         kernel_cpu_ns: Some(190),
         kernel_run_delay_ns: Some(36),
@@ -150,7 +146,7 @@ fn cpus_beyond_the_slots_are_added_up_as_other() {
     }
     let account = build(&record(vec![clock]), &[program(5)], 0);
     let cpus = &only_process(&account).threads[0].cpus;
-    assert_eq!((cpus.len(), amount(cpus, "100"), amount(cpus, "115"), amount(cpus, "other")), (17, 10, 10, 40));
+    assert_eq!((cpus.iter().count(), cpus.on(100), cpus.on(115), cpus.other_ns()), (16, 10, 10, 40));
 }
 
 #[test]
@@ -285,10 +281,10 @@ fn the_unlisted_are_a_sum_of_the_first_program() {
     record.unlisted.blocked_ns[Cause::Sleep as usize] = 10;
     let unlisted = build(&record, &[program(5)], 0).programs[0].unlisted.clone().expect("two threads");
     assert_eq!(
-        (unlisted.wall_ns, unlisted.run_ns, amount(&unlisted.blocked_by, "sleep"), unlisted.alive),
+        (unlisted.wall_ns, unlisted.run_ns, unlisted.blocked_by[Cause::Sleep], unlisted.alive),
         (70, 60, 10, false)
     );
-    assert_eq!(amount(&unlisted.cpus, "other"), 60);
+    assert_eq!(unlisted.cpus.other_ns(), 60);
 }
 
 #[test]
@@ -410,7 +406,7 @@ fn the_session_is_told() {
     record.losses =
         Losses { events: 1, members: 2, finals: 3, samples: 4, pairs: 5, takers_ns: 6, idle_split: 7, moments: 8 };
     let account = build(&record, &[program(5)], 56);
-    assert_eq!((account.backend.as_str(), account.events, account.window_ns), ("bpf", 12, 1_000));
+    assert_eq!((account.backend, account.events, account.window_ns), (Backend::Bpf, 12, 1_000));
     assert_eq!(account.own_cost, OwnCost { user_ns: 56, kernel_ns: Some(34) });
     let lost = Lost { events: 1, members: 2, finals: 3, samples: 4, pairs: 5, takers_ns: 6, idle_split: 7, moments: 8 };
     assert_eq!((account.lost, account.lost.total()), (lost, 30));

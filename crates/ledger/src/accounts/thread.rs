@@ -4,15 +4,14 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use wire::layout::{ANOTHER_USERS, ANOTHER_USERS_NAME, LEFT, OUTSIDE};
-use wire::{Cause, Clock, Migration, Pair, PairSum, Record};
+use wire::{Clock, Pair, PairSum, Record};
 
 use super::Life;
-use crate::account::{ByName, Thread, WokenBy};
+use crate::account::{Thread, WokenBy};
+use crate::figures::{ByCause, ByMigration, RunByCpu};
 
 /// Wakers listed per thread.
 const WAKERS: usize = 8;
-/// The key of the run time on CPUs that are not kept apart.
-const ELSEWHERE: &str = "other";
 
 /// The exit code a shell shows for a wait status as the kernel keeps it: the code, or 128 + signal
 /// (wait(2), POSIX 2.8.2).
@@ -44,15 +43,12 @@ pub(super) fn account(life: &Life<'_>, start_ns: u64) -> Thread {
         preempt_wait_ns: clock.preempt_wait_ns,
         yield_wait_ns: clock.yield_wait_ns,
         blocked_ns: clock.blocked_total_ns(),
-        blocked_by: by_cause(clock),
+        blocked_by: ByCause::new(clock.blocked_ns),
         unknown_ns: clock.unknown_ns,
         switches_voluntary: clock.switches_voluntary,
         switches_involuntary: clock.switches_involuntary,
         wakeups: clock.wakeups,
-        migrations: Migration::ALL
-            .iter()
-            .map(|kind| (kind.name().into(), clock.migrations[*kind as usize].into()))
-            .collect(),
+        migrations: ByMigration::new(clock.migrations.map(u64::from)),
         cpus: by_cpu(clock),
         took_ns: clock.took_ns,
         kernel_cpu_ns: kernel_read.then_some(clock.kernel_cpu_ns),
@@ -75,21 +71,10 @@ pub(super) fn inside_or_host(id: u32) -> (u32, Option<u32>) {
     if id & OUTSIDE == 0 { (id, None) } else { (0, Some(id & !OUTSIDE)) }
 }
 
-fn by_cause(clock: &Clock) -> ByName {
-    let causes = Cause::ALL.iter().map(|cause| (cause.name().into(), clock.blocked_ns[*cause as usize]));
-    causes.filter(|(_, ns)| *ns > 0).collect()
-}
-
-fn by_cpu(clock: &Clock) -> ByName {
-    let mut cpus = ByName::new();
-    let mut add = |name: Cow<'static, str>, ns: u64| *cpus.entry(name).or_insert(0) += ns;
-    for (id, ns) in clock.cpu_id.iter().zip(clock.cpu_run_ns).filter(|(_, ns)| *ns > 0) {
-        add(id.checked_sub(1).map_or(ELSEWHERE.into(), |cpu| cpu.to_string().into()), ns);
-    }
-    if clock.elsewhere_run_ns > 0 {
-        add(ELSEWHERE.into(), clock.elsewhere_run_ns);
-    }
-    cpus
+fn by_cpu(clock: &Clock) -> RunByCpu {
+    let slots = clock.cpu_id.iter().zip(clock.cpu_run_ns).filter(|(_, ns)| *ns > 0);
+    let kept = slots.map(|(id, ns)| (id.checked_sub(1).map(u32::from), ns));
+    kept.chain([(None, clock.elsewhere_run_ns)]).collect()
 }
 
 /// The sum of the clocks that found no room, as one thread that nobody can name.

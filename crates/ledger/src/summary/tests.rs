@@ -1,12 +1,14 @@
 //! Each figure over threads whose parts tell themselves apart.
 
 use super::*;
-use crate::account::{CpuAccount, Lost, OwnCost, TookCpu};
+use crate::account::{Lost, OwnCost, TookCpu};
+use crate::figures::ByMigration;
 
 /// An account of nothing.
 pub(crate) fn empty() -> Account {
     Account {
-        backend: "bpf".into(),
+        backend: wire::Backend::Bpf,
+        sees: None,
         window_ns: 0,
         events: 0,
         lost: Lost::default(),
@@ -19,8 +21,8 @@ pub(crate) fn empty() -> Account {
     }
 }
 
-fn map<K: From<String>, M: FromIterator<(K, u64)>>(pairs: &[(&str, u64)]) -> M {
-    pairs.iter().map(|(name, n)| ((*name).to_owned().into(), *n)).collect()
+fn causes(futex: u64, disk: u64, sleep: u64) -> ByCause {
+    [(Cause::Futex, futex), (Cause::Disk, disk), (Cause::Sleep, sleep)].into_iter().collect()
 }
 
 /// Every figure a different power of two, so that a sum tells its parts.
@@ -36,16 +38,16 @@ fn thread() -> Thread {
         preempt_wait_ns: 0x10 + 0x20,
         yield_wait_ns: 0x20,
         blocked_ns: 0x40 + 0x80 + 0x100,
-        blocked_by: map(&[("futex", 0x40), ("disk", 0x80), ("sleep", 0x100)]),
+        blocked_by: causes(0x40, 0x80, 0x100),
         unknown_ns: 0x200,
         wall_ns: 0x13f9,
         switches_voluntary: 1,
         switches_involuntary: 2,
         wakeups: 4,
-        migrations: map(&[("at_wakeup", 8), ("while_queued", 16)]),
+        migrations: ByMigration::new([8, 16, 0]),
         samples: 32,
         impossible: 64,
-        cpus: map(&[("0", 5), ("3", 7), ("other", 1)]),
+        cpus: [(Some(0), 5), (Some(3), 7), (None, 1)].into_iter().collect(),
         ..Thread::default()
     }
 }
@@ -58,30 +60,30 @@ fn account(threads: Vec<Thread>) -> Account {
 #[test]
 fn sums_are_over_all_threads() {
     let sums = Sums::of(&account(vec![thread(), Thread { spin_error_ns: 4, ..thread() }]));
-    let expected = Sums {
-        threads: 2,
+    let figures = Thread {
         wall_ns: 2 * 0x13f9,
         run_ns: 2 * 0x1001,
         spin_ns: 2,
         spin_error_ns: 5,
-        work_ns: 2 * 0x1000,
         steal_ns: 4,
         irq_ns: 8,
         wake_delay_ns: 16,
         preempt_wait_ns: 2 * 0x30,
         yield_wait_ns: 2 * 0x20,
         blocked_ns: 2 * 0x1c0,
-        blocked_by: map(&[("futex", 0x80), ("disk", 0x100), ("sleep", 0x200)]),
+        blocked_by: causes(0x80, 0x100, 0x200),
         unknown_ns: 0x400,
         samples: 64,
         switches_voluntary: 2,
         switches_involuntary: 4,
         wakeups: 8,
-        migrations: map(&[("at_wakeup", 16), ("while_queued", 32)]),
+        migrations: ByMigration::new([16, 32, 0]),
         impossible: 128,
+        cpus: [(Some(0), 10), (Some(3), 14), (None, 2)].into_iter().collect(),
+        ..Thread::default()
     };
-    assert_eq!(sums, expected);
-    assert_eq!(sums.migrations_total(), 48);
+    assert_eq!(sums, Sums { threads: 2, figures });
+    assert_eq!((sums.work_ns(), sums.migrations.total()), (2 * 0x1000, 48));
     assert_eq!(sums.share(0x13f9), 0.5);
 }
 
@@ -91,7 +93,7 @@ fn the_unlisted_count_with_their_time_and_number() {
     account.lost.finals = 40;
     account.programs[0].unlisted = Some(Thread { wall_ns: 100, run_ns: 100, ..Thread::default() });
     let sums = Sums::of(&account);
-    assert_eq!((sums.threads, sums.wall_ns, sums.work_ns), (41, 0x13f9 + 100, 0x1000 + 100));
+    assert_eq!((sums.threads, sums.wall_ns, sums.work_ns()), (41, 0x13f9 + 100, 0x1000 + 100));
     assert_eq!(threads(&account).count(), 1);
 }
 
@@ -114,7 +116,7 @@ fn the_division_has_no_rest_and_no_overlap() {
         waiting_for_threads_ns: 0x61,
         preempted_ns: 0x10,
         wake_delay_ns: 0x8,
-        blocked_by: map(&[("disk", 0x80), ("sleep", 0x100)]),
+        blocked_by: causes(0, 0x80, 0x100),
         unknown_ns: 0x200,
     };
     assert_eq!(division, expected);
@@ -123,7 +125,10 @@ fn the_division_has_no_rest_and_no_overlap() {
 
 #[test]
 fn concurrency_is_thread_time_over_wall_time() {
-    let mut account = account(vec![thread(), Thread { cpus: map(&[("3", 1), ("4", 0), ("5", 1)]), ..thread() }]);
+    let mut account = account(vec![
+        thread(),
+        Thread { cpus: [(Some(3), 1), (Some(4), 0), (Some(5), 1)].into_iter().collect(), ..thread() },
+    ]);
     account.window_ns = 0x10000;
     let c = concurrency(&account, &Sums::of(&account));
     assert_eq!((c.wall_ns, c.cpus_used), (0x10000, 3));
@@ -164,7 +169,7 @@ fn waits_are_told_apart_by_who_was_before_us() {
 }
 
 #[test]
-fn idle_is_a_part_of_the_known_cpu_time() {
+fn cpus_are_added_up() {
     let cpu = CpuAccount {
         cpu: 0,
         busy_program_ns: 50,
@@ -174,10 +179,8 @@ fn idle_is_a_part_of_the_known_cpu_time() {
         idle_while_blocked_ns: 4,
         unknown_ns: 1_000,
     };
-    let idle = idle(&Account { cpus: vec![cpu, cpu], ..empty() });
-    let expected = Idle { known_ns: 160, idle_ns: 40, while_waiting_ns: 6, while_blocked_ns: 8 };
-    assert_eq!((idle, idle.fraction()), (expected, 0.25));
-    assert_eq!(Idle::default().fraction(), 0.0);
+    let all = cpus(&Account { cpus: vec![cpu, cpu], ..empty() });
+    assert_eq!((all.known_ns(), all.idle_ns, all.idle_while_waiting_ns, all.idle_while_blocked_ns), (160, 40, 6, 8));
 }
 
 #[test]
@@ -187,5 +190,5 @@ fn absurd_times_and_counts_do_not_overflow() {
         Program { processes: vec![Process { threads: vec![thread()], ..Process::default() }], ..Program::default() };
     let lost = Lost { finals: u64::MAX, ..Lost::default() };
     let account = Account { cpus: vec![cpu, cpu], programs: vec![program], lost, ..empty() };
-    assert_eq!((idle(&account).known_ns, Sums::of(&account).threads), (u64::MAX, u64::MAX));
+    assert_eq!((cpus(&account).known_ns(), Sums::of(&account).threads), (u64::MAX, u64::MAX));
 }

@@ -1,13 +1,15 @@
 //! Threads that slept all the time: many programs have some, and there is nothing to see of them but how many they are and on what they slept.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use advise::numbers::counted;
+use ledger::causes::said;
+use ledger::figures::{Amount, ByCause};
 use ledger::summary::{Sums, threads, unlisted};
 use ledger::{Account, Thread};
+use wire::Cause;
 
 use crate::round::{percent, permille};
-use crate::text::states::cause_label;
 
 /// Blocked for at least this part of its life, in tenths of a percent, a thread slept all the time.
 pub(super) const ALL_THE_TIME: u64 = 995;
@@ -43,15 +45,16 @@ pub(super) fn headline(threads: u64) -> String {
 
 /// On what they slept: `asleep on a futex 91.0 %, slept 9.0 %`.
 pub(super) fn causes<'s>(of: impl Iterator<Item = &'s Sums>) -> String {
-    let mut causes: BTreeMap<String, u64> = BTreeMap::new();
-    for (cause, ns) in of.flat_map(|sums| &sums.blocked_by) {
-        let name = if cause == "futex" { "asleep on a futex".to_owned() } else { cause_label(cause) };
-        let sum = causes.entry(name).or_default();
-        *sum = sum.saturating_add(*ns);
+    let mut causes = ByCause::default();
+    for sums in of {
+        causes.sum(&sums.blocked_by);
     }
-    let mut causes: Vec<(String, u64)> = causes.into_iter().collect();
+    let mut causes: Vec<(Cause, u64)> = causes.some().collect();
     causes.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     let shares = permille(&causes.iter().map(|(_, ns)| *ns).collect::<Vec<_>>());
     let printed = causes.iter().zip(shares).filter(|(_, share)| *share > 0);
-    printed.map(|((name, _), share)| format!("{name} {}", percent(share))).collect::<Vec<_>>().join(", ")
+    printed
+        .map(|((cause, _), share)| format!("{} {}", said(*cause).label, percent(share)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }

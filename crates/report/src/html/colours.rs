@@ -5,6 +5,10 @@
 //! by something outside. Shades of grey-blue (`q1` to `q8`) are amounts, `t0` to `t6` are single threads. What is *on a CPU* without being known to
 //! be work or spinning has a colour of its own.
 
+use wire::Cause;
+
+use crate::state::State;
+
 /// Classes of thread states with what they mean, in the order of bars and legends.
 pub(super) const STATES: [(&str, &str); 17] = [
     ("s-work", "work"),
@@ -32,16 +36,27 @@ pub(super) const ON_A_CPU: &str = "s-run";
 pub(super) const OTHERS: &str = "s-others";
 pub(super) const UNKNOWN: &str = "s-unknown";
 
-/// The class of a state, or of a cause of blocking, by its name in figures.
-pub(super) fn class(state: &str) -> &'static str {
+/// The class of a state.
+pub(super) fn class(state: State) -> &'static str {
     match state {
-        "child_wait" => "s-child",
-        "unspecified" => "s-unseen",
-        state => STATES
-            .iter()
-            .map(|(class, _)| *class)
-            .find(|class| class.strip_prefix("s-") == Some(state) && *class != OTHERS)
-            .unwrap_or("s-other"),
+        State::Work => "s-work",
+        State::Run => ON_A_CPU,
+        State::Spin => "s-spin",
+        State::Yield => "s-yield",
+        State::Preempted => "s-preempted",
+        State::Wake => "s-wake",
+        State::Unknown => UNKNOWN,
+        State::Blocked(cause) => match cause {
+            Cause::Futex => "s-futex",
+            Cause::Disk => "s-disk",
+            Cause::Network => "s-network",
+            Cause::Pipe => "s-pipe",
+            Cause::Poll => "s-poll",
+            Cause::Sleep => "s-sleep",
+            Cause::ChildWait => "s-child",
+            Cause::Unspecified => "s-unseen",
+            Cause::PageFault | Cause::Stopped | Cause::FileLock | Cause::Other => "s-other",
+        },
     }
 }
 
@@ -60,25 +75,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_and_causes_have_their_classes() {
+    fn each_class_is_in_the_legend_and_means_what_text_says() {
         let states =
-            ["work", "run", "spin", "futex", "preempted", "wake", "disk", "child_wait", "unspecified", "unknown"];
-        let classes = states.map(class);
-        let expected = [
-            "s-work",
-            "s-run",
-            "s-spin",
-            "s-futex",
-            "s-preempted",
-            "s-wake",
-            "s-disk",
-            "s-child",
-            "s-unseen",
-            "s-unknown",
-        ];
-        assert_eq!(classes, expected);
-        // A cause that is new, and one that is called like something else.
-        assert_eq!(["page_fault", "others", "<b>"].map(class), ["s-other"; 3]);
+            [State::Work, State::Run, State::Spin, State::Yield, State::Preempted, State::Wake, State::Unknown];
+        for state in states.into_iter().chain(Cause::ALL.map(State::Blocked)) {
+            assert!(STATES.iter().any(|(known, _)| *known == class(state)), "{state:?}");
+        }
+        for cause in Cause::ALL.into_iter().filter(|cause| class(State::Blocked(*cause)) != "s-other") {
+            assert_eq!(meaning(class(State::Blocked(cause))), ledger::causes::said(cause).label, "{cause:?}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 
 use advise::numbers::{count, duration};
+use wire::Backend;
 
 use super::View;
 use crate::markup::Safe;
@@ -13,14 +14,14 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     let account = &document.account;
     let kernel = account.own_cost.kernel_ns;
     let mut rows = vec![
-        ("observed by", account.backend.clone()),
+        ("observed by", account.backend.name().to_owned()),
         ("window", duration(account.window_ns)),
         ("scheduler events", count(account.events)),
         ("CPU time of cox", duration(account.own_cost.user_ns)),
         ("time of its programs in the kernel", kernel.map_or("not measured".to_owned(), duration)),
         ("own cost", header::own_cost(document)),
     ];
-    if account.backend == "perf-data" {
+    if account.backend == Backend::PerfData {
         // What recording cost, perf does not say.
         rows.truncate(3);
     }

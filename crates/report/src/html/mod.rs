@@ -35,13 +35,13 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use advise::numbers::counted;
+use frame::Script;
 use ledger::Thread;
 use ledger::summary::{Sums, threads as threads_of};
 use ledger::timeline::{Row, Timeline};
 
 use crate::json::Document;
-use crate::text::rows::lost_by_thread;
-use frame::Script;
+use crate::text::rows::lost_ns;
 
 pub use comparison::{compared, tabled};
 pub(crate) use scale::SHADES;
@@ -58,7 +58,7 @@ pub fn shown(document: &Document) -> Vec<u32> {
     let mut threads: Vec<&Thread> = threads_of(&document.account).collect();
     if threads.len() > ROWS {
         let slept = |thread: &Thread| asleep::slept(&Sums::over([thread]));
-        threads.sort_by_cached_key(|thread| (slept(thread), std::cmp::Reverse(lost_by_thread(thread))));
+        threads.sort_by_cached_key(|thread| (slept(thread), std::cmp::Reverse(lost_ns(thread))));
     }
     let mut tids: Vec<u32> = Vec::new();
     for thread in threads {

@@ -7,6 +7,7 @@ use super::colours;
 use crate::json::Document;
 use crate::markup::Safe;
 use crate::round::percent;
+use crate::state::State;
 use crate::text::states::{self, Share};
 use crate::text::sums;
 
@@ -27,7 +28,7 @@ fn shares(out: &mut String, document: &Document, program: &ledger::Program) -> f
         write!(out, "<tr><td class=\"n\">{}</td><th scope=\"row\">", percent(share.permille))?;
         // One part: its colour stands before the class. Several: each has its own.
         if let [part] = share.parts.as_slice() {
-            chip(out, &part.state)?;
+            chip(out, part.state)?;
         }
         write!(out, "{}</th><td class=\"detail\">", Safe(&share.label))?;
         detail(out, share)?;
@@ -51,7 +52,7 @@ fn bar(out: &mut String, shares: &[Share]) -> fmt::Result {
             write!(
                 out,
                 "<rect class=\"{}\" x=\"{x}\" width=\"{}\" height=\"10\"><title>{}: {}</title></rect>",
-                colours::class(&part.state),
+                colours::class(part.state),
                 part.permille,
                 Safe(name),
                 percent(part.permille)
@@ -78,7 +79,7 @@ fn detail(out: &mut String, share: &Share) -> fmt::Result {
                 out.push_str(", ");
             }
             out.push_str("<span class=\"part\">");
-            chip(out, &part.state)?;
+            chip(out, part.state)?;
             write!(out, "{}</span>", Safe(&words))?;
             rest = after.to_owned();
         }
@@ -87,7 +88,7 @@ fn detail(out: &mut String, share: &Share) -> fmt::Result {
 }
 
 /// A small square of a state's colour.
-fn chip(out: &mut String, state: &str) -> fmt::Result {
+fn chip(out: &mut String, state: State) -> fmt::Result {
     let class = colours::class(state);
     write!(
         out,

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use advise::numbers::duration;
+use ledger::causes::said;
 use ledger::summary::Sums;
+use wire::Cause;
 
 use super::{View, asleep, colours, plot};
 use crate::markup::Safe;
 use crate::round::{apportion, percent, permille};
-use crate::text::states::cause_label;
+use crate::state::State;
 
 /// A bar as long as the longest life has so many steps.
 const STEPS: u64 = 1000;
@@ -20,26 +22,27 @@ const SPACIOUS: usize = 24;
 /// A part of a bar.
 struct Part {
     class: &'static str,
-    label: String,
+    label: &'static str,
     ns: u64,
 }
 
 /// All states in the order of bars, also those of nothing; they sum to the larger of wall time and what was booked.
 fn parts(sums: &Sums, spin_seen: bool) -> Vec<Part> {
-    let part = |state: &str, label: &str, ns| Part { class: colours::class(state), label: label.to_owned(), ns };
-    let (work, worked) = if spin_seen { ("work", "work") } else { ("run", "ran (spinning not seen)") };
+    let part = |state, label, ns| Part { class: colours::class(state), label, ns };
+    let blocked = |cause| part(State::Blocked(cause), said(cause).label, sums.blocked_by[cause]);
+    let (work, worked) = if spin_seen { (State::Work, "work") } else { (State::Run, "ran (spinning not seen)") };
     let mut parts = vec![
-        part(work, worked, sums.work_ns),
-        part("spin", "spinning", sums.spin_ns),
-        part("yield", "after sched_yield", sums.yield_wait_ns),
-        part("futex", "asleep on a futex", sums.cause_ns("futex")),
-        part("preempted", "preempted", sums.preempted_ns()),
-        part("wake", "wake delay", sums.wake_delay_ns),
+        part(work, worked, sums.work_ns()),
+        part(State::Spin, "spinning", sums.spin_ns),
+        part(State::Yield, "after sched_yield", sums.yield_wait_ns),
+        blocked(Cause::Futex),
+        part(State::Preempted, "preempted", sums.preempted_ns()),
+        part(State::Wake, "wake delay", sums.wake_delay_ns),
     ];
-    let causes: BTreeMap<&String, &u64> = sums.blocked_by.iter().filter(|(cause, _)| *cause != "futex").collect();
-    parts.extend(causes.iter().map(|(cause, ns)| part(cause, &cause_label(cause), **ns)));
+    parts.extend(Cause::ALL.into_iter().filter(|cause| *cause != Cause::Futex).map(blocked));
     let booked = parts.iter().fold(sums.unknown_ns, |sum, part| sum.saturating_add(part.ns));
-    parts.push(part("unknown", "not known", sums.unknown_ns.saturating_add(sums.wall_ns.saturating_sub(booked))));
+    let unknown_ns = sums.unknown_ns.saturating_add(sums.wall_ns.saturating_sub(booked));
+    parts.push(part(State::Unknown, "not known", unknown_ns));
     parts
 }
 
@@ -160,7 +163,7 @@ impl Drawing<'_> {
                 self.out,
                 "<rect class=\"{}\" x=\"{x}\" width=\"{width}\" height=\"10\"><title>{}: {}</title></rect>",
                 part.class,
-                Safe(&part.label),
+                Safe(part.label),
                 duration(part.ns / bar.threads.max(1))
             )?;
             x += width;
@@ -168,7 +171,7 @@ impl Drawing<'_> {
                 self.used.push(part.class);
             }
         }
-        let work = permille(&[bar.sums.work_ns, bar.sums.wall_ns.saturating_sub(bar.sums.work_ns)])[0];
+        let work = permille(&[bar.sums.work_ns(), bar.sums.wall_ns.saturating_sub(bar.sums.work_ns())])[0];
         writeln!(
             self.out,
             "</svg></td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",

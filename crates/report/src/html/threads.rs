@@ -10,7 +10,7 @@ use super::{View, table};
 use crate::style::Style;
 use crate::text::beside::{letter, of_program};
 use crate::text::groups;
-use crate::text::rows::{self, Row, lost_by_thread};
+use crate::text::rows::{self, Row, lost_ns};
 use crate::text::threads::named;
 
 /// Threads with a row; more would be slow to open.
@@ -31,7 +31,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     // Whose a thread is. First: long names are cut.
     let of = |at: usize| if programs.len() < 2 { String::new() } else { format!("{} ", letter(at)) };
     let others = if all.len() > MOST {
-        all.sort_by_cached_key(|(_, thread)| std::cmp::Reverse(lost_by_thread(thread)));
+        all.sort_by_cached_key(|(_, thread)| std::cmp::Reverse(lost_ns(thread)));
         all.split_off(MOST)
     } else {
         Vec::new()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ledger::{Process, Program, Thread};
 
-use super::rows::{Row, lost_by_group};
+use super::rows::{Row, lost_ns};
 
 /// Names listed.
 const LISTED: usize = 10;
@@ -27,7 +27,7 @@ pub(crate) fn rows(program: &Program) -> Vec<Row> {
         .into_iter()
         .map(|(name, processes)| (Row::of(format!("{name} × {}", processes.len()), threads(&processes)), processes))
         .collect();
-    groups.sort_by_key(|(row, _)| std::cmp::Reverse(lost_by_group(&row.sums)));
+    groups.sort_by_key(|(row, _)| std::cmp::Reverse(lost_ns(&row.sums)));
     let others = groups.split_off(groups.len().min(LISTED));
     let mut rows: Vec<Row> = groups.into_iter().map(|(row, _)| row).collect();
     if !others.is_empty() {

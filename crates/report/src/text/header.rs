@@ -2,6 +2,7 @@
 
 use advise::numbers::{count, counted, duration, seconds};
 use ledger::Program;
+use wire::Backend;
 
 use super::Page;
 use super::beside::of_program;
@@ -57,7 +58,7 @@ pub(crate) fn outcome(document: &Document, program: &Program, threads: u64) -> S
             None => format!("exit {code}"),
         },
         // perf does not record how a program ends.
-        None if document.account.backend == "perf-data" => "recorded".to_owned(),
+        None if document.account.backend == Backend::PerfData => "recorded".to_owned(),
         None => "still running".to_owned(),
     };
     format!("{members} · {} wall · {end}", seconds(program.wall_ns))
@@ -116,12 +117,12 @@ pub(super) fn write_empty(page: &mut Page) {
 /// Who observed, what was seen, and what that cost.
 pub(crate) fn observer(document: &Document) -> String {
     let account = &document.account;
-    let backend = match account.backend.as_str() {
-        "bpf" => "eBPF",
-        "perf-data" => "perf",
-        other => other,
+    let backend = match account.backend {
+        Backend::Bpf => "eBPF",
+        Backend::Perf | Backend::PerfData => "perf",
+        Backend::Proc => "proc",
     };
-    if account.backend == "perf-data" {
+    if account.backend == Backend::PerfData {
         // What recording cost, perf does not say.
         return format!("{backend}, {} events, {} lost", count(account.events), count(document.lost_events));
     }

@@ -1,21 +1,25 @@
 //! Where the thread-seconds went: classes whose percentages sum to 100.0, each with its parts.
 
 use advise::numbers::counted;
+use ledger::Delays;
+use ledger::causes::said;
 use ledger::summary::Sums;
+use wire::Cause;
 
 use super::Page;
 use crate::json::Document;
 use crate::round::{apportion, percent, permille};
+use crate::state::State;
 use crate::style::{columns, wrapped};
 
 /// One class of thread time.
 struct Class {
-    /// The thread state that it is, where it has no parts: `work`, `run`, a cause of blocking, …
-    state: String,
+    /// The state that it is, where it has no parts.
+    state: State,
     label: String,
     ns: u64,
     /// Parts that sum to the class: state, name, time.
-    parts: Vec<(&'static str, String, u64)>,
+    parts: Vec<(State, String, u64)>,
     /// Parts of which the class is more than the sum.
     of_it: Vec<(&'static str, u64)>,
     /// How it is known.
@@ -25,9 +29,16 @@ struct Class {
 }
 
 impl Class {
-    fn new(state: impl Into<String>, label: impl Into<String>, ns: u64) -> Class {
-        let (state, label) = (state.into(), label.into());
-        Class { state, label, ns, parts: Vec::new(), of_it: Vec::new(), note: String::new(), always: false }
+    fn new(state: State, label: impl Into<String>, ns: u64) -> Class {
+        Class {
+            state,
+            label: label.into(),
+            ns,
+            parts: Vec::new(),
+            of_it: Vec::new(),
+            note: String::new(),
+            always: false,
+        }
     }
 }
 
@@ -81,8 +92,8 @@ pub(crate) struct Share {
 
 /// A part of a class.
 pub(crate) struct SharePart {
-    /// The thread state: `work`, `run` (spinning not seen), `spin`, `yield`, `futex`, `preempted`, `wake`, a cause of blocking, `unknown`.
-    pub state: String,
+    /// The thread state.
+    pub state: State,
     /// Its name; empty where the class says it.
     pub label: String,
     /// Tenths of a percent of all thread time.
@@ -125,36 +136,37 @@ pub(crate) fn decimals(seconds: f64) -> String {
 fn classes(document: &Document, sums: &Sums) -> Vec<Class> {
     let division = sums.division();
     let spin_seen = document.sees_spin();
-    let (state, label) = if spin_seen { ("work", "did work") } else { ("run", "ran (spinning not seen)") };
+    let (state, label) = if spin_seen { (State::Work, "did work") } else { (State::Run, "ran (spinning not seen)") };
     let mut work = Class::new(state, label, division.work_ns);
     work.of_it = vec![("hypervisor steal", sums.steal_ns), ("interrupts", sums.irq_ns)];
     work.always = true;
 
-    let mut others = Class::new("futex", "waited for other threads", division.waiting_for_threads_ns);
+    let mut others =
+        Class::new(State::Blocked(Cause::Futex), "waited for other threads", division.waiting_for_threads_ns);
     others.parts = vec![
-        ("spin", format!("spinning{}", where_spun(document)), sums.spin_ns),
-        ("yield", "yielding".to_owned(), sums.yield_wait_ns),
-        ("futex", "asleep on a futex".to_owned(), sums.cause_ns("futex")),
+        (State::Spin, format!("spinning{}", where_spun(document)), sums.spin_ns),
+        (State::Yield, "yielding".to_owned(), sums.yield_wait_ns),
+        (State::Blocked(Cause::Futex), said(Cause::Futex).label.to_owned(), sums.blocked_by[Cause::Futex]),
     ];
     if sums.spin_ns > 0 {
         others.note = format!("sampled, ±{:.1}", sums.share(sums.spin_error_ns) * 100.0);
     }
-    let mut cpu = Class::new("preempted", "waited for a CPU", sums.waiting_for_cpu_ns());
-    if document.account.backend == "proc" {
+    let mut cpu = Class::new(State::Preempted, "waited for a CPU", sums.waiting_for_cpu_ns());
+    if document.account.sees().delays == Delays::InPreemptWait {
         cpu.note = "not divided by this backend".to_owned();
     } else {
         cpu.parts = vec![
-            ("preempted", "preempted".to_owned(), division.preempted_ns),
-            ("wake", "after wake-up".to_owned(), division.wake_delay_ns),
+            (State::Preempted, "preempted".to_owned(), division.preempted_ns),
+            (State::Wake, "after wake-up".to_owned(), division.wake_delay_ns),
         ];
     }
     let mut classes = vec![work, others, cpu];
-    let mut blocked: Vec<(&String, &u64)> = division.blocked_by.iter().collect();
-    blocked.sort_by_key(|(_, ns)| std::cmp::Reverse(**ns));
-    classes.extend(blocked.into_iter().map(|(cause, ns)| Class::new(cause, cause_label(cause), *ns)));
+    let mut blocked: Vec<(Cause, u64)> = division.blocked_by.some().collect();
+    blocked.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    classes.extend(blocked.into_iter().map(|(cause, ns)| Class::new(State::Blocked(cause), said(cause).label, ns)));
     // What no state holds lies between events that contradict one another.
     let unknown = division.unknown_ns.saturating_add(sums.wall_ns.saturating_sub(division.total_ns()));
-    let mut outside = Class::new("unknown", "not known", unknown);
+    let mut outside = Class::new(State::Unknown, "not known", unknown);
     outside.note = "before the first and after the last event (not guessed)".to_owned();
     classes.push(outside);
     classes
@@ -169,52 +181,33 @@ fn where_spun(document: &Document) -> String {
     })
 }
 
-/// What is said of threads that were blocked by a cause.
-pub(crate) fn cause_label(cause: &str) -> String {
-    match cause {
-        "disk" => "blocked on disk",
-        "network" => "blocked on the network",
-        "pipe" => "blocked on pipes",
-        "poll" => "waited for events (poll)",
-        "sleep" => "slept",
-        "page_fault" => "blocked in page faults",
-        "child_wait" => "waited for children",
-        "stopped" => "stopped",
-        "file_lock" => "blocked on file locks",
-        "other" => OTHERWISE,
-        "unspecified" => "blocked, cause not seen",
-        unknown => return format!("blocked: {unknown}"),
-    }
-    .to_owned()
-}
-
-const OTHERWISE: &str = "blocked otherwise";
-
 /// Causes too small for a printed tenth of a percent make one line.
 fn fold_small_causes(classes: &mut Vec<Class>, sums: &Sums) {
+    // What a thread waited for has a line of its own however short it was.
     let is_small = |class: &Class| class.label.starts_with("blocked") && sums.share(class.ns) < 0.0005;
     let small: u64 = classes.iter().filter(|class| is_small(class)).fold(0, |sum, class| sum.saturating_add(class.ns));
     classes.retain(|class| !is_small(class));
-    match classes.iter_mut().find(|class| class.label == OTHERWISE) {
+    let other = State::Blocked(Cause::Other);
+    match classes.iter_mut().find(|class| class.state == other) {
         Some(otherwise) => otherwise.ns = otherwise.ns.saturating_add(small),
         None => {
             let at = classes.len().saturating_sub(1);
-            classes.insert(at, Class::new("other", OTHERWISE, small));
+            classes.insert(at, Class::new(other, said(Cause::Other).label, small));
         }
     }
 }
 
 /// The parts that are printed, with percentages that sum to the class's.
 fn parts(class: &Class, share: u64) -> Vec<SharePart> {
-    let parts: Vec<&(&str, String, u64)> = class.parts.iter().filter(|(.., ns)| *ns > 0).collect();
-    let part = |state: &str, label: &str, permille| SharePart { state: state.into(), label: label.into(), permille };
+    let parts: Vec<&(State, String, u64)> = class.parts.iter().filter(|(.., ns)| *ns > 0).collect();
+    let part = |state, label: &str, permille| SharePart { state, label: label.into(), permille };
     match parts.as_slice() {
-        [] => vec![part(&class.state, "", share)],
-        [(state, label, _)] => vec![part(state, label, share)],
+        [] => vec![part(class.state, "", share)],
+        [(state, label, _)] => vec![part(*state, label, share)],
         several => {
             let rounded = apportion(&several.iter().map(|(.., ns)| *ns).collect::<Vec<_>>(), share);
             let printed = several.iter().zip(rounded).filter(|(_, share)| *share > 0);
-            printed.map(|((state, label, _), share)| part(state, label, share)).collect()
+            printed.map(|((state, label, _), share)| part(*state, label, share)).collect()
         }
     }
 }

@@ -4,7 +4,7 @@ use ledger::summary::threads_of;
 use ledger::{Program, Thread};
 
 use super::Page;
-use super::rows::{self, Row, lost_by_thread};
+use super::rows::{self, Row, lost_ns};
 
 /// Threads listed unless all are asked for.
 pub(super) const LISTED: usize = 10;
@@ -16,7 +16,7 @@ pub(super) fn listed<'p>(page: &Page, program: &'p Program) -> (Vec<&'p Thread>,
         return (threads, Vec::new());
     }
     // Cached: a storm of threads is sorted by what each comparison would have to add up anew.
-    threads.sort_by_cached_key(|thread| std::cmp::Reverse(lost_by_thread(thread)));
+    threads.sort_by_cached_key(|thread| std::cmp::Reverse(lost_ns(thread)));
     let others = threads.split_off(LISTED);
     (threads, others)
 }

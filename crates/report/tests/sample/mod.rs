@@ -2,14 +2,21 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use advise::Facts;
+use ledger::figures::RunByCpu;
 use ledger::{
     Account, CpuAccount, HotFunction, Lost, OwnCost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu, WokenBy,
 };
 use report::Document;
 use report::pack::PackReport;
+use wire::{Backend, Cause, Migration};
 
 const S: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
+
+/// Run time by CPU.
+pub fn ran_on(times: impl IntoIterator<Item = (u32, u64)>) -> RunByCpu {
+    times.into_iter().map(|(cpu, ns)| (Some(cpu), ns)).collect()
+}
 
 /// Three threads of an OpenMP program that take turns on two CPUs, as in docs/figures.md.
 pub fn heat() -> Document {
@@ -28,13 +35,13 @@ pub fn heat() -> Document {
             wake_delay_ns: wake * MS,
             preempt_wait_ns: preempted * MS,
             blocked_ns: disk * MS,
-            blocked_by: [("disk".into(), disk * MS)].into_iter().collect(),
+            blocked_by: [(Cause::Disk, disk * MS)].into_iter().collect(),
             unknown_ns: unknown * MS,
             switches_voluntary: 1204,
             switches_involuntary: 2811,
             wakeups: 1204,
-            migrations: [("while_queued".into(), 310)].into_iter().collect(),
-            cpus: [("0".into(), run_ns / 2), ("1".into(), run_ns - run_ns / 2)].into_iter().collect(),
+            migrations: [(Migration::WhileQueued, 310)].into_iter().collect(),
+            cpus: ran_on([(0, run_ns / 2), (1, run_ns - run_ns / 2)]),
             woken_by: vec![WokenBy {
                 tid: 4712,
                 host_tid: None,
@@ -82,7 +89,8 @@ pub fn heat() -> Document {
         unlisted: None,
     };
     let account = Account {
-        backend: "bpf".into(),
+        backend: Backend::Bpf,
+        sees: None,
         window_ns: 12_410 * MS,
         events: 812_440,
         lost: Lost::default(),
@@ -149,7 +157,7 @@ pub fn make() -> Document {
             spin_basis: SpinBasis::Sampled,
             preempt_wait_ns: wait * MS,
             blocked_ns: children * MS,
-            blocked_by: [("child_wait".into(), children * MS)].into_iter().collect(),
+            blocked_by: [(Cause::ChildWait, children * MS)].into_iter().collect(),
             ..Thread::default()
         };
         Process { pid, parent_pid: 1, comm: comm.into(), exit_code: Some(0), threads: vec![thread] }
@@ -167,7 +175,8 @@ pub fn make() -> Document {
         unlisted: None,
     };
     let account = Account {
-        backend: "bpf".into(),
+        backend: Backend::Bpf,
+        sees: None,
         window_ns: 10 * S,
         events: 5_000,
         lost: Lost::default(),
@@ -191,7 +200,7 @@ pub fn troubled() -> Document {
     program.command.push("--a-long-option=with/a/long/value".into());
     program.exit_code = Some(139);
     for thread in &mut program.processes[0].threads {
-        thread.blocked_by.insert("futex".into(), 2_000 * MS);
+        thread.blocked_by[Cause::Futex] = 2_000 * MS;
         thread.blocked_ns += 2_000 * MS;
         thread.preempt_wait_ns -= 2_000 * MS;
         thread.woken_by[0].blocked_ns = 1_700 * MS;
@@ -209,16 +218,16 @@ pub fn troubled() -> Document {
 /// The same program as `heat`, seen by perf.
 pub fn by_perf() -> Document {
     let mut account = heat().account;
-    account.backend = "perf".into();
+    account.backend = Backend::Perf;
     account.cpus.clear();
     account.took_cpu.clear();
     for thread in &mut account.programs[0].processes[0].threads {
         thread.blocked_ns += thread.wake_delay_ns;
         thread.wake_delay_ns = 0;
-        thread.blocked_by = [("unspecified".into(), thread.blocked_ns)].into_iter().collect();
+        thread.blocked_by = [(Cause::Unspecified, thread.blocked_ns)].into_iter().collect();
         thread.woken_by.clear();
-        thread.migrations.clear();
-        thread.cpus.clear();
+        thread.migrations = Default::default();
+        thread.cpus = Default::default();
     }
     Document::new("0.1.0", account, facts())
 }

@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(hears(&asks).len(), size_of::<Welcome>());
         send(&asks, hello.bytes(), SendFlags::NOSIGNAL).unwrap();
         assert!(hears(&asks).is_empty(), "the desk has hung up");
-        assert_eq!(source.lock().unwrap().end().processes, 1);
+        assert_eq!(source.lock().unwrap().end().counts.processes, 1);
     }
 
     /// Those that say nothing are let go at their time, also while others come and go; nobody waits for them.

@@ -13,10 +13,13 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
+use report::overlap::Noticed;
 use wire::umt::How;
 
 use self::desk::Desk;
 use self::source::Source;
+#[cfg(test)]
+pub use self::sums::Reasons;
 pub use self::sums::Sums;
 use super::Subject;
 use super::engine::Engine;
@@ -45,7 +48,7 @@ const VARIABLE: &str = "COX_OVERLAP";
 /// The engine.
 pub struct Overlapping {
     source: Option<Arc<Mutex<Source>>>,
-    backend: &'static str,
+    backend: Noticed,
     desk: Option<Desk>,
     /// Why blocked threads are not noticed, where they could not be.
     pub passed_over: Option<String>,
@@ -69,11 +72,11 @@ impl Overlapping {
             Backend::StandbyIdle => (Some(Source::memory(How::Sentinels)), None),
             Backend::Off => (None, None),
         };
-        let backend = source.as_ref().map_or("off", |source| match source.how {
-            How::Bpf => "bpf",
-            How::Records => "perf",
-            How::Sentinels => "standby-idle",
-            How::Leader => "leader",
+        let backend = source.as_ref().map_or(Noticed::Off, |source| match source.how {
+            How::Bpf => Noticed::Bpf,
+            How::Records => Noticed::Perf,
+            How::Sentinels => Noticed::StandbyIdle,
+            How::Leader => Noticed::Leader,
         });
         let source = source.map(|source| Arc::new(Mutex::new(source)));
         let desk = source.as_ref().map(|source| Desk::open(Arc::clone(source))).transpose()?;
@@ -82,7 +85,7 @@ impl Overlapping {
 
     /// How blocked threads are noticed.
     #[must_use]
-    pub fn backend(&self) -> &'static str {
+    pub fn backend(&self) -> Noticed {
         self.backend
     }
 

@@ -103,7 +103,7 @@ impl Source {
     pub fn give_or_count(&mut self, pid: u32) -> Result<Given> {
         self.forget_gone();
         self.give(pid).inspect_err(|why| {
-            self.past.refused += 1;
+            self.past.reasons.refused = self.past.reasons.refused.saturating_add(1);
             self.past.refusal = Some(complaint::chain(why));
         })
     }
@@ -178,7 +178,7 @@ impl Source {
 
     /// That process has ended.
     pub fn is_lost(&mut self) {
-        self.past.lost = 1;
+        self.past.reasons.lost = 1;
     }
 
     /// Gets ready for the next one. If there are too many, the next `give` says so.
@@ -258,6 +258,6 @@ mod tests {
         }
         assert_eq!(*told.lock().unwrap(), ["over", "gone"]);
         let sums = source.end();
-        assert_eq!((sums.processes, sums.refused > 1), (1, true), "the refused one has said nothing");
+        assert_eq!((sums.counts.processes, sums.reasons.refused > 1), (1, true), "the refused one has said nothing");
     }
 }

@@ -3,59 +3,50 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use report::overlap::{OverlapCounts, counts};
 use watch::umt::Pages;
 use wire::umt::{DELAYS, How, STANDBYS_AT_MOST, Said, Seen, VERSION};
 
 /// The highest error number of Linux (include/linux/err.h).
 const LAST_ERRNO: i32 = 4095;
 
+ledger::figures! {
+    /// Why there were fewer standbys than there could be, and what went wrong.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Reasons {}
+    figures of reasons {
+        /// Standbys that could not be made because a process had as many as it may have.
+        at_limit: u64, sum;
+        /// Processes without standbys, since they have thread-local data of their own.
+        thread_data: u64, sum;
+        /// … since their threads are bound to places.
+        bound: u64, sum;
+        /// … since BPF knows their threads by other numbers.
+        unseen: u64, sum;
+        /// Times that two tasks were given the same thread number.
+        shared_numbers: u64, sum;
+        /// Teams whose queues BPF could not see.
+        unshared: u64, sum;
+        /// Processes that asked and got nothing.
+        refused: u64, sum;
+        /// 1: the process that rang has ended before the session.
+        lost: u64, sum;
+        /// Processes that have written impossible numbers to their page, of which nothing is counted.
+        impossible: u64, sum;
+    }
+}
+
 /// What all processes of a session say together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Processes that asked.
-    pub processes: u64,
-    /// Standbys that were made.
-    pub standbys: u64,
-    /// Tasks that they ran.
-    pub ran: u64,
-    /// Blocks of threads that count.
-    pub blocks: u64,
-    /// Rings by BPF, and by the programs themselves.
-    pub rings: u64,
-    /// … of these by the programs.
-    pub own_rings: u64,
-    /// Rings that found no task.
-    pub empty: u64,
-    /// Times that a standby left tasks to others because too many threads were runnable.
-    pub surrendered: u64,
-    /// CPUs that went idle while tasks were pending and no standby was parked.
-    pub unheard: u64,
-    /// Standbys that could not be made.
-    pub failed: u64,
-    /// … of these because a process had as many as it may have.
-    pub at_limit: u64,
-    /// Why one of the others could not be made, if the program says so.
+    /// What the report says.
+    pub counts: OverlapCounts,
+    /// What it complains of.
+    pub reasons: Reasons,
+    /// Why a standby could not be made, if the program says so.
     pub error: Option<i32>,
-    /// Processes without standbys, since they have thread-local data of their own.
-    pub thread_data: u64,
-    /// … since their threads are bound to places.
-    pub bound: u64,
-    /// … since BPF knows their threads by other numbers.
-    pub unseen: u64,
-    /// Times that two tasks were given the same thread number.
-    pub shared_numbers: u64,
-    /// Teams whose queues BPF could not see.
-    pub unshared: u64,
-    /// Times that a scan found a task and a free CPU of which nobody was told.
-    pub overlooked: u64,
-    /// Processes that asked and got nothing.
-    pub refused: u64,
-    /// Why the last of them got nothing.
+    /// Why the last process that was refused got nothing.
     pub refusal: Option<String>,
-    /// 1: the process that rang has ended before the session.
-    pub lost: u64,
-    /// Processes that have written impossible numbers to their page, of which nothing is counted.
-    pub impossible: u64,
     /// Rings by BPF, by time until the first task: class n begins at 2^(n/4) us.
     pub heard: Vec<u64>,
 }
@@ -68,99 +59,86 @@ impl Sums {
         self.add_words(pages.said(), pages.seen(), how, age)
     }
 
-    fn add_words(self, said: &Said, seen: &Seen, how: How, age: Duration) -> Sums {
-        let kernel = Sums {
+    fn add_words(mut self, said: &Said, seen: &Seen, how: How, age: Duration) -> Sums {
+        let kernel = OverlapCounts {
             blocks: seen.blocks.load(Ordering::Relaxed),
             rings: seen.rings.load(Ordering::Relaxed),
-            unheard: seen.unheard.load(Ordering::Relaxed),
-            ..Sums::default()
+            no_standby: seen.unheard.load(Ordering::Relaxed),
+            ..OverlapCounts::default()
         };
         let version = said.version.load(Ordering::Relaxed);
-        let process = Sums::of(said).with(&kernel);
-        let sums = if (version == 0 || version == VERSION) && process.is_possible(age) {
-            self.with(&process)
+        let process = Sums::of(said);
+        self.counts.add(&OverlapCounts { processes: 1, ..OverlapCounts::default() });
+        if (version == 0 || version == VERSION) && process.is_possible(&kernel, age) {
+            self = self.with(&process);
+            self.counts.add(&kernel);
         } else {
-            let kernel = if how == How::Bpf { kernel } else { Sums::default() };
-            self.with(&kernel).with(&Sums { impossible: 1, ..Sums::default() })
-        };
-        sums.with(&Sums { processes: 1, ..Sums::default() })
+            self.reasons.impossible = self.reasons.impossible.saturating_add(1);
+            // Without BPF both pages are the process' own.
+            if how == How::Bpf {
+                self.counts.add(&kernel);
+            }
+        }
+        self
     }
 
     /// What a process says itself; each word is read once.
     fn of(said: &Said) -> Sums {
-        let counts = &said.counts.0;
+        let words = &said.counts.0;
         let read = |word: &AtomicU64| word.load(Ordering::Relaxed);
-        let own_rings = read(&counts.own_rings);
-        let error = i32::try_from(read(&counts.error)).unwrap_or(i32::MAX);
+        let own_rings = read(&words.own_rings);
+        let error = i32::try_from(read(&words.error)).unwrap_or(i32::MAX);
         Sums {
-            standbys: read(&counts.standbys),
-            ran: read(&counts.ran),
-            rings: own_rings,
-            own_rings,
-            empty: read(&counts.empty),
-            surrendered: read(&counts.surrendered),
-            failed: read(&counts.failed),
-            at_limit: read(&counts.at_limit),
+            counts: OverlapCounts {
+                standbys: read(&words.standbys),
+                tasks: read(&words.ran),
+                rings: own_rings,
+                own_rings,
+                empty_rings: read(&words.empty),
+                surrenders: read(&words.surrendered),
+                scan_rescues: read(&words.overlooked),
+                failed: read(&words.failed),
+                ..OverlapCounts::default()
+            },
+            reasons: Reasons {
+                at_limit: read(&words.at_limit),
+                thread_data: read(&words.thread_data),
+                bound: read(&words.bound),
+                unseen: read(&words.unseen),
+                shared_numbers: read(&words.shared_numbers),
+                unshared: read(&words.unshared),
+                ..Reasons::default()
+            },
             error: Some(error).filter(|error| *error > 0),
-            thread_data: read(&counts.thread_data),
-            bound: read(&counts.bound),
-            unseen: read(&counts.unseen),
-            shared_numbers: read(&counts.shared_numbers),
-            unshared: read(&counts.unshared),
-            overlooked: read(&counts.overlooked),
+            refusal: None,
             heard: said.heard.0.iter().map(read).collect(),
-            ..Sums::default()
         }
     }
 
-    /// Whether one process can have done all this. No word can be counted up more often than once in a nanosecond.
-    fn is_possible(&self, age: Duration) -> bool {
+    /// Whether one process can have done all this, with what the kernel counted. No word can be counted up more often than once in a nanosecond.
+    fn is_possible(&self, kernel: &OverlapCounts, age: Duration) -> bool {
         let most = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
-        let mut counters = self.clone();
-        counters.counters().into_iter().all(|count| *count <= most)
-            && self.standbys <= u64::from(STANDBYS_AT_MOST)
-            && [self.thread_data, self.bound, self.unseen].into_iter().all(|word| word <= 1)
+        let mut all = self.counts.clone();
+        all.add(kernel);
+        let counts = counts::ALL.iter().filter_map(|count| (count.value)(&all));
+        let reasons = reasons::ALL.iter().filter_map(|reason| (reason.value)(&self.reasons));
+        counts.chain(reasons).chain(self.heard.iter().copied()).all(|count| count <= most)
+            && self.counts.standbys <= u64::from(STANDBYS_AT_MOST)
+            && [self.reasons.thread_data, self.reasons.bound, self.reasons.unseen].into_iter().all(|word| word <= 1)
             && self.error.is_none_or(|error| error <= LAST_ERRNO)
     }
 
     /// Both together.
-    fn with(mut self, other: &Sums) -> Sums {
-        let mut other = other.clone();
+    pub fn with(mut self, other: &Sums) -> Sums {
+        self.counts.add(&other.counts);
+        self.reasons.add(&other.reasons);
         self.heard.resize(DELAYS, 0);
-        other.heard.resize(DELAYS, 0);
-        for (sum, count) in self.counters().into_iter().zip(other.counters()) {
+        for (sum, count) in self.heard.iter_mut().zip(&other.heard) {
             *sum = sum.saturating_add(*count);
         }
         self.error = other.error.or(self.error);
-        self.refusal = other.refusal.or(self.refusal);
+        self.refusal = other.refusal.clone().or(self.refusal);
         self
-    }
-
-    /// All that is added up.
-    fn counters(&mut self) -> Vec<&mut u64> {
-        let counts = [
-            &mut self.processes,
-            &mut self.standbys,
-            &mut self.ran,
-            &mut self.blocks,
-            &mut self.rings,
-            &mut self.own_rings,
-            &mut self.empty,
-            &mut self.surrendered,
-            &mut self.unheard,
-            &mut self.failed,
-            &mut self.at_limit,
-            &mut self.thread_data,
-            &mut self.bound,
-            &mut self.unseen,
-            &mut self.shared_numbers,
-            &mut self.unshared,
-            &mut self.overlooked,
-            &mut self.refused,
-            &mut self.lost,
-            &mut self.impossible,
-        ];
-        counts.into_iter().chain(&mut self.heard).collect()
     }
 
     /// A quantile of the time from a ring to the first task, in microseconds; `None`: nobody was rung.
@@ -212,7 +190,9 @@ mod tests {
         good.heard.0[5].store(7, Ordering::Relaxed);
         seen.blocks.store(11, Ordering::Relaxed);
         let alone = Sums::default().add_words(&good, &seen, How::Bpf, age);
-        assert_eq!((alone.processes, alone.ran, alone.standbys, alone.blocks, alone.impossible), (1, 1000, 3, 11, 0));
+        let counts = &alone.counts;
+        let said = (counts.processes, counts.tasks, counts.standbys, counts.blocks, alone.reasons.impossible);
+        assert_eq!(said, (1, 1000, 3, 11, 0));
         type Nonsense = fn(&Said);
         let all: [Nonsense; 6] = [
             |said| said.counts.0.ran.store(u64::MAX, Ordering::Relaxed),
@@ -227,14 +207,12 @@ mod tests {
             bad.counts.0.surrendered.store(5, Ordering::Relaxed);
             nonsense(&bad);
             let both = alone.clone().add_words(&bad, &seen, How::Bpf, age);
-            let expected = Sums { processes: 2, blocks: 22, impossible: 1, ..alone.clone() };
+            let mut expected = alone.clone();
+            (expected.counts.processes, expected.counts.blocks, expected.reasons.impossible) = (2, 22, 1);
             assert_eq!(both, expected, "nonsense {at}: what the kernel says is counted");
             let both = alone.clone().add_words(&bad, &seen, How::Sentinels, age);
-            assert_eq!(
-                both,
-                Sums { blocks: 11, ..expected },
-                "nonsense {at}: without BPF both pages are the process' own"
-            );
+            expected.counts.blocks = 11;
+            assert_eq!(both, expected, "nonsense {at}: without BPF both pages are the process' own");
         }
     }
 }

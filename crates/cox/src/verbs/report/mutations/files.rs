@@ -5,7 +5,7 @@ use damage::{Random, bytes, moments, text};
 use ledger::beside::{Beside, Idle, Phase, Waited};
 use perfdata::Format;
 use report::Document;
-use report::overlap::OverlapReport;
+use report::overlap::{Noticed, OverlapCounts, OverlapReport};
 use trace::recording::{Process, Thread};
 use trace::sorter::Sorter;
 use trace::{Cast, Recording, session};
@@ -189,16 +189,19 @@ fn side_by_side() -> Document {
         waited: vec![waited.clone(), waited],
     });
     document.overlap = Some(OverlapReport {
-        backend: "bpf".into(),
+        backend: Noticed::Bpf,
         cpus: 2,
-        processes: 1,
-        standbys: 2,
+        counts: OverlapCounts {
+            processes: 1,
+            standbys: 2,
+            tasks: 100,
+            blocks: 90,
+            rings: 80,
+            ..OverlapCounts::default()
+        },
         wall_ns: 12_000_000_000,
         ran_ns: 9_000_000_000,
         standby_ns: 1_000_000_000,
-        tasks: 100,
-        blocks: 90,
-        rings: 80,
         delay_us: Some((3.0, 40.0)),
         ..OverlapReport::default()
     });

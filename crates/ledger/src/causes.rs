@@ -1,0 +1,40 @@
+//! What is said of the causes of blocks, once for text, page, trace and docs.
+
+use wire::Cause;
+
+/// A cause in words.
+#[derive(Clone, Copy, Debug)]
+pub struct Said {
+    /// What a thread was blocked by did: `blocked on disk`.
+    pub label: &'static str,
+    /// What it was in, as a table has it.
+    pub meaning: &'static str,
+}
+
+/// What is said of a cause.
+pub fn said(cause: Cause) -> Said {
+    let (label, meaning) = match cause {
+        Cause::Futex => ("asleep on a futex", "futex: mutexes, condition variables, joins, barriers asleep"),
+        Cause::Disk => ("blocked on disk", "storage: the kernel's I/O wait, or a call on a file or block device"),
+        Cause::Network => ("blocked on the network", "a call on an internet socket"),
+        Cause::Pipe => ("blocked on pipes", "pipes, FIFOs, UNIX sockets"),
+        Cause::Poll => ("waited for events (poll)", "poll, select, epoll, io_uring, eventfd: any of several things"),
+        Cause::Sleep => ("slept", "nanosleep and timers"),
+        Cause::PageFault => {
+            ("blocked in page faults", "a page fault: a page being read, or the lock on the address space")
+        }
+        Cause::ChildWait => ("waited for children", "wait4, waitid, vfork"),
+        Cause::Stopped => ("stopped", "SIGSTOP, a tracer, the freezer"),
+        Cause::FileLock => ("blocked on file locks", "flock and fcntl locks"),
+        Cause::Other => ("blocked otherwise", "anything else"),
+        Cause::Unspecified => (
+            "blocked, cause not seen",
+            "the backend cannot see causes: all of it with `perf`, `proc`, and in a recording of perf; and a cause that \
+             this version of cox does not know",
+        ),
+    };
+    Said { label, meaning }
+}
+
+/// Waiting that a program asks for: it is no loss.
+pub const INTENDED: [Cause; 5] = [Cause::Sleep, Cause::Poll, Cause::Pipe, Cause::ChildWait, Cause::Stopped];

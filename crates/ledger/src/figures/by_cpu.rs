@@ -1,0 +1,137 @@
+//! A thread's run time by CPU.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use litemap::LiteMap;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::Amount;
+
+/// The key of CPUs that are not kept apart.
+const OTHER: &str = "other";
+
+/// Run time by CPU, and on CPUs that are not kept apart. In the JSON an object: `{"0": 5, "other": 2}`. A sorted vector: a tree's
+/// smallest node has room for eleven entries, and one in each of 50,000 threads was much of what a report had to write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunByCpu {
+    by_cpu: LiteMap<u32, u64>,
+    other_ns: u64,
+}
+
+impl RunByCpu {
+    /// Adds time on a CPU; `None`: on one that is not kept apart.
+    pub fn add(&mut self, cpu: Option<u32>, ns: u64) {
+        let sum = match cpu {
+            Some(cpu) => self.by_cpu.entry(cpu).or_insert(0),
+            None => &mut self.other_ns,
+        };
+        *sum = sum.saturating_add(ns);
+    }
+
+    /// CPUs that are kept apart, by number, with the time on each; also those of no time.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.by_cpu.iter().map(|(cpu, ns)| (*cpu, *ns))
+    }
+
+    /// The CPUs that it ran on.
+    pub fn cpus(&self) -> impl Iterator<Item = u32> + '_ {
+        self.iter().filter(|(_, ns)| *ns > 0).map(|(cpu, _)| cpu)
+    }
+
+    /// Time on a CPU.
+    pub fn on(&self, cpu: u32) -> u64 {
+        self.by_cpu.get(&cpu).copied().unwrap_or(0)
+    }
+
+    /// Time on CPUs that are not kept apart.
+    pub fn other_ns(&self) -> u64 {
+        self.other_ns
+    }
+}
+
+/// Of times by CPU; `None`: on one that is not kept apart.
+impl FromIterator<(Option<u32>, u64)> for RunByCpu {
+    fn from_iter<I: IntoIterator<Item = (Option<u32>, u64)>>(times: I) -> RunByCpu {
+        let mut all = RunByCpu::default();
+        times.into_iter().for_each(|(cpu, ns)| all.add(cpu, ns));
+        all
+    }
+}
+
+impl Amount for RunByCpu {
+    fn sum(&mut self, other: &RunByCpu) {
+        for (cpu, ns) in other.iter() {
+            self.add(Some(cpu), ns);
+        }
+        self.add(None, other.other_ns);
+    }
+
+    fn number(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Serialize for RunByCpu {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let cpus = self.iter().map(|(cpu, ns)| (Cow::Owned(cpu.to_string()), ns));
+        let other = (self.other_ns > 0).then_some((Cow::Borrowed(OTHER), self.other_ns));
+        serializer.collect_map(cpus.chain(other))
+    }
+}
+
+impl<'de> Deserialize<'de> for RunByCpu {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RunByCpu, D::Error> {
+        deserializer.deserialize_map(Named)
+    }
+}
+
+/// Reads times by the name of a CPU.
+struct Named;
+
+impl<'de> Visitor<'de> for Named {
+    type Value = RunByCpu;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nanoseconds by CPU number")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RunByCpu, A::Error> {
+        let mut all = RunByCpu::default();
+        while let Some((cpu, ns)) = map.next_entry::<Cow<'de, str>, u64>()? {
+            all.add(cpu.parse().ok(), ns);
+        }
+        Ok(all)
+    }
+}
+
+impl JsonSchema for RunByCpu {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "RunByCpu".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        BTreeMap::<String, u64>::json_schema(generator)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_by_cpu_and_read_again() {
+        let by: RunByCpu = [(Some(10), 4), (Some(2), 3), (None, 5), (Some(10), 1)].into_iter().collect();
+        let json = serde_json::to_string(&by).unwrap();
+        assert_eq!(json, r#"{"2":3,"10":5,"other":5}"#);
+        assert_eq!(serde_json::from_str::<RunByCpu>(&json).unwrap(), by);
+        assert_eq!((by.other_ns(), by.on(10), by.on(3), by.cpus().collect::<Vec<_>>()), (5, 5, 0, vec![2, 10]));
+    }
+}

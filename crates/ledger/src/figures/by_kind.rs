@@ -1,0 +1,234 @@
+//! Amounts by a kind of which all are known: a number for each cause of a block, for each kind of migration.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Index, IndexMut};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use wire::{CAUSES, Cause, MIGRATIONS, Migration};
+
+use super::Amount;
+
+/// What amounts are divided by.
+pub trait Kind: Copy + PartialEq + 'static {
+    /// Every kind; each stands at its own index.
+    const ALL: &'static [Self];
+    /// Whether a kind of which there is nothing is written, too.
+    const ZEROS: bool;
+
+    /// Its key in the JSON.
+    fn name(self) -> &'static str;
+
+    /// Its place in [`Kind::ALL`].
+    fn index(self) -> usize;
+
+    /// What another version's kind of this name counts as.
+    fn unknown() -> Self;
+}
+
+impl Kind for Cause {
+    const ALL: &'static [Cause] = &Cause::ALL;
+    const ZEROS: bool = false;
+
+    fn name(self) -> &'static str {
+        Cause::name(self)
+    }
+
+    fn index(self) -> usize {
+        self as usize
+    }
+
+    fn unknown() -> Cause {
+        Cause::Unspecified
+    }
+}
+
+impl Kind for Migration {
+    const ALL: &'static [Migration] = &Migration::ALL;
+    const ZEROS: bool = true;
+
+    fn name(self) -> &'static str {
+        Migration::name(self)
+    }
+
+    fn index(self) -> usize {
+        self as usize
+    }
+
+    fn unknown() -> Migration {
+        Migration::AtWakeup
+    }
+}
+
+/// An amount for each kind. In the JSON an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ByKind<K, const N: usize> {
+    amounts: [u64; N],
+    kind: PhantomData<K>,
+}
+
+/// Time by the cause of a block.
+pub type ByCause = ByKind<Cause, CAUSES>;
+/// Migrations by kind.
+pub type ByMigration = ByKind<Migration, MIGRATIONS>;
+
+impl<K: Kind, const N: usize> ByKind<K, N> {
+    /// Amounts in the order of [`Kind::ALL`].
+    pub const fn new(amounts: [u64; N]) -> ByKind<K, N> {
+        ByKind { amounts, kind: PhantomData }
+    }
+
+    /// All of them, those of nothing too.
+    pub fn iter(&self) -> impl Iterator<Item = (K, u64)> + '_ {
+        K::ALL.iter().copied().zip(self.amounts)
+    }
+
+    /// Those that are not nothing.
+    pub fn some(&self) -> impl Iterator<Item = (K, u64)> + '_ {
+        self.iter().filter(|(_, amount)| *amount > 0)
+    }
+
+    /// The sum of all kinds.
+    pub fn total(&self) -> u64 {
+        self.of(K::ALL)
+    }
+
+    /// The sum of some kinds.
+    pub fn of(&self, kinds: &[K]) -> u64 {
+        kinds.iter().fold(0, |sum, kind| sum.saturating_add(self[*kind]))
+    }
+
+    fn written(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.iter().filter(|(_, amount)| K::ZEROS || *amount > 0).map(|(kind, amount)| (kind.name(), amount))
+    }
+}
+
+impl<K: Kind, const N: usize> Default for ByKind<K, N> {
+    fn default() -> ByKind<K, N> {
+        ByKind::new([0; N])
+    }
+}
+
+impl<K: Kind, const N: usize> fmt::Debug for ByKind<K, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.written()).finish()
+    }
+}
+
+impl<K: Kind, const N: usize> Index<K> for ByKind<K, N> {
+    type Output = u64;
+
+    fn index(&self, kind: K) -> &u64 {
+        &self.amounts[Kind::index(kind)]
+    }
+}
+
+impl<K: Kind, const N: usize> IndexMut<K> for ByKind<K, N> {
+    fn index_mut(&mut self, kind: K) -> &mut u64 {
+        &mut self.amounts[Kind::index(kind)]
+    }
+}
+
+impl<K: Kind, const N: usize> FromIterator<(K, u64)> for ByKind<K, N> {
+    fn from_iter<I: IntoIterator<Item = (K, u64)>>(amounts: I) -> ByKind<K, N> {
+        let mut all = ByKind::default();
+        for (kind, amount) in amounts {
+            all[kind].sum(&amount);
+        }
+        all
+    }
+}
+
+impl<K: Kind, const N: usize> Amount for ByKind<K, N> {
+    fn sum(&mut self, other: &ByKind<K, N>) {
+        for (all, one) in self.amounts.iter_mut().zip(&other.amounts) {
+            all.sum(one);
+        }
+    }
+
+    fn number(&self) -> Option<u64> {
+        Some(self.total())
+    }
+}
+
+impl<K: Kind, const N: usize> Serialize for ByKind<K, N> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.written())
+    }
+}
+
+impl<'de, K: Kind, const N: usize> Deserialize<'de> for ByKind<K, N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ByKind<K, N>, D::Error> {
+        deserializer.deserialize_map(Named(PhantomData))
+    }
+}
+
+/// Reads amounts by name.
+struct Named<K, const N: usize>(PhantomData<K>);
+
+impl<'de, K: Kind, const N: usize> Visitor<'de> for Named<K, N> {
+    type Value = ByKind<K, N>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("numbers by name")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ByKind<K, N>, A::Error> {
+        let mut all = ByKind::default();
+        while let Some((name, amount)) = map.next_entry::<Cow<'de, str>, u64>()? {
+            let kind = K::ALL.iter().copied().find(|kind| kind.name() == name).unwrap_or_else(K::unknown);
+            all[kind].sum(&amount);
+        }
+        Ok(all)
+    }
+}
+
+impl<K: Kind, const N: usize> JsonSchema for ByKind<K, N> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "ByKind".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        BTreeMap::<String, u64>::json_schema(generator)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_written_by_name_and_read_again() {
+        let by: ByCause = [(Cause::Futex, 5), (Cause::PageFault, 7)].into_iter().collect();
+        let json = serde_json::to_string(&by).unwrap();
+        assert_eq!(json, r#"{"futex":5,"page_fault":7}"#);
+        assert_eq!(serde_json::from_str::<ByCause>(&json).unwrap(), by);
+        let none = serde_json::to_string(&ByMigration::default()).unwrap();
+        assert_eq!(none, r#"{"at_wakeup":0,"while_queued":0,"by_affinity":0}"#);
+    }
+
+    #[test]
+    fn a_cause_that_this_version_does_not_know_is_not_lost() {
+        let by: ByCause = serde_json::from_str(r#"{"futex":5,"gpu":7,"dma":2}"#).unwrap();
+        assert_eq!((by[Cause::Futex], by[Cause::Unspecified], by.total()), (5, 9, 14));
+    }
+
+    #[test]
+    fn each_kind_stands_at_its_index() {
+        fn check<K: Kind + std::fmt::Debug>() {
+            for (at, kind) in K::ALL.iter().enumerate() {
+                assert_eq!(kind.index(), at, "{kind:?}");
+            }
+        }
+        check::<Cause>();
+        check::<Migration>();
+    }
+}

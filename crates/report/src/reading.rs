@@ -1,0 +1,60 @@
+//! Reading a report that an earlier run of cox wrote, of this version or an older one.
+
+use std::fmt;
+
+use crate::json::{Document, SCHEMA_VERSION};
+
+/// The oldest shape that is read: later versions have other names for some members, and know the older ones.
+const OLDEST: u64 = 1;
+
+/// Why a text is not read as a report.
+#[derive(Debug)]
+pub enum Unreadable {
+    /// It is not JSON.
+    NotJson(serde_json::Error),
+    /// It is JSON, and has no schema version.
+    NoVersion,
+    /// Its shape is that of another version.
+    Version(u64),
+    /// Its members are not those of a report.
+    Shape(serde_json::Error),
+    /// It is a report of no thread.
+    Empty,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unreadable::NotJson(why) => write!(f, "not JSON, as cox run --json writes it: {why}"),
+            Unreadable::NoVersion => f.write_str("not a report of cox run --json: it has no schema_version"),
+            Unreadable::Version(version) => write!(
+                f,
+                "its schema_version is {version}, and this cox reads {OLDEST} to {SCHEMA_VERSION}: use a newer cox, or record it again"
+            ),
+            Unreadable::Shape(why) => write!(f, "not a report of cox run --json: {why}"),
+            Unreadable::Empty => f.write_str("no thread is in it"),
+        }
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+impl Document {
+    /// Reads a report.
+    ///
+    /// # Errors
+    /// The text is not a report of this version or an older one, or no thread is in it.
+    pub fn read(text: &str) -> Result<Document, Unreadable> {
+        let value: serde_json::Value = serde_json::from_str(text).map_err(Unreadable::NotJson)?;
+        match value.get("schema_version").and_then(serde_json::Value::as_u64) {
+            Some(version) if (OLDEST..=u64::from(SCHEMA_VERSION)).contains(&version) => {}
+            Some(version) => return Err(Unreadable::Version(version)),
+            None => return Err(Unreadable::NoVersion),
+        }
+        let document: Document = serde_json::from_value(value).map_err(Unreadable::Shape)?;
+        if ledger::summary::is_empty(&document.account) {
+            return Err(Unreadable::Empty);
+        }
+        Ok(document)
+    }
+}

@@ -1,0 +1,93 @@
+//! The tables of docs/figures.md are made from where figures are declared. `COX_MAKE_DOCS=1 cargo test -p report --test figures_page` writes them.
+
+use std::path::Path;
+
+use advise::figures::Whole;
+use ledger::account::{cpu, thread};
+use ledger::figures::Figure;
+use report::overlap::OverlapReport;
+use report::pack::PackReport;
+use schemars::{JsonSchema, schema_for};
+use serde::Serialize;
+
+/// A row of a table in Markdown.
+fn row(cells: &[&str]) -> String {
+    format!("| {} |\n", cells.join(" | "))
+}
+
+fn table(headings: &[&str], rows: impl Iterator<Item = String>) -> String {
+    let line = "|---".repeat(headings.len()) + "|\n";
+    row(headings) + &line + &rows.collect::<String>()
+}
+
+/// Of a struct's figures: what each is, how it adds, and how far each backend sees it.
+fn declared<T>(figures: &[Figure<T>]) -> String {
+    let rows = figures.iter().map(|figure| {
+        let label = if figure.label.is_empty() { String::new() } else { format!(", *{}*", figure.label) };
+        let meaning: Vec<&str> = figure.meaning.iter().map(|line| line.trim()).collect();
+        let seen = figure.seen;
+        let name = format!("`{}`{label}", figure.name);
+        row(&[&name, &meaning.join(" "), figure.adds.name(), seen.bpf, seen.perf, seen.proc])
+    });
+    table(&["figure", "what", "of several", "bpf", "perf", "proc"], rows)
+}
+
+/// Of a struct's members: their documentation, in the order in which they are written.
+fn schema<T: JsonSchema + Default + Serialize>() -> String {
+    let schema = serde_json::to_value(schema_for!(T)).expect("a schema is JSON");
+    let written = serde_json::to_string_pretty(&T::default()).expect("a report is JSON");
+    let names = written.lines().filter_map(|line| line.strip_prefix("  \"")?.split_once('"').map(|(name, _)| name));
+    let rows = names.map(|name| {
+        let what = schema["properties"][name]["description"].as_str().unwrap_or_else(|| panic!("{name}"));
+        row(&[&format!("`{name}`"), &what.replace('\n', " ")])
+    });
+    table(&["figure", "what"], rows)
+}
+
+fn made(name: &str) -> String {
+    match name {
+        "thread" => declared(&thread::ALL),
+        "cpu" => declared(&cpu::ALL),
+        "causes" => table(
+            &["cause", "the report says", "what the thread was in"],
+            wire::Cause::ALL.iter().map(|cause| {
+                let said = ledger::causes::said(*cause);
+                row(&[&format!("`{}`", cause.name()), said.label, said.meaning])
+            }),
+        ),
+        "whole" => table(
+            &["figure", "what"],
+            Whole::ALL.iter().map(|figure| row(&[&format!("`{}`", figure.name()), figure.meaning().trim()])),
+        ),
+        other => match other.strip_prefix("schema ") {
+            Some("PackReport") => schema::<PackReport>(),
+            Some("OverlapReport") => schema::<OverlapReport>(),
+            _ => panic!("no table is called {other}"),
+        },
+    }
+}
+
+#[test]
+fn tables_are_made_from_declarations() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/figures.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (begin, end) = ("<!-- figures: ", "<!-- end -->\n");
+    let mut parts = page.split(begin);
+    let mut new = parts.next().unwrap().to_owned();
+    let mut tables = 0;
+    for part in parts {
+        let (name, rest) = part.split_once(" -->\n").expect("a table has a name");
+        let (_, after) = rest.split_once(end).expect("a table has an end");
+        new += &format!("{begin}{name} -->\n{}{end}{after}", made(name));
+        tables += 1;
+    }
+    assert_eq!(tables, 6);
+    if std::env::var_os("COX_MAKE_DOCS").is_some() {
+        std::fs::write(&path, &new).unwrap();
+    }
+    let now = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        now == new,
+        "docs/figures.md is not what the declarations say: set COX_MAKE_DOCS=1 and run this test again"
+    );
+}
