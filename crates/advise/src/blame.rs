@@ -219,6 +219,7 @@ mod tests {
         let account = Account {
             backend: wire::Backend::Bpf,
             sees: None,
+            provenance: None,
             window_ns: 1000,
             events: 0,
             lost: Lost::default(),

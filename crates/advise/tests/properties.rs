@@ -102,6 +102,7 @@ fn account_of(
             Account {
                 backend,
                 sees: None,
+                provenance: None,
                 window_ns: wall_ns,
                 events: 5000,
                 lost: Lost { events: lost / 900 * lost, finals: finals / 2, ..Lost::default() },

@@ -6,6 +6,7 @@ mod complaint;
 mod ebpf;
 mod laps;
 mod preload;
+mod provenance;
 mod session;
 mod simulated;
 mod surroundings;

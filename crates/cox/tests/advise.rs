@@ -167,7 +167,7 @@ fn reports_that_cannot_be_used_are_refused_in_one_line() {
         assert_eq!((ran.code, ran.text().as_str()), (code, ""), "{content}: {}", ran.stderr);
         assert!(ran.stderr.contains(part) && ran.stderr.lines().count() == 1, "{content}: {}", ran.stderr);
     };
-    refused("no JSON", "no JSON", 125);
+    refused("no JSON", "not JSON", 125);
     refused("{}", "no schema_version", 125);
     refused(&json!({"schema_version": 99}).to_string(), "schema_version is 99", 125);
     refused(&json!({"schema_version": 1}).to_string(), "not a report of cox run", 125);

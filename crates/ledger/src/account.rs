@@ -10,6 +10,7 @@ use wire::{Backend, Cause};
 use crate::beside::Beside;
 use crate::figures;
 use crate::figures::{Amount, ByCause, ByMigration, RunByCpu, Seen};
+use crate::provenance::Provenance;
 use crate::sees::Sees;
 
 /// What a session measured.
@@ -21,6 +22,9 @@ pub struct Account {
     /// What could be seen; absent in reports of older versions.
     #[serde(default)]
     pub sees: Option<Sees>,
+    /// Where, when and of what it was measured; absent in reports of older versions.
+    #[serde(default)]
+    pub provenance: Option<Provenance>,
     /// Length of the window: from the start of the session to its end.
     pub window_ns: u64,
     /// Scheduler events seen.

@@ -112,6 +112,7 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
     Account {
         backend: record.backend,
         sees: Some(sees),
+        provenance: None,
         window_ns: record.end_ns.saturating_sub(record.start_ns),
         events: record.events,
         lost: Lost {

@@ -8,7 +8,7 @@
 //! - [`accounts`]: what an observer recorded → the [`Account`].
 //! - [`beside`]: programs that ran at the same time: what each took from the others.
 //! - [`account`]: its shape, which is the JSON that users read. [`figures`]: what a figure is, and how one is declared.
-//! - [`sees`]: what an account can tell. [`causes`]: what is said of the causes of blocks.
+//! - [`provenance`]: where, when and of what it was taken. [`sees`]: what an account can tell. [`causes`]: what is said of the causes of blocks.
 //! - [`summary`], [`check`](mod@check): the figures of verdict and report, each defined once.
 #![forbid(unsafe_code)]
 
@@ -20,6 +20,7 @@ pub mod check;
 pub mod close;
 pub mod figures;
 pub mod moments;
+pub mod provenance;
 pub mod replay;
 pub mod sees;
 pub mod stretch;
@@ -29,4 +30,5 @@ pub mod timeline;
 pub mod transition;
 
 pub use account::*;
+pub use provenance::Provenance;
 pub use sees::{Delays, Sees};

@@ -14,6 +14,7 @@
 //! | [`process`] | /proc/PID and /proc/PID/task/TID |
 //! | [`cgroup`] | mounts, memberships, quotas, throttling, members |
 //! | [`limits`] | how many CPUs a process can really use |
+//! | [`host`] | name, boot, kernel and CPU model; which container this is |
 //! | [`hypervisor`] | whether this machine is a guest |
 //! | [`steal`] | per-CPU times of /proc/stat |
 //! | [`tracepoints`] | layouts of the scheduler's events |
@@ -25,6 +26,7 @@ pub mod cgroup;
 pub mod cpulist;
 mod error;
 pub mod features;
+pub mod host;
 pub mod hypervisor;
 pub mod limits;
 pub mod namespace;

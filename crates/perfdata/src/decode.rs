@@ -2,8 +2,9 @@
 
 use foldhash::{HashMap, HashMapExt};
 
+use crate::about::FEATURES;
 use crate::attr::{Attr, Stamp};
-use crate::bytes::{Rest, u32_at, u64_at};
+use crate::bytes::{u32_at, u64_at};
 use crate::event::{Event, Kind, comm};
 use crate::format::{Field, Format, States};
 use crate::records::Head;
@@ -28,10 +29,6 @@ const BY_EXEC: u16 = 1 << 13;
 const BY_FILTER: u16 = 1 << 15;
 /// Of a tracepoint's common flags: recorded in an interrupt, or in what it has put off.
 const IN_INTERRUPT: i64 = 0x08 | 0x10;
-/// The feature with perf's command line.
-pub(crate) const COMMAND: u64 = 11;
-/// Words of it.
-const MOST_WORDS: u32 = 4096;
 /// Events of a recording, and their ids: 10 events on 1024 CPUs have 10,240.
 pub(crate) const MOST_ATTRS: usize = 4096;
 pub(crate) const MOST_IDS: usize = 1 << 20;
@@ -164,16 +161,8 @@ impl<'k> Decoder<'k> {
         self.points = None;
     }
 
-    pub(crate) fn add_command(&mut self, bytes: &[u8]) {
-        let mut rest = Rest(bytes);
-        let words = rest.u32().unwrap_or(0).min(MOST_WORDS);
-        let word = |rest: &mut Rest<'_>| {
-            let length = rest.u32()?;
-            let padded = rest.take(length.into())?;
-            let end = padded.iter().position(|byte| *byte == 0).unwrap_or(padded.len());
-            Some(String::from_utf8_lossy(&padded[..end]).into_owned())
-        };
-        self.ending.command = (0..words).map_while(|_| word(&mut rest)).collect();
+    pub(crate) fn add_feature(&mut self, feature: u64, bytes: &[u8]) {
+        self.ending.about.take(feature, bytes);
     }
 
     /// Takes a record, and says what it tells. `behind`: what follows it, where it says so.
@@ -204,7 +193,10 @@ impl<'k> Decoder<'k> {
                 self.add_attr(attr, ids);
             }
             TRACING_DATA => self.add_tracing_data(behind),
-            HEADER_FEATURE if u64_at(body, 0) == Some(COMMAND) => self.add_command(&body[8..]),
+            HEADER_FEATURE => match u64_at(body, 0).filter(|feature| FEATURES.contains(feature)) {
+                Some(feature) => self.add_feature(feature, &body[8..]),
+                None => self.ending.skipped += 1,
+            },
             _ => self.ending.skipped += 1,
         }
         Ok(None)

@@ -1,12 +1,13 @@
 //! The head of a file of perf's, and reading it through.
 //!
 //! In file mode the head says where things are: events with their ids, records, and behind those a table of features, of which the formats of
-//! tracepoints and the command line are wanted. In pipe mode everything is a record.
+//! tracepoints and what tells where it was made are wanted. In pipe mode everything is a record.
 
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
 
+use crate::about::FEATURES;
 use crate::bytes::u64_at;
-use crate::decode::{COMMAND, Decoder, MOST_ATTRS, MOST_IDS};
+use crate::decode::{Decoder, MOST_ATTRS, MOST_IDS};
 use crate::event::Event;
 use crate::format::Format;
 use crate::records::{MOST_TRACING_DATA, Records, fill};
@@ -20,8 +21,8 @@ const FILE: usize = 104;
 const TRACING_DATA: u64 = 1;
 /// The smallest `perf_event_attr` there was.
 const SMALLEST_ATTR: usize = 64;
-/// A command line is not longer, by far.
-const MOST_COMMAND: u64 = 4 << 20;
+/// A command line, the longest of the other features, is not longer, by far.
+const MOST_FEATURE: u64 = 4 << 20;
 
 /// A part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +109,7 @@ fn features(input: &mut (impl Read + Seek), head: &[u8], data: Section, decoder:
         let Some(section) = Section::at(&table, at * 16) else { break };
         match bit {
             TRACING_DATA => decoder.add_tracing_data(&section.read(input, MOST_TRACING_DATA)?),
-            COMMAND => decoder.add_command(&section.read(input, MOST_COMMAND)?),
+            _ if FEATURES.contains(&bit) => decoder.add_feature(bit, &section.read(input, MOST_FEATURE)?),
             _ => {}
         }
     }

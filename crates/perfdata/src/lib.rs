@@ -10,6 +10,7 @@
 //! A file is anybody's: a length is a limit before it is believed, and what is cut off or damaged ends the reading, not the program.
 #![forbid(unsafe_code)]
 
+mod about;
 mod attr;
 mod bytes;
 pub mod crew;
@@ -26,6 +27,7 @@ mod tracing;
 
 use std::io::{self, BufRead, Seek};
 
+pub use about::About;
 pub use crew::Crew;
 pub use event::{Comm, Event, Kind};
 pub use format::Format;
@@ -106,8 +108,8 @@ pub struct Ending {
     pub skipped: u64,
     /// Events that came after later ones had been handed on.
     pub late: u64,
-    /// perf's own command line; empty where it is not told.
-    pub command: Vec<String>,
+    /// Where it was made.
+    pub about: About,
     /// Layouts were missing; those of this machine were used.
     pub borrowed_formats: bool,
 }

@@ -33,7 +33,7 @@ fn all_forms_tell_the_same() {
     assert_eq!(times(&plain.1), TIMES);
     assert_eq!((plain.0.cut, plain.0.lost, plain.0.late, plain.0.skipped), (None, 3, 0, 1));
     assert_eq!((plain.0.switches, plain.0.wakings), (6, 1));
-    assert_eq!(plain.0.command, ["perf"]);
+    assert_eq!(plain.0.about.command, ["perf"]);
     let kinds = |which: fn(&Kind) -> bool| plain.1.iter().filter(|event| which(&event.kind)).count();
     assert_eq!(kinds(|kind| matches!(kind, Kind::Switch { .. })), 6);
     assert_eq!(kinds(|kind| matches!(kind, Kind::Migration { tid: 11, from: 0, to: 1 })), 1);

@@ -2,6 +2,7 @@
 
 use advise::forecast::{Basis, Choice, Forecast, Way};
 use advise::numbers::{counted, duration, seconds};
+use ledger::Provenance;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +26,9 @@ pub struct Advice {
     pub cpu_list: Option<String>,
     /// The run that the advice is from.
     pub run: Run,
+    /// Where and when that run was.
+    #[serde(default)]
+    pub provenance: Option<Provenance>,
     /// What it would take.
     #[serde(flatten)]
     pub forecast: Forecast,
@@ -165,6 +169,7 @@ mod tests {
                 window_ns: 80_000_000,
                 others: Some(0.01),
             },
+            provenance: None,
             forecast: Forecast {
                 threads: 16,
                 cpus: 12,

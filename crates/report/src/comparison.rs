@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use advise::figures::{Figure, Whole};
 use advise::picture::Picture;
 use compare::{Change, Series};
+use ledger::Provenance;
 use ledger::account::{cpu, thread};
 use ledger::figures::Unit;
 use schemars::{JsonSchema, Schema, schema_for};
@@ -46,6 +47,18 @@ pub struct Comparison {
     pub left_out: Vec<String>,
     /// What limits what is said.
     pub warnings: Vec<String>,
+    /// In what the runs differ beside their figures: where, on what and of what they were measured.
+    #[serde(default)]
+    pub differences: Vec<Difference>,
+}
+
+/// Something in which runs differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Difference {
+    /// What.
+    pub what: String,
+    /// By group, in its order: what its runs have, each once.
+    pub by_group: Vec<Vec<String>>,
 }
 
 /// A group of runs.
@@ -84,6 +97,7 @@ pub struct Run {
     /// Figures by name.
     pub figures: Vec<(String, f64)>,
     backend: Option<Backend>,
+    provenance: Provenance,
     lost: bool,
     failed: bool,
 }
@@ -129,6 +143,7 @@ impl Run {
         Run {
             figures: figures.into_iter().collect(),
             backend: Some(document.account.backend),
+            provenance: document.account.provenance.clone().unwrap_or_default(),
             lost: document.account.lost.spoil_accounts(),
             failed: document.account.programs.iter().any(|program| program.exit_code.is_some_and(|code| code != 0)),
         }
@@ -201,6 +216,7 @@ impl Comparison {
             figures: judged.map(row).collect(),
             left_out,
             warnings: differ.into_iter().chain(spoiled(groups)).collect(),
+            differences: differences(groups),
         }
     }
 
@@ -224,6 +240,32 @@ fn backends_differ(groups: &[(String, Vec<Run>)]) -> String {
 /// Whether every backend means the same by a figure, or by both of a quotient.
 fn means_the_same_by_all(figure: &str) -> bool {
     figure.split('/').all(|part| BY_ALL_BACKENDS.contains(&part))
+}
+
+/// In what runs differ that is known of all. Each has a date of its own.
+fn differences(groups: &[(String, Vec<Run>)]) -> Vec<Difference> {
+    let mut names: Vec<&str> = Vec::new();
+    let known = |run: &Run| run.provenance.known().into_iter().filter(|(name, _)| *name != "date");
+    for (name, _) in groups.iter().flat_map(|(_, runs)| runs).flat_map(known) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let of = |run: &Run, name: &str| known(run).find(|(known, _)| *known == name).map(|(_, value)| value);
+    let by_group = |name: &str| {
+        let values = groups.iter().map(|(_, runs)| {
+            let values = runs.iter().map(|run| of(run, name)).collect::<Option<Vec<String>>>();
+            values.map(|mut values| {
+                values.sort();
+                values.dedup();
+                values
+            })
+        });
+        values.collect::<Option<Vec<Vec<String>>>>()
+    };
+    let all =
+        names.into_iter().filter_map(|name| Some(Difference { what: name.to_owned(), by_group: by_group(name)? }));
+    all.filter(|difference| difference.by_group.iter().flatten().collect::<BTreeSet<_>>().len() > 1).collect()
 }
 
 /// What is to be said of runs before their figures are.

@@ -2,6 +2,7 @@
 
 use advise::Confidence;
 use advise::numbers::{counted, seconds};
+use ledger::Provenance;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 use wire::Backend;
@@ -21,6 +22,9 @@ pub struct PackReport {
     pub cox_version: String,
     /// The program.
     pub command: Vec<String>,
+    /// Where and when it was packed; null in a section of a report, which says it itself.
+    #[serde(default)]
+    pub provenance: Option<Provenance>,
     /// Its exit code; absent when it was attached to.
     pub exit_code: Option<i32>,
     /// CPUs of the pack, as a list: `0-3,8`; those at the end if they were changed.

@@ -100,6 +100,7 @@ fn document() -> impl Strategy<Value = Document> {
             let account = Account {
                 backend,
                 sees: None,
+                provenance: None,
                 window_ns: 1_000_000_000,
                 events: 1_000_000,
                 lost: Lost { events: lost, takers_ns: lost, ..Lost::default() },

@@ -5,6 +5,7 @@
 mod markup;
 mod sample;
 
+use ledger::Provenance;
 use markup::{Element, text, tree};
 use report::comparison::{Comparison, Run};
 use report::heat::Heat;
@@ -56,6 +57,31 @@ fn the_page_says_what_the_text_says() {
         let rows = tree.find(&|e| e.name == "tr" && e.find(&|e| e.name == "td").len() > 2).len();
         assert_eq!(rows, comparison.figures.len() * (groups.len() - 1).max(1));
     }
+}
+
+#[test]
+fn what_runs_differ_in_is_said() {
+    let on = |host: &str, kernel: Option<&str>| {
+        let mut document = sample::heat();
+        let date = Some(format!("2026-01-02T03:04:0{}Z", host.len()));
+        let (host, kernel) = (Some(host.to_owned()), kernel.map(str::to_owned));
+        document.account.provenance = Some(Provenance { date, host, kernel, cpus: Some(2), ..Provenance::default() });
+        Run::of(&document)
+    };
+    let groups = [
+        ("before".to_owned(), vec![on("a", Some("6.1")), on("a", Some("6.1"))]),
+        ("after".to_owned(), vec![on("c", None), on("bb", Some("6.12"))]),
+    ];
+    let comparison = Comparison::new("0.1.0", &groups);
+    let line = "host: before a; after bb, c";
+    assert!(
+        comparison.text(&Style::default()).contains(&format!("\n  {line}\n")),
+        "{}",
+        comparison.text(&Style::default())
+    );
+    assert!(html::compared(&comparison).contains(&format!("<p>{line}</p>")));
+    let what: Vec<&str> = comparison.differences.iter().map(|of| of.what.as_str()).collect();
+    assert_eq!(what, ["host"], "each has a date of its own, CPUs are the same, and of one run no kernel is known");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use advise::figures::Whole;
+use ledger::Provenance;
 use ledger::account::{cpu, thread};
 use ledger::figures::Figure;
 use report::overlap::OverlapReport;
@@ -62,6 +63,7 @@ fn made(name: &str) -> String {
         other => match other.strip_prefix("schema ") {
             Some("PackReport") => schema::<PackReport>(),
             Some("OverlapReport") => schema::<OverlapReport>(),
+            Some("Provenance") => schema::<Provenance>(),
             _ => panic!("no table is called {other}"),
         },
     }
@@ -81,7 +83,7 @@ fn tables_are_made_from_declarations() {
         new += &format!("{begin}{name} -->\n{}{end}{after}", made(name));
         tables += 1;
     }
-    assert_eq!(tables, 6);
+    assert_eq!(tables, 7);
     if std::env::var_os("COX_MAKE_DOCS").is_some() {
         std::fs::write(&path, &new).unwrap();
     }

@@ -308,6 +308,7 @@ fn crowd() -> Document {
     let account = Account {
         backend: Backend::Bpf,
         sees: None,
+        provenance: None,
         window_ns: 600_000 * MS,
         events: 1_000_000_000,
         lost: Lost::default(),

@@ -131,6 +131,7 @@ impl Stage {
         let account = Account {
             backend: Backend::Bpf,
             sees: None,
+            provenance: None,
             window_ns: WALL_NS,
             events: 100_000,
             lost: Lost::default(),

@@ -13,6 +13,7 @@ use advise::forecast::modelled::{self, Simulated, Sketch, Waits};
 use advise::forecast::{Accepts, Basis, Forecast, Refusal, measured};
 use advise::picture::Picture;
 use anyhow::{Context, Result};
+use ledger::Provenance;
 use machine::limits::Who;
 use machine::steal::CpuTimes;
 use machine::{CpuSet, Root};
@@ -29,6 +30,7 @@ use watch::Sight;
 
 use crate::choice::Choice;
 use crate::cli;
+use crate::provenance;
 use crate::session::packing::others_ns;
 use crate::session::trying::Trying;
 use crate::session::{self, Launch, Limits, Target};
@@ -74,6 +76,7 @@ fn run(options: &cli::Advise, text: Option<Output>, json: Option<Output>) -> Res
     let choice = Choice::of(Who::Own)?;
     let cpus = choice.choose(&options.cpus)?;
     let surroundings = Surroundings::read(None);
+    let provenance = provenance::here();
     let plan = super::pack::plan(&choice, &cpus, Began::Here, !options.no_children);
     let mut trying = Trying::new(Plan { trial: true, sight: Sight::Traced, ..plan });
     let launch = Launch { command: options.program.clone(), ..Launch::default() };
@@ -106,6 +109,7 @@ fn run(options: &cli::Advise, text: Option<Output>, json: Option<Output>) -> Res
                             window_ns: pack::trial::WINDOW_NS,
                             others,
                         },
+                        provenance: Some(Provenance { command: words(options), ..provenance }),
                         ..advice(forecast)
                     };
                     write(&advice, text, json)
@@ -139,6 +143,7 @@ fn advice(forecast: Forecast) -> Advice {
         exit_code: None,
         cpu_list: None,
         run: Run { basis: Basis::Modelled, elapsed_ns: 0, cpus: 0, windows: 0, window_ns: 0, others: None },
+        provenance: None,
         forecast,
     }
 }
@@ -203,6 +208,7 @@ fn modelled_advice(options: &cli::Advise, document: &Document) -> Result<Advice,
             window_ns: 0,
             others: None,
         },
+        provenance: document.account.provenance.clone(),
         ..advice(modelled::forecast(&sketch, &simulated))
     })
 }

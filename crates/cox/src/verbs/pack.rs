@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use anyhow::{Result, bail};
+use ledger::Provenance;
 use machine::CpuSet;
 use machine::limits::Who;
 use outputs::{Output, refuse_same};
@@ -22,6 +23,7 @@ use crate::choice::Choice;
 use crate::cli::{self, PackBackend, PackPolicy, PalmPart};
 use crate::ebpf;
 use crate::preload;
+use crate::provenance;
 use crate::session::packing::Packing;
 use crate::session::{self, Exit, Launch, Limits, Subject, Target, control};
 
@@ -48,6 +50,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     let plan = plan(&choice, &cpus, began(&options.pid), !options.no_children);
     let plan = Plan { settings: settings(options), sight: sight(options.backend), log: log.is_some(), ..plan };
     let mut packing = Packing::adjustable(plan, choice);
+    let provenance = provenance::here();
     let limits = Limits { length: options.length, wait_all: false };
     let outcome = session::run(&target, &mut packing, limits)?;
     let code = outcome.exit.map_or(0, |exit| exit.shell_code() as u8);
@@ -58,6 +61,8 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     let code = undone_or(code, &summary);
     // From here on the program has run: whatever fails is said, and does not change its exit code.
     let report = report(&options.program, &options.pid, &packing, &summary, outcome.exit);
+    let provenance = Provenance { command: report.command.clone(), ..provenance };
+    let report = PackReport { provenance: Some(provenance), ..report };
     let style = super::style(text.as_ref(), false);
     let written = [
         text.map(|output| output.write(report.text(&style).as_bytes())),
@@ -176,6 +181,7 @@ pub fn report(
         schema_version: SCHEMA_VERSION,
         cox_version: env!("CARGO_PKG_VERSION").to_owned(),
         command,
+        provenance: None,
         exit_code: exit.map(Exit::shell_code),
         cpus: packing.cpus().to_string(),
         seats: packing.cpus().len() as u64,

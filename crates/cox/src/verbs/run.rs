@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use advise::Facts;
 use anyhow::{Context, Error, Result, bail};
-use ledger::Account;
 use ledger::accounts::ProgramInfo;
 use ledger::beside::{self, Beside, Player};
+use ledger::{Account, Provenance};
 use machine::Root;
 use machine::cgroup::Hierarchies;
 use outputs::{Output, has_no_reader, refuse_same};
@@ -20,6 +20,7 @@ use trace::Recording;
 
 use crate::choice::Choice;
 use crate::cli;
+use crate::provenance;
 use crate::session::engine::Engine;
 use crate::session::hidden::why_hidden_from_perf;
 use crate::session::observing::Observing;
@@ -79,6 +80,7 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
 
     let mut packing = packing(options)?;
     let surroundings = Surroundings::read(attached_to(&target));
+    let provenance = provenance::here();
     let hidden = options.program.first().and_then(|program| why_hidden_from_perf(program));
     let mut observing = Observing::new(options.backend, !options.no_children, hidden, recorder)?;
     let limits = Limits { length: options.length, wait_all: options.wait_all };
@@ -101,10 +103,16 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
     });
     let mut figures = None;
     let reported = match observing_failed {
-        None => {
-            report(options, &target, &outcome, &mut observing, &surroundings, (packed, overlapping.as_ref()), outputs)
-                .map(|run| figures = Some(run))
-        }
+        None => report(
+            options,
+            &target,
+            &outcome,
+            &mut observing,
+            (&surroundings, provenance),
+            (packed, overlapping.as_ref()),
+            outputs,
+        )
+        .map(|run| figures = Some(run)),
         Some(error) => alone(packed, outputs.text).and(Err(error.context("observing failed, there is no report"))),
     };
     let failed: Vec<Error> = packing_failed.into_iter().chain(reported.err()).collect();
@@ -241,7 +249,7 @@ fn report(
     target: &Target,
     outcome: &Outcome,
     observing: &mut Observing,
-    surroundings: &Surroundings,
+    (surroundings, provenance): (&Surroundings, Provenance),
     (packed, overlapping): (Option<PackReport>, Option<&Overlapping>),
     outputs: Outputs,
 ) -> Result<Run> {
@@ -250,6 +258,7 @@ fn report(
     let record = observing.take_record()?;
     let own_cpu_ns = outcome.own_cpu_ns.saturating_add(observing.cpu_elsewhere_ns());
     let mut account = ledger::accounts::build(&record, &programs, own_cpu_ns);
+    account.provenance = Some(Provenance { command: command.clone(), ..provenance });
     refuse_without_threads(&account, target)?;
     // Without a trace there is an account all the same.
     let recorded = observing.take_recorder().map(|recorder| {

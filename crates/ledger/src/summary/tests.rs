@@ -9,6 +9,7 @@ pub(crate) fn empty() -> Account {
     Account {
         backend: wire::Backend::Bpf,
         sees: None,
+        provenance: None,
         window_ns: 0,
         events: 0,
         lost: Lost::default(),

@@ -4,7 +4,7 @@ use advise::numbers::counted;
 use compare::Verdict;
 
 use super::words::{few, interval, median, range, sentence, short, signed, words};
-use super::{Comparison, WALL};
+use super::{Comparison, Difference, WALL};
 use crate::style::Style;
 use crate::table::{Align, Table};
 
@@ -28,6 +28,16 @@ impl Comparison {
             Some((first, others)) => format!("{} compared with {first}", others.join(", ")),
             None => "nothing to compare".to_owned(),
         }
+    }
+
+    /// In what runs differ, a line for each: `host: before node1; after node2, node3`.
+    pub(crate) fn differing(&self) -> Vec<String> {
+        let line = |of: &Difference| {
+            let groups = self.groups.iter().zip(&of.by_group);
+            let groups = groups.map(|(group, values)| format!("{} {}", group.name, values.join(", ")));
+            format!("{}: {}", of.what, groups.collect::<Vec<_>>().join("; "))
+        };
+        self.differences.iter().map(line).collect()
     }
 
     /// One group alone.

@@ -14,6 +14,9 @@ impl Comparison {
         for warning in &self.warnings {
             lines.push(style.warning(&style.clean(&format!("  {warning}"))));
         }
+        for line in self.differing() {
+            lines.extend(wrapped(&style.clean(&line), style.columns(), "  ", "    "));
+        }
         if self.groups.len() < 2 {
             lines.push(String::new());
             lines.extend(self.alone(style).lines(style.columns()));

@@ -85,6 +85,9 @@ fn warned(out: &mut String, warnings: &[String]) -> fmt::Result {
 fn write(out: &mut String, comparison: &Comparison) -> fmt::Result {
     let style = Style::default();
     warned(out, &comparison.warnings)?;
+    for line in comparison.differing() {
+        writeln!(out, "<p>{}</p>", Safe(line))?;
+    }
     if comparison.groups.len() < 2 {
         table::write(out, comparison.alone(&style), "compared")?;
     }

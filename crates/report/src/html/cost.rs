@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 
 use advise::numbers::{count, duration};
+use ledger::Provenance;
 use wire::Backend;
 
 use super::View;
@@ -26,6 +27,8 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         rows.truncate(3);
     }
     out.push_str("<table class=\"facts\"><tbody>\n");
+    let provenance = account.provenance.as_ref().map(Provenance::known).unwrap_or_default();
+    rows.extend(provenance);
     for (what, value) in rows {
         writeln!(out, "<tr><th scope=\"row\">{what}</th><td>{}</td></tr>", Safe(value))?;
     }

@@ -19,6 +19,26 @@ pub(super) fn write(page: &mut Page) {
     }
     changed_users(page);
     losses(page);
+    taken(page);
+}
+
+/// Where and when it was measured, shortly; all that is known is in the JSON and on the page.
+fn taken(page: &mut Page) {
+    let Some(provenance) = &page.document.account.provenance else { return };
+    let kernel = provenance.kernel.as_ref().map(|kernel| format!("Linux {kernel}"));
+    let rank = provenance.mpi_rank.map(|rank| match provenance.mpi_size {
+        Some(size) => format!("rank {rank} of {size}"),
+        None => format!("rank {rank}"),
+    });
+    let container = provenance.container.as_ref().map(|name| format!("in a container ({name})"));
+    let parts =
+        [&provenance.host, &provenance.date, &kernel, &provenance.cpu_model, &container, &provenance.job, &rank];
+    let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
+    if !parts.is_empty() {
+        let line = page.style.clean(&format!("taken on {}", parts.join(", ")));
+        let lines = wrapped(&line, page.style.columns(), "  ", "    ");
+        page.extend(lines);
+    }
 }
 
 /// Threads that were not observed to their end, because they became another user.

@@ -91,6 +91,7 @@ pub fn heat() -> Document {
     let account = Account {
         backend: Backend::Bpf,
         sees: None,
+        provenance: None,
         window_ns: 12_410 * MS,
         events: 812_440,
         lost: Lost::default(),
@@ -177,6 +178,7 @@ pub fn make() -> Document {
     let account = Account {
         backend: Backend::Bpf,
         sees: None,
+        provenance: None,
         window_ns: 10 * S,
         events: 5_000,
         lost: Lost::default(),

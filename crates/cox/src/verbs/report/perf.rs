@@ -5,6 +5,7 @@ use std::path::Path;
 
 use advise::Facts;
 use anyhow::Result;
+use ledger::Provenance;
 use ledger::accounts::ProgramInfo;
 use ledger::moments;
 use ledger::replay::Replay;
@@ -104,9 +105,19 @@ pub fn read(
     let mut making = Making::new(Replay::new(), sorter);
     let ending = perfdata::read(&mut file, &(around.known)(), |event| making.take(event).map(|_| ()))?;
     let record = making.record(&ending, around);
-    let command = if ending.command.is_empty() { vec![path.display().to_string()] } else { ending.command };
+    let about = ending.about;
+    let command = if about.command.is_empty() { vec![path.display().to_string()] } else { about.command };
     let program = ProgramInfo { command: command.clone(), start_ns: record.start_ns, ..ProgramInfo::default() };
-    let account = ledger::accounts::build(&record, &[program], 0);
+    let mut account = ledger::accounts::build(&record, &[program], 0);
+    account.provenance = Some(Provenance {
+        host: about.host,
+        kernel: about.kernel,
+        cpu_model: about.cpu_model,
+        cpus: about.cpus,
+        command: command.clone(),
+        recorded_by: about.perf.map(|version| format!("perf {version}")),
+        ..Provenance::default()
+    });
     let facts = Facts { online_cpus: (0..making.cpus()).collect(), command, ..Facts::default() };
     let recording = making.sorter.take().map(|sorter| -> Result<Recording> {
         Ok(Recording {

@@ -1,0 +1,112 @@
+//! Reports say where, when and of what they were taken, and traces keep it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+mod common_traces;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use common::bench;
+use common_traces::{COX, workload};
+use ledger::Provenance;
+use report::Document;
+use report::advice::Advice;
+use report::pack::PackReport;
+
+const LAUNCHERS: [&str; 11] = [
+    "PMIX_RANK",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "SLURM_PROCID",
+    "SLURM_NTASKS",
+    "SLURM_JOB_ID",
+    "PBS_JOBID",
+    "FLUX_JOB_ID",
+    "LSB_JOBID",
+];
+
+/// cox in `folder`, as rank 3 of 8 of a Slurm job, or of none.
+fn cox(folder: &Path, in_job: bool, arguments: &[&str]) -> Output {
+    let mut command = Command::new(COX);
+    LAUNCHERS.iter().for_each(|name| _ = command.env_remove(name));
+    if in_job {
+        command.envs([("PMI_RANK", "3"), ("PMI_SIZE", "8"), ("SLURM_JOB_ID", "4711")]);
+    }
+    let output = command.current_dir(folder).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn kernel_says(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// What the kernel says of this machine, and the environment of the job.
+fn assert_here(told: &Provenance, folder: &Path, command: &[&str]) {
+    assert_eq!(told.host, kernel_says("/proc/sys/kernel/hostname"));
+    assert_eq!(told.boot_id, kernel_says("/proc/sys/kernel/random/boot_id"));
+    assert_eq!(told.kernel, kernel_says("/proc/sys/kernel/osrelease"));
+    assert_eq!((told.mpi_rank, told.mpi_size, told.job.as_deref()), (Some(3), Some(8), Some("Slurm 4711")));
+    assert_eq!(told.command, command);
+    assert_eq!(told.working_directory.as_deref(), folder.to_str());
+    let date = told.date.as_deref().unwrap();
+    let zone =
+        date.ends_with('Z') || date.as_bytes()[date.len() - 6] == b'+' || date.as_bytes()[date.len() - 6] == b'-';
+    assert!(date.starts_with("20") && date.as_bytes()[10] == b'T' && zone, "{date}");
+    let cpus: u32 =
+        String::from_utf8(Command::new("nproc").arg("--all").output().unwrap().stdout).unwrap().trim().parse().unwrap();
+    assert!(told.cpus.is_some_and(|online| (1..=cpus).contains(&online)) && told.allowed_cpus.is_some());
+}
+
+fn document(file: &Path) -> Document {
+    Document::read(&fs::read_to_string(file).unwrap()).unwrap()
+}
+
+#[test]
+fn reports_say_where_and_when_they_were_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let ran = cox(folder, true, &["run", "--backend", "proc", "--json", "run.json", "--", "sleep", "0.3"]);
+    assert_here(document(&folder.join("run.json")).account.provenance.as_ref().unwrap(), folder, &["sleep", "0.3"]);
+    let text = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("taken on ") && flat.contains("Slurm 4711, rank 3 of 8"), "{text}");
+
+    cox(
+        folder,
+        true,
+        &["pack", "-q", "--backend", "proc", "--ncpus", "1", "--json", "pack.json", "--", "sleep", "0.3"],
+    );
+    let packed: PackReport = serde_json::from_slice(&fs::read(folder.join("pack.json")).unwrap()).unwrap();
+    assert_here(packed.provenance.as_ref().unwrap(), folder, &["sleep", "0.3"]);
+}
+
+#[test]
+fn advice_from_a_report_has_the_provenance_of_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mandelbrot = workload("mandelbrot");
+    let program =
+        ["run", "-q", "--json", "run.json", "--", &mandelbrot, "--threads", "3", "--steps", "3", "--no-verify"];
+    cox(folder, true, &program);
+    let report = document(&folder.join("run.json"));
+    cox(folder, false, &["advise", "-q", "--from", "run.json", "--ncpus", "1", "--json", "advice.json"]);
+    let advice: Advice = serde_json::from_slice(&fs::read(folder.join("advice.json")).unwrap()).unwrap();
+    assert_eq!(advice.provenance, report.account.provenance);
+}
+
+#[test]
+fn a_trace_that_is_read_elsewhere_keeps_it() {
+    let Some(_bench) = bench("a_trace_that_is_read_elsewhere_keeps_it") else { return };
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let trace = folder.path().join("run.trace");
+    cox(folder.path(), true, &["run", "-q", "--trace", trace.to_str().unwrap(), "--", "sleep", "0.1"]);
+    cox(elsewhere.path(), false, &["report", "--json", "again.json", trace.to_str().unwrap()]);
+    let again = document(&elsewhere.path().join("again.json"));
+    assert_here(again.account.provenance.as_ref().unwrap(), folder.path(), &["sleep", "0.1"]);
+}

@@ -1,0 +1,129 @@
+//! Which machine this is: what a report says of where it was taken.
+
+use crate::namespace;
+use crate::root::Root;
+
+/// A machine. What could not be read is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// Its name, as uname(2) has it.
+    pub name: Option<String>,
+    /// A number that is another one after each boot.
+    pub boot_id: Option<String>,
+    /// Release of the kernel.
+    pub kernel: Option<String>,
+    /// Name of the CPUs' model.
+    pub cpu_model: Option<String>,
+}
+
+impl Host {
+    /// Reads it.
+    pub fn read(root: &Root) -> Host {
+        let line = |path: &str| {
+            let text = root.read_text(path).ok()?;
+            Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+        };
+        Host {
+            name: line("/proc/sys/kernel/hostname"),
+            boot_id: line("/proc/sys/kernel/random/boot_id"),
+            kernel: line("/proc/sys/kernel/osrelease"),
+            cpu_model: cpu_model(root),
+        }
+    }
+}
+
+/// Of the first CPU that has one. x86 calls it `model name`; arm64 has only numbers there, which are kept.
+fn cpu_model(root: &Root) -> Option<String> {
+    let text = root.read_text("/proc/cpuinfo").ok()?;
+    let value = |name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+        lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
+    };
+    let by_numbers = || Some(format!("implementer {} part {}", value("CPU implementer")?, value("CPU part")?));
+    value("model name").or_else(|| value("Processor")).or_else(by_numbers)
+}
+
+/// What container this process is in, by what its engine leaves there; `None`: in none, as far as can be seen.
+///
+/// `is_set` tells whether a variable of the environment is.
+///
+/// - Docker: `/.dockerenv`. Podman: `/run/.containerenv`. systemd-nspawn and others: `/run/systemd/container` (systemd's Container Interface).
+/// - Apptainer and Singularity: variables that they set.
+/// - Kubernetes: a variable that it sets in each container.
+/// - Otherwise a PID namespace that is not the machine's.
+pub fn container(root: &Root, is_set: impl Fn(&str) -> bool) -> Option<String> {
+    let engine = |variable: &str, name: &str| is_set(variable).then(|| name.to_owned());
+    let named =
+        || Some(root.read_text("/run/systemd/container").ok()?.trim().to_owned()).filter(|name| !name.is_empty());
+    let file = |path: &str, name: &str| root.exists(path).then(|| name.to_owned());
+    engine("KUBERNETES_SERVICE_HOST", "kubernetes")
+        .or_else(|| engine("APPTAINER_CONTAINER", "apptainer"))
+        .or_else(|| engine("SINGULARITY_CONTAINER", "singularity"))
+        .or_else(|| file("/.dockerenv", "docker"))
+        .or_else(|| file("/run/.containerenv", "podman"))
+        .or_else(named)
+        .or_else(|| namespace::of_this_process(root).ok().flatten().map(|_| "PID namespace".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let root = Root::at(folder.path());
+        (folder, root)
+    }
+
+    #[test]
+    fn a_host_says_what_it_is() {
+        let (_folder, root) = machine(&[
+            ("proc/sys/kernel/hostname", "node17\n"),
+            ("proc/sys/kernel/random/boot_id", "5f1e\n"),
+            ("proc/sys/kernel/osrelease", "6.12.48\n"),
+            (
+                "proc/cpuinfo",
+                "processor\t: 0\nmodel name\t: Fast CPU @ 2.00GHz\n\nprocessor\t: 1\nmodel name\t: Slow\n",
+            ),
+        ]);
+        let text = |text: &str| Some(text.to_owned());
+        let expected = Host {
+            name: text("node17"),
+            boot_id: text("5f1e"),
+            kernel: text("6.12.48"),
+            cpu_model: text("Fast CPU @ 2.00GHz"),
+        };
+        assert_eq!(Host::read(&root), expected);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_absent() {
+        let (_folder, root) = machine(&[
+            ("proc/cpuinfo", "CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n"),
+            ("proc/sys/kernel/hostname", "\n"),
+        ]);
+        let expected = Host { cpu_model: Some("implementer 0x41 part 0xd0c".into()), ..Host::default() };
+        assert_eq!(Host::read(&root), expected);
+    }
+
+    #[test]
+    fn a_container_is_known_by_what_its_engine_leaves_there() {
+        let seen = |files: &[(&str, &str)]| {
+            let (_folder, root) = machine(files);
+            container(&root, |_| false)
+        };
+        assert_eq!(seen(&[(".dockerenv", "")]).as_deref(), Some("docker"));
+        assert_eq!(seen(&[("run/.containerenv", "engine=\"podman-5\"")]).as_deref(), Some("podman"));
+        assert_eq!(seen(&[("run/systemd/container", "systemd-nspawn\n")]).as_deref(), Some("systemd-nspawn"));
+        assert_eq!(seen(&[]), None);
+        let (_folder, root) = machine(&[]);
+        assert_eq!(container(&root, |name| name == "APPTAINER_CONTAINER").as_deref(), Some("apptainer"));
+    }
+}
