@@ -35,9 +35,12 @@ pub struct People {
 }
 
 impl People {
-    /// Nobody yet.
+    /// Nobody yet but thread 0, which perf calls so until a record says otherwise (`perf_session__register_idle_thread`).
     pub fn new(hist: Timehist) -> People {
-        People { hist, present: HashMap::new(), past: HashMap::new() }
+        let mut name = Comm::default();
+        name[..7].copy_from_slice(b"swapper");
+        let zero = Person { pid: 0, is_told: false, is_named: true, parent: -1, comm: name };
+        People { hist, present: HashMap::from([(0, zero)]), past: HashMap::new() }
     }
 
     /// Takes an event; a switch makes a line.
@@ -210,6 +213,8 @@ mod tests {
     fn who_is_outside_of_the_recordings_namespace_has_no_number() {
         let kind = Kind::Comm { pid: 0, tid: 0, comm: comm("cc"), exec: true };
         let named = Event { t_ns: 1, cpu: 0, pid: 0, tid: 0, kind };
-        assert_eq!(names(&[named, Event { pid: 0, tid: 0, ..switch(10, 999, "cc") }]), ["cc"]);
+        let outside = Event { pid: 0, tid: 0, ..switch(10, 999, "cc") };
+        assert_eq!(names(&[named, outside]), ["cc"]);
+        assert_eq!(names(&[outside]), ["swapper"], "as perf has it without such a record");
     }
 }
