@@ -176,7 +176,7 @@ figures! {
         unknown_ns: u64, sum, "unknown", Seen::ALWAYS;
         /// Switches-out not runnable.
         switches_voluntary: u64, sum, "voluntary switches", Seen::ALWAYS;
-        /// Switches-out runnable.
+        /// Switches-out runnable, yields included, as the kernel counts them.
         switches_involuntary: u64, sum, "involuntary switches", Seen::ALWAYS;
         /// Ends of blocks, and the first start.
         wakeups: u64, sum, "wake-ups", Seen { perf: "ends of a block", ..Seen::BY_BPF };
@@ -271,7 +271,7 @@ figures! {
         /// The part of idle in which none waited, and at least one member was off CPU.
         idle_while_blocked_ns: u64, sum, "idle/blocked", Seen::BY_BPF;
         /// Before the first event on this CPU.
-        unknown_ns: u64, sum, "unknown", Seen::BY_BPF;
+        unknown_ns: u64, sum, "not seen", Seen::BY_BPF;
     }
     derived {
         /// What is known of it: busy with anything, or idle.

@@ -1,6 +1,8 @@
 //! Who took the CPUs that members waited for, and beside it what each CPU did.
 
 use advise::numbers::{count, duration, seconds};
+use ledger::account::cpu;
+use ledger::figures::Figure;
 use ledger::{CpuAccount, TakerKind, TookCpu};
 
 use super::Page;
@@ -13,6 +15,8 @@ use crate::table::{Align, Table};
 const TAKERS: usize = 8;
 /// CPUs listed; beyond, the ones with most to tell.
 const CPUS: usize = 10;
+/// What a CPU's time is divided into.
+const PARTS: [Figure<CpuAccount>; 4] = [cpu::busy_program_ns, cpu::busy_others_ns, cpu::idle_ns, cpu::unknown_ns];
 
 pub(super) fn write(page: &mut Page) {
     let account = &page.document.account;
@@ -101,32 +105,25 @@ pub(crate) fn cpus<'s>(document: &Document, style: &'s Style) -> Option<Table<'s
     let share = |at: usize| shares.iter().map(move |row| percent(row[at])).collect::<Vec<_>>();
     let mut table = Table::new(style);
     table.column("CPU", Align::Right, 0, rows.iter().map(|(name, _)| name.clone()));
-    table.column("busy ours", Align::Right, 0, share(0));
-    table.column("others", Align::Right, 0, share(1));
-    table.column("idle", Align::Right, 0, share(2));
-    if shares.iter().any(|row| row[3] > 0) {
-        table.column("not seen", Align::Right, 0, share(3));
+    for (at, part) in PARTS.iter().enumerate() {
+        // All of most CPUs was seen.
+        if part.name != cpu::unknown_ns.name || shares.iter().any(|row| row[at] > 0) {
+            table.column(part.label, Align::Right, 0, share(at));
+        }
     }
     let waited = rows.iter().map(|(_, cpu)| seconds(cpu.idle_while_waiting_ns));
-    table.column("idle/waited", Align::Right, 0, waited);
+    table.column(cpu::idle_while_waiting_ns.label, Align::Right, 0, waited);
     let blocked = rows.iter().map(|(_, cpu)| seconds(cpu.idle_while_blocked_ns));
-    table.column("idle/blocked", Align::Right, 1, blocked);
+    table.column(cpu::idle_while_blocked_ns.label, Align::Right, 1, blocked);
     Some(table)
 }
 
 fn divide(cpu: &CpuAccount) -> Vec<u64> {
-    permille(&[cpu.busy_program_ns, cpu.busy_others_ns, cpu.idle_ns, cpu.unknown_ns])
+    permille(&PARTS.map(|part| (part.value)(cpu).unwrap_or(0)))
 }
 
 fn sum(cpus: &[&CpuAccount]) -> CpuAccount {
-    let over = |part: fn(&CpuAccount) -> u64| cpus.iter().fold(0u64, |sum, cpu| sum.saturating_add(part(cpu)));
-    CpuAccount {
-        cpu: 0,
-        busy_program_ns: over(|cpu| cpu.busy_program_ns),
-        busy_others_ns: over(|cpu| cpu.busy_others_ns),
-        idle_ns: over(|cpu| cpu.idle_ns),
-        idle_while_waiting_ns: over(|cpu| cpu.idle_while_waiting_ns),
-        idle_while_blocked_ns: over(|cpu| cpu.idle_while_blocked_ns),
-        unknown_ns: over(|cpu| cpu.unknown_ns),
-    }
+    let mut sum = CpuAccount::default();
+    cpus.iter().for_each(|cpu| sum.add(cpu));
+    sum
 }
