@@ -106,7 +106,7 @@ fn chains_of_tasks_that_block_go_forward_together() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
-/// A standby takes the CPU from no thread when it wakes up. To the program's own threads nothing is changed.
+/// A standby whose tasks do not wait for storage takes the CPU from no thread when it wakes up. To the program's own threads nothing is changed.
 #[test]
 fn standbys_stand_back_and_members_do_not() {
     let Some(place) = with_program("standbys_stand_back_and_members_do_not", "tests/programs/chains.c", &[]) else {

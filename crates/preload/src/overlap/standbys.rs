@@ -18,7 +18,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use signal::bell::{Bell, Woken};
 use signal::connect::Session;
-use signal::{seen, slices, standby};
+use signal::slices::{self, Manners};
+use signal::{seen, standby};
 use tasks::worker::Helper;
 use wire::umt::{BELLS, DELAYS, How, STANDBYS_AT_MOST};
 
@@ -145,9 +146,8 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         alarm();
         return ptr::null_mut();
     };
-    if signal::how() == How::Bpf {
-        slices::stand_back();
-    }
+    // Only BPF tells which tasks block.
+    let mut manners = (signal::how() == How::Bpf).then(Manners::back);
     let own_blocks = signal::own_blocks();
     let session = SESSION.load(Ordering::Acquire) as c_int;
     loop {
@@ -167,7 +167,14 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
             }
         }
         see_to_it_that_one_is_parked();
-        let mut helped = Helped { bell: number, blocks: own_blocks, before: 0, ran: 0, is_crowded: false };
+        let mut helped = Helped {
+            bell: number,
+            blocks: own_blocks,
+            manners: manners.as_mut(),
+            before: 0,
+            ran: 0,
+            is_crowded: false,
+        };
         let mut at = 0;
         while let (false, Some(team)) = (helped.is_crowded, teams::known(at)) {
             at += 1;
@@ -191,17 +198,19 @@ fn lost() {
 }
 
 /// What a standby has done since it was rung.
-struct Helped {
+struct Helped<'s> {
     /// The bell that was rung.
     bell: u32,
     /// Where the kernel counts the standby's blocks, and how many there were before the present task.
     blocks: Option<&'static AtomicU32>,
     before: u32,
+    /// How it is scheduled; `None`: as usual, whatever its tasks wait for.
+    manners: Option<&'s mut Manners>,
     ran: u64,
     is_crowded: bool,
 }
 
-impl Helper for Helped {
+impl Helper for Helped<'_> {
     fn may_begin(&mut self, blocks: bool) -> bool {
         self.is_crowded = signal::is_crowded() && !blocks && signal::is_crowded_after_yielding();
         !self.is_crowded
@@ -217,11 +226,15 @@ impl Helper for Helped {
     fn has_run(&mut self) -> bool {
         self.ran += 1;
         signal::said().counts.0.ran.fetch_add(1, Ordering::Relaxed);
-        self.blocks() != self.before
+        let has_blocked = self.blocks() != self.before;
+        if let Some(manners) = self.manners.as_mut().filter(|_| has_blocked) {
+            manners.has_blocked();
+        }
+        has_blocked
     }
 }
 
-impl Helped {
+impl Helped<'_> {
     fn blocks(&self) -> u32 {
         self.blocks.map_or(0, |blocks| blocks.load(Ordering::Relaxed))
     }
