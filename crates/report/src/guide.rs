@@ -25,8 +25,8 @@ macro_rules! topics {
 }
 
 /// Pages on commands and figures.
-pub const PAGES: [Topic; 14] = topics!("", false: "run" "traces" "page" "report" "pack" "overlap" "umt" "advise" "compare" "doctor"
-    "figures" "changes" "bench" "README");
+pub const PAGES: [Topic; 15] = topics!("", false: "run" "traces" "page" "report" "pack" "overlap" "umt" "advise" "compare" "doctor"
+    "figures" "glossary" "changes" "bench" "README");
 
 /// Pages on situations that a verdict can name.
 pub const ADVICE: [Topic; 20] = topics!("advice/", true: "blocked" "child_wait" "cpu_hog" "disk_bound" "file_lock" "hypervisor_steal"
