@@ -92,11 +92,12 @@ whole! {
 }
 
 impl Figure {
-    /// Every figure that has a value in every report.
+    /// Every figure. Those that are no numbers, or were not read, have no value.
     pub fn all() -> impl Iterator<Item = Figure> {
         let whole = Whole::ALL.iter().copied().map(Figure::Whole);
-        // Of the sums, lifetimes have a name of their own.
-        let sums = thread::ALL.into_iter().filter(|figure| figure.name != thread::wall_ns.name).map(Figure::Sum);
+        // Of the sums, lifetimes have a name of their own, and causes of blocks have one each.
+        let others = [thread::wall_ns.name, thread::blocked_by.name];
+        let sums = thread::ALL.into_iter().filter(move |figure| !others.contains(&figure.name)).map(Figure::Sum);
         let causes = Cause::ALL.into_iter().map(Figure::BlockedBy);
         whole.chain(sums).chain(cpu::ALL.into_iter().map(Figure::Cpus)).chain(causes)
     }

@@ -204,7 +204,6 @@ fn recompute(account: &Account, facts: &Facts, name: &str) -> Option<f64> {
         "switches_involuntary" => sum(&|t| t.switches_involuntary),
         "wakeups" => sum(&|t| t.wakeups),
         "migrations" => sum(&|t| t.migrations.total()),
-        "blocked_by" => sum(&|t| t.blocked_by.total()),
         "took_ns" => sum(&|t| t.took_ns),
         "impossible" => sum(&|t| t.impossible),
         // Not known, or the only one whose rule is another.

@@ -10,17 +10,31 @@ use machine::topology::Topology;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Variables in which launchers tell a process how many ranks there are, by what sets them.
-const SIZES: [&str; 5] = ["PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS", "FLUX_JOB_SIZE"];
+/// Variables in which launchers tell a process its rank and how many ranks there are. Within a job of Slurm or Flux a launcher of MPI's comes first.
+const LAUNCHERS: [(&str, &str); 5] = [
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+    ("FLUX_TASK_RANK", "FLUX_JOB_SIZE"),
+];
 
 /// Batch systems, with the variable that holds the number of a job.
 const JOBS: [(&str, &str); 4] =
     [("SLURM_JOB_ID", "Slurm"), ("PBS_JOBID", "PBS"), ("FLUX_JOB_ID", "Flux"), ("LSB_JOBID", "LSF")];
 
-/// What is known now of this machine and of this process' job. The program is named when the session has ended.
-pub fn here() -> Provenance {
+/// What is known now of this machine and of this process' job. `attached_to`: the process that is observed, if cox does not start the program. The
+/// program is named when the session has ended.
+pub fn here(attached_to: Option<u32>) -> Provenance {
     let root = Root::live();
     let host = Host::read(&root);
+    let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    let number = |name: &str| variable(name)?.parse().ok();
+    let rank = LAUNCHERS.iter().find_map(|(rank, size)| Some((number(rank)?, number(size))));
+    let folder = match attached_to {
+        None => env::current_dir().ok(),
+        Some(pid) => root.read_link(format!("/proc/{pid}/cwd")).ok(),
+    };
     Provenance {
         date: now(),
         host: host.name,
@@ -28,19 +42,15 @@ pub fn here() -> Provenance {
         kernel: host.kernel,
         cpu_model: host.cpu_model,
         cpus: Topology::read(&root).ok().map(|topology| topology.online.len() as u32),
-        allowed_cpus: allowed_cpus(&root, Who::Own).ok().map(|cpus| cpus.to_string()),
+        allowed_cpus: allowed_cpus(&root, attached_to.map_or(Who::Own, Who::Task)).ok().map(|cpus| cpus.to_string()),
         container: container(&root, |name| env::var_os(name).is_some()),
-        mpi_rank: outputs::rank().and_then(|rank| rank.to_str()?.parse().ok()),
-        mpi_size: SIZES.iter().find_map(|name| number(name)),
-        job: JOBS.iter().find_map(|(name, system)| Some(format!("{system} {}", env::var(name).ok()?))),
-        working_directory: env::current_dir().ok().map(|folder| folder.display().to_string()),
+        mpi_rank: rank.map(|(rank, _)| rank),
+        mpi_size: rank.and_then(|(_, size)| size),
+        job: JOBS.iter().find_map(|(name, system)| Some(format!("{system} {}", variable(name)?))),
+        working_directory: folder.map(|folder| folder.display().to_string()),
         recorded_by: Some(format!("cox {}", env!("CARGO_PKG_VERSION"))),
         command: Vec::new(),
     }
-}
-
-fn number(variable: &str) -> Option<u32> {
-    env::var(variable).ok()?.parse().ok()
 }
 
 /// The date with its zone, to the second. The zone is known while cox has one thread; with more, it is UTC's.

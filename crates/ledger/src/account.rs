@@ -9,7 +9,7 @@ use wire::{Backend, Cause};
 
 use crate::beside::Beside;
 use crate::figures;
-use crate::figures::{Amount, ByCause, ByMigration, RunByCpu, Seen};
+use crate::figures::{ByCause, ByMigration, RunByCpu, Seen, Value};
 use crate::provenance::Provenance;
 use crate::sees::Sees;
 
@@ -226,11 +226,7 @@ pub enum SpinBasis {
     Preload,
 }
 
-impl Amount for SpinBasis {
-    fn sum(&mut self, other: &SpinBasis) {
-        *self = (*self).max(*other);
-    }
-
+impl Value for SpinBasis {
     fn number(&self) -> Option<u64> {
         None
     }

@@ -1,18 +1,18 @@
-//! What is said of the causes of blocks, once for text, page, trace and docs.
+//! The wording of causes of blocks, for text, page and docs.
 
 use wire::Cause;
 
 /// A cause in words.
 #[derive(Clone, Copy, Debug)]
-pub struct Said {
-    /// What a thread was blocked by did: `blocked on disk`.
+pub struct Wording {
+    /// What a thread did that was blocked by it: `blocked on disk`.
     pub label: &'static str,
     /// What it was in, as a table has it.
     pub meaning: &'static str,
 }
 
-/// What is said of a cause.
-pub fn said(cause: Cause) -> Said {
+/// The wording of a cause.
+pub fn wording(cause: Cause) -> Wording {
     let (label, meaning) = match cause {
         Cause::Futex => ("asleep on a futex", "futex: mutexes, condition variables, joins, barriers asleep"),
         Cause::Disk => ("blocked on disk", "storage: the kernel's I/O wait, or a call on a file or block device"),
@@ -33,7 +33,7 @@ pub fn said(cause: Cause) -> Said {
              this version of cox does not know",
         ),
     };
-    Said { label, meaning }
+    Wording { label, meaning }
 }
 
 /// Waiting that a program asks for: it is no loss.

@@ -1,4 +1,4 @@
-//! What an account can tell, so that nobody has to know what each backend sees.
+//! What an account can tell. Rules and reports ask this, and not which backend observed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

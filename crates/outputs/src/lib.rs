@@ -13,7 +13,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use file::Opened;
-pub use names::{numbered, rank, refuse_same};
+pub use names::{numbered, refuse_same};
 
 /// A place to write to, looked at before the program starts so that a bad path is refused in time.
 #[derive(Debug)]

@@ -14,11 +14,6 @@ use anyhow::{Result, bail};
 const RANKS: [&str; 6] =
     ["PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID", "FLUX_TASK_RANK"];
 
-/// The rank that a launcher gave this process; `None`: it was not started by one.
-pub fn rank() -> Option<OsString> {
-    RANKS.iter().find_map(env::var_os)
-}
-
 /// `%p` our process id, `%h` the host's name, `%r` the rank (0 outside a launcher), `%%` a per cent sign.
 ///
 /// # Errors
@@ -35,7 +30,7 @@ pub fn expand(path: &Path) -> Result<PathBuf> {
         match rest.next() {
             Some(b'p') => name.extend(std::process::id().to_string().bytes()),
             Some(b'h') => name.extend(rustix::system::uname().nodename().to_bytes()),
-            Some(b'r') => name.extend(rank().unwrap_or_else(|| "0".into()).as_bytes()),
+            Some(b'r') => name.extend(RANKS.iter().find_map(env::var_os).unwrap_or_else(|| "0".into()).as_bytes()),
             Some(b'%') => name.push(b'%'),
             other => {
                 let letter = other.map_or(String::new(), |letter| char::from(letter).escape_default().to_string());

@@ -11,6 +11,8 @@ const NRCPUS: u64 = 7;
 const CPUDESC: u64 = 8;
 const COMMAND: u64 = 11;
 
+/// Characters of a name: the kernel's have 64 bytes, models of CPUs some more.
+const LONGEST_NAME: usize = 256;
 /// Words of a command line.
 const MOST_WORDS: u32 = 4096;
 
@@ -32,16 +34,16 @@ pub struct About {
 }
 
 impl About {
-    /// Takes a feature; of others, and of what has no sense in it, nothing.
+    /// Takes a feature. Ignores other features and damaged ones.
     pub(crate) fn take(&mut self, feature: u64, bytes: &[u8]) {
         let mut rest = Rest(bytes);
         match feature {
-            HOSTNAME => self.host = text(&mut rest),
-            OSRELEASE => self.kernel = text(&mut rest),
-            VERSION => self.perf = text(&mut rest),
+            HOSTNAME => self.host = name(&mut rest),
+            OSRELEASE => self.kernel = name(&mut rest),
+            VERSION => self.perf = name(&mut rest),
             // Before it: how many there could be.
             NRCPUS => self.cpus = rest.u32().and_then(|_| rest.u32()),
-            CPUDESC => self.cpu_model = text(&mut rest),
+            CPUDESC => self.cpu_model = name(&mut rest),
             COMMAND => {
                 let words = rest.u32().unwrap_or(0).min(MOST_WORDS);
                 self.command = (0..words).map_while(|_| text(&mut rest)).collect();
@@ -51,7 +53,13 @@ impl About {
     }
 }
 
-/// A string, whose length with its padding is told before it.
+/// Reads a name: a string that is neither empty nor long.
+fn name(rest: &mut Rest<'_>) -> Option<String> {
+    let name: String = text(rest)?.chars().take(LONGEST_NAME).collect();
+    Some(name).filter(|name| !name.is_empty())
+}
+
+/// Reads a string: its padded length, then its bytes.
 fn text(rest: &mut Rest<'_>) -> Option<String> {
     let length = rest.u32()?;
     let padded = rest.take(length.into())?;
@@ -95,8 +103,11 @@ mod tests {
     fn what_is_cut_off_says_nothing() {
         let mut about = About::default();
         about.take(HOSTNAME, &string("node17", 64)[..20]);
+        about.take(OSRELEASE, &string("", 64));
         about.take(NRCPUS, &[8, 0, 0, 0, 4]);
         about.take(COMMAND, &u32::MAX.to_le_bytes());
         assert_eq!(about, About::default());
+        about.take(CPUDESC, &string(&"x".repeat(5000), 6000));
+        assert_eq!(about.cpu_model.map(|model| model.len()), Some(LONGEST_NAME));
     }
 }

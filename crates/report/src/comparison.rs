@@ -97,7 +97,7 @@ pub struct Run {
     /// Figures by name.
     pub figures: Vec<(String, f64)>,
     backend: Option<Backend>,
-    provenance: Provenance,
+    provenance: Option<Provenance>,
     lost: bool,
     failed: bool,
 }
@@ -143,7 +143,7 @@ impl Run {
         Run {
             figures: figures.into_iter().collect(),
             backend: Some(document.account.backend),
-            provenance: document.account.provenance.clone().unwrap_or_default(),
+            provenance: document.account.provenance.clone(),
             lost: document.account.lost.spoil_accounts(),
             failed: document.account.programs.iter().any(|program| program.exit_code.is_some_and(|code| code != 0)),
         }
@@ -242,24 +242,26 @@ fn means_the_same_by_all(figure: &str) -> bool {
     figure.split('/').all(|part| BY_ALL_BACKENDS.contains(&part))
 }
 
-/// In what runs differ that is known of all. Each has a date of its own.
+/// Lists what all runs say of where, on what and of what they were measured, and not alike; dates always differ. A run that says nothing of a
+/// container, a job or a rank had none.
 fn differences(groups: &[(String, Vec<Run>)]) -> Vec<Difference> {
+    const NONE_IF_ABSENT: [&str; 3] = ["container", "job", "MPI rank"];
+    let runs = || groups.iter().flat_map(|(_, runs)| runs);
     let mut names: Vec<&str> = Vec::new();
-    let known = |run: &Run| run.provenance.known().into_iter().filter(|(name, _)| *name != "date");
-    for (name, _) in groups.iter().flat_map(|(_, runs)| runs).flat_map(known) {
-        if !names.contains(&name) {
+    for (name, _) in runs().filter_map(|run| run.provenance.as_ref()).flat_map(Provenance::known) {
+        if name != "date" && !names.contains(&name) {
             names.push(name);
         }
     }
-    let of = |run: &Run, name: &str| known(run).find(|(known, _)| *known == name).map(|(_, value)| value);
+    let of = |run: &Run, name: &str| {
+        let known = run.provenance.as_ref()?.known();
+        let value = known.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value);
+        value.or_else(|| NONE_IF_ABSENT.contains(&name).then(|| "none".to_owned()))
+    };
     let by_group = |name: &str| {
         let values = groups.iter().map(|(_, runs)| {
-            let values = runs.iter().map(|run| of(run, name)).collect::<Option<Vec<String>>>();
-            values.map(|mut values| {
-                values.sort();
-                values.dedup();
-                values
-            })
+            let values = runs.iter().map(|run| of(run, name)).collect::<Option<BTreeSet<String>>>();
+            values.map(|values| values.into_iter().collect())
         });
         values.collect::<Option<Vec<Vec<String>>>>()
     };
@@ -272,10 +274,12 @@ fn differences(groups: &[(String, Vec<Run>)]) -> Vec<Difference> {
 fn spoiled(groups: &[(String, Vec<Run>)]) -> Vec<String> {
     let runs = || groups.iter().flat_map(|(_, runs)| runs);
     let (lost, failed) = (runs().filter(|run| run.lost).count(), runs().filter(|run| run.failed).count());
+    let unsaid = runs().filter(|run| run.provenance.is_none()).count();
     let all = runs().count();
     let warnings = [
         (lost > 0).then(|| format!("{lost} of {all} runs lost events: their figures are uncertain")),
         (failed > 0).then(|| format!("{failed} of {all} runs ended with an exit code other than 0")),
+        (unsaid > 0 && unsaid < all).then(|| format!("{unsaid} of {all} runs do not say where they were measured")),
     ];
     warnings.into_iter().flatten().collect()
 }

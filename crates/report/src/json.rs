@@ -1,6 +1,6 @@
 //! The document of `cox run --json`: the account, what is known about its surroundings, the verdict and
-//! the self-checks. `schema_version` changes when a field changes its name, unit or meaning; a new one does not
-//! change it.
+//! the self-checks. `schema_version` changes when a field changes its name, unit or meaning, and when there is
+//! another backend; a new field, or another cause of blocks, does not change it.
 
 use std::collections::BTreeMap;
 

@@ -40,7 +40,7 @@ impl fmt::Display for Unreadable {
 impl std::error::Error for Unreadable {}
 
 impl Document {
-    /// Reads a report.
+    /// Reads a report. What is read has the shape of this version, and says so when it is written again.
     ///
     /// # Errors
     /// The text is not a report of this version or an older one, or no thread is in it.
@@ -52,6 +52,7 @@ impl Document {
             None => return Err(Unreadable::NoVersion),
         }
         let document: Document = serde_json::from_value(value).map_err(Unreadable::Shape)?;
+        let document = Document { schema_version: SCHEMA_VERSION, ..document };
         if ledger::summary::is_empty(&document.account) {
             return Err(Unreadable::Empty);
         }

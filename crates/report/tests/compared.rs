@@ -61,16 +61,17 @@ fn the_page_says_what_the_text_says() {
 
 #[test]
 fn what_runs_differ_in_is_said() {
-    let on = |host: &str, kernel: Option<&str>| {
+    let on = |host: &str, kernel: Option<&str>, job: Option<&str>| {
         let mut document = sample::heat();
         let date = Some(format!("2026-01-02T03:04:0{}Z", host.len()));
-        let (host, kernel) = (Some(host.to_owned()), kernel.map(str::to_owned));
-        document.account.provenance = Some(Provenance { date, host, kernel, cpus: Some(2), ..Provenance::default() });
+        let (host, kernel, job) = (Some(host.to_owned()), kernel.map(str::to_owned), job.map(str::to_owned));
+        document.account.provenance =
+            Some(Provenance { date, host, kernel, job, cpus: Some(2), ..Provenance::default() });
         Run::of(&document)
     };
     let groups = [
-        ("before".to_owned(), vec![on("a", Some("6.1")), on("a", Some("6.1"))]),
-        ("after".to_owned(), vec![on("c", None), on("bb", Some("6.12"))]),
+        ("before".to_owned(), vec![on("a", Some("6.1"), None), on("a", Some("6.1"), None)]),
+        ("after".to_owned(), vec![on("c", None, Some("Slurm 7")), on("bb", Some("6.12"), Some("Slurm 7"))]),
     ];
     let comparison = Comparison::new("0.1.0", &groups);
     let line = "host: before a; after bb, c";
@@ -80,8 +81,15 @@ fn what_runs_differ_in_is_said() {
         comparison.text(&Style::default())
     );
     assert!(html::compared(&comparison).contains(&format!("<p>{line}</p>")));
+    let jobs: Vec<Vec<String>> =
+        comparison.differences.iter().filter(|of| of.what == "job").flat_map(|of| of.by_group.clone()).collect();
+    assert_eq!(jobs, [vec!["none".to_owned()], vec!["Slurm 7".to_owned()]]);
     let what: Vec<&str> = comparison.differences.iter().map(|of| of.what.as_str()).collect();
-    assert_eq!(what, ["host"], "each has a date of its own, CPUs are the same, and of one run no kernel is known");
+    assert_eq!(
+        what,
+        ["host", "job"],
+        "each has a date of its own, CPUs are the same, and of one run no kernel is known"
+    );
 }
 
 #[test]

@@ -52,8 +52,8 @@ fn made(name: &str) -> String {
         "causes" => table(
             &["cause", "the report says", "what the thread was in"],
             wire::Cause::ALL.iter().map(|cause| {
-                let said = ledger::causes::said(*cause);
-                row(&[&format!("`{}`", cause.name()), said.label, said.meaning])
+                let wording = ledger::causes::wording(*cause);
+                row(&[&format!("`{}`", cause.name()), wording.label, wording.meaning])
             }),
         ),
         "whole" => table(

@@ -5,6 +5,7 @@
 mod markup;
 mod sample;
 
+use ledger::Provenance;
 use ledger::stretch::{Doing, Stretch};
 use ledger::summary::threads;
 use ledger::timeline::{Span, Timeline};
@@ -213,6 +214,17 @@ fn hostile_names_are_only_text() {
             vec![WokenBy { tid: 1, host_tid: None, comm: Some(NAME.into()), count: 1, blocked_ns: 5 * MS }];
     }
     document.cox_version = NAME.into();
+    let name = || Some(NAME.to_owned());
+    document.account.provenance = Some(Provenance {
+        host: name(),
+        kernel: name(),
+        cpu_model: name(),
+        container: name(),
+        job: name(),
+        command: vec![NAME.into()],
+        working_directory: name(),
+        ..Provenance::default()
+    });
     for hot in &mut document.account.hot {
         (hot.module, hot.function, hot.waiting) = (NAME.into(), Some(NAME.into()), Some(NAME.into()));
     }

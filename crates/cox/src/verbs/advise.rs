@@ -76,7 +76,7 @@ fn run(options: &cli::Advise, text: Option<Output>, json: Option<Output>) -> Res
     let choice = Choice::of(Who::Own)?;
     let cpus = choice.choose(&options.cpus)?;
     let surroundings = Surroundings::read(None);
-    let provenance = provenance::here();
+    let provenance = provenance::here(None);
     let plan = super::pack::plan(&choice, &cpus, Began::Here, !options.no_children);
     let mut trying = Trying::new(Plan { trial: true, sight: Sight::Traced, ..plan });
     let launch = Launch { command: options.program.clone(), ..Launch::default() };

@@ -50,7 +50,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     let plan = plan(&choice, &cpus, began(&options.pid), !options.no_children);
     let plan = Plan { settings: settings(options), sight: sight(options.backend), log: log.is_some(), ..plan };
     let mut packing = Packing::adjustable(plan, choice);
-    let provenance = provenance::here();
+    let provenance = provenance::here(options.pid.first().copied());
     let limits = Limits { length: options.length, wait_all: false };
     let outcome = session::run(&target, &mut packing, limits)?;
     let code = outcome.exit.map_or(0, |exit| exit.shell_code() as u8);

@@ -80,7 +80,7 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
 
     let mut packing = packing(options)?;
     let surroundings = Surroundings::read(attached_to(&target));
-    let provenance = provenance::here();
+    let provenance = provenance::here(attached_to(&target));
     let hidden = options.program.first().and_then(|program| why_hidden_from_perf(program));
     let mut observing = Observing::new(options.backend, !options.no_children, hidden, recorder)?;
     let limits = Limits { length: options.length, wait_all: options.wait_all };

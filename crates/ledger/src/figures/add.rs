@@ -22,12 +22,15 @@ impl Adds {
     }
 }
 
-/// What a figure may be: a number, or several by name.
+/// What adds up.
 pub trait Amount {
     /// Adds another one.
     fn sum(&mut self, other: &Self);
+}
 
-    /// As one number; `None` if it is none, or is not known.
+/// What a figure may be.
+pub trait Value {
+    /// As one number; `None` if it is not a number, or not known.
     fn number(&self) -> Option<u64>;
 }
 
@@ -35,7 +38,9 @@ impl Amount for u64 {
     fn sum(&mut self, other: &u64) {
         *self = self.saturating_add(*other);
     }
+}
 
+impl Value for u64 {
     fn number(&self) -> Option<u64> {
         Some(*self)
     }
@@ -49,7 +54,9 @@ impl Amount for Option<u64> {
             (known, None) | (None, known) => known,
         };
     }
+}
 
+impl Value for Option<u64> {
     fn number(&self) -> Option<u64> {
         *self
     }
@@ -60,7 +67,7 @@ pub fn sum<A: Amount>(all: &mut A, one: &A) {
     all.sum(one);
 }
 
-/// [`Adds::Quadrature`].
+/// [`Adds::Quadrature`]. Each step is rounded to a nanosecond, so that errors of a few nanoseconds add up to less than they should.
 pub fn quadrature(all: &mut u64, one: &u64) {
     // What is not known of either leaves the other exactly as it was.
     if *one > 0 {

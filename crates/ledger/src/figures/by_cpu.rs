@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::Amount;
+use super::{Amount, Value};
 
 /// The key of CPUs that are not kept apart.
 const OTHER: &str = "other";
@@ -69,7 +69,9 @@ impl Amount for RunByCpu {
         }
         self.add(None, other.other_ns);
     }
+}
 
+impl Value for RunByCpu {
     fn number(&self) -> Option<u64> {
         None
     }

@@ -11,13 +11,13 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wire::{CAUSES, Cause, MIGRATIONS, Migration};
 
-use super::Amount;
+use super::{Amount, Value};
 
 /// What amounts are divided by.
 pub trait Kind: Copy + PartialEq + 'static {
     /// Every kind; each stands at its own index.
     const ALL: &'static [Self];
-    /// Whether a kind of which there is nothing is written, too.
+    /// Whether kinds of amount 0 are written.
     const ZEROS: bool;
 
     /// Its key in the JSON.
@@ -26,8 +26,8 @@ pub trait Kind: Copy + PartialEq + 'static {
     /// Its place in [`Kind::ALL`].
     fn index(self) -> usize;
 
-    /// What another version's kind of this name counts as.
-    fn unknown() -> Self;
+    /// The kind that counts a name which this version does not know; `None`: it is left out.
+    fn unknown() -> Option<Self>;
 }
 
 impl Kind for Cause {
@@ -42,8 +42,8 @@ impl Kind for Cause {
         self as usize
     }
 
-    fn unknown() -> Cause {
-        Cause::Unspecified
+    fn unknown() -> Option<Cause> {
+        Some(Cause::Unspecified)
     }
 }
 
@@ -59,8 +59,8 @@ impl Kind for Migration {
         self as usize
     }
 
-    fn unknown() -> Migration {
-        Migration::AtWakeup
+    fn unknown() -> Option<Migration> {
+        None
     }
 }
 
@@ -149,7 +149,9 @@ impl<K: Kind, const N: usize> Amount for ByKind<K, N> {
             all.sum(one);
         }
     }
+}
 
+impl<K: Kind, const N: usize> Value for ByKind<K, N> {
     fn number(&self) -> Option<u64> {
         Some(self.total())
     }
@@ -180,8 +182,9 @@ impl<'de, K: Kind, const N: usize> Visitor<'de> for Named<K, N> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ByKind<K, N>, A::Error> {
         let mut all = ByKind::default();
         while let Some((name, amount)) = map.next_entry::<Cow<'de, str>, u64>()? {
-            let kind = K::ALL.iter().copied().find(|kind| kind.name() == name).unwrap_or_else(K::unknown);
-            all[kind].sum(&amount);
+            if let Some(kind) = K::ALL.iter().copied().find(|kind| kind.name() == name).or_else(K::unknown) {
+                all[kind].sum(&amount);
+            }
         }
         Ok(all)
     }
@@ -219,6 +222,8 @@ mod tests {
     fn a_cause_that_this_version_does_not_know_is_not_lost() {
         let by: ByCause = serde_json::from_str(r#"{"futex":5,"gpu":7,"dma":2}"#).unwrap();
         assert_eq!((by[Cause::Futex], by[Cause::Unspecified], by.total()), (5, 9, 14));
+        let by: ByMigration = serde_json::from_str(r#"{"at_wakeup":5,"by_magic":7}"#).unwrap();
+        assert_eq!(by, ByMigration::new([5, 0, 0]), "a kind of migration is left out");
     }
 
     #[test]

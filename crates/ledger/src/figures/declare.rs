@@ -48,10 +48,11 @@ macro_rules! figures {
 
         #[doc = concat!("The figures of [`", stringify!($Name), "`].")]
         // They are called what the fields are called.
+        // A struct without derived figures names no rule itself.
         #[allow(non_upper_case_globals, unused_imports)]
         pub mod $module {
             use super::*;
-            use $crate::figures::{Adds, Amount, Figure, Unit};
+            use $crate::figures::{Adds, Figure, Value};
 
             $(
                 $(#[doc = $meaning])+

@@ -7,7 +7,7 @@ mod by_cpu;
 mod by_kind;
 mod declare;
 
-pub use add::{Adds, Amount};
+pub use add::{Adds, Amount, Value};
 pub use by_cpu::RunByCpu;
 pub use by_kind::{ByCause, ByKind, ByMigration, Kind};
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use advise::numbers::counted;
-use ledger::causes::said;
+use ledger::causes::wording;
 use ledger::figures::{Amount, ByCause};
 use ledger::summary::{Sums, threads, unlisted};
 use ledger::{Account, Thread};
@@ -54,7 +54,7 @@ pub(super) fn causes<'s>(of: impl Iterator<Item = &'s Sums>) -> String {
     let shares = permille(&causes.iter().map(|(_, ns)| *ns).collect::<Vec<_>>());
     let printed = causes.iter().zip(shares).filter(|(_, share)| *share > 0);
     printed
-        .map(|((cause, _), share)| format!("{} {}", said(*cause).label, percent(share)))
+        .map(|((cause, _), share)| format!("{} {}", wording(*cause).label, percent(share)))
         .collect::<Vec<_>>()
         .join(", ")
 }

@@ -82,7 +82,7 @@ mod tests {
             assert!(STATES.iter().any(|(known, _)| *known == class(state)), "{state:?}");
         }
         for cause in Cause::ALL.into_iter().filter(|cause| class(State::Blocked(*cause)) != "s-other") {
-            assert_eq!(meaning(class(State::Blocked(cause))), ledger::causes::said(cause).label, "{cause:?}");
+            assert_eq!(meaning(class(State::Blocked(cause))), ledger::causes::wording(cause).label, "{cause:?}");
         }
     }
 

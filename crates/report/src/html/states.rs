@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use advise::numbers::duration;
-use ledger::causes::said;
+use ledger::causes::wording;
 use ledger::summary::Sums;
 use wire::Cause;
 
@@ -29,7 +29,7 @@ struct Part {
 /// All states in the order of bars, also those of nothing; they sum to the larger of wall time and what was booked.
 fn parts(sums: &Sums, spin_seen: bool) -> Vec<Part> {
     let part = |state, label, ns| Part { class: colours::class(state), label, ns };
-    let blocked = |cause| part(State::Blocked(cause), said(cause).label, sums.blocked_by[cause]);
+    let blocked = |cause| part(State::Blocked(cause), wording(cause).label, sums.blocked_by[cause]);
     let (work, worked) = if spin_seen { (State::Work, "work") } else { (State::Run, "ran (spinning not seen)") };
     let mut parts = vec![
         part(work, worked, sums.work_ns()),

@@ -2,7 +2,7 @@
 
 use advise::numbers::counted;
 use ledger::Delays;
-use ledger::causes::said;
+use ledger::causes::wording;
 use ledger::summary::Sums;
 use wire::Cause;
 
@@ -146,7 +146,7 @@ fn classes(document: &Document, sums: &Sums) -> Vec<Class> {
     others.parts = vec![
         (State::Spin, format!("spinning{}", where_spun(document)), sums.spin_ns),
         (State::Yield, "yielding".to_owned(), sums.yield_wait_ns),
-        (State::Blocked(Cause::Futex), said(Cause::Futex).label.to_owned(), sums.blocked_by[Cause::Futex]),
+        (State::Blocked(Cause::Futex), wording(Cause::Futex).label.to_owned(), sums.blocked_by[Cause::Futex]),
     ];
     if sums.spin_ns > 0 {
         others.note = format!("sampled, ±{:.1}", sums.share(sums.spin_error_ns) * 100.0);
@@ -163,7 +163,7 @@ fn classes(document: &Document, sums: &Sums) -> Vec<Class> {
     let mut classes = vec![work, others, cpu];
     let mut blocked: Vec<(Cause, u64)> = division.blocked_by.some().collect();
     blocked.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-    classes.extend(blocked.into_iter().map(|(cause, ns)| Class::new(State::Blocked(cause), said(cause).label, ns)));
+    classes.extend(blocked.into_iter().map(|(cause, ns)| Class::new(State::Blocked(cause), wording(cause).label, ns)));
     // What no state holds lies between events that contradict one another.
     let unknown = division.unknown_ns.saturating_add(sums.wall_ns.saturating_sub(division.total_ns()));
     let mut outside = Class::new(State::Unknown, "not known", unknown);
@@ -183,7 +183,7 @@ fn where_spun(document: &Document) -> String {
 
 /// Causes too small for a printed tenth of a percent make one line.
 fn fold_small_causes(classes: &mut Vec<Class>, sums: &Sums) {
-    // What a thread waited for has a line of its own however short it was.
+    // Only labels that begin with "blocked" are folded: "slept" and "waited for …" keep their lines.
     let is_small = |class: &Class| class.label.starts_with("blocked") && sums.share(class.ns) < 0.0005;
     let small: u64 = classes.iter().filter(|class| is_small(class)).fold(0, |sum, class| sum.saturating_add(class.ns));
     classes.retain(|class| !is_small(class));
@@ -192,7 +192,7 @@ fn fold_small_causes(classes: &mut Vec<Class>, sums: &Sums) {
         Some(otherwise) => otherwise.ns = otherwise.ns.saturating_add(small),
         None => {
             let at = classes.len().saturating_sub(1);
-            classes.insert(at, Class::new(other, said(Cause::Other).label, small));
+            classes.insert(at, Class::new(other, wording(Cause::Other).label, small));
         }
     }
 }

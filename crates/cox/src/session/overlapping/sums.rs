@@ -129,7 +129,7 @@ impl Sums {
     }
 
     /// Both together.
-    pub fn with(mut self, other: &Sums) -> Sums {
+    fn with(mut self, other: &Sums) -> Sums {
         self.counts.add(&other.counts);
         self.reasons.add(&other.reasons);
         self.heard.resize(DELAYS, 0);

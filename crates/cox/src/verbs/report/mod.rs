@@ -107,7 +107,7 @@ fn mode(options: &cli::Report) -> Option<&'static str> {
 /// A recording of cox's.
 fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, Document)> {
     let (recording, report) = session::read(file, folder)?;
-    Ok((recording, serde_json::from_str(&report)?))
+    Ok((recording, Document::read(&report)?))
 }
 
 /// Says what a recording of perf's lacks.

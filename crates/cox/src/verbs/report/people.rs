@@ -35,7 +35,7 @@ pub struct People {
 }
 
 impl People {
-    /// Nobody yet but thread 0, which perf calls so until a record says otherwise (`perf_session__register_idle_thread`).
+    /// Knows thread 0 only: perf names it `swapper` until a record says otherwise (`perf_session__register_idle_thread`).
     pub fn new(hist: Timehist) -> People {
         let mut name = Comm::default();
         name[..7].copy_from_slice(b"swapper");
