@@ -16,15 +16,16 @@ pub(crate) fn shorten() {
 /// from whatever computes there, for a few microseconds. If that is the process that wakes them one by one (`fifos` of
 /// `workloads/blocked`), a run took 0.26 s in the place of 0.21.
 ///
-/// A standby whose task read or wrote storage, and blocked, is scheduled as usual: a disk is idle until the standby has begun the next transfer. A
+/// A standby that read or wrote storage since it blocked last is scheduled as usual: a disk is idle until the standby has begun the next transfer. A
 /// critical path beside tasks that write (`workloads/apps/path.c`) was at 0.84 of the bound with standbys that stood back, and at 0.95 with others.
+/// Which of a standby's tasks transferred something is not asked: that would be a system call for each task, also for the shortest.
 ///
 /// A thread that is not scheduled as usual, by the user's wish, stays as it is.
 #[derive(Debug)]
 pub struct Manners {
     is_back: bool,
-    /// What the thread had transferred when its task began; `None`: nobody asked.
-    at_begin: Option<Transferred>,
+    /// What the thread had transferred when it was asked last.
+    transferred: Transferred,
 }
 
 impl Manners {
@@ -32,19 +33,14 @@ impl Manners {
     #[must_use]
     pub fn back() -> Option<Manners> {
         let is_back = change(libc::SCHED_OTHER, |attributes| attributes.sched_policy = libc::SCHED_BATCH as u32);
-        is_back.then_some(Manners { is_back, at_begin: None })
+        is_back.then(|| Manners { is_back, transferred: Transferred::now() })
     }
 
-    /// A task begins here that `probably_blocks`. Of others the kernel is not asked: it costs more than a short task.
-    pub fn begins(&mut self, probably_blocks: bool) {
-        self.at_begin = probably_blocks.then(Transferred::now);
-    }
-
-    /// That task has ended, and has blocked.
+    /// A task has ended in which the calling thread has blocked.
     pub fn has_blocked(&mut self) {
-        if let Some(at_begin) = self.at_begin {
-            self.stand(at_begin == Transferred::now());
-        }
+        let now = Transferred::now();
+        let before = std::mem::replace(&mut self.transferred, now);
+        self.stand(before == now);
     }
 
     fn stand(&mut self, back: bool) {
@@ -144,20 +140,28 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_whose_task_wrote_storage_does_not_stand_back() {
+    fn a_thread_that_wrote_storage_does_not_stand_back() {
         std::thread::spawn(|| {
             let mut manners = Manners::back().unwrap();
-            let mut task = |probably_blocks, transferred: i64| {
-                manners.begins(probably_blocks);
+            let mut after_a_block = |written: i64| {
                 // As if that much had been written: whether a test's folder is on a disk is not known here.
-                manners.at_begin.iter_mut().for_each(|at_begin| at_begin.written -= transferred);
+                manners.transferred.written -= written;
                 manners.has_blocked();
                 own().0
             };
-            assert_eq!(task(true, 0), libc::SCHED_BATCH as u32, "it has transferred nothing");
-            assert_eq!(task(true, 8), libc::SCHED_OTHER as u32);
-            assert_eq!(task(false, 0), libc::SCHED_OTHER as u32, "nobody asked");
-            assert_eq!(task(true, 0), libc::SCHED_BATCH as u32, "it waited for something else");
+            assert_eq!(after_a_block(0), libc::SCHED_BATCH as u32, "it has transferred nothing");
+            assert_eq!(after_a_block(8), libc::SCHED_OTHER as u32);
+            assert_eq!(after_a_block(0), libc::SCHED_BATCH as u32, "it waited for something else");
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_batch_thread_of_the_users_is_not_ours_to_change() {
+        std::thread::spawn(|| {
+            assert!(change(libc::SCHED_OTHER, |attributes| attributes.sched_policy = libc::SCHED_BATCH as u32));
+            assert!(Manners::back().is_none());
         })
         .join()
         .unwrap();

@@ -172,7 +172,6 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
             blocks: own_blocks,
             manners: manners.as_mut(),
             before: 0,
-            blocks_probably: false,
             ran: 0,
             is_crowded: false,
         };
@@ -205,8 +204,6 @@ struct Helped<'s> {
     /// Where the kernel counts the standby's blocks, and how many there were before the present task.
     blocks: Option<&'static AtomicU32>,
     before: u32,
-    /// Whether the present task probably blocks.
-    blocks_probably: bool,
     /// How it is scheduled; `None`: as usual, whatever its tasks wait for.
     manners: Option<&'s mut Manners>,
     ran: u64,
@@ -215,7 +212,6 @@ struct Helped<'s> {
 
 impl Helper for Helped<'_> {
     fn may_begin(&mut self, blocks: bool) -> bool {
-        self.blocks_probably = blocks;
         self.is_crowded = signal::is_crowded() && !blocks && signal::is_crowded_after_yielding();
         !self.is_crowded
     }
@@ -225,8 +221,6 @@ impl Helper for Helped<'_> {
             heard(self.bell);
         }
         self.before = self.blocks();
-        let blocks_probably = self.blocks_probably;
-        self.manners.iter_mut().for_each(|manners| manners.begins(blocks_probably));
     }
 
     fn has_run(&mut self) -> bool {
