@@ -6,6 +6,7 @@ use ledger::Provenance;
 use machine::Root;
 use machine::host::{Host, container};
 use machine::limits::{Who, allowed_cpus};
+use machine::process::Task;
 use machine::topology::Topology;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -33,7 +34,7 @@ pub fn here(attached_to: Option<u32>) -> Provenance {
     let rank = LAUNCHERS.iter().find_map(|(rank, size)| Some((number(rank)?, number(size))));
     let folder = match attached_to {
         None => env::current_dir().ok(),
-        Some(pid) => root.read_link(format!("/proc/{pid}/cwd")).ok(),
+        Some(pid) => Task::process(&root, pid).cwd().ok(),
     };
     Provenance {
         date: now(),
@@ -41,7 +42,7 @@ pub fn here(attached_to: Option<u32>) -> Provenance {
         boot_id: host.boot_id,
         kernel: host.kernel,
         cpu_model: host.cpu_model,
-        cpus: Topology::read(&root).ok().map(|topology| topology.online.len() as u32),
+        cpus: Topology::read_online(&root).ok().map(|online| online.len() as u32),
         allowed_cpus: allowed_cpus(&root, attached_to.map_or(Who::Own, Who::Task)).ok().map(|cpus| cpus.to_string()),
         container: container(&root, |name| env::var_os(name).is_some()),
         mpi_rank: rank.map(|(rank, _)| rank),

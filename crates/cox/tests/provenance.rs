@@ -110,3 +110,28 @@ fn a_trace_that_is_read_elsewhere_keeps_it() {
     let again = document(&elsewhere.path().join("again.json"));
     assert_here(again.account.provenance.as_ref().unwrap(), folder.path(), &["sleep", "0.1"]);
 }
+
+#[test]
+fn a_running_process_has_its_own_folder_and_cpus() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+    let cpu = allowed.split(['-', ',']).next().unwrap();
+    // A clock of its own ends it, whatever happens here.
+    let mut sleeper =
+        Command::new("taskset").args(["-c", cpu, "sleep", "20"]).current_dir(elsewhere.path()).spawn().unwrap();
+    let pid = sleeper.id().to_string();
+    while fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().trim() != "sleep" {
+        assert!(sleeper.try_wait().unwrap().is_none(), "taskset has failed");
+    }
+    cox(
+        folder.path(),
+        true,
+        &["run", "-q", "--backend", "proc", "--pid", &pid, "--for", "300ms", "--json", "run.json"],
+    );
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    let told = document(&folder.path().join("run.json")).account.provenance.unwrap();
+    assert_eq!(told.working_directory.as_deref(), elsewhere.path().to_str());
+    assert_eq!(told.allowed_cpus.as_deref(), Some(cpu));
+}

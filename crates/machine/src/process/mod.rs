@@ -164,6 +164,14 @@ impl Task {
         Ok(value.map(|value| String::from_utf8_lossy(value).into_owned()))
     }
 
+    /// The folder that it is in.
+    ///
+    /// # Errors
+    /// When the link cannot be read (needs the right to trace the process).
+    pub fn cwd(&self) -> Result<PathBuf, Error> {
+        self.root.read_link(self.file("cwd"))
+    }
+
     /// The program file.
     ///
     /// # Errors

@@ -75,6 +75,37 @@ mod tests {
     use super::*;
 
     #[test]
+    fn states_and_causes_have_their_classes() {
+        let states = [
+            State::Work,
+            State::Run,
+            State::Spin,
+            State::Blocked(Cause::Futex),
+            State::Preempted,
+            State::Wake,
+            State::Blocked(Cause::Disk),
+            State::Blocked(Cause::ChildWait),
+            State::Blocked(Cause::Unspecified),
+            State::Unknown,
+        ];
+        let expected = [
+            "s-work",
+            "s-run",
+            "s-spin",
+            "s-futex",
+            "s-preempted",
+            "s-wake",
+            "s-disk",
+            "s-child",
+            "s-unseen",
+            "s-unknown",
+        ];
+        assert_eq!(states.map(class), expected);
+        // A cause without a colour of its own.
+        assert_eq!(class(State::Blocked(Cause::PageFault)), "s-other");
+    }
+
+    #[test]
     fn each_class_is_in_the_legend_and_means_what_text_says() {
         let states =
             [State::Work, State::Run, State::Spin, State::Yield, State::Preempted, State::Wake, State::Unknown];
