@@ -20,6 +20,9 @@ pub(crate) fn shorten() {
 /// critical path beside tasks that write (`workloads/apps/path.c`) was at 0.85 of the bound with standbys that always stood back, and at 0.95 with others; with this rule it is at 0.89.
 /// Which of a standby's tasks transferred something is not asked: that would be a system call for each task, also for the shortest.
 ///
+/// *Turned down:* one vote for the process, so that a new standby need not learn by itself. The same few standbys are rung again and again, and
+/// have learned it; others sleep. As many were scheduled as usual with a vote as without.
+///
 /// A thread that is not scheduled as usual, by the user's wish, stays as it is.
 #[derive(Debug)]
 pub struct Manners {
