@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::PathBuf;
 
 use crate::rooms::{FLOORS, FOR_TESTS, Room, Uses};
 
@@ -16,6 +17,8 @@ pub struct Crate {
     pub uses_for_tests: Vec<String>,
     /// Whether the root of its library (or of its program) says `#![forbid(unsafe_code)]`.
     pub forbids_unsafe: bool,
+    /// The root files of its library and programs.
+    pub roots: Vec<PathBuf>,
 }
 
 /// Something that is not as planned.

@@ -2,6 +2,7 @@
 //!
 //! - [`rooms`]: the plan: which crate is on which floor and may use which others.
 //! - [`arrows`]: whether a workspace keeps to a plan; pure.
+//! - [`circles`]: files of a crate that use one another.
 //! - [`workspace`]: the workspace as it is, told by `cargo metadata`.
 //! - [`lines`]: long source files.
 //! - [`conformance`]: other people's OpenMP tests, plain and under cox.
@@ -11,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arrows;
+pub mod circles;
 pub mod conformance;
 pub mod lines;
 pub mod rooms;

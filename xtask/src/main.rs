@@ -1,4 +1,4 @@
-//! Checks of the house that no general tool makes: `cargo xtask arrows`, `cargo xtask lines`.
+//! Checks of the house that no general tool makes: `cargo xtask arrows`, `cargo xtask circles`, `cargo xtask lines`.
 
 #![forbid(unsafe_code)]
 
@@ -13,10 +13,11 @@ use clap::Parser;
 use xtask::conformance::options::Options;
 use xtask::conformance::{self, Ended, rounds};
 use xtask::supervise::supervise;
-use xtask::{arrows, lines, rooms, walk, workspace};
+use xtask::{arrows, circles, lines, rooms, walk, workspace};
 
 const USAGE: &str = "usage: xtask CHECK...
   arrows   crates use one another only as the plan in xtask/src/rooms.rs allows
+  circles  files of a crate use one another in one direction only
   lines    no source file is longer than 800 lines; those over 400 are listed
 
 usage: xtask supervise SECONDS PROGRAM [ARGS]...
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
     for check in &checks {
         let result = match check.as_str() {
             "arrows" => check_arrows(),
+            "circles" => check_circles(),
             "lines" => check_lines(),
             "--help" | "-h" => {
                 println!("{USAGE}");
@@ -115,6 +117,22 @@ fn check_arrows() -> Result<bool> {
         println!("arrows: {arrows} between {} crates, all point down", crates.len());
     }
     Ok(faults.is_empty())
+}
+
+fn check_circles() -> Result<bool> {
+    let (found, files) = circles::of_workspace(&workspace::crates()?, &workspace::root())?;
+    let (faults, unused) = circles::faults(&found, circles::EXCEPTIONS);
+    for circle in &faults {
+        eprintln!("circles: {circle}");
+    }
+    for exception in &unused {
+        eprintln!("circles: no circle below {}: its row in xtask/src/circles/mod.rs can go", exception.below);
+    }
+    let good = faults.is_empty() && unused.is_empty();
+    if good {
+        println!("circles: none among {files} files, {} known", found.len());
+    }
+    Ok(good)
 }
 
 fn check_lines() -> Result<bool> {

@@ -74,12 +74,15 @@ fn as_crate(package: Package) -> Result<Crate> {
         ),
         None => false,
     };
+    let is_product = |kind: &String| matches!(kind.as_str(), "bin" | "cdylib" | "lib" | "rlib");
+    let roots = package.targets.iter().filter(|target| target.kind.iter().any(is_product));
+    let roots = roots.map(|target| target.src_path.clone()).collect();
     let (for_tests, ships): (Vec<Dependency>, Vec<Dependency>) = package
         .dependencies
         .into_iter()
         .filter(|dependency| dependency.path.is_some())
         .partition(|dependency| dependency.kind.as_deref() == Some("dev"));
-    Ok(Crate { name: package.name, uses: names(ships), uses_for_tests: names(for_tests), forbids_unsafe })
+    Ok(Crate { name: package.name, uses: names(ships), uses_for_tests: names(for_tests), forbids_unsafe, roots })
 }
 
 /// In order, and each once: a crate can be used by a program and, once more, by its build script.
@@ -98,7 +101,9 @@ mod tests {
 
     #[test]
     fn dependencies_without_a_path_are_not_ours_and_those_of_tests_are_apart() {
-        let json = br#"{ "packages": [{ "name": "a", "targets": [], "dependencies": [
+        let json = br#"{ "packages": [{ "name": "a", "targets": [
+            { "kind": ["rlib", "cdylib"], "src_path": "/none/lib.rs" },
+            { "kind": ["test"], "src_path": "/none/test.rs" } ], "dependencies": [
             { "name": "serde", "path": null },
             { "name": "wire", "path": "/w/wire", "kind": null },
             { "name": "wire", "path": "/w/wire", "kind": "build" },
@@ -109,6 +114,7 @@ mod tests {
             uses: vec!["wire".to_owned()],
             uses_for_tests: vec!["damage".to_owned(), "wire".to_owned()],
             forbids_unsafe: false,
+            roots: vec![PathBuf::from("/none/lib.rs")],
         };
         assert_eq!(parse(json).unwrap(), [wanted]);
     }

@@ -1,12 +1,20 @@
 //! The checks on this very workspace, so that `cargo test` catches what `make lint` would.
 
-use xtask::{arrows, lines, rooms, workspace};
+use xtask::{arrows, circles, lines, rooms, workspace};
 
 #[test]
 fn every_arrow_points_down() {
     let crates = workspace::crates().expect("the workspace");
     assert!(crates.len() >= rooms::ROOMS.len(), "only {} crates found", crates.len());
     assert_eq!(arrows::faults(&crates, rooms::ROOMS), []);
+}
+
+#[test]
+fn no_files_use_one_another_in_circles() {
+    let crates = workspace::crates().expect("the workspace");
+    let (found, files) = circles::of_workspace(&crates, &workspace::root()).expect("the sources");
+    assert!(files > crates.len(), "only {files} files found");
+    assert_eq!(circles::faults(&found, circles::EXCEPTIONS), (Vec::new(), Vec::new()));
 }
 
 #[test]
