@@ -1,25 +1,6 @@
-//! Divides the waiting for other threads by reason, so that no thread-second is claimed twice.
-//!
-//! Threads wait for one another for three reasons, and an account holds enough to tell them apart:
-//!  1. **Unequal work.** A crew in which everybody worked as long as the busiest would not have waited
-//!     `Σ (largest work − own work)`: that much is imbalance.
-//!  2. **Somebody was delayed.** A thread that waits for a CPU, a disk or a page makes the others wait in
-//!     turn. One thread-second of delay can make each of the `n − 1` others wait at most one second.
-//!  3. **The rest** was waited while nobody was delayed and the work was equal: a lock, or work whose
-//!     inequality goes round.
-//!
-//! Waiting for a CPU behind a sibling has two reasons in turn: the sibling worked (too many threads), or
-//! it spun. Spinning for a busier thread is imbalance again, so a verdict about imbalance does not turn
-//! into one about threads when the same program waits by spinning instead of sleeping.
+//! Why threads waited for other threads and for CPUs: thread time by reason. `dividing` finds it out.
 
 use std::collections::BTreeMap;
-
-use ledger::Thread;
-use wire::Cause;
-
-use crate::picture::Picture;
-use crate::rules::pinned;
-use crate::thresholds::{QUEUE_UTILISATION, WORTH_SHARE};
 
 /// A delay of a thread that can make others wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,33 +34,11 @@ pub struct Blame {
     pub imbalance_ns: f64,
     /// Waiting for other threads with neither unequal work nor a delay behind it.
     pub rest_ns: f64,
-    direct_ns: BTreeMap<Delay, f64>,
-    induced_ns: BTreeMap<Delay, f64>,
+    pub(crate) direct_ns: BTreeMap<Delay, f64>,
+    pub(crate) induced_ns: BTreeMap<Delay, f64>,
 }
 
 impl Blame {
-    /// Divides the waiting in `picture`.
-    pub fn new(picture: &Picture) -> Blame {
-        let crew = &picture.crew_sums;
-        let waiting = crew.waiting_for_threads_ns() as f64;
-        let largest = picture.busiest().map_or(0, Thread::work_ns);
-        let inequality: f64 = picture.crew.iter().map(|thread| (largest - thread.work_ns()) as f64).sum();
-        let unequal = inequality.min(waiting);
-
-        let spun_part = part(crew.spin_ns as f64, crew.run_ns as f64);
-        let (behind_siblings, squeezed) = queue(picture);
-        let queued_by_imbalance = behind_siblings * spun_part * part(unequal, waiting);
-
-        let delays_ns = delays(picture, behind_siblings - queued_by_imbalance, squeezed);
-        let induced_ns = induced(picture, &delays_ns, waiting - unequal);
-        Blame {
-            imbalance_ns: unequal + queued_by_imbalance,
-            rest_ns: (waiting - unequal - induced_ns.values().sum::<f64>()).max(0.0),
-            direct_ns: without_yields(delays_ns, crew.yield_wait_ns as f64),
-            induced_ns,
-        }
-    }
-
     /// Whether the queues among siblings explain most of the waiting that unequal work does not. Where they
     /// do not, threads queue in passing and wait for another reason: see the convoy.
     pub fn queues_explain(&self) -> bool {
@@ -100,141 +59,5 @@ impl Blame {
     /// … with the waiting of others that it explains.
     pub fn total_ns(&self, delay: Delay) -> f64 {
         self.direct_ns(delay) + self.induced_ns(delay)
-    }
-}
-
-/// Thread time queued behind siblings, and the part of it that others are the reason of. Of n threads
-/// that want C CPUs, n − C queue; when others leave only L of the CPUs, n − L do. With a CPU for each
-/// thread there is no queue at all unless somebody else has one of the CPUs.
-fn queue(picture: &Picture) -> (f64, f64) {
-    let (behind, sums) = (&picture.behind, &picture.sums);
-    let waited = sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns);
-    // Each moment of waiting is booked on one holder.
-    let left = waited.saturating_sub(behind.others_ns).saturating_sub(behind.idle_ns);
-    let queued = behind.siblings_ns.min(left) as f64;
-    let others = picture.cpus_of_others();
-    if others < WORTH_SHARE * picture.cpus || pinned::elsewhere(picture).is_some() {
-        return (queued, 0.0);
-    }
-    let threads = picture.crew_alive().min(picture.crew.len() as f64);
-    let own = queued * part(threads - picture.cpus, threads - picture.cpus + others);
-    (own, queued - own)
-}
-
-/// Thread time in each delay, yields included: who yields gives way to a sibling, or to whom is unseen.
-fn delays(picture: &Picture, behind_siblings: f64, squeezed: f64) -> BTreeMap<Delay, f64> {
-    let sums = &picture.sums;
-    let unseen = if picture.sees.takers { 0 } else { sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns) };
-    BTreeMap::from([
-        (Delay::Sibling, behind_siblings),
-        (Delay::Squeezed, squeezed),
-        (Delay::Other, picture.behind.others_ns as f64),
-        (Delay::Idle, picture.behind.idle_ns as f64),
-        (Delay::Unseen, unseen as f64),
-        (Delay::Steal, sums.steal_ns as f64),
-        (Delay::Disk, sums.blocked_by[Cause::Disk] as f64),
-        (Delay::Network, sums.blocked_by[Cause::Network] as f64),
-        (Delay::PageFault, sums.blocked_by[Cause::PageFault] as f64),
-        (Delay::FileLock, sums.blocked_by[Cause::FileLock] as f64),
-    ])
-}
-
-/// Yield waits are counted as waiting for other threads, so not as a delay again: they come off the queues.
-fn without_yields(mut delays: BTreeMap<Delay, f64>, yielded: f64) -> BTreeMap<Delay, f64> {
-    let queues = [Delay::Sibling, Delay::Squeezed, Delay::Unseen];
-    let queued: f64 = queues.iter().filter_map(|delay| delays.get(delay)).sum();
-    let kept = 1.0 - part(yielded, queued);
-    for delay in queues {
-        delays.entry(delay).and_modify(|ns| *ns *= kept);
-    }
-    delays
-}
-
-/// The waiting of others that each delay explains: its part of `waiting`, at most one second for each
-/// of the others per second of delay, and for a queue behind siblings no more than it can make sleep.
-fn induced(picture: &Picture, delays: &BTreeMap<Delay, f64>, waiting: f64) -> BTreeMap<Delay, f64> {
-    let others = picture.crew.len().saturating_sub(1) as f64;
-    // Threads that queue while CPUs are idle were misplaced for a moment; they hold nobody up for long.
-    let busy = picture.utilisation() >= QUEUE_UTILISATION;
-    let counts = |delay: Delay| busy || !matches!(delay, Delay::Sibling | Delay::Squeezed);
-    let counted: Vec<(Delay, f64)> = delays.iter().map(|(d, ns)| (*d, *ns)).filter(|(d, _)| counts(*d)).collect();
-    let all: f64 = counted.iter().map(|(_, ns)| ns).sum();
-    let crew = &picture.crew_sums;
-    let asleep = part(crew.blocked_by[Cause::Futex] as f64, crew.waiting_for_threads_ns() as f64);
-    let in_turns = |cpus: f64| (1.0 - asleep) * others + asleep * sleep_per_queue(picture.crew.len(), cpus);
-    let most = |delay: Delay| match delay {
-        Delay::Sibling => in_turns(picture.cpus),
-        Delay::Squeezed => in_turns((picture.cpus - picture.cpus_of_others()).round()),
-        _ => others,
-    };
-    counted.into_iter().map(|(delay, ns)| (delay, (waiting * part(ns, all)).min(ns * most(delay)))).collect()
-}
-
-/// How long threads that meet at a barrier sleep per time they queue, when `threads` have equal work, run
-/// to the barrier in turns of `cpus` at a time, and go to sleep there. With q full turns and r threads in
-/// the last, the k-th turn has queued k − 1 turns and sleeps for those after it, so the ratio is
-/// `cpus (q + 1) / (cpus (q − 1) + 2 r)`, and 1 when r = 0. Sharing CPUs by time slices sleeps less.
-fn sleep_per_queue(threads: usize, cpus: f64) -> f64 {
-    let cpus = cpus.max(1.0);
-    let full = (threads as f64 / cpus).floor();
-    let last = threads as f64 - full * cpus;
-    if last < 1.0 { 1.0 } else { cpus * (full + 1.0) / (cpus * (full - 1.0).max(0.0) + 2.0 * last) }
-}
-
-/// `of / whole`, 0 of nothing.
-fn part(of: f64, whole: f64) -> f64 {
-    if whole > 0.0 { (of / whole).clamp(0.0, 1.0) } else { 0.0 }
-}
-
-#[cfg(test)]
-mod tests {
-    use ledger::{Account, Lost, OwnCost, Process, Program, TakerKind, Thread, TookCpu};
-
-    use super::*;
-    use crate::facts::Facts;
-
-    #[test]
-    fn turns_at_a_barrier() {
-        // Three on two CPUs: two sleep one turn each while the third, which queued for one, runs.
-        assert_eq!(sleep_per_queue(3, 2.0), 2.0);
-        // Four: two sleep while two run. Five: 2+2+1+1 turns asleep, 1+1+2 turns queued.
-        assert_eq!(sleep_per_queue(4, 2.0), 1.0);
-        assert_eq!(sleep_per_queue(5, 2.0), 1.5);
-        assert_eq!(sleep_per_queue(9, 8.0), 8.0);
-    }
-
-    #[test]
-    fn no_second_is_claimed_twice() {
-        // One of four threads has all the work; the spinners hold its CPU half of the time.
-        let thread = |tid: u32, spin_ns: u64| Thread {
-            tid,
-            wall_ns: 1000,
-            run_ns: 500,
-            spin_ns,
-            preempt_wait_ns: 500,
-            ..Thread::default()
-        };
-        let threads = vec![thread(1, 0), thread(2, 490), thread(3, 490), thread(4, 490)];
-        let process = Process { pid: 1, threads, ..Process::default() };
-        let account = Account {
-            backend: wire::Backend::Bpf,
-            sees: None,
-            provenance: None,
-            window_ns: 1000,
-            events: 0,
-            lost: Lost::default(),
-            own_cost: OwnCost::default(),
-            programs: vec![Program { wall_ns: 1000, processes: vec![process], ..Program::default() }],
-            cpus: Vec::new(),
-            took_cpu: vec![TookCpu { kind: TakerKind::Sibling, wait_ns: 2000, ..TookCpu::default() }],
-            hot: Vec::new(),
-            beside: None,
-        };
-        let facts = Facts { allowed_cpus: vec![0, 1], ..Facts::default() };
-        let blame = Picture::new(&account, &facts).blame;
-        let claimed = blame.imbalance_ns + blame.rest_ns + blame.total_ns(Delay::Sibling);
-        assert!((claimed - 3470.0).abs() < 1.0, "1470 spun and 2000 queued: {claimed}");
-        // 1470 of the 2000 run nanoseconds were spun, all of it for the busier thread.
-        assert!((blame.imbalance_ns - 2940.0).abs() < 1.0, "{}", blame.imbalance_ns);
     }
 }

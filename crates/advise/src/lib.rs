@@ -2,8 +2,8 @@
 //! no clock, no unsafe.
 //!
 //! How a verdict is made:
-//!  1. [`picture`] adds up what the rules look at, and says what the backend cannot see.
-//!  2. `blame` divides the waiting for other threads among its possible reasons: unequal work, and
+//!  1. `adding` adds up what the rules look at ([`picture`]), and says what the backend cannot see.
+//!  2. `dividing` divides the waiting for other threads among its possible reasons: unequal work, and
 //!     delays (a CPU taken, a disk) that made others wait in turn. Each thread-second has one reason.
 //!  3. Each rule in `rules` looks for one situation and says how many thread-seconds it could give
 //!     back, with a range of what to expect (see [`expected`]) that never exceeds a bound.
@@ -11,7 +11,10 @@
 //!     could not be seen is said before anything else, and then less is claimed.
 #![forbid(unsafe_code)]
 
+mod adding;
 mod blame;
+mod dividing;
+mod elsewhere;
 pub mod expected;
 pub mod facts;
 pub mod figures;

@@ -1,16 +1,13 @@
 //! What the rules look at: an account added up, the crew, the CPUs, and what the backend can see.
 
-use ledger::summary::{self, Behind, Concurrency, Sums};
-use ledger::{Account, CpuAccount, Program, Sees, TakerKind, Thread, TookCpu};
-use wire::Cause;
+use ledger::summary::{Behind, Concurrency, Sums};
+use ledger::{Account, CpuAccount, Sees, TakerKind, Thread, TookCpu};
 
 use crate::blame::Blame;
 use crate::expected::Expected;
 use crate::facts::Facts;
 use crate::floor::Floor;
-use crate::thresholds::{
-    CREW_SLEEP, CREW_SPIN, CREW_WAKEUPS_PER_S, CREW_WORK, UNUSED_CPUS_SHARE, WORTH_FACTOR, WORTH_SHARE,
-};
+use crate::thresholds::{UNUSED_CPUS_SHARE, WORTH_FACTOR};
 
 /// A program that ran got some of a CPU; keeps factors finite where the account says none.
 const LEAST_CPUS: f64 = 1e-3;
@@ -42,39 +39,10 @@ pub struct Picture<'a> {
     /// The waiting for other threads and for CPUs, divided by reason.
     pub blame: Blame,
     /// Wall time that nothing seen allows to promise away.
-    floor: Floor,
+    pub(crate) floor: Floor,
 }
 
 impl<'a> Picture<'a> {
-    /// Adds up an account.
-    pub fn new(account: &'a Account, facts: &'a Facts) -> Picture<'a> {
-        let threads: Vec<(&Thread, bool)> = account.programs.iter().flat_map(threads_of).collect();
-        let sums = Sums::of(account);
-        let concurrency = summary::concurrency(account, &sums);
-        let crew = crew(&threads);
-        let crew_sums = Sums::over(crew.iter().copied());
-        let sees = account.sees();
-        let sees = Sees { spin: sees.spin || sums.share(sums.run_ns) < WORTH_SHARE, ..sees };
-        let wall_ns = concurrency.wall_ns.max(1) as f64;
-        let mut picture = Picture {
-            floor: Floor::new(account, &sums, wall_ns),
-            account,
-            facts,
-            sees,
-            all_cpus: summary::cpus(account),
-            cpus: usable_cpus(account, facts),
-            wall_ns,
-            concurrency,
-            behind: summary::behind(account),
-            sums,
-            crew,
-            crew_sums,
-            blame: Blame::default(),
-        };
-        picture.blame = Blame::new(&picture);
-        picture
-    }
-
     /// A part of all thread time.
     pub fn share(&self, ns: u64) -> f64 {
         self.sums.share(ns).clamp(0.0, 1.0)
@@ -214,85 +182,4 @@ impl<'a> Picture<'a> {
 /// `part / whole` within 0 to 1; 0 of nothing.
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
-}
-
-/// The threads of a program, each with whether it is a main thread.
-fn threads_of(program: &Program) -> impl Iterator<Item = (&Thread, bool)> {
-    let processes = program.processes.iter();
-    processes.flat_map(|process| process.threads.iter().map(|thread| (thread, thread.tid == process.pid)))
-}
-
-/// CPUs the program may use: its mask, else the CPUs of the account, else as many as it used.
-fn usable_cpus(account: &Account, facts: &Facts) -> f64 {
-    let known = [facts.program_cpus().len(), facts.online_cpus.len(), account.cpus.len()];
-    known.into_iter().find(|cpus| *cpus > 0).unwrap_or(1) as f64
-}
-
-/// The threads that carry the program: those that work, spin, or are woken in its rhythm, but not a main
-/// thread that only prepares and joins. When that leaves a single one, the threads of a process that
-/// sleep for it count too, but again not a main thread: one worker whose creator waits to join it has
-/// nobody to share with.
-fn crew<'a>(threads: &[(&'a Thread, bool)]) -> Vec<&'a Thread> {
-    let busiest = threads.iter().map(|(thread, _)| thread.work_ns()).max().unwrap_or(0);
-    let sleeps = |thread: &Thread| {
-        let futex = thread.blocked_by[Cause::Futex];
-        futex as f64 >= CREW_SLEEP * thread.wall_ns as f64 && futex > 0
-    };
-    // Who joins is woken about once per thread it started.
-    let joins = |thread: &Thread, main: bool| main && sleeps(thread) && thread.wakeups <= 2 * threads.len() as u64;
-    let carries = |thread: &Thread, main: bool| {
-        let wall = thread.wall_ns as f64;
-        let works = thread.work_ns() as f64 >= (CREW_WORK * busiest as f64).max(1.0);
-        (works && !joins(thread, main))
-            || (thread.spin_ns > 0 && thread.spin_ns as f64 >= CREW_SPIN * wall)
-            || (sleeps(thread) && thread.wakeups as f64 >= CREW_WAKEUPS_PER_S * wall / 1e9 && !joins(thread, main))
-    };
-    let all = || threads.iter().copied();
-    let crew: Vec<&Thread> = all().filter(|(thread, main)| carries(thread, *main)).map(|(thread, _)| thread).collect();
-    if crew.len() != 1 {
-        return crew;
-    }
-    let idlers = all().filter(|(thread, main)| !main && sleeps(thread) && !carries(thread, *main));
-    crew.into_iter().chain(idlers.map(|(thread, _)| thread)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn thread(tid: u32, run_ns: u64, futex_ns: u64, wakeups: u64) -> Thread {
-        let blocked_by = [(Cause::Futex, futex_ns)].into_iter().collect();
-        let wall_ns = run_ns + futex_ns;
-        Thread { tid, run_ns, wall_ns, blocked_ns: futex_ns, blocked_by, wakeups, ..Thread::default() }
-    }
-
-    fn tids(crew: &[&Thread]) -> Vec<u32> {
-        crew.iter().map(|thread| thread.tid).collect()
-    }
-
-    const S: u64 = 1_000_000_000;
-
-    #[test]
-    fn a_main_thread_that_joins_is_not_crew() {
-        let (main, worker, other) = (thread(1, S / 100, 10 * S, 2), thread(2, 10 * S, 0, 1), thread(3, 10 * S, 0, 1));
-        assert_eq!(tids(&crew(&[(&main, true), (&worker, false), (&other, false)])), [2, 3]);
-        assert_eq!(tids(&crew(&[(&main, true), (&worker, false)])), [2]);
-        let prepares = thread(1, S, 10 * S, 2);
-        assert_eq!(tids(&crew(&[(&prepares, true), (&worker, false), (&other, false)])), [2, 3]);
-        let takes_part = thread(1, S, 10 * S, 50);
-        assert_eq!(tids(&crew(&[(&takes_part, true), (&worker, false), (&other, false)])), [1, 2, 3]);
-    }
-
-    #[test]
-    fn sleepers_count_when_one_thread_works_alone() {
-        let (main, idle) = (thread(1, 10 * S, 0, 1), thread(2, 1000, 10 * S, 1));
-        assert_eq!(tids(&crew(&[(&main, true), (&idle, false)])), [1, 2]);
-    }
-
-    #[test]
-    fn a_thread_woken_in_rhythm_is_crew_without_work() {
-        let (main, idle) = (thread(1, 10 * S, 0, 1), thread(2, 1000, 10 * S, 5000));
-        let helper = thread(3, 10 * S, 0, 1);
-        assert_eq!(tids(&crew(&[(&main, true), (&idle, false), (&helper, false)])), [1, 2, 3]);
-    }
 }

@@ -10,7 +10,7 @@ use ledger::account::thread;
 use ledger::summary;
 use wire::Cause;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::blame::Delay;
 use crate::facts::Facts;
 use crate::figures::{Figure, Whole, say};

@@ -15,7 +15,7 @@ use ledger::Thread;
 use ledger::account::{cpu, thread};
 use wire::Cause;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::expected::Expected;
 use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, counted};

@@ -9,7 +9,7 @@ use ledger::account::{cpu, thread};
 use ledger::{TakerKind, TookCpu};
 use wire::layout::ANOTHER_USERS_NAME;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::blame::Delay;
 use crate::facts::Facts;
 use crate::figures::{Figure, Whole, say};

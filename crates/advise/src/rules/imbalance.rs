@@ -11,7 +11,7 @@
 use ledger::account::thread;
 use wire::Cause;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::expected::Expected;
 use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, counted};

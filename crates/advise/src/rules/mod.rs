@@ -4,14 +4,16 @@
 mod blocked;
 mod context;
 mod convoy;
+mod finding;
 mod hog;
 mod imbalance;
-pub(crate) mod pinned;
+mod pinned;
 mod quota;
 mod steal;
 mod threads;
 mod wakeups;
 
+use self::finding::Finding;
 use crate::limits::{Limits, limits};
 use crate::picture::Picture;
 use crate::thresholds::{MENTION_SHARE, WORTH_SHARE};
@@ -23,18 +25,6 @@ const MOST_SENTENCES: usize = 6;
 const FEWEST_SENTENCES: usize = 3;
 /// Limits are said first, but must leave room for what they limit.
 const MOST_LIMITS: usize = 4;
-
-/// A situation that is there.
-pub(crate) struct Finding {
-    /// Which.
-    pub kind: Kind,
-    /// Thread time it could give back.
-    pub back_ns: f64,
-    /// How sure.
-    pub confidence: Confidence,
-    /// The first stands for the finding; more follow only under the headline.
-    pub sentences: Vec<Sentence>,
-}
 
 /// A rule: the situation's finding, if it is there.
 type Rule = fn(&Picture) -> Option<Finding>;

@@ -7,7 +7,7 @@
 
 use ledger::account::thread;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::blame::Delay;
 use crate::expected::Expected;
 use crate::facts::Facts;

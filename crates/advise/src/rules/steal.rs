@@ -2,7 +2,7 @@
 
 use ledger::account::thread;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::blame::Delay;
 use crate::figures::{Figure, say};
 use crate::numbers::about_percent;

@@ -15,8 +15,9 @@ use ledger::account::thread;
 use ledger::summary;
 use wire::Cause;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::blame::Delay;
+use crate::elsewhere::elsewhere;
 use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, counted};
 use crate::openmp;
@@ -38,7 +39,7 @@ pub(crate) fn too_many(picture: &Picture) -> Option<Finding> {
     let meet = if picture.sees.spin { met } else { side_by_side(picture) };
     let queue = picture.share(queued) >= WORTH_SHARE && has_queue(picture);
     let explains = picture.blame.queues_explain() || !picture.sees.takers;
-    if !crowded || !meet || !queue || !explains || super::pinned::elsewhere(picture).is_some() {
+    if !crowded || !meet || !queue || !explains || elsewhere(picture).is_some() {
         return None;
     }
     let slept = if picture.sees.spin { asleep > spinning } else { picture.crew_share(asleep as f64) >= WORTH_SHARE };

@@ -5,7 +5,7 @@
 
 use ledger::account::thread;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::blame::Delay;
 use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, count, duration};

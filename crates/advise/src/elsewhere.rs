@@ -1,0 +1,83 @@
+//! CPUs that stand idle while the program's threads queue for others: a mask keeps them away.
+
+use ledger::CpuAccount;
+
+use crate::picture::Picture;
+use crate::thresholds::{IDLE_CPU_SHARE, UNUSED_CPU_SHARE, WORTH_FACTOR, WORTH_SHARE};
+
+/// CPUs the program did not use and could have.
+pub(crate) struct Elsewhere {
+    /// CPUs it used.
+    pub(crate) used: Vec<u32>,
+    /// CPUs that stood idle.
+    pub(crate) free: Vec<u32>,
+    /// Whether at least one was seen idle.
+    pub(crate) seen: bool,
+}
+
+/// CPUs that others hold all of have next to no room; what they have divides.
+const LEAST_ROOM: f64 = 0.01;
+
+/// The free CPUs, if threads queued behind siblings and were not allowed on them.
+pub(crate) fn elsewhere(picture: &Picture) -> Option<Elsewhere> {
+    let queued = if picture.sees.takers { picture.behind.siblings_ns } else { picture.sums.waiting_for_cpu_ns() };
+    if picture.share(queued) < WORTH_SHARE || picture.crew.len() < 2 || picture.facts.is_packed() {
+        return None;
+    }
+    let elsewhere = outside_the_mask(picture).or_else(|| unused_inside_the_mask(picture))?;
+    let (used, free) = (room(picture, &elsewhere.used), room(picture, &elsewhere.free));
+    (used + free >= WORTH_FACTOR * used).then_some(elsewhere)
+}
+
+/// CPUs' worth of time that others left of `cpus`; all of it where that is not seen.
+pub(crate) fn room(picture: &Picture, cpus: &[u32]) -> f64 {
+    let others = |number: &u32| {
+        let account = picture.account.cpus.iter().find(|cpu| cpu.cpu == *number);
+        account.map_or(0.0, |cpu| cpu.busy_others_ns as f64 / (total_ns(cpu) as f64).max(1.0))
+    };
+    cpus.iter().map(|number| 1.0 - others(number)).sum::<f64>().max(LEAST_ROOM)
+}
+
+/// Online CPUs that the program's mask leaves out. A mask the program has given itself can be taken
+/// back; one that it inherited is blamed only where CPUs outside were not in use.
+fn outside_the_mask(picture: &Picture) -> Option<Elsewhere> {
+    let (used, online) = (picture.facts.program_cpus(), &picture.facts.online_cpus);
+    let outside: Vec<u32> = online.iter().filter(|cpu| !used.contains(cpu)).copied().collect();
+    if used.is_empty() || outside.is_empty() || picture.crew.len() <= used.len() {
+        return None;
+    }
+    let accounts: Vec<&CpuAccount> = picture.account.cpus.iter().filter(|cpu| outside.contains(&cpu.cpu)).collect();
+    let seen = !accounts.is_empty();
+    let own = picture.facts.pinned_cpus.is_some();
+    let free: Vec<u32> = if seen && !own {
+        accounts.into_iter().filter(|cpu| is_idle(cpu)).map(|cpu| cpu.cpu).collect()
+    } else {
+        outside
+    };
+    let seen = picture.account.cpus.iter().any(|cpu| free.contains(&cpu.cpu) && is_idle(cpu));
+    (!free.is_empty()).then(|| Elsewhere { used: used.to_vec(), free, seen })
+}
+
+/// CPUs of the mask that no thread ran on while threads queued for the others.
+fn unused_inside_the_mask(picture: &Picture) -> Option<Elsewhere> {
+    let least = (UNUSED_CPU_SHARE * picture.sums.run_ns as f64) as u64;
+    let mask = picture.facts.program_cpus();
+    let inside = picture.account.cpus.iter().filter(|cpu| mask.is_empty() || mask.contains(&cpu.cpu));
+    let (used, free): (Vec<&CpuAccount>, Vec<&CpuAccount>) = inside.partition(|cpu| cpu.busy_program_ns > least);
+    let crowded = picture.crew.len() > used.len() && !used.is_empty() && !free.is_empty();
+    // A CPU that idled while a member could have run there was allowed: that is the balancer's doing.
+    let balancer = |cpu: &&CpuAccount| cpu.idle_while_waiting_ns as f64 > UNUSED_CPU_SHARE * total_ns(cpu) as f64;
+    if !crowded || free.iter().any(balancer) || !free.iter().any(|cpu| is_idle(cpu)) {
+        return None;
+    }
+    let numbers = |cpus: &[&CpuAccount]| cpus.iter().map(|cpu| cpu.cpu).collect::<Vec<u32>>();
+    Some(Elsewhere { used: numbers(&used), free: numbers(&free), seen: true })
+}
+
+fn total_ns(cpu: &CpuAccount) -> u64 {
+    [cpu.busy_program_ns, cpu.busy_others_ns, cpu.idle_ns].into_iter().fold(0, u64::saturating_add)
+}
+
+fn is_idle(cpu: &CpuAccount) -> bool {
+    cpu.idle_ns > 0 && cpu.idle_ns as f64 >= IDLE_CPU_SHARE * total_ns(cpu) as f64
+}
