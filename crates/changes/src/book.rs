@@ -4,7 +4,7 @@
 //! journal says what will be done in the user's name. Files in it that this program has not made (`files`) are
 //! never opened for writing, locked or removed; with such a file in it no session begins in the folder.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,16 +14,17 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
+use crate::entry::{Entry, Problem};
 use crate::error::Error;
-use crate::files::{self, Kind, LOCK, Name, RIGHTS};
+use crate::files::{self, Kind, Name, RIGHTS};
+use crate::format::Change;
 use crate::hands::Hands;
-use crate::journal::Change;
+use crate::lock::Lock;
 use crate::place;
-use crate::reading::{self, Content, LONGEST, Record};
+use crate::reading::{self, Content, LONGEST};
 use crate::rights::{self, Right};
 use crate::settling::{left_behind, put_back_all, settle_one};
 use crate::undo::Undone;
-use crate::waiting;
 
 /// How often a right that somebody has is asked for again, and after how long: a guardian's process that was forked and
 /// has not executed yet has it for a moment.
@@ -34,38 +35,6 @@ const ASK_AGAIN: Duration = Duration::from_millis(2);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Book {
     folder: PathBuf,
-}
-
-/// While it lives, nobody else of this user changes or undoes anything.
-#[derive(Debug)]
-pub struct Lock {
-    _file: File,
-}
-
-/// A journal in the folder.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    /// Its file.
-    pub path: PathBuf,
-    /// What it says; `None` when the session died before it changed anything, and when it cannot be read.
-    pub record: Option<Record>,
-    /// Whether the session's process lives, in this boot.
-    pub alive: bool,
-    /// Why it cannot be settled like any other.
-    pub problem: Option<Problem>,
-}
-
-/// What is wrong with a journal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
-    /// Some lines cannot be read: which.
-    Damaged(String),
-    /// It cannot be read at all: why.
-    Unreadable(String),
-    /// A later version of this program has written it, in this format.
-    Newer(u32),
-    /// It was damaged, and what could be read of it was undone.
-    SetAside,
 }
 
 /// A file in the folder that this program has not made.
@@ -84,20 +53,6 @@ pub struct Listing {
     pub entries: Vec<Entry>,
     /// What is not this program's, by name.
     pub foreign: Vec<Foreign>,
-}
-
-impl Entry {
-    /// The knobs it has taken.
-    #[must_use]
-    pub fn changes(&self) -> &[Change] {
-        self.record.as_ref().map_or(&[], |record| &record.changes)
-    }
-
-    /// What threads that are born in a process inherit from it, as changes of the leader's knobs.
-    #[must_use]
-    pub fn births(&self) -> &[Change] {
-        self.record.as_ref().map_or(&[], |record| &record.births)
-    }
 }
 
 impl Book {
@@ -132,19 +87,13 @@ impl Book {
     }
 
     /// Waits for the lock, and makes the folder if it is not there. When this takes long the user is told for whom it
-    /// waits ([`waiting::tell_by`]).
+    /// waits ([`crate::waiting::tell_by`]).
     ///
     /// # Errors
     /// When the folder cannot be used.
     pub fn lock(&self) -> Result<Lock, Error> {
         self.make().map_err(|source| self.failed(source))?;
-        let path = self.folder.join(LOCK);
-        files::open_empty(&path, OFlags::WRONLY | OFlags::CREATE)
-            .and_then(|file| {
-                waiting::lock(&file, &path)?;
-                Ok(Lock { _file: file })
-            })
-            .map_err(|source| Error::Journal { path, source })
+        Lock::take(&self.folder)
     }
 
     /// A right to process `pid` that one process has at a time; `None` while another has it. It ends with the

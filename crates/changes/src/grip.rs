@@ -8,9 +8,11 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
 use crate::error::Error;
-use crate::hands::{Hands, KernelValue, Writer};
-use crate::journal::Change;
-use crate::knob::{Claim, Knob, Value};
+use crate::format::Change;
+use crate::hands::{Hands, Writer};
+use crate::kernel_value::KernelValue;
+use crate::knob::{Knob, Value};
+use crate::setting::{Setting, Terms};
 
 /// Open while the session lasts. Grips pass one by one; shutting it waits for those that are inside.
 #[derive(Debug)]
@@ -33,34 +35,6 @@ impl Gate {
             Err(TryLockError::WouldBlock) => return None,
         };
         inside.then_some(inside)
-    }
-}
-
-/// What a knob may be set to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Terms {
-    original: Value,
-    claim: Claim,
-}
-
-/// A value within a claim, ready for the kernel.
-#[derive(Clone, Debug)]
-pub struct Setting {
-    value: Value,
-    kernel: KernelValue,
-    terms: Arc<Terms>,
-}
-
-impl Setting {
-    /// The value.
-    #[must_use]
-    pub fn value(&self) -> &Value {
-        &self.value
-    }
-
-    /// The value as the kernel takes it.
-    pub(crate) fn kernel(&self) -> &KernelValue {
-        &self.kernel
     }
 }
 

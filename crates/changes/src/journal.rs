@@ -13,54 +13,12 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::Error;
 use crate::files::{self, Name};
-use crate::knob::{Claim, Knob, Value};
-use crate::reading::first_line;
-
-/// Written by this version. Journals of earlier formats are read; those of later ones are left alone, and named.
-pub const FORMAT: u32 = 3;
+use crate::format::{Change, Header, Line, first_line};
 
 /// Of a command line, for people; the kernel takes megabytes.
 const LONGEST_COMMAND: usize = 4096;
-
-/// Whose journal it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Header {
-    /// [`FORMAT`].
-    pub format: u32,
-    /// The boot in which it was written.
-    pub boot_id: String,
-    /// The session's process,
-    pub pid: u32,
-    /// and its start, to tell it from a later one with the same id.
-    pub start_ns: u64,
-    /// Its command line, for people.
-    pub command: String,
-}
-
-/// A knob that was taken.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
-    /// The engine that wanted it.
-    pub engine: String,
-    /// What is changed.
-    pub knob: Knob,
-    /// The value before any session changed it.
-    pub original: Value,
-    /// What it may be while the session lasts.
-    pub claim: Claim,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Line<S, C> {
-    Session(S),
-    Births(C),
-    Change(C),
-}
 
 /// A journal being written.
 #[derive(Debug)]
@@ -174,7 +132,8 @@ impl Journal {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::knob::{Scheduling, Thread};
+    use crate::format::FORMAT;
+    use crate::knob::{Claim, Knob, Scheduling, Thread, Value};
     use crate::reading::{Content, Record, read};
 
     const NAME: Name = Name { pid: 5, id: Some(7) };

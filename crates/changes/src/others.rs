@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::book::Entry;
 use crate::desire::Desire;
+use crate::entry::Entry;
 use crate::error::Error;
-use crate::journal::Change;
+use crate::format::Change;
 use crate::knob::{Claim, Knob};
 
 /// The journals of the other sessions.

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, Read};
 use std::ops::RangeInclusive;
 
 use crate::files::Name;
-use crate::journal::{Change, FORMAT, Header, Line};
+use crate::format::{Change, FIRST_WORDS, FORMAT, Header, Line, first_line};
 
 /// A journal longer than this is read so far, and called damaged. One with a million threads has a third of it.
 pub(crate) const LONGEST: u64 = 1 << 30;
@@ -16,7 +16,6 @@ pub(crate) const LONGEST: u64 = 1 << 30;
 const LONGEST_LINE: u64 = 1 << 20;
 /// `coxswain journal 3 4294967295-ffffffffffffffff` has 47 bytes.
 const LONGEST_FIRST: u64 = 128;
-const FIRST_WORDS: &str = "coxswain journal ";
 /// The beginning of formats 1 and 2.
 const OLD_BEGINNING: &[u8] = b"{\"session\":{\"format\":";
 
@@ -45,11 +44,6 @@ pub enum Content {
     Newer(u32),
     /// Not a journal of this program: why.
     Foreign(&'static str),
-}
-
-/// The first line of a journal, without its end.
-pub(crate) fn first_line(name: &Name) -> String {
-    format!("{FIRST_WORDS}{FORMAT} {name}")
 }
 
 /// Reads what a file of this name has.

@@ -5,13 +5,15 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::book::{Book, Entry, Problem};
+use crate::book::Book;
 use crate::desire::{Desire, conflict, merge};
+use crate::entry::{Entry, Problem};
 use crate::error::Error;
+use crate::format::{Change, FORMAT, Header};
 use crate::grip::{Gate, Grip};
 use crate::guardian::Guardian;
 use crate::hands::Hands;
-use crate::journal::{Change, FORMAT, Header, Journal};
+use crate::journal::Journal;
 use crate::knob::{Claim, Knob, Thread, Value};
 use crate::others::Others;
 use crate::undo::Undone;

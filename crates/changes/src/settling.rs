@@ -6,11 +6,12 @@ use std::path::Path;
 
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 
-use crate::book::{Entry, Lock, Problem};
+use crate::entry::{Entry, Problem};
 use crate::files;
+use crate::format::Change;
 use crate::hands::Hands;
-use crate::journal::Change;
 use crate::knob::Knob;
+use crate::lock::Lock;
 use crate::sweep::sweep;
 use crate::undo::{Undone, undo};
 

@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 
 use crate::error::Error;
+use crate::format::Change;
 use crate::hands::Hands;
-use crate::journal::Change;
 use crate::knob::{Knob, Thread};
 use crate::undo::{Found, Left, Undone, put_back};
 

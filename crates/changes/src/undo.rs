@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::error::Error;
+use crate::format::Change;
 use crate::hands::Hands;
-use crate::journal::Change;
 use crate::knob::{Knob, Scheduling, Value};
 use crate::whose::is_ours;
 

@@ -11,12 +11,12 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use changes::book::Problem;
-use changes::journal::{Change, FORMAT, Header, Journal};
+use changes::entry::Problem;
+use changes::format::{Change, FORMAT, Header};
+use changes::journal::Journal;
 use changes::{Book, Desire, Error, Hands, Session};
-use tempfile::TempDir;
-
 use made::{Made, SESSIONS, cpus, kill, original, within};
+use tempfile::TempDir;
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()

@@ -6,7 +6,8 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use changes::journal::{Change, FORMAT, Header, Journal};
+use changes::format::{Change, FORMAT, Header};
+use changes::journal::Journal;
 use changes::{Book, Claim, Hands, Knob, LiveHands, Value};
 use machine::Root;
 use tempfile::TempDir;

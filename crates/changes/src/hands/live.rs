@@ -12,10 +12,11 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::sched_getaffinity;
 
-use super::{Hands, KernelValue, Writer, attr, way_back};
+use super::{Hands, Writer, attr, way_back};
 use crate::error::Error;
-use crate::grip::Setting;
+use crate::kernel_value::KernelValue;
 use crate::knob::{Knob, Thread, Value};
+use crate::setting::Setting;
 
 /// A thread of the live machine.
 struct LiveWriter {

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use changes::book::{Book, Entry, Listing, Problem};
+use changes::book::{Book, Listing};
+use changes::entry::{Entry, Problem};
 use changes::guardian;
 use changes::undo::Undone;
 use changes::{Hands, LiveHands};
