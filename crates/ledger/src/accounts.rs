@@ -1,6 +1,7 @@
 //! What an observer recorded → the [`Account`] that users read.
 //!
 //! - `family`: clocks to processes, processes to programs.
+//! - `life`: clocks, closed.
 //! - `thread`: one clock to one thread's account, and who woke it.
 //! - `spin`: sampled places to spin time and hot functions.
 //! - `cpus`: what each CPU did, with the interval that is open at the window's end.
@@ -11,61 +12,20 @@
 
 mod cpus;
 mod family;
+mod life;
 mod spin;
 mod takers;
 mod thread;
 
-use std::borrow::Cow;
-use std::collections::HashMap;
-
-use wire::{Backend, Clock, Record, State};
+use life::{lives, owners};
+use wire::{Backend, Record};
 
 use crate::account::{Account, Lost, OwnCost, Process, Program, Thread};
-use crate::close::closed;
 use crate::sees::Sees;
+use crate::summary::is_spin_seen;
 
 pub use family::ProgramInfo;
 pub use thread::shell_exit_code;
-
-/// One thread's clock, closed at the end of what is known of it.
-struct Life<'r> {
-    /// The record's own, but for a clock that had to be closed: what is not copied is not paged in.
-    clock: Cow<'r, Clock>,
-    /// Still there at the end of the window.
-    alive: bool,
-    /// The CPU it held when its clock was read.
-    on_cpu: Option<u16>,
-}
-
-impl<'r> Life<'r> {
-    fn of(clock: &'r Clock, until_ns: u64) -> Life<'r> {
-        let state = State::from_wire(clock.state);
-        Life {
-            clock: if state == State::Dead { Cow::Borrowed(clock) } else { Cow::Owned(closed(clock, until_ns)) },
-            alive: state != State::Dead,
-            on_cpu: (state == State::Run).then_some(clock.cpu),
-        }
-    }
-}
-
-/// Every clock of the record, closed: the living when they were read, the others as they are.
-fn lives(record: &Record) -> Vec<Life<'_>> {
-    let past = record.clocks.iter().map(|clock| Life::of(clock, clock.since_ns));
-    let present = record.living.iter().map(|living| Life::of(&living.clock, living.until_ns));
-    past.chain(present).collect()
-}
-
-/// The thread that stands for each id: the one that ran longest.
-fn owners(lives: &[Life<'_>]) -> HashMap<u32, usize> {
-    let mut owners: HashMap<u32, usize> = HashMap::new();
-    for (i, life) in lives.iter().enumerate() {
-        let owner = owners.entry(life.clock.tid).or_insert(i);
-        if life.clock.run_ns > lives[*owner].clock.run_ns {
-            *owner = i;
-        }
-    }
-    owners
-}
 
 /// The account of a session. `programs` are what it was asked to watch; without any, everything
 /// belongs to one nameless program. `own_user_cpu_ns` is the CPU time of cox itself.
@@ -80,7 +40,7 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
     spin::book(&mut threads, &owners, &record.spots);
     thread::book_wakers(&mut threads, &owners, &lives, &record.pairs);
     let hot = spin::hot(&threads, &owners, &record.spots);
-    let sees = Sees::of(record.backend, &threads);
+    let sees = Sees::of(record.backend, is_spin_seen(&threads));
 
     // Only the kernel side reads wait statuses.
     let waited_for = record.backend == Backend::Bpf;

@@ -4,9 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wire::Backend;
 
-use crate::account::{Account, SpinBasis, Thread};
-use crate::summary::threads;
-
 /// What could be seen of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sees {
@@ -34,9 +31,8 @@ pub enum Delays {
 }
 
 impl Sees {
-    /// What a backend sees, of these threads.
-    pub fn of<'a>(backend: Backend, threads: impl IntoIterator<Item = &'a Thread>) -> Sees {
-        let spin = threads.into_iter().any(|thread| thread.spin_basis != SpinBasis::None);
+    /// What a backend sees; `spin`: whether spinning was seen on at least one thread.
+    pub fn of(backend: Backend, spin: bool) -> Sees {
         let traced = backend == Backend::Bpf;
         let delays = match backend {
             Backend::Bpf | Backend::PerfData => Delays::Apart,
@@ -44,12 +40,5 @@ impl Sees {
             Backend::Proc => Delays::InPreemptWait,
         };
         Sees { causes: traced, takers: traced, delays, spin }
-    }
-}
-
-impl Account {
-    /// What could be seen. Reports of older versions do not say it themselves: there it follows from the backend.
-    pub fn sees(&self) -> Sees {
-        self.sees.unwrap_or_else(|| Sees::of(self.backend, threads(self)))
     }
 }

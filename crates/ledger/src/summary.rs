@@ -8,8 +8,9 @@ use std::ops::Deref;
 
 use wire::Cause;
 
-use crate::account::{Account, CpuAccount, Process, Program, TakerKind, Thread};
+use crate::account::{Account, CpuAccount, Process, Program, SpinBasis, TakerKind, Thread};
 use crate::figures::ByCause;
+use crate::sees::Sees;
 
 /// The threads of an account that have an entry of their own.
 pub fn threads(account: &Account) -> impl Iterator<Item = &Thread> {
@@ -29,6 +30,18 @@ pub fn unlisted(account: &Account) -> impl Iterator<Item = &Thread> {
 /// Those of one program that have an entry.
 pub fn threads_of(program: &Program) -> impl Iterator<Item = &Thread> {
     program.processes.iter().flat_map(|process| &process.threads)
+}
+
+/// Whether spinning was seen on at least one of these threads.
+pub fn is_spin_seen<'a>(threads: impl IntoIterator<Item = &'a Thread>) -> bool {
+    threads.into_iter().any(|thread| thread.spin_basis != SpinBasis::None)
+}
+
+impl Account {
+    /// What could be seen. Reports of older versions do not say it themselves: there it follows from the backend.
+    pub fn sees(&self) -> Sees {
+        self.sees.unwrap_or_else(|| Sees::of(self.backend, is_spin_seen(threads(self))))
+    }
 }
 
 /// `part / whole`; 0 when the whole is 0.

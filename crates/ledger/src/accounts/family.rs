@@ -10,7 +10,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Life, shell_exit_code};
+use super::life::Life;
+use super::thread::shell_exit_code;
 use crate::account::Program;
 
 /// A program that a session was asked to watch.

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use wire::layout::comm_text;
 use wire::{CpuKind, Record, cells};
 
-use super::Life;
 use super::cpus::open_ns;
+use super::life::Life;
 use super::thread::inside_or_host;
 use crate::account::{TakerKind, TookCpu};
 

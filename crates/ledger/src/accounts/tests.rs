@@ -1,7 +1,7 @@
 //! Small records whose accounts are known.
 
 use wire::layout::ENROLLED_ALIVE;
-use wire::{Backend, Cause, Cpu, CpuKind, Living, Losses, Pair, PairSum, Spot, Taker, Waiting, native};
+use wire::{Backend, Cause, Clock, Cpu, CpuKind, Living, Losses, Pair, PairSum, Spot, State, Taker, Waiting, native};
 
 use super::*;
 use crate::account::{SpinBasis, TakerKind, TookCpu, WokenBy};

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use wire::layout::{ANOTHER_USERS, ANOTHER_USERS_NAME, LEFT, OUTSIDE};
 use wire::{Clock, Pair, PairSum, Record};
 
-use super::Life;
+use super::life::Life;
 use crate::account::{Thread, WokenBy};
 use crate::figures::{ByCause, ByMigration, RunByCpu};
 
