@@ -5,43 +5,18 @@
 //! a cgroup up to the mount point. Ancestors above the mount point (outside a container) cannot be seen:
 //! their limits bind unnoticed.
 
+mod folder;
 mod limit;
 mod members;
 mod mounts;
 mod resolve;
 
-use std::path::{Path, PathBuf};
-
+pub use folder::{Cgroup, Version};
 pub use limit::{CpuQuota, ThrottleCounts, Throttling, most_throttled};
-pub use mounts::{Hierarchies, Hierarchy, Mode, Version};
+pub use mounts::{Hierarchies, Hierarchy, Mode};
 
 use crate::error::Error;
 use crate::process::Membership;
-
-/// One cgroup: a folder in one hierarchy.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Cgroup {
-    /// Version of its hierarchy.
-    pub version: Version,
-    /// Its folder, as named on the machine.
-    pub folder: PathBuf,
-    /// The mount point of its hierarchy; the folder itself or above it.
-    pub mount_point: PathBuf,
-}
-
-impl Cgroup {
-    /// The folders that can limit it: its own first, the mount point last.
-    pub fn lineage(&self) -> impl Iterator<Item = &Path> {
-        self.folder.ancestors().take_while(|folder| folder.starts_with(&self.mount_point))
-    }
-
-    /// Its path below the mount point, with a leading `/`, as systemd and /proc name cgroups.
-    #[must_use]
-    pub fn name(&self) -> PathBuf {
-        Path::new("/").join(self.folder.strip_prefix(&self.mount_point).unwrap_or(&self.folder))
-    }
-}
 
 impl Hierarchies {
     /// The cgroup that rules `controller` (e.g. `cpu`, `cpuset`) for a process with these memberships;

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::Cgroup;
+use super::folder::{Cgroup, Version};
 use crate::error::Error;
 use crate::root::{Root, unescape_octal};
 
@@ -11,15 +11,6 @@ const MOUNTS: &str = "/proc/self/mountinfo";
 /// Words in the options of a version-1 mount that are no controllers; cgroups(7), cgroup-v1.c.
 const V1_FLAGS: [&str; 9] =
     ["rw", "ro", "all", "none", "noprefix", "xattr", "clone_children", "cpuset_v2_mode", "favordynmods"];
-
-/// Version of a hierarchy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
-    /// One hierarchy per set of controllers.
-    V1,
-    /// The unified hierarchy.
-    V2,
-}
 
 /// How cgroups are set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

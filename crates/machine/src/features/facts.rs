@@ -82,7 +82,7 @@ impl Facts {
         let status = own.status()?;
         let btf = root.exists(BTF);
         let bpf_backported = btf
-            && !super::rules::is_bpf_release(&release)
+            && !release.has_task_registers()
             && visible(root.read(BTF))?
                 .is_some_and(|types| types.windows(NEEDED_BPF_HELPER.len()).any(|name| name == NEEDED_BPF_HELPER));
         let lockdown = visible(root.read_text("/sys/kernel/security/lockdown"))?;

@@ -39,6 +39,11 @@ impl Release {
     pub fn is_at_least(&self, major: u32, minor: u32) -> bool {
         (self.major, self.minor) >= (major, minor)
     }
+
+    /// Whether it has `bpf_task_pt_regs`, by which the eBPF record reads user registers: since Linux 5.15.
+    pub(super) fn has_task_registers(&self) -> bool {
+        self.is_at_least(5, 15)
+    }
 }
 
 impl fmt::Display for Release {

@@ -1,9 +1,9 @@
 //! The rule of each feature: a pure function from facts to a verdict. The kernel version or option that
 //! makes the rule so is named beside it.
 
+use super::available::{Available, FeatureId};
 use super::facts::Facts;
-use super::kernel::{Release, Setting};
-use super::{Available, FeatureId};
+use super::kernel::Setting;
 use crate::cgroup::{Hierarchy, Mode, Version};
 use crate::process::Capabilities;
 
@@ -25,11 +25,6 @@ pub(super) fn rule(id: FeatureId) -> fn(&Facts) -> Available {
     }
 }
 
-/// The eBPF record reads user registers with `bpf_task_pt_regs`, which came with Linux 5.15.
-pub(super) fn is_bpf_release(release: &Release) -> bool {
-    release.is_at_least(5, 15)
-}
-
 /// What tracing programs need since Linux 5.8; CAP_SYS_ADMIN contains both.
 const BPF_CAPABILITIES: [(u32, &str); 2] = [(Capabilities::BPF, "CAP_BPF"), (Capabilities::PERFMON, "CAP_PERFMON")];
 
@@ -43,7 +38,7 @@ fn btf(facts: &Facts) -> Available {
 }
 
 fn bpf_record(facts: &Facts) -> Available {
-    if !is_bpf_release(&facts.release) && !facts.bpf_backported {
+    if !facts.release.has_task_registers() && !facts.bpf_backported {
         let reason = format!("Linux {} is older than 5.15", facts.release);
         return Available::no(reason, format!("a newer kernel, or {OTHER_BACKEND}"));
     }
