@@ -5,62 +5,21 @@
 //! - [`seating`]: each CPU of the pack is a *seat*; at the end of a turn, who takes it?
 //! - [`regime`]: is rotating worth it at all, and how long should a turn be?
 //! - [`palm`]: the same question by the rules of the PALM paper, for comparison.
+//! - [`observation`], [`seen`]: what is seen of threads, at a moment and over a window.
 //! - [`conductor`]: where and when together; what a controller calls.
 //! - [`bound`]: what no packing can beat.
 
 pub mod bound;
 pub mod capacity;
 pub mod conductor;
+pub mod observation;
 pub mod palm;
 pub mod regime;
 pub mod seating;
 pub mod seen;
 
+pub use self::observation::{Doing, Glance, Member, Seat, Sense};
 use self::seen::Seen;
-
-/// A thread of the packed program, by the number it was given when it joined. Never reused.
-pub type Member = usize;
-
-/// A CPU of the pack, by its place in the pack's list.
-pub type Seat = usize;
-
-/// What a thread is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
-    /// On a CPU.
-    Runs,
-    /// It could run and has no CPU.
-    Queued,
-    /// It waits in the kernel, by its own doing.
-    Blocked,
-    /// It has ended.
-    Ended,
-}
-
-/// What is seen of a thread at a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Glance {
-    /// CPU time so far, ns.
-    pub run_ns: u64,
-    /// Times it has left its CPU by its own doing.
-    pub blocks: u32,
-    /// What it does.
-    pub doing: Doing,
-    /// Where in its code it was when it left its CPU last is a loop that waits for other threads.
-    pub spins: bool,
-    /// That loop gives the CPU away in every round, by sched_yield(2).
-    pub yields: bool,
-    /// The seat whose CPU it runs on, or did last; `None` outside the pack.
-    pub at: Option<Seat>,
-    /// When it left its CPU last, ns.
-    pub out_ns: u64,
-}
-
-/// Whoever can see threads: sensors, or the simulator.
-pub trait Sense {
-    /// What is seen of a thread now. A thread that nobody can see has ended.
-    fn glance(&self, member: Member) -> Glance;
-}
 
 /// Where threads are while seats are taken in turns.
 pub trait Arrange: std::fmt::Debug + Send {

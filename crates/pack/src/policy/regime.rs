@@ -26,7 +26,7 @@
 
 pub mod search;
 
-use self::search::{Gave, Search};
+use self::search::{Gave, Search, mixed};
 pub use self::search::{TURNS_NS, Turns};
 use super::bound::Shape;
 use super::seen::Seen;
@@ -377,11 +377,6 @@ impl Regime {
 fn look_ns(window: &Window, seats: usize) -> u64 {
     let asleep = window.active > seats && Kind::of(window, seats) != Kind::Spinning;
     if asleep { LOOK_SELDOM_NS } else { LOOK_NS }
-}
-
-/// Mostly the old: a window is noisy, and programs change.
-fn mixed(before: f64, now: f64) -> f64 {
-    before * 0.7 + now * 0.3
 }
 
 fn efficiency(window: &Window) -> f64 {

@@ -1,6 +1,6 @@
 //! What is seen at the seats, summed up over a window.
 
-use super::{Doing, Glance, Seat};
+use super::observation::{Doing, Glance, Seat};
 
 /// Who was switched out so shortly before a tick was switched out by it.
 const JUST_NOW_NS: u64 = 100_000;

@@ -1,7 +1,5 @@
 //! How long a turn should be: searched for while seats are taken in turns.
 
-use super::mixed;
-
 /// Lengths of turns that are tried.
 pub const TURNS_NS: [u64; 7] = [62_500, 125_000, 250_000, 500_000, 1_000_000, 2_000_000, 4_000_000];
 
@@ -205,4 +203,9 @@ impl Search {
         let other = Gave { efficiency: efficiency + gain, cost: would_cost, ..gave };
         cost == 0.0 || other.worth(needed) > gave.worth(needed) * BETTER
     }
+}
+
+/// Mostly the old: a window is noisy, and programs change.
+pub(super) fn mixed(before: f64, now: f64) -> f64 {
+    before * 0.7 + now * 0.3
 }
