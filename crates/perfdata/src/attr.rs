@@ -2,6 +2,7 @@
 
 use crate::bytes::{Rest, u32_at, u64_at};
 use crate::shape::Shape;
+use crate::stamp::Stamp;
 
 /// Bits of `sample_type` that shift what comes behind, in the order of a sample.
 const IP: u64 = 1 << 0;
@@ -37,15 +38,6 @@ pub(crate) struct Attr {
     sample_type: u64,
     read_format: u64,
     flags: u64,
-}
-
-/// When, where and on whom.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    pub(crate) t_ns: u64,
-    pub(crate) cpu: u32,
-    pub(crate) pid: i32,
-    pub(crate) tid: i32,
 }
 
 impl Attr {

@@ -3,14 +3,17 @@
 use foldhash::{HashMap, HashMapExt};
 
 use crate::about::FEATURES;
-use crate::attr::{Attr, Stamp};
+use crate::attr::Attr;
 use crate::bytes::{u32_at, u64_at};
+use crate::ending::Ending;
+use crate::error::Error;
 use crate::event::{Event, Kind, comm};
 use crate::format::{Field, Format, States};
 use crate::records::Head;
 use crate::rounds::Told;
 use crate::shape::Shape;
-use crate::{Ending, Error, tracing};
+use crate::stamp::Stamp;
+use crate::tracing;
 
 /// Types of records (perf_event_open(2), and perf's own from 64 on).
 const LOST: u32 = 2;

@@ -8,11 +8,12 @@ use std::io::{self, BufRead, Read, Seek, SeekFrom};
 use crate::about::FEATURES;
 use crate::bytes::u64_at;
 use crate::decode::{Decoder, MOST_ATTRS, MOST_IDS};
+use crate::ending::{Cut, Ending};
+use crate::error::Error;
 use crate::event::Event;
 use crate::format::Format;
 use crate::records::{MOST_TRACING_DATA, Records, fill};
 use crate::relay;
-use crate::{Cut, Ending, Error};
 
 /// Size of a head: in pipe mode, and in file mode.
 const PIPE: u64 = 16;

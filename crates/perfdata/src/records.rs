@@ -7,8 +7,8 @@ use std::io::{self, BufRead, Read};
 
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
-use crate::Cut;
 use crate::bytes::{u16_at, u32_at, u64_at};
+use crate::ending::Cut;
 
 /// Type, two bytes of flags, size with these eight bytes.
 const HEAD: usize = 8;

@@ -16,10 +16,11 @@ use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread;
 
 use crate::decode::Decoder;
+use crate::ending::{Cut, Ending};
+use crate::error::Error;
 use crate::event::Event;
 use crate::records::Records;
 use crate::rounds::{Rounds, Told};
-use crate::{Cut, Ending, Error};
 
 /// Records that the caller reads before there is another thread: some 2 MB.
 pub(crate) const AT_FIRST: usize = 16 << 10;

@@ -10,8 +10,9 @@ use std::io::{self, BufRead, Read};
 
 use wire::{Cause, Left};
 
+use crate::ending::{Cut, Ending};
+use crate::error::Error;
 use crate::event::{Comm, Event, Kind, Raw, comm};
-use crate::{Cut, Ending, Error};
 
 /// A line is not longer: two names and some numbers, and a command's name.
 const LONGEST: u64 = 4096;

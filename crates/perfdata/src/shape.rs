@@ -1,7 +1,7 @@
 //! Where the parts of a sample are, when all of them have the same place in each sample: nearly always, and found out once for an event.
 
-use crate::attr::Stamp;
 use crate::bytes::{u32_at, u64_at};
+use crate::stamp::Stamp;
 
 /// Offsets in a sample's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -44,7 +44,6 @@ pub const EXCEPTIONS: &[Exception] = &[
     Exception { below: "bench/src", why: "older than this check" },
     Exception { below: "crates/broker/src", why: "its conversation is being rewritten" },
     Exception { below: "crates/cox/src", why: "sessions and engines move to a room of their own" },
-    Exception { below: "crates/perfdata/src", why: "older than this check" },
     Exception { below: "crates/preload/src", why: "older than this check" },
     Exception { below: "crates/report/src", why: "older than this check" },
     Exception { below: "crates/signal/src", why: "older than this check" },
