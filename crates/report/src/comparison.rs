@@ -302,8 +302,3 @@ pub(crate) fn is_a_time(figure: &str) -> bool {
 pub fn schema() -> Schema {
     schema_for!(Comparison)
 }
-
-/// How a figure is shown: its name in words, and its values.
-pub(crate) fn shown(figure: &str) -> (String, impl Fn(f64) -> String) {
-    (words::words(figure), move |value| words::amount(figure, value))
-}

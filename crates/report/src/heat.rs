@@ -4,7 +4,8 @@ mod drawing;
 
 use compare::stats::median;
 
-use crate::comparison::{Comparison, Run, shown, warnings_about};
+use crate::comparison::words::shown;
+use crate::comparison::{Comparison, Run, warnings_about};
 pub(crate) use drawing::Place;
 
 /// A table: rows are applications, columns settings, both in the order in which they were named.

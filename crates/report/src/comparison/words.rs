@@ -113,6 +113,11 @@ pub(crate) fn range((low, high): (f64, f64)) -> String {
     format!("{} to {}", signed(low), signed(high))
 }
 
+/// How a figure is shown: its name in words, and its values.
+pub(crate) fn shown(figure: &str) -> (String, impl Fn(f64) -> String) {
+    (words(figure), move |value| amount(figure, value))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

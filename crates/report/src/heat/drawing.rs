@@ -2,7 +2,7 @@
 //! pages; or a picture of a page. Nothing is wider than its place: what does not fit is cut, and there whole when pointed at.
 
 use super::{Cell, Heat, Value};
-use crate::comparison::shown;
+use crate::comparison::words::shown;
 use crate::html::SHADES;
 use crate::markup::Safe;
 use crate::style::{Style, columns};

@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write};
 
-use super::View;
 use super::table;
+use super::view::View;
 use crate::markup::Safe;
 use crate::style::Style;
 use crate::text::beside::{headline, phases, waits};

@@ -6,7 +6,7 @@ use advise::numbers::{count, duration};
 use ledger::Provenance;
 use wire::Backend;
 
-use super::View;
+use super::view::View;
 use crate::markup::Safe;
 use crate::text::{footer, header};
 

@@ -2,11 +2,13 @@
 
 use std::fmt::{self, Write};
 
+use ledger::timeline::{Cell, Row};
+
+use super::asleep;
 use super::plot::{self, LEFT, PLOT, Plot};
 use super::scale::{self, SHADES};
-use super::{View, asleep};
+use super::view::View;
 use crate::markup::Safe;
-use ledger::timeline::{Cell, Row};
 
 /// What a heat map shows.
 pub(super) struct Heat<'s> {

@@ -5,7 +5,8 @@ use std::fmt::{self, Write};
 use advise::numbers::{count, duration, percent as of_one};
 use ledger::summary::Sums;
 
-use super::{View, colours, plot};
+use super::view::View;
+use super::{colours, plot};
 use crate::markup::Safe;
 use crate::round::{percent, permille};
 

@@ -7,7 +7,8 @@ use advise::numbers::duration;
 use ledger::timeline::{Holder, Lane};
 
 use super::plot::{self, LEFT, PLOT, Plot};
-use super::{View, colours, table};
+use super::view::View;
+use super::{colours, table};
 use crate::style::Style;
 use crate::text::cpus;
 

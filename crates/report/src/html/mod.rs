@@ -28,17 +28,17 @@ mod states;
 mod table;
 mod threads;
 mod verdict;
+mod view;
 mod waiting;
 mod wakers;
 
-use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use advise::numbers::counted;
 use frame::Script;
 use ledger::Thread;
 use ledger::summary::{Sums, threads as threads_of};
-use ledger::timeline::{Row, Timeline};
+use ledger::timeline::Timeline;
+use view::View;
 
 use crate::json::Document;
 use crate::text::rows::lost_ns;
@@ -76,61 +76,6 @@ pub fn page(document: &Document, timeline: &Timeline) -> String {
     // Writing to a string cannot fail.
     let _ = write(&mut out, &View::new(document, timeline));
     out
-}
-
-/// What a page is made of.
-struct View<'d> {
-    document: &'d Document,
-    timeline: &'d Timeline,
-    /// Of an id that was used twice, the later.
-    threads: HashMap<u32, &'d Thread>,
-    /// Threads without a row of their own.
-    others: u64,
-    /// Rows of threads that slept all the time, and are folded up; `None`: the row of all others.
-    asleep: HashSet<Option<u32>>,
-}
-
-impl<'d> View<'d> {
-    fn new(document: &'d Document, timeline: &'d Timeline) -> View<'d> {
-        let threads: HashMap<u32, &Thread> = threads_of(&document.account).map(|thread| (thread.tid, thread)).collect();
-        let own = timeline.rows.iter().filter_map(|row| row.tid).collect::<HashSet<_>>();
-        let listed = threads_of(&document.account).filter(|thread| !own.contains(&thread.tid)).count() as u64;
-        let others = listed.saturating_add(document.account.lost.finals);
-        let asleep = asleep::rows(&document.account, &own, others);
-        View { document, timeline, threads, others, asleep }
-    }
-
-    /// `4711 heat`.
-    fn name(&self, tid: u32) -> String {
-        self.threads.get(&tid).map_or_else(|| tid.to_string(), |thread| format!("{tid} {}", thread.comm))
-    }
-
-    /// What a row is called: a thread, or the mean of all others.
-    fn row_name(&self, row: &Row) -> String {
-        row.tid.map_or_else(|| format!("{} (mean)", self.others_name()), |tid| self.name(tid))
-    }
-
-    /// `1,940 more`.
-    fn others_name(&self) -> String {
-        format!("{} more", advise::numbers::count(self.others))
-    }
-
-    /// How many threads a row stands for.
-    fn row_threads(&self, row: &Row) -> u64 {
-        if row.tid.is_some() { 1 } else { self.others.max(1) }
-    }
-
-    /// Rows that have something to show: that of all others only if there are others. First those that are always seen, then those that are folded up.
-    fn rows(&self) -> (Vec<&'d Row>, Vec<&'d Row>) {
-        let rows = self.timeline.rows.iter().filter(|row| row.tid.is_some() || self.others > 0);
-        rows.partition(|row| !self.asleep.contains(&row.tid))
-    }
-
-    /// What has to be said on the face of each picture over time.
-    fn holes(&self) -> Option<String> {
-        let lost = self.timeline.lost_total();
-        (lost > 0).then(|| format!("{} lost: hatched columns are incomplete.", counted(lost, "moment")))
-    }
 }
 
 /// A part of the page.

@@ -6,7 +6,8 @@ use std::fmt::{self, Write};
 use advise::numbers::{count, counted};
 
 use super::heat::{Heat, Kind};
-use super::{View, plot, scale};
+use super::view::View;
+use super::{plot, scale};
 
 /// CPUs of the matrix: those with most moves.
 const CPUS: usize = 64;

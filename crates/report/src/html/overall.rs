@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write};
 
-use super::View;
 use super::colours;
+use super::view::View;
 use crate::json::Document;
 use crate::markup::Safe;
 use crate::round::percent;

@@ -5,7 +5,8 @@ use std::fmt::{self, Write};
 use advise::numbers::{count, counted, duration};
 use ledger::timeline::Histogram;
 
-use super::{View, colours, plot, scale};
+use super::view::View;
+use super::{colours, plot, scale};
 
 const WIDTH: u64 = 500;
 const HEIGHT: u64 = 200;

@@ -8,7 +8,8 @@ use ledger::causes::wording;
 use ledger::summary::Sums;
 use wire::Cause;
 
-use super::{View, asleep, colours, plot};
+use super::view::View;
+use super::{asleep, colours, plot};
 use crate::markup::Safe;
 use crate::round::{apportion, percent, permille};
 use crate::state::State;

@@ -6,7 +6,8 @@ use advise::numbers::{count, counted};
 use ledger::Thread;
 use ledger::summary::threads_of;
 
-use super::{View, table};
+use super::table;
+use super::view::View;
 use crate::style::Style;
 use crate::text::beside::{letter, of_program};
 use crate::text::groups;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::{self, Write};
 
-use super::View;
+use super::view::View;
 use crate::guide;
 use crate::json::Document;
 use crate::markup::{Safe, unbroken};

@@ -7,7 +7,8 @@ use ledger::timeline::{Activity, Cell};
 
 use super::heat::{Heat, Kind};
 use super::plot::{self, LEFT, PLOT, Plot};
-use super::{View, colours, scale};
+use super::view::View;
+use super::{colours, scale};
 
 /// Layers from below: threads on CPUs, then those that waited for one.
 const LAYERS: [(Activity, &str); 4] = [

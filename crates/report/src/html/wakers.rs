@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 use advise::numbers::{count, duration};
 use ledger::WokenBy;
 
-use super::View;
+use super::view::View;
 use super::{plot, scale};
 use crate::markup::Safe;
 use crate::round::{percent, permille};

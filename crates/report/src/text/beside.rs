@@ -4,7 +4,7 @@ use advise::numbers::{duration, seconds};
 use ledger::Program;
 use ledger::beside::{Beside, Idle, MOST, Phase};
 
-use super::Page;
+use super::page::Page;
 use crate::json::Document;
 use crate::style::{Style, wrapped};
 use crate::table::{Align, Table};

@@ -5,7 +5,7 @@ use ledger::account::cpu;
 use ledger::figures::Figure;
 use ledger::{CpuAccount, TakerKind, TookCpu};
 
-use super::Page;
+use super::page::Page;
 use crate::json::Document;
 use crate::round::{percent, permille};
 use crate::style::{Style, wrapped};

@@ -4,7 +4,7 @@ use advise::numbers::{about_percent, duration};
 use ledger::Thread;
 use ledger::summary::share;
 
-use super::Page;
+use super::page::Page;
 use super::threads::listed;
 use crate::style::wrapped;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use advise::numbers::{count, counted, duration};
 use ledger::{Program, Thread};
 
-use super::Page;
+use super::page::Page;
 use crate::json::Document;
 use crate::style::wrapped;
 

@@ -4,8 +4,8 @@ use advise::numbers::{count, counted, duration, seconds};
 use ledger::Program;
 use wire::Backend;
 
-use super::Page;
 use super::beside::of_program;
+use super::page::Page;
 use crate::json::Document;
 use crate::style::{columns, shortened};
 

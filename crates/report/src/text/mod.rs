@@ -11,6 +11,7 @@ mod details;
 pub(crate) mod footer;
 pub(crate) mod groups;
 pub(crate) mod header;
+mod page;
 pub(crate) mod rows;
 pub(crate) mod states;
 pub(crate) mod threads;
@@ -20,33 +21,10 @@ use std::fmt;
 
 use ledger::Program;
 use ledger::summary::{Sums, threads_of};
+use page::Page;
 
 use crate::json::Document;
 use crate::style::Style;
-
-/// Lines of a report in the making.
-pub(crate) struct Page<'d> {
-    pub document: &'d Document,
-    pub style: &'d Style,
-    lines: Vec<String>,
-}
-
-impl Page<'_> {
-    fn add(&mut self, line: impl Into<String>) {
-        self.lines.push(line.into());
-    }
-
-    fn extend(&mut self, lines: impl IntoIterator<Item = String>) {
-        self.lines.extend(lines);
-    }
-
-    /// Separates two blocks by one empty line.
-    fn gap(&mut self) {
-        if self.lines.last().is_some_and(|line| !line.is_empty()) {
-            self.lines.push(String::new());
-        }
-    }
-}
 
 /// Writes the report on `document` to `out`.
 pub fn write_text(out: &mut dyn fmt::Write, document: &Document, style: &Style) -> fmt::Result {

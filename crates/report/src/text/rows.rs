@@ -8,7 +8,7 @@ use ledger::causes::INTENDED;
 use ledger::figures::{Figure, RunByCpu};
 use ledger::summary::Sums;
 
-use super::Page;
+use super::page::Page;
 use crate::round::apportion;
 use crate::style::Style;
 use crate::table::{Align, Table};

@@ -6,7 +6,7 @@ use ledger::causes::wording;
 use ledger::summary::Sums;
 use wire::Cause;
 
-use super::Page;
+use super::page::Page;
 use crate::json::Document;
 use crate::round::{apportion, percent, permille};
 use crate::state::State;

@@ -3,7 +3,7 @@
 use ledger::summary::threads_of;
 use ledger::{Program, Thread};
 
-use super::Page;
+use super::page::Page;
 use super::rows::{self, Row, lost_ns};
 
 /// Threads listed unless all are asked for.

@@ -3,7 +3,7 @@
 use advise::numbers::{factor, factor_range};
 use advise::{NextStep, Sentence};
 
-use super::Page;
+use super::page::Page;
 use crate::style::{columns, wrapped};
 
 const INDENT: &str = "  ";

@@ -1,0 +1,28 @@
+//! The report in the making.
+
+use crate::json::Document;
+use crate::style::Style;
+
+/// Lines of a report in the making.
+pub(crate) struct Page<'d> {
+    pub document: &'d Document,
+    pub style: &'d Style,
+    pub(super) lines: Vec<String>,
+}
+
+impl Page<'_> {
+    pub(super) fn add(&mut self, line: impl Into<String>) {
+        self.lines.push(line.into());
+    }
+
+    pub(super) fn extend(&mut self, lines: impl IntoIterator<Item = String>) {
+        self.lines.extend(lines);
+    }
+
+    /// Separates two blocks by one empty line.
+    pub(super) fn gap(&mut self) {
+        if self.lines.last().is_some_and(|line| !line.is_empty()) {
+            self.lines.push(String::new());
+        }
+    }
+}
