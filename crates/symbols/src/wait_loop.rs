@@ -38,52 +38,23 @@
 //! - Updates by compare-exchange count as work even under contention, unless they `pause`.
 //! - x86-64 only: elsewhere nothing is said ([`Verdict`] is not asked for).
 
+mod calls;
 mod code;
 mod cycles;
 mod judge;
 mod state;
 mod step;
-
-use iced_x86::{FlowControl, Instruction};
+mod verdict;
 
 use code::Code;
+use iced_x86::{FlowControl, Instruction};
+
+pub use calls::{CallTarget, Callee};
+pub use verdict::Verdict;
 
 /// Longest loop that is looked at, in instructions. The waiting loops of libgomp, libomp, glibc and the
 /// usual hand-written locks have 3 to 12 instructions optimised, and up to 26 at -O0.
 pub const MAX_LOOP: usize = 32;
-
-/// What a sampled instruction is part of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// A loop that only waits.
-    Waits,
-    /// A small loop that stores along memory, computes on vectors or floating point, or moves strings.
-    Moves,
-    /// Another small loop.
-    Works,
-    /// No small loop: straight code, or a loop that is too long to be judged.
-    Straight,
-}
-
-/// What a call instruction names as its target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallTarget {
-    /// Code at this address.
-    Code(u64),
-    /// Code at the address that this memory holds: an entry of the global offset table.
-    Pointer(u64),
-}
-
-/// What a called function is good for, as far as waiting goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Callee {
-    /// It only executes `pause`.
-    Relaxes,
-    /// It gives the CPU away: `sched_yield`.
-    Yields,
-    /// Anything else.
-    Other,
-}
 
 /// The small loops of one function.
 #[derive(Clone, Debug, Default)]

@@ -46,7 +46,6 @@ pub const EXCEPTIONS: &[Exception] = &[
     Exception { below: "crates/cox/src", why: "sessions and engines move to a room of their own" },
     Exception { below: "crates/preload/src", why: "older than this check" },
     Exception { below: "crates/signal/src", why: "older than this check" },
-    Exception { below: "crates/symbols/src", why: "older than this check" },
     Exception { below: "crates/tasks/src", why: "older than this check" },
     Exception { below: "crates/trace/src", why: "older than this check" },
     Exception { below: "crates/umt/src", why: "older than this check" },
