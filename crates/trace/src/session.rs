@@ -13,8 +13,8 @@ use prost::Message;
 use serde::{Deserialize, Serialize};
 use wire::{LATEST_NS, MOST_CPUS, Moment};
 
+use crate::perfetto::packet::put;
 use crate::perfetto::proto::{Part, TracePacket};
-use crate::perfetto::put;
 use crate::recording::{Cast, Recording};
 use crate::sorter::Sorter;
 

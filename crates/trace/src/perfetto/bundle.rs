@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use wire::{Cause, Left, Moment, What};
 
+use super::packet::{iid, packet};
 use super::proto::{CompactSched, FtraceEvent, FtraceEventBundle, SchedBlockedReason, TracePacket};
-use super::{iid, packet};
 use crate::recording::{Cast, Recording};
 
 /// Events in a packet, about.

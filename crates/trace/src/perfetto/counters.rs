@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use wire::{Left, Moment, What};
 
-use super::packet;
+use super::packet::packet;
 use super::proto::{CounterDescriptor, TracePacket, TrackDescriptor, TrackEvent};
 
 /// Lines have a point for each of these times, at most.

@@ -8,31 +8,25 @@
 
 mod bundle;
 mod counters;
+pub(crate) mod packet;
 pub(crate) mod proto;
 mod spins;
 mod states;
 
 use std::io::{self, Write};
 
-use prost::Message;
+use bundle::Bundles;
+use counters::Counters;
+use packet::{BOOTTIME, CLEARED, iid, packet, put};
+use proto::*;
+use states::States;
 use wire::Cause;
 
 use crate::recording::{Recording, Told};
-use bundle::Bundles;
-use counters::Counters;
-use proto::*;
-use states::States;
 
-/// Packets of one writer.
-const SEQUENCE: u32 = 1;
-/// `SEQ_INCREMENTAL_STATE_CLEARED` and `SEQ_NEEDS_INCREMENTAL_STATE`: names are told once, in the first packet.
-const CLEARED: u32 = 1;
-const NEEDED: u32 = 2;
-
-/// Numbers of clocks (`common/builtin_clock.proto`).
+/// Numbers of other clocks (`common/builtin_clock.proto`).
 const REALTIME: u32 = 1;
 const MONOTONIC: u32 = 3;
-const BOOTTIME: u32 = 6;
 
 /// Writes a recording.
 ///
@@ -61,20 +55,6 @@ pub fn write(recording: &Recording, out: &mut impl Write) -> io::Result<()> {
     counters.rest().iter().try_for_each(|packet| put(out, packet))
 }
 
-/// Writes a packet, as the field of a message that never ends.
-pub(crate) fn put(out: &mut impl Write, packet: &TracePacket) -> io::Result<()> {
-    // Field 1, with a length.
-    let mut bytes = vec![1 << 3 | 2];
-    prost::encoding::encode_varint(packet.encoded_len() as u64, &mut bytes);
-    packet.encode(&mut bytes).map_err(io::Error::other)?;
-    out.write_all(&bytes)
-}
-
-/// A packet in sequence, in which nothing is said yet.
-fn packet() -> TracePacket {
-    TracePacket { trusted_packet_sequence_id: Some(SEQUENCE), sequence_flags: Some(NEEDED), ..TracePacket::default() }
-}
-
 /// Clocks, and names of causes.
 fn beginning(recording: &Recording) -> TracePacket {
     let at = recording.start_ns;
@@ -97,11 +77,6 @@ fn beginning(recording: &Recording) -> TracePacket {
         }),
         ..packet()
     }
-}
-
-/// The number of a cause's name; 0 would be none.
-fn iid(cause: Cause) -> u64 {
-    cause as u64 + 1
 }
 
 /// The kernel's release: what numbers of states mean hangs on it.

@@ -14,9 +14,9 @@ use flate2::write::ZlibEncoder;
 use ledger::stretch::{Doing, Stretch};
 use wire::{Cause, Moment, Waiting, What};
 
+use super::packet::{BOOTTIME, CLEARED, NEEDED, put};
 use super::proto::*;
 use super::spins::{Spins, name as spin_name};
-use super::{BOOTTIME, CLEARED, NEEDED, put};
 use crate::recording::Cast;
 
 /// Sequences of threads begin here; before it are those of everything else.
