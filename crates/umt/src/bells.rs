@@ -14,8 +14,8 @@ use signal::bell::Bell;
 use signal::connect::{Session, connect, parse};
 use wire::umt::{BELLS, Cpu, How, Moves, Seen};
 
+use crate::counts::{Counts, Of};
 use crate::watcher::{Watcher, close};
-use crate::{Counts, Of};
 
 /// Where cox says how blocked threads are noticed: `on,PATH,NONCE`.
 const VARIABLE: &str = "COX_OVERLAP";

@@ -11,6 +11,7 @@
 mod abi;
 mod bells;
 mod count;
+mod counts;
 mod logs;
 mod watcher;
 
@@ -21,10 +22,11 @@ use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use wire::umt::{CPU_WORDS, CPUS, TELL_BLOCKS, TELL_IDLE, TELL_UNBLOCKS};
-
 use bells::Bells;
 use logs::Logs;
+use wire::umt::{CPU_WORDS, CPUS, TELL_BLOCKS, TELL_IDLE, TELL_UNBLOCKS};
+
+pub use counts::{Counts, Of};
 
 /// What makes descriptors ready. Without privileges it is each block, whatever is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,27 +56,6 @@ impl std::ops::BitOr for Tells {
     fn bitor(self, other: Tells) -> Tells {
         Tells(self.0 | other.0)
     }
-}
-
-/// What a descriptor is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
-    /// This CPU.
-    Cpu(usize),
-    /// All CPUs: ready while one of them is.
-    Any,
-}
-
-/// What has happened on a CPU since it was read last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Threads that blocked, ended, were unregistered, or were taken elsewhere while ready.
-    pub blocked: u32,
-    /// Threads that unblocked, were registered, or were brought here while ready.
-    pub unblocked: u32,
-    /// Times that a thread, on whatever CPU, had switched more often than its log has room for: so many pairs of blocks and unblocks are not in
-    /// the counts. The difference of both is right.
-    pub lost: u32,
 }
 
 /// The program's threads are watched. There is one for a process, and it is never freed, because threads may be using it.

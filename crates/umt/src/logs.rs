@@ -21,8 +21,8 @@ use signal::records::{self, PLACES, Position};
 use wire::umt::Moves;
 
 use crate::count::{Tally, Whereabouts};
+use crate::counts::{Counts, Of};
 use crate::watcher::{Watcher, close};
-use crate::{Counts, Of};
 
 /// Logs are watched for their edges: their level is taken back by whoever asks.
 const EDGE: libc::c_int = libc::EPOLLIN | libc::EPOLLET;
