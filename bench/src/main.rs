@@ -26,10 +26,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
 use interrupt::Interrupt;
 use results::Experiment;
-use verdict::Outcome;
+use verdict::{FAILED, Outcome};
 
 /// Measures Coxswain: what it costs and what it gains, beside other tools.
 #[derive(Debug, Parser)]
@@ -67,9 +66,6 @@ enum Verb {
         program: Vec<OsString>,
     },
 }
-
-/// We failed ourselves; no answer.
-const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
     let done = match Cli::parse().verb {

@@ -4,6 +4,9 @@ use serde::Serialize;
 
 use crate::stats::Estimate;
 
+/// The exit code where we failed ourselves: no answer.
+pub const FAILED: u8 = 125;
+
 /// The answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -13,6 +13,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 use compare::random::Random;
+use kernels::{KERNELS, Kernel};
+use order::Times;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
@@ -22,8 +24,7 @@ use crate::interrupt::Interrupt;
 use crate::process::{ending, run};
 use crate::stats::{median, quartiles};
 use crate::tools::Tools;
-use kernels::{KERNELS, Kernel};
-use order::Times;
+use crate::verdict::FAILED;
 
 /// What `cox-bench advise` understands.
 #[derive(Debug, clap::Args)]
@@ -355,7 +356,7 @@ fn verdict(report: &Report) -> (String, u8) {
         inside.count(),
     );
     let code = match () {
-        () if measured.len() < report.cases.len() => crate::FAILED,
+        () if measured.len() < report.cases.len() => FAILED,
         () if order && times => 0,
         () => 1,
     };
@@ -397,7 +398,7 @@ mod tests {
         let (told, code) = verdict(&report(vec![wrong]));
         assert!(told.contains("FAIL  order right in 0 of 1") && code == 1, "{told}");
         let failed = Case { failed: Some("no".into()), ..case(&[]) };
-        assert_eq!(verdict(&report(vec![good(), failed])).1, crate::FAILED);
+        assert_eq!(verdict(&report(vec![good(), failed])).1, FAILED);
     }
 
     #[test]

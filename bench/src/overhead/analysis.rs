@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use super::{Bench, progress};
+use super::case::{Bench, progress};
 use crate::process::{Cost, ending, run};
 use crate::results::{Case, Column, Figure, Shown};
 use crate::rounds::interleave;

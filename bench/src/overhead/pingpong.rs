@@ -20,9 +20,9 @@ use machine::Root;
 use machine::process::Task;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use super::case::{Bench, COX, PERF, TRACE, noise, progress};
 use super::counter::Counter;
 use super::slices::{Active, Part, Treatment};
-use super::{Bench, COX, PERF, TRACE, noise, progress};
 use crate::results::{Case, Column, Figure, Shown};
 use crate::rounds::interleave;
 use crate::stats::quotient_of_additions;

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use rustix::thread::sched_getaffinity;
 
-use super::Bench;
+use super::case::Bench;
 use super::whole::Program;
 
 /// CPUs that this process may use.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use super::Bench;
+use super::case::Bench;
 use super::programs::{allowed_cpus, line};
 use super::whole::Program;
 use crate::tools::in_path;

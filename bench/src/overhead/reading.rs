@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::analysis::{once, recording, silent};
-use super::{Bench, CONTROL, noise, progress};
+use super::case::{Bench, CONTROL, noise, progress};
 use crate::memory::most_anonymous;
 use crate::process::ending;
 use crate::results::{Case, Column, Figure, Shown};

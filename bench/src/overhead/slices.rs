@@ -9,9 +9,9 @@ use trace::sorter::Sorter;
 use watch::{BpfObserver, Intake, Observer, Settings};
 use wire::Moment;
 
+use super::case::{Bench, CONTROL, COX, PERF, TRACE};
 use super::floor::Floor;
 use super::perf::Recording;
-use super::{Bench, CONTROL, COX, PERF, TRACE};
 
 /// How often a session of cox takes what has arrived.
 const TICK: Duration = Duration::from_millis(100);

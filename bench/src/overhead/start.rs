@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use self::parts::Laps;
 use self::ways::Way;
-use super::{Bench, CONTROL, progress};
+use super::case::{Bench, CONTROL, progress};
 use crate::results::{Case, Column, Figure, Shown};
 use crate::rounds::interleave;
 use crate::stats::{median, quotient_of_additions};

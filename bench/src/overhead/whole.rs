@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use super::{Bench, CONTROL, COX, PERF, noise, progress};
+use super::case::{Bench, CONTROL, COX, PERF, noise, progress};
 use crate::process::{Cost, ending, first_line, run};
 use crate::results::{Case, Column, Figure, Shown};
 use crate::rounds::interleave;

@@ -69,6 +69,14 @@ impl Way {
     }
 }
 
+/// Writes a way by its name.
+///
+/// # Errors
+/// Those of the serializer.
+pub fn serialize_name<S: serde::Serializer>(way: &Way, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&way.name())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -41,7 +41,6 @@ pub struct Exception {
 
 /// The circles that are not faults.
 pub const EXCEPTIONS: &[Exception] = &[
-    Exception { below: "bench/src", why: "older than this check" },
     Exception { below: "crates/broker/src", why: "its conversation is being rewritten" },
     Exception { below: "crates/cox/src", why: "sessions and engines move to a room of their own" },
     Exception { below: "crates/preload/src", why: "older than this check" },

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::parts::Laps;
-use crate::overhead::Bench;
+use crate::overhead::case::Bench;
 use crate::process::{ending, first_line, run};
 
 /// An ordinary user, for perf without root's rights: nobody.

@@ -1,6 +1,6 @@
 //! What is measured: applications and programs, and what each moves.
 
-use super::bound::Size;
+use super::size::Size;
 
 /// How many processes of an application run, as [`Crew`](super::super::Crew) has it without a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 use serde::Serialize;
 
 use super::apps::{App, Blocking};
+use super::size::Size;
 
 /// The longest of all that a run has to wait for takes so long, s.
 pub const LENGTH_S: f64 = 2.0;
@@ -40,24 +41,7 @@ impl Cost {
     }
 }
 
-/// How much there is to do.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Size {
-    /// Repeats of the arithmetic.
-    pub work: u64,
-    /// Steps from one snapshot to the next; 0: none.
-    pub every: u32,
-    /// Bytes/s; none: as fast as it is.
-    pub disk_speed: Option<f64>,
-    pub network_speed: Option<f64>,
-}
-
 impl Size {
-    /// Nothing that blocks.
-    pub fn of_work(work: u64) -> Size {
-        Size { work, every: 0, disk_speed: None, network_speed: None }
-    }
-
     /// Work takes `ratio` times as long as each thing that blocks, and the longer of them takes [`LENGTH_S`].
     pub fn new(app: &App, cost: &Cost, ratio: f64, blocking: Blocking) -> Size {
         let (work_s, blocked_s) = (LENGTH_S * ratio.min(1.0), LENGTH_S / ratio.max(1.0));

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::series::{Sample, sparkline};
 use super::super::trace::runnable::Usage;
-use super::super::way::Way;
+use super::super::way::{Way, serialize_name};
 
 /// Columns of a line over time.
 const SPARKS: usize = 80;
@@ -17,7 +17,7 @@ pub const ROWS: &str = "app,blocking,ratio,way,at_s,cpu,disk_bytes_per_s,network
 /// A traced run.
 #[derive(Debug, Serialize)]
 pub struct Detail {
-    #[serde(serialize_with = "super::table::named")]
+    #[serde(serialize_with = "serialize_name")]
     pub way: Way,
     #[serde(flatten)]
     pub usage: Usage,

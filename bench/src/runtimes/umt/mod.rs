@@ -12,13 +12,21 @@ mod blocked;
 mod bound;
 mod detail;
 mod nothing;
+mod size;
 mod table;
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
+use apps::{APPS, App, Blocking, Kind};
+use blocked::Blocked;
+use bound::{Bound, Cost, LENGTH_S};
+use detail::Detail;
+use nothing::Nothing;
 use serde::Serialize;
 use serde_json::Value;
+use size::Size;
+use table::{Point, Runs};
 
 use super::network::{self, Network};
 use super::series::Series;
@@ -31,12 +39,6 @@ use crate::interrupt::Interrupt;
 use crate::json;
 use crate::rounds::in_turns;
 use crate::stats::median;
-use apps::{APPS, App, Blocking, Kind};
-use blocked::Blocked;
-use bound::{Bound, Cost, LENGTH_S, Size};
-use detail::Detail;
-use nothing::Nothing;
-use table::{Point, Runs};
 
 /// What `cox-bench umt` understands.
 #[derive(Debug, clap::Args)]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::super::way::{MANUAL, Way};
+use super::super::way::{MANUAL, Way, serialize_name};
 use super::bound::Bound;
 use super::detail::Detail;
 use crate::stats::{median, median_estimate};
@@ -26,15 +26,11 @@ pub struct Point {
 /// What runs of one way took, by round.
 #[derive(Debug, Serialize)]
 pub struct Runs {
-    #[serde(serialize_with = "named")]
+    #[serde(serialize_with = "serialize_name")]
     pub way: Way,
     pub seconds: Vec<f64>,
     /// CPU time of all processes.
     pub cpu_s: Vec<f64>,
-}
-
-pub(super) fn named<S: serde::Serializer>(way: &Way, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&way.name())
 }
 
 const WIDTH: usize = 10;

@@ -1,0 +1,94 @@
+//! What all cases share.
+
+use std::io::{self, IsTerminal, Write};
+
+use tempfile::TempDir;
+
+use crate::common::Common;
+use crate::interrupt::Interrupt;
+use crate::results::Figure;
+use crate::table;
+use crate::tools::Tools;
+
+/// Name of the control.
+pub const CONTROL: &str = "plain again";
+pub const COX: &str = "cox";
+pub const PERF: &str = "perf sched record";
+pub const TRACE: &str = "cox --trace";
+
+/// How much is measured, and what every experiment is told.
+#[derive(Debug, clap::Args)]
+pub struct Effort {
+    /// Rounds per case; each round has every treatment once (60 of slices, 11 of whole runs)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub runs: Option<u16>,
+    /// Six short rounds: shows that it works, its figures are worth little
+    #[arg(long)]
+    pub quick: bool,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// What all cases share.
+pub struct Bench<'a> {
+    pub options: &'a Effort,
+    pub interrupt: &'a Interrupt,
+    pub tools: Tools,
+    pub scratch: TempDir,
+}
+
+impl Bench<'_> {
+    /// Rounds to be measured, when `usual` are so normally.
+    pub fn rounds(&self, usual: usize) -> usize {
+        // Six is the least that an interval can be had from.
+        let usual = if self.options.quick { 6 } else { usual };
+        self.options.runs.map_or(usual, usize::from)
+    }
+}
+
+/// What the control says about this figure: whether a ratio of `limit` can be told from 1 here.
+pub fn noise(figure: &Figure, limit: f64) -> Option<String> {
+    let control = figure.with(CONTROL)?.ratio?;
+    let (low, high) = control.interval?;
+    if (low..=high).contains(&1.0) && high - 1.0 <= limit - 1.0 && 1.0 - low <= limit - 1.0 {
+        return None;
+    }
+    Some(format!(
+        "NOISY: plain against plain, {}, is {} x; a limit of {limit} x cannot be judged well from this run",
+        figure.name,
+        table::ratio(&control)
+    ))
+}
+
+/// Progress, on the terminal only: an experiment takes minutes.
+pub fn progress(text: &str) {
+    let mut stderr = io::stderr();
+    if stderr.is_terminal() {
+        // Progress that cannot be shown is no reason to stop measuring.
+        let _ = writeln!(stderr, "cox-bench: {text}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Column, Shown};
+    use crate::rounds::Rounds;
+    use crate::stats::Bracket;
+
+    fn control_at(treated: f64, spread: f64) -> Figure {
+        let values = [-1.0, 0.0, 1.0].iter().cycle().take(21);
+        let brackets: Vec<_> =
+            values.map(|s| Bracket { before: 100.0, treated: treated + s * spread, after: 100.0 }).collect();
+        let columns = [Column { name: CONTROL, impossible: None }];
+        Figure::new("wall", Shown::Ms, &columns, Rounds { plain: vec![100.0; 22], treated: vec![brackets] })
+    }
+
+    #[test]
+    fn a_control_that_is_off_or_wide_is_said() {
+        assert_eq!(noise(&control_at(100.0, 0.5), 1.01), None);
+        assert!(noise(&control_at(100.0, 2.0), 1.01).is_some(), "wider than the limit");
+        assert_eq!(noise(&control_at(100.0, 2.0), 1.10), None);
+        assert!(noise(&control_at(100.9, 0.1), 1.01).is_some(), "plain is not plain");
+    }
+}
