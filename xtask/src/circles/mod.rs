@@ -47,7 +47,6 @@ pub const EXCEPTIONS: &[Exception] = &[
     Exception { below: "crates/signal/src", why: "older than this check" },
     Exception { below: "crates/tasks/src", why: "older than this check" },
     Exception { below: "crates/watch/src/stands", why: "its programs become a part of one BPF object" },
-    Exception { below: "xtask/src/walk", why: "older than this check" },
 ];
 
 /// The circles in `crates`, with names of files relative to `base`, and the number of files.

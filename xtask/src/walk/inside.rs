@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use super::Places;
 use super::options::{Options, Part};
+use super::places::Places;
 use super::steps::{self, Step, Who};
 use super::table::{self, Outcome, Row};
 use crate::supervise::{DEFAULT_SIGNALS, watch};

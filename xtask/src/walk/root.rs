@@ -8,8 +8,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::Places;
 use super::inside::STRANGER;
+use super::namespaces::namespaces;
+use super::places::Places;
 use super::steps::CLONE;
 
 /// Debian 12.
@@ -152,7 +153,7 @@ fn base(places: &Places, sources: &str) -> Result<PathBuf> {
         fs::remove_dir_all(&folder)?;
     }
     // It mounts /proc and others in there: in a namespace, so that they are gone with it.
-    let mut debootstrap = super::namespaces();
+    let mut debootstrap = namespaces();
     debootstrap.args(["debootstrap", "--variant=minbase", &format!("--include={PACKAGES}"), SUITE]).arg(&folder);
     debootstrap.arg(mirror).stdout(fs::File::create(places.logs.join("debootstrap.log"))?);
     run(&mut debootstrap)?;
