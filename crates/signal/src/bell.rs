@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering, fence};
 
 use wire::umt::BELLS;
 
+use crate::descriptors::out_of_the_way;
+
 /// Pages of a ring buffer's positions (Documentation/bpf/ringbuf.rst), on the machines that we run on.
 const PAGE: usize = 4096;
 
@@ -165,7 +167,7 @@ pub(crate) fn event() -> Option<OwnedFd> {
     let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
     // SAFETY: just made, and nobody else's.
     let event = (event >= 0).then(|| unsafe { OwnedFd::from_raw_fd(event) })?;
-    crate::connect::out_of_the_way(event).ok()
+    out_of_the_way(event).ok()
 }
 
 /// Maps a part of a descriptor's memory, which stays.

@@ -5,17 +5,15 @@ use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-use wire::guest::KEPT_FROM;
 use wire::umt::{BELLS, CPU_WORDS, Hello, How, MAGIC, Said, Seen, VERSION, Welcome};
 
 use crate::bell::{Bell, map};
-use crate::{records, together};
+use crate::descriptors::{ROOM, out_of_the_way};
+use crate::{records, shared, together};
 
 /// Descriptors that may come with the answer: two pages, and rings of the bells if BPF rings.
 const DESCRIPTORS: usize = 2 + BELLS;
 
-/// Numbers that are enough for all of ours.
-const ROOM: u64 = 64;
 const _: () = assert!(ROOM as usize > 1 + DESCRIPTORS + BELLS);
 
 /// What a session gives.
@@ -73,7 +71,7 @@ pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
     if how.has_logs() {
         records::begin().and_then(|()| together::begin(socket.as_raw_fd())).ok_or_else(unmapped)?;
     }
-    crate::begin(said, seen, how);
+    shared::begin(said, seen, how);
     Ok(Session { socket, bells, how })
 }
 
@@ -147,25 +145,6 @@ fn receive(socket: &OwnedFd) -> io::Result<(Welcome, Vec<OwnedFd>)> {
         _ if got != size_of::<Welcome>() as isize => Err(io::ErrorKind::UnexpectedEof.into()),
         _ => Ok((welcome, descriptors)),
     }
-}
-
-/// A descriptor with a number that no program expects for its own: a program may close those that it does not know of, and have files of its own
-/// in their place, which bells would write to.
-pub(crate) fn out_of_the_way(fd: OwnedFd) -> io::Result<OwnedFd> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: a place for the limit.
-    let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
-    let first = limit.rlim_cur.saturating_sub(ROOM).min(KEPT_FROM as u64);
-    if !known || first < ROOM {
-        return Err(io::Error::from_raw_os_error(libc::EMFILE));
-    }
-    // SAFETY: asks for another number of a descriptor.
-    let moved = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, first as libc::c_int) };
-    if moved < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: just made.
-    Ok(unsafe { OwnedFd::from_raw_fd(moved) })
 }
 
 /// What cox leaves in the environment behind `on,`: `PATH,NONCE`, the number in hexadecimal digits.

@@ -4,9 +4,12 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::pages::Pages;
 use crate::protocol::take_any;
+use crate::shared::{is_live, said, seen};
+use crate::thread::now_ns;
 use crate::together::{self, Why};
-use crate::{Pages, bell, is_live, now_ns, records, said, seen};
+use crate::{bell, records};
 
 /// The paper's period of its scan, milliseconds.
 const SCAN_MS: i32 = 1;

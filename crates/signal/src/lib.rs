@@ -42,157 +42,47 @@
 
 pub mod bell;
 pub mod connect;
+mod descriptors;
 pub mod futex;
 pub mod leader;
 mod pages;
+mod preempted;
 pub mod protocol;
 pub mod records;
+mod rest;
 pub mod sentinel;
+mod shared;
 pub mod slices;
 pub mod standby;
+mod thread;
 mod together;
 
-use std::mem::MaybeUninit;
-use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use wire::umt::{How, PROBES, Queue, Said, Seen, place};
-
-use pages::Pages;
+use pages::{Pages, is_crowded_by};
 use protocol::Words;
+use thread::tid;
+use wire::umt::{How, PROBES, place};
 
-/// Times that a thread tries to leave its CPU.
-const LEAVES: u32 = 100;
+pub use shared::{cpus, has_blocked, has_ready, how, is_live, queues, said, seen, was_ever_live};
+pub use thread::{leave_once, now_ns};
 
 /// Times that a standby lets others go first before it parks. A pipeline (`workloads/blocked`) was at 0.96 of the best number of threads by hand
 /// with 0, at 0.98 with 1 and at 0.99 with 2; other programs did not differ.
 const YIELDS: u32 = 2;
 
-/// Without a session.
-static ALONE: Said = Said::new();
-
-static SAID: AtomicPtr<Said> = AtomicPtr::new((&raw const ALONE).cast_mut());
-static SEEN: AtomicPtr<Seen> = AtomicPtr::new(ptr::null_mut());
-/// The page of the session that there is, or was; null: never.
-static PAGE: AtomicPtr<Said> = AtomicPtr::new(ptr::null_mut());
-/// Its page is no session's any more: it is a child's.
-static IS_OWN: AtomicBool = AtomicBool::new(false);
-/// By whom: a [`How`].
-static HOW: AtomicU32 = AtomicU32::new(How::Bpf as u32);
-
-/// Whether standbys may have run tasks of this process, also if they do no more: what tasks were told must stay true.
-#[inline]
-#[must_use]
-pub fn was_ever_live() -> bool {
-    !PAGE.load(Ordering::Relaxed).is_null()
-}
-
-/// What this process says.
-#[inline]
-#[must_use]
-pub fn said() -> &'static Said {
-    // SAFETY: a static, or a mapping that stays.
-    unsafe { &*SAID.load(Ordering::Relaxed) }
-}
-
-/// What the kernel says; `None` where there is no session.
-#[inline]
-#[must_use]
-pub fn seen() -> Option<&'static Seen> {
-    // SAFETY: null, or a mapping that stays.
-    unsafe { SEEN.load(Ordering::Relaxed).as_ref() }
-}
-
-/// Whether blocking is noticed: there is somebody who says so.
-#[inline]
-#[must_use]
-pub fn is_live() -> bool {
-    seen().is_some()
-}
-
-/// The pages are there. Before the first task, by one thread.
-pub(crate) fn begin(said: &'static Said, seen: &'static Seen, how: How) {
-    HOW.store(how as u32, Ordering::Release);
-    SAID.store(ptr::from_ref(said).cast_mut(), Ordering::Release);
-    PAGE.store(ptr::from_ref(said).cast_mut(), Ordering::Release);
-    // Last: from here on it is live.
-    SEEN.store(ptr::from_ref(seen).cast_mut(), Ordering::Release);
-}
-
 /// After fork, in the child: the pages are its parent's, and so are logs.
 pub fn forked() {
     records::forked();
-    // A child's child has its own already.
-    if was_ever_live() && !IS_OWN.swap(true, Ordering::Relaxed) {
-        become_own(PAGE.load(Ordering::Relaxed).cast());
-    }
+    shared::leave_to_parent();
     end();
 }
 
-/// Puts a page of the child's own, in which nothing is said, where its parent's is. The child may be in the middle of a task, and go on with its
-/// team: ends of queues in there would be those of its parent's queues.
-fn become_own(page: *mut libc::c_void) {
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-    // SAFETY: a mapping of this size (`connect`), of which nobody else in this process knows. All zero are words like others.
-    let own = unsafe { libc::mmap(page, size_of::<Said>(), access, kind, -1, 0) };
-    if own == libc::MAP_FAILED {
-        // Without a page of its own it must not touch its parent's.
-        let why = b"cox: no memory for a child of a program that runs with overlap: it ends\n";
-        // SAFETY: so many bytes; and ends the process.
-        unsafe {
-            libc::write(2, why.as_ptr().cast(), why.len());
-            libc::_exit(libc::EXIT_FAILURE)
-        };
-    }
-}
-
-/// Nobody counts any more: the session has ended. The pages stay mapped, since threads may be looking at them. Whether they were used until now.
+/// Nobody counts any more: the session has ended. Whether its pages were used until now.
 pub fn end() -> bool {
-    let was_live = !SEEN.swap(ptr::null_mut(), Ordering::AcqRel).is_null();
-    SAID.store((&raw const ALONE).cast_mut(), Ordering::Release);
+    let was_live = shared::end();
     sentinel::dismiss();
     was_live
-}
-
-/// Ends of so many queues, which lie side by side and stay; BPF looks at them. `None`: there is no room, and they can be anywhere: tasks in
-/// them are seen by threads only.
-#[must_use]
-pub fn queues(count: u32) -> Option<&'static [Queue]> {
-    claim(said(), count).filter(|_| is_live())
-}
-
-/// So many queues of a page that nobody has yet. The page can be written by others: how many are used may be any number.
-fn claim(said: &Said, count: u32) -> Option<&[Queue]> {
-    let end = |first: u32| first.checked_add(count).filter(|end| *end as usize <= said.queue.len());
-    let first = said.queues.fetch_update(Ordering::AcqRel, Ordering::Relaxed, end).ok()?;
-    said.queue.get(first as usize..end(first)? as usize)
-}
-
-/// Whether the kernel has seen a thread of this process block, the calling one not least.
-#[must_use]
-pub fn has_blocked(seen: &Seen) -> bool {
-    // Again, if need be: on a busy machine a sleep may be over before it has begun, or begin with a preemption.
-    (0..100).any(|_| {
-        let has = seen.blocks.load(Ordering::Acquire) > 0;
-        if !has {
-            sleep_ns(50_000);
-        }
-        has
-    })
-}
-
-fn sleep_ns(ns: libc::c_long) {
-    let time = libc::timespec { tv_sec: 0, tv_nsec: ns };
-    // SAFETY: a time to sleep, and nowhere to write what is left of it.
-    unsafe { libc::nanosleep(&raw const time, ptr::null_mut()) };
-}
-
-/// CPUs that this process may use; 0: not known.
-#[inline]
-#[must_use]
-pub fn cpus() -> u32 {
-    said().cpus.load(Ordering::Relaxed)
 }
 
 /// A task was put into a queue: rings a standby if there is a CPU for it.
@@ -222,24 +112,9 @@ pub fn wants_more() -> bool {
     })
 }
 
-/// By whom blocked threads are noticed.
-#[inline]
-#[must_use]
-pub fn how() -> How {
-    How::from_number(HOW.load(Ordering::Relaxed))
-}
-
 /// Sleeps for want of work, by [`futex::wait`] or the like: nobody is to be woken for it.
 pub fn rest(sleep: impl FnOnce()) {
-    if how() == How::Records && is_live() { records::rest(sleep) } else { sleep() }
-}
-
-/// Whether a queue that BPF looks at has a task.
-#[must_use]
-pub fn has_ready() -> bool {
-    let said = said();
-    let used = (said.queues.load(Ordering::Acquire) as usize).min(said.queue.len());
-    said.queue[..used].iter().any(|queue| queue.begin.0.load(Ordering::Relaxed) < queue.end.0.load(Ordering::Relaxed))
+    if how() == How::Records && is_live() { rest::rest(sleep) } else { sleep() }
 }
 
 /// Whether another thread that counts waits for the caller's CPU, and there is no other for it: a standby should leave. Without the second,
@@ -250,7 +125,7 @@ pub fn has_ready() -> bool {
 pub fn is_crowded() -> bool {
     match how() {
         How::Bpf => seen().is_some_and(is_crowded_by),
-        How::Sentinels => sentinel::was_preempted(),
+        How::Sentinels => preempted::was_preempted(),
         How::Records | How::Leader => is_live() && records::is_crowded(),
     }
 }
@@ -273,15 +148,6 @@ pub fn is_crowded_after_yielding() -> bool {
         unsafe { libc::sched_yield() };
         is_crowded()
     })
-}
-
-fn is_crowded_by(seen: &Seen) -> bool {
-    if seen.runnable.load(Ordering::Relaxed) <= said().cpus.load(Ordering::Relaxed) as i32 {
-        return false;
-    }
-    // SAFETY: asks for a number: a load, where the C library keeps it.
-    let cpu = unsafe { libc::sched_getcpu() };
-    seen.cpu.get(cpu as usize).is_some_and(|there| there.moves().ready() > 1)
 }
 
 /// The calling thread counts from now on, until [`discharge`]. `false`: there is no room for it.
@@ -322,33 +188,6 @@ pub fn own_blocks() -> Option<&'static AtomicU32> {
     own.filter(|_| how() == How::Bpf).map(|at| &seen.thread_blocks[at])
 }
 
-/// A thread is noticed, enlisted or discharged, when it next leaves its CPU: now.
-pub fn leave_once() {
-    let before = sleeps();
-    // The time may be over before the thread has gone to sleep.
-    for _ in 0..LEAVES {
-        sleep_ns(1);
-        if sleeps() != before {
-            return;
-        }
-    }
-}
-
-/// How often the calling thread has gone to sleep.
-fn sleeps() -> libc::c_long {
-    usage().ru_nvcsw
-}
-
-/// What the kernel counts of the calling thread.
-fn usage() -> libc::rusage {
-    let mut usage = MaybeUninit::uninit();
-    // SAFETY: a place for it, and a call that cannot fail.
-    unsafe {
-        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
-        usage.assume_init()
-    }
-}
-
 /// The calling thread counts no more.
 pub fn discharge() {
     records::discharge();
@@ -364,44 +203,4 @@ pub fn discharge_all() {
     let said = said();
     said.tids.iter().for_each(|word| word.store(0, Ordering::Release));
     said.generation.fetch_add(1, Ordering::AcqRel);
-}
-
-/// The time, on the clock that BPF has.
-#[must_use]
-pub fn now_ns() -> u64 {
-    let mut now = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: a place for the time.
-    let now = unsafe {
-        libc::clock_gettime(libc::CLOCK_MONOTONIC, now.as_mut_ptr());
-        now.assume_init()
-    };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-fn tid() -> u32 {
-    // SAFETY: asks for a number.
-    unsafe { libc::gettid() as u32 }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use wire::umt::QUEUES;
-
-    use super::*;
-
-    #[test]
-    fn queues_are_claimed_once_whatever_the_page_says() {
-        let said = Box::new(Said::new());
-        let all = QUEUES as u32;
-        let first = claim(&said, 3).map(<[Queue]>::as_ptr);
-        assert_eq!(first, Some(said.queue.as_ptr()));
-        assert_eq!(claim(&said, all - 3).map(<[Queue]>::as_ptr), Some(said.queue[3..].as_ptr()));
-        assert!(claim(&said, 1).is_none(), "all are taken");
-        for used in [all + 1, u32::MAX - 1, u32::MAX] {
-            said.queues.store(used, Ordering::Relaxed);
-            for count in [1, 2, all, u32::MAX] {
-                assert!(claim(&said, count).is_none(), "{used} are used, {count} wanted");
-            }
-        }
-    }
 }

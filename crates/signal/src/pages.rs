@@ -5,7 +5,8 @@ use std::sync::atomic::{Ordering, fence};
 use wire::umt::{How, Said, Seen};
 
 use crate::protocol::Words;
-use crate::{has_ready, how, is_crowded_by, records, sentinel};
+use crate::shared::{has_ready, how, said};
+use crate::{preempted, records};
 
 /// The pages of this process.
 pub(crate) struct Pages<'p> {
@@ -24,7 +25,7 @@ impl Words for Pages<'_> {
     fn is_crowded(&self) -> bool {
         match how() {
             How::Bpf => is_crowded_by(self.seen),
-            How::Sentinels => sentinel::gave_way(),
+            How::Sentinels => preempted::gave_way(),
             How::Records | How::Leader => records::is_crowded_now(),
         }
     }
@@ -48,4 +49,14 @@ impl Words for Pages<'_> {
     fn fence(&self) {
         fence(Ordering::SeqCst);
     }
+}
+
+/// Whether BPF counts more runnable threads than CPUs, and more than one on the caller's CPU.
+pub(crate) fn is_crowded_by(seen: &Seen) -> bool {
+    if seen.runnable.load(Ordering::Relaxed) <= said().cpus.load(Ordering::Relaxed) as i32 {
+        return false;
+    }
+    // SAFETY: asks for a number: a load, where the C library keeps it.
+    let cpu = unsafe { libc::sched_getcpu() };
+    seen.cpu.get(cpu as usize).is_some_and(|there| there.moves().ready() > 1)
 }

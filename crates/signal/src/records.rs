@@ -30,7 +30,9 @@ use perf_event_open_sys::bindings as abi;
 use perf_event_open_sys::bindings::{perf_event_attr, perf_event_mmap_page};
 use perf_event_open_sys::perf_event_open;
 
-use crate::{Pages, protocol, said, seen, together};
+use crate::descriptors::out_of_the_way;
+use crate::shared::{has_ready, is_live, said, seen, was_ever_live};
+use crate::together;
 
 const PAGE: usize = 4096;
 /// A page for where the kernel is, and one of records.
@@ -140,7 +142,7 @@ pub fn enlist() -> bool {
     }
     let Some(place) = take_place() else { return false };
     // A low number is better than none.
-    let log = open().and_then(crate::connect::out_of_the_way).or_else(|_| open());
+    let log = open().and_then(out_of_the_way).or_else(|_| open());
     let Some(log) = log.ok().filter(|log| cover(place, log.as_raw_fd())) else {
         // A ring that is refused may have taken away what was there: readers are to find zeros.
         cover(place, -1);
@@ -166,7 +168,7 @@ pub fn discharge() {
     let Some((place, log)) = OWN.take() else { return };
     cover(place, -1);
     // Where a session has ended the program may have closed it, and have a file of its own of this number.
-    if crate::is_live() || !crate::was_ever_live() {
+    if is_live() || !was_ever_live() {
         // SAFETY: made by `enlist`, and nobody else's; closing it takes it from those that are watched.
         unsafe { libc::close(log) };
     }
@@ -181,33 +183,40 @@ pub(crate) fn forked() {
     OWN.set(None);
 }
 
-/// Sleeps for want of work: idle is neither running nor blocked, and the kernel wakes nobody for it.
-pub(crate) fn rest<T>(sleep: impl FnOnce() -> T) -> T {
-    let own = OWN.get();
-    let says = |rests: u32| own.iter().for_each(|(place, _)| RESTS[*place as usize].store(rests, Ordering::Release));
-    says(1);
-    // Who put a task and did not see this rest has put it before. Also of a thread without a log: it is runnable to nobody.
-    if let Some(seen) = seen()
-        && protocol::look_before_rest(&Pages { said: said(), seen }).is_some()
-    {
-        said().counts.0.own_rings.fetch_add(1, Ordering::Relaxed);
-        together::ring();
-    }
-    tell(own, DISABLE);
-    let slept = sleep();
-    tell(own, ENABLE);
-    says(0);
-    slept
-}
+/// The calling thread while it rests; without a log nothing is to be said of it.
+pub(crate) struct Resting(Option<(u32, RawFd)>);
 
-/// Stops or resumes the calling thread's log.
-fn tell(own: Option<(u32, RawFd)>, what: libc::c_ulong) {
-    let Some((_, log)) = own else { return };
-    // SAFETY: an event of this thread's own, and no argument; errno is put back, the program has called nothing that sets it.
-    unsafe {
-        let errno = *libc::__errno_location();
-        libc::ioctl(log, what, 0);
-        *libc::__errno_location() = errno;
+impl Resting {
+    /// It is about to rest: to others it is not runnable any more.
+    pub(crate) fn begin() -> Resting {
+        let resting = Resting(OWN.get());
+        resting.says(1);
+        resting
+    }
+
+    /// Stops its log: nobody is woken for its sleep.
+    pub(crate) fn stop_log(&self) {
+        self.tell(DISABLE);
+    }
+
+    /// It has work again, and its log goes on.
+    pub(crate) fn end(self) {
+        self.tell(ENABLE);
+        self.says(0);
+    }
+
+    fn says(&self, rests: u32) {
+        self.0.iter().for_each(|(place, _)| RESTS[*place as usize].store(rests, Ordering::Release));
+    }
+
+    fn tell(&self, what: libc::c_ulong) {
+        let Some((_, log)) = self.0 else { return };
+        // SAFETY: an event of this thread's own, and no argument; errno is put back, the program has called nothing that sets it.
+        unsafe {
+            let errno = *libc::__errno_location();
+            libc::ioctl(log, what, 0);
+            *libc::__errno_location() = errno;
+        }
     }
 }
 
@@ -246,7 +255,7 @@ pub(crate) fn left() -> Option<u64> {
         seen()?.blocks.fetch_add(1, Ordering::Relaxed);
     }
     let is_left = || !stands().any(|stand| stand.is_runnable && stand.cpu == last.cpu);
-    (crate::has_ready() && (has_free_cpu() || is_left())).then_some(last.since_ns)
+    (has_ready() && (has_free_cpu() || is_left())).then_some(last.since_ns)
 }
 
 /// Where threads are, that count.

@@ -5,17 +5,19 @@
 //! 2. A sentinel that runs and finds no task sleeps. Who puts a task while one sleeps wakes it (`has_put`); both have a full fence between
 //!    what they write and what they read. While CPUs are busy, sentinels are runnable and do not run: nobody has to be woken.
 //! 3. That a thread has unblocked beside a standby is noticed by the standby itself: it has been preempted since its last task, which
-//!    the kernel counts (`was_preempted`). It is late, by up to a tick, and strangers preempt, too; a standby that has left for nothing is rung again.
+//!    the kernel counts ([`preempted`](crate::preempted)). It is late, by up to a tick, and strangers preempt, too; a standby that has left for nothing is rung again.
 //!
 //! On a machine with other work the kernel may let a thread of the idle class run for a tick before it looks for another one (research on the subject has seen 4 ms).
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use wire::umt::BELLS;
 
+use crate::pages::Pages;
 use crate::protocol::take_any;
-use crate::{Pages, bell, futex, has_ready, is_live, now_ns, said, seen, sleep_ns, usage};
+use crate::shared::{has_ready, is_live, said, seen};
+use crate::thread::{now_ns, sleep_ns};
+use crate::{bell, futex};
 
 /// Sentinels that sleep, a futex word for all of them.
 static SLEEPING: AtomicU32 = AtomicU32::new(0);
@@ -24,11 +26,6 @@ static CALLS: AtomicU32 = AtomicU32::new(0);
 const EVERYBODY: u32 = i32::MAX as u32;
 /// How long a standby takes to come; before that its CPU is idle to the sentinel still.
 const PATIENCE_NS: libc::c_long = 50_000;
-
-thread_local! {
-    /// Preemptions of this thread when it last asked, and whether there were new ones then.
-    static PREEMPTED: Cell<(i64, bool)> = const { Cell::new((0, false)) };
-}
 
 /// A task was put into a queue.
 pub(crate) fn has_put() {
@@ -42,19 +39,6 @@ pub(crate) fn has_put() {
 /// Whether a CPU has been found idle, and no task for it.
 pub(crate) fn is_one_idle() -> bool {
     SLEEPING.load(Ordering::Relaxed) != 0
-}
-
-/// Whether the calling thread has been preempted since it asked last.
-pub(crate) fn was_preempted() -> bool {
-    let count = usage().ru_nivcsw;
-    let was = count != PREEMPTED.get().0;
-    PREEMPTED.set((count, was));
-    was
-}
-
-/// What [`was_preempted`] has said last.
-pub(crate) fn gave_way() -> bool {
-    PREEMPTED.get().1
 }
 
 /// What a sentinel does, on the CPU that it is to stay on, until the session is over.

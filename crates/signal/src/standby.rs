@@ -6,9 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wire::umt::{BELLS, How};
 
 use crate::bell::{Bell, Woken};
+use crate::pages::Pages;
 use crate::protocol::{self, Words};
+use crate::records;
+use crate::rest::rest;
+use crate::shared::{how, said, seen};
+use crate::thread::{now_ns, sleep_ns};
 use crate::together::{self, Why};
-use crate::{Pages, how, now_ns, records, said, seen, sleep_ns};
 
 /// How often one of those that are parked looks whether the kernel has said all, milliseconds.
 const SCAN_MS: i32 = 100;
@@ -28,7 +32,7 @@ pub fn park(bell: &Bell, session: RawFd) -> Woken {
     let pages = Pages { said, seen };
     if how() == How::Records {
         pages.park(bell.number);
-        return records::rest(|| sleep_together(&pages, bell.number));
+        return rest(|| sleep_together(&pages, bell.number));
     }
     if !protocol::settle(&pages, bell.number) {
         return Woken::Rung;

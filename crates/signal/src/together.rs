@@ -4,6 +4,9 @@
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
+use crate::bell;
+use crate::descriptors::out_of_the_way;
+
 /// The epoll instance; -1: none.
 static HERE: AtomicI32 = AtomicI32::new(-1);
 /// An event descriptor that is rung from within the process.
@@ -36,8 +39,8 @@ pub(crate) fn begin(session: RawFd) -> Option<()> {
     let here = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
     // SAFETY: just made.
     let here = (here >= 0).then(|| unsafe { OwnedFd::from_raw_fd(here) })?;
-    let here = crate::connect::out_of_the_way(here).ok()?;
-    let calls = crate::bell::event()?;
+    let here = out_of_the_way(here).ok()?;
+    let calls = bell::event()?;
     // A call wakes one, and need not be read. The session's end wakes all.
     let added = add(here.as_raw_fd(), calls.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET, CALL)
         && add(here.as_raw_fd(), session, libc::EPOLLIN | libc::EPOLLRDHUP, SESSION);
@@ -64,7 +67,7 @@ fn add(here: RawFd, what: RawFd, events: libc::c_int, kind: u64) -> bool {
 /// Wakes one who sleeps, or is about to.
 pub(crate) fn ring() {
     UNANSWERED.fetch_add(1, Ordering::AcqRel);
-    crate::bell::write(CALLS.load(Ordering::Acquire));
+    bell::write(CALLS.load(Ordering::Acquire));
 }
 
 /// Whether there was a call, which is the caller's now.
@@ -72,7 +75,7 @@ fn answer() -> bool {
     let fewer = |calls: u32| calls.checked_sub(1);
     let before = UNANSWERED.fetch_update(Ordering::AcqRel, Ordering::Relaxed, fewer);
     if before.is_ok_and(|calls| calls > 1) {
-        crate::bell::write(CALLS.load(Ordering::Acquire));
+        bell::write(CALLS.load(Ordering::Acquire));
     }
     before.is_ok()
 }

@@ -14,7 +14,7 @@ const OUTS: u64 = 300;
 
 /// Voluntary and other switches of the calling thread.
 fn switches() -> (u64, u64) {
-    let usage = crate::usage();
+    let usage = crate::thread::usage();
     (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64)
 }
 
