@@ -27,9 +27,11 @@ use tasks::worker::Worker;
 use wire::guest::{LIBGOMP, ROLE_TEAM, ROLE_THREAD, Slot};
 
 use crate::caller::with_caller;
+use crate::calls::Call;
 use crate::memory::{self, note_seen};
 use crate::overlap::{self, Inner, cancelling};
-use crate::real::{Call, Library, Work, library, real};
+use crate::real::{Library, Work, library, real};
+use crate::throttle;
 
 /// What each thread of a team needs to begin its share: on one cache line, since each has to fetch it from the first thread.
 #[repr(C, align(64))]
@@ -113,7 +115,7 @@ unsafe fn around<R>(
     let mut inner = Inner::begin(library);
     let threads = inner.as_mut().map_or(threads, |inner| inner.threads_allowed(library, threads));
     let first = memory::here();
-    library.cure.look(library);
+    throttle::look(library);
     let phases = first.map_or(0, |slot| slot.phases.load(Ordering::Relaxed).wrapping_add(1));
     // SAFETY: the compiler passes at least a word of data where libgomp looks at it, else a null pointer or
     // whatever the program's function wants.
@@ -200,7 +202,7 @@ fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(*mut c_void) -> 
     let counts = !library.tells_itself() && library.team_size() > 1;
     let slot = if counts { memory::here() } else { None };
     let Some(slot) = slot else { return go(real).0 };
-    library.cure.look(library);
+    throttle::look(library);
     memory::arrive(slot);
     let (result, was_in_barrier) = go(real);
     if was_in_barrier {

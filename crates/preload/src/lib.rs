@@ -6,12 +6,12 @@
 //! milliseconds.
 //!
 //! - `memory`: the shared memory, and each thread's slot in it.
-//! - `real`: the functions of the program's own libraries behind those that are interposed here.
+//! - `real`: the functions of the program's own libraries behind those that are interposed here; `calls`: which; `object`: where they lie.
 //! - `caller`: doors that need assembly.
 //! - `gomp`, `pthread`, `ompt`: barriers of libgomp, of POSIX threads, of libomp; `ways`: what else libgomp is called for.
-//! - `cure`: what is done about libgomp's spinning.
+//! - `throttle`, `cure`: what is done about libgomp's spinning.
 //! - `overlap`: tasks in the place of libgomp's, where cox asks for that.
-//! - `start`: what has to be read before the program runs; `thread`: threads of our own.
+//! - `load`, `start`: what has to be done and read before the program runs; `thread`: threads of our own.
 //!
 //! House rules of a guest:
 //!
@@ -27,13 +27,17 @@
 //! 2.34. A test holds that.
 
 mod caller;
+mod calls;
 mod cure;
 mod gomp;
+mod load;
 mod memory;
+mod object;
 mod ompt;
 mod overlap;
 mod pthread;
 mod real;
 mod start;
 mod thread;
+mod throttle;
 mod ways;

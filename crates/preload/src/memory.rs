@@ -21,13 +21,14 @@
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use wire::guest::{
     BYTES, Guest, KEPT_FROM, MAGIC, NAME, ORDERS_AT, Orders, PAGE, ROLE_TEAM, SLOTS, SLOTS_AT, Slot, VERSION,
 };
 
-use crate::{overlap, real, start};
+use crate::start;
 
 /// Where the memory is mapped; null until it is there.
 static BASE: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
@@ -44,6 +45,9 @@ static KEPT_FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 /// Notices the end of threads; made once, children inherit it.
 static KEY: AtomicU32 = AtomicU32::new(0);
 static HAS_HANDLERS: AtomicBool = AtomicBool::new(false);
+
+/// What else a forked child has to forget.
+static FORKED: OnceLock<fn()> = OnceLock::new();
 
 /// How often a thread lets others go first while one of them makes the memory.
 const PATIENCE: u32 = 1000;
@@ -143,6 +147,11 @@ impl Drop for Errno {
         // SAFETY: the calling thread's own.
         unsafe { *libc::__errno_location() = self.0 }
     }
+}
+
+/// Has `forked` called in children of fork, as far as there is memory that they inherit: it has to be async-signal-safe.
+pub fn when_forked(forked: fn()) {
+    let _ = FORKED.set(forked);
 }
 
 #[cold]
@@ -315,6 +324,5 @@ unsafe extern "C" fn in_child() {
     // SAFETY: the key was made before this handler was registered.
     unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), ptr::null()) };
     MAKING.store(NOT_YET, Ordering::Relaxed);
-    real::forget_cures();
-    overlap::forked();
+    FORKED.get().into_iter().for_each(|forked| forked());
 }

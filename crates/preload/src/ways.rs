@@ -7,9 +7,10 @@ use tasks::worker::Worker;
 use wire::guest::TASKS;
 
 use crate::caller::{by_place, by_way, by_way_of, ours_or_by_way_of};
+use crate::calls::Call;
 use crate::memory::note_seen;
 use crate::overlap::{self, cancelling, doors, icvs, identity, locks, shares, targets};
-use crate::real::{Call, is_one_for_all, only, real};
+use crate::real::{is_one_for_all, only, real};
 
 ours_or_by_way_of! {
     /// A task, noted.

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::task::Work;
+use crate::work::Work;
 
 /// More than the task constructs of most programs. Two functions that share a place take turns there, and are taken for functions that do not block.
 const PLACES: usize = 256;

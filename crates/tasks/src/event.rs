@@ -17,12 +17,9 @@
 //! to allow for one more party, and tasks without events, which are nearly all, would pay for it.
 
 use std::cell::Cell;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
-use crate::park::bed;
 use crate::sync::{AtomicU64, Ordering};
-use crate::task::Task;
-use crate::team::Team;
 
 /// There is an event, and the task has not ended.
 const OPEN: u64 = 1;
@@ -35,26 +32,27 @@ const TIMES_AT: u32 = 32;
 
 /// Added to a task's address: an event's name is the address of no object, as those of other libraries are.
 const MARK: usize = 1;
-/// An address of a task has no other bits: it is aligned, and user space ends below.
-const ADDRESS: usize = (1 << 48) - align_of::<Task>();
-/// Bits for the count below an address, behind the mark, and above it.
-const LOW_TIMES: u32 = align_of::<Task>().trailing_zeros() - 1;
+/// Bits for the count above an address.
 const HIGH_TIMES: u32 = 16;
-/// As far as is counted.
-const ALL_TIMES: u32 = (1 << (LOW_TIMES + HIGH_TIMES)) - 1;
+
+/// Where a task goes whose event is fulfilled after its body has ended: its team.
+pub(crate) trait Home<T> {
+    /// Puts it before all others, by any thread.
+    fn put_back(&self, task: NonNull<T>);
+}
 
 /// A task's event, if it has one.
-pub(crate) struct Event {
+pub(crate) struct Event<T> {
     word: AtomicU64,
     /// Who makes the task counts.
     times: Cell<u32>,
     /// Of the task; written before anybody knows the event.
-    team: Cell<*const Team>,
+    home: Cell<Option<NonNull<dyn Home<T>>>>,
 }
 
 /// Whose the task is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fulfilled {
+pub(crate) enum Fulfilled {
     /// Its thread's: the body has not ended. Or there is no such event any more.
     Nobodys,
     /// Whoever has fulfilled the event.
@@ -63,10 +61,17 @@ enum Fulfilled {
     Awaited(u32),
 }
 
-impl Event {
+impl<T> Event<T> {
+    /// An address of a task has no other bits: it is aligned, and user space ends below.
+    const ADDRESS: usize = (1 << 48) - align_of::<T>();
+    /// Bits for the count below an address, behind the mark.
+    const LOW_TIMES: u32 = align_of::<T>().trailing_zeros() - 1;
+    /// As far as is counted.
+    const ALL_TIMES: u32 = (1 << (Self::LOW_TIMES + HIGH_TIMES)) - 1;
+
     /// None yet.
-    pub fn new() -> Event {
-        Event { word: AtomicU64::new(0), times: Cell::new(0), team: Cell::new(ptr::null()) }
+    pub fn new() -> Event<T> {
+        Event { word: AtomicU64::new(0), times: Cell::new(0), home: Cell::new(None) }
     }
 
     /// Of a task that is being made, which others may take for the one that was in its place before.
@@ -76,14 +81,19 @@ impl Event {
     }
 
     /// The event of a task that nobody knows yet: its name.
-    pub fn open(&self, task: NonNull<Task>, team: &Team) -> usize {
-        self.team.set(team);
-        name(task, self.open_again())
+    pub fn open(&self, task: NonNull<T>, home: &(dyn Home<T> + 'static)) -> usize {
+        self.home.set(Some(NonNull::from(home)));
+        Self::name(task, self.open_again())
+    }
+
+    /// Where its task goes, if it was ever open.
+    pub fn home(&self) -> Option<NonNull<dyn Home<T>>> {
+        self.home.get()
     }
 
     /// How often it was open, with this time.
     fn open_again(&self) -> u32 {
-        let times = self.times.get().wrapping_add(1) & ALL_TIMES;
+        let times = self.times.get().wrapping_add(1) & Self::ALL_TIMES;
         self.times.set(times);
         self.word.store(OPEN | u64::from(times) << TIMES_AT, Ordering::Release);
         times
@@ -112,7 +122,7 @@ impl Event {
     }
 
     /// The one that was open here for the `times`-th time.
-    fn fulfil(&self, times: u32) -> Fulfilled {
+    pub fn fulfil(&self, times: u32) -> Fulfilled {
         let is_it = |word: u64| word & OPEN != 0 && word & FULFILLED == 0 && word >> TIMES_AT == u64::from(times);
         let fulfilled = |word| is_it(word).then_some(word | FULFILLED);
         match self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, fulfilled) {
@@ -124,19 +134,19 @@ impl Event {
             }
         }
     }
-}
 
-/// The name of the `times`-th event of a task's memory.
-fn name(task: NonNull<Task>, times: u32) -> usize {
-    let (address, times) = (task.as_ptr() as usize, times as usize);
-    assert_eq!(address & !ADDRESS, 0, "an address of another kind");
-    address | times >> LOW_TIMES << 48 | (times & ((1 << LOW_TIMES) - 1)) << 1 | MARK
-}
+    /// The name of the `times`-th event of a task's memory.
+    fn name(task: NonNull<T>, times: u32) -> usize {
+        let (address, times) = (task.as_ptr() as usize, times as usize);
+        assert_eq!(address & !Self::ADDRESS, 0, "an address of another kind");
+        address | times >> Self::LOW_TIMES << 48 | (times & ((1 << Self::LOW_TIMES) - 1)) << 1 | MARK
+    }
 
-/// What a name says.
-fn named(event: usize) -> (Option<NonNull<Task>>, u32) {
-    let times = event >> 48 << LOW_TIMES | event >> 1 & ((1 << LOW_TIMES) - 1);
-    (NonNull::new((event & ADDRESS) as *mut Task), times as u32)
+    /// What a name says.
+    pub fn named(event: usize) -> (Option<NonNull<T>>, u32) {
+        let times = event >> 48 << Self::LOW_TIMES | event >> 1 & ((1 << Self::LOW_TIMES) - 1);
+        (NonNull::new((event & Self::ADDRESS) as *mut T), times as u32)
+    }
 }
 
 /// Whether an event of this name is one of ours.
@@ -145,28 +155,15 @@ pub fn is_ours(event: usize) -> bool {
     event & MARK != 0
 }
 
-/// Fulfils an event, in any thread. One that was fulfilled before, or whose task was cancelled, is left alone, also if there is another event in its
-/// place now.
-///
-/// # Safety
-/// The name of an event that [`make`](crate::worker::Worker::make) has given.
-pub unsafe fn fulfil(event: usize) {
-    let (Some(task), times) = named(event) else { return };
-    // SAFETY: the caller's promise, and memory of tasks stays (`pool`).
-    let known = unsafe { &task.as_ref().event };
-    match known.fulfil(times) {
-        Fulfilled::Nobodys => {}
-        Fulfilled::Awaited(thread) => bed(thread).wake(),
-        // SAFETY: the task is ours, so its team is that in which it was made, and teams stay.
-        Fulfilled::Ours => unsafe { known.team.get().as_ref() }.into_iter().for_each(|team| team.put_back(task)),
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
-    fn open() -> Event {
+    /// Aligned as tasks are.
+    #[repr(align(64))]
+    struct Aligned;
+
+    fn open() -> Event<Aligned> {
         let event = Event::new();
         assert_eq!(event.open_again(), 1);
         event
@@ -211,14 +208,14 @@ mod tests {
 
     #[test]
     fn a_name_says_where_and_how_often() {
-        let task = NonNull::new(0x7fff_ffff_ffc0 as *mut Task).unwrap();
-        for times in [1, 31, 32, 33, ALL_TIMES] {
-            let name = name(task, times);
+        let task = NonNull::new(0x7fff_ffff_ffc0 as *mut Aligned).unwrap();
+        for times in [1, 31, 32, 33, Event::<Aligned>::ALL_TIMES] {
+            let name = Event::name(task, times);
             assert!(is_ours(name));
-            assert_eq!(named(name), (Some(task), times));
+            assert_eq!(Event::named(name), (Some(task), times));
         }
-        let event = Event::new();
-        event.times.set(ALL_TIMES);
+        let event = Event::<Aligned>::new();
+        event.times.set(Event::<Aligned>::ALL_TIMES);
         assert_eq!(event.open_again(), 0);
     }
 }
@@ -228,16 +225,16 @@ mod model {
     use super::*;
     use loom::sync::Arc;
 
-    fn open() -> Arc<Event> {
+    fn open() -> Arc<Event<u16>> {
         let event = Event::new();
         event.open_again();
         Arc::new(event)
     }
 
-    // SAFETY: in a model nobody looks at its team.
-    unsafe impl Sync for Event {}
+    // SAFETY: in a model nobody looks at its home.
+    unsafe impl Sync for Event<u16> {}
     // SAFETY: as above.
-    unsafe impl Send for Event {}
+    unsafe impl Send for Event<u16> {}
 
     /// The body ends while somebody fulfils the event: exactly one of the two has the task.
     #[test]

@@ -14,5 +14,5 @@ pub struct Held {
 /// Takes them all. Nobody who has one of them waits for another.
 #[must_use]
 pub fn hold() -> Held {
-    Held { _numbers: park::hold(), _memory: pool::hold(), _icvs: icv::hold() }
+    Held { _numbers: park::hold(), _memory: pool::hold(), _icvs: icv::kept::hold() }
 }

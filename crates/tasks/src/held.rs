@@ -8,6 +8,9 @@
 use crate::fence;
 use crate::sync::{AtomicU32, Ordering};
 
+/// No number.
+pub(crate) const NONE: u32 = u32::MAX;
+
 /// Of one number.
 pub(crate) struct Held {
     by_own: AtomicU32,

@@ -15,32 +15,19 @@
 //! As long as the program sets none (`is_ever_set`) nothing of this is done. Most programs that set one do so before their regions: then all tasks
 //! of a region have the same values (`do_tasks_differ`), members find them in the runtime, and only guests have to be told.
 
-use std::cell::Cell;
-use std::ffi::{c_int, c_void};
-use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+pub(crate) mod kept;
 
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+
+use self::kept::{Aside, Pointer, do_tasks_differ, hold, is_ever_set, release, tasks_will_differ};
 use crate::task::Task;
 use crate::team::Team;
 use crate::worker::Worker;
 
-/// Values of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Values {
-    /// Threads of a region that asks for no number.
-    pub threads: c_int,
-    /// Whether the runtime may take fewer.
-    pub dynamic: c_int,
-    /// Active regions within each other.
-    pub levels: c_int,
-    /// Kind and chunk size of loops with `schedule(runtime)`.
-    pub schedule: (c_int, c_int),
-    /// The default device.
-    pub device: c_int,
-    /// The default allocator. The thread's, not the task's.
-    pub allocator: usize,
-}
+pub use self::kept::{Values, will_be_set};
 
 /// Access to the present values of the calling thread in a runtime, which is named as in [`Team::made_by`].
 #[derive(Clone, Copy, Debug)]
@@ -52,111 +39,10 @@ pub struct Runtime {
 }
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-static EVER_SET: AtomicBool = AtomicBool::new(false);
-static TASKS_DIFFER: AtomicBool = AtomicBool::new(false);
 
 /// The calling thread finds its values by these functions.
 pub fn begin(runtime: Runtime) {
     let _ = RUNTIME.set(runtime);
-}
-
-/// Some regions have other values than the process has begun with, or soon will: the program is about to set one.
-#[inline]
-pub fn will_be_set() {
-    if !is_ever_set() {
-        EVER_SET.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Whether any region may have other values than the process has begun with.
-#[inline]
-pub(crate) fn is_ever_set() -> bool {
-    EVER_SET.load(Ordering::Relaxed)
-}
-
-/// Whether any task may have other values than its region has begun with. A thread that has such a task reads true: the flag is stored before
-/// the first such task is published.
-#[inline]
-pub(crate) fn do_tasks_differ() -> bool {
-    TASKS_DIFFER.load(Ordering::Relaxed)
-}
-
-/// Values and the number of those who point to them.
-pub(crate) struct Kept {
-    users: AtomicU32,
-    values: Values,
-}
-
-/// A pointer to values that counts as a user of them; null: those of the region.
-pub(crate) struct Pointer(Cell<*const Kept>);
-
-impl Pointer {
-    pub const fn null() -> Pointer {
-        Pointer(Cell::new(ptr::null()))
-    }
-
-    fn is_null(&self) -> bool {
-        self.0.get().is_null()
-    }
-
-    fn get(&self) -> Option<Values> {
-        // SAFETY: counted as long as it is here.
-        unsafe { self.0.get().as_ref() }.map(|kept| kept.values)
-    }
-
-    fn set(&self, values: Values) {
-        self.clear();
-        self.0.set(Box::into_raw(Box::new(Kept { users: AtomicU32::new(1), values })));
-    }
-
-    fn share(&self, other: &Pointer) {
-        self.clear();
-        // SAFETY: as in `get`.
-        if let Some(kept) = unsafe { other.0.get().as_ref() } {
-            kept.users.fetch_add(1, Ordering::Relaxed);
-            self.0.set(kept);
-        }
-    }
-
-    pub fn clear(&self) {
-        release(self.0.replace(ptr::null()));
-    }
-
-    fn points_as(&self, other: Option<&Pointer>) -> bool {
-        self.0.get() == other.map_or(ptr::null(), |other| other.0.get())
-    }
-}
-
-/// One user less.
-fn release(kept: *const Kept) {
-    // SAFETY: the caller was a user until now.
-    if let Some(this) = unsafe { kept.as_ref() }
-        && this.users.fetch_sub(1, Ordering::AcqRel) == 1
-    {
-        // SAFETY: made by `Pointer::set`, and this was the last user.
-        drop(unsafe { Box::from_raw(kept.cast_mut()) });
-    }
-}
-
-/// Values that a team's region has begun with, and the runtime they are of.
-pub(crate) struct OfRegion {
-    runtime: AtomicPtr<c_void>,
-    /// Null: what the process has begun with. Compared by anybody, followed only by who holds [`LOCK`].
-    kept: AtomicPtr<Kept>,
-}
-
-/// Held by who replaces a region's values, and by who begins to use them.
-static LOCK: Mutex<()> = Mutex::new(());
-
-/// The lock on values of regions.
-pub(crate) fn hold() -> MutexGuard<'static, ()> {
-    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl OfRegion {
-    pub const fn new() -> OfRegion {
-        OfRegion { runtime: AtomicPtr::new(ptr::null_mut()), kept: AtomicPtr::new(ptr::null_mut()) }
-    }
 }
 
 impl Team {
@@ -183,33 +69,6 @@ impl Team {
         }
     }
 }
-
-/// What a worker keeps.
-pub(crate) struct OfWorker {
-    /// What the runtime has where the present task points to nothing. Null: it has not been written to since.
-    base: Pointer,
-    /// The same while this thread is no guest: `base` is elsewhere meanwhile.
-    as_guest: Pointer,
-    /// What a guest's runtime has begun with.
-    first: Cell<Option<Values>>,
-}
-
-impl OfWorker {
-    pub const fn new() -> OfWorker {
-        OfWorker { base: Pointer::null(), as_guest: Pointer::null(), first: Cell::new(None) }
-    }
-}
-
-impl Drop for OfWorker {
-    fn drop(&mut self) {
-        self.base.clear();
-        self.as_guest.clear();
-    }
-}
-
-/// Where a thread has put its base aside.
-#[derive(Clone, Copy)]
-pub(crate) struct Aside(*const Kept);
 
 impl Worker {
     fn read_icvs(&self) -> Option<Values> {
@@ -245,7 +104,7 @@ impl Worker {
         if let Some(now) = now
             && before != Some(now)
         {
-            TASKS_DIFFER.store(true, Ordering::Relaxed);
+            tasks_will_differ();
             task.icvs.set(now);
         }
     }

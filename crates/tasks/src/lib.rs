@@ -14,6 +14,8 @@
 //!
 //! It knows neither OpenMP's ABI (that is `preload`'s) nor why a thread blocks: `signal` tells when another thread is wanted.
 
+pub mod around;
+mod asking;
 mod begun;
 mod blocking;
 pub mod depend;
@@ -23,9 +25,13 @@ pub mod event;
 pub mod fence;
 pub mod forking;
 mod frame;
+pub mod fulfilling;
 pub mod group;
+mod groups;
 mod held;
+pub mod helping;
 pub mod icv;
+mod learned;
 pub mod making;
 pub mod nesting;
 mod number;
@@ -33,9 +39,13 @@ mod park;
 pub mod parts;
 mod pool;
 mod queues;
+mod ready;
+mod running;
 pub mod spare;
 mod sync;
 mod tally;
 mod task;
 pub mod team;
+mod waiting;
+pub mod work;
 pub mod worker;

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use crate::depend::{Access, Listener};
 use crate::ending::Forgetting;
 use crate::pool::Needs;
-use crate::task::{AWAITED, BEING_ENTERED, COPIED, DEPENDS, DETACHED, Edge, FINAL, Task, Work};
+use crate::task::{AWAITED, BEING_ENTERED, COPIED, DEPENDS, DETACHED, Edge, FINAL, Task};
+use crate::work::Work;
 use crate::worker::Worker;
 
 /// A task that is to be made.

@@ -11,28 +11,30 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::number::{self, NONE};
-use crate::task::Work;
-use crate::team::Team;
-use crate::worker::Worker;
+use crate::held::NONE;
+use crate::work::Work;
+
+/// A team, to those who take its threads' numbers.
+pub trait Numbers {
+    /// Takes a number for a guest that is in a task of this function. By any thread.
+    fn take_for_guest(&self, work: Option<Work>) -> u32;
+}
 
 /// A region: its threads, and which of them has begun the next one, or is an ancestor of the thread that has.
-#[derive(Clone)]
-pub struct Level {
+pub struct Level<T: 'static> {
     size: u32,
-    number: Number,
+    pub(crate) number: Number<T>,
 }
 
-#[derive(Clone)]
-enum Number {
+pub(crate) enum Number<T: 'static> {
     Known(u32),
     /// Of a guest of this team.
-    Guests(&'static Team, Arc<Guest>),
+    Guests(&'static T, Arc<Guest>),
 }
 
-struct Guest {
+pub(crate) struct Guest {
     /// [`NONE`] until it is asked for.
-    number: AtomicU32,
+    pub number: AtomicU32,
     asking: Mutex<()>,
     /// The function of its task.
     work: Option<Work>,
@@ -59,16 +61,32 @@ impl Default for Common {
 }
 
 /// The regions around a region.
-pub struct Nesting {
-    levels: Vec<Level>,
-    hidden: u32,
-    outermost: &'static Team,
-    threads: i32,
+pub struct Nesting<T: 'static> {
+    pub(crate) levels: Vec<Level<T>>,
+    pub(crate) hidden: u32,
+    pub(crate) outermost: &'static T,
+    pub(crate) threads: i32,
 }
 
-impl Level {
+// Derived they would want `T: Clone`.
+impl<T> Clone for Level<T> {
+    fn clone(&self) -> Level<T> {
+        Level { size: self.size, number: self.number.clone() }
+    }
+}
+
+impl<T> Clone for Number<T> {
+    fn clone(&self) -> Number<T> {
+        match self {
+            Number::Known(number) => Number::Known(*number),
+            Number::Guests(team, guest) => Number::Guests(team, Arc::clone(guest)),
+        }
+    }
+}
+
+impl<T: Numbers> Level<T> {
     /// A region of so many threads.
-    pub fn new(size: u32, number: u32) -> Level {
+    pub fn new(size: u32, number: u32) -> Level<T> {
         Level { size, number: Number::Known(number) }
     }
 
@@ -81,51 +99,32 @@ impl Level {
     pub fn number(&self) -> u32 {
         match &self.number {
             Number::Known(number) => *number,
-            Number::Guests(team, guest) => guest.number(team),
+            Number::Guests(team, guest) => guest.number(*team),
         }
     }
 }
 
 impl Guest {
-    fn number(&self, team: &Team) -> u32 {
+    /// A guest in a task of this function, whose number nobody has asked for.
+    pub fn new(work: Option<Work>) -> Guest {
+        Guest { number: AtomicU32::new(NONE), asking: Mutex::new(()), work }
+    }
+
+    fn number(&self, team: &impl Numbers) -> u32 {
         let _one_asks = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         let known = self.number.load(Ordering::Relaxed);
         if known != NONE {
             return known;
         }
-        let taken = number::take_for_guest(team, self.work);
+        let taken = team.take_for_guest(self.work);
         self.number.store(taken, Ordering::Release);
         taken
     }
 }
 
-impl Nesting {
-    /// What is around a region that this thread, which is in one, begins. `around`: each region it is in, the outermost first. `threads`: what
-    /// the task would give a region that asks for no number. `None`: it is in none whose tasks are this crate's.
-    pub fn of(worker: &Worker, around: impl Iterator<Item = Level>, threads: i32) -> Option<Nesting> {
-        let (team, outer) = (worker.team(), worker.nesting());
-        let outermost = outer.map(|outer| outer.outermost).or(team)?;
-        let mut levels: Vec<Level> = around.collect();
-        let mut hidden = outer.map_or(0, |outer| outer.hidden);
-        if let (Some(team), true) = (team, worker.is_guest()) {
-            hidden = levels.len() as u32;
-            let number = match worker.number.get() {
-                NONE => {
-                    let work = worker.own_function();
-                    let guest = Guest { number: AtomicU32::new(NONE), asking: Mutex::new(()), work };
-                    Number::Guests(team, Arc::new(guest))
-                }
-                held => Number::Known(held),
-            };
-            levels.last_mut()?.number = number;
-        } else if let Some(number) = worker.number_of_ancestor() {
-            levels.last_mut()?.number = Number::Known(number);
-        }
-        Some(Nesting { levels, hidden, outermost, threads })
-    }
-
+impl<T> Nesting<T> {
     /// The regions around, the outermost first.
-    pub fn levels(&self) -> &[Level] {
+    pub fn levels(&self) -> &[Level<T>] {
         &self.levels
     }
 
@@ -140,18 +139,7 @@ impl Nesting {
     }
 
     /// The team of the outermost of them.
-    pub fn outermost(&self) -> &'static Team {
+    pub fn outermost(&self) -> &'static T {
         self.outermost
-    }
-
-    /// The region is over, and its thread in the task again that has begun it: that one's number is held by this thread now, if it was
-    /// asked for.
-    pub fn is_over(&self, worker: &Worker) {
-        if let Some(Level { number: Number::Guests(_, guest), .. }) = self.levels.last() {
-            let number = guest.number.load(Ordering::Acquire);
-            if number != NONE && worker.number.get() == NONE {
-                worker.number.set(number);
-            }
-        }
     }
 }

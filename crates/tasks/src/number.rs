@@ -13,45 +13,21 @@
 //! Who does not ask pays a comparison of two words of its own at each scheduling point.
 
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::task::{RANGE, Task, Work};
+use crate::asking::{asks, remember};
+use crate::held::NONE;
+use crate::nesting::Numbers;
+use crate::task::{RANGE, Task};
 use crate::team::{Seat, Team};
+use crate::work::Work;
 use crate::worker::Worker;
 
-/// No number.
-pub(crate) const NONE: u32 = u32::MAX;
 /// Between two looks for a number that is free. Rare: a loop is enough.
 const PAUSE: Duration = Duration::from_micros(20);
 /// Looks before a number is taken that another has: some 100 ms.
 const PATIENCE: u32 = 2000;
-
-/// Functions of tasks that have asked, by address; with more than these, all count as such.
-static ASKERS: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
-
-/// Whether tasks of this function ask for their thread's number.
-#[inline]
-pub(crate) fn asks(work: Work) -> bool {
-    let wanted = work as usize;
-    let mut known = ASKERS.iter().map(|asker| asker.load(Ordering::Relaxed));
-    known.find(|asker| *asker == 0 || *asker == wanted).is_none_or(|asker| asker == wanted)
-}
-
-/// Whether any function is known to ask.
-#[inline]
-pub(crate) fn somebody_asks() -> bool {
-    ASKERS[0].load(Ordering::Relaxed) != 0
-}
-
-#[cold]
-fn remember(work: Work) {
-    let free = |asker: &&AtomicUsize| {
-        let order = Ordering::Relaxed;
-        asker.compare_exchange(0, work as usize, order, order).map_or_else(|other| other == work as usize, |_| true)
-    };
-    let _ = ASKERS.iter().find(free);
-}
 
 /// A function asks. Members that have left their work to standbys are wanted again.
 fn is_known_to_ask(work: Work, team: &Team) {
@@ -61,21 +37,23 @@ fn is_known_to_ask(work: Work, team: &Team) {
     }
 }
 
-/// Takes a number for a guest that is in a task of this function, as [`Worker::thread_number`] does. By any thread.
-#[cold]
-pub(crate) fn take_for_guest(team: &Team, work: Option<Work>) -> u32 {
-    if signal::is_live() {
-        work.into_iter().for_each(|work| is_known_to_ask(work, team));
-    }
-    for _ in 0..PATIENCE {
-        let free = |number: &u32| team.member(*number).is_some_and(|seat| seat.own.number_is_held.take(false));
-        if let Some(number) = (0..team.size()).find(free) {
-            return number;
+impl Numbers for Team {
+    /// As [`Worker::thread_number`] does.
+    #[cold]
+    fn take_for_guest(&self, work: Option<Work>) -> u32 {
+        if signal::is_live() {
+            work.into_iter().for_each(|work| is_known_to_ask(work, self));
         }
-        std::thread::sleep(PAUSE);
+        for _ in 0..PATIENCE {
+            let free = |number: &u32| self.member(*number).is_some_and(|seat| seat.own.number_is_held.take(false));
+            if let Some(number) = (0..self.size()).find(free) {
+                return number;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        signal::said().counts.0.shared_numbers.fetch_add(1, Ordering::Relaxed);
+        0
     }
-    signal::said().counts.0.shared_numbers.fetch_add(1, Ordering::Relaxed);
-    0
 }
 
 impl Worker {

@@ -20,8 +20,10 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::learned::Learned;
 use crate::pool::Needs;
-use crate::task::{FINAL, RANGE, Task, Work};
+use crate::task::{FINAL, RANGE, Task};
+use crate::work::Work;
 use crate::worker::Worker;
 
 /// What the parts that are done without another look should take. A task that is split off costs less than a tenth of this.
@@ -65,13 +67,6 @@ struct Range {
     from: u64,
     to: u64,
     /// How many were few when it was split off.
-    few: u64,
-}
-
-/// What a thread has learned about a loop.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Learned {
-    of: u64,
     few: u64,
 }
 

@@ -12,7 +12,8 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::task::{Edge, Task, Work};
+use crate::task::{Edge, Task};
+use crate::work::Work;
 
 /// Room behind the task itself, by class: arguments and edges.
 const ROOM: [usize; 2] = [128, 512];

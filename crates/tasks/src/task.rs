@@ -15,12 +15,10 @@ use std::ptr::{self, NonNull};
 use crate::depend::Table;
 use crate::event::Event;
 use crate::group::Group;
-use crate::icv;
+use crate::icv::kept::Pointer;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::tally::Tally;
-
-/// What a compiler makes of a task's body: takes the task's data.
-pub type Work = unsafe extern "C-unwind" fn(*mut c_void);
+use crate::work::Work;
 
 /// No seat: the task does not run.
 pub const NOBODY: u32 = u32::MAX;
@@ -56,7 +54,7 @@ pub struct Task {
     /// Who awaits its beginning.
     pub(crate) awaited_by: Cell<u32>,
     /// Its control variables. The thread that runs it may replace them.
-    pub(crate) icvs: icv::Pointer,
+    pub(crate) icvs: Pointer,
 
     // By the thread that runs it.
     pub(crate) own: Own,
@@ -65,7 +63,7 @@ pub struct Task {
     pub(crate) others: Others,
 
     /// By whoever fulfils it, and the thread that runs the task.
-    pub(crate) event: Event,
+    pub(crate) event: Event<Task>,
 }
 
 /// What the running thread keeps.
@@ -139,7 +137,7 @@ impl Task {
             priority: Cell::new(0),
             class: Cell::new(0),
             awaited_by: Cell::new(NOBODY),
-            icvs: icv::Pointer::null(),
+            icvs: Pointer::null(),
             own: Own {
                 seat: AtomicU32::new(NOBODY),
                 made: Cell::new(0),

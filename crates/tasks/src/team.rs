@@ -1,10 +1,11 @@
 //! A team: threads with a seat each, that share their ready tasks and meet at barriers.
 //!
-//! **Seats.** A thread takes one, a member's or a guest's; with it comes a deque of ready tasks (`queues`). Its sleep is in `sleep`, barriers and the
-//! ends of regions are in `meeting`.
+//! **Seats.** A thread takes one, a member's or a guest's; with it comes a deque of ready tasks (`ready`). Its sleep is in `sleep`, barriers and the
+//! ends of regions are in `barrier`.
 //!
 //! Teams are never given back to the system: who helps out looks at them without asking.
 
+mod barrier;
 mod meeting;
 mod sleep;
 
@@ -13,15 +14,16 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use self::meeting::Meeting;
+use crate::asking::somebody_asks;
 use crate::deque::{CAPACITY, Deque};
 use crate::held::Held;
-use crate::icv::OfRegion;
+use crate::icv::kept::OfRegion;
 use crate::nesting::{Common, Nesting};
-use crate::number::somebody_asks;
 use crate::queues::Queues;
 use crate::spare::boxed;
 use crate::sync::{self, Ends, ends as ends_elsewhere, shared_ends};
-use crate::task::{NOBODY, Task, Work};
+use crate::task::{NOBODY, Task};
+use crate::work::Work;
 
 /// A member's place. What its own thread writes with every task lies on lines of its own: thieves look at the rest all the time.
 #[repr(C, align(128))]
@@ -89,7 +91,7 @@ pub struct Team {
     /// Control variables that the region has begun with.
     pub(crate) icvs: OfRegion,
     /// What is around its region; null: it is the outermost. Threads of the region and guests in tasks of it may look there.
-    around: AtomicPtr<Nesting>,
+    around: AtomicPtr<Nesting<Team>>,
     /// What is the same for its region and all regions within.
     pub common: Common,
     /// Ready tasks of one seat from which on new ones are done at once.
@@ -223,7 +225,7 @@ impl Team {
     ///
     /// # Safety
     /// It stays until the region is over.
-    pub unsafe fn is_within(&self, around: Option<&Nesting>) {
+    pub unsafe fn is_within(&self, around: Option<&Nesting<Team>>) {
         let around = around.map_or(ptr::null(), ptr::from_ref).cast_mut();
         if self.around.load(Ordering::Relaxed) != around {
             self.around.store(around, Ordering::Release);
@@ -231,7 +233,7 @@ impl Team {
     }
 
     /// What is around its region, for a thread of the region or a guest in a task of it.
-    pub fn around(&self) -> Option<&Nesting> {
+    pub fn around(&self) -> Option<&Nesting<Team>> {
         // SAFETY: it stays until the region is over, at whose end such a thread is no more.
         unsafe { self.around.load(Ordering::Acquire).as_ref() }
     }

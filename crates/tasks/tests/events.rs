@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{CURRENT, ROUNDS, make, plain, regions};
 use tasks::depend::{Access, Kind};
-use tasks::event::{fulfil, is_ours};
+use tasks::event::is_ours;
+use tasks::fulfilling::fulfil;
 use tasks::group::Group;
 use tasks::worker::Worker;
 

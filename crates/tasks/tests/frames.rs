@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use common::{CURRENT, ROUNDS, help_until, make, plain, region_of_one, regions, team};
 use tasks::depend::{Access, Kind};
 use tasks::group::Group;
+use tasks::helping::Helper;
 use tasks::team::Team;
-use tasks::worker::{Helper, Worker};
+use tasks::worker::Worker;
 
 /// It waits for its own children, and not for those of the task that it is done in, which may wait for it.
 #[test]

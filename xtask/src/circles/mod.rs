@@ -43,8 +43,6 @@ pub struct Exception {
 pub const EXCEPTIONS: &[Exception] = &[
     Exception { below: "crates/broker/src", why: "its conversation is being rewritten" },
     Exception { below: "crates/cox/src", why: "sessions and engines move to a room of their own" },
-    Exception { below: "crates/preload/src", why: "older than this check" },
-    Exception { below: "crates/tasks/src", why: "older than this check" },
     Exception { below: "crates/watch/src/stands", why: "its programs become a part of one BPF object" },
 ];
 

@@ -9,8 +9,10 @@
 use std::ffi::c_int;
 use std::mem::transmute;
 
-use super::{beyond, here};
-use crate::real::{Call, Library};
+use super::beyond::beyond;
+use super::here::here;
+use crate::calls::Call;
+use crate::real::Library;
 
 /// What is cancelled (gomp-constants.h).
 const PARALLEL: c_int = 1;

@@ -421,7 +421,7 @@ pub extern "C-unwind" fn taskgroup_end() {
 /// Fulfils an event of ours.
 pub unsafe extern "C-unwind" fn fulfill_event(event: usize) {
     // SAFETY: as the program says: the name of an event that it was given, and is one of ours.
-    unsafe { tasks::event::fulfil(event) };
+    unsafe { tasks::fulfilling::fulfil(event) };
 }
 
 /// Whether tasks are done at once here, because they are below a final one.

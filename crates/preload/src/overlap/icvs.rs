@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use tasks::icv::{self, Runtime, Values};
 use tasks::team::Team;
 
-use super::{beyond, here};
-use crate::real::{Call, Library};
+use super::beyond::beyond;
+use super::here::here;
+use crate::calls::Call;
+use crate::real::Library;
 
 /// Kinds of schedules (omp.h).
 const STATIC: c_int = 1;

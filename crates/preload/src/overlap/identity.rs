@@ -6,11 +6,14 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::Ordering;
 
-use tasks::nesting::{Common, Nesting};
+use tasks::around::Nesting;
+use tasks::nesting::Common;
 use tasks::worker::Worker;
 
-use super::{anywhere, beyond, here};
-use crate::real::{Call, library};
+use super::beyond::beyond;
+use super::here::{anywhere, here};
+use crate::calls::Call;
+use crate::real::library;
 
 /// Number of the calling thread in its team.
 pub extern "C" fn thread_num() -> c_int {

@@ -13,7 +13,8 @@ use std::ffi::c_int;
 use std::mem::transmute;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{beyond, here};
+use super::beyond::beyond;
+use super::here::here;
 
 /// libgomp's lock (`omp_nest_lock_t`).
 #[repr(C)]

@@ -10,7 +10,7 @@
 //! What is outside of regions is libgomp's alone: there, tasks are done at once anyway. So is a region of one thread, unless there are
 //! standbys, and but for the outermost.
 //!
-//! - this file: whether it is done at all; `here`: each thread's worker.
+//! - this file, `wanted`: whether it is done at all; `here`, `workers`: each thread's worker; `beyond`: libgomp's own function.
 //! - `teams`: of regions; `standbys`: threads beside them, that work while members are blocked; `forks`: a child has none.
 //! - `doors`: what the compiler calls; `identity`: what a task hears that asks who runs it; `nested`: regions within regions.
 //! - `clauses`: the compiler's description of a task.
@@ -19,6 +19,7 @@
 //! - `targets`: constructs that may run on another device, and are tasks too.
 //! - `chunks`: taskloop; `reductions`: of tasks; `shares`: loops, sections and scopes that tasks take part in the reduction of.
 
+mod beyond;
 pub mod cancelling;
 mod chunks;
 mod clauses;
@@ -35,41 +36,36 @@ pub mod shares;
 mod standbys;
 pub mod targets;
 mod teams;
+mod wanted;
+mod workers;
 
-use std::cell::Cell;
-use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_int, c_uint};
 use std::io::ErrorKind;
 use std::ptr;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use tasks::group::Group;
-use tasks::spare::boxed;
 use tasks::team::Team;
-use tasks::worker::Worker;
 use wire::umt::How;
+use workers::worker;
 
-use crate::real::{Call, Library, Work};
+use crate::calls::Call;
+use crate::real::{Library, Work};
 
+pub use beyond::goes_on_to;
 pub use here::{anywhere, here};
 pub use nested::Inner;
+pub use wanted::is_wanted;
 
 /// Says that tasks are ours, and how blocked threads are noticed. `off`: they are not; `on,PATH,NONCE`: as the session there says.
 const VARIABLE: &CStr = c"COX_OVERLAP";
 
-static WANTED: AtomicBool = AtomicBool::new(false);
-/// Ends workers with their threads.
-static KEY: AtomicU32 = AtomicU32::new(0);
 /// Where the session is.
 static SESSION: std::sync::OnceLock<(Vec<u8>, [u8; 16])> = std::sync::OnceLock::new();
 static CONNECTED: Once = Once::new();
 /// The highest priority of a task that the user allows (`OMP_MAX_TASK_PRIORITY`).
 static HIGHEST_PRIORITY: AtomicI32 = AtomicI32::new(0);
-
-thread_local! {
-    /// libgomp's function, for the one of ours that this thread calls next, which has no room for another argument.
-    static BEYOND: Cell<*mut c_void> = const { Cell::new(ptr::null_mut()) };
-}
 
 /// Before the program runs.
 pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
@@ -78,16 +74,13 @@ pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     if value != b"off" && session.is_none() {
         return;
     }
-    let mut key = 0;
-    // SAFETY: a place for the key, and a function that takes what is given below.
-    if unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0 {
-        KEY.store(key, Ordering::Relaxed);
+    if workers::at_load() {
         tasks::fence::begin();
         ends::at_load(&variable);
         icvs::at_load(&variable);
         nested::at_load(&variable);
         session.into_iter().for_each(|(path, nonce)| SESSION.set((path.to_vec(), nonce)).unwrap_or_default());
-        WANTED.store(true, Ordering::Relaxed);
+        wanted::want();
     }
 }
 
@@ -96,24 +89,9 @@ pub fn forked() {
     standbys::forked();
 }
 
-/// Whether tasks are ours in regions that begin now.
-#[inline]
-pub fn is_wanted() -> bool {
-    WANTED.load(Ordering::Relaxed)
-}
-
 /// Whether it will not change any more if standbys may run tasks.
 pub fn is_decided() -> bool {
     !is_wanted() || CONNECTED.is_completed()
-}
-
-/// Has the next function of ours that this thread calls, and that wants one, go on to that one of libgomp's.
-pub fn goes_on_to(real: *mut c_void) {
-    BEYOND.set(real);
-}
-
-fn beyond() -> *mut c_void {
-    BEYOND.get()
 }
 
 /// What a priority that the program asks for counts as.
@@ -242,33 +220,4 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
         worker.end_region();
     }
     worker.come_back(before);
-}
-
-/// The calling thread's, which is made now if it is not there. `None`: there are too many threads.
-fn worker() -> Option<&'static Worker> {
-    worker_in(|new| Some(Box::new(new)))
-}
-
-/// The same for a thread that can be done without: `None`, too, if there is no memory.
-fn spare_worker() -> Option<&'static Worker> {
-    worker_in(|new| boxed(|| new))
-}
-
-fn worker_in(room: impl FnOnce(Worker) -> Option<Box<Worker>>) -> Option<&'static Worker> {
-    let mut worker = here::get();
-    if worker.is_null() {
-        let new = Box::into_raw(room(Worker::new()?)?);
-        // SAFETY: the key was made before anything was wanted.
-        unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), new.cast()) };
-        here::set(new);
-        worker = new;
-    }
-    // SAFETY: this thread's, which is there until the thread ends.
-    unsafe { worker.as_ref() }
-}
-
-unsafe extern "C" fn thread_ends(worker: *mut c_void) {
-    here::set(ptr::null());
-    // SAFETY: made above, and the thread that had it is at its end.
-    drop(unsafe { Box::from_raw(worker.cast::<Worker>()) });
 }

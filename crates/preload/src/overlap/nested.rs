@@ -8,12 +8,15 @@ use std::ffi::{CStr, c_int, c_uint};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-use tasks::nesting::{Level, Nesting};
+use tasks::around::{Level, Nesting};
 use tasks::team::Team;
 use tasks::worker::Worker;
 
-use super::{anywhere, identity, is_wanted};
-use crate::real::{Call, Library};
+use super::here::anywhere;
+use super::identity;
+use super::wanted::is_wanted;
+use crate::calls::Call;
+use crate::real::Library;
 
 /// Threads of regions that ask for no number, by level, if the user gives several (`OMP_NUM_THREADS=4,2`).
 static BY_LEVEL: OnceLock<Vec<c_int>> = OnceLock::new();

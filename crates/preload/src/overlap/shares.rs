@@ -15,9 +15,10 @@ use std::mem::transmute;
 use tasks::group::Group;
 use tasks::worker::Worker;
 
+use super::beyond::beyond;
 use super::doors::{self, taskgroup_end};
+use super::here::here;
 use super::reductions::Block;
-use super::{beyond, here};
 
 /// What is known of a construct before libgomp has entered its reductions.
 struct Begun {

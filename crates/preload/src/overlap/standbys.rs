@@ -20,10 +20,11 @@ use signal::bell::{Bell, Woken};
 use signal::connect::Session;
 use signal::slices::{self, Manners};
 use signal::{seen, standby};
-use tasks::worker::Helper;
+use tasks::helping::Helper;
 use wire::umt::{BELLS, DELAYS, How, STANDBYS_AT_MOST};
 
 use super::teams;
+use super::workers::spare_worker;
 use crate::{start, thread};
 
 /// Bells that nobody is at, those with high numbers first.
@@ -141,7 +142,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     // SAFETY: a C string.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"cox-standby".as_ptr()) };
     take_signals();
-    let Some(worker) = super::spare_worker() else {
+    let Some(worker) = spare_worker() else {
         count_failed(Some(libc::ENOMEM));
         alarm();
         return ptr::null_mut();

@@ -9,7 +9,9 @@ use std::ffi::{c_int, c_uint, c_ushort, c_void};
 use std::mem::transmute;
 use std::ptr;
 
-use super::{beyond, doors, here};
+use super::beyond::beyond;
+use super::doors;
+use super::here::here;
 
 /// The task may be deferred (gomp-constants.h).
 const NOWAIT: c_uint = 1;

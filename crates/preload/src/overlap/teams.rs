@@ -7,6 +7,7 @@ use tasks::team::Team;
 
 use super::icvs;
 use super::nested::{self, Inner};
+use super::workers::worker;
 use crate::real::Library;
 
 /// All that were ever made.
@@ -34,7 +35,7 @@ pub fn hold() -> MutexGuard<'static, Teams> {
 /// `inner` stays until the region is over.
 pub unsafe fn take(library: &'static Library, threads: c_uint, has_none: bool, inner: Option<&Inner>) -> &'static Team {
     // That of this thread's last region, without asking anybody, if it does.
-    let worker = super::worker();
+    let worker = worker();
     let last = worker.and_then(|worker| worker.last_team.get());
     let team = last.filter(|team| team.seats() == threads && team.claim()).unwrap_or_else(|| {
         let team = find(threads);

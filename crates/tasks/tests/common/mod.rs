@@ -4,9 +4,10 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tasks::depend::Access;
+use tasks::helping::Helper;
 use tasks::making::New;
 use tasks::team::Team;
-use tasks::worker::{Helper, Worker};
+use tasks::worker::Worker;
 
 /// How often things are repeated: Miri is slow.
 pub const ROUNDS: usize = if cfg!(miri) { 2 } else { 200 };

@@ -1,0 +1,76 @@
+//! What is done before the program runs.
+
+use std::ffi::{CStr, c_char};
+
+use crate::{memory, overlap, real, start};
+
+/// Run by the dynamic loader before main: one thread, so the environment may be read and changed.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
+
+extern "C" fn at_load() {
+    start::note(variable);
+    overlap::at_load(variable);
+    memory::when_forked(forked);
+    leave_children_alone();
+}
+
+/// Holds our path when the program's children shall not have us.
+const ALONE: &CStr = c"COX_PRELOAD_ALONE";
+
+/// A variable of the environment. Only while there is one thread.
+fn variable(name: &CStr) -> Option<&'static [u8]> {
+    // SAFETY: the name is a C string; at load nobody changes the environment meanwhile, and values stay where
+    // they are.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    // SAFETY: getenv gives a C string or nothing.
+    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_bytes())
+}
+
+/// Where cox was told to leave child processes alone: takes our path out of LD_PRELOAD.
+fn leave_children_alone() {
+    let Some(own) = variable(ALONE) else { return };
+    // SAFETY: C strings; one thread.
+    let list: *mut c_char = unsafe { libc::getenv(c"LD_PRELOAD".as_ptr()) };
+    if !list.is_null() {
+        // SAFETY: a C string of the environment, which is the process's own to write. It only gets shorter.
+        let length = unsafe { libc::strlen(list) };
+        // SAFETY: so many bytes are there, and nobody else looks at them at load.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(list.cast::<u8>(), length + 1) };
+        let left = without(bytes, length, own);
+        if left == 0 {
+            // SAFETY: as above; `bytes` is not used any more.
+            unsafe { libc::unsetenv(c"LD_PRELOAD".as_ptr()) };
+        }
+    }
+    // SAFETY: a C string; one thread.
+    unsafe { libc::unsetenv(ALONE.as_ptr()) };
+}
+
+/// Takes the word `own` out of the list in `bytes[..length]`, which colons or blanks divide, and ends it with
+/// a NUL; its new length.
+fn without(bytes: &mut [u8], length: usize, own: &[u8]) -> usize {
+    let divides = |byte: u8| byte == b':' || byte == b' ';
+    let (mut read, mut written) = (0, 0);
+    while read < length {
+        let end = (read..length).find(|&at| divides(bytes[at])).unwrap_or(length);
+        if end > read && &bytes[read..end] != own {
+            if written > 0 {
+                bytes[written] = b':';
+                written += 1;
+            }
+            bytes.copy_within(read..end, written);
+            written += end - read;
+        }
+        read = end + 1;
+    }
+    bytes[written] = 0;
+    written
+}
+
+/// After fork, in the child: what the parent's other threads did for it is not here.
+fn forked() {
+    real::forget_cures();
+    overlap::forked();
+}

@@ -1,0 +1,57 @@
+//! Loaded objects: the program and its libraries.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+/// A loaded object that holds some code.
+pub struct Object {
+    /// Where it begins.
+    pub start: usize,
+    /// … and ends.
+    pub end: usize,
+    name: *const libc::c_char,
+    /// The address that was looked for.
+    address: usize,
+}
+
+impl Object {
+    /// Whether an address lies in it.
+    pub fn contains(&self, address: usize) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+
+    /// Another reference to it.
+    pub fn handle(&self) -> Option<*mut c_void> {
+        // SAFETY: the loader's own name of an object that is loaded; empty for the program itself, which null
+        // stands for.
+        let name = if unsafe { *self.name } == 0 { ptr::null() } else { self.name };
+        // SAFETY: nothing is loaded that is not there already.
+        let handle = unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        (!handle.is_null()).then_some(handle)
+    }
+}
+
+/// The loaded object that holds an address.
+pub fn object_of(address: usize) -> Option<Object> {
+    let mut object = Object { start: 0, end: 0, name: ptr::null(), address };
+    // SAFETY: the callback takes what is passed here, and only while this call lasts.
+    let found = unsafe { libc::dl_iterate_phdr(Some(holds), (&raw mut object).cast()) };
+    (found != 0).then_some(object)
+}
+
+/// Stops at the object that holds the address.
+unsafe extern "C" fn holds(info: *mut libc::dl_phdr_info, _: usize, object: *mut c_void) -> c_int {
+    // SAFETY: `object_of` passes an Object of its own, the loader a valid description.
+    let (info, object) = unsafe { (&*info, &mut *object.cast::<Object>()) };
+    // SAFETY: so many program headers are there.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {
+        let start = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
+        let end = start.wrapping_add(header.p_memsz as usize);
+        if (start..end).contains(&object.address) {
+            (object.start, object.end, object.name) = (start, end, info.dlpi_name);
+            return 1;
+        }
+    }
+    0
+}

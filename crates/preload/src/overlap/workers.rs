@@ -1,0 +1,51 @@
+//! Workers are made when their threads first need them, and end with them.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tasks::spare::boxed;
+use tasks::worker::Worker;
+
+use super::here;
+
+/// Ends workers with their threads.
+static KEY: AtomicU32 = AtomicU32::new(0);
+
+/// Before there are any. Returns whether there can be some.
+pub fn at_load() -> bool {
+    let mut key = 0;
+    // SAFETY: a place for the key, and a function that takes what is given below.
+    let is_made = unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0;
+    KEY.store(key, Ordering::Relaxed);
+    is_made
+}
+
+/// The calling thread's, which is made now if it is not there. `None`: there are too many threads.
+pub fn worker() -> Option<&'static Worker> {
+    worker_in(|new| Some(Box::new(new)))
+}
+
+/// The same for a thread that can be done without: `None`, too, if there is no memory.
+pub fn spare_worker() -> Option<&'static Worker> {
+    worker_in(|new| boxed(|| new))
+}
+
+fn worker_in(room: impl FnOnce(Worker) -> Option<Box<Worker>>) -> Option<&'static Worker> {
+    let mut worker = here::get();
+    if worker.is_null() {
+        let new = Box::into_raw(room(Worker::new()?)?);
+        // SAFETY: the key was made before anything was wanted.
+        unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), new.cast()) };
+        here::set(new);
+        worker = new;
+    }
+    // SAFETY: this thread's, which is there until the thread ends.
+    unsafe { worker.as_ref() }
+}
+
+unsafe extern "C" fn thread_ends(worker: *mut c_void) {
+    here::set(ptr::null());
+    // SAFETY: made above, and the thread that had it is at its end.
+    drop(unsafe { Box::from_raw(worker.cast::<Worker>()) });
+}

@@ -1,0 +1,214 @@
+//! What is done about libgomp's spinning.
+//!
+//! libgomp counts the CPUs once, when it is loaded. A waiting thread spins for milliseconds, unless libgomp
+//! manages more threads than it has counted CPUs; then it sleeps almost at once (libgomp, config/linux/wait.h,
+//! `do_spin`). A program that is packed onto fewer CPUs later goes on spinning, each time in the way of a
+//! thread that works.
+//!
+//! So the library is given threads to manage: a helper thread begins a team of its own, of one thread more than
+//! there were CPUs, and lets it sleep. All teams of a library count (libgomp, team.c,
+//! `gomp_managed_threads`); when the helper ends, its pool is freed and the count is as before.
+//!
+//! 1. At a barrier or region a thread sees cox's orders: fewer CPUs now than at the start, and than threads.
+//! 2. It starts the helper, with all signals blocked.
+//! 3. libgomp ends the program when it cannot create a thread. So the helper first creates as many by itself.
+//! 4. The team is there: throttled, until cox takes its orders back, no longer renews them (it was killed),
+//!    or the program's teams are small enough.
+//!
+//! *Turned down:* the variables themselves (hidden symbols of a stripped library); fewer threads for the team
+//! (the program's own ones are not ours to count exactly, and a team that begins or ends would matter); asking
+//! whether cox is alive by its process id (wrong in a container).
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use wire::guest::{AS_IT_WAS, REFUSED, THROTTLED};
+
+use crate::cure::{BEGUN, IDLE, IMPOSSIBLE};
+use crate::real::Library;
+use crate::{memory, start, thread};
+
+/// The longest time between two looks of the helper at whether it is still wanted.
+const LOOK_NS: u64 = 500_000_000;
+/// Most threads of the helper's team.
+const MAX_TEAM: usize = 1024;
+/// The rehearsal creates so many more: the program may create some meanwhile.
+const SPARE: usize = 8;
+
+/// What the threads of the helper's team know.
+struct Hold {
+    library: &'static Library,
+    /// The team's size if all is well.
+    team: c_int,
+    helper: libc::pthread_t,
+    held: AtomicU32,
+    over: AtomicU32,
+}
+
+/// To be called where threads of `library` meet: begins its cure when it is wanted.
+#[inline]
+pub fn look(library: &'static Library) {
+    if memory::orders().is_some_and(|orders| orders.cpus_now.load(Ordering::Relaxed) != 0) {
+        begin(library);
+    }
+}
+
+#[cold]
+fn begin(library: &'static Library) {
+    let state = &library.cure.0;
+    if state.load(Ordering::Relaxed) != IDLE || time_left_ns().is_none() {
+        return;
+    }
+    if state.compare_exchange(IDLE, BEGUN, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+        let _errno = memory::Errno::keep();
+        if thread::start(None, help, ptr::from_ref(library).cast_mut().cast()).is_err() {
+            give_up(library);
+        }
+    }
+}
+
+fn give_up(library: &Library) {
+    say(REFUSED);
+    library.cure.0.store(IMPOSSIBLE, Ordering::Release);
+}
+
+/// How long the cure is wanted for certain; `None`: it is not.
+fn time_left_ns() -> Option<u64> {
+    let (guest, orders) = (memory::guest()?, memory::orders()?);
+    let cpus_now = orders.cpus_now.load(Ordering::Relaxed);
+    let crew = guest.crew.load(Ordering::Relaxed);
+    // With more threads than it has counted CPUs libgomp does not spin.
+    let spins = crew > cpus_now && crew <= start::cpus();
+    if cpus_now == 0 || cpus_now >= start::cpus() || !spins {
+        return None;
+    }
+    orders.until_ns.load(Ordering::Relaxed).checked_sub(signal::now_ns()).filter(|left| *left > 0)
+}
+
+fn say(cure: u32) {
+    if let Some(guest) = memory::guest() {
+        guest.cure.store(cure, Ordering::Relaxed);
+    }
+}
+
+/// The helper.
+extern "C" fn help(library: *mut c_void) -> *mut c_void {
+    // SAFETY: `begin` passes a library, which is static.
+    let library: &'static Library = unsafe { &*library.cast() };
+    // Before it creates any thread: those are known by their creator.
+    let Some(place) = enlist() else {
+        give_up(library);
+        return ptr::null_mut();
+    };
+    // Threads inherit it.
+    // SAFETY: a C string.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"cox-throttle".as_ptr()) };
+    let team = start::cpus() as usize + 1;
+    let parallel = library.parallel().filter(|_| team <= MAX_TEAM && !start::teams_show() && rehearse(team));
+    let hold = Hold {
+        library,
+        team: team as c_int,
+        // SAFETY: no arguments.
+        helper: unsafe { libc::pthread_self() },
+        held: AtomicU32::new(0),
+        over: AtomicU32::new(0),
+    };
+    if let Some(parallel) = parallel {
+        // SAFETY: the real function; `hold` lives until all threads of the team have come to its end.
+        unsafe { parallel(hold_up, ptr::from_ref(&hold).cast_mut().cast(), team as u32, 0) };
+    }
+    if hold.held.load(Ordering::Relaxed) == 0 {
+        give_up(library);
+    } else {
+        library.cure.0.store(IDLE, Ordering::Release);
+    }
+    place.store(0, Ordering::Relaxed);
+    // With this thread its pool of threads ends.
+    ptr::null_mut()
+}
+
+/// Says that the calling thread is no work of the program's, and where that is said. `None`: there are as many
+/// helpers as can be said.
+fn enlist() -> Option<&'static AtomicU32> {
+    // SAFETY: no arguments, cannot fail.
+    let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+    let mut places = memory::guest()?.helpers.iter();
+    places.find(|place| place.compare_exchange(0, tid, Ordering::Release, Ordering::Relaxed).is_ok())
+}
+
+/// What each thread of the helper's team does: sleeps.
+unsafe extern "C-unwind" fn hold_up(hold: *mut c_void) {
+    // SAFETY: as passed by `help`.
+    let hold: &Hold = unsafe { &*hold.cast() };
+    // Fewer where OMP_THREAD_LIMIT or OMP_DYNAMIC do not allow more: all see the same.
+    if hold.library.team_size() < hold.team {
+        return;
+    }
+    // SAFETY: no arguments.
+    if unsafe { libc::pthread_self() } != hold.helper {
+        while hold.over.load(Ordering::Acquire) == 0 {
+            sleep_on(&hold.over, 0, None, libc::FUTEX_PRIVATE_FLAG);
+        }
+        return;
+    }
+    hold.held.store(1, Ordering::Relaxed);
+    say(THROTTLED);
+    while let (Some(left_ns), Some(orders)) = (time_left_ns(), memory::orders()) {
+        let cpus_now = orders.cpus_now.load(Ordering::Relaxed);
+        // cox wakes whoever sleeps on its word when it changes it: not a private futex.
+        sleep_on(&orders.cpus_now, cpus_now, Some(left_ns.min(LOOK_NS)), 0);
+    }
+    say(AS_IT_WAS);
+    hold.over.store(1, Ordering::Release);
+    // SAFETY: a word of our own.
+    unsafe {
+        libc::syscall(libc::SYS_futex, hold.over.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, c_int::MAX)
+    };
+}
+
+/// Until the word is not `value`, somebody wakes, the time is up, or for no reason.
+fn sleep_on(word: &AtomicU32, value: u32, at_most_ns: Option<u64>, private: c_int) {
+    let time = at_most_ns.map(|ns| libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+    });
+    let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: a word that stays where it is while we sleep, and a time or none.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | private, value, time) };
+}
+
+/// Whether so many threads can be created now: all of them at once, with stacks as libgomp's.
+fn rehearse(threads: usize) -> bool {
+    let mut created = [0; MAX_TEAM + SPARE];
+    let go = AtomicU32::new(0);
+    let mut attributes = thread::gomp_attributes();
+    let mut count = 0;
+    for thread in created.iter_mut().take(threads + SPARE) {
+        let word = ptr::from_ref(&go).cast_mut().cast();
+        // SAFETY: valid attributes; `go` lives until all are joined.
+        if unsafe { libc::pthread_create(thread, &raw const attributes, wait_for_go, word) } != 0 {
+            break;
+        }
+        count += 1;
+    }
+    go.store(1, Ordering::Release);
+    // SAFETY: a word of our own; threads that were created and are joined once.
+    unsafe {
+        libc::syscall(libc::SYS_futex, go.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, c_int::MAX);
+        for thread in &created[..count] {
+            libc::pthread_join(*thread, ptr::null_mut());
+        }
+        libc::pthread_attr_destroy(&raw mut attributes);
+    }
+    count == threads + SPARE
+}
+
+extern "C" fn wait_for_go(go: *mut c_void) -> *mut c_void {
+    // SAFETY: as passed by `rehearse`.
+    let go: &AtomicU32 = unsafe { &*go.cast() };
+    while go.load(Ordering::Acquire) == 0 {
+        sleep_on(go, 0, None, libc::FUTEX_PRIVATE_FLAG);
+    }
+    ptr::null_mut()
+}

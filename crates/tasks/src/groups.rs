@@ -1,0 +1,44 @@
+//! Taskgroups of a thread's present task: begun, waited for and left.
+
+use std::ptr;
+
+use crate::group::Group;
+use crate::worker::Worker;
+
+impl Worker {
+    /// Begins a taskgroup of the present task's.
+    ///
+    /// # Safety
+    /// The group lives until [`end_group`](Worker::end_group) has come back.
+    pub unsafe fn begin_group(&self, group: &Group) {
+        if let Some(task) = self.current() {
+            task.own.groups.set(group);
+        }
+    }
+
+    /// The innermost taskgroup around this place.
+    #[inline]
+    pub fn group(&self) -> *const Group {
+        // SAFETY: null, or the task that runs on this thread. Frames are in the same group.
+        unsafe { self.current.get().as_ref() }.map_or(ptr::null(), |task| task.own.groups.get())
+    }
+
+    /// Waits for all tasks of the innermost group, and leaves it.
+    pub fn end_group(&self) {
+        let Some(task) = self.current() else { return };
+        // SAFETY: not over before this.
+        let Some(group) = (unsafe { task.own.groups.get().as_ref() }) else { return };
+        if group.tally.ask(0, self.thread) {
+            self.wait(|| group.tally.is_enough(), Some(task));
+        }
+        task.own.groups.set(group.around);
+    }
+
+    /// Leaves the innermost group, whose tasks have ended: behind a barrier.
+    pub fn leave_group(&self) {
+        let Some(task) = self.current() else { return };
+        // SAFETY: not over before this.
+        let around = unsafe { task.own.groups.get().as_ref() }.map_or(ptr::null(), |group| group.around);
+        task.own.groups.set(around);
+    }
+}

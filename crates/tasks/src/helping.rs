@@ -1,0 +1,72 @@
+//! A thread runs a team's tasks without being a member: what standbys do.
+
+use std::sync::atomic::Ordering;
+
+use crate::begun::Taker;
+use crate::blocking::BLOCKING;
+use crate::team::Team;
+use crate::worker::Worker;
+
+/// What a thread that [helps](Worker::help) a team is asked and told.
+pub trait Helper {
+    /// Whether to begin a task, of which is known whether it probably `blocks`; else it leaves the team.
+    fn may_begin(&mut self, blocks: bool) -> bool;
+
+    /// A task begins.
+    fn begins(&mut self);
+
+    /// The task has ended. Returns whether it has blocked.
+    fn has_run(&mut self) -> bool;
+}
+
+impl Worker {
+    /// Runs a team's tasks without being a member, while there are any and the `helper` may begin them. Returns how many there were.
+    pub fn help(&self, team: &'static Team, helper: &mut impl Helper) -> u64 {
+        let Some(seat) = team.take_guests_seat() else { return 0 };
+        let before = self.step_aside();
+        seat.thread.store(self.thread, Ordering::Relaxed);
+        self.team.set(team);
+        self.seat.set(seat);
+        self.swap_icvs_of_guest();
+        let mut ran = 0;
+        let mut next = self.find(None);
+        while let Some(task) = next {
+            // SAFETY: taken from a queue: this thread has it alone.
+            let this = unsafe { task.as_ref() };
+            if self.leaves_to_members(this.work.get()) || !Worker::has_begun(team, this, Taker::Guest) {
+                team.put_for_members(task);
+                next = self.find(None);
+                continue;
+            }
+            let work = this.work.get();
+            if !helper.may_begin(BLOCKING.has(work)) {
+                team.put_first(seat, task);
+                team.leave_behind(seat);
+                break;
+            }
+            helper.begins();
+            self.match_icvs_of_region(team);
+            let ready = self.run(task);
+            ran += 1;
+            let has_blocked = helper.has_run();
+            BLOCKING.note(work, has_blocked);
+            next = match ready {
+                // Tasks that have been ready for longer come first. Else each standby goes through one chain of tasks, and when the CPUs
+                // are never idle, the other chains are begun when these are at their end.
+                Some(ready) if has_blocked => {
+                    team.put_first(seat, ready);
+                    self.find(None)
+                }
+                ready => ready.or_else(|| self.find(None)),
+            };
+        }
+        if ran > 0 {
+            // All members may be asleep at the barrier, and this have been the last task.
+            team.try_to_pass(team.generation());
+        }
+        team.give_guests_seat_back(seat);
+        self.swap_icvs_of_guest();
+        self.come_back(before);
+        ran
+    }
+}

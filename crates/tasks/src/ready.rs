@@ -1,0 +1,264 @@
+//! Ready tasks: where they are put, and who finds them in which order.
+//!
+//! A task that becomes ready is put into the deque of the thread that made it ready; threads without a task take from others.
+//! Tasks with a priority, and those that probably block, are in one heap, which is looked at first; those that find a deque full, in one
+//! queue, which is looked at last, but for that of tasks which guests must not run.
+
+use std::collections::VecDeque;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{Ordering, fence};
+
+use crate::blocking::BLOCKING;
+use crate::deque::Stolen;
+use crate::event::Home;
+use crate::queues::{Queue, Ready, Urgent, Urgents};
+use crate::task::Task;
+use crate::team::{Seat, Team};
+
+/// Tasks that are done at once between two looks at the deque.
+const UNSEEN: u32 = 16;
+
+impl Team {
+    /// Whether there are so many tasks in the deque of this seat that its thread does new ones at once.
+    ///
+    /// Then it does some without looking again, unless somebody says that he has found none, and refills the deque only when half of it has
+    /// been taken: each look costs the line that thieves write, and each task in the deque several more. Thieves would
+    /// take more than half meanwhile only if their tasks were much shorter; they say so.
+    #[inline]
+    pub(crate) fn has_enough(&self, seat: &Seat) -> bool {
+        let left = seat.own.left_at_once.load(Ordering::Relaxed);
+        if left > 0 && !self.hungry.0.load(Ordering::Relaxed) {
+            seat.own.left_at_once.store(left - 1, Ordering::Relaxed);
+            return true;
+        }
+        self.is_full(seat)
+    }
+
+    fn is_full(&self, seat: &Seat) -> bool {
+        self.hears_hungry();
+        let enough = if seat.own.was_full.load(Ordering::Relaxed) { self.enough / 2 } else { self.enough };
+        let full = seat.deque.len() >= enough;
+        seat.own.was_full.store(full, Ordering::Relaxed);
+        seat.own.left_at_once.store(if full { UNSEEN } else { 0 }, Ordering::Relaxed);
+        full
+    }
+
+    /// Whether somebody has found no task since this was asked last.
+    #[inline]
+    fn hears_hungry(&self) -> bool {
+        let is = self.hungry.0.load(Ordering::Relaxed);
+        if is {
+            self.hungry.0.store(false, Ordering::Relaxed);
+        }
+        is
+    }
+
+    /// Whether somebody looks for a task in vain, or sleeps, as far as can be seen.
+    #[inline]
+    pub(crate) fn has_somebody_without_work(&self) -> bool {
+        self.hears_hungry() || self.has_sleepers()
+    }
+
+    /// Puts a ready task where somebody finds it, and wakes somebody if there is one asleep. By the thread on `seat`.
+    #[inline]
+    pub(crate) fn put(&self, seat: &Seat, task: NonNull<Task>) {
+        // SAFETY: nobody else has it yet.
+        let this = unsafe { task.as_ref() };
+        let priority = this.priority.get();
+        let is_urgent = priority > 0 || BLOCKING.has(this.work.get());
+        if !(is_urgent && self.put_urgent(priority, Ready(task))) {
+            self.put_behind(seat, task);
+        }
+        self.announce(task);
+    }
+
+    /// Puts a task into the deque of the thread on `seat`, who calls this, or behind all others.
+    #[inline]
+    fn put_behind(&self, seat: &Seat, task: NonNull<Task>) {
+        if let Err(task) = seat.deque.push(task.as_ptr()) {
+            self.put_surplus(task);
+        }
+    }
+
+    /// Puts a task before those of its priority in deques, by the thread on `seat`: what it waited for has come from outside. Returns whether there
+    /// was memory for that; else it is in this thread's deque.
+    #[cold]
+    pub(crate) fn put_first(&self, seat: &Seat, task: NonNull<Task>) -> bool {
+        // SAFETY: nobody else has it yet.
+        let is_first = self.put_urgent(unsafe { task.as_ref() }.priority.get().max(0), Ready(task));
+        if !is_first {
+            self.put_behind(seat, task);
+        }
+        self.announce(task);
+        is_first
+    }
+
+    /// The thread on this seat gives its CPU to another one. Its tasks come before that one's own: they may be what others wait for, and a
+    /// thread that has a deque of its own looks into no other before that is empty.
+    #[cold]
+    pub(crate) fn leave_behind(&self, seat: &Seat) {
+        while let Some(task) = seat.deque.pop().and_then(NonNull::new) {
+            if !self.put_first(seat, task) {
+                return;
+            }
+        }
+    }
+
+    /// Returns whether there was memory for one more; else nothing was done.
+    #[cold]
+    fn put_urgent(&self, priority: i32, task: Ready) -> bool {
+        // SAFETY: nobody else has it yet.
+        let blocks = BLOCKING.has(unsafe { task.0.as_ref() }.work.get());
+        let mut is_room = false;
+        self.queues.urgent.with(|urgents| {
+            is_room = urgents.heap.try_reserve(1).is_ok();
+            if is_room {
+                urgents.next = urgents.next.wrapping_sub(1);
+                urgents.heap.push(Urgent { priority, blocks, before: urgents.next, task });
+            }
+            urgents.heap.len()
+        });
+        is_room
+    }
+
+    #[cold]
+    fn put_surplus(&self, task: *mut Task) {
+        NonNull::new(task).into_iter().for_each(|task| {
+            self.queues.surplus.with(|queue| {
+                queue.push_back(Ready(task));
+                queue.len()
+            });
+        });
+    }
+
+    /// Puts a task that a guest has found, and must not run, where members find it.
+    #[cold]
+    pub(crate) fn put_for_members(&self, task: NonNull<Task>) {
+        self.queues.members_only.with(|queue| {
+            queue.push_back(Ready(task));
+            queue.len()
+        });
+        fence(Ordering::SeqCst);
+        // A member may have left its tasks to standbys before it was known that some are left to members: one team finds out, and wakes its own
+        // members only.
+        self.wake_member_for(task);
+    }
+
+    /// Tasks in queues, but for deques.
+    pub(crate) fn queued(&self) -> Vec<NonNull<Task>> {
+        let mut queued = Vec::new();
+        self.queues.urgent.with(|urgents| {
+            queued.extend(urgents.heap.iter().map(|urgent| urgent.task.0));
+            urgents.heap.len()
+        });
+        for queue in [&self.queues.surplus, &self.queues.members_only] {
+            queue.with(|queue| {
+                queued.extend(queue.iter().map(|ready| ready.0));
+                queue.len()
+            });
+        }
+        queued
+    }
+
+    /// A ready task for the thread on this seat; only tasks below `within`, if that is given.
+    #[inline]
+    pub(crate) fn find(&self, seat: &Seat, within: Option<&Task>, random: &mut u32) -> Option<NonNull<Task>> {
+        if !self.has_tasks() {
+            return None;
+        }
+        if !self.queues.urgent.is_empty()
+            && let Some(task) = self.take_urgent(within)
+        {
+            return Some(task);
+        }
+        let deque = &seat.deque;
+        // Looked at before it is taken: a task that is taken and put back is nowhere for a moment, in which somebody may
+        // look for the last time.
+        let fits = |within: &Task| {
+            let youngest = NonNull::new(deque.youngest());
+            // SAFETY: memory of tasks stays, and `is_below` reads atomics only.
+            youngest.is_some_and(|task| unsafe { task.as_ref() }.is_below(within))
+        };
+        if within.is_none_or(fits)
+            && let Some(task) = deque.pop().and_then(NonNull::new)
+        {
+            return Some(task);
+        }
+        if let Some(task) = self.steal(seat, within, random).or_else(|| take_from(&self.queues.surplus, within)) {
+            return Some(task);
+        }
+        let last = if seat.is_guests() { None } else { take_from(&self.queues.members_only, within) };
+        if last.is_none() && !self.hungry.0.load(Ordering::Relaxed) {
+            self.hungry.0.store(true, Ordering::Relaxed);
+        }
+        last
+    }
+
+    /// From the others, beginning anywhere.
+    fn steal(&self, own: &Seat, within: Option<&Task>, random: &mut u32) -> Option<NonNull<Task>> {
+        let members = self.members();
+        *random = random.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
+        let first = ((u64::from(*random) * members.len() as u64) >> 32) as usize;
+        // SAFETY: memory of tasks stays, and `is_below` reads atomics only.
+        let wanted = |task: *mut Task| within.is_none_or(|within| unsafe { &*task }.is_below(within));
+        loop {
+            let mut again = false;
+            let (before, behind) = members.split_at(first);
+            for victim in behind.iter().chain(before).chain(self.guests()).filter(|victim| !ptr::eq(*victim, own)) {
+                match victim.deque.steal_if(wanted) {
+                    Stolen::Task(task) => return NonNull::new(task),
+                    Stolen::Retry => again = true,
+                    Stolen::Nothing => {}
+                }
+            }
+            if !again {
+                return None;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    #[cold]
+    fn take_urgent(&self, within: Option<&Task>) -> Option<NonNull<Task>> {
+        let mut taken = None;
+        self.queues.urgent.with(|Urgents { heap, .. }| {
+            // SAFETY: in the heap, hence nobody's, hence there.
+            let fits = |urgent: &Urgent| within.is_none_or(|within| unsafe { urgent.task.0.as_ref() }.is_below(within));
+            if heap.peek().is_some_and(fits) {
+                taken = heap.pop();
+            } else if heap.iter().any(fits) {
+                // Somewhere below the top: rare, and as long as the heap.
+                let mut all = std::mem::take(heap).into_sorted_vec();
+                taken = all.iter().rposition(fits).map(|at| all.remove(at));
+                *heap = all.into();
+            }
+            heap.len()
+        });
+        taken.map(|urgent| urgent.task.0)
+    }
+}
+
+impl Home<Task> for Team {
+    /// It only has to be ended.
+    #[cold]
+    fn put_back(&self, task: NonNull<Task>) {
+        if !self.put_urgent(i32::MAX, Ready(task)) {
+            self.put_surplus(task.as_ptr());
+        }
+        self.announce(task);
+    }
+}
+
+fn take_from(queue: &Queue<VecDeque<Ready>>, within: Option<&Task>) -> Option<NonNull<Task>> {
+    if queue.is_empty() {
+        return None;
+    }
+    let mut taken = None;
+    queue.with(|queue| {
+        // SAFETY: in the queue, hence nobody's, hence there.
+        let fits = |ready: &Ready| within.is_none_or(|within| unsafe { ready.0.as_ref() }.is_below(within));
+        taken = queue.iter().position(fits).and_then(|at| queue.remove(at));
+        queue.len()
+    });
+    taken.map(|ready| ready.0)
+}

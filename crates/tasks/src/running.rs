@@ -1,0 +1,133 @@
+//! A thread finds a task and runs it.
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+use crate::begun::Taker;
+use crate::group::Group;
+use crate::task::{COPIED, DETACHED, RANGE, Task};
+use crate::team::Team;
+use crate::worker::Worker;
+
+impl Worker {
+    /// Runs another task, if there is one that may interrupt the present one.
+    pub fn give_way(&self) {
+        if self.frames.get() > 0 {
+            // Only tasks below it could interrupt it.
+            return;
+        }
+        let number = self.lend_number();
+        self.run_one(self.current());
+        self.take_number_back(number);
+    }
+
+    /// Runs one task after the other, below `within` or any, while there is one and `goes_on`. Whether it ran any.
+    pub(crate) fn run_while(&self, mut goes_on: impl FnMut() -> bool, within: Option<&Task>) -> bool {
+        let (mut ran, mut next) = (false, None);
+        while goes_on() && !self.may_leave() {
+            let Some(task) = next.take().or_else(|| self.find(within)) else { return ran };
+            next = self.run(task);
+            ran = true;
+        }
+        self.hand_on(next);
+        ran
+    }
+
+    /// Puts a task that may begin where somebody finds it.
+    #[inline]
+    pub(crate) fn hand_on(&self, ready: Option<NonNull<Task>>) {
+        if let (Some(ready), Some((team, seat))) = (ready, self.place()) {
+            team.put(seat, ready);
+        }
+    }
+
+    /// Runs one task, below `within` or any. Whether there was one.
+    pub(crate) fn run_one(&self, within: Option<&Task>) -> bool {
+        let mut once = true;
+        self.run_while(|| std::mem::take(&mut once), within)
+    }
+
+    #[inline]
+    pub(crate) fn find(&self, within: Option<&Task>) -> Option<NonNull<Task>> {
+        let mut random = self.random.get();
+        let (team, seat) = self.place()?;
+        let found = team.find(seat, within, &mut random);
+        self.random.set(random);
+        match found {
+            // What is below the present task is in no construct that this thread has not begun.
+            Some(task) if within.is_none() && self.is_late_for(team, task) => {
+                team.put_for_members(task);
+                None
+            }
+            found => found,
+        }
+    }
+
+    /// Whether this is a member at a barrier, and the task of a construct that begins behind that.
+    #[inline]
+    fn is_late_for(&self, team: &Team, task: NonNull<Task>) -> bool {
+        let barrier = self.waits_at.get();
+        // SAFETY: taken from a queue: this thread has it alone.
+        barrier.is_some() && !Worker::has_begun(team, unsafe { task.as_ref() }, Taker::Member(barrier))
+    }
+
+    /// Whether a task that `taker` has taken, if it is for members, is of a construct that `taker` has begun.
+    #[inline]
+    pub(crate) fn has_begun(team: &Team, task: &Task, taker: Taker) -> bool {
+        // SAFETY: not over before all its tasks are, of which this is one.
+        let group = unsafe { task.group.get().as_ref() };
+        !group.is_some_and(|group| group.is_for_members.get()) || team.has_begun(taker)
+    }
+
+    /// Runs a task that is this thread's. Another that may begin now, if there is one: this thread's too.
+    #[inline]
+    pub(crate) fn run(&self, this: NonNull<Task>) -> Option<NonNull<Task>> {
+        // SAFETY: taken from a queue, or never in one: this thread has it alone.
+        let task = unsafe { this.as_ref() };
+        if task.flags.get() & DETACHED != 0 {
+            return self.run_detached(this);
+        }
+        self.run_body(task);
+        self.end(this)
+    }
+
+    /// Whether the task that runs here, or is about to be made in this group, is to end where it is.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        // SAFETY: not over while it has tasks, of which this is one or makes one.
+        let group = unsafe { self.group().as_ref() };
+        group.is_some_and(Group::is_cancelled) || self.team().is_some_and(Team::is_cancelled)
+    }
+
+    /// Runs a task's body, unless its group or the region is cancelled, and nothing has to be ended that was begun when it was made. Whether
+    /// it did.
+    #[inline]
+    pub(crate) fn run_body(&self, task: &Task) -> bool {
+        let (before, frames) = (self.current.replace(task), self.frames.replace(0));
+        let number = self.number.get();
+        self.begins(task);
+        self.enter_icvs(task, before);
+        let runs = task.flags.get() & COPIED != 0 || !self.is_cancelled();
+        if runs {
+            if task.flags.get() & RANGE == 0 {
+                // SAFETY: the compiler's function, with what it has to be given.
+                unsafe { (task.work.get())(task.data.get()) };
+            } else {
+                // SAFETY: flagged by who has made it as such.
+                unsafe { self.run_range(task) };
+            }
+        }
+        self.give_number_back(number);
+        self.leave_icvs(task, before);
+        self.current.set(before);
+        self.frames.set(frames);
+        runs
+    }
+
+    /// A task's body begins on this thread.
+    #[inline]
+    pub(crate) fn begins(&self, task: &Task) {
+        task.own.seat.store(self.thread, Ordering::Relaxed);
+        task.own.groups.set(task.group.get());
+    }
+}

@@ -1,0 +1,183 @@
+//! A thread waits: for children of its task, at a barrier, at the end of a region. Meanwhile it runs other tasks, and sleeps when there are none.
+
+use std::hint::spin_loop;
+use std::sync::atomic::Ordering;
+
+use crate::park::bed;
+use crate::task::{NOBODY, Task};
+use crate::team::Team;
+use crate::worker::Worker;
+
+/// Looks for something to do before a thread sleeps. Waking it takes some microseconds; a look is a few dozen
+/// nanoseconds.
+const LOOKS: u32 = 200;
+
+/// Pauses between two looks.
+const SPINS: u32 = 16;
+
+impl Worker {
+    /// Waits for the children of the present task.
+    pub fn wait_for_children(&self) {
+        if self.frames.get() > 0 {
+            // A frame has no children, or it would be none.
+            return;
+        }
+        let Some(task) = self.current() else { return };
+        let own = &task.own;
+        if own.missing() != task.others.tally.ended_elsewhere() {
+            let number = self.lend_number();
+            // As long as there is something to do, children that end here count without an atomic operation.
+            let all = || own.missing() == task.others.tally.ended_elsewhere();
+            self.run_while(|| !all(), Some(task));
+            own.seat.store(NOBODY, Ordering::Relaxed);
+            if task.others.tally.ask(own.missing(), self.thread) {
+                self.wait(|| task.others.tally.is_enough(), Some(task));
+            }
+            own.seat.store(self.thread, Ordering::Relaxed);
+            self.take_number_back(number);
+        }
+        self.has_no_children(task);
+    }
+
+    /// All children of the present task have ended: it begins to count anew.
+    pub(crate) fn has_no_children(&self, task: &Task) {
+        task.others.tally.reset();
+        task.own.made.set(0);
+        task.own.ended_here.set(0);
+        self.forget_children(task);
+    }
+
+    /// Waits until all members of the team have come here, and all tasks have ended; runs them.
+    pub fn barrier(&self) {
+        self.meet(false);
+    }
+
+    /// The end of a region. Where [probably](Team::begin) no member makes tasks it is no barrier, and the caller has one behind it: nobody waits there
+    /// but, if a task was made after all, who has made it, and who comes later. Those who have come before sleep in the caller's barrier, and
+    /// standbys are there for threads that sleep.
+    pub fn end_region(&self) {
+        let Some((team, _)) = self.place() else { return };
+        if !team.lets_go() {
+            self.barrier();
+        } else if team.has_tasks() {
+            self.stay_while_there_are_tasks(team);
+        }
+    }
+
+    #[cold]
+    fn stay_while_there_are_tasks(&self, team: &Team) {
+        let number = self.lend_number();
+        team.begin_to_stay();
+        loop {
+            self.run_while(|| true, None);
+            if team.let_go_if_quiet() {
+                break;
+            }
+            self.look_around(|| team.is_quiet(), None);
+        }
+        team.end_to_stay();
+        self.take_number_back(number);
+        self.current().into_iter().for_each(|task| self.has_no_children(task));
+    }
+
+    /// The same as [`barrier`](Worker::barrier), but goes on when the region is cancelled: whether it is.
+    pub fn barrier_or_cancel(&self) -> bool {
+        if self.team().is_some_and(Team::is_cancelled) {
+            return true;
+        }
+        self.meet(true)
+    }
+
+    /// Meets the others. Whether it is let go instead, which it can be if the barrier is `cancellable`.
+    fn meet(&self, cancellable: bool) -> bool {
+        let Some((team, seat)) = self.place() else { return false };
+        let number = self.lend_number();
+        let (generation, last) = team.arrive(seat);
+        let waited_at = self.waits_at.replace(Some(generation));
+        // Who has just come last, or has just run out of tasks, has to ask whether all is done.
+        let mut asks = last;
+        if last && !team.has_tasks() {
+            asks = false;
+            team.try_to_pass(generation);
+        }
+        let is_let_go = || cancellable && team.is_last_barrier(generation);
+        let goes_on = || team.has_passed(generation) || is_let_go();
+        while !goes_on() {
+            asks |= self.run_while(|| !goes_on(), None);
+            if std::mem::take(&mut asks) {
+                team.try_to_pass(generation);
+            } else {
+                self.look_around(goes_on, None);
+                asks = true;
+            }
+        }
+        self.waits_at.set(waited_at);
+        self.take_number_back(number);
+        if is_let_go() {
+            // Those at the region's end may have passed by now.
+            return true;
+        }
+        // All tasks have ended: so have this member's.
+        self.current().into_iter().for_each(|task| self.has_no_children(task));
+        false
+    }
+
+    /// Until `enough`, runs tasks below `within`, or any.
+    pub(crate) fn wait(&self, enough: impl Fn() -> bool, within: Option<&Task>) {
+        let number = self.lend_number();
+        while !enough() {
+            if !self.run_while(|| !enough(), within) {
+                self.look_around(&enough, within);
+            }
+        }
+        self.take_number_back(number);
+    }
+
+    /// Whether this thread can leave its tasks to standbys, and should.
+    #[inline]
+    pub(crate) fn may_leave(&self) -> bool {
+        signal::is_live()
+            && self.place().is_some_and(|(team, seat)| !seat.is_guests() && team.can_spare_members())
+            && signal::may_leave()
+    }
+
+    /// Nothing was to be done: looks a while for a task, then sleeps until somebody wakes it.
+    fn look_around(&self, enough: impl Fn() -> bool, within: Option<&Task>) {
+        let Some((team, seat)) = self.place() else { return };
+        let mut looks = 0;
+        let mut leaves = self.may_leave();
+        while looks < LOOKS && !leaves {
+            for _ in 0..SPINS {
+                spin_loop();
+                if enough() {
+                    return;
+                }
+            }
+            if self.run_one(within) {
+                return;
+            }
+            looks += 1;
+            leaves = self.may_leave();
+        }
+        if leaves {
+            // Another thread works on this CPU. Standbys do what is left; this thread sleeps until it has nothing to wait for.
+            team.lie_down_for_good(seat);
+            // Its tasks are the oldest of all, where it has made them, and in its deque they would come last.
+            team.leave_behind(seat);
+            // Asked again behind the fence there: who finds out that there can be no more standbys wakes all who sleep.
+            if !enough() && self.may_leave() {
+                bed(self.thread).sleep();
+            }
+            team.get_up(seat, false);
+            return;
+        }
+        team.lie_down(seat, within);
+        // Whoever puts a task somewhere after this look wakes somebody.
+        let found = if enough() { None } else { self.find(within) };
+        if found.is_none() && !enough() {
+            bed(self.thread).sleep();
+        }
+        team.get_up(seat, found.is_some() || enough());
+        self.hand_on(found.and_then(|task| self.run(task)));
+    }
+}
