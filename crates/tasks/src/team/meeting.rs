@@ -1,6 +1,6 @@
 //! Who has come to a barrier.
 
-use std::sync::atomic::AtomicU32;
+use crate::sync::AtomicU32;
 
 /// What members write who come to a barrier.
 pub(super) struct Meeting {
