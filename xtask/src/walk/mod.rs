@@ -25,6 +25,7 @@ use crate::workspace;
 use namespaces::namespaces;
 use options::Options;
 use places::Places;
+pub(crate) use root::sources;
 
 /// Programs that a walk needs here, with the Debian packages that have them.
 const NEEDED: [(&str, &str); 6] = [
