@@ -11,7 +11,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-
 use machine::CpuSet;
 
 use crate::session::observing::Choice;
@@ -21,6 +20,9 @@ pub use compare::Compare;
 pub use report::{Report, Rule};
 pub use simulate::{Simulate, Waiting};
 pub use traces::{Room, Traces};
+
+/// The argument that every verb has, and no other, which runs a program.
+pub const PROGRAM: &str = "program";
 
 /// Keeps the threads of parallel programs working: says what the OS scheduler costs them.
 #[derive(Debug, Parser)]

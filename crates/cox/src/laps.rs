@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use arch::laps;
+use outputs::diagnostics::say;
 
 /// A stopwatch that writes its parts when it is dropped.
 pub struct Laps {
@@ -30,7 +31,7 @@ impl Drop for Laps {
         // cox must not replace a file that is there, if the variable names one.
         let file = std::fs::File::create_new(&self.file);
         if let Err(error) = file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes())) {
-            crate::complaint::say(&format!("{}: {}: {error}", laps::VARIABLE, self.file.display()));
+            say(&format!("{}: {}: {error}", laps::VARIABLE, self.file.display()));
         }
     }
 }

@@ -2,7 +2,6 @@
 
 mod choice;
 mod cli;
-mod complaint;
 mod ebpf;
 mod laps;
 mod preload;
@@ -10,25 +9,26 @@ mod provenance;
 mod session;
 mod simulated;
 mod surroundings;
+mod usage;
 mod verbs;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
-
-use cli::{Cli, PackVerb, Verb};
+use cli::{PackVerb, Verb};
+use outputs::diagnostics::{chain, say};
+use usage::Refused;
 
 /// cox itself failed before the program ran, as env(1) and timeout(1) have it.
 const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
     let _laps = laps::Laps::begin();
-    let cli = match Cli::try_parse() {
+    let cli = match usage::parse(std::env::args_os()) {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(refused) => return refuse(&refused),
     };
-    changes::waiting::tell_by(complaint::say);
+    changes::waiting::tell_by(say);
     let done = match cli.verb {
         Verb::Run(options) => verbs::run::run(&options),
         Verb::Compare(options) => verbs::compare::compare(&options),
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         // As SIGPIPE would have ended it.
         Err(error) if outputs::has_no_reader(&error) => ExitCode::from(128 + libc::SIGPIPE as u8),
         Err(error) => {
-            complaint::say(&complaint::chain(&error));
+            say(&chain(&error));
             ExitCode::from(session::launch_error(&error).map_or(FAILED, |launch| launch.exit_code() as u8))
         }
     }
@@ -60,22 +60,20 @@ fn main() -> ExitCode {
 
 /// Help and version are not errors. With a program to run, a bad command line is 125, so that the program's own exit
 /// codes stay distinguishable; other verbs use 2.
-fn usage(error: &clap::Error) -> ExitCode {
-    let words: Vec<_> = std::env::args_os().take(3).collect();
-    let verb = complaint::Named::of(&words);
-    match error.kind() {
+fn refuse(refused: &Refused) -> ExitCode {
+    match refused.error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // Nothing to be done when the terminal is gone.
-            let _ = error.print();
+            let _ = refused.error.print();
             ExitCode::SUCCESS
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let _ = error.print();
+            let _ = refused.error.print();
             ExitCode::from(2)
         }
         _ => {
-            complaint::say(&complaint::about_usage(error, &verb));
-            ExitCode::from(if verb.runs_a_program { FAILED } else { 2 })
+            say(&refused.line());
+            ExitCode::from(if refused.runs_a_program() { FAILED } else { 2 })
         }
     }
 }

@@ -1,8 +1,10 @@
-//! Where reports and measurements go: stderr, stdout or a file whose name may hold placeholders.
+//! Where reports and measurements go: stderr, stdout or a file whose name may hold placeholders. And what cox says on stderr when it cannot do its
+//! work: [`diagnostics`].
 //!
 //! Whoever asks for an [`Output`] before the work begins learns in time that it cannot be written. An older file stays whole until the new one is
 //! (`file.rs` has the steps), after a full disk too.
 
+pub mod diagnostics;
 mod file;
 mod names;
 
@@ -11,7 +13,6 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-
 use file::Opened;
 pub use names::{numbered, refuse_same};
 

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use machine::{CpuSet, Root};
+use outputs::diagnostics::chain;
 use rustix::fs::stat;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{geteuid, getuid};
@@ -25,7 +26,6 @@ use serde::{Deserialize, Serialize};
 
 use super::peer::Peer;
 use crate::cli::Cpus;
-use crate::complaint;
 
 /// For the whole question: whoever connects has the line ready.
 const ASKING: Duration = Duration::from_secs(2);
@@ -138,7 +138,7 @@ impl Asked {
     pub fn answer(mut self, done: &Result<CpuSet>) {
         let answer = match done {
             Ok(cpus) => Answer::PackedOn(cpus.to_string()),
-            Err(error) => Answer::Refused(complaint::chain(error)),
+            Err(error) => Answer::Refused(chain(error)),
         };
         // Who no longer waits for the answer can ask again.
         let _ = say(&mut self.stream, &answer);

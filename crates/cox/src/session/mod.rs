@@ -29,14 +29,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use arch::laps::{self, Part};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
 use engine::Engine;
 use launch::{Child, LaunchError, Rehearsed, Running};
+use outputs::diagnostics::{chain, say};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signals::{Received, Signals};
 pub use target::{Exit, Launch, Subject, Target};
-
-use crate::complaint;
 
 /// Engines are ticked at least this often.
 const TICK: Duration = Duration::from_millis(100);
@@ -106,7 +104,7 @@ pub fn run(target: &Target, engine: &mut dyn Engine, limits: Limits) -> Result<O
                 Err(error) => {
                     // The session ends with this error; what cannot be undone now is when the engine goes.
                     if let Err(error) = engine.undo() {
-                        complaint::say(&format!("undoing: {}", complaint::chain(&error)));
+                        say(&format!("undoing: {}", chain(&error)));
                     }
                     return Err(error);
                 }
@@ -162,7 +160,7 @@ fn rehearse(launches: &[Launch], signals: &Signals) -> Result<()> {
         Rehearsed::Unknown(why) => Some(why),
     });
     if let Some(why) = unknown {
-        complaint::say(&format!("cannot see beforehand whether all programs can be executed: {why}"));
+        say(&format!("cannot see beforehand whether all programs can be executed: {why}"));
     }
     Ok(())
 }

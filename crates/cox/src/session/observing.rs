@@ -12,6 +12,7 @@ use machine::limits::{Who, allowed_cpus};
 use machine::process::Task;
 use machine::topology::Topology;
 use machine::{CpuSet, Root};
+use outputs::diagnostics::chain;
 use symbols::Symboliser;
 use watch::{BpfObserver, Intake, Observer, Settings, WatchError};
 use wire::{Backend, Record, Waiting};
@@ -19,7 +20,6 @@ use wire::{Backend, Record, Waiting};
 use super::Subject;
 use super::engine::Engine;
 use super::recording::Recorder;
-use crate::complaint;
 use crate::ebpf;
 
 /// Which backend the user wants.
@@ -247,7 +247,7 @@ impl Engine for Observing {
                 Some(weaker) => self.observer = weaker?,
                 None => return Err(error),
             }
-            self.passed_over.push(complaint::chain(&error));
+            self.passed_over.push(chain(&error));
         }
         Ok(())
     }

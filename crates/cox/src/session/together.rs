@@ -7,10 +7,10 @@
 use std::os::fd::BorrowedFd;
 
 use anyhow::{Error, Result, anyhow};
+use outputs::diagnostics::chain;
 
 use super::Subject;
 use super::engine::Engine;
-use crate::complaint;
 
 /// Some engines as one.
 pub struct Together<'e> {
@@ -48,7 +48,7 @@ impl<'e> Together<'e> {
             return Ok(());
         }
         let failures = self.parts.iter_mut().filter_map(|part| part.failed.take());
-        match failures.reduce(|first, next| anyhow!("{}; {}", complaint::chain(&first), complaint::chain(&next))) {
+        match failures.reduce(|first, next| anyhow!("{}; {}", chain(&first), chain(&next))) {
             Some(error) => Err(error),
             None => Ok(()),
         }

@@ -17,6 +17,7 @@ use ledger::Provenance;
 use machine::limits::Who;
 use machine::steal::CpuTimes;
 use machine::{CpuSet, Root};
+use outputs::diagnostics::{chain, say};
 use outputs::{Output, refuse_same};
 use pack::live::{Began, Plan, Summary};
 use pack::policy::conductor::Settings;
@@ -52,7 +53,7 @@ pub fn advise(options: &cli::Advise) -> Result<u8> {
             match modelled_advice(options, &document) {
                 Ok(advice) => write(&advice, text, json).map(|()| 0),
                 Err(refusal) => {
-                    crate::complaint::say(&refusal.to_string());
+                    say(&refusal.to_string());
                     Ok(NOTHING_TO_CHOOSE)
                 }
             }
@@ -89,7 +90,7 @@ fn run(options: &cli::Advise, text: Option<Output>, json: Option<Output>) -> Res
         (None, None) => Ok(()),
         (None, Some(summary)) => {
             for complaint in &summary.complaints {
-                crate::complaint::say(complaint);
+                say(complaint);
             }
             let seen = summary.trial.clone().unwrap_or_default();
             let others = before.and_then(|before| others(&before, &cpus, &summary));
@@ -119,7 +120,7 @@ fn run(options: &cli::Advise, text: Option<Output>, json: Option<Output>) -> Res
         }
     };
     if let Err(error) = advised {
-        crate::complaint::say(&crate::complaint::chain(&error));
+        say(&chain(&error));
     }
     Ok(exit_code.map_or(0, |code| code as u8))
 }

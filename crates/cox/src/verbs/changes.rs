@@ -10,9 +10,9 @@ use changes::undo::Undone;
 use changes::{Hands, LiveHands};
 use machine::Root;
 use outputs::Output;
+use outputs::diagnostics::{chain, one_line, say};
 
 use crate::cli;
-use crate::complaint;
 
 /// Exit code when a dead session's changes are there or cannot be put back, or there are files that nobody can judge.
 const FINDING: u8 = 1;
@@ -25,8 +25,8 @@ pub fn changes(what: &cli::Changes) -> Result<u8> {
         cli::Changes::Undo => in_all_places(|book, text| undo(&hands, book, text)),
         cli::Changes::Guard { journal } => {
             let undone = guardian::guard(&hands, journal)?;
-            undone.left.iter().for_each(|left| complaint::say(&left.to_string()));
-            undone.troubles.iter().for_each(|trouble| complaint::say(trouble));
+            undone.left.iter().for_each(|left| say(&left.to_string()));
+            undone.troubles.iter().for_each(|trouble| say(trouble));
             Ok(if undone.failures().next().is_some() { FINDING } else { 0 })
         }
     }
@@ -41,7 +41,7 @@ fn in_all_places(mut look: impl FnMut(&Book, &mut String) -> Result<bool>) -> Re
             Ok(finding) => found |= finding,
             Err(error) => {
                 if let Some(before) = failed.replace(error) {
-                    complaint::say(&complaint::chain(&before));
+                    say(&chain(&before));
                 }
             }
         }
@@ -161,7 +161,7 @@ fn told(undone: &Undone) -> String {
 fn session(entry: &Entry) -> String {
     match &entry.record {
         // Words of a command line may hold anything; a terminal gets them escaped.
-        Some(record) => format!("process {} ({})", record.header.pid, complaint::one_line(&record.header.command)),
+        Some(record) => format!("process {} ({})", record.header.pid, one_line(&record.header.command)),
         None => format!("the session of {}", entry.path.display()),
     }
 }

@@ -5,13 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use outputs::diagnostics::say;
 use outputs::{Output, numbered, refuse_same};
 use report::comparison::{Comparison, Run};
 use report::heat::Heat;
 use report::{Document, html};
 
 use crate::cli;
-use crate::complaint;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -77,7 +77,7 @@ fn tabled(options: &cli::Compare, figure: &str, groups: &[(String, Vec<Run>)]) -
     let svg = Output::wanted(options.svg.as_deref())?;
     let html = Output::wanted(options.html.as_deref())?;
     // A drawing has no place for them.
-    heat.warnings.iter().for_each(|warning| complaint::say(warning));
+    heat.warnings.iter().for_each(|warning| say(warning));
     let svg = svg.map_or(Ok(()), |output| output.write(heat.svg().as_bytes()));
     let html = html.map_or(Ok(()), |output| {
         output.write(html::tabled(VERSION, &heat, &heat.comparisons(VERSION, groups)).as_bytes())

@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use ledger::Provenance;
 use machine::CpuSet;
 use machine::limits::Who;
+use outputs::diagnostics::{chain, say};
 use outputs::{Output, refuse_same};
 use pack::live::{Began, Placed, Plan, Summary, Wasteful};
 use pack::policy::Why;
@@ -55,7 +56,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     let outcome = session::run(&target, &mut packing, limits)?;
     let code = outcome.exit.map_or(0, |exit| exit.shell_code() as u8);
     if let Some(error) = &outcome.failed {
-        crate::complaint::say(&crate::complaint::chain(error));
+        say(&chain(error));
     }
     let Some(summary) = packing.summary.take() else { return Ok(code) };
     let code = undone_or(code, &summary);
@@ -70,7 +71,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
         log.map(|output| output.write(moves(&summary).as_bytes())),
     ];
     for error in written.into_iter().flatten().filter_map(Result::err) {
-        crate::complaint::say(&crate::complaint::chain(&error));
+        say(&chain(&error));
     }
     Ok(code)
 }
@@ -81,7 +82,7 @@ pub fn undone_or(code: u8, summary: &Summary) -> u8 {
         return code;
     }
     let what = summary.complaints.join("; ");
-    crate::complaint::say(&format!("not everything was put back: {what}; see `cox changes status`"));
+    say(&format!("not everything was put back: {what}; see `cox changes status`"));
     if code == 0 { UNRESTORED } else { code }
 }
 

@@ -11,6 +11,7 @@ use ledger::beside::{self, Beside, Player};
 use ledger::{Account, Provenance};
 use machine::Root;
 use machine::cgroup::Hierarchies;
+use outputs::diagnostics::{chain, say};
 use outputs::{Output, has_no_reader, refuse_same};
 use report::Document;
 use report::comparison::Run;
@@ -117,7 +118,7 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
     };
     let failed: Vec<Error> = packing_failed.into_iter().chain(reported.err()).collect();
     for error in failed.iter().filter(|error| !has_no_reader(error)) {
-        crate::complaint::say(&crate::complaint::chain(error));
+        say(&chain(error));
     }
     let code = outcome.exit.map_or(0, |exit| exit.shell_code() as u8);
     let code = if failed.is_empty() || outcome.exit.is_some() { code } else { crate::FAILED };
@@ -153,7 +154,7 @@ fn target(options: &cli::Run, mut overlapping: Option<&mut Overlapping>) -> Resu
     }
     if let Some((overlapping, program)) = overlapping.as_deref_mut().zip(options.program.first()) {
         overlapping.unfit = fitness::why_not(program);
-        overlapping.unfit.iter().for_each(|why| crate::complaint::say(why));
+        overlapping.unfit.iter().for_each(|why| say(why));
     }
     let overlapping = overlapping.filter(|overlapping| overlapping.unfit.is_none());
     let mut launch = match (&options.pack_cpus, &overlapping) {

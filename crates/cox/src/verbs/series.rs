@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use outputs::diagnostics::{chain, say};
 use outputs::{Output, numbered};
 use report::comparison::{Comparison, Run};
 
@@ -38,7 +39,7 @@ pub fn run(options: &cli::Run) -> Result<u8> {
         let page = comparison.text(&super::style(Some(&text), false));
         // The program has run: this does not change its exit code.
         if let Err(error) = text.write(page.as_bytes()) {
-            crate::complaint::say(&crate::complaint::chain(&error));
+            say(&chain(&error));
         }
     }
     failed.map(|()| code)

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use broker::caller::Held;
+use outputs::diagnostics::chain;
 use rustix::io::Errno;
 use watch::umt::{Doorbells, Given, Pages};
 use wire::umt::{How, PROCESSES};
 
 use super::memory;
 use super::sums::Sums;
-use crate::{complaint, ebpf};
+use crate::ebpf;
 
 /// Where pages come from.
 pub struct Source {
@@ -84,14 +85,13 @@ impl Source {
     pub fn best() -> Result<(Option<Source>, Option<String>)> {
         let by_bpf = match Source::bpf() {
             Ok(source) => return Ok((Some(source), None)),
-            Err(why) => format!("not by eBPF: {}", complaint::chain(&why)),
+            Err(why) => format!("not by eBPF: {}", chain(&why)),
         };
         match Source::records(How::Records) {
             Ok(source) => Ok((Some(source), Some(by_bpf))),
-            Err(why) => Ok((
-                Some(Source::memory(How::Sentinels)),
-                Some(format!("{by_bpf}; not by perf: {}", complaint::chain(&why))),
-            )),
+            Err(why) => {
+                Ok((Some(Source::memory(How::Sentinels)), Some(format!("{by_bpf}; not by perf: {}", chain(&why)))))
+            }
         }
     }
 
@@ -104,7 +104,7 @@ impl Source {
         self.forget_gone();
         self.give(pid).inspect_err(|why| {
             self.past.reasons.refused = self.past.reasons.refused.saturating_add(1);
-            self.past.refusal = Some(complaint::chain(why));
+            self.past.refusal = Some(chain(why));
         })
     }
 
@@ -242,13 +242,13 @@ mod tests {
         let mut asks = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let told = Arc::new(Mutex::new(Vec::new()));
         let mut source = Source::new(Kind::Bpf(Box::new(One { told: Arc::clone(&told), ..One::default() })), How::Bpf);
-        let why = complaint::chain(&source.give_or_count(asks.id()).unwrap_err());
+        let why = chain(&source.give_or_count(asks.id()).unwrap_err());
         assert!(why.contains("mapping a process' pages"), "{why}");
         assert_eq!(*told.lock().unwrap(), ["over"], "none of its standbys can be rung");
         let since = Instant::now();
         // Longer than its last switch would take to be counted.
         while since.elapsed() < 2 * LAST_SWITCH {
-            let why = complaint::chain(&source.give_or_count(std::process::id()).unwrap_err());
+            let why = chain(&source.give_or_count(std::process::id()).unwrap_err());
             assert!(why.contains("too many"), "it lives: {why}");
         }
         drop(asks.stdin.take());

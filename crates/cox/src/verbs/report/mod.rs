@@ -13,13 +13,13 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use outputs::diagnostics::say;
 use outputs::{Output, refuse_same};
 use report::Document;
 use trace::{Recording, session};
 
 use super::traces::{self, Traces};
 use crate::cli;
-use crate::complaint;
 
 /// Bytes that are read at once.
 const PIECE: usize = 1 << 20;
@@ -38,7 +38,7 @@ pub fn report(options: &cli::Report) -> Result<u8> {
     let named = [("--json", options.json.clone()), ("--output", text)];
     refuse_same(named.into_iter().chain(traces::named(&options.traces)))?;
     let file = open(&options.file).with_context(|| cannot(options))?;
-    let around = Around { known: &known_formats, say: &complaint::say };
+    let around = Around { known: &known_formats, say: &say };
     report_on(options, BufReader::with_capacity(PIECE, file), &around)
 }
 

@@ -1,0 +1,176 @@
+//! Reading the command line, and what cox says of one that it refuses: one line, with what may have been meant.
+
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory, FromArgMatches};
+
+use crate::cli::{Cli, PROGRAM};
+
+/// A command line that is refused.
+#[derive(Debug)]
+pub struct Refused {
+    /// Why. Also help and version are refusals, to clap.
+    pub error: clap::Error,
+    /// The full name of the command that refuses it, as `cox pack set`: the deepest one that the parser has entered.
+    command: String,
+    /// Its definition.
+    refuses: Command,
+}
+
+/// Reads a command line, the first word of which is cox's own name.
+///
+/// # Errors
+/// When it is not understood, or asks for help.
+pub fn parse(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, Refused> {
+    let mut definition = Cli::command();
+    let matches = definition.try_get_matches_from_mut(words);
+    let cli = matches.and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
+    cli.map_err(|error| {
+        let (command, refuses) = entered(definition.get_name().to_owned(), &definition);
+        Refused { error, command, refuses: refuses.clone() }
+    })
+}
+
+/// Returns the command whose arguments were read last, with its full name. The parser gives a name for messages to each command that it enters.
+fn entered(name: String, definition: &Command) -> (String, &Command) {
+    match definition.get_subcommands().find(|command| command.get_bin_name().is_some()) {
+        Some(command) => entered(format!("{name} {}", command.get_name()), command),
+        None => (name, definition),
+    }
+}
+
+impl Refused {
+    /// Returns whether the command is one that runs a program: whether its definition has the argument for it.
+    pub fn runs_a_program(&self) -> bool {
+        self.refuses.get_arguments().any(|argument| argument.get_id() == PROGRAM)
+    }
+
+    /// Says in one line what is wrong with the command line, and what may have been meant.
+    pub fn line(&self) -> String {
+        let hint = match (
+            self.error.kind(),
+            self.error.get(ContextKind::InvalidArg),
+            self.error.get(ContextKind::InvalidSubcommand),
+        ) {
+            (ErrorKind::UnknownArgument, Some(ContextValue::String(word)), _) => self.hint_for_argument(word),
+            (ErrorKind::InvalidSubcommand, _, Some(ContextValue::String(word))) if is_program(word) => {
+                Some(format!("to run a program: cox run -- {word}"))
+            }
+            _ => None,
+        };
+        let page = self.error.to_string();
+        // The paragraphs before the usage say what is wrong and what may have been meant; our hint is better than clap's.
+        let told =
+            page.split("\n\n").take_while(|p| !p.starts_with("Usage:") && !p.starts_with("For more information"));
+        let told = told.filter(|p| hint.is_none() || !p.trim_start().starts_with("tip:"));
+        let told: Vec<String> = told.map(|p| p.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        let told = told.join("; ");
+        let told = told.strip_prefix("error: ").unwrap_or(&told);
+        match hint {
+            Some(hint) => format!("{told}; {hint}"),
+            None => format!("{told} (see {} --help)", self.command),
+        }
+    }
+
+    /// What somebody who typed this unknown argument may have wanted.
+    fn hint_for_argument(&self, word: &str) -> Option<String> {
+        let name = &self.command;
+        if !word.starts_with('-') {
+            return self.runs_a_program().then(|| format!("the program comes after --, as in: {name} -- {word}"));
+        }
+        let meant = HABITS.iter().find(|(short, _)| word == *short)?.1;
+        let is_known = self.refuses.get_arguments().any(|argument| argument.get_long() == Some(meant));
+        is_known.then(|| format!("did you mean --{meant}? (see {name} --help)"))
+    }
+}
+
+/// Short options that perf, taskset, strace and time have, and what they are called here.
+const HABITS: [(&str, &str); 8] = [
+    ("-p", "pid"),
+    ("-t", "threads"),
+    ("-o", "output"),
+    ("-j", "json"),
+    ("-r", "repeat"),
+    ("-c", "cpus"),
+    ("-n", "ncpus"),
+    ("-G", "cgroup"),
+];
+
+/// Whether a word on the command line names a program: a path, or a file in a folder of PATH.
+fn is_program(word: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    word.contains('/') || std::env::split_paths(&folders).any(|folder| folder.join(word).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaint(command: &[&str]) -> String {
+        parse(command).unwrap_err().line()
+    }
+
+    /// Whether the verb that a command line names runs a program, as it is seen when an option is wrong.
+    fn runs_a_program(command: &[&str]) -> bool {
+        parse([command, &["--magic"]].concat()).unwrap_err().runs_a_program()
+    }
+
+    #[test]
+    fn the_help_of_the_verb_that_was_named_is_pointed_to() {
+        for (command, help) in [
+            (&["cox", "pack", "--ncpus", "0", "--", "x"][..], "(see cox pack --help)"),
+            (&["cox", "pack", "set", "--ncpus", "1"], "(see cox pack set --help)"),
+            (&["cox", "run", "--backend", "magic", "--", "x"], "(see cox run --help)"),
+            (&["cox", "compare", "--magic"], "(see cox compare --help)"),
+            (&["cox", "--magic"], "(see cox --help)"),
+        ] {
+            assert!(complaint(command).ends_with(help), "{command:?}: {}", complaint(command));
+        }
+        let runs = [&["cox", "run"][..], &["cox", "pack"], &["cox", "advise"]];
+        assert!(runs.iter().all(|command| runs_a_program(command)));
+        let others = [
+            &["cox"][..],
+            &["cox", "doctor"],
+            &["cox", "help", "run"],
+            &["cox", "changes", "undo"],
+            &["cox", "pack", "set"],
+            &["cox", "pack", "simulate"],
+        ];
+        assert!(!others.iter().any(|command| runs_a_program(command)));
+    }
+
+    #[test]
+    fn what_was_meant_is_suggested() {
+        assert!(complaint(&["cox", "./app", "x"]).ends_with("to run a program: cox run -- ./app"));
+        assert!(complaint(&["cox", "true"]).ends_with("to run a program: cox run -- true"));
+        assert!(complaint(&["cox", "comprae"]).contains("'compare'"));
+        assert!(complaint(&["cox", "run", "-p", "4711"]).contains("did you mean --pid?"));
+        assert!(complaint(&["cox", "pack", "-c", "0-1"]).contains("did you mean --cpus?"));
+        assert!(complaint(&["cox", "pack", "./app"]).ends_with("cox pack -- ./app"));
+        // Not where the verb has no such option.
+        assert!(!complaint(&["cox", "doctor", "-p"]).contains("--pid"));
+    }
+
+    #[test]
+    fn a_bad_command_line_takes_one_line() {
+        for command in [
+            &["cox", "run", "--nonsense", "--", "true"][..],
+            &["cox", "run"],
+            &["cox", "run", "--backend", "magic", "--", "true"],
+            &["cox", "run", "--pid", "one"],
+            &["cox", "run", "--for", "0", "--pid", "1"],
+            &["cox", "run", "--pid", "1", "--wait-all"],
+            &["cox", "dance"],
+        ] {
+            let text = complaint(command);
+            assert!(!text.contains('\n') && !text.starts_with("error") && text.ends_with("--help)"), "{text}");
+        }
+        assert!(complaint(&["cox", "run", "--backend", "magic", "--", "x"]).contains("auto, bpf, perf, proc"));
+    }
+
+    #[test]
+    fn a_forgotten_separator_is_pointed_out() {
+        assert!(complaint(&["cox", "run", "./app", "x"]).ends_with("cox run -- ./app"));
+    }
+}
