@@ -111,6 +111,15 @@ impl Observer for RemoteObserver {
         Ok(answer.names.iter().map(|row| (row.tgid, row.tid, comm_text(&row.comm))).collect())
     }
 
+    fn snapshot(&mut self, intake: &mut Intake) -> Result<Record, WatchError> {
+        let mut answer = self.helper.ask(&Request::Snapshot, None)?;
+        answer.move_into(intake);
+        self.finals.append(&mut answer.finals);
+        let mut record = answer.into_record().ok_or_else(malformed)?;
+        record.clocks = self.finals.clone();
+        Ok(record)
+    }
+
     fn finish(&mut self, intake: &mut Intake) -> Result<Record, WatchError> {
         let mut answer = self.helper.ask(&Request::Finish, None)?;
         answer.move_into(intake);

@@ -13,7 +13,7 @@ use wire::umt::{BELLS, Said, Seen};
 use wire::{Clock, Cpu, Crew, Losses, Moment, Pair, PairSum, Sample, Taker};
 
 /// The version of these messages.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Tells builds apart whose structs differ, should someone forget the version.
 pub const LAYOUT: u32 = {
     let sizes = [
@@ -85,6 +85,8 @@ pub enum Request {
     Tick,
     /// Send the members that live.
     Living,
+    /// Send everything, and go on.
+    Snapshot,
     /// Stop, and send everything.
     Finish,
     /// Load the programs that count runnable threads and ring doorbells (`watch::umt`).
@@ -287,6 +289,7 @@ const DOORBELLS: u16 = 11;
 const GIVE: u16 = 12;
 const OVER: u16 = 13;
 const GONE: u16 = 14;
+const SNAPSHOT: u16 = 15;
 const DONE: u16 = 0x100;
 const READY: u16 = 0x101;
 const MAPS: u16 = 0x102;
@@ -352,6 +355,7 @@ impl Request {
             }
             Request::Tick => message(TICK, &[]),
             Request::Living => message(LIVING, &[]),
+            Request::Snapshot => message(SNAPSHOT, &[]),
             Request::Finish => message(FINISH, &[]),
             Request::Doorbells => message(DOORBELLS, &[]),
             Request::Give(pid) => message(GIVE, &body(&[*pid])),
@@ -399,6 +403,7 @@ impl Request {
             }
             TICK => numbers(body).map(|[]| Request::Tick),
             LIVING => numbers(body).map(|[]| Request::Living),
+            SNAPSHOT => numbers(body).map(|[]| Request::Snapshot),
             FINISH => numbers(body).map(|[]| Request::Finish),
             DOORBELLS => numbers(body).map(|[]| Request::Doorbells),
             GIVE => numbers(body).map(|[pid]| Request::Give(pid)),
@@ -494,6 +499,7 @@ mod tests {
             Request::Sample { mean_ns: 0, cpus: Vec::new() },
             Request::Tick,
             Request::Living,
+            Request::Snapshot,
             Request::Finish,
             Request::Doorbells,
             Request::Give(4711),

@@ -11,7 +11,7 @@ use watch::bpf::CANNOT;
 use watch::stands::{Traced, Tracer};
 use watch::umt::Doorbells;
 use watch::{BpfObserver, Intake, Observer, WatchError};
-use wire::Clock;
+use wire::{Clock, Record};
 
 use crate::caller::Held;
 use crate::protocol::{
@@ -165,8 +165,27 @@ impl Dialogue {
                 }
                 Err(error) => Err(error),
             },
+            (Dialogue::Observing { source, cpu_before_ns }, Request::Snapshot) => {
+                let mut intake = Intake::default();
+                match source.snapshot(&mut intake) {
+                    Ok(record) => {
+                        // They are in the record, and sent once.
+                        source.take_finals();
+                        send_record(record, intake, *cpu_before_ns, send)?;
+                        Ok(())
+                    }
+                    Err(error) => Err(error),
+                }
+            }
             (Dialogue::Observing { source, cpu_before_ns }, Request::Finish) => {
-                let outcome = finish(source.as_mut(), *cpu_before_ns, send)?;
+                let mut intake = Intake::default();
+                let outcome = match source.finish(&mut intake) {
+                    Ok(record) => {
+                        send_record(record, intake, *cpu_before_ns, send)?;
+                        Ok(())
+                    }
+                    Err(error) => Err(error),
+                };
                 *self = Dialogue::Finished;
                 outcome
             }
@@ -255,12 +274,7 @@ fn name_row((tgid, tid, name): (u32, u32, String)) -> NameRow {
     NameRow { tgid, tid, comm }
 }
 
-fn finish(source: &mut dyn Source, cpu_before_ns: u64, send: Send<'_>) -> io::Result<Result<(), WatchError>> {
-    let mut intake = Intake::default();
-    let record = match source.finish(&mut intake) {
-        Ok(record) => record,
-        Err(error) => return Ok(Err(error)),
-    };
+fn send_record(record: Record, intake: Intake, cpu_before_ns: u64, send: Send<'_>) -> io::Result<()> {
     send_intake(intake, record.clocks, send)?;
     let living = record.living.iter().map(|living| LivingRow { until_ns: living.until_ns, clock: living.clock });
     send_all(Part::Living, &living.collect::<Vec<_>>(), send)?;
@@ -280,7 +294,7 @@ fn finish(source: &mut dyn Source, cpu_before_ns: u64, send: Send<'_>) -> io::Re
         losses: losses_in_order(&record.losses),
         unlisted: record.unlisted,
     };
-    send_all(Part::Summary, &[summary], send).map(Ok)
+    send_all(Part::Summary, &[summary], send)
 }
 
 #[cfg(test)]

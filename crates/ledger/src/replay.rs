@@ -97,7 +97,7 @@ fn next(lives: &mut u32) -> u32 {
 }
 
 /// Turns events into clocks; see the module's header.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Replay {
     held: Held,
     arrivals: u64,
@@ -157,6 +157,11 @@ impl Replay {
     /// Events that arrived after [`advance`](Replay::advance) had passed their time.
     pub fn late(&self) -> u64 {
         self.late
+    }
+
+    /// Yields what [`finish`](Replay::finish) would if the window ended at `end_ns`, and goes on. Nothing of it is told as stretches.
+    pub fn snapshot(&self, end_ns: u64) -> Vec<Clock> {
+        Replay { stretches: None, ..self.clone() }.finish(end_ns)
     }
 
     /// Applies everything up to and including `end_ns`, drops what came after the window, and yields

@@ -47,7 +47,7 @@ pub struct Intake {
 /// One way to see what the scheduler does to threads.
 ///
 /// Life cycle: made (probed and loaded) → `enrol` the target → `tick` at least every 100 ms and
-/// whenever `readiness` is readable → `finish`.
+/// whenever `readiness` is readable, and a `snapshot` at any time → `finish`.
 pub trait Observer {
     /// Which backend this is.
     fn backend(&self) -> Backend;
@@ -81,6 +81,10 @@ pub trait Observer {
 
     /// Members alive now, as (tgid, tid, name).
     fn living(&mut self) -> Result<Vec<(u32, u32, String)>, WatchError>;
+
+    /// Yield what `finish` would if it were called now, and go on. Remaining events are pushed as in `tick`; clocks made
+    /// from events are the caller's to add.
+    fn snapshot(&mut self, intake: &mut Intake) -> Result<Record, WatchError>;
 
     /// Stop observing and yield everything. Remaining events are pushed as in `tick`; clocks made
     /// from events are the caller's to add.

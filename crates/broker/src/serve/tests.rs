@@ -44,6 +44,10 @@ impl Observer for Seen {
         Ok(vec![(7, 8, "a name that is too long".into())])
     }
 
+    fn snapshot(&mut self, intake: &mut Intake) -> Result<Record, WatchError> {
+        self.finish(intake)
+    }
+
     fn finish(&mut self, intake: &mut Intake) -> Result<Record, WatchError> {
         self.tick(intake)?;
         let clocks = vec![Clock { tid: 9, ..Clock::default() }];
@@ -172,10 +176,13 @@ fn a_session_goes_from_hello_to_finish() {
     }
     let refused = answer(&mut dialogue, &Request::Process(1)).0;
     assert_eq!(refused, Progress::Refused(Why::NoTarget, "another user's".into()));
-    let (progress, finished) = answer(&mut dialogue, &Request::Finish);
-    assert_eq!(progress, Progress::Whole);
-    let record = finished.into_record().unwrap();
-    assert_eq!((record.start_ns, record.end_ns, record.kernel_cost_ns), (1, 2, Some(3)));
+    // A snapshot is as whole as what comes at the end.
+    for request in [Request::Snapshot, Request::Snapshot, Request::Finish] {
+        let (progress, finished) = answer(&mut dialogue, &request);
+        assert_eq!(progress, Progress::Whole);
+        let record = finished.into_record().unwrap();
+        assert_eq!((record.start_ns, record.end_ns, record.kernel_cost_ns), (1, 2, Some(3)));
+    }
     assert!(ask(&mut dialogue, &Request::Tick.encode()).is_err(), "it is over");
 }
 

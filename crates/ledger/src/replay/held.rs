@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use wire::Event;
 
 /// See the module's header.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Held {
     /// Since the last look, as they came.
     fresh: Vec<Event>,

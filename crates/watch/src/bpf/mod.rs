@@ -30,7 +30,7 @@ use std::time::Duration;
 use arch::laps::{self, Part};
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use wire::layout::LAUNCHED;
-use wire::{Backend, Clock, Living, Moment, Record, Sample};
+use wire::{Backend, Clock, Crew, Living, Moment, Record, Sample};
 
 use crate::observer::{Intake, Observer, WatchError};
 use crate::online;
@@ -121,6 +121,29 @@ impl BpfObserver {
         self.rings.consume().map_err(unreadable)
     }
 
+    /// What is known of `living` threads, CPUs and counts at this moment.
+    fn read_now(&self, living: Vec<Living>) -> Record {
+        let mut record = Record::new(Backend::Bpf, self.start_ns, arch::monotonic_ns());
+        record.living = living;
+        record.cpus = self.program.cpus();
+        record.crew = self.program.crew();
+        record
+    }
+
+    /// Adds what is read afterwards: the final clocks of threads that have died since the living were read, too.
+    fn complete(&self, record: &mut Record, finals: Vec<Clock>, lost: &Crew) -> Result<(), WatchError> {
+        let dead: HashSet<(u32, u64)> = finals.iter().map(|c| (c.tid, c.born_ns)).collect();
+        record.living.retain(|l| !dead.contains(&(l.clock.tid, l.clock.born_ns)));
+        record.clocks = finals;
+        record.takers = maps::takers(&self.program)?;
+        record.pairs = maps::pairs(&self.program)?;
+        record.unlisted = maps::unlisted(&self.program)?;
+        record.events = record.cpus.iter().map(|c| c.events).sum();
+        record.kernel_cost_ns = cost_of_switches(&record.cpus);
+        record.losses = maps::losses(lost, self.program.missed_events());
+        Ok(())
+    }
+
     /// The living, once the count of members that have not died agrees with the walk.
     fn settled_living(&mut self) -> Result<Vec<Living>, WatchError> {
         let deadline = arch::monotonic_ns() + LAST_SWITCHES.as_nanos() as u64;
@@ -174,11 +197,19 @@ impl Observer for BpfObserver {
         Ok(living.iter().map(|l| (l.clock.tgid, l.clock.tid, l.clock.comm())).collect())
     }
 
+    fn snapshot(&mut self, intake: &mut Intake) -> Result<Record, WatchError> {
+        let mut record = self.read_now(living::read(&self.program)?);
+        self.tick(intake)?;
+        record.sample_period_ns = if self.sampler.is_some() { self.program.settings().sample_period_ns } else { 0 };
+        let lost = record.crew;
+        self.complete(&mut record, self.finals.borrow().clone(), &lost)?;
+        Ok(record)
+    }
+
     fn finish(&mut self, intake: &mut Intake) -> Result<Record, WatchError> {
-        let mut living = self.settled_living()?;
-        let end_ns = arch::monotonic_ns();
-        let cpus = self.program.cpus();
-        let crew = self.program.crew();
+        let living = self.settled_living()?;
+        let mut record = self.read_now(living);
+        let end_ns = record.end_ns;
         laps::done(Part::Closing);
         let sampled = self.sampler.take().is_some();
         self.program.detach()?;
@@ -188,20 +219,8 @@ impl Observer for BpfObserver {
         let lost = self.program.crew();
         intake.moments.extend(self.program.gaps().into_iter().map(|gap| Moment { t_ns: gap.t_ns.min(end_ns), ..gap }));
 
-        let mut record = Record::new(Backend::Bpf, self.start_ns, end_ns);
-        record.clocks = self.finals.take();
-        let dead: HashSet<(u32, u64)> = record.clocks.iter().map(|c| (c.tid, c.born_ns)).collect();
-        living.retain(|l| !dead.contains(&(l.clock.tid, l.clock.born_ns)));
-        record.living = living;
-        record.takers = maps::takers(&self.program)?;
-        record.pairs = maps::pairs(&self.program)?;
-        record.unlisted = maps::unlisted(&self.program)?;
-        record.events = cpus.iter().map(|c| c.events).sum();
-        record.kernel_cost_ns = cost_of_switches(&cpus);
         record.sample_period_ns = if sampled { self.program.settings().sample_period_ns } else { 0 };
-        record.losses = maps::losses(&lost, self.program.missed_events());
-        record.cpus = cpus;
-        record.crew = crew;
+        self.complete(&mut record, self.finals.take(), &lost)?;
         Ok(record)
     }
 }

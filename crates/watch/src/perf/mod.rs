@@ -208,6 +208,17 @@ impl PerfObserver {
     }
 }
 
+impl PerfObserver {
+    /// What is known beside events, of an observation until then.
+    fn record(&self, end_ns: u64) -> Record {
+        let mut record = Record::new(Backend::Perf, self.start_ns, end_ns);
+        record.sample_period_ns = crate::sampling::period_ns();
+        record.events = self.seen;
+        record.losses = self.losses;
+        record
+    }
+}
+
 impl Observer for PerfObserver {
     fn backend(&self) -> Backend {
         Backend::Perf
@@ -276,6 +287,13 @@ impl Observer for PerfObserver {
         Ok(living)
     }
 
+    fn snapshot(&mut self, intake: &mut Intake) -> Result<Record, WatchError> {
+        let end_ns = monotonic_ns();
+        self.flush();
+        self.hand_over(intake);
+        Ok(self.record(end_ns))
+    }
+
     fn finish(&mut self, intake: &mut Intake) -> Result<Record, WatchError> {
         self.flush();
         let vanished = self.vanished();
@@ -294,11 +312,7 @@ impl Observer for PerfObserver {
             }
         }
         self.hand_over(intake);
-        let mut record = Record::new(Backend::Perf, self.start_ns, end_ns);
-        record.sample_period_ns = crate::sampling::period_ns();
-        record.events = self.seen;
-        record.losses = self.losses;
-        Ok(record)
+        Ok(self.record(end_ns))
     }
 }
 

@@ -152,7 +152,11 @@ impl Observer for ProcObserver {
         Ok(self.tree.living())
     }
 
-    fn finish(&mut self, _intake: &mut Intake) -> Result<Record, WatchError> {
+    fn finish(&mut self, intake: &mut Intake) -> Result<Record, WatchError> {
+        self.snapshot(intake)
+    }
+
+    fn snapshot(&mut self, _intake: &mut Intake) -> Result<Record, WatchError> {
         self.poll()?;
         let end_ns = monotonic_ns();
         let mut record = Record::new(Backend::Proc, self.start_ns, end_ns);
