@@ -19,6 +19,7 @@ pub struct Floor {
 pub const FLOORS: &[Floor] = &[
     Floor { name: "front doors", exceptions: false },
     Floor { name: "engines", exceptions: false },
+    Floor { name: "session", exceptions: false },
     Floor { name: "faces", exceptions: true },
     Floor { name: "rules", exceptions: true },
     Floor { name: "hands", exceptions: true },
@@ -68,12 +69,39 @@ pub const ROOMS: &[Room] = &[
     Room { name: "umt", floor: "front doors", uses: these(&["signal", "wire"], &[]), pure: false },
     Room { name: "xtask", floor: "front doors", uses: these(&[], &[]), pure: false },
     Room {
+        name: "observe",
+        floor: "engines",
+        uses: these(
+            &["arch", "broker", "ledger", "machine", "outputs", "session", "symbols", "trace", "watch", "wire"],
+            &[],
+        ),
+        pure: false,
+    },
+    Room {
+        name: "overlap",
+        floor: "engines",
+        uses: these(
+            &["arch", "broker", "ledger", "outputs", "report", "session", "signal", "symbols", "watch", "wire"],
+            &[],
+        ),
+        pure: false,
+    },
+    Room {
         name: "pack",
         floor: "engines",
-        uses: these(&["arch", "changes", "machine", "symbols", "watch", "wire"], &[]),
+        uses: these(
+            &["arch", "broker", "changes", "machine", "outputs", "report", "session", "symbols", "watch", "wire"],
+            &[],
+        ),
         pure: false,
     },
     Room { name: "tasks", floor: "engines", uses: these(&["signal", "wire"], &[]), pure: false },
+    Room {
+        name: "session",
+        floor: "session",
+        uses: these(&["arch", "machine", "outputs", "symbols"], &[]),
+        pure: false,
+    },
     Room { name: "report", floor: "faces", uses: these(&["advise", "compare", "ledger", "wire"], &[]), pure: false },
     Room { name: "outputs", floor: "faces", uses: these(&[], &[]), pure: false },
     Room { name: "trace", floor: "faces", uses: these(&["damage", "ledger", "wire"], &[]), pure: false },

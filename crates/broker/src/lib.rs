@@ -2,6 +2,7 @@
 //!
 //! - [`protocol`]: the messages between the two, as bytes and back; pure.
 //! - [`client`]: cox's side, a [`watch::Observer`] and a [`watch::stands::Tracer`] whose eBPF programs are in the other process.
+//! - [`ebpf`]: which of the two processes loads what a session needs, and why neither can.
 //! - [`serve`]: the other side's answers. It does nothing that the protocol does not name.
 //! - [`helper`]: the other side's process, which loads the programs.
 //! - [`confine`]: what the privileged process gives up before it reads its first message.
@@ -14,6 +15,7 @@
 pub mod caller;
 pub mod client;
 pub mod confine;
+pub mod ebpf;
 pub mod helper;
 pub mod protocol;
 pub mod serve;

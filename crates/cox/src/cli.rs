@@ -1,6 +1,7 @@
 //! The command line. Help, man pages and completions are generated from here.
 
 mod advise;
+mod backends;
 mod compare;
 mod report;
 mod simulate;
@@ -13,9 +14,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use machine::CpuSet;
 
-use crate::session::observing::Choice;
-use crate::session::overlapping::Backend;
 pub use advise::Advise;
+pub use backends::{Backend, OverlapBackend};
 pub use compare::Compare;
 pub use report::{Report, Rule};
 pub use simulate::{Simulate, Waiting};
@@ -129,7 +129,7 @@ pub struct Run {
     pub also: Vec<String>,
     /// How to observe
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
-    pub backend: Choice,
+    pub backend: Backend,
     /// Watch a process that runs, until it ends, Ctrl-C, or --for (may be given more than once)
     #[arg(long, value_name = "PID", conflicts_with_all = ["cgroup", "program"])]
     pub pid: Vec<u32>,
@@ -149,7 +149,7 @@ pub struct Run {
     /// noticed: auto, bpf, perf or standby-idle (without privileges), leader (for comparison), off
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "auto",
         conflicts_with_all = ["pid", "cgroup", "pack_cpus"])]
-    pub overlap: Option<Backend>,
+    pub overlap: Option<OverlapBackend>,
     /// With --pack-cpus: do not load libcox_preload.so into the program
     #[arg(long, requires = "pack_cpus")]
     pub no_preload: bool,

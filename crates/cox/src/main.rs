@@ -1,14 +1,18 @@
-//! `cox`: the command. One module per verb; the session they share.
+//! `cox`: the command. One module per verb: options → engines → session → faces.
 
-mod choice;
 mod cli;
-mod ebpf;
+mod engines;
+mod exit;
+mod faces;
+mod forecasts;
 mod laps;
-mod preload;
+#[cfg(test)]
+mod mutations;
 mod provenance;
-mod session;
+mod recordings;
 mod simulated;
 mod surroundings;
+mod targets;
 mod usage;
 mod verbs;
 
@@ -16,11 +20,9 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use cli::{PackVerb, Verb};
+use exit::FAILED;
 use outputs::diagnostics::{chain, say};
 use usage::Refused;
-
-/// cox itself failed before the program ran, as env(1) and timeout(1) have it.
-const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
     let _laps = laps::Laps::begin();

@@ -65,7 +65,7 @@ mod tests {
             }
         }
         let mut found = Vec::new();
-        for user in ["cox", "outputs", "pack"] {
+        for user in ["cox", "observe", "outputs", "overlap", "pack", "session"] {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(user).join("src");
             look(&folder, &mut found);
         }

@@ -4,6 +4,7 @@
 //! - [`cpus`]: which CPUs a pack has.
 //! - [`sim`]: the policy on a machine in memory.
 //! - [`trial`]: the kernel's way and the policy's in turn, in one run, to compare them.
+//! - [`engine`]: all this as an engine of a session.
 //! - [`live`]: sensors, the seats' tickers, and the hands that move real threads.
 //!
 //! The idea, and its parts progress and locality awareness and period control, are PALM's (Park et al.,
@@ -12,6 +13,7 @@
 #![deny(unsafe_code)]
 
 pub mod cpus;
+pub mod engine;
 pub mod live;
 pub mod policy;
 pub mod sim;

@@ -6,8 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-
-use crate::session::sigpipe;
+use session::sigpipe;
 
 /// Become `cox-bench`, found beside cox or on PATH.
 pub fn bench(arguments: &[OsString]) -> Result<u8> {

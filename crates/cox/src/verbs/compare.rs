@@ -12,6 +12,7 @@ use report::heat::Heat;
 use report::{Document, html};
 
 use crate::cli;
+use crate::faces::style;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -60,7 +61,7 @@ fn compared(options: &cli::Compare, groups: &[(String, Vec<Run>)]) -> Result<u8>
     let text = Output::wanted(options.output.as_deref())?.or((!stdout_is_taken).then_some(Output::Stdout));
     let comparison = Comparison::new(VERSION, groups);
     let text = text.map_or(Ok(()), |output| {
-        let page = comparison.text(&super::style(Some(&output), false));
+        let page = comparison.text(&style(Some(&output), false));
         output.write(page.as_bytes())
     });
     let json = json.map_or(Ok(()), |output| output.write(comparison.to_json().context("making the JSON")?.as_bytes()));

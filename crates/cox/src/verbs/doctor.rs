@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use broker::caller::{Caller, GROUP};
 use broker::client;
+use broker::ebpf;
 use broker::protocol::Wanted;
 use machine::Root;
 use machine::features::{Available, Facts, Feature, FeatureId, evaluate};
@@ -13,7 +14,8 @@ use report::style::{Style, wrapped};
 use serde_json::json;
 use watch::{BpfObserver, Settings, WatchError};
 
-use crate::{cli, ebpf};
+use crate::cli;
+use crate::faces::style;
 
 /// Exit code when programs can only be observed by a weaker backend.
 const FINDING: u8 = 1;
@@ -26,7 +28,7 @@ pub fn doctor(options: &cli::Doctor) -> Result<u8> {
     try_out(&mut features);
     let quiet = options.json.as_deref() == Some(Path::new("-"));
     if !quiet {
-        let style = super::style(Some(&Output::Stdout), false);
+        let style = style(Some(&Output::Stdout), false);
         Output::Stdout.write(text(&features, &style).as_bytes())?;
     }
     if let Some(output) = json_output {

@@ -5,6 +5,7 @@ use outputs::{Output, to_stdout};
 use report::guide::{self, Topic};
 
 use crate::cli;
+use crate::faces::style;
 
 /// Prints the page that a topic names, or a part of it (`doctor#ebpf`); without a topic, what there is.
 pub fn explain(options: &cli::Explain) -> Result<u8> {
@@ -19,7 +20,7 @@ pub fn explain(options: &cli::Explain) -> Result<u8> {
                 None => topic.text,
                 Some(id) => topic.section(id).with_context(|| format!("'{name}' has no section '{id}'"))?,
             };
-            guide::within(text, super::style(Some(&Output::Stdout), false).columns())
+            guide::within(text, style(Some(&Output::Stdout), false).columns())
         }
     };
     to_stdout(|out| out.write_all(text.as_bytes()))?;

@@ -12,6 +12,7 @@ use report::comparison::{Comparison, Run};
 
 use super::run::once;
 use crate::cli;
+use crate::faces::style;
 
 /// Run the program as often as wanted and report; the exit code is the first that is not 0.
 pub fn run(options: &cli::Run) -> Result<u8> {
@@ -36,7 +37,7 @@ pub fn run(options: &cli::Run) -> Result<u8> {
     if let Some(text) = text.filter(|_| !runs.is_empty()) {
         let words: Vec<_> = options.program.iter().map(|word| word.to_string_lossy()).collect();
         let comparison = Comparison::new(env!("CARGO_PKG_VERSION"), &[(words.join(" "), runs)]);
-        let page = comparison.text(&super::style(Some(&text), false));
+        let page = comparison.text(&style(Some(&text), false));
         // The program has run: this does not change its exit code.
         if let Err(error) = text.write(page.as_bytes()) {
             say(&chain(&error));

@@ -11,6 +11,7 @@ use pack::sim::{Costs, Outcome, Program, Wait};
 use report::simulation::{How, SCHEMA_VERSION, Simulation, Way};
 
 use crate::cli::{self, Waiting};
+use crate::faces::style;
 use crate::simulated::Scenario;
 
 /// Work of each thread in a simulation whose length nobody gave, ns, and at least so many phases.
@@ -22,7 +23,7 @@ pub fn simulate(options: &cli::Simulate) -> Result<u8> {
     let json = Output::wanted(options.json.as_deref())?;
     let simulation = simulation(options, &scenario(options));
     if options.json.as_deref() != Some(Path::new("-")) {
-        let text = simulation.text(&super::style(Some(&Output::Stdout), false));
+        let text = simulation.text(&style(Some(&Output::Stdout), false));
         Output::Stdout.write(text.as_bytes())?;
     }
     if let Some(json) = json {

@@ -1,0 +1,72 @@
+//! From options to the engines of a session.
+
+use anyhow::{Context, Result, bail};
+use observe::{Observing, Recorder};
+use overlap::Overlapping;
+use pack::engine::{How, OnTrial, Packing, Wanted};
+use pack::policy::conductor::Settings;
+use pack::policy::palm::Parts;
+use pack::policy::regime::Turns;
+use session::Engines;
+use watch::Sight;
+
+use crate::cli::{self, PackBackend, PackPolicy, PalmPart};
+
+/// Those of `cox run`. Who observes takes hold first and lets go last: it sees all that packing does.
+pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
+    let children = !options.no_children;
+    let packing = options.pack_cpus.clone().map(|cpus| {
+        let how = How { children, preload: !options.no_preload, ..How::default() };
+        Packing::new(Wanted::Named { option: "--pack-cpus", cpus }, &how)
+    });
+    let overlapping = options.overlap.map(|backend| Overlapping::new(backend.into(), children));
+    Engines::new().with(Observing::new(options.backend.into(), children, recorder)).and(packing).and(overlapping)
+}
+
+/// That of `cox pack`.
+pub fn of_pack(options: &cli::Pack) -> Result<Engines> {
+    if options.policy != PackPolicy::Palm && !options.without.is_empty() {
+        bail!("--without leaves out parts of the paper's rules: it needs --policy palm");
+    }
+    let how = How {
+        children: !options.no_children,
+        settings: settings(options),
+        sight: match options.backend {
+            PackBackend::Auto => Sight::Best,
+            PackBackend::Bpf => Sight::Traced,
+            PackBackend::Proc => Sight::Polled,
+        },
+        log: options.log_moves.is_some(),
+        preload: !options.no_preload,
+        ..How::default()
+    };
+    Ok(Engines::new().with(Packing::new(wanted(&options.cpus)?, &how)))
+}
+
+/// That of `cox advise`.
+pub fn of_advise(options: &cli::Advise) -> Result<Engines> {
+    Ok(Engines::new().with(OnTrial::new(wanted(&options.cpus)?, !options.no_children)))
+}
+
+/// The CPUs that are wanted.
+pub fn wanted(cpus: &cli::Cpus) -> Result<Wanted> {
+    let named = cpus.cpus.clone().map(|cpus| Wanted::Named { option: "--cpus", cpus });
+    named.or(cpus.ncpus.map(Wanted::Count)).context("give --cpus or --ncpus")
+}
+
+fn settings(options: &cli::Pack) -> Settings {
+    let without = |part: PalmPart| options.without.contains(&part);
+    let parts = Parts {
+        progress: !without(PalmPart::Progress),
+        locality: !without(PalmPart::Locality),
+        period: !without(PalmPart::Period),
+    };
+    let mut settings = match options.policy {
+        PackPolicy::Cox => Settings { always: options.always, ..Settings::default() },
+        PackPolicy::Palm => Settings::palm(parts),
+    };
+    if let Some(length) = options.period {
+        settings.turns = Turns::Fixed(length.as_nanos() as u64);
+    }
+    settings
+}

@@ -1,0 +1,130 @@
+//! The document of `cox run`: an account of what was observed, what is known around it, and the other engines' sections.
+
+use advise::Facts;
+use anyhow::{Result, bail};
+use ledger::accounts::ProgramInfo;
+use ledger::beside::{self, Beside, Player};
+use ledger::{Account, Provenance};
+use machine::CpuSet;
+use observe::Observed;
+use overlap::Counted;
+use report::Document;
+use report::pack::PackReport;
+use session::{Attached, Ended, Exit, Launch, Launched, Target};
+use trace::Recording;
+
+use crate::cli;
+use crate::surroundings::Surroundings;
+
+/// A session that has ended, as far as it is no engine's.
+pub struct Session<'s> {
+    /// What was wanted.
+    pub options: &'s cli::Run,
+    /// What it was about.
+    pub target: &'s Target,
+    /// How it ended.
+    pub ended: &'s Ended,
+    /// What was around it, read before it began.
+    pub surroundings: &'s Surroundings,
+    /// Where and when.
+    pub provenance: Provenance,
+}
+
+/// Makes the document; and what traces are made of, where they are wanted, or why there is none of that.
+///
+/// # Errors
+/// When nothing was observed.
+pub fn document(
+    session: Session<'_>,
+    observed: &mut Observed,
+    packed: Option<PackReport>,
+    counted: Option<&Counted>,
+) -> Result<(Document, Option<Result<Recording>>)> {
+    let Session { options, target, ended, surroundings, provenance } = session;
+    let command = target.words();
+    let programs = programs(target, ended);
+    let own_cpu_ns = ended.own_cpu_ns.saturating_add(observed.cpu_elsewhere_ns);
+    let record = &observed.record;
+    let mut account = ledger::accounts::build(record, &programs, own_cpu_ns);
+    account.provenance = Some(Provenance { command: command.clone(), ..provenance });
+    refuse_without_threads(&account, target)?;
+    // Without a trace there is an account all the same.
+    let recorded = observed.recorder.take().map(|recorder| {
+        let recording = recorder.finish(record, &account, &observed.waits, record.cpus.len() as u32)?;
+        if programs.len() > 1 {
+            account.beside = Some(side_by_side(&recording, &programs, &observed.allowed)?);
+        }
+        Ok(recording)
+    });
+    let allowed = observed.allowed.first().and_then(Option::as_ref);
+    let runtime = observed.openmp_runtime.take();
+    let mut facts = surroundings.facts(&command, allowed, options.pack_cpus.as_ref(), runtime);
+    if !observed.passed_over.is_empty() {
+        facts.denied.insert(Facts::EBPF.to_owned());
+    }
+    let cpus = facts.allowed_cpus.len() as u64;
+    let overlap = counted.map(|counted| overlap::report(counted, &account, cpus));
+    let document = Document { pack: packed, overlap, ..Document::new(env!("CARGO_PKG_VERSION"), account, facts) };
+    Ok((document, recorded))
+}
+
+/// The programs of a session: those that it has launched, or the one thing that it is attached to.
+fn programs(target: &Target, ended: &Ended) -> Vec<ProgramInfo> {
+    match target {
+        Target::Launch(launches) if launches.len() > 1 => {
+            let launched = ended.launched.iter().zip(launches);
+            let info = |(one, launch): (&Launched, &Launch)| ProgramInfo {
+                root_pid: Some(one.pid),
+                command: launch.words(),
+                exit_code: Some(one.exit.shell_code()),
+                start_ns: one.start_ns,
+                end_ns: Some(one.end_ns),
+            };
+            launched.map(info).collect()
+        }
+        _ => vec![ProgramInfo {
+            root_pid: target.attached_to(),
+            command: target.words(),
+            exit_code: ended.exit.map(Exit::shell_code),
+            start_ns: ended.start_ns,
+            end_ns: Some(ended.end_ns),
+        }],
+    }
+}
+
+/// What programs took from one another.
+fn side_by_side(recording: &Recording, programs: &[ProgramInfo], allowed: &[Option<CpuSet>]) -> Result<Beside> {
+    let programs = programs.iter().enumerate().map(|(at, program)| {
+        let cpus = allowed.get(at).and_then(Option::as_ref);
+        beside::Program {
+            root_pid: program.root_pid.unwrap_or_default(),
+            cpus: cpus.map(|cpus| cpus.iter().collect()),
+            named: cpus.map(ToString::to_string).unwrap_or_default(),
+        }
+    });
+    let mut player = Player::new(programs.collect(), recording.cpus, recording.start_ns);
+    recording.each(|moment| -> Result<()> {
+        player.take(moment);
+        Ok(())
+    })?;
+    Ok(player.finish(recording.end_ns))
+}
+
+/// A report on nothing would be taken for one on a program that did nothing.
+fn refuse_without_threads(account: &Account, target: &Target) -> Result<()> {
+    if !ledger::summary::is_empty(account) {
+        return Ok(());
+    }
+    match target {
+        Target::Attach(Attached::Cgroup(cgroup)) => {
+            bail!(
+                "no thread was in the control group {} while it was watched; there is no report",
+                cgroup.name().display()
+            )
+        }
+        _ => bail!(
+            "the backend {} saw no thread of the target; there is no report (another one may: --backend)",
+            account.backend.name()
+        ),
+    }
+}

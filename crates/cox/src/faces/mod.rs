@@ -1,0 +1,40 @@
+//! What verbs show, and where they write it.
+
+pub mod document;
+pub mod moves;
+pub mod run;
+pub mod traces;
+
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+
+use ::report::Style;
+use outputs::Output;
+
+/// How the reader's terminal wants it. A file gets UTF-8 without colour.
+pub fn style(output: Option<&Output>, all_threads: bool) -> Style {
+    let columns = match output {
+        Some(Output::Stderr) => terminal_columns(&std::io::stderr()),
+        Some(Output::Stdout) => terminal_columns(&std::io::stdout()),
+        _ => None,
+    };
+    // As the C library chooses a locale: the first of these that is set and not empty.
+    let locale =
+        ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
+    let utf8 = locale.is_some_and(|l| {
+        let l = l.to_ascii_lowercase();
+        l.contains("utf-8") || l.contains("utf8")
+    });
+    Style {
+        color: columns.is_some() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        unicode: utf8 || matches!(output, Some(Output::File(..))),
+        all_threads,
+        width: Style::default().width.min(columns.unwrap_or(usize::MAX)),
+    }
+}
+
+/// Columns of the terminal that a stream is; none if it is not one. A terminal that does not know its size has room for everything.
+fn terminal_columns(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = || rustix::termios::tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col));
+    stream.is_terminal().then(|| size().filter(|columns| *columns > 0).unwrap_or(usize::MAX))
+}

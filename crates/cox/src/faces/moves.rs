@@ -1,0 +1,28 @@
+//! `cox pack --log-moves`: why each thread was moved.
+
+use pack::live::{Placed, Summary};
+use pack::policy::Why;
+
+/// One line per order: when, who, where, why.
+pub fn moves(summary: &Summary) -> String {
+    let start_ns = summary.log.first().map_or(0, |placed| placed.at_ns);
+    let line = |placed: &Placed| {
+        let told = match placed.to {
+            Some((cpu, why)) => {
+                let why = match why {
+                    Why::Behind(ns) => format!("the least served there is {:.3} ms behind", ns as f64 / 1e6),
+                    Why::Spins => "a thread there waits in a loop".to_owned(),
+                    Why::SeatFree => "a CPU had nobody to run".to_owned(),
+                    Why::Joined => "it is new".to_owned(),
+                    Why::Start => "rotation begins".to_owned(),
+                    Why::End => "rotation ends".to_owned(),
+                    Why::Palm => "by the paper's rules".to_owned(),
+                };
+                format!("thread {} to CPU {cpu}: {why}", placed.tid)
+            }
+            None => format!("thread {} is left to the kernel", placed.tid),
+        };
+        format!("{:12.6} s  {told}\n", (placed.at_ns - start_ns) as f64 / 1e9)
+    };
+    summary.log.iter().map(line).collect()
+}

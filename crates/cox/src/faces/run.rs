@@ -1,0 +1,113 @@
+//! What `cox run` writes: its report, JSON and traces.
+
+use std::mem;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use observe::{Observed, Observing, Recorder};
+use outputs::Output;
+use overlap::Overlapping;
+use report::Document;
+use report::comparison::Run;
+use report::pack::PackReport;
+use report::style::{Style, wrapped};
+use session::Findings;
+use trace::Recording;
+
+use super::document::{Session, document};
+use super::style;
+use super::traces::{self, Traces};
+use crate::cli;
+
+/// Where reports go.
+pub struct Outputs {
+    text: Option<Output>,
+    json: Option<Output>,
+    traces: Traces,
+}
+
+/// Options that write, each with the file that it names.
+pub fn named(options: &cli::Run) -> Vec<(&'static str, Option<PathBuf>)> {
+    let text = options.output.clone().filter(|_| !options.quiet);
+    [("--json", options.json.clone()), ("--output", text)].into_iter().chain(traces::named(&options.traces)).collect()
+}
+
+impl Outputs {
+    /// Opens what is asked for.
+    ///
+    /// # Errors
+    /// When something cannot be written.
+    pub fn open(options: &cli::Run) -> Result<Outputs> {
+        let json = Output::wanted(options.json.as_deref())?;
+        let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
+        Ok(Outputs { text, json, traces: Traces::open(&options.traces)? })
+    }
+
+    /// Keeps what happens when, where that is asked for: for traces, and for what programs take from one another.
+    ///
+    /// # Errors
+    /// When there is no room for it.
+    pub fn recorder(&self, options: &cli::Run) -> Result<Option<Recorder>> {
+        let records = self.traces.are_wanted() || !options.also.is_empty();
+        records.then(|| Recorder::new(&self.traces.folder(), options.room.trace_buffer)).transpose()
+    }
+
+    /// Writes what engines found. `packed`: the packer's section. Returns what it came to.
+    ///
+    /// # Errors
+    /// When there is no report, or something could not be written.
+    pub fn write(self, session: Session<'_>, findings: &mut Findings, packed: Option<PackReport>) -> Result<Run> {
+        let (all_threads, is_last) = (session.options.threads, session.options.repeat == 1);
+        if let Some(error) = findings.failure::<Observing>() {
+            self.alone(packed)?;
+            return Err(error.context("observing failed, there is no report"));
+        }
+        let mut observed = findings.section::<Observing>().context("nothing was observed")?;
+        let counted = findings.section::<Overlapping>();
+        let (document, recorded) = document(session, &mut observed, packed, counted.as_ref())?;
+        let written = self.write_document(&document, recorded, &observed, all_threads);
+        let figures = Run::of(&document);
+        // Mostly the process ends here: taking apart the accounts of 50,000 threads one by one helps nobody.
+        if is_last {
+            mem::forget((observed, document));
+        }
+        written.map(|()| figures)
+    }
+
+    /// Each is written whatever becomes of the others.
+    fn write_document(
+        self,
+        document: &Document,
+        recorded: Option<Result<Recording>>,
+        observed: &Observed,
+        all_threads: bool,
+    ) -> Result<()> {
+        let text = self.text.map_or(Ok(()), |output| {
+            let style = style(Some(&output), all_threads);
+            let mut page = report::text::text(document, &style);
+            page.push_str(&afterwards(observed, &style));
+            output.write(page.as_bytes())
+        });
+        let json =
+            self.json.map_or(Ok(()), |output| output.write(document.to_json().context("making the JSON")?.as_bytes()));
+        let traces = recorded.map_or(Ok(()), |recording| self.traces.write(&recording?, document));
+        text.and(json).and(traces)
+    }
+
+    /// The section on packing, when there is nothing else to report.
+    fn alone(self, packed: Option<PackReport>) -> Result<()> {
+        let Some((packed, output)) = packed.zip(self.text) else { return Ok(()) };
+        let text = packed.text(&style(Some(&output), false));
+        output.write(text.as_bytes())
+    }
+}
+
+/// What is worth saying beside the account: why a better backend was not used.
+fn afterwards(observed: &Observed, style: &Style) -> String {
+    // eBPF comes before perf.
+    let backends = ["eBPF", "perf"].iter().zip(&observed.passed_over);
+    let lines = backends.flat_map(|(backend, reason)| {
+        wrapped(&style.clean(&format!("{backend} not used: {reason}")), style.columns(), "  ", "    ")
+    });
+    lines.map(|line| line + "\n").collect()
+}

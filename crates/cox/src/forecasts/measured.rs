@@ -1,0 +1,67 @@
+//! What a trial showed, for the rules.
+
+use advise::Facts;
+use advise::forecast::measured::{self, Placing, Trial, Window};
+use advise::forecast::{Accepts, Basis, Refusal};
+use pack::engine::Tested;
+use pack::policy::regime::{FIRST_LOOK_NS, WORTH};
+use pack::trial::{Seen, Tried, WINDOW_NS, Way};
+use report::advice::{Advice, Run};
+use session::Ended;
+
+/// Advice from a trial of a program that has ended.
+///
+/// # Errors
+/// Why the trial tells nothing.
+pub fn advice(tested: &Tested, ended: &Ended, command: Vec<String>, facts: &Facts) -> Result<Advice, Refusal> {
+    let seen = tested.summary.trial.clone().unwrap_or_default();
+    let cpus = tested.cpus.len();
+    // The part of the CPUs' time that neither the program nor cox had, and nobody left idle.
+    let there_ns = (tested.summary.wall_ns * cpus as u64).max(1);
+    let others = tested.others_ns.map(|others_ns| others_ns as f64 / there_ns as f64);
+    let trial = Trial { others: others.unwrap_or(0.0), ..trial(&seen, cpus, tested.openmp, facts) };
+    Ok(Advice {
+        command,
+        exit_code: ended.exit.map(session::Exit::shell_code),
+        cpu_list: Some(tested.cpus.to_string()),
+        run: Run {
+            basis: Basis::Measured,
+            elapsed_ns: ended.end_ns - ended.start_ns,
+            cpus: cpus as u64,
+            windows: trial.windows.len() as u64,
+            window_ns: WINDOW_NS,
+            others,
+        },
+        ..super::advice(measured::forecast(&trial)?)
+    })
+}
+
+/// What the trial showed, for the rules.
+pub(super) fn trial(seen: &Seen, seats: usize, openmp: bool, facts: &Facts) -> Trial {
+    let window = |tried: &Tried| Window {
+        placing: match tried.way {
+            Way::Settling => Placing::Settling,
+            Way::Placed => Placing::Kernel,
+            Way::Packed => Placing::Packer,
+        },
+        length_ns: tried.length_ns,
+        run_ns: tried.run_ns,
+        samples: tried.samples,
+        waiting: tried.waiting,
+        in_runtime: tried.in_runtime,
+        crowded: tried.active > seats,
+    };
+    let given = facts.variable("OMP_NUM_THREADS").is_some();
+    Trial {
+        cpus: seats as u64,
+        threads: seen.windows.iter().map(|tried| tried.active as u64).max().unwrap_or(0),
+        windows: seen.windows.iter().map(window).collect(),
+        worked: seen.worked.values().copied().collect(),
+        openmp,
+        passive_already: facts.waits_passively(),
+        accepts: if openmp || given { Accepts::Yes } else { Accepts::Unknown },
+        worth: WORTH,
+        first_look_ns: FIRST_LOOK_NS,
+        others: 0.0,
+    }
+}

@@ -1,0 +1,85 @@
+//! What the simulator makes of an account.
+
+use advise::forecast::modelled::{self, Simulated, Sketch, Waits};
+use advise::forecast::{Basis, Refusal};
+use advise::picture::Picture;
+use machine::CpuSet;
+use pack::policy::conductor::Settings;
+use pack::policy::seating::FULL_CAPACITY;
+use pack::sim::{Costs, Program, Wait};
+use report::Document;
+use report::advice::{Advice, Run};
+
+use crate::cli::Cpus;
+use crate::simulated::Scenario;
+
+/// Advice from a report of `cox run`, on these CPUs.
+///
+/// # Errors
+/// Why the report leaves nothing to choose between.
+pub fn advice(wanted: &Cpus, document: &Document) -> Result<Advice, Refusal> {
+    let picture = Picture::new(&document.account, &document.facts);
+    let count = wanted.cpus.as_ref().map_or(wanted.ncpus, |cpus| Some(cpus.len())).unwrap_or(1);
+    let sketch = Sketch::of(&picture, count as u64)?;
+    let simulated: Vec<Simulated> = sketch.phases_ns.iter().map(|phase_ns| simulate(&sketch, *phase_ns)).collect();
+    let program = document.account.programs.first();
+    Ok(Advice {
+        command: document.facts.command.clone(),
+        exit_code: program.and_then(|program| program.exit_code),
+        cpu_list: wanted.cpus.as_ref().map(CpuSet::to_string),
+        run: Run {
+            basis: Basis::Modelled,
+            elapsed_ns: sketch.elapsed_ns,
+            cpus: sketch.had_cpus,
+            windows: 0,
+            window_ns: 0,
+            others: None,
+        },
+        provenance: document.account.provenance.clone(),
+        ..super::advice(modelled::forecast(&sketch, &simulated))
+    })
+}
+
+/// Work of a simulated thread, ns: enough windows for the packer to find its turns.
+const SIMULATED_NS: u64 = 3_000_000_000;
+/// … in at most so many meetings of all threads together: a simulation should take a second or two.
+const MOST_MEETINGS: u64 = 60_000;
+/// How long a runtime that spins before it sleeps is taken to spin.
+const SPINS_NS: u64 = 350_000;
+
+/// What the simulator says of phases of this length.
+pub(super) fn simulate(sketch: &Sketch, phase_ns: u64) -> Simulated {
+    // Threads that never meet do not tell one second from another.
+    let work_ns = if sketch.waits == Waits::Never { phase_ns.min(SIMULATED_NS) } else { phase_ns };
+    let wait = match sketch.waits {
+        Waits::Loops => Wait::Spin,
+        Waits::Asleep => Wait::Block,
+        Waits::Both => Wait::SpinThenBlock(SPINS_NS),
+        Waits::Never => Wait::Never,
+    };
+    let rounds = if sketch.waits == Waits::Never {
+        1
+    } else {
+        (SIMULATED_NS / phase_ns).clamp(20, (MOST_MEETINGS / sketch.threads).max(20))
+    };
+    let threads = sketch.threads as usize;
+    let scenario = |wait, cpus: u64| Scenario {
+        program: Program { threads, rounds, work_ns, jitter: (sketch.inequality - 1.0).min(0.5), wait },
+        capacities: vec![FULL_CAPACITY; cpus as usize],
+        costs: Costs::default(),
+        settings: Settings::default(),
+        seed: 1,
+    };
+    let on = scenario(wait, sketch.cpus);
+    let ideal_ns = on.ideal_ns();
+    let times = |elapsed_ns: u64| elapsed_ns as f64 / ideal_ns;
+    let taskset = times(on.taskset().elapsed_ns);
+    let had = scenario(wait, sketch.had_cpus);
+    Simulated {
+        taskset,
+        packed: times(on.packed().elapsed_ns),
+        fewer_threads: on.fewer_threads().map_or(1.0, |(_, outcome)| times(outcome.elapsed_ns)),
+        passive: times(scenario(Wait::Block, sketch.cpus).taskset().elapsed_ns),
+        as_it_ran: had.taskset().elapsed_ns as f64 / had.ideal_ns(),
+    }
+}

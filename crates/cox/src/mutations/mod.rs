@@ -1,0 +1,156 @@
+//! No file makes `cox report` panic, hang or take much memory, whatever is wanted of it: recordings of all kinds, changed at random, through all
+//! outputs.
+//!
+//! The tests of `perfdata` and `trace` change bytes, and most of those die in the decoders. Here as much is changed before it is encoded: records of
+//! perf's, moments, the window, and numbers in the report that is in a recording of cox's; so that what is behind the decoders is told absurd times,
+//! ids, CPUs and counts, and in any order.
+//!
+//! `make test` runs some hundreds of each kind, `make fuzz` ten million; COX_FUZZ_TIMES says how many, COX_FUZZ_SEED where to begin.
+
+mod files;
+
+use std::io::Cursor;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use arch::clock::thread_cpu_ns;
+use damage::Random;
+use damage::memory::{Counting, most};
+
+use crate::cli;
+use crate::recordings::Around;
+use crate::verbs::report::{mode, report_on};
+
+#[global_allocator]
+static MEMORY: Counting = Counting;
+
+/// Bytes that a report on a file of some kilobytes may take.
+const MEMORY_BYTES: usize = 16 << 20;
+
+/// A page is made of one input in so many: drawing is most of the work, and goes by sums that the other outputs have, too.
+const PAGES: u64 = 16;
+
+/// Commands of `cox report`, with everything that can be wanted, and nothing that is left afterwards.
+struct Wanted {
+    /// With all traces and a page; with all traces; without, when nothing is kept on the way; and perf's own figures.
+    all: Vec<cli::Report>,
+    _folder: tempfile::TempDir,
+}
+
+/// A report to `output`, and nothing else.
+pub fn plain(output: &Path) -> cli::Report {
+    cli::Report {
+        file: "recording".into(),
+        json: None,
+        traces: cli::Traces { trace: None, paraver: None, html: None },
+        threads: false,
+        output: Some(output.into()),
+        quiet: false,
+        timehist: false,
+        summary: false,
+        kuhn2022: false,
+        rule: cli::Rule::Perf61,
+    }
+}
+
+impl Wanted {
+    fn new() -> Wanted {
+        let folder = tempfile::tempdir().unwrap();
+        for ending in ["prv", "pcf", "row"] {
+            std::os::unix::fs::symlink("/dev/null", folder.path().join(format!("t.{ending}"))).unwrap();
+        }
+        let null = || Some("/dev/null".into());
+        let plain = || plain(Path::new("/dev/null"));
+        let traces = |html| cli::Traces { trace: null(), paraver: Some(folder.path().join("t")), html };
+        let newer = || cli::Report { rule: cli::Rule::Newer, ..plain() };
+        let all = vec![
+            cli::Report { json: null(), traces: traces(null()), threads: true, ..plain() },
+            cli::Report { json: null(), traces: traces(None), threads: true, ..plain() },
+            plain(),
+            cli::Report { timehist: true, ..plain() },
+            cli::Report { timehist: true, summary: true, ..newer() },
+            cli::Report { kuhn2022: true, ..newer() },
+        ];
+        Wanted { all, _folder: folder }
+    }
+
+    /// Has commands report on an input, and says whether there was a report.
+    fn report_on(&self, seed: u64, file: &[u8], around: &Around<'_>) -> bool {
+        // The first one includes the second.
+        let (with_page, others) = (&self.all[0], &self.all[2..]);
+        let first = if seed.is_multiple_of(PAGES) { with_page } else { &self.all[1] };
+        let is_read = report_on(first, Cursor::new(file), around).is_ok();
+        others.iter().for_each(|wanted| drop(report_on(wanted, Cursor::new(file), around)));
+        is_read
+    }
+}
+
+/// Has commands report on every file that `make` makes.
+fn report_on_all(name: &str, few: u64, make: impl Fn(&mut Random) -> Vec<u8>) {
+    let wanted = Wanted::new();
+    let known = files::known();
+    let around = Around { known: &|| known.clone(), say: &|_| {} };
+    let (times, first) = (damage::times(few), damage::seed());
+    let (mut read, mut slowest, mut largest) = (0, (Duration::ZERO, 0), (0, 0));
+    let began = Instant::now();
+    for seed in first..first + times {
+        let file = make(&mut Random::new(seed));
+        // CPU time: a machine that stands still for a while is no fault.
+        let begin_ns = thread_cpu_ns();
+        let told = Told { name, seed };
+        let (is_read, bytes) = most(|| wanted.report_on(seed, &file, &around));
+        std::mem::forget(told);
+        let took = Duration::from_nanos(thread_cpu_ns() - begin_ns);
+        read += u64::from(is_read);
+        (slowest, largest) = (slowest.max((took, seed)), largest.max((bytes, seed)));
+        assert!(took < Duration::from_secs(20), "{name}: seed {seed} takes long");
+        assert!(bytes < MEMORY_BYTES, "{name}: seed {seed} takes {bytes} bytes");
+    }
+    println!("{name}: {times} from {first}, {read} read, {:.0} a second", times as f64 / began.elapsed().as_secs_f64());
+    println!("{name}: the slowest took {slowest:?}, the largest {largest:?} bytes");
+    // A mutation that leaves nothing to read tests nothing behind the first check.
+    assert!(read > times / 4 && read < times, "{name}: {read} of {times}");
+}
+
+/// Says which input it was when there was a panic on the way.
+struct Told<'a> {
+    name: &'a str,
+    seed: u64,
+}
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        eprintln!("{}: it was the input of COX_FUZZ_SEED={}", self.name, self.seed);
+    }
+}
+
+#[test]
+fn originals_are_read() {
+    let wanted = Wanted::new();
+    let around = Around { known: &Vec::new, say: &|complaint| panic!("{complaint}") };
+    for (at, file) in files::originals().iter().enumerate() {
+        for wanted in &wanted.all {
+            let is_of_perf = file.first() != Some(&trace::session::FIRST_BYTE);
+            let done = report_on(wanted, Cursor::new(&file[..]), &around);
+            if is_of_perf || mode(wanted).is_none() {
+                done.unwrap_or_else(|error| panic!("{at}: {error:#}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn recordings_of_perfs_that_are_changed() {
+    report_on_all("perf.data", 500, files::perf);
+}
+
+#[test]
+fn text_of_perf_script_that_is_changed() {
+    report_on_all("script", 500, files::script);
+}
+
+#[test]
+fn recordings_of_coxs_that_are_changed() {
+    let sessions = files::Sessions::new();
+    report_on_all("session", 500, |random| sessions.changed(random));
+}

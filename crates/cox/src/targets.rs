@@ -1,0 +1,51 @@
+//! From options to the target of a session.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+
+use anyhow::{Context, Result, bail};
+use ledger::beside;
+use machine::Root;
+use machine::cgroup::Hierarchies;
+use session::{Attached, Launch, Target};
+
+use crate::cli;
+
+/// What `cox run` is to observe.
+pub fn of_run(options: &cli::Run) -> Result<Target> {
+    if let Some(path) = &options.cgroup {
+        let root = Root::live();
+        let cgroup = Hierarchies::read(&root).and_then(|all| all.resolve(&root, path)).context("--cgroup")?;
+        return Ok(Target::Attach(Attached::Cgroup(cgroup)));
+    }
+    if options.also.len() >= beside::MOST {
+        bail!("--also: at most {} programs can run beside the other", beside::MOST - 1);
+    }
+    let mut target = of(&options.program, &options.pid);
+    if let Target::Launch(launches) = &mut target {
+        for command in &options.also {
+            launches.push(launch_beside(command)?);
+        }
+    }
+    Ok(target)
+}
+
+/// The program, or else the processes.
+pub fn of(program: &[OsString], pids: &[u32]) -> Target {
+    if pids.is_empty() {
+        return Target::Launch(vec![Launch { command: program.to_vec(), ..Launch::default() }]);
+    }
+    // Named twice, watched once; the first stays first.
+    let mut seen = BTreeSet::new();
+    Target::Attach(Attached::Processes(pids.iter().copied().filter(|pid| seen.insert(*pid)).collect()))
+}
+
+/// A program to run beside the other. Whether it can be executed is the kernel's to say, when the session starts.
+fn launch_beside(command: &str) -> Result<Launch> {
+    let words = shlex::split(command).with_context(|| format!("--also '{command}': a quote is not closed"))?;
+    if words.is_empty() {
+        bail!("--also '{command}': there is no command");
+    }
+    let command = words.into_iter().map(OsString::from).collect();
+    Ok(Launch { command, has_no_input: true, ..Launch::default() })
+}

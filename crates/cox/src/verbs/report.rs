@@ -1,0 +1,84 @@
+//! `cox report`: what was recorded earlier, by cox or by perf, as text, JSON, a page and traces.
+
+use std::io::{BufRead, BufReader, Seek};
+
+use anyhow::{Context, Result, bail};
+use outputs::diagnostics::say;
+use outputs::{Output, refuse_same};
+use trace::session::FIRST_BYTE;
+
+use crate::cli;
+use crate::faces::style;
+use crate::faces::traces::{self, Traces};
+use crate::recordings::{self, Around, PIECE, kuhn, perf, timehist};
+
+/// Report on a file.
+pub fn report(options: &cli::Report) -> Result<u8> {
+    let text = options.output.clone().filter(|_| !options.quiet);
+    let named = [("--json", options.json.clone()), ("--output", text)];
+    refuse_same(named.into_iter().chain(traces::named(&options.traces)))?;
+    let file = recordings::open(&options.file).with_context(|| cannot(options))?;
+    let around = Around { known: &recordings::known_formats, say: &say };
+    report_on(options, BufReader::with_capacity(PIECE, file), &around)
+}
+
+fn cannot(options: &cli::Report) -> String {
+    format!("cannot report on '{}'", options.file.display())
+}
+
+/// Report on what `file` has.
+pub(crate) fn report_on(
+    options: &cli::Report,
+    mut file: impl BufRead + Seek + Send,
+    around: &Around<'_>,
+) -> Result<u8> {
+    let cannot = || cannot(options);
+    let json = Output::wanted(options.json.as_deref())?;
+    let traces = Traces::open(&options.traces)?;
+    let text = match &options.output {
+        _ if options.quiet => None,
+        Some(path) => Some(Output::open(Some(path))?),
+        // What programs read is not mixed with what people do.
+        None if matches!(json, Some(Output::Stdout)) || traces.take_stdout() => None,
+        None => Some(Output::Stdout),
+    };
+    let is_ours = file.fill_buf().with_context(cannot)?.first() == Some(&FIRST_BYTE);
+    if let Some(mode) = mode(options) {
+        if is_ours {
+            bail!("{}: {mode} is about what perf records, and this is a recording of cox", cannot());
+        }
+        let text = text.unwrap_or(Output::Stdout);
+        return if mode == "--kuhn2022" {
+            kuhn::write(file, options.rule, text, around).with_context(cannot)
+        } else {
+            timehist::write(file, options, text, around).with_context(cannot)
+        }
+        .map(|()| 0);
+    }
+    let (recording, document) = if is_ours {
+        let (recording, document) = recordings::read(&mut file, &traces.folder()).with_context(cannot)?;
+        (Some(recording), document)
+    } else {
+        let folder = traces.are_wanted().then(|| traces.folder());
+        perf::read(file, &options.file, folder.as_deref(), around).with_context(cannot)?
+    };
+    if ledger::summary::is_empty(&document.account) {
+        bail!("{}: no thread is in it", cannot());
+    }
+    let text = text.map_or(Ok(()), |output| {
+        let page = report::text::text(&document, &style(Some(&output), options.threads));
+        output.write(page.as_bytes())
+    });
+    let json = json.map_or(Ok(()), |output| output.write(document.to_json().context("making the JSON")?.as_bytes()));
+    let traces = recording.map_or(Ok(()), |recording| traces.write(&recording, &document));
+    text.and(json).and(traces).map(|()| 0)
+}
+
+/// Whether perf's own figures are wanted instead of an account.
+pub(crate) fn mode(options: &cli::Report) -> Option<&'static str> {
+    match options {
+        cli::Report { kuhn2022: true, .. } => Some("--kuhn2022"),
+        cli::Report { timehist: true, .. } => Some("--timehist"),
+        _ => None,
+    }
+}

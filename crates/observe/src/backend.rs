@@ -1,0 +1,119 @@
+//! Which backend observes: the best that works, and why better ones were passed over.
+
+use anyhow::{Context, Result, bail};
+use arch::laps::{self, Part};
+use broker::ebpf;
+use broker::protocol::Wanted;
+use machine::Root;
+use machine::topology::Topology;
+use outputs::diagnostics::chain;
+use watch::{BpfObserver, Observer, Settings, WatchError};
+use wire::Backend;
+
+/// Which backend the user wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// The best that works: bpf, then perf, then proc.
+    #[default]
+    Auto,
+    /// eBPF on the scheduler's tracepoints: everything is seen.
+    Bpf,
+    /// perf context-switch records: no wake-ups, no causes.
+    Perf,
+    /// /proc, polled: sums only.
+    Proc,
+}
+
+/// What is asked of a backend.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) choice: Choice,
+    /// Child processes too.
+    pub(crate) children: bool,
+    /// Why perf would see nothing of the target, where that is known beforehand.
+    pub(crate) hidden: Option<String>,
+    /// Room for what happens when, which only eBPF tells, where a trace is wanted.
+    pub(crate) moments_bytes: Option<u32>,
+}
+
+/// Why there is no trace.
+const NEEDS_BPF: &str =
+    "traces, pages and --also need eBPF (--backend bpf): other backends do not tell what happened when";
+
+impl Asked {
+    /// Loads a backend. `auto` takes the best that works and adds to `passed_over` why better ones did not; a named one must work.
+    ///
+    /// # Errors
+    /// When the named backend cannot be used here, or none can.
+    pub(crate) fn load(&self, passed_over: &mut Vec<String>) -> Result<Box<dyn Observer>> {
+        Ok(match self.choice {
+            Choice::Perf | Choice::Proc if self.moments_bytes.is_some() => bail!(NEEDS_BPF),
+            Choice::Bpf => self.bpf()?,
+            Choice::Auto if self.moments_bytes.is_some() => self.bpf().context(NEEDS_BPF)?,
+            Choice::Perf => self.perf()?,
+            Choice::Proc => self.proc()?,
+            Choice::Auto => self
+                .bpf()
+                .or_else(|error| {
+                    passed_over.push(error.to_string());
+                    self.perf()
+                })
+                .or_else(|error| {
+                    passed_over.push(error.to_string());
+                    self.proc()
+                })?,
+        })
+    }
+
+    /// Loads the next weaker backend than `failed`, where the user leaves the choice to cox and what is wanted can be had without eBPF;
+    /// else the failure stands. `why`: why `failed` sees nothing of this target, added to `passed_over`.
+    ///
+    /// # Errors
+    /// `why`, or why the weaker one cannot be used.
+    pub(crate) fn load_weaker(
+        &self,
+        failed: Backend,
+        why: anyhow::Error,
+        passed_over: &mut Vec<String>,
+    ) -> Result<Box<dyn Observer>> {
+        if self.choice != Choice::Auto || self.moments_bytes.is_some() {
+            return Err(why);
+        }
+        let weaker = match failed {
+            Backend::Bpf => self.perf().or_else(|_| self.proc())?,
+            Backend::Perf => self.proc()?,
+            _ => return Err(why),
+        };
+        passed_over.push(chain(&why));
+        Ok(weaker)
+    }
+
+    /// In this process where it may, else by the program that may.
+    fn bpf(&self) -> Result<Box<dyn Observer>, WatchError> {
+        laps::done(Part::Preparing);
+        let Asked { children, moments_bytes, .. } = *self;
+        if !ebpf::may_itself() {
+            return ebpf::by_helper(Wanted { children, samples: true, moments_bytes });
+        }
+        let topology = Topology::read(&Root::live()).map_err(unavailable)?;
+        let limit = topology.possible.last().map_or(1, |last| last + 1);
+        let settings = Settings { children, moments_bytes, ..Settings::new(topology.online.len() as u32, limit) };
+        Ok(Box::new(BpfObserver::new(&settings).map_err(ebpf::explained)?))
+    }
+
+    fn perf(&self) -> Result<Box<dyn Observer>, WatchError> {
+        if let Some(why) = &self.hidden {
+            let why = format!("{why}. Fix: run it as a user who may read it, or use --backend proc");
+            return Err(WatchError::Unavailable { what: "cannot observe by perf".into(), why });
+        }
+        Ok(Box::new(watch::perf::PerfObserver::new(watch::perf::Options { children: self.children })?))
+    }
+
+    fn proc(&self) -> Result<Box<dyn Observer>, WatchError> {
+        Ok(Box::new(watch::proc::ProcObserver::new(watch::proc::Options { children: self.children })?))
+    }
+}
+
+fn unavailable(error: machine::Error) -> WatchError {
+    WatchError::Unavailable { what: "cannot observe".into(), why: error.to_string() }
+}

@@ -1,0 +1,30 @@
+//! Programs whose threads perf does not follow.
+//!
+//! When a process executes a file that its user may not read, or that gives it other rights, the kernel makes it one that may not be looked
+//! into, and takes perf's events from it (`begin_new_exec` in fs/exec.c: `perf_event_exit_task` where it is not dumpable). /proc still tells
+//! how long its threads ran.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::{Access, access};
+use session::launch::file_of;
+
+/// Set-user-id and set-group-id, as in stat(2).
+const SET_ID: u32 = 0o6000;
+
+/// Why perf loses this program as soon as it begins; `None` also where there is no such file, which its start will tell.
+#[must_use]
+pub fn why_hidden_from_perf(program: &OsStr) -> Option<String> {
+    let file = file_of(program)?;
+    let found = std::fs::metadata(&file).ok()?;
+    let own = rustix::process::geteuid().as_raw();
+    let why = if access(&file, Access::READ_OK).is_err() {
+        "this user may execute it and not read it"
+    } else if found.mode() & SET_ID != 0 && found.uid() != own {
+        "it runs with the rights of another user or group (set-user-id)"
+    } else {
+        return None;
+    };
+    Some(format!("the kernel lets perf see nothing of '{}': {why}", file.display()))
+}

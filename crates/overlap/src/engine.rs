@@ -1,0 +1,153 @@
+//! The engine.
+
+use std::ffi::{OsStr, OsString};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+use outputs::diagnostics::say;
+use report::overlap::Noticed;
+use session::{Ended, Engine, Launch, NoCommand, Subject, Target, preload};
+use wire::umt::How;
+
+use crate::desk::Desk;
+use crate::fitness;
+use crate::source::Source;
+use crate::sums::Sums;
+
+/// How blocked threads are noticed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// The best that works.
+    #[default]
+    Auto,
+    /// eBPF rings a doorbell when a thread blocks while tasks are pending.
+    Bpf,
+    /// The kernel's records of the program's own switches wake one of those that wait for work: without privileges.
+    Perf,
+    /// A thread of the idle class on each CPU notices when nobody else wants it: without privileges.
+    StandbyIdle,
+    /// One thread is woken at every switch and rings, as in the UMT paper: for comparison.
+    Leader,
+    /// They are not: tasks are run by cox's runtime instead of libgomp's, and nothing more.
+    Off,
+}
+
+/// What the preload library reads to know what is wanted of it.
+const VARIABLE: &str = "COX_OVERLAP";
+
+/// The engine.
+pub struct Overlapping {
+    backend: Backend,
+    /// With child processes.
+    children: bool,
+    source: Option<Arc<Mutex<Source>>>,
+    desk: Option<Desk>,
+    /// Why blocked threads are not noticed, where they could not be.
+    passed_over: Option<String>,
+    /// Why the program's tasks cannot be taken over.
+    unfit: Option<String>,
+    sums: Option<Sums>,
+}
+
+/// What the engine counted.
+pub struct Counted {
+    /// How blocked threads were noticed.
+    pub noticed: Noticed,
+    /// Whether processes could ask for doorbells.
+    pub has_doorbells: bool,
+    /// Why blocked threads were not noticed in a better way.
+    pub passed_over: Option<String>,
+    /// Why the program's tasks could not be taken over.
+    pub unfit: Option<String>,
+    /// What all processes said together.
+    pub sums: Sums,
+}
+
+impl Overlapping {
+    /// Notices blocked threads in this way.
+    #[must_use]
+    pub fn new(backend: Backend, children: bool) -> Overlapping {
+        Overlapping { backend, children, source: None, desk: None, passed_over: None, unfit: None, sums: None }
+    }
+
+    fn noticed(&self) -> Noticed {
+        self.source.as_ref().map_or(Noticed::Off, |source| match lock(source).how {
+            How::Bpf => Noticed::Bpf,
+            How::Records => Noticed::Perf,
+            How::Sentinels => Noticed::StandbyIdle,
+            How::Leader => Noticed::Leader,
+        })
+    }
+
+    /// What the program is started with, beside the preload library.
+    fn variable(&self) -> (OsString, OsString) {
+        let mut value = OsString::from("off");
+        if let Some(desk) = &self.desk {
+            value = "on,".into();
+            value.push(desk.path());
+            value.push(OsStr::new(","));
+            value.push(desk.nonce());
+        }
+        (VARIABLE.into(), value)
+    }
+}
+
+fn lock(source: &Mutex<Source>) -> std::sync::MutexGuard<'_, Source> {
+    source.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Engine for Overlapping {
+    const NAME: &'static str = "overlap";
+    type Section = Counted;
+    type Command = NoCommand;
+
+    /// A named backend has to work here; without a name the best that does is taken.
+    fn probe(&mut self, target: &Target) -> Result<()> {
+        if !matches!(target, Target::Launch(_)) {
+            bail!("tasks are taken over of a program that cox starts");
+        }
+        let (source, passed_over) = match self.backend {
+            Backend::Auto => Source::best()?,
+            Backend::Bpf => (Some(Source::bpf()?), None),
+            Backend::Perf => (Some(Source::records(How::Records)?), None),
+            Backend::Leader => (Some(Source::records(How::Leader)?), None),
+            Backend::StandbyIdle => (Some(Source::memory(How::Sentinels)), None),
+            Backend::Off => (None, None),
+        };
+        (self.source, self.passed_over) = (source.map(|source| Arc::new(Mutex::new(source))), passed_over);
+        Ok(())
+    }
+
+    fn prepare(&mut self, launch: &mut Launch) -> Result<()> {
+        self.unfit = launch.command.first().and_then(|program| fitness::why_not(program));
+        if let Some(why) = &self.unfit {
+            say(why);
+            return Ok(());
+        }
+        self.desk = self.source.as_ref().map(|source| Desk::open(Arc::clone(source))).transpose()?;
+        preload::add_to(launch, !self.children);
+        launch.variables.push(self.variable());
+        Ok(())
+    }
+
+    fn apply(&mut self, _: &Subject) -> Result<()> {
+        Ok(())
+    }
+
+    fn undo(&mut self) -> Result<()> {
+        // First the desk: a process that still runs learns by its socket that nobody counts any more.
+        self.desk = None;
+        self.sums = Some(self.source.as_ref().map_or_else(Sums::default, |source| lock(source).end()));
+        Ok(())
+    }
+
+    fn section(&mut self, _: &Ended) -> Result<Counted> {
+        Ok(Counted {
+            noticed: self.noticed(),
+            has_doorbells: self.source.is_some(),
+            passed_over: self.passed_over.take(),
+            unfit: self.unfit.take(),
+            sums: self.sums.take().context("the session has not ended")?,
+        })
+    }
+}

@@ -1,0 +1,96 @@
+//! Whether a program's tasks can be taken over, as far as its file tells.
+
+use std::ffi::OsStr;
+
+use session::launch::file_of;
+use session::preload;
+use symbols::elf::{Dynamic, Part, has_inside};
+
+/// What clang calls for a parallel region; gcc calls `GOMP_parallel`. LLVM's runtime has both.
+const CLANGS: &str = "__kmpc_fork_call";
+const GCCS: &str = "GOMP_";
+
+/// gcc's runtime. Its strings are a variable of the environment, and what its messages begin with.
+const LIBGOMP: Part<'_> = Part { function: "GOMP_parallel", strings: ["GOMP_SPINCOUNT", "\nlibgomp: "] };
+/// LLVM's.
+const LIBOMP: Part<'_> = Part { function: CLANGS, strings: ["KMP_BLOCKTIME", "OMP: Hint %1$s\n"] };
+
+/// Libraries that have gcc's functions: gcc's own, LLVM's, and LLVM's as Intel builds it.
+const RUNTIMES: [&str; 3] = ["libgomp.so", "libomp", "libiomp5.so"];
+
+/// Why `program` cannot have its tasks taken over; it is to run untouched then. `None` also where libraries of its own, or programs that it
+/// starts, may have tasks.
+#[must_use]
+pub fn why_not(program: &OsStr) -> Option<String> {
+    // What is not there is said when it cannot be executed.
+    let file = file_of(program)?;
+    let why = match preload::obstacle(&file) {
+        Some(obstacle) => obstacle,
+        None => obstacle(&Dynamic::read(&file)?, |part| has_inside(&file, part))?,
+    };
+    Some(format!("no overlap in {}: {why}; it runs untouched", program.to_string_lossy()))
+}
+
+/// `is_inside`: whether the program's own file has a part.
+fn obstacle(program: &Dynamic, is_inside: impl Fn(&Part<'_>) -> bool) -> Option<&'static str> {
+    let imports = |prefix: &str| program.imports.iter().any(|name| name.starts_with(prefix));
+    if imports(CLANGS) && !imports(GCCS) {
+        return Some(
+            "it is compiled by clang, and its tasks are LLVM's (libomp); those of gcc (libgomp) can be taken over",
+        );
+    }
+    // The loader takes the first library that has a function.
+    let is_runtime = |name: &&String| RUNTIMES.iter().any(|runtime| name.starts_with(runtime));
+    match program.libraries.iter().find(is_runtime) {
+        Some(runtime) if runtime.starts_with(RUNTIMES[0]) => None,
+        Some(_) if imports(GCCS) => {
+            Some("it is linked to LLVM's OpenMP runtime (libomp, libiomp5); tasks of gcc's (libgomp) can be taken over")
+        }
+        _ if is_inside(&LIBOMP) => Some(
+            "LLVM's OpenMP runtime (libomp) is linked into it statically; tasks of gcc's libgomp.so can be taken over",
+        ),
+        _ if is_inside(&LIBGOMP) => {
+            Some("libgomp is linked into it statically, where its tasks cannot be taken over; link it to libgomp.so")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn why(imports: &[&str], libraries: &[&str], inside: &[Part<'_>]) -> &'static str {
+        let strings = |all: &[&str]| all.iter().map(ToString::to_string).collect();
+        let program = Dynamic {
+            loader: "/lib64/ld-linux-x86-64.so.2".into(),
+            libraries: strings(libraries),
+            imports: strings(imports),
+        };
+        obstacle(&program, |part| inside.contains(part)).unwrap_or_default()
+    }
+
+    #[test]
+    fn only_a_program_of_clangs_alone_is_clangs() {
+        assert!(why(&["write", "__kmpc_fork_call", "__kmpc_omp_task"], &["libomp.so.5"], &[]).contains("clang"));
+        assert_eq!(why(&["write", "__kmpc_fork_call", "GOMP_task"], &["libgomp.so.1"], &[]), "", "linked of both");
+        assert_eq!(why(&["write", "GOMP_parallel"], &["libc.so.6", "libgomp.so.1"], &[]), "");
+        assert_eq!(why(&[], &[], &[]), "");
+    }
+
+    #[test]
+    fn the_first_runtime_is_the_one_that_is_called() {
+        for llvms in ["libomp.so.5", "libomp-19.so.5", "libiomp5.so"] {
+            assert!(why(&["GOMP_parallel"], &["libc.so.6", llvms], &[]).contains("linked to LLVM's"), "{llvms}");
+            assert!(why(&["GOMP_parallel"], &[llvms, "libgomp.so.1"], &[]).contains("linked to LLVM's"), "{llvms}");
+            assert_eq!(why(&["GOMP_parallel"], &["libgomp.so.1", llvms], &[]), "", "{llvms}");
+        }
+    }
+
+    #[test]
+    fn a_static_runtime_is_named() {
+        assert!(why(&["write"], &["libc.so.6"], &[LIBGOMP]).starts_with("libgomp is linked into it statically"));
+        // LLVM's has gcc's functions too.
+        assert!(why(&["write"], &["libc.so.6"], &[LIBGOMP, LIBOMP]).contains("(libomp) is linked into it statically"));
+    }
+}

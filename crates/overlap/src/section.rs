@@ -1,0 +1,155 @@
+//! The section on overlap: what the engine counted, beside what was observed.
+
+use ledger::account::{Account, Thread};
+use ledger::figures::{Amount, ByCause};
+use report::overlap::{Blocked, OverlapReport};
+use wire::Cause;
+use wire::umt::STANDBYS_AT_MOST;
+
+use crate::engine::Counted;
+use crate::sums::Sums;
+
+/// Name of standby threads, which the preload library gives them.
+const STANDBY: &str = "cox-standby";
+/// Name of its threads of the idle class, whose waiting for a CPU keeps nobody from anything.
+const SENTINEL: &str = "cox-sentinel";
+
+/// Makes the section. The account knows who ran and who was blocked, the engine why. `cpus`: those that the program may use.
+#[must_use]
+pub fn report(counted: &Counted, account: &Account, cpus: u64) -> OverlapReport {
+    let sums = &counted.sums;
+    let threads = || ledger::summary::threads(account);
+    let waited = |thread: &Thread| thread.wake_delay_ns.saturating_add(thread.preempt_wait_ns);
+    OverlapReport {
+        backend: counted.noticed,
+        cpus,
+        counts: sums.counts.clone(),
+        wall_ns: account.programs.iter().map(|program| program.wall_ns).max().unwrap_or(0),
+        ran_ns: threads()
+            .filter(|thread| thread.comm != SENTINEL)
+            .chain(ledger::summary::unlisted(account))
+            .map(|thread| thread.run_ns)
+            .fold(0, u64::saturating_add),
+        standby_ns: threads().filter(is_standby).map(|thread| thread.run_ns).fold(0, u64::saturating_add),
+        idle_ns: account.cpus.iter().map(|cpu| cpu.idle_ns).fold(0, u64::saturating_add),
+        runnable_wait_ns: threads().filter(|thread| thread.comm != SENTINEL).map(waited).fold(0, u64::saturating_add),
+        blocked_by: blocked(threads()),
+        delay_us: sums.delay_us(0.5).zip(sums.delay_us(0.99)),
+        complaints: complaints(counted),
+    }
+}
+
+fn is_standby(thread: &&Thread) -> bool {
+    thread.comm == STANDBY
+}
+
+/// By cause, the longest first. Waiting for tasks is by futex, and at a doorbell by poll: neither keeps the program from anything.
+fn blocked<'a>(threads: impl Iterator<Item = &'a Thread>) -> Vec<Blocked> {
+    let mut sums = ByCause::default();
+    for thread in threads {
+        let mut blocked = thread.blocked_by;
+        blocked[Cause::Futex] = 0;
+        if is_standby(&thread) {
+            blocked[Cause::Poll] = 0;
+        }
+        sums.sum(&blocked);
+    }
+    let mut all: Vec<Blocked> = sums.some().map(|(cause, ns)| Blocked { cause: cause.name().to_owned(), ns }).collect();
+    all.sort_by_key(|blocked| std::cmp::Reverse(blocked.ns));
+    all
+}
+
+fn complaints(counted: &Counted) -> Vec<String> {
+    let sums = &counted.sums;
+    if let Some(why) = &counted.unfit {
+        return vec![why.clone()];
+    }
+    let mut all: Vec<String> = counted.passed_over.iter().cloned().collect();
+    if counted.has_doorbells && sums.counts.processes == 0 {
+        all.push(
+            "no process asked for doorbells: neither the program nor its child processes began a parallel region of gcc's libgomp.so; what is \
+             linked statically, or to LLVM's libomp or Intel's libiomp5, cannot be taken over"
+                .to_owned(),
+        );
+    }
+    let reasons = [
+        (
+            sums.reasons.thread_data,
+            "without standbys: the program has thread-local data of its own (threadprivate, __thread), which tasks on other threads would \
+             not find",
+        ),
+        (
+            sums.reasons.bound,
+            "without standbys: threads are bound to places (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY)",
+        ),
+        (
+            sums.reasons.lost,
+            "cox-observe, which had the eBPF programs, ended before the program: from then on it ran as under libgomp",
+        ),
+        (sums.reasons.unseen, "without standbys: eBPF did not see the program's first thread block"),
+        (sums.reasons.unshared, "some teams have more queues than eBPF looks at: their tasks may have waited"),
+        (
+            sums.reasons.impossible,
+            "a process has written impossible numbers to the page that it shares with cox: nothing of what it says of itself is counted",
+        ),
+        (
+            sums.reasons.shared_numbers,
+            "two tasks were given the same thread number, rather than let them wait for one another",
+        ),
+    ];
+    all.extend(reasons.into_iter().filter(|(count, _)| *count > 0).map(|(_, why)| why.to_owned()));
+    all.extend(not_made(sums));
+    all.extend(
+        sums.refusal
+            .as_ref()
+            .map(|why| format!("{} of the processes that asked ran without standbys: {why}", sums.reasons.refused)),
+    );
+    all
+}
+
+/// How many standbys there are not, and why.
+fn not_made(sums: &Sums) -> Option<String> {
+    let at_limit = (sums.reasons.at_limit > 0).then(|| {
+        format!(
+            "a process has at most {STANDBYS_AT_MOST}, which were all blocked or at work ({} times)",
+            sums.reasons.at_limit
+        )
+    });
+    let refused = (sums.counts.failed > sums.reasons.at_limit).then(|| match sums.error {
+        // pthread_create(3) says the same of all of these.
+        Some(libc::EAGAIN) => "the kernel had no room for another thread: a limit (ulimit -u, the control group's \
+                               pids.max, kernel.threads-max), or no memory for its stack"
+            .to_owned(),
+        Some(error) => std::io::Error::from_raw_os_error(error).to_string(),
+        None => "the program did not say why".to_owned(),
+    });
+    let reasons: Vec<String> = at_limit.into_iter().chain(refused).collect();
+    (sums.counts.failed > 0)
+        .then(|| format!("{} standby threads could not be made: {}", sums.counts.failed, reasons.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use report::overlap::OverlapCounts;
+
+    use super::*;
+    use crate::sums::Reasons;
+
+    #[test]
+    fn standbys_that_are_not_there_have_a_reason() {
+        let said = |failed, at_limit, error| {
+            let (counts, reasons) =
+                (OverlapCounts { failed, ..Default::default() }, Reasons { at_limit, ..Default::default() });
+            not_made(&Sums { counts, reasons, error, ..Sums::default() })
+        };
+        assert_eq!(said(0, 0, None), None);
+        let why = said(4, 0, Some(libc::EAGAIN)).unwrap();
+        assert!(
+            why.starts_with("4 standby threads could not be made: the kernel had no room") && why.contains("pids.max")
+        );
+        assert!(!why.contains("at most"), "{why}");
+        let why = said(5, 2, Some(libc::ENOMEM)).unwrap();
+        assert!(why.contains("at most 64") && why.contains("(2 times); Cannot allocate memory"), "{why}");
+        assert!(said(2, 2, None).unwrap().ends_with("(2 times)"));
+    }
+}

@@ -1,0 +1,263 @@
+//! Where pages come from, and which processes have them.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use broker::caller::Held;
+use broker::ebpf;
+use outputs::diagnostics::chain;
+use rustix::io::Errno;
+use watch::umt::{Doorbells, Given, Pages};
+use wire::umt::{How, PROCESSES};
+
+use crate::memory;
+use crate::sums::Sums;
+
+/// Where pages come from.
+pub struct Source {
+    kind: Kind,
+    /// By whom blocks are noticed.
+    pub how: How,
+    /// Those that have hung up, and those that have not.
+    ended: Vec<Guest>,
+    guests: Vec<Guest>,
+    /// What those have said that are gone, and those that were refused.
+    past: Sums,
+}
+
+/// A process that was given a number.
+struct Guest {
+    process: u32,
+    /// `None`: they could not be mapped, and the process did not get them.
+    pages: Option<Pages>,
+    since: Instant,
+    /// An error: it could not be asked for.
+    held: Result<Held, Errno>,
+    hung_up: Option<Instant>,
+}
+
+/// Between a process' last thread being gone, as it says, and that thread's last switch being counted lies less than this.
+const LAST_SWITCH: Duration = Duration::from_millis(100);
+
+impl Guest {
+    fn new(process: u32, pages: Option<Pages>, pid: u32) -> Guest {
+        Guest { process, pages, since: Instant::now(), held: Held::open(pid), hung_up: None }
+    }
+
+    /// Whether none of its threads is left.
+    fn is_gone(&self) -> bool {
+        let has_ended = match &self.held {
+            Ok(held) => held.has_ended(),
+            // For any other reason it may live on.
+            Err(why) => *why == Errno::SRCH,
+        };
+        has_ended && self.hung_up.is_some_and(|since| since.elapsed() > LAST_SWITCH)
+    }
+}
+
+enum Kind {
+    Bpf(Box<dyn Doorbells>),
+    /// With the number of the next process.
+    Memory(u32),
+}
+
+impl Source {
+    pub fn bpf() -> Result<Source> {
+        Ok(Source::new(Kind::Bpf(ebpf::doorbells()?), How::Bpf))
+    }
+
+    /// By the kernel's records of switches, if it lets this user have them.
+    pub fn records(how: How) -> Result<Source> {
+        signal::records::probe().context(
+            "the kernel gives no records of a program's own switches (perf events). Fix: sysctl kernel.perf_event_paranoid=2, \
+             or use --overlap=standby-idle",
+        )?;
+        Ok(Source::memory(how))
+    }
+
+    pub fn memory(how: How) -> Source {
+        Source::new(Kind::Memory(0), how)
+    }
+
+    /// The best that works, and why not better.
+    pub fn best() -> Result<(Option<Source>, Option<String>)> {
+        let by_bpf = match Source::bpf() {
+            Ok(source) => return Ok((Some(source), None)),
+            Err(why) => format!("not by eBPF: {}", chain(&why)),
+        };
+        match Source::records(How::Records) {
+            Ok(source) => Ok((Some(source), Some(by_bpf))),
+            Err(why) => {
+                Ok((Some(Source::memory(How::Sentinels)), Some(format!("{by_bpf}; not by perf: {}", chain(&why)))))
+            }
+        }
+    }
+
+    fn new(kind: Kind, how: How) -> Source {
+        Source { kind, how, ended: Vec::new(), guests: Vec::new(), past: Sums::default() }
+    }
+
+    /// A process asks; those that get nothing are counted.
+    pub fn give_or_count(&mut self, pid: u32) -> Result<Given> {
+        self.forget_gone();
+        self.give(pid).inspect_err(|why| {
+            self.past.reasons.refused = self.past.reasons.refused.saturating_add(1);
+            self.past.refusal = Some(chain(why));
+        })
+    }
+
+    fn give(&mut self, pid: u32) -> Result<Given> {
+        let given = match &mut self.kind {
+            Kind::Bpf(bells) => bells.give(pid)?,
+            Kind::Memory(next) => {
+                let is_room = self.guests.len() + self.ended.len() < PROCESSES;
+                anyhow::ensure!(is_room, "{PROCESSES} processes have asked already");
+                *next += 1;
+                memory::give(*next - 1)?
+            }
+        };
+        match Pages::map(given.said.as_fd(), given.seen.as_fd()) {
+            Ok(pages) => {
+                self.guests.push(Guest::new(given.process, Some(pages), pid));
+                Ok(given)
+            }
+            Err(why) => {
+                // eBPF counts its threads already. Like that of any other process, its number is free when it has ended.
+                self.guests.push(Guest::new(given.process, None, pid));
+                self.over(given.process);
+                Err(why).context("mapping a process' pages")
+            }
+        }
+    }
+
+    /// A process has hung up: it has ended, or wants no more.
+    pub fn over(&mut self, process: u32) {
+        if let Kind::Bpf(bells) = &mut self.kind {
+            bells.over(process);
+        }
+        let mut over = self.guests.extract_if(.., |guest| guest.process == process).collect::<Vec<_>>();
+        over.iter_mut().for_each(|guest| guest.hung_up = Some(Instant::now()));
+        self.ended.append(&mut over);
+    }
+
+    /// What those have said that are gone is kept, their pages are not: others have their numbers, with pages of their own.
+    fn forget_gone(&mut self) {
+        let gone = self.ended.extract_if(.., |guest| guest.is_gone()).collect::<Vec<_>>();
+        self.past = self.sums(&gone);
+        if let Kind::Bpf(bells) = &mut self.kind {
+            gone.iter().for_each(|guest| bells.gone(guest.process));
+        }
+    }
+
+    /// What these have said, and those before them.
+    fn sums(&self, guests: &[Guest]) -> Sums {
+        let with_pages = guests.iter().filter_map(|guest| guest.pages.as_ref().map(|pages| (guest, pages)));
+        with_pages.fold(self.past.clone(), |sums, (guest, pages)| sums.add(pages, self.how, guest.since.elapsed()))
+    }
+
+    /// The session is over: nobody counts any more. What all have said.
+    pub fn end(&mut self) -> Sums {
+        if let Kind::Bpf(bells) = &mut self.kind {
+            bells.end();
+        }
+        self.guests.append(&mut self.ended);
+        self.past = self.sums(&self.guests);
+        self.guests.clear();
+        self.past.clone()
+    }
+
+    /// What hangs up when the process that rings ends; `None`: nobody rings, or it is this one.
+    pub fn lifeline(&self) -> io::Result<Option<OwnedFd>> {
+        match &self.kind {
+            Kind::Bpf(bells) => bells.lifeline().map(|fd| fd.try_clone_to_owned()).transpose(),
+            Kind::Memory(_) => Ok(None),
+        }
+    }
+
+    /// That process has ended.
+    pub fn is_lost(&mut self) {
+        self.past.reasons.lost = 1;
+    }
+
+    /// Gets ready for the next one. If there are too many, the next `give` says so.
+    pub fn prepare(&mut self) {
+        if let Kind::Bpf(bells) = &mut self.kind {
+            let _ = bells.prepare();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::process::{Command, Stdio};
+    use std::sync::{Arc, Mutex};
+
+    use watch::WatchError;
+
+    use super::*;
+
+    /// Bells with one number, whose first pages cannot be mapped.
+    #[derive(Default)]
+    struct One {
+        is_taken: bool,
+        is_second: bool,
+        /// What is said of the number.
+        told: Arc<Mutex<Vec<&'static str>>>,
+    }
+
+    impl Doorbells for One {
+        fn give(&mut self, pid: u32) -> Result<Given, WatchError> {
+            if std::mem::replace(&mut self.is_taken, true) {
+                return Err(WatchError::NoTarget { pid, why: "too many".into() });
+            }
+            if std::mem::replace(&mut self.is_second, true) {
+                return Ok(memory::give(0).unwrap());
+            }
+            let unmappable = || File::open("/dev/null").unwrap().into();
+            Ok(Given { process: 0, said: unmappable(), seen: unmappable(), bells: Vec::new() })
+        }
+
+        fn prepare(&mut self) -> Result<(), WatchError> {
+            Ok(())
+        }
+
+        fn over(&mut self, _process: u32) {
+            self.told.lock().unwrap().push("over");
+        }
+
+        fn gone(&mut self, _process: u32) {
+            self.is_taken = false;
+            self.told.lock().unwrap().push("gone");
+        }
+
+        fn end(&mut self) {}
+    }
+
+    /// The number of a process whose pages cannot be mapped is given back, but not while eBPF still counts its threads by it.
+    #[test]
+    fn a_process_without_pages_keeps_its_number_until_it_has_ended() {
+        let mut asks = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let mut source = Source::new(Kind::Bpf(Box::new(One { told: Arc::clone(&told), ..One::default() })), How::Bpf);
+        let why = chain(&source.give_or_count(asks.id()).unwrap_err());
+        assert!(why.contains("mapping a process' pages"), "{why}");
+        assert_eq!(*told.lock().unwrap(), ["over"], "none of its standbys can be rung");
+        let since = Instant::now();
+        // Longer than its last switch would take to be counted.
+        while since.elapsed() < 2 * LAST_SWITCH {
+            let why = chain(&source.give_or_count(std::process::id()).unwrap_err());
+            assert!(why.contains("too many"), "it lives: {why}");
+        }
+        drop(asks.stdin.take());
+        asks.wait().unwrap();
+        while source.give_or_count(std::process::id()).is_err() {
+            assert!(since.elapsed() < Duration::from_secs(60), "its number does not come back");
+        }
+        assert_eq!(*told.lock().unwrap(), ["over", "gone"]);
+        let sums = source.end();
+        assert_eq!((sums.counts.processes, sums.reasons.refused > 1), (1, true), "the refused one has said nothing");
+    }
+}

@@ -1,0 +1,68 @@
+//! The CPUs of a pack: named, or so many of those that the program may use.
+
+use anyhow::{Context, Result, bail};
+use machine::limits::{Who, allowed_cpus};
+use machine::topology::Topology;
+use machine::{CpuSet, Root};
+
+use crate::cpus;
+
+/// The CPUs that are wanted for a pack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// These.
+    Named {
+        /// The option that names them.
+        option: &'static str,
+        /// Which they are.
+        cpus: CpuSet,
+    },
+    /// So many.
+    Count(usize),
+}
+
+/// What there is to choose from.
+pub struct Choice {
+    topology: Topology,
+    allowed: CpuSet,
+}
+
+impl Choice {
+    /// The CPUs that `who` may use. To be asked before it is packed: the masks of a packed program say nothing
+    /// about that.
+    ///
+    /// # Errors
+    /// When it does not exist, or the machine cannot be read.
+    pub fn of(who: Who) -> Result<Choice> {
+        let root = Root::live();
+        let allowed = allowed_cpus(&root, who).context("reading which CPUs are allowed")?;
+        let topology = Topology::read(&root).context("reading the machine's CPUs")?;
+        Ok(Choice { topology, allowed })
+    }
+
+    /// Those that are wanted.
+    ///
+    /// # Errors
+    /// When they are not there, or not allowed.
+    pub fn choose(&self, wanted: &Wanted) -> Result<CpuSet> {
+        let allowed = &self.allowed;
+        match wanted {
+            Wanted::Named { option, cpus } => {
+                let forbidden = cpus.difference(allowed);
+                if !forbidden.is_empty() {
+                    bail!("{option} {cpus}: the program may not use CPU {forbidden} (allowed: {allowed})");
+                }
+                Ok(cpus.clone())
+            }
+            Wanted::Count(count) => cpus::choose(&self.topology, allowed, *count).with_context(|| {
+                format!("--ncpus {count}: the program may use {} CPUs (allowed: {allowed})", allowed.len())
+            }),
+        }
+    }
+
+    /// How fast each of them is, of 1024.
+    #[must_use]
+    pub fn capacities(&self, cpus: &CpuSet) -> Vec<u64> {
+        cpus::capacities(&self.topology, cpus)
+    }
+}

@@ -1,0 +1,341 @@
+//! The packer as an engine.
+
+use anyhow::{Context, Result, bail};
+use broker::ebpf;
+use machine::limits::Who;
+use machine::steal::{CpuTime, CpuTimes};
+use machine::{CpuSet, Root};
+use outputs::diagnostics::chain;
+use report::pack::{PackReport, Repacked};
+use serde::{Deserialize, Serialize};
+use session::control::{self, Found};
+use session::{Attached, Ended, Engine, Launch, Subject, Target, preload};
+use watch::Sight;
+
+use super::choice::{Choice, Wanted};
+use super::section;
+use crate::live::{self, Began, Packer, Plan, Summary, is_packed};
+use crate::policy::conductor::Settings;
+
+/// How to pack.
+#[derive(Clone, Debug)]
+pub struct How {
+    /// Child processes too.
+    pub children: bool,
+    /// By which rules.
+    pub settings: Settings,
+    /// How threads are seen.
+    pub sight: Sight,
+    /// Do not pack in earnest: try both ways in turn, to compare them.
+    pub trial: bool,
+    /// Keep a line for each order.
+    pub log: bool,
+    /// Start the program with the preload library inside, if it can have it.
+    pub preload: bool,
+}
+
+impl Default for How {
+    /// As `cox pack` packs without options.
+    fn default() -> How {
+        How {
+            children: true,
+            settings: Settings::default(),
+            sight: Sight::Best,
+            trial: false,
+            log: false,
+            preload: true,
+        }
+    }
+}
+
+/// The packing engine.
+pub struct Packing {
+    wanted: Wanted,
+    preload: bool,
+    plan: Plan,
+    /// What is packed, for people.
+    what: Vec<String>,
+    packer: Option<Packer>,
+    /// What other CPUs there are to choose from; there once it is probed.
+    choice: Option<Choice>,
+    /// Why nothing is packed any more.
+    ended: Option<String>,
+    /// What it did until now.
+    summary: Option<Summary>,
+    /// The CPUs it was changed to, in order.
+    repacked: Vec<Repacked>,
+    /// CPU time that other programs had on the pack's CPUs; `None` where it was not measured.
+    others_ns: Option<u64>,
+    /// What the CPUs had run when the packing in force began.
+    times: Option<CpuTimes>,
+}
+
+/// What packing did.
+pub struct Packed {
+    /// For people and programs.
+    pub report: PackReport,
+    /// All of it.
+    pub summary: Summary,
+    /// CPU time that other programs had on the pack's CPUs; `None` where it was not measured.
+    pub others_ns: Option<u64>,
+}
+
+/// Other CPUs for a pack: a list, or so many.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repack {
+    #[serde(with = "list")]
+    cpus: Option<CpuSet>,
+    ncpus: Option<usize>,
+}
+
+/// CPUs as Linux writes them.
+mod list {
+    use machine::CpuSet;
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::{Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(cpus: &Option<CpuSet>, to: S) -> Result<S::Ok, S::Error> {
+        cpus.as_ref().map(CpuSet::to_string).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<CpuSet>, D::Error> {
+        Option::<String>::deserialize(from)?.map(|list| list.parse()).transpose().map_err(D::Error::custom)
+    }
+}
+
+impl From<Wanted> for Repack {
+    fn from(wanted: Wanted) -> Repack {
+        match wanted {
+            Wanted::Named { cpus, .. } => Repack { cpus: Some(cpus), ncpus: None },
+            Wanted::Count(count) => Repack { cpus: None, ncpus: Some(count) },
+        }
+    }
+}
+
+impl Repack {
+    fn wanted(self) -> Result<Wanted> {
+        let named = self.cpus.map(|cpus| Wanted::Named { option: "--cpus", cpus });
+        named.or(self.ncpus.map(Wanted::Count)).context("give --cpus or --ncpus")
+    }
+}
+
+/// Asks the session that packs `pid` to go on with other CPUs; returns which they are.
+///
+/// # Errors
+/// When the process is not packed, or the session refuses.
+pub fn repack(pid: u32, wanted: Wanted) -> Result<CpuSet> {
+    let whom = "the session that packs it";
+    match control::session_of(Packing::NAME, pid)? {
+        Found::Session(asks) => {
+            let cpus = asks.ask(&Repack::from(wanted), whom)?;
+            cpus.parse().with_context(|| format!("the answer of {whom}"))
+        }
+        Found::Stranger => bail!("process {pid} is packed by another user"),
+        Found::Nobody if is_packed(pid)? => bail!("the session that packs process {pid} cannot be reached"),
+        Found::Nobody => {
+            bail!("process {pid} is not packed; `cox pack` does that (for children name the first process)")
+        }
+    }
+}
+
+impl Packing {
+    /// Packs on the CPUs that are wanted, until it is told to go on with others ([`repack`]).
+    #[must_use]
+    pub fn new(wanted: Wanted, how: &How) -> Packing {
+        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        let plan = Plan {
+            pids: Vec::new(),
+            began: Began::Here,
+            children: how.children,
+            cpus: Vec::new(),
+            capacities: Vec::new(),
+            settings: how.settings,
+            sight: how.sight,
+            helping: ebpf::helping(),
+            trial: how.trial,
+            log: how.log,
+            command: words.collect::<Vec<_>>().join(" "),
+        };
+        Packing {
+            wanted,
+            preload: how.preload,
+            plan,
+            what: Vec::new(),
+            packer: None,
+            choice: None,
+            ended: None,
+            summary: None,
+            repacked: Vec::new(),
+            others_ns: None,
+            times: None,
+        }
+    }
+
+    /// The CPUs of the pack.
+    pub(super) fn cpus(&self) -> CpuSet {
+        self.plan.cpus.iter().copied().collect()
+    }
+
+    /// Packs the same processes on other CPUs. Meanwhile, for some ten milliseconds, they have their own masks.
+    fn repack(&mut self, wanted: &Wanted) -> Result<CpuSet> {
+        let choice = self.choice.as_ref().context("the CPUs of this session cannot be changed")?;
+        let cpus = choice.choose(wanted)?;
+        let capacities = choice.capacities(&cpus);
+        if cpus == self.cpus() {
+            return Ok(cpus);
+        }
+        let first_cpus = self.plan.cpus.len();
+        self.finish();
+        let summary = self.summary.get_or_insert_default();
+        let after_ns = summary.wall_ns;
+        self.plan.pids = summary.living.keys().copied().collect();
+        if self.plan.pids.is_empty() {
+            bail!("the program has ended");
+        }
+        if self.plan.began == Began::Here {
+            self.plan.began = Began::Packed(first_cpus);
+        }
+        let plan = Plan { cpus: cpus.iter().collect(), capacities, ..self.plan.clone() };
+        self.times = CpuTimes::read(&Root::live()).ok();
+        match Packer::start(plan.clone()) {
+            Ok(packer) => {
+                (self.packer, self.plan) = (Some(packer), plan);
+                self.repacked.push(Repacked { after_ns, cpus: cpus.to_string() });
+                Ok(cpus)
+            }
+            Err(error) => {
+                self.packer = Some(Packer::start(self.plan.clone()).context("packing on the CPUs as before")?);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Ends the packing that is in force. Returns the first of its complaints.
+    fn finish(&mut self) -> Option<String> {
+        let summary = self.packer.take()?.finish();
+        let complaint = summary.complaints.first().cloned();
+        if let Some(others_ns) = self.times.take().and_then(|before| others_ns(&before, &self.cpus(), &summary)) {
+            self.others_ns = Some(self.others_ns.unwrap_or(0) + others_ns);
+        }
+        self.summary = Some(match self.summary.take() {
+            Some(before) => before.then(summary),
+            None => summary,
+        });
+        complaint
+    }
+}
+
+/// CPU time since `before` that neither the packed program nor cox had on `cpus`, and that was not idle. `None` where
+/// it cannot be read.
+fn others_ns(before: &CpuTimes, cpus: &CpuSet, summary: &Summary) -> Option<u64> {
+    let since = CpuTimes::read(&Root::live()).ok()?.since(before);
+    let busy_ns: u64 = since.iter().filter(|times| cpus.contains(times.cpu)).map(CpuTime::busy_ns).sum();
+    Some(busy_ns.saturating_sub(summary.totals.run_ns + summary.own_ns))
+}
+
+impl Engine for Packing {
+    const NAME: &'static str = "pack";
+    type Section = Packed;
+    type Command = Repack;
+
+    fn probe(&mut self, target: &Target) -> Result<()> {
+        let pids: &[u32] = match target {
+            Target::Launch(_) => &[],
+            Target::Attach(Attached::Processes(pids)) => pids,
+            Target::Attach(Attached::Cgroup(_)) => {
+                bail!("control groups cannot be packed yet; name the processes with --pid")
+            }
+            Target::Machine => bail!("threads are packed of a program or a process"),
+        };
+        // Asked first: the masks of a packed program say nothing about which CPUs it may use.
+        for &pid in pids {
+            if is_packed(pid)? {
+                return Err(live::Error::PackedAlready(pid).into());
+            }
+        }
+        // Those of the first process, or cox's own, which a launched program inherits.
+        let choice = Choice::of(pids.first().map_or(Who::Own, |pid| Who::Task(*pid)))?;
+        let cpus = choice.choose(&self.wanted)?;
+        self.plan.began = if pids.is_empty() { Began::Here } else { Began::Outside };
+        self.plan.capacities = choice.capacities(&cpus);
+        self.plan.cpus = cpus.iter().collect();
+        self.choice = Some(choice);
+        self.what = match target {
+            Target::Launch(_) => target.words(),
+            _ => pids.iter().map(|pid| format!("process {pid}")).collect(),
+        };
+        Ok(())
+    }
+
+    fn prepare(&mut self, launch: &mut Launch) -> Result<()> {
+        if self.preload {
+            preload::add_to(launch, !self.plan.children);
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, subject: &Subject) -> Result<()> {
+        self.plan.pids = subject.pids();
+        self.times = CpuTimes::read(&Root::live()).ok();
+        let packer = Packer::start(self.plan.clone()).map_err(|error| match error {
+            live::Error::Watch(error) => ebpf::explained(error).into(),
+            other => other,
+        });
+        self.packer = Some(packer?);
+        Ok(())
+    }
+
+    fn tick(&mut self) -> Result<()> {
+        if self.packer.as_ref().is_some_and(Packer::has_failed) {
+            let why = self.finish().unwrap_or_else(|| "a controlling thread has failed".to_owned());
+            bail!("packing has ended: {why}");
+        }
+        self.ended.take().map_or(Ok(()), |why| bail!(why))
+    }
+
+    fn command(&mut self, command: Repack) -> Result<String> {
+        let done = command.wanted().and_then(|wanted| self.repack(&wanted));
+        if let Err(error) = &done
+            && self.packer.is_none()
+        {
+            self.ended = Some(chain(error));
+        }
+        done.map(|cpus| cpus.to_string())
+    }
+
+    fn undo(&mut self) -> Result<()> {
+        self.finish();
+        Ok(())
+    }
+
+    fn section(&mut self, ended: &Ended) -> Result<Packed> {
+        let summary = self.summary.take().context("nothing was packed")?;
+        let cpus = self.cpus();
+        let (what, repacked) = (std::mem::take(&mut self.what), std::mem::take(&mut self.repacked));
+        let report = section::report(what, &cpus, repacked, &summary, self.others_ns, ended.exit);
+        Ok(Packed { report, summary, others_ns: self.others_ns })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wanted_is_understood_as_it_was_meant() {
+        for wanted in [Wanted::Named { option: "--cpus", cpus: "0-3,8".parse().unwrap() }, Wanted::Count(3)] {
+            let line = serde_json::to_string(&Repack::from(wanted.clone())).unwrap();
+            let heard: Repack = serde_json::from_str(&line).unwrap();
+            assert_eq!(heard.wanted().unwrap(), wanted, "{line}");
+        }
+        assert!(serde_json::from_str::<Repack>("{\"cpus\": \"x\", \"ncpus\": null}").is_err());
+        let nothing: Repack = serde_json::from_str("{\"cpus\": null, \"ncpus\": null}").unwrap();
+        assert!(nothing.wanted().unwrap_err().to_string().contains("give --cpus or --ncpus"));
+    }
+
+    #[test]
+    fn a_process_that_nobody_packs_has_no_session_to_ask() {
+        let error = repack(u32::MAX - 7, Wanted::Count(1)).unwrap_err();
+        assert!(error.to_string().contains("is not packed"), "{error}");
+    }
+}

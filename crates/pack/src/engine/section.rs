@@ -1,0 +1,71 @@
+//! What packing did, as a report.
+
+use broker::ebpf;
+use machine::CpuSet;
+use report::pack::{
+    OtherProgram, PackReport, Repacked, SCHEMA_VERSION, SpinningRuntime, confidence_beside, others_share,
+};
+use session::{Exit, preload};
+use watch::stands::Other;
+
+use crate::live::{Summary, Wasteful};
+
+/// So many other programs are in the report.
+const OTHERS_AT_MOST: usize = 10;
+
+/// What packing `command` did, last on `cpus`.
+pub(super) fn report(
+    command: Vec<String>,
+    cpus: &CpuSet,
+    repacked: Vec<Repacked>,
+    summary: &Summary,
+    others_ns: Option<u64>,
+    exit: Option<Exit>,
+) -> PackReport {
+    let seen = summary.totals.seen;
+    let others = others_ns.and_then(|ns| others_share(ns, summary.seats_ns, summary.wall_ns));
+    PackReport {
+        schema_version: SCHEMA_VERSION,
+        cox_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command,
+        provenance: None,
+        exit_code: exit.map(Exit::shell_code),
+        cpus: cpus.to_string(),
+        seats: cpus.len() as u64,
+        seats_ns: summary.seats_ns,
+        repacked,
+        threads: summary.threads as u64,
+        wall_ns: summary.wall_ns,
+        rotating_ns: summary.totals.rotating_ns,
+        turn_ns: summary.totals.turn_ns,
+        run_ns: summary.totals.run_ns,
+        others,
+        confidence: others.map(confidence_beside),
+        other_programs: summary.others.programs.iter().take(OTHERS_AT_MOST).map(other).collect(),
+        other_programs_at_most: summary.others.at_most,
+        spinning: (seen.samples > 0).then(|| seen.spinning as f64 / seen.samples as f64),
+        efficiency_without: summary.without,
+        efficiency_with: summary.with,
+        exchanges: seen.exchanges,
+        moves: seen.moves,
+        own_ns: summary.own_ns,
+        restored: summary.restored as u64,
+        preloaded: summary.told.guests,
+        kept_from_spinning: summary.told.cured,
+        spinning_runtimes: summary.told.wasteful.iter().map(spinning_runtime).collect(),
+        backend: summary.backend,
+        passed_over: summary.passed_over.as_deref().map(ebpf::explained_text),
+        unread: summary.told.unread.iter().map(|(pid, why)| format!("process {pid}: {why}")).collect(),
+        complaints: summary.complaints.clone(),
+    }
+}
+
+fn other(other: &Other) -> OtherProgram {
+    OtherProgram { comm: other.comm.clone(), run_ns: other.ran_ns }
+}
+
+/// What to say about a libgomp that spins.
+fn spinning_runtime(wasteful: &Wasteful) -> SpinningRuntime {
+    let library = preload::library().filter(|_| !wasteful.refused).map(|path| path.display().to_string());
+    SpinningRuntime::of_libgomp(wasteful.pid, wasteful.cpus_at_start, library.as_deref())
+}

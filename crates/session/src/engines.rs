@@ -1,0 +1,413 @@
+//! The engines of a session, a list.
+//!
+//! They are probed in reverse order, so that the first, which takes hold first, has least to see of what others load. They take hold in the
+//! given order and let go in reverse. Before the program is let go, all or none: the first that cannot take hold ends the session. After that
+//! each stands for itself: one that fails is left alone, and the others go on and have their sections.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+
+use anyhow::{Error, Result};
+
+use crate::control::Control;
+use crate::engine::{Ended, Engine, NoCommand};
+use crate::target::{Launch, Subject, Target};
+
+/// The engines, in the order in which they take hold.
+#[derive(Default)]
+pub struct Engines {
+    parts: Vec<Box<dyn Part>>,
+}
+
+/// What engines found, and what went wrong with them, each under its engine's name.
+#[derive(Default)]
+pub struct Findings(BTreeMap<&'static str, Finding>);
+
+#[derive(Default)]
+struct Finding {
+    section: Option<Box<dyn Any>>,
+    failure: Option<Error>,
+}
+
+impl Findings {
+    /// Takes an engine's section.
+    pub fn section<E: Engine>(&mut self) -> Option<E::Section> {
+        let section = self.0.get_mut(E::NAME)?.section.take()?;
+        section.downcast().ok().map(|section| *section)
+    }
+
+    /// Takes what went wrong with an engine after the target was let go.
+    pub fn failure<E: Engine>(&mut self) -> Option<Error> {
+        self.0.get_mut(E::NAME)?.failure.take()
+    }
+
+    /// Takes all that went wrong and was not taken yet, with the names of the engines.
+    pub fn failures(&mut self) -> Vec<(&'static str, Error)> {
+        let failures = self.0.iter_mut().filter_map(|(name, finding)| Some((*name, finding.failure.take()?)));
+        failures.collect()
+    }
+}
+
+/// An engine of any type, in a session.
+trait Part {
+    fn name(&self) -> &'static str;
+    fn probe(&mut self, target: &Target) -> Result<()>;
+    fn prepare(&mut self, launch: &mut Launch) -> Result<()>;
+    fn apply(&mut self, subject: &Subject) -> Result<()>;
+    fn readiness(&self) -> Vec<BorrowedFd<'_>>;
+    fn tick(&mut self) -> Result<()>;
+    fn snapshot(&mut self) -> Result<Option<Box<dyn Any>>>;
+    fn anything_alive(&mut self) -> Result<bool>;
+    fn undo(&mut self) -> Result<()>;
+    fn section(&mut self, ended: &Ended) -> Result<Box<dyn Any>>;
+    fn failed(&mut self) -> &mut Option<Error>;
+    fn has_failed(&self) -> bool;
+}
+
+/// One engine, with its socket and its failure.
+struct One<E: Engine> {
+    engine: E,
+    control: Option<Control<E::Command>>,
+    failed: Option<Error>,
+}
+
+impl<E: Engine> Part for One<E> {
+    fn name(&self) -> &'static str {
+        E::NAME
+    }
+
+    fn probe(&mut self, target: &Target) -> Result<()> {
+        self.engine.probe(target)
+    }
+
+    fn prepare(&mut self, launch: &mut Launch) -> Result<()> {
+        self.engine.prepare(launch)
+    }
+
+    fn apply(&mut self, subject: &Subject) -> Result<()> {
+        if TypeId::of::<E::Command>() != TypeId::of::<NoCommand>() {
+            // Without it the engine works all the same; whoever has a command is told. Before the engine takes hold, so that whoever sees
+            // that may ask.
+            self.control = Control::open(E::NAME, &subject.pids()).ok();
+        }
+        self.engine.apply(subject)
+    }
+
+    fn readiness(&self) -> Vec<BorrowedFd<'_>> {
+        self.engine.readiness()
+    }
+
+    fn tick(&mut self) -> Result<()> {
+        if let Err(error) = self.engine.tick() {
+            // Whoever has a command learns that nobody is there.
+            self.control = None;
+            return Err(error);
+        }
+        for asked in self.control.iter_mut().flat_map(Control::asked) {
+            asked.asker.answer(&self.engine.command(asked.command));
+        }
+        Ok(())
+    }
+
+    fn snapshot(&mut self) -> Result<Option<Box<dyn Any>>> {
+        Ok(self.engine.snapshot()?.map(|section| Box::new(section) as Box<dyn Any>))
+    }
+
+    fn anything_alive(&mut self) -> Result<bool> {
+        self.engine.anything_alive()
+    }
+
+    fn undo(&mut self) -> Result<()> {
+        self.control = None;
+        self.engine.undo()
+    }
+
+    fn section(&mut self, ended: &Ended) -> Result<Box<dyn Any>> {
+        Ok(Box::new(self.engine.section(ended)?))
+    }
+
+    fn failed(&mut self) -> &mut Option<Error> {
+        &mut self.failed
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+}
+
+impl Engines {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Engines {
+        Engines::default()
+    }
+
+    /// These and one more, which takes hold after them.
+    #[must_use]
+    pub fn with<E: Engine + 'static>(self, engine: E) -> Engines {
+        self.and(Some(engine))
+    }
+
+    /// These and one more, if it is wanted.
+    #[must_use]
+    pub fn and<E: Engine + 'static>(mut self, engine: Option<E>) -> Engines {
+        let part = engine.map(|engine| Box::new(One { engine, control: None, failed: None }) as Box<dyn Part>);
+        self.parts.extend(part);
+        self
+    }
+
+    /// Sees whether all can work.
+    pub(crate) fn probe(&mut self, target: &Target) -> Result<()> {
+        self.parts.iter_mut().rev().try_for_each(|part| part.probe(target))
+    }
+
+    /// Adds to a program what all want.
+    pub(crate) fn prepare(&mut self, launch: &mut Launch) -> Result<()> {
+        self.parts.iter_mut().try_for_each(|part| part.prepare(launch))
+    }
+
+    /// All take hold, or none.
+    pub(crate) fn apply(&mut self, subject: &Subject) -> Result<()> {
+        for at in 0..self.parts.len() {
+            if let Err(error) = self.parts[at].apply(subject) {
+                for earlier in self.parts[..at].iter_mut().rev() {
+                    // The session ends with the first error; what cannot be undone now is when the engine goes.
+                    let _ = earlier.undo();
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether one of them still works.
+    pub(crate) fn any_works(&self) -> bool {
+        self.parts.iter().any(|part| !part.has_failed())
+    }
+
+    /// Not of those that have failed: nobody would read there any more.
+    pub(crate) fn readiness(&self) -> Vec<BorrowedFd<'_>> {
+        self.parts.iter().filter(|part| !part.has_failed()).flat_map(|part| part.readiness()).collect()
+    }
+
+    pub(crate) fn tick(&mut self) {
+        self.each(|part| part.tick());
+    }
+
+    pub(crate) fn anything_alive(&mut self) -> bool {
+        let mut alive = false;
+        self.each(|part| {
+            alive |= part.anything_alive()?;
+            Ok(())
+        });
+        alive
+    }
+
+    /// What those find that work, if the session ended now.
+    pub(crate) fn snapshot(&mut self) -> Findings {
+        let mut findings = Findings::default();
+        self.each(|part| {
+            let section = part.snapshot()?;
+            findings.0.insert(part.name(), Finding { section, failure: None });
+            Ok(())
+        });
+        findings
+    }
+
+    /// Also those let go that have failed: whatever they still hold goes back.
+    pub(crate) fn undo(&mut self) {
+        for part in self.parts.iter_mut().rev() {
+            let undone = part.undo();
+            *part.failed() = part.failed().take().or(undone.err());
+        }
+    }
+
+    /// What went wrong until now.
+    pub(crate) fn failures(&mut self) -> Vec<Error> {
+        self.parts.iter_mut().filter_map(|part| part.failed().take()).collect()
+    }
+
+    /// What they found, when all is undone.
+    pub(crate) fn into_findings(self, ended: &Ended) -> Findings {
+        let finding = |mut part: Box<dyn Part>| {
+            let section = part.section(ended);
+            let failure = part.failed().take();
+            let (section, failure) = match section {
+                Ok(section) => (Some(section), failure),
+                Err(error) => (None, failure.or(Some(error))),
+            };
+            (part.name(), Finding { section, failure })
+        };
+        Findings(self.parts.into_iter().map(finding).collect())
+    }
+
+    /// Something that every engine that works does.
+    fn each(&mut self, mut act: impl FnMut(&mut dyn Part) -> Result<()>) {
+        for part in self.parts.iter_mut().filter(|part| !part.has_failed()) {
+            *part.failed() = act(part.as_mut()).err();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::ffi::OsString;
+    use std::fs::File;
+    use std::os::fd::AsFd;
+    use std::rc::Rc;
+
+    use anyhow::bail;
+
+    use super::*;
+    use crate::life::{Limits, run};
+    use crate::target::Exit;
+
+    type Log = Rc<RefCell<Vec<String>>>;
+
+    /// `a` or `b`: says what happens to it, and fails where it is told to.
+    struct Told<const IS_B: bool> {
+        fails: &'static str,
+        log: Log,
+        file: File,
+    }
+
+    impl<const IS_B: bool> Told<IS_B> {
+        fn new(fails: &'static str, log: &Log) -> Self {
+            // Always readable.
+            Told { fails, log: Rc::clone(log), file: File::open("/dev/null").unwrap() }
+        }
+
+        fn told(&self, what: &str) -> Result<()> {
+            let name = Self::NAME;
+            self.log.borrow_mut().push(format!("{name} {what}"));
+            if self.fails == what {
+                bail!("{name} {what} failed");
+            }
+            Ok(())
+        }
+    }
+
+    impl<const IS_B: bool> Engine for Told<IS_B> {
+        const NAME: &'static str = if IS_B { "b" } else { "a" };
+        type Section = &'static str;
+        type Command = NoCommand;
+
+        fn probe(&mut self, _: &Target) -> Result<()> {
+            self.told("probe")
+        }
+
+        fn prepare(&mut self, launch: &mut Launch) -> Result<()> {
+            launch.variables.push((Self::NAME.into(), "prepared".into()));
+            self.told("prepare")
+        }
+
+        fn apply(&mut self, _: &Subject) -> Result<()> {
+            self.told("apply")
+        }
+
+        fn readiness(&self) -> Vec<BorrowedFd<'_>> {
+            vec![self.file.as_fd()]
+        }
+
+        fn tick(&mut self) -> Result<()> {
+            self.told("tick")
+        }
+
+        fn anything_alive(&mut self) -> Result<bool> {
+            self.told("alive")?;
+            Ok(IS_B)
+        }
+
+        fn undo(&mut self) -> Result<()> {
+            self.told("undo")
+        }
+
+        fn section(&mut self, _: &Ended) -> Result<&'static str> {
+            self.told("section")?;
+            Ok(Self::NAME)
+        }
+    }
+
+    type A = Told<false>;
+    type B = Told<true>;
+
+    /// Whether there is a section of each, and what went wrong with each.
+    type Found = ([bool; 2], [Option<String>; 2]);
+
+    /// Two engines, `a` and `b`, that fail where they are told to, over a program that exits with 7.
+    fn session(fails: [&'static str; 2]) -> (Vec<String>, Result<Found>) {
+        let log = Log::default();
+        let engines = Engines::new().with(A::new(fails[0], &log)).with(B::new(fails[1], &log));
+        let script = "sleep 0.1; test $a$b = preparedprepared && exit 7";
+        let command = ["sh", "-c", script].map(OsString::from).to_vec();
+        let target = Target::Launch(vec![Launch { command, ..Launch::default() }]);
+        let found = run(&target, engines, Limits::default()).map(|outcome| {
+            assert_eq!(outcome.ended.exit, Some(Exit::Code(7)));
+            let mut findings = outcome.findings;
+            let sections = [findings.section::<A>() == Some("a"), findings.section::<B>() == Some("b")];
+            let failures = [findings.failure::<A>(), findings.failure::<B>()];
+            assert!(findings.failures().is_empty(), "all are taken");
+            (sections, failures.map(|failed| failed.map(|error| error.to_string())))
+        });
+        (log.take(), found)
+    }
+
+    fn ticks(log: &[String], name: &str) -> usize {
+        log.iter().filter(|line| **line == format!("{name} tick")).count()
+    }
+
+    fn but_ticks(log: Vec<String>) -> Vec<String> {
+        log.into_iter().filter(|line| !line.ends_with("tick")).collect()
+    }
+
+    const BEFORE: [&str; 4] = ["b probe", "a probe", "a prepare", "b prepare"];
+    const WHOLE: [&str; 6] = ["a apply", "b apply", "b undo", "a undo", "a section", "b section"];
+
+    #[test]
+    fn they_take_hold_in_order_and_let_go_in_reverse() {
+        let (log, found) = session(["", ""]);
+        assert!(ticks(&log, "a") > 0 && ticks(&log, "a") == ticks(&log, "b"));
+        assert_eq!(but_ticks(log), [&BEFORE[..], &WHOLE].concat());
+        assert_eq!(found.unwrap(), ([true, true], [None, None]));
+    }
+
+    #[test]
+    fn all_or_none_take_hold() {
+        let (log, found) = session(["", "apply"]);
+        assert_eq!(log, [&BEFORE[..], &["a apply", "b apply", "a undo"]].concat());
+        assert_eq!(found.unwrap_err().to_string(), "b apply failed");
+    }
+
+    #[test]
+    fn one_that_cannot_work_here_ends_the_session_before_anything_starts() {
+        let (log, found) = session(["probe", ""]);
+        assert_eq!(log, ["b probe", "a probe"]);
+        assert_eq!(found.unwrap_err().to_string(), "a probe failed");
+    }
+
+    #[test]
+    fn one_that_fails_takes_nothing_from_the_other() {
+        let failed = |text: &str| Some(text.to_owned());
+        let (log, found) = session(["tick", ""]);
+        assert_eq!(found.unwrap(), ([true, true], [failed("a tick failed"), None]));
+        assert!(ticks(&log, "a") == 1 && ticks(&log, "b") > 1, "a is left alone");
+        assert_eq!(but_ticks(log), [&BEFORE[..], &WHOLE].concat());
+        let (log, found) = session(["undo", "undo"]);
+        assert_eq!(found.unwrap(), ([true, true], [failed("a undo failed"), failed("b undo failed")]));
+        assert_eq!(log[log.len() - 3..], ["a undo", "a section", "b section"]);
+        let (_, found) = session(["section", ""]);
+        assert_eq!(found.unwrap(), ([false, true], [failed("a section failed"), None]));
+    }
+
+    #[test]
+    fn what_has_failed_is_not_waited_for() {
+        let log = Log::default();
+        let mut engines = Engines::new().with(A::new("tick", &log)).with(B::new("", &log));
+        assert_eq!(engines.readiness().len(), 2);
+        engines.tick();
+        assert_eq!((engines.readiness().len(), engines.any_works()), (1, true));
+        assert!(engines.anything_alive(), "b says so");
+    }
+}

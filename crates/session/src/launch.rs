@@ -1,0 +1,361 @@
+//! Starting the program: fork, wait at a gate, exec.
+//!
+//! The child blocks on reading the gate, a pipe. One byte lets it go; end of file (cox has died)
+//! ends it unstarted. A second pipe, closed by a successful exec, carries the errno of a failed one.
+//!
+//! Between fork and exec only async-signal-safe calls are made, and everything they need (arguments,
+//! candidates on PATH) is built before the fork.
+//!
+//! Of several programs none shall begin unless all can, as far as that can be known beforehand: see [`rehearse`].
+
+mod rehearsal;
+
+use std::env;
+use std::ffi::{CString, OsStr, OsString};
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, pidfd_open, pidfd_send_signal, waitid, waitpid,
+};
+
+use crate::target::{Exit, Launch};
+use crate::{sigpipe, streams};
+pub use rehearsal::{Rehearsed, rehearse};
+
+/// A program that could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// There is no such program.
+    #[error("cannot run '{0}': {1}")]
+    NotFound(String, String),
+    /// It is there and cannot be executed.
+    #[error("cannot run '{0}': {1}")]
+    CannotExecute(String, String),
+}
+
+impl LaunchError {
+    /// 127 or 126, as env(1) and the shells have it.
+    #[must_use]
+    pub fn exit_code(&self) -> i32 {
+        match self {
+            LaunchError::NotFound(..) => 127,
+            LaunchError::CannotExecute(..) => 126,
+        }
+    }
+}
+
+/// A forked child that waits at the gate.
+pub struct Child {
+    pid: Pid,
+    pidfd: OwnedFd,
+    gate: OwnedFd,
+    status: OwnedFd,
+    program: OsString,
+}
+
+/// A child that has been let go.
+pub struct Running {
+    pid: Pid,
+    pidfd: OwnedFd,
+}
+
+impl Child {
+    /// Fork a child for a program that waits for [`Child::go`]; `mask` is the signal mask it shall have.
+    pub fn fork(launch: &Launch, mask: libc::sigset_t) -> Result<Child> {
+        let prepared = Prepared::new(launch)?;
+        let words = prepared.words();
+
+        let (gate_read, gate) = pipe_with(PipeFlags::CLOEXEC).context("pipe")?;
+        let (status, status_write) = pipe_with(PipeFlags::CLOEXEC).context("pipe")?;
+        let child_signal = child_signal();
+        // SAFETY: cox is single-threaded here (sessions start before any thread does), and the
+        // child only makes async-signal-safe calls until it execs or exits.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            // The child must not hold the write end, or end of file would never come.
+            drop(gate);
+            let mut byte = 0u8;
+            // SAFETY: plain system calls on an open descriptor and a byte of ours; _exit does not return.
+            unsafe {
+                if libc::read(gate_read.as_raw_fd(), (&raw mut byte).cast(), 1) != 1 {
+                    libc::_exit(125);
+                }
+            }
+            fail(&status_write, become_program(&words, &mask, child_signal));
+        }
+        let pid = Pid::from_raw(pid).filter(|_| pid > 0).ok_or_else(io::Error::last_os_error).context("fork")?;
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).context("pidfd_open")?;
+        let child = Child { pid, pidfd, gate, status, program: prepared.program };
+        child.wait_until_at_gate()?;
+        Ok(child)
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid.as_raw_nonzero().get() as u32
+    }
+
+    /// It has to be asleep at the gate before observers enrol it: its account begins with its next
+    /// switch-in, which must be the one that the go brings about.
+    fn wait_until_at_gate(&self) -> Result<()> {
+        let stat = PathBuf::from(format!("/proc/{}/stat", self.pid()));
+        loop {
+            let text = fs::read_to_string(&stat).with_context(|| format!("reading {}", stat.display()))?;
+            // The state follows the name, which may itself hold parentheses.
+            match text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {
+                Some('S') => return Ok(()),
+                Some('Z' | 'X') | None => anyhow::bail!("the forked child ended before it was let go"),
+                Some(_) => std::thread::sleep(std::time::Duration::from_micros(50)),
+            }
+        }
+    }
+
+    /// Open the gate and see the program through its exec.
+    ///
+    /// # Errors
+    /// [`LaunchError`] when it cannot be executed.
+    pub fn go(self) -> Result<Running> {
+        fs::File::from(self.gate).write_all(b"g").context("letting the program go")?;
+        let mut errno = [0; 4];
+        // Ends with the exec, which closes the other end, or brings its errno.
+        match fs::File::from(self.status).read_exact(&mut errno) {
+            Ok(()) => {
+                waitpid(Some(self.pid), WaitOptions::empty()).context("waitpid")?;
+                Err(why_not(&self.program, i32::from_ne_bytes(errno)).into())
+            }
+            Err(_) => Ok(Running { pid: self.pid, pidfd: self.pidfd }),
+        }
+    }
+}
+
+impl Running {
+    /// Whether it has ended. It stays to be reaped.
+    pub fn has_ended(&self) -> Result<bool> {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        Ok(waitid(WaitId::Pid(self.pid), look).context("waitid")?.is_some())
+    }
+
+    /// How it ended; waits for that.
+    pub fn reap(&self) -> Result<Exit> {
+        loop {
+            let Some((_, status)) = waitpid(Some(self.pid), WaitOptions::empty()).context("waitpid")? else { continue };
+            match (status.exit_status(), status.terminating_signal()) {
+                (Some(code), _) => return Ok(Exit::Code(code)),
+                (_, Some(signal)) => return Ok(Exit::Signal(signal)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid.as_raw_nonzero().get() as u32
+    }
+
+    /// Pass a signal on. A program that has just ended does not mind.
+    pub fn send(&self, signal: i32) {
+        if let Some(signal) = Signal::from_named_raw(signal) {
+            let _ = pidfd_send_signal(&self.pidfd, signal);
+        }
+    }
+}
+
+impl AsFd for Running {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+/// All that a child needs between fork and exec.
+struct Prepared {
+    program: OsString,
+    candidates: Vec<CString>,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+    has_no_input: bool,
+}
+
+/// The same as system calls want it. Lists of pointers end with null pointers.
+struct Words<'p> {
+    candidates: &'p [CString],
+    argv: Vec<*const libc::c_char>,
+    envp: Vec<*const libc::c_char>,
+    has_no_input: bool,
+}
+
+impl Prepared {
+    fn new(launch: &Launch) -> Result<Prepared> {
+        let command = &launch.command;
+        let program = command.first().context("no program given")?.clone();
+        // The stopwatch is this cox's: one in the program would take its file.
+        let is_ours = |name: &OsString| name == arch::laps::VARIABLE;
+        let is_changed = |name: &OsString| launch.variables.iter().any(|(other, _)| other == name);
+        let inherited = env::vars_os().filter(|(name, _)| !is_ours(name) && !is_changed(name));
+        let environment: Vec<OsString> = inherited
+            .chain(launch.variables.iter().cloned())
+            .map(|(name, value)| {
+                let mut pair = name;
+                pair.push("=");
+                pair.push(value);
+                pair
+            })
+            .collect();
+        Ok(Prepared {
+            candidates: candidates(&program)?,
+            arguments: strings(command.iter().map(OsString::as_os_str))?,
+            environment: strings(environment.iter().map(OsString::as_os_str))?,
+            has_no_input: launch.has_no_input,
+            program,
+        })
+    }
+
+    fn words(&self) -> Words<'_> {
+        let (argv, envp) = (pointers(&self.arguments), pointers(&self.environment));
+        Words { candidates: &self.candidates, argv, envp, has_no_input: self.has_no_input }
+    }
+}
+
+/// What SIGCHLD did when cox was started, and the default from now on: were children reaped unasked, as the caller of cox may have
+/// wished, their exits would be lost.
+fn child_signal() -> libc::sighandler_t {
+    // Asked for once: the next program finds what was set for the first.
+    static INHERITED: OnceLock<libc::sighandler_t> = OnceLock::new();
+    // SAFETY: setting a default disposition has no memory effects.
+    *INHERITED.get_or_init(|| unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) })
+}
+
+/// In the child: end it, and say why.
+fn fail(status: &OwnedFd, errno: i32) -> ! {
+    let bytes = errno.to_ne_bytes();
+    // SAFETY: plain system calls on an open descriptor; _exit does not return.
+    unsafe {
+        libc::write(status.as_raw_fd(), bytes.as_ptr().cast(), bytes.len());
+        libc::_exit(127)
+    }
+}
+
+/// In the child: put back what cox changed for itself, exec. Returns the errno.
+fn become_program(words: &Words<'_>, mask: &libc::sigset_t, child_signal: libc::sighandler_t) -> i32 {
+    let Words { candidates, argv, envp, has_no_input } = words;
+    // SAFETY: async-signal-safe calls with valid pointers; argv and envp end with null pointers.
+    unsafe {
+        sigpipe::restore();
+        if child_signal == libc::SIG_IGN {
+            libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+        }
+        streams::restore();
+        if *has_no_input {
+            let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
+            if nothing < 0 {
+                return *libc::__errno_location();
+            }
+            // It may be the standard input already, where there was none.
+            if nothing != libc::STDIN_FILENO {
+                libc::dup2(nothing, libc::STDIN_FILENO);
+                libc::close(nothing);
+            }
+        }
+        libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
+        let mut worst = libc::ENOENT;
+        for candidate in *candidates {
+            libc::execve(candidate.as_ptr(), argv.as_ptr(), envp.as_ptr());
+            // As execvp(3): go on along PATH, but remember what was there and forbidden.
+            match *libc::__errno_location() {
+                libc::ENOENT | libc::ENOTDIR => {}
+                libc::EACCES => worst = libc::EACCES,
+                other => return other,
+            }
+        }
+        worst
+    }
+}
+
+/// Where the program may be: itself when it has a slash, else along PATH.
+fn candidates(program: &OsStr) -> Result<Vec<CString>> {
+    if program.as_bytes().contains(&b'/') || program.is_empty() {
+        return strings([program].into_iter());
+    }
+    let path = env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    let found: Vec<OsString> = env::split_paths(&path).map(|folder| folder.join(program).into_os_string()).collect();
+    strings(found.iter().map(OsString::as_os_str))
+}
+
+/// The file that would be executed for `program`; `None` when there is none.
+#[must_use]
+pub fn file_of(program: &OsStr) -> Option<PathBuf> {
+    let found = candidates(program).ok()?.into_iter().map(|path| PathBuf::from(OsStr::from_bytes(path.as_bytes())));
+    let mut found = found.filter(|path| path.is_file());
+    found.find(|path| rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok())
+}
+
+fn strings<'a>(all: impl Iterator<Item = &'a OsStr>) -> Result<Vec<CString>> {
+    all.map(|s| CString::new(s.as_bytes()).with_context(|| format!("'{}' holds a NUL byte", s.display()))).collect()
+}
+
+fn pointers(all: &[CString]) -> Vec<*const libc::c_char> {
+    all.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+/// A person's words for an exec that failed.
+fn why_not(program: &OsStr, errno: i32) -> LaunchError {
+    let name = program.display().to_string();
+    let path = Path::new(program);
+    match errno {
+        libc::ENOENT | libc::ENOTDIR if program.as_bytes().contains(&b'/') && path.exists() => {
+            LaunchError::CannotExecute(
+                name,
+                "the interpreter it names does not exist (its #! line, or the dynamic loader of another system)".into(),
+            )
+        }
+        libc::ENOENT | libc::ENOTDIR if program.as_bytes().contains(&b'/') => {
+            LaunchError::NotFound(name, "no such file".into())
+        }
+        libc::ENOENT | libc::ENOTDIR => LaunchError::NotFound(name, "not found on PATH".into()),
+        libc::EACCES if path.is_dir() => LaunchError::CannotExecute(name, "it is a directory".into()),
+        libc::EACCES => LaunchError::CannotExecute(name, "permission denied (is it executable? chmod +x)".into()),
+        libc::ENOEXEC => LaunchError::CannotExecute(
+            name.clone(),
+            format!(
+                "neither a binary for this machine nor a script with a #! line (for a shell script: cox run -- sh {name})"
+            ),
+        ),
+        other => LaunchError::CannotExecute(name, io::Error::from_raw_os_error(other).to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_a_slash_is_not_looked_up() {
+        assert_eq!(candidates(OsStr::new("./a")).unwrap(), [c"./a".to_owned()]);
+    }
+
+    #[test]
+    fn a_program_is_a_file_that_can_be_executed() {
+        assert_eq!(file_of(OsStr::new("/bin/sh")), Some("/bin/sh".into()));
+        assert!(file_of(OsStr::new("sh")).is_some_and(|path| path.ends_with("sh") && path.is_absolute()));
+        assert_eq!(file_of(OsStr::new("/bin")), None);
+        assert_eq!(file_of(OsStr::new("no-such-program")), None);
+    }
+
+    #[test]
+    fn a_nul_byte_is_refused() {
+        assert!(candidates(OsStr::from_bytes(b"./a\0b")).is_err());
+    }
+
+    #[test]
+    fn errors_have_the_codes_of_env() {
+        assert_eq!(why_not(OsStr::new("nowhere"), libc::ENOENT).exit_code(), 127);
+        assert_eq!(why_not(OsStr::new("/"), libc::EACCES).exit_code(), 126);
+        assert_eq!(why_not(OsStr::new("./x"), libc::ENOEXEC).exit_code(), 126);
+    }
+}

@@ -1,0 +1,287 @@
+//! Whether a program can be executed, without letting it begin.
+//!
+//! 1. A child is forked that asks to be traced (ptrace(2)) and stops.
+//! 2. It is told to die with cox, and goes on to its exec.
+//! 3. An exec that fails sends its errno and ends the child. One that succeeds stops it once more, before the program's first instruction,
+//!    and there it is killed. One that fails when the old program is gone already is the child's end by a signal of the kernel's.
+//!
+//! So the kernel itself says it, of scripts' interpreters, foreign binaries and whatever else may be wrong, and no program is traced that is
+//! really run: a set-user-ID program would lose its rights. *Turned down:* asking what kind of file it is (it says little of interpreters and
+//! loaders); holding the programs themselves behind their exec.
+//!
+//! Where nothing may be traced, or cox is traced itself, nothing is known: the exec will tell.
+
+use std::ffi::c_void;
+use std::fs;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::ptr;
+
+use anyhow::{Context, Result};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
+
+use super::{LaunchError, Prepared, become_program, child_signal, fail, why_not};
+use crate::target::Launch;
+
+/// In the place of an errno: the child may not be traced.
+const UNTRACED: i32 = 0;
+
+/// Signals that people and job managers end programs with. The kernel ends no exec with them.
+const FROM_OUTSIDE: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// What is known of a program that was not refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rehearsed {
+    /// The kernel has executed it.
+    Can,
+    /// Nothing, for this reason.
+    Unknown(String),
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Behind its exec, by cox.
+    Execed,
+    /// By itself: it has sent why.
+    Exited,
+    /// By this signal, which cox did not send, on its way to the exec or in it.
+    Killed(i32),
+    /// By cox: it could not be traced.
+    Untraced,
+}
+
+/// See whether a program can be executed; `mask` is the signal mask that it shall have.
+///
+/// # Errors
+/// [`LaunchError`] when it cannot be.
+pub fn rehearse(launch: &Launch, mask: libc::sigset_t) -> Result<Rehearsed> {
+    let prepared = Prepared::new(launch)?;
+    let words = prepared.words();
+    let (status, status_write) = pipe_with(PipeFlags::CLOEXEC).context("pipe")?;
+    let child_signal = child_signal();
+    let cox = getpid().as_raw_nonzero().get();
+    // SAFETY: cox is single-threaded here, and the child only makes async-signal-safe calls until it execs or exits.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        // SAFETY: plain system calls. Were cox gone already, nobody would let the child go, and no signal would tell it.
+        unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            if libc::getppid() != cox {
+                libc::_exit(125);
+            }
+            let nothing = ptr::null_mut::<c_void>();
+            if libc::ptrace(libc::PTRACE_TRACEME, 0, nothing, nothing) < 0 {
+                fail(&status_write, UNTRACED);
+            }
+            libc::raise(libc::SIGSTOP);
+        }
+        fail(&status_write, become_program(&words, &mask, child_signal));
+    }
+    let pid = Pid::from_raw(pid).filter(|_| pid > 0).ok_or_else(io::Error::last_os_error).context("fork")?;
+    drop(status_write);
+    match follow(pid) {
+        Ok(end) => known(end, status, &prepared),
+        Err(error) => {
+            end(pid);
+            Err(error)
+        }
+    }
+}
+
+/// Through its stops to its end.
+fn follow(pid: Pid) -> Result<End> {
+    let (mut is_held, mut has_execed) = (false, false);
+    loop {
+        let Some((_, status)) = waitpid(Some(pid), WaitOptions::UNTRACED).context("waitpid")? else { continue };
+        if !status.stopped() {
+            return Ok(match status.terminating_signal() {
+                _ if has_execed => End::Execed,
+                Some(signal) if is_held => End::Killed(signal),
+                // A seccomp filter may kill who asks to be traced.
+                Some(_) => End::Untraced,
+                None => End::Exited,
+            });
+        }
+        has_execed |= status.as_raw() >> 8 == libc::SIGTRAP | libc::PTRACE_EVENT_EXEC << 8;
+        if has_execed {
+            kill_process(pid, Signal::KILL).context("kill")?;
+            continue;
+        }
+        // The first stop is its own; later ones are signals on their way to it.
+        let signal = if is_held { status.stopping_signal().unwrap_or(0) } else { 0 };
+        let options = libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACEEXEC;
+        let is_told = (is_held || tell(pid, libc::PTRACE_SETOPTIONS, options)) && tell(pid, libc::PTRACE_CONT, signal);
+        // Killed meanwhile, it is no more there to be told.
+        if !is_told && io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH) {
+            end(pid);
+            return Ok(End::Untraced);
+        }
+        is_held = true;
+    }
+}
+
+/// Whether a request of ptrace(2) that touches no memory was granted; else errno says why not.
+fn tell(pid: Pid, request: libc::c_uint, data: i32) -> bool {
+    // The kernel reads both arguments as whole registers.
+    let (address, data) = (ptr::null_mut::<c_void>(), data as usize as *mut c_void);
+    // SAFETY: a child of ours that is stopped; neither argument is followed as a pointer.
+    unsafe { libc::ptrace(request, pid.as_raw_nonzero().get(), address, data) == 0 }
+}
+
+/// No child is left behind.
+fn end(pid: Pid) {
+    let _ = kill_process(pid, Signal::KILL);
+    let _ = waitpid(Some(pid), WaitOptions::empty());
+}
+
+/// What its end and what it has sent say.
+fn known(end: End, status: OwnedFd, prepared: &Prepared) -> Result<Rehearsed> {
+    let name = prepared.program.display();
+    let unknown = |why: &str| Ok(Rehearsed::Unknown(format!("'{name}' {why}")));
+    let untraced = "may not be traced by cox (ptrace)";
+    let mut errno = [0; 4];
+    match (end, fs::File::from(status).read_exact(&mut errno).map(|()| i32::from_ne_bytes(errno))) {
+        (End::Execed, _) => Ok(Rehearsed::Can),
+        (End::Untraced, _) | (End::Exited, Ok(UNTRACED)) => unknown(untraced),
+        // Security modules refuse to change the domain of who is traced with it, and only of him.
+        (End::Exited, Ok(libc::EPERM)) => unknown("is not permitted while it is traced"),
+        (End::Exited, Ok(errno)) => Err(why_not(&prepared.program, errno).into()),
+        (End::Exited, Err(_)) => unknown("ended before its exec and has not said why"),
+        (End::Killed(signal), _) if FROM_OUTSIDE.contains(&signal) => unknown("was ended from outside"),
+        (End::Killed(signal), _) => {
+            let why =
+                format!("the kernel ended its exec by signal {signal} (is the file whole? are limits too small?)");
+            Err(LaunchError::CannotExecute(name.to_string(), why).into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    use super::*;
+    use crate::launch_error;
+
+    fn mask() -> libc::sigset_t {
+        // SAFETY: plain data, initialised by the call.
+        unsafe {
+            let mut mask = std::mem::zeroed();
+            libc::sigemptyset(&raw mut mask);
+            mask
+        }
+    }
+
+    fn rehearsed(words: &[&str]) -> Result<Rehearsed> {
+        let command = words.iter().map(OsString::from).collect();
+        rehearse(&Launch { command, ..Launch::default() }, mask())
+    }
+
+    fn code(words: &[&str]) -> Option<i32> {
+        let ended = rehearsed(words);
+        ended.err().map(|error| launch_error(&error).unwrap_or_else(|| panic!("{error:#}")).exit_code())
+    }
+
+    /// Whether children may ask to be traced here; if not, says that `test` is skipped.
+    fn can_trace(test: &str) -> bool {
+        let nothing = ptr::null_mut::<c_void>();
+        // SAFETY: the child only makes system calls.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            // SAFETY: as above; neither argument is followed.
+            unsafe { libc::_exit(libc::c_int::from(libc::ptrace(libc::PTRACE_TRACEME, 0, nothing, nothing) < 0)) }
+        }
+        let ended = waitpid(Pid::from_raw(pid), WaitOptions::empty()).unwrap().unwrap().1;
+        let can = ended.exit_status() == Some(0);
+        if !can {
+            // Past the test harness, which keeps to itself what a passing test prints.
+            let line = format!("skipped: {test}: needs ptrace\n");
+            io::stderr().write_all(line.as_bytes()).unwrap();
+        }
+        can
+    }
+
+    fn executable(path: &Path, bytes: &[u8]) -> String {
+        fs::write(path, bytes).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_program_that_can_be_executed_does_not_begin() {
+        if !can_trace("a_program_that_can_be_executed_does_not_begin") {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let touched = folder.path().join("touched");
+        assert_eq!(rehearsed(&["touch", touched.to_str().unwrap()]).unwrap(), Rehearsed::Can);
+        assert!(!touched.exists());
+    }
+
+    #[test]
+    fn one_that_cannot_has_the_code_of_env() {
+        if !can_trace("one_that_cannot_has_the_code_of_env") {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &[u8]| executable(&folder.path().join(name), text);
+        assert_eq!(code(&["no-such-program"]), Some(127));
+        assert_eq!(code(&["/no/such/program"]), Some(127));
+        assert_eq!(code(&["/"]), Some(126));
+        assert_eq!(code(&[&file("script", b"#!/no/such/interpreter\n")]), Some(126));
+        assert_eq!(code(&[&file("foreign", b"\x7fELF\x01\x02 and nothing else")]), Some(126));
+    }
+
+    #[test]
+    fn one_that_dies_in_its_exec_cannot_be_executed() {
+        if !can_trace("one_that_dies_in_its_exec_cannot_be_executed") {
+            return;
+        }
+        // A segment that is longer in the file than in memory is found when the old program is gone.
+        let mut program = fs::read("/bin/true").unwrap();
+        let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+        let (table, size, count) = (number(&program[32..40]), number(&program[54..56]), number(&program[56..58]));
+        for header in (0..count).map(|at| table + at * size) {
+            if number(&program[header..header + 4]) == 1 {
+                program[header + 40..header + 48].fill(0);
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let name = executable(&folder.path().join("damaged"), &program);
+        let error = rehearsed(&[&name]).unwrap_err();
+        assert_eq!(launch_error(&error).map(LaunchError::exit_code), Some(126));
+        assert!(error.to_string().contains("the kernel ended its exec by signal"), "{error}");
+    }
+
+    #[test]
+    fn what_says_nothing_of_the_program_is_no_refusal() {
+        let launch = Launch { command: vec!["prog".into()], ..Launch::default() };
+        let prepared = Prepared::new(&launch).unwrap();
+        let known = |end: End, sent: Option<i32>| {
+            let (status, write) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+            if let Some(errno) = sent {
+                fs::File::from(write).write_all(&errno.to_ne_bytes()).unwrap();
+            } else {
+                drop(write);
+            }
+            known(end, status, &prepared)
+        };
+        for (end, sent) in [
+            (End::Untraced, None),
+            (End::Exited, Some(UNTRACED)),
+            (End::Exited, Some(libc::EPERM)),
+            (End::Exited, None),
+            (End::Killed(libc::SIGINT), None),
+        ] {
+            let said = known(end, sent).unwrap();
+            assert!(matches!(&said, Rehearsed::Unknown(why) if why.starts_with("'prog' ")), "{end:?}: {said:?}");
+        }
+        assert_eq!(known(End::Execed, None).unwrap(), Rehearsed::Can);
+        assert!(known(End::Exited, Some(libc::EACCES)).is_err() && known(End::Killed(libc::SIGSEGV), None).is_err());
+    }
+}

@@ -1,0 +1,378 @@
+//! The life cycle of a session.
+//!
+//! 1. probe: each engine says whether it can work here, before anything is started; then each may add to the first program.
+//! 2. start: the program is forked but waits, before its exec, for the go; so do others that shall run beside it, when each has been
+//!    seen to be executable; or the processes to attach to are looked up.
+//! 3. apply: each engine takes hold of the target.
+//! 4. go: the programs exec. Had cox died before this, nothing would have been started.
+//! 5. tick until the end: of the last program, of `--for`, or by Ctrl-C.
+//! 6. undo, in reverse order; then each engine has its section.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use arch::laps::{self, Part};
+use outputs::diagnostics::{chain, say};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::engine::{Ended, Launched};
+use crate::engines::{Engines, Findings};
+use crate::launch::{self, Child, LaunchError, Rehearsed, Running};
+use crate::signals::{Received, Signals};
+use crate::target::{Exit, Launch, Subject, Target};
+
+/// Engines are ticked at least this often.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How long a session lasts, apart from its target, and who looks at it meanwhile.
+#[derive(Default)]
+pub struct Limits<'l> {
+    /// End after this long (sessions that have launched nothing).
+    pub length: Option<Duration>,
+    /// After the main process has ended, wait for all that it has started.
+    pub wait_all: bool,
+    /// Who is shown what engines find while the session lasts.
+    pub live: Option<Live<'l>>,
+}
+
+/// Shows what engines find while a session lasts.
+pub struct Live<'l> {
+    /// How often, to the nearest tick.
+    pub every: Duration,
+    /// Is given the snapshots.
+    pub show: &'l mut dyn FnMut(Findings),
+}
+
+/// What came of a session.
+pub struct Outcome {
+    /// How it ended.
+    pub ended: Ended,
+    /// What engines found, and what went wrong with them.
+    pub findings: Findings,
+}
+
+/// Runs `engines` over `target`. What goes wrong with an engine after the target was let go is among the findings.
+///
+/// # Errors
+/// When an engine cannot work here, or the target cannot be had. Programs that cannot be started are a [`LaunchError`] inside the error.
+pub fn run(target: &Target, mut engines: Engines, limits: Limits<'_>) -> Result<Outcome> {
+    refuse_foreign_proc()?;
+    target.look_up()?;
+    engines.probe(target)?;
+    let launches = match target {
+        Target::Launch(launches) => prepared(launches, &mut engines)?,
+        Target::Attach(_) | Target::Machine => Vec::new(),
+    };
+    let signals = Signals::take()?;
+    // Of one program the exec itself says it.
+    if launches.len() > 1 {
+        rehearse(&launches, &signals)?;
+    }
+    let children = launches.iter().map(|launch| Child::fork(launch, signals.original_mask()));
+    laps::done(Part::Preparing);
+    let children = children.collect::<Result<Vec<Child>>>()?;
+    laps::done(Part::Forking);
+    let subject = match target {
+        Target::Launch(_) => Subject::Launched(children.iter().map(Child::pid).collect()),
+        Target::Attach(attached) => Subject::Attached(attached.clone()),
+        Target::Machine => Subject::Machine,
+    };
+    engines.apply(&subject)?;
+    laps::done(Part::Enrolling);
+    let start_ns = arch::monotonic_ns();
+    let own_before_ns = arch::clock::thread_cpu_ns();
+    let running = match let_go(children) {
+        Ok(running) => running,
+        Err(error) => {
+            // The session ends with this error; what cannot be undone now is when the engine goes.
+            engines.undo();
+            for error in engines.failures() {
+                say(&format!("undoing: {}", chain(&error)));
+            }
+            return Err(error);
+        }
+    };
+    laps::done(Part::Starting);
+    let mut ticking = Ticking { engines, signals, live: limits.live, shown: Instant::now() };
+    let (launched, interrupted) = match target {
+        Target::Launch(_) => ticking.follow(running)?,
+        Target::Attach(_) | Target::Machine => {
+            ticking.watch(&subject, limits.length)?;
+            (Vec::new(), false)
+        }
+    };
+    if limits.wait_all {
+        ticking.wait_for_all()?;
+    }
+    let end_ns = arch::monotonic_ns();
+    laps::done(Part::Running);
+    let own_cpu_ns = arch::clock::thread_cpu_ns().saturating_sub(own_before_ns);
+    let mut engines = ticking.engines;
+    engines.undo();
+    laps::done(Part::Closing);
+    let exit = launched.first().map(|first| first.exit);
+    let ended = Ended { exit, launched, start_ns, end_ns, own_cpu_ns, interrupted };
+    Ok(Outcome { findings: engines.into_findings(&ended), ended })
+}
+
+/// The programs, the first with what engines add to it.
+fn prepared(launches: &[Launch], engines: &mut Engines) -> Result<Vec<Launch>> {
+    let mut launches = launches.to_vec();
+    engines.prepare(launches.first_mut().context("no program given")?)?;
+    Ok(launches)
+}
+
+/// Every id that cox reads in /proc would name another thread than the same id in a system call.
+fn refuse_foreign_proc() -> Result<()> {
+    let own = std::process::id();
+    if !machine::namespace::proc_is_ours(&machine::Root::live(), own).context("a session needs /proc")? {
+        bail!(
+            "/proc belongs to another PID namespace than cox, which is process {own} in its own; mount one of this namespace \
+             (mount -t proc proc /proc; with unshare: --mount-proc)"
+        );
+    }
+    Ok(())
+}
+
+/// Refuses what cannot be executed. Of what is not known, one line is said: then others may have begun when the exec tells.
+fn rehearse(launches: &[Launch], signals: &Signals) -> Result<()> {
+    let known = launches.iter().map(|launch| launch::rehearse(launch, signals.original_mask()));
+    let known = known.collect::<Result<Vec<Rehearsed>>>()?;
+    let unknown = known.into_iter().find_map(|known| match known {
+        Rehearsed::Can => None,
+        Rehearsed::Unknown(why) => Some(why),
+    });
+    if let Some(why) = unknown {
+        say(&format!("cannot see beforehand whether all programs can be executed: {why}"));
+    }
+    Ok(())
+}
+
+/// Lets all of them go. One that cannot be executed all of a sudden ends the others, which have hardly begun.
+fn let_go(children: Vec<Child>) -> Result<Vec<(Running, u64)>> {
+    let mut running: Vec<(Running, u64)> = Vec::new();
+    for child in children {
+        let start_ns = arch::monotonic_ns();
+        match child.go() {
+            Ok(one) => running.push((one, start_ns)),
+            Err(error) => {
+                for (other, _) in running {
+                    other.send(libc::SIGKILL);
+                    other.reap()?;
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(running)
+}
+
+/// A session whose target is going.
+struct Ticking<'l> {
+    engines: Engines,
+    signals: Signals,
+    live: Option<Live<'l>>,
+    /// When snapshots were shown last.
+    shown: Instant,
+}
+
+impl Ticking<'_> {
+    /// Until the launched programs end; signals sent to cox are passed on to them. An engine that fails is
+    /// left alone from then on: programs come first. Returns how they ended, and whether by somebody's wish.
+    fn follow(&mut self, mut running: Vec<(Running, u64)>) -> Result<(Vec<Launched>, bool)> {
+        let mut interrupted = false;
+        let order: Vec<u32> = running.iter().map(|(one, _)| one.pid()).collect();
+        let mut launched = Vec::new();
+        while !running.is_empty() {
+            let fds: Vec<BorrowedFd<'_>> = running.iter().map(|(one, _)| one.as_fd()).collect();
+            self.wait(&fds, TICK)?;
+            for received in self.signals.read()? {
+                interrupted |= received.asks_for_the_end();
+                match received {
+                    // The terminal sends to the whole foreground group: the programs have it already.
+                    Received::FromTerminal(_) => {}
+                    Received::FromProcess(signal) => running.iter().for_each(|(one, _)| one.send(signal)),
+                }
+            }
+            // Ended but not reaped: whoever reads /proc finds the final sums there once more.
+            let mut ended = Vec::new();
+            for at in (0..running.len()).rev() {
+                if running[at].0.has_ended()? {
+                    ended.push((running.swap_remove(at), arch::monotonic_ns()));
+                }
+            }
+            self.tick();
+            for ((one, start_ns), end_ns) in ended {
+                launched.push(Launched { pid: one.pid(), exit: one.reap()?, start_ns, end_ns });
+            }
+        }
+        launched.sort_by_key(|one| order.iter().position(|pid| *pid == one.pid));
+        interrupted |= launched.iter().any(|one| one.exit == Exit::Signal(libc::SIGINT));
+        Ok((launched, interrupted))
+    }
+
+    /// Until nothing that the program started is left, or somebody loses patience.
+    fn wait_for_all(&mut self) -> Result<()> {
+        while self.engines.anything_alive() {
+            self.wait(&[], TICK)?;
+            if !self.signals.read()?.is_empty() {
+                break;
+            }
+            self.tick();
+        }
+        Ok(())
+    }
+
+    /// Until the target is gone, the time is up, a signal asks for the end, or no engine is left that works.
+    fn watch(&mut self, subject: &Subject, length: Option<Duration>) -> Result<()> {
+        let deadline_ns = length.map(|length| arch::monotonic_ns().saturating_add(length.as_nanos() as u64));
+        loop {
+            let left = deadline_ns.map_or(TICK, |at| Duration::from_nanos(at.saturating_sub(arch::monotonic_ns())));
+            self.wait(&[], left.min(TICK))?;
+            self.tick();
+            let over = deadline_ns.is_some_and(|at| arch::monotonic_ns() >= at);
+            if over || !self.signals.read()?.is_empty() || subject.is_gone() || !self.engines.any_works() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Until a signal comes, or one of these descriptors is readable or one of the engines'.
+    fn wait(&self, fds: &[BorrowedFd<'_>], at_most: Duration) -> Result<()> {
+        let own = std::iter::once(self.signals.as_fd());
+        let all = own.chain(fds.iter().copied()).chain(self.engines.readiness());
+        let mut polled: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let timeout = Timespec::try_from(at_most).context("a tick is short")?;
+        match poll(&mut polled, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error).context("waiting for events"),
+        }
+    }
+
+    fn tick(&mut self) {
+        self.engines.tick();
+        if let Some(live) = self.live.as_mut().filter(|live| self.shown.elapsed() >= live.every) {
+            self.shown = Instant::now();
+            (live.show)(self.engines.snapshot());
+        }
+    }
+}
+
+/// The program in an error that could not be started, which has an exit code of its own.
+#[must_use]
+pub fn launch_error(error: &anyhow::Error) -> Option<&LaunchError> {
+    error.downcast_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::ffi::OsString;
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::engine::{Engine, NoCommand};
+
+    /// An engine that fails as soon as the program runs.
+    struct Failing {
+        undone: Rc<Cell<bool>>,
+    }
+
+    impl Engine for Failing {
+        const NAME: &'static str = "failing";
+        type Section = ();
+        type Command = NoCommand;
+
+        fn probe(&mut self, _: &Target) -> Result<()> {
+            Ok(())
+        }
+
+        fn apply(&mut self, _: &Subject) -> Result<()> {
+            Ok(())
+        }
+
+        fn tick(&mut self) -> Result<()> {
+            bail!("broken")
+        }
+
+        fn undo(&mut self) -> Result<()> {
+            self.undone.set(true);
+            bail!("broken again")
+        }
+
+        fn section(&mut self, _: &Ended) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    fn launch(command: &[&str]) -> Target {
+        let command = command.iter().map(OsString::from).collect();
+        Target::Launch(vec![Launch { command, ..Launch::default() }])
+    }
+
+    #[test]
+    fn an_exec_that_fails_undoes_what_was_applied() {
+        let undone = Rc::new(Cell::new(false));
+        let engines = Engines::new().with(Failing { undone: Rc::clone(&undone) });
+        let error = run(&launch(&["/no/such/program"]), engines, Limits::default()).err().unwrap();
+        // Also when that fails, the program's own code is the one to end with.
+        assert_eq!(launch_error(&error).map(LaunchError::exit_code), Some(127));
+        assert!(undone.get());
+    }
+
+    /// An engine with a thread of its own, which says for itself what that takes.
+    struct Busy {
+        threads_ns: u64,
+    }
+
+    impl Engine for Busy {
+        const NAME: &'static str = "busy";
+        type Section = u64;
+        type Command = NoCommand;
+
+        fn probe(&mut self, _: &Target) -> Result<()> {
+            Ok(())
+        }
+
+        fn apply(&mut self, _: &Subject) -> Result<()> {
+            Ok(())
+        }
+
+        fn tick(&mut self) -> Result<()> {
+            let thread = std::thread::spawn(|| {
+                let until_ns = 100_000_000;
+                while arch::clock::thread_cpu_ns() < until_ns {}
+                until_ns
+            });
+            self.threads_ns += thread.join().unwrap();
+            Ok(())
+        }
+
+        fn undo(&mut self) -> Result<()> {
+            Ok(())
+        }
+
+        fn section(&mut self, _: &Ended) -> Result<u64> {
+            Ok(self.threads_ns)
+        }
+    }
+
+    #[test]
+    fn what_threads_of_engines_take_is_theirs_to_tell() {
+        let engines = Engines::new().with(Busy { threads_ns: 0 });
+        let mut outcome = run(&launch(&["true"]), engines, Limits::default()).unwrap();
+        let (own_cpu_ns, threads_ns) = (outcome.ended.own_cpu_ns, outcome.findings.section::<Busy>().unwrap());
+        assert!(own_cpu_ns > 0 && own_cpu_ns < threads_ns / 2, "{own_cpu_ns}");
+    }
+
+    #[test]
+    fn a_failing_engine_costs_the_report_and_not_the_exit() {
+        let undone = Rc::new(Cell::new(false));
+        let engines = Engines::new().with(Failing { undone: Rc::clone(&undone) });
+        let mut outcome = run(&launch(&["sh", "-c", "sleep 0.2; exit 7"]), engines, Limits::default()).unwrap();
+        assert_eq!(outcome.ended.exit, Some(Exit::Code(7)));
+        assert_eq!(outcome.findings.failure::<Failing>().unwrap().to_string(), "broken");
+        assert!(undone.get());
+    }
+}

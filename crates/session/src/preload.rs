@@ -1,0 +1,124 @@
+//! Which programs are started with the preload library inside, and how they get it.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::getxattr;
+use symbols::elf::Dynamic;
+
+use crate::launch::file_of;
+use crate::target::Launch;
+
+/// The library's file.
+const FILE: &str = "libcox_preload.so";
+/// Names another file for it.
+const VARIABLE: &str = "COX_PRELOAD";
+/// What the dynamic loader loads before a program's own libraries.
+const LIST: &str = "LD_PRELOAD";
+/// Tells the library to leave child processes alone; its value is its own path.
+const ALONE: &str = "COX_PRELOAD_ALONE";
+/// The dynamic loader of the C library that the preload library needs.
+const LOADER: &str = "ld-linux-x86-64.so.2";
+/// Libraries that end the program when another comes before them.
+const FIRST: [&str; 4] = ["libasan.so", "libtsan.so", "liblsan.so", "libhwasan.so"];
+/// A script's interpreter may be a script; the kernel follows so many.
+const MAX_SCRIPTS: u32 = 4;
+
+/// The library: as COX_PRELOAD says, else beside this program, else where `make install` puts it.
+#[must_use]
+pub fn library() -> Option<PathBuf> {
+    if let Some(named) = env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
+        return Some(named.into());
+    }
+    let own = env::current_exe().ok()?;
+    let folder = own.parent()?;
+    let places = [folder.join(FILE), folder.join("../lib/coxswain").join(FILE)];
+    places.into_iter().find_map(|place| place.canonicalize().ok())
+}
+
+/// Has a program started with the library inside, if it can have it. `alone`: its child processes shall not.
+pub fn add_to(launch: &mut Launch, alone: bool) {
+    let is_there = launch.variables.iter().any(|(name, _)| name == LIST);
+    let Some(program) = launch.command.first().filter(|_| !is_there) else { return };
+    // A list of LD_PRELOAD has no way to name a path with a blank or a colon in it.
+    let Some(library) = library().filter(|path| !path.as_os_str().as_bytes().iter().any(|byte| b": ".contains(byte)))
+    else {
+        return;
+    };
+    if file_of(program).is_none_or(|file| obstacle(&file).is_some()) {
+        return;
+    }
+    let mut list = env::var_os(LIST).unwrap_or_default();
+    if !list.is_empty() {
+        list.push(":");
+    }
+    list.push(&library);
+    launch.variables.push((LIST.into(), list));
+    if alone {
+        launch.variables.push((ALONE.into(), library.into()));
+    }
+}
+
+/// Why a program's loader would not load the library, or the program would fail with it. `None`: it would.
+#[must_use]
+pub fn obstacle(file: &Path) -> Option<&'static str> {
+    obstacle_of(file, MAX_SCRIPTS)
+}
+
+fn obstacle_of(file: &Path, scripts_left: u32) -> Option<&'static str> {
+    const SET_ID: u32 = 0o6000;
+    let has_rights = file.metadata().map_or(true, |status| status.mode() & SET_ID != 0)
+        || getxattr(file, "security.capability", &mut [0u8; 64][..]).is_ok();
+    if has_rights {
+        return Some("it runs with more rights than its user");
+    }
+    if let Some(interpreter) = script_interpreter(file) {
+        let next = scripts_left.checked_sub(1);
+        return next.map_or(Some("it is a script of scripts"), |left| obstacle_of(&interpreter, left));
+    }
+    let Some(program) = Dynamic::read(file) else { return Some("it is statically linked") };
+    let is_sanitized = program.libraries.iter().any(|name| FIRST.iter().any(|first| name.starts_with(first)));
+    if program.loader.file_name() != Some(OsStr::new(LOADER)) {
+        return Some("it is of another C library, or another processor");
+    }
+    is_sanitized.then_some("it is built with a sanitizer")
+}
+
+/// What a `#!` line names.
+fn script_interpreter(file: &Path) -> Option<PathBuf> {
+    let mut line = Vec::new();
+    // The kernel looks at no more.
+    File::open(file).ok()?.take(256).read_to_end(&mut line).ok()?;
+    let line = line.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let word = line.trim_ascii_start().split(|byte| *byte == b' ' || *byte == b'\t').next()?;
+    Some(OsStr::from_bytes(word).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn dynamic_programs_and_their_scripts_take_it() {
+        assert_eq!(obstacle_of(&env::current_exe().unwrap(), 0), None);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        for (text, wanted) in [("#! /bin/sh -e\n", true), ("#!/no/such\n", false), ("text", false), ("", false)] {
+            fs::write(&file, text).unwrap();
+            assert_eq!(obstacle_of(&file, 1).is_none(), wanted, "{text}");
+        }
+        fs::write(&file, "#!/bin/sh\n").unwrap();
+        assert_eq!(obstacle_of(&file, 0), Some("it is a script of scripts"));
+        fs::set_permissions(&file, Permissions::from_mode(0o4755)).unwrap();
+        assert!(obstacle_of(&file, 1).unwrap().contains("more rights"));
+        assert!(obstacle_of(&folder.path().join("nowhere"), 1).is_some());
+    }
+}
