@@ -5,6 +5,7 @@ mod engines;
 mod exit;
 mod faces;
 mod forecasts;
+mod groups;
 mod laps;
 #[cfg(test)]
 mod mutations;

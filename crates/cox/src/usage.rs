@@ -22,6 +22,7 @@ pub struct Refused {
 ///
 /// # Errors
 /// When it is not understood, or asks for help.
+#[allow(clippy::result_large_err, reason = "it is read once, and refused at most once")]
 pub fn parse(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, Refused> {
     let mut definition = Cli::command();
     let matches = definition.try_get_matches_from_mut(words);

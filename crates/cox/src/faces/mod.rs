@@ -1,5 +1,7 @@
 //! What verbs show, and where they write it.
 
+pub mod changes;
+pub mod doctor;
 pub mod document;
 pub mod moves;
 pub mod run;

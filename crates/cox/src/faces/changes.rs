@@ -1,0 +1,63 @@
+//! What `cox changes` says of journals.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use changes::book::{Entry, Listing, Problem};
+use changes::undo::Undone;
+use outputs::diagnostics::one_line;
+
+/// Names the files that cannot be dealt with; whether there is one.
+pub fn problems(listing: &Listing, text: &mut String) -> Result<bool> {
+    let mut found = false;
+    for entry in &listing.entries {
+        let path = entry.path.display();
+        match &entry.problem {
+            None => continue,
+            Some(Problem::Damaged(why)) => writeln!(text, "{path} is damaged: {why}")?,
+            Some(Problem::Unreadable(why)) => writeln!(
+                text,
+                "{path} cannot be read ({why}): what it announces may still be changed. Look at it, put affinities back with \
+                 taskset -pc LIST TID, and remove it"
+            )?,
+            Some(Problem::Newer(_)) if entry.alive => continue,
+            Some(Problem::Newer(format)) => writeln!(
+                text,
+                "{path} is of a later version of cox (format {format}), which can put back what it says"
+            )?,
+            Some(Problem::SetAside) => writeln!(
+                text,
+                "{path} was damaged. What could be read of it has been put back. Look at the other lines, put affinities back \
+                 with taskset -pc LIST TID, and remove it"
+            )?,
+        }
+        found = true;
+    }
+    for foreign in &listing.foreign {
+        writeln!(text, "{} was not made by cox ({}): it is left alone", foreign.path.display(), foreign.why)?;
+        found = true;
+    }
+    Ok(found)
+}
+
+/// What was done for a session.
+pub fn told(undone: &Undone) -> String {
+    let mut parts = vec![format!("{} put back", undone.restored)];
+    let others = [
+        (undone.born, "born meanwhile put back"),
+        (undone.gone, "gone"),
+        (undone.inherited, "held by another session"),
+        (undone.left.len(), "left"),
+    ];
+    parts.extend(others.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
+    parts.join(", ")
+}
+
+/// Whose journal it is.
+pub fn session(entry: &Entry) -> String {
+    match &entry.record {
+        // Words of a command line may hold anything; a terminal gets them escaped.
+        Some(record) => format!("process {} ({})", record.header.pid, one_line(&record.header.command)),
+        None => format!("the session of {}", entry.path.display()),
+    }
+}

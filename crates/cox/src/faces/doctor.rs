@@ -1,0 +1,67 @@
+//! What `cox doctor` found: one line per feature, and below a "no" what to do about it.
+
+use machine::features::{Available, Feature};
+use report::style::{Style, wrapped};
+use serde_json::json;
+
+/// Columns of a feature's name.
+const NAMES: usize = 30;
+
+/// Narrower terminals have no room for a column of reasons: what does not fit beside a name begins below it.
+const TWO_COLUMNS: usize = 90;
+
+/// For people.
+pub fn text(features: &[Feature], style: &Style) -> String {
+    let width = style.columns();
+    let indent = " ".repeat(if width < TWO_COLUMNS { 6 } else { NAMES + 8 });
+    let mut lines = Vec::new();
+    for feature in features {
+        let (word, why, fix) = match &feature.available {
+            Available::Yes { how } => ("yes", how, None),
+            Available::No { reason, fix } => ("no", reason, Some(fix)),
+            Available::Unknown { reason, fix } => ("?", reason, Some(fix)),
+        };
+        let name = format!("  {:NAMES$} {word:4} ", feature.name);
+        lines.extend(wrapped(&style.clean(why), width, &name, &indent));
+        if let Some(fix) = fix.filter(|fix| !fix.is_empty()) {
+            let advice = style.clean(&format!("{fix} (cox explain {})", feature.doc));
+            lines.extend(wrapped(&advice, width, &format!("{indent}-> "), &format!("{indent}   ")));
+        }
+    }
+    lines.iter().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+/// For programs.
+pub fn as_json(feature: &Feature) -> serde_json::Value {
+    let (available, how, reason, fix) = match &feature.available {
+        Available::Yes { how } => (Some(true), Some(how), None, None),
+        Available::No { reason, fix } => (Some(false), None, Some(reason), Some(fix)),
+        Available::Unknown { reason, fix } => (None, None, Some(reason), Some(fix)),
+    };
+    json!({ "name": feature.name, "available": available, "how": how, "reason": reason, "fix": fix, "doc": feature.doc })
+}
+
+#[cfg(test)]
+mod tests {
+    use machine::Root;
+    use machine::features::{Facts, evaluate};
+
+    use super::*;
+
+    #[test]
+    fn findings_fit_the_terminal() {
+        let why = "what the kernel or a security module refuses without CAP_BPF and CAP_PERFMON (running as uid 1000)";
+        let (reason, fix) = (why.to_owned(), format!("sudo setcap …; {why}"));
+        let mut features = evaluate(&Facts::read(&Root::live()).unwrap());
+        features.iter_mut().for_each(|f| {
+            f.available = Available::No { reason: reason.clone(), fix: fix.clone() };
+        });
+        for width in [60, 80, 100] {
+            let style = Style { width, ..Style::default() };
+            let text = text(&features, &style);
+            assert!(text.lines().all(|line| report::style::columns(line) <= width), "{text}");
+            let said: Vec<&str> = text.split_whitespace().collect();
+            assert!(said.join(" ").contains(why), "{text}");
+        }
+    }
+}
