@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use changes::book::{Entry, Listing, Problem};
+use changes::book::Listing;
+use changes::entry::{Entry, Problem};
 use changes::undo::Undone;
 use outputs::diagnostics::one_line;
 
