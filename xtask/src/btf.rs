@@ -203,7 +203,7 @@ fn payload_of(image: &[u8]) -> Option<(&[u8], &'static str)> {
     };
     let begin = ((sectors + 1) * 512).checked_add(word(0x248)?)?;
     // Behind the packed bytes is the length of what they unpack to.
-    let packed = image.get(begin..begin.checked_add(word(0x24c)?)?.checked_sub(4)?)?;
+    let (packed, _) = image.get(begin..begin.checked_add(word(0x24c)?)?)?.split_last_chunk::<4>()?;
     let known: [(&[u8], &str); 4] = [
         (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz"),
         (&[0x28, 0xb5, 0x2f, 0xfd], "zstd"),
