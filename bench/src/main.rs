@@ -59,6 +59,9 @@ enum Verb {
     Umt(runtimes::umt::Options),
     /// How long a CPU is left alone when its thread blocks while a task is ready, beside waking a thread by an eventfd
     Wake(runtimes::wake::Options),
+    /// Hold parts of cox's programs in the kernel, for a measurement by another cox-bench
+    #[command(hide = true)]
+    Hold(overhead::Held),
     /// Run a program and write its wall and CPU time to FILE
     #[command(hide = true)]
     Stopwatch {
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Verb::Tasks(options) => Interrupt::catch().and_then(|interrupt| runtimes::tasks::tasks(&options, &interrupt)),
         Verb::Umt(options) => Interrupt::catch().and_then(|interrupt| runtimes::umt::umt(&options, &interrupt)),
         Verb::Wake(options) => Interrupt::catch().and_then(|interrupt| runtimes::wake::wake(&options, &interrupt)),
+        Verb::Hold(options) => overhead::hold(&options),
         Verb::Stopwatch { file, program } => stopwatch::stopwatch(&file, &program),
     };
     match done {

@@ -7,6 +7,7 @@
 mod analysis;
 mod counter;
 mod floor;
+mod hold;
 mod perf;
 mod pingpong;
 mod programs;
@@ -14,9 +15,11 @@ mod project;
 mod reading;
 mod slices;
 mod start;
+mod together;
 mod whole;
 
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
@@ -26,6 +29,8 @@ use crate::interrupt::Interrupt;
 use crate::results::{Case, Experiment, Figure};
 use crate::table;
 use crate::tools::Tools;
+
+pub use hold::{Options as Held, hold};
 
 /// Name of the control.
 const CONTROL: &str = "plain again";
@@ -48,6 +53,9 @@ pub struct Options {
     /// Ping-pong: also the parts of cox, each alone, and programs that do nothing
     #[arg(long)]
     parts: bool,
+    /// Together: a cox-bench of another build, which is measured in the same rounds
+    #[arg(long, value_name = "FILE")]
+    beside: Option<PathBuf>,
     #[command(flatten)]
     effort: Effort,
 }
@@ -70,6 +78,8 @@ pub struct Effort {
 enum CaseName {
     /// Two processes on one CPU that do nothing but switch: the worst case, by slices
     Pingpong,
+    /// The same two processes: what observing adds to overlap and to packing, and what loading takes
+    Together,
     /// Threads that meet at a futex barrier every 100 us
     Barriers,
     /// Memory bandwidth, hardly any switches
@@ -82,13 +92,21 @@ enum CaseName {
     Start,
 }
 
-const ALL: [CaseName; 6] =
-    [CaseName::Pingpong, CaseName::Barriers, CaseName::Triad, CaseName::Mandelbrot, CaseName::Make, CaseName::Start];
+const ALL: [CaseName; 7] = [
+    CaseName::Pingpong,
+    CaseName::Together,
+    CaseName::Barriers,
+    CaseName::Triad,
+    CaseName::Mandelbrot,
+    CaseName::Make,
+    CaseName::Start,
+];
 
 impl CaseName {
     fn name(self) -> &'static str {
         match self {
             CaseName::Pingpong => "pingpong",
+            CaseName::Together => "together",
             CaseName::Barriers => "barriers",
             CaseName::Triad => "triad",
             CaseName::Mandelbrot => "mandelbrot",
@@ -124,6 +142,7 @@ pub fn overhead(options: &Options, interrupt: &Interrupt) -> Result<Experiment> 
     let names: Vec<&'static str> = cases.iter().map(|case| case.name()).collect();
     experiment("overhead", &names, &options.effort, interrupt, |bench, at| match cases[at] {
         CaseName::Pingpong => pingpong::measure(bench, options.parts),
+        CaseName::Together => together::measure(bench, options.beside.as_deref()),
         CaseName::Barriers => whole::measure(bench, &programs::barriers(bench)),
         CaseName::Triad => whole::measure(bench, &programs::triad(bench)),
         CaseName::Mandelbrot => whole::measure(bench, &programs::mandelbrot(bench)),

@@ -298,10 +298,14 @@ fn bpf(children: bool, moments_bytes: Option<u32>) -> Result<Box<dyn Observer>, 
     if !ebpf::may_itself() {
         return ebpf::by_helper(Wanted { children, samples: true, moments_bytes });
     }
+    Ok(Box::new(BpfObserver::new(&settings(children, moments_bytes)?).map_err(ebpf::explained)?))
+}
+
+/// What this process' eBPF programs are loaded with to observe.
+pub fn settings(children: bool, moments_bytes: Option<u32>) -> Result<Settings, WatchError> {
     let topology = Topology::read(&Root::live()).map_err(unavailable)?;
     let limit = topology.possible.last().map_or(1, |last| last + 1);
-    let settings = Settings { children, moments_bytes, ..Settings::new(topology.online.len() as u32, limit) };
-    Ok(Box::new(BpfObserver::new(&settings).map_err(ebpf::explained)?))
+    Ok(Settings { children, moments_bytes, ..Settings::new(topology.online.len() as u32, limit) })
 }
 
 fn perf(children: bool, hidden: Option<&str>) -> Result<Box<dyn Observer>, WatchError> {

@@ -17,14 +17,16 @@ use report::comparison::Run;
 use report::pack::PackReport;
 use report::style::{Style, wrapped};
 use trace::Recording;
+use watch::bpf::{Expectation, Parts, Snapshots, expect};
 
 use crate::choice::Choice;
 use crate::cli;
+use crate::ebpf;
 use crate::provenance;
 use crate::session::engine::Engine;
 use crate::session::hidden::why_hidden_from_perf;
-use crate::session::observing::Observing;
-use crate::session::overlapping::{Overlapping, fitness};
+use crate::session::observing::{self, Observing};
+use crate::session::overlapping::{Backend, Overlapping, fitness};
 use crate::session::packing::Packing;
 use crate::session::recording::Recorder;
 use crate::session::together::Together;
@@ -67,8 +69,6 @@ fn named(options: &cli::Run) -> Vec<(&'static str, Option<PathBuf>)> {
 
 /// One run, whatever `--repeat` says.
 pub fn once(options: &cli::Run) -> Result<Ran> {
-    let mut overlapping = options.overlap.map(Overlapping::new).transpose()?;
-    let target = target(options, overlapping.as_mut())?;
     // Outputs are opened first: a bad path is refused before anything starts.
     let json = Output::wanted(options.json.as_deref())?;
     let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
@@ -78,6 +78,10 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
     let recorder = records.then(|| Recorder::new(&traces.folder(), options.room.trace_buffer)).transpose()?;
     let outputs = Outputs { text, json, traces };
 
+    // Before the first of them is loaded.
+    let _expected = expected(options, recorder.as_ref().map(|recorder| recorder.buffer));
+    let mut overlapping = options.overlap.map(Overlapping::new).transpose()?;
+    let target = target(options, overlapping.as_mut())?;
     let mut packing = packing(options)?;
     let surroundings = Surroundings::read(attached_to(&target));
     let provenance = provenance::here(attached_to(&target));
@@ -124,6 +128,21 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
     let packed = packing.as_ref().and_then(|packing| packing.summary.as_ref());
     let code = packed.map_or(code, |summary| super::pack::undone_or(code, summary));
     Ok(Ran { code, interrupted: outcome.interrupted, figures })
+}
+
+/// Has the parts of the eBPF programs loaded together that this run wants, so that a switch under all of them calls one program.
+fn expected(options: &cli::Run, moments_bytes: Option<u32>) -> Option<Expectation> {
+    if (options.pack_cpus.is_none() && options.overlap.is_none()) || !ebpf::may_itself() {
+        return None;
+    }
+    let children = !options.no_children;
+    let observes = matches!(options.backend, observing::Choice::Auto | observing::Choice::Bpf);
+    Some(expect(Parts {
+        clocks: observes.then(|| observing::settings(children, moments_bytes).ok()).flatten(),
+        snapshots: options.pack_cpus.is_some().then_some(Snapshots { children }),
+        overlap: matches!(options.overlap, Some(Backend::Auto | Backend::Bpf)),
+        owner: None,
+    }))
 }
 
 /// The packer, where one is wanted; refused here is what `cox pack` refuses.

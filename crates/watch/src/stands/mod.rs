@@ -11,7 +11,7 @@
 
 mod others;
 mod polled;
-pub(crate) mod traced;
+mod traced;
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ use self::polled::{Polled, Rows};
 pub use self::traced::{Mapped, Traced};
 use crate::observer::WatchError;
 
-/// Threads that can have a place, over a session's life. Also in stands.bpf.c.
-const PLACES: usize = 65536;
+/// Threads that can have a place, over a session's life. Also in snapshots.bpf.h.
+pub(crate) const PLACES: usize = 65536;
 
 /// How threads are to be seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
