@@ -36,7 +36,7 @@ use crate::observer::{Intake, Observer, WatchError};
 use crate::online;
 pub use libbpf::CANNOT;
 pub(crate) use libbpf::{system, unavailable};
-pub(crate) use parts::Part;
+pub(crate) use parts::{PLACES, Part};
 pub use parts::{Parts, Settings, Snapshots};
 pub use programs::Programs;
 pub(crate) use sampler::Sampler;

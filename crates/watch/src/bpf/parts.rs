@@ -47,6 +47,9 @@ impl Settings {
     }
 }
 
+/// Threads that can have a snapshot, over a session's life. Also in snapshots.bpf.h.
+pub(crate) const PLACES: usize = 65536;
+
 /// What snapshots are kept with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshots {

@@ -1,7 +1,7 @@
 //! The BPF object, with the parts that are wanted (`prog/threads.bpf.h`): settings in, state out.
 //!
 //! A session with several parts loads one object, so that a switch under all of them calls one program. Each part has a handle of its
-//! own: [`BpfObserver`](super::BpfObserver), [`Traced`](crate::stands::Traced), [`Umt`](crate::umt::Umt). A tracepoint is attached while a handle needs it.
+//! own: `BpfObserver`, `Traced` and `Umt`. A tracepoint is attached while a handle needs it.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd};
@@ -18,7 +18,7 @@ use wire::{Cpu, Crew, Gap, MASK_WORDS, MAX_CPUS, Moment, What};
 
 use super::excerpt::{Excerpt, Read};
 use super::libbpf::{Libbpf, kernel_casts, own_namespace, refused, system, unavailable};
-use super::parts::{MAPS, Part, Parts, Settings, TRACEPOINTS, needed_by};
+use super::parts::{MAPS, PLACES, Part, Parts, Settings, TRACEPOINTS, needed_by};
 use crate::observer::WatchError;
 
 /// Only the types of the variables are used: the skeleton itself wants all maps to be made.
@@ -320,7 +320,7 @@ fn configure(open: &mut OpenObject, parts: &Parts, excerpt: Option<&Excerpt>) ->
     }
     if let Some(snapshots) = &parts.snapshots {
         config.snapshots_follow_children = snapshots.children;
-        config.places = crate::stands::PLACES as u32;
+        config.places = PLACES as u32;
         config.own_process = std::process::id();
     }
     Ok(())

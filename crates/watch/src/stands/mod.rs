@@ -24,9 +24,6 @@ use self::polled::{Polled, Rows};
 pub use self::traced::{Mapped, Traced};
 use crate::observer::WatchError;
 
-/// Threads that can have a place, over a session's life. Also in snapshots.bpf.h.
-pub(crate) const PLACES: usize = 65536;
-
 /// How threads are to be seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sight {

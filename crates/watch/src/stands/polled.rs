@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use wire::{Stand, State};
 
+use super::Other;
 use super::others::Before;
-use super::{Other, PLACES};
+use crate::bpf::PLACES;
 use crate::observer::WatchError;
 use crate::proc::now::monotonic_ns;
 use crate::proc::read::{Doing, Procfs, Schedstat, TaskFiles, is_gone};

@@ -12,8 +12,8 @@ use libbpf_rs::{MapCore, MapFlags, RingBuffer, RingBufferBuilder, libbpf_sys};
 use rustix::mm::{MapFlags as MmapFlags, ProtFlags, mmap, munmap};
 use wire::{Sample, Stand};
 
-use super::{Other, PLACES, Tracer};
-use crate::bpf::{Part, Parts, Programs, Sampler, Snapshots, keep, process_key, system, unavailable};
+use super::{Other, Tracer};
+use crate::bpf::{PLACES, Part, Parts, Programs, Sampler, Snapshots, keep, process_key, system, unavailable};
 use crate::observer::WatchError;
 use crate::sampling;
 
