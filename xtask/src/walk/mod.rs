@@ -169,10 +169,11 @@ fn is_on_path(program: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
     use std::process::Stdio;
     use std::thread;
     use std::time::{Duration, Instant};
+
+    use testkit::skip::{Need, skip};
 
     use super::*;
 
@@ -189,9 +190,7 @@ mod tests {
     fn nothing_stays_when_the_walk_is_killed() {
         let test = "nothing_stays_when_the_walk_is_killed";
         if !namespaces().arg("true").status().is_ok_and(|status| status.success()) {
-            let line = format!("skipped: {test}: cannot make namespaces\n");
-            std::io::stderr().write_all(line.as_bytes()).unwrap();
-            return;
+            return skip(test, Need::Namespaces, "cannot make namespaces");
         }
         let folder = tempfile::tempdir().unwrap();
         let mark = format!("mark-{}", folder.path().file_name().unwrap().display());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use ledger::Provenance;
 use machine::CpuSet;
 use machine::limits::Who;
@@ -11,7 +11,6 @@ use outputs::{Output, refuse_same};
 use pack::live::{Began, Placed, Plan, Summary, Wasteful};
 use pack::policy::Why;
 use pack::policy::conductor::Settings;
-use pack::policy::palm::Parts;
 use pack::policy::regime::Turns;
 use report::pack::{
     OtherProgram, PackReport, SCHEMA_VERSION, SpinningRuntime, confidence_beside, cpus_of, others_share,
@@ -20,7 +19,7 @@ use watch::Sight;
 use watch::stands::Other;
 
 use crate::choice::Choice;
-use crate::cli::{self, PackBackend, PackPolicy, PalmPart};
+use crate::cli::{self, PackBackend};
 use crate::ebpf;
 use crate::preload;
 use crate::provenance;
@@ -32,10 +31,15 @@ const OTHERS_AT_MOST: usize = 10;
 /// Exit code when something is still changed, and the program has ended well: a script has to hear of it.
 const UNRESTORED: u8 = 1;
 
+/// Exit code for options that another command has now.
+const WRONG_OPTION: u8 = 2;
+const ELSEWHERE: &str = "--policy and --without are options of another command now: cox-bench pack palm --cpus LIST [--without PART] -- PROGRAM";
+
 /// Pack what `options` name, report, and return the exit code to end with.
 pub fn pack(options: &cli::Pack) -> Result<u8> {
-    if options.policy != PackPolicy::Palm && !options.without.is_empty() {
-        bail!("--without leaves out parts of the paper's rules: it needs --policy palm");
+    if options.policy.is_some() || options.without.is_some() {
+        crate::complaint::say(ELSEWHERE);
+        return Ok(WRONG_OPTION);
     }
     let text = options.output.clone().filter(|_| !options.quiet);
     refuse_same([("--json", options.json.clone()), ("--output", text), ("--log-moves", options.log_moves.clone())])?;
@@ -146,16 +150,7 @@ fn sight(backend: PackBackend) -> Sight {
 }
 
 fn settings(options: &cli::Pack) -> Settings {
-    let without = |part: PalmPart| options.without.contains(&part);
-    let parts = Parts {
-        progress: !without(PalmPart::Progress),
-        locality: !without(PalmPart::Locality),
-        period: !without(PalmPart::Period),
-    };
-    let mut settings = match options.policy {
-        PackPolicy::Cox => Settings { always: options.always, ..Settings::default() },
-        PackPolicy::Palm => Settings::palm(parts),
-    };
+    let mut settings = Settings { always: options.always, ..Settings::default() };
     if let Some(length) = options.period {
         settings.turns = Turns::Fixed(length.as_nanos() as u64);
     }
@@ -236,7 +231,7 @@ fn moves(summary: &Summary) -> String {
                     Why::Joined => "it is new".to_owned(),
                     Why::Start => "rotation begins".to_owned(),
                     Why::End => "rotation ends".to_owned(),
-                    Why::Palm => "by the paper's rules".to_owned(),
+                    Why::Rules => "all are placed anew".to_owned(),
                 };
                 format!("thread {} to CPU {cpu}: {why}", placed.tid)
             }

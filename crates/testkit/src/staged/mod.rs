@@ -17,10 +17,9 @@ use std::time::{Duration, Instant};
 pub use group::Group;
 pub use judged::Judged;
 
-use crate::common::{Bench, bench, skipped};
-
-/// Where the workloads are built.
-const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/workloads");
+use crate::built::{COX, TARGET};
+use crate::measured::{Bench, bench};
+use crate::skip::{Need, skip};
 
 /// Others may use this part of the CPUs: from there on advice rightly takes them for a reason. Less than the
 /// share that is worth a headline, as what they took on one CPU the threads on the others wait for as well:
@@ -74,7 +73,11 @@ impl Stage {
         let allowed = rustix::thread::sched_getaffinity(None).expect("sched_getaffinity").count() as usize;
         let online = cpus_online();
         if allowed < 2 || allowed < online {
-            skipped(test, &format!("needs all CPUs of a machine with two or more, may use {allowed} of {online}"));
+            skip(
+                test,
+                Need::Cpus,
+                format_args!("needs all CPUs of a machine with two or more, may use {allowed} of {online}"),
+            );
             return None;
         }
         Some(Stage { bench: bench(test)?, test: test.to_owned(), cpus: allowed })
@@ -86,8 +89,8 @@ impl Stage {
     }
 
     /// A part of the test does not run.
-    pub fn skip(&self, reason: &str) {
-        skipped(&self.test, reason);
+    pub fn skip(&self, need: Need, reason: &str) {
+        skip(&self.test, need, reason);
     }
 
     /// What cox says about a situation in which `right` would be the headline. A verdict that is right in
@@ -110,7 +113,7 @@ impl Stage {
                 break;
             }
         }
-        self.skip(&format!("the machine was never quiet: {}", disturbed.join(", ")));
+        self.skip(Need::Quiet, &format!("the machine was never quiet: {}", disturbed.join(", ")));
         None
     }
 
@@ -118,7 +121,7 @@ impl Stage {
         let _hogs = situation.hogs.then(|| Hogs::start(self.cpus));
         let json = self.folder().join("cox.json");
         let mut words = situation.outside.clone();
-        words.extend([env!("CARGO_BIN_EXE_cox"), "run", "-q", "--backend", "bpf", "--json"].map(String::from));
+        words.extend([COX, "run", "-q", "--backend", "bpf", "--json"].map(String::from));
         words.extend([json.display().to_string(), "--".to_owned()]);
         words.extend(situation.program.iter().map(|word| workload(word)));
         let mut command = ahead(situation.group.as_ref(), &words);
@@ -131,7 +134,7 @@ impl Stage {
 
 /// The path of a workload of this name, else the word itself.
 fn workload(word: &str) -> String {
-    let path = Path::new(WORKLOADS).join(word);
+    let path = Path::new(TARGET).join("workloads").join(word);
     if word.contains('/') || !path.is_file() { word.to_owned() } else { path.display().to_string() }
 }
 
