@@ -4,18 +4,22 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
 use testkit::run::{
-    Account, BpfIds, Ran, both_ways, children, command, end_of, fast_cox, is_root, open_folder, path, run, say, send,
-    shell_code, state, turn, wait_for, workload,
+    Account, BpfIds, COX, Ran, both_ways, children, command, end_of, fast_cox, is_root, open_folder, path, run, say,
+    send, shell_code, state, turn, wait_for, workload,
 };
+use testkit::skip::{Need, has};
 
-/// Machines are shared and noisy, and cox may be a debug build: only something that is quite wrong
-/// makes a storm several times slower.
-const ABSURDLY_SLOW: f64 = 6.0;
+/// What observing may cost a storm at most: its own time with cox ÷ without. Where cox starts and reports, the storm does not run.
+const PROMISE: f64 = 1.3;
+
+/// Other programs make one pair of runs slow, hardly most of many. The median counts from the third pair on; one that keeps the promise ends it.
+const PAIRS: std::ops::RangeInclusive<usize> = 3..=15;
 
 /// Runs `storm` with and without cox: same output and exit code, each thread counted.
 fn storm_both_ways(name: &str, arguments: &[&str], threads_created: impl Fn(&Value) -> u64) -> Account {
@@ -26,7 +30,6 @@ fn storm_both_ways(name: &str, arguments: &[&str], threads_created: impl Fn(&Val
     program.extend(["--truth".to_owned(), truth.clone()]);
 
     let plain = run(&mut command(None, &program));
-    let plain_truth: Value = serde_json::from_slice(&fs::read(&truth).unwrap()).unwrap();
     let observed = run(&mut command(Some(&["-q", "--json", &json]), &program));
     let truth: Value = serde_json::from_slice(&fs::read(&truth).unwrap()).unwrap();
     observed.assert_same_as(&plain);
@@ -35,14 +38,37 @@ fn storm_both_ways(name: &str, arguments: &[&str], threads_created: impl Fn(&Val
     // The main thread was not created by the storm.
     assert_eq!(account.threads_counted(), threads_created(&truth) + 1, "{:?}", account.lost);
     account.assert_sums();
-    let ratio = elapsed_ns(&truth) / elapsed_ns(&plain_truth);
-    say(&format!("{name}: {ratio:.2} × without cox, by the program's own clock, one pair"));
-    assert!(ratio < ABSURDLY_SLOW, "{ratio}");
+    assert_cheap(name, &program, &path(&folder, "truth.json"));
     account
 }
 
-fn elapsed_ns(truth: &Value) -> f64 {
-    truth["elapsed_ns"].as_f64().unwrap()
+/// That the release build, which users have, keeps the promise.
+fn assert_cheap(name: &str, storm: &[String], truth: &str) {
+    let cox = fast_cox();
+    if !has(cox != Path::new(COX), name, Need::Built, "needs target/release/cox (make build)") {
+        return;
+    }
+    let elapsed_ns = |mut command: Command| {
+        assert_eq!(run(&mut command).code, 0, "{command:?}");
+        let truth: Value = serde_json::from_slice(&fs::read(truth).unwrap()).unwrap();
+        truth["elapsed_ns"].as_f64().unwrap()
+    };
+    let observed = || {
+        let mut command = Command::new(&cox);
+        command.args(["run", "-q", "--"]).args(storm).stdin(Stdio::null());
+        command
+    };
+    let mut ratios = Vec::new();
+    while ratios.len() < *PAIRS.end() {
+        let plain = elapsed_ns(command(None, storm));
+        ratios.push(elapsed_ns(observed()) / plain);
+        if ratios.len() >= *PAIRS.start() && median(&mut ratios.clone()) <= PROMISE {
+            break;
+        }
+    }
+    let ratio = median(&mut ratios);
+    say(&format!("{name}: {ratio:.2} × without cox, by the program's own clock; pairs: {ratios:.2?}"));
+    assert!(ratio <= PROMISE, "{name}: {ratio:.2}");
 }
 
 fn number(truth: &Value, name: &str) -> u64 {
@@ -197,7 +223,7 @@ fn cox_inside_cox() {
     let (outer, inner) = (path(&folder, "outer.json"), path(&folder, "inner.json"));
     let storm = [&workload("storm"), "--threads", "1000", "--exec-thread"];
     let plain = run(&mut command(None, &storm));
-    let both = [&[testkit::run::COX, "run", "-q", "--json", &inner, "--"], &storm[..]].concat();
+    let both = [&[COX, "run", "-q", "--json", &inner, "--"], &storm[..]].concat();
     let observed = run(&mut command(Some(&["-q", "--json", &outer]), &both));
     observed.assert_same_as(&plain);
     let (outer, inner) = (Account::read(outer), Account::read(inner));
@@ -232,48 +258,6 @@ fn threads_that_die_while_cox_sleeps_are_counted_as_lost() {
     assert_eq!(account.threads_counted(), 25_001, "{:?}", account.lost);
     assert!(account.lost.finals > 0, "the storm was too small for this test");
     account.assert_sums();
-}
-
-/// Wall time with cox over wall time without, start and report of cox included: medians of
-/// interleaved pairs. Printed, for people; asserted is only that nothing is quite wrong.
-#[test]
-#[ignore = "measures: run it by itself on a quiet machine"]
-fn ratios() {
-    if !is_root("ratios") {
-        return;
-    }
-    const PAIRS: usize = 5;
-    let _turn = turn();
-    let cox = fast_cox();
-    let storm = workload("storm");
-    let fork_exec = "i=0; while [ $i -lt 2000 ]; do /bin/true; i=$((i+1)); done";
-    let cases: [(&str, Vec<&str>); 5] = [
-        ("50,000 threads", vec![&storm, "--threads", "50000"]),
-        ("20,000 processes", vec![&storm, "--processes", "20000"]),
-        ("2,000 execs", vec!["sh", "-c", fork_exec]),
-        ("2,000 sleepers", vec![&storm, "--sleepers", "2000"]),
-        ("exec in a thread", vec![&storm, "--exec-thread"]),
-    ];
-    for (name, program) in cases {
-        let (mut plain, mut observed, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..PAIRS {
-            let alone = run(&mut command(None, &program)).wall.as_secs_f64();
-            let with = run(Command::new(&cox).arg("run").arg("--").args(&program)).wall.as_secs_f64();
-            plain.push(alone);
-            observed.push(with);
-            ratios.push(with / alone);
-        }
-        let ratio = median(&mut ratios);
-        say(&format!(
-            "{name}: median {ratio:.2} × ({:.2} to {:.2}), {:.2} s → {:.2} s",
-            ratios[0],
-            ratios[PAIRS - 1],
-            median(&mut plain),
-            median(&mut observed)
-        ));
-        // What cox takes to start and to report is a fixed time, many times that of a short program.
-        assert!(median(&mut observed) < ABSURDLY_SLOW * (median(&mut plain) + 1.0), "{name}");
-    }
 }
 
 fn median(values: &mut [f64]) -> f64 {
