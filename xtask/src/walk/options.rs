@@ -24,7 +24,7 @@ pub struct Options {
     /// Only steps whose names hold one of these words; README.md's are walked in any case
     #[arg(long, value_delimiter = ',', value_name = "WORD")]
     pub steps: Vec<String>,
-    /// In part test: `make test` with these arguments for `cargo test` in place of --workspace
+    /// In part test: `make test` with these arguments for `cargo nextest run` in place of --workspace
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     pub tests: Option<String>,
     /// Leave the root file system in place

@@ -53,7 +53,7 @@ const STEP_LIMIT: Duration = Duration::from_secs(120);
 /// `make test`, whose own limit is 75 minutes beside its builds.
 const TEST_LIMIT: Duration = Duration::from_secs(3 * 3600);
 
-/// Returns all steps of a part. `tests` are the arguments that `cargo test` gets in place of --workspace.
+/// Returns all steps of a part. `tests` are the arguments that `cargo nextest run` gets in place of --workspace.
 ///
 /// # Errors
 /// When README.md has no commands, or a script is not a list of steps.
