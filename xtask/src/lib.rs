@@ -5,6 +5,7 @@
 //! - [`circles`]: files of a crate that use one another.
 //! - [`workspace`]: the workspace as it is, told by `cargo metadata`.
 //! - [`lines`]: long source files.
+//! - [`btf`]: whether the BPF programs fit kernels other than this one.
 //! - [`conformance`]: other people's OpenMP tests, plain and under cox.
 //! - [`supervise`]: runs a test program with a limit, and ends what it leaves behind.
 //! - [`walk`]: README.md's commands in a fresh Debian, and what newcomers try next.
@@ -12,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arrows;
+pub mod btf;
 pub mod circles;
 pub mod conformance;
 pub mod lines;

@@ -13,7 +13,7 @@ use clap::Parser;
 use xtask::conformance::options::Options;
 use xtask::conformance::{self, Ended, rounds};
 use xtask::supervise::supervise;
-use xtask::{arrows, circles, lines, rooms, walk, workspace};
+use xtask::{arrows, btf, circles, lines, rooms, walk, workspace};
 
 const USAGE: &str = "usage: xtask CHECK...
   arrows   crates use one another only as the plan in xtask/src/rooms.rs allows
@@ -28,6 +28,9 @@ usage: xtask conformance --suite DIR [OPTIONS]
 
 usage: xtask walk [OPTIONS]
   runs README.md's commands, and what newcomers try next, in a fresh Debian; --help says more
+
+usage: xtask btf [--newest]
+  resolves what the BPF programs read in the types of Debian's kernels; --help says more
 
 usage: xtask rounds ORDER RESULT
   what conformance starts for each test";
@@ -55,6 +58,9 @@ fn main() -> ExitCode {
     }
     if words.first().is_some_and(|verb| verb == "walk") {
         return told("walk", walk::run(&walk::options::Options::parse_from(&words)));
+    }
+    if words.first().is_some_and(|verb| verb == "btf") {
+        return told("btf", btf::run(&btf::Options::parse_from(&words)));
     }
     let checks: Vec<String> = env::args().skip(1).collect();
     if checks.is_empty() {

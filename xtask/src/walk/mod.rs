@@ -22,6 +22,7 @@ mod table;
 
 use crate::workspace;
 use options::Options;
+pub(crate) use root::sources;
 
 /// Programs that a walk needs here, with the Debian packages that have them.
 const NEEDED: [(&str, &str); 6] = [

@@ -56,6 +56,19 @@ impl Excerpt {
     }
 }
 
+#[cfg(test)]
+impl Excerpt {
+    /// Another kernel's, stored.
+    pub(super) fn in_file(file: OwnedFd) -> Excerpt {
+        Excerpt { file, task: 0, registers: 0 }
+    }
+
+    /// The bytes of an excerpt.
+    pub(super) fn cut(types: &Types<'_>, read: &Read) -> Vec<u8> {
+        Writer::new(types, read).write()
+    }
+}
+
 /// The kernel's types: mapped, which it allows since Linux 6.16, or read.
 enum KernelTypes {
     Mapped(NonNull<u8>, usize),
@@ -244,7 +257,7 @@ fn with_entries(of: Type, count: usize) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::mem::MaybeUninit;
 
     use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -290,7 +303,10 @@ mod tests {
     }
 
     /// All programs of an object as they are handed to the kernel, without the addresses of maps.
-    fn relocated<'o, B: SkelBuilder<'o>>(mut builder: B, excerpt: Option<&Excerpt>) -> Vec<(u8, i16, i32)> {
+    pub(in crate::bpf) fn relocated<'o, B: SkelBuilder<'o>>(
+        mut builder: B,
+        excerpt: Option<&Excerpt>,
+    ) -> Vec<(u8, i16, i32)> {
         if let Some(excerpt) = excerpt {
             excerpt.relocates(builder.object_builder_mut());
         }

@@ -17,6 +17,8 @@ mod libbpf;
 mod living;
 mod maps;
 mod program;
+#[cfg(test)]
+mod relocations;
 mod sampler;
 
 use std::cell::RefCell;

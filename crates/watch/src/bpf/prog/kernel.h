@@ -53,6 +53,10 @@ enum { TS_COMPAT = 2 };
 
 /* include/uapi/linux/stat.h */
 enum { S_IFMT = 0170000, S_IFSOCK = 0140000, S_IFIFO = 0010000, S_IFCHR = 0020000 };
+/*
+ * Integers are unsigned here, whatever the kernel says: libbpf adjusts the width of a load to the kernel's
+ * field for unsigned ones only, and fields shrink (task_struct.on_cpu: an int up to 6.18, a byte in 7.3).
+ */
 /* include/uapi/linux/magic.h */
 #define ANON_INODE_FS_MAGIC 0x09041934
 #define AF_UNIX 1
@@ -139,7 +143,7 @@ struct pid_namespace {
 };
 
 struct upid {
-	int nr;
+	unsigned int nr;
 	struct pid_namespace *ns;
 };
 
@@ -176,16 +180,16 @@ struct task_struct {
 	void *stack;
 	unsigned int __state;
 	unsigned int flags;
-	int on_cpu;
-	int wake_cpu;
+	unsigned int on_cpu;
+	unsigned int wake_cpu;
 	struct sched_entity se;
-	int nr_cpus_allowed;
+	unsigned int nr_cpus_allowed;
 	struct cpumask cpus_mask;
 	struct sched_info sched_info;
-	int exit_code;
+	unsigned int exit_code;
 	unsigned in_iowait : 1;
-	int pid;
-	int tgid;
+	unsigned int pid;
+	unsigned int tgid;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	const struct cred *real_cred;
@@ -195,7 +199,7 @@ struct task_struct {
 };
 
 struct linux_binprm {
-	int argc;
+	unsigned int argc;
 	unsigned secureexec : 1;
 };
 
