@@ -28,6 +28,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
+    if let Err(why) = arch::supported() {
+        complaint::say(why);
+        return ExitCode::from(FAILED);
+    }
     changes::waiting::tell_by(complaint::say);
     let done = match cli.verb {
         Verb::Run(options) => verbs::run::run(&options),

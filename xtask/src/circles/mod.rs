@@ -49,7 +49,6 @@ pub const EXCEPTIONS: &[Exception] = &[
     Exception { below: "crates/preload/src", why: "older than this check" },
     Exception { below: "crates/report/src", why: "older than this check" },
     Exception { below: "crates/signal/src", why: "older than this check" },
-    Exception { below: "crates/symbols/src", why: "older than this check" },
     Exception { below: "crates/tasks/src", why: "older than this check" },
     Exception { below: "crates/trace/src", why: "older than this check" },
     Exception { below: "crates/umt/src", why: "older than this check" },
