@@ -170,7 +170,7 @@ test: test-packages python-packages suite build
 	$(runner)
 	status=0
 	$(XTASK) supervise $(ALL_TESTS) cargo test $(TESTS) --locked --no-fail-fast "$${runner[@]}" 2>&1 | tee target/test.log || status=$$?
-	# Orders in which threads can meet: queues, barriers, cancellation, sleep, numbers of threads. Another build, by rules of its own.
+	# Orders in which threads can meet in the deque and the tally. Another build of one crate, by its own rules.
 	RUSTFLAGS="--cfg loom" cargo test -p signal -p tasks --lib --locked --release --target-dir target/loom 2>&1 |
 		tee -a target/test.log || status=$$?
 	echo

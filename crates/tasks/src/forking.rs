@@ -2,11 +2,11 @@
 
 use std::sync::MutexGuard;
 
-use crate::{icv, pool, sync, threads};
+use crate::{icv, park, pool};
 
 /// This crate's locks, which nobody else holds as long as this is there.
 pub struct Held {
-    _numbers: sync::MutexGuard<'static, (Vec<u32>, u32)>,
+    _numbers: MutexGuard<'static, (Vec<u32>, u32)>,
     _memory: MutexGuard<'static, [pool::Chains; 2]>,
     _icvs: MutexGuard<'static, ()>,
 }
@@ -14,5 +14,5 @@ pub struct Held {
 /// Takes them all. Nobody who has one of them waits for another.
 #[must_use]
 pub fn hold() -> Held {
-    Held { _numbers: threads::hold(), _memory: pool::hold(), _icvs: icv::kept::hold() }
+    Held { _numbers: park::hold(), _memory: pool::hold(), _icvs: icv::kept::hold() }
 }

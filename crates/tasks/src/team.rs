@@ -11,7 +11,7 @@ mod sleep;
 
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use self::meeting::Meeting;
 use crate::asking::somebody_asks;
@@ -21,7 +21,7 @@ use crate::icv::kept::OfRegion;
 use crate::nesting::{Common, Nesting};
 use crate::queues::Queues;
 use crate::spare::boxed;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ends, Ordering, ends as ends_elsewhere, shared_ends};
+use crate::sync::{self, Ends, ends as ends_elsewhere, shared_ends};
 use crate::task::{NOBODY, Task};
 use crate::work::Work;
 
@@ -80,7 +80,7 @@ pub struct Team {
     /// A region has it, or is about to. Written for each, and of no interest to members.
     in_use: Apart<AtomicBool>,
     meeting: Apart<Meeting>,
-    generation: Apart<AtomicU32>,
+    generation: Apart<sync::AtomicU32>,
     /// Somebody has looked for a task and found none, since this was last heard by somebody who has enough.
     pub(crate) hungry: Apart<AtomicBool>,
     /// No task is below this one.
@@ -173,7 +173,7 @@ impl Team {
             idle: (0..=words).map(|_| AtomicU64::new(0)).collect(),
             in_use: Apart(AtomicBool::new(false)),
             meeting: Apart(Meeting::new()),
-            generation: Apart(AtomicU32::new(0)),
+            generation: Apart(sync::AtomicU32::new(0)),
             nobodys: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
             queues: Queues::new(end(seats), end(seats + 1)),
             is_shared: AtomicBool::new(shares(ends.is_some())),

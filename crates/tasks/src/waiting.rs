@@ -10,7 +10,7 @@ use crate::worker::Worker;
 
 /// Looks for something to do before a thread sleeps. Waking it takes some microseconds; a look is a few dozen
 /// nanoseconds.
-const LOOKS: u32 = if cfg!(loom) { 0 } else { 200 };
+const LOOKS: u32 = 200;
 
 /// Pauses between two looks.
 const SPINS: u32 = 16;

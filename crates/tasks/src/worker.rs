@@ -15,10 +15,10 @@ use crate::held::NONE;
 use crate::icv::kept::{Aside, OfWorker, do_tasks_differ};
 use crate::learned::Learned;
 use crate::nesting::Nesting;
+use crate::park::{give_back, take_number};
 use crate::pool::Pool;
 use crate::task::{FINAL, Task};
 use crate::team::{Seat, Team};
-use crate::threads::{give_back, take_number};
 
 /// A thread that runs tasks.
 pub struct Worker {
@@ -64,11 +64,7 @@ impl Worker {
     pub fn new() -> Option<Worker> {
         let thread = take_number()?;
         signal::enlist();
-        Some(Worker::numbered(thread))
-    }
-
-    pub(crate) fn numbered(thread: u32) -> Worker {
-        Worker {
+        Some(Worker {
             thread,
             team: Cell::new(ptr::null()),
             seat: Cell::new(ptr::null()),
@@ -82,7 +78,7 @@ impl Worker {
             pool: Pool::new(),
             icvs: OfWorker::new(),
             last_team: Cell::new(None),
-        }
+        })
     }
 
     /// Begins a member's share of a region: takes its seat.

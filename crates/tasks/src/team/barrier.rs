@@ -14,10 +14,11 @@
 //! left, and so does who comes later. Nobody is counted as come, so one that was let go from a cancelled barrier is forgotten when the next
 //! region begins.
 
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
 use super::{Seat, Team};
 use crate::begun::Taker;
 use crate::fence;
-use crate::sync::{AtomicU64, Ordering, fence};
 
 impl Team {
     /// Whether members go on from the region's end when there is no task, though others may still be to come.
@@ -137,6 +138,3 @@ impl Team {
         ended == sum(|seat| &seat.own.made)
     }
 }
-
-#[cfg(all(test, loom))]
-mod model;

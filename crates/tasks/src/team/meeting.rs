@@ -1,6 +1,6 @@
 //! Who has come to a barrier.
 
-use crate::sync::AtomicU32;
+use std::sync::atomic::AtomicU32;
 
 /// What members write who come to a barrier.
 pub(super) struct Meeting {

@@ -4,11 +4,11 @@
 //! (`fence`) between the write and the read, so that one of the two sees the other.
 
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{Ordering, fence};
 
 use super::{Seat, Team};
 use crate::fence;
 use crate::park::bed;
-use crate::sync::{Ordering, fence};
 use crate::task::Task;
 
 impl Team {
@@ -113,56 +113,5 @@ impl Team {
         let oldest = self.seats.iter().chain(self.guests()).filter_map(|seat| NonNull::new(seat.deque.oldest()));
         let queued = self.queued();
         oldest.chain(queued).for_each(|task| self.wake_for(task));
-    }
-}
-
-#[cfg(all(test, loom))]
-mod model {
-    use loom::sync::Arc;
-    use loom::sync::atomic::AtomicU32;
-    use loom::thread::spawn;
-
-    use super::*;
-
-    /// A queue of a team with one seat.
-    struct Model {
-        team: Team,
-        tasks: AtomicU32,
-    }
-
-    /// One thread queues a task, while the other finds none and sleeps until there is one.
-    fn check(lie_down: fn(&Team, &Seat)) {
-        loom::model(move || {
-            let model = Arc::new(Model { team: Team::new(1), tasks: AtomicU32::new(0) });
-            let theirs = model.clone();
-            let other = spawn(move || {
-                theirs.tasks.store(1, Ordering::Relaxed);
-                // Who sleeps for any task does not look at it.
-                theirs.team.announce(NonNull::dangling());
-            });
-            let seat = model.team.seat(0);
-            seat.thread.store(0, Ordering::Relaxed);
-            while model.tasks.load(Ordering::Relaxed) == 0 {
-                lie_down(&model.team, seat);
-                if model.tasks.load(Ordering::Relaxed) == 0 {
-                    bed(0).sleep();
-                }
-                model.team.get_up(seat, false);
-            }
-            other.join().unwrap();
-        });
-    }
-
-    #[test]
-    fn who_sleeps_overlooks_no_task() {
-        check(|team, seat| team.lie_down(seat, None));
-    }
-
-    #[test]
-    #[should_panic = "deadlock"]
-    fn without_the_fence_it_does() {
-        check(|team, seat| {
-            team.idle[0].fetch_or(1 << seat.number, Ordering::AcqRel);
-        });
     }
 }
