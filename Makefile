@@ -8,6 +8,7 @@
 #   make soak               what depends on the order in which threads meet, thousands of times (TIMES=100: an hour)
 #   make fuzz               damaged recordings through all that reads them, ten million of each kind: hours (TIMES=100000: minutes)
 #   make tsan               the thread sanitizer on the runtime for tasks and the preload library; needs rustup's rust-src
+#   make btf-newest         whether the BPF programs fit Debian's newest kernel, without loading them
 #   make lint               format, clippy, rustdoc, C warnings, crate arrows, dependency audit
 #   make bench              measure what cox itself costs, and what packing gives (hours; EXPERIMENTS=overhead: minutes)
 #   make install PREFIX=/usr/local    install what was built: programs, libraries, man pages, completions (as root with the rights for eBPF;
@@ -21,6 +22,8 @@
 
 BUILD_PACKAGES := clang g++ gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
 TEST_PACKAGES := graphicsmagick less libcap2-bin linux-perf par2 python3 python3-pip rpm stress-ng
+# What takes the types out of a kernel's image.
+BTF_PACKAGES := binutils lz4 xz-utils zstd
 # Programs that `cox bench pack` packs, and ip and tc for `umt`; they name what is missing.
 BENCH_PACKAGES := graphicsmagick iproute2 libopenblas0-openmp pigz
 # Tests that want these are skipped without them.
@@ -52,8 +55,8 @@ RELEASE := target/release
 COX := $(RELEASE)/cox
 INSTALLED := $(DESTDIR)$(PREFIX)
 
-.PHONY: help demo test conformance suite soak fuzz tsan build workloads lint style rustdoc lint-c audit bench install clean \
-        packages test-packages python-packages bench-packages
+.PHONY: help demo test conformance suite soak fuzz tsan btf-newest build workloads lint style rustdoc lint-c audit bench install clean \
+        packages test-packages python-packages btf-packages bench-packages
 
 help:
 	sed -n '2,/^$$/s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
@@ -240,6 +243,14 @@ tsan: packages
 	run() { cargo test -Zbuild-std --locked --target "$$(rustc -vV | sed -n 's/^host: //p')" --target-dir target/tsan "$$@"; }
 	run -p signal -p tasks --lib --tests
 	run -p preload --test parts --test races
+
+# `make test` resolves what the BPF programs read in stored types of kernels (crates/watch/tests/btf); this one is not stored.
+btf-newest: btf-packages
+	$(have_cargo)
+	cargo run -q --locked -p xtask -- btf --newest
+
+btf-packages:
+	$(call install,$(BUILD_PACKAGES) $(BTF_PACKAGES),,)
 
 # --- judging -----------------------------------------------------------------------------------------
 
