@@ -167,25 +167,16 @@ impl Dialogue {
             },
             (Dialogue::Observing { source, cpu_before_ns }, Request::Snapshot) => {
                 let mut intake = Intake::default();
-                match source.snapshot(&mut intake) {
-                    Ok(record) => {
-                        // They are in the record, and sent once.
-                        source.take_finals();
-                        send_record(record, intake, *cpu_before_ns, send)?;
-                        Ok(())
-                    }
-                    Err(error) => Err(error),
+                let record = source.snapshot(&mut intake);
+                if record.is_ok() {
+                    // They are in the record, and sent once.
+                    source.take_finals();
                 }
+                send_record(record, intake, *cpu_before_ns, send)?
             }
             (Dialogue::Observing { source, cpu_before_ns }, Request::Finish) => {
                 let mut intake = Intake::default();
-                let outcome = match source.finish(&mut intake) {
-                    Ok(record) => {
-                        send_record(record, intake, *cpu_before_ns, send)?;
-                        Ok(())
-                    }
-                    Err(error) => Err(error),
-                };
+                let outcome = send_record(source.finish(&mut intake), intake, *cpu_before_ns, send)?;
                 *self = Dialogue::Finished;
                 outcome
             }
@@ -274,7 +265,16 @@ fn name_row((tgid, tid, name): (u32, u32, String)) -> NameRow {
     NameRow { tgid, tid, comm }
 }
 
-fn send_record(record: Record, intake: Intake, cpu_before_ns: u64, send: Send<'_>) -> io::Result<()> {
+fn send_record(
+    record: Result<Record, WatchError>,
+    intake: Intake,
+    cpu_before_ns: u64,
+    send: Send<'_>,
+) -> io::Result<Result<(), WatchError>> {
+    let record = match record {
+        Ok(record) => record,
+        Err(error) => return Ok(Err(error)),
+    };
     send_intake(intake, record.clocks, send)?;
     let living = record.living.iter().map(|living| LivingRow { until_ns: living.until_ns, clock: living.clock });
     send_all(Part::Living, &living.collect::<Vec<_>>(), send)?;
@@ -294,7 +294,7 @@ fn send_record(record: Record, intake: Intake, cpu_before_ns: u64, send: Send<'_
         losses: losses_in_order(&record.losses),
         unlisted: record.unlisted,
     };
-    send_all(Part::Summary, &[summary], send)
+    send_all(Part::Summary, &[summary], send).map(Ok)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The command line. Help, man pages and completions are generated from here.
 
 mod advise;
-mod backends;
 mod compare;
+mod cpus;
 mod report;
 mod simulate;
 mod traces;
@@ -15,8 +15,8 @@ use clap::{Args, Parser, Subcommand};
 use machine::CpuSet;
 
 pub use advise::Advise;
-pub use backends::{Backend, OverlapBackend};
 pub use compare::Compare;
+pub use cpus::Cpus;
 pub use report::{Report, Rule};
 pub use simulate::{Simulate, Waiting};
 pub use traces::{Room, Traces};
@@ -129,7 +129,7 @@ pub struct Run {
     pub also: Vec<String>,
     /// How to observe
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
-    pub backend: Backend,
+    pub backend: observe::Choice,
     /// Watch a process that runs, until it ends, Ctrl-C, or --for (may be given more than once)
     #[arg(long, value_name = "PID", conflicts_with_all = ["cgroup", "program"])]
     pub pid: Vec<u32>,
@@ -149,7 +149,7 @@ pub struct Run {
     /// noticed: auto, bpf, perf or standby-idle (without privileges), leader (for comparison), off
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "auto",
         conflicts_with_all = ["pid", "cgroup", "pack_cpus"])]
-    pub overlap: Option<OverlapBackend>,
+    pub overlap: Option<overlap::Backend>,
     /// With --pack-cpus: do not load libcox_preload.so into the program
     #[arg(long, requires = "pack_cpus")]
     pub no_preload: bool,
@@ -266,17 +266,6 @@ pub struct Pack {
     pub program: Vec<OsString>,
 }
 
-/// Which CPUs.
-#[derive(Clone, Debug, PartialEq, Eq, Args)]
-pub struct Cpus {
-    /// The CPUs: 0-3,8
-    #[arg(long, value_name = "LIST", conflicts_with = "ncpus", required_unless_present = "ncpus")]
-    pub cpus: Option<CpuSet>,
-    /// That many CPUs, chosen among those that the program may use: of one cache, whole cores first
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
-    pub ncpus: Option<usize>,
-}
-
 /// What `cox pack` does beside packing a program.
 #[derive(Debug, Subcommand)]
 pub enum PackVerb {
@@ -340,11 +329,6 @@ pub enum Changes {
         /// The journal of the session
         journal: PathBuf,
     },
-}
-
-/// A number of CPUs.
-fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "a whole number of at least 1 is wanted".to_owned())
 }
 
 /// The length of a turn, from 20 us to 1 s.

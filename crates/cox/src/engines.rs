@@ -1,6 +1,6 @@
 //! From options to the engines of a session.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use observe::{Observing, Recorder};
 use overlap::Overlapping;
 use pack::engine::{How, OnTrial, Packing, Wanted};
@@ -19,8 +19,8 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
         let how = How { children, preload: !options.no_preload, ..How::default() };
         Packing::new(Wanted::Named { option: "--pack-cpus", cpus }, &how)
     });
-    let overlapping = options.overlap.map(|backend| Overlapping::new(backend.into(), children));
-    Engines::new().with(Observing::new(options.backend.into(), children, recorder)).and(packing).and(overlapping)
+    let overlapping = options.overlap.map(|backend| Overlapping::new(backend, children));
+    Engines::new().with(Observing::new(options.backend, children, recorder)).and(packing).and(overlapping)
 }
 
 /// That of `cox pack`.
@@ -50,8 +50,7 @@ pub fn of_advise(options: &cli::Advise) -> Result<Engines> {
 
 /// The CPUs that are wanted.
 pub fn wanted(cpus: &cli::Cpus) -> Result<Wanted> {
-    let named = cpus.cpus.clone().map(|cpus| Wanted::Named { option: "--cpus", cpus });
-    named.or(cpus.ncpus.map(Wanted::Count)).context("give --cpus or --ncpus")
+    Wanted::of(cpus.cpus.clone(), cpus.ncpus)
 }
 
 fn settings(options: &cli::Pack) -> Settings {

@@ -12,6 +12,7 @@
 //! | [`topology`] | CPUs, SMT siblings, cores, packages, NUMA nodes, last-level caches, capacities |
 //! | [`namespace`] | PID namespaces: whether this is a container, whether /proc is its own |
 //! | [`process`] | /proc/PID and /proc/PID/task/TID |
+//! | [`openmp`] | which mapped libraries are OpenMP runtimes |
 //! | [`cgroup`] | mounts, memberships, quotas, throttling, members |
 //! | [`limits`] | how many CPUs a process can really use |
 //! | [`host`] | name, boot, kernel and CPU model; which container this is |
@@ -30,6 +31,7 @@ pub mod host;
 pub mod hypervisor;
 pub mod limits;
 pub mod namespace;
+pub mod openmp;
 pub mod process;
 pub mod root;
 pub mod steal;

@@ -12,6 +12,7 @@ use wire::Backend;
 
 /// Which backend the user wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Choice {
     /// The best that works: bpf, then perf, then proc.
     #[default]

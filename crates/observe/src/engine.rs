@@ -1,7 +1,6 @@
 //! The observer as an engine.
 
 use std::collections::BTreeSet;
-use std::mem;
 use std::os::fd::BorrowedFd;
 
 use anyhow::{Context, Result, bail};
@@ -9,6 +8,7 @@ use arch::laps::{self, Part};
 use ledger::replay::Replay;
 use machine::cgroup::Cgroup;
 use machine::limits::{Who, allowed_cpus};
+use machine::openmp;
 use machine::process::Task;
 use machine::{CpuSet, Root};
 use session::{Attached, Ended, Engine, NoCommand, Subject, Target};
@@ -19,9 +19,6 @@ use wire::{Backend, Record, Waiting};
 use crate::backend::{Asked, Choice};
 use crate::hidden::why_hidden_from_perf;
 use crate::recording::Recorder;
-
-/// OpenMP runtimes: GCC's, LLVM's and Intel's.
-const RUNTIMES: [&str; 3] = ["libgomp.so", "libomp.so", "libiomp5.so"];
 
 /// Threads whose affinity masks are read at each tick.
 const MASKS_READ: usize = 64;
@@ -86,7 +83,14 @@ impl Observing {
     }
 
     fn observer(&mut self) -> Result<&mut Box<dyn Observer>> {
-        self.observer.as_mut().context("no backend is loaded")
+        loaded(&mut self.observer)
+    }
+
+    /// Asks the observer, and hands on what it gives beside its answer.
+    fn ask<T>(&mut self, ask: impl FnOnce(&mut dyn Observer, &mut Intake) -> Result<T, WatchError>) -> Result<T> {
+        let answer = ask(loaded(&mut self.observer)?.as_mut(), &mut self.intake)?;
+        self.hand_on();
+        Ok(answer)
     }
 
     fn look_at_masks(&mut self) {
@@ -127,7 +131,6 @@ impl Observing {
     }
 
     fn observed(&mut self, record: Record, recorder: Option<Recorder>) -> Result<Observed> {
-        let runtime = |name: &&str| RUNTIMES.iter().any(|runtime| name.starts_with(runtime));
         let cpu_elsewhere_ns = self.observer()?.cpu_elsewhere_ns();
         Ok(Observed {
             record,
@@ -135,7 +138,7 @@ impl Observing {
             waits: self.symboliser.waits().to_vec(),
             recorder,
             allowed: self.mains.iter().map(|(_, allowed)| allowed.clone()).collect(),
-            openmp_runtime: self.symboliser.module_names().find(runtime).map(str::to_owned),
+            openmp_runtime: self.symboliser.module_names().find(|name| openmp::is_runtime(name)).map(str::to_owned),
             cpu_elsewhere_ns,
         })
     }
@@ -186,6 +189,10 @@ impl Observing {
     }
 }
 
+fn loaded(observer: &mut Option<Box<dyn Observer>>) -> Result<&mut Box<dyn Observer>> {
+    observer.as_mut().context("no backend is loaded")
+}
+
 impl Engine for Observing {
     const NAME: &'static str = "observe";
     type Section = Observed;
@@ -221,10 +228,7 @@ impl Engine for Observing {
     }
 
     fn tick(&mut self) -> Result<()> {
-        let mut intake = mem::take(&mut self.intake);
-        self.observer()?.tick(&mut intake)?;
-        self.intake = intake;
-        self.hand_on();
+        self.ask(|observer, intake| observer.tick(intake))?;
         self.look_at_masks();
         self.replay.advance(arch::monotonic_ns().saturating_sub(REORDER_NS));
         self.enrol_newcomers()
@@ -232,10 +236,7 @@ impl Engine for Observing {
 
     /// What was kept for traces stays with the engine.
     fn snapshot(&mut self) -> Result<Option<Observed>> {
-        let mut intake = mem::take(&mut self.intake);
-        let mut record = self.observer()?.snapshot(&mut intake)?;
-        self.intake = intake;
-        self.hand_on();
+        let mut record = self.ask(|observer, intake| observer.snapshot(intake))?;
         let end_ns = record.end_ns;
         record.clocks.extend(self.replay.snapshot(end_ns));
         self.add_to(&mut record);
@@ -247,10 +248,7 @@ impl Engine for Observing {
     }
 
     fn undo(&mut self) -> Result<()> {
-        let mut intake = mem::take(&mut self.intake);
-        let mut record = self.observer()?.finish(&mut intake)?;
-        self.intake = intake;
-        self.hand_on();
+        let mut record = self.ask(|observer, intake| observer.finish(intake))?;
         let end_ns = record.end_ns;
         record.clocks.extend(self.replay.finish(end_ns));
         self.add_to(&mut record);

@@ -10,14 +10,16 @@ use observe::{Choice, Observed, Observing};
 use session::{Ended, Engines, Findings, Launch, Limits, Live, Target, run};
 
 /// Threads, and the time that they ran.
-fn sums(observed: &Observed) -> (usize, u64) {
+type Sums = (usize, u64);
+
+fn sums(observed: &Observed) -> Sums {
     let account = ledger::accounts::build(&observed.record, &[ProgramInfo::default()], 0);
     let run_ns = ledger::summary::threads(&account).map(|thread| thread.run_ns).sum();
     (ledger::summary::threads(&account).count(), run_ns)
 }
 
 /// The sums of all snapshots, and those of the end; `None`: this backend does not work here.
-fn session(choice: Choice) -> Option<(Vec<(usize, u64)>, (usize, u64))> {
+fn session(choice: Choice) -> Option<(Vec<Sums>, Sums)> {
     // A child that has ended, and a program that goes on.
     let script = "(:); end=$(($(date +%s) + 2)); while [ $(date +%s) -lt $end ]; do :; done";
     let command = ["sh", "-c", script].map(Into::into).to_vec();

@@ -16,6 +16,7 @@ use crate::sums::Sums;
 
 /// How blocked threads are noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Backend {
     /// The best that works.
     #[default]

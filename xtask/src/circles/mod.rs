@@ -41,9 +41,14 @@ pub struct Exception {
 
 /// The circles that are not faults.
 pub const EXCEPTIONS: &[Exception] = &[
-    Exception { below: "crates/broker/src", why: "its conversation is being rewritten" },
-    Exception { below: "crates/cox/src", why: "sessions and engines move to a room of their own" },
-    Exception { below: "crates/watch/src/stands", why: "its programs become a part of one BPF object" },
+    Exception {
+        below: "crates/broker/src",
+        why: "what all states of a conversation share is beside the choice between them",
+    },
+    Exception {
+        below: "crates/watch/src/stands",
+        why: "what both kinds of stands share is beside the choice between them",
+    },
 ];
 
 /// The circles in `crates`, with names of files relative to `base`, and the number of files.

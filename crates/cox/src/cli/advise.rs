@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Cpus;
+use super::cpus::Cpus;
 
 /// Say what a program would take on fewer CPUs than it has threads, and which way is best.
 ///

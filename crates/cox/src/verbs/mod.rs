@@ -6,6 +6,7 @@ pub mod changes;
 pub mod compare;
 pub mod doctor;
 pub mod explain;
+pub mod once;
 pub mod pack;
 pub mod pages;
 pub mod report;

@@ -10,7 +10,7 @@ use outputs::diagnostics::{chain, say};
 use outputs::{Output, numbered};
 use report::comparison::{Comparison, Run};
 
-use super::run::once;
+use super::once::once;
 use crate::cli;
 use crate::faces::style;
 

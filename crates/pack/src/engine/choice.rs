@@ -21,6 +21,17 @@ pub enum Wanted {
     Count(usize),
 }
 
+impl Wanted {
+    /// What the options --cpus and --ncpus say together.
+    ///
+    /// # Errors
+    /// When neither is given.
+    pub fn of(cpus: Option<CpuSet>, ncpus: Option<usize>) -> Result<Wanted> {
+        let named = cpus.map(|cpus| Wanted::Named { option: "--cpus", cpus });
+        named.or(ncpus.map(Wanted::Count)).context("give --cpus or --ncpus")
+    }
+}
+
 /// What there is to choose from.
 pub struct Choice {
     topology: Topology,

@@ -112,13 +112,6 @@ impl From<Wanted> for Repack {
     }
 }
 
-impl Repack {
-    fn wanted(self) -> Result<Wanted> {
-        let named = self.cpus.map(|cpus| Wanted::Named { option: "--cpus", cpus });
-        named.or(self.ncpus.map(Wanted::Count)).context("give --cpus or --ncpus")
-    }
-}
-
 /// Asks the session that packs `pid` to go on with other CPUs; returns which they are.
 ///
 /// # Errors
@@ -294,7 +287,7 @@ impl Engine for Packing {
     }
 
     fn command(&mut self, command: Repack) -> Result<String> {
-        let done = command.wanted().and_then(|wanted| self.repack(&wanted));
+        let done = Wanted::of(command.cpus, command.ncpus).and_then(|wanted| self.repack(&wanted));
         if let Err(error) = &done
             && self.packer.is_none()
         {
@@ -326,11 +319,11 @@ mod tests {
         for wanted in [Wanted::Named { option: "--cpus", cpus: "0-3,8".parse().unwrap() }, Wanted::Count(3)] {
             let line = serde_json::to_string(&Repack::from(wanted.clone())).unwrap();
             let heard: Repack = serde_json::from_str(&line).unwrap();
-            assert_eq!(heard.wanted().unwrap(), wanted, "{line}");
+            assert_eq!(Wanted::of(heard.cpus, heard.ncpus).unwrap(), wanted, "{line}");
         }
         assert!(serde_json::from_str::<Repack>("{\"cpus\": \"x\", \"ncpus\": null}").is_err());
         let nothing: Repack = serde_json::from_str("{\"cpus\": null, \"ncpus\": null}").unwrap();
-        assert!(nothing.wanted().unwrap_err().to_string().contains("give --cpus or --ncpus"));
+        assert!(Wanted::of(nothing.cpus, nothing.ncpus).unwrap_err().to_string().contains("give --cpus or --ncpus"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The packer on trial, as an engine that also finds out which runtime the program uses.
 
 use anyhow::{Context, Result};
+use machine::openmp;
 use machine::process::{Backing, Task};
 use machine::{CpuSet, Root};
 use session::{Ended, Engine, NoCommand, Subject, Target};
@@ -9,9 +10,6 @@ use watch::Sight;
 use super::choice::Wanted;
 use super::packing::{How, Packing};
 use crate::live::Summary;
-
-/// OpenMP runtimes: GCC's, LLVM's and Intel's. All read OMP_NUM_THREADS and OMP_WAIT_POLICY.
-const RUNTIMES: [&str; 3] = ["libgomp.so", "libomp.so", "libiomp5.so"];
 
 /// Ticks after which a program that has not mapped a runtime is not asked any more.
 const ASKED: u32 = 50;
@@ -53,7 +51,7 @@ impl OnTrial {
             Backing::File { path, .. } => path.file_name()?.to_str(),
             _ => None,
         });
-        self.openmp = names.into_iter().any(|name| RUNTIMES.iter().any(|runtime| name.starts_with(runtime)));
+        self.openmp = names.into_iter().any(openmp::is_runtime);
     }
 }
 

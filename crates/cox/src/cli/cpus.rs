@@ -1,0 +1,20 @@
+//! The options that say which CPUs a pack has.
+
+use clap::Args;
+use machine::CpuSet;
+
+/// Which CPUs.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub struct Cpus {
+    /// The CPUs: 0-3,8
+    #[arg(long, value_name = "LIST", conflicts_with = "ncpus", required_unless_present = "ncpus")]
+    pub cpus: Option<CpuSet>,
+    /// That many CPUs, chosen among those that the program may use: of one cache, whole cores first
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub ncpus: Option<usize>,
+}
+
+/// A number of CPUs.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "a whole number of at least 1 is wanted".to_owned())
+}

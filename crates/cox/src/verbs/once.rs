@@ -1,0 +1,51 @@
+//! One run of `cox run`: observe a program and report; pack it too, or overlap its tasks, where that is wanted.
+
+use anyhow::{Error, Result};
+use outputs::diagnostics::{chain, say};
+use outputs::has_no_reader;
+use pack::engine::Packing;
+use report::comparison;
+use session::Limits;
+
+use crate::faces::document::Session;
+use crate::faces::run::Outputs;
+use crate::surroundings::Surroundings;
+use crate::{cli, engines, exit, provenance, targets};
+
+/// How a run ended, for who does another one after it.
+pub struct Ran {
+    /// The exit code to end with.
+    pub code: u8,
+    /// Whether somebody asked for the end.
+    pub interrupted: bool,
+    /// What it came to, where there is a report.
+    pub figures: Option<comparison::Run>,
+}
+
+/// Observes what `options` name and reports, whatever `--repeat` says.
+pub fn once(options: &cli::Run) -> Result<Ran> {
+    let target = targets::of_run(options)?;
+    // Outputs are opened first: a bad path is refused before anything starts.
+    let outputs = Outputs::open(options)?;
+    let engines = engines::of_run(options, outputs.recorder(options)?);
+    let surroundings = Surroundings::read(target.attached_to());
+    let provenance = provenance::here(target.attached_to());
+    let limits = Limits { length: options.length, wait_all: options.wait_all, ..Limits::default() };
+    let outcome = session::run(&target, engines, limits)?;
+
+    // From here on the program has run: whatever fails is said, and does not change its exit code.
+    let (ended, mut findings) = (outcome.ended, outcome.findings);
+    let (packed, summary) = findings.section::<Packing>().map(|packed| (packed.report, packed.summary)).unzip();
+    let session = Session { options, target: &target, ended: &ended, surroundings: &surroundings, provenance };
+    let (figures, unwritten) = match outputs.write(session, &mut findings, packed) {
+        Ok(figures) => (Some(figures), None),
+        Err(error) => (None, Some(error)),
+    };
+    let failed: Vec<Error> = findings.failures().into_iter().map(|(_, error)| error).chain(unwritten).collect();
+    for error in failed.iter().filter(|error| !has_no_reader(error)) {
+        say(&chain(error));
+    }
+    let code = exit::after(&ended, !failed.is_empty());
+    let code = summary.map_or(code, |summary| exit::undone_or(code, &summary));
+    Ok(Ran { code, interrupted: ended.interrupted, figures })
+}
