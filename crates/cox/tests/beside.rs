@@ -67,9 +67,15 @@ fn forbid_tracing(command: &mut Command) {
 
 /// Runs `program` with another one beside it.
 fn side_by_side(bench: &Bench, program: &str, also: &str) -> Document {
-    let json = bench.folder().join("cox.json");
     let mut command = Command::new("timeout");
-    command.args(["--foreground", "120", COX, "run", "--also", also, "--json"]).arg(&json).arg("--");
+    command.args(["--foreground", "120"]);
+    reported(bench, command, program, also)
+}
+
+/// … cox being started by `command`.
+fn reported(bench: &Bench, mut command: Command, program: &str, also: &str) -> Document {
+    let json = bench.folder().join("cox.json");
+    command.args([COX, "run", "--also", also, "--json"]).arg(&json).arg("--");
     let output = command.args(program.split(' ')).current_dir(bench.folder()).output().expect("start cox");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -167,8 +173,11 @@ fn a_pair_on_two_cpus_takes_nothing_from_one_another() {
 fn a_pair_on_one_cpu_takes_from_the_other_what_it_runs() {
     let Some(bench) = bench("a_pair_on_one_cpu_takes_from_the_other_what_it_runs") else { return };
     // Both always want the CPU while both run, so what one runs the other waits.
-    let hog = |seconds: &str| on_cpu(0, &format!("hog --seconds {seconds}"));
-    let document = side_by_side(&bench, &hog("0.5"), &hog("1"));
+    let hog = |seconds: &str| format!("{WORKLOADS}/hog --seconds {seconds}");
+    // From their first instruction on: cox is there, too, and sleeps.
+    let mut command = Command::new("taskset");
+    command.args(["-c", "0", "timeout", "--foreground", "120"]);
+    let document = reported(&bench, command, &hog("0.5"), &hog("1"));
     let beside = beside(&document);
     let both = phase(beside, &[0, 1]);
     let mut faults = closes(&document);

@@ -66,9 +66,10 @@ fn what_cannot_be_put_back_is_said_and_is_no_success() {
     fs::create_dir(&changes).unwrap();
     fs::set_permissions(&changes, fs::Permissions::from_mode(0o700)).unwrap();
     chown(&changes, Some(NOBODY), Some(NOBODY)).unwrap();
-    // Taken hold of as what it is, then another program, of root's. `$0` waits for its mask, and the program for `$0`.
+    // Taken hold of as what it is, then another program, of root's. `$0` waits until a journal names it, as a mask that
+    // it has from its parent tells nothing; and the program waits for `$0`.
     let waits = format!(
-        "sh -c 'until grep -q \"^Cpus_allowed_list:.{last}$\" /proc/$$/status; do sleep 0.02; done; exec $0 4' $0 & \
+        "sh -c 'until grep -qs \"tid.:$$,\" {changes}/*; do sleep 0.02; done; exec $0 4' $0 & \
          until grep -q cox-test-sleep /proc/$!/comm; do sleep 0.02; done; exit $1"
     );
     for verb in [["pack", "--cpus"], ["run", "--pack-cpus"]] {
