@@ -22,7 +22,7 @@ mod tools;
 mod verdict;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -58,6 +58,12 @@ enum Verb {
     Umt(runtimes::umt::Options),
     /// How long a CPU is left alone when its thread blocks while a task is ready, beside waking a thread by an eventfd
     Wake(runtimes::wake::Options),
+    /// What `pack palm` has changed is put back by another process of this program when it is killed
+    #[command(hide = true)]
+    Changes {
+        #[command(subcommand)]
+        what: Guard,
+    },
     /// Run a program and write its wall and CPU time to FILE
     #[command(hide = true)]
     Stopwatch {
@@ -65,6 +71,12 @@ enum Verb {
         #[arg(last = true, required = true)]
         program: Vec<OsString>,
     },
+}
+
+#[derive(Debug, Subcommand)]
+enum Guard {
+    /// Wait for standard input to end, then put back what a journal says
+    Guard { journal: PathBuf },
 }
 
 fn main() -> ExitCode {
@@ -77,6 +89,10 @@ fn main() -> ExitCode {
         }
         Verb::Kuhn(options) => Interrupt::catch().and_then(|interrupt| kuhn::kuhn(&options, &interrupt)),
         Verb::Page(options) => Interrupt::catch().and_then(|interrupt| page::page(&options, &interrupt)),
+        Verb::Pack(pack::Options { what: Some(pack::What::Palm(options)), .. }) => {
+            Interrupt::catch().and_then(|interrupt| pack::palm_live::palm(&options, &interrupt))
+        }
+        Verb::Changes { what: Guard::Guard { journal } } => guard(&journal),
         Verb::Pack(options) => {
             Interrupt::catch().and_then(|interrupt| pack::pack(&options, &interrupt)).map(|report| {
                 let (lacks, misses) = (report.lacks(), report.misses());
@@ -96,6 +112,11 @@ fn main() -> ExitCode {
             ExitCode::from(FAILED)
         }
     }
+}
+
+fn guard(journal: &Path) -> anyhow::Result<u8> {
+    changes::guardian::guard(&changes::LiveHands::new(machine::Root::live()), journal)?;
+    Ok(0)
 }
 
 /// 0: no limit was found to be broken; 1: one was; 125: a case could not be measured at all.

@@ -6,7 +6,7 @@
 //! each of the others equally often.
 
 use anyhow::Result;
-use compare::random::Random;
+use random::Random;
 
 use crate::stats::Bracket;
 

@@ -3,8 +3,8 @@
 
 pub use compare::stats::{Estimate, median, median_estimate, quartiles};
 
-use compare::random::Random;
 use compare::stats::{CONFIDENCE, quantile};
+use random::Random;
 
 /// Bootstrap resamples: with 4,000 the ends of the interval move by about 1 % of its width from
 /// seed to seed.

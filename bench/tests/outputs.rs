@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use testkit::skip::{Need, has};
 
 /// A file system of so many bytes; unmounted with the test.
 struct SmallDisk(tempfile::TempDir);
@@ -17,11 +19,8 @@ impl SmallDisk {
         let options = format!("size={bytes}");
         let mounted =
             Command::new("mount").args(["-t", "tmpfs", "-o", &options, "cox-test"]).arg(folder.path()).output();
-        if !mounted.is_ok_and(|output| output.status.success()) {
-            io::stderr().write_all(format!("skipped: {test}: cannot mount a tmpfs\n").as_bytes()).unwrap();
-            return None;
-        }
-        Some(SmallDisk(folder))
+        let mounted = mounted.is_ok_and(|output| output.status.success());
+        has(mounted, test, Need::Namespaces, "cannot mount a tmpfs").then_some(SmallDisk(folder))
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -114,10 +114,13 @@ fn faults_of_crate(built: &Crate, room: &Room, rooms: &[Room]) -> Vec<Fault> {
 }
 
 fn allows(room: &Room, to: &str, rooms: &[Room]) -> bool {
-    match room.uses {
-        Uses::AllBelow => rooms.iter().find(|other| other.name == to).is_some_and(|other| depth(other) > depth(room)),
-        Uses::These { below, beside } => below.contains(&to) || beside.iter().any(|(name, _)| *name == to),
-    }
+    FOR_TESTS.contains(&to)
+        || match room.uses {
+            Uses::AllBelow => {
+                rooms.iter().find(|other| other.name == to).is_some_and(|other| depth(other) > depth(room))
+            }
+            Uses::These { below, beside } => below.contains(&to) || beside.iter().any(|(name, _)| *name == to),
+        }
 }
 
 /// Number of the room's floor, counted from the top.
@@ -203,16 +206,19 @@ mod tests {
 
     #[test]
     fn what_is_for_tests_is_used_by_tests_only() {
-        let user = room("rule", "rules", &["damage"], &[]);
-        let damage = room("damage", "words", &[], &[]);
-        let in_tests = Crate { uses_for_tests: vec!["damage".to_owned()], ..built("rule", &[]) };
-        assert_eq!(faults(&[in_tests.clone(), built("damage", &[])], &[user, damage]), []);
-        let misuse = Fault::ForTests { from: "rule".to_owned(), to: "damage".to_owned() };
-        for in_both in [built("rule", &["damage"]), Crate { uses: vec!["damage".to_owned()], ..in_tests.clone() }] {
-            assert_eq!(faults(&[in_both, built("damage", &[])], &[user, damage]), std::slice::from_ref(&misuse));
+        // No row names it, whatever its floor.
+        let testkit = room("testkit", "front doors", &[], &[]);
+        let rooms = [ENGINE, RULE, testkit, WORD];
+        let all = |rule: Crate| [rule, built("engine", &[]), built("testkit", &[]), built("word", &[])];
+        let in_tests = |name: &str| Crate { uses_for_tests: vec![name.to_owned()], ..built("rule", &[]) };
+        assert_eq!(faults(&all(in_tests("testkit")), &rooms), []);
+        let misuse = Fault::ForTests { from: "rule".to_owned(), to: "testkit".to_owned() };
+        for misused in [built("rule", &["testkit"]), Crate { uses: vec!["testkit".to_owned()], ..in_tests("testkit") }]
+        {
+            assert_eq!(faults(&all(misused), &rooms), std::slice::from_ref(&misuse));
         }
-        // Tests too keep to the row.
-        assert_eq!(faults(&[in_tests, built("damage", &[])], &[RULE, damage, WORD])[..1], [arrow("rule", "damage")]);
+        // With everything else tests too keep to the row.
+        assert_eq!(faults(&all(in_tests("engine")), &rooms), [arrow("rule", "engine")]);
     }
 
     #[test]

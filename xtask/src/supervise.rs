@@ -5,13 +5,15 @@
 //! 2. Whatever the program leaves behind when it ends is found and killed: this process is their reaper (PR_SET_CHILD_SUBREAPER), so
 //!    that each orphan becomes a child of it. Otherwise a red test's children would hold the pipe of `make test` open for ever. Processes
 //!    that are about to end are waited for; one that stays is a fault of a test, is named, and makes a passed run fail.
-//! 3. The program has a time limit.
+//! 3. The program has a time limit. When the test runner says that the time is over (SIGTERM), it is over, too.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,10 +38,14 @@ const LEFT_BEHIND: u8 = 1;
 /// When it cannot be started.
 pub fn supervise(command: &[OsString], limit: Duration) -> Result<u8> {
     let Some((program, arguments)) = command.split_first() else { bail!("no program to run") };
-    let watched = watch(with_default_signals(program).args(arguments), limit)?;
+    let asked = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&asked)).context("listening for SIGTERM")?;
+    let (mut command, is_asked) = (with_default_signals(program), || asked.load(Relaxed));
+    let watched = watch_unless(command.args(arguments), limit, is_asked)?;
     let (name, left) = (program.display(), watched.left);
     let Some(status) = watched.status else {
-        eprintln!("supervise: '{name}' took more than {} s and was killed, with {}", limit.as_secs(), named(&left));
+        let why = if is_asked() { "was to end".to_owned() } else { format!("took more than {} s", limit.as_secs()) };
+        eprintln!("supervise: '{name}' {why} and was killed, with {}", named(&left));
         return Ok(TIMED_OUT);
     };
     if !left.is_empty() {
@@ -74,13 +80,18 @@ pub struct Watched {
 /// # Errors
 /// When it cannot be started.
 pub fn watch(command: &mut Command, limit: Duration) -> Result<Watched> {
+    watch_unless(command, limit, || false)
+}
+
+/// … or until `is_over`.
+fn watch_unless(command: &mut Command, limit: Duration, is_over: impl Fn() -> bool) -> Result<Watched> {
     // The flag is what counts; which process it names does not matter.
     set_child_subreaper(Some(rustix::process::getpid())).context("becoming the reaper of orphans")?;
     let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
     let main = child.id();
     let started = Instant::now();
     let mut status = None;
-    while status.is_none() && started.elapsed() < limit {
+    while status.is_none() && started.elapsed() < limit && !is_over() {
         status = reap(main)?;
         if status.is_none() {
             thread::sleep(LOOK);

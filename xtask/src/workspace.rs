@@ -108,11 +108,11 @@ mod tests {
             { "name": "wire", "path": "/w/wire", "kind": null },
             { "name": "wire", "path": "/w/wire", "kind": "build" },
             { "name": "wire", "path": "/w/wire", "kind": "dev" },
-            { "name": "damage", "path": "/w/damage", "kind": "dev" } ] }] }"#;
+            { "name": "testkit", "path": "/w/testkit", "kind": "dev" } ] }] }"#;
         let wanted = Crate {
             name: "a".to_owned(),
             uses: vec!["wire".to_owned()],
-            uses_for_tests: vec!["damage".to_owned(), "wire".to_owned()],
+            uses_for_tests: vec!["testkit".to_owned(), "wire".to_owned()],
             forbids_unsafe: false,
             roots: vec![PathBuf::from("/none/lib.rs")],
         };

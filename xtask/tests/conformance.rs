@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
+use testkit::skip::{Need, hand_on, skip};
 use xtask::workspace;
 
 /// A `cox` that starts the program with a variable, and reports what the true one reports.
@@ -201,33 +201,25 @@ fn what_is_finished_is_not_run_again() {
 fn a_part_of_libgomps_tests_is_the_same_under_cox() {
     let root = workspace::root();
     let (suite, cox) = (root.join("target/conformance/libgomp"), root.join("target/release/cox"));
-    let lacks = |why: &str| {
-        writeln!(std::io::stderr(), "skipped: a_part_of_libgomps_tests_is_the_same_under_cox: {why}").unwrap();
-    };
+    let lacks = |need, why: &str| skip("a_part_of_libgomps_tests_is_the_same_under_cox", need, why);
     if !suite.is_dir() {
-        return lacks("libgomp's tests are not there (package gcc-12-source, make suite)");
+        return lacks(Need::LibgompTests, "libgomp's tests are not there (package gcc-12-source, make suite)");
     }
     if !cox.exists() {
-        return lacks("target/release/cox is not there (make build)");
+        return lacks(Need::Built, "target/release/cox is not there (make build)");
     }
     for compiler in ["gcc", "g++", "gfortran"] {
         if Command::new(compiler).arg("--version").output().is_err() {
-            return lacks(&format!("no {compiler}"));
+            return lacks(Need::LibgompTests, &format!("no {compiler}"));
         }
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
     command.arg("conformance").arg("--suite").arg(&suite).arg("--list").arg(part(&root));
     let output = command.args(["--threads", "2,4"]).output().unwrap();
-    std::io::stderr().write_all(&skipped(&output)).unwrap();
+    hand_on(&String::from_utf8_lossy(&output.stderr), "");
     assert_eq!(output.status.code(), Some(0), "{}\n{}", text(&output), String::from_utf8_lossy(&output.stderr));
 }
 
 fn part(root: &Path) -> PathBuf {
     root.join("xtask/conformance/part.txt")
-}
-
-/// Lines that name what could not be run here.
-fn skipped(output: &Output) -> Vec<u8> {
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    said.lines().filter(|line| line.starts_with("skipped: ")).map(|line| format!("{line}\n")).collect::<String>().into()
 }

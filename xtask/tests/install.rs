@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use testkit::skip::{Need, skip};
 use xtask::workspace;
 
 /// Installs what is in `built` below `destination`.
@@ -120,12 +121,7 @@ fn root_gives_the_rights_to_the_observers() {
     };
     let root = fs::metadata("/proc/self").unwrap().uid() == 0;
     if !root || !in_private(&["true"]).status().is_ok_and(|status| status.success()) {
-        std::io::Write::write_all(
-            &mut std::io::stderr(),
-            format!("skipped: {test}: needs root and mount namespaces\n").as_bytes(),
-        )
-        .unwrap();
-        return;
+        return skip(test, Need::Namespaces, "needs root and mount namespaces");
     }
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let (built, prefix, etc) = (folder.path().join("built"), folder.path().join("prefix"), folder.path().join("etc"));

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn supervise(limit: &str, script: &str) -> Output {
@@ -43,6 +45,24 @@ fn a_program_that_never_ends_is_ended() {
     assert_eq!(output.status.code(), Some(124));
     assert!(began.elapsed() < Duration::from_secs(60));
     assert!(!is_there(&String::from_utf8(output.stdout).unwrap()));
+}
+
+/// As nextest says that a test's time is over: to all of the process group.
+#[test]
+fn a_program_that_is_to_end_ends_with_all_it_started() {
+    let script = "setsid sleep 1000 & echo $!; trap '' TERM; while :; do sleep 1; done";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    command.args(["supervise", "600", "sh", "-c", script]).process_group(0);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    rustix::process::kill_process_group(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(124));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("was to end") && said.contains("(sleep)"), "{said}");
+    assert!(!is_there(&line), "{said}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::rounds::in_turns;
 use crate::stats::median;
 use crate::verdict::Verdict;
 
-/// palm's parts, as `--without` names them.
+/// palm's parts, as `cox-bench pack palm --without` names them.
 const PARTS: [&str; 3] = ["progress", "locality", "period"];
 /// A run is ended after so many times that of palm.
 const LIMIT: f64 = 20.0;
@@ -41,13 +41,6 @@ struct Row {
 }
 
 /// `None` is palm whole.
-fn confined(without: Option<&str>) -> Confined {
-    match without {
-        None => Confined::packed("--policy palm"),
-        Some(part) => Confined::packed(&format!("--policy palm --without {part}")),
-    }
-}
-
 fn treatments() -> [Option<&'static str>; 4] {
     [None, Some(PARTS[0]), Some(PARTS[1]), Some(PARTS[2])]
 }
@@ -77,7 +70,7 @@ fn rows(job: &Job, samples: &[Vec<Sample>]) -> Vec<Row> {
 
 fn measure(field: &Field<'_>, kernel: &'static Kernel, ratio: Ratio, rounds: usize) -> Result<Vec<Row>> {
     let job = Job::calibrated(field, kernel, ratio)?;
-    let run = |without: Option<&str>, limit| job.run(field, ratio.threads, &confined(without), limit);
+    let run = |without: Option<&str>, limit| job.run(field, ratio.threads, &Confined::palm(without), limit);
     let first = run(None, Duration::from_secs(120))?;
     let limit = Duration::from_secs_f64(first.elapsed_s * LIMIT + 2.0);
     let samples = in_turns(treatments().len(), rounds, |place| run(treatments()[place], limit))?;
@@ -98,10 +91,6 @@ pub fn expected_s(kernels: &[&Kernel], rounds: usize, scale: f64) -> f64 {
 /// The whole part.
 pub fn part(field: &Field<'_>, kernels: &[&'static Kernel], ratio: Ratio, rounds: usize) -> Result<Part> {
     let about = format!("palm without each of its parts, {ratio}");
-    if let Some(why) = field.without_policy() {
-        let verdict = judge::not_measured("what progress, locality and period control give", why);
-        return Ok(Part::new("ablation", &about).with_verdicts(vec![verdict]));
-    }
     let kernels: Vec<&'static Kernel> = kernels.iter().copied().filter(|kernel| !kernel.parts.is_empty()).collect();
     let (mut all, mut failed): (Vec<Row>, Vec<Verdict>) = (Vec::new(), Vec::new());
     for (place, &kernel) in kernels.iter().enumerate() {
@@ -171,11 +160,5 @@ mod tests {
         assert_eq!(rows.iter().map(|row| row.named_by_paper).collect::<Vec<_>>(), [false, false, true, true]);
         let text = printed(&rows);
         assert!(text.contains("without locality *") && !text.contains("without progress *"), "{text}");
-    }
-
-    #[test]
-    fn cox_is_told_what_to_leave_out() {
-        assert_eq!(confined(None), Confined::packed("--policy palm"));
-        assert_eq!(confined(Some("locality")), Confined::packed("--policy palm --without locality"));
     }
 }

@@ -28,12 +28,19 @@ pub enum Confined {
     Taskset,
     /// `cox pack --cpus LIST` with these options more.
     Packed(Vec<String>),
+    /// `cox-bench pack palm --cpus LIST` with these options more.
+    Palm(Vec<String>),
 }
 
 impl Confined {
     /// `cox pack` with options that are words of this text.
     pub fn packed(options: &str) -> Confined {
         Confined::Packed(options.split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// By the rules of the PALM paper, without some of their parts.
+    pub fn palm(without: Option<&str>) -> Confined {
+        Confined::Palm(without.into_iter().flat_map(|part| ["--without", part]).map(str::to_owned).collect())
     }
 }
 
@@ -67,7 +74,6 @@ pub struct Field<'a> {
     cox: PathBuf,
     taskset: PathBuf,
     allowed: Vec<u32>,
-    has_policy: bool,
     complaints: RefCell<BTreeSet<String>>,
 }
 
@@ -79,7 +85,6 @@ impl<'a> Field<'a> {
     pub fn new(tools: Tools, scale: f64, interrupt: &'a Interrupt) -> Result<Field<'a>> {
         let cox = tools.cox.clone().map_err(|why| anyhow!(why))?;
         let taskset = in_path("taskset").context("taskset is not installed (Debian: util-linux)")?;
-        let help = Command::new(&cox).args(["pack", "--help"]).output().context("cannot start cox")?;
         let mut field = Field {
             interrupt,
             scratch: tempfile::Builder::new()
@@ -88,7 +93,6 @@ impl<'a> Field<'a> {
                 .context("cannot make a temporary folder")?,
             scale,
             iterations_per_us: 0.0,
-            has_policy: String::from_utf8_lossy(&help.stdout).contains("--policy"),
             cox,
             taskset,
             allowed: allowed_cpus(&Root::live(), Who::Own)?.iter().collect(),
@@ -135,11 +139,6 @@ impl<'a> Field<'a> {
         Ok(cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(","))
     }
 
-    /// Why `--policy palm` cannot be measured, if it cannot.
-    pub fn without_policy(&self) -> Option<&'static str> {
-        (!self.has_policy).then_some("this cox has no --policy")
-    }
-
     /// A file beside cox, if it is there.
     pub fn beside_cox(&self, name: &str) -> Option<PathBuf> {
         Some(self.cox.with_file_name(name)).filter(|file| file.is_file())
@@ -154,11 +153,15 @@ impl<'a> Field<'a> {
         let mut command = match confined {
             Confined::Taskset => Command::new(&self.taskset),
             Confined::Packed(_) => Command::new(&self.cox),
+            Confined::Palm(_) => Command::new(std::env::current_exe().context("cannot find this program's own file")?),
         };
         match confined {
             Confined::Taskset => command.arg("-c").arg(list),
             Confined::Packed(options) => {
                 command.args(["pack", "-q", "--cpus", &list, "--json"]).arg(report).args(options)
+            }
+            Confined::Palm(options) => {
+                command.args(["pack", "palm", "--cpus", &list, "--json"]).arg(report).args(options)
             }
         };
         without_runtime_variables(&mut command);
@@ -209,8 +212,8 @@ impl<'a> Field<'a> {
         let told = match confined {
             Confined::Taskset => None,
             // Whoever was ended from outside may not have come to writing it.
-            Confined::Packed(_) if ended.cut_short => Told::take(&report).ok(),
-            Confined::Packed(_) => Some(Told::take(&report)?),
+            _ if ended.cut_short => Told::take(&report).ok(),
+            _ => Some(Told::take(&report)?),
         };
         self.complaints.borrow_mut().extend(told.iter().flat_map(|told| told.complaints.iter().cloned()));
         Ok(Run {

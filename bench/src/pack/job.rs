@@ -114,7 +114,7 @@ impl Job {
             With::Taskset => (self.ratio.threads, Confined::Taskset),
             With::FewerThreads => (self.ratio.cpus, Confined::Taskset),
             With::StaticBest => (self.ratio.threads, fixed(best_ms)),
-            With::Palm => (self.ratio.threads, Confined::packed("--policy palm")),
+            With::Palm => (self.ratio.threads, Confined::palm(None)),
             With::Ours => (self.ratio.threads, Confined::packed("")),
         };
         self.run(field, threads, &confined, limit)

@@ -189,11 +189,6 @@ fn rows(samples: &BTreeMap<With, Vec<Sample>>) -> Vec<Row> {
     samples.iter().map(row).collect()
 }
 
-/// The treatments that this cox knows.
-pub fn treatments(field: &Field<'_>) -> Vec<With> {
-    With::ALL.into_iter().filter(|with| *with != With::Palm || field.without_policy().is_none()).collect()
-}
-
 /// Expected duration, s.
 pub fn expected_s(kernels: &[&Kernel], ratios: usize, rounds: usize, scale: f64) -> f64 {
     let each = |kernel: &Kernel| {
@@ -212,7 +207,7 @@ pub fn part(
     ratios: &[Ratio],
     rounds: usize,
 ) -> Result<(Part, Vec<Table>)> {
-    let with = treatments(field);
+    let with = With::ALL;
     let (mut tables, mut verdicts) = (Vec::new(), Vec::new());
     let count = kernels.len() * ratios.len();
     for (place, (&ratio, &kernel)) in
@@ -231,14 +226,13 @@ pub fn part(
             }
         }
     }
-    let mut notes = vec![
+    let notes = vec![
         format!("the same work in every column, checksums compared; medians of {rounds} rounds, 95 % intervals"),
         "efficiency: time of fewer threads / time: with a CPU for each thread none waits for a CPU".to_owned(),
         "CPU s: program and cox, start and end included; time: of the parallel part, as the kernel measures it"
             .to_owned(),
         "'>': ended at the time limit, a lower bound".to_owned(),
     ];
-    notes.extend(field.without_policy().map(|why| format!("palm: not measured: {why}")));
     let part = Part::new("kernels", "twelve kernels, threads/CPUs: the paper's table")
         .with_table(printed(&tables))
         .with_lines(&tables)?

@@ -15,6 +15,8 @@ mod kernels;
 mod model;
 mod output;
 mod packages;
+mod palm;
+pub mod palm_live;
 mod part;
 mod ratio;
 mod simulated;
@@ -41,10 +43,16 @@ const RATIOS: &str = "3/2,5/2,7/2,4/2";
 /// Whatever is compared is measured in turns, once a round, in an order that changes. Figures are medians with
 /// 95 % intervals, and the controller's own time is in all of them. Real figures need a quiet machine, and root.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  cox-bench pack --json pack.json\n  \
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Example:\n  cox-bench pack --json pack.json\n  \
 cox-bench pack --only kernels --kernels lu,cg --ratio 3/2 --rounds 3\n\n\
-Exit codes: 0 no target was missed, 1 one was, 2 bad command line, 125 a part could not be measured.")]
+Exit codes: 0 no target was missed, 1 one was, 2 bad command line, 125 a part could not be measured."
+)]
 pub struct Options {
+    /// Something else than measuring.
+    #[command(subcommand)]
+    pub what: Option<What>,
     /// Which parts (all)
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PARTS")]
     only: Vec<PartName>,
@@ -65,6 +73,13 @@ pub struct Options {
     scale: f64,
     #[command(flatten)]
     common: Common,
+}
+
+/// What `cox-bench pack` does beside measuring.
+#[derive(Debug, clap::Subcommand)]
+pub enum What {
+    /// A program packed by the rules of the PALM paper
+    Palm(palm_live::Options),
 }
 
 fn scale(text: &str) -> Result<f64, String> {

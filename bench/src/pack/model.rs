@@ -1,7 +1,6 @@
 //! Barrier lines and kernels as programs for the simulator.
 
 use pack::policy::conductor::Settings;
-use pack::policy::palm::Parts;
 use pack::policy::regime::Turns;
 use pack::policy::seating::FULL_CAPACITY;
 use pack::sim::{Costs, Outcome, Packing, Program, Wait as SimWait, run};
@@ -9,6 +8,7 @@ use pack::sim::{Costs, Outcome, Packing, Program, Wait as SimWait, run};
 use super::barriers::{Line, SPIN_US, Wait};
 use super::job::With;
 use super::kernels::Table;
+use super::palm::Parts;
 use super::ratio::Ratio;
 
 /// Shares of work are equal in the kernels, and caches and memory make them a little unequal.
@@ -154,7 +154,7 @@ impl How {
             How::Fixed(turn_ns) => {
                 Packing::Policy(Settings { turns: Turns::Fixed(turn_ns), always: true, ..Settings::default() })
             }
-            How::Palm => Packing::Policy(Settings::palm(Parts::default())),
+            How::Palm => Packing::Policy(Parts::default().settings()),
             How::Ours => Packing::Policy(Settings::default()),
         }
     }

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use compare::random::Random;
+use random::Random;
 use serde::Serialize;
 
 use super::field::{Confined, Field};

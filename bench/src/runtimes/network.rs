@@ -141,6 +141,8 @@ fn said<'a>(program: &str, words: impl IntoIterator<Item = &'a str>) -> Result<S
 
 #[cfg(test)]
 mod tests {
+    use testkit::skip::{Need, installed, is_root};
+
     use super::*;
 
     fn exists(name: &str) -> bool {
@@ -149,8 +151,8 @@ mod tests {
 
     #[test]
     fn namespaces_are_joined_and_shaped_and_go_with_what_was_left() {
-        if !rustix::process::geteuid().is_root() || crate::tools::in_path("tc").is_none() {
-            eprintln!("skipped: namespaces_are_joined_and_shaped_and_go_with_what_was_left: needs root and iproute2");
+        let test = "namespaces_are_joined_and_shaped_and_go_with_what_was_left";
+        if !is_root(test) || !installed(test, Need::Programs, "tc") {
             return;
         }
         let left = "cox-bench-4194305-rank-0";

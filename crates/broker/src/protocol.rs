@@ -480,7 +480,7 @@ pub fn rows<T: Pod>(bytes: &[u8]) -> impl Iterator<Item = T> + '_ {
 
 #[cfg(test)]
 mod tests {
-    use damage::Random;
+    use testkit::Random;
 
     use super::*;
 
@@ -556,14 +556,14 @@ mod tests {
     fn damaged_messages_are_refused_or_mean_something() {
         let requests: Vec<Vec<u8>> = requests().iter().map(Request::encode).collect();
         let replies = replies();
-        let (times, seed) = (damage::times(1_000_000), damage::seed());
+        let (times, seed) = (testkit::times(1_000_000), testkit::seed());
         let mut understood = 0;
         for number in seed..seed + times {
             let mut random = Random::new(number);
             // Half of them with a head that fits: what is behind it is to be reached.
             let pool = if random.one_in(2) { &requests } else { &replies };
             let mut bytes = pool[random.below(pool.len())].clone();
-            damage::bytes::change(&mut bytes, &mut random);
+            testkit::bytes::change(&mut bytes, &mut random);
             if random.one_in(2) && bytes.len() >= HEAD {
                 let length = (bytes.len() - HEAD) as u32;
                 bytes[2..4].fill(0);

@@ -188,7 +188,7 @@ fn session_in(socket: &[u8], uid: u32) -> Option<Listed> {
 
 #[cfg(test)]
 mod tests {
-    use damage::Random;
+    use testkit::Random;
 
     use super::*;
 
@@ -247,9 +247,9 @@ mod tests {
     #[test]
     fn damaged_lists_are_refused_or_listed() {
         let answer = [socket(b"\0coxswain-observe/24/1.2", 5), socket(b"/run/x", 5), socket(b"", 7)].concat();
-        for number in 0..damage::times(100_000) {
+        for number in 0..testkit::times(100_000) {
             let mut bytes = answer.clone();
-            damage::bytes::change(&mut bytes, &mut Random::new(number));
+            testkit::bytes::change(&mut bytes, &mut Random::new(number));
             let mut all = Vec::new();
             let _ = take_answer(&bytes, 5, &mut all);
             assert!(all.len() <= bytes.len() / HEADER);

@@ -201,8 +201,7 @@ mod tests {
 
     #[test]
     fn each_place_is_taken_only_when_it_is_the_users_own() {
-        if !geteuid().is_root() {
-            println!("skipped: each_place_is_taken_only_when_it_is_the_users_own: needs root, to give folders away");
+        if !testkit::skip::is_root("each_place_is_taken_only_when_it_is_the_users_own") {
             return;
         }
         let at = TempDir::new().unwrap();
@@ -232,10 +231,7 @@ mod tests {
 
     #[test]
     fn root_of_a_user_namespace_does_not_take_the_machines_place() {
-        if !geteuid().is_root() {
-            println!(
-                "skipped: root_of_a_user_namespace_does_not_take_the_machines_place: needs root, to give folders away"
-            );
+        if !testkit::skip::is_root("root_of_a_user_namespace_does_not_take_the_machines_place") {
             return;
         }
         let at = TempDir::new().unwrap();
@@ -252,11 +248,7 @@ mod tests {
 
     #[test]
     fn a_name_that_somebody_else_has_taken_is_passed_over_and_the_other_found_again() {
-        if !geteuid().is_root() {
-            println!(
-                "skipped: a_name_that_somebody_else_has_taken_is_passed_over_and_the_other_found_again: needs root, to \
-                 give folders away"
-            );
+        if !testkit::skip::is_root("a_name_that_somebody_else_has_taken_is_passed_over_and_the_other_found_again") {
             return;
         }
         let at = TempDir::new().unwrap();

@@ -17,10 +17,7 @@ use changes::journal::Journal;
 use changes::{Book, Desire, Error, Hands, Session};
 use made::{Made, SESSIONS, cpus, kill, original, within};
 use tempfile::TempDir;
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
+use testkit::skip::is_root;
 
 fn session<'m>(made: &'m Made, book: &Book, number: u32, command: &str) -> Result<Session<'m>, Error> {
     Session::begin(made, book.clone(), SESSIONS + number, command, |_| Ok(None))
@@ -93,8 +90,7 @@ impl Drop for Disk {
 /// The disk is full at each write of the journal, after each number of bytes of the line, and later has room again.
 #[test]
 fn a_full_disk_takes_no_mask() {
-    if !is_root() {
-        println!("skipped: a_full_disk_takes_no_mask: needs root, to mount a small file system");
+    if !is_root("a_full_disk_takes_no_mask") {
         return;
     }
     const THREADS: u32 = 60;
@@ -275,15 +271,13 @@ fn others(folder: &Path, outside: &Path) -> Vec<PathBuf> {
     fs::write(&open_to_all, journal(&open_to_all)).unwrap();
     fs::set_permissions(&open_to_all, fs::Permissions::from_mode(0o666)).unwrap();
     all.push(open_to_all);
-    if is_root() {
+    if is_root("a file of another user and a device") {
         let of_another = named(22);
         fs::write(&of_another, journal(&of_another)).unwrap();
         chown(&of_another, Some(54_321), None).unwrap();
         all.push(of_another);
         assert!(Command::new("mknod").arg(named(23)).args(["c", "1", "5"]).status().unwrap().success());
         all.push(named(23));
-    } else {
-        println!("skipped: a file of another user and a device: need root");
     }
     all
 }

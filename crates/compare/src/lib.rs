@@ -14,7 +14,6 @@
 
 pub mod chance;
 pub mod judge;
-pub mod random;
 pub mod ranks;
 pub mod shift;
 pub mod stats;

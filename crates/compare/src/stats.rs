@@ -78,7 +78,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::random::Random;
+    use random::Random;
 
     #[test]
     fn medians_and_quartiles() {

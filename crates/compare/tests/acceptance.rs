@@ -4,8 +4,8 @@
 //! No test could do much better: with normal noise of 2 %, known to be normal, the best one finds 3 % in 97 of 100
 //! reports at this level of false alarms.
 
-use compare::random::Random;
 use compare::{Series, Verdict, compare};
+use random::Random;
 
 /// Runs a side.
 const RUNS: usize = 15;

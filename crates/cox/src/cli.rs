@@ -179,27 +179,6 @@ pub enum PackBackend {
     Proc,
 }
 
-/// Rules for packing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum PackPolicy {
-    /// Cox's own
-    #[default]
-    Cox,
-    /// Those of the PALM paper, always in force; for comparison
-    Palm,
-}
-
-/// A part of the PALM paper's rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum PalmPart {
-    /// Least served first; without it threads take turns
-    Progress,
-    /// Neighbours by number share a CPU; without it neighbours by progress
-    Locality,
-    /// The period is doubled and halved; without it 0.25 ms
-    Period,
-}
-
 /// Run a program with more threads than CPUs at the speed those CPUs allow.
 ///
 /// Threads that meet at barriers, on fewer CPUs than threads, wait for the unluckiest one; if they wait in
@@ -234,12 +213,12 @@ pub struct Pack {
     /// Take turns whatever they give; for experiments
     #[arg(long)]
     pub always: bool,
-    /// By whose rules threads are placed
-    #[arg(long, value_enum, value_name = "RULES", default_value_t)]
-    pub policy: PackPolicy,
-    /// Leave out parts of the paper's rules; for experiments
-    #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
-    pub without: Vec<PalmPart>,
+    /// Of earlier versions, for experiments: `cox-bench pack palm` has what these two gave.
+    #[arg(long, hide = true)]
+    pub policy: Option<String>,
+    /// See `policy`.
+    #[arg(long, hide = true)]
+    pub without: Option<String>,
     /// How threads are seen
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub backend: PackBackend,

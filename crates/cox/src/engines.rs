@@ -1,16 +1,15 @@
 //! From options to the engines of a session.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use observe::{Observing, Recorder};
 use overlap::Overlapping;
 use pack::engine::{How, OnTrial, Packing, Wanted};
 use pack::policy::conductor::Settings;
-use pack::policy::palm::Parts;
 use pack::policy::regime::Turns;
 use session::Engines;
 use watch::Sight;
 
-use crate::cli::{self, PackBackend, PackPolicy, PalmPart};
+use crate::cli::{self, PackBackend};
 
 /// Those of `cox run`. Who observes takes hold first and lets go last: it sees all that packing does.
 pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
@@ -25,9 +24,6 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
 
 /// That of `cox pack`.
 pub fn of_pack(options: &cli::Pack) -> Result<Engines> {
-    if options.policy != PackPolicy::Palm && !options.without.is_empty() {
-        bail!("--without leaves out parts of the paper's rules: it needs --policy palm");
-    }
     let how = How {
         children: !options.no_children,
         settings: settings(options),
@@ -54,16 +50,7 @@ pub fn wanted(cpus: &cli::Cpus) -> Result<Wanted> {
 }
 
 fn settings(options: &cli::Pack) -> Settings {
-    let without = |part: PalmPart| options.without.contains(&part);
-    let parts = Parts {
-        progress: !without(PalmPart::Progress),
-        locality: !without(PalmPart::Locality),
-        period: !without(PalmPart::Period),
-    };
-    let mut settings = match options.policy {
-        PackPolicy::Cox => Settings { always: options.always, ..Settings::default() },
-        PackPolicy::Palm => Settings::palm(parts),
-    };
+    let mut settings = Settings { always: options.always, ..Settings::default() };
     if let Some(length) = options.period {
         settings.turns = Turns::Fixed(length.as_nanos() as u64);
     }

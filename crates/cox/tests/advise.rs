@@ -2,17 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_robust;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common_robust::{COX, Ran, is_root, path, run, turn, workload};
-use machine::Root;
-use machine::limits::{Who, allowed_cpus};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use testkit::run::{COX, Ran, is_root, path, root_with_two_cpus, run, turn, workload};
 
 fn cox(place: &TempDir, arguments: &[&str]) -> Ran {
     let mut command = Command::new(COX);
@@ -21,14 +17,7 @@ fn cox(place: &TempDir, arguments: &[&str]) -> Ran {
 
 /// Root, and two CPUs.
 fn can(test: &str) -> bool {
-    if !is_root(test) {
-        return false;
-    }
-    let two = allowed_cpus(&Root::live(), Who::Own).unwrap().len() >= 2;
-    if !two {
-        common_robust::say(&format!("skipped: {test}: needs two CPUs"));
-    }
-    two
+    root_with_two_cpus(test).is_some()
 }
 
 /// The time of a way.

@@ -1,7 +1,5 @@
 //! Programs side by side: what was staged is what is said.
 
-mod common;
-
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -10,10 +8,11 @@ use std::path::Path;
 use std::process::Command;
 use std::ptr;
 
-use common::{Bench, assert_none, bench, skipped};
 use ledger::Thread;
 use ledger::beside::{Beside, Phase};
 use report::Document;
+use testkit::measured::{Bench, assert_none, bench};
+use testkit::skip::{Need, skip};
 
 const COX: &str = env!("CARGO_BIN_EXE_cox");
 const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/workloads");
@@ -34,7 +33,7 @@ fn can_trace(test: &str) -> bool {
     }
     let can = child.status().is_ok_and(|status| status.success());
     if !can {
-        skipped(test, "needs ptrace");
+        skip(test, Need::Namespaces, "needs ptrace");
     }
     can
 }

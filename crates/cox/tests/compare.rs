@@ -3,9 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-mod common_browser;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -176,7 +173,11 @@ fn a_page_has_the_table_and_what_changed() {
 
 #[test]
 fn in_a_browser_pages_of_comparisons_do_not_overflow() {
-    if !common::installed("in_a_browser_pages_of_comparisons_do_not_overflow", "chromium") {
+    if !testkit::skip::installed(
+        "in_a_browser_pages_of_comparisons_do_not_overflow",
+        testkit::skip::Need::Browser,
+        "chromium",
+    ) {
         return;
     }
     let folder = TempDir::new().unwrap();
@@ -190,12 +191,12 @@ fn in_a_browser_pages_of_comparisons_do_not_overflow() {
     for (page, cells, tables) in [("t.html", "9", "3"), ("c.html", "0", "2")] {
         let page = fs::read_to_string(folder.path().join(page)).unwrap();
         for width in [1280, 400] {
-            let said = common_browser::asked(folder.path(), &page, PROBE, width);
+            let said = testkit::browser::asked(folder.path(), &page, PROBE, width);
             let [inner, needed, drawn, tabled, outside] = &said[..] else { panic!("{said:?}") };
             assert_eq!(*inner, width.to_string());
             assert!(needed.parse::<u32>().unwrap() <= width, "{needed} px needed of {width}");
             assert_eq!((drawn.as_str(), tabled.as_str(), outside.as_str()), (cells, tables, "0"));
-            let said = common_browser::asked(folder.path(), &page, common_browser::CUT, width);
+            let said = testkit::browser::asked(folder.path(), &page, testkit::browser::CUT, width);
             assert_eq!(said[1], "0", "at {width} px: {said:?}");
         }
     }

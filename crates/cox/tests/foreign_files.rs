@@ -7,8 +7,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_robust;
-
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Read;
@@ -17,10 +15,12 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common_robust::{COX, NOBODY as USER, as_user, is_root, open_folder, path, preload_library, run, say, workload};
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
 use rustix::pipe::fcntl_setpipe_size;
 use tempfile::TempDir;
+use testkit::built::COX_OBSERVE;
+use testkit::run::{COX, NOBODY as USER, as_user, is_root, open_folder, path, preload_library, run, workload};
+use testkit::skip::{Need, skip};
 
 /// What stands in the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,7 +153,7 @@ impl User {
         let folder = open_folder();
         fs::copy(COX, folder.path().join("cox")).unwrap();
         let helper = folder.path().join("cox-observe");
-        fs::copy(env!("CARGO_BIN_EXE_cox-observe"), &helper).unwrap();
+        fs::copy(COX_OBSERVE, &helper).unwrap();
         // Where it cannot be, cox says that traces need eBPF.
         let _ = Command::new("setcap").arg("cap_bpf,cap_perfmon+ep").arg(helper).status();
         User(folder)
@@ -288,7 +288,7 @@ fn outputs_replace_nothing_but_the_users_own_files() {
             match kind {
                 // What follows would show nothing.
                 None if !at.exists() && command == traced && stderr.contains("eBPF") => {
-                    say(&format!("skipped: {test}: {option:?}{suffix}: {}", stderr.trim()));
+                    skip(test, Need::Bpf, format_args!("{option:?}{suffix}: {}", stderr.trim()));
                     break;
                 }
                 None => assert!(at.exists(), "not written: {what}"),
@@ -382,7 +382,7 @@ fn roots_place_loses_nothing_of_others() {
     fs::create_dir(field.at("run")).unwrap();
     let (code, stderr) = cox_of_root(&pack, &field.at("run"), &library);
     if stderr.contains("unshare: ") {
-        return say(&format!("skipped: {test}: {}", stderr.trim()));
+        return skip(test, Need::Namespaces, stderr);
     }
     assert!(code == 0 && field.at("run/coxswain").is_dir(), "{code} {stderr}");
     for below in ["", "/foreign", "/4194000-1.journal", "/lock"] {

@@ -1,15 +1,14 @@
 //! What must add up in every account, on programs nobody wrote for this purpose.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::schema::follows_schema;
-use common::{Bench, Seen, assert_none, bench, installed, on_cpus};
 use ledger::account::{CpuAccount, Thread};
 use serde_json::{Map, Value};
+use testkit::measured::{Bench, Seen, assert_none, bench, on_cpus};
+use testkit::schema::follows_schema;
+use testkit::skip::{Need, installed};
 use wire::Cause;
 
 /// What users were promised to find in the JSON: at the top, and in each thread.
@@ -31,7 +30,7 @@ fn barriers_in_all_wait_modes() {
 #[test]
 fn stress_ng() {
     let Some(bench) = bench("stress_ng") else { return };
-    if !installed("stress_ng", "stress-ng") {
+    if !installed("stress_ng", Need::Programs, "stress-ng") {
         return;
     }
     let seconds = if std::env::var_os("COX_TEST_LONG").is_some() { "10" } else { "4" };
@@ -79,7 +78,7 @@ for thread in threads: thread.join()
 print(len(done))
 ";
     let Some(bench) = bench("python_with_50_threads") else { return };
-    if !installed("python_with_50_threads", "python3") {
+    if !installed("python_with_50_threads", Need::Python, "python3") {
         return;
     }
     let seen = bench.watch(&[], &["python3", "-c", PROGRAM]);
@@ -92,7 +91,7 @@ print(len(done))
 #[test]
 fn graphicsmagick() {
     let Some(bench) = bench("graphicsmagick") else { return };
-    if !installed("graphicsmagick", "gm") {
+    if !installed("graphicsmagick", Need::Programs, "gm") {
         return;
     }
     let image = bench.folder().join("image.miff");
@@ -138,7 +137,7 @@ fn adds_up(what: &str, seen: &Seen) {
     session_adds_up(what, seen, &mut faults);
     promised(seen, &mut faults);
     follows_schema(&seen.json, &mut faults);
-    match report::audit::audit(&seen.report) {
+    match testkit::audit::audit(&seen.report) {
         Ok(added) if added.programs == 0 || added.rows == 0 || added.cpus == 0 => {
             faults.push(format!("the report is incomplete: {added:?}\n{}", seen.report));
         }

@@ -5,25 +5,20 @@
 //! before, when the waker calls. So blocks have to be long for 2 % to mean anything, and the disk is made
 //! slow where it is too fast for that.
 //!
-//! All on one CPU: [`common::ONE_CPU`] says why.
-
-mod common;
-mod common_container;
-mod common_helper;
-mod common_user;
+//! All on one CPU: [`testkit::measured::ONE_CPU`] says why.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{
-    COMMAND, FOLDER, ONE_CPU, Seen, WORKLOADS, assert_undisturbed, bench, number, on_cpus, skipped, threads_of,
-};
-use common_container::{CONTAINER, again_in_containers, can_have_containers};
-use common_helper::{Installed, USER, as_user};
 use ledger::account::Thread;
 use serde_json::Value;
+use testkit::built::TARGET;
+use testkit::container::{CONTAINER, again_in_containers, can_have_containers};
+use testkit::installed::{Installed, USER, as_user};
+use testkit::measured::{COMMAND, FOLDER, ONE_CPU, Seen, assert_undisturbed, bench, number, on_cpus, threads_of};
+use testkit::skip::{Need, skip};
 use wire::Cause;
 
 /// Largest difference from the truth: 2 %, or 1 ms. What the hypervisor stole while the thread ran is in
@@ -155,7 +150,7 @@ fn the_same_for_an_ordinary_user() {
     }
     let Some(installed) = Installed::new("the_same_for_an_ordinary_user") else { return };
     for program in programs {
-        installed.give(&Path::new(WORKLOADS).join(program), &format!("own/{program}"));
+        installed.give(&Path::new(TARGET).join("workloads").join(program), &format!("own/{program}"));
     }
     let cox = ["setpriv".to_owned()].into_iter().chain(as_user(USER)).chain([installed.cox()]);
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -225,7 +220,11 @@ fn on_a_slow_disk(test: &str, program: &str, arguments: &[&str]) {
             });
         }
         Err(why) => {
-            skipped(&format!("{test}, by cause"), &format!("no slow disk: {why}; comparing all time off the CPU"));
+            skip(
+                &format!("{test}, by cause"),
+                Need::SlowDisk,
+                format_args!("no slow disk: {why}; comparing all time off the CPU"),
+            );
             assert_undisturbed(|| {
                 let (seen, truth) = bench.watch_workload(&on_cpus(ONE_CPU), program, &arguments);
                 let mut faults = compare(&seen, &truth, off_cpu);

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_robust;
-
 use std::path::Path;
 use std::process::Command;
 
-use common_robust::COX;
+use testkit::run::COX;
 
 /// The lines of a stopwatch's file.
 fn laps(file: &Path) -> Vec<(String, u64)> {

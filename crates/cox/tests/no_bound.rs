@@ -3,19 +3,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_robust;
-
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::net::TcpListener;
-use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use common_robust::terminal::Terminal;
-use common_robust::{COX, NOBODY, as_user, command, is_root, path, run, turn};
 use tempfile::TempDir;
+use testkit::run::{COX, NOBODY, as_user, command, is_root, path, run, turn};
+use testkit::skip::{Need, installed};
+use testkit::terminal::Terminal;
 
 const BACKENDS: [&str; 3] = ["bpf", "perf", "proc"];
 
@@ -55,7 +53,7 @@ fn an_unprivileged_user_is_promised_nothing_either() {
     }
     let _turn = turn();
     // A copy: others may not be able to enter the folder where it was built.
-    let folder = common_robust::open_folder();
+    let folder = testkit::run::open_folder();
     let cox = path(&folder, "cox");
     std::fs::copy(COX, &cox).unwrap();
     let mut user = Command::new("setpriv");
@@ -97,7 +95,7 @@ fn a_fifo_whose_writer_is_not_observed() {
 #[test]
 fn a_socket_whose_other_end_is_not_observed() {
     let test = "a_socket_whose_other_end_is_not_observed";
-    if !is_root(test) || !is_installed(test, "bash") {
+    if !is_root(test) || !installed(test, Need::Programs, "bash") {
         return;
     }
     let _turn = turn();
@@ -120,7 +118,7 @@ fn a_socket_whose_other_end_is_not_observed() {
 #[test]
 fn a_pager_waits_for_its_user() {
     let test = "a_pager_waits_for_its_user";
-    if !is_root(test) || !is_installed(test, "less") {
+    if !is_root(test) || !installed(test, Need::Programs, "less") {
         return;
     }
     let _turn = turn();
@@ -148,15 +146,4 @@ fn a_pager_waits_for_its_user() {
         assert_eq!(terminal.end(), 0);
         assert_no_promise(&format!("less by {backend}"), &std::fs::read_to_string(&report).unwrap());
     }
-}
-
-/// Whether `program` is on PATH; if not, says that `test` is skipped.
-fn is_installed(test: &str, program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).any(|folder| Path::new(&folder).join(program).is_file());
-    if !found {
-        let line = format!("skipped: {test}: needs {program}\n");
-        std::io::stderr().write_all(line.as_bytes()).unwrap();
-    }
-    found
 }

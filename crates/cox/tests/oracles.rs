@@ -1,13 +1,11 @@
 //! The account against what others know: the kernel's own clocks, and what a program counted itself.
 
-mod common;
-
 use std::path::PathBuf;
 use std::process::Command;
 
-use common::{Bench, ONE_CPU, Seen, assert_undisturbed, bench, number, on_cpus, threads_of};
 use ledger::account::Thread;
 use serde_json::Value;
+use testkit::measured::{Bench, ONE_CPU, Seen, assert_undisturbed, bench, number, on_cpus, threads_of};
 
 /// A program whose threads live through everything that is measured and print, as their last act, what the
 /// kernel says of their whole life: `tid name cpu_ns run_delay_ns yield_delay_ns`.

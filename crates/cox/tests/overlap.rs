@@ -2,19 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_container;
-mod common_overlap;
-mod common_robust;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common_overlap::{Place, THREADS, WAYS, number, rounds, threads_and_ways, with_program};
-use common_robust::{COX, NOBODY, as_user, path};
 use serde_json::Value;
+use testkit::overlapped::{Place, THREADS, WAYS, number, rounds, threads_and_ways, with_program};
+use testkit::run::{COX, NOBODY, as_user, path};
 
 fn place(test: &str, flags: &[&str]) -> Option<Place> {
     with_program(test, "tests/programs/blocked.c", flags)
@@ -81,10 +77,10 @@ fn receives_behind_many_tasks_are_let_go() {
 fn receives_in_a_container_are_let_go_from_outside() {
     let test = "receives_in_a_container_are_let_go_from_outside";
     let Some(place) = place(test, &[]) else { return };
-    if !common_container::can_have_containers(test) {
+    if !testkit::container::can_have_containers(test) {
         return;
     }
-    let [unshare, options @ ..] = common_container::CONTAINER;
+    let [unshare, options @ ..] = testkit::container::CONTAINER;
     for way in WAYS {
         let mut cox = place.cox_of(way, Path::new(unshare));
         cox.args(options).arg(&place.program).args(["receives", "1"]).env("OMP_NUM_THREADS", "2");
@@ -290,5 +286,5 @@ fn the_same_inside_containers() {
         "where_tasks_never_block_nobody_is_rung",
         "without_privileges_blocks_are_noticed_too",
     ];
-    common_container::again_in_containers("the_same_inside_containers", &tests);
+    testkit::container::again_in_containers("the_same_inside_containers", &tests);
 }

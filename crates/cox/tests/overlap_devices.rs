@@ -2,15 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_overlap;
-mod common_robust;
-
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use common_overlap::{Place, WAYS, complaints, number, threads_and_ways, with_program};
-use common_robust::{path, say};
+use testkit::built::temporary;
+use testkit::overlapped::{Place, WAYS, complaints, number, threads_and_ways, with_program};
+use testkit::run::path;
+use testkit::skip::{Need, skip};
 
 /// Where the control group is that makes a disk slow.
 const BLKIO: &str = "/sys/fs/cgroup/blkio";
@@ -23,14 +22,19 @@ fn held(test: &str) -> Option<Place> {
     with_program(test, "tests/programs/held.c", &[])
 }
 
-impl Place {
+/// Tasks that something holds.
+trait Holds {
     /// Tasks that `what` holds until a later task lets them go: the program's exit code, or `None` if there is no such thing here.
+    fn holds(&self, test: &str, what: &str, seconds: &str, way: &str, threads: &str) -> Option<i32>;
+}
+
+impl Holds for Place {
     fn holds(&self, test: &str, what: &str, seconds: &str, way: &str, threads: &str) -> Option<i32> {
         let files = path(&self.folder, "files");
         fs::create_dir_all(&files).unwrap();
         let output = self.run(way, &[what, seconds, &files], threads);
         if output.status.code() == Some(NOT_HERE) {
-            say(&format!("skipped: {test}: {}", String::from_utf8_lossy(&output.stderr).trim_end()));
+            skip(test, Need::SlowDisk, String::from_utf8_lossy(&output.stderr));
             return None;
         }
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{way}, {what}, {threads} threads");
@@ -138,10 +142,10 @@ fn tasks_run_while_the_whole_team_waits_for_the_disk() {
     let test = "tasks_run_while_the_whole_team_waits_for_the_disk";
     let Some(place) = with_program(test, "tests/programs/disk.c", &[]) else { return };
     // Not /tmp, which may be memory.
-    let file = tempfile::Builder::new().tempfile_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let slow = match SlowDisk::of(Path::new(env!("CARGO_TARGET_TMPDIR"))) {
+    let file = tempfile::Builder::new().tempfile_in(temporary()).unwrap();
+    let slow = match SlowDisk::of(&temporary()) {
         Ok(slow) => slow,
-        Err(why) => return say(&format!("skipped: {test}: {why}")),
+        Err(why) => return skip(test, Need::SlowDisk, why),
     };
     let (file, procs) = (file.path().to_str().unwrap(), slow.0.join("cgroup.procs"));
     for how in ["reads", "faults"] {

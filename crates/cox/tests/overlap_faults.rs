@@ -2,22 +2,29 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_overlap;
-mod common_robust;
-
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Output, Stdio};
 
-use common_overlap::{Place, WAYS, complaints, number, rounds, with_program};
-use common_robust::{children, send, state, wait_for};
 use rustix::process::Signal;
+use testkit::overlapped::{Place, WAYS, complaints, number, rounds, with_program};
+use testkit::run::{children, send, state, wait_for};
 
 fn lacking(test: &str) -> Option<Place> {
     with_program(test, "tests/programs/lacking.c", &["-rdynamic"])
 }
 
-impl Place {
+/// What is right, whatever the program lacks.
+trait Right {
     /// Runs it; whatever it lacks, it computes what is right.
+    fn is_right(&self, way: &str, arguments: &[&str]) -> String;
+
+    fn was_right(&self, output: &Output, way: &str, arguments: &[&str]) -> String;
+
+    /// The same by libgomp alone: that much a program may count on.
+    fn is_right_alone(&self, arguments: &[&str]);
+}
+
+impl Right for Place {
     fn is_right(&self, way: &str, arguments: &[&str]) -> String {
         self.was_right(&self.run(way, arguments, "3"), way, arguments)
     }
@@ -28,7 +35,6 @@ impl Place {
         String::from_utf8(output.stderr.clone()).unwrap()
     }
 
-    /// The same by libgomp alone: that much a program may count on.
     fn is_right_alone(&self, arguments: &[&str]) {
         let output = Command::new(&self.program).args(arguments).env("OMP_NUM_THREADS", "3").output().unwrap();
         self.was_right(&output, "libgomp", arguments);

@@ -2,13 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_overlap;
-mod common_robust;
-
 use std::path::Path;
 use std::process::Output;
 
-use common_overlap::{Place, WAYS, complaints, number, with_program};
+use testkit::overlapped::{Place, WAYS, complaints, number, with_program};
 
 /// Tasks of one process that works, as the program has them.
 const TASKS: u64 = 600;
@@ -20,8 +17,13 @@ fn hostile(test: &str) -> Option<Place> {
     with_program(test, "tests/programs/hostile.c", &[include])
 }
 
-impl Place {
+/// Several programs at once.
+trait Several {
     /// Several of them, by a shell.
+    fn shell(&self, way: &str, script: &str) -> Output;
+}
+
+impl Several for Place {
     fn shell(&self, way: &str, script: &str) -> Output {
         let mut command = self.cox_of(way, Path::new("/bin/sh"));
         command.args(["-c", script, "sh"]).arg(&self.program).env("OMP_NUM_THREADS", "3").output().unwrap()

@@ -2,18 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_overlap;
-mod common_robust;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common_overlap::{WAYS, number, rounds};
-use common_robust::{COX, preload_library, root_with_two_cpus, say, turn};
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::overlapped::{WAYS, number, rounds};
+use testkit::run::{COX, preload_library, root_with_two_cpus, turn};
+use testkit::skip::{Need, skip};
 
 /// What a program has written, by name, its standard output among it.
 type Written = BTreeMap<String, Vec<u8>>;
@@ -24,7 +22,7 @@ fn writes_the_same(test: &str, program: &str, prepare: impl Fn(&Path), script: &
     root_with_two_cpus(test)?;
     let library = preload_library(test)?;
     if Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
-        say(&format!("skipped: {test}: needs {program}"));
+        skip(test, Need::Programs, format_args!("needs {program}"));
         return None;
     }
     let _turn = turn();

@@ -2,14 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_overlap;
-mod common_robust;
-
-use common_overlap::{WAYS, number, rounds, with_program};
+use testkit::overlapped::{WAYS, number, rounds, with_program};
 
 /// Runs all cases of a program under each backend, beside two processes that compute. Each run is a process: what goes wrong when a first region
 /// begins goes wrong once in it. How many tasks standbys ran, by backend; none if that cannot be tried here.
-fn holds(test: &str, source: &str, few: u32) -> Vec<(&'static str, u64)> {
+fn holds(test: &str, source: &str, few: usize) -> Vec<(&'static str, u64)> {
     let Some(place) = with_program(test, source, &[]) else { return Vec::new() };
     let mut helped = Vec::new();
     let times = rounds(few);

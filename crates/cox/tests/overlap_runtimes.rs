@@ -2,15 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_overlap;
-mod common_robust;
-
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common_overlap::{Place, complaints, number, with_program};
+use testkit::overlapped::{Place, complaints, number, with_program};
+use testkit::skip::{Need, skip};
 
 /// Sums up 0 to 19 by tasks.
 const SUM: &str = "\
@@ -113,8 +110,7 @@ fn gccs_program_with_llvms_runtime_is_named() {
     let Some(place) = place(test) else { return };
     let folders = fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path().join("lib"));
     let Some(folder) = folders.into_iter().find(|folder| folder.join("libomp.so").exists()) else {
-        writeln!(std::io::stderr(), "skipped: {test}: no libomp.so below /usr/lib/llvm-*").unwrap();
-        return;
+        return skip(test, Need::Libomp, "no libomp.so below /usr/lib/llvm-*");
     };
     let folder = folder.to_str().unwrap();
     let program = compile_sum(&place, "llvms", &["-L", folder, "-lomp", &format!("-Wl,-rpath,{folder}")]);

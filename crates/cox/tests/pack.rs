@@ -2,21 +2,28 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_container;
-mod common_pack;
-mod common_robust;
-
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use common_pack::{Place, Runs, two_cpus};
-use common_robust::{Ran, end_of, path, run, send, shell_code, turn, wait_for, workload};
 use machine::CpuSet;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
+use testkit::packed::{Place, Runs, two_cpus};
+use testkit::run::{COX, Ran, end_of, path, run, send, shell_code, turn, wait_for, workload};
+
+/// Options of earlier versions: another command has what they gave.
+#[test]
+fn the_papers_rules_are_in_cox_bench() {
+    for options in [["--policy", "palm"], ["--policy", "cox"], ["--without", "locality"]] {
+        let words = [&["pack", "--cpus", "0"][..], &options, &["--", "true"]].concat();
+        let ran = run(Command::new(COX).args(words));
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        assert!(ran.stderr.contains("cox-bench pack palm --cpus LIST"), "{}", ran.stderr);
+    }
+}
 
 #[test]
 fn a_program_ends_as_without_cox_and_runs_on_the_pack_only() {
@@ -112,8 +119,8 @@ fn attaching_leaves_every_mask_as_it_was() {
 fn attaching_to_a_program_in_a_container_leaves_every_mask_as_it_was() {
     let test = "attaching_to_a_program_in_a_container_leaves_every_mask_as_it_was";
     let Some((_, cpus)) = two_cpus(test) else { return };
-    if common_container::can_have_containers(test) {
-        attaching_leaves_masks(&cpus, &common_container::CONTAINER);
+    if testkit::container::can_have_containers(test) {
+        attaching_leaves_masks(&cpus, &testkit::container::CONTAINER);
     }
 }
 
@@ -303,5 +310,5 @@ fn the_same_inside_containers() {
         "a_child_of_a_packed_program_is_not_packed_twice",
         "killed_at_any_moment_all_masks_come_back",
     ];
-    common_container::again_in_containers("the_same_inside_containers", &tests);
+    testkit::container::again_in_containers("the_same_inside_containers", &tests);
 }

@@ -3,9 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_pack;
-mod common_robust;
-
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -15,14 +12,16 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
 use changes::{Book, Claim, Desire, Knob, LiveHands, Session};
-use common_pack::{Place, Runs, two_cpus};
-use common_robust::{children, end_of, path, run, say, send, shell_code, state, turn, wait_for, workload};
 use machine::cgroup::{Hierarchies, Version};
 use machine::limits::{Who, allowed_cpus};
 use machine::process::Task;
 use machine::{CpuSet, Root};
 use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
+use testkit::Random;
+use testkit::packed::{Place, Runs, two_cpus};
+use testkit::run::{children, end_of, path, run, say, send, shell_code, state, turn, wait_for, workload};
+use testkit::skip::{Need, skip};
 
 /// What the guardian has to put all masks back, the one absolute time that these tests assert: it is what cox
 /// promises. A machine that is busy with other things may take the CPU away from guardian and test for longer,
@@ -30,23 +29,19 @@ use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 const PROMISE: Duration = Duration::from_millis(100);
 const REPEATS: usize = 10;
 
-/// Moments that nobody has chosen: SplitMix64, from the time of day, which is said so that a failure can be
-/// repeated.
-struct Moments(u64);
+/// Moments that nobody has chosen, from the time of day, which is said so that a failure can be repeated.
+struct Moments(Random);
 
 impl Moments {
     fn new(test: &str) -> Moments {
         let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
         say(&format!("{test}: moments from seed {seed}"));
-        Moments(seed)
+        Moments(Random::new(seed))
     }
 
     /// From nothing to `longest`, early moments more often: that is when most happens.
     fn next(&mut self, longest: Duration) -> Duration {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let share = (mixed ^ (mixed >> 31)) as f64 / u64::MAX as f64;
+        let share = self.0.number() as f64 / u64::MAX as f64;
         longest.mul_f64(share * share)
     }
 }
@@ -417,7 +412,7 @@ impl Fenced {
             fenced.write("cpuset.cpus", &cpus.to_string())?;
             Ok(fenced)
         };
-        made().map_err(|reason| say(&format!("skipped: {test}: {reason}"))).ok()
+        made().map_err(|reason| skip(test, Need::Cgroup, reason)).ok()
     }
 
     fn write(&self, file: &str, text: &str) -> Result<(), String> {

@@ -2,14 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_pack;
-mod common_robust;
-
 use std::fs;
 
-use common_pack::{Place, Runs, two_cpus};
-use common_robust::{path, turn};
 use serde_json::Value;
+use testkit::packed::{Place, Runs, two_cpus};
+use testkit::run::{path, turn};
 
 /// Names that no other program has.
 const PIG: &str = "cox-test-pig";

@@ -2,17 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_pack;
-mod common_robust;
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::{Command, Stdio};
 
-use common_pack::{Place, Runs, two_cpus};
-use common_robust::{NOBODY, as_user, path, run, say, turn, wait_for, workload};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use tempfile::TempDir;
+use testkit::packed::{Place, Runs, two_cpus};
+use testkit::run::{NOBODY, as_user, path, run, turn, wait_for, workload};
+use testkit::skip::{Need, skip};
 
 /// What makes the folder of journals a file system of `$1` KiB, which nobody else sees, and starts the rest there.
 const ON_A_SMALL_DISK: &str = "mount --make-rprivate / && mkdir -p \"$2\" && mount -t tmpfs -o mode=700,size=\"$1\"k none \"$2\" && shift 2 && exec \"$@\"";
@@ -31,7 +29,7 @@ fn a_full_disk_leaves_no_mask_changed_or_says_which() {
             let place = Place::new();
             let folder = place.folder();
             let mut command = Command::new("unshare");
-            command.args(["-m", "sh", "-c", ON_A_SMALL_DISK, "sh", size]).arg(&folder).arg(common_robust::COX);
+            command.args(["-m", "sh", "-c", ON_A_SMALL_DISK, "sh", size]).arg(&folder).arg(testkit::run::COX);
             command.args([verb[0], "-q", verb[1], last, "--pid", &runs.pid(), "--for", "300ms"]);
             let ran = run(command.env("COX_CHANGES", &folder).stdin(Stdio::null()));
             assert!(!ran.stderr.contains("panicked"), "{size} KiB, {verb:?}: {}", ran.stderr);
@@ -53,13 +51,13 @@ fn what_cannot_be_put_back_is_said_and_is_no_success() {
     let Some((_, cpus)) = two_cpus(test) else { return };
     let counts = |place: &&str| statvfs(*place).is_ok_and(|stat| !stat.f_flag.contains(StatVfsMountFlags::NOSUID));
     let Some(place) = ["/tmp", "/var/tmp"].into_iter().find(counts) else {
-        return say(&format!("skipped: {test}: /tmp and /var/tmp are mounted nosuid"));
+        return skip(test, Need::Capabilities, "/tmp and /var/tmp are mounted nosuid");
     };
     let place = Place(TempDir::new_in(place).unwrap());
     let last = cpus.rsplit(['-', ',']).next().unwrap();
     let (changes, sleep) = (path(&place.0, "changes"), path(&place.0, "cox-test-sleep"));
     let cox = path(&place.0, "cox");
-    fs::copy(common_robust::COX, &cox).unwrap();
+    fs::copy(testkit::run::COX, &cox).unwrap();
     fs::copy("/bin/sleep", &sleep).unwrap();
     fs::set_permissions(&sleep, fs::Permissions::from_mode(0o4755)).unwrap();
     fs::set_permissions(place.0.path(), fs::Permissions::from_mode(0o755)).unwrap();

@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-mod common_browser;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::{Bench, bench, installed};
 use report::Document;
+use testkit::measured::{Bench, bench};
+use testkit::skip::{Need, installed};
 
 /// What a page in a browser says about itself: its width, what it needs, what pointing at a cell shows, and whether a table sorts, by the
 /// keyboard too.
@@ -168,19 +166,19 @@ fn a_page_that_cannot_be_is_refused_before_anything_starts() {
 #[test]
 fn in_a_browser_nothing_overflows_and_nothing_fails() {
     const TEST: &str = "in_a_browser_nothing_overflows_and_nothing_fails";
-    if !installed(TEST, "chromium") {
+    if !installed(TEST, Need::Browser, "chromium") {
         return;
     }
     let Some(bench) = bench(TEST) else { return };
     let (page, _) = recorded(&bench);
     for width in [1280, 400] {
-        let said = common_browser::asked(bench.folder(), &page, PROBE, width);
+        let said = testkit::browser::asked(bench.folder(), &page, PROBE, width);
         let [inner, needed, tall, sorts, tip] = &said[..] else { panic!("{said:?}") };
         assert_eq!(*inner, width.to_string());
         assert!(needed.parse::<u32>().unwrap() <= width, "{needed} px needed of {width}");
         assert_eq!((tall.as_str(), sorts.as_str()), ("true", "true"), "{said:?}");
         assert!(tip.contains("barriers, ") && tip.contains("% waiting for a CPU"), "{said:?}");
-        let said = common_browser::asked(bench.folder(), &page, common_browser::CUT, width);
+        let said = testkit::browser::asked(bench.folder(), &page, testkit::browser::CUT, width);
         assert_eq!(said[1], "0", "at {width} px: {said:?}");
         // On a telephone pictures over time scroll, and say so.
         assert!(width > 400 || said[0].parse::<u32>().unwrap() >= 3, "{said:?}");
@@ -190,13 +188,13 @@ fn in_a_browser_nothing_overflows_and_nothing_fails() {
 #[test]
 fn pictures_over_time_are_zoomed_together_and_reset_by_keys() {
     const TEST: &str = "pictures_over_time_are_zoomed_together_and_reset_by_keys";
-    if !installed(TEST, "chromium") {
+    if !installed(TEST, Need::Browser, "chromium") {
         return;
     }
     let Some(bench) = bench(TEST) else { return };
     let (page, _) = recorded(&bench);
     let columns = report::html::COLUMNS;
-    let said = common_browser::asked(bench.folder(), &page, ZOOM, 1280);
+    let said = testkit::browser::asked(bench.folder(), &page, ZOOM, 1280);
     let [picked, dragged, changed, says, reset, keyed, moved, again, clicked, last, disabled] = &said[..] else {
         panic!("{said:?}")
     };

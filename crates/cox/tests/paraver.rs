@@ -1,13 +1,10 @@
 //! Views for Paraver refer to what the trace declares, and so does the trace.
 
-mod common;
-mod common_traces;
-
 use std::collections::BTreeMap;
 use std::fs;
 
-use common::bench;
-use common_traces::trace;
+use testkit::measured::bench;
+use testkit::traced::trace;
 
 /// Numbers of states, and of event types with their values, that a `.pcf` declares.
 fn declared(pcf: &str) -> (Vec<u32>, BTreeMap<u32, Vec<u32>>) {

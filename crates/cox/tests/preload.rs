@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_robust;
-
 use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
@@ -11,15 +9,15 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use common_robust::{
-    COX, end_of, path, preload_library, root_with_two_cpus, run, send, shell_code, turn, wait_for, workload,
-};
 use machine::Root;
 use machine::process::Task;
 use rustix::process::{Pid, Signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::run::{
+    COX, end_of, path, preload_library, root_with_two_cpus, run, send, shell_code, turn, wait_for, workload,
+};
 use watch::guest::{Cure, Page, is_page};
 
 /// What a test of these needs: two CPUs, root, and the library.

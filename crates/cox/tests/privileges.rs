@@ -2,9 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_helper;
-mod common_overlap;
-mod common_robust;
 #[path = "privileges/doorbells.rs"]
 mod doorbells;
 
@@ -17,13 +14,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use common_helper::{Installed, USER};
+use testkit::installed::{Installed, USER};
 // Where the helper looks for it.
-use common_robust::common_user;
-use common_robust::{children, end_of, root_with_two_cpus, run, send, shell_code, turn, wait_for, workload};
 use machine::CpuSet;
 use rustix::process::Signal;
 use serde_json::Value;
+use testkit::run::{children, end_of, root_with_two_cpus, run, send, shell_code, turn, wait_for, workload};
 
 /// A process that is killed whatever happens.
 struct Running(Child);
@@ -107,7 +103,7 @@ fn other_users_threads_are_not_seen() {
     // Of root, and of a second user; on the CPU of the program, and waking it.
     let busy = ["taskset", "-c", "0", &secret, "-c", "while :; do :; done"];
     let root = start(Command::new(busy[0]).args(&busy[1..]));
-    let other = start(Command::new("setpriv").args(common_helper::as_user(USER + 1)).args(busy));
+    let other = start(Command::new("setpriv").args(testkit::installed::as_user(USER + 1)).args(busy));
     let cox = installed.cox();
     let program = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; sleep 0.02; sleep 0.02";
     let files =
@@ -281,7 +277,7 @@ fn doctor_starts_the_helper_once() {
     let others = as_the_user.join().unwrap();
     let mut command = Command::new("setpriv");
     let words = [installed.cox().as_str(), "doctor"].map(str::to_owned);
-    let ran = run(command.args(common_helper::as_user(user)).args(words).current_dir(own).stdin(Stdio::null()));
+    let ran = run(command.args(testkit::installed::as_user(user)).args(words).current_dir(own).stdin(Stdio::null()));
     drop(others);
     assert!(ran.code == 0 && ran.text().contains("by cox-observe, this user's threads"), "{}", ran.text());
     assert!(ran.text().contains("doorbells for --overlap=bpf, too"), "{}", ran.text());
@@ -375,7 +371,7 @@ fn the_helper_ends_with_cox_and_does_not_grow_while_cox_is_stopped() {
     assert!(after < before + 80_000 && most < 200_000, "{before} KiB, then {after}, at most {most}");
     send(session.0.id(), Signal::KILL);
     end_of(&mut session.0);
-    wait_for("its end", || common_robust::state(helper).is_none().then_some(()));
+    wait_for("its end", || testkit::run::state(helper).is_none().then_some(()));
 }
 
 /// What somebody may do who starts it by hand.
@@ -423,15 +419,15 @@ fn the_helper_ends_at_a_damaged_message() {
     let Some(installed) = Installed::new(test) else { return };
     let hello =
         broker::protocol::Request::Hello { version: broker::protocol::VERSION, layout: broker::protocol::LAYOUT };
-    for number in 0..damage::times(300).min(3000) {
-        let mut random = damage::Random::new(number);
+    for number in 0..testkit::times(300).min(3000) {
+        let mut random = testkit::Random::new(number);
         let (ours, its) = pair();
         let mut helper = start(installed.command(&[installed.helper().to_str().unwrap()]).stdin(Stdio::from(its)));
         let mut message = hello.encode();
         if random.one_in(2) {
             rustix::net::send(&ours, &message, rustix::net::SendFlags::NOSIGNAL).unwrap();
         }
-        damage::bytes::change(&mut message, &mut random);
+        testkit::bytes::change(&mut message, &mut random);
         if random.one_in(10) {
             message = vec![0x55; 100_000];
         }

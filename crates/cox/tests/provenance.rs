@@ -2,19 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-mod common_traces;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::bench;
-use common_traces::{COX, workload};
 use ledger::Provenance;
 use report::Document;
 use report::advice::Advice;
 use report::pack::PackReport;
+use testkit::measured::bench;
+use testkit::traced::{COX, workload};
 
 const LAUNCHERS: [&str; 11] = [
     "PMIX_RANK",

@@ -2,16 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-mod common_perf;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{assert_none, skipped};
-use common_perf::{cox, document, lines, perf, perf_bench, record};
 use report::Document;
+use testkit::measured::assert_none;
+use testkit::recorded::{cox, document, lines, perf, perf_bench, record};
+use testkit::skip::{Need, skip};
 
 #[test]
 fn text_of_perf_script_tells_the_same() {
@@ -66,7 +64,7 @@ fn both_forms_of_text_tell_the_same() {
     let home = bench.folder().join(".local/lib/traceevent/plugins");
     fs::create_dir_all(&home).unwrap();
     if fs::copy(plugin, home.join("plugin_sched_switch.so")).is_err() {
-        return skipped(TEST, &format!("needs {}", plugin.display()));
+        return skip(TEST, Need::Perf, format_args!("needs {}", plugin.display()));
     }
     let Some(file) = record(TEST, &bench, "") else { return };
     let [plain, plugins] = [Path::new("/nowhere"), bench.folder()].map(|home| {
@@ -77,7 +75,7 @@ fn both_forms_of_text_tell_the_same() {
         (String::from_utf8_lossy(&ran.stdout).into_owned(), document(&text, &bench))
     });
     if plain.0.contains(" ==> next_comm=") == plugins.0.contains(" ==> next_comm=") {
-        return skipped(TEST, "perf does not load the plugin");
+        return skip(TEST, Need::Perf, "perf does not load the plugin");
     }
     assert_eq!(plain.1.1, plugins.1.1);
     let lives = |document: &Document| -> Vec<_> {

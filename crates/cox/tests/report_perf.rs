@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-mod common_perf;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Bench, assert_none, assert_undisturbed, skipped};
-use common_perf::{cox, document, lines, perf, perf_bench, record, run};
+use testkit::measured::{Bench, assert_none, assert_undisturbed};
+use testkit::recorded::{cox, document, lines, perf, perf_bench, record, run};
+use testkit::skip::{Need, skip};
 
 /// Rows of a table: a name, and so many numbers behind it; of these the wanted ones.
 fn rows(text: &str, numbers: usize, wanted: &[usize]) -> Vec<String> {
@@ -133,7 +131,7 @@ fn losses_are_said_first_and_a_verdict_claims_less() {
     let mut command = Command::new("perf");
     command.args(["sched", "record", "-m", "1", "-o"]).arg(&file).args(["--", pingpong, "--rounds", "40000"]);
     if !command.output().unwrap().status.success() {
-        return skipped(TEST, "perf cannot record with a buffer of one page");
+        return skip(TEST, Need::Perf, "perf cannot record with a buffer of one page");
     }
     let text = bench.folder().join("lossy.txt");
     fs::write(&text, perf(&["script", "--ns", "--show-lost-events"], &file)).unwrap();
@@ -141,7 +139,7 @@ fn losses_are_said_first_and_a_verdict_claims_less() {
     let lines = told.lines().filter_map(|line| line.split_once("PERF_RECORD_LOST lost ")?.1.trim().parse::<u64>().ok());
     let lost: u64 = lines.sum();
     if lost < 1000 {
-        return skipped(TEST, "perf lost nothing");
+        return skip(TEST, Need::Perf, "perf lost nothing");
     }
     let (of_file, said) = document(&file, &bench);
     assert!(said.contains("perf lost"), "{said}");

@@ -3,18 +3,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_container;
-mod common_robust;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use common_robust::{
+use rustix::process::Signal;
+use testkit::run::{
     Account, COX, Ran, children, command, end_of, innermost, is_root, open_folder, path, run, send, shell_code, state,
     wait_for, workload,
 };
-use rustix::process::Signal;
 
 /// A running program that is ended with the test.
 struct Watched(Child);
@@ -61,8 +58,8 @@ fn sleeping_threads_are_known_from_the_start() {
 #[test]
 fn threads_in_a_container_are_known_outside() {
     let test = "threads_in_a_container_are_known_outside";
-    if is_root(test) && common_container::can_have_containers(test) {
-        sleeping_threads_are_known(&common_container::CONTAINER);
+    if is_root(test) && testkit::container::can_have_containers(test) {
+        sleeping_threads_are_known(&testkit::container::CONTAINER);
     }
 }
 
@@ -168,7 +165,7 @@ impl Group {
             (real && fs::create_dir(&folder).is_ok()).then_some(folder)
         });
         if made.is_none() {
-            common_robust::say(&format!("skipped: {test}: needs a writable control group"));
+            testkit::skip::skip(test, testkit::skip::Need::Cgroup, "needs a writable control group");
         }
         made.map(|folder| Group { folder, name: format!("/{name}") })
     }
@@ -201,7 +198,7 @@ fn a_control_group_with_those_who_come_later() {
     let mut cox = Command::new(COX);
     cox.args(["run", "-q", "--json", &json, "--for", "2s", "--cgroup"]).arg(&group.folder);
     let mut cox = cox.stdin(Stdio::null()).spawn().unwrap();
-    wait_for("cox", || common_robust::BpfIds::held_by(cox.id()).has_links().then_some(()));
+    wait_for("cox", || testkit::run::BpfIds::held_by(cox.id()).has_links().then_some(()));
     // This one enters late; its children belong from their birth.
     let late = Watched::start(&["sh", "-c", "while :; do sleep 0.05; done"]);
     group.add(late.0.id());
@@ -257,5 +254,5 @@ fn the_same_inside_containers() {
         "a_watch_ends_with_what_it_watches",
         "a_program_without_its_children",
     ];
-    common_container::again_in_containers("the_same_inside_containers", &tests);
+    testkit::container::again_in_containers("the_same_inside_containers", &tests);
 }

@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_robust;
-
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::os::unix::ffi::OsStringExt;
@@ -12,9 +10,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use common_robust::terminal::Terminal;
-use common_robust::{Account, COX, Ran, both_ways, command, is_root, open_folder, path, run};
 use tempfile::TempDir;
+use testkit::run::{Account, COX, Ran, both_ways, command, is_root, open_folder, path, run};
+use testkit::skip::{Need, has};
+use testkit::terminal::Terminal;
 
 /// That cox said what is wrong in one line, and what that line contains.
 #[track_caller]
@@ -108,7 +107,7 @@ fn command_lines_that_make_no_sense() {
 fn processes_that_cannot_be_watched() {
     let mut ended = Command::new("true").spawn().unwrap();
     let zombie = ended.id().to_string();
-    common_robust::wait_for("a zombie", || common_robust::state(ended.id()).is_none().then_some(()));
+    testkit::run::wait_for("a zombie", || testkit::run::state(ended.id()).is_none().then_some(()));
     let own = std::process::id().to_string();
     // This thread is not the main one: the test harness runs it.
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
@@ -446,11 +445,8 @@ impl SmallDisk {
         let options = format!("size={bytes}");
         let mounted =
             Command::new("mount").args(["-t", "tmpfs", "-o", &options, "cox-test"]).arg(folder.path()).output();
-        if !mounted.is_ok_and(|output| output.status.success()) {
-            let line = format!("skipped: {test}: cannot mount a tmpfs\n");
-            std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
-            return None;
-        }
+        let mounted = mounted.is_ok_and(|output| output.status.success());
+        has(mounted, test, Need::Namespaces, "cannot mount a tmpfs").then_some(())?;
         Some(SmallDisk(folder))
     }
 

@@ -3,20 +3,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_robust;
-
 use std::fs;
 use std::io::Read;
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-use common_robust::terminal::{CTRL_C, CTRL_Z, Terminal};
-use common_robust::{
+use rustix::process::Signal;
+use testkit::run::{
     Account, BpfIds, COX, both_ways, children, command, end_of, is_root, open_folder, path, send, shell_code, state,
     wait_for,
 };
-use rustix::process::Signal;
+use testkit::terminal::{CTRL_C, CTRL_Z, Terminal};
 
 #[test]
 fn a_program_ended_by_a_signal() {
@@ -166,7 +164,7 @@ fn cox_killed_leaves_the_program_alone_and_nothing_in_the_kernel() {
     if !is_root("cox_killed_leaves_the_program_alone_and_nothing_in_the_kernel") {
         return;
     }
-    let alone = common_robust::run(&mut command(None, &["sh", "-c", BYSTANDER])).text();
+    let alone = testkit::run::run(&mut command(None, &["sh", "-c", BYSTANDER])).text();
     let moments = [Moment::Loaded, Moment::Attached, Moment::Forked, Moment::Running, Moment::Running];
     let swept = (0..24).map(|step| Moment::After(step * 12));
     let (mut unstarted, mut unharmed, mut held) = (0, 0, 0);

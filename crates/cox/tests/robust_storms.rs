@@ -3,17 +3,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_robust;
-
 use std::fs;
 use std::process::{Command, Stdio};
 
-use common_robust::{
+use rustix::process::Signal;
+use serde_json::Value;
+use testkit::run::{
     Account, BpfIds, Ran, both_ways, children, command, end_of, fast_cox, is_root, open_folder, path, run, say, send,
     shell_code, state, turn, wait_for, workload,
 };
-use rustix::process::Signal;
-use serde_json::Value;
 
 /// Machines are shared and noisy, and cox may be a debug build: only something that is quite wrong
 /// makes a storm several times slower.
@@ -199,7 +197,7 @@ fn cox_inside_cox() {
     let (outer, inner) = (path(&folder, "outer.json"), path(&folder, "inner.json"));
     let storm = [&workload("storm"), "--threads", "1000", "--exec-thread"];
     let plain = run(&mut command(None, &storm));
-    let both = [&[common_robust::COX, "run", "-q", "--json", &inner, "--"], &storm[..]].concat();
+    let both = [&[testkit::run::COX, "run", "-q", "--json", &inner, "--"], &storm[..]].concat();
     let observed = run(&mut command(Some(&["-q", "--json", &outer]), &both));
     observed.assert_same_as(&plain);
     let (outer, inner) = (Account::read(outer), Account::read(inner));

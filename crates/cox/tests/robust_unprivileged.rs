@@ -6,21 +6,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_robust;
-
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common_robust::{
-    Account, COX, NOBODY, Ran, as_user, children, end_of, is_root, open_folder, path, preload_library,
-    root_with_two_cpus, run, send, shell_code, turn, wait_for, workload,
-};
 use machine::CpuSet;
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::run::{
+    Account, COX, NOBODY, Ran, as_user, children, end_of, is_root, open_folder, path, preload_library,
+    root_with_two_cpus, run, send, shell_code, turn, wait_for, workload,
+};
 
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 

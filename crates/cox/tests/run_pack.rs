@@ -2,24 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common_robust;
-#[path = "common/schema.rs"]
-mod schema;
-
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common_robust::{
-    Account, COX, Ran, end_of, path, root_with_two_cpus, run, say, send, shell_code, turn, wait_for, workload,
-};
 use machine::limits::{Who, allowed_cpus};
 use machine::process::Task;
 use machine::{CpuSet, Root};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use testkit::run::{
+    Account, COX, Ran, end_of, path, preload_library, root_with_two_cpus, run, send, shell_code, turn, wait_for,
+    workload,
+};
 
 /// A folder for journals and reports of one test, and the machine's CPUs.
 struct Place {
@@ -109,9 +105,9 @@ fn numbers(list: &str) -> Value {
 fn adds_up(place: &Place, ran: &Ran, report: &Value) {
     place.account().assert_sums();
     let mut faults = Vec::new();
-    schema::follows_schema(report, &mut faults);
+    testkit::schema::follows_schema(report, &mut faults);
     assert_eq!(faults, Vec::<String>::new());
-    let added = report::audit::audit(&ran.stderr).unwrap_or_else(|open| panic!("{open:?}\n{}", ran.stderr));
+    let added = testkit::audit::audit(&ran.stderr).unwrap_or_else(|open| panic!("{open:?}\n{}", ran.stderr));
     assert_eq!(added.programs, 1, "{}", ran.stderr);
     assert_eq!(report["pack"]["complaints"], json!([]));
     assert_eq!(place.journals(), 0);
@@ -172,12 +168,7 @@ fn a_program_ends_as_without_cox_and_runs_on_the_pack_only() {
 #[test]
 fn the_preload_library_is_inside_as_with_cox_pack() {
     let Some(place) = place("the_preload_library_is_inside_as_with_cox_pack") else { return };
-    let here = Path::new(COX).parent().unwrap();
-    let places = ["deps", ".", "../release"].map(|folder| here.join(folder).join("libcox_preload.so"));
-    let Some(library) = places.into_iter().find(|place| place.exists()) else {
-        say("skipped: the_preload_library_is_inside_as_with_cox_pack: needs libcox_preload.so");
-        return;
-    };
+    let Some(library) = preload_library("the_preload_library_is_inside_as_with_cox_pack") else { return };
     let library = library.to_str().unwrap();
     let cpus = place.two();
     let inside = |options: &[&str]| {

@@ -1,16 +1,14 @@
 //! Traces say what accounts say: read by Perfetto's own classes, by an independent reader of Paraver's files, and by `cox report`.
 
-mod common;
-mod common_traces;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{bench, skipped};
-use common_traces::{COX, agree, by_paraver, by_perfetto, report_in, succeeded, trace, workload};
 use report::Document;
+use testkit::measured::bench;
+use testkit::skip::{Need, skip};
+use testkit::traced::{COX, agree, by_paraver, by_perfetto, report_in, succeeded, trace, workload};
 
 #[test]
 fn threads_that_take_turns_on_cpus() {
@@ -218,7 +216,7 @@ fn a_full_disk_costs_the_trace_and_not_the_account() {
     fs::create_dir(&small).expect("create a folder");
     let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(&small).status();
     if !mounted.is_ok_and(|status| status.success()) {
-        return skipped(test, "no file system can be mounted here");
+        return skip(test, Need::Namespaces, "no file system can be mounted here");
     }
     let json = bench.folder().join("cox.json");
     // More than fits in memory, which goes to that disk while the program runs; and less, of which only the files are too large.

@@ -1,11 +1,9 @@
 //! The verdict is right on staged situations: real programs that lose their time for a known reason.
 
-mod common;
-mod common_verdicts;
-
 use std::path::Path;
 
-use common_verdicts::{Group, Judged, Situation, Stage};
+use testkit::skip::Need;
+use testkit::staged::{Group, Judged, Situation, Stage};
 
 const SPINNING: &str = "too_many_threads_spinning";
 const SLEEPING: &str = "too_many_threads_sleeping";
@@ -96,7 +94,7 @@ fn too_many_openmp_threads_spinning() {
         .into_iter()
         .find(|library| Path::new(library).exists())
     else {
-        return stage.skip("needs libomp");
+        return stage.skip(Need::Libomp, "needs libomp");
     };
     let (threads, cpus) = (stage.cpus + 1, stage.cpus);
     let environment = vec![("LD_PRELOAD", library), ("OMP_WAIT_POLICY", "active"), ("KMP_BLOCKTIME", "infinite")];
@@ -167,7 +165,7 @@ fn on_a_slow_disk(test: &str, line: &str, right: &str) {
             situation.program.extend(["--dir".to_owned(), stage.folder().display().to_string()]);
             expect(&stage, &situation, &[right]);
         }
-        Err(why) => stage.skip(&format!("needs a slow disk: {why}")),
+        Err(why) => stage.skip(Need::SlowDisk, &format!("needs a slow disk: {why}")),
     }
 }
 
@@ -208,7 +206,7 @@ fn throttled_by_a_quota() {
                     assert_first_step(&situation, &judged, "raise the group's");
                 }
             }
-            Err(why) => return stage.skip(&format!("needs a CPU quota: {why}")),
+            Err(why) => return stage.skip(Need::Cgroup, &format!("needs a CPU quota: {why}")),
         }
     }
 }

@@ -11,10 +11,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use damage::Random;
-use damage::moments::{change, some};
 use ledger::moments;
 use ledger::replay::Replay;
+use testkit::Random;
+use testkit::moments::{change, some};
 use wire::{CPU_SLOTS, Clock, Left, Moment, What};
 
 /// Recordings of each kind that are played.

@@ -7,19 +7,12 @@ use wire::{CAUSES, Clock, State, native};
 
 const SEQUENCES: u64 = 1_000_000;
 
-/// SplitMix64: small, seeded, the same everywhere.
-struct Random(u64);
+/// Numbers up to those of times.
+struct Random(testkit::Random);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
     fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+        self.0.number() % n
     }
 
     fn one_in(&mut self, n: u64) -> bool {
@@ -217,7 +210,7 @@ impl Reached {
 fn both_spellings_of_the_clock_agree_on_a_million_sequences() {
     let mut reached = Reached::default();
     for sequence in 0..SEQUENCES {
-        let mut random = Random(sequence);
+        let mut random = Random(testkit::Random::new(sequence));
         let many_cpus = random.one_in(64);
         let cpus = if many_cpus { 40 } else { [1, 2, 4, 1024][random.below(4) as usize] };
         let events = if many_cpus { 80 } else { 8 + random.below(13) };

@@ -169,7 +169,7 @@ pub(crate) fn comm(bytes: &[u8]) -> Comm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use damage::Random;
+    use testkit::Random;
 
     #[test]
     fn a_name_ends_at_its_first_nul() {

@@ -105,7 +105,7 @@ mod tests {
             rounds.push(at(t_ns), |event| each(&mut seen, event)).unwrap();
         }
         rounds.mark(|event| each(&mut seen, event)).unwrap();
-        assert_eq!(seen, []);
+        assert_eq!(seen, [0u64; 0]);
         for t_ns in [31, 50, 25] {
             rounds.push(at(t_ns), |event| each(&mut seen, event)).unwrap();
         }

@@ -4,11 +4,11 @@
 
 use std::io::Cursor;
 
-use damage::perf::{
+use perfdata::{Ending, Error, Event, Format, Kind};
+use testkit::perf::{
     TIMES, compressed, file_mode, fork, lost, lost_samples, named, pipe_mode, record, sample, story, switch,
     tracing_data,
 };
-use perfdata::{Ending, Error, Event, Format, Kind};
 
 fn read_with(bytes: &[u8], known: &[Format]) -> Result<(Ending, Vec<Event>), Error> {
     let mut events = Vec::new();

@@ -9,11 +9,11 @@ use std::io::Cursor;
 use std::time::Duration;
 
 use arch::clock::thread_cpu_ns;
-use damage::memory::{Counting, most, peak_kib};
-use damage::perf::{SCRIPT, compressed, file_mode, pipe_mode, story};
-use damage::{Random, bytes};
 use perfdata::{Crew, Format};
 use proptest::prelude::*;
+use testkit::memory::{Counting, most, peak_kib};
+use testkit::perf::{SCRIPT, compressed, file_mode, pipe_mode, story};
+use testkit::{Random, bytes};
 
 #[global_allocator]
 static MEMORY: Counting = Counting;
@@ -56,7 +56,7 @@ fn originals_have_events() {
 #[test]
 fn files_that_are_changed_at_random_are_read_or_refused() {
     let (originals, known) = (originals(), known());
-    let (times, first) = (damage::times(20_000), damage::seed());
+    let (times, first) = (testkit::times(20_000), testkit::seed());
     let (mut understood, mut slowest, mut largest) = (0, Duration::ZERO, 0);
     for seed in first..first + times {
         let mut random = Random::new(seed);

@@ -5,13 +5,13 @@
 mod common;
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{Told, compile, inside, library, run, told};
+use testkit::skip::{Need, skip};
 use wire::guest::{LIBGOMP, LIBOMP, PTHREAD, ROLE_TEAM, SLOTS, TASKS};
 
 /// Phases of one round of gomp.c: its region's first, one behind an explicit barrier, two loops and the sections
@@ -207,7 +207,7 @@ fn told_to_be_alone_it_takes_itself_out_of_the_environment() {
 #[test]
 fn libomps_barriers_are_counted_once() {
     let test = "libomps_barriers_are_counted_once";
-    let Some(libomp) = libomp() else { return say(&format!("skipped: {test}: needs libomp (libomp-19-dev)")) };
+    let Some(libomp) = libomp() else { return skip(test, Need::Libomp, "needs libomp (libomp-19-dev)") };
     let program = openmp("gomp-libomp");
     let folder = program.parent().unwrap().join("libomp");
     fs::create_dir_all(&folder).unwrap();
@@ -310,9 +310,4 @@ fn its_symbols_are_those_it_says() {
     let versions = undefined.split("@GLIBC_").skip(1).map(|rest| rest.split_whitespace().next().unwrap());
     let parsed = versions.map(|version| version.split('.').map(|part| part.parse().unwrap()).collect::<Vec<u32>>());
     assert!(parsed.max().unwrap() <= vec![2, 34], "{undefined}");
-}
-
-/// Says something past the harness, which keeps to itself what a passing test prints.
-pub fn say(line: &str) {
-    std::io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap();
 }

@@ -9,11 +9,9 @@
 //! - [`guide`]: the pages of docs/, for `cox explain` and for what a page refers to.
 //! - [`style`]: width, colour, and what to do without UTF-8.
 //! - [`round`]: printed parts add up exactly to their printed whole.
-//! - [`audit`]: reads a printed report back and adds it up; for tests and for the examples in docs/.
 #![forbid(unsafe_code)]
 
 pub mod advice;
-pub mod audit;
 mod checks;
 pub mod comparison;
 pub mod guide;

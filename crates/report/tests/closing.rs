@@ -9,9 +9,9 @@ use ledger::{Account, CpuAccount, Lost, OwnCost, Process, Program, SpinBasis, Ta
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use report::audit::{audit, reports_in_markdown};
 use report::text::text;
 use report::{Document, Style};
+use testkit::audit::{audit, reports_in_markdown};
 use wire::{Backend, Cause};
 
 const CAUSES: [Cause; 8] = [

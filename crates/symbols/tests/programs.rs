@@ -104,8 +104,7 @@ fn libomp() {
         entry.file_name().to_string_lossy().starts_with("llvm-") && entry.path().join("lib/libomp.so").exists()
     });
     let (Some(runtime), true) = (has_runtime, common::installed("clang")) else {
-        eprintln!("skipped: no clang with libomp");
-        return;
+        return testkit::skip::skip("libomp", testkit::skip::Need::Libomp, "no clang with libomp");
     };
     let folder = tempfile::tempdir().expect("temporary folder");
     let path = format!("{}/lib", runtime.path().display());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use damage::{Random, bytes};
+use testkit::{Random, bytes};
 use trace::paraver::Files;
 use trace::session::{ReadError, read, write};
 use trace::sorter::Sorter;
@@ -11,7 +11,7 @@ use trace::{Cast, Recording, paraver, perfetto};
 use wire::{MOST_CPUS, Moment, What};
 
 fn moments(count: u64) -> Vec<Moment> {
-    damage::moments::some(count, 100)
+    testkit::moments::some(count, 100)
 }
 
 fn recording(moments: &[Moment]) -> Recording {
@@ -183,7 +183,7 @@ fn a_second_head_is_refused() {
 /// `make fuzz` has more of them. What is behind the reader, other than traces, is tested with `cox report`.
 #[test]
 fn damaged_files_are_refused_or_read_and_nothing_else() {
-    let (times, first) = (damage::times(20_000), damage::seed());
+    let (times, first) = (testkit::times(20_000), testkit::seed());
     let whole = file(&recording(&moments(40)), "report");
     let (mut read, mut refused) = (0u64, 0u64);
     for seed in first..first + times {

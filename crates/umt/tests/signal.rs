@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use testkit::skip::{Need, is_root, skip};
 
 /// What is built here.
 const TARGET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target");
@@ -26,11 +27,6 @@ impl Backend {
             Backend::Perf => "perf",
         }
     }
-}
-
-/// Says something past the harness, which keeps to itself what a passing test prints.
-fn skip(test: &str, why: &str) {
-    std::io::stderr().write_all(format!("skipped: {test}: {why}\n").as_bytes()).unwrap();
 }
 
 /// One program at a time: they are busy.
@@ -68,20 +64,18 @@ fn start(test: &str, backend: Backend, program: &Path) -> Option<Command> {
     command.arg(PATIENCE).stdin(Stdio::null()).env_remove("COX_OVERLAP");
     if backend == Backend::Perf {
         if let Err(why) = signal::records::probe() {
-            skip(test, &format!("no records of switches: {why}"));
+            skip(test, Need::Perf, format_args!("no records of switches: {why}"));
             return None;
         }
         command.arg(program);
         return Some(command);
     }
-    // SAFETY: asks for a number.
-    if unsafe { libc::geteuid() } != 0 {
-        skip(test, "needs root");
+    if !is_root(test) {
         return None;
     }
     let cox = ["release/cox", "debug/cox"].map(|name| Path::new(TARGET).join(name));
     let Some(cox) = cox.iter().find(|cox| cox.exists()) else {
-        skip(test, "needs target/release/cox (make build)");
+        skip(test, Need::Built, "needs target/release/cox (make build)");
         return None;
     };
     command.arg(cox).args(["run", "-q", "--overlap=bpf", "--output", "/dev/null", "--"]).arg(program);
@@ -95,7 +89,7 @@ fn case_by(backend: Backend, case: &str) {
     let Output { status, stdout, stderr } = command.args([case, backend.name()]).output().unwrap();
     assert!(status.success(), "{test}: {status}: {}", String::from_utf8_lossy(&stderr));
     if let Some(why) = String::from_utf8_lossy(&stdout).strip_prefix("skipped: ") {
-        skip(&test, why.trim_end());
+        skip(&test, Need::Bpf, why);
     }
 }
 

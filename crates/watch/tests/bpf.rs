@@ -5,19 +5,11 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
+use testkit::skip::is_root;
 use watch::{BpfObserver, Intake, Observer, Settings};
 use wire::{Cause, Clock, Migration, Record};
-
-/// Whether this user may; else says by name what is skipped.
-fn may(test: &str) -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        // Past the capture of the test harness: what is skipped is said by name.
-        let _ = writeln!(std::io::stderr(), "skipped: {test}: needs root");
-    }
-    root
-}
 
 fn settings() -> Settings {
     let cpus = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap();
@@ -48,7 +40,7 @@ fn observe(settings: &Settings, script: &str) -> (Record, Intake) {
     child.stdin.take().unwrap().write_all(b"go\n").unwrap();
     let mut intake = Intake::default();
     while child.try_wait().unwrap().is_none() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
         observer.tick(&mut intake).unwrap();
     }
     let record = observer.finish(&mut intake).unwrap();
@@ -61,7 +53,7 @@ fn named<'a>(record: &'a Record, comm: &str) -> Vec<&'a Clock> {
 
 #[test]
 fn every_clock_is_whole_and_every_process_is_there() {
-    if !may("every_clock_is_whole_and_every_process_is_there") {
+    if !is_root("every_clock_is_whole_and_every_process_is_there") {
         return;
     }
     let (record, _) = observe(&settings(), "for i in 1 2 3 4 5; do sleep 0.01; done; exec sleep 0.02");
@@ -76,7 +68,7 @@ fn every_clock_is_whole_and_every_process_is_there() {
 
 #[test]
 fn switches_are_the_kernels() {
-    if !may("switches_are_the_kernels") {
+    if !is_root("switches_are_the_kernels") {
         return;
     }
     // Alternately sleeps and yields; then stays, so that the kernel's count can be read.
@@ -87,12 +79,16 @@ fn switches_are_the_kernels() {
     observer.enrol(child.id()).unwrap();
     let before = switches(child.id());
     child.stdin.take().unwrap().write_all(b"go\n").unwrap();
-    let mut last = (0, 0);
+    let (mut last, deadline) = ((0, 0), Instant::now() + Duration::from_secs(60));
     loop {
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        std::thread::sleep(Duration::from_millis(300));
         let now = switches(child.id());
         if now == last && now.0 > before.0 + 200 {
             break;
+        }
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            panic!("the program switched {before:?}, then {now:?} times: more than 200 of its own will were expected");
         }
         last = now;
     }
@@ -105,7 +101,7 @@ fn switches_are_the_kernels() {
 
 #[test]
 fn migrations_by_affinity_are_told_apart() {
-    if !may("migrations_by_affinity_are_told_apart") {
+    if !is_root("migrations_by_affinity_are_told_apart") {
         return;
     }
     let script = "exec python3 -c 'import os\ncpus = sorted(os.sched_getaffinity(0))\nfor i in range(40): os.sched_setaffinity(0, {cpus[i % 2]})'";
@@ -119,7 +115,7 @@ fn migrations_by_affinity_are_told_apart() {
 
 #[test]
 fn waiting_is_charged_to_who_ran_and_adds_up() {
-    if !may("waiting_is_charged_to_who_ran_and_adds_up") {
+    if !is_root("waiting_is_charged_to_who_ran_and_adds_up") {
         return;
     }
     // Three burners on one CPU wait for one another.
@@ -139,7 +135,7 @@ fn waiting_is_charged_to_who_ran_and_adds_up() {
 
 #[test]
 fn a_full_ring_loses_names_but_no_time() {
-    if !may("a_full_ring_loses_names_but_no_time") {
+    if !is_root("a_full_ring_loses_names_but_no_time") {
         return;
     }
     // Room for seven final clocks, and nobody looks before the end.
@@ -160,7 +156,7 @@ fn a_full_ring_loses_names_but_no_time() {
 
 #[test]
 fn children_can_be_left_out() {
-    if !may("children_can_be_left_out") {
+    if !is_root("children_can_be_left_out") {
         return;
     }
     let (record, _) = observe(&Settings { children: false, ..settings() }, "sleep 0.01; sleep 0.01; :");
@@ -169,7 +165,7 @@ fn children_can_be_left_out() {
 
 #[test]
 fn busy_members_are_sampled_by_their_run_time() {
-    if !may("busy_members_are_sampled_by_their_run_time") {
+    if !is_root("busy_members_are_sampled_by_their_run_time") {
         return;
     }
     let (record, intake) = observe(&settings(), "i=0; while [ $i -lt 1500000 ]; do i=$((i+1)); done");
@@ -183,7 +179,7 @@ fn busy_members_are_sampled_by_their_run_time() {
 /// What kernels before 6.2 get.
 #[test]
 fn registers_can_be_asked_of_the_helper() {
-    if !may("registers_can_be_asked_of_the_helper") {
+    if !is_root("registers_can_be_asked_of_the_helper") {
         return;
     }
     let settings = Settings { casts: false, ..settings() };
@@ -195,7 +191,7 @@ fn registers_can_be_asked_of_the_helper() {
 
 #[test]
 fn samples_keep_no_step() {
-    if !may("samples_keep_no_step") {
+    if !is_root("samples_keep_no_step") {
         return;
     }
     // A program that does something every 5 ms must not meet each sample at the same place.
@@ -213,7 +209,7 @@ fn samples_keep_no_step() {
 
 #[test]
 fn who_woke_whom_is_counted() {
-    if !may("who_woke_whom_is_counted") {
+    if !is_root("who_woke_whom_is_counted") {
         return;
     }
     let (record, _) =
@@ -233,7 +229,7 @@ fn who_woke_whom_is_counted() {
 
 #[test]
 fn a_first_short_read_of_descriptor_0_is_a_pipe() {
-    if !may("a_first_short_read_of_descriptor_0_is_a_pipe") {
+    if !is_root("a_first_short_read_of_descriptor_0_is_a_pipe") {
         return;
     }
     // cat blocks on its standard input for some microseconds at a time, from its first read on. Where head, once it is woken, always comes before

@@ -11,6 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use common_owner::{Running, USER, gated, may};
+use testkit::skip::{Need, skip};
 use watch::{BpfObserver, Intake, Observer, Settings};
 use wire::layout::{ANOTHER_USERS, ANOTHER_USERS_NAME, LEFT};
 use wire::{Moment, Record, What};
@@ -90,11 +91,7 @@ fn a_thread_that_calls_setuid_leaves_at_the_end_of_its_stint() {
     let (pid, deadline) = (child.0.id().to_string(), std::time::Instant::now() + Duration::from_secs(20));
     while namespace(&pid) == namespace("self") {
         if child.0.try_wait().unwrap().is_some() || std::time::Instant::now() > deadline {
-            let _ = writeln!(
-                std::io::stderr(),
-                "skipped: {test}: users may not make user namespaces, or there is no python3"
-            );
-            return;
+            return skip(test, Need::Namespaces, "users may not make user namespaces, or there is no python3");
         }
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use common_owner::{Running, USER, gated, may};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
+use testkit::skip::{Need, skip};
 use watch::WatchError;
 use watch::umt::{Given, Pages, Umt};
 use wire::umt::{QUEUES, Said, Seen, VERSION, place};
@@ -99,8 +100,7 @@ fn a_thread_that_calls_setuid_counts_no_more() {
     // Executing the program, it would be let go.
     let is_python = || fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.starts_with("python3"));
     if !is_python() && Command::new("python3").arg("--version").output().is_err() {
-        let _ = writeln!(std::io::stderr(), "skipped: {test}: there is no python3");
-        return;
+        return skip(test, Need::Python, "there is no python3");
     }
     wait_for("python3", is_python);
     let mut umt = Umt::new(Some(USER)).unwrap();
@@ -115,8 +115,7 @@ fn a_thread_that_calls_setuid_counts_no_more() {
     let deadline = Instant::now() + Duration::from_secs(20);
     while namespace(&pid.to_string()) == namespace("self") {
         if child.0.try_wait().unwrap().is_some() || Instant::now() > deadline {
-            let _ = writeln!(std::io::stderr(), "skipped: {test}: users may not make user namespaces");
-            return;
+            return skip(test, Need::Namespaces, "users may not make user namespaces");
         }
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -22,11 +22,12 @@ pub(super) fn namespaces() -> Command {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::io::Write;
     use std::path::PathBuf;
     use std::process::Stdio;
     use std::thread;
     use std::time::{Duration, Instant};
+
+    use testkit::skip::{Need, skip};
 
     use super::*;
 
@@ -43,9 +44,7 @@ mod tests {
     fn nothing_stays_when_the_walk_is_killed() {
         let test = "nothing_stays_when_the_walk_is_killed";
         if !namespaces().arg("true").status().is_ok_and(|status| status.success()) {
-            let line = format!("skipped: {test}: cannot make namespaces\n");
-            std::io::stderr().write_all(line.as_bytes()).unwrap();
-            return;
+            return skip(test, Need::Namespaces, "cannot make namespaces");
         }
         let folder = tempfile::tempdir().unwrap();
         let mark = format!("mark-{}", folder.path().file_name().unwrap().display());

@@ -151,8 +151,7 @@ mod tests {
 
     #[test]
     fn switches_of_a_program_that_we_start_are_seen_and_of_no_other() {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: switches_of_a_program_that_we_start_are_seen_and_of_no_other: needs root");
+        if !testkit::skip::is_root("switches_of_a_program_that_we_start_are_seen_and_of_no_other") {
             return;
         }
         let usage = traced("sleep", Command::new("sh").args(["-c", "sleep 0.1; true"])).unwrap();
@@ -164,8 +163,7 @@ mod tests {
     /// Threads carry the ids of the machine's first PID namespace; this process knows its own.
     #[test]
     fn in_a_container_too() {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: in_a_container_too: needs root");
+        if !testkit::skip::is_root("in_a_container_too") {
             return;
         }
         let test = "runtimes::trace::tests::switches_of_a_program_that_we_start_are_seen_and_of_no_other";
@@ -178,8 +176,7 @@ mod tests {
     /// What else runs on that CPU makes no difference.
     #[test]
     fn one_busy_process_on_a_cpu_is_no_crowd_and_two_are() {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: one_busy_process_on_a_cpu_is_no_crowd_and_two_are: needs root");
+        if !testkit::skip::is_root("one_busy_process_on_a_cpu_is_no_crowd_and_two_are") {
             return;
         }
         let allowed = rustix::thread::sched_getaffinity(None).unwrap();

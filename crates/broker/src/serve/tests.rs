@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use damage::Random;
+use testkit::Random;
 use watch::stands::Mapped;
 use watch::umt::Given;
 use wire::umt::BELLS;
@@ -394,7 +394,7 @@ fn damaged_conversations_end_or_go_on() {
         Request::Finish,
     ];
     let sessions = [observation, stands, bells];
-    let (times, seed) = (damage::times(1_000_000), damage::seed());
+    let (times, seed) = (testkit::times(1_000_000), testkit::seed());
     let (mut messages, mut number, mut broken) = (0, seed, 0);
     while messages < times {
         let mut random = Random::new(number);
@@ -406,7 +406,7 @@ fn damaged_conversations_end_or_go_on() {
             let mut message = request.encode();
             if at >= first_damaged {
                 messages += 1;
-                damage::bytes::change(&mut message, &mut random);
+                testkit::bytes::change(&mut message, &mut random);
             }
             let Ok(sent) = ask(&mut dialogue, &message) else {
                 broken += 1;
@@ -415,7 +415,7 @@ fn damaged_conversations_end_or_go_on() {
             let mut answer = Answer::default();
             for mut message in sent {
                 messages += 1;
-                damage::bytes::change(&mut message, &mut random);
+                testkit::bytes::change(&mut message, &mut random);
                 if !matches!(answer.take(&message), Ok(Progress::More)) {
                     break;
                 }

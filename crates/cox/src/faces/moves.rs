@@ -16,7 +16,7 @@ pub fn moves(summary: &Summary) -> String {
                     Why::Joined => "it is new".to_owned(),
                     Why::Start => "rotation begins".to_owned(),
                     Why::End => "rotation ends".to_owned(),
-                    Why::Palm => "by the paper's rules".to_owned(),
+                    Why::Rules => "all are placed anew".to_owned(),
                 };
                 format!("thread {} to CPU {cpu}: {why}", placed.tid)
             }

@@ -1,11 +1,11 @@
 //! Recordings, changed at random before and after they are encoded.
 
-use damage::perf::{SCRIPT, change, compressed, file_mode, pipe_mode, story};
-use damage::{Random, bytes, moments, text};
 use ledger::beside::{Beside, Idle, Phase, Waited};
 use perfdata::Format;
 use report::Document;
 use report::overlap::{Noticed, OverlapCounts, OverlapReport};
+use testkit::perf::{SCRIPT, change, compressed, file_mode, pipe_mode, story};
+use testkit::{Random, bytes, moments, text};
 use trace::recording::{Process, Thread};
 use trace::sorter::Sorter;
 use trace::{Cast, Recording, session};

@@ -14,8 +14,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use arch::clock::thread_cpu_ns;
-use damage::Random;
-use damage::memory::{Counting, most};
+use testkit::Random;
+use testkit::memory::{Counting, most};
 
 use crate::cli;
 use crate::recordings::Around;
@@ -90,7 +90,7 @@ fn report_on_all(name: &str, few: u64, make: impl Fn(&mut Random) -> Vec<u8>) {
     let wanted = Wanted::new();
     let known = files::known();
     let around = Around { known: &|| known.clone(), say: &|_| {} };
-    let (times, first) = (damage::times(few), damage::seed());
+    let (times, first) = (testkit::times(few), testkit::seed());
     let (mut read, mut slowest, mut largest) = (0, (Duration::ZERO, 0), (0, 0));
     let began = Instant::now();
     for seed in first..first + times {

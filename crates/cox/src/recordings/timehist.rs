@@ -191,8 +191,8 @@ mod tests {
     fn an_older_file_stays_until_there_is_something_to_write() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("old.txt");
-        let whole = damage::perf::pipe_mode(&damage::perf::story());
-        let story = damage::perf::story();
+        let whole = testkit::perf::pipe_mode(&testkit::perf::story());
+        let story = testkit::perf::story();
         let (head, held) = (whole.len() - story.concat().len(), story[8..].concat().len());
         let around = Around { known: &Vec::new, say: &|_| {} };
         for summary in [false, true] {

@@ -12,8 +12,16 @@ use crate::faces::moves::moves;
 use crate::faces::style;
 use crate::{cli, engines, exit, provenance, targets};
 
+/// Exit code for options that another command has now.
+const WRONG_OPTION: u8 = 2;
+const ELSEWHERE: &str = "--policy and --without are options of another command now: cox-bench pack palm --cpus LIST [--without PART] -- PROGRAM";
+
 /// Pack what `options` name, report, and return the exit code to end with.
 pub fn pack(options: &cli::Pack) -> Result<u8> {
+    if options.policy.is_some() || options.without.is_some() {
+        say(ELSEWHERE);
+        return Ok(WRONG_OPTION);
+    }
     let engines = engines::of_pack(options)?;
     let target = targets::of(&options.program, &options.pid);
     let text = options.output.clone().filter(|_| !options.quiet);

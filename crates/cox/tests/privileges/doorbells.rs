@@ -6,10 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
+use testkit::installed::Installed;
+use testkit::overlapped::{Place, complaints, number, with_program};
+use testkit::run::{Ran, end_of, run, send, shell_code, wait_for};
 
-use crate::common_helper::Installed;
-use crate::common_overlap::{Place, complaints, number, with_program};
-use crate::common_robust::{Ran, end_of, run, send, shell_code, wait_for};
 use crate::{Running, json, start};
 
 /// An installation, and a program of this folder for its user.

@@ -65,7 +65,7 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use damage::Random;
+    use testkit::Random;
     use wire::EventKind;
 
     /// The n-th that comes.

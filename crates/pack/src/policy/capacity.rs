@@ -25,26 +25,6 @@ pub fn counts(capacities: &[u64], threads: usize) -> Vec<usize> {
     counts
 }
 
-/// The counts of the PALM paper (slides 13-17): one thread each, then each remaining thread to the group
-/// with the largest *current* share, `capacity / count`. Not optimal: research found a smaller worst share
-/// in a third of all three-group cases. Groups must not outnumber threads for "one each" to hold; surplus
-/// groups get none.
-#[must_use]
-pub fn palm_counts(capacities: &[u64], threads: usize) -> Vec<usize> {
-    let mut counts = vec![0; capacities.len()];
-    for place in 0..threads {
-        if place < capacities.len() {
-            counts[place] = 1;
-            continue;
-        }
-        let best = (0..capacities.len())
-            .reduce(|a, b| if larger_share(capacities[b], counts[b], capacities[a], counts[a]) { b } else { a });
-        let Some(best) = best else { break };
-        counts[best] += 1;
-    }
-    counts
-}
-
 /// Whether `capacity / count` is larger than `other / others`.
 fn larger_share(capacity: u64, count: usize, other: u64, others: usize) -> bool {
     let (one, two) = (u128::from(capacity) * others as u128, u128::from(other) * count as u128);
@@ -79,13 +59,11 @@ mod tests {
     #[test]
     fn the_papers_example() {
         assert_eq!(counts(&[360, 220, 100], 6), [3, 2, 1]);
-        assert_eq!(palm_counts(&[360, 220, 100], 6), [3, 2, 1]);
     }
 
     #[test]
     fn where_the_papers_rule_is_not_optimal() {
         assert_eq!(counts(&[100, 100, 793], 11), [1, 1, 9]);
-        assert_eq!(palm_counts(&[100, 100, 793], 11), [2, 1, 8]);
     }
 
     #[test]

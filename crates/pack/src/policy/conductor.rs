@@ -1,6 +1,5 @@
 //! Where threads are, and when that is worth it, together: what a controller, live or simulated, calls.
 
-use super::palm::{self, Palm, Parts};
 use super::regime::{Action, Regime, Turns, Window};
 use super::seating::{Rules, Seating};
 use super::seen::Seen;
@@ -10,17 +9,17 @@ use super::{Arrange, Glance, Member, Order, Seat, Sense};
 const IDLE_PART: u64 = 50;
 
 /// By which rules.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub enum Policy {
     /// Those of [`seating`](super::seating).
     #[default]
     Seats,
-    /// Those of the PALM paper.
-    Palm(Parts),
+    /// Others, for seats of these capacities: for comparison.
+    Other(fn(Vec<u64>) -> Box<dyn Arrange>),
 }
 
 /// How to pack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// By which rules.
     pub policy: Policy,
@@ -33,15 +32,6 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings { policy: Policy::default(), turns: Turns::Adapted, always: false }
-    }
-}
-
-impl Settings {
-    /// The paper's: always, with its own search for the period unless that part is left out.
-    #[must_use]
-    pub fn palm(parts: Parts) -> Settings {
-        let turns = if parts.period { Turns::Doubled } else { Turns::Fixed(palm::ABLATION_PERIOD_NS) };
-        Settings { policy: Policy::Palm(parts), turns, always: true }
     }
 }
 
@@ -98,7 +88,7 @@ impl Conductor {
         let seats = capacities.len();
         let arrange: Box<dyn Arrange> = match settings.policy {
             Policy::Seats => Box::new(Seating::new(Rules::default(), capacities)),
-            Policy::Palm(parts) => Box::new(Palm::new(parts, capacities)),
+            Policy::Other(arrange) => arrange(capacities),
         };
         Conductor {
             seats,

@@ -4,7 +4,6 @@
 //! - [`capacity`]: how many threads each group of CPUs should have.
 //! - [`seating`]: each CPU of the pack is a *seat*; at the end of a turn, who takes it?
 //! - [`regime`]: is rotating worth it at all, and how long should a turn be?
-//! - [`palm`]: the same question by the rules of the PALM paper, for comparison.
 //! - [`observation`], [`seen`]: what is seen of threads, at a moment and over a window.
 //! - [`conductor`]: where and when together; what a controller calls.
 //! - [`bound`]: what no packing can beat.
@@ -13,7 +12,6 @@ pub mod bound;
 pub mod capacity;
 pub mod conductor;
 pub mod observation;
-pub mod palm;
 pub mod regime;
 pub mod seating;
 pub mod seen;
@@ -86,8 +84,8 @@ impl Order {
 /// Why a thread gets a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The paper's rules say so.
-    Palm,
+    /// Rules say so that place all threads anew at one time.
+    Rules,
     /// Of the threads of both CPUs the least served is behind the furthest, by so many ns of progress.
     Behind(u64),
     /// On one of the two CPUs somebody waits for other threads in a loop.

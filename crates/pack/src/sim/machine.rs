@@ -3,7 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::program::{Act, Dice, Program, Wait};
+use random::Random;
+
+use super::program::{Act, Program, Wait};
 use super::queue::{Entity, Queue};
 use crate::policy::conductor::{Conductor, Settings, Totals};
 use crate::policy::regime::Action;
@@ -123,7 +125,7 @@ struct Machine<'p> {
     cpus: Vec<Cpu>,
     threads: Vec<Thread>,
     entities: Vec<Entity>,
-    dice: Dice,
+    random: Random,
     arrived: usize,
     rounds: u64,
     ended: usize,
@@ -235,7 +237,7 @@ impl<'p> Machine<'p> {
             cpus,
             threads: vec![thread; program.threads],
             entities: vec![Entity::default(); program.threads],
-            dice: Dice::new(seed),
+            random: Random::new(seed),
             arrived: 0,
             rounds: 0,
             ended: 0,
@@ -266,7 +268,7 @@ impl<'p> Machine<'p> {
     }
 
     fn next_work(&mut self) -> u64 {
-        let vary = 1.0 + self.program.jitter * (2.0 * self.dice.throw() - 1.0);
+        let vary = 1.0 + self.program.jitter * (2.0 * self.random.unit() - 1.0);
         (self.program.work_ns as f64 * vary) as u64
     }
 
@@ -533,7 +535,7 @@ impl<'p> Machine<'p> {
         if let Some(trial) = &mut self.trial {
             trial.sampled(looks.into_iter());
         }
-        let vary = (look_ns as f64 * (0.75 + 0.5 * self.dice.throw())) as u64;
+        let vary = (look_ns as f64 * (0.75 + 0.5 * self.random.unit())) as u64;
         self.push(self.now_ns + vary, Event::Sample { version });
     }
 
@@ -549,7 +551,7 @@ impl<'p> Machine<'p> {
         self.spend(seat, self.costs.tick_ns);
         conductor.tick(seat, self.now_ns, self, orders);
         if let Some(tick_ns) = conductor.next_tick_ns(self.now_ns) {
-            let vary = (tick_ns as f64 * (0.75 + 0.5 * self.dice.throw())) as u64;
+            let vary = (tick_ns as f64 * (0.75 + 0.5 * self.random.unit())) as u64;
             self.push(self.now_ns + vary, Event::Seat { seat, version });
         }
         self.carry_out(seat, orders);

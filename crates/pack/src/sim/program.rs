@@ -58,24 +58,3 @@ impl Act {
         matches!(self, Act::Spin(_) | Act::Yield)
     }
 }
-
-/// A small random generator (SplitMix64): the same seed, the same run.
-#[derive(Clone, Debug)]
-pub struct Dice(u64);
-
-impl Dice {
-    /// A sequence of its own for each seed.
-    #[must_use]
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed)
-    }
-
-    /// Evenly from 0 up to, without, 1.
-    pub fn throw(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-}

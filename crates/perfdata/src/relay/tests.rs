@@ -3,8 +3,8 @@
 use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use damage::perf::{compressed, file_mode, pipe_mode, story, switch};
-use damage::{Random, bytes};
+use testkit::perf::{compressed, file_mode, pipe_mode, story, switch};
+use testkit::{Random, bytes};
 
 use super::*;
 use crate::read_with;
@@ -24,7 +24,7 @@ fn damaged_recordings_are_read_the_same_by_two() {
     let story = story();
     let originals = [file_mode(&story), pipe_mode(&story), pipe_mode(&compressed(&story, 81, 100).unwrap())];
     let mut ended_well = 0;
-    for seed in 0..damage::times(2_000) {
+    for seed in 0..testkit::times(2_000) {
         let mut random = Random::new(seed);
         let mut file = originals[random.below(originals.len())].clone();
         if seed > 0 {
@@ -46,7 +46,7 @@ fn long() -> Vec<u8> {
             let of_cpu = (0..300).map(|nth| switch(10_000 + round * 1_000 + nth * 3 + u64::from(cpu), cpu, 1, 1, 2));
             records.extend(of_cpu);
         }
-        records.push(damage::perf::mark());
+        records.push(testkit::perf::mark());
     }
     assert!(records.len() - before > 4 * BATCH);
     pipe_mode(&records)

@@ -165,6 +165,8 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
+    use testkit::skip::{Need, has};
+
     use super::*;
     use crate::launch_error;
 
@@ -197,13 +199,7 @@ mod tests {
             unsafe { libc::_exit(libc::c_int::from(libc::ptrace(libc::PTRACE_TRACEME, 0, nothing, nothing) < 0)) }
         }
         let ended = waitpid(Pid::from_raw(pid), WaitOptions::empty()).unwrap().unwrap().1;
-        let can = ended.exit_status() == Some(0);
-        if !can {
-            // Past the test harness, which keeps to itself what a passing test prints.
-            let line = format!("skipped: {test}: needs ptrace\n");
-            io::stderr().write_all(line.as_bytes()).unwrap();
-        }
-        can
+        has(ended.exit_status() == Some(0), test, Need::Namespaces, "needs ptrace")
     }
 
     fn executable(path: &Path, bytes: &[u8]) -> String {

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::thread::spawn;
 use std::time::{Duration, Instant};
+use testkit::skip::{Need, skip};
 
 use super::*;
 use crate::together::Why;
@@ -39,8 +40,7 @@ fn outs(place: u32, records: u64) -> (u64, u64) {
 #[test]
 fn logs_say_what_the_kernel_counts() {
     if let Err(why) = probe() {
-        eprintln!("skipped: logs_say_what_the_kernel_counts: {why}");
-        return;
+        return skip("logs_say_what_the_kernel_counts", Need::Perf, why);
     }
     let mut ends = [0; 2];
     // SAFETY: room for two descriptors, which stay open.

@@ -337,8 +337,7 @@ pub(super) mod tests {
 
     #[test]
     fn programs_are_the_same_as_by_all_types_of_the_kernel() {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: programs_are_the_same_as_by_all_types_of_the_kernel: needs root");
+        if !testkit::skip::is_root("programs_are_the_same_as_by_all_types_of_the_kernel") {
             return;
         }
         fn compare<'o, B: SkelBuilder<'o> + Default>(read: &Read) {

@@ -5,7 +5,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
-use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -14,11 +13,7 @@ pub const USER: u32 = 12345;
 
 /// Whether this test can run; says so if not.
 pub fn may(test: &str) -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        let _ = writeln!(std::io::stderr(), "skipped: {test}: needs root");
-    }
-    root
+    testkit::skip::is_root(test)
 }
 
 /// A process that is killed whatever happens.
@@ -36,9 +31,10 @@ pub fn gated(script: &str) -> Running {
     let (id, script) = (USER.to_string(), format!("read go; {script}"));
     let words = ["--reuid", &id, "--regid", &id, "--clear-groups", "--", "sh", "-c", &script];
     let mut command = Command::new("setpriv");
-    let child = command.args(words).current_dir("/").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut child = command.args(words).current_dir("/").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let shell = format!("/proc/{}/comm", child.id());
     while fs::read_to_string(&shell).unwrap() != "sh\n" {
+        assert!(child.try_wait().unwrap().is_none(), "setpriv has failed");
         std::thread::sleep(Duration::from_millis(1));
     }
     Running(child)

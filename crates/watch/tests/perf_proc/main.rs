@@ -186,7 +186,9 @@ fn a_running_program_can_be_joined() {
         let pid = waiting.child.id();
         waiting.go();
         let tasks = || std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").count() as u64;
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         while tasks() <= threads {
+            assert!(std::time::Instant::now() < deadline, "{} of {threads} threads", tasks());
             std::thread::yield_now();
         }
         observer.enrol(pid).expect("enrolled");

@@ -1,8 +1,9 @@
 //! Whether to rotate.
 
+use random::Random;
+
 use super::search::FIRST_TURN;
 use super::*;
-use crate::sim::program::Dice;
 
 const SEATS: usize = 2;
 const SEATS_NS: u64 = 1_000_000_000;
@@ -295,7 +296,7 @@ fn at(turn: usize, peak: usize) -> f64 {
 
 /// Windows until the peak is used, and how many of the 60 after that use it.
 fn search(peak: usize, noise: f64, seed: u64) -> (usize, usize) {
-    let mut dice = Dice::new(seed);
+    let mut random = Random::new(seed);
     let mut regime = rotating(Turns::Adapted, 0.5);
     let (mut found, mut used) = (None, 0);
     for window in 0..100 {
@@ -304,7 +305,7 @@ fn search(peak: usize, noise: f64, seed: u64) -> (usize, usize) {
         if found.is_some_and(|found| (found..found + 60).contains(&window)) {
             used += usize::from(turn == peak);
         }
-        next(&mut regime, &spinning(at(turn, peak) + noise * (2.0 * dice.throw() - 1.0)));
+        next(&mut regime, &spinning(at(turn, peak) + noise * (2.0 * random.unit() - 1.0)));
     }
     (found.unwrap_or(usize::MAX), used)
 }

@@ -1,5 +1,6 @@
-//! A small reproducible generator, for orders, resampling and invented runs: the same figures give the
-//! same intervals every time.
+//! A small generator of pseudorandom numbers, the only one here: orders, resampling, simulated programs and tests. The same seed gives the same
+//! numbers on every machine, so that the same figures give the same intervals.
+#![forbid(unsafe_code)]
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
 #[derive(Clone, Debug)]
@@ -7,11 +8,13 @@ pub struct Random(u64);
 
 impl Random {
     /// A sequence that is determined by `seed`.
+    #[must_use]
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    fn next(&mut self) -> u64 {
+    /// Any number.
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,12 +25,12 @@ impl Random {
     /// A number below `limit`, which must not be 0. The bias of the multiplication is below 2^-32
     /// for every limit that occurs here.
     pub fn below(&mut self, limit: usize) -> usize {
-        ((u128::from(self.next()) * limit as u128) >> 64) as usize
+        ((u128::from(self.number()) * limit as u128) >> 64) as usize
     }
 
     /// A number from 0 to below 1, of 53 bits.
     pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        (self.number() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// A number of the standard normal distribution (Box and Muller 1958).

@@ -2,44 +2,32 @@
 //!
 //! Nothing here waits for ever: what has not ended after [`PATIENCE`] is killed and fails the test.
 
-// Each test binary compiles this module for itself and uses a part of it.
-#![allow(dead_code)]
-
-#[path = "../common_user/mod.rs"]
-pub mod common_user;
-pub mod terminal;
-
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Once;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
 use machine::limits::{Who, allowed_cpus};
 use machine::{CpuSet, Root};
-use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use tempfile::TempDir;
 
-#[allow(unused_imports)]
-pub use common_user::{NOBODY, as_user};
-
-/// The command under test.
-pub const COX: &str = env!("CARGO_BIN_EXE_cox");
+use crate::built::without_make;
+pub use crate::built::{COX, fast_cox, preload_library, turn, workload};
+pub use crate::skip::is_root;
+use crate::skip::{Need, has};
+pub use crate::user::{NOBODY, as_user};
 
 /// Far more than anything here takes; a test that hits it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Where the workloads are built.
-const TARGET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target");
 
 /// How a command went.
 #[derive(Debug)]
@@ -120,8 +108,7 @@ pub fn command<S: AsRef<OsStr>>(options: Option<&[&str]>, program: &[S]) -> Comm
     }
     words.extend(program.iter().map(AsRef::as_ref));
     let mut command = Command::new(words[0]);
-    // A surrounding `make -j` has a job server that is not open here.
-    command.args(&words[1..]).env_remove("MAKEFLAGS").env_remove("MFLAGS").stdin(Stdio::null());
+    without_make(&mut command).args(&words[1..]).stdin(Stdio::null());
     command
 }
 
@@ -175,33 +162,6 @@ pub fn innermost(started: u32, inside: &[&str]) -> u32 {
     wait_for("the program inside", || children(started).first().copied().filter(is_program))
 }
 
-/// The machine to oneself as far as the other measuring tests of this workspace go.
-pub fn turn() -> File {
-    let turn = File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("turn")).unwrap();
-    flock(&turn, FlockOperation::LockExclusive).unwrap();
-    turn
-}
-
-/// Whether we are root; if not, says that `test` is skipped.
-pub fn is_root(test: &str) -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        say(&format!("skipped: {test}: needs root"));
-    }
-    root
-}
-
-/// Where the preload library was built; if it was not, says that `test` is skipped.
-pub fn preload_library(test: &str) -> Option<PathBuf> {
-    let here = Path::new(COX).parent().unwrap();
-    let places = ["deps", ".", "../release"].map(|folder| here.join(folder).join("libcox_preload.so"));
-    let library = places.into_iter().find(|place| place.exists());
-    if library.is_none() {
-        say(&format!("skipped: {test}: needs libcox_preload.so (cargo build -p preload)"));
-    }
-    library
-}
-
 /// Says something past the harness, which keeps to itself what a passing test prints.
 pub fn say(line: &str) {
     std::io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap();
@@ -219,18 +179,6 @@ pub fn path(folder: &TempDir, name: &str) -> String {
     folder.path().join(name).into_os_string().into_string().unwrap()
 }
 
-/// A workload's path; builds the workloads if need be.
-pub fn workload(name: &str) -> String {
-    static BUILT: Once = Once::new();
-    BUILT.call_once(|| {
-        let mut make = Command::new("make");
-        make.args(["-s", "-C", concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads")]);
-        make.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
-        assert!(make.status().unwrap().success(), "make -C workloads");
-    });
-    format!("{TARGET}/workloads/{name}")
-}
-
 /// The CPUs that this process may use, where it is root and they are two or more; else says that the test is
 /// skipped.
 pub fn root_with_two_cpus(test: &str) -> Option<CpuSet> {
@@ -238,17 +186,7 @@ pub fn root_with_two_cpus(test: &str) -> Option<CpuSet> {
         return None;
     }
     let allowed = allowed_cpus(&Root::live(), Who::Own).unwrap();
-    if allowed.len() < 2 {
-        say(&format!("skipped: {test}: needs two CPUs"));
-        return None;
-    }
-    Some(allowed)
-}
-
-/// The release build where there is one: a debug build's own work is slow.
-pub fn fast_cox() -> PathBuf {
-    let release = Path::new(TARGET).join("release/cox");
-    if release.exists() { release } else { COX.into() }
+    has(allowed.len() >= 2, test, Need::Cpus, "needs two CPUs").then_some(allowed)
 }
 
 /// The part of the JSON that these tests look at.

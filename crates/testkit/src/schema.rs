@@ -4,9 +4,11 @@ use std::process::Command;
 
 use serde_json::{Map, Value};
 
+use crate::built::COX;
+
 /// Checks a document against what `cox schema` prints.
 pub fn follows_schema(document: &Value, faults: &mut Vec<String>) {
-    let output = Command::new(env!("CARGO_BIN_EXE_cox")).arg("schema").output().expect("start cox");
+    let output = Command::new(COX).arg("schema").output().expect("start cox");
     let schema: Value = serde_json::from_slice(&output.stdout).expect("a schema in JSON");
     if let Err(fault) = follows(document, &schema, &schema) {
         faults.push(format!("not as `cox schema` says: {fault}"));

@@ -2,33 +2,26 @@
 //!
 //! Measuring tests take turns, also across test binaries: each holds a lock while it runs.
 
-// Each test binary compiles this module for itself and uses a part of it.
-#![allow(dead_code)]
-
-pub mod schema;
-
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Once;
 use std::thread::sleep;
 use std::time::Duration;
 
 use ledger::account::Thread;
 use report::Document;
-use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Where the workloads are built.
-pub const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/workloads");
+use crate::built::{COX, TARGET, temporary, turn, without_make, workload};
+use crate::skip::is_root;
 
 /// Variables of a test program that runs once more for another user: a folder of theirs, with workloads in it, and the words that start their cox,
 /// one on a line.
 pub const FOLDER: &str = "COX_TEST_FOLDER";
+/// See [`FOLDER`].
 pub const COMMAND: &str = "COX_TEST_COMMAND";
 
 /// On how many CPUs the kernel's run delay means what cox calls waiting for a CPU. On more,
@@ -60,22 +53,14 @@ pub struct Seen {
 
 /// Waits for its turn; `None`, and a line that names the test, where the machine cannot run it.
 pub fn bench(test: &str) -> Option<Bench> {
-    if !rustix::process::geteuid().is_root() {
-        skipped(test, "needs root");
+    if !is_root(test) {
         return None;
     }
-    let turn = File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("turn")).expect("create the lock file");
-    flock(&turn, FlockOperation::LockExclusive).expect("take the lock");
-    static BUILT: Once = Once::new();
-    BUILT.call_once(|| {
-        let mut make = Command::new("make");
-        make.args(["-s", "-C", concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads")]);
-        // Else a surrounding `make -j` hands down a job server that is not open here.
-        make.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
-        assert!(make.status().expect("start make").success(), "make -C workloads");
-    });
+    let turn = turn();
+    // Builds all of them.
+    let _ = workload("");
     let folder = match std::env::var_os(FOLDER) {
-        None => TempDir::new_in(env!("CARGO_TARGET_TMPDIR")),
+        None => TempDir::new_in(temporary()),
         Some(place) => tempfile::Builder::new().permissions(Permissions::from_mode(0o777)).tempdir_in(place),
     };
     let folder = folder.expect("create a folder");
@@ -84,22 +69,6 @@ pub fn bench(test: &str) -> Option<Bench> {
         fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("chmod");
     }
     Some(Bench { folder, _turn: turn })
-}
-
-/// Says that a test did not run, past the test harness, which keeps to itself what a passing test prints.
-pub fn skipped(test: &str, reason: &str) {
-    let line = format!("skipped: {test}: {reason}\n");
-    std::io::stderr().write_all(line.as_bytes()).expect("write to stderr");
-}
-
-/// Whether `program` is on PATH; if not, says that `test` is skipped.
-pub fn installed(test: &str, program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
-    if !found {
-        skipped(test, &format!("needs {program}"));
-    }
-    found
 }
 
 impl Bench {
@@ -112,14 +81,13 @@ impl Bench {
     /// shall both be in; may be empty.
     pub fn watch<S: AsRef<OsStr>>(&self, within: &[String], program: &[S]) -> Seen {
         let json = self.folder().join("cox.json");
-        let cox = std::env::var(COMMAND).unwrap_or_else(|_| env!("CARGO_BIN_EXE_cox").to_owned());
+        let cox = std::env::var(COMMAND).unwrap_or_else(|_| COX.to_owned());
         // What hangs shall fail: cox hands the signal down.
         let mut command = Command::new("timeout");
         command.args(["--foreground", "120"]).args(within).args(cox.split('\n'));
         command.args(["run", "--backend", "bpf", "--json"]).arg(&json).arg("--").args(program);
         command.current_dir(self.folder());
-        command.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
-        let output = command.output().expect("start cox");
+        let output = without_make(&mut command).output().expect("start cox");
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{command:?}: {}\n{stdout}{stderr}", output.status);
@@ -145,7 +113,7 @@ impl Bench {
     ) -> (Seen, Value) {
         let truth = self.folder().join("truth.json");
         let mut program: Vec<OsString> = inside.iter().map(OsString::from).collect();
-        let workloads = std::env::var_os(FOLDER).unwrap_or_else(|| WORKLOADS.into());
+        let workloads = std::env::var_os(FOLDER).unwrap_or_else(|| format!("{TARGET}/workloads").into());
         program.push(Path::new(&workloads).join(name).into_os_string());
         program.extend(arguments.iter().map(OsString::from));
         program.extend(["--truth".into(), truth.clone().into_os_string()]);
@@ -227,6 +195,11 @@ fn stolen_ticks() -> u64 {
     let stat = fs::read_to_string("/proc/stat").expect("read /proc/stat");
     let ticks = stat.split_whitespace().nth(8).and_then(|ticks| ticks.parse().ok());
     ticks.expect("a number in /proc/stat")
+}
+
+/// For how long the hypervisor has run something else, over all CPUs.
+pub fn stolen() -> Duration {
+    Duration::from_secs(stolen_ticks()) / rustix::param::clock_ticks_per_second() as u32
 }
 
 /// Fails with all faults at once.

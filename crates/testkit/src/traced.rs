@@ -1,7 +1,5 @@
 //! Runs with all traces, and what readers of each add up.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,26 +9,29 @@ use ledger::account::Thread;
 use report::Document;
 use serde_json::Value;
 
-use super::common::{Bench, assert_none, skipped};
-
-pub const COX: &str = env!("CARGO_BIN_EXE_cox");
-const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/workloads");
-/// Perfetto's classes (`make python-packages`).
-const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/python");
-const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/perfetto_sums.py");
+pub use crate::built::COX;
+use crate::built::{PACKAGE, TARGET};
+use crate::measured::{Bench, assert_none};
+use crate::skip::{Need, skip};
 
 /// A thread's times: run, wake delay, preempt wait, blocked; and blocked by cause.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sums {
+    /// Run, wake delay, preempt wait, blocked; ns.
     pub states: [u64; 4],
+    /// Blocked, by cause; ns.
     pub blocked_by: BTreeMap<String, u64>,
 }
 
 /// What a run left behind.
 pub struct Traced {
+    /// Its JSON.
     pub document: Document,
+    /// Its report on stderr.
     pub report: String,
+    /// The trace for Perfetto.
     pub perfetto: PathBuf,
+    /// Paraver's files, without their endings.
     pub paraver: PathBuf,
 }
 
@@ -46,6 +47,7 @@ pub fn trace(bench: &Bench, options: &[&str], program: &[&str]) -> Traced {
     Traced { document, report: report_in(&output.stderr), perfetto: at("cox.pftrace"), paraver: at("cox") }
 }
 
+/// Runs a command, which must succeed.
 pub fn succeeded(command: &mut Command) -> Output {
     let output = command.output().expect("start");
     let text = String::from_utf8_lossy(&output.stderr);
@@ -59,11 +61,13 @@ pub fn report_in(text: &[u8]) -> String {
     text.find("cox: ").map(|at| text[at..].to_owned()).expect("a report")
 }
 
+/// A workload's path.
 pub fn workload(name: &str) -> String {
-    Path::new(WORKLOADS).join(name).display().to_string()
+    Path::new(TARGET).join("workloads").join(name).display().to_string()
 }
 
 impl Traced {
+    /// All threads.
     pub fn threads(&self) -> impl Iterator<Item = &Thread> {
         ledger::summary::threads(&self.document.account)
     }
@@ -103,11 +107,14 @@ pub fn differences(source: &str, account: &BTreeMap<u32, Sums>, told: &BTreeMap<
 
 /// The sums that Perfetto's classes give; `None`: they are not there.
 pub fn by_perfetto(test: &str, trace: &Path) -> Option<(BTreeMap<u32, Sums>, Value)> {
-    if !Path::new(PYTHON).join("perfetto").is_dir() {
-        skipped(test, "needs Perfetto's protobuf classes (make python-packages)");
+    // Perfetto's classes.
+    let classes = Path::new(TARGET).join("python");
+    if !classes.join("perfetto").is_dir() {
+        skip(test, Need::Python, "needs Perfetto's protobuf classes (make python-packages)");
         return None;
     }
-    let output = succeeded(Command::new("python3").env("PYTHONPATH", PYTHON).arg(READER).arg(trace));
+    let reader = Path::new(PACKAGE).join("tests/programs/perfetto_sums.py");
+    let output = succeeded(Command::new("python3").env("PYTHONPATH", &classes).arg(reader).arg(trace));
     let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let number = |of: &Value, key: &str| of[key].as_u64().unwrap_or(0);
     let threads = told["threads"].as_object().expect("threads").iter().map(|(tid, sums)| {

@@ -7,7 +7,8 @@ use advise::{NextStep, Sentence, Verdict};
 use report::Document;
 use serde_json::Value;
 
-use super::{QUIET, Situation};
+use super::situation::{QUIET, Situation};
+use crate::built::DOCS;
 
 /// The JSON of a run.
 pub struct Judged {
@@ -126,7 +127,7 @@ impl Judged {
 
     /// A range is in order, has its page, and promises no more than the work on all CPUs allows.
     fn assert_forecast(&self, step: &NextStep) {
-        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/advice/{}.md", step.topic));
+        let page = Path::new(DOCS).join(format!("advice/{}.md", step.topic));
         assert!(page.is_file(), "no {}", step.topic);
         let (Some(low), Some(high), Some(bound)) = (step.expected_low, step.expected_high, step.bound) else {
             assert!(step.expected_low.is_none() && step.expected_high.is_none() && step.bound.is_none(), "{step:?}");

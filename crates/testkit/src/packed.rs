@@ -1,8 +1,5 @@
 //! Starting `cox pack` on programs, and looking at their masks.
 
-// Each test binary compiles this module for itself and uses a part of it.
-#![allow(dead_code)]
-
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -15,12 +12,14 @@ use machine::{CpuSet, Root};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common_robust::{COX, Ran, fast_cox, innermost, path, root_with_two_cpus, run, wait_for, workload};
+use crate::run::{COX, Ran, fast_cox, innermost, path, root_with_two_cpus, run, wait_for, workload};
 
 /// A folder for the journals of one test, so that tests do not meet.
 pub struct Place(pub TempDir);
 
 impl Place {
+    /// A new one.
+    #[allow(clippy::new_without_default, reason = "it makes a folder")]
     pub fn new() -> Place {
         Place(TempDir::new().unwrap())
     }
@@ -51,6 +50,7 @@ impl Place {
         self.command(fast_cox(), "pack", arguments)
     }
 
+    /// `cox pack ARGUMENTS`, to its end.
     pub fn pack(&self, arguments: &[&str]) -> Ran {
         run(&mut self.cox(arguments))
     }
@@ -64,6 +64,7 @@ impl Place {
         (ran, report)
     }
 
+    /// How many journals there are.
     pub fn journals(&self) -> usize {
         let Ok(files) = fs::read_dir(self.folder()) else { return 0 };
         files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|e| e == "journal")).count()
@@ -74,6 +75,7 @@ impl Place {
 pub struct Runs(pub Child, u32);
 
 impl Runs {
+    /// Any program.
     pub fn start(arguments: &[&str]) -> Runs {
         let child = Command::new(arguments[0]).args(&arguments[1..]).stdout(Stdio::piped()).spawn().unwrap();
         let pid = child.id();
@@ -100,6 +102,7 @@ impl Runs {
         wait_for("all threads", || (self.masks().len() == count).then_some(()));
     }
 
+    /// Its process, as an argument.
     pub fn pid(&self) -> String {
         self.1.to_string()
     }
@@ -111,6 +114,7 @@ impl Runs {
         threads.into_iter().filter_map(|tid| Some((tid, allowed_cpus(&root, Who::Task(tid)).ok()?))).collect()
     }
 
+    /// Whether all masks are those from before.
     pub fn is_as(&self, before: &BTreeMap<u32, CpuSet>) -> bool {
         self.masks() == *before
     }

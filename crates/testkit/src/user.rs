@@ -1,8 +1,5 @@
 //! Commands of an ordinary user, from a test that runs as root.
 
-// Each test binary compiles this module for itself and uses a part of it.
-#![allow(dead_code)]
-
 /// The user called nobody.
 pub const NOBODY: u32 = 65534;
 

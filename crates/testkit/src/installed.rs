@@ -1,11 +1,6 @@
 //! An installation as `make install` makes it, and an ordinary user of it: `cox` without capabilities, `cox-observe` with.
 
-// Each test binary compiles this module for itself and uses a part of it.
-#![allow(dead_code)]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::fs::{self, Permissions};
-use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,7 +8,9 @@ use std::process::{Command, Stdio};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use tempfile::TempDir;
 
-pub use crate::common_user::as_user;
+use crate::built::{COX, COX_OBSERVE, without_make};
+use crate::skip::{Need, is_root, skip};
+pub use crate::user::as_user;
 
 /// A user and a group that nobody has.
 pub const USER: u32 = 12345;
@@ -27,11 +24,11 @@ impl Installed {
     /// Copies what was built; `None`, and a line that names the test, where that cannot be.
     pub fn new(test: &str) -> Option<Installed> {
         let refuse = |why: &str| {
-            std::io::stderr().write_all(format!("skipped: {test}: {why}\n").as_bytes()).unwrap();
+            skip(test, Need::Capabilities, why);
             None
         };
-        if !rustix::process::geteuid().is_root() {
-            return refuse("needs root");
+        if !is_root(test) {
+            return None;
         }
         if Command::new("setcap").arg("-h").output().is_err() {
             return refuse("needs setcap (libcap2-bin)");
@@ -44,10 +41,7 @@ impl Installed {
         let folder = TempDir::new_in(place).unwrap();
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         let installed = Installed { folder };
-        for (from, to) in [
-            (env!("CARGO_BIN_EXE_cox"), "bin/cox"),
-            (env!("CARGO_BIN_EXE_cox-observe"), "libexec/coxswain/cox-observe"),
-        ] {
+        for (from, to) in [(COX, "bin/cox"), (COX_OBSERVE, "libexec/coxswain/cox-observe")] {
             installed.give(Path::new(from), to);
         }
         fs::create_dir(installed.own()).unwrap();
@@ -70,6 +64,7 @@ impl Installed {
         place.into_os_string().into_string().unwrap()
     }
 
+    /// A file of the installation.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -79,10 +74,12 @@ impl Installed {
         self.path("own")
     }
 
+    /// The command, without capabilities.
     pub fn cox(&self) -> String {
         self.path("bin/cox").into_os_string().into_string().unwrap()
     }
 
+    /// The program that has them.
     pub fn helper(&self) -> PathBuf {
         self.path("libexec/coxswain/cox-observe")
     }
@@ -91,7 +88,7 @@ impl Installed {
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("setpriv");
         command.args(as_user(USER)).args(words).current_dir(self.own()).stdin(Stdio::null());
-        command.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
+        without_make(&mut command);
         command
     }
 

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use super::{end_of, shell_code, wait_for};
+use crate::run::{end_of, shell_code, wait_for};
 
 /// What the key sends.
 pub const CTRL_C: u8 = 3;

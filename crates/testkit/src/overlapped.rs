@@ -1,8 +1,5 @@
 //! Programs of this folder under `cox run --overlap`.
 
-// Each test binary compiles this module for itself and uses a part of it.
-#![allow(dead_code)]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -10,7 +7,8 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common_robust::{COX, path, preload_library, root_with_two_cpus, turn};
+use crate::built::PACKAGE;
+use crate::run::{COX, path, preload_library, root_with_two_cpus, turn};
 
 /// Ways to notice that a thread is blocked.
 pub const WAYS: [&str; 4] = ["--overlap=bpf", "--overlap=perf", "--overlap=standby-idle", "--overlap=leader"];
@@ -23,16 +21,18 @@ pub fn threads_and_ways() -> impl Iterator<Item = (&'static str, &'static str)> 
     all.filter(|(threads, way)| *threads == "2" || *way != "--overlap=leader")
 }
 
-/// How often what depends on the order in which threads meet is repeated: `few` times, or `COX_TEST_TIMES` as often (`make soak`).
-pub fn rounds(few: u32) -> String {
-    let times = std::env::var("COX_TEST_TIMES").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-    (few * times).to_string()
+/// [`repeated`](crate::repeated), as an argument of a program.
+pub fn rounds(few: usize) -> String {
+    crate::repeated(few).to_string()
 }
 
 /// What a test of these needs: two CPUs, root, the library, and the program.
 pub struct Place {
+    /// For files; it goes away.
     pub folder: TempDir,
+    /// The preload library.
     pub library: PathBuf,
+    /// The program, compiled.
     pub program: PathBuf,
     _turn: fs::File,
 }
@@ -43,7 +43,7 @@ pub fn with_program(test: &str, source: &str, flags: &[&str]) -> Option<Place> {
     let library = preload_library(test)?;
     let folder = TempDir::new().unwrap();
     let program = folder.path().join("program");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+    let source = Path::new(PACKAGE).join(source);
     let mut cc = Command::new("cc");
     cc.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fopenmp", "-pthread"]).args(flags);
     assert!(cc.arg(source).arg("-o").arg(&program).status().unwrap().success());
@@ -51,6 +51,7 @@ pub fn with_program(test: &str, source: &str, flags: &[&str]) -> Option<Place> {
 }
 
 impl Place {
+    /// The program under cox, with so many threads; `how`: the option.
     pub fn cox(&self, how: &str, arguments: &[&str], threads: &str) -> Command {
         let mut command = self.cox_of(how, &self.program);
         command.args(arguments).env("OMP_NUM_THREADS", threads);
@@ -65,6 +66,7 @@ impl Place {
         command
     }
 
+    /// … to its end.
     pub fn run(&self, how: &str, arguments: &[&str], threads: &str) -> Output {
         self.cox(how, arguments, threads).output().unwrap()
     }

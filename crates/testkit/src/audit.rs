@@ -8,7 +8,7 @@
 //!     (within the rounding of the printed numbers);
 //!  4. each CPU's percentages are 100.0 together.
 
-use crate::style::columns;
+use unicode_width::UnicodeWidthStr;
 
 /// How much of a report was found and added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -235,7 +235,7 @@ fn headings(line: &str) -> Vec<(String, usize)> {
     let mut headings = Vec::new();
     let mut at = 0;
     for piece in line.split("  ") {
-        at += columns(piece);
+        at += piece.width();
         if !piece.trim().is_empty() {
             headings.push((piece.trim().to_owned(), at));
         }
@@ -253,7 +253,7 @@ fn cell(row: &str, end: usize) -> Option<&str> {
             cut = at;
             break;
         }
-        used += columns(character.encode_utf8(&mut [0; 4]));
+        used += character.encode_utf8(&mut [0; 4]).width();
     }
     let last = row[..cut].rsplit("  ").next()?;
     (used == end && !last.trim().is_empty()).then(|| last.trim())

@@ -1,11 +1,9 @@
 //! Tests once more, inside a container: the same program with the same assertions, where all ids are others.
 
-// Each test binary compiles this module for itself and uses a part of it.
-#![allow(dead_code)]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::env;
 use std::process::Command;
+
+use crate::skip::{Need, hand_on, has};
 
 /// What a container's engine does, as far as ids go: namespaces of processes and of mounts, with a /proc of their own.
 pub const CONTAINER: [&str; 5] = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
@@ -23,11 +21,7 @@ pub fn again_in_containers(test: &str, tests: &[&str]) {
         command.args(["--exact", "--test-threads", "1"]).args(tests);
         let output = command.output().unwrap();
         let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        // Tests that are skipped in there say so past the harness.
-        stderr
-            .lines()
-            .filter(|line| line.starts_with("skipped: "))
-            .for_each(|line| eprintln!("{line} (in a container)"));
+        hand_on(&stderr, " (in a container)");
         assert!(output.status.success(), "{depth} deep: {command:?}\n{stdout}\n{stderr}");
         let passed = format!("{} passed; 0 failed", tests.len());
         assert!(stdout.contains(&passed), "{depth} deep, not all of {tests:?} ran:\n{stdout}\n{stderr}");
@@ -38,9 +32,5 @@ pub fn again_in_containers(test: &str, tests: &[&str]) {
 pub fn can_have_containers(test: &str) -> bool {
     let mut command = Command::new(CONTAINER[0]);
     let made = command.args(&CONTAINER[1..]).arg("true").output().is_ok_and(|output| output.status.success());
-    if !made {
-        let line = format!("skipped: {test}: cannot make namespaces of processes (unshare)\n");
-        std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
-    }
-    made
+    has(made, test, Need::Namespaces, "cannot make namespaces of processes (unshare)")
 }

@@ -6,6 +6,7 @@
 
 mod group;
 mod judged;
+mod situation;
 
 use std::fs;
 use std::path::Path;
@@ -16,16 +17,12 @@ use std::time::{Duration, Instant};
 
 pub use group::Group;
 pub use judged::Judged;
+pub use situation::Situation;
 
-use crate::common::{Bench, bench, skipped};
-
-/// Where the workloads are built.
-const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/workloads");
-
-/// Others may use this part of the CPUs: from there on advice rightly takes them for a reason. Less than the
-/// share that is worth a headline, as what they took on one CPU the threads on the others wait for as well:
-/// 4.5 % made a bound of 1.07×.
-const QUIET: f64 = 0.6 * advise::thresholds::WORTH_SHARE;
+use crate::built::{COX, TARGET};
+use crate::measured::{Bench, bench};
+use crate::skip::{Need, skip};
+use situation::QUIET;
 
 /// Runs of one situation.
 const RUNS: usize = 5;
@@ -43,23 +40,6 @@ const AHEAD: &str = "test -z \"$0\" || echo $$ > \"$0\" || exit 125
     { echo -15 > /proc/self/autogroup; } 2>/dev/null
     exec nice -n -15 \"$@\"";
 
-/// What is staged.
-#[derive(Default)]
-pub struct Situation {
-    /// The program and its arguments; a name without `/` is that of a workload or on PATH.
-    pub program: Vec<String>,
-    /// What is added to its environment.
-    pub environment: Vec<(&'static str, &'static str)>,
-    /// A command line that starts cox.
-    pub outside: Vec<String>,
-    /// A control group for both.
-    pub group: Option<Group>,
-    /// Whether somebody burns time on every CPU beside it.
-    pub hogs: bool,
-    /// Whether it is about the disk.
-    pub slow_disk: bool,
-}
-
 /// The machine to itself, for one test; `None`, and a line that says why, where the test cannot be run.
 pub struct Stage {
     bench: Bench,
@@ -74,7 +54,11 @@ impl Stage {
         let allowed = rustix::thread::sched_getaffinity(None).expect("sched_getaffinity").count() as usize;
         let online = cpus_online();
         if allowed < 2 || allowed < online {
-            skipped(test, &format!("needs all CPUs of a machine with two or more, may use {allowed} of {online}"));
+            skip(
+                test,
+                Need::Cpus,
+                format_args!("needs all CPUs of a machine with two or more, may use {allowed} of {online}"),
+            );
             return None;
         }
         Some(Stage { bench: bench(test)?, test: test.to_owned(), cpus: allowed })
@@ -86,8 +70,8 @@ impl Stage {
     }
 
     /// A part of the test does not run.
-    pub fn skip(&self, reason: &str) {
-        skipped(&self.test, reason);
+    pub fn skip(&self, need: Need, reason: &str) {
+        skip(&self.test, need, reason);
     }
 
     /// What cox says about a situation in which `right` would be the headline. A verdict that is right in
@@ -110,7 +94,7 @@ impl Stage {
                 break;
             }
         }
-        self.skip(&format!("the machine was never quiet: {}", disturbed.join(", ")));
+        self.skip(Need::Quiet, &format!("the machine was never quiet: {}", disturbed.join(", ")));
         None
     }
 
@@ -118,7 +102,7 @@ impl Stage {
         let _hogs = situation.hogs.then(|| Hogs::start(self.cpus));
         let json = self.folder().join("cox.json");
         let mut words = situation.outside.clone();
-        words.extend([env!("CARGO_BIN_EXE_cox"), "run", "-q", "--backend", "bpf", "--json"].map(String::from));
+        words.extend([COX, "run", "-q", "--backend", "bpf", "--json"].map(String::from));
         words.extend([json.display().to_string(), "--".to_owned()]);
         words.extend(situation.program.iter().map(|word| workload(word)));
         let mut command = ahead(situation.group.as_ref(), &words);
@@ -131,7 +115,7 @@ impl Stage {
 
 /// The path of a workload of this name, else the word itself.
 fn workload(word: &str) -> String {
-    let path = Path::new(WORKLOADS).join(word);
+    let path = Path::new(TARGET).join("workloads").join(word);
     if word.contains('/') || !path.is_file() { word.to_owned() } else { path.display().to_string() }
 }
 

@@ -9,15 +9,18 @@
 //!
 //! The paper's ablation leaves these out one by one, and so do [`Parts`]: without *progress* threads take turns
 //! in the order of their numbers; without *locality* those next to each other in the order of progress share a
-//! group; without *period control* the period is the paper's 0.25 ms (see [`Turns`](super::regime::Turns)).
+//! group; without *period control* the period is the paper's 0.25 ms (see [`Turns`]).
 
-use super::capacity::palm_counts;
-use super::seating::FULL_CAPACITY;
-use super::seen::Seen;
-use super::{Arrange, Glance, Member, Order, Seat, Sense, Why};
+use std::cmp::Ordering;
+
+use pack::policy::conductor::{Policy, Settings};
+use pack::policy::regime::Turns;
+use pack::policy::seating::FULL_CAPACITY;
+use pack::policy::seen::Seen;
+use pack::policy::{Arrange, Glance, Member, Order, Seat, Sense, Why};
 
 /// The period of the paper's ablation.
-pub const ABLATION_PERIOD_NS: u64 = 250_000;
+const ABLATION_PERIOD_NS: u64 = 250_000;
 
 /// What of the paper is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +36,20 @@ pub struct Parts {
 impl Default for Parts {
     fn default() -> Parts {
         Parts { progress: true, locality: true, period: true }
+    }
+}
+
+impl Parts {
+    /// How `cox` is to pack: always, with the paper's search for the period unless that part is left out.
+    pub fn settings(self) -> Settings {
+        let arrange: fn(Vec<u64>) -> Box<dyn Arrange> = match (self.progress, self.locality) {
+            (true, true) => |capacities| Palm::boxed(true, true, capacities),
+            (true, false) => |capacities| Palm::boxed(true, false, capacities),
+            (false, true) => |capacities| Palm::boxed(false, true, capacities),
+            (false, false) => |capacities| Palm::boxed(false, false, capacities),
+        };
+        let turns = if self.period { Turns::Doubled } else { Turns::Fixed(ABLATION_PERIOD_NS) };
+        Settings { policy: Policy::Other(arrange), turns, always: true }
     }
 }
 
@@ -61,6 +78,10 @@ impl Palm {
     #[must_use]
     pub fn new(parts: Parts, capacities: Vec<u64>) -> Palm {
         Palm { parts, capacities, threads: Vec::new(), first: 0, seen: Seen::default() }
+    }
+
+    fn boxed(progress: bool, locality: bool, capacities: Vec<u64>) -> Box<dyn Arrange> {
+        Box::new(Palm::new(Parts { progress, locality, ..Parts::default() }, capacities))
     }
 
     fn living(&self) -> Vec<Member> {
@@ -102,6 +123,31 @@ impl Palm {
         }
         moved
     }
+}
+
+/// The counts of the PALM paper (slides 13-17): one thread each, then each remaining thread to the group
+/// with the largest *current* share, `capacity / count`. Not optimal: research found a smaller worst share
+/// in a third of all three-group cases. Groups must not outnumber threads for "one each" to hold; surplus
+/// groups get none.
+fn palm_counts(capacities: &[u64], threads: usize) -> Vec<usize> {
+    let mut counts = vec![0; capacities.len()];
+    for place in 0..threads {
+        if place < capacities.len() {
+            counts[place] = 1;
+            continue;
+        }
+        let best = (0..capacities.len())
+            .reduce(|a, b| if larger_share(capacities[b], counts[b], capacities[a], counts[a]) { b } else { a });
+        let Some(best) = best else { break };
+        counts[best] += 1;
+    }
+    counts
+}
+
+/// Whether `capacity / count` is larger than `other / others`.
+fn larger_share(capacity: u64, count: usize, other: u64, others: usize) -> bool {
+    let (one, two) = (u128::from(capacity) * others as u128, u128::from(other) * count as u128);
+    one.cmp(&two) == Ordering::Greater
 }
 
 /// Who goes where: the first of `order` to the seats with the largest capacity per thread. Seats that are equal
@@ -156,7 +202,7 @@ impl Arrange for Palm {
             return;
         }
         self.book(sense);
-        let moved = self.place_all(Why::Palm, orders);
+        let moved = self.place_all(Why::Rules, orders);
         self.seen.exchanges += u64::from(moved > 0);
         self.seen.moves += moved;
     }
@@ -189,7 +235,7 @@ impl Arrange for Palm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Doing;
+    use pack::policy::Doing;
 
     struct World(Vec<Glance>);
 
@@ -222,6 +268,9 @@ mod tests {
         let (palm, _) = palm(Parts::default(), &[360, 220, 100], 6);
         let count = |seat: Seat| seats(&palm).into_iter().filter(|&other| other == seat).count();
         assert_eq!([count(0), count(1), count(2)], [3, 2, 1]);
+        assert_eq!(palm_counts(&[360, 220, 100], 6), [3, 2, 1]);
+        // Where it is not optimal: 1, 1 and 9 would be.
+        assert_eq!(palm_counts(&[100, 100, 793], 11), [2, 1, 8]);
     }
 
     #[test]
