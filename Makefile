@@ -285,7 +285,7 @@ lint: packages style rustdoc lint-c audit
 # What takes seconds.
 style:
 	cargo fmt --all -- --check -l
-	cargo run -q --locked -p xtask -- arrows circles lines
+	cargo run -q --locked -p xtask -- arrows circles words lines
 
 rustdoc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features --locked

@@ -3,6 +3,7 @@
 //! - [`rooms`]: the plan: which crate is on which floor and may use which others.
 //! - [`arrows`]: whether a workspace keeps to a plan; pure.
 //! - [`circles`]: files of a crate that use one another.
+//! - [`words`]: retired words in names and texts.
 //! - [`workspace`]: the workspace as it is, told by `cargo metadata`.
 //! - [`lines`]: long source files.
 //! - [`btf`]: whether the BPF programs fit kernels other than this one.
@@ -20,4 +21,5 @@ pub mod lines;
 pub mod rooms;
 pub mod supervise;
 pub mod walk;
+pub mod words;
 pub mod workspace;

@@ -1,4 +1,4 @@
-//! Checks of the house that no general tool makes: `cargo xtask arrows`, `cargo xtask circles`, `cargo xtask lines`.
+//! Checks of the house that no general tool makes: `cargo xtask arrows`, `circles`, `words`, `lines`.
 
 #![forbid(unsafe_code)]
 
@@ -13,11 +13,12 @@ use clap::Parser;
 use xtask::conformance::options::Options;
 use xtask::conformance::{self, Ended, rounds};
 use xtask::supervise::supervise;
-use xtask::{arrows, btf, circles, lines, rooms, walk, workspace};
+use xtask::{arrows, btf, circles, lines, rooms, walk, words, workspace};
 
 const USAGE: &str = "usage: xtask CHECK...
   arrows   crates use one another only as the plan in xtask/src/rooms.rs allows
   circles  files of a crate use one another in one direction only
+  words    nothing is named by a word that xtask/words.tsv has retired
   lines    no source file is longer than 800 lines; those over 400 are listed
 
 usage: xtask supervise SECONDS PROGRAM [ARGS]...
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
             "arrows" => check_arrows(),
             "circles" => check_circles(),
             "lines" => check_lines(),
+            "words" => check_words(),
             "--help" | "-h" => {
                 println!("{USAGE}");
                 Ok(true)
@@ -139,6 +141,18 @@ fn check_circles() -> Result<bool> {
         println!("circles: none among {files} files, {} known", found.len());
     }
     Ok(good)
+}
+
+fn check_words() -> Result<bool> {
+    let table = words::table(include_str!("../words.tsv"))?;
+    let (hits, files) = words::of_workspace(&workspace::root(), &table)?;
+    for hit in &hits {
+        eprintln!("words: {hit}");
+    }
+    if hits.is_empty() {
+        println!("words: none of {} retired ones in {files} files", table.len());
+    }
+    Ok(hits.is_empty())
 }
 
 fn check_lines() -> Result<bool> {

@@ -1,6 +1,6 @@
 //! The checks on this very workspace, so that `cargo test` catches what `make lint` would.
 
-use xtask::{arrows, circles, lines, rooms, workspace};
+use xtask::{arrows, circles, lines, rooms, words, workspace};
 
 #[test]
 fn every_arrow_points_down() {
@@ -15,6 +15,14 @@ fn no_files_use_one_another_in_circles() {
     let (found, files) = circles::of_workspace(&crates, &workspace::root()).expect("the sources");
     assert!(files > crates.len(), "only {files} files found");
     assert_eq!(circles::faults(&found, circles::EXCEPTIONS), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn no_name_contains_a_retired_word() {
+    let table = words::table(include_str!("../words.tsv")).expect("the table");
+    let (hits, files) = words::of_workspace(&workspace::root(), &table).expect("the sources");
+    assert!(files > 100 && !table.is_empty(), "only {files} files found");
+    assert_eq!(hits, []);
 }
 
 #[test]

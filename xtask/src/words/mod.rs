@@ -1,0 +1,142 @@
+//! Retired words: one term for one thing, in code, options, JSON and texts.
+//!
+//! `xtask/words.tsv` lists each retired word with its replacement and the kinds of names that must not contain it. English
+//! prose may use the word: a comment is never searched, and a page only for the phrases that its row names.
+
+mod names;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+pub use names::{Kind, Name, of_page, of_rust};
+
+/// A retired word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retired {
+    /// One or more words, in lower case, with a space between them: `took cpu` is found in `took_cpu` and `TookCpu`.
+    pub word: Vec<String>,
+    /// What to write instead.
+    pub instead: String,
+    /// Where it is a fault.
+    pub kinds: BTreeSet<Kind>,
+    /// Files below these paths may use it.
+    pub except: Vec<PathBuf>,
+}
+
+/// A retired word in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// Relative to the workspace.
+    pub file: PathBuf,
+    /// What contains the word.
+    pub name: Name,
+    /// The word, as the table has it.
+    pub word: String,
+    /// What to write instead.
+    pub instead: String,
+}
+
+impl fmt::Display for Hit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Name { kind, text, line } = &self.name;
+        let (file, word, instead) = (self.file.display(), &self.word, &self.instead);
+        write!(f, "{file}:{line}: {kind} '{text}': write '{instead}' instead of '{word}'")
+    }
+}
+
+/// Reads the table: a row per word, with tabs between word, replacement, kinds and exceptions. Lists have commas.
+///
+/// # Errors
+/// When a row is not of this form, or names an unknown kind.
+pub fn table(text: &str) -> Result<Vec<Retired>> {
+    let rows = text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    rows.map(|(at, line)| row(line).with_context(|| format!("line {} of the table of words", at + 1))).collect()
+}
+
+fn row(line: &str) -> Result<Retired> {
+    let columns: Vec<&str> = line.split('\t').collect();
+    let (word, instead, kinds, except) = match columns[..] {
+        [word, instead, kinds] => (word, instead, kinds, ""),
+        [word, instead, kinds, except] => (word, instead, kinds, except),
+        _ => bail!("{} columns instead of 3 or 4", columns.len()),
+    };
+    let list =
+        |text: &str| -> Vec<String> { text.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect() };
+    let kinds = list(kinds).into_iter().map(|kind| Kind::of(&kind).with_context(|| format!("no kind '{kind}'")));
+    Ok(Retired {
+        word: word.split(' ').map(str::to_owned).collect(),
+        instead: instead.to_owned(),
+        kinds: kinds.collect::<Result<_>>()?,
+        except: list(except).into_iter().map(PathBuf::from).collect(),
+    })
+}
+
+/// The hits in the files below `root`, and the number of files that were searched.
+///
+/// # Errors
+/// When a file cannot be read or is not Rust.
+pub fn of_workspace(root: &Path, table: &[Retired]) -> Result<(Vec<Hit>, usize)> {
+    let mut files = Vec::new();
+    for folder in ["crates", "bench", "xtask", "docs"] {
+        list(&root.join(folder), &mut files)?;
+    }
+    files.push(root.join("README.md"));
+    files.sort();
+    let mut hits = Vec::new();
+    for file in &files {
+        let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+        let name = file.strip_prefix(root).unwrap_or(file);
+        let names = match file.extension().and_then(|extension| extension.to_str()) {
+            Some("md") => of_page(&text),
+            _ => of_rust(name, &text).with_context(|| format!("reading {}", file.display()))?,
+        };
+        hits.extend(names.into_iter().flat_map(|found| hits_of(name, &found, table)));
+    }
+    Ok((hits, files.len()))
+}
+
+fn hits_of(file: &Path, name: &Name, table: &[Retired]) -> Vec<Hit> {
+    let words = names::words_of(name);
+    let applies = table.iter().filter(|retired| retired.kinds.contains(&name.kind));
+    let applies = applies.filter(|retired| !retired.except.iter().any(|below| file.starts_with(below)));
+    let found = applies.filter(|retired| is_in(&retired.word, &words));
+    let hit = |retired: &Retired| Hit {
+        file: file.to_owned(),
+        name: name.clone(),
+        word: retired.word.join(" "),
+        instead: retired.instead.clone(),
+    };
+    found.map(hit).collect()
+}
+
+/// Whether `words` has these in a row, the last one perhaps in the plural.
+fn is_in(wanted: &[String], words: &[String]) -> bool {
+    let same = |(at, (wanted_word, word)): (usize, (&String, &String))| {
+        word == wanted_word || at + 1 == wanted.len() && word.strip_suffix('s') == Some(wanted_word)
+    };
+    words.windows(wanted.len()).any(|window| wanted.iter().zip(window).enumerate().all(same))
+}
+
+/// Adds Rust sources of programs and pages below `folder`. Tests may name what they want, and so may what cargo has built.
+fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
+    for entry in entries {
+        let path = entry.with_context(|| format!("reading {}", folder.display()))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if path.is_dir() {
+            if !matches!(name, "target" | "tests") && !name.starts_with('.') {
+                list(&path, files)?;
+            }
+        } else if matches!(path.extension().and_then(|extension| extension.to_str()), Some("rs" | "md")) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

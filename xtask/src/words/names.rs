@@ -1,0 +1,263 @@
+//! The names that a file gives, and the texts that it shows to users.
+
+use std::fmt;
+use std::path::Path;
+
+use anyhow::Result;
+use proc_macro2::{Ident, Span};
+use syn::visit::{self, Visit};
+use syn::{
+    Attribute, ExprMacro, Field, Fields, ItemEnum, ItemFn, ItemMod, ItemStruct, ItemTrait, ItemType, LitStr, Variant,
+};
+
+/// What a name is the name of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A crate's folder, a file or `mod`.
+    Module,
+    /// A struct, enum, trait or alias; also a variant.
+    Type,
+    /// A field that is not written to JSON, and no option.
+    Field,
+    /// A function or method.
+    Function,
+    /// An option of a command: a field of a struct that clap parses, or its `long` name.
+    Option,
+    /// A key that serde writes, or the name it is renamed to.
+    Json,
+    /// A string in the code, without attributes.
+    Message,
+    /// A line of README.md or of a page in docs.
+    Page,
+}
+
+/// Each kind with its name in the table.
+const KINDS: [(Kind, &str); 8] = [
+    (Kind::Module, "module"),
+    (Kind::Type, "type"),
+    (Kind::Field, "field"),
+    (Kind::Function, "function"),
+    (Kind::Option, "option"),
+    (Kind::Json, "json"),
+    (Kind::Message, "message"),
+    (Kind::Page, "page"),
+];
+
+impl Kind {
+    /// The kind of this name in the table.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Kind> {
+        KINDS.into_iter().find(|(_, known)| *known == name).map(|(kind, _)| kind)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = KINDS.into_iter().find(|(kind, _)| kind == self).map_or("", |(_, name)| name);
+        f.write_str(name)
+    }
+}
+
+/// A name, or a text that users see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// Of what.
+    pub kind: Kind,
+    /// As it stands in the file.
+    pub text: String,
+    /// Its line.
+    pub line: usize,
+}
+
+/// The words of a name in lower case: those of `TookCpu` and `took_cpu` are `took` and `cpu`.
+pub(super) fn words_of(name: &Name) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_lower = false;
+    for c in name.text.chars() {
+        let begins = c.is_uppercase() && was_lower;
+        was_lower = c.is_lowercase() || c.is_ascii_digit();
+        if !c.is_alphanumeric() || begins {
+            words.push(String::new());
+        }
+        if let (true, Some(word)) = (c.is_alphanumeric(), words.last_mut()) {
+            word.extend(c.to_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// The lines of a page.
+#[must_use]
+pub fn of_page(text: &str) -> Vec<Name> {
+    let line = |(at, line): (usize, &str)| Name { kind: Kind::Page, text: line.trim().to_owned(), line: at + 1 };
+    text.lines().enumerate().map(line).collect()
+}
+
+/// The names in a Rust source. Of its path the file's name counts, and that of the crate's folder where it is the root.
+///
+/// # Errors
+/// When it is not Rust.
+pub fn of_rust(file: &Path, text: &str) -> Result<Vec<Name>> {
+    let mut names = Names { found: Vec::new(), fields: Kind::Field };
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let above = |levels| file.ancestors().nth(levels).and_then(Path::file_name).and_then(|name| name.to_str());
+    let module = match stem {
+        "lib" | "main" => above(2),
+        "mod" => above(1),
+        _ => Some(stem),
+    };
+    names.found.extend(module.map(|module| Name { kind: Kind::Module, text: module.to_owned(), line: 1 }));
+    names.visit_file(&syn::parse_file(text)?);
+    Ok(names.found)
+}
+
+struct Names {
+    found: Vec<Name>,
+    /// What fields of the struct or enum are that is being visited.
+    fields: Kind,
+}
+
+impl Names {
+    fn add(&mut self, kind: Kind, text: String, span: Span) {
+        self.found.push(Name { kind, text, line: span.start().line });
+    }
+
+    fn name(&mut self, kind: Kind, ident: &Ident) {
+        self.add(kind, ident.to_string(), ident.span());
+    }
+
+    /// `rename = "…"` and `long = "…"` of these attributes.
+    fn given(&mut self, attributes: &[Attribute]) {
+        for attribute in attributes {
+            let kind = match () {
+                () if attribute.path().is_ident("serde") => Kind::Json,
+                () if attribute.path().is_ident("arg") => Kind::Option,
+                () => continue,
+            };
+            // What is neither of the two is read over; a form that is none of an attribute's is rustc's to refuse.
+            let _ = attribute.parse_nested_meta(|meta| {
+                let given = meta.value().and_then(|value| value.parse::<LitStr>());
+                if let (true, Ok(given)) = (meta.path.is_ident("rename") || meta.path.is_ident("long"), given) {
+                    self.add(kind, given.value(), given.span());
+                }
+                Ok(())
+            });
+        }
+    }
+}
+
+/// What derives make of the fields.
+fn kind_of_fields(attributes: &[Attribute]) -> Kind {
+    let mut kind = Kind::Field;
+    for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("derive")) {
+        let _ = attribute.parse_nested_meta(|meta| {
+            match meta.path.segments.last().map(|segment| segment.ident.to_string()).as_deref() {
+                Some("Args" | "Parser" | "Subcommand") => kind = Kind::Option,
+                Some("Serialize" | "Deserialize") => kind = Kind::Json,
+                _ => {}
+            }
+            Ok(())
+        });
+    }
+    kind
+}
+
+fn is_for_tests(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("test")
+            || attribute.path().is_ident("cfg")
+                && attribute.meta.require_list().is_ok_and(|list| list.tokens.to_string() == "test")
+    })
+}
+
+impl<'ast> Visit<'ast> for Names {
+    fn visit_item_mod(&mut self, item: &'ast ItemMod) {
+        if !is_for_tests(&item.attrs) {
+            self.name(Kind::Module, &item.ident);
+            visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_item_struct(&mut self, item: &'ast ItemStruct) {
+        self.name(Kind::Type, &item.ident);
+        self.given(&item.attrs);
+        self.fields = kind_of_fields(&item.attrs);
+        self.visit_fields(&item.fields);
+        self.fields = Kind::Field;
+    }
+
+    fn visit_item_enum(&mut self, item: &'ast ItemEnum) {
+        self.name(Kind::Type, &item.ident);
+        self.given(&item.attrs);
+        self.fields = kind_of_fields(&item.attrs);
+        item.variants.iter().for_each(|variant| self.visit_variant(variant));
+        self.fields = Kind::Field;
+    }
+
+    fn visit_variant(&mut self, variant: &'ast Variant) {
+        self.name(Kind::Type, &variant.ident);
+        self.given(&variant.attrs);
+        self.visit_fields(&variant.fields);
+    }
+
+    fn visit_fields(&mut self, fields: &'ast Fields) {
+        fields.iter().for_each(|field| self.visit_field(field));
+    }
+
+    fn visit_field(&mut self, field: &'ast Field) {
+        if let Some(ident) = &field.ident {
+            self.name(self.fields, ident);
+        }
+        self.given(&field.attrs);
+    }
+
+    fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
+        self.name(Kind::Type, &item.ident);
+        visit::visit_item_trait(self, item);
+    }
+
+    fn visit_item_type(&mut self, item: &'ast ItemType) {
+        self.name(Kind::Type, &item.ident);
+        visit::visit_item_type(self, item);
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast ItemFn) {
+        if !is_for_tests(&item.attrs) {
+            visit::visit_item_fn(self, item);
+        }
+    }
+
+    fn visit_signature(&mut self, signature: &'ast syn::Signature) {
+        self.name(Kind::Function, &signature.ident);
+        visit::visit_signature(self, signature);
+    }
+
+    fn visit_lit_str(&mut self, text: &'ast LitStr) {
+        self.add(Kind::Message, text.value(), text.span());
+    }
+
+    /// Texts of `format!` and its like are tokens to syn.
+    fn visit_macro(&mut self, item: &'ast syn::Macro) {
+        for token in flat(item.tokens.clone()) {
+            if let Ok(syn::Lit::Str(text)) = syn::parse_str::<syn::Lit>(&token.to_string()) {
+                self.add(Kind::Message, text.value(), token.span());
+            }
+        }
+    }
+
+    fn visit_expr_macro(&mut self, item: &'ast ExprMacro) {
+        self.visit_macro(&item.mac);
+    }
+
+    // Names in attributes are no texts.
+    fn visit_attribute(&mut self, _: &'ast Attribute) {}
+}
+
+fn flat(tokens: proc_macro2::TokenStream) -> Vec<proc_macro2::TokenTree> {
+    let inner = |token: proc_macro2::TokenTree| match token {
+        proc_macro2::TokenTree::Group(group) => flat(group.stream()),
+        token => vec![token],
+    };
+    tokens.into_iter().flat_map(inner).collect()
+}
