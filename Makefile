@@ -380,7 +380,7 @@ install:
 	install -D -m 644 -t '$(INSTALLED)/share/man/man3' crates/umt/man/cox_umt.3
 	install -D -m 644 -t '$(INSTALLED)/share/man/man8' crates/broker/man/cox-observe.8
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain' README.md ARCHITECTURE.md CHANGELOG.md LICENSE-*
-	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/docs' docs/*.md
+	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/docs' docs/*.md docs/*.png
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/docs/advice' docs/advice/*.md
 	# What these pages link to, where their links lead.
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain' CONTRIBUTING.md

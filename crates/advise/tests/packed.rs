@@ -50,7 +50,7 @@ fn the_packs_masks_are_nobodys_pinning() {
         let verdict = judge(&stage);
         assert_eq!(verdict.headline, Kind::TooManyThreadsSpinning, "{}", text(&verdict));
         let text = text(&verdict);
-        assert!(text.contains("4 threads take turns on 2 CPUs of the pack") && text.contains("2 threads"), "{text}");
+        assert!(text.contains("4 threads share 2 CPUs of the pack") && text.contains("2 threads"), "{text}");
         assert!(!text.contains("taskset") && !text.contains("stood idle"), "{text}");
     }
     // Masks of one CPU each, and one of the pack's stays idle: cox gathers who waits.

@@ -106,13 +106,12 @@ fn perf_on_a_terminal_without_utf8() {
          0.3 %  not known                   before the first and after the last event (not guessed)
       The perf backend sees neither why a thread blocked nor who held a CPU that others waited for, and
       wake-up delay is part of blocked time.
-      3 threads take turns on 2 CPUs; whoever has a CPU spins for whoever has not (21 % of thread time):
-      33 % of thread time waited for a CPU.
+      3 threads share 2 CPUs: running threads spin, waiting for threads that were preempted (21 % of
+      thread time). Threads waited for a CPU for 33 % of thread time.
       -> OMP_NUM_THREADS=2            expected 1.2-1.4x faster (bound 1.4x)
           why: cox explain too_many_threads_spinning
       -> or OMP_WAIT_POLICY=passive   expected 1.0-1.3x faster
-      The work itself needs 8.08 s on 2 CPUs: on these CPUs no scheduling can make the program more than
-      about 1.4x faster.
+      The work itself needs 8.08 s on 2 CPUs. Upper bound for any scheduling: 1.4x.
 
       thread        wall    work    spin  preempted  blocked  unknown  switches v/i
       4711 heat  12.41 s  5.41 s  2.60 s     4.06 s   0.31 s   0.03 s   1,204/2,811
@@ -184,7 +183,7 @@ fn colour_changes_nothing_but_colour() {
 fn packing_is_the_last_section() {
     let text = text(&sample::packed(), &Style::default());
     let (observed, packed) = text.split_once("\n\n  3 threads packed").expect("a section of its own");
-    assert!(observed.contains("3 threads take turns on 2 CPUs of the pack;"), "{observed}");
+    assert!(observed.contains("3 threads share 2 CPUs of the pack:"), "{observed}");
     assert!(observed.trim_end().ends_with("check: states sum to wall (worst 0.00 %)"), "{observed}");
     insta::assert_snapshot!(format!("  3 threads packed{packed}"), @r"
       3 threads packed on CPUs 0-1 · threads wait in loops, turns of 0.5 ms

@@ -85,10 +85,7 @@ pub(crate) fn bound(picture: &Picture) -> Sentence {
              or work of another thread."
         )
     } else {
-        format!(
-            "The work itself needs {ideal} on {cpus}: on these CPUs no scheduling can make the program more than about \
-             {bound} faster."
-        )
+        format!("The work itself needs {ideal} on {cpus}. Upper bound for any scheduling: {bound}.")
     };
     say(picture, text, &figures)
 }

@@ -48,13 +48,13 @@ pub(crate) fn imbalance(picture: &Picture) -> Option<Finding> {
     let kind = Kind::Imbalance;
     let waiting = picture.crew_sums.waiting_for_threads_ns() as f64;
     let text = format!(
-        "The work is unequal: {} {} did {} of it, {:.1} times the average, and the crew of {} spent {} of its time \
+        "The work is unequal: {} {} did {} of it, {:.1} times the average, and the {} spent {} of their time \
          waiting for other threads.",
         busiest.tid,
         busiest.comm,
         about_percent(largest / (picture.crew_sums.work_ns() as f64).max(1.0)),
         largest / average.max(1.0),
-        counted(picture.crew.len() as u64, "thread"),
+        counted(picture.crew.len() as u64, "worker thread"),
         about_percent(picture.crew_share(waiting)),
     );
     let figures = [
@@ -92,10 +92,8 @@ fn how(picture: &Picture) -> Option<crate::verdict::Sentence> {
     if parts.is_empty() {
         return None;
     }
-    let text = format!(
-        "They waited {}; another waiting policy would change the way they wait, not the wait.",
-        parts.join(", ")
-    );
+    let policy = if openmp::is_openmp(picture) { "OMP_WAIT_POLICY" } else { "another waiting policy" };
+    let text = format!("They waited {}; {policy} would not help: they wait for work, not for a CPU.", parts.join(", "));
     let figures = [
         Figure::Sum(thread::spin_ns),
         Figure::Sum(thread::yield_wait_ns),

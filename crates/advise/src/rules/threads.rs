@@ -96,7 +96,7 @@ fn turns(picture: &Picture, kind: Kind, queued: u64) -> String {
     let crew = &picture.crew_sums;
     if !picture.sees.spin {
         return format!(
-            "{threads} take turns on {cpus}: {} of thread time waited for a CPU. This backend does not see whether they \
+            "{threads} share {cpus}: {} of thread time waited for a CPU. This backend does not see whether threads \
              wait for one another meanwhile, and how.",
             about_percent(picture.share(queued))
         );
@@ -104,24 +104,27 @@ fn turns(picture: &Picture, kind: Kind, queued: u64) -> String {
     let waiting = match kind {
         Kind::TooManyThreadsSpinning => {
             let spun = picture.share(crew.spin_ns.saturating_add(crew.yield_wait_ns));
-            let way = if crew.yield_wait_ns > crew.spin_ns / 10 { "spins and yields" } else { "spins" };
-            format!("whoever has a CPU {way} for whoever has not ({} of thread time)", about_percent(spun))
+            let way = if crew.yield_wait_ns > crew.spin_ns / 10 { "spin and yield" } else { "spin" };
+            format!(
+                "running threads {way}, waiting for threads that were preempted ({} of thread time)",
+                about_percent(spun)
+            )
         }
         _ => {
             let slept = crew.blocked_by[Cause::Futex].saturating_add(crew.blocked_by[Cause::Unspecified]);
             format!(
-                "the others sleep until the last one had its turn ({} of thread time)",
+                "threads that are done sleep until the last one has run ({} of thread time)",
                 about_percent(picture.share(slept))
             )
         }
     };
     let all = picture.sums.wake_delay_ns.saturating_add(picture.sums.preempt_wait_ns).max(queued).max(1);
     let behind = if picture.sees.takers {
-        format!("{} of the waiting for a CPU was behind a sibling", about_percent(queued as f64 / all as f64))
+        format!("Of the waiting for a CPU, {} was behind a sibling", about_percent(queued as f64 / all as f64))
     } else {
-        format!("{} of thread time waited for a CPU", about_percent(picture.share(queued)))
+        format!("Threads waited for a CPU for {} of thread time", about_percent(picture.share(queued)))
     };
-    format!("{threads} take turns on {cpus}; {waiting}: {behind}.")
+    format!("{threads} share {cpus}: {waiting}. {behind}.")
 }
 
 fn figures(kind: Kind) -> Vec<Figure> {
