@@ -101,7 +101,7 @@ done
 echo "$pages pages"
 [ "$pages" -gt 30 ] || fail "$pages pages"
 expect 125 cox explain no-such-page 2>report
-says report 'no topic'
+says report 'unknown topic'
 
 #: man pages
 for page in cox cox-run cox-pack cox-report cox-doctor; do

@@ -1,5 +1,17 @@
 //! The command line. Help, man pages and completions are generated from here.
 
+/// Exit codes of commands that run a program, as help and man pages list them.
+macro_rules! exits_of_a_program {
+    () => {
+        "Exit codes:
+  N      the program's own exit code
+  128+N  signal N ended the program
+  125    cox failed before the program ran, so that nothing was started
+  126    the program cannot be executed
+  127    the program was not found"
+    };
+}
+
 mod advise;
 mod compare;
 mod cpus;
@@ -21,64 +33,64 @@ pub use report::{Report, Rule};
 pub use simulate::{Simulate, Waiting};
 pub use traces::{Room, Traces};
 
-/// The argument that every verb has, and no other, which runs a program.
+/// The argument that exactly the commands have that run a program.
 pub const PROGRAM: &str = "program";
 
-/// Keeps the threads of parallel programs working: says what the OS scheduler costs them.
+/// Measures what the OS scheduler costs the threads of a program, and reduces that cost.
 #[derive(Debug, Parser)]
 #[command(name = "cox", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
 pub struct Cli {
-    /// What to do.
+    /// The command
     #[command(subcommand)]
     pub verb: Verb,
 }
 
-/// The verbs.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Run a program, or watch one that runs, and say where its threads' time went
+    /// Run a program, or observe a running one, and report where its threads' time went
     Run(Run),
-    /// Report on what `cox run --trace` has recorded, and make other traces of it
+    /// Report on a recording of `cox run --trace` or of perf, and convert it
     Report(Report),
-    /// Compare runs: which figures differ between groups of reports, and which only seem to
+    /// Compare groups of runs: which figures differ significantly, and by how much
     Compare(Compare),
-    /// Run a program with many threads on fewer CPUs, without the collapse that taskset causes
+    /// Run a program on fewer CPUs than it has threads, faster than taskset does
     Pack(Box<Pack>),
-    /// Say beforehand what fewer threads, packing or another waiting policy would give on fewer CPUs
+    /// Predict how long a program takes on fewer CPUs, by number of threads, packing and waiting policy
     Advise(Advise),
-    /// Say what this kernel and user may do, feature by feature
+    /// Check which features this kernel and user allow
     Doctor(Doctor),
-    /// Explain a verdict, a command or a figure: the user guide, one page at a time
+    /// Explain a verdict, a command or a figure: print a page of the user guide
     Explain(Explain),
-    /// Say what sessions of this user have changed, and put back what dead ones have left
+    /// List what sessions of this user have changed, and restore what killed sessions left
     #[command(subcommand)]
     Changes(Changes),
-    /// Print the JSON schema of what a verb writes with --json
+    /// Print the JSON schema of what a command writes with --json
     Schema {
-        /// The verb
+        /// The command that writes the JSON
         #[arg(value_enum, default_value_t)]
         of: SchemaOf,
     },
-    /// Print a shell's completions
+    /// Print completions for a shell
     Completions {
-        /// Which shell
+        /// The shell
         shell: clap_complete::Shell,
     },
     /// Write the man pages into a folder
     Man {
-        /// The folder; it is created if it is not there
+        /// The folder; cox creates it if it does not exist
         folder: PathBuf,
     },
-    /// Run one of the experiments that measure cox itself (`cox bench overhead`, `cox bench pack`)
+    /// Run an experiment that measures cox itself (`cox bench overhead`, `cox bench pack`)
     #[command(disable_help_flag = true)]
     Bench {
-        /// What cox-bench understands
+        /// Arguments of cox-bench
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
 }
 
-/// Verbs that write JSON.
+/// Commands that write JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum SchemaOf {
     /// `cox run --json`
@@ -94,72 +106,75 @@ pub enum SchemaOf {
     Compare,
 }
 
-/// Run a program and say what the OS scheduler cost it.
+/// Run a program and report what the OS scheduler cost it.
 ///
-/// The program's output, exit code and signals are untouched; the report goes to stderr. Everything
-/// that the program starts is included. No privilege is needed, but with CAP_BPF and CAP_PERFMON
+/// The report covers the program and everything it starts, and goes to stderr. The program's output,
+/// exit code and signals are unchanged. No privilege is needed, but with CAP_BPF and CAP_PERFMON
 /// (root has them) the report is exact and says why threads were blocked; see `cox doctor`.
 #[derive(Clone, Debug, Args)]
 #[command(
     override_usage = "cox run [OPTIONS] -- PROGRAM [ARGS]...\n       cox run [OPTIONS] --pid PID\n       cox run [OPTIONS] --cgroup PATH",
-    after_help = "Example:\n  cox run -- make -j4\n  cox run --json report.json -- ./app input\n  cox run --pid 4711 --for 10s\n  cox run --pack-cpus 0-1 -- ./app input\n  cox run --repeat 15 --json before.%n.json -- ./app input\n\n\
-Exit codes: the program's own; 128+n when signal n ended it; 125 cox failed before the program ran; \
-126 the program cannot be executed; 127 it was not found."
+    after_help = concat!(
+        "Example:\n  cox run -- make -j4\n  cox run --json report.json -- ./app input\n  cox run --pid 4711 --for 10s\n  \
+cox run --pack-cpus 0-1 -- ./app input\n  cox run --repeat 15 --json before.%n.json -- ./app input\n\n",
+        exits_of_a_program!(),
+        "\n  1      the program ended with 0, but cox could not restore a CPU mask (--pack-cpus)"
+    )
 )]
 pub struct Run {
-    /// Write the whole account as JSON to FILE ('-': stdout). %p pid, %h host, %r MPI or Slurm rank, %n run of --repeat
+    /// Write all figures as JSON to FILE ('-': stdout). In FILE: %p pid, %h host, %r MPI or Slurm rank, %n run of --repeat
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Run it N times, one after another; the report is of the medians, and files need %n in their names
+    /// Run the program N times, one after another, and report medians; names of files must contain %n
     #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true, value_parser = clap::value_parser!(u32).range(1..=1000),
         conflicts_with_all = ["pid", "cgroup"])]
     pub repeat: u32,
     /// Traces
     #[command(flatten)]
     pub traces: Traces,
-    /// Room for them
+    /// The buffer for them
     #[command(flatten)]
     pub room: Room,
-    /// Show all threads, not only the ten that lost most
+    /// List all threads, not only the ten that lost most time
     #[arg(long)]
     pub threads: bool,
-    /// Run this command beside the program, from the same moment on (may be given more than once): an account each, and what
-    /// each took from the others. Words are split as a shell does; for more: --also "sh -c '…'"
+    /// Co-run CMD with the program, and report what each took from the others (may be given more than once). cox splits CMD into
+    /// words as a shell does; for variables and pipes use --also "sh -c '…'"
     #[arg(long, value_name = "CMD", conflicts_with_all = ["pid", "cgroup", "pack_cpus", "overlap"])]
     pub also: Vec<String>,
-    /// How to observe
+    /// How cox observes threads
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub backend: observe::Choice,
-    /// Watch a process that runs, until it ends, Ctrl-C, or --for (may be given more than once)
+    /// Observe a running process until it ends, until Ctrl-C, or for --for (may be given more than once)
     #[arg(long, value_name = "PID", conflicts_with_all = ["cgroup", "program"])]
     pub pid: Vec<u32>,
-    /// Watch all that is in a control group, until Ctrl-C or --for
+    /// Observe all processes of a control group, until Ctrl-C or for --for
     #[arg(long, value_name = "PATH", conflicts_with = "program")]
     pub cgroup: Option<PathBuf>,
-    /// End a watch after this long: 500ms, 10s, 2m, 1h
+    /// Stop observing after TIME: 500ms, 10s, 2m, 1h
     #[arg(long = "for", value_name = "TIME", value_parser = duration, conflicts_with = "program")]
     pub length: Option<Duration>,
-    /// Leave out child processes
+    /// Exclude child processes
     #[arg(long)]
     pub no_children: bool,
-    /// Pack it on these CPUs too, as `cox pack --cpus` does (0-3,8); control groups cannot be packed
+    /// Also pack the program on these CPUs (0-3,8), as `cox pack --cpus` does; not with --cgroup
     #[arg(long, value_name = "LIST", conflicts_with = "cgroup")]
     pub pack_cpus: Option<CpuSet>,
-    /// Keep CPUs busy whose threads block: OpenMP tasks are run by cox's runtime, with standby threads. HOW blocked threads are
-    /// noticed: auto, bpf, perf or standby-idle (without privileges), leader (for comparison), off
+    /// Run OpenMP tasks by cox's runtime, whose standby threads use CPUs whose threads are blocked. HOW cox learns of blocked
+    /// threads: auto, bpf, perf or standby-idle (both without privileges), leader (for comparison), off
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "auto",
         conflicts_with_all = ["pid", "cgroup", "pack_cpus"])]
     pub overlap: Option<overlap::Backend>,
     /// With --pack-cpus: do not load libcox_preload.so into the program
     #[arg(long, requires = "pack_cpus")]
     pub no_preload: bool,
-    /// Wait for everything the program has started, not only for its main process
+    /// Wait for all processes that the program started, not only for its main process
     #[arg(long, conflicts_with_all = ["pid", "cgroup"])]
     pub wait_all: bool,
     /// Write the report to FILE instead of stderr (placeholders as for --json)
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// No report (for use with --json)
+    /// Print no report (for use with --json)
     #[arg(short, long)]
     pub quiet: bool,
     /// The program and its arguments
@@ -167,50 +182,53 @@ pub struct Run {
     pub program: Vec<OsString>,
 }
 
-/// How the packer sees threads.
+/// How the packer observes threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum PackBackend {
-    /// By bpf, else by proc
+    /// bpf, or proc where bpf is not permitted
     #[default]
     Auto,
-    /// eBPF on the scheduler's tracepoints: exact, and loops that wait are seen in any program
+    /// eBPF on the scheduler's tracepoints: exact, and recognises waiting loops in any program
     Bpf,
-    /// /proc, polled, without privileges: who waits in a loop must be told by libcox_preload.so
+    /// /proc, polled, without privileges: only libcox_preload.so tells which threads wait in loops
     Proc,
 }
 
 /// Run a program with more threads than CPUs at the speed those CPUs allow.
 ///
-/// Threads that meet at barriers, on fewer CPUs than threads, wait for the unluckiest one; if they wait in
-/// loops, they also take the CPU from it. cox gives each CPU to one thread at a time, to whoever is furthest
-/// behind, and sees in the code which threads only wait. It measures first what the kernel makes of the
-/// program, and leaves it alone where there is nothing to win. All masks are put back at the end.
+/// If threads that meet at barriers have fewer CPUs than threads, all wait for the thread that got the least
+/// CPU time; threads that wait in loops even take the CPU from it. cox sees in the machine code which threads
+/// only wait, and gives the CPUs to the threads that are furthest behind. It first measures how the program
+/// runs under the kernel alone, and does not pack where that gains nothing. At the end cox restores all
+/// CPU masks.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     override_usage = "cox pack --cpus LIST [OPTIONS] -- PROGRAM [ARGS]...\n       cox pack --ncpus N [OPTIONS] --pid PID\n       cox pack set PID --ncpus N\n       cox pack simulate --threads N --ncpus N [OPTIONS]",
-    after_help = "Example:\n  cox pack --ncpus 2 -- ./app input\n  cox pack --cpus 0-1 --pid 4711 --for 10m\n\n\
-Exit codes: the program's own; 128+n when signal n ended it; 125 cox failed before the program ran; \
-126 the program cannot be executed; 127 it was not found."
+    after_help = concat!(
+        "Example:\n  cox pack --ncpus 2 -- ./app input\n  cox pack --cpus 0-1 --pid 4711 --for 10m\n\n",
+        exits_of_a_program!(),
+        "\n  1      the program ended with 0, but cox could not restore a CPU mask"
+    )
 )]
 pub struct Pack {
-    /// Something else than packing a program.
+    /// A subcommand.
     #[command(subcommand)]
     pub what: Option<PackVerb>,
     /// The CPUs.
     #[command(flatten)]
     pub cpus: Cpus,
-    /// Pack a process that runs, until it ends, Ctrl-C, or --for (may be given more than once)
+    /// Pack a running process until it ends, until Ctrl-C, or for --for (may be given more than once)
     #[arg(long, value_name = "PID", conflicts_with = "program")]
     pub pid: Vec<u32>,
-    /// End after this long: 500ms, 10s, 2m, 1h
+    /// Stop packing after TIME: 500ms, 10s, 2m, 1h
     #[arg(long = "for", value_name = "TIME", value_parser = duration, conflicts_with = "program")]
     pub length: Option<Duration>,
-    /// Always use turns of this length (50us, 0.5ms) instead of searching for the best
+    /// Use this scheduling period (50us, 0.5ms) instead of searching for the best one
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub period: Option<Duration>,
-    /// Take turns whatever they give; for experiments
+    /// Pack even where it gains nothing; for experiments
     #[arg(long)]
     pub always: bool,
     /// Of earlier versions, for experiments: `cox-bench pack palm` has what these two gave.
@@ -219,16 +237,16 @@ pub struct Pack {
     /// See `policy`.
     #[arg(long, hide = true)]
     pub without: Option<String>,
-    /// How threads are seen
+    /// How cox observes threads
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub backend: PackBackend,
-    /// Leave out child processes
+    /// Exclude child processes
     #[arg(long)]
     pub no_children: bool,
-    /// Do not load libcox_preload.so into the program, which tells who waits at OpenMP and pthread barriers
+    /// Do not load libcox_preload.so into the program; it tells cox which threads wait at OpenMP and pthread barriers
     #[arg(long)]
     pub no_preload: bool,
-    /// Write why each thread was moved to FILE ('-': stdout)
+    /// Write each move of a thread and its reason to FILE ('-': stdout)
     #[arg(long, value_name = "FILE")]
     pub log_moves: Option<PathBuf>,
     /// Write the report as JSON to FILE ('-': stdout). %p pid, %h host, %r MPI or Slurm rank
@@ -237,7 +255,7 @@ pub struct Pack {
     /// Write the report to FILE instead of stderr (placeholders as for --json)
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// No report
+    /// Print no report
     #[arg(short, long)]
     pub quiet: bool,
     /// The program and its arguments
@@ -245,35 +263,35 @@ pub struct Pack {
     pub program: Vec<OsString>,
 }
 
-/// What `cox pack` does beside packing a program.
+/// Subcommands of `cox pack`.
 #[derive(Debug, Subcommand)]
 pub enum PackVerb {
     /// Change the CPUs of a packed program while it runs
     Set(Set),
-    /// Try it on a machine in memory
+    /// Simulate packing on any number of CPUs
     Simulate(Simulate),
 }
 
 /// Change the CPUs of a packed program while it runs.
 ///
-/// The session that packs it goes on with the new CPUs: those that the program was allowed when it was packed
-/// are there to choose from. For some ten milliseconds in between the program's threads have their own masks.
+/// The session that packs the program continues on the new CPUs. You can choose among the CPUs that the program was
+/// allowed when the session began. During the change, some ten milliseconds, the threads have their original masks.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  cox pack set 4711 --ncpus 3\n\nExit codes: 0 it is packed on these CPUs now; 125 it is not, for the reason given."
+    after_help = "Example:\n  cox pack set 4711 --ncpus 3\n\nExit codes:\n  0    the program is packed on these CPUs now\n  2    wrong options\n  125  it is not, for the reason given"
 )]
 pub struct Set {
-    /// The process that `cox pack` started, or one that was given to it with --pid
+    /// The process that `cox pack` started or got with --pid
     pub pid: u32,
     /// The CPUs.
     #[command(flatten)]
     pub cpus: Cpus,
 }
 
-/// Say what this kernel and user may do, feature by feature: yes, or no with the reason and the fix.
+/// Check which features this kernel and user allow: yes, or no with the reason and the fix.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  cox doctor\n\nExit codes: 0 when programs can be observed exactly (eBPF), 1 when only by a weaker way."
+    after_help = "Example:\n  cox doctor\n\nExit codes:\n  0    cox can observe programs exactly (eBPF)\n  1    only a weaker backend works\n  2    wrong options\n  125  cox failed"
 )]
 pub struct Doctor {
     /// Write the findings as JSON to FILE ('-': stdout)
@@ -284,23 +302,29 @@ pub struct Doctor {
 /// Explain a verdict, a command or a figure: prints a page of the user guide.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  cox explain                     what there is\n  cox explain imbalance\n  cox explain doctor#containers\n\nExit codes: 0 printed, 125 there is no such topic."
+    after_help = "Example:\n  cox explain                     (lists the topics)\n  cox explain imbalance\n  cox explain doctor#containers\n\nExit codes:\n  0    printed\n  2    wrong options\n  125  unknown topic"
 )]
 pub struct Explain {
-    /// The topic, as reports name it after 'why:'; a section of it after '#'
+    /// The topic, as reports name it after 'why:'; a section follows '#'
     #[arg(value_name = "TOPIC")]
     pub topic: Option<String>,
 }
 
-/// What sessions have changed: affinities of threads, and whatever else later verbs change.
+/// List and restore what sessions have changed: CPU affinities of threads.
 ///
-/// A session puts everything back when it ends, and a guardian process does when it is killed. What is
-/// left here after both were killed goes back with `cox changes undo`, or when the next session begins.
+/// A session restores everything when it ends. If it is killed, its guardian process does. If both are
+/// killed, `cox changes undo` restores what they left, or the next session does when it begins.
 #[derive(Debug, Subcommand)]
 pub enum Changes {
-    /// List what is changed now, and by whom; exit code 1 when a dead session has left something
+    /// List what is changed now, and by which session
+    #[command(
+        after_help = "Exit codes:\n  0    no dead session left a change\n  1    a dead session left a change, or a file cannot be read as a journal\n  2    wrong options\n  125  cox failed"
+    )]
     Status,
-    /// Put back what dead sessions have left; exit code 1 when something cannot be put back
+    /// Restore what dead sessions have left
+    #[command(
+        after_help = "Exit codes:\n  0    everything is restored\n  1    something could not be restored, or a file cannot be read as a journal\n  2    wrong options\n  125  cox failed"
+    )]
     Undo,
     /// Wait for standard input to end, then put back what a journal says (for cox itself)
     #[command(hide = true)]
@@ -310,11 +334,11 @@ pub enum Changes {
     },
 }
 
-/// The length of a turn, from 20 us to 1 s.
+/// Parses a scheduling period, from 20 us to 1 s.
 fn period(text: &str) -> Result<Duration, String> {
     let length = match text.strip_suffix("us") {
         Some(number) => {
-            let us: f64 = number.parse().map_err(|_| "not a number; write it like 500us or 0.5ms".to_owned())?;
+            let us: f64 = number.parse().map_err(|_| "not a number; use the form 500us or 0.5ms".to_owned())?;
             Duration::try_from_secs_f64(us / 1e6).map_err(|error| error.to_string())?
         }
         None => duration(text)?,
@@ -322,7 +346,7 @@ fn period(text: &str) -> Result<Duration, String> {
     if (Duration::from_micros(20)..=Duration::from_secs(1)).contains(&length) {
         Ok(length)
     } else {
-        Err("a turn lasts from 20us to 1s".to_owned())
+        Err("a scheduling period must be from 20us to 1s".to_owned())
     }
 }
 
@@ -337,11 +361,11 @@ fn duration(text: &str) -> Result<Duration, String> {
         "h" => 3600.0,
         _ => return Err(format!("unknown unit '{unit}'; use ms, s, m or h")),
     };
-    let seconds = number.parse::<f64>().map_err(|_| "not a number; write it like 10s or 500ms".to_owned())? * scale;
+    let seconds = number.parse::<f64>().map_err(|_| "not a number; use the form 10s or 500ms".to_owned())? * scale;
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|length| !length.is_zero())
-        .ok_or_else(|| "must be more than 0 and less than some centuries".to_owned())
+        .ok_or_else(|| "must be more than 0 and at most some centuries".to_owned())
 }
 
 #[cfg(test)]

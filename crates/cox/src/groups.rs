@@ -26,14 +26,14 @@ pub fn groups(words: &[String], is_file: &dyn Fn(&Path) -> bool) -> Result<Vec<G
         let (name, list) = word.split_once('=').filter(|_| !whole).map_or((None, word.as_str()), |(n, l)| (Some(n), l));
         let parts: Vec<&str> = if whole { vec![list] } else { list.split(',').collect() };
         if parts.iter().any(|part| part.is_empty()) || name.is_some_and(str::is_empty) {
-            bail!("'{word}': a group is [NAME=]FILE[,FILE]...");
+            bail!("invalid group '{word}': a group is [NAME=]FILE[,FILE]...");
         }
         let mut files = Vec::new();
         for part in &parts {
             files.extend(series(Path::new(part), is_file)?);
         }
         if files.len() > MOST_RUNS {
-            bail!("'{word}' has {} runs; at most {MOST_RUNS} a group can be compared", files.len());
+            bail!("group '{word}' has {} runs; cox compares at most {MOST_RUNS} per group", files.len());
         }
         groups.push(Group { name: name.map_or_else(|| short(parts[0]), str::to_owned), files });
     }
@@ -41,7 +41,7 @@ pub fn groups(words: &[String], is_file: &dyn Fn(&Path) -> bool) -> Result<Vec<G
     if distinct.len() < groups.len() {
         let named = words.iter().any(|word| word.contains('=') && !is_file(Path::new(word)));
         if named {
-            bail!("two groups have the same name; name them apart: NAME=FILE,...");
+            bail!("two groups have the same name; give each its own: NAME=FILE,...");
         }
         groups.iter_mut().zip(words).for_each(|(group, word)| group.name.clone_from(word));
     }
@@ -55,7 +55,7 @@ fn series(name: &Path, is_file: &dyn Fn(&Path) -> bool) -> Result<Vec<PathBuf>> 
     }
     let runs: Vec<PathBuf> = (1..).map(|run| numbered(name, run)).take_while(|path| is_file(path)).collect();
     if runs.is_empty() {
-        bail!("there are no runs '{}': '{}' is not there", name.display(), numbered(name, 1).display());
+        bail!("no runs found for '{}': '{}' does not exist", name.display(), numbered(name, 1).display());
     }
     Ok(runs)
 }
@@ -100,10 +100,10 @@ mod tests {
     #[test]
     fn what_is_no_group() {
         let refused = [
-            ("", "a group is"),
-            ("a=", "a group is"),
-            ("=a", "a group is"),
-            ("a,,b", "a group is"),
+            ("", "invalid group"),
+            ("a=", "invalid group"),
+            ("=a", "invalid group"),
+            ("a,,b", "invalid group"),
             ("x.%n.json", "x.1.json"),
         ];
         for (word, clue) in refused {

@@ -19,7 +19,7 @@ pub fn of_run(options: &cli::Run) -> Result<Target> {
         return Ok(Target::Attach(Attached::Cgroup(cgroup)));
     }
     if options.also.len() >= beside::MOST {
-        bail!("--also: at most {} programs can run beside the other", beside::MOST - 1);
+        bail!("--also: at most {} programs can be co-run", beside::MOST - 1);
     }
     let mut target = of(&options.program, &options.pid);
     if let Target::Launch(launches) = &mut target {
@@ -42,9 +42,9 @@ pub fn of(program: &[OsString], pids: &[u32]) -> Target {
 
 /// A program to run beside the other. Whether it can be executed is the kernel's to say, when the session starts.
 fn launch_beside(command: &str) -> Result<Launch> {
-    let words = shlex::split(command).with_context(|| format!("--also '{command}': a quote is not closed"))?;
+    let words = shlex::split(command).with_context(|| format!("--also '{command}': unclosed quote"))?;
     if words.is_empty() {
-        bail!("--also '{command}': there is no command");
+        bail!("--also '{command}': the command is empty");
     }
     let command = words.into_iter().map(OsString::from).collect();
     Ok(Launch { command, has_no_input: true, ..Launch::default() })

@@ -227,8 +227,8 @@ fn what_cannot_run_is_refused_before_anything_starts() {
     refused(&["--also", &script.display().to_string()], 126, "permission denied");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("chmod");
     refused(&["--also", &script.display().to_string()], 126, "neither a binary for this machine nor a script");
-    refused(&["--also", "sh -c 'no end"], 125, "a quote is not closed");
-    refused(&["--also", ""], 125, "there is no command");
+    refused(&["--also", "sh -c 'no end"], 125, "unclosed quote");
+    refused(&["--also", ""], 125, "the command is empty");
     refused(&["--backend", "proc", "--also", "true"], 125, "need eBPF");
 }
 
@@ -247,9 +247,7 @@ fn none_begins_unless_all_can_be_executed() {
     // Only an exec finds that these cannot be executed.
     let script = executable("script", b"#!/no/such/interpreter\n");
     let foreign = executable("foreign", b"\x7fELF\x01\x02\x01 of another machine");
-    for (last, why) in
-        [(script, "the interpreter it names does not exist"), (foreign, "neither a binary for this machine")]
-    {
+    for (last, why) in [(script, "its interpreter does not exist"), (foreign, "neither a binary for this machine")] {
         let touched = bench.folder().join("touched");
         let mut command = Command::new(COX);
         command.arg("run");
@@ -277,7 +275,10 @@ fn where_nothing_may_be_traced_it_is_said_and_the_exec_tells() {
         let output = command.output().expect("start cox");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), said.lines().count()), (Some(code), lines), "{said}");
-        assert!(said.starts_with("cox: cannot see beforehand whether all programs can be executed: 'true' "), "{said}");
+        assert!(
+            said.starts_with("cox: cannot check beforehand whether all programs can be executed: 'true' "),
+            "{said}"
+        );
     }
 }
 

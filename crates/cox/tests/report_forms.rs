@@ -140,7 +140,7 @@ fn what_a_recording_has_none_of_is_said() {
     let odd = "b 6 [000] 1.000200: sched:sched_wakeup: a woke";
     assert_eq!(said(&[switch, waking]), "");
     let no_waking = said(&[switch, odd]);
-    assert!(no_waking.contains("no wake-ups") && no_waking.contains("1 lines tell"), "{no_waking}");
+    assert!(no_waking.contains("no wake-ups") && no_waking.contains("1 lines on"), "{no_waking}");
     assert!(!no_waking.contains("no switches"), "{no_waking}");
     let no_switch = said(&[waking]);
     assert!(no_switch.contains("no switches") && no_switch.lines().count() == 1, "{no_switch}");
@@ -161,7 +161,7 @@ fn arrivals_that_nobody_recorded_are_counted() {
         cox(&["-q"], &text).1
     };
     let told = said(&lines);
-    assert!(told.contains("not told of 1 switches") && told.lines().count() == 1, "{told}");
+    assert!(told.contains("recording lacks 1 switches") && told.lines().count() == 1, "{told}");
     // Nobody knows when it came, and nothing is found.
     let told = said(&[lines[0], lines[1], lines[3]]);
     assert_eq!(told, "");

@@ -199,8 +199,8 @@ fn files_that_are_no_traces_are_refused_by_one_line() {
         assert!(said.contains(why) && said.lines().count() == 1, "{why}: {said}");
         assert!(output.stdout.is_empty());
     };
-    refused(b"", "no trace of cox's");
-    refused(b"#!/bin/sh\necho\n", "no trace of cox's");
+    refused(b"", "not a cox trace");
+    refused(b"#!/bin/sh\necho\n", "not a cox trace");
     refused(b"\n\n", "no Perfetto trace");
     refused(&whole[..whole.len() - 1], "cut off");
     refused(&whole[..whole.len() / 2], "");

@@ -25,7 +25,7 @@ pub struct CpuSet {
 #[non_exhaustive]
 pub enum ParseCpuSetError {
     /// A part is neither `N` nor `N-M`.
-    #[error("{0:?} is no CPU list: expected numbers and ranges such as 0-3,8")]
+    #[error("invalid CPU list '{}': expected numbers and ranges such as 0-3,8", .0.escape_default())]
     NotAList(String),
     /// A range runs downwards.
     #[error("{0:?} is no CPU range: the first number is above the last")]

@@ -17,9 +17,9 @@ pub enum Choice {
     /// The best that works: bpf, then perf, then proc.
     #[default]
     Auto,
-    /// eBPF on the scheduler's tracepoints: everything is seen.
+    /// eBPF on the scheduler's tracepoints: sees everything.
     Bpf,
-    /// perf context-switch records: no wake-ups, no causes.
+    /// perf's context-switch records: no wake-ups, no causes of blocking.
     Perf,
     /// /proc, polled: sums only.
     Proc,

@@ -18,18 +18,18 @@ use crate::sums::Sums;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Backend {
-    /// The best that works.
+    /// The best that works: bpf, else perf, else standby-idle.
     #[default]
     Auto,
     /// eBPF rings a doorbell when a thread blocks while tasks are pending.
     Bpf,
-    /// The kernel's records of the program's own switches wake one of those that wait for work: without privileges.
+    /// The kernel's records of the program's switches wake a standby at each switch-out: without privileges.
     Perf,
-    /// A thread of the idle class on each CPU notices when nobody else wants it: without privileges.
+    /// A thread of the idle class runs when no other thread wants its CPU, and rings: without privileges.
     StandbyIdle,
-    /// One thread is woken at every switch and rings, as in the UMT paper: for comparison.
+    /// The kernel wakes one thread at every switch, which rings, as in the UMT paper: for comparison.
     Leader,
-    /// They are not: tasks are run by cox's runtime instead of libgomp's, and nothing more.
+    /// cox's runtime runs the tasks, and does not learn of blocked threads: for comparison.
     Off,
 }
 

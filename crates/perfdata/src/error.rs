@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Neither perf's file nor its text.
-    #[error("this is no trace of cox's, no recording of scheduler events by perf, and no text of perf script")]
+    #[error("not a cox trace, not a perf recording of scheduler events, and not text of perf script")]
     Foreign,
     /// Written where bytes are in the other order.
     #[error(

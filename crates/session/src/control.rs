@@ -118,12 +118,12 @@ impl Asking {
         let mut part = [0; 4096];
         while !self.line.ends_with(b"\n") {
             match self.stream.read(&mut part) {
-                Ok(0) => bail!("hung up"),
+                Ok(0) => bail!("the client closed the connection"),
                 Ok(length) => self.line.extend_from_slice(&part[..length]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
-            ensure!(self.line.len() <= LONGEST, "too long");
+            ensure!(self.line.len() <= LONGEST, "the command is too long");
         }
         let command = serde_json::from_slice(&self.line)?;
         Ok(Some(Asked { command, asker: Asker(self.stream.try_clone()?) }))
@@ -173,7 +173,7 @@ pub fn session_of(engine: &str, pid: u32) -> Result<Found> {
             continue;
         }
         let stream = UnixStream::from(socket);
-        let session = Peer::of(&stream).context("asking whose session it is")?.uid;
+        let session = Peer::of(&stream).context("cannot tell whose session it is")?.uid;
         let owner = std::fs::metadata(format!("/proc/{pid}")).map(|process| process.uid());
         // Root may ask any session, but believes only root's and that of the process's own user.
         let is_owner = geteuid().is_root() && owner.is_ok_and(|owner| owner == session.as_raw());
@@ -195,8 +195,8 @@ impl Asks {
         let Asks(mut stream) = self;
         let until = Instant::now() + ANSWERING;
         stream.set_write_timeout(Some(ANSWERING))?;
-        say(&mut stream, command).with_context(|| format!("asking {whom}"))?;
-        match hear(&mut stream, until).with_context(|| format!("waiting for {whom}"))? {
+        say(&mut stream, command).with_context(|| format!("cannot ask {whom}"))?;
+        match hear(&mut stream, until).with_context(|| format!("no answer from {whom}"))? {
             Answer::Done(done) => Ok(done),
             Answer::Refused(why) => bail!("{why}"),
         }
@@ -212,10 +212,10 @@ fn hear<T: DeserializeOwned>(stream: &mut UnixStream, until: Instant) -> Result<
     let (mut line, mut part) = (Vec::new(), [0; 4096]);
     while !line.ends_with(b"\n") {
         let left = until.saturating_duration_since(Instant::now());
-        ensure!(!left.is_zero(), "no whole answer within {} s", ANSWERING.as_secs());
+        ensure!(!left.is_zero(), "no complete answer within {} s", ANSWERING.as_secs());
         stream.set_read_timeout(Some(left))?;
         match stream.read(&mut part) {
-            Ok(0) => bail!("it hung up"),
+            Ok(0) => bail!("it closed the connection"),
             Ok(length) => line.extend_from_slice(&part[..length]),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error.into()),

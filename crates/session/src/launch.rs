@@ -107,11 +107,11 @@ impl Child {
     fn wait_until_at_gate(&self) -> Result<()> {
         let stat = PathBuf::from(format!("/proc/{}/stat", self.pid()));
         loop {
-            let text = fs::read_to_string(&stat).with_context(|| format!("reading {}", stat.display()))?;
+            let text = fs::read_to_string(&stat).with_context(|| format!("cannot read {}", stat.display()))?;
             // The state follows the name, which may itself hold parentheses.
             match text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {
                 Some('S') => return Ok(()),
-                Some('Z' | 'X') | None => anyhow::bail!("the forked child ended before it was let go"),
+                Some('Z' | 'X') | None => anyhow::bail!("the forked child ended before cox started the program"),
                 Some(_) => std::thread::sleep(std::time::Duration::from_micros(50)),
             }
         }
@@ -122,7 +122,7 @@ impl Child {
     /// # Errors
     /// [`LaunchError`] when it cannot be executed.
     pub fn go(self) -> Result<Running> {
-        fs::File::from(self.gate).write_all(b"g").context("letting the program go")?;
+        fs::File::from(self.gate).write_all(b"g").context("cannot start the program")?;
         let mut errno = [0; 4];
         // Ends with the exec, which closes the other end, or brings its errno.
         match fs::File::from(self.status).read_exact(&mut errno) {
@@ -296,7 +296,7 @@ pub fn file_of(program: &OsStr) -> Option<PathBuf> {
 }
 
 fn strings<'a>(all: impl Iterator<Item = &'a OsStr>) -> Result<Vec<CString>> {
-    all.map(|s| CString::new(s.as_bytes()).with_context(|| format!("'{}' holds a NUL byte", s.display()))).collect()
+    all.map(|s| CString::new(s.as_bytes()).with_context(|| format!("'{}' contains a NUL byte", s.display()))).collect()
 }
 
 fn pointers(all: &[CString]) -> Vec<*const libc::c_char> {
@@ -311,7 +311,7 @@ fn why_not(program: &OsStr, errno: i32) -> LaunchError {
         libc::ENOENT | libc::ENOTDIR if program.as_bytes().contains(&b'/') && path.exists() => {
             LaunchError::CannotExecute(
                 name,
-                "the interpreter it names does not exist (its #! line, or the dynamic loader of another system)".into(),
+                "its interpreter does not exist (named by its #! line, or the dynamic loader of another system)".into(),
             )
         }
         libc::ENOENT | libc::ENOTDIR if program.as_bytes().contains(&b'/') => {

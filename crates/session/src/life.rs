@@ -88,7 +88,7 @@ pub fn run(target: &Target, mut engines: Engines, limits: Limits<'_>) -> Result<
             // The session ends with this error; what cannot be undone now is when the engine goes.
             engines.undo();
             for error in engines.failures() {
-                say(&format!("undoing: {}", chain(&error)));
+                say(&format!("cannot undo: {}", chain(&error)));
             }
             return Err(error);
         }
@@ -126,7 +126,9 @@ fn prepared(launches: &[Launch], engines: &mut Engines) -> Result<Vec<Launch>> {
 /// Every id that cox reads in /proc would name another thread than the same id in a system call.
 fn refuse_foreign_proc() -> Result<()> {
     let own = std::process::id();
-    if !machine::namespace::proc_is_ours(&machine::Root::live(), own).context("a session needs /proc")? {
+    if !machine::namespace::proc_is_ours(&machine::Root::live(), own)
+        .context("cannot read /proc, which a session needs")?
+    {
         bail!(
             "/proc belongs to another PID namespace than cox, which is process {own} in its own; mount one of this namespace \
              (mount -t proc proc /proc; with unshare: --mount-proc)"
@@ -144,7 +146,7 @@ fn rehearse(launches: &[Launch], signals: &Signals) -> Result<()> {
         Rehearsed::Unknown(why) => Some(why),
     });
     if let Some(why) = unknown {
-        say(&format!("cannot see beforehand whether all programs can be executed: {why}"));
+        say(&format!("cannot check beforehand whether all programs can be executed: {why}"));
     }
     Ok(())
 }
@@ -246,7 +248,7 @@ impl Ticking<'_> {
         let timeout = Timespec::try_from(at_most).context("a tick is short")?;
         match poll(&mut polled, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error).context("waiting for events"),
+            Err(error) => Err(error).context("cannot wait for events"),
         }
     }
 

@@ -79,12 +79,12 @@ fn obstacle_of(file: &Path, scripts_left: u32) -> Option<&'static str> {
     }
     if let Some(interpreter) = script_interpreter(file) {
         let next = scripts_left.checked_sub(1);
-        return next.map_or(Some("it is a script of scripts"), |left| obstacle_of(&interpreter, left));
+        return next.map_or(Some("its interpreters are nested too deep"), |left| obstacle_of(&interpreter, left));
     }
     let Some(program) = Dynamic::read(file) else { return Some("it is statically linked") };
     let is_sanitized = program.libraries.iter().any(|name| FIRST.iter().any(|first| name.starts_with(first)));
     if program.loader.file_name() != Some(OsStr::new(LOADER)) {
-        return Some("it is of another C library, or another processor");
+        return Some("it uses another C library, or is for another processor");
     }
     is_sanitized.then_some("it is built with a sanitizer")
 }
@@ -116,7 +116,7 @@ mod tests {
             assert_eq!(obstacle_of(&file, 1).is_none(), wanted, "{text}");
         }
         fs::write(&file, "#!/bin/sh\n").unwrap();
-        assert_eq!(obstacle_of(&file, 0), Some("it is a script of scripts"));
+        assert_eq!(obstacle_of(&file, 0), Some("its interpreters are nested too deep"));
         fs::set_permissions(&file, Permissions::from_mode(0o4755)).unwrap();
         assert!(obstacle_of(&file, 1).unwrap().contains("more rights"));
         assert!(obstacle_of(&folder.path().join("nowhere"), 1).is_some());

@@ -90,10 +90,10 @@ impl Target {
         for pid in pids {
             let Ok(status) = Task::process(&Root::live(), *pid).status() else { bail!("there is no process {pid}") };
             if status.tgid != *pid {
-                bail!("{pid} is a thread of process {0}; watch that with --pid {0}", status.tgid);
+                bail!("{pid} is a thread of process {0}; use --pid {0}", status.tgid);
             }
             if has_ended(*pid) {
-                bail!("process {pid} has ended, only its parent has not taken notice yet");
+                bail!("process {pid} has ended, and its parent has not waited for it yet");
             }
         }
         Ok(())

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 
-/// Compare runs: which figures differ between groups of reports, by how much, and which only seem to.
+/// Compare groups of runs: which figures differ significantly, and by how much.
 ///
-/// Each GROUP is what `cox run --json` wrote of some runs of one thing: files joined by commas, or a name with %n in it, as
-/// it was given to `cox run --repeat`. NAME=… names a group. The others are compared with the first.
+/// Each GROUP is a set of reports of `cox run --json` of the same program: files joined by commas, or the name with %n that
+/// `cox run --repeat` got. NAME=… names a group. cox compares every other group with the first.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("drawing").args(["svg", "html"]).multiple(true),
@@ -16,7 +16,7 @@ use clap::{ArgGroup, Args};
 cox compare before.%n.json after.%n.json\n  \
 cox compare --html page.html before.%n.json after.%n.json\n  \
 cox compare --table waiting_for_cpu_ns/thread_ns --html t.html heat/static=a.%n.json heat/guided=b.%n.json\n\n\
-Exit codes: 0 compared; 2 wrong options; 125 a report cannot be read."
+Exit codes:\n  0    compared\n  2    wrong options\n  125  a report cannot be read, or an output cannot be written"
 )]
 pub struct Compare {
     /// Groups of reports
@@ -28,20 +28,20 @@ pub struct Compare {
     /// Write the text to FILE instead of stdout
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Write medians and changes to FILE as comma-separated values, one line for each figure and group ('-': stdout, and no text)
+    /// Write medians and changes to FILE as comma-separated values, one line per figure and group ('-': stdout, and no text)
     #[arg(long, value_name = "FILE", conflicts_with = "table")]
     pub csv: Option<PathBuf>,
-    /// Write every run to FILE as comma-separated values, one line for each figure, group and run ('-': stdout, and no text)
+    /// Write every run to FILE as comma-separated values, one line per figure, group and run ('-': stdout, and no text)
     #[arg(long, value_name = "FILE", conflicts_with = "table")]
     pub csv_runs: Option<PathBuf>,
-    /// Make a table of this figure, or of a quotient A/B of two, from groups named APPLICATION/SETTING=…; in FILE of --svg or
-    /// --html, and no text
+    /// Make a table of this figure, or of the quotient A/B of two, from groups named APPLICATION/SETTING=…. The table goes to
+    /// FILE of --svg or --html, and no text is printed
     #[arg(long, value_name = "FIGURE", requires = "drawing", conflicts_with_all = ["json", "output"])]
     pub table: Option<String>,
     /// Draw the table to FILE
     #[arg(long, value_name = "FILE", requires = "table")]
     pub svg: Option<PathBuf>,
-    /// Write the comparison to FILE as one page of HTML, with the table if there is one ('-': stdout, and no text)
+    /// Write the comparison to FILE as one page of HTML, with the table of --table ('-': stdout, and no text)
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The options that say which CPUs a pack has.
+//! The options that choose the CPUs of a pack.
 
 use clap::Args;
 use machine::CpuSet;
@@ -9,12 +9,12 @@ pub struct Cpus {
     /// The CPUs: 0-3,8
     #[arg(long, value_name = "LIST", conflicts_with = "ncpus", required_unless_present = "ncpus")]
     pub cpus: Option<CpuSet>,
-    /// That many CPUs, chosen among those that the program may use: of one cache, whole cores first
+    /// N CPUs, which cox chooses among those that the program may use: of one cache, whole cores first
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub ncpus: Option<usize>,
 }
 
 /// A number of CPUs.
 fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "a whole number of at least 1 is wanted".to_owned())
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "must be a whole number, at least 1".to_owned())
 }

@@ -6,14 +6,14 @@ use clap::{ArgGroup, Args};
 
 use super::Traces;
 
-/// Whose rules `--timehist` and `--kuhn2022` go by.
+/// The rules that `--timehist` and `--kuhn2022` follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Rule {
-    /// perf 6.1: a preempted thread has no sch delay
+    /// perf 6.1: the wait of a preempted thread is not sch delay
     #[default]
     #[value(name = "perf-6.1")]
     Perf61,
-    /// Later perf: a preempted thread's wait is sch delay, too
+    /// Later perf: the wait of a preempted thread is sch delay, too
     Newer,
 }
 
@@ -36,44 +36,45 @@ impl From<Rule> for ledger::timehist::Rule {
     }
 }
 
-/// Report on what was recorded earlier.
+/// Report on an earlier recording, and convert it.
 ///
-/// FILE is a trace of `cox run --trace`, which has everything in it that the report of that run was made of;
-/// or what `perf sched record` wrote, also with -z or to a pipe; or what `perf script` prints of that.
+/// FILE is a trace of `cox run --trace`, which contains everything that the report of that run was made of;
+/// or a recording of `perf sched record`, also with -z or from a pipe; or the text of `perf script` for one.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("perfs-figures").args(["timehist", "kuhn2022"]),
-    after_help = "Example:\n  cox run --trace app.pftrace -- ./app input\n  cox report app.pftrace\n  cox report --html app.html app.pftrace\n  cox report --paraver app app.pftrace\n\n  perf sched record -- ./app input\n  cox report perf.data\n  cox report --timehist --summary perf.data\n  perf sched record -o - -- ./app input | cox report -"
+    after_help = "Example:\n  cox run --trace app.pftrace -- ./app input\n  cox report app.pftrace\n  cox report --html app.html app.pftrace\n  cox report --paraver app app.pftrace\n\n  perf sched record -- ./app input\n  cox report perf.data\n  cox report --timehist --summary perf.data\n  perf sched record -o - -- ./app input | cox report -\n\n\
+Exit codes:\n  0    reported\n  2    wrong options\n  125  the recording cannot be used, or an output cannot be written"
 )]
 pub struct Report {
     /// The recording ('-': stdin)
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Write the whole account as JSON to FILE ('-': stdout)
+    /// Write all figures as JSON to FILE ('-': stdout)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Traces
     #[command(flatten)]
     pub traces: Traces,
-    /// Show all threads, not only the ten that lost most
+    /// List all threads, not only the ten that lost most time
     #[arg(long)]
     pub threads: bool,
     /// Write the report to FILE instead of stdout
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// No report (for use with --json, --html, --trace or --paraver)
+    /// Print no report (for use with --json, --html, --trace or --paraver)
     #[arg(short, long)]
     pub quiet: bool,
-    /// Print each switch as `perf sched timehist` does, instead of a report; for recordings of perf
+    /// Print each context switch as `perf sched timehist` does, instead of a report; for recordings of perf
     #[arg(long, conflicts_with_all = ["json", "trace", "paraver", "html", "quiet"])]
     pub timehist: bool,
-    /// With --timehist: only each thread's sums
+    /// With --timehist: print only the sums of each thread
     #[arg(long, requires = "timehist")]
     pub summary: bool,
-    /// Print the percentages that Kuhn 2022 draws from timehist, beside ours; for recordings of perf
+    /// Print the percentages that Kuhn 2022 computes from timehist, beside cox's; for recordings of perf
     #[arg(long, conflicts_with_all = ["json", "trace", "paraver", "html", "quiet"])]
     pub kuhn2022: bool,
-    /// Which perf's rules --timehist and --kuhn2022 go by
+    /// The version of perf whose rules --timehist and --kuhn2022 follow
     #[arg(long, value_enum, default_value_t, requires = "perfs-figures")]
     pub rule: Rule,
 }

@@ -5,71 +5,71 @@ use std::time::Duration;
 
 use clap::Args;
 
-/// Try `cox pack` on a machine in memory: any number of CPUs, also of unequal ones.
+/// Simulate `cox pack` on any number of CPUs, also of unequal ones.
 ///
-/// A simulated program of threads that work and meet at barriers runs on simulated CPUs, under a scheduler
-/// like the kernel's and under the very code that packs live programs. What is printed is simulated, not
-/// measured: no caches but the cost of a move, no interrupts, no other programs.
+/// A simulated program, whose threads work and meet at barriers, runs on simulated CPUs: under a scheduler
+/// like the kernel's, and under the same code that packs real programs. The times are simulated, not
+/// measured: there are no caches but the cost of a move, no interrupts and no other programs.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "cox pack simulate --threads N --ncpus N [OPTIONS]\n       cox pack simulate --threads N --fast N --slow N [OPTIONS]",
     after_help = "Example:\n  cox pack simulate --threads 16 --ncpus 15 --work-us 10000\n  \
 cox pack simulate --threads 16 --fast 7 --slow 8 --slow-capacity 512 --wait spin-futex\n\n\
-Exit codes: 0 simulated; 2 wrong options; 125 the JSON could not be written."
+Exit codes:\n  0    simulated\n  2    wrong options\n  125  the JSON cannot be written"
 )]
 pub struct Simulate {
-    /// Threads of the program
+    /// Number of threads of the program
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: usize,
-    /// Equal CPUs
+    /// Number of equal CPUs
     #[arg(long, value_name = "N", value_parser = cpus, required_unless_present_any = ["fast", "slow"], conflicts_with_all = ["fast", "slow"])]
     pub ncpus: Option<usize>,
-    /// CPUs of full capacity
+    /// Number of CPUs of full capacity
     #[arg(long, value_name = "N", value_parser = cpus)]
     pub fast: Option<usize>,
-    /// CPUs of less capacity
+    /// Number of CPUs of less capacity
     #[arg(long, value_name = "N", value_parser = cpus)]
     pub slow: Option<usize>,
-    /// What a slow CPU does in the time in which a fast one does 1024
+    /// Capacity of a slow CPU; a fast one has 1024
     #[arg(long, value_name = "CAPACITY", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub slow_capacity: u64,
-    /// CPU work of each thread between two barriers, µs of a fast CPU
+    /// CPU time of each thread between two barriers, µs on a fast CPU
     #[arg(long, value_name = "US", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub work_us: u64,
-    /// How far the work of a thread in a phase may be from that, in percent
+    /// Largest random difference from --work-us, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub spread: u8,
-    /// Barriers; without it as many as make 3 s of work for each thread, at least 20
+    /// Number of barriers; default: as many as make 3 s of work per thread, at least 20
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub phases: Option<u64>,
     /// How threads wait at a barrier
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub wait: Waiting,
-    /// How long spin-futex spins before it sleeps, µs
+    /// Time that spin-futex spins before it sleeps, µs
     #[arg(long, value_name = "US", default_value_t = 350, value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
     pub spin_us: u64,
-    /// What it costs to switch from one thread to another, µs
+    /// Cost of a context switch, µs
     #[arg(long, value_name = "US", value_parser = cost_ns)]
     pub switch_us: Option<u64>,
-    /// What it costs a thread to come to another CPU, µs
+    /// Cost of a migration for the thread, µs
     #[arg(long, value_name = "US", value_parser = cost_ns)]
     pub move_us: Option<u64>,
-    /// What it costs to wake a thread, µs
+    /// Cost of waking a thread, µs
     #[arg(long, value_name = "US", value_parser = cost_ns)]
     pub wake_us: Option<u64>,
-    /// What a tick of the controller costs, µs
+    /// Cost of a tick of the controller, µs
     #[arg(long, value_name = "US", value_parser = cost_ns)]
     pub tick_us: Option<u64>,
-    /// What changing one thread's affinity costs the controller, µs
+    /// Cost of changing the affinity of one thread, for the controller, µs
     #[arg(long, value_name = "US", value_parser = cost_ns)]
     pub order_us: Option<u64>,
-    /// cox pack: always use turns of this length (50us, 0.5ms) instead of searching for the best
+    /// cox pack: use this scheduling period (50us, 0.5ms) instead of searching for the best one
     #[arg(long, value_name = "TIME", value_parser = super::period)]
     pub period: Option<Duration>,
-    /// cox pack: take turns whatever they give
+    /// cox pack: pack even where it gains nothing
     #[arg(long)]
     pub always: bool,
-    /// The same seed gives the same run
+    /// Seed of the random numbers; the same seed gives the same run
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
     /// Write the result as JSON to FILE ('-': stdout, and no text)
@@ -80,16 +80,16 @@ pub struct Simulate {
 /// How simulated threads wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Waiting {
-    /// In a loop.
+    /// In a loop
     #[default]
     Spin,
-    /// By sched_yield(2) in a loop.
+    /// In a loop of sched_yield(2)
     Yield,
-    /// Asleep.
+    /// Asleep on a futex
     Futex,
-    /// In a loop for a while (--spin-us), then asleep.
+    /// In a loop for --spin-us, then asleep
     SpinFutex,
-    /// Not at all: they meet at the end only.
+    /// Not at all: they meet only at the end
     None,
 }
 
@@ -107,13 +107,13 @@ fn cpus(text: &str) -> Result<usize, String> {
 
 fn within(text: &str, most: usize) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=most).contains(number));
-    number.ok_or_else(|| format!("a whole number from 1 to {most} is wanted"))
+    number.ok_or_else(|| format!("must be a whole number from 1 to {most}"))
 }
 
 /// µs with a fraction, as ns.
 fn cost_ns(text: &str) -> Result<u64, String> {
     let us: Option<f64> = text.parse().ok().filter(|us| (0.0..=1e6).contains(us));
-    us.map(|us| (us * 1e3).round() as u64).ok_or_else(|| "µs, from 0 to 1000000, are wanted".to_owned())
+    us.map(|us| (us * 1e3).round() as u64).ok_or_else(|| "must be a number of µs, from 0 to 1000000".to_owned())
 }
 
 #[cfg(test)]

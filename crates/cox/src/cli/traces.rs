@@ -1,4 +1,4 @@
-//! Options for traces: where they go, and the room that they have on their way.
+//! Options for traces: where they go, and the size of their buffer.
 
 use std::path::PathBuf;
 
@@ -7,21 +7,21 @@ use clap::Args;
 /// Where traces go.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Traces {
-    /// Write what happened when to FILE, for the Perfetto UI and for `cox report` (%p, %h, %r as for --json)
+    /// Write a trace of all scheduling events to FILE, for the Perfetto UI and for `cox report` (%p, %h, %r as for --json)
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// The same for Paraver: PREFIX.prv, .pcf and .row, and views of it: PREFIX.states.cfg, …
+    /// Write the same trace for Paraver: PREFIX.prv, .pcf and .row, and views of it: PREFIX.states.cfg, …
     #[arg(long, value_name = "PREFIX")]
     pub paraver: Option<PathBuf>,
-    /// Write the report with pictures over time to FILE: one page of HTML that needs no network
+    /// Write the report with pictures over time to FILE, as one page of HTML that needs no network
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
 
-/// Room for what a trace is made of.
+/// The buffer for trace events.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Room {
-    /// Room for what happens until cox looks again, 10 times a second: 64k, 32M (24 + 8 bytes each). What finds none is counted
+    /// Size of the buffer for trace events (64k, 32M), which cox empties 10 times a second. An event takes 32 bytes; cox counts those that find no room
     #[arg(long, value_name = "BYTES", value_parser = buffer, default_value = "32M")]
     pub trace_buffer: u32,
 }
@@ -37,7 +37,7 @@ fn buffer(text: &str) -> Result<u32, String> {
         "g" | "G" => 30,
         _ => return Err(format!("unknown unit '{unit}'; use k, M or G")),
     };
-    let number = number.parse::<u64>().map_err(|_| "not a number; write it like 64k or 32M".to_owned())?;
+    let number = number.parse::<u64>().map_err(|_| "not a number; use the form 64k or 32M".to_owned())?;
     let bytes = number.checked_mul(1 << shift).filter(|bytes| (4 << 10..=1 << 30).contains(bytes));
     bytes.map(|bytes| bytes.next_power_of_two() as u32).ok_or_else(|| "must be from 4k to 1G".to_owned())
 }

@@ -18,24 +18,23 @@ pub fn problems(listing: &Listing, text: &mut String) -> Result<bool> {
             Some(Problem::Damaged(why)) => writeln!(text, "{path} is damaged: {why}")?,
             Some(Problem::Unreadable(why)) => writeln!(
                 text,
-                "{path} cannot be read ({why}): what it announces may still be changed. Look at it, put affinities back with \
+                "{path} cannot be read ({why}): the changes it announces may still be in force. Look at it, restore affinities with \
                  taskset -pc LIST TID, and remove it"
             )?,
             Some(Problem::Newer(_)) if entry.alive => continue,
-            Some(Problem::Newer(format)) => writeln!(
-                text,
-                "{path} is of a later version of cox (format {format}), which can put back what it says"
-            )?,
+            Some(Problem::Newer(format)) => {
+                writeln!(text, "{path} is of a later version of cox (format {format}), which can restore its changes")?
+            }
             Some(Problem::SetAside) => writeln!(
                 text,
-                "{path} was damaged. What could be read of it has been put back. Look at the other lines, put affinities back \
+                "{path} was damaged. cox has restored what it could read. Look at the other lines, restore affinities \
                  with taskset -pc LIST TID, and remove it"
             )?,
         }
         found = true;
     }
     for foreign in &listing.foreign {
-        writeln!(text, "{} was not made by cox ({}): it is left alone", foreign.path.display(), foreign.why)?;
+        writeln!(text, "{} was not made by cox ({}); cox leaves it alone", foreign.path.display(), foreign.why)?;
         found = true;
     }
     Ok(found)
@@ -45,7 +44,7 @@ pub fn problems(listing: &Listing, text: &mut String) -> Result<bool> {
 pub fn told(undone: &Undone) -> String {
     let mut parts = vec![format!("{} put back", undone.restored)];
     let others = [
-        (undone.born, "born meanwhile put back"),
+        (undone.born, "created meanwhile and put back"),
         (undone.gone, "gone"),
         (undone.inherited, "held by another session"),
         (undone.left.len(), "left"),

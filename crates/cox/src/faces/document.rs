@@ -117,13 +117,10 @@ fn refuse_without_threads(account: &Account, target: &Target) -> Result<()> {
     }
     match target {
         Target::Attach(Attached::Cgroup(cgroup)) => {
-            bail!(
-                "no thread was in the control group {} while it was watched; there is no report",
-                cgroup.name().display()
-            )
+            bail!("no report: the control group {} contained no thread meanwhile", cgroup.name().display())
         }
         _ => bail!(
-            "the backend {} saw no thread of the target; there is no report (another one may: --backend)",
+            "no report: the backend {} saw no thread of the target; try another --backend",
             account.backend.name()
         ),
     }

@@ -60,7 +60,7 @@ impl Outputs {
         let (all_threads, is_last) = (session.options.threads, session.options.repeat == 1);
         if let Some(error) = findings.failure::<Observing>() {
             self.alone(packed)?;
-            return Err(error.context("observing failed, there is no report"));
+            return Err(error.context("no report: observing failed"));
         }
         let mut observed = findings.section::<Observing>().context("nothing was observed")?;
         let counted = findings.section::<Overlapping>();
@@ -88,8 +88,9 @@ impl Outputs {
             page.push_str(&afterwards(observed, &style));
             output.write(page.as_bytes())
         });
-        let json =
-            self.json.map_or(Ok(()), |output| output.write(document.to_json().context("making the JSON")?.as_bytes()));
+        let json = self
+            .json
+            .map_or(Ok(()), |output| output.write(document.to_json().context("cannot make the JSON")?.as_bytes()));
         let traces = recorded.map_or(Ok(()), |recording| self.traces.write(&recording?, document));
         text.and(json).and(traces)
     }

@@ -81,7 +81,7 @@ impl Traces {
     pub fn write(self, recording: &Recording, document: &Document) -> Result<()> {
         let folder = self.folder();
         let perfetto = self.perfetto.map_or(Ok(()), |output| {
-            let report = document.to_json().context("making the JSON")?;
+            let report = document.to_json().context("cannot make the JSON")?;
             output.write_with(|mut out| {
                 perfetto::write(recording, &mut out)?;
                 session::write(recording, &report, &mut out)

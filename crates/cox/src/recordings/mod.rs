@@ -41,25 +41,25 @@ fn say_what_lacks(ending: &perfdata::Ending, around: &Around<'_>) {
     let say = around.say;
     let perfdata::Ending { cut, late, lost, switches, wakings, unclear, borrowed_formats, .. } = ending;
     if let Some(perfdata::Cut { at_bytes, why }) = cut {
-        say(&format!("the recording is whole up to byte {at_bytes}, and this is about that part: {why}"));
+        say(&format!("the recording is whole up to byte {at_bytes}, and the report covers only that part: {why}"));
     }
     if *borrowed_formats {
-        say("the recording has no layouts of its events, being cut off; those of this machine's kernel were used");
+        say("the recording is cut off and lacks the layouts of its events; cox used those of this machine's kernel");
     }
     if *lost > 0 {
         say(&format!("perf lost {lost} events while it recorded: times around them are wrong or unknown"));
     }
     if *unclear > 0 {
-        say(&format!("{unclear} lines tell of switches and wake-ups in a form that cox does not know"));
+        say(&format!("{unclear} lines on switches and wake-ups have a form that cox does not know"));
     }
     if *switches == 0 {
-        say("the recording has no switches (sched_switch): who ran when is unknown");
+        say("the recording has no switches (sched_switch): which thread ran when is unknown");
     }
     if *wakings == 0 {
-        say("the recording has no wake-ups (sched_waking, sched_wakeup): how long they took is unknown");
+        say("the recording has no wake-ups (sched_waking, sched_wakeup): wake delays are unknown");
     }
     if *late > 0 {
-        say(&format!("{late} events of the recording came too late to be put in order"));
+        say(&format!("{late} events of the recording came too late to be sorted"));
     }
 }
 

@@ -77,7 +77,7 @@ impl Making {
         let recovered = self.crew.recovered();
         if recovered > 0 {
             (around.say)(&format!(
-                "perf was not told of {recovered} switches; when those threads came is known from what they were charged"
+                "the recording lacks {recovered} switches; cox computed their times from the CPU time charged to the threads"
             ));
         }
         let (start_ns, end_ns) = self.window_ns.unwrap_or_default();

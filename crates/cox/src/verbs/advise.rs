@@ -66,7 +66,7 @@ fn run(options: &cli::Advise, outputs: Outputs) -> Result<u8> {
 
 fn report(outcome: &mut Outcome, surroundings: &Surroundings, provenance: Provenance, outputs: Outputs) -> Result<()> {
     if let Some(error) = outcome.findings.failure::<OnTrial>() {
-        return Err(error.context("the trial failed, there is no advice"));
+        return Err(error.context("no advice: the trial failed"));
     }
     let tested = outcome.findings.section::<OnTrial>().context("the trial has no result")?;
     tested.summary.complaints.iter().for_each(|complaint| say(complaint));

@@ -80,13 +80,13 @@ fn status(hands: &dyn Hands, book: &Book, text: &mut String) -> Result<bool> {
     }
     for (entry, births) in entries.iter().flat_map(|entry| entry.births().iter().map(move |births| (entry, births))) {
         let state = if entry.alive { "" } else { ", which is dead" };
-        writeln!(text, "{} and of threads born there meanwhile: it was {}", births.knob, births.original)?;
+        writeln!(text, "{} and of threads created there meanwhile: it was {}", births.knob, births.original)?;
         writeln!(text, "    claimed by {} of {}{state}", births.engine, session(entry))?;
     }
     let is_any = |entry: &Entry| !entry.changes().is_empty() || !entry.births().is_empty();
     let left = entries.iter().any(|entry| !entry.alive && is_any(entry));
     if left {
-        text.push_str("A dead session has left something. Fix: cox changes undo\n");
+        text.push_str("A dead session left changes. Fix: cox changes undo\n");
     }
     Ok(problems(&listing, text)? || left)
 }
@@ -108,7 +108,7 @@ fn undo(hands: &dyn Hands, book: &Book, text: &mut String) -> Result<bool> {
     }
     let listing = book.look(hands)?;
     for entry in listing.entries.iter().filter(|entry| entry.alive) {
-        writeln!(text, "{} still runs: what it has changed goes back when it ends", session(entry))?;
+        writeln!(text, "{} still runs, and restores its changes when it ends", session(entry))?;
     }
     let is_left = |(_, undone): &(Entry, Undone)| !undone.left.is_empty() || !undone.troubles.is_empty();
     Ok(problems(&listing, text)? || settled.iter().any(is_left))

@@ -54,7 +54,8 @@ fn compared(options: &cli::Compare, groups: &[(String, Vec<Run>)]) -> Result<u8>
         let page = comparison.text(&style(Some(&output), false));
         output.write(page.as_bytes())
     });
-    let json = json.map_or(Ok(()), |output| output.write(comparison.to_json().context("making the JSON")?.as_bytes()));
+    let json =
+        json.map_or(Ok(()), |output| output.write(comparison.to_json().context("cannot make the JSON")?.as_bytes()));
     let html = html.map_or(Ok(()), |output| output.write(html::compared(&comparison).as_bytes()));
     let csv = csv.map_or(Ok(()), |output| output.write(comparison.csv().as_bytes()));
     let csv_runs = csv_runs.map_or(Ok(()), |output| output.write(comparison.csv_of_runs().as_bytes()));

@@ -23,7 +23,7 @@ const FINDING: u8 = 1;
 /// Print the findings: one line per feature, and below a "no" what to do about it.
 pub fn doctor(options: &cli::Doctor) -> Result<u8> {
     let json_output = Output::wanted(options.json.as_deref())?;
-    let facts = Facts::read(&Root::live()).context("looking at this machine")?;
+    let facts = Facts::read(&Root::live()).context("cannot examine this machine")?;
     let mut features = evaluate(&facts);
     try_out(&mut features);
     let quiet = options.json.as_deref() == Some(Path::new("-"));
@@ -58,7 +58,7 @@ fn try_out(features: &mut [Feature]) {
         }
         Err(error) => {
             feature.available =
-                Available::No { reason: error.to_string(), fix: "cox falls back to perf or proc by itself".into() };
+                Available::No { reason: error.to_string(), fix: "cox uses perf or proc instead".into() };
         }
     }
 }
@@ -81,7 +81,7 @@ fn try_helper(feature: &mut Feature, program: &Path) {
     feature.available = match client::try_out(program, wanted) {
         Ok(rings) => Available::Yes { how: format!("by cox-observe, {whose}; {}", doorbells(rings)) },
         Err(WatchError::Unavailable { why, .. }) => {
-            let fix = "cox falls back to perf or proc by itself".into();
+            let fix = "cox uses perf or proc instead".into();
             Available::No { reason: format!("not by cox-observe: {why}"), fix }
         }
         Err(error) => Available::No { reason: error.to_string(), fix: String::new() },

@@ -14,11 +14,11 @@ pub fn explain(options: &cli::Explain) -> Result<u8> {
         Some(wanted) => {
             let (name, section) = wanted.split_once('#').map_or((wanted, None), |(name, part)| (name, Some(part)));
             let Some(topic) = guide::find(name) else {
-                bail!("there is no topic '{name}'; `cox explain` lists them");
+                bail!("unknown topic '{name}'; `cox explain` lists the topics");
             };
             let text = match section {
                 None => topic.text,
-                Some(id) => topic.section(id).with_context(|| format!("'{name}' has no section '{id}'"))?,
+                Some(id) => topic.section(id).with_context(|| format!("topic '{name}' has no section '{id}'"))?,
             };
             guide::within(text, style(Some(&Output::Stdout), false).columns())
         }

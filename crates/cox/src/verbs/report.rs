@@ -45,7 +45,7 @@ pub(crate) fn report_on(
     let is_ours = file.fill_buf().with_context(cannot)?.first() == Some(&FIRST_BYTE);
     if let Some(mode) = mode(options) {
         if is_ours {
-            bail!("{}: {mode} is about what perf records, and this is a recording of cox", cannot());
+            bail!("{}: {mode} needs a recording of perf, and this is a trace of cox", cannot());
         }
         let text = text.unwrap_or(Output::Stdout);
         return if mode == "--kuhn2022" {
@@ -63,13 +63,14 @@ pub(crate) fn report_on(
         perf::read(file, &options.file, folder.as_deref(), around).with_context(cannot)?
     };
     if ledger::summary::is_empty(&document.account) {
-        bail!("{}: no thread is in it", cannot());
+        bail!("{}: it contains no thread", cannot());
     }
     let text = text.map_or(Ok(()), |output| {
         let page = report::text::text(&document, &style(Some(&output), options.threads));
         output.write(page.as_bytes())
     });
-    let json = json.map_or(Ok(()), |output| output.write(document.to_json().context("making the JSON")?.as_bytes()));
+    let json =
+        json.map_or(Ok(()), |output| output.write(document.to_json().context("cannot make the JSON")?.as_bytes()));
     let traces = recording.map_or(Ok(()), |recording| traces.write(&recording, &document));
     text.and(json).and(traces).map(|()| 0)
 }

@@ -65,7 +65,7 @@ fn refuse_overwriting(options: &cli::Run) -> Result<()> {
         if let Some(path) = path.as_deref().filter(same) {
             let path = path.display();
             bail!(
-                "--repeat: each run would write over {option} '{path}'; put the run's number into the name, as in run.%n.json"
+                "--repeat: each run would overwrite {option} '{path}'; put %n, the number of the run, into the name, as in run.%n.json"
             );
         }
     }

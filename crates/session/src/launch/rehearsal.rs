@@ -146,10 +146,10 @@ fn known(end: End, status: OwnedFd, prepared: &Prepared) -> Result<Rehearsed> {
         (End::Execed, _) => Ok(Rehearsed::Can),
         (End::Untraced, _) | (End::Exited, Ok(UNTRACED)) => unknown(untraced),
         // Security modules refuse to change the domain of who is traced with it, and only of him.
-        (End::Exited, Ok(libc::EPERM)) => unknown("is not permitted while it is traced"),
+        (End::Exited, Ok(libc::EPERM)) => unknown("may not be executed while cox traces it"),
         (End::Exited, Ok(errno)) => Err(why_not(&prepared.program, errno).into()),
-        (End::Exited, Err(_)) => unknown("ended before its exec and has not said why"),
-        (End::Killed(signal), _) if FROM_OUTSIDE.contains(&signal) => unknown("was ended from outside"),
+        (End::Exited, Err(_)) => unknown("ended before its exec and gave no reason"),
+        (End::Killed(signal), _) if FROM_OUTSIDE.contains(&signal) => unknown("was killed from outside"),
         (End::Killed(signal), _) => {
             let why =
                 format!("the kernel ended its exec by signal {signal} (is the file whole? are limits too small?)");
