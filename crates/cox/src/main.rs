@@ -7,6 +7,7 @@ mod faces;
 mod forecasts;
 mod groups;
 mod laps;
+mod manual;
 #[cfg(test)]
 mod mutations;
 mod provenance;

@@ -8,8 +8,9 @@ use clap::CommandFactory;
 use outputs::to_stdout;
 
 use crate::cli::{Cli, SchemaOf};
+use crate::manual;
 
-/// Print the JSON schema of what a verb writes.
+/// Print the JSON schema of what a command writes.
 pub fn schema(of: SchemaOf) -> Result<u8> {
     let schema = match of {
         SchemaOf::Run => report::json::schema(),
@@ -18,7 +19,7 @@ pub fn schema(of: SchemaOf) -> Result<u8> {
         SchemaOf::Compare => report::comparison::schema(),
         SchemaOf::PackSimulate => report::simulation::schema(),
     };
-    let text = serde_json::to_string_pretty(&schema).context("printing the schema")?;
+    let text = serde_json::to_string_pretty(&schema).context("cannot print the schema")?;
     to_stdout(|out| writeln!(out, "{text}"))?;
     Ok(0)
 }
@@ -31,10 +32,10 @@ pub fn completions(shell: clap_complete::Shell) -> Result<u8> {
     Ok(0)
 }
 
-/// Write `cox.1` and one page per verb into `folder`.
+/// Write `cox.1` and one page per command into `folder`.
 pub fn man(folder: &Path) -> Result<u8> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create '{}'", folder.display()))?;
-    clap_mangen::generate_to(Cli::command(), folder)
-        .with_context(|| format!("writing man pages to '{}'", folder.display()))?;
+    manual::write(Cli::command(), folder)
+        .with_context(|| format!("cannot write man pages to '{}'", folder.display()))?;
     Ok(0)
 }

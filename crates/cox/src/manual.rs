@@ -1,0 +1,342 @@
+//! The man pages: clap's sections, from the definition of the command line, and EXIT STATUS, ENVIRONMENT, FILES and SEE ALSO.
+//!
+//! Examples and exit codes come from the end of a command's help. Environment variables and files are listed here and nowhere else.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use clap::Command;
+use clap_mangen::Man;
+use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
+
+/// An environment variable, or a file.
+struct Outside {
+    name: &'static str,
+    /// What cox does with it.
+    meaning: &'static str,
+    /// The commands that use it; all are on the page of cox itself.
+    commands: &'static [&'static str],
+}
+
+/// Commands that run or observe programs.
+const SESSIONS: &[&str] = &["run", "pack", "advise"];
+/// Commands that load eBPF programs.
+const OBSERVERS: &[&str] = &["run", "pack", "advise", "doctor"];
+/// Commands that use the journals of sessions.
+const JOURNALS: &[&str] = &["run", "pack", "advise", "changes", "changes status", "changes undo"];
+/// Commands that print reports.
+const REPORTS: &[&str] = &["run", "pack", "pack simulate", "advise", "report", "compare"];
+/// Commands whose reports say where they were taken.
+const TAKEN: &[&str] = &["run", "pack", "advise"];
+
+const ENVIRONMENT: &[Outside] = &[
+    Outside {
+        name: "NO_COLOR",
+        meaning: "If it is set and not empty, cox prints no colours. It prints them on terminals only.",
+        commands: REPORTS,
+    },
+    Outside {
+        name: "LC_ALL, LC_CTYPE, LANG",
+        meaning: "The first of these that is set names the locale. If it is not a UTF-8 locale, reports on a terminal are ASCII.",
+        commands: REPORTS,
+    },
+    Outside { name: "PATH", meaning: "cox searches these folders for the program.", commands: SESSIONS },
+    Outside {
+        name: "PMIX_RANK, PMI_RANK, OMPI_COMM_WORLD_RANK, MV2_COMM_WORLD_RANK, SLURM_PROCID, FLUX_TASK_RANK",
+        meaning: "The first of these that is set is the rank that %r in the name of an output becomes; without any it is 0.",
+        commands: REPORTS,
+    },
+    Outside {
+        name: "SLURM_JOB_ID, PBS_JOBID, LSB_JOBID, FLUX_JOB_ID",
+        meaning: "The id of the batch job. Reports contain it.",
+        commands: TAKEN,
+    },
+    Outside {
+        name: "OMP_NUM_THREADS, OMP_SCHEDULE, OMP_PROC_BIND, OMP_PLACES, OMP_WAIT_POLICY, GOMP_CPU_AFFINITY, GOMP_SPINCOUNT",
+        meaning: "The OpenMP settings of the program. cox does not change them. Reports contain them, and the advice depends on them.",
+        commands: SESSIONS,
+    },
+    Outside {
+        name: "LD_PRELOAD",
+        meaning: "With cox pack, --pack-cpus or --overlap, cox appends the preload library for the program, unless --no-preload is given.",
+        commands: SESSIONS,
+    },
+    Outside {
+        name: "COX_PRELOAD",
+        meaning: "Names the file of the preload library, instead of the one under FILES.",
+        commands: SESSIONS,
+    },
+    Outside {
+        name: "COX_PRELOAD_ALONE",
+        meaning: "cox sets it for the program with --no-children, so that child processes do not load the preload library.",
+        commands: SESSIONS,
+    },
+    Outside {
+        name: "COX_OVERLAP",
+        meaning: "cox sets it for the program with --overlap. It tells the preload library where to ask cox for shared memory.",
+        commands: &["run"],
+    },
+    Outside {
+        name: "COX_CHANGES",
+        meaning: "Names the folder of journals, instead of those under FILES. It must be empty, or contain only journals of cox.",
+        commands: JOURNALS,
+    },
+    Outside {
+        name: "XDG_RUNTIME_DIR, XDG_STATE_HOME, HOME",
+        meaning: "Folders in which users other than root have journals; see FILES.",
+        commands: JOURNALS,
+    },
+    Outside {
+        name: "COX_LAPS",
+        meaning: "Names a file to which cox writes how long the parts of a session took, for cox-bench overhead start.",
+        commands: SESSIONS,
+    },
+];
+
+const FILES: &[Outside] = &[
+    Outside {
+        name: "/run/coxswain/",
+        meaning: "Root's journals: what running sessions have changed, and how to restore it.",
+        commands: JOURNALS,
+    },
+    Outside {
+        name: "$XDG_RUNTIME_DIR/coxswain/, /run/user/UID/coxswain/, $XDG_STATE_HOME/coxswain/, /tmp/coxswain-UID/",
+        meaning: "Journals of other users: the first of these folders that exists and that no other user may write to. \
+                  $XDG_STATE_HOME is ~/.local/state if it is not set.",
+        commands: JOURNALS,
+    },
+    Outside {
+        name: "PREFIX/libexec/coxswain/cox-observe",
+        meaning: "Loads the eBPF programs for a cox without CAP_BPF and CAP_PERFMON; see cox-observe(8).",
+        commands: OBSERVERS,
+    },
+    Outside {
+        name: "PREFIX/lib/coxswain/libcox_preload.so",
+        meaning: "The preload library, unless there is one beside cox itself.",
+        commands: SESSIONS,
+    },
+    Outside {
+        name: "/sys/kernel/btf/vmlinux",
+        meaning: "The kernel's type information, which the eBPF programs need.",
+        commands: OBSERVERS,
+    },
+    Outside {
+        name: "/proc/sys/kernel/perf_event_paranoid",
+        meaning: "Must be 2 or less for the backend perf without privileges.",
+        commands: &["run", "doctor"],
+    },
+    Outside {
+        name: "/proc/PID/task/TID/schedstat",
+        meaning: "The kernel's sums for each thread: what the backend proc reads.",
+        commands: SESSIONS,
+    },
+    Outside {
+        name: "PREFIX/share/doc/coxswain/docs/",
+        meaning: "The user guide, whose pages cox explain prints.",
+        commands: &["explain"],
+    },
+    Outside { name: "PREFIX/bin/cox-bench", meaning: "The experiments.", commands: &["bench"] },
+];
+
+/// Pages to read with that of a command, beside those of its subcommands and of the command that it belongs to.
+const RELATED: &[(&str, &[&str])] = &[
+    ("", &["cox-observe(8)", "cox_umt(3)", "perf-sched(1)"]),
+    ("run", &["cox-report(1)", "cox-compare(1)", "cox-pack(1)", "cox-doctor(1)", "cox-explain(1)", "cox-observe(8)"]),
+    ("report", &["cox-run(1)", "cox-compare(1)", "cox-explain(1)", "perf-sched(1)", "perf-script(1)"]),
+    ("compare", &["cox-run(1)", "cox-report(1)"]),
+    ("pack", &["cox-advise(1)", "cox-run(1)", "cox-changes(1)", "cox-observe(8)", "taskset(1)"]),
+    ("advise", &["cox-pack(1)", "cox-run(1)", "taskset(1)"]),
+    ("doctor", &["cox-run(1)", "cox-observe(8)", "capabilities(7)"]),
+    ("explain", &["cox-run(1)"]),
+    ("changes", &["cox-pack(1)"]),
+    ("schema", &["cox-run(1)", "cox-pack(1)", "cox-advise(1)", "cox-compare(1)"]),
+];
+
+/// Exit codes of commands whose help lists none.
+const EXITS: &str = "  0    done\n  2    wrong options\n  125  cox failed";
+
+/// The headings in a command's help after its options.
+const EXAMPLE_HEADING: &str = "Example:";
+const EXITS_HEADING: &str = "Exit codes:";
+
+/// Writes `cox.1` and a page per command into `folder`.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write(command: Command, folder: &Path) -> io::Result<()> {
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    write_with_subcommands(&command, "", folder)
+}
+
+fn write_with_subcommands(command: &Command, path: &str, folder: &Path) -> io::Result<()> {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        let path = format!("{path} {}", below.get_name());
+        write_with_subcommands(below, path.trim_start(), folder)?;
+    }
+    let man = Man::new(command.clone());
+    let mut file = fs::File::create(folder.join(man.get_filename()))?;
+    file.write_all(&page(command, path)?)?;
+    file.flush()
+}
+
+/// Returns the page of the command that is reached by the words of `path`, which is empty for cox itself.
+fn page(command: &Command, path: &str) -> io::Result<Vec<u8>> {
+    let man = Man::new(command.clone());
+    let mut out = Vec::new();
+    man.render_title(&mut out)?;
+    man.render_name_section(&mut out)?;
+    man.render_synopsis_section(&mut out)?;
+    man.render_description_section(&mut out)?;
+    if command.get_arguments().any(|argument| !argument.is_hide_set()) {
+        man.render_options_section(&mut out)?;
+    }
+    if command.get_subcommands().any(|below| !below.is_hide_set()) {
+        man.render_subcommands_section(&mut out)?;
+    }
+    let help = command.get_after_long_help().or_else(|| command.get_after_help());
+    let help = help.map(ToString::to_string).unwrap_or_default();
+    let (before, exits) = help.split_once(EXITS_HEADING).unwrap_or((&help, EXITS));
+    let mut roff = Roff::new();
+    if let Some((_, examples)) = before.split_once(EXAMPLE_HEADING) {
+        verbatim(&mut roff, examples.trim_matches('\n'));
+    }
+    exit_status(&mut roff, exits);
+    listed(&mut roff, "ENVIRONMENT", ENVIRONMENT, path, "cox reads no environment variable for this command.", bold);
+    listed(&mut roff, "FILES", FILES, path, "cox uses only the files that the command line names.", italic);
+    see_also(&mut roff, command, path);
+    roff.to_writer(&mut out)?;
+    if command.get_version().is_some() {
+        man.render_version_section(&mut out)?;
+    }
+    Ok(out)
+}
+
+fn verbatim(roff: &mut Roff, lines: &str) {
+    roff.control("SH", ["EXAMPLES"]).control("nf", []);
+    for line in lines.lines() {
+        roff.text([roman(line)]);
+    }
+    roff.control("fi", []);
+}
+
+/// Lines of help such as `  125  cox failed`; a line that is not indented is about those that follow.
+fn exit_status(roff: &mut Roff, lines: &str) {
+    roff.control("SH", ["EXIT STATUS"]);
+    for line in lines.lines().filter(|line| !line.trim().is_empty()) {
+        match line.trim().split_once("  ") {
+            Some((code, meaning)) => roff.control("TP", []).text([bold(code)]).text([roman(meaning.trim())]),
+            None => roff.control("PP", []).text([roman(line.trim())]),
+        };
+    }
+}
+
+fn listed(roff: &mut Roff, heading: &str, all: &[Outside], path: &str, none: &str, face: fn(String) -> Inline) {
+    roff.control("SH", [heading]);
+    let mut here = all.iter().filter(|outside| path.is_empty() || outside.commands.contains(&path)).peekable();
+    if here.peek().is_none() {
+        roff.text([roman(none)]);
+    }
+    for outside in here {
+        roff.control("TP", []).text([face(outside.name.to_owned())]).text([roman(outside.meaning)]);
+    }
+}
+
+fn see_also(roff: &mut Roff, command: &Command, path: &str) {
+    let page = |path: &str| format!("cox-{}(1)", path.replace(' ', "-"));
+    let mut pages = Vec::new();
+    match path.rsplit_once(' ') {
+        Some((above, _)) => pages.push(page(above)),
+        None if !path.is_empty() => pages.push("cox(1)".to_owned()),
+        None => {}
+    }
+    let below = command.get_subcommands().filter(|below| !below.is_hide_set());
+    pages.extend(below.map(|below| page(format!("{path} {}", below.get_name()).trim_start())));
+    let related = RELATED.iter().find(|(of, _)| *of == path).map_or(&[][..], |(_, related)| related);
+    pages.extend(related.iter().map(|page| (*page).to_owned()));
+    roff.control("SH", ["SEE ALSO"]).text([roman(pages.join(", "))]);
+    if report::guide::find(path).is_some() {
+        roff.control("PP", []).text([roman(format!("The guide: cox explain {path}"))]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    /// All pages, by the names of their files.
+    fn pages() -> Vec<(String, String)> {
+        let folder = tempfile::tempdir().unwrap();
+        write(Cli::command(), folder.path()).unwrap();
+        let files = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+        files.map(|path| (name(&path), fs::read_to_string(&path).unwrap())).collect()
+    }
+
+    /// Returns the lines of a section.
+    fn section<'a>(page: &'a str, heading: &str) -> Vec<&'a str> {
+        let is = |line: &str| line.strip_prefix(".SH ").is_some_and(|rest| rest.trim_matches('"') == heading);
+        let lines = page.lines().skip_while(|line| !is(line)).skip(1);
+        lines.take_while(|line| !line.starts_with(".SH")).collect()
+    }
+
+    #[test]
+    fn each_page_has_the_sections_that_readers_look_for() {
+        let pages = pages();
+        assert!(pages.len() > 12, "{}", pages.len());
+        for (name, page) in &pages {
+            for heading in ["NAME", "SYNOPSIS", "EXIT STATUS", "ENVIRONMENT", "FILES", "SEE ALSO"] {
+                assert!(section(page, heading).iter().any(|line| !line.starts_with('.')), "{name}: {heading}\n{page}");
+            }
+        }
+    }
+
+    #[test]
+    fn pages_refer_to_pages_that_exist() {
+        let pages = pages();
+        let names: BTreeSet<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
+        for (name, page) in &pages {
+            for word in section(page, "SEE ALSO").join(" ").replace('\\', "").split([' ', ',']) {
+                if let Some(of_cox) = word.strip_suffix("(1)").filter(|word| word.starts_with("cox")) {
+                    assert!(names.contains(format!("{of_cox}.1").as_str()), "{name}: {word}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn commands_in_the_tables_exist() {
+        fn paths(command: &Command, path: &str, all: &mut BTreeSet<String>) {
+            all.insert(path.to_owned());
+            let below = command.get_subcommands();
+            below.for_each(|below| paths(below, format!("{path} {}", below.get_name()).trim_start(), all));
+        }
+        let mut all = BTreeSet::new();
+        paths(&Cli::command(), "", &mut all);
+        let outside = ENVIRONMENT.iter().chain(FILES).flat_map(|outside| outside.commands);
+        for path in outside.chain(RELATED.iter().map(|(path, _)| path)) {
+            assert!(all.contains(*path), "{path}");
+        }
+    }
+
+    #[test]
+    fn exit_codes_of_the_help_are_on_the_page() {
+        let pages = pages();
+        let exits = |name: &str| {
+            let (_, page) = pages.iter().find(|(file, _)| file == name).unwrap();
+            section(page, "EXIT STATUS").join("\n")
+        };
+        for (page, code) in
+            [("cox-run.1", "\\fB126\\fR"), ("cox-doctor.1", "\\fB1\\fR"), ("cox-schema.1", "\\fB125\\fR")]
+        {
+            assert!(exits(page).contains(code), "{page}: {}", exits(page));
+        }
+        assert!(exits("cox-advise.1").contains("With"), "{}", exits("cox-advise.1"));
+    }
+}
