@@ -61,7 +61,7 @@ macro_rules! whole {
 whole! {
     /// Threads, over all processes.
     Threads = "threads", |picture| picture.sums.threads as f64;
-    /// Threads that carry the program: they did at least 2 % of the busiest one's work, or spun, or slept for others and were woken often. A main thread that only joins is not one.
+    /// Worker threads, which carry the program: they did at least 2 % of the busiest thread's work, or spun, or slept for other threads and were woken often. A main thread that only joins is not one.
     CrewThreads = "crew_threads", |picture| picture.crew.len() as f64;
     /// Thread time: the lifetimes of all threads, added up.
     ThreadNs = "thread_ns", |picture| picture.sums.wall_ns as f64;

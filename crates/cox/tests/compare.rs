@@ -76,9 +76,7 @@ fn a_change_is_found_and_noise_is_none() {
 
     let page =
         text(&cox(folder.path(), &["compare", "old=before.%n.json", "new=slower.%n.json", "same.%n.json"]).stdout);
-    for wanted in
-        ["new (15 runs)", "new: slower by 3.0 %", "same: no change that can be told from noise", "  changed\n"]
-    {
+    for wanted in ["new (15 runs)", "new: slower by 3.0 %", "same: no significant difference", "  changed\n"] {
         assert!(page.contains(wanted), "{wanted:?} in {page}");
     }
     assert!(page.lines().all(|line| line.chars().count() <= 100), "{page}");

@@ -146,9 +146,9 @@ figures! {
         pub woken_by: Vec<WokenBy>,
     }
     figures of thread {
-        /// From its birth (fork or clone), or when it was first seen, to its last switch-out, or the end of the window.
+        /// From its creation (fork or clone), or the time it was first seen, to its last switch-out, or the end of the window.
         wall_ns: u64, sum, "wall", Seen::ALWAYS;
-        /// Switched in to switched out.
+        /// From switch-in to switch-out.
         run_ns: u64, sum, "run", Seen { proc: "sum only", ..Seen::ALWAYS };
         /// The part of run time in which the hypervisor ran something else. Thread CPU clocks leave it out, run time does not.
         steal_ns: u64, sum, "hypervisor steal", Seen::BY_BPF;
@@ -156,19 +156,19 @@ figures! {
         irq_ns: u64, sum, "interrupts", Seen::BY_BPF;
         /// The part of run time spent waiting in a loop: in OpenMP runtimes, MPI progress, pthread spin locks, loops that only test memory, sched_yield.
         spin_ns: u64, sum, "spin", Seen { perf: "where permitted", ..Seen::BY_BPF };
-        /// How `spin_ns` is known: `sampled`, `preload`, or `none`: nobody looked, so spinning counts as work.
+        /// How `spin_ns` is known: `sampled`, `preload`, or `none`: not measured, so spinning counts as work.
         spin_basis: SpinBasis, best, "", Seen { perf: "where permitted", ..Seen::BY_BPF };
         /// One standard error of `spin_ns`; in the report, in points of a percent of thread time.
         spin_error_ns: u64, quadrature, "±", Seen { perf: "where permitted", ..Seen::BY_BPF };
         /// User instruction pointers sampled on the thread.
         samples: u64, sum, "samples", Seen { perf: "where permitted", ..Seen::BY_BPF };
-        /// Woken (sched_waking), or born, to switched in.
+        /// From wake-up (sched_waking), or creation, to switch-in.
         wake_delay_ns: u64, sum, "wake-delay", Seen { bpf: "yes", perf: "in blocked", proc: "in preempt wait" };
-        /// Switched out while runnable to switched in.
+        /// From a switch-out while runnable to the next switch-in.
         preempt_wait_ns: u64, sum, "preempted", Seen { proc: "with wake delay", ..Seen::ALWAYS };
         /// The part of preempt wait that began in sched_yield.
         yield_wait_ns: u64, sum, "after sched_yield", Seen::BY_BPF;
-        /// Switched out not runnable to woken.
+        /// From a switch-out while not runnable to the wake-up.
         blocked_ns: u64, sum, "blocked", Seen { bpf: "yes", perf: "up to switch-in", proc: "the rest" };
         /// `blocked_ns` by cause.
         blocked_by: ByCause, sum, "", Seen::BY_BPF;
@@ -185,7 +185,7 @@ figures! {
         migrations: ByMigration, sum, "migr.", Seen::BY_BPF;
         /// Run time by CPU; `other` for CPUs beyond the sixteen kept apart.
         cpus: RunByCpu, sum, "CPUs", Seen { proc: "no", ..Seen::ALWAYS };
-        /// Thread-time that other members waited while this one held their CPU.
+        /// Thread time for which other threads of the program waited while this one held their CPU.
         took_ns: u64, sum, "", Seen::BY_BPF;
         /// The kernel's own CPU clock of this thread over the same span; absent when not read.
         kernel_cpu_ns: Option<u64>, sum, "", Seen::ALWAYS;
@@ -256,15 +256,15 @@ figures! {
         pub cpu: u32,
     }
     figures of cpu {
-        /// Ran members.
+        /// Ran threads of the program.
         busy_program_ns: u64, sum, "busy ours", Seen::BY_BPF;
-        /// Ran anything else, the kernel's threads too.
+        /// Ran any other thread, also of the kernel.
         busy_others_ns: u64, sum, "others", Seen::BY_BPF;
         /// Ran the idle task.
         idle_ns: u64, sum, "idle", Seen::BY_BPF;
-        /// The part of idle in which a member that was allowed here waited for a CPU.
+        /// The part of idle in which a thread of the program that may use this CPU waited for a CPU.
         idle_while_waiting_ns: u64, sum, "idle/waited", Seen::BY_BPF;
-        /// The part of idle in which none waited, and at least one member was off CPU.
+        /// The part of idle in which no thread of the program waited for a CPU, and at least one was off CPU.
         idle_while_blocked_ns: u64, sum, "idle/blocked", Seen::BY_BPF;
         /// Before the first event on this CPU.
         unknown_ns: u64, sum, "not seen", Seen::BY_BPF;

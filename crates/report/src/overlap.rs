@@ -14,17 +14,17 @@ ledger::figures! {
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct OverlapCounts {}
     figures of counts {
-        /// Processes that asked for doorbells: that had a parallel region with tasks of gcc's.
+        /// Processes that asked for doorbells, because they had a parallel region with tasks compiled by gcc.
         processes: u64, sum;
-        /// Standby threads that were made.
+        /// Standby threads that were created.
         standbys: u64, sum;
         /// Tasks that standbys ran.
         tasks: u64, sum;
-        /// Times that a thread of the runtime, of the program's own or a standby, blocked of its own accord.
+        /// Times that a thread of the runtime (one of the program's own, or a standby) blocked.
         blocks: u64, sum;
         /// Doorbells that were rung. With `perf` and `leader`, each wake-up by the kernel is one.
         rings: u64, sum;
-        /// Of these, by the program's own threads, which made tasks while CPUs were idle.
+        /// Of these, rings by the program's own threads, which created tasks while CPUs were idle.
         own_rings: u64, sum;
         /// Of these, those that found no task.
         empty_rings: u64, sum;
@@ -33,11 +33,11 @@ ledger::figures! {
         /// Times that a CPU went idle with tasks pending and no standby was parked.
         #[serde(alias = "unheard")]
         no_standby: u64, sum;
-        /// Times that a scan found a task ready, a CPU free and nobody told; 0 unless an event was lost (`perf`, `leader`: or a thread that is not
+        /// Times that a scan found a ready task and a free CPU of which no thread was told; 0 unless an event was lost (`perf`, `leader`: or a thread that is not
         /// tracked has left a CPU).
         #[serde(alias = "overlooked")]
         scan_rescues: u64, sum;
-        /// Standbys that could not be made.
+        /// Standbys that could not be created.
         failed: u64, sum;
     }
 }
@@ -57,9 +57,9 @@ pub struct OverlapReport {
     pub wall_ns: u64,
     /// CPU time of all the program's threads, spinning included, but for those of the idle class.
     pub ran_ns: u64,
-    /// The part of it that standbys had: they work while a thread of the program's own is blocked or has left them its tasks.
+    /// The part of it that standbys used: they work while a thread of the program's own is blocked or has left them its tasks.
     pub standby_ns: u64,
-    /// CPU time that nobody used, on all CPUs.
+    /// Idle time of all CPUs.
     pub idle_ns: u64,
     /// Time that threads were runnable and had no CPU (wake delay and preempt wait of all threads, as the scheduler saw them). The report divides it by
     /// the CPUs' time, `wall_ns` × `cpus`. Time that they waited for other programs is in it, and three threads that wait for one CPU count three times:

@@ -31,7 +31,7 @@ pub struct PackReport {
     pub cpus: String,
     /// How many CPUs the pack had; at the end if they were changed.
     pub seats: u64,
-    /// The time that the pack's CPUs had: their number times the time that each number lasted.
+    /// CPU time that the pack offered: the number of its CPUs, times the time for which it had that number.
     pub seats_ns: u64,
     /// When `cox pack set` changed the pack's CPUs (`after_ns`), and to which (`cpus`), in order.
     pub repacked: Vec<Repacked>,
@@ -39,58 +39,58 @@ pub struct PackReport {
     pub threads: u64,
     /// From the first thread's packing to the end.
     pub wall_ns: u64,
-    /// The part of `wall_ns` in which threads took turns; else the kernel placed them, as with taskset.
+    /// The part of `wall_ns` in which cox rotated the threads; in the rest the kernel placed them, as with taskset.
     pub rotating_ns: u64,
-    /// The last length of a turn; 0 without turns.
+    /// The last scheduling period; 0 if cox did not rotate the threads.
     pub turn_ns: u64,
     /// CPU time of the threads.
     pub run_ns: u64,
-    /// The part, of 1, of the time of the pack's CPUs that other programs had, by /proc/stat; absent where it was not measured, and below
-    /// 100 ms: the kernel counts it in ticks of some milliseconds. From 5 % on the report says it, with the efficiency in the time that they left.
+    /// The part, of 1, of the time of the pack's CPUs that other programs used, by /proc/stat; absent if it was not measured, and below
+    /// 100 ms, because the kernel counts it in ticks of some milliseconds. From 5 % on the report has it, with the efficiency in the time that was left.
     #[serde(default)]
     pub others: Option<f64>,
-    /// The programs that had that time (`comm`, `run_ns`), the most first, at most ten. By eBPF each stretch on the pack's CPUs until its switch-out; by
-    /// /proc the whole CPU time, in ticks, of the processes that ran meanwhile and have a thread that was on one of these CPUs last. Programs that came
-    /// and went between two looks, or that /proc hides from this user, have no name there.
+    /// The programs that used that time (`comm`, `run_ns`), the largest first, at most ten. With eBPF: each time on the pack's CPUs until its switch-out. With
+    /// /proc: the whole CPU time, in ticks, of the processes that ran meanwhile and have a thread that was last on one of these CPUs. Programs that came
+    /// and went between two readings, or that /proc hides from this user, are missing.
     #[serde(default)]
     pub other_programs: Vec<OtherProgram>,
-    /// Whether the times in `other_programs` are upper limits: /proc does not tell CPUs apart. Else eBPF counted exactly what they ran there.
+    /// Whether the times in `other_programs` are upper limits, because /proc does not tell CPUs apart. Else eBPF counted the time on these CPUs exactly.
     #[serde(default)]
     pub other_programs_at_most: bool,
-    /// How far the figures tell about packing, as `others` had more or less: `high`; `medium` if that was more than 5 %; `low` if more than 30 %. Null
-    /// where `others` is absent.
+    /// How far the figures can be trusted, by `others`: `high`; `medium` if that was more than 5 %; `low` if more than 30 %. Null
+    /// if `others` is absent.
     #[serde(default)]
     pub confidence: Option<Confidence>,
     /// The part of samples, of 1, in which a running thread waited for others in a loop; absent without samples.
     pub spinning: Option<f64>,
-    /// Useful CPU time per CPU time of the pack without turns, as measured before and now and then; absent if never.
+    /// Useful CPU time per CPU time of the pack without rotation, measured before and from time to time; absent if never measured.
     pub efficiency_without: Option<f64>,
-    /// The same with turns.
+    /// The same with rotation.
     pub efficiency_with: Option<f64>,
-    /// Ends of turns at which threads changed their CPUs.
+    /// Ends of periods at which threads changed their CPUs.
     pub exchanges: u64,
-    /// Threads that did: changes of a thread's CPU by packing.
+    /// Changes of a thread's CPU by packing.
     pub moves: u64,
-    /// CPU time of cox's packing threads: not in `own_cost`, nor that in this.
+    /// CPU time of cox's packing threads. `own_cost` does not contain it, and it does not contain `own_cost`.
     pub own_ns: u64,
     /// Threads whose mask is as it was before, or that have ended.
     pub restored: u64,
-    /// Processes that told by the preload library who waits at barriers.
+    /// Processes whose preload library told which threads wait at barriers.
     pub preloaded: u64,
-    /// Of these, processes whose libgomp was made to sleep at barriers, where it would have spun for milliseconds.
+    /// Of these, processes with a spin throttle: their libgomp would have spun for milliseconds at barriers.
     pub kept_from_spinning: u64,
     /// Processes that spin for milliseconds at each barrier, because they were packed after their start: `pid`, `cpus_at_start`, and as sentences
     /// `loss` and `cure`.
     pub spinning_runtimes: Vec<SpinningRuntime>,
-    /// How threads were seen: `bpf`, or `proc`, which sees only those waiting in loops that the preload library tells
-    /// of. `None` when packing has failed before anybody could tell.
+    /// How cox observed threads: `bpf`, or `proc`, which knows of threads that wait in loops only from the preload library.
+    /// Null if packing failed before a backend was chosen.
     #[schemars(with = "Option<String>")]
     pub backend: Option<Backend>,
-    /// Why the better way was passed over, if it was tried.
+    /// Why a better backend was not used, if it was tried.
     pub passed_over: Option<String>,
-    /// Processes with the preload library inside that could not be read, and why: who waits there is not known from it.
+    /// Processes whose preload library could not be read, and why: it does not tell which threads wait there.
     pub unread: Vec<String>,
-    /// What could not be done.
+    /// What failed.
     pub complaints: Vec<String>,
 }
 
@@ -258,7 +258,7 @@ impl PackReport {
         if self.turn_ns == 0 {
             return format!("{waits}, placed by the kernel");
         }
-        format!("{waits}, turns of {}", milliseconds(self.turn_ns))
+        format!("{waits}, period {}", milliseconds(self.turn_ns))
     }
 
     fn result(&self) -> Vec<String> {
@@ -278,7 +278,7 @@ impl PackReport {
             _ if self.rotating_ns == 0 => {
                 "Packing had nothing to win here: threads were left to the kernel, as with taskset".to_owned()
             }
-            _ => format!("{} in turns of about {}", counted(self.exchanges, "exchange"), milliseconds(self.turn_ns)),
+            _ => format!("{} in periods of about {}", counted(self.exchanges, "exchange"), milliseconds(self.turn_ns)),
         };
         let others = self.others.filter(|others| *others > OTHERS).map(|others| {
             let of_rest = (percent / (1.0 - others).max(percent / 100.0)).min(100.0);
@@ -352,7 +352,7 @@ mod tests {
         let text = packed().text(&Style::default());
         for part in [
             "3 threads packed on CPUs 0-1",
-            "turns of 0.5 ms",
+            "period 0.5 ms",
             "93 % of the bound: 1.61 s, bound 1.50 s",
             "about 2.21 s",
             "3,214 moves",
@@ -414,7 +414,7 @@ mod tests {
         let style = Style::default();
         let report = PackReport { complaints: vec!["a\u{1b}[2J".into()], ..packed() };
         let section = report.section(&style);
-        assert_eq!(section[0], "  3 threads packed on CPUs 0-1 · threads wait in loops, turns of 0.5 ms");
+        assert_eq!(section[0], "  3 threads packed on CPUs 0-1 · threads wait in loops, period 0.5 ms");
         assert!(section.iter().all(|line| columns(line) <= style.columns()), "{section:?}");
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
         let alone = report.text(&style);

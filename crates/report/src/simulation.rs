@@ -106,7 +106,7 @@ impl Simulation {
         let mut table = Table::new(style);
         let cells = |cell: &dyn Fn(&Way) -> String| self.ways.iter().map(cell).collect::<Vec<_>>();
         table.column("way", Align::Left, 0, cells(&Way::name));
-        table.column("turns", Align::Right, 2, cells(&|way| way.turn_ns.map_or_else(|| "-".into(), milliseconds)));
+        table.column("period", Align::Right, 2, cells(&|way| way.turn_ns.map_or_else(|| "-".into(), milliseconds)));
         table.column("elapsed", Align::Right, 0, cells(&|way| seconds(way.elapsed_ns)));
         table.column("of the ideal", Align::Right, 0, cells(&|way| format!("{:.2}×", way.slowdown)));
         table.column("moves/s", Align::Right, 0, cells(&|way| count(way.moves_per_s.round() as u64)));
@@ -148,7 +148,7 @@ impl Way {
     fn name(&self) -> String {
         match self.how {
             How::Taskset => "taskset".to_owned(),
-            How::BestFixed => "best fixed turns".to_owned(),
+            How::BestFixed => "best fixed period".to_owned(),
             How::Packed => "cox pack".to_owned(),
             How::FewerThreads => counted(self.threads, "thread"),
         }

@@ -186,7 +186,7 @@ fn packing_is_the_last_section() {
     assert!(observed.contains("3 threads share 2 CPUs of the pack:"), "{observed}");
     assert!(observed.trim_end().ends_with("check: states sum to wall (worst 0.00 %)"), "{observed}");
     insta::assert_snapshot!(format!("  3 threads packed{packed}"), @r"
-      3 threads packed on CPUs 0-1 · threads wait in loops, turns of 0.5 ms
+      3 threads packed on CPUs 0-1 · threads wait in loops, period 0.5 ms
         Efficiency 65 % of the bound: 12.41 s, bound 8.04 s (the threads' work on 2 CPUs)
         Plain affinity would have taken about 16.09 s (from 50 % efficiency, measured) · packed for 89 %
           of the time

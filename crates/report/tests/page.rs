@@ -265,7 +265,7 @@ fn what_was_lost_is_on_the_face_of_every_picture_over_time() {
     let said = tree.find(&|e| e.is("lost"));
     // The matrix and both histograms lack what was lost, too.
     assert_eq!(said.len(), 8);
-    assert!(said.iter().all(|said| text(said) == "1,234 moments lost: hatched columns are incomplete."));
+    assert!(said.iter().all(|said| text(said) == "1,234 trace events lost: hatched columns are incomplete."));
 }
 
 #[test]

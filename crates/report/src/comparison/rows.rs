@@ -60,8 +60,8 @@ impl Comparison {
         };
         let parts = [
             ("changed".to_owned(), with(&Verdict::is_a_change)),
-            ("no change that can be told from noise".to_owned(), with(&|verdict| verdict == Verdict::NoChange)),
-            (format!("cannot be told{}", few(runs)), with(&|verdict| verdict == Verdict::CannotTell)),
+            ("no significant difference".to_owned(), with(&|verdict| verdict == Verdict::NoChange)),
+            (format!("undecided{}", few(runs)), with(&|verdict| verdict == Verdict::CannotTell)),
         ];
         let mut table = Table::new(style);
         let all = || parts.iter().flat_map(|(_, rows)| rows);

@@ -25,17 +25,17 @@ pub(super) fn sentence(wall: &Change, runs: [u64; 2]) -> String {
         (Verdict::Slower | Verdict::More, _) => format!("slower{by}"),
         (Verdict::Faster | Verdict::Less, _) => format!("faster{by}"),
         (Verdict::NoChange, seen) => {
-            let seen = seen
-                .map_or_else(String::new, |seen| format!(" (an effect below {} is invisible)", about_percent(seen)));
-            format!("no change that can be told from noise{seen}")
+            let seen =
+                seen.map_or_else(String::new, |seen| format!(" (smallest detectable change: {})", about_percent(seen)));
+            format!("no significant difference{seen}")
         }
         (Verdict::CannotTell, Some(seen)) => {
             let runs = few(runs).trim_matches([' ', '(', ')']).to_owned();
-            format!("cannot be told ({runs}; an effect below {} is invisible)", size(seen))
+            format!("no significant difference ({runs}; smallest detectable change: {})", size(seen))
         }
         (Verdict::CannotTell, None) => {
             let runs = few(runs).trim_matches([' ', '(', ')']).to_owned();
-            format!("cannot be told ({runs}; at least {} a side are needed)", runs_needed(wall.p_needed))
+            format!("undecided ({runs}; at least {} a side are needed)", runs_needed(wall.p_needed))
         }
     }
 }
@@ -56,7 +56,7 @@ pub(super) fn short(change: &Change) -> String {
         (Verdict::More, _) => "more".to_owned(),
         (Verdict::Less, _) => "less".to_owned(),
         (Verdict::NoChange | Verdict::CannotTell, Some(seen)) if seen < TINY => String::new(),
-        (Verdict::NoChange | Verdict::CannotTell, Some(seen)) => format!("below {} invisible", size(seen)),
+        (Verdict::NoChange | Verdict::CannotTell, Some(seen)) => format!("detectable from {}", size(seen)),
         (Verdict::NoChange, None) => String::new(),
         (Verdict::CannotTell, None) if change.change.is_none() => String::new(),
         (Verdict::CannotTell, None) => format!("{} runs needed", runs_needed(change.p_needed)),
@@ -143,13 +143,13 @@ mod tests {
         assert_eq!(say(Verdict::Slower, 0.031, Some(0.02)), "slower by 3.1 % (+2.1 % to +4.1 %)");
         assert_eq!(say(Verdict::Faster, -0.5, Some(0.02)), "faster by 50 % (−51.0 % to −49.0 %)");
         assert_eq!(say(Verdict::Slower, 2.0, None), "slower by a factor of 3.0 (3.0× to 3.0×)");
-        let none = "no change that can be told from noise (an effect below 2.0 % is invisible)";
+        let none = "no significant difference (smallest detectable change: 2.0 %)";
         assert_eq!(say(Verdict::NoChange, 0.001, Some(0.02)), none);
         assert_eq!(
             say(Verdict::CannotTell, 0.1, Some(0.23)),
-            "cannot be told (15 runs; an effect below 23 % is invisible)"
+            "no significant difference (15 runs; smallest detectable change: 23 %)"
         );
         let few = sentence(&change(Verdict::CannotTell, 0.1, None), [3, 1]);
-        assert_eq!(few, "cannot be told (3 and 1 runs; at least 4 a side are needed)");
+        assert_eq!(few, "undecided (3 and 1 runs; at least 4 a side are needed)");
     }
 }

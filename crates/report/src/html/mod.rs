@@ -111,7 +111,7 @@ const SECTIONS: [Section; 12] = [
     Section::always("moves", "Switches and migrations", "switches", moves::write),
     Section::always("wakers", "Who waits for whom", "who waits", wakers::write),
     Section::always("hot", "What ran, and what spun", "hot", hot::write),
-    Section::always("spread", "How long waits and turns were", "lengths", spread::write),
+    Section::always("spread", "How long wake delays and time slices were", "lengths", spread::write),
     Section::always("cost", "Cost, losses, checks", "cost", cost::write),
     Section::always("threads", "All threads", "threads", threads::write),
 ];

@@ -72,7 +72,7 @@ impl Plot<'_> {
             let width = x(span.border_ns(column + 1) - span.start_ns()) - left;
             writeln!(
                 out,
-                "<rect class=\"hole\" data-c=\"{column}\" x=\"{left:.1}\" y=\"0\" width=\"{width:.1}\" height=\"{}\"><title>moments of this time were lost</title></rect>",
+                "<rect class=\"hole\" data-c=\"{column}\" x=\"{left:.1}\" y=\"0\" width=\"{width:.1}\" height=\"{}\"><title>trace events of this time were lost</title></rect>",
                 self.height
             )?;
         }

@@ -15,7 +15,7 @@ const LEFT: u64 = 58;
 pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     out.push_str("<div class=\"pair\">");
     histogram(out, view, "Wake delays", "wake delay", "s-wake", &view.timeline.wake_delays)?;
-    histogram(out, view, "Turns on a CPU", "turn", colours::ON_A_CPU, &view.timeline.runs)?;
+    histogram(out, view, "Time slices", "time slice", colours::ON_A_CPU, &view.timeline.runs)?;
     out.push_str("</div>\n");
     Ok(())
 }

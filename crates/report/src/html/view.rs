@@ -61,6 +61,6 @@ impl<'d> View<'d> {
     /// What has to be said on the face of each picture over time.
     pub(super) fn holes(&self) -> Option<String> {
         let lost = self.timeline.lost_total();
-        (lost > 0).then(|| format!("{} lost: hatched columns are incomplete.", counted(lost, "moment")))
+        (lost > 0).then(|| format!("{} lost: hatched columns are incomplete.", counted(lost, "trace event")))
     }
 }

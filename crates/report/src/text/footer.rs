@@ -146,7 +146,7 @@ pub(crate) fn lost(document: &Document) -> Vec<String> {
         (lost.samples, "samples"),
         (lost.pairs, "wake-ups without their waker"),
         (lost.idle_split, "updates of the idle split"),
-        (lost.moments, "moments of the trace"),
+        (lost.moments, "trace events"),
     ];
     let mut named: Vec<String> =
         kinds.iter().filter(|(lost, _)| *lost > 0).map(|(lost, what)| format!("{} {what}", count(*lost))).collect();

@@ -124,7 +124,7 @@ impl Counters {
     }
 
     fn lost(&self, moment: &Moment, count: u32) -> TracePacket {
-        let name = Some(format!("{count} moments of CPU {} lost from here on", moment.cpu));
+        let name = Some(format!("{count} trace events of CPU {} lost from here on", moment.cpu));
         let event = TrackEvent { r#type: Some(INSTANT), track_uuid: Some(LOST), name, ..TrackEvent::default() };
         TracePacket { timestamp: Some(moment.t_ns + self.boot_ns), track_event: Some(event), ..packet() }
     }

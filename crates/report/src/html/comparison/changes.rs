@@ -26,7 +26,7 @@ const MARKS: [f64; 23] = [
 
 /// Kinds of marks.
 const KINDS: [(&str, &str); 3] =
-    [("c-change", "a change"), ("c-none", "no change that can be told from noise"), ("c-unsure", "cannot be told")];
+    [("c-change", "a change"), ("c-none", "no significant difference"), ("c-unsure", "undecided")];
 
 /// Group `other` beside the first.
 pub(super) fn write(out: &mut String, comparison: &Comparison, other: usize) -> fmt::Result {
