@@ -28,7 +28,7 @@ pub enum ParseCpuSetError {
     #[error("invalid CPU list '{}': expected numbers and ranges such as 0-3,8", .0.escape_default())]
     NotAList(String),
     /// A range runs downwards.
-    #[error("{0:?} is no CPU range: the first number is above the last")]
+    #[error("invalid CPU range {0:?}: the first number is above the last")]
     Descending(String),
     /// A number above [`MAX_CPU`].
     #[error("{0:?}: CPU numbers end at {MAX_CPU}")]

@@ -81,7 +81,7 @@ impl Root {
     pub fn read_number<T: FromStr>(&self, absolute: impl AsRef<Path>) -> Result<T, Error> {
         let absolute = absolute.as_ref();
         let text = self.read_text(absolute)?;
-        text.trim().parse().map_err(|_| self.format_error(absolute, format!("{text:?} is no number in range")))
+        text.trim().parse().map_err(|_| self.format_error(absolute, format!("{text:?} is not a number in range")))
     }
 
     /// As [`Root::read_number`]; `None` when there is no such file.

@@ -257,7 +257,7 @@ fn size_bytes(root: &Root, cache: &str) -> Result<Option<u64>, Error> {
     };
     match digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)) {
         Some(bytes) => Ok(Some(bytes)),
-        None => Err(root.format_error(&path, format!("{text:?} is no cache size"))),
+        None => Err(root.format_error(&path, format!("{text:?} is not a cache size"))),
     }
 }
 
@@ -343,7 +343,7 @@ mod tests {
             (&format!("{cpu}/cache/index0/size"), "big\n"),
         ]);
         let error = Topology::read(&root).expect_err("no size");
-        assert!(error.to_string().ends_with("index0/size: \"big\" is no cache size"), "{error}");
+        assert!(error.to_string().ends_with("index0/size: \"big\" is not a cache size"), "{error}");
     }
 
     #[test]

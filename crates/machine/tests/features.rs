@@ -258,7 +258,7 @@ fn what_cannot_be_read_or_understood_is_named() {
     assert!(read().contains("proc/sys/kernel/osrelease"));
     std::fs::create_dir_all(folder.path().join("proc/sys/kernel")).expect("mkdir");
     std::fs::write(folder.path().join("proc/sys/kernel/osrelease"), "Plan 9\n").expect("write");
-    assert!(read().contains("\"Plan 9\" is no kernel release"));
+    assert!(read().contains("\"Plan 9\" is not a kernel release"));
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub fn expand(path: &Path) -> Result<PathBuf> {
             other => {
                 let letter = other.map_or(String::new(), |letter| char::from(letter).escape_default().to_string());
                 bail!(
-                    "'{}': %{letter} is no placeholder; there are %p (pid), %h (host), %r (rank), %n (run of --repeat) and %% (%)",
+                    "'{}': unknown placeholder %{letter}; use %p (pid), %h (host), %r (rank), %n (run of --repeat) or %% (%)",
                     path.display()
                 );
             }
@@ -139,7 +139,7 @@ mod tests {
         assert!(!expanded("%h").unwrap().is_empty());
         for unknown in ["a.%x", "%P.json", "100%"] {
             let said = expanded(unknown).unwrap_err().to_string();
-            assert!(said.contains("is no placeholder") && said.contains("%r (rank)"), "{said}");
+            assert!(said.contains("unknown placeholder %") && said.contains("%r (rank)"), "{said}");
         }
     }
 

@@ -22,7 +22,7 @@ pub enum Error {
     )]
     NoFormats,
     /// perf recorded something else.
-    #[error("there are no scheduler events in this recording; perf sched record makes them")]
+    #[error("this recording contains no scheduler events; record it with perf sched record")]
     NoEvents,
     /// There are events in it, none of which could be understood.
     #[error(
@@ -31,7 +31,7 @@ pub enum Error {
     UnknownForm,
     /// In perf's file mode, and cannot be read but from one end to the other.
     #[error(
-        "this recording is in the form that perf writes to files, and says only at its end what is in it, so that it cannot be read from a pipe; give the file's name, or record with perf sched record -o -"
+        "this recording is in perf's file format, whose contents are described only at its end, so that it cannot be read from a pipe; give the file's name, or record with perf sched record -o -"
     )]
     NotSeekable,
     /// It cannot be read.

@@ -50,7 +50,7 @@ impl Heat {
         for (name, runs) in groups {
             let names = name.split_once('/').filter(|(row, column)| !row.is_empty() && !column.is_empty());
             let (row, column) =
-                names.ok_or(format!("'{name}' is no cell of a table: name it APPLICATION/SETTING=FILES"))?;
+                names.ok_or(format!("invalid name '{name}' for a cell of a table: use APPLICATION/SETTING=FILES"))?;
             let (row, column) = (place(&mut heat.rows, row), place(&mut heat.columns, column));
             if let Some(run) = runs.iter().find(|run| !run.knows(figure)) {
                 return Err(unknown(figure, name, run));
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn what_is_no_cell_is_named() {
         let refused = |figure, name| Heat::new(figure, &[group(name, 1.0)]).unwrap_err();
-        assert!(refused("wait_ns", "static").contains("'static' is no cell"));
+        assert!(refused("wait_ns", "static").contains("invalid name 'static' for a cell"));
         assert!(refused("nonsense", "a/b").contains("wall_ns"));
         assert!(refused("wait_ns/", "a/b").contains("no figure"));
     }

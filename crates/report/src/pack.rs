@@ -235,7 +235,7 @@ impl PackReport {
             );
         }
         lines.extend(self.passed_over.iter().map(|why| format!("eBPF not used: {why}")));
-        lines.extend(self.unread.iter().map(|why| format!("not seen who waits at barriers: {why}")));
+        lines.extend(self.unread.iter().map(|why| format!("cannot tell which threads wait at barriers: {why}")));
         lines.extend(self.complaints.iter().map(|complaint| format!("not done: {complaint}")));
         lines
     }

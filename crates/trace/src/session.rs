@@ -47,7 +47,7 @@ pub enum ReadError {
     #[error("this trace has no recording of cox in it")]
     Foreign,
     /// It is no Perfetto trace.
-    #[error("this is no Perfetto trace")]
+    #[error("not a Perfetto trace")]
     NoTrace,
     /// It was cut off, or changed.
     #[error("the recording is damaged: {0}")]

@@ -127,7 +127,7 @@ impl std::fmt::Display for Refusal {
             }
             Refusal::TooShort { crowded_ns } => write!(
                 f,
-                "too short to tell: it had more threads than CPUs for {}, and up to 2 s are wanted for a turn of each way",
+                "too short to tell: it had more threads than CPUs for {}; trying each way takes up to 2 s",
                 duration(crowded_ns)
             ),
             Refusal::Blind => {

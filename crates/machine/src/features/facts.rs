@@ -76,7 +76,7 @@ impl Facts {
         const RELEASE: &str = "/proc/sys/kernel/osrelease";
         let text = root.read_text(RELEASE)?;
         let release = Release::parse(&text)
-            .ok_or_else(|| root.format_error(RELEASE, format!("{text:?} is no kernel release")))?;
+            .ok_or_else(|| root.format_error(RELEASE, format!("{text:?} is not a kernel release")))?;
         let config = visible(KernelConfig::read(root, &release))?.flatten();
         let own = Task::own(root);
         let status = own.status()?;

@@ -45,7 +45,7 @@ pub(super) fn parse(line: &[u8], ticks_per_s: u64) -> Result<Stat, String> {
     // Numbered as in the manual page: pid is 1, comm 2, state 3.
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let field = |number: usize| fields.get(number - 3).copied().ok_or_else(|| format!("field {number} is missing"));
-    let not_a_number = |number: usize| format!("field {number} is no number");
+    let not_a_number = |number: usize| format!("field {number} is not a number");
     let number = |at: usize| field(at)?.parse::<u64>().map_err(|_| not_a_number(at));
     let small = |at: usize| field(at)?.parse::<u32>().map_err(|_| not_a_number(at));
     Ok(Stat {
@@ -86,8 +86,8 @@ mod tests {
         assert_eq!(parse(b"", 100).expect_err("empty"), "no command name in parentheses");
         assert_eq!(parse(b") (", 100).expect_err("reversed"), "no command name in parentheses");
         assert_eq!(parse(b"1 (a) S 2 3", 100).expect_err("short"), "field 14 is missing");
-        assert_eq!(parse(b"1 (a) S x", 100).expect_err("no ppid"), "field 4 is no number");
-        assert_eq!(parse(b"x (a) S 1", 100).expect_err("no pid"), "field 1 is no number");
+        assert_eq!(parse(b"1 (a) S x", 100).expect_err("no ppid"), "field 4 is not a number");
+        assert_eq!(parse(b"x (a) S 1", 100).expect_err("no pid"), "field 1 is not a number");
     }
 
     proptest! {

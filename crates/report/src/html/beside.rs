@@ -18,8 +18,10 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     let style = Style { unicode: true, ..Style::default() };
     writeln!(out, "<p>{}</p>", Safe(headline(view.document, beside)))?;
     out.push_str("<h3>What CPUs did while the same programs ran</h3>\n");
-    out.push_str("<p>CPU time. An idle CPU is that program’s which alone could have used it; that of several is theirs together; nobody’s, if no running program was allowed there.</p>\n");
+    out.push_str("<p>CPU time. Idle time belongs to the program that may use the CPU, to several together if several may, and to nobody if no running program may.</p>\n");
     table::write(out, phases(beside, &style), "")?;
-    out.push_str("<h3>Who waited behind whom</h3>\n<p>Thread time without a CPU, by who held it.</p>\n");
+    out.push_str(
+        "<h3>Who waited behind whom</h3>\n<p>Thread time without a CPU, by the program that held the CPU.</p>\n",
+    );
     table::write(out, waits(beside, &style), "")
 }

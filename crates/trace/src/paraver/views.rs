@@ -53,7 +53,7 @@ pub fn views() -> [View; 7] {
             None,
         ),
         configuration(
-            "What the last sample saw: work, or spinning, by what is waited for. Sampled: between two samples nobody looked.",
+            "The last sample: work, or spinning, by what the thread waits for. Sampled: nothing is known between two samples.",
             &[&Window {
                 name: SAMPLES,
                 thread: "Last Evt Val",
