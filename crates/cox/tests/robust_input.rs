@@ -250,7 +250,7 @@ fn reports_fit_the_terminal() {
         ("run -- ls /", "sum to wall"),
         ("doctor", "sched_ext"),
         ("pack --ncpus 1 -- sleep 0.1", "restored"),
-        ("explain quota_throttled", "elsewhere."),
+        ("explain quota_throttled", "count."),
     ] {
         let script = format!("stty cols 70 && NO_COLOR=1 exec '{COX}' {command}");
         let mut terminal = Terminal::start(&["sh", "-c", &script]);

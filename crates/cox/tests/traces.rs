@@ -201,7 +201,7 @@ fn files_that_are_no_traces_are_refused_by_one_line() {
     };
     refused(b"", "not a cox trace");
     refused(b"#!/bin/sh\necho\n", "not a cox trace");
-    refused(b"\n\n", "no Perfetto trace");
+    refused(b"\n\n", "not a Perfetto trace");
     refused(&whole[..whole.len() - 1], "cut off");
     refused(&whole[..whole.len() / 2], "");
     // A trace without a recording: a packet with nothing in it.
