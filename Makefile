@@ -9,6 +9,7 @@
 #   make fuzz               damaged recordings through all that reads them, ten million of each kind: hours (TIMES=100000: minutes)
 #   make tsan               the thread sanitizer on the runtime for tasks and the preload library; needs rustup's rust-src
 #   make btf-newest         whether the BPF programs fit Debian's newest kernel, without loading them
+#   make check-aarch64      whether all of it compiles for a processor other than x86-64, where it refuses to run
 #   make lint               format, clippy, rustdoc, C warnings, crate arrows, dependency audit
 #   make bench              measure what cox itself costs, and what packing gives (hours; EXPERIMENTS=overhead: minutes)
 #   make install PREFIX=/usr/local    install what was built: programs, libraries, man pages, completions (as root with the rights for eBPF;
@@ -22,6 +23,8 @@
 
 BUILD_PACKAGES := clang g++ gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
 TEST_PACKAGES := graphicsmagick less libcap2-bin linux-perf par2 python3 python3-pip rpm stress-ng
+# The C code that is compiled on the way; headers are the same for all processors.
+AARCH64_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 # What takes the types out of a kernel's image.
 BTF_PACKAGES := binutils lz4 xz-utils zstd
 # Programs that `cox bench pack` packs, and ip and tc for `umt`; they name what is missing.
@@ -55,8 +58,8 @@ RELEASE := target/release
 COX := $(RELEASE)/cox
 INSTALLED := $(DESTDIR)$(PREFIX)
 
-.PHONY: help demo test conformance suite soak fuzz tsan btf-newest build workloads lint style rustdoc lint-c audit bench install clean \
-        packages test-packages python-packages btf-packages bench-packages
+.PHONY: help demo test conformance suite soak fuzz tsan btf-newest check-aarch64 build workloads lint style rustdoc lint-c audit bench install clean \
+        packages test-packages python-packages btf-packages aarch64-packages bench-packages
 
 help:
 	sed -n '2,/^$$/s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
@@ -295,12 +298,28 @@ lint-c: workloads
 	cargo build -q --locked -p watch
 	headers=$$(find target/debug/build -maxdepth 3 -path '*/libbpf-sys-*/out/include' -print -quit)
 	clang -fsyntax-only --target=bpf -mcpu=v3 -O2 -g -D__TARGET_ARCH_x86 -Wall -Wextra -Werror -Wno-unused-parameter \
-		-I crates/wire/include -I "$$headers" crates/watch/src/bpf/prog/*.bpf.c
+		-I crates/wire/include -I crates/arch/include -I "$$headers" crates/watch/src/bpf/prog/*.bpf.c
 	gcc -fsyntax-only -std=gnu11 -O2 -Wall -Wextra -Werror -I crates/wire/include crates/wire/native/*.c
 	gcc -fsyntax-only -std=c99 -x c -Wall -Wextra -Wpedantic -Werror crates/umt/include/cox_umt.h
 	g++ -fsyntax-only -std=c++11 -x c++ -Wall -Wextra -Wpedantic -Werror crates/umt/include/cox_umt.h
 	gcc -fsyntax-only -std=gnu11 -O2 -Wall -Wextra -Werror -I crates/umt/include \
 		crates/umt/examples/*.c crates/umt/tests/programs/*.c
+
+# What differs by processor is in crates/arch alone; nothing else may have to change for another one.
+AARCH64 := aarch64-unknown-linux-gnu
+
+check-aarch64: aarch64-packages
+	$(have_cargo)
+	if ! ls "$$(rustc --print target-libdir --target $(AARCH64))"/libstd-*.rlib >/dev/null 2>&1; then
+		echo "make: installing Rust's standard library for $(AARCH64)"
+		rustup target add $(AARCH64) ||
+			{ echo "make: it cannot be had; with a Rust that rustup does not manage, install it as that Rust's packager says" >&2; exit 1; }
+	fi
+	export CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc
+	cargo check -q --workspace --locked --target $(AARCH64)
+
+aarch64-packages:
+	$(call install,$(BUILD_PACKAGES) $(AARCH64_PACKAGES),,)
 
 # The advisories come from the network; offline the other checks still hold.
 audit:

@@ -80,7 +80,12 @@ enum Guard {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().verb {
+    let cli = Cli::parse();
+    if let Err(why) = arch::supported() {
+        eprintln!("cox-bench: {why}");
+        return ExitCode::FAILURE;
+    }
+    let done = match cli.verb {
         Verb::Overhead(options) => {
             Interrupt::catch().and_then(|interrupt| overhead::overhead(&options, &interrupt)).map(exit_code)
         }

@@ -15,16 +15,24 @@ use object::{Object, ObjectSection};
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let wire = "../wire/include";
+    let (wire, arch) = ("../wire/include", "../arch/include");
+    // As libbpf's headers and `cox/processor.h` name processors.
+    let processor = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
+        Ok("x86_64") => "x86",
+        Ok("aarch64") => "arm64",
+        other => panic!("no BPF programs for this processor: {other:?}"),
+    };
+    let define = format!("-D__TARGET_ARCH_{processor}");
     println!("cargo::rerun-if-changed=src/bpf/prog");
     println!("cargo::rerun-if-changed=src/btf.rs");
     println!("cargo::rerun-if-changed={wire}");
+    println!("cargo::rerun-if-changed={arch}");
     for name in ["observe", "stands", "umt"] {
         let object = out.join(format!("{name}.o"));
         SkeletonBuilder::new()
             .source(format!("src/bpf/prog/{name}.bpf.c"))
             .obj(&object)
-            .clang_args(["-I", wire, "-mcpu=v3", "-Wall", "-Werror", "-D__TARGET_ARCH_x86"])
+            .clang_args(["-I", wire, "-I", arch, "-mcpu=v3", "-Wall", "-Werror", &define])
             .build_and_generate(out.join(format!("{name}.skel.rs")))
             .expect("the BPF programs compile; clang 14 or later, libelf-dev and zlib1g-dev are needed");
         std::fs::write(out.join(format!("{name}.read.rs")), read_by(&object)).expect("OUT_DIR can be written");

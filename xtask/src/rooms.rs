@@ -65,7 +65,7 @@ const fn these(below: &'static [&'static str], beside: &'static [(&'static str, 
 pub const ROOMS: &[Room] = &[
     Room { name: "cox", floor: "front doors", uses: Uses::AllBelow, pure: false },
     Room { name: "cox-bench", floor: "front doors", uses: Uses::AllBelow, pure: false },
-    Room { name: "preload", floor: "front doors", uses: these(&["signal", "tasks", "wire"], &[]), pure: false },
+    Room { name: "preload", floor: "front doors", uses: these(&["arch", "signal", "tasks", "wire"], &[]), pure: false },
     Room { name: "umt", floor: "front doors", uses: these(&["signal", "wire"], &[]), pure: false },
     Room { name: "xtask", floor: "front doors", uses: these(&[], &[]), pure: false },
     Room {
@@ -145,7 +145,13 @@ pub const ROOMS: &[Room] = &[
     Room {
         name: "symbols",
         floor: "senses",
-        uses: these(&["wire"], &[("machine", "a process' maps tell which file an address belongs to")]),
+        uses: these(
+            &["wire"],
+            &[
+                ("machine", "a process' maps tell which file an address belongs to"),
+                ("arch", "machine code and system-call numbers differ by processor"),
+            ],
+        ),
         pure: false,
     },
     Room {

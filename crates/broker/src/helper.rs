@@ -124,7 +124,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     }
-    let ready = confine::socket().and_then(|socket| {
+    let ready = arch::supported().map_err(str::to_owned).and_then(|()| confine::socket()).and_then(|socket| {
         let caller = Caller::of_this_process()?;
         confine::confine().map(|()| (socket, caller))
     });

@@ -32,6 +32,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(refused) => return refuse(&refused),
     };
+    if let Err(why) = arch::supported() {
+        say(why);
+        return ExitCode::from(FAILED);
+    }
     changes::waiting::tell_by(say);
     let done = match cli.verb {
         Verb::Run(options) => verbs::run::run(&options),

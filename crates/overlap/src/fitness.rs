@@ -58,12 +58,14 @@ fn obstacle(program: &Dynamic, is_inside: impl Fn(&Part<'_>) -> bool) -> Option<
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn why(imports: &[&str], libraries: &[&str], inside: &[Part<'_>]) -> &'static str {
         let strings = |all: &[&str]| all.iter().map(ToString::to_string).collect();
         let program = Dynamic {
-            loader: "/lib64/ld-linux-x86-64.so.2".into(),
+            loader: Path::new("/lib64").join(arch::LOADER),
             libraries: strings(libraries),
             imports: strings(imports),
         };

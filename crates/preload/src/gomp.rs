@@ -26,7 +26,6 @@ use tasks::team::Team;
 use tasks::worker::Worker;
 use wire::guest::{LIBGOMP, ROLE_TEAM, ROLE_THREAD, Slot};
 
-use crate::caller::with_caller;
 use crate::calls::Call;
 use crate::memory::{self, note_seen};
 use crate::overlap::{self, Inner, cancelling};
@@ -176,7 +175,7 @@ parallel! {
         threads: c_uint, start: c_long, end: c_long, step: c_long, flags: c_uint);
 }
 
-with_caller! {
+arch::with_caller! {
     /// An explicit barrier, noted.
     GOMP_barrier => barrier;
     /// An explicit barrier that may be cancelled, noted.

@@ -26,7 +26,6 @@
 //! It needs the glibc that it was built with, or a later one; built on Debian 12 or anything newer, glibc
 //! 2.34. A test holds that.
 
-mod caller;
 mod calls;
 mod cure;
 mod gomp;

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use tasks::worker::Worker;
 use wire::guest::TASKS;
 
-use crate::caller::{by_place, by_way, by_way_of, ours_or_by_way_of};
 use crate::calls::Call;
 use crate::memory::note_seen;
 use crate::overlap::{self, cancelling, doors, icvs, identity, locks, shares, targets};
 use crate::real::{is_one_for_all, only, real};
 
-ours_or_by_way_of! {
+arch::ours_or_by_way_of! {
+    at tasks::worker::TEAM_AT;
     /// A task, noted.
     GOMP_task => doors::task, else task;
     /// A loop divided into tasks, noted.
@@ -41,14 +41,14 @@ ours_or_by_way_of! {
     omp_in_final_ => doors::in_final, else in_final_fortran;
 }
 
-by_place! {
+arch::by_place! {
     /// Number of the calling thread in its team.
     omp_get_thread_num => THREAD_NUM;
     /// Fortran's name of the question.
     omp_get_thread_num_ => THREAD_NUM;
 }
 
-by_way_of! {
+arch::by_way_of! {
     /// Ends them.
     GOMP_taskgroup_reduction_unregister => reduction_unregister;
     /// Fulfils a task's event.
@@ -419,10 +419,7 @@ about_the_thread! {
 /// Where the question goes that programs ask in every task: to who finds out where to, until that is the same for all who ask.
 static THREAD_NUM: AtomicPtr<c_void> = AtomicPtr::new(first_thread_num as *mut c_void);
 
-#[unsafe(naked)]
-unsafe extern "C" fn first_thread_num() {
-    std::arch::naked_asm!(by_way!(), inner = sym thread_num)
-}
+arch::by_way_of_inside!(first_thread_num => thread_num);
 
 extern "C" fn thread_num(_: usize, caller: usize) -> *mut c_void {
     let ours = signal::was_ever_live();

@@ -22,8 +22,6 @@ const VARIABLE: &str = "COX_PRELOAD";
 const LIST: &str = "LD_PRELOAD";
 /// Tells the library to leave child processes alone; its value is its own path.
 const ALONE: &str = "COX_PRELOAD_ALONE";
-/// The dynamic loader of the C library that the preload library needs.
-const LOADER: &str = "ld-linux-x86-64.so.2";
 /// Libraries that end the program when another comes before them.
 const FIRST: [&str; 4] = ["libasan.so", "libtsan.so", "liblsan.so", "libhwasan.so"];
 /// A script's interpreter may be a script; the kernel follows so many.
@@ -83,7 +81,7 @@ fn obstacle_of(file: &Path, scripts_left: u32) -> Option<&'static str> {
     }
     let Some(program) = Dynamic::read(file) else { return Some("it is statically linked") };
     let is_sanitized = program.libraries.iter().any(|name| FIRST.iter().any(|first| name.starts_with(first)));
-    if program.loader.file_name() != Some(OsStr::new(LOADER)) {
+    if program.loader.file_name() != Some(OsStr::new(arch::LOADER)) {
         return Some("it uses another C library, or is for another processor");
     }
     is_sanitized.then_some("it is built with a sanitizer")

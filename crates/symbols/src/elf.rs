@@ -24,7 +24,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl};
+use arch::wait_loop::{CallTarget, Callee, MAX_LOOP, WaitLoops};
+use arch::{LONGEST_INSTRUCTION_BYTES, PLT_ENTRY_BYTES};
 use machine::Root;
 use object::read::{ReadCache, ReadRef};
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
@@ -32,7 +33,6 @@ use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTab
 pub use inside::{Part, has_inside};
 pub use loader::Dynamic;
 
-use crate::wait_loop::{CallTarget, Callee, MAX_LOOP, WaitLoops};
 use table::Table;
 
 /// Why a file yields no functions.
@@ -75,7 +75,7 @@ struct Section {
 /// An ELF file, read whole enough to answer for any address in it.
 pub struct Image {
     file: File,
-    is_x86_64: bool,
+    is_of_this_processor: bool,
     loads: Vec<Load>,
     sections: Vec<Section>,
     symbols: Table,
@@ -86,11 +86,11 @@ pub struct Image {
     callees: RefCell<HashMap<u64, Callee>>,
 }
 
+/// Where an ELF file says which processor it is for, whatever the width of its addresses.
+const E_MACHINE_AT: u64 = 18;
+
 /// Functions that give the CPU away: sched_yield(2), thrd_yield(3), and the old pthread_yield(3).
 const YIELDS: [&str; 4] = ["sched_yield", "__sched_yield", "thrd_yield", "pthread_yield"];
-
-/// PLT stubs are aligned and spaced by this (System V ABI, x86-64).
-const PLT_ENTRY_BYTES: u64 = 16;
 
 impl Image {
     /// Reads `file`, which had the name `path` where it was mapped. Debug files are looked for below `root`.
@@ -106,6 +106,8 @@ impl Image {
 
     fn parse<'d>(data: impl ReadRef<'d>, file: File, path: &Path, root: &Root) -> Result<Image, ElfError> {
         let elf = object::File::parse(data)?;
+        let machine = data.read_bytes_at(E_MACHINE_AT, 2).unwrap_or_default();
+        let is_of_this_processor = machine == arch::ELF_MACHINE.to_le_bytes();
         let loads = elf
             .segments()
             .map(|segment| {
@@ -136,8 +138,7 @@ impl Image {
         symbols.sort();
         let frames = frames::bounds(&elf);
         let imports = imports(&elf);
-        let is_x86_64 = elf.architecture() == object::Architecture::X86_64;
-        Ok(Image { is_x86_64, loads, sections, symbols, frames, imports, callees: RefCell::default(), file })
+        Ok(Image { is_of_this_processor, loads, sections, symbols, frames, imports, callees: RefCell::default(), file })
     }
 
     /// The virtual address of what lies at `file_offset`; `None` when no segment maps it.
@@ -149,8 +150,8 @@ impl Image {
     }
 
     /// Whether the machine code can be looked at.
-    pub fn is_x86_64(&self) -> bool {
-        self.is_x86_64
+    pub fn is_of_this_processor(&self) -> bool {
+        self.is_of_this_processor
     }
 
     /// The function that covers virtual address `address`.
@@ -227,24 +228,18 @@ impl Image {
         if named == Callee::Yields {
             return named;
         }
-        const LONGEST_INSTRUCTION: u64 = 15;
-        if function.end - function.start > MAX_LOOP as u64 * LONGEST_INSTRUCTION {
+        if function.end - function.start > MAX_LOOP as u64 * LONGEST_INSTRUCTION_BYTES {
             return Callee::Other;
         }
         let loops = WaitLoops::find(&self.code(&function), function.start, &|_| Callee::Other);
         if loops.relaxes_only() { Callee::Relaxes } else { Callee::Other }
     }
 
-    /// What the stub at `start` jumps to: `jmp *entry(%rip)`, possibly behind `endbr64`.
+    /// What the stub at `start` jumps to.
     fn import_of_stub(&self, start: u64) -> Option<&str> {
         let stub = Function { start, end: start + PLT_ENTRY_BYTES, name: None, guessed: false };
         let code = self.code(&stub);
-        Decoder::with_ip(64, &code, start, DecoderOptions::NONE)
-            .into_iter()
-            .find(|instruction| instruction.flow_control() == FlowControl::IndirectBranch)
-            .filter(|jump| jump.is_ip_rel_memory_operand())
-            .and_then(|jump| self.imports.get(&jump.ip_rel_memory_address()))
-            .map(String::as_str)
+        arch::import_slot(&code, start).and_then(|slot| self.imports.get(&slot)).map(String::as_str)
     }
 }
 

@@ -5,7 +5,7 @@
 
 use wire::Waiting;
 
-use crate::wait_loop::{Verdict, WaitLoops};
+use arch::wait_loop::{Verdict, WaitLoops};
 
 /// How a rule compares names.
 #[derive(Clone, Copy)]
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn one_loop_means_what_its_library_makes_of_it() {
-        let loops = WaitLoops::find(&PAUSING, 0, &|_| crate::wait_loop::Callee::Other);
+        let loops = WaitLoops::find(&PAUSING, 0, &|_| arch::wait_loop::Callee::Other);
         let judged = |module| by_code(module, false, &loops, loops.verdict(2));
         assert_eq!(judged("libgomp.so.1.0.0"), Some(Waiting::OpenMp));
         assert_eq!(judged("libmpi.so.40"), Some(Waiting::Mpi));
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn straight_code_waits_only_where_its_library_says_so() {
-        let loops = WaitLoops::find(&PAUSING, 0, &|_| crate::wait_loop::Callee::Other);
+        let loops = WaitLoops::find(&PAUSING, 0, &|_| arch::wait_loop::Callee::Other);
         let judged = |module, named, verdict| by_code(module, named, &loops, verdict);
         assert_eq!(judged("libgomp.so.1", false, Verdict::Straight), None);
         assert_eq!(judged("libomp.so.5", true, Verdict::Straight), Some(Waiting::OpenMp));
@@ -267,7 +267,7 @@ mod tests {
         let looks = [0x48, 0x8b, 0x47, 0x08, 0x83, 0x38, 0x00, 0x0f, 0x94, 0xc0, 0xc3];
         let stores = [0x48, 0x8b, 0x47, 0x08, 0x89, 0x07, 0x83, 0x38, 0x00, 0x0f, 0x94, 0xc0, 0xc3];
         let judged = |bytes: &[u8], module, named| {
-            let loops = WaitLoops::find(bytes, 0, &|_| crate::wait_loop::Callee::Other);
+            let loops = WaitLoops::find(bytes, 0, &|_| arch::wait_loop::Callee::Other);
             by_code(module, named, &loops, loops.verdict(4))
         };
         assert_eq!(judged(&looks, "libomp.so.5", false), Some(Waiting::OpenMp));

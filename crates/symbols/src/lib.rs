@@ -9,7 +9,7 @@
 //!      sampled);
 //!    - a function whose name is known to wait (OpenMP runtimes, MPI progress, pthread spin locks, …);
 //!    - the machine code of a library that is known, for libraries without names;
-//!    - a loop that by its machine code can only wait, in any module: [`wait_loop`].
+//!    - a loop that by its machine code can only wait, in any module: [`arch::wait_loop`].
 //!
 //! Code without a file (just-in-time compiled, `[vdso]`) is named after its mapping and counts as work.
 
@@ -22,7 +22,6 @@ mod modules;
 mod processes;
 mod reader;
 mod symboliser;
-pub mod wait_loop;
 
 pub use judge::Judge;
 pub use symboliser::Symboliser;

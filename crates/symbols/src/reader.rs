@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use arch::wait_loop::WaitLoops;
 use wire::Waiting;
 
 use crate::elf::Image;
 use crate::known;
-use crate::wait_loop::WaitLoops;
 
 /// What is known of one offset in a module.
 #[derive(Clone, Default)]
@@ -35,7 +35,7 @@ impl Reader {
         let Some(function) = self.image.function_at(address) else { return Meaning::default() };
         let by_name = function.name.as_deref().and_then(known::by_name);
         let waiting = by_name.or_else(|| {
-            if !self.image.is_x86_64() {
+            if !self.image.is_of_this_processor() {
                 return None;
             }
             let image = &self.image;

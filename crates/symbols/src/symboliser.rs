@@ -22,8 +22,8 @@ const MAX_PROCESSES: usize = 1 << 16;
 /// The module of code whose process was gone before its maps could be read.
 const UNKNOWN: &str = "[unknown]";
 
-/// sched_yield(2) as [`Sample::in_kernel`] has it. A 32-bit program has another number on x86-64.
-const IN_SCHED_YIELD: u32 = 1 + libc::SYS_sched_yield as u32;
+/// sched_yield(2) as [`Sample::in_kernel`] has it. A 32-bit program has another number.
+const IN_SCHED_YIELD: u32 = 1 + arch::SYS_SCHED_YIELD;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {

@@ -6,10 +6,10 @@ mod common;
 use std::fs::File;
 use std::path::Path;
 
+use arch::wait_loop::Verdict;
 use machine::Root;
 use object::{Object, ObjectSymbol};
 use symbols::elf::Image;
-use symbols::wait_loop::Verdict;
 
 /// Verdicts on all bytes of every function of `program` whose name begins with `prefix`.
 fn verdicts(program: &Path, prefix: &str) -> Vec<(String, Vec<Verdict>)> {

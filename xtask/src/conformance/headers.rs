@@ -110,12 +110,21 @@ fn is_here(name: &str, language: Language) -> bool {
     match name {
         "c" => language == Language::C,
         "c++" => language == Language::Cxx,
-        "avx_runtime" => std::arch::is_x86_feature_detected!("avx"),
+        "avx_runtime" => has_feature("avx"),
         "lp64" | "tls" | "tls_runtime" | "sync_int_long" | "size32plus" | "fpic" | "shared" | "sse2_runtime"
         | "large_long_double" | "__float128" | "vect_simd_clones" | "lto" | "fd_truncate" => true,
-        pattern if pattern.contains('-') => matches(pattern.as_bytes(), b"x86_64-pc-linux-gnu"),
+        pattern if pattern.contains('-') => {
+            matches(pattern.as_bytes(), format!("{}-pc-linux-gnu", std::env::consts::ARCH).as_bytes())
+        }
         _ => false,
     }
+}
+
+/// Whether the processor has a feature, by the kernel's name for it on x86.
+fn has_feature(name: &str) -> bool {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags")?.split_once(':'));
+    flags.is_some_and(|(_, flags)| flags.split_whitespace().any(|flag| flag == name))
 }
 
 /// Whether a pattern of `*` and `?` is a machine's name.

@@ -21,7 +21,7 @@ COX_INLINE u8 cause_of_block(struct task_struct *task, struct cox_clock *c)
 	call = user_call_of(task);
 	if (call.nr < 0)
 		return COX_PAGE_FAULT; /* its read, or the lock on the address space */
-	if (task->thread_info.status & TS_COMPAT)
+	if (cox_other_numbers(&task->thread_info))
 		return iowait ? COX_DISK : COX_OTHER; /* another numbering */
 	if (call.nr >= 512)
 		return COX_OTHER;

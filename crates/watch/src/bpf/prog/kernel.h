@@ -6,7 +6,7 @@
 #ifndef COX_KERNEL_H
 #define COX_KERNEL_H
 
-#include "cox/cells.h"
+#include "cox/processor.h"
 
 typedef __u8 u8;
 typedef __u16 u16;
@@ -46,26 +46,18 @@ enum {
 	TASK_FROZEN = 0x8000,
 };
 enum { PF_IO_WORKER = 0x10, PF_KTHREAD = 0x00200000 };
-enum { TS_COMPAT = 2 };
-
-/* arch/x86/include/asm/page_64_types.h, without KASAN. */
-#define THREAD_SIZE 16384
 
 /* include/uapi/linux/stat.h */
 enum { S_IFMT = 0170000, S_IFSOCK = 0140000, S_IFIFO = 0010000, S_IFCHR = 0020000 };
-/*
- * Integers are unsigned here, whatever the kernel says: libbpf adjusts the width of a load to the kernel's
- * field for unsigned ones only, and fields shrink (task_struct.on_cpu: an int up to 6.18, a byte in 7.3).
- */
 /* include/uapi/linux/magic.h */
 #define ANON_INODE_FS_MAGIC 0x09041934
 #define AF_UNIX 1
 
+/*
+ * Integers are unsigned here, whatever the kernel says: libbpf adjusts the width of a load to the kernel's
+ * field for unsigned ones only, and fields shrink (task_struct.on_cpu: an int up to 6.18, a byte in 7.3).
+ */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct thread_info {
-	unsigned int status;
-};
 
 struct cpumask {
 	unsigned long bits[1];
@@ -125,13 +117,6 @@ struct sock {
 
 struct socket {
 	struct sock *sk;
-};
-
-struct pt_regs {
-	unsigned long di;
-	unsigned long orig_ax;
-	unsigned long ip;
-	unsigned long cs;
 };
 
 struct ns_common {
@@ -217,12 +202,6 @@ struct bpf_iter__task {
 };
 
 #pragma clang attribute pop
-
-/* A program's context, not a kernel object: fixed layout, no relocation. The user ABI of x86-64. */
-enum { REG_IP = 16, REG_CS = 17, REGS = 21 };
-struct bpf_perf_event_data {
-	u64 regs[REGS];
-};
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>

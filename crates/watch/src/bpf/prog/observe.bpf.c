@@ -86,7 +86,7 @@ COX_INLINE u32 waker_of(void *ctx)
 {
 	struct task_struct *current = bpf_get_current_task_btf();
 
-	if ((u32)(u64)ctx - (u32)(u64)current->stack >= THREAD_SIZE)
+	if ((u32)(u64)ctx - (u32)(u64)current->stack >= COX_STACK_BYTES)
 		return 0;
 	if (!(current->flags & PF_KTHREAD) && user_call_of(current).nr < 0)
 		return 0;

@@ -7,13 +7,13 @@
 
 COX_INLINE void sample_place(struct cox_sample *sample, struct bpf_perf_event_data *ctx, struct task_struct *p)
 {
-	if ((ctx->regs[REG_CS] & 3) == 3) {
-		sample->ip = ctx->regs[REG_IP];
+	if (cox_sampled_user(ctx)) {
+		sample->ip = cox_sampled_ip(ctx);
 	} else if (!(p->flags & (PF_IO_WORKER | PF_KTHREAD))) {
 		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(p);
 
-		sample->ip = regs->ip;
-		sample->in_kernel = 1 + (u32)regs->orig_ax;
+		sample->ip = cox_user_ip(regs);
+		sample->in_kernel = 1 + (u32)cox_call_nr(regs);
 	}
 }
 

@@ -39,8 +39,8 @@ COX_INLINE struct user_call user_call_of(struct task_struct *p)
 		regs = bpf_rdonly_cast(untrusted(p)->stack + regs_distance, type_of_registers);
 	else
 		regs = (struct pt_regs *)bpf_task_pt_regs(p);
-	call.nr = (s32)regs->orig_ax;
-	call.fd = regs->di;
+	call.nr = cox_call_nr(regs);
+	call.fd = cox_first_argument(regs);
 	return call;
 }
 

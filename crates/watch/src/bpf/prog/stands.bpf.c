@@ -150,8 +150,8 @@ COX_INLINE void switched_out(struct cox_stand *s, struct task_struct *p, bool pr
 		s->run_ns += t - s->since_ns;
 	s->since_ns = 0;
 	s->out_ns = t;
-	s->ip = regs->ip;
-	s->call = (s32)regs->orig_ax;
+	s->ip = cox_user_ip(regs);
+	s->call = cox_call_nr(regs);
 	if (state & TASK_DEAD) {
 		s->state = COX_DEAD;
 	} else if (preempt || state == 0) {

@@ -36,36 +36,20 @@
 //!   several flags without `pause`, and loops that poll through a function that was not inlined (C++
 //!   atomics at -O0).
 //! - Updates by compare-exchange count as work even under contention, unless they `pause`.
-//! - x86-64 only: elsewhere nothing is said ([`Verdict`] is not asked for).
 
-mod calls;
 mod code;
 mod cycles;
 mod judge;
 mod state;
 mod step;
-mod verdict;
 
 use code::Code;
 use iced_x86::{FlowControl, Instruction};
 
+use crate::wait_loop::{CallTarget, Callee, MAX_LOOP, Verdict, WaitLoops};
+
 pub use calls::{CallTarget, Callee};
 pub use verdict::Verdict;
-
-/// Longest loop that is looked at, in instructions. The waiting loops of libgomp, libomp, glibc and the
-/// usual hand-written locks have 3 to 12 instructions optimised, and up to 26 at -O0.
-pub const MAX_LOOP: usize = 32;
-
-/// The small loops of one function.
-#[derive(Clone, Debug, Default)]
-pub struct WaitLoops {
-    /// Instructions in small loops, ascending: address, end, verdict.
-    spans: Vec<(u64, u64, Verdict)>,
-    pauses: bool,
-    yields: bool,
-    relaxes_only: bool,
-    looks_only: bool,
-}
 
 impl WaitLoops {
     /// Looks at the function whose machine code is `bytes`, at address `start`. `callee` says what is at the
@@ -98,36 +82,6 @@ impl WaitLoops {
         }
         let spans = spans_of(&code, |node| innermost[node].map(|(_, verdict)| verdict));
         WaitLoops { spans, pauses, yields, relaxes_only, looks_only }
-    }
-
-    /// What the instruction at `ip` is part of.
-    pub fn verdict(&self, ip: u64) -> Verdict {
-        let behind = self.spans.partition_point(|&(start, _, _)| start <= ip);
-        match behind.checked_sub(1).map(|at| self.spans[at]) {
-            Some((_, end, verdict)) if ip < end => verdict,
-            _ => Verdict::Straight,
-        }
-    }
-
-    /// Whether the function has `pause` or one of its kin anywhere.
-    pub fn pauses(&self) -> bool {
-        self.pauses
-    }
-
-    /// Whether the function calls something that gives the CPU away.
-    pub fn yields(&self) -> bool {
-        self.yields
-    }
-
-    /// Whether the function is short, without loops and calls, and has `pause`.
-    pub fn relaxes_only(&self) -> bool {
-        self.relaxes_only
-    }
-
-    /// Whether the function is short, without loops and calls, and stores nothing but what it pushes: a
-    /// test that a waiting loop may call. By itself this means nothing.
-    pub fn looks_only(&self) -> bool {
-        self.looks_only
     }
 }
 

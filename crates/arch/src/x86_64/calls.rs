@@ -5,21 +5,12 @@
 
 use wire::Cause;
 
-/// Entries of the table that BPF gets; higher numbers (x32) count as `other`.
-pub const SYSCALL_TABLE_LEN: usize = 512;
+use crate::BlockedIn;
+
 /// sched_yield(2).
 pub const SYS_SCHED_YIELD: u32 = 24;
 /// io_uring_enter(2).
 pub const SYS_IO_URING_ENTER: u32 = 426;
-
-/// What blocking in a system call means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlockedIn {
-    /// Always this cause.
-    Cause(Cause),
-    /// The cause hangs on what the descriptor in the first argument is.
-    Descriptor,
-}
 
 /// What blocking in system call `nr` means.
 pub fn blocked_in(nr: u32) -> BlockedIn {

@@ -1,0 +1,34 @@
+//! The stubs of the procedure linkage table (System V ABI, x86-64).
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl};
+
+/// Stubs are aligned and spaced by this.
+pub const PLT_ENTRY_BYTES: u64 = 16;
+/// No instruction is longer.
+pub const LONGEST_INSTRUCTION_BYTES: u64 = 15;
+
+/// Where in memory the address is that the stub with this machine code, at address `start`, jumps to: `jmp *slot(%rip)`, possibly behind
+/// `endbr64`.
+pub fn import_slot(code: &[u8], start: u64) -> Option<u64> {
+    Decoder::with_ip(64, code, start, DecoderOptions::NONE)
+        .into_iter()
+        .find(|instruction| instruction.flow_control() == FlowControl::IndirectBranch)
+        .filter(|jump| jump.is_ip_rel_memory_operand())
+        .map(|jump| jump.ip_rel_memory_address())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slot_of_a_stub_is_where_its_jump_reads() {
+        // endbr64; bnd jmp *0x2fe5(%rip), and the same without either.
+        let guarded = [0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25, 0xe5, 0x2f, 0x00, 0x00];
+        assert_eq!(import_slot(&guarded, 0x1000), Some(0x1000 + 11 + 0x2fe5));
+        assert_eq!(import_slot(&[0xff, 0x25, 0x10, 0, 0, 0], 0x1000), Some(0x1016));
+        // The first stub pushes, and a jump to a register is none of a stub's.
+        assert_eq!(import_slot(&[0xff, 0xe0], 0x1000), None);
+        assert_eq!(import_slot(&[], 0x1000), None);
+    }
+}
