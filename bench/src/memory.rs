@@ -1,10 +1,12 @@
 //! How much memory of its own a program has at most.
 
-use std::fs;
 use std::io;
 use std::process::{Command, ExitStatus};
 use std::thread;
 use std::time::Duration;
+
+use machine::Root;
+use machine::process::Task;
 
 /// How often to look. The kernel keeps no maximum of it.
 const LOOK: Duration = Duration::from_micros(200);
@@ -20,31 +22,16 @@ pub fn most_anonymous(command: &mut Command) -> io::Result<(ExitStatus, u64)> {
         if let Some(status) = child.try_wait()? {
             return Ok((status, most));
         }
-        most = most.max(anonymous(child.id()).unwrap_or(0));
+        // Nothing is had of one that has gone.
+        let status = Task::process(&Root::live(), child.id()).status();
+        most = most.max(status.map_or(0, |status| status.anonymous_bytes));
         thread::sleep(LOOK);
     }
-}
-
-/// None: it has gone.
-fn anonymous(pid: u32) -> Option<u64> {
-    anonymous_in(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
-}
-
-fn anonymous_in(status: &str) -> Option<u64> {
-    let kib = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
-    Some(kib.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pages_of_files_are_not_counted() {
-        let status = "VmRSS:\t     900 kB\nRssAnon:\t       4 kB\nRssFile:\t     896 kB\n";
-        assert_eq!(anonymous_in(status), Some(4096));
-        assert_eq!(anonymous_in("State:\tZ (zombie)\n"), None);
-    }
 
     #[test]
     fn what_a_program_takes_is_seen() {

@@ -163,7 +163,7 @@ fn descendants() -> Result<BTreeMap<u32, String>> {
     Ok(below(std::process::id(), &all))
 }
 
-/// A process as /proc/PID/stat has it.
+/// A process as /proc/PID/stat has it. Read here and not by `machine`: xtask, which judges the crates, uses none of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Process {
     parent: u32,

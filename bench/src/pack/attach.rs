@@ -9,6 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use machine::Root;
+use machine::process::Task;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 
@@ -141,13 +143,10 @@ fn until<T>(field: &Field<'_>, patience: Duration, mut ask: impl FnMut() -> Opti
 
 /// Whether all threads of a process may run on exactly these CPUs.
 fn all_on(pid: u32, cpus: &str) -> bool {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
-    let allowed = |status: String| {
-        let line =
-            status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:").map(str::trim).map(str::to_owned));
-        line.is_some_and(|line| line == cpus)
-    };
-    threads.flatten().all(|thread| fs::read_to_string(thread.path().join("status")).is_ok_and(allowed))
+    let root = Root::live();
+    let Ok(threads) = Task::process(&root, pid).threads() else { return false };
+    let allowed = |tid| Task::thread(&root, pid, tid).status().map(|status| status.allowed_cpus.to_string());
+    threads.into_iter().all(|tid| allowed(tid).is_ok_and(|allowed| allowed == cpus))
 }
 
 /// Time of a region, us.

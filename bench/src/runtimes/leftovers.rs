@@ -3,6 +3,9 @@
 
 use std::path::Path;
 
+use machine::Root;
+use machine::process::{Doing, Task};
+
 /// What all names begin with.
 const PREFIX: &str = "cox-bench-";
 
@@ -25,8 +28,7 @@ fn owner(name: &str) -> Option<u32> {
 
 /// Another program may have the number by now; then it is left for the next time. One that nobody has waited for yet has ended.
 fn is_alive(process: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
-    stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X'])))
+    Task::process(&Root::live(), process).stat().is_ok_and(|stat| stat.doing() != Doing::Ended)
 }
 
 #[cfg(test)]

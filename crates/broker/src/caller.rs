@@ -2,9 +2,7 @@
 //! those of whoever started it.
 
 use std::fs;
-use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 
 use machine::Root;
 use machine::process::Task;
@@ -56,16 +54,15 @@ impl Caller {
         if self.all {
             return Ok(());
         }
-        let status = Task::process(&Root::live(), pid).status().map_err(|error| unread(error.is_gone(), &error))?;
+        let task = Task::process(&Root::live(), pid);
+        let status = task.status().map_err(|error| unread(error.is_gone(), &error))?;
         if status.uids != [self.uid; 4] {
             return Err(format!(
                 "it belongs to another user; only root and members of the group {GROUP} may observe it by eBPF"
             ));
         }
         // The kernel gives the files of a process that may not be traced to root, but for its folder.
-        let file = format!("/proc/{pid}/stat");
-        let is_gone = |error: &io::Error| matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH));
-        let owner = fs::metadata(&file).map_err(|error| unread(is_gone(&error), &format!("{file}: {error}")))?.uid();
+        let owner = task.owner().map_err(|error| unread(error.is_gone(), &error))?;
         // A set-group-id program can let itself be traced again: prctl(PR_SET_DUMPABLE).
         let [gid, egid, sgid, _] = status.gids;
         if owner != self.uid || [egid, sgid] != [gid; 2] {

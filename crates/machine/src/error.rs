@@ -62,6 +62,15 @@ impl Error {
         }
     }
 
+    /// The kernel's answer without the path; of what is malformed, what is wrong with it.
+    #[must_use]
+    pub fn into_io(self) -> io::Error {
+        match self {
+            Self::Read { source, .. } | Self::Call { source, .. } => source,
+            other => io::Error::new(io::ErrorKind::InvalidData, other.to_string()),
+        }
+    }
+
     /// Whether the kernel refused for lack of privilege.
     #[must_use]
     pub fn is_denied(&self) -> bool {

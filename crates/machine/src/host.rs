@@ -1,5 +1,6 @@
 //! Which machine this is: what a report says of where it was taken.
 
+use crate::cpuinfo;
 use crate::namespace;
 use crate::root::Root;
 
@@ -34,11 +35,7 @@ impl Host {
 
 /// Of the first CPU that has one. x86 calls it `model name`; arm64 has only numbers there, which are kept.
 fn cpu_model(root: &Root) -> Option<String> {
-    let text = root.read_text("/proc/cpuinfo").ok()?;
-    let value = |name: &str| {
-        let mut lines = text.lines().filter_map(|line| line.split_once(':'));
-        lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
-    };
+    let value = |name: &str| cpuinfo::value(root, name);
     let by_numbers = || Some(format!("implementer {} part {}", value("CPU implementer")?, value("CPU part")?));
     value("model name").or_else(|| value("Processor")).or_else(by_numbers)
 }

@@ -1,14 +1,13 @@
 //! Whether this machine is a guest.
 
+use crate::cpuinfo;
 use crate::root::Root;
 
 /// Whether a hypervisor runs this machine: the CPU says so (CPUID leaf 1, ECX bit 31, shown as the flag
 /// `hypervisor`). False where /proc/cpuinfo does not tell.
 #[must_use]
 pub fn is_guest(root: &Root) -> bool {
-    let text = root.read_text("/proc/cpuinfo").unwrap_or_default();
-    let flags = text.lines().filter(|line| line.starts_with("flags")).filter_map(|line| line.split_once(':'));
-    flags.into_iter().any(|(_, flags)| flags.split_whitespace().any(|flag| flag == "hypervisor"))
+    cpuinfo::value(root, "flags").is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
 #[cfg(test)]

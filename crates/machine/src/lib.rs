@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cgroup;
+mod cpuinfo;
 pub mod cpulist;
 mod error;
 pub mod features;

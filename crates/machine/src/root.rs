@@ -5,8 +5,9 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -55,7 +56,27 @@ impl Root {
     /// [`Error::Read`] with the path.
     pub fn read(&self, absolute: impl AsRef<Path>) -> Result<Vec<u8>, Error> {
         let path = self.path(absolute);
-        fs::read(&path).map_err(|source| Error::Read { path, source })
+        // Files of /proc and /sys do not tell their size: asking for it is in vain.
+        let mut bytes = Vec::with_capacity(2048);
+        let done = fs::File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes));
+        done.map(|_| bytes).map_err(|source| Error::Read { path, source })
+    }
+
+    /// The text of a file's first bytes, as [`Root::read_text`] has it.
+    pub(crate) fn read_begin(&self, absolute: impl AsRef<Path>, bytes: u64) -> Result<String, Error> {
+        let path = self.path(absolute);
+        let mut begin = Vec::new();
+        let done = fs::File::open(&path).and_then(|file| file.take(bytes).read_to_end(&mut begin));
+        done.map(|_| text(begin)).map_err(|source| Error::Read { path, source })
+    }
+
+    /// The user whom a file belongs to.
+    ///
+    /// # Errors
+    /// [`Error::Read`] with the path.
+    pub fn owner(&self, absolute: impl AsRef<Path>) -> Result<u32, Error> {
+        let path = self.path(absolute);
+        fs::metadata(&path).map(|of| of.uid()).map_err(|source| Error::Read { path, source })
     }
 
     /// The text of a file without its final line ends; bytes that are no UTF-8 become U+FFFD.

@@ -17,7 +17,7 @@ fn a_process_with_an_awkward_name() {
     assert_eq!(stat.start_boottime_ns, 885_500_000_000);
     assert_eq!(process.comm().expect("comm"), "a) R 1 (b");
     let status = process.status().expect("status");
-    assert_eq!((status.voluntary_switches, status.involuntary_switches), (1204, 2811));
+    assert_eq!((status.switches.voluntary, status.switches.involuntary), (1204, 2811));
     let arguments = process.cmdline().expect("cmdline");
     assert_eq!(arguments, ["./heat", "4096", "two words", ""]);
     assert_eq!(process.schedstat().expect("schedstat").run_delay_ns, 4_030_000_000);

@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
+use machine::Root;
+use machine::process::Task;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, pidfd_open, pidfd_send_signal, waitid, waitpid,
@@ -105,14 +107,12 @@ impl Child {
     /// It has to be asleep at the gate before observers enrol it: its account begins with its next
     /// switch-in, which must be the one that the go brings about.
     fn wait_until_at_gate(&self) -> Result<()> {
-        let stat = PathBuf::from(format!("/proc/{}/stat", self.pid()));
+        let task = Task::process(&Root::live(), self.pid());
         loop {
-            let text = fs::read_to_string(&stat).with_context(|| format!("cannot read {}", stat.display()))?;
-            // The state follows the name, which may itself hold parentheses.
-            match text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {
-                Some('S') => return Ok(()),
-                Some('Z' | 'X') | None => anyhow::bail!("the forked child ended before cox started the program"),
-                Some(_) => std::thread::sleep(std::time::Duration::from_micros(50)),
+            match task.stat()?.state {
+                'S' => return Ok(()),
+                'Z' | 'X' => anyhow::bail!("the forked child ended before cox started the program"),
+                _ => std::thread::sleep(std::time::Duration::from_micros(50)),
             }
         }
     }

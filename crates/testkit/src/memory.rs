@@ -60,7 +60,7 @@ pub fn most<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (done, usize::try_from(MOST.get() - before).unwrap_or(0))
 }
 
-/// The most memory that this process ever had, KiB; 0 where the kernel does not say.
+/// The most memory that this process ever had, KiB; 0 where the kernel does not say. Read here and not by `machine`: this crate is below it.
 #[must_use]
 pub fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,13 +1,14 @@
 //! What /proc tells about one process or one of its threads.
 //!
 //! [`Task`] is a folder of /proc: `/proc/PID` or `/proc/PID/task/TID`. Every method opens its file anew,
-//! so an answer is as of the call. A task that ended meanwhile gives an error for which
+//! so an answer is as of the call; [`TaskFiles`] keeps two of them open. A task that ended meanwhile gives an error for which
 //! [`Error::is_gone`] holds.
 //!
 //! In the folder of a *process* the figures of `stat` are sums over its threads, while `status`
 //! (switches), `schedstat`, `wchan` and `syscall` are those of the main thread only.
 
 mod clock;
+mod files;
 mod maps;
 mod membership;
 mod stat;
@@ -18,10 +19,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 pub use clock::{BootClocks, ticks_per_s};
+pub use files::TaskFiles;
 pub use maps::{Backing, Mapping};
 pub use membership::Membership;
-pub use stat::Stat;
-pub use status::{Capabilities, Status};
+pub use stat::{Doing, Stat};
+pub use status::{Capabilities, Status, Switches};
 
 use crate::error::Error;
 use crate::root::{Root, present};
@@ -33,11 +35,11 @@ pub struct Task {
     folder: String,
 }
 
-/// Cumulated scheduler clocks of one thread (`schedstat`).
+/// Cumulated scheduler clocks of one thread (`schedstat`). Of a thread that is on a CPU, `run_ns` is as of the last timer tick; of one that
+/// waits, the present wait is not in yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
 pub struct SchedStat {
-    /// Time on a CPU.
+    /// Time on a CPU, without the time that the hypervisor took.
     pub run_ns: u64,
     /// Time runnable without a CPU, from enqueue to arrival: wake delay after the enqueue plus preempt wait.
     pub run_delay_ns: u64,
@@ -110,9 +112,11 @@ impl Task {
     /// # Errors
     /// When the file cannot be read or is not as in proc_pid_stat(5).
     pub fn stat(&self) -> Result<Stat, Error> {
-        let path = self.file("stat");
-        let bytes = self.root.read(&path)?;
-        stat::parse(&bytes, ticks_per_s()).map_err(|reason| self.root.format_error(path, reason))
+        self.stat_of(&self.root.read(self.file("stat"))?)
+    }
+
+    fn stat_of(&self, bytes: &[u8]) -> Result<Stat, Error> {
+        stat::parse(bytes, ticks_per_s()).map_err(|reason| self.root.format_error(self.file("stat"), reason))
     }
 
     /// Switch counts, allowed CPUs, capabilities.
@@ -125,14 +129,36 @@ impl Task {
         status::parse(&text).map_err(|reason| self.root.format_error(path, reason))
     }
 
+    /// Context switches, which are some of what `status` says.
+    ///
+    /// # Errors
+    /// When the file cannot be read or does not say.
+    pub fn switches(&self) -> Result<Switches, Error> {
+        let path = self.file("status");
+        let text = self.root.read_text(&path)?;
+        status::switches(&text).ok_or_else(|| self.root.format_error(path, "no context switches".to_owned()))
+    }
+
+    /// The user whom its files belong to: root where its program may not be traced.
+    ///
+    /// # Errors
+    /// When there is no such task.
+    pub fn owner(&self) -> Result<u32, Error> {
+        self.root.owner(self.file("stat"))
+    }
+
     /// Scheduler clocks. All zero on kernels that do not keep them.
     ///
     /// # Errors
     /// When the file cannot be read or is not three numbers.
     pub fn schedstat(&self) -> Result<SchedStat, Error> {
-        let path = self.file("schedstat");
-        let text = self.root.read_text(&path)?;
-        parse_schedstat(&text).ok_or_else(|| self.root.format_error(path, format!("{text:?} is not three numbers")))
+        self.schedstat_of(&self.root.read(self.file("schedstat"))?)
+    }
+
+    fn schedstat_of(&self, bytes: &[u8]) -> Result<SchedStat, Error> {
+        let text = String::from_utf8_lossy(bytes);
+        parse_schedstat(&text)
+            .ok_or_else(|| self.root.format_error(self.file("schedstat"), format!("{text:?} is not three numbers")))
     }
 
     /// Command name, at most 15 bytes; threads may have names of their own.
@@ -238,6 +264,15 @@ impl Task {
     /// When the folder cannot be listed.
     pub fn threads(&self) -> Result<Vec<u32>, Error> {
         self.root.list_numbers(self.file("task"))
+    }
+
+    /// The processes that this thread is the parent of, where the kernel tells (CONFIG_PROC_CHILDREN).
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn children_of_thread(&self) -> Result<Vec<u32>, Error> {
+        let text = self.root.read_text(self.file("children"))?;
+        Ok(text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
     }
 
     /// The process ids of the children of all threads of a process, ascending. Threads that end

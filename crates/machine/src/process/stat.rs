@@ -3,13 +3,14 @@
 use crate::steal::ticks_to_ns;
 
 /// The fields of `stat` we use; proc_pid_stat(5).
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stat {
     /// Process id, or thread id in a thread's folder.
     pub pid: u32,
-    /// Command name; bytes that are no UTF-8 become U+FFFD.
+    /// Command name; bytes that are no UTF-8 become U+FFFD. Kernel workers have longer names than other threads.
     pub comm: String,
+    /// The name's first 15 bytes, padded with NUL, as the kernel keeps it.
+    pub comm_bytes: [u8; 16],
     /// State letter: R running or runnable, S sleeping, D uninterruptible, T stopped, t traced, Z zombie,
     /// X dead, I idle kernel thread.
     pub state: char,
@@ -24,8 +25,35 @@ pub struct Stat {
     /// Start on CLOCK_BOOTTIME, nanoseconds, cut down to a whole tick (10 ms);
     /// [`BootClocks`](super::BootClocks) translates it.
     pub start_boottime_ns: u64,
+    /// The same in ticks.
+    pub start_ticks: u64,
     /// CPU it last ran on.
     pub processor: u32,
+    /// Wait status; 0 without the right to trace the thread, and on kernels that do not tell it.
+    pub exit_code: i32,
+}
+
+/// What a task's state letter comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// On a CPU or waiting for one: /proc does not say which.
+    Ready,
+    /// Off CPU and not runnable.
+    Off,
+    /// Dead, a zombie perhaps.
+    Ended,
+}
+
+impl Stat {
+    /// What the task is doing.
+    #[must_use]
+    pub fn doing(&self) -> Doing {
+        match self.state {
+            'R' => Doing::Ready,
+            'Z' | 'X' => Doing::Ended,
+            _ => Doing::Off,
+        }
+    }
 }
 
 /// Reads one stat line.
@@ -40,24 +68,45 @@ pub(super) fn parse(line: &[u8], ticks_per_s: u64) -> Result<Stat, String> {
     if close < open {
         return Err("no command name in parentheses".to_owned());
     }
+    let name = &line[open + 1..close];
+    let mut comm_bytes = [0; 16];
+    // The last byte stays NUL.
+    for (to, from) in comm_bytes[..15].iter_mut().zip(name) {
+        *to = *from;
+    }
     let pid = String::from_utf8_lossy(&line[..open]);
     let rest = String::from_utf8_lossy(&line[close + 1..]);
-    // Numbered as in the manual page: pid is 1, comm 2, state 3.
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3).copied().ok_or_else(|| format!("field {number} is missing"));
+    // Numbered as in the manual page: pid is 1, comm 2, state 3. Fields are asked for in their order.
+    let (mut fields, mut next) = (rest.split_ascii_whitespace(), 3);
+    let mut field = |number: usize| {
+        let found = fields.nth(number - next).ok_or_else(|| format!("field {number} is missing"));
+        next = number + 1;
+        found
+    };
     let not_a_number = |number: usize| format!("field {number} is not a number");
-    let number = |at: usize| field(at)?.parse::<u64>().map_err(|_| not_a_number(at));
-    let small = |at: usize| field(at)?.parse::<u32>().map_err(|_| not_a_number(at));
+    let pid = pid.trim().parse().map_err(|_| not_a_number(1))?;
+    let state = field(3)?.chars().next().ok_or("field 3 is missing")?;
+    let mut number = |at: usize| field(at)?.parse::<u64>().map_err(|_| not_a_number(at));
+    let small = |at: usize, number: u64| u32::try_from(number).map_err(|_| not_a_number(at));
+    let ppid = small(4, number(4)?)?;
+    let user_ns = ticks_to_ns(number(14)?, ticks_per_s);
+    let system_ns = ticks_to_ns(number(15)?, ticks_per_s);
+    let threads = small(20, number(20)?)?;
+    let start_ticks = number(22)?;
+    let processor = small(39, number(39)?)?;
     Ok(Stat {
-        pid: pid.trim().parse().map_err(|_| not_a_number(1))?,
-        comm: String::from_utf8_lossy(&line[open + 1..close]).into_owned(),
-        state: field(3)?.chars().next().ok_or("field 3 is missing")?,
-        ppid: small(4)?,
-        user_ns: ticks_to_ns(number(14)?, ticks_per_s),
-        system_ns: ticks_to_ns(number(15)?, ticks_per_s),
-        threads: small(20)?,
-        start_boottime_ns: ticks_to_ns(number(22)?, ticks_per_s),
-        processor: small(39)?,
+        pid,
+        comm: String::from_utf8_lossy(name).into_owned(),
+        comm_bytes,
+        state,
+        ppid,
+        user_ns,
+        system_ns,
+        threads,
+        start_boottime_ns: ticks_to_ns(start_ticks, ticks_per_s),
+        start_ticks,
+        processor,
+        exit_code: field(52).ok().and_then(|field| field.parse().ok()).unwrap_or(0),
     })
 }
 
@@ -79,6 +128,25 @@ mod tests {
         assert_eq!((stat.pid, stat.comm.as_str(), stat.state, stat.ppid), (4711, "heat", 'S', 77));
         assert_eq!((stat.user_ns, stat.system_ns), (140_000_000, 150_000_000));
         assert_eq!((stat.threads, stat.start_boottime_ns, stat.processor), (20, 220_000_000, 39));
+        assert_eq!((stat.start_ticks, stat.exit_code), (22, 52));
+    }
+
+    #[test]
+    fn cut_lines_are_refused() {
+        let line = format!("4711 (a) {}", fields());
+        // Field 39 is the last that must be there: older kernels have no exit code.
+        let enough = line.find(" 40 ").expect("there is a field 40");
+        for end in 0..enough - 2 {
+            assert!(parse(&line.as_bytes()[..end], 100).is_err(), "{end} bytes");
+        }
+    }
+
+    #[test]
+    fn long_names_are_cut_to_what_the_kernel_keeps_of_others() {
+        let stat =
+            parse(format!("9 (kworker/u16:3-events_unbound) {}", fields()).as_bytes(), 100).expect("well formed");
+        assert_eq!(&stat.comm_bytes, b"kworker/u16:3-e\0");
+        assert_eq!(stat.comm, "kworker/u16:3-events_unbound");
     }
 
     #[test]

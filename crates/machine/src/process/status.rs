@@ -23,6 +23,15 @@ impl Capabilities {
     }
 }
 
+/// Context switches since a thread's birth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Switches {
+    /// Because the thread blocked.
+    pub voluntary: u64,
+    /// Although the thread could have run on.
+    pub involuntary: u64,
+}
+
 /// The lines of `status` we use; proc_pid_status(5).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -39,10 +48,10 @@ pub struct Status {
     pub gids: [u32; 4],
     /// Threads of the process; 0 for a zombie.
     pub threads: u32,
-    /// Switches because the thread blocked.
-    pub voluntary_switches: u64,
-    /// Switches although the thread could have run on.
-    pub involuntary_switches: u64,
+    /// Context switches; none on kernels that do not tell.
+    pub switches: Switches,
+    /// Memory of its own (`RssAnon`), bytes: what is not of a file.
+    pub anonymous_bytes: u64,
     /// CPUs the scheduler may use for it, offline ones included.
     pub allowed_cpus: CpuSet,
     /// Effective capabilities.
@@ -55,14 +64,32 @@ pub struct Status {
     pub seccomp_filter: bool,
 }
 
+/// What a line says. From the end: a name with a line end in it would stand in the first line.
+fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().rev().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+/// Reads the context switches alone.
+pub(super) fn switches(text: &str) -> Option<Switches> {
+    let number = |name: &str| value(text, name)?.parse().ok();
+    Some(Switches { voluntary: number("voluntary_ctxt_switches")?, involuntary: number("nonvoluntary_ctxt_switches")? })
+}
+
 /// Reads a status text. Lines a kernel does not print leave their default, except the ids, which every
 /// kernel prints.
 pub(super) fn parse(text: &str) -> Result<Status, String> {
-    let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    let value = |name: &str| value(text, name);
     let wrong = |name: &str, value: &str| format!("{name}: {value:?} is not what proc(5) describes");
     let number = |name: &str| match value(name) {
         None => Ok(0),
         Some(text) => text.parse::<u64>().map_err(|_| wrong(name, text)),
+    };
+    let kilobytes = |name: &str| match value(name).map(|text| (text, text.strip_suffix("kB"))) {
+        None => Ok(0),
+        Some((text, number)) => {
+            let kib = number.and_then(|number| number.trim().parse::<u64>().ok()).ok_or_else(|| wrong(name, text))?;
+            Ok::<_, String>(kib.saturating_mul(1024))
+        }
     };
     let small = |name: &str| {
         let number = number(name)?;
@@ -91,8 +118,8 @@ pub(super) fn parse(text: &str) -> Result<Status, String> {
         uids,
         gids: four("Gid")?,
         threads: small("Threads")?,
-        voluntary_switches: number("voluntary_ctxt_switches")?,
-        involuntary_switches: number("nonvoluntary_ctxt_switches")?,
+        switches: switches(text).unwrap_or_default(),
+        anonymous_bytes: kilobytes("RssAnon")?,
         allowed_cpus: allowed.parse().map_err(|error| format!("Cpus_allowed_list: {error}"))?,
         effective: mask("CapEff")?,
         bounding: mask("CapBnd")?,
@@ -106,7 +133,7 @@ pub(super) fn parse(text: &str) -> Result<Status, String> {
 mod tests {
     use super::*;
 
-    const STATUS: &str = "Name:\tPid: 9\nState:\tS (sleeping)\nTgid:\t4711\nPid:\t4712\nUid:\t1000\t1001\t1000\t1000\nGid:\t100\t101\t102\t103\nThreads:\t3\nCapEff:\t000000c001200000\nCapBnd:\t000001ffffffffff\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t5\nCpus_allowed:\tf0f\nCpus_allowed_list:\t0-3,8-11\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t7\n";
+    const STATUS: &str = "Name:\tPid: 9\nState:\tS (sleeping)\nTgid:\t4711\nPid:\t4712\nUid:\t1000\t1001\t1000\t1000\nGid:\t100\t101\t102\t103\nRssAnon:\t       4 kB\nRssFile:\t     896 kB\nThreads:\t3\nCapEff:\t000000c001200000\nCapBnd:\t000001ffffffffff\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t5\nCpus_allowed:\tf0f\nCpus_allowed_list:\t0-3,8-11\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t7\n";
 
     #[test]
     fn reads_the_documented_lines() {
@@ -114,9 +141,18 @@ mod tests {
         assert_eq!((status.tgid, status.pid, status.euid, status.threads), (4711, 4712, 1001, 3));
         assert_eq!(status.uids, [1000, 1001, 1000, 1000]);
         assert_eq!(status.gids, [100, 101, 102, 103]);
-        assert_eq!((status.voluntary_switches, status.involuntary_switches), (12, 7));
+        assert_eq!(status.switches, Switches { voluntary: 12, involuntary: 7 });
+        assert_eq!(status.anonymous_bytes, 4096);
         assert_eq!(status.allowed_cpus.to_string(), "0-3,8-11");
         assert!(status.no_new_privileges && status.seccomp_filter);
+    }
+
+    #[test]
+    fn switch_counts_are_not_taken_from_a_name() {
+        let status =
+            "Name:\tx\nvoluntary_ctxt_switches:\t99\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t7\n";
+        assert_eq!(switches(status), Some(Switches { voluntary: 5, involuntary: 7 }));
+        assert_eq!(switches("voluntary_ctxt_switches:\t5\n"), None);
     }
 
     #[test]

@@ -30,6 +30,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread::sleep;
 use std::time::Duration;
 
+use machine::process::{Doing, Stat, Task};
+use machine::{Error, Root};
 use rustix::event::epoll;
 use wire::layout::comm_text;
 use wire::record::Losses;
@@ -37,7 +39,6 @@ use wire::{Backend, Record, Sample};
 
 use crate::observer::{Intake, Observer, WatchError};
 use crate::proc::now::monotonic_ns;
-use crate::proc::read::{Procfs, is_gone};
 use ring::Ring;
 use roster::Roster;
 use rounds::Rounds;
@@ -64,7 +65,7 @@ const FORK_TO_RECORD: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct PerfObserver {
     children: bool,
-    fs: Procfs,
+    root: Root,
     rings: Vec<CpuRing>,
     /// Readable when a ring is half full.
     half_full: OwnedFd,
@@ -94,8 +95,10 @@ impl PerfObserver {
     /// [`WatchError::Unavailable`] with the reason and what to do if the kernel or the user's rights
     /// do not allow it; [`WatchError::System`] for anything unexpected.
     pub fn new(options: Options) -> Result<PerfObserver, WatchError> {
-        let fs = Procfs::live();
-        let refusal = |error| event::refusal(error, fs.sysctl("kernel/perf_event_paranoid"), options.children);
+        let root = Root::live();
+        let refusal = |error| {
+            event::refusal(error, root.read_number("/proc/sys/kernel/perf_event_paranoid").ok(), options.children)
+        };
         let cpus = crate::online::cpus()?;
         let probe = cpus.first().copied().unwrap_or(0);
         event::open(event::member(options.children), 0, probe).map_err(refusal)?;
@@ -103,7 +106,7 @@ impl PerfObserver {
         let half_full = watch_rings(&rings).map_err(|source| system("epoll of perf rings", source))?;
         Ok(PerfObserver {
             children: options.children,
-            fs,
+            root,
             rings,
             half_full,
             events: Vec::new(),
@@ -121,9 +124,13 @@ impl PerfObserver {
         self.rings.first().map_or(0, |first| first.ring.data_bytes())
     }
 
+    fn stat(&self, pid: u32, tid: u32) -> Result<Stat, Error> {
+        Task::thread(&self.root, pid, tid).stat()
+    }
+
     /// Open events on a thread; `false` if it is gone.
     fn watch(&mut self, pid: u32, tid: u32) -> Result<bool, WatchError> {
-        let Ok(stat) = self.fs.stat(pid, tid) else { return Ok(false) };
+        let Ok(stat) = self.stat(pid, tid) else { return Ok(false) };
         let t_ns = monotonic_ns();
         let mut events = Vec::with_capacity(self.rings.len());
         for CpuRing { cpu, ring, .. } in &self.rings {
@@ -138,7 +145,7 @@ impl PerfObserver {
             }
         }
         self.events.append(&mut events);
-        self.roster.enrol(t_ns, pid, tid, comm_text(&stat.comm), &mut self.ready.events);
+        self.roster.enrol(t_ns, pid, tid, comm_text(&stat.comm_bytes), &mut self.ready.events);
         Ok(true)
     }
 
@@ -196,14 +203,14 @@ impl PerfObserver {
     /// Counts threads that the kernel keeps from perf since an exec (session/hidden.rs in `cox` says when): they go on.
     fn count_hidden(&mut self) {
         for (tgid, tid) in self.roster.take_hidden() {
-            let lives = self.fs.stat(tgid, tid).is_ok_and(|stat| !matches!(stat.state, b'Z' | b'X'));
+            let lives = self.stat(tgid, tid).is_ok_and(|stat| stat.doing() != Doing::Ended);
             self.losses.members += u64::from(lives);
         }
     }
 
     /// Members whose thread is gone according to /proc.
     fn vanished(&self) -> Vec<u32> {
-        let gone = |tgid, tid| self.fs.stat(tgid, tid).map_or_else(|error| is_gone(&error), |_| false);
+        let gone = |tgid, tid| self.stat(tgid, tid).map_or_else(|error| error.is_gone(), |_| false);
         self.roster.members().filter(|(tgid, tid)| gone(*tgid, *tid)).map(|(_, tid)| tid).collect()
     }
 }
@@ -227,10 +234,10 @@ impl Observer for PerfObserver {
     fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
         let mut watched = HashSet::new();
         loop {
-            let listed = match self.fs.tasks(pid) {
+            let listed = match Task::process(&self.root, pid).threads() {
                 Ok(listed) => listed,
-                Err(error) if is_gone(&error) => break,
-                Err(source) => return Err(system(&format!("reading /proc/{pid}/task"), source)),
+                Err(error) if error.is_gone() => break,
+                Err(error) => return Err(system(&format!("reading /proc/{pid}/task"), error.into_io())),
             };
             let mut unknown: Vec<u32> =
                 listed.into_iter().filter(|tid| !watched.contains(tid) && !self.roster.has(*tid)).collect();
@@ -277,9 +284,9 @@ impl Observer for PerfObserver {
         let processes: BTreeSet<u32> = self.roster.members().map(|(tgid, _)| tgid).collect();
         let mut living = Vec::new();
         for tgid in processes {
-            for tid in self.fs.tasks(tgid).unwrap_or_default() {
-                match self.fs.stat(tgid, tid) {
-                    Ok(stat) if !matches!(stat.state, b'Z' | b'X') => living.push((tgid, tid, comm_text(&stat.comm))),
+            for tid in Task::process(&self.root, tgid).threads().unwrap_or_default() {
+                match self.stat(tgid, tid) {
+                    Ok(stat) if stat.doing() != Doing::Ended => living.push((tgid, tid, comm_text(&stat.comm_bytes))),
                     _ => {}
                 }
             }

@@ -21,7 +21,6 @@
 //! before they are seen, are missing without a trace.
 
 pub(crate) mod now;
-pub(crate) mod read;
 mod thread;
 pub(crate) mod tree;
 
@@ -29,6 +28,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use machine::process::Task;
+use machine::{Error, Root};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
@@ -36,7 +37,6 @@ use wire::{Backend, Record};
 
 use crate::observer::{Intake, Observer, WatchError};
 use now::monotonic_ns;
-use read::{Procfs, is_gone};
 use tree::{Ticks, Tree};
 
 /// What to observe.
@@ -63,22 +63,22 @@ pub struct ProcObserver {
 }
 
 /// /proc, if the kernel keeps what is needed.
-pub(crate) fn check(children: bool) -> Result<Procfs, WatchError> {
-    let fs = Procfs::live();
-    let own = std::process::id();
+pub(crate) fn check(children: bool) -> Result<Root, WatchError> {
+    let root = Root::live();
+    let own = Task::thread(&root, std::process::id(), std::process::id());
     let missing = |file: &str, why: &str| WatchError::Unavailable {
         what: format!("proc backend: cannot read /proc/PID/task/TID/{file}"),
         why: why.to_owned(),
     };
-    fs.schedstat(own, own).map_err(|error| {
+    own.schedstat().map_err(Error::into_io).map_err(|error| {
         missing("schedstat", &format!("{error}; it needs a mounted /proc and a kernel with CONFIG_SCHED_INFO"))
     })?;
     if children {
-        fs.children(own, own).map_err(|error| {
+        own.children_of_thread().map_err(Error::into_io).map_err(|error| {
             missing("children", &format!("{error}; it needs CONFIG_PROC_CHILDREN, or leave child processes out"))
         })?;
     }
-    Ok(fs)
+    Ok(root)
 }
 
 /// This machine's clock ticks.
@@ -95,15 +95,15 @@ impl ProcObserver {
     /// # Errors
     /// [`WatchError::Unavailable`] if it does not, [`WatchError::System`] if there is no timer.
     pub fn new(options: Options) -> Result<ProcObserver, WatchError> {
-        let fs = check(options.children)?;
+        let root = check(options.children)?;
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)
             .map_err(|source| system("timerfd_create", source.into()))?;
-        Ok(ProcObserver { tree: Tree::new(fs, ticks(), options.children), timer, start_ns: monotonic_ns() })
+        Ok(ProcObserver { tree: Tree::new(root, ticks(), options.children), timer, start_ns: monotonic_ns() })
     }
 
     fn poll(&mut self) -> Result<(), WatchError> {
         let begin_ns = monotonic_ns();
-        self.tree.poll(&monotonic_ns).map_err(|source| system("polling /proc", source))?;
+        self.tree.poll(&monotonic_ns).map_err(|error| system("polling /proc", error.into_io()))?;
         self.rest_after(Duration::from_nanos(monotonic_ns().saturating_sub(begin_ns)))
     }
 
@@ -126,11 +126,11 @@ impl Observer for ProcObserver {
     }
 
     fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
-        self.tree.enrol(pid, &monotonic_ns).map_err(|source| {
-            if is_gone(&source) {
+        self.tree.enrol(pid, &monotonic_ns).map_err(|error| {
+            if error.is_gone() {
                 WatchError::NoTarget { pid, why: "there is no such process".to_owned() }
             } else {
-                system(&format!("reading /proc/{pid}"), source)
+                system(&format!("reading /proc/{pid}"), error.into_io())
             }
         })?;
         self.rest_after(Duration::ZERO)

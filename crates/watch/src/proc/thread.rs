@@ -22,10 +22,9 @@
 //! at the last look ends up as unknown. So does the time between the last look and the death of a
 //! thread that nobody saw dying, and the tick within which a thread was born.
 
+use machine::process::{Doing, SchedStat, Stat, Switches};
 use wire::layout::{CPU_SLOTS, ENROLLED_ALIVE};
 use wire::{Cause, Clock, State};
-
-use super::read::{Doing, Schedstat, Stat, Switches};
 
 /// A run sum is this old at most: a tick of the slowest kernel timer, 100 Hz.
 const TICK_NS: u64 = 10_000_000;
@@ -52,7 +51,7 @@ pub(super) struct Look {
     /// When.
     pub(super) t_ns: u64,
     /// Its sums.
-    pub(super) sums: Schedstat,
+    pub(super) sums: SchedStat,
     /// Its state and name.
     pub(super) stat: Stat,
     /// Its switches.
@@ -68,7 +67,7 @@ pub(super) struct Thread {
     flags: u32,
     born_ns: u64,
     birth_unknown_ns: u64,
-    base: Schedstat,
+    base: SchedStat,
     base_switches: Switches,
     last: Look,
     blocked_ns: u64,
@@ -85,10 +84,10 @@ impl Thread {
         let (born_ns, birth_unknown_ns, base, base_switches, flags) = match birth {
             Birth::Enrolled => (look.t_ns, 0, look.sums, look.switches, ENROLLED_ALIVE),
             Birth::NotBefore { seen_absent_ns, tick_ns, tick_length_ns } => {
-                let used_ns = look.sums.run_ns.saturating_add(look.sums.delay_ns);
+                let used_ns = look.sums.run_ns.saturating_add(look.sums.run_delay_ns);
                 let latest_ns = look.t_ns.saturating_sub(used_ns).min(tick_ns.saturating_add(tick_length_ns));
                 let earliest_ns = seen_absent_ns.max(tick_ns).min(latest_ns);
-                (earliest_ns, latest_ns - earliest_ns, Schedstat::default(), Switches::default(), 0)
+                (earliest_ns, latest_ns - earliest_ns, SchedStat::default(), Switches::default(), 0)
             }
         };
         let mut before = look.clone();
@@ -126,7 +125,7 @@ impl Thread {
         let interval_ns = look.t_ns.saturating_sub(self.last.t_ns);
         self.undecided_ns = match look.stat.doing() {
             Doing::Off => 0,
-            Doing::Ready if look.sums.slices == self.last.sums.slices => on_top_ns,
+            Doing::Ready if look.sums.timeslices == self.last.sums.timeslices => on_top_ns,
             // Of one that ended: after the last look it ran to its death, and was dead since.
             Doing::Ready | Doing::Ended => on_top_ns.min(interval_ns),
         };
@@ -148,7 +147,7 @@ impl Thread {
     }
 
     /// Whether the last look saw these sums too.
-    pub(super) fn is_unchanged(&self, sums: Schedstat) -> bool {
+    pub(super) fn is_unchanged(&self, sums: SchedStat) -> bool {
         self.last.sums == sums
     }
 
@@ -160,7 +159,7 @@ impl Thread {
     /// Whether another thread of the process has taken this one's place by an exec: it gets the main
     /// thread's id and start time, and keeps its own sums. Told when they are smaller.
     pub(super) fn is_replaced(&self, look: &Look) -> bool {
-        look.sums.slices < self.last.sums.slices
+        look.sums.timeslices < self.last.sums.timeslices
     }
 
     /// Whether the last look found it on a CPU or waiting for one.
@@ -180,7 +179,7 @@ impl Thread {
 
     /// Its name at the last look.
     pub(super) fn name(&self) -> String {
-        wire::layout::comm_text(&self.last.stat.comm)
+        wire::layout::comm_text(&self.last.stat.comm_bytes)
     }
 
     /// The account of a thread that is gone at `t_ns`. Seen dead, it ends with that look; else
@@ -202,7 +201,7 @@ impl Thread {
             since_ns: end_ns,
             state: state as u8,
             cause: Cause::Unspecified as u8,
-            cpu: self.last.stat.cpu,
+            cpu: u16::try_from(self.last.stat.processor).unwrap_or(u16::MAX),
             slot: CPU_SLOTS as u16,
             run_ns,
             elsewhere_run_ns: run_ns,
@@ -215,7 +214,7 @@ impl Thread {
             tgid: self.tgid,
             parent_tgid: self.parent_tgid,
             flags: self.flags,
-            comm: self.last.stat.comm,
+            comm: self.last.stat.comm_bytes,
             exit_code: self.last.stat.exit_code,
             kernel_cpu_ns: self.run_ns(&self.last),
             kernel_delay_ns: self.delay_ns(&self.last),
@@ -242,7 +241,7 @@ impl Thread {
     }
 
     fn delay_ns(&self, look: &Look) -> u64 {
-        look.sums.delay_ns.saturating_sub(self.base.delay_ns)
+        look.sums.run_delay_ns.saturating_sub(self.base.run_delay_ns)
     }
 }
 
@@ -255,8 +254,8 @@ mod tests {
     fn look(t_ms: u64, run_ms: u64, delay_ms: u64, slices: u64, state: u8) -> Look {
         Look {
             t_ns: t_ms * MS,
-            sums: Schedstat { run_ns: run_ms * MS, delay_ns: delay_ms * MS, slices },
-            stat: Stat { comm: [0; 16], state, start_ticks: 7, cpu: 1, exit_code: 0 },
+            sums: SchedStat { run_ns: run_ms * MS, run_delay_ns: delay_ms * MS, timeslices: slices },
+            stat: Stat { state: state.into(), start_ticks: 7, processor: 1, ..Stat::default() },
             switches: Switches { voluntary: slices, involuntary: 0 },
         }
     }

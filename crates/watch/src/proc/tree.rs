@@ -13,11 +13,11 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 
+use machine::process::{Doing, Task};
+use machine::{Error, Root};
 use wire::Clock;
 
-use super::read::{Doing, Procfs, is_gone};
 use super::thread::{Birth, Look, Thread};
 
 /// How times in /proc translate to CLOCK_MONOTONIC.
@@ -57,7 +57,7 @@ struct Process {
 /// All member processes and the accounts of the threads that are gone.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    fs: Procfs,
+    root: Root,
     ticks: Ticks,
     /// Whether child processes become members.
     children: bool,
@@ -68,18 +68,19 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    pub(crate) fn new(fs: Procfs, ticks: Ticks, children: bool) -> Tree {
-        Tree { fs, ticks, children, processes: BTreeMap::new(), strangers: BTreeSet::new(), ended: Vec::new() }
+    pub(crate) fn new(root: Root, ticks: Ticks, children: bool) -> Tree {
+        Tree { root, ticks, children, processes: BTreeMap::new(), strangers: BTreeSet::new(), ended: Vec::new() }
     }
 
-    /// Make a process a member with the threads it has. An error that [`is_gone`] says it is not there.
-    pub(crate) fn enrol(&mut self, pid: u32, now: &dyn Fn() -> u64) -> io::Result<()> {
+    /// Make a process a member with the threads it has. An error that [`Error::is_gone`] says it is not there.
+    pub(crate) fn enrol(&mut self, pid: u32, now: &dyn Fn() -> u64) -> Result<(), Error> {
         if self.processes.contains_key(&pid) {
             return Ok(());
         }
-        for tid in self.fs.tasks(pid)? {
+        for tid in Task::process(&self.root, pid).threads()? {
             if self.children {
-                self.strangers.extend(unless_gone(self.fs.children(pid, tid))?.unwrap_or_default());
+                self.strangers
+                    .extend(unless_gone(Task::thread(&self.root, pid, tid).children_of_thread())?.unwrap_or_default());
             }
         }
         self.strangers.remove(&pid);
@@ -90,13 +91,13 @@ impl Tree {
     }
 
     /// Look at all members, and find new ones.
-    pub(crate) fn poll(&mut self, now: &dyn Fn() -> u64) -> io::Result<()> {
+    pub(crate) fn poll(&mut self, now: &dyn Fn() -> u64) -> Result<(), Error> {
         let mut queue: Vec<u32> = self.processes.keys().copied().collect();
         while let Some(pid) = queue.pop() {
             match self.visit(pid, now) {
                 Ok(found) => queue.extend(found),
                 // It has become another user's, whose processes may be hidden: no reason to give up the others.
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                Err(error) if error.is_denied() => {
                     lose(&mut self.processes, pid, now(), &mut self.ended);
                     self.strangers.insert(pid);
                 }
@@ -153,16 +154,16 @@ impl Tree {
     }
 
     /// Visit one process; the processes it has newly become the parent of, made members.
-    fn visit(&mut self, pid: u32, now: &dyn Fn() -> u64) -> io::Result<Vec<u32>> {
-        let Tree { fs, ticks, children, processes, strangers, ended } = self;
+    fn visit(&mut self, pid: u32, now: &dyn Fn() -> u64) -> Result<Vec<u32>, Error> {
+        let Tree { root, ticks, children, processes, strangers, ended } = self;
         let Some(process) = processes.get_mut(&pid) else { return Ok(Vec::new()) };
         let absent_ns = process.listed_ns;
         let visit_ns = now();
-        let mut sight = Sight { fs, ticks: *ticks, pid, ended, now };
+        let mut sight = Sight { root, ticks: *ticks, pid, ended, now };
         let mut stirred = sight.known_threads(process)?;
         let may_have_made = process.threads.is_empty() || process.threads.values().any(Thread::is_ready);
         if may_have_made || !stirred.ran.is_empty() || stirred.lost_one {
-            let listed = if stirred.reused { None } else { unless_gone(fs.tasks(pid))? };
+            let listed = if stirred.reused { None } else { unless_gone(Task::process(root, pid).threads())? };
             let Some(listed) = listed else {
                 lose(processes, pid, now(), ended);
                 return Ok(Vec::new());
@@ -174,7 +175,7 @@ impl Tree {
         let mut found = Vec::new();
         if *children {
             for tid in makers {
-                found.extend(unless_gone(fs.children(pid, tid))?.unwrap_or_default());
+                found.extend(unless_gone(Task::thread(root, pid, tid).children_of_thread())?.unwrap_or_default());
             }
         }
         found.retain(|child| !strangers.contains(child));
@@ -204,7 +205,7 @@ struct Stirred {
 
 /// One visit: what it needs besides the process itself.
 struct Sight<'a> {
-    fs: &'a Procfs,
+    root: &'a Root,
     ticks: Ticks,
     pid: u32,
     ended: &'a mut Vec<Clock>,
@@ -212,7 +213,7 @@ struct Sight<'a> {
 }
 
 impl Sight<'_> {
-    fn known_threads(&mut self, process: &mut Process) -> io::Result<Stirred> {
+    fn known_threads(&mut self, process: &mut Process) -> Result<Stirred, Error> {
         let mut stirred = Stirred::default();
         let mut gone = Vec::new();
         for (tid, thread) in &mut process.threads {
@@ -248,7 +249,7 @@ impl Sight<'_> {
         Ok(stirred)
     }
 
-    fn listed_threads(&mut self, process: &mut Process, listed: &[u32], stirred: &mut Stirred) -> io::Result<()> {
+    fn listed_threads(&mut self, process: &mut Process, listed: &[u32], stirred: &mut Stirred) -> Result<(), Error> {
         process.zombies.retain(|tid| listed.contains(tid));
         for tid in listed {
             if process.threads.contains_key(tid) || process.zombies.contains(tid) {
@@ -280,14 +281,15 @@ impl Sight<'_> {
     /// read before the sums: those of a thread that was dead then are final. The look at a thread that
     /// was off CPU is dated before both, so that time it may have waited meanwhile is not proven
     /// blocked.
-    fn look(&self, tid: u32, known: Option<&Thread>) -> io::Result<Option<Look>> {
+    fn look(&self, tid: u32, known: Option<&Thread>) -> Result<Option<Look>, Error> {
         let before_ns = (self.now)();
-        let Some(stat) = unless_gone(self.fs.stat(self.pid, tid))? else { return Ok(None) };
-        let Some(sums) = unless_gone(self.fs.schedstat(self.pid, tid))? else { return Ok(None) };
+        let task = Task::thread(self.root, self.pid, tid);
+        let Some(stat) = unless_gone(task.stat())? else { return Ok(None) };
+        let Some(sums) = unless_gone(task.schedstat())? else { return Ok(None) };
         let t_ns = if stat.doing() == Doing::Off { before_ns } else { (self.now)() };
         let switches = match known.filter(|thread| thread.is_unchanged(sums)) {
             Some(thread) => thread.switches(),
-            None => match unless_gone(self.fs.switches(self.pid, tid))? {
+            None => match unless_gone(task.switches())? {
                 Some(switches) => switches,
                 None => return Ok(None),
             },
@@ -303,10 +305,10 @@ fn lose(processes: &mut BTreeMap<u32, Process>, pid: u32, gone_ns: u64, ended: &
 }
 
 /// A task that is gone as `None`.
-fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+fn unless_gone<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) if error.is_gone() => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -325,17 +327,21 @@ mod tests {
 
     /// A /proc made by hand, and a clock.
     struct Machine {
-        proc: TempDir,
+        root: TempDir,
         ms: Cell<u64>,
     }
 
     impl Machine {
         fn new() -> Machine {
-            Machine { proc: tempfile::tempdir().expect("folder"), ms: Cell::new(1000) }
+            Machine { root: tempfile::tempdir().expect("folder"), ms: Cell::new(1000) }
+        }
+
+        fn process(&self, pid: u32) -> PathBuf {
+            self.root.path().join(format!("proc/{pid}"))
         }
 
         fn task(&self, pid: u32, tid: u32) -> PathBuf {
-            self.proc.path().join(format!("{pid}/task/{tid}"))
+            self.process(pid).join(format!("task/{tid}"))
         }
 
         /// A thread that started at `start_ms` and has run for `run_ms` in one slice per ms.
@@ -365,7 +371,7 @@ mod tests {
 
         fn tree(&self, children: bool) -> Tree {
             let ticks = Ticks { length_ns: 10 * MS, suspended_ns: 0 };
-            let mut tree = Tree::new(Procfs::at(self.proc.path()), ticks, children);
+            let mut tree = Tree::new(Root::at(self.root.path()), ticks, children);
             tree.enrol(10, &self.now()).expect("process 10 is there");
             tree
         }
@@ -478,7 +484,7 @@ mod tests {
             assert_eq!(tids, if follow { vec![10, 30, 31] } else { vec![10] });
             if follow {
                 // Members stay members when their parent is gone.
-                machine.remove(machine.proc.path().join("30"));
+                machine.remove(machine.process(30));
                 machine.poll(&mut tree, 1150);
                 assert_eq!(machine.clocks(&mut tree)[2], (31, 1060, 8, 10, false));
             }
@@ -494,7 +500,7 @@ mod tests {
         machine.poll(&mut tree, 1100);
         machine.poll(&mut tree, 1200);
         assert_eq!(tree.living(), []);
-        machine.remove(machine.proc.path().join("10"));
+        machine.remove(machine.process(10));
         machine.poll(&mut tree, 1300);
         assert_eq!(machine.clocks(&mut tree), [(10, 1000, 90, 10, true)]);
     }
@@ -533,6 +539,6 @@ mod tests {
         let machine = Machine::new();
         machine.put(10, 10, 'S', 500, 100);
         let error = machine.tree(true).enrol(77, &machine.now()).expect_err("not there");
-        assert!(is_gone(&error), "{error}");
+        assert!(error.is_gone(), "{error}");
     }
 }

@@ -6,17 +6,17 @@
 //! are ready are called queued.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
+use machine::process::{Doing, SchedStat, Task, TaskFiles};
+use machine::{Error, Root};
 use wire::{Stand, State};
 
 use super::others::Before;
 use super::{Other, PLACES};
 use crate::observer::WatchError;
 use crate::proc::now::monotonic_ns;
-use crate::proc::read::{Doing, Procfs, Schedstat, TaskFiles, is_gone};
 use crate::proc::tree::{Id, Tree};
 use crate::proc::{check, ticks};
 
@@ -38,7 +38,7 @@ const NOWHERE: usize = usize::MAX;
 /// The threads that are known, and where they are looked for.
 pub struct Polled {
     tree: Tree,
-    fs: Procfs,
+    root: Root,
     rows: Arc<Rows>,
     /// The numbers of those that lived at the last poll.
     living: HashMap<Id, usize>,
@@ -80,7 +80,7 @@ struct Row {
     /// They stay open.
     open: Option<Open>,
     stand: Stand,
-    sums: Schedstat,
+    sums: SchedStat,
     /// When its switches were counted.
     counted_ns: u64,
 }
@@ -94,9 +94,9 @@ impl Polled {
         Polled::of(check(follow_children)?, follow_children, Before::read(cpus))
     }
 
-    fn of(fs: Procfs, follow_children: bool, before: Before) -> Result<Polled, WatchError> {
-        let tree = Tree::new(fs.clone(), ticks(), follow_children);
-        Ok(Polled { tree, fs, rows: Arc::default(), living: HashMap::new(), without_place: 0, next_ns: 0, before })
+    fn of(root: Root, follow_children: bool, before: Before) -> Result<Polled, WatchError> {
+        let tree = Tree::new(root.clone(), ticks(), follow_children);
+        Ok(Polled { tree, root, rows: Arc::default(), living: HashMap::new(), without_place: 0, next_ns: 0, before })
     }
 
     /// See [`Stands::enrol`](super::Stands::enrol).
@@ -104,8 +104,8 @@ impl Polled {
         match self.tree.enrol(pid, &monotonic_ns) {
             Ok(()) => {}
             // Whoever is not there has no threads.
-            Err(error) if is_gone(&error) => {}
-            Err(source) => return Err(failed(source)),
+            Err(error) if error.is_gone() => {}
+            Err(error) => return Err(failed(error)),
         }
         self.give_places();
         Ok(())
@@ -143,7 +143,7 @@ impl Polled {
                 continue;
             }
             // It is asked for once: the name by which kin is found may change.
-            let number = self.rows.give(&self.fs, id, self.tree.kin(id));
+            let number = self.rows.give(&self.root, id, self.tree.kin(id));
             self.without_place += u32::from(number.is_none());
             self.living.insert(id, number.unwrap_or(NOWHERE));
         }
@@ -171,15 +171,15 @@ impl Polled {
     }
 }
 
-fn failed(source: io::Error) -> WatchError {
-    WatchError::System { what: "polling /proc".into(), source }
+fn failed(error: Error) -> WatchError {
+    WatchError::System { what: "polling /proc".into(), source: error.into_io() }
 }
 
 impl Rows {
-    fn give(&self, fs: &Procfs, id: Id, kin: u32) -> Option<usize> {
+    fn give(&self, root: &Root, id: Id, kin: u32) -> Option<usize> {
         let mut rows = self.rows.write().ok().filter(|rows| rows.len() < PLACES)?;
         let open = Open::of(&self.open);
-        let files = TaskFiles::new(fs.clone(), id.tgid, id.tid, open.is_some());
+        let files = TaskFiles::new(Task::thread(root, id.tgid, id.tid), open.is_some());
         let stand = Stand {
             tid: id.tid,
             tgid: id.tgid,
@@ -189,7 +189,7 @@ impl Rows {
             state: State::Unseen as u8,
             ..Stand::default()
         };
-        rows.push(Arc::new(Mutex::new(Row { files, open, stand, sums: Schedstat::default(), counted_ns: 0 })));
+        rows.push(Arc::new(Mutex::new(Row { files, open, stand, sums: SchedStat::default(), counted_ns: 0 })));
         Some(rows.len() - 1)
     }
 
@@ -223,14 +223,14 @@ impl Row {
 
     fn read(&mut self, now_ns: u64) -> Stand {
         match self.look(now_ns) {
-            Err(error) if is_gone(&error) => self.end(),
+            Err(error) if error.is_gone() => self.end(),
             // An old stand is better than none.
             Ok(()) | Err(_) => {}
         }
         self.stand
     }
 
-    fn look(&mut self, now_ns: u64) -> io::Result<()> {
+    fn look(&mut self, now_ns: u64) -> Result<(), Error> {
         let was = State::from_wire(self.stand.state);
         if was == State::Dead {
             return Ok(());
@@ -258,7 +258,7 @@ impl Row {
             // It left its CPU after the last look: now, for whoever has just taken the CPU over.
             self.stand.out_ns = now_ns - if state == State::Blocked { SLEPT_BEFORE_NS } else { 0 };
         }
-        (self.stand.state, self.stand.cpu, self.stand.run_ns) = (state as u8, stat.cpu, sums.run_ns);
+        (self.stand.state, self.stand.cpu, self.stand.run_ns) = (state as u8, stat.processor as u16, sums.run_ns);
         self.sums = sums;
         Ok(())
     }
@@ -278,7 +278,7 @@ mod tests {
 
     impl Machine {
         fn task(&self, pid: u32, tid: u32) -> PathBuf {
-            self.0.path().join(format!("{pid}/task/{tid}"))
+            self.0.path().join(format!("proc/{pid}/task/{tid}"))
         }
 
         fn put(&self, pid: u32, tid: u32, state: char, run_ns: u64, blocks: u64) {
@@ -296,7 +296,7 @@ mod tests {
         }
 
         fn polled(&self) -> Polled {
-            let mut polled = Polled::of(Procfs::at(self.0.path()), true, Before::read(&[])).unwrap();
+            let mut polled = Polled::of(Root::at(self.0.path()), true, Before::read(&[])).unwrap();
             polled.enrol(10).unwrap();
             polled
         }
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(rows.read(1).map(|stand| state(&stand)), Some(State::Dead), "before anybody has looked for it");
         machine.put(10, 11, 'R', 1, 0);
         assert_eq!(rows.read(1).map(|stand| state(&stand)), Some(State::Dead), "another thread of this number");
-        fs::remove_dir_all(machine.0.path().join("10")).unwrap();
+        fs::remove_dir_all(machine.0.path().join("proc/10")).unwrap();
         polled.next_ns = 0;
         polled.poll().unwrap();
         assert_eq!(rows.read(0).map(|stand| state(&stand)), Some(State::Dead));
@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn who_is_not_there_has_no_threads() {
         let machine = Machine(tempfile::tempdir().unwrap());
-        let mut polled = Polled::of(Procfs::at(machine.0.path()), true, Before::read(&[])).unwrap();
+        let mut polled = Polled::of(Root::at(machine.0.path()), true, Before::read(&[])).unwrap();
         polled.enrol(10).unwrap();
         assert_eq!(polled.given(), 0);
     }
