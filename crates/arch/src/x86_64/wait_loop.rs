@@ -48,9 +48,6 @@ use iced_x86::{FlowControl, Instruction};
 
 use crate::wait_loop::{CallTarget, Callee, MAX_LOOP, Verdict, WaitLoops};
 
-pub use calls::{CallTarget, Callee};
-pub use verdict::Verdict;
-
 impl WaitLoops {
     /// Looks at the function whose machine code is `bytes`, at address `start`. `callee` says what is at the
     /// target of a call.
