@@ -1,11 +1,11 @@
 //! Whether one loop only waits.
 
-use super::calls::{CallTarget, Callee};
 use super::code::Code;
 use super::cycles::Cycle;
 use super::state::{FIRST_SLOT, MAX_LOCATIONS, State, Value};
 use super::step::{Effects, Stepper};
-use super::verdict::Verdict;
+use crate::wait_loop::Verdict;
+use crate::wait_loop::{CallTarget, Callee};
 
 /// Judges `cycle` by the rule in the header of the parent module.
 pub(super) fn judge(code: &Code, cycle: &Cycle, callee: &dyn Fn(CallTarget) -> Callee) -> Verdict {

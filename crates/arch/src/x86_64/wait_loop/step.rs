@@ -2,8 +2,8 @@
 
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
 
-use super::calls::{CallTarget, Callee};
 use super::state::{FIRST_SLOT, FLAGS, MAX_LOCATIONS, Slot, State, Value};
+use crate::wait_loop::{CallTarget, Callee};
 
 /// What matters of one instruction besides the state it leaves.
 #[derive(Default)]
