@@ -64,6 +64,9 @@ enum Verb {
         #[command(subcommand)]
         what: Guard,
     },
+    /// Hold parts of cox's programs in the kernel, for a measurement by another cox-bench
+    #[command(hide = true)]
+    Hold(overhead::Held),
     /// Run a program and write its wall and CPU time to FILE
     #[command(hide = true)]
     Stopwatch {
@@ -108,6 +111,7 @@ fn main() -> ExitCode {
         Verb::Tasks(options) => Interrupt::catch().and_then(|interrupt| runtimes::tasks::tasks(&options, &interrupt)),
         Verb::Umt(options) => Interrupt::catch().and_then(|interrupt| runtimes::umt::umt(&options, &interrupt)),
         Verb::Wake(options) => Interrupt::catch().and_then(|interrupt| runtimes::wake::wake(&options, &interrupt)),
+        Verb::Hold(options) => overhead::hold(&options),
         Verb::Stopwatch { file, program } => stopwatch::stopwatch(&file, &program),
     };
     match done {

@@ -27,16 +27,14 @@ fn main() {
     println!("cargo::rerun-if-changed=src/btf.rs");
     println!("cargo::rerun-if-changed={wire}");
     println!("cargo::rerun-if-changed={arch}");
-    for name in ["observe", "stands", "umt"] {
-        let object = out.join(format!("{name}.o"));
-        SkeletonBuilder::new()
-            .source(format!("src/bpf/prog/{name}.bpf.c"))
-            .obj(&object)
-            .clang_args(["-I", wire, "-I", arch, "-mcpu=v3", "-Wall", "-Werror", &define])
-            .build_and_generate(out.join(format!("{name}.skel.rs")))
-            .expect("the BPF programs compile; clang 14 or later, libelf-dev and zlib1g-dev are needed");
-        std::fs::write(out.join(format!("{name}.read.rs")), read_by(&object)).expect("OUT_DIR can be written");
-    }
+    let object = out.join("sense.o");
+    SkeletonBuilder::new()
+        .source("src/bpf/prog/sense.bpf.c")
+        .obj(&object)
+        .clang_args(["-I", wire, "-I", arch, "-mcpu=v3", "-Wall", "-Werror", &define])
+        .build_and_generate(out.join("sense.skel.rs"))
+        .expect("the BPF programs compile; clang 14 or later, libelf-dev and zlib1g-dev are needed");
+    std::fs::write(out.join("sense.read.rs"), read_by(&object)).expect("OUT_DIR can be written");
 }
 
 /// The structs that an object knows and their members, as a Rust expression, sorted by name. Our own are among them and harm nobody.

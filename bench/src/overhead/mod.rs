@@ -7,7 +7,9 @@
 mod analysis;
 mod case;
 mod counter;
+mod cpus;
 mod floor;
+mod hold;
 mod perf;
 mod pingpong;
 mod programs;
@@ -15,7 +17,10 @@ mod project;
 mod reading;
 mod slices;
 mod start;
+mod together;
 mod whole;
+
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
@@ -23,6 +28,8 @@ use self::case::{Bench, Effort};
 use crate::interrupt::Interrupt;
 use crate::results::{Case, Experiment};
 use crate::table;
+
+pub use hold::{Options as Held, hold};
 
 /// Measure what observing costs the observed program.
 ///
@@ -39,6 +46,9 @@ pub struct Options {
     /// Ping-pong: also the parts of cox, each alone, and programs that do nothing
     #[arg(long)]
     parts: bool,
+    /// Together: a cox-bench of another build, which is measured in the same rounds
+    #[arg(long, value_name = "FILE")]
+    beside: Option<PathBuf>,
     #[command(flatten)]
     effort: Effort,
 }
@@ -48,6 +58,8 @@ pub struct Options {
 enum CaseName {
     /// Two processes on one CPU that do nothing but switch: the worst case, by slices
     Pingpong,
+    /// The same two processes: what observing adds to overlap and to packing, and what loading takes
+    Together,
     /// Threads that meet at a futex barrier every 100 us
     Barriers,
     /// Memory bandwidth, hardly any switches
@@ -60,13 +72,21 @@ enum CaseName {
     Start,
 }
 
-const ALL: [CaseName; 6] =
-    [CaseName::Pingpong, CaseName::Barriers, CaseName::Triad, CaseName::Mandelbrot, CaseName::Make, CaseName::Start];
+const ALL: [CaseName; 7] = [
+    CaseName::Pingpong,
+    CaseName::Together,
+    CaseName::Barriers,
+    CaseName::Triad,
+    CaseName::Mandelbrot,
+    CaseName::Make,
+    CaseName::Start,
+];
 
 impl CaseName {
     fn name(self) -> &'static str {
         match self {
             CaseName::Pingpong => "pingpong",
+            CaseName::Together => "together",
             CaseName::Barriers => "barriers",
             CaseName::Triad => "triad",
             CaseName::Mandelbrot => "mandelbrot",
@@ -85,6 +105,7 @@ pub fn overhead(options: &Options, interrupt: &Interrupt) -> Result<Experiment> 
     let names: Vec<&'static str> = cases.iter().map(|case| case.name()).collect();
     experiment("overhead", &names, &options.effort, interrupt, |bench, at| match cases[at] {
         CaseName::Pingpong => pingpong::measure(bench, options.parts),
+        CaseName::Together => together::measure(bench, options.beside.as_deref()),
         CaseName::Barriers => whole::measure(bench, &programs::barriers(bench)),
         CaseName::Triad => whole::measure(bench, &programs::triad(bench)),
         CaseName::Mandelbrot => whole::measure(bench, &programs::mandelbrot(bench)),

@@ -18,10 +18,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use machine::Root;
 use machine::process::Task;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::case::{Bench, COX, PERF, TRACE, noise, progress};
 use super::counter::Counter;
+use super::cpus::{Elsewhere, last_allowed_cpu};
 use super::slices::{Active, Part, Treatment};
 use crate::results::{Case, Column, Figure, Shown};
 use crate::rounds::interleave;
@@ -33,7 +33,7 @@ const ROUNDS: usize = 60;
 const SETTLE: Duration = Duration::from_millis(20);
 /// More than any slice takes with its switching on and off; the workload ends by itself after so
 /// long per slice, should this program be killed.
-const SLICE_LIMIT_S: usize = 10;
+pub(super) const SLICE_LIMIT_S: usize = 10;
 
 const RATIO_LIMIT: f64 = 1.10;
 const ADDED_LIMIT_NS: f64 = 250.0;
@@ -130,8 +130,8 @@ fn beside_perf(figure: &Figure, ours: &str, limit: f64) -> Verdict {
 
 /// One slice, per round trip.
 #[derive(Clone, Copy, Debug)]
-struct Slice {
-    wall_ns: f64,
+pub(super) struct Slice {
+    pub(super) wall_ns: f64,
     /// CPU time of both sides: what others take from their CPU is not in it.
     cpu_ns: f64,
 }
@@ -144,14 +144,14 @@ struct Reading {
 }
 
 /// The ping-pong that runs all the time. Dropping it ends it.
-struct Game {
+pub(super) struct Game {
     workload: Child,
     counter: Counter,
-    players: Vec<u32>,
+    pub(super) players: Vec<u32>,
 }
 
 impl Game {
-    fn start(bench: &Bench<'_>, cpu: usize, limit_s: usize) -> Result<Game> {
+    pub(super) fn start(bench: &Bench<'_>, cpu: usize, limit_s: usize) -> Result<Game> {
         let path = bench.scratch.path().join("round-trips");
         std::fs::write(&path, 0u64.to_ne_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
         let counter = Counter::map(&File::open(&path)?).context("cannot map the counter")?;
@@ -182,10 +182,15 @@ impl Game {
     }
 
     fn slice(&mut self, bench: &Bench<'_>, treatment: Option<Treatment>, length: Duration) -> Result<Slice> {
-        let mut active = match treatment {
+        let active = match treatment {
             Some(treatment) => treatment.begin(bench, &self.players)?,
             None => Active::Nothing,
         };
+        self.slice_under(active, length)
+    }
+
+    /// Lets a slice pass, and ends what is on meanwhile.
+    pub(super) fn slice_under(&mut self, mut active: Active, length: Duration) -> Result<Slice> {
         active.hold(SETTLE)?;
         let begin = self.read()?;
         active.hold(length)?;
@@ -226,35 +231,6 @@ impl Drop for Game {
     }
 }
 
-fn last_allowed_cpu() -> Result<usize> {
-    let allowed = sched_getaffinity(None).context("cannot read the allowed CPUs")?;
-    (0..CpuSet::MAX_CPU).rev().find(|&cpu| allowed.is_set(cpu)).context("no CPU is allowed to this process")
-}
-
-/// Keeps this thread, and what it starts, off one CPU until the value is dropped.
-struct Elsewhere {
-    before: CpuSet,
-}
-
-impl Elsewhere {
-    fn than(cpu: usize) -> Result<Elsewhere> {
-        let before = sched_getaffinity(None).context("cannot read the allowed CPUs")?;
-        let mut rest = before;
-        rest.unset(cpu);
-        if rest.count() > 0 {
-            sched_setaffinity(None, &rest).context("cannot keep off the CPU of the workload")?;
-        }
-        Ok(Elsewhere { before })
-    }
-}
-
-impl Drop for Elsewhere {
-    fn drop(&mut self) {
-        // It can only fail when all these CPUs went offline meanwhile; then where we are is as good.
-        let _ = sched_setaffinity(None, &self.before);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,16 +260,5 @@ mod tests {
         let none = Figure::new("round trip", Shown::Ns, &columns, Rounds { plain: vec![2000.0], treated: Vec::new() });
         assert_eq!(cost(&none).outcome, Outcome::NotMeasured);
         assert_eq!(beside_perf(&none, COX, SHARE_OF_PERF_LIMIT).outcome, Outcome::NotMeasured);
-    }
-
-    #[test]
-    fn the_affinity_is_put_back() {
-        let before = sched_getaffinity(None).unwrap();
-        let cpu = last_allowed_cpu().unwrap();
-        assert!(before.is_set(cpu));
-        let elsewhere = Elsewhere::than(cpu).unwrap();
-        assert!(before.count() == 1 || !sched_getaffinity(None).unwrap().is_set(cpu));
-        drop(elsewhere);
-        assert_eq!(sched_getaffinity(None).unwrap(), before);
     }
 }

@@ -11,6 +11,7 @@ use wire::Moment;
 
 use super::case::{Bench, CONTROL, COX, PERF, TRACE};
 use super::floor::Floor;
+use super::hold::Holder;
 use super::perf::Recording;
 
 /// How often a session of cox takes what has arrived.
@@ -90,6 +91,8 @@ pub enum Active {
     Perf(Recording),
     /// Programs that do as good as nothing.
     Floor(Box<Floor>),
+    /// Parts of cox that another process holds.
+    Held(Holder),
 }
 
 /// An observer with what it has seen.
@@ -192,6 +195,7 @@ impl Active {
                 Ok(())
             }
             Active::Floor(floor) => floor.end(round_trips),
+            Active::Held(holder) => holder.end(),
         }
     }
 }

@@ -1,13 +1,15 @@
 //! From options to the engines of a session.
 
 use anyhow::Result;
-use observe::{Observing, Recorder};
+use broker::ebpf;
+use observe::{Observing, Recorder, backend};
 use overlap::Overlapping;
 use pack::engine::{How, OnTrial, Packing, Wanted};
 use pack::policy::conductor::Settings;
 use pack::policy::regime::Turns;
 use session::Engines;
 use watch::Sight;
+use watch::bpf::{self, Expectation, Snapshots};
 
 use crate::cli::{self, PackBackend};
 
@@ -20,6 +22,23 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
     });
     let overlapping = options.overlap.map(|backend| Overlapping::new(backend, children));
     Engines::new().with(Observing::new(options.backend, children, recorder)).and(packing).and(overlapping)
+}
+
+/// Has the parts of the eBPF programs loaded together that the engines of `cox run` will ask for, so that a switch under all of them calls one
+/// program. To be called before an engine is probed; it holds while the returned value lives. `None`: one engine alone, or another process loads them.
+pub fn expected(options: &cli::Run, recorder: Option<&Recorder>) -> Option<Expectation> {
+    if (options.pack_cpus.is_none() && options.overlap.is_none()) || !ebpf::may_itself() {
+        return None;
+    }
+    let children = !options.no_children;
+    let observes = matches!(options.backend, backend::Choice::Auto | backend::Choice::Bpf);
+    let settings = || backend::settings(children, recorder.map(|recorder| recorder.buffer)).ok();
+    Some(bpf::expect(bpf::Parts {
+        clocks: observes.then(settings).flatten(),
+        snapshots: options.pack_cpus.is_some().then_some(Snapshots { children }),
+        overlap: matches!(options.overlap, Some(overlap::Backend::Auto | overlap::Backend::Bpf)),
+        owner: None,
+    }))
 }
 
 /// That of `cox pack`.

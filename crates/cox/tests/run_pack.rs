@@ -276,6 +276,27 @@ fn killed_all_masks_come_back() {
     assert_eq!(runs.masks(), before);
 }
 
+/// The program reads which tracepoints cox's programs are attached to.
+#[test]
+fn one_program_runs_at_a_tracepoint_under_two_engines() {
+    let Some(place) = place("one_program_runs_at_a_tracepoint_under_two_engines") else { return };
+    let (links, two) = (path(&place.folder, "links"), place.two());
+    let read = "cat /proc/$PPID/fdinfo/* > \"$0\" 2> /dev/null; true";
+    // Both need births, execs and switches; only overlap needs to know where a thread was woken.
+    let packed = ["sched_migrate_task", "sched_process_exec", "sched_switch", "sched_wakeup_new", "sched_waking"];
+    let overlapped = [&packed[..], &["sched_wakeup"]].concat();
+    for (engine, wanted) in [(&["--pack-cpus", &two][..], &packed[..]), (&["--overlap=bpf"], &overlapped)] {
+        let ran = place.run(&[&["-q"], engine, &["--", "sh", "-c", read, &links]].concat()).0;
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let text = fs::read_to_string(&links).unwrap();
+        let found = text.lines().filter_map(|line| line.strip_prefix("tp_name:")).map(str::trim);
+        let (mut found, mut wanted) = (found.collect::<Vec<_>>(), [wanted, &["task_newtask"]].concat());
+        found.sort_unstable();
+        wanted.sort_unstable();
+        assert_eq!(found, wanted, "{engine:?}");
+    }
+}
+
 #[test]
 fn a_packed_run_is_no_evidence_of_how_it_runs_alone() {
     let Some(place) = place("a_packed_run_is_no_evidence_of_how_it_runs_alone") else { return };

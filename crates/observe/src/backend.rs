@@ -96,10 +96,7 @@ impl Asked {
         if !ebpf::may_itself() {
             return ebpf::by_helper(Wanted { children, samples: true, moments_bytes });
         }
-        let topology = Topology::read(&Root::live()).map_err(unavailable)?;
-        let limit = topology.possible.last().map_or(1, |last| last + 1);
-        let settings = Settings { children, moments_bytes, ..Settings::new(topology.online.len() as u32, limit) };
-        Ok(Box::new(BpfObserver::new(&settings).map_err(ebpf::explained)?))
+        Ok(Box::new(BpfObserver::new(&settings(children, moments_bytes)?).map_err(ebpf::explained)?))
     }
 
     fn perf(&self) -> Result<Box<dyn Observer>, WatchError> {
@@ -113,6 +110,16 @@ impl Asked {
     fn proc(&self) -> Result<Box<dyn Observer>, WatchError> {
         Ok(Box::new(watch::proc::ProcObserver::new(watch::proc::Options { children: self.children })?))
     }
+}
+
+/// What this process' eBPF programs are loaded with to observe.
+///
+/// # Errors
+/// `Unavailable` when the machine's CPUs cannot be read.
+pub fn settings(children: bool, moments_bytes: Option<u32>) -> Result<Settings, WatchError> {
+    let topology = Topology::read(&Root::live()).map_err(unavailable)?;
+    let limit = topology.possible.last().map_or(1, |last| last + 1);
+    Ok(Settings { children, moments_bytes, ..Settings::new(topology.online.len() as u32, limit) })
 }
 
 fn unavailable(error: machine::Error) -> WatchError {

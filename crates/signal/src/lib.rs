@@ -1,7 +1,7 @@
 //! Which of a program's threads block, as the kernel says, and doorbells that it rings: the side inside the program.
 //!
 //! A *standby* is a thread that has nothing to do as long as the program's own threads keep their CPUs busy. It is parked at
-//! a doorbell. When a thread blocks while tasks are pending, and fewer are runnable than there are CPUs, BPF rings one (`watch/src/bpf/prog/umt.bpf.c`).
+//! a doorbell. When a thread blocks while tasks are pending, and fewer are runnable than there are CPUs, BPF rings one (`watch/src/bpf/prog/overlap.bpf.h`).
 //!
 //! Nobody asks the kernel for any of this: both sides map the same memory ([`wire::umt`]).
 //!

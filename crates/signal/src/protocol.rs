@@ -118,7 +118,7 @@ mod model {
             self.ring(announce(self));
         }
 
-        /// The kernel, when a thread blocks: `on_switch` and `ring` in umt.bpf.c.
+        /// The kernel, when a thread blocks: `overlap_switch` and `ring` in overlap.bpf.h.
         fn blocks(&self) {
             self.runnable.fetch_sub(1, Ordering::AcqRel);
             fence(Ordering::SeqCst);

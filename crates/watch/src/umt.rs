@@ -1,31 +1,21 @@
 //! User-Monitored Threads, the kernel's side: programs that count a process' runnable threads and ring its standbys
-//! (`bpf/prog/umt.bpf.c`), and the pages and doorbells that each process gets. The other side is the crate `signal`.
+//! (`bpf/prog/overlap.bpf.h`), and the pages and doorbells that each process gets. The other side is the crate `signal`.
 
 mod bells;
 mod pages;
 mod slots;
 
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapMut, MapType, libbpf_sys};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
 use wire::umt::{BELLS, PROCESSES, Said, Seen};
 
-use crate::bpf::{Excerpt, Libbpf, Read, kernel_casts, own_namespace, refused, system, unavailable};
+use crate::bpf::{Part, Parts, Programs, process_key, system, unavailable};
 use crate::observer::WatchError;
 pub use bells::Doorbells;
 pub use pages::Pages;
 use slots::Slots;
-
-#[allow(missing_docs, unsafe_op_in_unsafe_fn, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
-pub(crate) mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/umt.skel.rs"));
-}
-/// The members of the kernel's structs that the programs read.
-pub(crate) const READ: &Read = include!(concat!(env!("OUT_DIR"), "/umt.read.rs"));
-use skeleton::{UmtSkel, UmtSkelBuilder};
 
 /// Bytes of a bell's ring: a page, of which it needs one record.
 const BELL_BYTES: u32 = 4096;
@@ -39,19 +29,13 @@ const MAKING: &str = "making a process' pages and doorbells";
 
 /// The programs in the kernel. Dropping it detaches them; pages stay as long as somebody maps them.
 pub struct Umt {
-    links: Vec<Link>,
-    skel: UmtSkel<'static>,
+    programs: Programs,
     slots: Slots,
-    /// Only one user's threads count.
-    is_owned: bool,
     /// One more than the highest number that was given.
     given: u32,
     /// What the next process gets.
     prepared: Option<Given>,
 }
-
-// SAFETY: what the skeleton points to is the leaked object and libbpf's own heap, which stay where they are and belong to no thread.
-unsafe impl Send for Umt {}
 
 /// What a process gets: nobody else has descriptors of the same pages and bells.
 #[derive(Debug)]
@@ -79,36 +63,16 @@ impl Umt {
     /// # Errors
     /// `Unavailable` with the kernel's reason when this kernel or user cannot run them.
     pub fn new(owner: Option<u32>) -> Result<Umt, WatchError> {
-        let quiet = Libbpf::quiet();
-        // The skeleton borrows its object; one small leak per load keeps that borrow simple.
-        let object = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut builder = UmtSkelBuilder::default();
-        let excerpt = Excerpt::of_this_kernel(READ);
-        if let Some(excerpt) = &excerpt {
-            excerpt.relocates(builder.object_builder_mut());
-        }
-        let mut open = builder.open(object).map_err(|e| refused(&e, &quiet))?;
-        let namespace = own_namespace()?;
-        let config =
-            open.maps.rodata_data.as_deref_mut().ok_or_else(|| unavailable("the BPF object has no settings".into()))?;
-        config.namespaced = namespace.is_some();
-        config.own_namespace = namespace.unwrap_or(0);
-        config.owned = owner.is_some();
-        config.owner = owner.unwrap_or(0);
-        if let Some(excerpt) = excerpt.as_ref().filter(|_| kernel_casts()) {
-            config.casts = true;
-            config.type_of_task = excerpt.task;
-            config.type_of_registers = excerpt.registers;
-        }
-        let skel = open.load().map_err(|e| refused(&e, &quiet))?;
-        let mut umt =
-            Umt { links: Vec::new(), skel, slots: Slots::new(), is_owned: owner.is_some(), given: 0, prepared: None };
-        let p = &umt.skel.progs;
-        let programs = [&p.on_newtask, &p.on_exec, &p.on_wakeup, &p.on_migrate, &p.on_switch];
-        umt.links = programs
-            .into_iter()
-            .map(|program| program.attach().map_err(|e| refused(&e, &quiet)))
-            .collect::<Result<_, _>>()?;
+        Umt::by(&Programs::of(Part::Overlap, &Parts { overlap: true, owner, ..Parts::default() })?)
+    }
+
+    /// Counts and rings by programs that were loaded with overlap, perhaps with other parts. There can be one at a time.
+    ///
+    /// # Errors
+    /// As [`new`](Umt::new).
+    pub fn by(programs: &Programs) -> Result<Umt, WatchError> {
+        let mut umt = Umt { programs: programs.clone(), slots: Slots::new(), given: 0, prepared: None };
+        umt.programs.attach(Part::Overlap)?;
         umt.prepare()?;
         Ok(umt)
     }
@@ -122,18 +86,15 @@ impl Umt {
         // If a walk fails half-way, threads have this number already: nobody else gets it then.
         let given = self.prepared.take().ok_or_else(too_many)?;
         self.mark(given.process, false);
-        if self.take_in(pid, given.process)? == 0 {
+        // First, as the programs count nobody's threads while no process has asked.
+        self.given = self.given.max(given.process + 1);
+        self.programs.processes().store(self.given, Ordering::Release);
+        if self.programs.enrol(Part::Overlap, &[process_key(pid)], given.process)? == 0 {
             // Nobody has this number.
             self.prepared = Some(given);
-            let rights = if self.is_owned { ", or it has more rights than its user" } else { "" };
+            let rights = if self.programs.is_owned() { ", or it has more rights than its user" } else { "" };
             let why = format!("there is no such process, or it has just ended{rights}");
             return Err(WatchError::NoTarget { pid, why });
-        }
-        self.given = self.given.max(given.process + 1);
-        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
-            // SAFETY: a u32 in a mapping that lives as long as the skeleton; BPF reads it.
-            let processes = unsafe { AtomicU32::from_ptr(&raw mut bss.processes) };
-            processes.store(self.given, Ordering::Release);
         }
         Ok(given)
     }
@@ -169,9 +130,9 @@ impl Umt {
 
     /// Puts them where BPF looks. The kernel waits for a grace period of each array, for all of them at the same time.
     fn hang(&self, given: &Given) -> Result<(), WatchError> {
-        let (maps, process) = (&self.skel.maps, given.process);
-        let handle = |map: &MapMut<'_>| MapHandle::try_from(map).map_err(|e| system(MAKING, e));
-        let (said_of, seen_of, bells) = (handle(&maps.said_of)?, handle(&maps.seen_of)?, handle(&maps.bells)?);
+        let process = given.process;
+        let handle = |name: &str| MapHandle::try_from(&self.programs.map(name)?).map_err(|e| system(MAKING, e));
+        let (said_of, seen_of, bells) = (handle("said_of")?, handle("seen_of")?, handle("bells")?);
         std::thread::scope(|scope| {
             let said = scope.spawn(move || put(&said_of, process, [&given.said]));
             let seen = scope.spawn(move || put(&seen_of, process, [&given.seen]));
@@ -181,35 +142,6 @@ impl Umt {
                 .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .fold(rung, Result::and)
         })
-    }
-
-    /// Takes in all threads of a process, and returns how often one was found that may be.
-    fn take_in(&mut self, pid: u32, process: u32) -> Result<u32, WatchError> {
-        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
-            bss.found = 0;
-        }
-        let wanted = &self.skel.maps.wanted;
-        let key = pid.to_ne_bytes();
-        wanted.update(&key, &process.to_ne_bytes(), MapFlags::ANY).map_err(|e| system("enrolling", e))?;
-        let walked = self.walk();
-        // Also after a walk that failed: later walks would take its threads in, or those of another process with its pid.
-        let deleted = wanted.delete(&key).map_err(|e| system("enrolling", e));
-        walked.and(deleted)?;
-        // SAFETY: a u32 in a mapping that lives as long as the skeleton; BPF has written it.
-        let found = |bss: &skeleton::types::bss| unsafe { (&raw const bss.found).read_volatile() };
-        Ok(self.skel.maps.bss_data.as_deref().map_or(0, found))
-    }
-
-    /// Lets BPF see all tasks. Twice: a thread born behind the first walk of a creator that it had not reached yet.
-    fn walk(&self) -> Result<(), WatchError> {
-        let quiet = Libbpf::quiet();
-        let link = self.skel.progs.enrol_tasks.attach().map_err(|e| refused(&e, &quiet))?;
-        for _ in 0..2 {
-            let mut iter = Iter::new(&link).map_err(|e| system("walking the tasks", e))?;
-            std::io::copy(&mut iter, &mut std::io::sink())
-                .map_err(|source| WatchError::System { what: "walking the tasks".into(), source })?;
-        }
-        Ok(())
     }
 
     /// A process has hung up: none of its standbys is there to be rung. Its threads are counted on.
@@ -223,16 +155,21 @@ impl Umt {
     }
 
     fn mark(&mut self, process: u32, is_over: bool) {
-        let bss = self.skel.maps.bss_data.as_deref_mut();
-        if let Some(word) = bss.and_then(|bss| bss.over.get_mut(process as usize)) {
-            // SAFETY: a byte in a mapping that lives as long as the skeleton; BPF reads it.
-            unsafe { AtomicU8::from_ptr(word) }.store(u8::from(is_over), Ordering::Release);
+        if let Some(over) = self.programs.over(process) {
+            over.store(u8::from(is_over), Ordering::Release);
         }
     }
 
     /// Nobody is counted or rung from now on.
     pub fn end(&mut self) {
-        self.links.clear();
+        self.programs.processes().store(0, Ordering::Release);
+        self.programs.detach(Part::Overlap);
+    }
+}
+
+impl Drop for Umt {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -27,7 +27,9 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
     let target = targets::of_run(options)?;
     // Outputs are opened first: a bad path is refused before anything starts.
     let outputs = Outputs::open(options)?;
-    let engines = engines::of_run(options, outputs.recorder(options)?);
+    let recorder = outputs.recorder(options)?;
+    let _together = engines::expected(options, recorder.as_ref());
+    let engines = engines::of_run(options, recorder);
     let surroundings = Surroundings::read(target.attached_to());
     let provenance = provenance::here(target.attached_to());
     let limits = Limits { length: options.length, wait_all: options.wait_all, ..Limits::default() };

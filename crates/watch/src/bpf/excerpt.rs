@@ -258,15 +258,10 @@ fn with_entries(of: Type, count: usize) -> Vec<u8> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::mem::MaybeUninit;
-
-    use libbpf_rs::skel::{OpenSkel, SkelBuilder};
     use libbpf_rs::{AsRawLibbpf, libbpf_sys};
 
     use super::*;
-    use crate::bpf::program;
-    use crate::stands::traced;
-    use crate::umt;
+    use crate::bpf::programs;
 
     /// Where a member of a struct lies, in bits, and of which kind it is.
     fn member(types: &Types<'_>, of: &str, named: &str) -> Option<(u32, u32)> {
@@ -287,31 +282,28 @@ pub(super) mod tests {
     fn what_is_read_lies_where_the_kernel_has_it() {
         let Ok(kernel) = std::fs::read(KERNEL) else { return };
         let kernel = Types::read(&kernel).expect("this kernel's types are understood");
-        for read in [program::READ, traced::READ, umt::READ] {
-            let excerpt = Writer::new(&kernel, read).write();
-            let excerpt = Types::read(&excerpt).expect("an excerpt is what it is cut from");
-            let all = read.iter().flat_map(|(of, members)| members.iter().map(move |named| (of, named)));
-            let found = all.filter(|(of, named)| {
-                let whole = member(&kernel, of, named);
-                assert_eq!(whole, member(&excerpt, of, named), "{of}.{named}");
-                whole.is_some()
-            });
-            let found = found.count();
-            assert!(found > 10, "{found} members compared");
-            assert!(excerpt.ids().count() < 400, "{} types", excerpt.ids().count());
-        }
+        let read = programs::READ;
+        let excerpt = Writer::new(&kernel, read).write();
+        let excerpt = Types::read(&excerpt).expect("an excerpt is what it is cut from");
+        let all = read.iter().flat_map(|(of, members)| members.iter().map(move |named| (of, named)));
+        let found = all.filter(|(of, named)| {
+            let whole = member(&kernel, of, named);
+            assert_eq!(whole, member(&excerpt, of, named), "{of}.{named}");
+            whole.is_some()
+        });
+        let found = found.count();
+        assert!(found > 10, "{found} members compared");
+        assert!(excerpt.ids().count() < 400, "{} types", excerpt.ids().count());
     }
 
     /// All programs of an object as they are handed to the kernel, without the addresses of maps.
-    pub(in crate::bpf) fn relocated<'o, B: SkelBuilder<'o>>(
-        mut builder: B,
-        excerpt: Option<&Excerpt>,
-    ) -> Vec<(u8, i16, i32)> {
+    pub(in crate::bpf) fn relocated(excerpt: Option<&Excerpt>) -> Vec<(u8, i16, i32)> {
+        let mut builder = ObjectBuilder::default();
         if let Some(excerpt) = excerpt {
-            excerpt.relocates(builder.object_builder_mut());
+            excerpt.relocates(&mut builder);
         }
-        let mut open = builder.open(Box::leak(Box::new(MaybeUninit::uninit()))).expect("an object");
-        let object = open.open_object_mut().as_libbpf_object().as_ptr();
+        let open = builder.open_memory(programs::object()).expect("an object");
+        let object = open.as_libbpf_object().as_ptr();
         let mut all = Vec::new();
         // SAFETY: the object is open and lives until the end of this function; its programs and their instructions live as long.
         unsafe {
@@ -340,15 +332,10 @@ pub(super) mod tests {
         if !testkit::skip::is_root("programs_are_the_same_as_by_all_types_of_the_kernel") {
             return;
         }
-        fn compare<'o, B: SkelBuilder<'o> + Default>(read: &Read) {
-            let excerpt = Excerpt::of_this_kernel(read).expect("this kernel's types are understood");
-            let (by_excerpt, by_all) = (relocated(B::default(), Some(&excerpt)), relocated(B::default(), None));
-            assert!(by_all.len() > 200);
-            assert!(by_excerpt == by_all);
-        }
-        compare::<program::skeleton::ObserveSkelBuilder>(program::READ);
-        compare::<traced::skeleton::StandsSkelBuilder>(traced::READ);
-        compare::<umt::skeleton::UmtSkelBuilder>(umt::READ);
+        let excerpt = Excerpt::of_this_kernel(programs::READ).expect("this kernel's types are understood");
+        let (by_excerpt, by_all) = (relocated(Some(&excerpt)), relocated(None));
+        assert!(by_all.len() > 200);
+        assert!(by_excerpt == by_all);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use wire::Living;
 use wire::layout::LivingEntry;
 
-use super::program::{Program, Walk};
+use super::programs::Programs;
 use crate::observer::WatchError;
 
 /// How often a walk is repeated when it met a clock that was just being changed.
@@ -12,11 +12,10 @@ const RETRIES: usize = 4;
 /// All living members. A clock that its CPU was changing while it was copied breaks the invariant
 /// [`Clock::is_whole`]; the walk is then repeated, and after the last one such a clock is left out
 /// of the whole ones only by what the ledger finds unknown.
-pub(super) fn read(program: &Program) -> Result<Vec<Living>, WatchError> {
+pub(super) fn read(programs: &Programs) -> Result<Vec<Living>, WatchError> {
     let mut living = Vec::new();
     for _ in 0..RETRIES {
-        let mut bytes = Vec::new();
-        program.walk(Walk::Dump, &mut bytes)?;
+        let bytes = programs.walk("dump_clocks", 1)?;
         living = bytes.chunks_exact(size_of::<LivingEntry>()).map(bytemuck::pod_read_unaligned).map(finished).collect();
         if living.iter().all(|l: &Living| l.clock.is_whole()) {
             break;

@@ -3,27 +3,22 @@
 use libbpf_rs::{MapCore, MapFlags};
 use wire::{Clock, Crew, Losses, Pair, PairSum, Taker};
 
-use super::program::Program;
+use super::programs::Programs;
 use crate::observer::WatchError;
 
-/// Key of the enrolment map for a whole process; a bare number means one thread.
-pub(super) fn process_key(pid: u32) -> u64 {
-    1 << 32 | u64::from(pid)
-}
-
 /// Strangers that held CPUs members waited for.
-pub(super) fn takers(program: &Program) -> Result<Vec<(u32, Taker)>, WatchError> {
-    entries(program.takers())
+pub(super) fn takers(programs: &Programs) -> Result<Vec<(u32, Taker)>, WatchError> {
+    entries(&programs.map("takers")?)
 }
 
 /// Who woke whom, as far as it was flushed; the rest is in the clocks.
-pub(super) fn pairs(program: &Program) -> Result<Vec<(Pair, PairSum)>, WatchError> {
-    entries(program.pairs())
+pub(super) fn pairs(programs: &Programs) -> Result<Vec<(Pair, PairSum)>, WatchError> {
+    entries(&programs.map("pairs")?)
 }
 
 /// Sums of final clocks that found no room, over all CPUs.
-pub(super) fn unlisted(program: &Program) -> Result<Clock, WatchError> {
-    let per_cpu = program.unlisted().lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(unreadable)?;
+pub(super) fn unlisted(programs: &Programs) -> Result<Clock, WatchError> {
+    let per_cpu = programs.map("unlisted")?.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(unreadable)?;
     let mut sum = Clock::default();
     for bytes in per_cpu.unwrap_or_default() {
         if let Some(bytes) = bytes.get(..size_of::<Clock>()) {

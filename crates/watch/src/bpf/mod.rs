@@ -16,10 +16,12 @@ mod excerpt;
 mod libbpf;
 mod living;
 mod maps;
-mod program;
+mod parts;
+mod programs;
 #[cfg(test)]
 mod relocations;
 mod sampler;
+mod together;
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -27,19 +29,20 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-use arch::laps::{self, Part};
+use arch::laps::{self, Part as Lap};
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use wire::layout::LAUNCHED;
 use wire::{Backend, Clock, Crew, Living, Moment, Record, Sample};
 
 use crate::observer::{Intake, Observer, WatchError};
 use crate::online;
-pub(crate) use excerpt::{Excerpt, Read};
 pub use libbpf::CANNOT;
-pub(crate) use libbpf::{Libbpf, kernel_casts, own_namespace, refused, system, unavailable};
-use program::Program;
-pub use program::Settings;
+pub(crate) use libbpf::{system, unavailable};
+pub(crate) use parts::{PLACES, Part};
+pub use parts::{Parts, Settings, Snapshots};
+pub use programs::Programs;
 pub(crate) use sampler::Sampler;
+pub use together::{Expectation, expect};
 
 /// How long `finish` waits for members that have left the task list but not their CPU.
 const LAST_SWITCHES: Duration = Duration::from_millis(50);
@@ -49,7 +52,8 @@ pub struct BpfObserver {
     // Field order is drop order: readers and links before the object they point into.
     rings: RingBuffer<'static>,
     sampler: Option<Sampler>,
-    program: Program,
+    programs: Programs,
+    sample_period_ns: u64,
     finals: Rc<RefCell<Vec<Clock>>>,
     samples: Rc<RefCell<Vec<Sample>>>,
     moments: Rc<RefCell<Vec<Moment>>>,
@@ -62,40 +66,53 @@ impl BpfObserver {
     /// # Errors
     /// `Unavailable` with the kernel's reason when this kernel or user cannot run them.
     pub fn new(settings: &Settings) -> Result<BpfObserver, WatchError> {
-        let mut program = Program::load(settings)?;
+        let parts = Parts { clocks: Some(settings.clone()), owner: settings.owner, ..Parts::default() };
+        BpfObserver::by(&Programs::of(Part::Clocks, &parts)?)
+    }
+
+    /// Observes by programs that were loaded with clocks, perhaps with other parts. There can be one such observer at a time.
+    ///
+    /// # Errors
+    /// As [`new`](BpfObserver::new).
+    pub fn by(programs: &Programs) -> Result<BpfObserver, WatchError> {
+        let programs = programs.clone();
+        let sample_period_ns = programs.settings()?.sample_period_ns;
         let finals = Rc::new(RefCell::new(Vec::new()));
         let samples = Rc::new(RefCell::new(Vec::new()));
         let moments = Rc::new(RefCell::new(Vec::new()));
+        let [of_finals, of_samples, of_moments] =
+            [programs.map("finals")?, programs.map("samples")?, programs.map("moments")?];
         let rings = {
             let mut builder = RingBufferBuilder::new();
             let into = Rc::clone(&finals);
-            builder.add(program.finals(), move |bytes| keep(&into, bytes)).map_err(unreadable)?;
+            builder.add(&of_finals, move |bytes| keep(&into, bytes)).map_err(unreadable)?;
             let into = Rc::clone(&samples);
-            builder.add(program.samples(), move |bytes| keep(&into, bytes)).map_err(unreadable)?;
+            builder.add(&of_samples, move |bytes| keep(&into, bytes)).map_err(unreadable)?;
             let into = Rc::clone(&moments);
-            builder.add(program.moments(), move |bytes| keep(&into, bytes)).map_err(unreadable)?;
+            builder.add(&of_moments, move |bytes| keep(&into, bytes)).map_err(unreadable)?;
             builder.build().map_err(unreadable)?
         };
         // Before attaching: no CPU can have more time than the window.
         let start_ns = arch::monotonic_ns();
-        program.attach()?;
-        laps::done(Part::Attaching);
+        programs.attach(Part::Clocks)?;
+        laps::done(Lap::Attaching);
         // A kernel that forbids perf events to this user may allow the rest: then spinning is not
         // seen, and the record says so by having no sample period.
-        let sampler = match settings.sample_period_ns {
+        let sampler = match sample_period_ns {
             0 => None,
             period_ns => {
-                online::cpus().and_then(|cpus| Sampler::start(program.sampling_program(), period_ns, cpus)).ok()
+                let program = programs.program("on_sample")?;
+                online::cpus().and_then(|cpus| Sampler::start(&program, period_ns, cpus)).ok()
             }
         };
-        laps::done(Part::Sampling);
-        Ok(BpfObserver { rings, sampler, program, finals, samples, moments, start_ns })
+        laps::done(Lap::Sampling);
+        Ok(BpfObserver { rings, sampler, programs, sample_period_ns, finals, samples, moments, start_ns })
     }
 
     fn enrol_process(&mut self, pid: u32, flags: u32, otherwise: &str) -> Result<(), WatchError> {
-        let before = self.program.crew().members;
-        self.program.enrol(&[maps::process_key(pid)], flags)?;
-        if self.program.crew().members > before {
+        let before = self.programs.crew().members;
+        self.programs.enrol(Part::Clocks, &[process_key(pid)], flags)?;
+        if self.programs.crew().members > before {
             return Ok(());
         }
         Err(WatchError::NoTarget { pid, why: otherwise.into() })
@@ -104,7 +121,12 @@ impl BpfObserver {
     /// Attach or detach the scheduler programs while membership and clocks stay: for measuring what
     /// they cost by switching them on and off inside one run. Clocks are wrong afterwards.
     pub fn set_attached(&mut self, attached: bool) -> Result<(), WatchError> {
-        if attached { self.program.attach() } else { self.program.detach() }
+        if attached {
+            self.programs.attach(Part::Clocks)
+        } else {
+            self.programs.detach(Part::Clocks);
+            Ok(())
+        }
     }
 
     /// Final clocks that have arrived and were not taken yet; `finish` has only the others.
@@ -114,7 +136,7 @@ impl BpfObserver {
 
     /// Members that have not died yet, by the kernel's count.
     pub fn alive(&self) -> u64 {
-        self.program.crew().alive
+        self.programs.crew().alive
     }
 
     fn drain(&mut self) -> Result<(), WatchError> {
@@ -125,8 +147,8 @@ impl BpfObserver {
     fn read_now(&self, living: Vec<Living>) -> Record {
         let mut record = Record::new(Backend::Bpf, self.start_ns, arch::monotonic_ns());
         record.living = living;
-        record.cpus = self.program.cpus();
-        record.crew = self.program.crew();
+        record.cpus = self.programs.cpus();
+        record.crew = self.programs.crew();
         record
     }
 
@@ -135,12 +157,12 @@ impl BpfObserver {
         let dead: HashSet<(u32, u64)> = finals.iter().map(|c| (c.tid, c.born_ns)).collect();
         record.living.retain(|l| !dead.contains(&(l.clock.tid, l.clock.born_ns)));
         record.clocks = finals;
-        record.takers = maps::takers(&self.program)?;
-        record.pairs = maps::pairs(&self.program)?;
-        record.unlisted = maps::unlisted(&self.program)?;
+        record.takers = maps::takers(&self.programs)?;
+        record.pairs = maps::pairs(&self.programs)?;
+        record.unlisted = maps::unlisted(&self.programs)?;
         record.events = record.cpus.iter().map(|c| c.events).sum();
         record.kernel_cost_ns = cost_of_switches(&record.cpus);
-        record.losses = maps::losses(lost, self.program.missed_events());
+        record.losses = maps::losses(lost, self.programs.missed_events());
         Ok(())
     }
 
@@ -148,12 +170,18 @@ impl BpfObserver {
     fn settled_living(&mut self) -> Result<Vec<Living>, WatchError> {
         let deadline = arch::monotonic_ns() + LAST_SWITCHES.as_nanos() as u64;
         loop {
-            let living = living::read(&self.program)?;
+            let living = living::read(&self.programs)?;
             if self.alive() <= living.len() as u64 || arch::monotonic_ns() > deadline {
                 return Ok(living);
             }
             std::thread::sleep(Duration::from_micros(500));
         }
+    }
+}
+
+impl Drop for BpfObserver {
+    fn drop(&mut self) {
+        self.programs.detach(Part::Clocks);
     }
 }
 
@@ -173,7 +201,7 @@ impl Observer for BpfObserver {
 
     fn enrol_threads(&mut self, tids: &[u32]) -> Result<bool, WatchError> {
         let keys: Vec<u64> = tids.iter().map(|tid| u64::from(*tid)).collect();
-        self.program.enrol(&keys, 0)?;
+        self.programs.enrol(Part::Clocks, &keys, 0)?;
         Ok(true)
     }
 
@@ -193,14 +221,14 @@ impl Observer for BpfObserver {
     }
 
     fn living(&mut self) -> Result<Vec<(u32, u32, String)>, WatchError> {
-        let living = living::read(&self.program)?;
+        let living = living::read(&self.programs)?;
         Ok(living.iter().map(|l| (l.clock.tgid, l.clock.tid, l.clock.comm())).collect())
     }
 
     fn snapshot(&mut self, intake: &mut Intake) -> Result<Record, WatchError> {
-        let mut record = self.read_now(living::read(&self.program)?);
+        let mut record = self.read_now(living::read(&self.programs)?);
         self.tick(intake)?;
-        record.sample_period_ns = if self.sampler.is_some() { self.program.settings().sample_period_ns } else { 0 };
+        record.sample_period_ns = if self.sampler.is_some() { self.sample_period_ns } else { 0 };
         let lost = record.crew;
         self.complete(&mut record, self.finals.borrow().clone(), &lost)?;
         Ok(record)
@@ -210,16 +238,16 @@ impl Observer for BpfObserver {
         let living = self.settled_living()?;
         let mut record = self.read_now(living);
         let end_ns = record.end_ns;
-        laps::done(Part::Closing);
+        laps::done(Lap::Closing);
         let sampled = self.sampler.take().is_some();
-        self.program.detach()?;
+        self.programs.detach(Part::Clocks);
         self.tick(intake)?;
-        laps::done(Part::Detaching);
+        laps::done(Lap::Detaching);
         // What found no room until they were detached is in both: the count, and the marks.
-        let lost = self.program.crew();
-        intake.moments.extend(self.program.gaps().into_iter().map(|gap| Moment { t_ns: gap.t_ns.min(end_ns), ..gap }));
+        let lost = self.programs.crew();
+        intake.moments.extend(self.programs.gaps().into_iter().map(|gap| Moment { t_ns: gap.t_ns.min(end_ns), ..gap }));
 
-        record.sample_period_ns = if sampled { self.program.settings().sample_period_ns } else { 0 };
+        record.sample_period_ns = if sampled { self.sample_period_ns } else { 0 };
         self.complete(&mut record, self.finals.take(), &lost)?;
         Ok(record)
     }
@@ -239,6 +267,11 @@ pub(crate) fn keep<T: bytemuck::AnyBitPattern>(into: &RefCell<Vec<T>>, bytes: &[
         into.borrow_mut().push(bytemuck::pod_read_unaligned(bytes));
     }
     0
+}
+
+/// Key of the enrolment map for a whole process; a bare number means one thread.
+pub(crate) fn process_key(pid: u32) -> u64 {
+    1 << 32 | u64::from(pid)
 }
 
 fn unreadable(error: libbpf_rs::Error) -> WatchError {

@@ -1,4 +1,4 @@
-//! Whether the programs fit kernels other than this one: each CO-RE relocation of each object is resolved against stored types of kernels,
+//! Whether the programs fit kernels other than this one: each CO-RE relocation of the object is resolved against stored types of kernels,
 //! without loading anything.
 //!
 //! The rules are libbpf's (`relo_core.c`), and one more: what is read by probing must have the width that the program expects, because nothing
@@ -10,11 +10,10 @@ use std::{env, fs};
 
 use object::{Object, ObjectSection};
 
+use super::excerpt::Excerpt;
 use super::excerpt::tests::relocated;
-use super::{Excerpt, Read, program};
+use super::programs;
 use crate::btf::{Type, Types, kind};
-use crate::stands::traced;
-use crate::umt;
 
 /// Kernels whose types are stored in `tests/btf`: those of Debian 12 and its backports, the last with an `int` in `task_struct.on_cpu`,
 /// and one with a byte there.
@@ -23,12 +22,6 @@ const STORED: [&str; 4] = ["6.1", "6.12", "6.18", "7.3"];
 const MAKE: &str = "COX_MAKE_BTF";
 /// Names a file with all types of one more kernel.
 const ANOTHER: &str = "COX_BTF";
-
-const OBJECTS: [(&str, &[u8], &Read); 3] = [
-    ("observe", include_bytes!(concat!(env!("OUT_DIR"), "/observe.o")), program::READ),
-    ("stands", include_bytes!(concat!(env!("OUT_DIR"), "/stands.o")), traced::READ),
-    ("umt", include_bytes!(concat!(env!("OUT_DIR"), "/umt.o")), umt::READ),
-];
 
 /// Kinds of relocations (`enum bpf_core_relo_kind` in linux/bpf.h).
 mod asks {
@@ -194,7 +187,7 @@ fn field_fault(ours: &Types<'_>, kernels: &Types<'_>, r: &Relocation, root: u32)
     }
 }
 
-/// What of an object does not fit a kernel's types, as lines. What a program asks for before it reads it may be missing.
+/// What of the object does not fit a kernel's types, as lines. What a program asks for before it reads it may be missing.
 fn faults(object: &[u8], kernels: &Types<'_>) -> Vec<String> {
     let elf = object::File::parse(object).expect("clang writes ELF files");
     let section = elf.section_by_name(".BTF").expect("objects describe their types").data().expect("a section");
@@ -228,19 +221,12 @@ fn stored(version: &str) -> PathBuf {
 
 /// Cuts the stored types anew of all types of these kernels.
 fn make(all: &Path) {
-    // Members that any of the objects reads.
-    let mut names: std::collections::BTreeMap<&str, BTreeSet<&str>> = std::collections::BTreeMap::new();
-    for (of, members) in OBJECTS.iter().flat_map(|(_, _, read)| read.iter()) {
-        names.entry(of).or_default().extend(*members);
-    }
-    let read: Vec<(&str, &[&str])> =
-        names.into_iter().map(|(of, members)| (of, &*members.into_iter().collect::<Vec<_>>().leak())).collect();
     for version in STORED {
         let file = all.join(format!("{version}.btf"));
         let bytes = fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let types = Types::read(&bytes).expect("a kernel's types are understood");
         fs::create_dir_all(stored(version).parent().expect("a folder")).expect("it can be made");
-        fs::write(stored(version), Excerpt::cut(&types, read.clone().leak())).expect("they can be stored");
+        fs::write(stored(version), Excerpt::cut(&types, programs::READ)).expect("they can be stored");
     }
 }
 
@@ -254,10 +240,8 @@ fn every_relocation_resolves_in_each_kernel() {
     for file in STORED.map(stored).into_iter().chain(another) {
         let bytes = fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let kernels = Types::read(&bytes).expect("a kernel's types are understood");
-        for (name, object, _) in OBJECTS {
-            let faults = faults(object, &kernels);
-            wrong.extend(faults.into_iter().map(|fault| format!("{}: {name}: {fault}", file.display())));
-        }
+        let faults = faults(programs::object(), &kernels);
+        wrong.extend(faults.into_iter().map(|fault| format!("{}: {fault}", file.display())));
     }
     assert!(wrong.is_empty(), "{}\nMembers that are new in kernel.h are stored by: cargo xtask btf", wrong.join("\n"));
 }
@@ -271,8 +255,6 @@ fn libbpf_relocates_for_each_kernel() {
     }
     for version in STORED {
         let by = Excerpt::in_file(fs::File::open(stored(version)).expect("types are stored").into());
-        assert!(!relocated(program::skeleton::ObserveSkelBuilder::default(), Some(&by)).is_empty(), "{version}");
-        assert!(!relocated(traced::skeleton::StandsSkelBuilder::default(), Some(&by)).is_empty(), "{version}");
-        assert!(!relocated(umt::skeleton::UmtSkelBuilder::default(), Some(&by)).is_empty(), "{version}");
+        assert!(!relocated(Some(&by)).is_empty(), "{version}");
     }
 }

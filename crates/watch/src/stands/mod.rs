@@ -11,7 +11,7 @@
 
 mod others;
 mod polled;
-pub(crate) mod traced;
+mod traced;
 
 use std::sync::Arc;
 
@@ -23,9 +23,6 @@ pub use self::polled::STAY_OPEN;
 use self::polled::{Polled, Rows};
 pub use self::traced::{Mapped, Traced};
 use crate::observer::WatchError;
-
-/// Threads that can have a place, over a session's life. Also in stands.bpf.c.
-const PLACES: usize = 65536;
 
 /// How threads are to be seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

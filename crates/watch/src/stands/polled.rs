@@ -13,8 +13,9 @@ use machine::process::{Doing, SchedStat, Task, TaskFiles};
 use machine::{Error, Root};
 use wire::{Stand, State};
 
+use super::Other;
 use super::others::Before;
-use super::{Other, PLACES};
+use crate::bpf::PLACES;
 use crate::observer::WatchError;
 use crate::proc::now::monotonic_ns;
 use crate::proc::tree::{Id, Tree};

@@ -1,42 +1,33 @@
 //! Stands that BPF writes and this process maps: read without a system call, and exact.
 
 use std::cell::RefCell;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-use arch::laps::{self, Part};
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, ProgramMut, RingBuffer, RingBufferBuilder, libbpf_sys};
+use arch::laps::{self, Part as Lap};
+use libbpf_rs::{MapCore, MapFlags, RingBuffer, RingBufferBuilder, libbpf_sys};
 use rustix::mm::{MapFlags as MmapFlags, ProtFlags, mmap, munmap};
 use wire::{Sample, Stand};
 
-use super::{Other, PLACES, Tracer};
-use crate::bpf::{Excerpt, Libbpf, Read, Sampler, keep, kernel_casts, own_namespace, refused, system, unavailable};
+use super::{Other, Tracer};
+use crate::bpf::{PLACES, Part, Parts, Programs, Sampler, Snapshots, keep, process_key, system, unavailable};
 use crate::observer::WatchError;
 use crate::sampling;
-
-#[allow(missing_docs, unsafe_op_in_unsafe_fn, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
-pub(crate) mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/stands.skel.rs"));
-}
-/// The members of the kernel's structs that the programs read.
-pub(crate) const READ: &Read = include!(concat!(env!("OUT_DIR"), "/stands.read.rs"));
-use skeleton::{StandsSkel, StandsSkelBuilder};
 
 /// The programs that write the table. Dropping it detaches and frees them; the table stays as it was then.
 pub struct Traced {
     // Field order is drop order: links and readers before the programs and maps they belong to.
-    links: Vec<Link>,
     sampler: Option<Sampler>,
     ring: RingBuffer<'static>,
     samples: Rc<RefCell<Vec<Sample>>>,
     samplings: u32,
     table: Arc<Mapped>,
-    skel: StandsSkel<'static>,
+    /// The table's two maps.
+    maps: [OwnedFd; 2],
+    programs: Programs,
 }
 
 /// The mapped table: can be read from any thread.
@@ -86,6 +77,13 @@ impl Tracer for Traced {
     }
 }
 
+impl Drop for Traced {
+    fn drop(&mut self) {
+        self.programs.snapshots_over().store(true, Ordering::Release);
+        self.programs.detach(Part::Snapshots);
+    }
+}
+
 impl Traced {
     /// Loads and attaches the programs; nobody has a stand yet. With an `owner` only threads of that user can have one.
     /// What others run on these CPUs is counted.
@@ -93,54 +91,34 @@ impl Traced {
     /// # Errors
     /// `Unavailable` with the kernel's reason when this kernel or user cannot run them.
     pub fn new(follow_children: bool, owner: Option<u32>, cpus: &[u32]) -> Result<Traced, WatchError> {
-        let quiet = Libbpf::quiet();
-        // The skeleton borrows its object; one small leak per load keeps that borrow simple.
-        let object = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut builder = StandsSkelBuilder::default();
-        let excerpt = Excerpt::of_this_kernel(READ);
-        laps::done(Part::Types);
-        if let Some(excerpt) = &excerpt {
-            excerpt.relocates(builder.object_builder_mut());
-        }
-        let mut open = builder.open(object).map_err(|e| refused(&e, &quiet))?;
-        let config =
-            open.maps.rodata_data.as_deref_mut().ok_or_else(|| unavailable("the BPF object has no settings".into()))?;
-        let namespace = own_namespace()?;
-        config.namespaced = namespace.is_some();
-        config.own_namespace = namespace.unwrap_or(0);
-        if let Some(excerpt) = excerpt.as_ref().filter(|_| kernel_casts()) {
-            config.casts = true;
-            config.type_of_task = excerpt.task;
-            config.type_of_registers = excerpt.registers;
-        }
-        config.follow_children = follow_children;
-        config.places = PLACES as u32;
-        config.owned = owner.is_some();
-        config.owner = owner.unwrap_or(0);
-        config.own_process = std::process::id();
-        for cpu in cpus {
-            if let Some(word) = config.pack_cpus.get_mut(*cpu as usize / 64) {
-                *word |= 1 << (cpu % 64);
-            }
-        }
-        laps::done(Part::Opening);
-        let skel = open.load().map_err(|e| refused(&e, &quiet))?;
-        laps::done(Part::Loading);
-        freeze([skel.maps.stands.as_fd(), skel.maps.counts.as_fd()])?;
-        let table = Mapped::map([skel.maps.stands.as_fd(), skel.maps.counts.as_fd()])?;
+        let snapshots = Some(Snapshots { children: follow_children });
+        Traced::by(&Programs::of(Part::Snapshots, &Parts { snapshots, owner, ..Parts::default() })?, cpus)
+    }
+
+    /// Traces by programs that were loaded with snapshots, perhaps with other parts. They have one table: there can be one such tracer.
+    ///
+    /// # Errors
+    /// As [`new`](Traced::new).
+    pub fn by(programs: &Programs, cpus: &[u32]) -> Result<Traced, WatchError> {
+        let programs = programs.clone();
+        programs.count_others_on(cpus);
+        let descriptor = |name: &str| {
+            let fd = programs.map(name)?.as_fd().try_clone_to_owned();
+            fd.map_err(|source| WatchError::System { what: "mapping the stands".into(), source })
+        };
+        let maps = [descriptor("snapshots")?, descriptor("snapshot_counts")?];
+        freeze([maps[0].as_fd(), maps[1].as_fd()])?;
+        let table = Arc::new(Mapped::map([maps[0].as_fd(), maps[1].as_fd()])?);
         let samples = Rc::new(RefCell::new(Vec::new()));
+        let looks = programs.map("looks")?;
         let mut builder = RingBufferBuilder::new();
         let into = Rc::clone(&samples);
-        builder.add(&skel.maps.samples, move |bytes| keep(&into, bytes)).map_err(|e| system("mapping samples", e))?;
+        builder.add(&looks, move |bytes| keep(&into, bytes)).map_err(|e| system("mapping samples", e))?;
         let ring = builder.build().map_err(|e| system("mapping samples", e))?;
-        let table = Arc::new(table);
-        let mut stands = Traced { links: Vec::new(), sampler: None, ring, samples, samplings: 0, table, skel };
-        let p = &stands.skel.progs;
-        // Births before switches: no member is switched unseen.
-        let programs = [&p.on_newtask, &p.on_exec, &p.on_waking, &p.on_switch];
-        stands.links = programs.into_iter().map(|p| attach(p, &quiet)).collect::<Result<_, _>>()?;
-        laps::done(Part::Attaching);
-        Ok(stands)
+        let traced = Traced { sampler: None, ring, samples, samplings: 0, table, maps, programs };
+        traced.programs.attach(Part::Snapshots)?;
+        laps::done(Lap::Attaching);
+        Ok(traced)
     }
 
     /// Gives all threads of a process a stand; those it makes from now on get theirs at birth.
@@ -148,18 +126,7 @@ impl Traced {
     /// # Errors
     /// When the kernel refuses the walk over its tasks.
     pub fn enrol(&self, pid: u32) -> Result<(), WatchError> {
-        let wanted = &self.skel.maps.wanted;
-        let key = pid.to_ne_bytes();
-        wanted.update(&key, &1u32.to_ne_bytes(), MapFlags::ANY).map_err(|e| system("enrolling", e))?;
-        let quiet = Libbpf::quiet();
-        let link = attach(&self.skel.progs.enrol_tasks, &quiet)?;
-        // Twice: a thread born behind the first walk of a creator that it had not reached yet.
-        for _ in 0..2 {
-            let mut iter = Iter::new(&link).map_err(|e| system("walking the tasks", e))?;
-            std::io::copy(&mut iter, &mut std::io::sink())
-                .map_err(|source| WatchError::System { what: "walking the tasks".into(), source })?;
-        }
-        wanted.delete(&key).map_err(|e| system("enrolling", e))
+        self.programs.enrol(Part::Snapshots, &[process_key(pid)], 0).map(drop)
     }
 
     /// Begins or ends taking samples on these CPUs, each `mean_ns` on average; of no CPUs: ends. Each sampling
@@ -172,7 +139,8 @@ impl Traced {
         if !cpus.is_empty() {
             self.samplings = self.samplings.wrapping_add(1);
             let period_ns = sampling::period_of_turn_ns(mean_ns, self.samplings);
-            self.sampler = Some(Sampler::start(&self.skel.progs.on_sample, period_ns, cpus.iter().copied())?);
+            let program = self.programs.program("on_look")?;
+            self.sampler = Some(Sampler::start(&program, period_ns, cpus.iter().copied())?);
         }
         Ok(())
     }
@@ -189,7 +157,7 @@ impl Traced {
     /// What others ran on the CPUs that are watched, until each left its CPU last.
     #[must_use]
     pub fn others(&self) -> Vec<Other> {
-        let map = &self.skel.maps.others;
+        let Ok(map) = self.programs.map("others") else { return Vec::new() };
         let other = |name: Vec<u8>| {
             let ran_ns = map.lookup(&name, MapFlags::ANY).ok()??;
             let ran_ns = u64::from_ne_bytes(ran_ns.try_into().ok()?);
@@ -208,7 +176,7 @@ impl Traced {
     /// The table's two maps, for another process to [map](Mapped::map). It cannot write there.
     #[must_use]
     pub fn maps(&self) -> [BorrowedFd<'_>; 2] {
-        [self.skel.maps.stands.as_fd(), self.skel.maps.counts.as_fd()]
+        [self.maps[0].as_fd(), self.maps[1].as_fd()]
     }
 }
 
@@ -283,8 +251,4 @@ fn freeze(maps: [BorrowedFd<'_>; 2]) -> Result<(), WatchError> {
         }
     }
     Ok(())
-}
-
-fn attach(program: &ProgramMut<'_>, quiet: &Libbpf) -> Result<Link, WatchError> {
-    program.attach().map_err(|e| refused(&e, quiet))
 }

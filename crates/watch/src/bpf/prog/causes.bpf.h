@@ -4,6 +4,7 @@
 #define COX_CAUSES_BPF_H
 
 #include "registers.bpf.h"
+#include "state.bpf.h"
 
 /* Why `task` blocks now; where that hangs on a descriptor, `c` remembers which. */
 COX_INLINE u8 cause_of_block(struct task_struct *task, struct cox_clock *c)

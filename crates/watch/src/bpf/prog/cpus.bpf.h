@@ -52,10 +52,13 @@ COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 
 COX_RARE int charge_stranger(u64 wait_ns)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
-	u32 tid = tid_of(p);
-	struct cox_taker *taker = bpf_map_lookup_elem(&takers, &tid);
-	struct cox_taker first;
+	struct cox_taker *taker, first;
+	u32 tid;
 
+	if (!has_clocks)
+		return 0;
+	tid = tid_of(p);
+	taker = bpf_map_lookup_elem(&takers, &tid);
 	if (taker) {
 		__sync_fetch_and_add(&taker->wait_ns, wait_ns);
 		return 0;

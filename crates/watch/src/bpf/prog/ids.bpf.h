@@ -54,6 +54,12 @@ COX_INLINE bool has_no_more_rights(struct task_struct *p)
 	return is_owners(p) && cred->gid.val == cred->egid.val && cred->gid.val == cred->sgid.val && !capabilities;
 }
 
+/* Whether an exec ends the observation of this thread: the program has more rights than this user, or is another user's. */
+COX_INLINE bool gains_rights(struct task_struct *p, struct linux_binprm *bprm)
+{
+	return owned && (BPF_CORE_READ_BITFIELD(bprm, secureexec) || !is_owners(p));
+}
+
 COX_INLINE void copy_name(char *to, struct task_struct *p)
 {
 	if (is_hidden(p))

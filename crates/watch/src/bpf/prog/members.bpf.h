@@ -22,27 +22,24 @@ COX_INLINE bool has_left(struct task_struct *p, struct cox_clock *c)
 	return owned && (c->flags & COX_LEFT || !is_owners(p));
 }
 
-/* Whether a living thread may become a member. One that has left does not come again. */
-COX_INLINE bool may_be_enrolled(struct task_struct *p)
+/* Whether a thread may have a clock. One that has left does not come again. */
+COX_INLINE bool may_have_clock(struct task_struct *p)
 {
-	struct cox_clock *c;
+	struct cox_thread *thread = owned ? thread_of(p) : NULL;
 
-	if (!owned)
-		return true;
-	if (!has_no_more_rights(p))
-		return false;
-	c = bpf_task_storage_get(&clocks, p, 0, 0);
-	return !c || !(c->flags & COX_LEFT);
+	return !thread || !(thread->clock.flags & COX_LEFT);
 }
 
 COX_INLINE struct cox_clock *new_clock(struct task_struct *p, u32 parent_tgid, u32 flags)
 {
-	struct cox_clock *c = bpf_task_storage_get(&clocks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct cox_thread *thread = new_thread(p);
+	struct cox_clock *c;
 
-	if (!c) {
+	if (!thread) {
 		LOSE(members, 1);
 		return NULL;
 	}
+	c = &thread->clock;
 	set_ids(p, c);
 	c->tgid = tgid_of(p);
 	c->parent_tgid = parent_tgid;

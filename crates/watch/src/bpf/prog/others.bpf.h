@@ -7,11 +7,11 @@
 #ifndef COX_OTHERS_BPF_H
 #define COX_OTHERS_BPF_H
 
-#include "ids.bpf.h"
+#include "threads.bpf.h"
 
-/* The pack's CPUs; those beyond are not watched. */
+/* The pack's CPUs; those beyond are not watched. Also in programs.rs. */
 #define COX_PACK_WORDS 16
-const volatile u64 pack_cpus[COX_PACK_WORDS];
+u64 pack_cpus[COX_PACK_WORDS];
 /* cox, as its own namespace numbers processes. */
 const volatile u32 own_process = 0;
 
@@ -37,12 +37,14 @@ struct {
 	__type(value, u64);
 } other_since SEC(".maps");
 
-static __attribute__((noinline)) int charge_other(struct task_struct *p, u64 ran_ns)
+/* The thread that leaves this CPU. Verified by itself. */
+COX_RARE int charge_other(u64 ran_ns)
 {
+	struct task_struct *p = bpf_get_current_task_btf();
 	struct cox_other key = {};
 	u64 *sum;
 
-	if (tgid_of(p) == own_process)
+	if (!has_snapshots || tgid_of(p) == own_process)
 		return 0;
 	copy_name(key.comm, p);
 	sum = bpf_map_lookup_elem(&others, &key);
@@ -61,17 +63,16 @@ COX_INLINE bool is_in_pack(u32 cpu)
 }
 
 /* One that is not packed leaves this CPU of the pack, or comes to it. */
-COX_INLINE void other_switched(struct task_struct *prev, bool leaves, bool comes)
+COX_INLINE void other_switched(bool leaves, bool comes, u64 t)
 {
 	u32 only = 0;
-	u64 *since, t;
+	u64 *since;
 
 	since = bpf_map_lookup_elem(&other_since, &only);
 	if (!since)
 		return;
-	t = bpf_ktime_get_ns();
 	if (leaves && *since)
-		charge_other(prev, t - *since);
+		charge_other(t - *since);
 	*since = comes ? t : 0;
 }
 

@@ -10,7 +10,7 @@
 #ifndef COX_REGISTERS_BPF_H
 #define COX_REGISTERS_BPF_H
 
-#include "state.bpf.h"
+#include "ids.bpf.h"
 
 u64 regs_distance;
 
@@ -30,15 +30,18 @@ COX_INLINE void learn_regs_distance(struct task_struct *p)
 		regs_distance = (u32)(u64)bpf_task_pt_regs(p) - (u32)(u64)untrusted(p)->stack;
 }
 
+COX_INLINE struct pt_regs *registers_of(struct task_struct *p)
+{
+	if (casts)
+		return bpf_rdonly_cast(untrusted(p)->stack + regs_distance, type_of_registers);
+	return (struct pt_regs *)bpf_task_pt_regs(p);
+}
+
 COX_INLINE struct user_call user_call_of(struct task_struct *p)
 {
-	struct pt_regs *regs;
+	struct pt_regs *regs = registers_of(p);
 	struct user_call call;
 
-	if (casts)
-		regs = bpf_rdonly_cast(untrusted(p)->stack + regs_distance, type_of_registers);
-	else
-		regs = (struct pt_regs *)bpf_task_pt_regs(p);
 	call.nr = cox_call_nr(regs);
 	call.fd = cox_first_argument(regs);
 	return call;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Where members' user code is, a few hundred times a second of each CPU's time. */
+/*
+ * Where members' user code is: for clocks a few hundred times a second of each CPU's time, and for the packer as often as it
+ * wants to look. The two have events of their own, on other CPUs and at other times.
+ */
 #ifndef COX_SAMPLES_BPF_H
 #define COX_SAMPLES_BPF_H
 
-#include "causes.bpf.h"
-#include "cpus.bpf.h"
+#include "clocks.bpf.h"
 #include "place.bpf.h"
+#include "snapshots.bpf.h"
 
 SEC("perf_event")
 int on_sample(struct bpf_perf_event_data *ctx)
@@ -34,6 +37,29 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	cpu->samples++;
 	if (bpf_ringbuf_output(&samples, &sample, sizeof(sample), BPF_RB_NO_WAKEUP))
 		LOSE(samples, 1);
+	return 0;
+}
+
+/* What packed threads do, seen without taking their CPU: a tick would change what it measures. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 18);
+} looks SEC(".maps");
+
+SEC("perf_event")
+int on_look(struct bpf_perf_event_data *ctx)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct cox_stand *s = p->pid ? snapshot_of(thread_of(p)) : NULL;
+	struct cox_sample sample = {};
+
+	if (!s || (owned && !is_owners(p)))
+		return 0;
+	sample.tid = s->tid;
+	sample.tgid = s->tgid;
+	sample_place(&sample, ctx, p);
+	/* A full ring loses samples, and with them precision, nothing else. */
+	bpf_ringbuf_output(&looks, &sample, sizeof(sample), BPF_RB_NO_WAKEUP);
 	return 0;
 }
 

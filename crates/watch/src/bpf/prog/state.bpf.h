@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the programs keep, and the settings they are loaded with. */
+/* What the clocks' part keeps, and the settings it is loaded with. */
 #ifndef COX_STATE_BPF_H
 #define COX_STATE_BPF_H
 
-#include "ids.bpf.h"
+#include "threads.bpf.h"
 
 /* Settings: constant after load, so the verifier drops what is off. */
 const volatile u32 nr_cpus = 1;	    /* CPUs that may be in a mask: one of them all means "anywhere" */
 const volatile u32 mask_words = 1;  /* 64-bit words of an affinity mask to read */
-const volatile bool follow_children = true;
 const volatile u8 cause_of_syscall[512]; /* enum cox_cause or COX_BY_FD; filled from `arch` */
 const volatile u32 finals_wake_bytes = 2 << 20; /* wake the reader at this fill of `finals` */
 const volatile u32 nr_sched_yield = 24;
@@ -16,14 +15,6 @@ const volatile u32 nr_io_uring_enter = 426;
 
 struct cox_cpu cpus[COX_MAX_CPUS];
 struct cox_crew crew;
-
-/* Per-thread state lives with the task: no table to size, gone with the thread. */
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct cox_clock);
-} clocks SEC(".maps");
 
 /* Final clocks of threads that died. */
 struct {
@@ -43,16 +34,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct cox_clock);
 } unlisted SEC(".maps");
-
-/* Whom the enrolment walk takes: ENROL_PROCESS | tgid, or a tid. */
-#define ENROL_PROCESS (1ull << 32)
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, u64);
-	__type(value, u32); /* flags for the new clock */
-} enrol SEC(".maps");
 
 /*
  * Allocated beforehand, 5 MB: entries are made where interrupts are off, and the cache for those made on demand runs dry when
@@ -75,17 +56,16 @@ struct {
 
 #define LOSE(what, n) __sync_fetch_and_add(&crew.lost_##what, n)
 
+/* The clock of a tracked thread; NULL: it has none. */
+COX_INLINE struct cox_clock *clock_in(struct cox_thread *thread)
+{
+	/* Without a start it is being enrolled on another CPU just now: no member yet. */
+	return thread && thread->clock.since_ns ? &thread->clock : NULL;
+}
+
 COX_INLINE struct cox_clock *clock_of(struct task_struct *p)
 {
-	struct cox_clock *c;
-
-	if (!has_storage(p))
-		return NULL;
-	c = bpf_task_storage_get(&clocks, p, 0, 0);
-	/* Being enrolled on another CPU just now: no member yet. */
-	if (c && !c->since_ns)
-		return NULL;
-	return c;
+	return clock_in(thread_of(p));
 }
 
 /* This CPU's account, or NULL on a CPU we have no room for. */

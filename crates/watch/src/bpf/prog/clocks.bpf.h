@@ -1,77 +1,61 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The observer: one program per tracepoint.
+ * The part that keeps clocks: what each event means for the accounts of threads and CPUs.
  *
- * A thread is a member when it has a clock in its task storage; threads and children of members are
+ * A thread is a member when it has a clock; threads and children of members are
  * born members. The hot paths are sched_switch and sched_waking: one clock reading per event, and a
  * switch between two strangers with no member waiting touches nothing.
  */
+#ifndef COX_CLOCKS_BPF_H
+#define COX_CLOCKS_BPF_H
+
 #include "members.bpf.h"
 #include "cpus.bpf.h"
-#include "samples.bpf.h"
 #include "trace.bpf.h"
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* --- threads come ------------------------------------------------------------------------------ */
 
-/* task_newtask rather than sched_process_fork: io_uring workers pass here too, and no lock is held. */
-SEC("tp_btf/task_newtask")
-int BPF_PROG(on_newtask, struct task_struct *child, u64 clone_flags)
+COX_INLINE void clock_newtask(struct task_struct *child, struct cox_clock *creator)
 {
-	struct task_struct *parent = bpf_get_current_task_btf();
-	struct cox_clock *creator = clock_of(parent);
 	struct cox_clock *c;
 	u64 t;
 
-	if (!creator)
-		return 0;
-	if (!follow_children && child->tgid != parent->tgid)
-		return 0;
-	if (has_left(child, creator))
-		return 0;
+	if (!creator || has_left(child, creator))
+		return;
 	c = new_clock(child, creator->tgid, child->flags & PF_IO_WORKER ? COX_IO_WORKER : 0);
 	if (!c)
-		return 0;
+		return;
 	t = bpf_ktime_get_ns();
 	c->cpu = creator->cpu;
 	cox_clock_born(c, t);
 	presence_step(&crew.off.cell, 1, t);
 	trace_moment(t, COX_M_BORN, c->tid, c->tgid, c->cpu, 0, c->parent_tgid);
-	return 0;
 }
 
-SEC("tp_btf/sched_wakeup_new")
-int BPF_PROG(on_wakeup_new, struct task_struct *p)
+COX_INLINE void clock_wakeup_new(struct task_struct *p, struct cox_clock *c)
 {
-	struct cox_clock *c = clock_of(p);
-
 	if (c && c->state == COX_BORN) {
 		/* Where it has been queued; not a migration, and not traced as one. */
 		c->cpu = p->wake_cpu;
 		wait_begins(c, mask_class(p), bpf_ktime_get_ns());
 	}
-	return 0;
 }
 
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(on_exec, struct task_struct *p, int old_pid, struct linux_binprm *bprm)
+COX_INLINE void clock_exec(struct task_struct *p, struct linux_binprm *bprm, struct cox_clock *c)
 {
-	struct cox_clock *c = clock_of(p);
+	u32 before;
 
-	if (c) {
-		u32 before = c->tid;
-
-		c->flags |= COX_EXECED;
-		if (owned && (BPF_CORE_READ_BITFIELD(bprm, secureexec) || !is_owners(p)))
-			c->flags |= COX_LEFT;
-		/* A thread other than the leader takes over the leader's id. One that has left keeps what it had: it has no name of its own here. */
-		if (!owned || is_owners(p))
-			set_ids(p, c);
-		if (traces)
-			trace_moment(bpf_ktime_get_ns(), COX_M_EXEC, c->tid, before, c->cpu, 0, 0);
-	}
-	return 0;
+	if (!c)
+		return;
+	before = c->tid;
+	c->flags |= COX_EXECED;
+	if (gains_rights(p, bprm))
+		c->flags |= COX_LEFT;
+	/* A thread other than the leader takes over the leader's id. One that has left keeps what it had: it has no name of its own here. */
+	if (!owned || is_owners(p))
+		set_ids(p, c);
+	if (traces)
+		trace_moment(bpf_ktime_get_ns(), COX_M_EXEC, c->tid, before, c->cpu, 0, 0);
 }
 
 /* --- they wake --------------------------------------------------------------------------------- */
@@ -98,7 +82,7 @@ COX_RARE int flush_waker(struct cox_clock *c)
 	struct cox_pair_sum *sum, first;
 	struct cox_pair key;
 
-	if (!c)
+	if (!has_clocks || !c)
 		return 0;
 	key.waker = c->waker_tid;
 	key.wakee = c->tid;
@@ -121,24 +105,22 @@ COX_RARE int flush_waker(struct cox_clock *c)
 	return 0;
 }
 
-SEC("tp_btf/sched_waking")
-int BPF_PROG(on_waking, struct task_struct *p)
+COX_INLINE void clock_waking(void *ctx, struct task_struct *p, struct cox_clock *c)
 {
-	struct cox_clock *c = clock_of(p);
 	u32 waker;
 	u64 t;
 
 	/* The go that wakes a launched thread comes before its account. */
 	if (!c || c->flags & COX_LAUNCHED)
-		return 0;
+		return;
 	t = bpf_ktime_get_ns();
 	if (c->state == COX_BLOCKED && c->wake_ns >= c->since_ns)
-		return 0; /* woken already */
+		return; /* woken already */
 	cox_clock_waking(c, t);
 	if (c->state != COX_BLOCKED) {
 		if (traces)
 			trace_moment(t, COX_M_WAKING, c->tid, waker_of(ctx), bpf_get_smp_processor_id(), 0, c->cpu);
-		return 0;
+		return;
 	}
 	waker = waker_of(ctx);
 	trace_moment(t, COX_M_WAKING, c->tid, waker, bpf_get_smp_processor_id(), 0, c->cpu);
@@ -150,22 +132,19 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	c->waker_count++;
 	c->waker_blocked_ns += t - c->since_ns;
 	wait_begins(c, mask_class(p), t);
-	return 0;
 }
 
-SEC("tp_btf/sched_migrate_task")
-int BPF_PROG(on_migrate, struct task_struct *p, int to)
+COX_INLINE void clock_migrate(struct task_struct *p, int to, struct cox_clock *c)
 {
-	struct cox_clock *c = clock_of(p);
 	u32 class, from;
 	bool allowed;
 	u64 t, kind;
 
 	if (!c || to >= COX_MAX_CPUS)
-		return 0;
+		return;
 	if (c->flags & COX_LAUNCHED) {
 		c->cpu = to; /* before its account begins */
-		return 0;
+		return;
 	}
 	allowed = mask_word((u64)p, c->cpu >> 6) >> (c->cpu & 63) & 1;
 	kind = cox_clock_migration(c, allowed);
@@ -183,7 +162,6 @@ int BPF_PROG(on_migrate, struct task_struct *p, int to)
 	}
 	if (traces)
 		trace_moment(t, COX_M_MIGRATION, c->tid, 0, to, kind, from);
-	return 0;
 }
 
 /* --- they are switched ------------------------------------------------------------------------- */
@@ -309,14 +287,14 @@ COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bo
 	trace_moment(t, COX_M_SWITCH, leaves, comes, number, left, more);
 }
 
-/* The switch handler needs a tenth of this, with every cache line missing. */
+/* This part of the switch handler needs a tenth of this, with every cache line missing. */
 #define HANDLER_LIMIT_NS 4000
 
-SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+/* `t`: when the switch was, where the time has been read already; else 0. */
+COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task_struct *next, struct cox_clock *out,
+			     struct cox_clock *in, u64 t)
 {
-	struct cox_clock *out = NULL, *in = NULL;
-	u64 t, steal, irq, waited;
+	u64 steal, irq, waited, began;
 	u32 number, kind, in_cause = COX_BY_FD;
 	struct rq *rq;
 	struct cox_cpu *cpu;
@@ -324,14 +302,10 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 
 	cpu = this_cpu(&number);
 	if (!cpu)
-		return 0;
-	if (prev->pid)
-		out = clock_of(prev);
+		return;
 	kind = COX_CPU_IDLE;
-	if (next->pid) {
-		in = clock_of(next);
+	if (next->pid)
 		kind = in ? COX_CPU_OURS : COX_CPU_OTHERS;
-	}
 	/* Or clang tests both clocks below by an OR of the pointers, which the verifier refuses. */
 	barrier_var(kind);
 	/* Stranger to stranger, nobody waiting: nothing to book. */
@@ -340,16 +314,21 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		    cox_cell_count(cpu->cell_mark) == 0) {
 			if (traces)
 				trace_switch(prev, NULL, preempt, next, NULL, in_cause, number, bpf_ktime_get_ns());
-			return 0;
+			return;
 		}
 	}
 
-	t = bpf_ktime_get_ns();
+	if (!has_overlap && !has_snapshots)
+		t = bpf_ktime_get_ns();
 	FORGET(kind, t);
 	rq = rq_of(prev);
 	steal = steal_clock(rq);
 	irq = irq_clock(rq);
 	cpu->events++;
+	began = t;
+	/* Only the time of this part is its cost. */
+	if ((has_overlap || has_snapshots) && (cpu->events & 255) == 0)
+		began = bpf_ktime_get_ns();
 
 	if (out && out->state != COX_RUN && out->state != COX_UNSEEN)
 		recover_switch_in(out, number, t);
@@ -402,7 +381,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	if (cpu->kind != kind || kind == COX_CPU_IDLE)
 		cpu_kind_changes(cpu, number, kind, t);
 	if ((cpu->events & 255) == 0) {
-		u64 took = bpf_ktime_get_ns() - t;
+		u64 took = bpf_ktime_get_ns() - began;
 
 		/* Interrupts are off here: what takes longer is the hypervisor's, not ours. */
 		if (took < HANDLER_LIMIT_NS) {
@@ -410,35 +389,20 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 			cpu->timed_ns += took;
 		}
 	}
-	return 0;
 }
 
 /* --- walks over all tasks ---------------------------------------------------------------------- */
 
-SEC("iter/task")
-int enrol_tasks(struct bpf_iter__task *ctx)
+COX_INLINE void enrol_clock(struct task_struct *p, u32 flags)
 {
-	struct task_struct *p = ctx->task;
 	struct cox_clock *c;
-	u32 *flags;
-	u64 key, t;
+	u64 t;
 
-	if (!p)
-		return 0;
-	learn_regs_distance(p);
-	learn_own_level();
-	key = ENROL_PROCESS | tgid_of(p);
-	flags = bpf_map_lookup_elem(&enrol, &key);
-	if (!flags) {
-		key = tid_of(p);
-		flags = bpf_map_lookup_elem(&enrol, &key);
-	}
-	/* A leader that has ended while its threads go on is a zombie: nothing more will happen to it. */
-	if (!flags || p->__state & TASK_DEAD || clock_of(p) || !may_be_enrolled(p))
-		return 0;
-	c = new_clock(p, 0, *flags | COX_ENROLLED_ALIVE);
+	if (clock_of(p) || !may_have_clock(p))
+		return;
+	c = new_clock(p, 0, flags | COX_ENROLLED_ALIVE);
 	if (!c)
-		return 0;
+		return;
 	t = bpf_ktime_get_ns();
 	c->cpu = p->wake_cpu;
 	kernel_account_begins(p, c);
@@ -455,21 +419,15 @@ int enrol_tasks(struct bpf_iter__task *ctx)
 	barrier();
 	/* Last: from here on the thread's own CPU may book. */
 	c->since_ns = t;
-	return 0;
 }
 
-SEC("iter/task")
-int dump_clocks(struct bpf_iter__task *ctx)
+COX_INLINE void dump_clock(struct bpf_iter__task *ctx, struct task_struct *p)
 {
-	struct task_struct *p = ctx->task;
+	struct cox_clock *c = clock_of(p);
 	struct cox_living living;
-	struct cox_clock *c;
 
-	if (!p)
-		return 0;
-	c = clock_of(p);
 	if (!c || c->state == COX_DEAD)
-		return 0;
+		return;
 	/* Not into the clock: another CPU owns it. */
 	living.cause = c->cause;
 	if (c->state == COX_BLOCKED && c->cause == COX_BY_FD)
@@ -480,5 +438,6 @@ int dump_clocks(struct bpf_iter__task *ctx)
 	copy_name(living.comm, p);
 	bpf_seq_write(ctx->meta->seq, &living, sizeof(living));
 	bpf_seq_write(ctx->meta->seq, c, sizeof(*c));
-	return 0;
 }
+
+#endif

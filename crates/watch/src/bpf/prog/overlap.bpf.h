@@ -1,22 +1,20 @@
-// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * User-Monitored Threads: counts the runnable threads of runtimes that asked for it, and rings a parked standby of theirs
+ * The part for overlap, User-Monitored Threads: counts the runnable threads of runtimes that asked for it, and rings a parked standby of theirs
  * when one of them blocks, or a CPU goes idle, while tasks are pending and there are fewer of them than CPUs.
  *
  * The protocol, and why it loses no task, is told in crates/signal/src/lib.rs; this is its step 2. Whether a thread is runnable
  * is kept in its own state and `runnable` changes with that state only, so an event that is lost or comes twice is made good
  * by the thread's next one.
  */
-#include "ids.bpf.h"
+#ifndef COX_OVERLAP_BPF_H
+#define COX_OVERLAP_BPF_H
+
+#include "threads.bpf.h"
 #include "cox/umt.h"
 
-char LICENSE[] SEC("license") = "Dual BSD/GPL";
-
-/* Processes with a number below this have asked. */
+/* Processes with a number below this have asked; 0: nobody is counted, or not any more. */
 u32 processes;
-
-/* Threads that the last walk over all tasks has found in processes that it was to take in. */
-u32 found;
 
 /*
  * A CPU that goes idle looks at so many queues, and one process more, at most. How many a process has is what the process says, the kernel waits
@@ -77,57 +75,33 @@ struct {
 	__array(values, struct bell);
 } bells SEC(".maps");
 
-/* A thread of a process that has asked. */
-struct monitored {
-	u32 process; /* plus one; 0: being enrolled */
-	u32 looked;  /* `generation` at which it was last looked for */
-	u32 cpu;     /* where it runs or is queued, or ran last */
-	u32 place;   /* if it counts: its place in `tids` */
-	bool counts; /* its process has enlisted it */
-	bool runs;   /* it is not blocked: counted in `runnable`, and as ready on `cpu` */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct monitored);
-} monitored SEC(".maps");
-
-/* Processes that the walk over all tasks takes in, and which element is theirs. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, COX_UMT_PROCESSES);
-	__type(key, u32);
-	__type(value, u32);
-} wanted SEC(".maps");
-
-COX_INLINE struct monitored *monitored_of(struct task_struct *p)
+COX_INLINE struct cox_monitored *monitored_in(struct cox_thread *thread)
 {
-	struct monitored *m;
-
-	if (!has_storage(p))
-		return NULL;
-	m = bpf_task_storage_get(&monitored, p, 0, 0);
-	return m && m->process ? m : NULL;
+	return thread && thread->monitored.process ? &thread->monitored : NULL;
 }
 
 /* NULL, too, where the page has another layout than this, or none yet. */
 COX_INLINE struct cox_umt_said *said_by(u32 process)
 {
-	void *page = bpf_map_lookup_elem(&said_of, &process);
 	struct cox_umt_said *said;
 	u32 only = 0;
+	void *page;
 
+	if (!has_overlap)
+		return NULL;
+	page = bpf_map_lookup_elem(&said_of, &process);
 	said = page ? bpf_map_lookup_elem(page, &only) : NULL;
 	return said && said->version == COX_UMT_VERSION ? said : NULL;
 }
 
 COX_INLINE struct cox_umt_seen *seen_by(u32 process)
 {
-	void *page = bpf_map_lookup_elem(&seen_of, &process);
 	u32 only = 0;
+	void *page;
 
+	if (!has_overlap)
+		return NULL;
+	page = bpf_map_lookup_elem(&seen_of, &process);
 	return page ? bpf_map_lookup_elem(page, &only) : NULL;
 }
 
@@ -230,21 +204,21 @@ COX_INLINE void unblocks_on(u32 process, struct cox_umt_said *said, struct cox_u
 		tell(process, cpu, COX_UMT_TELL_UNBLOCKS);
 }
 
-COX_INLINE void stops(struct monitored *m, struct cox_umt_said *said, struct cox_umt_seen *seen)
+COX_INLINE void stops(struct cox_monitored *m, struct cox_umt_said *said, struct cox_umt_seen *seen)
 {
 	m->runs = false;
 	__sync_fetch_and_add(&seen->runnable, -1);
 	blocks_on(m->process - 1, said, seen, m->cpu);
 }
 
-COX_INLINE void starts(struct monitored *m, struct cox_umt_said *said, struct cox_umt_seen *seen)
+COX_INLINE void starts(struct cox_monitored *m, struct cox_umt_said *said, struct cox_umt_seen *seen)
 {
 	m->runs = true;
 	__sync_fetch_and_add(&seen->runnable, 1);
 	unblocks_on(m->process - 1, said, seen, m->cpu);
 }
 
-COX_INLINE void is_on(struct monitored *m, struct cox_umt_said *said, struct cox_umt_seen *seen, u32 cpu)
+COX_INLINE void is_on(struct cox_monitored *m, struct cox_umt_said *said, struct cox_umt_seen *seen, u32 cpu)
 {
 	u32 before = m->cpu;
 
@@ -259,10 +233,12 @@ COX_INLINE void is_on(struct monitored *m, struct cox_umt_said *said, struct cox
 
 COX_INLINE void take_in(struct task_struct *p, u32 process)
 {
-	struct monitored *m = bpf_task_storage_get(&monitored, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct cox_thread *thread = new_thread(p);
+	struct cox_monitored *m;
 
-	if (!m)
+	if (!thread)
 		return;
+	m = &thread->monitored;
 	m->looked = 0;
 	m->cpu = p->wake_cpu;
 	m->counts = false;
@@ -272,7 +248,7 @@ COX_INLINE void take_in(struct task_struct *p, u32 process)
 }
 
 /* It counts no more, and rings nobody, until its process asks anew. */
-COX_INLINE void let_go(struct monitored *m)
+COX_INLINE void let_go(struct cox_monitored *m)
 {
 	struct cox_umt_said *said = said_by(m->process - 1);
 	struct cox_umt_seen *seen = seen_by(m->process - 1);
@@ -283,33 +259,28 @@ COX_INLINE void let_go(struct monitored *m)
 	m->process = 0;
 }
 
-SEC("tp_btf/task_newtask")
-int BPF_PROG(on_newtask, struct task_struct *child, u64 clone_flags)
+COX_INLINE void overlap_newtask(struct task_struct *child, bool is_thread, struct cox_thread *creator)
 {
-	struct task_struct *parent = bpf_get_current_task_btf();
-	struct monitored *m = monitored_of(parent);
+	struct cox_monitored *m = monitored_in(creator);
 
 	/* A child process asks for itself. */
-	if (m && child->tgid == parent->tgid && (!owned || is_owners(child)))
+	if (m && is_thread && (!owned || is_owners(child)))
 		take_in(child, m->process - 1);
-	return 0;
 }
 
 /* Another program, with more rights or not: it asks anew, and is asked who it is. */
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(on_exec, struct task_struct *p, int old_pid, struct linux_binprm *bprm)
+COX_INLINE void overlap_exec(struct cox_thread *thread)
 {
-	struct monitored *m = monitored_of(p);
+	struct cox_monitored *m = monitored_in(thread);
 
 	if (m)
 		let_go(m);
-	return 0;
 }
 
 /* --- they block and unblock -------------------------------------------------------------------- */
 
 /* Whether the process counts this thread; looked up when its list has changed. */
-COX_INLINE bool counts(struct monitored *m, struct task_struct *p, struct cox_umt_said *said,
+COX_INLINE bool counts(struct cox_monitored *m, struct task_struct *p, struct cox_umt_said *said,
 		       struct cox_umt_seen *seen)
 {
 	u32 generation = said->generation;
@@ -336,7 +307,7 @@ COX_INLINE bool counts(struct monitored *m, struct task_struct *p, struct cox_um
 	return listed;
 }
 
-COX_INLINE void runs_again(struct monitored *m, struct cox_umt_said *said, struct cox_umt_seen *seen, bool corrected)
+COX_INLINE void runs_again(struct cox_monitored *m, struct cox_umt_said *said, struct cox_umt_seen *seen, bool corrected)
 {
 	starts(m, said, seen);
 	__sync_fetch_and_add(&seen->unblocks, 1);
@@ -348,36 +319,36 @@ COX_INLINE void runs_again(struct monitored *m, struct cox_umt_said *said, struc
  * Not at sched_waking, which comes before the scheduler has chosen a CPU: whoever is put on another one would unblock here, and then
  * block here to unblock there. Nor can this one come before the switch that it undoes.
  */
-SEC("tp_btf/sched_wakeup")
-int BPF_PROG(on_wakeup, struct task_struct *p)
+COX_INLINE void overlap_wakeup(struct cox_thread *thread)
 {
-	struct monitored *m = monitored_of(p);
+	struct cox_monitored *m = monitored_in(thread);
 	struct cox_umt_said *said;
 	struct cox_umt_seen *seen;
 
-	if (!m || !m->counts || m->runs)
-		return 0;
+	if (!processes || !m || !m->counts || m->runs)
+		return;
 	said = said_by(m->process - 1);
 	seen = seen_by(m->process - 1);
 	if (said && seen)
 		runs_again(m, said, seen, false);
-	return 0;
 }
 
-SEC("tp_btf/sched_migrate_task")
-int BPF_PROG(on_migrate, struct task_struct *p, int to)
+COX_INLINE void overlap_migrate(struct cox_thread *thread, u32 to)
 {
-	struct monitored *m = monitored_of(p);
-	struct cox_umt_said *said = m && m->counts ? said_by(m->process - 1) : NULL;
-	struct cox_umt_seen *seen = said ? seen_by(m->process - 1) : NULL;
+	struct cox_monitored *m = monitored_in(thread);
+	struct cox_umt_said *said;
+	struct cox_umt_seen *seen;
 
-	if (seen)
+	if (!processes || !m || !m->counts)
+		return;
+	said = said_by(m->process - 1);
+	seen = seen_by(m->process - 1);
+	if (said && seen)
 		is_on(m, said, seen, to);
-	return 0;
 }
 
 /* A thread of a process that has asked leaves its CPU. */
-COX_INLINE void leaves(struct monitored *m, struct task_struct *prev, bool preempt, u32 cpu)
+COX_INLINE void overlap_out(struct cox_monitored *m, struct task_struct *prev, bool preempt, u32 cpu)
 {
 	struct cox_umt_said *said = said_by(m->process - 1);
 	struct cox_umt_seen *seen = seen_by(m->process - 1);
@@ -422,35 +393,11 @@ __attribute__((noinline)) int left_idle(u32 process, u32 cpu)
 	return ring(process, cpu, used) ? -1 : (int)used;
 }
 
-SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+/* This CPU has gone idle: looks, from one process on, for a standby that could use it. Verified by itself. */
+__attribute__((noinline)) int look_for_tasks(u32 cpu)
 {
-	struct monitored *out = prev->pid ? monitored_of(prev) : NULL;
-	struct monitored *in = next->pid ? monitored_of(next) : NULL;
-	u32 n, count = processes, first = first_looked, looks = 0, cpu = bpf_get_smp_processor_id();
+	u32 n, count = processes, first = first_looked, looks = 0;
 
-	/* A thread that runs does not block, whoever woke it: also one that was not seen to be woken. */
-	if (in && in->counts) {
-		struct cox_umt_said *said = said_by(in->process - 1);
-		struct cox_umt_seen *seen = seen_by(in->process - 1);
-
-		if (said && seen) {
-			is_on(in, said, seen, cpu);
-			if (!in->runs)
-				runs_again(in, said, seen, true);
-		}
-	}
-	/* One that has become another user (setuid(2)) is not this user's to watch any more. */
-	if (out && owned && !is_owners(prev)) {
-		let_go(out);
-		return 0;
-	}
-	if (out) {
-		leaves(out, prev, preempt, cpu);
-		return 0;
-	}
-	if (next->pid)
-		return 0;
 	for (n = 0; n < COX_UMT_PROCESSES && n < count; n++) {
 		u32 process = (first + n) % count;
 		int looked = left_idle(process, cpu);
@@ -467,21 +414,37 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	return 0;
 }
 
-SEC("iter/task")
-int enrol_tasks(struct bpf_iter__task *ctx)
+COX_INLINE void overlap_switch(bool preempt, struct task_struct *prev, struct task_struct *next, struct cox_thread *prevs,
+			       struct cox_thread *nexts, u32 cpu)
 {
-	struct task_struct *p = ctx->task;
-	u32 key, *process;
+	struct cox_monitored *out = monitored_in(prevs), *in = monitored_in(nexts);
 
-	if (!p)
-		return 0;
-	learn_own_level();
-	key = tgid_of(p);
-	process = bpf_map_lookup_elem(&wanted, &key);
-	if (!process || p->__state & TASK_DEAD || !has_no_more_rights(p))
-		return 0;
-	found++;
-	if (!monitored_of(p))
-		take_in(p, *process);
-	return 0;
+	if (!processes)
+		return;
+	/* A thread that runs does not block, whoever woke it: also one that was not seen to be woken. */
+	if (in && in->counts) {
+		struct cox_umt_said *said = said_by(in->process - 1);
+		struct cox_umt_seen *seen = seen_by(in->process - 1);
+
+		if (said && seen) {
+			is_on(in, said, seen, cpu);
+			if (!in->runs)
+				runs_again(in, said, seen, true);
+		}
+	}
+	/* One that has become another user (setuid(2)) is not this user's to watch any more. */
+	if (out && owned && !is_owners(prev))
+		let_go(out);
+	else if (out)
+		overlap_out(out, prev, preempt, cpu);
+	else if (!next->pid)
+		look_for_tasks(cpu);
 }
+
+COX_INLINE void enrol_overlap(struct task_struct *p, u32 process)
+{
+	if (!monitored_in(thread_of(p)))
+		take_in(p, process);
+}
+
+#endif

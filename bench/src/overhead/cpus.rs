@@ -1,0 +1,50 @@
+//! Where the workload runs, and where cox-bench does meanwhile.
+
+use anyhow::{Context, Result};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// The highest CPU that this thread may use.
+pub fn last_allowed_cpu() -> Result<usize> {
+    let allowed = sched_getaffinity(None).context("cannot read the allowed CPUs")?;
+    (0..CpuSet::MAX_CPU).rev().find(|&cpu| allowed.is_set(cpu)).context("no CPU is allowed to this process")
+}
+
+/// Keeps this thread, and what it starts, off one CPU until the value is dropped.
+pub struct Elsewhere {
+    before: CpuSet,
+}
+
+impl Elsewhere {
+    pub fn than(cpu: usize) -> Result<Elsewhere> {
+        let before = sched_getaffinity(None).context("cannot read the allowed CPUs")?;
+        let mut rest = before;
+        rest.unset(cpu);
+        if rest.count() > 0 {
+            sched_setaffinity(None, &rest).context("cannot keep off the CPU of the workload")?;
+        }
+        Ok(Elsewhere { before })
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        // It can only fail when all these CPUs went offline meanwhile; then where we are is as good.
+        let _ = sched_setaffinity(None, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_affinity_is_put_back() {
+        let before = sched_getaffinity(None).unwrap();
+        let cpu = last_allowed_cpu().unwrap();
+        assert!(before.is_set(cpu));
+        let elsewhere = Elsewhere::than(cpu).unwrap();
+        assert!(before.count() == 1 || !sched_getaffinity(None).unwrap().is_set(cpu));
+        drop(elsewhere);
+        assert_eq!(sched_getaffinity(None).unwrap(), before);
+    }
+}

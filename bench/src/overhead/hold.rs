@@ -1,0 +1,177 @@
+//! Parts of cox's programs in the kernel, held by a process of its own while somebody measures: so two builds can be measured in one run.
+//!
+//! The process loads the parts, takes its targets in, says `ready NS` with the time that took, and lets go when its standard input ends. Its exit
+//! code is 0 if each part has seen the targets.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use machine::Root;
+use machine::topology::Topology;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+use watch::bpf::{Parts, Snapshots, expect};
+use watch::stands::Traced;
+use watch::umt::{Given, Pages, Umt};
+use watch::{BpfObserver, Intake, Observer, Settings};
+use wire::umt::{Said, VERSION, place};
+
+use super::cpus::last_allowed_cpu;
+
+/// How often a session of cox takes what has arrived.
+const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Hold parts of cox's programs in the kernel until standard input ends.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Which parts
+    #[arg(long, value_enum, value_delimiter = ',', required = true)]
+    parts: Vec<Part>,
+    /// Processes that each part takes in
+    #[arg(required = true)]
+    pids: Vec<u32>,
+}
+
+/// A part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// The observer, as `cox run` has it
+    Observe,
+    /// What `cox run --overlap` has
+    Overlap,
+    /// What `cox run --pack-cpus` has
+    Pack,
+}
+
+/// A process that counts its threads for overlap.
+struct Counted {
+    pages: Pages,
+    _given: Given,
+}
+
+/// Holds them.
+///
+/// # Errors
+/// When a part cannot be had, or has not seen a target.
+pub fn hold(options: &Options) -> Result<u8> {
+    let wants = |part| options.parts.contains(&part);
+    let topology = Topology::read(&Root::live())?;
+    let settings = Settings::new(topology.online.len() as u32, topology.possible.last().map_or(1, |last| last + 1));
+    let begun_ns = arch::monotonic_ns();
+    let _together = expect(Parts {
+        clocks: wants(Part::Observe).then(|| settings.clone()),
+        snapshots: wants(Part::Pack).then_some(Snapshots { children: true }),
+        overlap: wants(Part::Overlap),
+        owner: None,
+    });
+    let mut umt = wants(Part::Overlap).then(|| Umt::new(None)).transpose()?;
+    let mut observer = wants(Part::Observe).then(|| BpfObserver::new(&settings)).transpose()?;
+    let traced = wants(Part::Pack)
+        .then(|| Traced::new(true, None, &[last_allowed_cpu()? as u32]).map_err(anyhow::Error::from))
+        .transpose()?;
+    let loaded_ns = arch::monotonic_ns() - begun_ns;
+    let mut counted = Vec::new();
+    for &pid in &options.pids {
+        if let Some(observer) = &mut observer {
+            observer.enrol(pid)?;
+        }
+        if let Some(traced) = &traced {
+            traced.enrol(pid)?;
+        }
+        if let Some(umt) = &mut umt {
+            counted.push(count(umt.give(pid)?, pid)?);
+        }
+    }
+    println!("ready {loaded_ns}");
+    std::io::stdout().flush()?;
+    let mut intake = Intake::default();
+    while !has_ended()? {
+        if let Some(observer) = &mut observer {
+            observer.tick(&mut intake)?;
+        }
+    }
+    if let Some(observer) = &mut observer {
+        let record = observer.finish(&mut intake)?;
+        let seen = |pid: &u32| record.living.iter().any(|l| l.clock.tgid == *pid && l.clock.switches_voluntary > 0);
+        ensure!(options.pids.iter().all(seen), "the observer has not seen all processes");
+    }
+    if let Some(traced) = &traced {
+        let table = traced.table();
+        let blocks: Vec<u32> = (0..table.given()).filter_map(|at| table.read(at)).map(|stand| stand.blocks).collect();
+        ensure!(
+            blocks.len() >= options.pids.len() && blocks.iter().all(|n| *n > 0),
+            "snapshots have not seen all threads"
+        );
+    }
+    let is_counted = |counted: &Counted| counted.pages.seen().blocks.load(Relaxed) > 0;
+    ensure!(counted.iter().all(is_counted), "overlap has not counted all processes");
+    Ok(0)
+}
+
+/// Has the first thread of a process counted, as the process itself would.
+fn count(given: Given, pid: u32) -> Result<Counted> {
+    let both = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping of a whole page, at an address of the kernel's choice, which is never given back; its words are atomics.
+    let said = unsafe {
+        let page = mmap(std::ptr::null_mut(), size_of::<Said>(), both, MapFlags::SHARED, &given.said, 0);
+        &*page.context("mapping a process' page")?.cast::<Said>()
+    };
+    said.cpus.store(1, Relaxed);
+    said.version.store(VERSION, Relaxed);
+    said.tids[place(pid, 0)].store(pid, Relaxed);
+    said.generation.fetch_add(1, Relaxed);
+    let pages = Pages::map(given.said.as_fd(), given.seen.as_fd())?;
+    Ok(Counted { pages, _given: given })
+}
+
+/// Waits for a tick, and returns whether standard input has ended.
+fn has_ended() -> Result<bool> {
+    let stdin = std::io::stdin();
+    let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+    match poll(&mut fds, Some(&TICK)) {
+        Ok(0) | Err(rustix::io::Errno::INTR) => Ok(false),
+        Ok(_) => Ok(stdin.lock().read(&mut [0; 16])? == 0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Such a process, seen from the other side.
+pub struct Holder {
+    child: std::process::Child,
+    /// How long it took to load its parts.
+    pub loaded_ns: u64,
+}
+
+impl Holder {
+    /// Starts `program`, a cox-bench, and waits until it holds the parts.
+    pub fn start(program: &std::path::Path, parts: &str, players: &[u32]) -> Result<Holder> {
+        use std::process::{Command, Stdio};
+        let mut child = Command::new(program)
+            .args(["hold", "--parts", parts])
+            .args(players.iter().map(u32::to_string))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let mut line = String::new();
+        let stdout = child.stdout.take().context("a pipe")?;
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line)?;
+        match line.trim().strip_prefix("ready ").and_then(|ns| ns.parse().ok()) {
+            Some(loaded_ns) => Ok(Holder { child, loaded_ns }),
+            None => bail!("{} hold --parts {parts} has failed", program.display()),
+        }
+    }
+
+    /// Lets go. The parts must have seen the players.
+    pub fn end(mut self) -> Result<()> {
+        drop(self.child.stdin.take());
+        let status = self.child.wait()?;
+        // Detaching waits for grace periods, of which the last may end just now.
+        std::thread::sleep(Duration::from_millis(2));
+        ensure!(status.success(), "parts of cox saw something else than they should have");
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The programs: one per tracepoint, for all parts (threads.bpf.h).
+ *
+ * Each finds the storage of the threads that the event is about, once, and hands it to the parts in turn. Clocks come last: the verifier then
+ * has fewer paths to follow. The time of a switch is read before any part does its work, so what one part takes is in no figure of another's.
+ */
+#include "clocks.bpf.h"
+#include "overlap.bpf.h"
+#include "samples.bpf.h"
+#include "snapshots.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* task_newtask rather than sched_process_fork: io_uring workers pass here too, and no lock is held. */
+SEC("tp_btf/task_newtask")
+int BPF_PROG(on_newtask, struct task_struct *child, u64 clone_flags)
+{
+	struct task_struct *parent = bpf_get_current_task_btf();
+	struct cox_thread *creator = thread_of(parent);
+	bool is_thread;
+
+	if (!creator)
+		return 0;
+	is_thread = child->tgid == parent->tgid;
+	if (has_overlap)
+		overlap_newtask(child, is_thread, creator);
+	if (has_snapshots && (snapshots_follow_children || is_thread))
+		snapshot_newtask(child, parent, creator);
+	if (has_clocks && (clocks_follow_children || is_thread))
+		clock_newtask(child, clock_in(creator));
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(on_wakeup_new, struct task_struct *p)
+{
+	clock_wakeup_new(p, clock_of(p));
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *p, int old_pid, struct linux_binprm *bprm)
+{
+	struct cox_thread *thread = thread_of(p);
+
+	if (!thread)
+		return 0;
+	if (has_overlap)
+		overlap_exec(thread);
+	if (has_snapshots)
+		snapshot_exec(p, bprm, thread);
+	if (has_clocks)
+		clock_exec(p, bprm, clock_in(thread));
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *p)
+{
+	struct cox_thread *thread = thread_of(p);
+
+	if (!thread)
+		return 0;
+	if (has_snapshots)
+		snapshot_waking(thread);
+	if (has_clocks)
+		clock_waking(ctx, p, clock_in(thread));
+	return 0;
+}
+
+/*
+ * For overlap, and not sched_waking, which comes before the scheduler has chosen a CPU: whoever is put on another one would unblock here, and then
+ * block here to unblock there. Nor can this one come before the switch that it undoes.
+ */
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(on_wakeup, struct task_struct *p)
+{
+	overlap_wakeup(thread_of(p));
+	return 0;
+}
+
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(on_migrate, struct task_struct *p, int to)
+{
+	struct cox_thread *thread = thread_of(p);
+
+	if (!thread)
+		return 0;
+	if (has_overlap)
+		overlap_migrate(thread, to);
+	if (has_clocks)
+		clock_migrate(p, to, clock_in(thread));
+	return 0;
+}
+
+COX_INLINE void switched(bool clocks, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct cox_thread *out = prev->pid ? thread_of(prev) : NULL;
+	struct cox_thread *in = next->pid ? thread_of(next) : NULL;
+	u32 cpu = bpf_get_smp_processor_id();
+	u64 t = 0;
+
+	/* Clocks alone read it where they need it: between two strangers they mostly don't. */
+	if (clocks ? has_overlap || has_snapshots : has_snapshots)
+		t = bpf_ktime_get_ns();
+	if (has_overlap)
+		overlap_switch(preempt, prev, next, out, in, cpu);
+	if (has_snapshots)
+		snapshot_switch(preempt, prev, next, out, in, cpu, t);
+	if (clocks)
+		clock_switch(preempt, prev, next, clock_in(out), clock_in(in), t);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	switched(true, preempt, prev, next);
+	return 0;
+}
+
+/* The same without clocks, which are nine tenths of it: loading them only for the verifier to remove them would take longer than all the rest. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_plain_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	switched(false, preempt, prev, next);
+	return 0;
+}
+
+SEC("iter/task")
+int enrol_tasks(struct bpf_iter__task *ctx)
+{
+	struct task_struct *p = ctx->task;
+	struct cox_enrolment *wanted;
+	u64 key;
+
+	if (!p)
+		return 0;
+	learn_regs_distance(p);
+	learn_own_level();
+	key = ENROL_PROCESS | tgid_of(p);
+	wanted = bpf_map_lookup_elem(&enrol, &key);
+	if (!wanted) {
+		key = tid_of(p);
+		wanted = bpf_map_lookup_elem(&enrol, &key);
+	}
+	/* A leader that has ended while its threads go on is a zombie: nothing more will happen to it. */
+	if (!wanted || p->__state & TASK_DEAD || !has_no_more_rights(p))
+		return 0;
+	found++;
+	if (has_clocks && wanted->part == ENROL_CLOCK)
+		enrol_clock(p, wanted->more);
+	if (has_overlap && wanted->part == ENROL_OVERLAP)
+		enrol_overlap(p, wanted->more);
+	if (has_snapshots && wanted->part == ENROL_SNAPSHOT)
+		enrol_snapshot(p);
+	return 0;
+}
+
+SEC("iter/task")
+int dump_clocks(struct bpf_iter__task *ctx)
+{
+	struct task_struct *p = ctx->task;
+
+	if (p)
+		dump_clock(ctx, p);
+	return 0;
+}
