@@ -219,9 +219,9 @@ fn what_cannot_be_reported_on_is_refused_in_one_line() {
     };
     refused("big-endian", b"2ELIFREP\0\0\0\0\0\0\0\x68", &[], 125, "big-endian");
     refused("short", b"PERFILE2\x68", &[], 125, "cut off");
-    refused("text", b"hello\n", &[], 125, "no recording");
-    refused("empty", b"", &[], 125, "no recording");
-    refused("trace", b"\x0a\x00", &["--timehist"], 125, "recording of cox");
+    refused("text", b"hello\n", &[], 125, "not a perf recording");
+    refused("empty", b"", &[], 125, "not a perf recording");
+    refused("trace", b"\x0a\x00", &["--timehist"], 125, "a trace of cox");
     refused("both", b"", &["--timehist", "--kuhn2022"], 2, "--kuhn2022");
     refused("json", b"", &["--timehist", "--json", "-"], 2, "--json");
     // Alone it would say nothing.

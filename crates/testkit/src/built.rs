@@ -40,6 +40,8 @@ pub const DOCS: &str = here!("docs");
 pub fn temporary() -> PathBuf {
     let folder = Path::new(TARGET).join("tmp");
     std::fs::create_dir_all(&folder).expect("create target/tmp");
+    // Without `..`: messages name it as the kernel does.
+    let folder = folder.canonicalize().expect("target/tmp");
     folder
 }
 
