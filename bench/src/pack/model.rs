@@ -1,8 +1,8 @@
 //! Barrier lines and kernels as programs for the simulator.
 
-use pack::policy::conductor::Settings;
-use pack::policy::regime::Turns;
-use pack::policy::seating::FULL_CAPACITY;
+use pack::policy::controller::Settings;
+use pack::policy::mode::Turns;
+use pack::policy::assignment::FULL_CAPACITY;
 use pack::sim::{Costs, Outcome, Packing, Program, Wait as SimWait, run};
 
 use super::barriers::{Line, SPIN_US, Wait};

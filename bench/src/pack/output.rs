@@ -14,7 +14,7 @@ pub struct Told {
     pub wall_ns: u64,
     /// CPU time of cox.
     pub own_ns: u64,
-    /// How long seats were taken in turns.
+    /// How long slots were taken in turns.
     pub rotating_ns: u64,
     /// Threads that came from another CPU's queue.
     pub moves: u64,

@@ -129,7 +129,7 @@ fn part(of: f64, whole: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use ledger::{Account, Lost, OwnCost, Process, Program, TakerKind, Thread, TookCpu};
+    use ledger::{Account, Lost, OwnCost, Process, Program, PreemptorKind, Thread, Preemptor};
 
     use super::*;
     use crate::facts::Facts;
@@ -167,8 +167,8 @@ mod tests {
             own_cost: OwnCost::default(),
             programs: vec![Program { wall_ns: 1000, processes: vec![process], ..Program::default() }],
             cpus: Vec::new(),
-            took_cpu: vec![TookCpu { kind: TakerKind::Sibling, wait_ns: 2000, ..TookCpu::default() }],
-            hot: Vec::new(),
+            preemptors: vec![Preemptor { kind: PreemptorKind::Sibling, wait_ns: 2000, ..Preemptor::default() }],
+            hot_functions: Vec::new(),
             beside: None,
         };
         let facts = Facts { allowed_cpus: vec![0, 1], ..Facts::default() };

@@ -70,11 +70,11 @@ whole! {
     /// The work of the thread that worked most.
     LargestWorkNs = "largest_work_ns", |picture| picture.busiest().map_or(0, Thread::work_ns) as f64;
     /// Thread time waited behind siblings.
-    TookSiblingNs = "took_cpu.sibling", |picture| picture.behind.siblings_ns as f64;
+    TookSiblingNs = "preemptors.sibling", |picture| picture.behind.siblings_ns as f64;
     /// Thread time waited behind other programs.
-    TookOtherNs = "took_cpu.other", |picture| picture.behind.others_ns as f64;
+    TookOtherNs = "preemptors.other", |picture| picture.behind.others_ns as f64;
     /// Thread time waited on idle CPUs.
-    TookIdleNs = "took_cpu.idle", |picture| picture.behind.idle_ns as f64;
+    TookIdleNs = "preemptors.idle", |picture| picture.behind.idle_ns as f64;
     /// Scheduler events.
     Events = "events", |picture| picture.account.events as f64;
     /// Events and records lost.

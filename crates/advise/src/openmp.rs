@@ -18,7 +18,7 @@ const PASSIVE: (f64, f64) = (0.67, 0.95);
 /// Whether the program uses OpenMP: its runtime was seen spinning or mapped. Variables in the environment are no
 /// sign: shells and batch systems set them for every program.
 pub(crate) fn is_openmp(picture: &Picture) -> bool {
-    let seen = picture.account.hot.iter().any(|hot| hot.waiting.as_deref() == Some("OpenMP runtime"));
+    let seen = picture.account.hot_functions.iter().any(|hot| hot.waiting.as_deref() == Some("OpenMP runtime"));
     seen || picture.facts.openmp_runtime.is_some()
 }
 

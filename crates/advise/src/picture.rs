@@ -1,7 +1,7 @@
 //! What the rules look at: an account added up, the crew, the CPUs, and what the backend can see.
 
 use ledger::summary::{Behind, Concurrency, Sums};
-use ledger::{Account, CpuAccount, Sees, TakerKind, Thread, TookCpu};
+use ledger::{Account, CpuAccount, Sees, PreemptorKind, Thread, Preemptor};
 
 use crate::blame::Blame;
 use crate::expected::Expected;
@@ -146,9 +146,9 @@ impl<'a> Picture<'a> {
     }
 
     /// The takers of one kind, largest first.
-    pub fn takers(&self, kind: TakerKind) -> Vec<&'a TookCpu> {
-        let mut takers: Vec<&TookCpu> = self.account.took_cpu.iter().filter(|taker| taker.kind == kind).collect();
-        takers.sort_by_key(|taker| std::cmp::Reverse(taker.wait_ns));
+    pub fn takers(&self, kind: PreemptorKind) -> Vec<&'a Preemptor> {
+        let mut takers: Vec<&Preemptor> = self.account.preemptors.iter().filter(|preemptor| preemptor.kind == kind).collect();
+        takers.sort_by_key(|preemptor| std::cmp::Reverse(preemptor.wait_ns));
         takers
     }
 

@@ -208,7 +208,7 @@ fn a_hog_beside_independent_threads_gives_back_its_share() {
 #[test]
 fn a_kernel_thread_that_takes_cpus_is_not_asked_to_stop() {
     let mut stage = Stage::alike(2, OTHERS, 2, &Life { preempted: 0.3, ..Life::default() });
-    stage.account.took_cpu[0].comm = "kworker/u8:1".into();
+    stage.account.preemptors[0].comm = "kworker/u8:1".into();
     let verdict = expect(&stage, Kind::CpuHog);
     assert!(verdict.sentences[0].next[0].action.starts_with("find what"), "{}", text(&verdict));
 }
@@ -537,7 +537,7 @@ fn a_convoy_on_a_busy_machine_is_still_a_convoy() {
 fn much_waiting_for_several_reasons_is_not_nothing() {
     let life = Life { spin: 0.2, preempted: 0.2, ..Life::default() };
     let mut stage = Stage::alike(2, Behind { sibling: 0.1, other: 0.0, idle: 0.9 }, 2, &life);
-    stage.account.took_cpu.clear();
+    stage.account.preemptors.clear();
     let verdict = judge(&stage);
     assert_ne!(verdict.headline, Kind::NothingToGain, "{}", text(&verdict));
 }

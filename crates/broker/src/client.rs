@@ -364,7 +364,7 @@ impl Answer {
             living: living.collect(),
             cpus: self.cpus,
             crew: self.crew?,
-            takers: self.takers.iter().map(|row| (row.tid as u32, row.taker)).collect(),
+            takers: self.takers.iter().map(|row| (row.tid as u32, row.preemptor)).collect(),
             pairs: self.pairs.iter().map(|row| (row.pair, row.sum)).collect(),
             unlisted: summary.unlisted,
             sample_period_ns: summary.sample_period_ns,

@@ -209,7 +209,7 @@ pub struct TakerRow {
     /// Thread.
     pub tid: u64,
     /// What it took.
-    pub taker: Taker,
+    pub preemptor: Taker,
 }
 
 /// Who woke whom.

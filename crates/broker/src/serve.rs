@@ -280,7 +280,7 @@ fn send_record(
     send_all(Part::Living, &living.collect::<Vec<_>>(), send)?;
     send_all(Part::Cpus, &record.cpus, send)?;
     send_all(Part::Crew, &[record.crew], send)?;
-    let takers = record.takers.iter().map(|(tid, taker)| TakerRow { tid: u64::from(*tid), taker: *taker });
+    let takers = record.takers.iter().map(|(tid, preemptor)| TakerRow { tid: u64::from(*tid), preemptor: *preemptor });
     send_all(Part::Takers, &takers.collect::<Vec<_>>(), send)?;
     let pairs = record.pairs.iter().map(|(pair, sum)| PairRow { pair: *pair, sum: *sum });
     send_all(Part::Pairs, &pairs.collect::<Vec<_>>(), send)?;

@@ -6,7 +6,7 @@ use machine::CpuSet;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
-use crate::hands::attr;
+use crate::knob_io::attr;
 use crate::knob::Value;
 
 /// A thread's value as a system call takes it.

@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::thread::gettid;
 
-use crate::hands::attr::{self, Attr};
+use crate::knob_io::attr::{self, Attr};
 use crate::knob::Scheduling;
 
 /// The shortest slice that the kernel grants, ns (sched_setattr(2), Linux 6.12).

@@ -7,22 +7,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use changes::{Error, Grip, Value};
+use changes::{Error, KnobHandle, Value};
 use tempfile::TempDir;
 
 use made::{Made, affinity, begin, cpus, idle, mask, original, scheduling, within};
 
 #[test]
-fn a_grip_sets_what_is_claimed_and_the_original() {
+fn a_handle_sets_what_is_claimed_and_the_original() {
     let (made, folder) = (Made::with_threads(1), TempDir::new().unwrap());
     let mut session = begin(&made, &folder, 1);
     session.take([within(0, "0-1"), idle(0)]).unwrap();
-    let (place, class) = (session.grip(&affinity(0)).unwrap(), session.grip(&scheduling(0)).unwrap());
+    let (place, class) = (session.handle(&affinity(0)).unwrap(), session.handle(&scheduling(0)).unwrap());
     place.apply(&place.prepare(&mask("1")).unwrap()).unwrap();
     class.apply(&class.prepare(&idle(0).claim.first()).unwrap()).unwrap();
     assert_eq!((made.mask(0), made.policy(0)), (cpus("1"), 5));
-    for grip in [&place, &class] {
-        grip.apply(&grip.prepare(grip.original()).unwrap()).unwrap();
+    for handle in [&place, &class] {
+        handle.apply(&handle.prepare(handle.original()).unwrap()).unwrap();
     }
     assert!(made.is_original());
     session.end().unwrap();
@@ -33,72 +33,72 @@ fn what_is_not_claimed_is_refused_when_it_is_prepared() {
     let (made, folder) = (Made::with_threads(1), TempDir::new().unwrap());
     let mut session = begin(&made, &folder, 1);
     session.take([within(0, "0-1"), idle(0)]).unwrap();
-    let (place, class) = (session.grip(&affinity(0)).unwrap(), session.grip(&scheduling(0)).unwrap());
+    let (place, class) = (session.handle(&affinity(0)).unwrap(), session.handle(&scheduling(0)).unwrap());
     for refused in [place.prepare(&mask("1-2")), place.prepare(&Value::Cpus(cpus(""))), class.prepare(&mask("1"))] {
         assert!(matches!(refused, Err(Error::NotClaimed { .. })), "{refused:?}");
     }
-    assert!(matches!(session.grip(&affinity(9)), Err(Error::Untaken(_))));
+    assert!(matches!(session.handle(&affinity(9)), Err(Error::Untaken(_))));
 }
 
 #[test]
-fn a_setting_serves_all_grips_with_the_same_claim_and_original_and_no_other() {
+fn a_setting_serves_all_handles_with_the_same_claim_and_original_and_no_other() {
     let (made, folder) = (Made::with_threads(5), TempDir::new().unwrap());
     let mut session = begin(&made, &folder, 1);
     session.take([within(0, "0-1"), within(3, "0-1"), within(1, "0-1"), within(4, "0-2"), idle(0)]).unwrap();
-    let grip = |tid| session.grip(&affinity(tid)).unwrap();
-    let setting = grip(0).prepare(&mask("1")).unwrap();
-    grip(3).apply(&setting).unwrap();
+    let handle = |tid| session.handle(&affinity(tid)).unwrap();
+    let setting = handle(0).prepare(&mask("1")).unwrap();
+    handle(3).apply(&setting).unwrap();
     assert_eq!(made.mask(3), cpus("1"));
     // Thread 1 has another original, thread 4 another claim as well.
-    for other in [grip(1), grip(4), session.grip(&scheduling(0)).unwrap()] {
+    for other in [handle(1), handle(4), session.handle(&scheduling(0)).unwrap()] {
         assert!(matches!(other.apply(&setting), Err(Error::NotClaimed { .. })));
     }
     assert_eq!(made.mask(1), cpus("0-1"));
 }
 
 #[test]
-fn a_grip_sees_that_somebody_else_has_set_the_mask() {
+fn a_handle_sees_that_somebody_else_has_set_the_mask() {
     let (made, folder) = (Made::with_threads(1), TempDir::new().unwrap());
     let mut session = begin(&made, &folder, 1);
     session.take([within(0, "0-1"), idle(0)]).unwrap();
-    let grip = session.grip(&affinity(0)).unwrap();
-    let bounds = grip.prepare(&mask("0-1")).unwrap();
-    grip.apply(&grip.prepare(&mask("1")).unwrap()).unwrap();
-    assert!(grip.is_within(&bounds).unwrap());
+    let handle = session.handle(&affinity(0)).unwrap();
+    let bounds = handle.prepare(&mask("0-1")).unwrap();
+    handle.apply(&handle.prepare(&mask("1")).unwrap()).unwrap();
+    assert!(handle.is_within(&bounds).unwrap());
     made.sets(0, "1-2");
-    assert!(!grip.is_within(&bounds).unwrap());
-    let class = session.grip(&scheduling(0)).unwrap();
-    assert!(matches!(grip.is_within(&class.prepare(class.original()).unwrap()), Err(Error::Knob { .. })));
+    assert!(!handle.is_within(&bounds).unwrap());
+    let class = session.handle(&scheduling(0)).unwrap();
+    assert!(matches!(handle.is_within(&class.prepare(class.original()).unwrap()), Err(Error::Knob { .. })));
     made.ends(0);
-    assert!(matches!(grip.is_within(&bounds), Err(Error::Gone(_))));
+    assert!(matches!(handle.is_within(&bounds), Err(Error::Gone(_))));
 }
 
 #[test]
-fn a_grip_on_a_thread_that_has_ended_says_so() {
+fn a_handle_on_a_thread_that_has_ended_says_so() {
     let (made, folder) = (Made::with_threads(1), TempDir::new().unwrap());
     let mut session = begin(&made, &folder, 1);
     session.take([within(0, "0-1")]).unwrap();
-    let grip = session.grip(&affinity(0)).unwrap();
-    let setting = grip.prepare(&mask("1")).unwrap();
+    let handle = session.handle(&affinity(0)).unwrap();
+    let setting = handle.prepare(&mask("1")).unwrap();
     made.ends(0);
-    assert!(matches!(grip.apply(&setting), Err(Error::Gone(knob)) if *knob == affinity(0)));
+    assert!(matches!(handle.apply(&setting), Err(Error::Gone(knob)) if *knob == affinity(0)));
 }
 
 #[test]
-fn a_grip_after_the_end_writes_nothing() {
+fn a_handle_after_the_end_writes_nothing() {
     let (made, folder) = (Made::with_threads(1), TempDir::new().unwrap());
     for ends_itself in [true, false] {
         let mut session = begin(&made, &folder, 1);
         session.take([within(0, "0-1")]).unwrap();
-        let grip = session.grip(&affinity(0)).unwrap();
-        let setting = grip.prepare(&mask("1")).unwrap();
-        grip.apply(&setting).unwrap();
+        let handle = session.handle(&affinity(0)).unwrap();
+        let setting = handle.prepare(&mask("1")).unwrap();
+        handle.apply(&setting).unwrap();
         if ends_itself {
             session.end().unwrap();
         } else {
             drop(session);
         }
-        assert!(matches!(grip.apply(&setting), Err(Error::Ended(_))));
+        assert!(matches!(handle.apply(&setting), Err(Error::Ended(_))));
         assert_eq!(made.mask(0), original(0));
     }
 }
@@ -110,18 +110,18 @@ fn no_write_survives_the_undo() {
         let (made, folder) = (Made::with_threads(3), TempDir::new().unwrap());
         let mut session = begin(&made, &folder, 1);
         session.take((0..3).map(|tid| within(tid, "0-1"))).unwrap();
-        let grips: Vec<Grip> = (0..3).map(|tid| session.grip(&affinity(tid)).unwrap()).collect();
+        let handles: Vec<KnobHandle> = (0..3).map(|tid| session.handle(&affinity(tid)).unwrap()).collect();
         let has_ended = AtomicBool::new(false);
         thread::scope(|scope| {
-            for grip in &grips {
+            for handle in &handles {
                 scope.spawn(|| {
-                    let setting = grip.prepare(&mask("1")).unwrap();
+                    let setting = handle.prepare(&mask("1")).unwrap();
                     while !has_ended.load(Ordering::Relaxed) {
                         // Refused from some moment on.
-                        let _ = grip.apply(&setting);
+                        let _ = handle.apply(&setting);
                         thread::yield_now();
                     }
-                    assert!(matches!(grip.apply(&setting), Err(Error::Ended(_))));
+                    assert!(matches!(handle.apply(&setting), Err(Error::Ended(_))));
                 });
             }
             thread::sleep(Duration::from_micros(200));
@@ -133,8 +133,8 @@ fn no_write_survives_the_undo() {
 }
 
 #[test]
-fn grips_are_for_any_thread_and_outlive_the_session() {
+fn handles_are_for_any_thread_and_outlive_the_session() {
     fn is_free<T: Send + Sync + 'static>() {}
-    is_free::<Grip>();
+    is_free::<KnobHandle>();
     is_free::<changes::Setting>();
 }

@@ -1,9 +1,9 @@
 //! A program on a simulated machine, and the ways to run it there that people choose between.
 
 use pack::policy::capacity::counts;
-use pack::policy::conductor::Settings;
-use pack::policy::regime::{TURNS_NS, Turns};
-use pack::policy::seating::FULL_CAPACITY;
+use pack::policy::controller::Settings;
+use pack::policy::mode::{TURNS_NS, Turns};
+use pack::policy::assignment::FULL_CAPACITY;
 use pack::sim::{Costs, Outcome, Packing, Program, run};
 
 /// A program, and where it runs.

@@ -115,7 +115,7 @@ fn a_launched_program_has_it_unless_it_shall_not() {
         let report = place.report();
         assert_eq!(report["preloaded"].as_u64(), Some(preloaded), "{report}");
         // It began on the CPUs that it has: nothing to do about its waiting.
-        assert_eq!(report["kept_from_spinning"].as_u64(), Some(0), "{report}");
+        assert_eq!(report["spin_throttled"].as_u64(), Some(0), "{report}");
         assert_eq!(
             (report["spinning_runtimes"].as_array().map(Vec::len), report["threads"].as_u64()),
             (Some(0), Some(2))
@@ -142,7 +142,7 @@ fn attached_to_it_keeps_libgomp_from_spinning_until_cox_ends() {
             send(cox.id(), Signal::INT);
             assert_eq!(shell_code(end_of(&mut cox)), 0);
             let report = place.report();
-            assert_eq!(report["kept_from_spinning"].as_u64(), Some(1), "{report}");
+            assert_eq!(report["spin_throttled"].as_u64(), Some(1), "{report}");
             assert_eq!(report["spinning_runtimes"].as_array().map(Vec::len), Some(0), "{report}");
             // The library's own threads are not the program's.
             assert_eq!(report["threads"].as_u64(), Some(2), "{report}");
@@ -165,7 +165,7 @@ fn where_no_team_can_be_had_it_says_so() {
         send(cox.id(), Signal::INT);
         end_of(&mut cox);
         let report = place.report();
-        assert_eq!(report["kept_from_spinning"].as_u64(), Some(0), "{report}");
+        assert_eq!(report["spin_throttled"].as_u64(), Some(0), "{report}");
         let cure = report["spinning_runtimes"][0]["cure"].as_str().unwrap();
         assert!(cure.contains("OMP_WAIT_POLICY=passive") && !cure.contains("LD_PRELOAD"), "{report}");
         assert!(program.loops() > 0);

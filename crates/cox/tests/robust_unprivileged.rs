@@ -316,7 +316,7 @@ fn what_keeps_a_users_libgomp_from_spinning_is_not_packed() {
     let ran = run(&mut user.packs(&["--always", "--cpus", first, "--pid", &pid, "--for", "2s"]));
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let report = user.report();
-    assert_eq!((&report["kept_from_spinning"], &report["threads"]), (&1.into(), &2.into()), "{report}");
+    assert_eq!((&report["spin_throttled"], &report["threads"]), (&1.into(), &2.into()), "{report}");
     assert_eq!(shell_code(end_of(&mut program)), 0, "its work was checked");
 }
 

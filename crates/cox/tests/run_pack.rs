@@ -129,7 +129,7 @@ fn both_sections_are_there_and_add_up() {
     assert_eq!((&report["facts"]["packed_cpus"], &report["facts"]["pinned_cpus"]), (&numbers(&cpus), &Value::Null));
     assert_eq!(report["figures"]["facts.program_cpus"], 2);
     let pack = &report["pack"];
-    assert_eq!((&pack["threads"], &pack["seats"], &pack["restored"]), (&json!(3), &json!(2), &json!(3)), "{pack}");
+    assert_eq!((&pack["threads"], &pack["slots"], &pack["restored"]), (&json!(3), &json!(2), &json!(3)), "{pack}");
     assert_eq!((&pack["exit_code"], &pack["cpus"]), (&json!(0), &json!(cpus)));
     // Both have seen the same threads run: the packer from their births too, but not their last moments.
     let observed_ns: u64 = place.account().threads().map(|thread| thread.run_ns).sum();

@@ -38,9 +38,11 @@ pub struct Account {
     /// One entry per CPU; empty where the backend cannot see CPUs.
     pub cpus: Vec<CpuAccount>,
     /// Who ran while members waited for a CPU, largest first.
-    pub took_cpu: Vec<TookCpu>,
+    #[serde(alias = "took_cpu")]
+    pub preemptors: Vec<Preemptor>,
     /// Hot user functions, largest first.
-    pub hot: Vec<HotFunction>,
+    #[serde(alias = "hot")]
+    pub hot_functions: Vec<HotFunction>,
     /// What programs that ran side by side took from one another; absent where there was one.
     #[serde(default)]
     pub beside: Option<Beside>,
@@ -279,7 +281,7 @@ figures! {
 
 /// Somebody who held a CPU that members waited for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TookCpu {
+pub struct Preemptor {
     /// Name.
     pub comm: String,
     /// Thread id of the one that took most under this name; 0 for `idle`, and outside the container that cox ran in.
@@ -290,7 +292,7 @@ pub struct TookCpu {
     /// Threads under this name.
     pub threads: u64,
     /// `sibling`: a member; `other`: not; `idle`: the CPU was idle (waking up from idle).
-    pub kind: TakerKind,
+    pub kind: PreemptorKind,
     /// Thread-time members waited on the CPU it held.
     pub wait_ns: u64,
 }
@@ -298,7 +300,7 @@ pub struct TookCpu {
 /// Who a taker is to us.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum TakerKind {
+pub enum PreemptorKind {
     /// A member of the same session.
     Sibling,
     /// Anybody else.

@@ -39,7 +39,7 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
     let mut threads: Vec<Thread> = lives.iter().map(|life| thread::account(life, record.start_ns)).collect();
     spin::book(&mut threads, &owners, &record.spots);
     thread::book_wakers(&mut threads, &owners, &lives, &record.pairs);
-    let hot = spin::hot(&threads, &owners, &record.spots);
+    let hot_functions = spin::hot(&threads, &owners, &record.spots);
     let sees = Sees::of(record.backend, is_spin_seen(&threads));
 
     // Only the kernel side reads wait statuses.
@@ -88,8 +88,8 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
         own_cost: OwnCost { user_ns: own_user_cpu_ns, kernel_ns: record.kernel_cost_ns },
         programs: accounts,
         cpus: cpus::accounts(record),
-        took_cpu: takers::of(record, &lives, &open),
-        hot,
+        preemptors: takers::of(record, &lives, &open),
+        hot_functions,
         beside: None,
     }
 }

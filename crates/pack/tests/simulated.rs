@@ -2,9 +2,9 @@
 //! measured live.
 
 use pack::policy::bound::Shape;
-use pack::policy::conductor::Settings;
-use pack::policy::regime::Turns;
-use pack::policy::seating::FULL_CAPACITY;
+use pack::policy::controller::Settings;
+use pack::policy::mode::Turns;
+use pack::policy::assignment::FULL_CAPACITY;
 use pack::sim::{Costs, Outcome, Packing, Program, Wait, run};
 
 /// A seed that is not special.
@@ -159,16 +159,16 @@ fn rotation_keeps_its_bound() {
 /// those that still work keep their share of the CPU, which the formula does not know: as much again, and a
 /// fifth for what few phases vary.
 #[test]
-fn where_threads_share_seats_a_slice_is_several_turns() {
+fn where_threads_share_slots_a_slice_is_several_turns() {
     for (threads, cpus) in [(5, 2), (7, 2), (10, 4), (7, 3)] {
         assert_bound(threads, cpus, Wait::Spin, 2.2 * (threads / cpus) as f64);
     }
 }
 
 /// Whoever waits for a CPU is run by the kernel within five times the time in which every thread could have
-/// had a turn. Within a seat it is the kernel that chooses, by slices of its own.
+/// had a turn. Within a slot it is the kernel that chooses, by slices of its own.
 #[test]
-fn nobody_starves_while_seats_rotate() {
+fn nobody_starves_while_slots_rotate() {
     for (threads, cpus) in [(3, 2), (4, 3), (5, 2), (7, 2), (8, 7), (16, 15), (64, 48)] {
         for (turn_ns, program, outcome) in rotated(threads, cpus, Wait::Spin) {
             let round_ns = turn_ns as f64 * threads as f64 / cpus as f64;

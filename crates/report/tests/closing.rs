@@ -5,7 +5,7 @@ mod sample;
 use std::path::Path;
 
 use ledger::figures::ByCause;
-use ledger::{Account, CpuAccount, Lost, OwnCost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu};
+use ledger::{Account, CpuAccount, Lost, OwnCost, Process, Program, SpinBasis, PreemptorKind, Thread, Preemptor};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -82,14 +82,14 @@ fn cpus() -> impl Strategy<Value = Vec<CpuAccount>> {
 }
 
 fn document() -> impl Strategy<Value = Document> {
-    let took = vec(("[a-z漢]{0,15}", 1..9_000u64, 1..3u64, select(vec![TakerKind::Sibling, TakerKind::Other])), 0..12);
+    let took = vec(("[a-z漢]{0,15}", 1..9_000u64, 1..3u64, select(vec![PreemptorKind::Sibling, PreemptorKind::Other])), 0..12);
     (vec(processes(), 1..3), cpus(), took, select(vec![Backend::Bpf, Backend::Perf, Backend::Proc]), 0..3u64).prop_map(
         |(programs, cpus, took, backend, lost)| {
             let program = |processes: Vec<Process>| {
                 let lives = processes.iter().flat_map(|process| &process.threads).map(|thread| thread.wall_ns);
                 Program { wall_ns: lives.max().unwrap_or(0), processes, ..Program::default() }
             };
-            let took = took.into_iter().map(|(comm, ns, threads, kind)| TookCpu {
+            let took = took.into_iter().map(|(comm, ns, threads, kind)| Preemptor {
                 comm,
                 tid: 9,
                 host_tid: None,
@@ -107,8 +107,8 @@ fn document() -> impl Strategy<Value = Document> {
                 own_cost: OwnCost::default(),
                 programs: programs.into_iter().map(program).collect(),
                 cpus,
-                took_cpu: took.collect(),
-                hot: Vec::new(),
+                preemptors: took.collect(),
+                hot_functions: Vec::new(),
                 beside: None,
             };
             Document::new("0.1.0", account, sample::facts())

@@ -13,7 +13,7 @@ fn keys(value: &Value) -> Vec<&str> {
 fn names_on_top_and_in_a_thread() {
     let json: Value = serde_json::from_str(&sample::heat().to_json().unwrap()).unwrap();
     for name in
-        ["schema_version", "cox_version", "backend", "events", "lost_events", "programs", "cpus", "took_cpu", "verdict"]
+        ["schema_version", "cox_version", "backend", "events", "lost_events", "programs", "cpus", "preemptors", "verdict"]
     {
         assert!(keys(&json).contains(&name), "{name}");
     }

@@ -65,9 +65,9 @@ mod model {
         }
 
         /// A look for a task, which `member` runs if it may.
-        fn look(&self, taker: Taker, member: usize, rule: bool) {
+        fn look(&self, preemptor: Taker, member: usize, rule: bool) {
             if let Stolen::Task(_) = self.deque.steal_if(|_| true) {
-                if !rule || taker.has_begun(&self.generation) {
+                if !rule || preemptor.has_begun(&self.generation) {
                     self.run(member);
                 } else {
                     self.put_back.fetch_add(1, Ordering::AcqRel);

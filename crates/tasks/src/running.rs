@@ -71,12 +71,12 @@ impl Worker {
         barrier.is_some() && !Worker::has_begun(team, unsafe { task.as_ref() }, Taker::Member(barrier))
     }
 
-    /// Whether a task that `taker` has taken, if it is for members, is of a construct that `taker` has begun.
+    /// Whether a task that `preemptor` has taken, if it is for members, is of a construct that `preemptor` has begun.
     #[inline]
-    pub(crate) fn has_begun(team: &Team, task: &Task, taker: Taker) -> bool {
+    pub(crate) fn has_begun(team: &Team, task: &Task, preemptor: Taker) -> bool {
         // SAFETY: not over before all its tasks are, of which this is one.
         let group = unsafe { task.group.get().as_ref() };
-        !group.is_some_and(|group| group.is_for_members.get()) || team.has_begun(taker)
+        !group.is_some_and(|group| group.is_for_members.get()) || team.has_begun(preemptor)
     }
 
     /// Runs a task that is this thread's. Another that may begin now, if there is one: this thread's too.

@@ -17,7 +17,7 @@ pub use names::{Kind, Name, of_page, of_rust};
 /// A retired word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retired {
-    /// One or more words, in lower case, with a space between them: `took cpu` is found in `took_cpu` and `TookCpu`.
+    /// One or more words, in lower case, with a space between them: `took cpu` is found in `preemptors` and `Preemptor`.
     pub word: Vec<String>,
     /// What to write instead.
     pub instead: String,

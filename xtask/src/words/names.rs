@@ -69,7 +69,7 @@ pub struct Name {
     pub line: usize,
 }
 
-/// The words of a name in lower case: those of `TookCpu` and `took_cpu` are `took` and `cpu`.
+/// The words of a name in lower case: those of `Preemptor` and `preemptors` are `took` and `cpu`.
 pub(super) fn words_of(name: &Name) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;

@@ -116,7 +116,7 @@ impl Sketch {
         let run_ns = picture.crew_sums.run_ns.max(1) as f64;
         let in_loops = picture.crew_sums.spin_ns as f64 / run_ns;
         let runtime = ["OpenMP runtime", "sched_yield"];
-        let hot = picture.account.hot.iter();
+        let hot = picture.account.hot_functions.iter();
         let runtimes = hot.filter(|hot| hot.waiting.as_deref().is_some_and(|waiting| runtime.contains(&waiting)));
         let in_runtime = runtimes.map(|hot| hot.run_ns as f64).sum::<f64>() / run_ns;
         let mean_work_ns = crew.iter().map(|thread| thread.work_ns() as f64).sum::<f64>() / threads as f64;

@@ -98,7 +98,7 @@ fn is_lock(picture: &Picture) -> bool {
 }
 
 fn spins_on_lock(picture: &Picture) -> bool {
-    let hot = &picture.account.hot;
+    let hot = &picture.account.hot_functions;
     let waiting = |why: Option<&str>| -> u64 {
         let of =
             hot.iter().filter(|hot| hot.waiting.is_some() && why.is_none_or(|why| hot.waiting.as_deref() == Some(why)));

@@ -6,7 +6,7 @@
 //! low end is that share of thread time, and its high end the whole of it on the critical path.
 
 use ledger::account::{cpu, thread};
-use ledger::{TakerKind, TookCpu};
+use ledger::{PreemptorKind, Preemptor};
 use wire::layout::ANOTHER_USERS_NAME;
 
 use super::finding::Finding;
@@ -40,10 +40,10 @@ fn seen(picture: &Picture) -> Option<Finding> {
     // Behind others, and behind siblings because others had the CPUs that would have been theirs.
     let blame = &picture.blame;
     let delays: &[Delay] = if blame.queues_explain() { &[Delay::Other, Delay::Squeezed] } else { &[Delay::Other] };
-    let is_packer = |taker: &&TookCpu| PACKERS.iter().any(|packer| taker.comm.starts_with(packer));
-    let (packers, takers): (Vec<&TookCpu>, Vec<&TookCpu>) =
-        picture.takers(TakerKind::Other).into_iter().partition(is_packer);
-    let packers_ns = packers.iter().fold(0u64, |sum, taker| sum.saturating_add(taker.wait_ns));
+    let is_packer = |preemptor: &&Preemptor| PACKERS.iter().any(|packer| preemptor.comm.starts_with(packer));
+    let (packers, takers): (Vec<&Preemptor>, Vec<&Preemptor>) =
+        picture.takers(PreemptorKind::Other).into_iter().partition(is_packer);
+    let packers_ns = packers.iter().fold(0u64, |sum, preemptor| sum.saturating_add(preemptor.wait_ns));
     let waited: f64 = delays.iter().map(|delay| blame.direct_ns(*delay)).sum();
     let waited = (waited - packers_ns as f64).max(0.0);
     let expected = picture.without_delay(waited);
@@ -91,9 +91,9 @@ fn seen(picture: &Picture) -> Option<Finding> {
 }
 
 /// The forecast is about all others, so the step names as many as make most of the waiting.
-fn remedy(picture: &Picture, takers: &[&TookCpu]) -> String {
+fn remedy(picture: &Picture, takers: &[&Preemptor]) -> String {
     let is_kernel = |comm: &str| KERNEL_THREADS.iter().any(|kernel| comm.starts_with(kernel));
-    let Some(comm) = takers.first().map(|taker| taker.comm.as_str()) else { return String::new() };
+    let Some(comm) = takers.first().map(|preemptor| preemptor.comm.as_str()) else { return String::new() };
     if is_kernel(comm) {
         return if picture.facts.is_denied(Facts::OTHERS) {
             format!("run it on CPUs where {comm} does not run")
@@ -126,13 +126,13 @@ fn called(comm: &str) -> &str {
 }
 
 /// The largest takers that can be stopped in words, and the pronoun for them.
-fn names(takers: &[&TookCpu], stays: impl Fn(&str) -> bool) -> (String, &'static str) {
-    let all = takers.iter().fold(0u64, |sum, taker| sum.saturating_add(taker.wait_ns));
+fn names(takers: &[&Preemptor], stays: impl Fn(&str) -> bool) -> (String, &'static str) {
+    let all = takers.iter().fold(0u64, |sum, preemptor| sum.saturating_add(preemptor.wait_ns));
     let mut named: Vec<&str> = Vec::new();
     let mut waited = 0u64;
-    for taker in takers.iter().filter(|taker| !stays(&taker.comm)).take(MOST_NAMES) {
-        named.push(called(&taker.comm));
-        waited = waited.saturating_add(taker.wait_ns);
+    for preemptor in takers.iter().filter(|preemptor| !stays(&preemptor.comm)).take(MOST_NAMES) {
+        named.push(called(&preemptor.comm));
+        waited = waited.saturating_add(preemptor.wait_ns);
         if waited as f64 >= NAMED_ENOUGH * all as f64 {
             break;
         }

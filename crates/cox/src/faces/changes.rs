@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use changes::book::Listing;
+use changes::journals::Listing;
 use changes::entry::{Entry, Problem};
 use changes::undo::Undone;
 use outputs::diagnostics::one_line;

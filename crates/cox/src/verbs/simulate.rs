@@ -4,9 +4,9 @@ use std::path::Path;
 
 use anyhow::Result;
 use outputs::Output;
-use pack::policy::conductor::Settings;
-use pack::policy::regime::Turns;
-use pack::policy::seating::FULL_CAPACITY;
+use pack::policy::controller::Settings;
+use pack::policy::mode::Turns;
+use pack::policy::assignment::FULL_CAPACITY;
 use pack::sim::{Costs, Outcome, Program, Wait};
 use report::simulation::{How, SCHEMA_VERSION, Simulation, Way};
 

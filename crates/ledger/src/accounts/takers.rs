@@ -18,7 +18,7 @@ use wire::{CpuKind, Record, cells};
 use super::cpus::open_ns;
 use super::life::Life;
 use super::thread::inside_or_host;
-use crate::account::{TakerKind, TookCpu};
+use crate::account::{PreemptorKind, Preemptor};
 
 /// What the idle CPU is called.
 const IDLE: &str = "idle";
@@ -49,10 +49,10 @@ impl Names {
         }
     }
 
-    fn listed(self, kind: TakerKind) -> impl Iterator<Item = TookCpu> {
+    fn listed(self, kind: PreemptorKind) -> impl Iterator<Item = Preemptor> {
         let took = move |(comm, name): (String, Name)| {
             let (tid, host_tid) = inside_or_host(name.most.1);
-            TookCpu { comm, tid, host_tid, threads: name.threads, kind, wait_ns: name.wait_ns }
+            Preemptor { comm, tid, host_tid, threads: name.threads, kind, wait_ns: name.wait_ns }
         };
         self.0.into_iter().map(took)
     }
@@ -86,21 +86,21 @@ pub(super) fn close(record: &Record, lives: &mut [Life<'_>]) -> Open {
 }
 
 /// Who took members' CPUs, largest first.
-pub(super) fn of(record: &Record, lives: &[Life<'_>], open: &Open) -> Vec<TookCpu> {
+pub(super) fn of(record: &Record, lives: &[Life<'_>], open: &Open) -> Vec<Preemptor> {
     let mut siblings = Names::default();
     for Life { clock, .. } in lives {
         siblings.add(clock.comm(), clock.tid, clock.took_ns);
     }
     let mut others = Names::default();
-    for (tid, taker) in &record.takers {
-        others.add(comm_text(&taker.comm), *tid, taker.wait_ns);
+    for (tid, preemptor) in &record.takers {
+        others.add(comm_text(&preemptor.comm), *tid, preemptor.wait_ns);
     }
     let idle_ns = record.cpus.iter().fold(open.idle_ns, |sum, cpu| sum.saturating_add(cpu.took_idle_ns));
-    let idle = TookCpu { comm: IDLE.to_owned(), kind: TakerKind::Idle, wait_ns: idle_ns, ..TookCpu::default() };
+    let idle = Preemptor { comm: IDLE.to_owned(), kind: PreemptorKind::Idle, wait_ns: idle_ns, ..Preemptor::default() };
 
-    let mut took: Vec<TookCpu> =
-        siblings.listed(TakerKind::Sibling).chain(others.listed(TakerKind::Other)).chain([idle]).collect();
-    took.retain(|taker| taker.wait_ns > 0);
+    let mut took: Vec<Preemptor> =
+        siblings.listed(PreemptorKind::Sibling).chain(others.listed(PreemptorKind::Other)).chain([idle]).collect();
+    took.retain(|preemptor| preemptor.wait_ns > 0);
     took.sort_by(|a, b| (Reverse(a.wait_ns), &a.comm, a.tid).cmp(&(Reverse(b.wait_ns), &b.comm, b.tid)));
     took
 }

@@ -15,7 +15,7 @@ use watch::Sight;
 use super::choice::{Choice, Wanted};
 use super::section;
 use crate::live::{self, Began, Packer, Plan, Summary, is_packed};
-use crate::policy::conductor::Settings;
+use crate::policy::controller::Settings;
 
 /// How to pack.
 #[derive(Clone, Debug)]

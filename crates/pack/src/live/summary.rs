@@ -7,7 +7,7 @@ use wire::Backend;
 
 use super::guest::Told;
 use crate::policy::Why;
-use crate::policy::conductor::Totals;
+use crate::policy::controller::Totals;
 use crate::trial::Seen;
 
 /// What packing did.
@@ -16,7 +16,7 @@ pub struct Summary {
     /// Length of the session, ns.
     pub wall_ns: u64,
     /// The time that the pack's CPUs had: their number times the length of the session, ns.
-    pub seats_ns: u64,
+    pub slots_ns: u64,
     /// Threads that were packed.
     pub threads: usize,
     /// How many of them were there at the end, by process.
@@ -69,7 +69,7 @@ impl Summary {
         totals.add(&later.totals);
         Summary {
             wall_ns: self.wall_ns + later.wall_ns,
-            seats_ns: self.seats_ns + later.seats_ns,
+            slots_ns: self.slots_ns + later.slots_ns,
             threads: self.threads + later.threads.saturating_sub(met_again),
             totals,
             own_ns: self.own_ns + later.own_ns,
@@ -118,7 +118,7 @@ mod tests {
         let unread = |pid: u32| (pid, "why".to_owned());
         let first = Summary {
             wall_ns: 10,
-            seats_ns: 20,
+            slots_ns: 20,
             threads: 5,
             living: [(1, 2), (7, 1)].into(),
             totals: Totals { run_ns: 15, rotating_ns: 4, turn_ns: 500, ..Totals::default() },
@@ -131,7 +131,7 @@ mod tests {
         };
         let second = Summary {
             wall_ns: 30,
-            seats_ns: 90,
+            slots_ns: 90,
             threads: 4,
             living: [(1, 4)].into(),
             totals: Totals { run_ns: 80, rotating_ns: 6, turn_ns: 250, ..Totals::default() },
@@ -142,7 +142,7 @@ mod tests {
             ..Summary::default()
         };
         let both = first.then(second);
-        assert_eq!((both.wall_ns, both.seats_ns, both.own_ns), (40, 110, 3));
+        assert_eq!((both.wall_ns, both.slots_ns, both.own_ns), (40, 110, 3));
         assert_eq!((both.threads, both.restored), (6, 6), "three were met again");
         assert_eq!(both.living, [(1, 4)].into());
         assert_eq!(both.totals, Totals { run_ns: 95, rotating_ns: 10, turn_ns: 250, ..Totals::default() });

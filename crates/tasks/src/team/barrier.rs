@@ -44,8 +44,8 @@ impl Team {
 
     /// Whether a thread that has taken a task which only members may run has begun its construct.
     #[inline]
-    pub(crate) fn has_begun(&self, taker: Taker) -> bool {
-        taker.has_begun(&self.generation.0)
+    pub(crate) fn has_begun(&self, preemptor: Taker) -> bool {
+        preemptor.has_begun(&self.generation.0)
     }
 
     /// Whether the region is cancelled, and has no barrier behind this one.

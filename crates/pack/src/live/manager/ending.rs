@@ -42,16 +42,16 @@ impl Manager<'_> {
         self.summary.own_ns = self.own.ns().saturating_sub(own_before_ns);
         if let Ok(mut core) = self.shared.core.lock() {
             let trial = &mut self.trial;
-            let (end_ns, seen) = core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| {
-                let seen = trial.as_mut().map(|trial| trial.end(conductor, now_ns, own_ns, sense));
-                conductor.end(now_ns, own_ns, sense, orders);
+            let (end_ns, seen) = core.decide(&self.shared.sensors, |controller, now_ns, sense, orders| {
+                let seen = trial.as_mut().map(|trial| trial.end(controller, now_ns, own_ns, sense));
+                controller.end(now_ns, own_ns, sense, orders);
                 (now_ns, seen)
             });
             self.summary.trial = seen;
             self.summary.wall_ns = end_ns - start_ns;
-            self.summary.seats_ns = self.summary.wall_ns * self.shared.eyes.cpus.len() as u64;
-            self.summary.totals = core.conductor.totals();
-            (self.summary.without, self.summary.with) = core.conductor.efficiencies();
+            self.summary.slots_ns = self.summary.wall_ns * self.shared.sensors.cpus.len() as u64;
+            self.summary.totals = core.controller.totals();
+            (self.summary.without, self.summary.with) = core.controller.efficiencies();
             self.summary.log = core.log.take().unwrap_or_default();
             if let Some(failure) = core.failure.take() {
                 self.summary.complaints.push(format!("{} orders failed; the first: {failure}", core.failures));

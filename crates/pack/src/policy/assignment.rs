@@ -1,11 +1,11 @@
-//! Each CPU of the pack is a seat; when a seat's turn ends, who should be there?
+//! Each CPU of the pack is a slot; when a slot's turn ends, who should be there?
 //!
 //! Every thread has a CPU, and the kernel shares a CPU evenly among the threads that are there. So the policy
 //! does not choose who runs, but who keeps whom company, and changes that all the time:
 //!
 //! 1. **Served is progress**: CPU time, times the CPU's capacity, less what was spent waiting for other threads
 //!    in a loop. The last thread at a barrier holds up all others, so it is progress that has to be equal.
-//! 2. **Each seat decides for itself**, at the end of its own turn, together with one other: the seat of the
+//! 2. **Each slot decides for itself**, at the end of its own turn, together with one other: the slot of the
 //!    least served thread that could be served better. How the threads of both are split again says
 //!    [`split()`]: the least served to where most is to be had, moves counted.
 //! 3. **Who spins has arrived.** It has done all its work up to the next meeting, so it is lifted to the
@@ -25,10 +25,10 @@
 //!   the ideal time instead of 1.07, of 1 ms 1.31 instead of 1.26; and it takes a privilege.
 //! - Counting CPU time as progress: a spinner looks served, and whoever it waits for looks equally served:
 //!   rankings freeze.
-//! - Choosing all seats at one place and time: each exchange then interrupts another CPU, 10 to 20 us on a
-//!   virtual machine, where a seat's own tick finds its thread just switched out, its clock exact and its place
+//! - Choosing all slots at one place and time: each exchange then interrupts another CPU, 10 to 20 us on a
+//!   virtual machine, where a slot's own tick finds its thread just switched out, its clock exact and its place
 //!   in the code known.
-//! - Pulling the least served thread to whichever seat's turn ends, and nothing else: with two threads and more
+//! - Pulling the least served thread to whichever slot's turn ends, and nothing else: with two threads and more
 //!   for each CPU those that are ahead stay in company as small as the others'. 5 threads on 2 simulated CPUs
 //!   with spinning phases of 10 ms took 1.11 of the ideal time instead of 1.09, 16 on 7 fast and 8 slow ones
 //!   1.44 instead of 1.11.
@@ -47,7 +47,7 @@ use self::split::{Candidate, Side, Terms, split};
 use super::bound::Shape;
 use super::capacity::counts;
 use super::seen::Seen;
-use super::{Arrange, Doing, Glance, Member, Order, Seat, Sense, Why};
+use super::{Arrange, Doing, Observation, Member, Order, Slot, Sense, Why};
 
 /// Full capacity, as the kernel counts it (SCHED_CAPACITY_SCALE).
 pub const FULL_CAPACITY: u64 = 1024;
@@ -55,7 +55,7 @@ pub const FULL_CAPACITY: u64 = 1024;
 /// What the rules can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// How long a seat's turn is.
+    /// How long a slot's turn is.
     pub turn_ns: u64,
     /// What a thread loses that changes its CPU, ns.
     pub move_ns: u64,
@@ -72,7 +72,7 @@ impl Default for Rules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Free,
-    At { seat: Seat, since_ns: u64 },
+    At { slot: Slot, since_ns: u64 },
     Gone,
 }
 
@@ -82,7 +82,7 @@ struct Thread {
     /// Served so far, ns of a CPU of full capacity.
     progress_ns: u64,
     run_ns: u64,
-    /// As seen last; see [`Glance`].
+    /// As seen last; see [`Observation`].
     spins: bool,
     yields: bool,
     blocks: u32,
@@ -91,23 +91,23 @@ struct Thread {
 }
 
 impl Thread {
-    fn seat(&self) -> Option<Seat> {
+    fn slot(&self) -> Option<Slot> {
         match self.place {
-            Place::At { seat, .. } => Some(seat),
+            Place::At { slot, .. } => Some(slot),
             Place::Free | Place::Gone => None,
         }
     }
 }
 
-/// The seats and the threads of a pack.
+/// The slots and the threads of a pack.
 #[derive(Debug)]
-pub struct Seating {
+pub struct Assignment {
     rules: Rules,
     capacities: Vec<u64>,
     /// Who is where.
-    seats: Vec<Vec<Member>>,
+    slots: Vec<Vec<Member>>,
     threads: Vec<Thread>,
-    /// When each seat's turn ended last.
+    /// When each slot's turn ended last.
     ticked_ns: Vec<u64>,
     /// When the present turn of the pack began, and how many have moved in it to become equal.
     turn_began_ns: u64,
@@ -116,20 +116,20 @@ pub struct Seating {
     /// Threads had been let go by then: who was seen waiting before that waits no more.
     let_go_ns: u64,
     seen: Seen,
-    /// Of the seat that was looked at last; kept so that a turn allocates nothing for it.
-    glances: Vec<Glance>,
+    /// Of the slot that was looked at last; kept so that a turn allocates nothing for it.
+    observations: Vec<Observation>,
 }
 
-impl Seating {
-    /// A seat for each of `capacities` (of [`FULL_CAPACITY`]), and no threads.
+impl Assignment {
+    /// A slot for each of `capacities` (of [`FULL_CAPACITY`]), and no threads.
     #[must_use]
-    pub fn new(rules: Rules, capacities: Vec<u64>) -> Seating {
-        let seats = vec![Vec::new(); capacities.len()];
+    pub fn new(rules: Rules, capacities: Vec<u64>) -> Assignment {
+        let slots = vec![Vec::new(); capacities.len()];
         let ticked_ns = vec![0; capacities.len()];
-        Seating {
+        Assignment {
             rules,
             capacities,
-            seats,
+            slots,
             threads: Vec::new(),
             ticked_ns,
             turn_began_ns: 0,
@@ -137,7 +137,7 @@ impl Seating {
             phases: Phases::default(),
             let_go_ns: 0,
             seen: Seen::default(),
-            glances: Vec::new(),
+            observations: Vec::new(),
         }
     }
 
@@ -145,9 +145,9 @@ impl Seating {
         (0..self.threads.len()).filter(|&member| self.threads[member].place != Place::Gone)
     }
 
-    /// Threads that have a place on a seat.
-    fn seated(&self) -> usize {
-        self.seats.iter().map(Vec::len).sum()
+    /// Threads that have a place on a slot.
+    fn assigned(&self) -> usize {
+        self.slots.iter().map(Vec::len).sum()
     }
 
     /// Whether so many more threads may change their CPUs in this turn of the pack because they are behind or
@@ -156,59 +156,59 @@ impl Seating {
         if now_ns >= self.turn_began_ns + self.rules.turn_ns {
             (self.turn_began_ns, self.moved) = (now_ns, 0);
         }
-        let most = Shape::new(self.seated(), self.seats.len()).map_or(0, Shape::moves_per_slice);
+        let most = Shape::new(self.assigned(), self.slots.len()).map_or(0, Shape::moves_per_slice);
         self.moved += moving;
         most == 0 || self.moved <= most
     }
 
-    fn candidate(&self, member: Member, here: Seat) -> Candidate {
+    fn candidate(&self, member: Member, here: Slot) -> Candidate {
         let Thread { place, spins, runs, progress_ns, .. } = self.threads[member];
         let (side, since_ns) = match place {
-            Place::At { seat, since_ns } if seat == here => (Side::Here, since_ns),
+            Place::At { slot, since_ns } if slot == here => (Side::Here, since_ns),
             Place::At { since_ns, .. } => (Side::There, since_ns),
             Place::Free | Place::Gone => (Side::There, 0),
         };
         Candidate { side, spins, runs, progress_ns, since_ns }
     }
 
-    /// The seat of whoever is least served of those that could be served better: that work, and share their
+    /// The slot of whoever is least served of those that could be served better: that work, and share their
     /// CPU or have a slower one.
-    fn partner(&self, here: Seat) -> Option<Seat> {
-        let shares = |seat: Seat| self.seats[seat].iter().filter(|&&m| self.threads[m].runnable).nth(1).is_some();
-        let mut least: Option<(u64, Seat)> = None;
+    fn partner(&self, here: Slot) -> Option<Slot> {
+        let shares = |slot: Slot| self.slots[slot].iter().filter(|&&m| self.threads[m].runnable).nth(1).is_some();
+        let mut least: Option<(u64, Slot)> = None;
         for thread in self.threads.iter().filter(|thread| thread.runnable && !thread.spins) {
-            let Some(seat) = thread.seat().filter(|&seat| seat != here) else { continue };
+            let Some(slot) = thread.slot().filter(|&slot| slot != here) else { continue };
             let less = least.is_none_or(|(progress_ns, _)| thread.progress_ns < progress_ns);
-            if less && (self.capacities[seat] < self.capacities[here] || shares(seat)) {
-                least = Some((thread.progress_ns, seat));
+            if less && (self.capacities[slot] < self.capacities[here] || shares(slot)) {
+                least = Some((thread.progress_ns, slot));
             }
         }
-        least.map(|(_, seat)| seat)
+        least.map(|(_, slot)| slot)
     }
 
-    /// Notes what the threads of a seat have done.
-    fn look_at(&mut self, seat: Seat, now_ns: u64, sense: &dyn Sense) {
-        self.glances.clear();
-        for place in 0..self.seats[seat].len() {
-            let member = self.seats[seat][place];
-            let glance = sense.glance(member);
-            self.look(member, seat, &glance, now_ns);
-            self.glances.push(glance);
+    /// Notes what the threads of a slot have done.
+    fn look_at(&mut self, slot: Slot, now_ns: u64, sense: &dyn Sense) {
+        self.observations.clear();
+        for place in 0..self.slots[slot].len() {
+            let member = self.slots[slot][place];
+            let observation = sense.observation(member);
+            self.look(member, slot, &observation, now_ns);
+            self.observations.push(observation);
         }
     }
 
-    /// Books what a thread has run on a seat since it was looked at last.
-    fn look(&mut self, member: Member, seat: Seat, glance: &Glance, now_ns: u64) {
+    /// Books what a thread has run on a slot since it was looked at last.
+    fn look(&mut self, member: Member, slot: Slot, observation: &Observation, now_ns: u64) {
         let thread = &mut self.threads[member];
-        (thread.runs, thread.runnable) = (glance.doing == Doing::Runs, is_runnable(glance));
-        let ran_ns = glance.run_ns.saturating_sub(thread.run_ns);
+        (thread.runs, thread.runnable) = (observation.doing == Doing::Runs, is_runnable(observation));
+        let ran_ns = observation.run_ns.saturating_sub(thread.run_ns);
         // Never back: a stand that could not be read shows nothing, and all would be booked again.
-        thread.run_ns = thread.run_ns.max(glance.run_ns);
+        thread.run_ns = thread.run_ns.max(observation.run_ns);
         if ran_ns == 0 {
             return;
         }
-        let spun = glance.spins && !glance.yields;
-        let spins = spun && glance.out_ns >= self.let_go_ns;
+        let spun = observation.spins && !observation.yields;
+        let spins = spun && observation.out_ns >= self.let_go_ns;
         // It arrived, or was let go, somewhere in this stretch: half of it is the best guess.
         let useful_ns = match (thread.spins, spun) {
             (false, false) => ran_ns,
@@ -217,23 +217,23 @@ impl Seating {
         };
         self.seen.stretches_ns += ran_ns;
         self.seen.spun_ns += ran_ns - useful_ns;
-        let yielded = std::mem::replace(&mut thread.yields, glance.yields);
+        let yielded = std::mem::replace(&mut thread.yields, observation.yields);
         let mut slept = false;
         // Who sleeps has not gone on yet.
         if thread.runnable {
-            slept = std::mem::replace(&mut thread.blocks, glance.blocks) != glance.blocks;
+            slept = std::mem::replace(&mut thread.blocks, observation.blocks) != observation.blocks;
         }
         let was_let_go = thread.spins && !spins;
         if was_let_go {
             // When it was switched out it was at work: the others had been let go by then.
-            self.let_go_ns = self.let_go_ns.max(glance.out_ns);
+            self.let_go_ns = self.let_go_ns.max(observation.out_ns);
             self.let_go();
         }
-        if was_let_go || !spins && (yielded && !glance.yields || slept) {
+        if was_let_go || !spins && (yielded && !observation.yields || slept) {
             self.phases.goes_on(now_ns);
         }
         let thread = &mut self.threads[member];
-        thread.progress_ns += useful_ns * self.capacities[seat] / FULL_CAPACITY;
+        thread.progress_ns += useful_ns * self.capacities[slot] / FULL_CAPACITY;
         thread.spins = spins;
         if spins {
             self.lift(member);
@@ -262,35 +262,35 @@ impl Seating {
         self.threads.iter().filter(|thread| thread.place != Place::Gone)
     }
 
-    fn send(&mut self, member: Member, seat: Seat, now_ns: u64, why: Why, orders: &mut Vec<Order>) {
-        self.put(member, Place::At { seat, since_ns: now_ns });
-        orders.push(Order::Move { member, seat, why });
+    fn send(&mut self, member: Member, slot: Slot, now_ns: u64, why: Why, orders: &mut Vec<Order>) {
+        self.put(member, Place::At { slot, since_ns: now_ns });
+        orders.push(Order::Move { member, slot, why });
     }
 
     fn put(&mut self, member: Member, place: Place) {
-        if let Some(seat) = self.threads[member].seat() {
-            self.seats[seat].retain(|&other| other != member);
+        if let Some(slot) = self.threads[member].slot() {
+            self.slots[slot].retain(|&other| other != member);
         }
         self.threads[member].place = place;
-        if let Some(seat) = self.threads[member].seat() {
-            self.seats[seat].push(member);
+        if let Some(slot) = self.threads[member].slot() {
+            self.slots[slot].push(member);
         }
     }
 }
 
-impl Arrange for Seating {
+impl Arrange for Assignment {
     /// A thread joins; members are numbered in the order in which they join. It begins as served as the
     /// least served: neither behind everybody for ever nor ahead of anybody.
-    fn join(&mut self, glance: &Glance) -> Member {
+    fn join(&mut self, observation: &Observation) -> Member {
         let progress_ns = self.present().map(|thread| thread.progress_ns).min().unwrap_or(0);
-        let (run_ns, runnable) = (glance.run_ns, is_runnable(glance));
+        let (run_ns, runnable) = (observation.run_ns, is_runnable(observation));
         self.threads.push(Thread {
             place: Place::Free,
             progress_ns,
             run_ns,
             spins: false,
             yields: false,
-            blocks: glance.blocks,
+            blocks: observation.blocks,
             runs: false,
             runnable,
         });
@@ -302,22 +302,22 @@ impl Arrange for Seating {
         self.put(member, Place::Gone);
     }
 
-    /// Rotation begins: the threads are spread over the seats as their capacities allow; neighbours by number
+    /// Rotation begins: the threads are spread over the slots as their capacities allow; neighbours by number
     /// stay neighbours.
     fn begin(&mut self, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
         self.ticked_ns.fill(now_ns);
         self.phases = Phases::default();
-        let living: Vec<Member> = self.members().filter(|&m| sense.glance(m).doing != Doing::Ended).collect();
+        let living: Vec<Member> = self.members().filter(|&m| sense.observation(m).doing != Doing::Ended).collect();
         let counts = counts(&self.capacities, living.len());
         let mut next = living.into_iter();
-        for (seat, count) in counts.into_iter().enumerate() {
+        for (slot, count) in counts.into_iter().enumerate() {
             for member in next.by_ref().take(count) {
-                let (thread, glance) = (&mut self.threads[member], sense.glance(member));
+                let (thread, observation) = (&mut self.threads[member], sense.observation(member));
                 // What ran while the kernel placed the threads is nobody's progress here.
-                thread.run_ns = glance.run_ns.max(thread.run_ns);
-                (thread.spins, thread.yields, thread.blocks) = (false, false, glance.blocks);
-                thread.runnable = is_runnable(&glance);
-                self.send(member, seat, now_ns, Why::Start, orders);
+                thread.run_ns = observation.run_ns.max(thread.run_ns);
+                (thread.spins, thread.yields, thread.blocks) = (false, false, observation.blocks);
+                thread.runnable = is_runnable(&observation);
+                self.send(member, slot, now_ns, Why::Start, orders);
             }
         }
     }
@@ -325,44 +325,44 @@ impl Arrange for Seating {
     /// Rotation ends: the kernel places all threads. It finds them spread evenly, because it leaves threads
     /// that keep their CPUs busy where they are for long.
     fn end(&mut self, now_ns: u64, orders: &mut Vec<Order>) {
-        let counts = counts(&self.capacities, self.seated());
-        let surplus = |seats: &[Vec<Member>], seat: Seat| seats[seat].len() > counts[seat];
-        while let Some(from) = (0..self.seats.len()).find(|&seat| surplus(&self.seats, seat)) {
-            let Some(to) = (0..self.seats.len()).find(|&seat| self.seats[seat].len() < counts[seat]) else { break };
-            let Some(&member) = self.seats[from].last() else { break };
+        let counts = counts(&self.capacities, self.assigned());
+        let surplus = |slots: &[Vec<Member>], slot: Slot| slots[slot].len() > counts[slot];
+        while let Some(from) = (0..self.slots.len()).find(|&slot| surplus(&self.slots, slot)) {
+            let Some(to) = (0..self.slots.len()).find(|&slot| self.slots[slot].len() < counts[slot]) else { break };
+            let Some(&member) = self.slots[from].last() else { break };
             self.send(member, to, now_ns, Why::End, orders);
         }
         for member in 0..self.threads.len() {
-            if self.threads[member].seat().is_some() {
+            if self.threads[member].slot().is_some() {
                 self.put(member, Place::Free);
                 orders.push(Order::Free { member });
             }
         }
     }
 
-    /// A thread that joined while seats are taken goes where it gets most.
+    /// A thread that joined while slots are taken goes where it gets most.
     fn admit(&mut self, member: Member, now_ns: u64, orders: &mut Vec<Order>) {
-        let share = |seat: Seat| self.capacities[seat] as f64 / (self.seats[seat].len() + 1) as f64;
+        let share = |slot: Slot| self.capacities[slot] as f64 / (self.slots[slot].len() + 1) as f64;
         // Of equal ones the first.
-        let best = (0..self.seats.len()).reduce(|best, seat| if share(seat) > share(best) { seat } else { best });
-        if let Some(seat) = best {
-            self.send(member, seat, now_ns, Why::Joined, orders);
+        let best = (0..self.slots.len()).reduce(|best, slot| if share(slot) > share(best) { slot } else { best });
+        if let Some(slot) = best {
+            self.send(member, slot, now_ns, Why::Joined, orders);
         }
     }
 
-    /// A seat's turn is over: who should be there, and who at the seat of the least served?
-    fn turn(&mut self, seat: Seat, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
-        self.look_at(seat, now_ns, sense);
-        let since_ns = now_ns.saturating_sub(std::mem::replace(&mut self.ticked_ns[seat], now_ns));
+    /// A slot's turn is over: who should be there, and who at the slot of the least served?
+    fn turn(&mut self, slot: Slot, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
+        self.look_at(slot, now_ns, sense);
+        let since_ns = now_ns.saturating_sub(std::mem::replace(&mut self.ticked_ns[slot], now_ns));
         let turns = ((since_ns + self.rules.turn_ns / 2) / self.rules.turn_ns.max(1)).max(1);
-        self.seen.tick(seat, now_ns, turns, self.glances.iter().copied());
-        let Some(other) = self.partner(seat) else { return };
+        self.seen.tick(slot, now_ns, turns, self.observations.iter().copied());
+        let Some(other) = self.partner(slot) else { return };
         self.look_at(other, now_ns, sense);
-        let both = self.seats[seat].iter().chain(&self.seats[other]).copied();
+        let both = self.slots[slot].iter().chain(&self.slots[other]).copied();
         let members: Vec<Member> = both.filter(|&member| self.threads[member].runnable).collect();
-        let threads: Vec<Candidate> = members.iter().map(|&member| self.candidate(member, seat)).collect();
+        let threads: Vec<Candidate> = members.iter().map(|&member| self.candidate(member, slot)).collect();
         let terms = Terms {
-            capacity: [self.capacities[seat], self.capacities[other]],
+            capacity: [self.capacities[slot], self.capacities[other]],
             turn_ns: self.rules.turn_ns,
             move_ns: self.rules.move_ns,
             stop_ns: self.rules.stop_ns,
@@ -377,7 +377,7 @@ impl Arrange for Seating {
         for ((&member, thread), side) in members.iter().zip(&threads).zip(sides) {
             if side != thread.side {
                 self.seen.moves += 1;
-                self.send(member, if side == Side::Here { seat } else { other }, now_ns, why, orders);
+                self.send(member, if side == Side::Here { slot } else { other }, now_ns, why, orders);
             }
         }
     }
@@ -387,10 +387,10 @@ impl Arrange for Seating {
     }
 
     fn calm_ns(&self, now_ns: u64) -> u64 {
-        let fullest = self.seats.iter().map(Vec::len).max().unwrap_or(0);
-        let full = self.seats.iter().filter(|seat| seat.len() == fullest).count();
+        let fullest = self.slots.iter().map(Vec::len).max().unwrap_or(0);
+        let full = self.slots.iter().filter(|slot| slot.len() == fullest).count();
         // Places on the fullest CPUs go round among all threads, and each of these CPUs runs one at a time.
-        self.phases.calm_ns(now_ns, self.seated() as f64 / full.max(1) as f64)
+        self.phases.calm_ns(now_ns, self.assigned() as f64 / full.max(1) as f64)
     }
 
     fn phase_ns(&self) -> Option<u64> {
@@ -402,15 +402,15 @@ impl Arrange for Seating {
     }
 }
 
-fn is_runnable(glance: &Glance) -> bool {
-    matches!(glance.doing, Doing::Runs | Doing::Queued)
+fn is_runnable(observation: &Observation) -> bool {
+    matches!(observation.doing, Doing::Runs | Doing::Queued)
 }
 
 /// The reason for which threads change their CPUs.
 fn why(threads: &[Candidate]) -> Why {
     let mut here = threads.iter().filter(|thread| thread.side == Side::Here).peekable();
     if here.peek().is_none() {
-        return Why::SeatFree;
+        return Why::SlotFree;
     }
     if here.any(|thread| thread.spins) {
         return Why::Spins;

@@ -1,4 +1,4 @@
-//! How long a turn should be: searched for while seats are taken in turns.
+//! How long a turn should be: searched for while slots are taken in turns.
 
 /// Lengths of turns that are tried.
 pub const TURNS_NS: [u64; 7] = [62_500, 125_000, 250_000, 500_000, 1_000_000, 2_000_000, 4_000_000];
@@ -17,7 +17,7 @@ const BETTER: f64 = 1.01;
 /// a window gave is so little that it is mostly noise.
 const SOMEBODY_WORKS: f64 = 0.5;
 
-/// More of the seats' time than this should turns not cost where phases are long, with what interrupts cost: the
+/// More of the slots' time than this should turns not cost where phases are long, with what interrupts cost: the
 /// controller takes 2 % of it then, which is 4 % of one CPU of two.
 const DEAR: f64 = 0.030;
 
@@ -49,21 +49,21 @@ pub enum Turns {
 /// What a turn gave in a window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gave {
-    /// Useful time of the seats' time.
+    /// Useful time of the slots' time.
     pub(super) efficiency: f64,
-    /// The controller's part of the seats' time, and what its interrupts cost.
+    /// The controller's part of the slots' time, and what its interrupts cost.
     pub(super) cost: f64,
-    /// The part of the seats' time that was spent waiting in loops.
+    /// The part of the slots' time that was spent waiting in loops.
     pub(super) spun: f64,
-    /// How many seats there are.
-    pub(super) seats: usize,
+    /// How many slots there are.
+    pub(super) slots: usize,
     /// Phases are so long that the controller should cost little.
     pub(super) long_phases: bool,
 }
 
 impl Gave {
     fn nobody_works(&self) -> bool {
-        self.spun > 0.5 && self.efficiency * (self.seats as f64) < SOMEBODY_WORKS
+        self.spun > 0.5 && self.efficiency * (self.slots as f64) < SOMEBODY_WORKS
     }
 
     /// Efficiency, and more for a turn that costs little in long phases; not for one that is not efficient enough to

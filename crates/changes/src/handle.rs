@@ -1,7 +1,7 @@
 //! Setting a thread's knob thousands of times a second.
 //!
-//! A [`Grip`] is had once per knob and a [`Setting`] prepared once per value; what remains is one system
-//! call. Grips belong to the session all the same: when it begins to put things back, a grip that is
+//! A [`KnobHandle`] is had once per knob and a [`Setting`] prepared once per value; what remains is one system
+//! call. Grips belong to the session all the same: when it begins to put things back, a handle that is
 //! writing is waited for, and none writes afterwards. Otherwise a late write would survive the undo.
 
 use std::fmt;
@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
 use crate::error::Error;
 use crate::format::Change;
-use crate::hands::{Hands, Writer};
+use crate::knob_io::{KnobIo, Writer};
 use crate::kernel_value::KernelValue;
 use crate::knob::{Knob, Value};
 use crate::setting::{Setting, Terms};
@@ -39,17 +39,17 @@ impl Gate {
 }
 
 /// A hold on one thread's affinity or scheduling, for any thread of the session's process.
-pub struct Grip {
+pub struct KnobHandle {
     knob: Knob,
     terms: Arc<Terms>,
     writer: Box<dyn Writer>,
     gate: Arc<Gate>,
 }
 
-impl Grip {
-    pub(crate) fn new(hands: &dyn Hands, change: &Change, gate: Arc<Gate>) -> Result<Grip, Error> {
+impl KnobHandle {
+    pub(crate) fn new(knob_io: &dyn KnobIo, change: &Change, gate: Arc<Gate>) -> Result<KnobHandle, Error> {
         let terms = Arc::new(Terms { original: change.original.clone(), claim: change.claim.clone() });
-        Ok(Grip { knob: change.knob.clone(), terms, writer: hands.writer(&change.knob)?, gate })
+        Ok(KnobHandle { knob: change.knob.clone(), terms, writer: knob_io.writer(&change.knob)?, gate })
     }
 
     /// The knob.
@@ -64,7 +64,7 @@ impl Grip {
         &self.terms.original
     }
 
-    /// Make a value ready to be set, by this grip or another with the same claim and the same original.
+    /// Make a value ready to be set, by this handle or another with the same claim and the same original.
     ///
     /// # Errors
     /// [`Error::NotClaimed`] when it is neither within the claim nor the original, [`Error::Knob`] when
@@ -80,15 +80,15 @@ impl Grip {
 
     /// Set the knob: one system call. Allocates nothing and waits for nobody, unless it fails.
     ///
-    /// Whether the id still is the thread's was looked at when the grip was made, and is not again: that
+    /// Whether the id still is the thread's was looked at when the handle was made, and is not again: that
     /// would be several system calls more. An id goes to another thread only after all others had their
-    /// turn (32,768 at least, or pid_max), so drop a grip soon after its thread has ended. The price of not
+    /// turn (32,768 at least, or pid_max), so drop a handle soon after its thread has ended. The price of not
     /// doing so is that a stranger gets a mask within the pack or a class that was not meant for it, which
     /// no undo knows of: with privileges, that may be a thread of another user.
     ///
     /// # Errors
     /// [`Error::Gone`] when the thread has ended, [`Error::Ended`] when the session has begun to put things
-    /// back, [`Error::NotClaimed`] for the setting of a grip with another claim or original, or the kernel's
+    /// back, [`Error::NotClaimed`] for the setting of a handle with another claim or original, or the kernel's
     /// refusal.
     pub fn apply(&self, setting: &Setting) -> Result<(), Error> {
         if !Arc::ptr_eq(&self.terms, &setting.terms) && self.terms != setting.terms {
@@ -98,7 +98,7 @@ impl Grip {
         self.writer.write(setting).map_err(|source| Error::of(&self.knob, source))
     }
 
-    /// Whether the thread's affinity is within that of `bounds`, a setting of this grip: if it is not, not we
+    /// Whether the thread's affinity is within that of `bounds`, a setting of this handle: if it is not, not we
     /// have set it, or the kernel has taken CPUs away. One system call. Allocates nothing and waits for nobody,
     /// unless it fails.
     ///
@@ -117,7 +117,7 @@ impl Grip {
     }
 }
 
-impl fmt::Debug for Grip {
+impl fmt::Debug for KnobHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Grip").field("knob", &self.knob).field("terms", &self.terms).finish_non_exhaustive()
     }

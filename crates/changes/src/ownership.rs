@@ -1,6 +1,6 @@
 //! Whose doing a value is: the session's, the kernel's for want of what the session had set, or somebody else's.
 
-use crate::hands::Hands;
+use crate::knob_io::KnobIo;
 use crate::knob::{Claim, Knob, Value};
 
 /// Whether a knob of this or an inherited claim reads `now` because of the session.
@@ -9,11 +9,11 @@ use crate::knob::{Claim, Knob, Value};
 /// thread all that are possible, and remembers our mask, so that it is ours when the cpuset grows again
 /// (`user_cpus_ptr`, Linux 6.2 and later). That is told from the program's own wish by the CPUs that are missing; a
 /// program that wishes for exactly all that are possible meanwhile is mistaken.
-pub(crate) fn is_ours(hands: &dyn Hands, knob: &Knob, claim: &Claim, now: &Value) -> bool {
+pub(crate) fn is_ours(knob_io: &dyn KnobIo, knob: &Knob, claim: &Claim, now: &Value) -> bool {
     if claim.covers(now) {
         return true;
     }
     let (Knob::Affinity(thread), Value::Cpus(cpus)) = (knob, now) else { return false };
     // Without knowing what is possible, nobody is overruled.
-    hands.possible_cpus(*thread).is_ok_and(|possible| *cpus == possible && claim.may_be_overruled(&possible))
+    knob_io.possible_cpus(*thread).is_ok_and(|possible| *cpus == possible && claim.may_be_overruled(&possible))
 }

@@ -12,10 +12,10 @@ pub(crate) mod attr;
 mod live;
 mod way_back;
 
-pub use live::LiveHands;
+pub use live::LiveKnobIo;
 
 /// What reads and writes knobs: the machine, or a test's idea of one.
-pub trait Hands {
+pub trait KnobIo {
     /// The present value.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ pub trait Hands {
     /// As reading and writing.
     fn exchange(&self, knob: &Knob, decide: &dyn Fn(&Value) -> Option<Value>) -> Result<Value, Error>;
 
-    /// What sets the knob of a thread from any other thread and as fast as can be, for a grip.
+    /// What sets the knob of a thread from any other thread and as fast as can be, for a handle.
     ///
     /// # Errors
     /// [`Error::Gone`] as above, or [`Error::Knob`] for a knob that is no thread's.

@@ -5,15 +5,15 @@ use random::Random;
 use super::search::FIRST_TURN;
 use super::*;
 
-const SEATS: usize = 2;
-const SEATS_NS: u64 = 1_000_000_000;
+const SLOTS: usize = 2;
+const SLOTS_NS: u64 = 1_000_000_000;
 const SAMPLES: u64 = 100_000;
 
 /// Threads that wait in loops, and leave so much useful time, of 1.
 fn spinning(efficiency: f64) -> Window {
     let spinning = (SAMPLES as f64 * (1.0 - efficiency)).round() as u64;
     let seen = Seen { samples: SAMPLES, spinning, ..Seen::default() };
-    Window { seen, run_ns: SEATS_NS, blocks: 0, seats_ns: SEATS_NS, own_ns: 0, active: SEATS + 1, phase_ns: None }
+    Window { seen, run_ns: SLOTS_NS, blocks: 0, slots_ns: SLOTS_NS, own_ns: 0, active: SLOTS + 1, phase_ns: None }
 }
 
 /// What is seen of threads that yield in their loops.
@@ -22,91 +22,91 @@ fn yielding(efficiency: f64) -> Seen {
     Seen { yielding: seen.spinning, ..seen }
 }
 
-/// Threads that sleep after running for so long, and leave so much of the seats' time unused.
+/// Threads that sleep after running for so long, and leave so much of the slots' time unused.
 fn blocking(efficiency: f64, burst_ns: u64) -> Window {
-    let run_ns = (SEATS_NS as f64 * efficiency) as u64;
+    let run_ns = (SLOTS_NS as f64 * efficiency) as u64;
     let seen = Seen { samples: SAMPLES, ..Seen::default() };
-    Window { seen, run_ns, blocks: run_ns / burst_ns, seats_ns: SEATS_NS, own_ns: 0, active: SEATS + 1, phase_ns: None }
+    Window { seen, run_ns, blocks: run_ns / burst_ns, slots_ns: SLOTS_NS, own_ns: 0, active: SLOTS + 1, phase_ns: None }
 }
 
-fn adapted() -> Regime {
-    Regime::new(0, Turns::Adapted, false)
+fn adapted() -> Mode {
+    Mode::new(0, Turns::Adapted, false)
 }
 
 /// A window ends; says what comes next and for how long.
-fn next(regime: &mut Regime, window: &Window) -> (Action, u64) {
-    let now_ns = regime.until_ns();
-    regime.decide(now_ns, SEATS, window);
-    (regime.action(), regime.until_ns() - now_ns)
+fn next(mode: &mut Mode, window: &Window) -> (Action, u64) {
+    let now_ns = mode.until_ns();
+    mode.decide(now_ns, SLOTS, window);
+    (mode.action(), mode.until_ns() - now_ns)
 }
 
-fn rotates(regime: &Regime) -> bool {
-    matches!(regime.action(), Action::Rotate { .. })
+fn rotates(mode: &Mode) -> bool {
+    matches!(mode.action(), Action::Rotate { .. })
 }
 
-fn measures(regime: &Regime) -> bool {
-    matches!(regime.action(), Action::Measure { .. })
+fn measures(mode: &Mode) -> bool {
+    matches!(mode.action(), Action::Measure { .. })
 }
 
 /// The kernel settles, while this is seen; says what comes next and for how long.
-fn settles(regime: &mut Regime, window: &Window) -> (Action, u64) {
-    let soon = next(regime, window);
-    if measures(regime) { next(regime, window) } else { soon }
+fn settles(mode: &mut Mode, window: &Window) -> (Action, u64) {
+    let soon = next(mode, window);
+    if measures(mode) { next(mode, window) } else { soon }
 }
 
 /// The turn's place in [`TURNS_NS`].
-fn turn_of(regime: &Regime) -> Option<usize> {
-    match regime.action() {
+fn turn_of(mode: &Mode) -> Option<usize> {
+    match mode.action() {
         Action::Rotate { turn_ns } => TURNS_NS.iter().position(|&turn| turn == turn_ns),
         Action::Rest | Action::Measure { .. } => None,
     }
 }
 
-/// A regime that has measured this and rotates.
-fn rotating(turns: Turns, without: f64) -> Regime {
-    let mut regime = Regime::new(0, turns, false);
-    while !rotates(&regime) {
-        next(&mut regime, &spinning(without));
+/// A mode that has measured this and rotates.
+fn rotating(turns: Turns, without: f64) -> Mode {
+    let mut mode = Mode::new(0, turns, false);
+    while !rotates(&mode) {
+        next(&mut mode, &spinning(without));
     }
-    regime
+    mode
 }
 
 #[test]
 fn measures_first_and_lets_the_kernel_settle() {
-    let mut regime = adapted();
-    assert!(measures(&regime));
-    assert_eq!((regime.kind(), regime.efficiencies()), (None, (None, None)));
-    assert_eq!(settles(&mut regime, &spinning(0.8)), (Action::Measure { look_ns: LOOK_NS }, MEASURE_NS));
-    assert_eq!(regime.efficiencies().0, None, "what was seen while settling does not count");
-    assert_eq!(next(&mut regime, &spinning(0.9)).0, Action::Rotate { turn_ns: TURNS_NS[FIRST_TURN] });
-    assert_eq!(regime.efficiencies(), (Some(0.9), None));
-    assert_eq!(regime.kind(), Some(Kind::Spinning));
+    let mut mode = adapted();
+    assert!(measures(&mode));
+    assert_eq!((mode.kind(), mode.efficiencies()), (None, (None, None)));
+    assert_eq!(settles(&mut mode, &spinning(0.8)), (Action::Measure { look_ns: LOOK_NS }, MEASURE_NS));
+    assert_eq!(mode.efficiencies().0, None, "what was seen while settling does not count");
+    assert_eq!(next(&mut mode, &spinning(0.9)).0, Action::Rotate { turn_ns: TURNS_NS[FIRST_TURN] });
+    assert_eq!(mode.efficiencies(), (Some(0.9), None));
+    assert_eq!(mode.kind(), Some(Kind::Spinning));
 }
 
 /// Samples cost threads that meet often more than they tell where nobody spins.
 #[test]
 fn samples_are_seldom_while_nobody_waits_in_loops() {
-    let look = |regime: &Regime| match regime.action() {
+    let look = |mode: &Mode| match mode.action() {
         Action::Measure { look_ns } => look_ns,
         other => panic!("{other:?}"),
     };
     let asleep = blocking(0.9, LONG_BURST_NS / 2);
-    let mut regime = adapted();
-    assert_eq!(look(&regime), LOOK_NS, "nothing is known yet");
-    next(&mut regime, &asleep);
-    assert_eq!(look(&regime), LOOK_SELDOM_NS);
-    next(&mut regime, &spinning(0.9));
-    assert_eq!(look(&regime), LOOK_NS, "now they wait in loops");
-    let mut regime = adapted();
-    settles(&mut regime, &asleep);
-    assert_eq!(look(&regime), LOOK_SELDOM_NS);
-    next(&mut regime, &spinning(0.8));
-    assert_eq!((look(&regime), regime.efficiencies().0), (LOOK_NS, None), "too few samples for a figure");
-    next(&mut regime, &spinning(0.8));
-    assert_eq!(regime.efficiencies().0, Some(0.8));
-    let mut regime = adapted();
-    settles(&mut regime, &Window { active: SEATS, ..asleep });
-    assert_eq!(look(&regime), LOOK_NS, "it may only be starting");
+    let mut mode = adapted();
+    assert_eq!(look(&mode), LOOK_NS, "nothing is known yet");
+    next(&mut mode, &asleep);
+    assert_eq!(look(&mode), LOOK_SELDOM_NS);
+    next(&mut mode, &spinning(0.9));
+    assert_eq!(look(&mode), LOOK_NS, "now they wait in loops");
+    let mut mode = adapted();
+    settles(&mut mode, &asleep);
+    assert_eq!(look(&mode), LOOK_SELDOM_NS);
+    next(&mut mode, &spinning(0.8));
+    assert_eq!((look(&mode), mode.efficiencies().0), (LOOK_NS, None), "too few samples for a figure");
+    next(&mut mode, &spinning(0.8));
+    assert_eq!(mode.efficiencies().0, Some(0.8));
+    let mut mode = adapted();
+    settles(&mut mode, &Window { active: SLOTS, ..asleep });
+    assert_eq!(look(&mode), LOOK_NS, "it may only be starting");
 }
 
 #[test]
@@ -118,33 +118,33 @@ fn rotates_at_once_for_spinners_that_leave_no_doubt() {
             (spinning(limit + 0.01), false),
             (Window { seen: yielding(limit - 0.01), ..spinning(limit) }, false),
             // The program is starting: little is done, and some of that is waiting.
-            (Window { run_ns: SEATS_NS / 2, ..spinning(limit + 0.1) }, false),
+            (Window { run_ns: SLOTS_NS / 2, ..spinning(limit + 0.1) }, false),
             // As little useful time, but asleep: nobody suffers.
             (blocking(limit - 0.01, 10 * LONG_BURST_NS), false),
         ] {
-            let mut regime = adapted();
+            let mut mode = adapted();
             for _ in 0..looks {
-                next(&mut regime, &window);
+                next(&mut mode, &window);
             }
-            assert_eq!(rotates(&regime), rotated, "{looks} {window:?}");
+            assert_eq!(rotates(&mode), rotated, "{looks} {window:?}");
         }
     }
 }
 
 #[test]
 fn rests_where_nothing_can_be_won() {
-    let few = Window { active: SEATS, ..spinning(0.3) };
+    let few = Window { active: SLOTS, ..spinning(0.3) };
     let cases = [
         ("no more threads than seats", few, Kind::Free),
         ("efficient enough", blocking(GOOD_ENOUGH + 0.005, 10 * LONG_BURST_NS), Kind::Free),
         ("short bursts", blocking(0.7, LONG_BURST_NS / 2), Kind::Blocking(LONG_BURST_NS / 2)),
     ];
     for (name, window, kind) in cases {
-        let mut regime = adapted();
-        settles(&mut regime, &window);
-        assert!(measures(&regime), "{name}");
-        assert_eq!(next(&mut regime, &window), (Action::Rest, REST_NS.0), "{name}");
-        assert_eq!(regime.kind(), Some(kind), "{name}");
+        let mut mode = adapted();
+        settles(&mut mode, &window);
+        assert!(measures(&mode), "{name}");
+        assert_eq!(next(&mut mode, &window), (Action::Rest, REST_NS.0), "{name}");
+        assert_eq!(mode.kind(), Some(kind), "{name}");
     }
 }
 
@@ -157,39 +157,39 @@ fn rotates_where_something_can_be_won() {
         (spinning(most - 0.001), true),
         (spinning(most + 0.001), false),
     ] {
-        let mut regime = adapted();
-        settles(&mut regime, &window);
-        next(&mut regime, &window);
-        assert_eq!(rotates(&regime), rotated, "{window:?}");
+        let mut mode = adapted();
+        settles(&mut mode, &window);
+        next(&mut mode, &window);
+        assert_eq!(rotates(&mode), rotated, "{window:?}");
     }
 }
 
 #[test]
 fn threads_that_divide_evenly_are_spread_and_measured_again() {
-    let even = |efficiency| Window { active: 2 * SEATS, ..spinning(efficiency) };
+    let even = |efficiency| Window { active: 2 * SLOTS, ..spinning(efficiency) };
     // Else there would be no doubt.
     let yields = |window: Window| Window { seen: Seen { yielding: window.seen.spinning, ..window.seen }, ..window };
     for (again, kept) in [(0.93, false), (0.8, true)] {
-        let mut regime = adapted();
+        let mut mode = adapted();
         for first in [0.8, 0.3] {
-            settles(&mut regime, &yields(even(first)));
-            next(&mut regime, &even(first));
-            assert!(rotates(&regime));
-            next(&mut regime, &even(0.9));
-            assert!(measures(&regime), "one window of rotation leaves them spread");
-            assert_eq!(regime.efficiencies().0, None, "what was measured before does not count");
-            settles(&mut regime, &even(again));
-            next(&mut regime, &even(again));
-            assert_eq!(rotates(&regime), kept, "{again}");
+            settles(&mut mode, &yields(even(first)));
+            next(&mut mode, &even(first));
+            assert!(rotates(&mode));
+            next(&mut mode, &even(0.9));
+            assert!(measures(&mode), "one window of rotation leaves them spread");
+            assert_eq!(mode.efficiencies().0, None, "what was measured before does not count");
+            settles(&mut mode, &even(again));
+            next(&mut mode, &even(again));
+            assert_eq!(rotates(&mode), kept, "{again}");
             if kept {
                 break;
             }
             // They may be somewhere else after a rest.
-            next(&mut regime, &even(again));
+            next(&mut mode, &even(again));
         }
         if kept {
-            next(&mut regime, &even(0.9));
-            assert!(rotates(&regime), "once is enough");
+            next(&mut mode, &even(0.9));
+            assert!(rotates(&mode), "once is enough");
         }
     }
 }
@@ -198,46 +198,46 @@ fn threads_that_divide_evenly_are_spread_and_measured_again() {
 fn what_did_not_win_is_not_tried_again_soon() {
     // Where there is doubt, and where there is none.
     for (without, with) in [(0.8, 0.7), (0.3, 0.29)] {
-        let mut regime = rotating(Turns::Adapted, without);
+        let mut mode = rotating(Turns::Adapted, without);
         let mut rests = 0;
         for _ in 0..2 {
-            assert_eq!(given_up_after(&mut regime, with), 2);
-            while !rotates(&regime) {
-                rests += usize::from(regime.action() == Action::Rest);
-                next(&mut regime, &spinning(without));
+            assert_eq!(given_up_after(&mut mode, with), 2);
+            while !rotates(&mode) {
+                rests += usize::from(mode.action() == Action::Rest);
+                next(&mut mode, &spinning(without));
             }
         }
         assert_eq!(rests, 10, "{without}");
     }
-    let mut regime = rotating(Turns::Adapted, 0.8);
+    let mut mode = rotating(Turns::Adapted, 0.8);
     // The kernel does worse than before: what was not enough then would be now.
-    assert_eq!(given_up_after(&mut regime, 0.7), 2);
-    next(&mut regime, &spinning(0.5));
-    while measures(&regime) {
-        next(&mut regime, &spinning(0.5));
+    assert_eq!(given_up_after(&mut mode, 0.7), 2);
+    next(&mut mode, &spinning(0.5));
+    while measures(&mode) {
+        next(&mut mode, &spinning(0.5));
     }
-    assert!(rotates(&regime));
+    assert!(rotates(&mode));
 }
 
 #[test]
 fn measures_again_after_each_rest_and_the_rest_doubles() {
-    let mut regime = adapted();
+    let mut mode = adapted();
     let mut rests = Vec::new();
     for _ in 0..7 {
-        settles(&mut regime, &blocking(0.7, 1000));
-        rests.push(next(&mut regime, &blocking(0.7, 1000)).1 / REST_NS.0);
-        assert_eq!(regime.action(), Action::Rest);
-        next(&mut regime, &blocking(0.7, 1000));
-        assert!(measures(&regime));
+        settles(&mut mode, &blocking(0.7, 1000));
+        rests.push(next(&mut mode, &blocking(0.7, 1000)).1 / REST_NS.0);
+        assert_eq!(mode.action(), Action::Rest);
+        next(&mut mode, &blocking(0.7, 1000));
+        assert!(measures(&mode));
     }
     assert_eq!(rests, [1, 2, 4, 8, 16, 32, 32]);
 }
 
 /// Windows of rotation at this efficiency until it is given up, at most 40.
-fn given_up_after(regime: &mut Regime, efficiency: f64) -> usize {
+fn given_up_after(mode: &mut Mode, efficiency: f64) -> usize {
     let mut windows = 0;
-    while rotates(regime) && windows < 40 {
-        next(regime, &spinning(efficiency));
+    while rotates(mode) && windows < 40 {
+        next(mode, &spinning(efficiency));
         windows += 1;
     }
     windows
@@ -247,45 +247,45 @@ fn given_up_after(regime: &mut Regime, efficiency: f64) -> usize {
 fn backs_out_where_rotation_does_not_win() {
     let without = 0.8;
     for (with, windows) in [(0.9 * without, 2), (1.04 * without, 4), (1.06 * without, 40)] {
-        let mut regime = rotating(Turns::Adapted, without);
-        assert_eq!(given_up_after(&mut regime, with), windows, "{with}");
-        assert_eq!(rotates(&regime), windows == 40, "{with}");
+        let mut mode = rotating(Turns::Adapted, without);
+        assert_eq!(given_up_after(&mut mode, with), windows, "{with}");
+        assert_eq!(rotates(&mode), windows == 40, "{with}");
         if windows < 40 {
-            assert_eq!(regime.action(), Action::Rest);
+            assert_eq!(mode.action(), Action::Rest);
         }
     }
 }
 
 #[test]
 fn each_failure_doubles_the_rest_and_a_success_makes_it_short_again() {
-    let mut regime = rotating(Turns::Adapted, 0.8);
+    let mut mode = rotating(Turns::Adapted, 0.8);
     let mut rests = Vec::new();
     while rests.len() < 12 {
-        let efficiency = if rotates(&regime) { 0.7 } else { 0.8 };
-        let (action, lasts_ns) = next(&mut regime, &spinning(efficiency));
+        let efficiency = if rotates(&mode) { 0.7 } else { 0.8 };
+        let (action, lasts_ns) = next(&mut mode, &spinning(efficiency));
         if action == Action::Rest {
             rests.push(lasts_ns / REST_NS.0);
         }
     }
     assert_eq!(rests, [1, 2, 4, 8, 16, 32, 32, 32, 32, 32, 32, 32]);
-    while !rotates(&regime) {
-        next(&mut regime, &spinning(0.8));
+    while !rotates(&mode) {
+        next(&mut mode, &spinning(0.8));
     }
     for _ in 0..30 {
-        next(&mut regime, &spinning(0.95));
+        next(&mut mode, &spinning(0.95));
     }
-    assert!(rotates(&regime));
-    let few = Window { active: SEATS, ..spinning(0.95) };
-    assert_eq!(next(&mut regime, &few), (Action::Rest, REST_NS.0));
+    assert!(rotates(&mode));
+    let few = Window { active: SLOTS, ..spinning(0.95) };
+    assert_eq!(next(&mut mode, &few), (Action::Rest, REST_NS.0));
 }
 
 /// The controller's own time and what was spun are not useful.
 #[test]
-fn efficiency_is_useful_time_of_the_seats() {
-    let own = Window { own_ns: SEATS_NS / 10, ..spinning(0.8) };
+fn efficiency_is_useful_time_of_the_slots() {
+    let own = Window { own_ns: SLOTS_NS / 10, ..spinning(0.8) };
     assert!((efficiency(&own) - 0.75).abs() < 1e-9);
-    assert_eq!(efficiency(&Window { own_ns: 2 * SEATS_NS, ..spinning(0.8) }), 0.0);
-    assert_eq!(efficiency(&Window { seats_ns: 0, ..spinning(0.8) }), 0.0);
+    assert_eq!(efficiency(&Window { own_ns: 2 * SLOTS_NS, ..spinning(0.8) }), 0.0);
+    assert_eq!(efficiency(&Window { slots_ns: 0, ..spinning(0.8) }), 0.0);
     assert!((efficiency(&blocking(0.6, LONG_BURST_NS)) - 0.6).abs() < 1e-6);
 }
 
@@ -297,15 +297,15 @@ fn at(turn: usize, peak: usize) -> f64 {
 /// Windows until the peak is used, and how many of the 60 after that use it.
 fn search(peak: usize, noise: f64, seed: u64) -> (usize, usize) {
     let mut random = Random::new(seed);
-    let mut regime = rotating(Turns::Adapted, 0.5);
+    let mut mode = rotating(Turns::Adapted, 0.5);
     let (mut found, mut used) = (None, 0);
     for window in 0..100 {
-        let turn = turn_of(&regime).expect("it is worth it");
+        let turn = turn_of(&mode).expect("it is worth it");
         found = found.or_else(|| (turn == peak).then_some(window));
         if found.is_some_and(|found| (found..found + 60).contains(&window)) {
             used += usize::from(turn == peak);
         }
-        next(&mut regime, &spinning(at(turn, peak) + noise * (2.0 * random.unit() - 1.0)));
+        next(&mut mode, &spinning(at(turn, peak) + noise * (2.0 * random.unit() - 1.0)));
     }
     (found.unwrap_or(usize::MAX), used)
 }
@@ -322,16 +322,16 @@ fn finds_the_best_turn() {
 
 #[test]
 fn turns_whose_cost_alone_is_too_much_are_not_tried() {
-    let mut regime = rotating(Turns::Adapted, 0.5);
+    let mut mode = rotating(Turns::Adapted, 0.5);
     let mut tried = [0; TURNS_NS.len()];
     for _ in 0..100 {
-        let turn = turn_of(&regime).expect("it is worth it");
+        let turn = turn_of(&mode).expect("it is worth it");
         tried[turn] += 1;
         // Ticks cost 6 % at the first turn, and 2 % of the time is waited: a shorter turn can only lose, a
         // longer one may win, and the one after that would be waited away.
-        let own_ns = (SEATS_NS / 25) * TURNS_NS[FIRST_TURN] / TURNS_NS[turn];
+        let own_ns = (SLOTS_NS / 25) * TURNS_NS[FIRST_TURN] / TURNS_NS[turn];
         let waited = 0.02 * TURNS_NS[turn] as f64 / TURNS_NS[FIRST_TURN] as f64;
-        next(&mut regime, &Window { own_ns, ..spinning(1.0 - waited) });
+        next(&mut mode, &Window { own_ns, ..spinning(1.0 - waited) });
     }
     assert_eq!(tried[..FIRST_TURN], [0; FIRST_TURN], "{tried:?}");
     assert_eq!(tried[FIRST_TURN + 2..], [0; TURNS_NS.len() - FIRST_TURN - 2], "{tried:?}");
@@ -341,16 +341,16 @@ fn turns_whose_cost_alone_is_too_much_are_not_tried() {
 /// The turn that is used most of the last of many windows of phases of 5 ms, where one CPU of two is taken up by so
 /// much of the controller at the first turn, and by 1.55 times as much at half of that.
 fn used_in_long_phases(without: f64, own: f64, efficiency: impl Fn(usize) -> f64) -> usize {
-    let mut regime = rotating(Turns::Adapted, without);
+    let mut mode = rotating(Turns::Adapted, without);
     let mut used = [0; TURNS_NS.len()];
     for window in 0..100 {
-        let turn = turn_of(&regime).expect("it is worth it");
+        let turn = turn_of(&mode).expect("it is worth it");
         used[turn] += usize::from(window >= 50);
         let own = own * 1.55f64.powf(FIRST_TURN as f64 - turn as f64);
-        let own_ns = (own * (SEATS_NS / SEATS as u64) as f64) as u64;
+        let own_ns = (own * (SLOTS_NS / SLOTS as u64) as f64) as u64;
         let spun = 1.0 - efficiency(turn) - own * 0.75;
         let phase_ns = Some(LONG_PHASE_NS);
-        next(&mut regime, &Window { own_ns, phase_ns, run_ns: SEATS_NS - own_ns, ..spinning(1.0 - spun) });
+        next(&mut mode, &Window { own_ns, phase_ns, run_ns: SLOTS_NS - own_ns, ..spinning(1.0 - spun) });
     }
     (0..TURNS_NS.len()).max_by_key(|&turn| used[turn]).expect("turns")
 }
@@ -369,19 +369,19 @@ fn in_long_phases_a_little_efficiency_is_given_for_a_controller_that_costs_littl
 
 #[test]
 fn turns_become_short_at_once_where_nobody_works() {
-    let mut regime = rotating(Turns::Adapted, 0.1);
-    let mut turns = vec![turn_of(&regime)];
+    let mut mode = rotating(Turns::Adapted, 0.1);
+    let mut turns = vec![turn_of(&mode)];
     for efficiency in [0.02, 0.05] {
-        next(&mut regime, &spinning(efficiency));
-        turns.push(turn_of(&regime));
+        next(&mut mode, &spinning(efficiency));
+        turns.push(turn_of(&mode));
     }
     assert_eq!(turns, [Some(FIRST_TURN), Some(FIRST_TURN - 2), Some(0)], "worse than without, and yet not given up");
-    next(&mut regime, &spinning(0.05));
-    assert!(measures(&regime), "now they are short; but the program may only have been starting");
-    let mut worked_before = regime.clone();
-    settles(&mut regime, &spinning(0.1));
-    next(&mut regime, &spinning(0.1));
-    assert_eq!(regime.action(), Action::Rest, "it was not");
+    next(&mut mode, &spinning(0.05));
+    assert!(measures(&mode), "now they are short; but the program may only have been starting");
+    let mut worked_before = mode.clone();
+    settles(&mut mode, &spinning(0.1));
+    next(&mut mode, &spinning(0.1));
+    assert_eq!(mode.action(), Action::Rest, "it was not");
     settles(&mut worked_before, &spinning(0.01));
     assert_eq!(turn_of(&worked_before), Some(0), "it was: 0.05 are five times as much as what the kernel does");
     for _ in 0..8 {
@@ -391,10 +391,10 @@ fn turns_become_short_at_once_where_nobody_works() {
 }
 
 #[test]
-fn one_thread_that_works_is_enough_on_many_seats() {
-    let is_too_long = |efficiency: f64, spun: f64, seats: usize| {
+fn one_thread_that_works_is_enough_on_many_slots() {
+    let is_too_long = |efficiency: f64, spun: f64, slots: usize| {
         let mut search = search::Search::new(Turns::Adapted);
-        search.note(Gave { efficiency, spun, seats, ..Gave::default() });
+        search.note(Gave { efficiency, spun, slots, ..Gave::default() });
         search.is_too_long()
     };
     assert!(!is_too_long(0.05, 0.94, 16));
@@ -406,24 +406,24 @@ fn one_thread_that_works_is_enough_on_many_seats() {
 /// The thread for which all others wait may be asleep for a while.
 #[test]
 fn a_short_stop_says_nothing_of_turns_that_were_good() {
-    let mut regime = rotating(Turns::Adapted, 0.5);
-    let seen = |regime: &Regime| spinning(at(turn_of(regime).expect("it is worth it"), FIRST_TURN));
+    let mut mode = rotating(Turns::Adapted, 0.5);
+    let seen = |mode: &Mode| spinning(at(turn_of(mode).expect("it is worth it"), FIRST_TURN));
     for _ in 0..40 {
-        let window = seen(&regime);
-        next(&mut regime, &window);
+        let window = seen(&mode);
+        next(&mut mode, &window);
     }
-    assert_eq!(turn_of(&regime), Some(FIRST_TURN));
-    let known = regime.efficiencies();
-    next(&mut regime, &spinning(0.0));
-    assert_eq!((turn_of(&regime), regime.efficiencies()), (Some(FIRST_TURN), known));
-    next(&mut regime, &spinning(0.0));
-    assert_ne!(turn_of(&regime), Some(FIRST_TURN), "the second in a row does");
+    assert_eq!(turn_of(&mode), Some(FIRST_TURN));
+    let known = mode.efficiencies();
+    next(&mut mode, &spinning(0.0));
+    assert_eq!((turn_of(&mode), mode.efficiencies()), (Some(FIRST_TURN), known));
+    next(&mut mode, &spinning(0.0));
+    assert_ne!(turn_of(&mode), Some(FIRST_TURN), "the second in a row does");
     // And it was only a stop.
     let mut used = 0;
     for _ in 0..20 {
-        used += usize::from(turn_of(&regime) == Some(FIRST_TURN));
-        let window = seen(&regime);
-        next(&mut regime, &window);
+        used += usize::from(turn_of(&mode) == Some(FIRST_TURN));
+        let window = seen(&mode);
+        next(&mut mode, &window);
     }
     assert!(used >= 12, "{used}");
 }
@@ -441,81 +441,81 @@ fn finds_the_best_turn_in_noise() {
 
 #[test]
 fn the_search_follows_a_program_that_changes() {
-    let mut regime = rotating(Turns::Adapted, 0.5);
+    let mut mode = rotating(Turns::Adapted, 0.5);
     for (peak, windows) in [(1, 40), (5, 80), (2, 80)] {
         for _ in 0..windows {
-            let turn = turn_of(&regime).expect("it is worth it");
-            next(&mut regime, &spinning(at(turn, peak)));
+            let turn = turn_of(&mode).expect("it is worth it");
+            next(&mut mode, &spinning(at(turn, peak)));
         }
-        let turn = turn_of(&regime).expect("it is worth it");
+        let turn = turn_of(&mode).expect("it is worth it");
         assert!(turn.abs_diff(peak) <= 1, "{peak}: {turn}");
     }
 }
 
 #[test]
 fn a_program_that_no_longer_gains_is_let_go_soon() {
-    let mut regime = rotating(Turns::Adapted, 0.7);
+    let mut mode = rotating(Turns::Adapted, 0.7);
     for _ in 0..40 {
-        let turn = turn_of(&regime).expect("it is worth it");
-        next(&mut regime, &spinning(at(turn, 4)));
+        let turn = turn_of(&mode).expect("it is worth it");
+        next(&mut mode, &spinning(at(turn, 4)));
     }
     // Every turn that was good has to be seen bad before.
-    let windows = given_up_after(&mut regime, 0.5);
+    let windows = given_up_after(&mut mode, 0.5);
     assert!(windows <= 16, "{windows}");
-    assert_eq!(regime.action(), Action::Rest);
+    assert_eq!(mode.action(), Action::Rest);
 }
 
 #[test]
 fn fixed_turns_never_change() {
-    let mut regime = rotating(Turns::Fixed(777_000), 0.5);
+    let mut mode = rotating(Turns::Fixed(777_000), 0.5);
     for window in 0..60 {
-        assert_eq!(regime.action(), Action::Rotate { turn_ns: 777_000 }, "{window}");
-        next(&mut regime, &spinning(if window % 2 == 0 { 0.9 } else { 0.8 }));
+        assert_eq!(mode.action(), Action::Rotate { turn_ns: 777_000 }, "{window}");
+        next(&mut mode, &spinning(if window % 2 == 0 { 0.9 } else { 0.8 }));
     }
 }
 
 #[test]
 fn always_never_rests() {
-    let mut regime = Regime::new(0, Turns::Adapted, true);
+    let mut mode = Mode::new(0, Turns::Adapted, true);
     let few = Window { active: 0, ..spinning(0.0) };
     for window in [few, spinning(0.0), blocking(1.0, 1000)] {
         // Longer than the longest time between verifications.
-        while regime.until_ns() < 3 * VERIFY_NS.1 {
-            assert!(rotates(&regime));
-            next(&mut regime, &window);
+        while mode.until_ns() < 3 * VERIFY_NS.1 {
+            assert!(rotates(&mode));
+            next(&mut mode, &window);
         }
-        regime = Regime::new(0, Turns::Adapted, true);
+        mode = Mode::new(0, Turns::Adapted, true);
     }
 }
 
 #[test]
 fn a_window_has_enough_turns() {
     for (turn_ns, window_ns) in [(100_000, WINDOW_NS), (4_000_000, WINDOW_TURNS * 4_000_000)] {
-        let regime = Regime::new(0, Turns::Fixed(turn_ns), true);
-        assert_eq!(regime.until_ns(), window_ns);
+        let mode = Mode::new(0, Turns::Fixed(turn_ns), true);
+        assert_eq!(mode.until_ns(), window_ns);
     }
 }
 
-/// How long the regime rotates until it measures again, s.
-fn verified_after_s(regime: &mut Regime, without: f64, with: f64) -> u64 {
-    while !rotates(regime) {
-        next(regime, &spinning(without));
+/// How long the mode rotates until it measures again, s.
+fn verified_after_s(mode: &mut Mode, without: f64, with: f64) -> u64 {
+    while !rotates(mode) {
+        next(mode, &spinning(without));
     }
     let (mut now_ns, mut first_ns) = (0, None);
-    while rotates(regime) {
-        now_ns = regime.until_ns();
+    while rotates(mode) {
+        now_ns = mode.until_ns();
         first_ns = first_ns.or(Some(now_ns));
         assert!(now_ns < 10 * VERIFY_NS.1, "never");
-        next(regime, &spinning(with));
+        next(mode, &spinning(with));
     }
-    assert!(measures(regime), "{without} {with}");
+    assert!(measures(mode), "{without} {with}");
     (now_ns - first_ns.unwrap_or(0)) / 1_000_000_000
 }
 
 #[test]
 fn verification_measures_again_and_becomes_rarer() {
-    let mut regime = adapted();
-    let after: Vec<u64> = (0..6).map(|_| verified_after_s(&mut regime, 0.8, 0.88)).collect();
+    let mut mode = adapted();
+    let after: Vec<u64> = (0..6).map(|_| verified_after_s(&mut mode, 0.8, 0.88)).collect();
     let expected = [10, 20, 40, 80, 120, 120];
     for (after, expected) in after.iter().zip(expected) {
         assert!(after.abs_diff(expected) <= 1, "{after} {expected}");
@@ -530,11 +530,11 @@ fn where_there_is_no_doubt_verification_can_wait() {
 
 #[test]
 fn verification_notices_that_the_program_has_become_another() {
-    let mut regime = adapted();
-    verified_after_s(&mut regime, 0.8, 0.88);
-    settles(&mut regime, &blocking(0.99, 1_000_000));
-    next(&mut regime, &blocking(0.99, 1_000_000));
-    assert_eq!((regime.action(), regime.kind()), (Action::Rest, Some(Kind::Free)));
+    let mut mode = adapted();
+    verified_after_s(&mut mode, 0.8, 0.88);
+    settles(&mut mode, &blocking(0.99, 1_000_000));
+    next(&mut mode, &blocking(0.99, 1_000_000));
+    assert_eq!((mode.action(), mode.kind()), (Action::Rest, Some(Kind::Free)));
 }
 
 /// Half of the CPUs' time went to somebody else: the threads do not wait for one another, and no turns would
@@ -542,7 +542,7 @@ fn verification_notices_that_the_program_has_become_another() {
 #[test]
 fn threads_that_hardly_block_are_free_however_little_they_get() {
     let seldom = Window { blocks: 8, ..blocking(0.5, 10_000_000) };
-    assert_eq!(Kind::of(&seldom, SEATS), Kind::Free);
+    assert_eq!(Kind::of(&seldom, SLOTS), Kind::Free);
     let often = Window { blocks: 9, ..seldom };
-    assert!(matches!(Kind::of(&often, SEATS), Kind::Blocking(_)));
+    assert!(matches!(Kind::of(&often, SLOTS), Kind::Blocking(_)));
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::desire::Desire;
+use crate::request::ChangeRequest;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::format::Change;
@@ -13,15 +13,15 @@ pub(crate) struct Others(pub(crate) Vec<Entry>);
 
 impl Others {
     /// Refuses what another session claims for something else; `held` says which of its lines count.
-    pub(crate) fn refuse(&self, desires: &[Desire], held: impl Fn(&Entry) -> &[Change]) -> Result<(), Error> {
+    pub(crate) fn refuse(&self, requests: &[ChangeRequest], held: impl Fn(&Entry) -> &[Change]) -> Result<(), Error> {
         for entry in &self.0 {
             let Some(header) = entry.record.as_ref().map(|record| &record.header) else { continue };
             let claims: BTreeMap<&Knob, &Claim> =
                 held(entry).iter().map(|change| (&change.knob, &change.claim)).collect();
-            let is_other = |desire: &&Desire| claims.get(&desire.knob).is_some_and(|claim| **claim != desire.claim);
-            if let Some(desire) = desires.iter().find(is_other) {
+            let is_other = |request: &&ChangeRequest| claims.get(&request.knob).is_some_and(|claim| **claim != request.claim);
+            if let Some(request) = requests.iter().find(is_other) {
                 let (pid, command) = (header.pid, header.command.clone());
-                return Err(Error::Held { knob: Box::new(desire.knob.clone()), pid, command });
+                return Err(Error::Held { knob: Box::new(request.knob.clone()), pid, command });
             }
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! Where threads are, and when that is worth it, together: what a controller, live or simulated, calls.
 
-use super::regime::{Action, Regime, Turns, Window};
-use super::seating::{Rules, Seating};
+use super::mode::{Action, Mode, Turns, Window};
+use super::assignment::{Rules, Assignment};
 use super::seen::Seen;
-use super::{Arrange, Glance, Member, Order, Seat, Sense};
+use super::{Arrange, Observation, Member, Order, Slot, Sense};
 
 /// A thread that ran for less than this part of a window did not want to run.
 const IDLE_PART: u64 = 50;
@@ -11,10 +11,10 @@ const IDLE_PART: u64 = 50;
 /// By which rules.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Policy {
-    /// Those of [`seating`](super::seating).
+    /// Those of [`assignment`](super::assignment).
     #[default]
-    Seats,
-    /// Others, for seats of these capacities: for comparison.
+    Slots,
+    /// Others, for slots of these capacities: for comparison.
     Other(fn(Vec<u64>) -> Box<dyn Arrange>),
 }
 
@@ -38,11 +38,11 @@ impl Default for Settings {
 /// Sums over a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// What was seen at the seats.
+    /// What was seen at the slots.
     pub seen: Seen,
     /// CPU time of the threads.
     pub run_ns: u64,
-    /// How long seats were taken in turns.
+    /// How long slots were taken in turns.
     pub rotating_ns: u64,
     /// The length of the last turn.
     pub turn_ns: u64,
@@ -62,10 +62,10 @@ impl Totals {
 
 /// Decides who runs where, and whether to interfere at all.
 #[derive(Debug)]
-pub struct Conductor {
-    seats: usize,
+pub struct Controller {
+    slots: usize,
     arrange: Box<dyn Arrange>,
-    regime: Regime,
+    mode: Mode,
     /// Turns may be longer where nothing needs to be decided.
     follows: bool,
     action: Action,
@@ -80,21 +80,21 @@ pub struct Conductor {
     totals: Totals,
 }
 
-impl Conductor {
-    /// For seats of these capacities, of [`FULL_CAPACITY`](super::seating::FULL_CAPACITY); `own_ns` is the controller's CPU time so far.
+impl Controller {
+    /// For slots of these capacities, of [`FULL_CAPACITY`](super::assignment::FULL_CAPACITY); `own_ns` is the controller's CPU time so far.
     #[must_use]
-    pub fn new(settings: Settings, capacities: &[u64], now_ns: u64, own_ns: u64) -> Conductor {
+    pub fn new(settings: Settings, capacities: &[u64], now_ns: u64, own_ns: u64) -> Controller {
         let capacities = capacities.to_vec();
-        let seats = capacities.len();
+        let slots = capacities.len();
         let arrange: Box<dyn Arrange> = match settings.policy {
-            Policy::Seats => Box::new(Seating::new(Rules::default(), capacities)),
+            Policy::Slots => Box::new(Assignment::new(Rules::default(), capacities)),
             Policy::Other(arrange) => arrange(capacities),
         };
-        Conductor {
-            seats,
+        Controller {
+            slots,
             arrange,
             follows: !matches!(settings.turns, Turns::Fixed(_)),
-            regime: Regime::new(now_ns, settings.turns, settings.always),
+            mode: Mode::new(now_ns, settings.turns, settings.always),
             action: Action::Rest,
             window_ns: now_ns,
             window_own_ns: own_ns,
@@ -111,13 +111,13 @@ impl Conductor {
         (self.window_ns, self.window_own_ns) = (now_ns, own_ns);
     }
 
-    /// What the seats do now. Until the first [`Conductor::look`] they rest.
+    /// What the slots do now. Until the first [`Controller::look`] they rest.
     #[must_use]
     pub fn action(&self) -> Action {
         self.action
     }
 
-    /// Time between two ticks of a seat at the least; `None`: no ticks are wanted.
+    /// Time between two ticks of a slot at the least; `None`: no ticks are wanted.
     #[must_use]
     pub fn tick_ns(&self) -> Option<u64> {
         match self.action {
@@ -126,7 +126,7 @@ impl Conductor {
         }
     }
 
-    /// Time until the next tick of a seat that has had one just now; `None`: no ticks are wanted.
+    /// Time until the next tick of a slot that has had one just now; `None`: no ticks are wanted.
     #[must_use]
     pub fn next_tick_ns(&self, now_ns: u64) -> Option<u64> {
         let calm_ns = if self.follows { self.arrange.calm_ns(now_ns) } else { 0 };
@@ -134,10 +134,10 @@ impl Conductor {
     }
 
     /// A thread joins. Members are numbered in the order in which they join.
-    pub fn join(&mut self, glance: &Glance, now_ns: u64, orders: &mut Vec<Order>) -> Member {
-        let member = self.arrange.join(glance);
-        self.run_ns.push(glance.run_ns);
-        self.blocks.push(glance.blocks);
+    pub fn join(&mut self, observation: &Observation, now_ns: u64, orders: &mut Vec<Order>) -> Member {
+        let member = self.arrange.join(observation);
+        self.run_ns.push(observation.run_ns);
+        self.blocks.push(observation.blocks);
         self.ended.push(false);
         if self.is_rotating() {
             self.arrange.admit(member, now_ns, orders);
@@ -157,10 +157,10 @@ impl Conductor {
         self.arrange.leave(member);
     }
 
-    /// A seat's tick.
-    pub fn tick(&mut self, seat: Seat, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
+    /// A slot's tick.
+    pub fn tick(&mut self, slot: Slot, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
         if self.is_rotating() {
-            self.arrange.turn(seat, now_ns, sense, orders);
+            self.arrange.turn(slot, now_ns, sense, orders);
         }
     }
 
@@ -176,14 +176,14 @@ impl Conductor {
     /// To be called every 10 to 20 ms: when a window is over, decides what comes next. True when the
     /// action changed.
     pub fn look(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
-        if now_ns >= self.regime.until_ns() {
+        if now_ns >= self.mode.until_ns() {
             let window = self.close_window(now_ns, own_ns, sense);
-            self.regime.decide(now_ns, self.seats, &window);
+            self.mode.decide(now_ns, self.slots, &window);
         }
-        self.take_up(self.regime.action(), now_ns, sense, orders)
+        self.take_up(self.mode.action(), now_ns, sense, orders)
     }
 
-    /// The seats do this from now on, whatever the regime wants. True when it is something else than before.
+    /// The slots do this from now on, whatever the mode wants. True when it is something else than before.
     pub fn take_up(&mut self, is: Action, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
         let was = self.action;
         if was == is {
@@ -210,10 +210,10 @@ impl Conductor {
         self.action = Action::Rest;
     }
 
-    /// How many seats there are.
+    /// How many slots there are.
     #[must_use]
-    pub fn seats(&self) -> usize {
-        self.seats
+    pub fn slots(&self) -> usize {
+        self.slots
     }
 
     /// Sums so far.
@@ -225,7 +225,7 @@ impl Conductor {
     /// Efficiency without rotation, and with it.
     #[must_use]
     pub fn efficiencies(&self) -> (Option<f64>, Option<f64>) {
-        self.regime.efficiencies()
+        self.mode.efficiencies()
     }
 
     fn is_rotating(&self) -> bool {
@@ -237,10 +237,10 @@ impl Conductor {
         let length_ns = now_ns - self.window_ns;
         let (mut active, mut blocks, mut run_sum_ns) = (0, 0, std::mem::take(&mut self.ended_ns));
         for member in (0..self.ended.len()).filter(|&member| !self.ended[member]) {
-            let glance = sense.glance(member);
-            let run_ns = glance.run_ns;
-            blocks += u64::from(glance.blocks.saturating_sub(self.blocks[member]));
-            self.blocks[member] = self.blocks[member].max(glance.blocks);
+            let observation = sense.observation(member);
+            let run_ns = observation.run_ns;
+            blocks += u64::from(observation.blocks.saturating_sub(self.blocks[member]));
+            self.blocks[member] = self.blocks[member].max(observation.blocks);
             let ran_ns = run_ns.saturating_sub(self.run_ns[member]);
             active += usize::from(ran_ns > length_ns / IDLE_PART);
             run_sum_ns += ran_ns;
@@ -255,8 +255,8 @@ impl Conductor {
         let own_in_window_ns = own_ns - self.window_own_ns;
         (self.window_ns, self.window_own_ns) = (now_ns, own_ns);
         // Not by capacity: CPU time of a slow CPU is as long as that of a fast one.
-        let seats_ns = length_ns * self.seats as u64;
+        let slots_ns = length_ns * self.slots as u64;
         let phase_ns = self.arrange.phase_ns();
-        Window { seen, run_ns: run_sum_ns, blocks, seats_ns, own_ns: own_in_window_ns, active, phase_ns }
+        Window { seen, run_ns: run_sum_ns, blocks, slots_ns, own_ns: own_in_window_ns, active, phase_ns }
     }
 }

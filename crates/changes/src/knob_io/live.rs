@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::sched_getaffinity;
 
-use super::{Hands, Writer, attr, way_back};
+use super::{KnobIo, Writer, attr, way_back};
 use crate::error::Error;
 use crate::kernel_value::KernelValue;
 use crate::knob::{Knob, Thread, Value};
@@ -49,16 +49,16 @@ enum Place {
 
 /// The machine below a [`Root`]. Threads can only be changed on the live one.
 #[derive(Clone, Debug)]
-pub struct LiveHands {
+pub struct LiveKnobIo {
     root: Root,
     may_set_all: OnceLock<bool>,
 }
 
-impl LiveHands {
+impl LiveKnobIo {
     /// Hands on the machine whose files are below `root`.
     #[must_use]
-    pub fn new(root: Root) -> LiveHands {
-        LiveHands { root, may_set_all: OnceLock::new() }
+    pub fn new(root: Root) -> LiveKnobIo {
+        LiveKnobIo { root, may_set_all: OnceLock::new() }
     }
 
     /// A living thread, with its start.
@@ -93,7 +93,7 @@ impl LiveHands {
     }
 }
 
-impl LiveHands {
+impl LiveKnobIo {
     fn place(&self, knob: &Knob) -> Result<Place, Error> {
         match knob {
             Knob::Affinity(thread) => Ok(Place::Affinity(self.pid_of(*thread, knob)?)),
@@ -144,7 +144,7 @@ fn set(knob: &Knob, place: &Place, value: &Value) -> Result<(), Error> {
     done.map_err(|source| Error::of(knob, source))
 }
 
-impl Hands for LiveHands {
+impl KnobIo for LiveKnobIo {
     fn read(&self, knob: &Knob) -> Result<Value, Error> {
         self.get(knob, &self.place(knob)?)
     }

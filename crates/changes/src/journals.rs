@@ -18,7 +18,7 @@ use crate::entry::{Entry, Problem};
 use crate::error::Error;
 use crate::files::{self, Kind, Name, RIGHTS};
 use crate::format::Change;
-use crate::hands::Hands;
+use crate::knob_io::KnobIo;
 use crate::lock::Lock;
 use crate::place;
 use crate::reading::{self, Content, LONGEST};
@@ -33,7 +33,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(2);
 
 /// The folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Book {
+pub struct JournalFolder {
     folder: PathBuf,
 }
 
@@ -55,23 +55,23 @@ pub struct Listing {
     pub foreign: Vec<Foreign>,
 }
 
-impl Book {
+impl JournalFolder {
     /// The folder of the calling user, or the one that COX_CHANGES names.
     #[must_use]
-    pub fn of_user() -> Book {
-        Book::at(place::of_user())
+    pub fn of_user() -> JournalFolder {
+        JournalFolder::at(place::of_user())
     }
 
     /// All folders where sessions of the calling user may have left something, that of new sessions first.
     #[must_use]
-    pub fn all_of_user() -> Vec<Book> {
-        place::all().into_iter().map(Book::at).collect()
+    pub fn all_of_user() -> Vec<JournalFolder> {
+        place::all().into_iter().map(JournalFolder::at).collect()
     }
 
     /// A folder of one's own choice.
     #[must_use]
-    pub fn at(folder: impl Into<PathBuf>) -> Book {
-        Book { folder: folder.into() }
+    pub fn at(folder: impl Into<PathBuf>) -> JournalFolder {
+        JournalFolder { folder: folder.into() }
     }
 
     /// Where it is.
@@ -188,31 +188,31 @@ impl Book {
     ///
     /// # Errors
     /// When the folder cannot be read or used. A journal that cannot be read is no error: see [`Entry::problem`].
-    pub fn look(&self, hands: &dyn Hands) -> Result<Listing, Error> {
-        self.look_without(hands, None)
+    pub fn look(&self, knob_io: &dyn KnobIo) -> Result<Listing, Error> {
+        self.look_without(knob_io, None)
     }
 
     /// All journals, by name.
     ///
     /// # Errors
-    /// As [`Book::look`].
-    pub fn entries(&self, hands: &dyn Hands) -> Result<Vec<Entry>, Error> {
-        Ok(self.look(hands)?.entries)
+    /// As [`JournalFolder::look`].
+    pub fn entries(&self, knob_io: &dyn KnobIo) -> Result<Vec<Entry>, Error> {
+        Ok(self.look(knob_io)?.entries)
     }
 
     /// All journals but that at `path`, which is not even read: a long one takes milliseconds.
     ///
     /// # Errors
-    /// As [`Book::look`].
-    pub fn others(&self, hands: &dyn Hands, path: &Path) -> Result<Vec<Entry>, Error> {
-        Ok(self.look_without(hands, Some(path))?.entries)
+    /// As [`JournalFolder::look`].
+    pub fn others(&self, knob_io: &dyn KnobIo, path: &Path) -> Result<Vec<Entry>, Error> {
+        Ok(self.look_without(knob_io, Some(path))?.entries)
     }
 
-    fn look_without(&self, hands: &dyn Hands, without: Option<&Path>) -> Result<Listing, Error> {
-        let boot_id = hands.boot_id()?;
+    fn look_without(&self, knob_io: &dyn KnobIo, without: Option<&Path>) -> Result<Listing, Error> {
+        let boot_id = knob_io.boot_id()?;
         let mut listing = Listing::default();
         for path in self.files()?.into_iter().filter(|path| Some(path.as_path()) != without) {
-            match one(hands, &boot_id, &path) {
+            match one(knob_io, &boot_id, &path) {
                 Ok(entry) => listing.entries.extend(entry),
                 Err(why) => listing.foreign.push(Foreign { path, why }),
             }
@@ -226,22 +226,22 @@ impl Book {
     /// # Errors
     /// When the folder cannot be read, or the file is not a journal. What of the journal cannot be read or removed is
     /// among the [`Undone::troubles`].
-    pub fn settle(&self, lock: &Lock, hands: &dyn Hands, path: &Path) -> Result<Undone, Error> {
-        let listing = self.look(hands)?;
+    pub fn settle(&self, lock: &Lock, knob_io: &dyn KnobIo, path: &Path) -> Result<Undone, Error> {
+        let listing = self.look(knob_io)?;
         if let Some(foreign) = listing.foreign.iter().find(|foreign| foreign.path == path) {
             return Err(Error::Foreign { path: path.to_owned(), why: foreign.why.clone() });
         }
         Ok(match listing.entries.iter().find(|entry| entry.path == path) {
-            Some(mine) => settle_one(lock, hands, mine, &listing.entries),
+            Some(mine) => settle_one(lock, knob_io, mine, &listing.entries),
             None => Undone::default(),
         })
     }
 
     /// Puts back what a session knows that it has changed, whatever has become of its journal, of the others' and of
     /// the folder, and removes its journal.
-    pub(crate) fn settle_own(&self, hands: &dyn Hands, path: &Path, changes: &[Change], births: &[Change]) -> Undone {
-        let (lock, others) = (self.lock(), self.others(hands, path));
-        let mut undone = put_back_all(hands, changes, births, others.as_deref().unwrap_or_default());
+    pub(crate) fn settle_own(&self, knob_io: &dyn KnobIo, path: &Path, changes: &[Change], births: &[Change]) -> Undone {
+        let (lock, others) = (self.lock(), self.others(knob_io, path));
+        let mut undone = put_back_all(knob_io, changes, births, others.as_deref().unwrap_or_default());
         let removed = match files::open_own(path, OFlags::RDONLY) {
             Ok(file) => files::remove(path, &file).map_err(|source| left_behind(path, &source)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -258,12 +258,12 @@ impl Book {
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn settle_dead(&self, lock: &Lock, hands: &dyn Hands) -> Result<Vec<(Entry, Undone)>, Error> {
-        let mut entries = self.look(hands)?.entries;
+    pub fn settle_dead(&self, lock: &Lock, knob_io: &dyn KnobIo) -> Result<Vec<(Entry, Undone)>, Error> {
+        let mut entries = self.look(knob_io)?.entries;
         let dead = |entry: &&Entry| !entry.alive && matches!(entry.problem, None | Some(Problem::Damaged(_)));
         let mut settled = Vec::new();
         while let Some(at) = entries.iter().position(|entry| dead(&entry)) {
-            let undone = settle_one(lock, hands, &entries[at], &entries);
+            let undone = settle_one(lock, knob_io, &entries[at], &entries);
             settled.push((entries.remove(at), undone));
         }
         Ok(settled)
@@ -309,7 +309,7 @@ fn content(path: &Path, name: &Name) -> io::Result<Content> {
 }
 
 /// The journal at a path, if it is one; an error says why the file is not this program's.
-fn one(hands: &dyn Hands, boot_id: &str, path: &Path) -> Result<Option<Entry>, String> {
+fn one(knob_io: &dyn KnobIo, boot_id: &str, path: &Path) -> Result<Option<Entry>, String> {
     let entry = |record, alive, problem| Ok(Some(Entry { path: path.to_owned(), record, alive, problem }));
     let name = match Kind::of(path) {
         Some(Kind::Journal(name)) => name,
@@ -327,11 +327,11 @@ fn one(hands: &dyn Hands, boot_id: &str, path: &Path) -> Result<Option<Entry>, S
         Err(error) => Err(error.to_string()),
         Ok(Content::Foreign(why)) => Err(why.to_owned()),
         Ok(Content::Torn) => entry(None, false, None),
-        Ok(Content::Newer(format)) => entry(None, hands.started_ns(name.pid).is_some(), Some(Problem::Newer(format))),
+        Ok(Content::Newer(format)) => entry(None, knob_io.started_ns(name.pid).is_some(), Some(Problem::Newer(format))),
         Ok(Content::Unreadable(why)) => entry(None, false, Some(Problem::Unreadable(why))),
         Ok(Content::Record(record, damage)) => {
             let is_now = record.header.boot_id == boot_id;
-            let alive = is_now && hands.started_ns(record.header.pid) == Some(record.header.start_ns);
+            let alive = is_now && knob_io.started_ns(record.header.pid) == Some(record.header.start_ns);
             // What another boot has changed is gone with it.
             if is_now { entry(Some(record), alive, damage.map(Problem::Damaged)) } else { entry(None, false, None) }
         }

@@ -7,7 +7,7 @@ use crate::knob::{Claim, Knob, Thread};
 
 /// An engine wants a knob.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Desire {
+pub struct ChangeRequest {
     /// The engine, as messages name it: `pack`, `quiet`.
     pub engine: String,
     /// What it wants to change.
@@ -23,32 +23,32 @@ pub struct Desire {
     pub heir_of: Vec<Thread>,
 }
 
-/// One desire per knob, in the order in which each knob was first wanted.
+/// One change request per knob, in the order in which each knob was first wanted.
 ///
 /// # Errors
 /// [`Error::Conflict`] when two engines claim one knob for different values. An engine that corrects
 /// itself is no conflict: its last word counts.
-pub fn merge(desires: impl IntoIterator<Item = Desire>) -> Result<Vec<Desire>, Error> {
-    let mut merged: Vec<Desire> = Vec::new();
+pub fn merge(requests: impl IntoIterator<Item = ChangeRequest>) -> Result<Vec<ChangeRequest>, Error> {
+    let mut merged: Vec<ChangeRequest> = Vec::new();
     let mut place: BTreeMap<Knob, usize> = BTreeMap::new();
-    for desire in desires {
-        let Some(&at) = place.get(&desire.knob) else {
-            place.insert(desire.knob.clone(), merged.len());
-            merged.push(desire);
+    for request in requests {
+        let Some(&at) = place.get(&request.knob) else {
+            place.insert(request.knob.clone(), merged.len());
+            merged.push(request);
             continue;
         };
         let before = &mut merged[at];
-        if before.engine == desire.engine {
-            before.claim = desire.claim;
-        } else if before.claim != desire.claim {
-            return Err(conflict(&before.engine, &before.claim, &desire));
+        if before.engine == request.engine {
+            before.claim = request.claim;
+        } else if before.claim != request.claim {
+            return Err(conflict(&before.engine, &before.claim, &request));
         }
     }
     Ok(merged)
 }
 
-/// Of what `one` has claimed already with what another desires.
-pub(crate) fn conflict(one: &str, claim: &Claim, other: &Desire) -> Error {
+/// Of what `one` has claimed already with what another requests.
+pub(crate) fn conflict(one: &str, claim: &Claim, other: &ChangeRequest) -> Error {
     Error::Conflict {
         knob: Box::new(other.knob.clone()),
         one: one.to_owned(),
@@ -63,8 +63,8 @@ mod tests {
     use super::*;
     use crate::knob::Value;
 
-    fn desire(engine: &str, tid: u32, cpus: &str) -> Desire {
-        Desire {
+    fn request(engine: &str, tid: u32, cpus: &str) -> ChangeRequest {
+        ChangeRequest {
             engine: engine.to_owned(),
             knob: Knob::Affinity(Thread { tid, start_ns: 7 }),
             claim: Claim::Exactly(Value::Cpus(cpus.parse().unwrap())),
@@ -74,13 +74,13 @@ mod tests {
 
     #[test]
     fn what_two_engines_agree_on_is_wanted_once() {
-        let merged = merge([desire("pack", 5, "0-1"), desire("pack", 6, "0"), desire("quiet", 5, "0-1")]).unwrap();
-        assert_eq!(merged, [desire("pack", 5, "0-1"), desire("pack", 6, "0")]);
+        let merged = merge([request("pack", 5, "0-1"), request("pack", 6, "0"), request("quiet", 5, "0-1")]).unwrap();
+        assert_eq!(merged, [request("pack", 5, "0-1"), request("pack", 6, "0")]);
     }
 
     #[test]
     fn what_they_do_not_agree_on_is_refused_by_name() {
-        let error = merge([desire("pack", 5, "0-1"), desire("quiet", 5, "2-3")]).unwrap_err().to_string();
+        let error = merge([request("pack", 5, "0-1"), request("quiet", 5, "2-3")]).unwrap_err().to_string();
         for part in ["affinity of thread 5", "pack wants CPUs 0-1", "quiet wants CPUs 2-3"] {
             assert!(error.contains(part), "{error}");
         }
@@ -88,6 +88,6 @@ mod tests {
 
     #[test]
     fn an_engine_may_correct_itself() {
-        assert_eq!(merge([desire("pack", 5, "0"), desire("pack", 5, "1")]).unwrap(), [desire("pack", 5, "1")]);
+        assert_eq!(merge([request("pack", 5, "0"), request("pack", 5, "1")]).unwrap(), [request("pack", 5, "1")]);
     }
 }

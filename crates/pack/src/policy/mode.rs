@@ -3,8 +3,8 @@
 //! Packing must do no harm. So it is tried, and kept only while it is worth it:
 //!
 //! 1. **Measure**: the kernel places the threads, and samples tell what they do. *Efficiency* is the useful CPU
-//!    time (work, not waiting in loops) of the seats' time. More threads must want to run than there are
-//!    seats, and efficiency must leave something to win; else rest.
+//!    time (work, not waiting in loops) of the slots' time. More threads must want to run than there are
+//!    slots, and efficiency must leave something to win; else rest.
 //! 2. **Rotate** with turns of 0.5 ms, and measure the same efficiency. The controller's own time is missing
 //!    from it by itself, since threads do not run then; what its interrupts cost the threads is charged half
 //!    as much again.
@@ -15,7 +15,7 @@
 //!    given for that, but not what makes rotation worth it.
 //! 4. **Back out** when even the best turn does not win 5 % over what was measured without; rest, and the
 //!    next rest is twice as long.
-//! 5. **Spread** threads that divide evenly among the seats: the kernel may leave three on one CPU and one on
+//! 5. **Spread** threads that divide evenly among the slots: the kernel may leave three on one CPU and one on
 //!    the other for long, and then what was measured is not what it can do. They are rotated for one window,
 //!    which leaves them spread, and measured again.
 //! 6. **Verify**: from time to time measure again, because the program may have become another one.
@@ -34,7 +34,7 @@ use super::seen::Seen;
 /// A window is at least this long; shorter ones are all noise.
 const WINDOW_NS: u64 = 80_000_000;
 
-/// Time between two samples of a seat while measuring; and where nobody was seen to wait in loops: efficiency does not
+/// Time between two samples of a slot while measuring; and where nobody was seen to wait in loops: efficiency does not
 /// depend on samples then, and they only tell whether that is still so. A sample costs a virtual machine up to 26 us,
 /// for which all wait that meet often.
 const LOOK_NS: u64 = 1_000_000;
@@ -50,7 +50,7 @@ const NO_DOUBT: f64 = 0.75;
 /// After the first half of that time efficiency has to be so bad for it.
 const NO_DOUBT_SOON: f64 = 0.6;
 
-/// Then this long: 160 samples per seat where threads wait in loops, a standard error of 3 % with two seats.
+/// Then this long: 160 samples per slot where threads wait in loops, a standard error of 3 % with two slots.
 const MEASURE_NS: u64 = 160_000_000;
 
 /// … and at least this many turns.
@@ -68,7 +68,7 @@ pub const WORTH: f64 = 1.05;
 /// Above this there is no doubt, and verification can wait.
 const CLEARLY: f64 = 1.2;
 
-/// What rotation costs at the least, of the seats' time: turns of 2 ms at 30 to 40 us each.
+/// What rotation costs at the least, of the slots' time: turns of 2 ms at 30 to 40 us each.
 const LEAST_COST: f64 = 0.02;
 
 /// What the controller's time costs threads beyond itself, of its own length: a tick of 13 us cost the
@@ -96,18 +96,18 @@ const REST_NS: (u64, u64) = (500_000_000, 16_000_000_000);
 /// The first time between two verifications, and the longest.
 const VERIFY_NS: (u64, u64) = (10_000_000_000, 120_000_000_000);
 
-/// What the seats should do now.
+/// What the slots should do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The kernel places threads; nobody looks.
     Rest,
-    /// The kernel places threads; samples are wanted, one per seat and this time. No ticks: a tick makes
+    /// The kernel places threads; samples are wanted, one per slot and this time. No ticks: a tick makes
     /// the kernel choose anew, and what is measured would be a better kernel than there is.
     Measure {
-        /// Time between two samples of a seat.
+        /// Time between two samples of a slot.
         look_ns: u64,
     },
-    /// Seats are taken in turns of this length.
+    /// Slots are taken in turns of this length.
     Rotate {
         /// Length of a turn.
         turn_ns: u64,
@@ -117,14 +117,14 @@ pub enum Action {
 /// What was seen in a window.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// What was seen at the seats.
+    /// What was seen at the slots.
     pub seen: Seen,
     /// CPU time of the program's threads in it, ns.
     pub run_ns: u64,
     /// Times they left their CPUs by their own doing.
     pub blocks: u64,
-    /// Seats' time in it: seats × length, ns.
-    pub seats_ns: u64,
+    /// Slots' time in it: slots × length, ns.
+    pub slots_ns: u64,
     /// CPU time of the controller in it.
     pub own_ns: u64,
     /// Threads that wanted to run.
@@ -147,8 +147,8 @@ pub enum Kind {
 impl Kind {
     /// What a window shows.
     #[must_use]
-    pub fn of(window: &Window, seats: usize) -> Kind {
-        if window.active <= seats {
+    pub fn of(window: &Window, slots: usize) -> Kind {
+        if window.active <= slots {
             Kind::Free
         } else if window.seen.spinning as f64 > window.seen.samples as f64 * SPINS {
             Kind::Spinning
@@ -173,7 +173,7 @@ impl Kind {
 
 /// The state of the decision.
 #[derive(Clone, Debug)]
-pub struct Regime {
+pub struct Mode {
     action: Action,
     search: Search,
     /// Rotate, whatever it gives (experiments).
@@ -199,11 +199,11 @@ pub struct Regime {
     rest_ns: u64,
 }
 
-impl Regime {
+impl Mode {
     /// Begins with measuring, or with rotating when `always`.
     #[must_use]
-    pub fn new(now_ns: u64, turns: Turns, always: bool) -> Regime {
-        let mut regime = Regime {
+    pub fn new(now_ns: u64, turns: Turns, always: bool) -> Mode {
+        let mut mode = Mode {
             action: Action::Rest,
             search: Search::new(turns),
             always,
@@ -221,14 +221,14 @@ impl Regime {
             rest_ns: REST_NS.0,
         };
         if always {
-            regime.rotate(now_ns)
+            mode.rotate(now_ns)
         } else {
-            regime.measure(now_ns)
+            mode.measure(now_ns)
         }
-        regime
+        mode
     }
 
-    /// What the seats should do.
+    /// What the slots should do.
     #[must_use]
     pub fn action(&self) -> Action {
         self.action
@@ -254,7 +254,7 @@ impl Regime {
     }
 
     /// A window is over: decide what comes next.
-    pub fn decide(&mut self, now_ns: u64, seats: usize, window: &Window) {
+    pub fn decide(&mut self, now_ns: u64, slots: usize, window: &Window) {
         let efficiency = efficiency(window);
         match self.action {
             Action::Rest => self.measure(now_ns),
@@ -263,13 +263,13 @@ impl Regime {
                 // nobody's way: there is time to measure.
                 let no_doubt = if self.soon { NO_DOUBT_SOON } else { NO_DOUBT };
                 let kept = 1.0 - window.seen.yielding as f64 / window.seen.spinning.max(1) as f64;
-                let in_the_way = Kind::of(window, seats) == Kind::Spinning && spun(window) * kept > 1.0 - no_doubt;
+                let in_the_way = Kind::of(window, slots) == Kind::Spinning && spun(window) * kept > 1.0 - no_doubt;
                 if in_the_way && self.may_win(efficiency) {
                     self.without = Some(efficiency);
                     self.kind = Some(Kind::Spinning);
                     return self.rotate(now_ns);
                 }
-                self.action = Action::Measure { look_ns: look_ns(window, seats) };
+                self.action = Action::Measure { look_ns: look_ns(window, slots) };
                 if std::mem::take(&mut self.soon) {
                     self.until_ns = now_ns + SETTLE_NS / 2;
                     return;
@@ -277,7 +277,7 @@ impl Regime {
                 self.settled = true;
                 self.until_ns = now_ns + MEASURE_NS;
             }
-            Action::Measure { look_ns: LOOK_SELDOM_NS } if Kind::of(window, seats) == Kind::Spinning => {
+            Action::Measure { look_ns: LOOK_SELDOM_NS } if Kind::of(window, slots) == Kind::Spinning => {
                 // They have begun to: too few samples.
                 self.action = Action::Measure { look_ns: LOOK_NS };
                 self.until_ns = now_ns + MEASURE_NS;
@@ -285,15 +285,15 @@ impl Regime {
             Action::Measure { .. } => {
                 let without = self.without.map_or(efficiency, |before| mixed(before, efficiency));
                 self.without = Some(without);
-                self.kind = Some(Kind::of(window, seats));
+                self.kind = Some(Kind::of(window, slots));
                 if !self.kind.is_some_and(Kind::may_gain) || !self.may_win(without) {
                     return self.rest(now_ns);
                 }
-                let evenly = Shape::new(window.active, seats).is_some_and(|shape| shape.static_slowdown() == 1.0);
+                let evenly = Shape::new(window.active, slots).is_some_and(|shape| shape.static_slowdown() == 1.0);
                 self.spreading = evenly && !std::mem::replace(&mut self.spread, true);
                 self.rotate(now_ns);
             }
-            Action::Rotate { .. } => self.rotated(now_ns, seats, window, efficiency),
+            Action::Rotate { .. } => self.rotated(now_ns, slots, window, efficiency),
         }
     }
 
@@ -302,18 +302,18 @@ impl Regime {
         self.search.best_lately().unwrap_or(1.0 - LEAST_COST) >= without * WORTH
     }
 
-    fn rotated(&mut self, now_ns: u64, seats: usize, window: &Window, efficiency: f64) {
+    fn rotated(&mut self, now_ns: u64, slots: usize, window: &Window, efficiency: f64) {
         self.rotated_windows += 1;
-        let cost = window.own_ns as f64 * (1.0 + INTERRUPTS) / window.seats_ns.max(1) as f64;
+        let cost = window.own_ns as f64 * (1.0 + INTERRUPTS) / window.slots_ns.max(1) as f64;
         let long_phases = window.phase_ns.is_some_and(|phase_ns| phase_ns >= LONG_PHASE_NS);
-        self.search.note(Gave { efficiency, cost, spun: spun(window), seats, long_phases });
+        self.search.note(Gave { efficiency, cost, spun: spun(window), slots, long_phases });
         let without = self.without.unwrap_or(0.0);
         let needed = without * WORTH;
         if self.always {
             self.search.next(needed);
             return self.rotate(now_ns);
         }
-        if window.active <= seats {
+        if window.active <= slots {
             return self.rest(now_ns);
         }
         if std::mem::take(&mut self.spreading) {
@@ -374,22 +374,22 @@ impl Regime {
 }
 
 /// How seldom samples may be, after such a window. With few threads nothing is known yet: the program may be starting.
-fn look_ns(window: &Window, seats: usize) -> u64 {
-    let asleep = window.active > seats && Kind::of(window, seats) != Kind::Spinning;
+fn look_ns(window: &Window, slots: usize) -> u64 {
+    let asleep = window.active > slots && Kind::of(window, slots) != Kind::Spinning;
     if asleep { LOOK_SELDOM_NS } else { LOOK_NS }
 }
 
 fn efficiency(window: &Window) -> f64 {
-    if window.seats_ns == 0 {
+    if window.slots_ns == 0 {
         return 0.0;
     }
     let useful_ns = window.run_ns as f64 * (1.0 - spinning(window)) - window.own_ns as f64 * INTERRUPTS;
-    (useful_ns / window.seats_ns as f64).max(0.0)
+    (useful_ns / window.slots_ns as f64).max(0.0)
 }
 
-/// The part of the seats' time that was spent waiting in loops.
+/// The part of the slots' time that was spent waiting in loops.
 fn spun(window: &Window) -> f64 {
-    window.run_ns as f64 * spinning(window) / window.seats_ns.max(1) as f64
+    window.run_ns as f64 * spinning(window) / window.slots_ns.max(1) as f64
 }
 
 /// The part of the threads' time that was spent waiting in loops.
