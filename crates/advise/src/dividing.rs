@@ -169,7 +169,7 @@ mod tests {
             cpus: Vec::new(),
             preemptors: vec![Preemptor { kind: PreemptorKind::Sibling, wait_ns: 2000, ..Preemptor::default() }],
             hot_functions: Vec::new(),
-            beside: None,
+            co_run: None,
         };
         let facts = Facts { allowed_cpus: vec![0, 1], ..Facts::default() };
         let blame = Picture::new(&account, &facts).blame;

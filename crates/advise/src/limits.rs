@@ -61,7 +61,7 @@ fn losses(picture: &Picture, limits: &mut Limits) {
     let (lost, events) = (&picture.account.lost, picture.account.events);
     if lost.moments > 0 {
         // What programs took from one another is played from the trace.
-        let but = if picture.account.beside.is_some() { ", but what is said of programs side by side" } else { "" };
+        let but = if picture.account.co_run.is_some() { ", but what is said of programs side by side" } else { "" };
         let text = format!(
             "The trace has gaps: {} of what happened found no room. These figures have none, they are kept elsewhere{but}.",
             counted(lost.moments, "moment")

@@ -111,7 +111,7 @@ fn account_of(
                 cpus,
                 preemptors,
                 hot_functions: Vec::new(),
-                beside: None,
+                co_run: None,
             }
         },
     )

@@ -485,7 +485,7 @@ fn gaps_of_a_trace_are_said_first_and_spoil_only_what_is_played_from_it() {
     let gaps = expect(&stage, Kind::TooManyThreadsSpinning);
     assert!(gaps.sentences[0].text.ends_with("they are kept elsewhere."), "{}", text(&gaps));
     assert_eq!(gaps.confidence, whole.confidence);
-    stage.account.beside = Some(ledger::beside::Beside::default());
+    stage.account.co_run = Some(ledger::co_run::CoRun::default());
     let gaps = expect(&stage, Kind::TooManyThreadsSpinning);
     assert!(gaps.sentences[0].text.ends_with("but what is said of programs side by side."), "{}", text(&gaps));
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wire::{Backend, Cause};
 
-use crate::beside::Beside;
+use crate::co_run::CoRun;
 use crate::figures;
 use crate::figures::{ByCause, ByMigration, RunByCpu, Seen, Value};
 use crate::provenance::Provenance;
@@ -44,8 +44,8 @@ pub struct Account {
     #[serde(alias = "hot")]
     pub hot_functions: Vec<HotFunction>,
     /// What programs that ran side by side took from one another; absent where there was one.
-    #[serde(default)]
-    pub beside: Option<Beside>,
+    #[serde(default, alias = "beside")]
+    pub co_run: Option<CoRun>,
 }
 
 /// What could not be kept, by kind.

@@ -90,7 +90,7 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
         cpus: cpus::accounts(record),
         preemptors: takers::of(record, &lives, &open),
         hot_functions,
-        beside: None,
+        co_run: None,
     }
 }
 

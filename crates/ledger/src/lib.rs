@@ -6,7 +6,7 @@
 //! - [`moments`]: a trace's record → such events. [`stretch`]: what a thread did from when to when.
 //! - [`timeline`]: stretches and moments, added up by thread, CPU and column of time, for pictures.
 //! - [`accounts`]: what an observer recorded → the [`Account`].
-//! - [`beside`]: programs that ran at the same time: what each took from the others.
+//! - [`co_run`]: programs that ran at the same time: what each took from the others.
 //! - [`account`]: its shape, which is the JSON that users read. [`figures`]: what a figure is, and how one is declared.
 //! - [`provenance`]: where, when and of what it was taken. [`sees`]: what an account can tell. [`causes`]: what is said of the causes of blocks.
 //! - [`summary`], [`check`](mod@check): the figures of verdict and report, each defined once.
@@ -14,7 +14,7 @@
 
 pub mod account;
 pub mod accounts;
-pub mod beside;
+pub mod co_run;
 pub mod causes;
 pub mod check;
 pub mod close;

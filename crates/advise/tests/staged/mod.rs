@@ -140,7 +140,7 @@ impl Stage {
             cpus: (0..cpus).map(cpu).collect(),
             preemptors,
             hot_functions: Vec::new(),
-            beside: None,
+            co_run: None,
         };
         let facts = Facts {
             allowed_cpus: (0..cpus).collect(),

@@ -3,7 +3,7 @@
 use advise::Facts;
 use anyhow::{Result, bail};
 use ledger::accounts::ProgramInfo;
-use ledger::beside::{self, Beside, Player};
+use ledger::co_run::{self, CoRun, Player};
 use ledger::{Account, Provenance};
 use machine::CpuSet;
 use observe::Observed;
@@ -52,7 +52,7 @@ pub fn document(
     let recorded = observed.recorder.take().map(|recorder| {
         let recording = recorder.finish(record, &account, &observed.waits, record.cpus.len() as u32)?;
         if programs.len() > 1 {
-            account.beside = Some(side_by_side(&recording, &programs, &observed.allowed)?);
+            account.co_run = Some(side_by_side(&recording, &programs, &observed.allowed)?);
         }
         Ok(recording)
     });
@@ -93,10 +93,10 @@ fn programs(target: &Target, ended: &Ended) -> Vec<ProgramInfo> {
 }
 
 /// What programs took from one another.
-fn side_by_side(recording: &Recording, programs: &[ProgramInfo], allowed: &[Option<CpuSet>]) -> Result<Beside> {
+fn side_by_side(recording: &Recording, programs: &[ProgramInfo], allowed: &[Option<CpuSet>]) -> Result<CoRun> {
     let programs = programs.iter().enumerate().map(|(at, program)| {
         let cpus = allowed.get(at).and_then(Option::as_ref);
-        beside::Program {
+        co_run::Program {
             root_pid: program.root_pid.unwrap_or_default(),
             cpus: cpus.map(|cpus| cpus.iter().collect()),
             named: cpus.map(ToString::to_string).unwrap_or_default(),

@@ -1,6 +1,6 @@
 //! Recordings, changed at random before and after they are encoded.
 
-use ledger::beside::{Beside, Idle, Phase, Waited};
+use ledger::co_run::{CoRun, Idle, Phase, Waited};
 use perfdata::Format;
 use report::Document;
 use report::overlap::{Noticed, OverlapCounts, OverlapReport};
@@ -182,7 +182,7 @@ fn side_by_side() -> Document {
     };
     let waited =
         Waited { cpus: "0-1".into(), behind_ns: vec![100_000_000, 2], behind_others_ns: 3, ..Waited::default() };
-    document.account.beside = Some(Beside {
+    document.account.co_run = Some(CoRun {
         any_ran_ns: 9_000_000_000,
         all_ran_ns: 5_000_000_000,
         phases: vec![phase(&[0, 1], 5_000_000_000), phase(&[0], 4_000_000_000)],

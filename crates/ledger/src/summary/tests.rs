@@ -18,7 +18,7 @@ pub(crate) fn empty() -> Account {
         cpus: vec![],
         preemptors: vec![],
         hot_functions: vec![],
-        beside: None,
+        co_run: None,
     }
 }
 

@@ -25,7 +25,7 @@ type Programs = u16;
 
 /// What programs that ran side by side took from one another. Programs by their place on the command line, from 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Beside {
+pub struct CoRun {
     /// From the first program's start to the last one's end.
     pub any_ran_ns: u64,
     /// While all of them ran.
@@ -237,7 +237,7 @@ impl Player {
 
     /// What it was, until `end_ns`.
     #[must_use]
-    pub fn finish(mut self, end_ns: u64) -> Beside {
+    pub fn finish(mut self, end_ns: u64) -> CoRun {
         self.runs(self.running, end_ns);
         let all = (1u32 << self.programs.len()).wrapping_sub(1) as Programs;
         let told = |(running, sums): &(Programs, Sums)| *running != 0 && sums.length_ns > 0;
@@ -247,7 +247,7 @@ impl Player {
         };
         let mut told: Vec<Phase> = phases.iter().map(|(running, sums)| phase(*running, sums)).collect();
         told.sort_by(|a, b| b.running.len().cmp(&a.running.len()).then_with(|| a.running.cmp(&b.running)));
-        Beside {
+        CoRun {
             any_ran_ns: length(&|_| true),
             all_ran_ns: length(&|running| running == all),
             phases: told,

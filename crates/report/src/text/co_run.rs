@@ -2,7 +2,7 @@
 
 use advise::numbers::{duration, seconds};
 use ledger::Program;
-use ledger::beside::{Beside, Idle, MOST, Phase};
+use ledger::co_run::{CoRun, Idle, MOST, Phase};
 
 use super::page::Page;
 use crate::json::Document;
@@ -10,25 +10,25 @@ use crate::style::{Style, wrapped};
 use crate::table::{Align, Table};
 
 pub(super) fn write(page: &mut Page) {
-    let Some(beside) = &page.document.account.beside else { return };
+    let Some(co_run) = &page.document.account.co_run else { return };
     page.gap();
     let style = page.style;
-    let lines = wrapped(&style.clean(&headline(page.document, beside)), style.columns(), "  ", "    ");
+    let lines = wrapped(&style.clean(&headline(page.document, co_run)), style.columns(), "  ", "    ");
     page.extend(lines);
-    page.extend(phases(beside, style).lines(style.columns()));
+    page.extend(phases(co_run, style).lines(style.columns()));
     page.gap();
-    page.extend(waits(beside, style).lines(style.columns()));
+    page.extend(waits(co_run, style).lines(style.columns()));
 }
 
 /// Who ran, and for how long all of them.
-pub(crate) fn headline(document: &Document, beside: &Beside) -> String {
+pub(crate) fn headline(document: &Document, co_run: &CoRun) -> String {
     let programs = &document.account.programs;
     let named: Vec<String> = (0..programs.len()).map(|at| named(programs, at)).collect();
     format!(
         "side by side: {}; all ran for {} of {}",
         named.join(", "),
-        seconds(beside.all_ran_ns),
-        seconds(beside.any_ran_ns)
+        seconds(co_run.all_ran_ns),
+        seconds(co_run.any_ran_ns)
     )
 }
 
@@ -57,14 +57,14 @@ fn letters(programs: &[usize]) -> String {
 }
 
 /// What CPUs did while the same programs ran, as CPU time.
-pub(crate) fn phases<'s>(beside: &Beside, style: &'s Style) -> Table<'s> {
+pub(crate) fn phases<'s>(co_run: &CoRun, style: &'s Style) -> Table<'s> {
     let mut table = Table::new(style);
-    let phases = &beside.phases;
+    let phases = &co_run.phases;
     let column = |of: fn(&Phase) -> u64| phases.iter().map(move |phase| duration(of(phase)));
     table.column("while these ran", Align::Left, 0, phases.iter().map(|phase| letters(&phase.running)));
     table.column("for", Align::Right, 0, column(|phase| phase.length_ns));
     // A file may claim thousands of programs, and so the square of that in cells.
-    for at in 0..beside.waited.len().min(MOST) {
+    for at in 0..co_run.waited.len().min(MOST) {
         let runs = phases.iter().map(move |phase| duration(phase.run_ns.get(at).copied().unwrap_or(0)));
         table.column(&format!("CPU {}", letter(at)), Align::Right, 0, runs);
     }
@@ -90,10 +90,10 @@ fn whose(idle: &Idle) -> String {
 }
 
 /// Thread-time that each program waited for a CPU, by who held it.
-pub(crate) fn waits<'s>(beside: &Beside, style: &'s Style) -> Table<'s> {
+pub(crate) fn waits<'s>(co_run: &CoRun, style: &'s Style) -> Table<'s> {
     let mut table = Table::new(style);
-    let waited = &beside.waited;
-    let name = |(at, waited): (usize, &ledger::beside::Waited)| match waited.cpus.as_str() {
+    let waited = &co_run.waited;
+    let name = |(at, waited): (usize, &ledger::co_run::Waited)| match waited.cpus.as_str() {
         "" => letter(at),
         cpus => format!("{} on CPUs {cpus}", letter(at)),
     };
@@ -112,7 +112,7 @@ pub(crate) fn waits<'s>(beside: &Beside, style: &'s Style) -> Table<'s> {
 
 #[cfg(test)]
 mod tests {
-    use ledger::beside::Waited;
+    use ledger::co_run::Waited;
 
     use super::*;
 
@@ -123,17 +123,17 @@ mod tests {
 
     #[test]
     fn a_file_may_claim_more_programs_than_there_can_be() {
-        let beside = Beside { waited: vec![Waited::default(); 200], ..Beside::default() };
-        let lines = waits(&beside, &Style { all_threads: true, ..Style::default() }).lines(10_000);
+        let co_run = CoRun { waited: vec![Waited::default(); 200], ..CoRun::default() };
+        let lines = waits(&co_run, &Style { all_threads: true, ..Style::default() }).lines(10_000);
         assert_eq!((lines.len(), lines[0].matches("behind").count()), (201, MOST + 1), "{}", lines[0]);
     }
 
     #[test]
     fn a_file_may_claim_more_idle_time_than_there_can_be() {
         let idle = Idle { usable_by: vec![0], idle_ns: u64::MAX };
-        let beside =
-            Beside { phases: vec![Phase { idle: vec![idle.clone(), idle], ..Phase::default() }], ..Beside::default() };
-        let lines = phases(&beside, &Style::default()).lines(100);
+        let co_run =
+            CoRun { phases: vec![Phase { idle: vec![idle.clone(), idle], ..Phase::default() }], ..CoRun::default() };
+        let lines = phases(&co_run, &Style::default()).lines(100);
         assert!(lines.iter().any(|line| line.contains("18,446,744,074 s")), "{lines:?}");
     }
 }

@@ -10,7 +10,7 @@ fn player() -> Player {
     Player::new(vec![a, b], 2, 1_000)
 }
 
-fn play(moments: &[(u64, u16, What)], end_ns: u64) -> Beside {
+fn play(moments: &[(u64, u16, What)], end_ns: u64) -> CoRun {
     let mut player = player();
     moments.iter().for_each(|(t_ns, cpu, what)| player.take(&Moment::new(*t_ns, *cpu, *what)));
     player.finish(end_ns)
@@ -50,8 +50,8 @@ fn pair() -> Vec<(u64, u16, What)> {
 
 #[test]
 fn phases_and_idle_time_follow_who_ran_and_who_was_allowed() {
-    let beside = play(&pair(), 3_000);
-    assert_eq!((beside.any_ran_ns, beside.all_ran_ns), (1_000, 400));
+    let co_run = play(&pair(), 3_000);
+    assert_eq!((co_run.any_ran_ns, co_run.all_ran_ns), (1_000, 400));
     let idle = |usable_by: &[usize], idle_ns| Idle { usable_by: usable_by.to_vec(), idle_ns };
     let both = Phase {
         running: vec![0, 1],
@@ -70,7 +70,7 @@ fn phases_and_idle_time_follow_who_ran_and_who_was_allowed() {
         idle: vec![idle(&[1], 500)],
         unseen_ns: 0,
     };
-    assert_eq!(beside.phases, [both, alone]);
+    assert_eq!(co_run.phases, [both, alone]);
 }
 
 #[test]
@@ -84,11 +84,11 @@ fn parts_of_a_phase_sum_to_its_length_times_cpus() {
 
 #[test]
 fn who_holds_the_cpu_takes_the_time_of_those_that_wait_there() {
-    let beside = play(&pair(), 3_000);
-    let b = &beside.waited[1];
+    let co_run = play(&pair(), 3_000);
+    let b = &co_run.waited[1];
     // Behind a on CPU 0, then for CPU 1 to wake up.
     assert_eq!((b.behind_ns.as_slice(), b.behind_others_ns, b.behind_idle_ns), (&[100, 0][..], 0, 10));
-    assert_eq!(beside.waited[0].behind_ns, [0, 0]);
+    assert_eq!(co_run.waited[0].behind_ns, [0, 0]);
 }
 
 #[test]
@@ -96,8 +96,8 @@ fn the_end_of_the_only_program_that_was_allowed_leaves_idle_time_to_nobody() {
     let only = |root_pid, cpu: u32| Program { root_pid, cpus: Some(vec![cpu]), named: cpu.to_string() };
     let mut player = Player::new(vec![only(10, 0), only(20, 1)], 2, 1_000);
     pair().iter().for_each(|(t_ns, cpu, what)| player.take(&Moment::new(*t_ns, *cpu, *what)));
-    let beside = player.finish(3_000);
-    let alone = beside.phases.iter().find(|phase| phase.running == [1]).expect("b alone");
+    let co_run = player.finish(3_000);
+    let alone = co_run.phases.iter().find(|phase| phase.running == [1]).expect("b alone");
     assert_eq!(alone.idle, [Idle { usable_by: vec![], idle_ns: 500 }]);
 }
 
@@ -122,11 +122,11 @@ fn children_belong_to_the_program_and_do_not_keep_it_running() {
     moments.insert(7, (1_300, 0, born(11, 10)));
     moments[8] = (1_400, 0, switch(10, Left::Dead, 11));
     moments.truncate(9);
-    let beside = play(&moments, 1_700);
-    let alone = beside.phases.iter().find(|phase| phase.running == [1]).expect("b alone");
+    let co_run = play(&moments, 1_700);
+    let alone = co_run.phases.iter().find(|phase| phase.running == [1]).expect("b alone");
     assert_eq!((alone.length_ns, alone.run_ns.as_slice()), (300, &[300, 300][..]));
     // The child waited behind its own program.
-    assert_eq!(beside.waited[0].behind_ns, [100, 0]);
+    assert_eq!(co_run.waited[0].behind_ns, [100, 0]);
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn an_id_that_was_the_other_programs_is_its_parents() {
     moments.insert(10, (1_700, 1, born(10, 20)));
     moments.insert(11, (1_700, 0, switch(0, PREEMPTED, 10)));
     moments.insert(12, (1_800, 0, switch(10, Left::Dead, 0)));
-    let beside = play(&moments, 3_000);
-    assert_eq!(beside.all_ran_ns, 400);
-    let alone = beside.phases.iter().find(|phase| phase.running == [1]).expect("b alone");
+    let co_run = play(&moments, 3_000);
+    assert_eq!(co_run.all_ran_ns, 400);
+    let alone = co_run.phases.iter().find(|phase| phase.running == [1]).expect("b alone");
     assert_eq!(alone.run_ns, [0, 700]);
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::ptr;
 
 use ledger::Thread;
-use ledger::beside::{Beside, Phase};
+use ledger::co_run::{CoRun, Phase};
 use report::Document;
 use testkit::measured::{Bench, assert_none, bench};
 use testkit::skip::{Need, skip};
@@ -65,16 +65,16 @@ fn forbid_tracing(command: &mut Command) {
 }
 
 /// Runs `program` with another one beside it.
-fn side_by_side(bench: &Bench, program: &str, also: &str) -> Document {
+fn side_by_side(bench: &Bench, program: &str, co_run: &str) -> Document {
     let mut command = Command::new("timeout");
     command.args(["--foreground", "120"]);
-    reported(bench, command, program, also)
+    reported(bench, command, program, co_run)
 }
 
 /// … cox being started by `command`.
-fn reported(bench: &Bench, mut command: Command, program: &str, also: &str) -> Document {
+fn reported(bench: &Bench, mut command: Command, program: &str, co_run: &str) -> Document {
     let json = bench.folder().join("cox.json");
-    command.args([COX, "run", "--also", also, "--json"]).arg(&json).arg("--");
+    command.args([COX, "run", "--co-run", co_run, "--json"]).arg(&json).arg("--");
     let output = command.args(program.split(' ')).current_dir(bench.folder()).output().expect("start cox");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -82,13 +82,13 @@ fn reported(bench: &Bench, mut command: Command, program: &str, also: &str) -> D
     serde_json::from_slice(&fs::read(&json).expect("the account")).expect("a document")
 }
 
-fn beside(document: &Document) -> &Beside {
-    document.account.beside.as_ref().expect("programs side by side")
+fn co_run(document: &Document) -> &CoRun {
+    document.account.co_run.as_ref().expect("programs side by side")
 }
 
 /// While these ran.
-fn phase<'d>(beside: &'d Beside, running: &[usize]) -> &'d Phase {
-    beside.phases.iter().find(|phase| phase.running == running).expect("such a phase")
+fn phase<'d>(co_run: &'d CoRun, running: &[usize]) -> &'d Phase {
+    co_run.phases.iter().find(|phase| phase.running == running).expect("such a phase")
 }
 
 fn idle(phase: &Phase, usable_by: &[usize]) -> u64 {
@@ -107,16 +107,16 @@ fn apart(what: &str, a_ns: u64, b_ns: u64) -> Option<String> {
 
 /// What must hold whatever was staged: parts sum to wholes, and to the account.
 fn closes(document: &Document) -> Vec<String> {
-    let beside = beside(document);
+    let co_run = co_run(document);
     let cpus = document.account.cpus.len() as u64;
     let mut faults: Vec<String> = Vec::new();
-    for phase in &beside.phases {
+    for phase in &co_run.phases {
         let idle: u64 = phase.idle.iter().map(|idle| idle.idle_ns).sum();
         let parts = phase.run_ns.iter().sum::<u64>() + phase.others_ns + idle + phase.unseen_ns;
         faults.extend((parts != cpus * phase.length_ns).then(|| format!("{phase:?} does not sum to {cpus} CPUs")));
     }
-    for (program, waited) in beside.waited.iter().enumerate() {
-        let runs: u64 = beside.phases.iter().map(|phase| phase.run_ns[program]).sum();
+    for (program, waited) in co_run.waited.iter().enumerate() {
+        let runs: u64 = co_run.phases.iter().map(|phase| phase.run_ns[program]).sum();
         faults.extend(apart("run", runs, sum(document, program, |thread| thread.run_ns)));
         let waits =
             waited.behind_ns.iter().sum::<u64>() + waited.behind_others_ns + waited.behind_idle_ns + waited.unseen_ns;
@@ -127,9 +127,9 @@ fn closes(document: &Document) -> Vec<String> {
 
 /// A spinner of 0.6 s on CPU 0, and a program on CPU 1 that reads and writes memory for 1.2 s. `spinner`: its place.
 fn apart_on_two_cpus(document: &Document, spinner: usize) {
-    let beside = beside(document);
+    let co_run = co_run(document);
     let memory = 1 - spinner;
-    let (both, alone) = (phase(beside, &[0, 1]), phase(beside, &[memory]));
+    let (both, alone) = (phase(co_run, &[0, 1]), phase(co_run, &[memory]));
     let mut faults = closes(document);
     // They begin one after the other, and an end is noticed when cox looks.
     let life_ns = document.account.programs[spinner].wall_ns;
@@ -142,7 +142,7 @@ fn apart_on_two_cpus(document: &Document, spinner: usize) {
         both.run_ns.iter().sum::<u64>() + both.others_ns,
         2 * both.length_ns - idle(both, &[spinner]) - idle(both, &[memory]),
     ));
-    let taken = beside.waited[spinner].behind_ns[memory] + beside.waited[memory].behind_ns[spinner];
+    let taken = co_run.waited[spinner].behind_ns[memory] + co_run.waited[memory].behind_ns[spinner];
     // Until taskset has moved each to its own they may be on one: milliseconds, more where others want the CPU, too.
     faults.extend((taken > both.length_ns / 50 + 50_000_000).then(|| format!("{taken} ns taken from one another")));
     // Behind the spinner's end nobody may use its CPU: idle, nobody's. That of the other is its own.
@@ -177,11 +177,11 @@ fn a_pair_on_one_cpu_takes_from_the_other_what_it_runs() {
     let mut command = Command::new("taskset");
     command.args(["-c", "0", "timeout", "--foreground", "120"]);
     let document = reported(&bench, command, &hog("0.5"), &hog("1"));
-    let beside = beside(&document);
-    let both = phase(beside, &[0, 1]);
+    let co_run = co_run(&document);
+    let both = phase(co_run, &[0, 1]);
     let mut faults = closes(&document);
     for (one, other) in [(0, 1), (1, 0)] {
-        faults.extend(apart("behind the other", beside.waited[one].behind_ns[other], both.run_ns[other]));
+        faults.extend(apart("behind the other", co_run.waited[one].behind_ns[other], both.run_ns[other]));
         faults.extend((both.run_ns[one] < both.length_ns / 10).then(|| format!("{one} hardly ran: {both:?}")));
     }
     // CPU 1 was for neither.
@@ -196,9 +196,9 @@ fn exit_code_and_input_are_the_programs_and_both_are_waited_for() {
     let script = bench.folder().join("in");
     fs::write(&script, "for the program\n").expect("write");
     let done = bench.folder().join("done");
-    let also = format!("sh -c 'read line; sleep 0.3; echo \"got $line\" > {}; exit 3'", done.display());
+    let co_run = format!("sh -c 'read line; sleep 0.3; echo \"got $line\" > {}; exit 3'", done.display());
     let mut command = Command::new(COX);
-    command.args(["run", "-q", "--also", &also, "--", "sh", "-c", "read line; echo \"$line\"; exit 7"]);
+    command.args(["run", "-q", "--co-run", &co_run, "--", "sh", "-c", "read line; echo \"$line\"; exit 7"]);
     let output = command.stdin(fs::File::open(&script).expect("open")).output().expect("start cox");
     assert_eq!(output.status.code(), Some(7));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "for the program\n");
@@ -220,16 +220,16 @@ fn what_cannot_run_is_refused_before_anything_starts() {
         assert!(said.contains(why), "{options:?}: {said}");
         assert!(!Path::new(&touched).exists(), "{options:?}: the program has run");
     };
-    refused(&["--also", "no-such-program at all"], 127, "no-such-program");
+    refused(&["--co-run", "no-such-program at all"], 127, "no-such-program");
     let script = bench.folder().join("script");
     fs::write(&script, "echo no first line\n").expect("write");
     // As for a single program: it is there, and may not be executed.
-    refused(&["--also", &script.display().to_string()], 126, "permission denied");
+    refused(&["--co-run", &script.display().to_string()], 126, "permission denied");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("chmod");
-    refused(&["--also", &script.display().to_string()], 126, "neither a binary for this machine nor a script");
-    refused(&["--also", "sh -c 'no end"], 125, "unclosed quote");
-    refused(&["--also", ""], 125, "the command is empty");
-    refused(&["--backend", "proc", "--also", "true"], 125, "need eBPF");
+    refused(&["--co-run", &script.display().to_string()], 126, "neither a binary for this machine nor a script");
+    refused(&["--co-run", "sh -c 'no end"], 125, "unclosed quote");
+    refused(&["--co-run", ""], 125, "the command is empty");
+    refused(&["--backend", "proc", "--co-run", "true"], 125, "need eBPF");
 }
 
 #[test]
@@ -252,8 +252,8 @@ fn none_begins_unless_all_can_be_executed() {
         let mut command = Command::new(COX);
         command.arg("run");
         // Time for the first, were it let go before the last.
-        command.args(["--also", "true"].repeat(12));
-        command.args(["--also", &last, "--", "touch"]).arg(&touched);
+        command.args(["--co-run", "true"].repeat(12));
+        command.args(["--co-run", &last, "--", "touch"]).arg(&touched);
         let output = command.output().expect("start cox");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), said.lines().count()), (Some(126), 1), "{said}");
@@ -268,9 +268,9 @@ fn where_nothing_may_be_traced_it_is_said_and_the_exec_tells() {
     let foreign = bench.folder().join("foreign");
     fs::write(&foreign, b"\x7fELF\x01\x02\x01 of another machine").expect("write");
     fs::set_permissions(&foreign, fs::Permissions::from_mode(0o755)).expect("chmod");
-    for (also, code, lines) in [("true", 0, 1), (&*foreign.display().to_string(), 126, 2)] {
+    for (co_run, code, lines) in [("true", 0, 1), (&*foreign.display().to_string(), 126, 2)] {
         let mut command = Command::new(COX);
-        command.args(["run", "-q", "--also", also, "--", "true"]);
+        command.args(["run", "-q", "--co-run", co_run, "--", "true"]);
         forbid_tracing(&mut command);
         let output = command.output().expect("start cox");
         let said = String::from_utf8_lossy(&output.stderr);
@@ -292,7 +292,7 @@ fn the_page_has_it_too_and_one_of_one_program_has_not() {
         assert!(command.status().expect("start cox").success());
         fs::read_to_string(file).expect("a page")
     };
-    let together = page(&["--also", "sleep 0.2"]);
+    let together = page(&["--co-run", "sleep 0.2"]);
     assert!(together.contains("id=\"beside\"") && together.contains("behind A") && together.contains("A+B"));
     let alone = page(&[]);
     assert!(!alone.contains("beside") && !alone.contains("side by side"));
