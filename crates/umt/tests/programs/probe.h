@@ -69,7 +69,8 @@ void join(pthread_t thread);
 
 /*
  * The same for what is so at once, or behind the calling thread's next switch: with bpf a thread may not be seen to come back, because switches away
- * from some service threads of a guest reach no tracepoint (ARCHITECTURE.md), and is then counted when it leaves.
+ * from some service threads of a guest reach no tracepoint (ARCHITECTURE.md), and is then counted when it leaves. And the kernel lets a thread's joiner
+ * go before it reports the thread's end.
  */
 #define SETTLES(what, ...)                                                                                             \
 	for (int tries_ = 0; !(what); nap())                                                                           \

@@ -125,7 +125,7 @@ static void *preempted_work(void *unused)
 static void preempted(void)
 {
 	join(start(preempted_work, NULL));
-	CHECK(all_ready() == 0, "who has ended");
+	SETTLES(all_ready() == 0, "who has ended");
 }
 
 static atomic_int moving;
@@ -174,7 +174,7 @@ static void moved(void)
 	}
 	moving = 0;
 	join(thread);
-	CHECK(all_ready() == 0);
+	SETTLES(all_ready() == 0);
 }
 
 static void *ends_work(void *wanted)
@@ -190,7 +190,7 @@ static void ends(void)
 	/* More than there are places, one after the other: they are given back. */
 	for (long round = 0; round < 600; round++)
 		join(start(ends_work, (void *)(round % 2)));
-	CHECK(all_ready() == 0);
+	SETTLES(all_ready() == 0);
 	for (int cpu = 0; cpu < cpus; cpu++)
 		CHECK(ready_by_sums(cpu) == 0 && cox_umt_ready(cpu) == 0);
 }
@@ -279,7 +279,7 @@ static void phantoms(void)
 		CHECK(!pthread_kill(thread, SIGUSR1));
 	join(thread);
 	join(rival);
-	CHECK(all_ready() == 0);
+	SETTLES(all_ready() == 0);
 }
 
 static void *stopped_work(void *unused)
@@ -319,7 +319,7 @@ static void stopped(void)
 		CHECK(!sigprocmask(SIG_UNBLOCK, &mask, NULL));
 		CHECK(cox_umt_enable(0) == cpus, "%s", strerror(errno));
 		join(start(stopped_work, NULL));
-		CHECK(all_ready() == 0);
+		SETTLES(all_ready() == 0);
 		_exit(0);
 	}
 	for (;;) {
@@ -479,7 +479,7 @@ static void pong(void)
 	ready_to_go++;
 	join(both[0]);
 	join(both[1]);
-	CHECK(all_ready() == 0);
+	SETTLES(all_ready() == 0);
 }
 
 static void executes(void)
@@ -509,7 +509,7 @@ static void *lost_work(void *unused)
 static void lost(void)
 {
 	join(start(lost_work, NULL));
-	CHECK(all_ready() == 0);
+	SETTLES(all_ready() == 0);
 }
 
 const struct cases threads_cases[] = {
