@@ -17,6 +17,7 @@ pub mod arrows;
 pub mod btf;
 pub mod circles;
 pub mod conformance;
+mod for_tests;
 pub mod lines;
 pub mod rooms;
 pub mod supervise;

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::workspace;
+
 /// Files with more lines than this are listed.
 pub const SMELL: usize = 400;
 /// Files with more lines than this fail the check.
@@ -29,29 +31,15 @@ pub struct Long {
 /// When a folder or file cannot be read.
 pub fn longer_than(root: &Path, limit: usize) -> Result<Vec<Long>> {
     let mut long = Vec::new();
-    let mut folders = vec![root.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))? {
-            let entry = entry.with_context(|| format!("reading {}", folder.display()))?;
-            let path = entry.path();
-            let kind = entry.file_type().with_context(|| format!("reading {}", path.display()))?;
-            if kind.is_dir() && !is_left_out(&path) {
-                folders.push(path);
-            } else if kind.is_file() && is_source(&path) {
-                let bytes = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
-                let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
-                if lines > limit {
-                    long.push(Long { path: path.strip_prefix(root).unwrap_or(&path).to_owned(), lines });
-                }
-            }
+    for path in workspace::files(root, &is_source)? {
+        let bytes = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+        let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+        if lines > limit {
+            long.push(Long { path: path.strip_prefix(root).unwrap_or(&path).to_owned(), lines });
         }
     }
     long.sort_by(|a, b| b.lines.cmp(&a.lines).then_with(|| a.path.cmp(&b.path)));
     Ok(long)
-}
-
-fn is_left_out(folder: &Path) -> bool {
-    folder.file_name().is_some_and(|name| name == "target" || name.as_encoded_bytes().starts_with(b"."))
 }
 
 fn is_source(path: &Path) -> bool {

@@ -34,6 +34,33 @@ pub fn crates() -> Result<Vec<Crate>> {
     parse(&output.stdout)
 }
 
+/// The files below `folder` that are `wanted`, sorted. Build output (`target`) and hidden folders are left out.
+///
+/// # Errors
+/// When a folder cannot be read.
+pub fn files(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))? {
+            let entry = entry.with_context(|| format!("reading {}", folder.display()))?;
+            let path = entry.path();
+            let kind = entry.file_type().with_context(|| format!("reading {}", path.display()))?;
+            if kind.is_dir() && !is_left_out(&path) {
+                folders.push(path);
+            } else if kind.is_file() && wanted(&path) {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn is_left_out(folder: &Path) -> bool {
+    folder.file_name().is_some_and(|name| name == "target" || name.as_encoded_bytes().starts_with(b"."))
+}
+
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,

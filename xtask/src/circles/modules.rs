@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use proc_macro2::{TokenStream, TokenTree};
-use syn::parse::Parser;
-use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Item, ItemMod, ItemUse, Lit, Meta, Token, UseTree};
+use syn::{Attribute, Item, ItemMod, ItemUse, Lit, Meta, UseTree};
+
+use crate::for_tests::is_for_tests;
 
 /// A path as it stands in the code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -255,26 +255,6 @@ fn names_in_strings(tokens: TokenStream, mentions: &mut Vec<Mention>) {
             }
             _ => {}
         }
-    }
-}
-
-fn is_for_tests(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| match &attribute.meta {
-        Meta::Path(path) => path.is_ident("test"),
-        Meta::List(list) if list.path.is_ident("cfg") => list.parse_args().is_ok_and(|meta| only_in_tests(&meta)),
-        _ => false,
-    })
-}
-
-/// Whether a condition holds in tests only.
-fn only_in_tests(condition: &Meta) -> bool {
-    let Meta::List(list) = condition else { return condition.path().is_ident("test") };
-    let parts = Punctuated::<Meta, Token![,]>::parse_terminated.parse2(list.tokens.clone());
-    let Ok(parts) = parts else { return false };
-    match list.path.get_ident().map(ToString::to_string).as_deref() {
-        Some("all") => parts.iter().any(only_in_tests),
-        Some("any") => parts.iter().all(only_in_tests),
-        _ => false,
     }
 }
 

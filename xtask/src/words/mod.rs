@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use crate::workspace;
+
 pub use names::{Kind, Name, of_page, of_rust};
 
 /// A retired word.
@@ -80,11 +82,12 @@ fn row(line: &str) -> Result<Retired> {
 /// # Errors
 /// When a file cannot be read or is not Rust.
 pub fn of_workspace(root: &Path, table: &[Retired]) -> Result<(Vec<Hit>, usize)> {
-    let mut files = Vec::new();
+    let mut files = vec![root.join("README.md")];
     for folder in ["crates", "bench", "xtask", "docs"] {
-        list(&root.join(folder), &mut files)?;
+        files.extend(workspace::files(&root.join(folder), &|file| {
+            is_searched(file.strip_prefix(root).unwrap_or(file))
+        })?);
     }
-    files.push(root.join("README.md"));
     files.sort();
     let mut hits = Vec::new();
     for file in &files {
@@ -121,21 +124,10 @@ fn is_in(wanted: &[String], words: &[String]) -> bool {
     words.windows(wanted.len()).any(|window| wanted.iter().zip(window).enumerate().all(same))
 }
 
-/// Adds Rust sources of programs and pages below `folder`. Tests may name what they want, and so may what cargo has built.
-fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
-    for entry in entries {
-        let path = entry.with_context(|| format!("reading {}", folder.display()))?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if path.is_dir() {
-            if !matches!(name, "target" | "tests") && !name.starts_with('.') {
-                list(&path, files)?;
-            }
-        } else if matches!(path.extension().and_then(|extension| extension.to_str()), Some("rs" | "md")) {
-            files.push(path);
-        }
-    }
-    Ok(())
+/// Rust sources of programs, and pages; relative to the workspace. Tests may name what they want.
+fn is_searched(file: &Path) -> bool {
+    let is_kind = file.extension().is_some_and(|extension| extension == "rs" || extension == "md");
+    is_kind && !file.components().any(|part| part.as_os_str() == "tests")
 }
 
 #[cfg(test)]

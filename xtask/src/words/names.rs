@@ -10,6 +10,8 @@ use syn::{
     Attribute, ExprMacro, Field, Fields, ItemEnum, ItemFn, ItemMod, ItemStruct, ItemTrait, ItemType, LitStr, Variant,
 };
 
+use crate::for_tests::is_for_tests;
+
 /// What a name is the name of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -161,14 +163,6 @@ fn kind_of_fields(attributes: &[Attribute]) -> Kind {
         });
     }
     kind
-}
-
-fn is_for_tests(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| {
-        attribute.path().is_ident("test")
-            || attribute.path().is_ident("cfg")
-                && attribute.meta.require_list().is_ok_and(|list| list.tokens.to_string() == "test")
-    })
 }
 
 impl<'ast> Visit<'ast> for Names {
