@@ -97,9 +97,7 @@ fn main() -> ExitCode {
         }
         Verb::Kuhn(options) => Interrupt::catch().and_then(|interrupt| kuhn::kuhn(&options, &interrupt)),
         Verb::Page(options) => Interrupt::catch().and_then(|interrupt| page::page(&options, &interrupt)),
-        Verb::Pack(pack::Options { what: Some(pack::What::Palm(options)), .. }) => {
-            Interrupt::catch().and_then(|interrupt| pack::palm_live::palm(&options, &interrupt))
-        }
+        Verb::Pack(pack::Options { what: Some(pack::What::Palm(options)), .. }) => pack::palm_live::palm(&options),
         Verb::Changes { what: Guard::Guard { journal } } => guard(&journal),
         Verb::Pack(options) => {
             Interrupt::catch().and_then(|interrupt| pack::pack(&options, &interrupt)).map(|report| {

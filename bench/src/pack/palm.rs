@@ -11,8 +11,7 @@
 //! in the order of their numbers; without *locality* those next to each other in the order of progress share a
 //! group; without *period control* the period is the paper's 0.25 ms (see [`Turns`]).
 
-use std::cmp::Ordering;
-
+use pack::policy::capacity::larger_share;
 use pack::policy::conductor::{Policy, Settings};
 use pack::policy::regime::Turns;
 use pack::policy::seating::FULL_CAPACITY;
@@ -142,12 +141,6 @@ fn palm_counts(capacities: &[u64], threads: usize) -> Vec<usize> {
         counts[best] += 1;
     }
     counts
-}
-
-/// Whether `capacity / count` is larger than `other / others`.
-fn larger_share(capacity: u64, count: usize, other: u64, others: usize) -> bool {
-    let (one, two) = (u128::from(capacity) * others as u128, u128::from(other) * count as u128);
-    one.cmp(&two) == Ordering::Greater
 }
 
 /// Who goes where: the first of `order` to the seats with the largest capacity per thread. Seats that are equal

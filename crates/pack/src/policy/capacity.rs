@@ -25,8 +25,9 @@ pub fn counts(capacities: &[u64], threads: usize) -> Vec<usize> {
     counts
 }
 
-/// Whether `capacity / count` is larger than `other / others`.
-fn larger_share(capacity: u64, count: usize, other: u64, others: usize) -> bool {
+/// Whether `capacity / count` is larger than `other / others`, compared without rounding.
+#[must_use]
+pub fn larger_share(capacity: u64, count: usize, other: u64, others: usize) -> bool {
     let (one, two) = (u128::from(capacity) * others as u128, u128::from(other) * count as u128);
     one.cmp(&two) == Ordering::Greater
 }
