@@ -1,6 +1,7 @@
 //! The man pages: clap's sections, from the definition of the command line, and EXIT STATUS, ENVIRONMENT, FILES and SEE ALSO.
 //!
-//! Examples and exit codes come from the end of a command's help. Environment variables and files are listed here and nowhere else.
+//! Examples and exit codes come from the end of a command's help. Variables of which the code has a table come from there; the other variables, and
+//! files, are listed here.
 
 use std::fs;
 use std::io::{self, Write};
@@ -10,9 +11,12 @@ use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
+use crate::provenance;
+
 /// An environment variable, or a file.
 struct Outside {
-    name: &'static str,
+    /// Several have one meaning.
+    names: fn() -> Vec<&'static str>,
     /// What cox does with it.
     meaning: &'static str,
     /// The commands that use it; all are on the page of cox itself.
@@ -32,63 +36,63 @@ const TAKEN: &[&str] = &["run", "pack", "advise"];
 
 const ENVIRONMENT: &[Outside] = &[
     Outside {
-        name: "NO_COLOR",
+        names: || vec!["NO_COLOR"],
         meaning: "If it is set and not empty, cox prints no colours. It prints them on terminals only.",
         commands: REPORTS,
     },
     Outside {
-        name: "LC_ALL, LC_CTYPE, LANG",
+        names: || vec!["LC_ALL", "LC_CTYPE", "LANG"],
         meaning: "The first of these that is set names the locale. If it is not a UTF-8 locale, reports on a terminal are ASCII.",
         commands: REPORTS,
     },
-    Outside { name: "PATH", meaning: "cox searches these folders for the program.", commands: SESSIONS },
+    Outside { names: || vec!["PATH"], meaning: "cox searches these folders for the program.", commands: SESSIONS },
     Outside {
-        name: "PMIX_RANK, PMI_RANK, OMPI_COMM_WORLD_RANK, MV2_COMM_WORLD_RANK, SLURM_PROCID, FLUX_TASK_RANK",
+        names: || outputs::RANKS.to_vec(),
         meaning: "The first of these that is set is the rank that %r in the name of an output becomes; without any it is 0.",
         commands: REPORTS,
     },
     Outside {
-        name: "SLURM_JOB_ID, PBS_JOBID, LSB_JOBID, FLUX_JOB_ID",
+        names: || provenance::JOBS.map(|(name, _)| name).to_vec(),
         meaning: "The id of the batch job. Reports contain it.",
         commands: TAKEN,
     },
     Outside {
-        name: "OMP_NUM_THREADS, OMP_SCHEDULE, OMP_PROC_BIND, OMP_PLACES, OMP_WAIT_POLICY, GOMP_CPU_AFFINITY, GOMP_SPINCOUNT",
+        names: || advise::Facts::VARIABLES.to_vec(),
         meaning: "The OpenMP settings of the program. cox does not change them. Reports contain them, and the advice depends on them.",
         commands: SESSIONS,
     },
     Outside {
-        name: "LD_PRELOAD",
+        names: || vec!["LD_PRELOAD"],
         meaning: "With cox pack, --pack-cpus or --overlap, cox appends the preload library for the program, unless --no-preload is given.",
         commands: SESSIONS,
     },
     Outside {
-        name: "COX_PRELOAD",
+        names: || vec!["COX_PRELOAD"],
         meaning: "Names the file of the preload library, instead of the one under FILES.",
         commands: SESSIONS,
     },
     Outside {
-        name: "COX_PRELOAD_ALONE",
+        names: || vec!["COX_PRELOAD_ALONE"],
         meaning: "cox sets it for the program with --no-children, so that child processes do not load the preload library.",
         commands: SESSIONS,
     },
     Outside {
-        name: "COX_OVERLAP",
+        names: || vec!["COX_OVERLAP"],
         meaning: "cox sets it for the program with --overlap. It tells the preload library where to ask cox for shared memory.",
         commands: &["run"],
     },
     Outside {
-        name: "COX_CHANGES",
+        names: || vec!["COX_CHANGES"],
         meaning: "Names the folder of journals, instead of those under FILES. It must be empty, or contain only journals of cox.",
         commands: JOURNALS,
     },
     Outside {
-        name: "XDG_RUNTIME_DIR, XDG_STATE_HOME, HOME",
+        names: || vec!["XDG_RUNTIME_DIR", "XDG_STATE_HOME", "HOME"],
         meaning: "Folders in which users other than root have journals; see FILES.",
         commands: JOURNALS,
     },
     Outside {
-        name: "COX_LAPS",
+        names: || vec!["COX_LAPS"],
         meaning: "Names a file to which cox writes how long the parts of a session took, for cox-bench overhead start.",
         commands: SESSIONS,
     },
@@ -96,47 +100,54 @@ const ENVIRONMENT: &[Outside] = &[
 
 const FILES: &[Outside] = &[
     Outside {
-        name: "/run/coxswain/",
+        names: || vec!["/run/coxswain/"],
         meaning: "Root's journals: what running sessions have changed, and how to restore it.",
         commands: JOURNALS,
     },
     Outside {
-        name: "$XDG_RUNTIME_DIR/coxswain/, /run/user/UID/coxswain/, $XDG_STATE_HOME/coxswain/, /tmp/coxswain-UID/",
+        names: || {
+            vec![
+                "$XDG_RUNTIME_DIR/coxswain/",
+                "/run/user/UID/coxswain/",
+                "$XDG_STATE_HOME/coxswain/",
+                "/tmp/coxswain-UID/",
+            ]
+        },
         meaning: "Journals of other users: the first of these folders that exists and that no other user may write to. \
                   $XDG_STATE_HOME is ~/.local/state if it is not set.",
         commands: JOURNALS,
     },
     Outside {
-        name: "PREFIX/libexec/coxswain/cox-observe",
+        names: || vec!["PREFIX/libexec/coxswain/cox-observe"],
         meaning: "Loads the eBPF programs for a cox without CAP_BPF and CAP_PERFMON; see cox-observe(8).",
         commands: OBSERVERS,
     },
     Outside {
-        name: "PREFIX/lib/coxswain/libcox_preload.so",
+        names: || vec!["PREFIX/lib/coxswain/libcox_preload.so"],
         meaning: "The preload library, unless there is one beside cox itself.",
         commands: SESSIONS,
     },
     Outside {
-        name: "/sys/kernel/btf/vmlinux",
+        names: || vec!["/sys/kernel/btf/vmlinux"],
         meaning: "The kernel's type information, which the eBPF programs need.",
         commands: OBSERVERS,
     },
     Outside {
-        name: "/proc/sys/kernel/perf_event_paranoid",
+        names: || vec!["/proc/sys/kernel/perf_event_paranoid"],
         meaning: "Must be 2 or less for the backend perf without privileges.",
         commands: &["run", "doctor"],
     },
     Outside {
-        name: "/proc/PID/task/TID/schedstat",
+        names: || vec!["/proc/PID/task/TID/schedstat"],
         meaning: "The kernel's sums for each thread: what the backend proc reads.",
         commands: SESSIONS,
     },
     Outside {
-        name: "PREFIX/share/doc/coxswain/docs/",
+        names: || vec!["PREFIX/share/doc/coxswain/docs/"],
         meaning: "The user guide, whose pages cox explain prints.",
         commands: &["explain"],
     },
-    Outside { name: "PREFIX/bin/cox-bench", meaning: "The experiments.", commands: &["bench"] },
+    Outside { names: || vec!["PREFIX/bin/cox-bench"], meaning: "The experiments.", commands: &["bench"] },
 ];
 
 /// Pages to read with that of a command, beside those of its subcommands and of the command that it belongs to.
@@ -239,7 +250,7 @@ fn listed(roff: &mut Roff, heading: &str, all: &[Outside], path: &str, none: &st
         roff.text([roman(none)]);
     }
     for outside in here {
-        roff.control("TP", []).text([face(outside.name.to_owned())]).text([roman(outside.meaning)]);
+        roff.control("TP", []).text([face((outside.names)().join(", "))]).text([roman(outside.meaning)]);
     }
 }
 

@@ -21,7 +21,7 @@ const LAUNCHERS: [(&str, &str); 5] = [
 ];
 
 /// Batch systems, with the variable that holds the number of a job.
-const JOBS: [(&str, &str); 4] =
+pub const JOBS: [(&str, &str); 4] =
     [("SLURM_JOB_ID", "Slurm"), ("PBS_JOBID", "PBS"), ("FLUX_JOB_ID", "Flux"), ("LSB_JOBID", "LSF")];
 
 /// What is known now of this machine and of this process' job. `attached_to`: the process that is observed, if cox does not start the program. The

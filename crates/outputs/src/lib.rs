@@ -14,7 +14,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use file::Opened;
-pub use names::{numbered, refuse_same};
+pub use names::{RANKS, numbered, refuse_same};
 
 /// A place to write to, looked at before the program starts so that a bad path is refused in time.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 
 /// Variables in which launchers tell a process its rank, by what sets them.
-const RANKS: [&str; 6] =
+pub const RANKS: [&str; 6] =
     ["PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID", "FLUX_TASK_RANK"];
 
 /// `%p` our process id, `%h` the host's name, `%r` the rank (0 outside a launcher), `%%` a per cent sign.
