@@ -188,7 +188,7 @@ test: test-packages python-packages suite build
 		status=0 again=$$(wc -w <<< "$$failed")
 		# With the same crates chosen, so that nothing is built anew.
 		mapfile -t targets < <(sed -nE 's/^error: test failed, to rerun pass `-p [^ ]+ (.*)`$$/\1/p' target/test.log | sort -u)
-		cargo test $(TESTS) $${targets[*]} --locked --no-fail-fast "$${runner[@]}" -- --exact --test-threads 1 $$failed 2>&1 |
+		$(XTASK) supervise $(ALL_TESTS) cargo test $(TESTS) $${targets[*]} --locked --no-fail-fast "$${runner[@]}" -- --exact --test-threads 1 $$failed 2>&1 |
 			tee target/again.log || status=$$?
 	fi
 	# Orders in which threads can meet in the deque and the tally. Another build of one crate, by its own rules.

@@ -12,10 +12,9 @@ use wire::guest::{LIBGOMP, TASKS};
 
 const THREADS: [&str; 4] = ["1", "2", "3", "8"];
 
-/// `few` rounds, or `COX_TEST_TIMES` as many (`make soak`).
-fn rounds(few: u32) -> String {
-    let times = std::env::var("COX_TEST_TIMES").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-    (few * times).to_string()
+/// [`testkit::repeated`], as an argument of a program.
+fn rounds(few: usize) -> String {
+    testkit::repeated(few).to_string()
 }
 
 fn promises(name: &str) -> PathBuf {

@@ -41,8 +41,7 @@ pub fn temporary() -> PathBuf {
     let folder = Path::new(TARGET).join("tmp");
     std::fs::create_dir_all(&folder).expect("create target/tmp");
     // Without `..`: messages name it as the kernel does.
-    let folder = folder.canonicalize().expect("target/tmp");
-    folder
+    folder.canonicalize().expect("target/tmp")
 }
 
 /// The release build of cox where there is one: a debug build's own work is slow.
