@@ -1,4 +1,4 @@
-//! Adds up an account for the rules: sums, the threads that carry the program, and the reasons of their waiting.
+//! Computes from an account what the rules need: sums, the worker threads, and the causes of their waiting.
 
 use ledger::summary::{self, Sums};
 use ledger::{Account, Program, Sees, Thread};
@@ -12,7 +12,7 @@ use crate::picture::Picture;
 use crate::thresholds::{CREW_SLEEP, CREW_SPIN, CREW_WAKEUPS_PER_S, CREW_WORK, WORTH_SHARE};
 
 impl<'a> Picture<'a> {
-    /// Adds up an account.
+    /// Computes all sums of an account.
     pub fn new(account: &'a Account, facts: &'a Facts) -> Picture<'a> {
         let threads: Vec<(&Thread, bool)> = account.programs.iter().flat_map(threads_of).collect();
         let sums = Sums::of(account);
@@ -42,29 +42,30 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// The threads of a program, each with whether it is a main thread.
+/// Returns the threads of a program, each with a flag that is true for a main thread.
 fn threads_of(program: &Program) -> impl Iterator<Item = (&Thread, bool)> {
     let processes = program.processes.iter();
     processes.flat_map(|process| process.threads.iter().map(|thread| (thread, thread.tid == process.pid)))
 }
 
-/// CPUs the program may use: its mask, else the CPUs of the account, else as many as it used.
+/// Returns the number of CPUs the program may use: those in its affinity mask; if that is unknown, the CPUs of the account.
 fn usable_cpus(account: &Account, facts: &Facts) -> f64 {
     let known = [facts.program_cpus().len(), facts.online_cpus.len(), account.cpus.len()];
     known.into_iter().find(|cpus| *cpus > 0).unwrap_or(1) as f64
 }
 
-/// The threads that carry the program: those that work, spin, or are woken in its rhythm, but not a main
-/// thread that only prepares and joins. When that leaves a single one, the threads of a process that
-/// sleep for it count too, but again not a main thread: one worker whose creator waits to join it has
-/// nobody to share with.
+/// Returns the worker threads, which carry the program: threads that work, spin, or are woken at the rate of the program's barriers. A main thread
+/// that only prepares and joins is not one.
+///
+/// If a single worker remains, threads that slept on a futex for most of their life count as workers too. Main threads are excepted again: if a
+/// creator waits to join its only worker, the work cannot be shared.
 fn crew<'a>(threads: &[(&'a Thread, bool)]) -> Vec<&'a Thread> {
     let busiest = threads.iter().map(|(thread, _)| thread.work_ns()).max().unwrap_or(0);
     let sleeps = |thread: &Thread| {
         let futex = thread.blocked_by[Cause::Futex];
         futex as f64 >= CREW_SLEEP * thread.wall_ns as f64 && futex > 0
     };
-    // Who joins is woken about once per thread it started.
+    // A thread that joins others is woken about once per thread that it started.
     let joins = |thread: &Thread, main: bool| main && sleeps(thread) && thread.wakeups <= 2 * threads.len() as u64;
     let carries = |thread: &Thread, main: bool| {
         let wall = thread.wall_ns as f64;

@@ -1,62 +1,62 @@
-//! Why threads waited for other threads and for CPUs: thread time by reason. `dividing` finds it out.
+//! Causes of waiting for other threads and for CPUs, as thread time. `dividing` computes them.
 
 use std::collections::BTreeMap;
 
-/// A delay of a thread that can make others wait.
+/// A delay of one thread that can make other threads wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Delay {
-    /// Behind a sibling that worked.
+    /// Waiting for a CPU that a working sibling held.
     Sibling,
-    /// Behind a sibling, because others left the siblings too few CPUs.
+    /// Waiting for a CPU that a sibling held, because other programs left the siblings too few CPUs.
     Squeezed,
-    /// Behind another program.
+    /// Waiting for a CPU that another program held.
     Other,
-    /// For a CPU that was idle: woken from idle, or throttled.
+    /// Waiting for a CPU that was idle: the CPU left its idle state, or the control group was throttled.
     Idle,
-    /// For a CPU, and behind whom is not seen.
+    /// Waiting for a CPU, if the backend does not see which thread held it.
     Unseen,
-    /// Hypervisor steal.
+    /// Hypervisor steal: the host ran another machine.
     Steal,
-    /// On storage.
+    /// Waiting for storage.
     Disk,
-    /// On a socket.
+    /// Waiting for a socket.
     Network,
-    /// On a page.
+    /// Waiting for a page fault.
     PageFault,
-    /// On a file lock.
+    /// Waiting for a file lock.
     FileLock,
 }
 
-/// Thread time by reason.
+/// Thread time by cause.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Blame {
-    /// Waiting for a thread with more work, with the queueing that the spinning among it caused.
+    /// Waiting for a thread with more work, including the run-queue waits that spinning for that thread caused.
     pub imbalance_ns: f64,
-    /// Waiting for other threads with neither unequal work nor a delay behind it.
+    /// Waiting for other threads that neither unequal work nor a delay explains.
     pub rest_ns: f64,
     pub(crate) direct_ns: BTreeMap<Delay, f64>,
     pub(crate) induced_ns: BTreeMap<Delay, f64>,
 }
 
 impl Blame {
-    /// Whether the queues among siblings explain most of the waiting that unequal work does not. Where they
-    /// do not, threads queue in passing and wait for another reason: see the convoy.
+    /// Returns whether run-queue waits behind siblings explain most of the waiting that unequal work does not explain. If they do not, the queues are
+    /// incidental and the threads wait for another reason: see the convoy rule.
     pub fn queues_explain(&self) -> bool {
         let queues = [Delay::Sibling, Delay::Squeezed, Delay::Unseen];
         queues.into_iter().map(|delay| self.induced_ns(delay)).sum::<f64>() >= self.rest_ns
     }
 
-    /// The waiting of others that a delay explains.
+    /// Returns how long other threads waited because of this delay.
     pub fn induced_ns(&self, delay: Delay) -> f64 {
         self.induced_ns.get(&delay).copied().unwrap_or(0.0)
     }
 
-    /// Thread time in the delay itself.
+    /// Returns the thread time spent in the delay itself.
     pub fn direct_ns(&self, delay: Delay) -> f64 {
         self.direct_ns.get(&delay).copied().unwrap_or(0.0)
     }
 
-    /// … with the waiting of others that it explains.
+    /// Returns the thread time spent in the delay, plus how long other threads waited because of it.
     pub fn total_ns(&self, delay: Delay) -> f64 {
         self.direct_ns(delay) + self.induced_ns(delay)
     }

@@ -1,16 +1,15 @@
-//! Divides the waiting for other threads by reason, so that no thread-second is claimed twice.
+//! Divides the waiting for other threads by cause, so that no thread-second is counted twice.
 //!
-//! Threads wait for one another for three reasons, and an account holds enough to tell them apart:
-//!  1. **Unequal work.** A crew in which everybody worked as long as the busiest would not have waited
-//!     `Σ (largest work − own work)`: that much is imbalance.
-//!  2. **Somebody was delayed.** A thread that waits for a CPU, a disk or a page makes the others wait in
-//!     turn. One thread-second of delay can make each of the `n − 1` others wait at most one second.
-//!  3. **The rest** was waited while nobody was delayed and the work was equal: a lock, or work whose
-//!     inequality goes round.
+//! Threads wait for one another for three reasons, and an account can tell them apart:
+//!  1. **Unequal work.** If each worker thread had worked as long as the busiest one, the threads would not have waited `Σ (largest work − own
+//!     work)`: this much is load imbalance.
+//!  2. **A delayed thread.** A thread that waits for a CPU, a disk or a page makes the others wait in turn. One thread-second of delay can make each
+//!     of the `n − 1` others wait at most one second.
+//!  3. **The rest** is waiting while no thread was delayed and the work was equal: a lock, or an inequality of work that moves from thread to thread.
 //!
-//! Waiting for a CPU behind a sibling has two reasons in turn: the sibling worked (too many threads), or
-//! it spun. Spinning for a busier thread is imbalance again, so a verdict about imbalance does not turn
-//! into one about threads when the same program waits by spinning instead of sleeping.
+//! Waiting for a CPU that a sibling holds has two possible causes: the sibling worked (oversubscription), or it spun. Spinning for a busier thread
+//! counts as imbalance again. A verdict of imbalance therefore does not turn into oversubscription when the same program waits by spinning instead of
+//! sleeping.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +21,7 @@ use crate::elsewhere::elsewhere;
 use crate::picture::Picture;
 use crate::thresholds::{QUEUE_UTILISATION, WORTH_SHARE};
 
-/// Divides the waiting in `picture`.
+/// Divides the waiting in `picture` by cause.
 pub(crate) fn divide(picture: &Picture) -> Blame {
     let crew = &picture.crew_sums;
     let waiting = crew.waiting_for_threads_ns() as f64;
@@ -44,13 +43,14 @@ pub(crate) fn divide(picture: &Picture) -> Blame {
     }
 }
 
-/// Thread time queued behind siblings, and the part of it that others are the reason of. Of n threads
-/// that want C CPUs, n − C queue; when others leave only L of the CPUs, n − L do. With a CPU for each
-/// thread there is no queue at all unless somebody else has one of the CPUs.
+/// Returns the thread time queued behind siblings, and the part of it that other programs caused.
+///
+/// If n threads want C CPUs, n − C threads queue; if other programs leave only L of the CPUs, n − L threads queue. If there is a CPU for each thread,
+/// a queue forms only while another program has one of the CPUs.
 fn queue(picture: &Picture) -> (f64, f64) {
     let (behind, sums) = (&picture.behind, &picture.sums);
     let waited = sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns);
-    // Each moment of waiting is booked on one holder.
+    // Each nanosecond of waiting is counted for one holder of the CPU only.
     let left = waited.saturating_sub(behind.others_ns).saturating_sub(behind.idle_ns);
     let queued = behind.siblings_ns.min(left) as f64;
     let others = picture.cpus_of_others();
@@ -62,7 +62,8 @@ fn queue(picture: &Picture) -> (f64, f64) {
     (own, queued - own)
 }
 
-/// Thread time in each delay, yields included: who yields gives way to a sibling, or to whom is unseen.
+/// Returns the thread time in each delay, yields included: a yielding thread gives its CPU to a sibling, or to a thread that the backend does not
+/// see.
 fn delays(picture: &Picture, behind_siblings: f64, squeezed: f64) -> BTreeMap<Delay, f64> {
     let sums = &picture.sums;
     let unseen = if picture.sees.takers { 0 } else { sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns) };
@@ -80,7 +81,7 @@ fn delays(picture: &Picture, behind_siblings: f64, squeezed: f64) -> BTreeMap<De
     ])
 }
 
-/// Yield waits are counted as waiting for other threads, so not as a delay again: they come off the queues.
+/// Subtracts yield waits from the queues: they are counted as waiting for other threads already.
 fn without_yields(mut delays: BTreeMap<Delay, f64>, yielded: f64) -> BTreeMap<Delay, f64> {
     let queues = [Delay::Sibling, Delay::Squeezed, Delay::Unseen];
     let queued: f64 = queues.iter().filter_map(|delay| delays.get(delay)).sum();
@@ -91,11 +92,11 @@ fn without_yields(mut delays: BTreeMap<Delay, f64>, yielded: f64) -> BTreeMap<De
     delays
 }
 
-/// The waiting of others that each delay explains: its part of `waiting`, at most one second for each
-/// of the others per second of delay, and for a queue behind siblings no more than it can make sleep.
+/// Returns how long other threads waited because of each delay. Each delay gets its proportional part of `waiting`, up to a limit: one second for
+/// each other thread per second of delay. For a queue behind siblings, the limit is how long the queue can make the others sleep.
 fn induced(picture: &Picture, delays: &BTreeMap<Delay, f64>, waiting: f64) -> BTreeMap<Delay, f64> {
     let others = picture.crew.len().saturating_sub(1) as f64;
-    // Threads that queue while CPUs are idle were misplaced for a moment; they hold nobody up for long.
+    // Threads that queue while CPUs are idle were misplaced for a moment only; they do not hold up other threads for long.
     let busy = picture.utilisation() >= QUEUE_UTILISATION;
     let counts = |delay: Delay| busy || !matches!(delay, Delay::Sibling | Delay::Squeezed);
     let counted: Vec<(Delay, f64)> = delays.iter().map(|(d, ns)| (*d, *ns)).filter(|(d, _)| counts(*d)).collect();
@@ -111,10 +112,11 @@ fn induced(picture: &Picture, delays: &BTreeMap<Delay, f64>, waiting: f64) -> BT
     counted.into_iter().map(|(delay, ns)| (delay, (waiting * part(ns, all)).min(ns * most(delay)))).collect()
 }
 
-/// How long threads that meet at a barrier sleep per time they queue, when `threads` have equal work, run
-/// to the barrier in turns of `cpus` at a time, and go to sleep there. With q full turns and r threads in
-/// the last, the k-th turn has queued k − 1 turns and sleeps for those after it, so the ratio is
-/// `cpus (q + 1) / (cpus (q − 1) + 2 r)`, and 1 when r = 0. Sharing CPUs by time slices sleeps less.
+/// Returns how long threads sleep at a barrier, divided by how long they queue for a CPU.
+///
+/// The model: `threads` threads with equal work run to the barrier `cpus` at a time and sleep there. With q full turns and r threads in the last
+/// turn, the threads of turn k queue for k − 1 turns and sleep during the turns after theirs. The ratio is `cpus (q + 1) / (cpus (q − 1) + 2 r)`, and
+/// 1 when r = 0. Threads that share CPUs by time slices sleep less.
 fn sleep_per_queue(threads: usize, cpus: f64) -> f64 {
     let cpus = cpus.max(1.0);
     let full = (threads as f64 / cpus).floor();
@@ -122,7 +124,7 @@ fn sleep_per_queue(threads: usize, cpus: f64) -> f64 {
     if last < 1.0 { 1.0 } else { cpus * (full + 1.0) / (cpus * (full - 1.0).max(0.0) + 2.0 * last) }
 }
 
-/// `of / whole`, 0 of nothing.
+/// Returns `of / whole`, within 0 to 1; 0 if `whole` is 0.
 fn part(of: f64, whole: f64) -> f64 {
     if whole > 0.0 { (of / whole).clamp(0.0, 1.0) } else { 0.0 }
 }

@@ -1,24 +1,24 @@
-//! CPUs that stand idle while the program's threads queue for others: a mask keeps them away.
+//! CPUs that are idle while the program's threads queue for other CPUs, because an affinity mask excludes them.
 
 use ledger::CpuAccount;
 
 use crate::picture::Picture;
 use crate::thresholds::{IDLE_CPU_SHARE, UNUSED_CPU_SHARE, WORTH_FACTOR, WORTH_SHARE};
 
-/// CPUs the program did not use and could have.
+/// CPUs that the program could have used but did not.
 pub(crate) struct Elsewhere {
-    /// CPUs it used.
+    /// CPUs that the program used.
     pub(crate) used: Vec<u32>,
-    /// CPUs that stood idle.
+    /// CPUs that were free.
     pub(crate) free: Vec<u32>,
-    /// Whether at least one was seen idle.
+    /// True if at least one of the free CPUs was observed to be idle.
     pub(crate) seen: bool,
 }
 
-/// CPUs that others hold all of have next to no room; what they have divides.
+/// Least room, in CPUs. Other programs can hold the CPUs all the time, and the room is a divisor.
 const LEAST_ROOM: f64 = 0.01;
 
-/// The free CPUs, if threads queued behind siblings and were not allowed on them.
+/// Returns the free CPUs, if threads queued behind siblings and were not allowed on them.
 pub(crate) fn elsewhere(picture: &Picture) -> Option<Elsewhere> {
     let queued = if picture.sees.takers { picture.behind.siblings_ns } else { picture.sums.waiting_for_cpu_ns() };
     if picture.share(queued) < WORTH_SHARE || picture.crew.len() < 2 || picture.facts.is_packed() {
@@ -29,7 +29,7 @@ pub(crate) fn elsewhere(picture: &Picture) -> Option<Elsewhere> {
     (used + free >= WORTH_FACTOR * used).then_some(elsewhere)
 }
 
-/// CPUs' worth of time that others left of `cpus`; all of it where that is not seen.
+/// Returns how much time other programs left on `cpus`, in CPUs; all of it if the backend does not see other programs.
 pub(crate) fn room(picture: &Picture, cpus: &[u32]) -> f64 {
     let others = |number: &u32| {
         let account = picture.account.cpus.iter().find(|cpu| cpu.cpu == *number);
@@ -38,8 +38,8 @@ pub(crate) fn room(picture: &Picture, cpus: &[u32]) -> f64 {
     cpus.iter().map(|number| 1.0 - others(number)).sum::<f64>().max(LEAST_ROOM)
 }
 
-/// Online CPUs that the program's mask leaves out. A mask the program has given itself can be taken
-/// back; one that it inherited is blamed only where CPUs outside were not in use.
+/// Returns online CPUs outside the program's affinity mask. If the program set the mask itself, it can undo that. An inherited mask is reported only
+/// if CPUs outside it were idle.
 fn outside_the_mask(picture: &Picture) -> Option<Elsewhere> {
     let (used, online) = (picture.facts.program_cpus(), &picture.facts.online_cpus);
     let outside: Vec<u32> = online.iter().filter(|cpu| !used.contains(cpu)).copied().collect();
@@ -58,14 +58,14 @@ fn outside_the_mask(picture: &Picture) -> Option<Elsewhere> {
     (!free.is_empty()).then(|| Elsewhere { used: used.to_vec(), free, seen })
 }
 
-/// CPUs of the mask that no thread ran on while threads queued for the others.
+/// Returns CPUs of the mask that no thread used while threads queued for the others.
 fn unused_inside_the_mask(picture: &Picture) -> Option<Elsewhere> {
     let least = (UNUSED_CPU_SHARE * picture.sums.run_ns as f64) as u64;
     let mask = picture.facts.program_cpus();
     let inside = picture.account.cpus.iter().filter(|cpu| mask.is_empty() || mask.contains(&cpu.cpu));
     let (used, free): (Vec<&CpuAccount>, Vec<&CpuAccount>) = inside.partition(|cpu| cpu.busy_program_ns > least);
     let crowded = picture.crew.len() > used.len() && !used.is_empty() && !free.is_empty();
-    // A CPU that idled while a member could have run there was allowed: that is the balancer's doing.
+    // If a CPU idled while a tracked thread waited that was allowed to run on it, the load balancer caused the wait, not the mask.
     let balancer = |cpu: &&CpuAccount| cpu.idle_while_waiting_ns as f64 > UNUSED_CPU_SHARE * total_ns(cpu) as f64;
     if !crowded || free.iter().any(balancer) || !free.iter().any(|cpu| is_idle(cpu)) {
         return None;

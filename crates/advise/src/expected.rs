@@ -1,22 +1,21 @@
-//! What to expect when a loss is removed: a range and a bound.
+//! Forecast of what removing a loss gives: a range and a bound.
 //!
-//! All forecasts are made from three facts that need no model of the program. With `W` the wall time,
-//! `n` the crew's threads and `C` the CPUs it may use:
+//! All forecasts follow from three facts that need no model of the program. With `W` the wall time, `n` the number of worker threads and `C` the CPUs
+//! the program may use:
 //!
 //! - **Work bound.** The work has to be done: `W' ≥ Σ work / min(n, C)`.
-//! - **Thread bound.** When work stays where it is, `W' ≥` the work of the busiest thread.
-//! - **Delay range.** A loss of `D` thread-seconds has lengthened the run by about `D / n` if it hit
-//!   all threads side by side, and by at most `D` if it hit them one after another on the critical
-//!   path. Removing it therefore gives a factor between `W / (W − D/n)` and `W / (W − D)`.
+//! - **Thread bound.** If no work moves between threads, `W' ≥` the work of the busiest thread.
+//! - **Delay range.** A loss of `D` thread-seconds has lengthened the run by about `D / n` if it delayed all threads side by side, and by at most `D`
+//!   if it delayed them one after another on the critical path. Removing it gives a factor between `W / (W − D/n)` and `W / (W − D)`.
 //!
 //! Ranges are cut to the bounds. Factors are rounded down, so that rounding never promises more.
 
 use crate::thresholds::WORTH_FACTOR;
 
-/// Factors above this say that hardly any work was measured, not how fast a program can be.
+/// Largest factor in a forecast. A larger one only shows that hardly any work was measured.
 const LARGEST_FORECAST: f64 = 100.0;
 
-/// A forecast: `1 ≤ low ≤ high ≤ bound`.
+/// Forecast of a factor: `1 ≤ low ≤ high ≤ bound`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expected {
     low: f64,
@@ -24,44 +23,44 @@ pub struct Expected {
     bound: f64,
 }
 
-/// A factor cut to a sane range and rounded down to thousandths.
+/// Limits a factor to 1 … 1e9 and rounds it down to thousandths.
 fn factor(value: f64) -> f64 {
     let sane = if value.is_nan() { 1.0 } else { value.clamp(1.0, 1e9) };
     (sane * 1000.0 + 1e-6).floor() / 1000.0
 }
 
 impl Expected {
-    /// Between two factors, under a bound; all are cut so that `1 ≤ low ≤ high ≤ bound`.
+    /// Returns a forecast between two factors, under a bound; all are cut so that `1 ≤ low ≤ high ≤ bound`.
     pub fn new(low: f64, high: f64, bound: f64) -> Expected {
         let bound = factor(bound);
         let high = factor(high).min(bound).min(LARGEST_FORECAST);
         Expected { low: factor(low).min(high), high, bound }
     }
 
-    /// Nothing.
+    /// Returns the forecast that nothing changes.
     pub fn nothing() -> Expected {
         Expected { low: 1.0, high: 1.0, bound: 1.0 }
     }
 
-    /// Removing a loss of `loss_ns` thread time spread over `threads`, under `bound`.
+    /// Returns the forecast for removing a loss of `loss_ns` thread time that is spread over `threads` threads, under `bound`.
     pub fn of_delay(wall_ns: f64, loss_ns: f64, threads: f64, bound: f64) -> Expected {
         let low = faster(wall_ns, loss_ns / threads.max(1.0));
         let bound = faster(wall_ns, loss_ns).min(bound);
         Expected::new(low, bound, bound)
     }
 
-    /// Reaching between the parts `low` and `high` of a bound, but at least standing still.
+    /// Returns the forecast for reaching between the parts `low` and `high` of a bound, but never less than a factor of 1.
     pub fn part_of(bound: f64, low: f64, high: f64) -> Expected {
         Expected::new(bound * low, bound * high, bound)
     }
 
-    /// Saving `saved_ns` of wall time, or at least the part `sure` of it.
+    /// Returns the forecast for saving `saved_ns` of wall time, or at least the part `sure` of it.
     pub fn saving(wall_ns: f64, saved_ns: f64, sure: f64) -> Expected {
         let bound = faster(wall_ns, saved_ns);
         Expected::new(faster(wall_ns, saved_ns * sure), bound, bound)
     }
 
-    /// The same under a lower bound; the low end keeps its part of the bound.
+    /// Returns the same forecast under a lower bound; the ratio of the low end to the bound stays the same.
     pub fn within(self, bound: f64) -> Expected {
         if bound >= self.bound {
             return self;
@@ -70,28 +69,28 @@ impl Expected {
         Expected::new(self.low * bound / self.bound, self.high, bound)
     }
 
-    /// At least this factor.
+    /// Returns the lowest expected factor.
     pub fn low(&self) -> f64 {
         self.low
     }
 
-    /// At most this factor.
+    /// Returns the highest expected factor.
     pub fn high(&self) -> f64 {
         self.high
     }
 
-    /// No more than this factor, whatever is done about this loss.
+    /// Returns the bound: no way of removing this loss can give a larger factor.
     pub fn bound(&self) -> f64 {
         self.bound
     }
 
-    /// Whether the best case is worth a step.
+    /// Returns whether the highest expected factor makes the step worth trying.
     pub fn is_worth_trying(&self) -> bool {
         self.high >= WORTH_FACTOR
     }
 }
 
-/// `wall / (wall − saved)`; very large when nothing remains.
+/// Returns `wall / (wall − saved)`; very large if nothing remains.
 fn faster(wall_ns: f64, saved_ns: f64) -> f64 {
     let rest = (wall_ns - saved_ns.max(0.0)).max(1.0);
     wall_ns / rest

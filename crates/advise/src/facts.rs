@@ -1,39 +1,39 @@
-//! What the session knows besides the account: the machine's and the program's surroundings.
+//! What the session knows besides the account: facts about the machine and the program's environment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The surroundings of a measured program, as read while it ran.
+/// Machine and environment of a measured program, as read while it ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
-    /// CPUs cox, and so the program at its start, was allowed on; empty: not known.
+    /// CPUs on which cox, and so the program at its start, was allowed; empty if not known.
     pub allowed_cpus: Vec<u32>,
-    /// CPUs that were online; empty: not known.
+    /// CPUs that were online; empty if not known.
     pub online_cpus: Vec<u32>,
-    /// CPUs' worth of time the control group may use; absent without a quota.
+    /// CPU quota of the control group, in CPUs; absent without a quota.
     pub cpu_quota: Option<f64>,
     /// Time the control group's CPUs were throttled during the run, summed over CPUs.
     pub throttled_ns: u64,
     /// Quota periods in which the control group was throttled during the run.
     pub nr_throttled: u64,
-    /// The variables that steer waiting and placement, as the program saw them; unset ones absent.
+    /// Environment variables of the program that control waiting and placement; variables that are not set are absent.
     pub environment: BTreeMap<String, String>,
-    /// The OpenMP runtime that the program had mapped, by its file name.
+    /// File name of the OpenMP runtime that the program had mapped.
     #[serde(default)]
     pub openmp_runtime: Option<String>,
-    /// The main thread's own CPUs, when narrower than `allowed_cpus`; of a packed program those that it had before.
+    /// Affinity mask of the main thread, if narrower than `allowed_cpus`. For a packed program, the mask before packing.
     pub pinned_cpus: Option<Vec<u32>>,
-    /// The CPUs that cox packed the program on, as its user wanted: `--pack-cpus`. Threads' masks are cox's then.
+    /// CPUs on which cox packed the program (`--pack-cpus`). In that case cox sets the masks of the threads.
     #[serde(default)]
     pub packed_cpus: Option<Vec<u32>>,
     /// Whether CPUs share cores (simultaneous multithreading).
     pub smt: bool,
-    /// Names of cox's verbs and options that exist in this version; others are not recommended.
+    /// Names of the commands and options that this version of cox has; a verdict recommends no others.
     pub verbs: BTreeSet<String>,
-    /// What the user of cox has no right to, by the names [`Facts::EBPF`], [`Facts::OTHERS`] and [`Facts::QUOTA`]:
-    /// steps that need it are not recommended.
+    /// What the user of cox has no permission for, by the names [`Facts::EBPF`], [`Facts::OTHERS`] and [`Facts::QUOTA`]. Steps that need such a
+    /// permission are not recommended.
     #[serde(default)]
     pub denied: BTreeSet<String>,
     /// The program's command line.
@@ -41,7 +41,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The variables worth asking the program's environment for.
+    /// Environment variables that are read from the program.
     pub const VARIABLES: [&str; 8] = [
         "OMP_NUM_THREADS",
         "OMP_WAIT_POLICY",
@@ -53,45 +53,45 @@ impl Facts {
         "KMP_BLOCKTIME",
     ];
 
-    /// Observing by eBPF.
+    /// Permission to observe by eBPF.
     pub const EBPF: &'static str = "ebpf";
-    /// Stopping or moving other users' programs.
+    /// Permission to stop or move other users' programs.
     pub const OTHERS: &'static str = "others";
-    /// Changing the CPU quota of the program's control group.
+    /// Permission to change the CPU quota of the program's control group.
     pub const QUOTA: &'static str = "quota";
 
-    /// Whether the user of cox has no right to `what`.
+    /// Returns whether the user of cox has no permission for `what`.
     pub fn is_denied(&self, what: &str) -> bool {
         self.denied.contains(what)
     }
 
-    /// CPUs the program may run on, as a list: those of the pack, else its own mask if that is narrower.
+    /// Returns the CPUs on which the program may run: those of the pack, else its own mask if that is narrower, else the inherited one.
     pub fn program_cpus(&self) -> &[u32] {
         self.packed_cpus.as_ref().or(self.pinned_cpus.as_ref()).unwrap_or(&self.allowed_cpus)
     }
 
-    /// Whether cox packed the program.
+    /// Returns whether cox packed the program.
     pub fn is_packed(&self) -> bool {
         self.packed_cpus.is_some()
     }
 
-    /// The quota, if it is one.
+    /// Returns the quota in CPUs, if it is a valid number.
     pub fn quota(&self) -> Option<f64> {
         self.cpu_quota.filter(|cpus| cpus.is_finite() && *cpus > 0.0)
     }
 
-    /// A variable's value, without surrounding spaces and in lower case.
+    /// Returns a variable's value in lower case, without surrounding spaces.
     pub fn variable(&self, name: &str) -> Option<String> {
         self.environment.get(name).map(|value| value.trim().to_ascii_lowercase())
     }
 
-    /// Whether waiting threads were told to sleep at once.
+    /// Returns whether the environment tells waiting threads to sleep at once.
     pub fn waits_passively(&self) -> bool {
         let is = |name, value: &str| self.variable(name).as_deref() == Some(value);
         is("OMP_WAIT_POLICY", "passive") || is("GOMP_SPINCOUNT", "0") || is("KMP_BLOCKTIME", "0")
     }
 
-    /// Whether this version of cox has the verb.
+    /// Returns whether this version of cox has the command or option.
     pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.contains(verb)
     }

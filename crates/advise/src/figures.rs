@@ -1,5 +1,5 @@
-//! The figures a verdict may rest on. Each has one name, the one in `docs/figures.md`, and one value,
-//! taken from the account or the facts; evidence is made from nothing else.
+//! The figures on which a verdict may rest. Each has one name, as in `docs/figures.md`, and one value from the account or the facts. Evidence
+//! consists of these figures only.
 
 use ledger::account::{cpu, thread};
 use ledger::figures::{Figure as Declared, Unit};
@@ -9,40 +9,40 @@ use wire::Cause;
 use crate::picture::Picture;
 use crate::verdict::{Evidence, Sentence};
 
-/// A figure of the report.
+/// A figure that a verdict can cite as evidence.
 #[derive(Clone, Copy, Debug)]
 pub enum Figure {
-    /// Of threads, added up over all of them.
+    /// A figure of threads, summed over all threads.
     Sum(Declared<Thread>),
-    /// Time blocked by a cause, added up over all threads.
+    /// Time blocked by a cause, summed over all threads.
     BlockedBy(Cause),
-    /// Of CPUs, added up over all of them.
+    /// A figure of CPUs, summed over all CPUs.
     Cpus(Declared<CpuAccount>),
-    /// Of the whole, or of its surroundings.
+    /// A figure of the whole report or of the facts.
     Whole(Whole),
 }
 
-/// Declares figures that are no sums: each with its name in evidence and how it is taken.
+/// Declares figures that are not sums: for each its documentation, its name in evidence and how its value is computed.
 macro_rules! whole {
     ($( #[doc = $about:literal] $Name:ident = $name:literal, |$picture:ident| $value:expr; )*) => {
-        /// A figure of the whole report, or of its surroundings.
+        /// A figure of the whole report or of the facts.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Whole {
             $( #[doc = $about] $Name, )*
         }
 
         impl Whole {
-            /// All of them.
+            /// All figures of this kind.
             pub const ALL: &[Whole] = &[$( Whole::$Name, )*];
 
-            /// Its name in evidence.
+            /// Returns the figure's name in evidence.
             pub fn name(self) -> &'static str {
                 match self {
                     $( Whole::$Name => $name, )*
                 }
             }
 
-            /// What it is.
+            /// Returns the figure's description.
             pub fn meaning(self) -> &'static str {
                 match self {
                     $( Whole::$Name => $about, )*
@@ -92,17 +92,17 @@ whole! {
 }
 
 impl Figure {
-    /// Every figure. Those that are no numbers, or were not read, have no value.
+    /// Returns every figure. Figures that are not numbers, or were not read, have no value.
     pub fn all() -> impl Iterator<Item = Figure> {
         let whole = Whole::ALL.iter().copied().map(Figure::Whole);
-        // Of the sums, lifetimes have a name of their own, and causes of blocks have one each.
+        // Two sums are left out: lifetimes have a name of their own (`thread_ns`), and blocked time is listed by cause.
         let others = [thread::wall_ns.name, thread::blocked_by.name];
         let sums = thread::ALL.into_iter().filter(move |figure| !others.contains(&figure.name)).map(Figure::Sum);
         let causes = Cause::ALL.into_iter().map(Figure::BlockedBy);
         whole.chain(sums).chain(cpu::ALL.into_iter().map(Figure::Cpus)).chain(causes)
     }
 
-    /// Its name in evidence.
+    /// Returns the figure's name in evidence.
     pub fn name(&self) -> String {
         match self {
             Figure::Sum(figure) => figure.name.to_owned(),
@@ -112,7 +112,7 @@ impl Figure {
         }
     }
 
-    /// Its unit. Times by cause and by holder are called by those alone.
+    /// Returns the figure's unit. The names of times by cause and by holder do not end in a unit; all are in nanoseconds.
     pub fn unit(&self) -> Unit {
         match self {
             Figure::BlockedBy(_) | Figure::Whole(Whole::TookSiblingNs | Whole::TookOtherNs | Whole::TookIdleNs) => {
@@ -122,7 +122,7 @@ impl Figure {
         }
     }
 
-    /// Its value; `None` of what is no number, or is not known.
+    /// Returns the figure's value; `None` if it is not a number or not known.
     pub fn value(&self, picture: &Picture) -> Option<f64> {
         match self {
             Figure::Sum(figure) => (figure.value)(&picture.sums).map(|value| value as f64),
@@ -133,7 +133,7 @@ impl Figure {
     }
 }
 
-/// A sentence with the figures it rests on, and no next step yet.
+/// Builds a sentence with the figures that support it, without a next step.
 pub(crate) fn say(picture: &Picture, text: String, figures: &[Figure]) -> Sentence {
     let evidence =
         figures.iter().filter_map(|figure| Some(Evidence { figure: figure.name(), value: figure.value(picture)? }));

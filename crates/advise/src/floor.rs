@@ -17,29 +17,29 @@ use ledger::summary::{self, Sums};
 use ledger::{Account, Process, Thread};
 use wire::Cause;
 
-/// A thread carries the program if it did at least this part of the busiest thread's work. A logger that sleeps
-/// all the time does not, and its waits hold nobody up.
+/// Least work of a thread that carries the program, relative to the busiest thread's. A logger that sleeps all the time does less, and its waits
+/// delay no other thread.
 const CARRIES: f64 = 0.5;
 
-/// Blocked causes that an observed resource of the machine ends.
+/// Blocked causes that a resource of the machine ends.
 const RESOURCES: [Cause; 3] = [Cause::Disk, Cause::PageFault, Cause::FileLock];
 
 /// Blocked causes that either an observed thread or an unobserved process ends.
 const PARTNERS: [Cause; 3] = [Cause::Pipe, Cause::Poll, Cause::Network];
 
-/// What cannot be promised away, in nanoseconds of wall time.
+/// Lower bounds of the wall time, in nanoseconds, that no forecast may go below.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Floor {
-    /// The least time in which every thread was in a fixed wait, or waited for one that was.
+    /// Least time in which every thread was in a fixed wait, or waited for a thread that was.
     pub inactive_ns: f64,
-    /// The longest sum of fixed waits of a thread that carries the program.
+    /// Longest sum of fixed waits of one thread that carries the program.
     pub waits_ns: f64,
-    /// … of such waits and the thread's own work.
+    /// Longest sum of fixed waits and own work of one thread that carries the program.
     pub chain_ns: f64,
 }
 
 impl Floor {
-    /// Of an account, whose threads add up to `sums`, in a run of `wall_ns`.
+    /// Computes the bounds of an account whose threads add up to `sums`, for a run of `wall_ns`.
     pub fn new(account: &Account, sums: &Sums, wall_ns: f64) -> Floor {
         let resources = sums.blocked_by.of(&RESOURCES);
         let for_cpus = sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns);
@@ -62,7 +62,7 @@ impl Floor {
         floor
     }
 
-    /// Wall time that remains however `ideal_ns`, the work divided among CPUs, is scheduled.
+    /// Returns the wall time that remains under any schedule. `ideal_ns` is the work divided by the number of CPUs.
     pub fn besides(&self, ideal_ns: f64) -> f64 {
         ideal_ns + self.inactive_ns.max(self.waits_ns)
     }
@@ -72,13 +72,13 @@ fn processes(account: &Account) -> impl Iterator<Item = &Process> {
     account.programs.iter().flat_map(|program| &program.processes)
 }
 
-/// A thread's fixed waits, in nanoseconds.
+/// Returns a thread's fixed waits, in nanoseconds.
 fn fixed_ns(thread: &Thread, tids: &BTreeSet<u32>, has_children: bool) -> u64 {
     let by = &thread.blocked_by;
     let by_threads = thread.woken_by.iter().filter(|by| by.tid != thread.tid && tids.contains(&by.tid));
     let ended = by_threads.fold(0u64, |sum, by| sum.saturating_add(by.blocked_ns));
     let futex = by[Cause::Futex];
-    // What threads ended is not divided by cause; futexes come first, since mostly threads end those.
+    // The time that other threads ended is not recorded by cause. It is attributed to futexes first, because those are mostly ended by threads.
     let partners = by.of(&PARTNERS).saturating_sub(ended.saturating_sub(futex));
     let children = if has_children { 0 } else { by[Cause::ChildWait] };
     let others =

@@ -1,14 +1,13 @@
-//! Account + facts → verdict: what cost the program its time, and what to try next. Pure: no I/O,
-//! no clock, no unsafe.
+//! Account + facts → verdict: what cost the program its time, and what to try next. The crate is pure: no I/O, no clock, no unsafe.
 //!
 //! How a verdict is made:
-//!  1. `adding` adds up what the rules look at ([`picture`]), and says what the backend cannot see.
-//!  2. `dividing` divides the waiting for other threads among its possible reasons: unequal work, and
-//!     delays (a CPU taken, a disk) that made others wait in turn. Each thread-second has one reason.
-//!  3. Each rule in `rules` looks for one situation and says how many thread-seconds it could give
-//!     back, with a range of what to expect (see [`expected`]) that never exceeds a bound.
-//!  4. The finding that could give back most is the headline; the others follow. What was lost or
-//!     could not be seen is said before anything else, and then less is claimed.
+//!  1. `adding` computes the sums that the rules look at ([`picture`]) and records what the backend cannot see.
+//!  2. `dividing` divides the waiting for other threads among its causes: unequal work, and delays (a CPU taken, a disk) that made other threads wait
+//!     in turn. Each thread-second has one cause.
+//!  3. Each rule in `rules` detects one situation and estimates how many thread-seconds can be saved. Its forecast is a range (see [`expected`]) that
+//!     never exceeds a bound.
+//!  4. The finding that can save the most time is the headline; the others follow. Losses of events and blind spots of the backend come first in the
+//!     text, and they lower the confidence of the verdict.
 #![forbid(unsafe_code)]
 
 mod adding;
@@ -33,13 +32,12 @@ pub use verdict::{Confidence, Evidence, Kind, NextStep, Sentence, Verdict};
 
 use ledger::Account;
 
-/// What cost the program of `account` its time, judged together with what the session knows about
-/// the machine and the program's surroundings.
+/// Returns the verdict on `account`: what cost the program its time, given what the session knows about the machine and the program's environment.
 pub fn advise(account: &Account, facts: &Facts) -> Verdict {
     judge(&picture::Picture::new(account, facts))
 }
 
-/// [`advise`] from sums that are made already.
+/// Returns the verdict for sums that have been computed already; see [`advise`].
 pub fn judge(picture: &picture::Picture<'_>) -> Verdict {
     rules::judge(picture)
 }

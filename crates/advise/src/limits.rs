@@ -1,4 +1,4 @@
-//! What must be said before anything else: what was lost, and what the backend cannot see.
+//! What a verdict must state first: events that were lost, and what the backend cannot see.
 
 use ledger::Delays;
 use ledger::account::thread;
@@ -16,13 +16,13 @@ use crate::verdict::{Confidence, Sentence};
 
 /// How far an account can be trusted.
 pub(crate) struct Limits {
-    /// Said first, in this order.
+    /// Sentences that come first in the verdict, in this order.
     pub sentences: Vec<Sentence>,
-    /// No verdict is surer than this.
+    /// Upper limit of the verdict's confidence.
     pub ceiling: Confidence,
-    /// Whether factors may be forecast.
+    /// True if factors may be forecast.
     pub may_forecast: bool,
-    /// Whether a headline may be given at all.
+    /// True if a headline may be given at all.
     pub may_judge: bool,
 }
 
@@ -33,7 +33,7 @@ impl Limits {
     }
 }
 
-/// Looks for everything that limits a verdict about `picture`.
+/// Collects everything that limits a verdict about `picture`.
 pub(crate) fn limits(picture: &Picture) -> Limits {
     let mut limits = Limits { sentences: Vec::new(), ceiling: Confidence::High, may_forecast: true, may_judge: true };
     too_short(picture, &mut limits);
@@ -60,7 +60,7 @@ fn too_short(picture: &Picture, limits: &mut Limits) {
 fn losses(picture: &Picture, limits: &mut Limits) {
     let (lost, events) = (&picture.account.lost, picture.account.events);
     if lost.moments > 0 {
-        // What programs took from one another is played from the trace.
+        // The figures of co-runners come from the trace, so gaps in the trace affect them.
         let but = if picture.account.beside.is_some() { ", but what is said of programs side by side" } else { "" };
         let text = format!(
             "The trace has gaps: {} of what happened found no room. These figures have none, they are kept elsewhere{but}.",
@@ -92,7 +92,7 @@ fn losses(picture: &Picture, limits: &mut Limits) {
     limits.may_judge &= part <= LOSS_TOO_MUCH;
 }
 
-/// Events that cannot all be true, whether or not anybody said that some were lost.
+/// Checks for events that cannot all be true, whether or not lost events were reported.
 fn contradictions(picture: &Picture, limits: &mut Limits) {
     let capacity = Capacity::of(picture.account, picture.facts.online_cpus.len());
     if let Some(capacity) = capacity.filter(Capacity::is_exceeded) {
@@ -123,7 +123,7 @@ fn contradictions(picture: &Picture, limits: &mut Limits) {
     limits.may_forecast &= part <= LOSS_TOO_MUCH;
 }
 
-/// Part of the threads that could not be followed, or are known only in sum.
+/// Returns the part of the threads that could not be tracked or are known only as a sum.
 fn threads_lost(picture: &Picture) -> f64 {
     let lost = picture.account.lost.members.saturating_add(picture.account.lost.finals) as f64;
     lost / (lost + picture.sums.threads as f64).max(1.0)

@@ -1,6 +1,6 @@
-//! Numbers as people read them: `1,204`, `5.41 s`, `0.3 %`, `1.3–1.5×`.
+//! Formats numbers for people: `1,204`, `5.41 s`, `0.3 %`, `1.3–1.5×`.
 
-/// Digits in groups of three: `812,440`.
+/// Formats a count in groups of three digits: `812,440`.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -13,8 +13,8 @@ pub fn count(value: u64) -> String {
     text
 }
 
-/// A time in the unit that suits it: `640 ns`, `6.2 µs`, `21 ms`, `0.84 s`, `12.41 s`, `1,204 s`.
-/// Seconds start at a tenth, because the tables around speak of seconds.
+/// Formats a time in a unit that suits its size: `640 ns`, `6.2 µs`, `21 ms`, `0.84 s`, `12.41 s`, `1,204 s`. Times from 0.1 s on are in seconds,
+/// because the tables nearby are in seconds.
 pub fn duration(ns: u64) -> String {
     let us = ns as f64 / 1e3;
     if ns < 1_000 {
@@ -28,12 +28,12 @@ pub fn duration(ns: u64) -> String {
     }
 }
 
-/// One decimal below ten, none above.
+/// Formats with one decimal below ten, without decimals above.
 fn short(value: f64, unit: &str) -> String {
     if value < 9.95 { format!("{value:.1} {unit}") } else { format!("{value:.0} {unit}") }
 }
 
-/// Seconds: two decimals below 100, one below 1,000, then none.
+/// Formats seconds: two decimals below 100, one below 1,000, none above.
 pub fn seconds(ns: u64) -> String {
     let s = ns as f64 / 1e9;
     if s < 99.995 {
@@ -45,28 +45,28 @@ pub fn seconds(ns: u64) -> String {
     }
 }
 
-/// A share of one: `32.7 %`.
+/// Formats a fraction as per cent: `32.7 %`.
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// A share of one in words of a sentence: `75 %`, but `0.4 %` when small.
+/// Formats a fraction for a sentence: `75 %`, but `0.4 %` if small.
 pub fn about_percent(share: f64) -> String {
     if share > 0.0 && share < 0.0995 { percent(share) } else { format!("{:.0} %", share * 100.0) }
 }
 
-/// A factor, rounded down: `1.5×`; two decimals where one would hide it: `1.08×`.
+/// Formats a factor, rounded down: `1.5×`. Below 1.2 it has two decimals, as in `1.08×`, because one would hide the gain.
 pub fn factor(value: f64) -> String {
     format!("{}×", factor_digits(value, value))
 }
 
-/// A range of factors, both rounded down: `1.3–1.5×`, or one number when they look the same.
+/// Formats a range of factors, both rounded down: `1.3–1.5×`, or one number if both look the same.
 pub fn factor_range(low: f64, high: f64) -> String {
     let (low, high) = (factor_digits(low, high), factor_digits(high, high));
     if low == high { format!("{high}×") } else { format!("{low}–{high}×") }
 }
 
-/// `value` with the digits that suit `scale`.
+/// Formats `value`, rounded down, with as many digits as suit `scale`.
 fn factor_digits(value: f64, scale: f64) -> String {
     let cut = |scaled: f64| (scaled + 1e-6).floor();
     if scale < 1.2 {
@@ -78,12 +78,12 @@ fn factor_digits(value: f64, scale: f64) -> String {
     }
 }
 
-/// `1 thread`, `3 threads`.
+/// Formats a count with its noun: `1 thread`, `3 threads`.
 pub fn counted(value: u64, noun: &str) -> String {
     if value == 1 { format!("1 {noun}") } else { format!("{} {noun}s", count(value)) }
 }
 
-/// CPU numbers as a list: `0-3,8`.
+/// Formats CPU numbers as a list: `0-3,8`.
 pub fn cpu_list(cpus: &[u32]) -> String {
     let mut sorted = cpus.to_vec();
     sorted.sort_unstable();

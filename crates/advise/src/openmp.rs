@@ -1,4 +1,4 @@
-//! What can be set from outside: OpenMP's variables when the program is an OpenMP one.
+//! Settings that need no change of the program: OpenMP's environment variables, if it is an OpenMP program.
 
 use crate::expected::Expected;
 use crate::facts::Facts;
@@ -7,29 +7,29 @@ use crate::picture::Picture;
 use crate::thresholds::{IMBALANCE_FACTOR, WORTH_FACTOR};
 use crate::verdict::{Kind, NextStep};
 
-/// One thread per CPU, measured: between this part of the bound and the bound itself. The rest is
-/// barriers and the inequality of threads.
+/// With one thread per CPU, measured programs reach between this part of the bound and the bound itself. The rest is lost at barriers and to load
+/// imbalance.
 const ONE_PER_CPU: f64 = 0.85;
 
-/// Sleeping instead of spinning leaves the turns to the kernel: from two thirds of the bound, when
-/// rounds do not divide by the CPUs, up to nearly all of it.
+/// If threads sleep instead of spinning, the kernel decides which thread runs. Programs then reach from two thirds of the bound, if the rounds are
+/// not a multiple of the CPUs, to nearly all of it.
 const PASSIVE: (f64, f64) = (0.67, 0.95);
 
-/// Whether the program uses OpenMP: its runtime was seen spinning or mapped. Variables in the environment are no
-/// sign: shells and batch systems set them for every program.
+/// Returns whether the program uses OpenMP: its runtime was mapped or was seen spinning. Environment variables prove nothing, because shells and
+/// batch systems set them for every program.
 pub(crate) fn is_openmp(picture: &Picture) -> bool {
     let seen = picture.account.hot.iter().any(|hot| hot.waiting.as_deref() == Some("OpenMP runtime"));
     seen || picture.facts.openmp_runtime.is_some()
 }
 
-/// Run as many threads as `cpus`; nothing when that could not be seen to help.
+/// Returns the step to run as many threads as `cpus`; `None` if the forecast shows no gain.
 pub(crate) fn threads(picture: &Picture, cpus: f64, kind: Kind) -> Option<NextStep> {
-    // Unequal work stays unequal among fewer threads; a little of it is in the low end already.
+    // Unequal work stays unequal among fewer threads. The low end of the range contains a little inequality already.
     let inequality = picture.inequality();
     let low = if inequality >= IMBALANCE_FACTOR { ONE_PER_CPU / inequality } else { ONE_PER_CPU };
     let bound = picture.work_bound_on(cpus);
-    // When it may lose about as much as it may win, the work must become more equal first. What others took is not
-    // won by it: a small load must not make it the first step.
+    // If the step could lose about as much as it could win, the work must be balanced first. CPU time that other programs took is not part of the
+    // gain: otherwise a small load of others would make this the first step.
     let here = bound.min(picture.work_bound_on(picture.cpus_left()));
     if inequality >= IMBALANCE_FACTOR && here * low * here < WORTH_FACTOR {
         return None;
@@ -37,7 +37,7 @@ pub(crate) fn threads(picture: &Picture, cpus: f64, kind: Kind) -> Option<NextSt
     step(picture, fewer(picture, cpus), Expected::part_of(bound, low, 1.0), kind)
 }
 
-/// How to say it to the program.
+/// Returns the wording of the step: how to set the number of threads.
 pub(crate) fn fewer(picture: &Picture, cpus: f64) -> String {
     let whole = (cpus.floor() as u64).max(1);
     if is_openmp(picture) {
@@ -47,16 +47,17 @@ pub(crate) fn fewer(picture: &Picture, cpus: f64) -> String {
     }
 }
 
-/// A step that would help on CPUs of one's own, with what it can give beside other programs.
+/// Returns a step with its forecast. `alone` is the forecast for CPUs without other programs; the step shows what remains of it at the present load.
 fn step(picture: &Picture, action: impl Into<String>, alone: Expected, kind: Kind) -> Option<NextStep> {
     alone
         .is_worth_trying()
         .then(|| NextStep::expecting(action, &picture.beside_others(alone), kind).without("any waiting", picture.cpus))
 }
 
-/// Have cox find out what giving each thread its turn would win: a program that can be started again is
-/// measured with it, one that runs is packed for as long as it wins. No number is promised: what is won
-/// depends on how long phases are, and the account does not show that.
+/// Returns the step to let cox measure what it gains if threads take turns on the CPUs.
+///
+/// A program that can be started again is measured by `cox advise`; a running one is packed for as long as packing gains time. The step has no
+/// forecast: the gain depends on the length of phases, which the account does not show.
 pub(crate) fn turns(picture: &Picture, kind: Kind) -> Option<NextStep> {
     let Facts { command, .. } = picture.facts;
     let cpus = cpu_list(picture.facts.program_cpus());
@@ -70,14 +71,14 @@ pub(crate) fn turns(picture: &Picture, kind: Kind) -> Option<NextStep> {
         .then(|| NextStep::plain(format!("cox {verb} --cpus {cpus} {what}"), kind))
 }
 
-/// Let waiting threads sleep.
+/// Returns the step to let waiting threads sleep.
 pub(crate) fn passive(picture: &Picture, kind: Kind) -> Option<NextStep> {
     let useful = is_openmp(picture) && !picture.facts.waits_passively();
     let expected = Expected::part_of(picture.work_bound(), PASSIVE.0, PASSIVE.1);
     useful.then(|| step(picture, "OMP_WAIT_POLICY=passive", expected, kind)).flatten()
 }
 
-/// Let waiting threads spin, so that they need not be woken.
+/// Returns the step to let waiting threads spin, so that they need not be woken.
 pub(crate) fn active(picture: &Picture, expected: &Expected, kind: Kind) -> NextStep {
     let action = if is_openmp(picture) { "OMP_WAIT_POLICY=active" } else { "spin briefly before sleeping" };
     NextStep::expecting(action, &picture.beside_others(*expected), kind).without("any delay of wake-ups", picture.cpus)

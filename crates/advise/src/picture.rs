@@ -1,4 +1,4 @@
-//! What the rules look at: an account added up, the crew, the CPUs, and what the backend can see.
+//! The evidence for the rules: sums of an account, the worker threads, the CPUs, and what the backend can see.
 
 use ledger::summary::{Behind, Concurrency, Sums};
 use ledger::{Account, CpuAccount, Sees, TakerKind, Thread, TookCpu};
@@ -9,106 +9,105 @@ use crate::facts::Facts;
 use crate::floor::Floor;
 use crate::thresholds::{UNUSED_CPUS_SHARE, WORTH_FACTOR};
 
-/// A program that ran got some of a CPU; keeps factors finite where the account says none.
+/// Least number of CPUs that a program got, in CPUs. It keeps factors finite if the account reports no CPU time.
 const LEAST_CPUS: f64 = 1e-3;
 
-/// An account as the rules see it.
+/// An account with everything that the rules compute from it.
 pub struct Picture<'a> {
     /// The account.
     pub account: &'a Account,
-    /// The surroundings.
+    /// Facts about the machine and the program's environment.
     pub facts: &'a Facts,
-    /// What could be seen. Spinning counts as seen, too, where there was next to no run time that could hold any.
+    /// What the backend could see. Spinning also counts as seen if there was next to no run time that could contain any.
     pub sees: Sees,
-    /// Over all threads.
+    /// Sums over all threads.
     pub sums: Sums,
-    /// Over all CPUs.
+    /// Sums over all CPUs.
     pub all_cpus: CpuAccount,
-    /// The threads that carry the program.
+    /// The worker threads, which carry the program.
     pub crew: Vec<&'a Thread>,
-    /// Over the crew.
+    /// Sums over the worker threads.
     pub crew_sums: Sums,
-    /// Whom members waited behind.
+    /// Time waited for a CPU, by the kind of thread that held it.
     pub behind: Behind,
-    /// How many threads ran and worked on average.
+    /// Average numbers of threads that ran and that worked.
     pub concurrency: Concurrency,
     /// Wall time of the longest program.
     pub wall_ns: f64,
-    /// CPUs the program may use, before any quota.
+    /// Number of CPUs the program may use, before any quota.
     pub cpus: f64,
-    /// The waiting for other threads and for CPUs, divided by reason.
+    /// Waiting for other threads and for CPUs, divided by cause.
     pub blame: Blame,
-    /// Wall time that nothing seen allows to promise away.
+    /// Lower bounds of the wall time that no forecast may go below.
     pub(crate) floor: Floor,
 }
 
 impl<'a> Picture<'a> {
-    /// A part of all thread time.
+    /// Returns `ns` as a part of all thread time.
     pub fn share(&self, ns: u64) -> f64 {
         self.sums.share(ns).clamp(0.0, 1.0)
     }
 
-    /// A part of the crew's thread time.
+    /// Returns `ns` as a part of the worker threads' lifetimes.
     pub fn crew_share(&self, ns: f64) -> f64 {
         share(ns, self.crew_sums.wall_ns as f64)
     }
 
-    /// How many crew threads were alive on average.
+    /// Returns the average number of worker threads alive.
     pub fn crew_alive(&self) -> f64 {
         self.crew_sums.wall_ns as f64 / self.wall_ns
     }
 
-    /// CPUs that the crew could keep busy, given `cpus`, which may be part of one.
+    /// Returns how many CPUs the worker threads could keep busy if they had `cpus`, which may be fractional.
     pub fn parallelism(&self, cpus: f64) -> f64 {
         (self.crew.len().max(1) as f64).min(cpus)
     }
 
-    /// The work divided among `cpus` CPUs, as far as the crew can use them.
+    /// Returns the work divided by the number of CPUs that the worker threads can use, of `cpus`.
     pub fn ideal_ns(&self, cpus: f64) -> f64 {
         self.sums.work_ns() as f64 / self.parallelism(cpus)
     }
 
-    /// No schedule of the same work on `cpus` CPUs, with the waits that nothing seen can remove, is faster than
-    /// this factor.
+    /// Returns the work bound on `cpus` CPUs as a factor: no schedule of the same work and the same fixed waits is faster.
     pub fn work_bound_on(&self, cpus: f64) -> f64 {
         self.wall_ns / self.floor.besides(self.ideal_ns(cpus)).max(1.0)
     }
 
-    /// Whether waits that nothing seen can remove, and not the work, bound the gain on the CPUs the program may use.
+    /// Returns whether fixed waits, rather than the work, bound the gain on the CPUs the program may use.
     pub fn is_bound_by_waits(&self) -> bool {
         self.wall_ns / self.ideal_ns(self.cpus).max(1.0) >= WORTH_FACTOR * self.work_bound().max(1.0)
     }
 
-    /// … on the CPUs the program may use, had it them to itself.
+    /// Returns the work bound on the CPUs the program may use, without other programs on them.
     pub fn work_bound(&self) -> f64 {
         self.work_bound_on(self.cpus)
     }
 
-    /// What is left of a forecast while other programs and the quota keep what they took: a step that
-    /// moves neither cannot do the work on CPUs that the program does not get.
+    /// Returns what remains of a forecast while other programs and the quota keep what they took. A step that changes neither cannot use CPU time
+    /// that the program does not get.
     pub fn beside_others(&self, alone: Expected) -> Expected {
         alone.within(self.work_bound_on(self.cpus_left()))
     }
 
-    /// … when, besides, each thread keeps its own work.
+    /// Returns the work bound for the case that no work moves between threads either.
     pub fn thread_bound(&self) -> f64 {
         self.work_bound().min(self.wall_ns / self.longest_chain_ns().max(1.0))
     }
 
-    /// Work of the busiest thread, or work and fixed waits of one that carries the program.
+    /// Returns the longest chain of one thread: the work of the busiest thread, or work and fixed waits of a thread that carries the program.
     fn longest_chain_ns(&self) -> f64 {
         (self.busiest().map_or(0, Thread::work_ns) as f64).max(self.floor.chain_ns)
     }
 
-    /// Whether threads that waited `loss_ns` held the program up, for all that is known: other threads did not work
-    /// all the while. Says nothing about whether the wait can be removed.
+    /// Returns whether threads that waited `loss_ns` may have delayed the program: other threads did not work during all of that time. Does not say
+    /// whether the wait can be removed.
     pub fn held_up(&self, loss_ns: f64) -> bool {
         let busiest = self.busiest().map_or(0, Thread::work_ns) as f64;
         let bound = self.wall_ns / busiest.max(self.ideal_ns(self.cpus)).max(1.0);
         Expected::of_delay(self.wall_ns, loss_ns, self.crew.len() as f64, bound).is_worth_trying()
     }
 
-    /// [`Picture::thread_bound`] of what the hypervisor left of the threads' work.
+    /// Returns [`Picture::thread_bound`] without the time that the hypervisor stole from the threads.
     pub fn thread_bound_without_steal(&self) -> f64 {
         let kept = |ns: f64, stolen: u64| (ns - stolen as f64).max(0.0);
         let stolen = self.busiest().map_or(0, |thread| thread.steal_ns);
@@ -116,58 +115,58 @@ impl<'a> Picture<'a> {
         self.wall_ns / least.max(1.0)
     }
 
-    /// Work of the busiest thread per average work of the crew: 1 when it is equal, or nobody worked.
+    /// Returns the work of the busiest thread divided by the average work of the worker threads: 1 if it is equal, or no thread worked.
     pub fn inequality(&self) -> f64 {
         let average = self.crew_sums.work_ns() as f64 / self.crew.len().max(1) as f64;
         let busiest = self.busiest().map_or(0, Thread::work_ns) as f64;
         if average > 0.0 { (busiest / average).max(1.0) } else { 1.0 }
     }
 
-    /// The thread that worked most.
+    /// Returns the thread that worked most.
     pub fn busiest(&self) -> Option<&'a Thread> {
         self.crew.iter().copied().max_by_key(|thread| thread.work_ns())
     }
 
-    /// What to expect when a delay of `loss_ns` thread time goes away, on CPUs of one's own.
+    /// Returns the forecast for removing a delay of `loss_ns` thread time, on CPUs without other programs.
     pub fn without_delay(&self, loss_ns: f64) -> Expected {
         Expected::of_delay(self.wall_ns, loss_ns, self.crew.len() as f64, self.thread_bound())
     }
 
-    /// CPUs' worth of time that others used, of those the program may use.
+    /// Returns how much CPU time other programs used on the program's CPUs, in CPUs.
     pub fn cpus_of_others(&self) -> f64 {
         self.over_cpus(|cpu| cpu.busy_others_ns) as f64 / self.account.window_ns.max(1) as f64
     }
 
-    /// CPUs' worth of time that others and the quota left: at least what the program did use.
+    /// Returns how much CPU time other programs and the quota left, in CPUs: at least what the program used.
     pub fn cpus_left(&self) -> f64 {
         let beside = self.cpus - self.cpus_of_others();
         let granted = self.facts.quota().map_or(beside, |quota| beside.min(quota));
         granted.max(self.concurrency.running).clamp(LEAST_CPUS, self.cpus)
     }
 
-    /// The takers of one kind, largest first.
+    /// Returns the preemptors of one kind, largest first.
     pub fn takers(&self, kind: TakerKind) -> Vec<&'a TookCpu> {
         let mut takers: Vec<&TookCpu> = self.account.took_cpu.iter().filter(|taker| taker.kind == kind).collect();
         takers.sort_by_key(|taker| std::cmp::Reverse(taker.wait_ns));
         takers
     }
 
-    /// The part of the CPUs' time that was idle while no thread of the program waited for a CPU; nothing if that is
-    /// too little to speak of, or the backend does not see CPUs.
+    /// Returns the part of the CPUs' time that was idle while no thread of the program waited for a CPU. `None` if the part is small, or the backend
+    /// does not see CPUs.
     pub fn unused(&self) -> Option<f64> {
         let idle = self.over_cpus(|cpu| cpu.idle_ns.saturating_sub(cpu.idle_while_waiting_ns));
         let unused = share(idle as f64, self.account.window_ns as f64 * self.cpus);
         (unused >= UNUSED_CPUS_SHARE).then_some(unused)
     }
 
-    /// Sum over the CPUs the program may use; all CPUs when those are not known.
+    /// Returns a sum over the CPUs the program may use; over all CPUs if those are not known.
     pub fn over_cpus(&self, part: impl Fn(&ledger::CpuAccount) -> u64) -> u64 {
         let allowed = self.facts.program_cpus();
         let counted = self.account.cpus.iter().filter(|cpu| allowed.is_empty() || allowed.contains(&cpu.cpu));
         counted.fold(0, |sum, cpu| sum.saturating_add(part(cpu)))
     }
 
-    /// Part of the CPUs' time somebody used; by members alone where CPUs are not seen.
+    /// Returns the part of the CPUs' time in which a thread ran: any thread, or only tracked ones if the backend does not see CPUs.
     pub fn utilisation(&self) -> f64 {
         let busy = self.over_cpus(|cpu| cpu.busy_program_ns.saturating_add(cpu.busy_others_ns));
         let idle = self.over_cpus(|cpu| cpu.idle_ns);
@@ -179,7 +178,7 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// `part / whole` within 0 to 1; 0 of nothing.
+/// Returns `part / whole` within 0 to 1; 0 if `whole` is 0.
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
 }

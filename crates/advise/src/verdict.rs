@@ -12,7 +12,7 @@ pub struct Verdict {
     pub headline: Kind,
     /// How sure the headline is.
     pub confidence: Confidence,
-    /// Three to six sentences, most important first; fewer when there is nothing to say.
+    /// Three to six sentences, most important first; fewer if there is nothing to report.
     pub sentences: Vec<Sentence>,
 }
 
@@ -24,7 +24,7 @@ pub enum Kind {
     TooManyThreadsSpinning,
     /// More threads than CPUs, and the waiting ones sleep.
     TooManyThreadsSleeping,
-    /// Threads wait for one that has more work.
+    /// Threads wait for a thread that has more work.
     Imbalance,
     /// Another program takes the CPUs.
     CpuHog,
@@ -42,7 +42,7 @@ pub enum Kind {
     NetworkBound,
     /// Threads wait for file locks.
     FileLock,
-    /// Threads wait for one another, for a reason that is not seen.
+    /// Threads wait for one another, for a reason that the backend does not see.
     WaitingForThreads,
     /// Threads sleep so briefly that waking up costs more than the wait.
     SlowWakeups,
@@ -52,13 +52,13 @@ pub enum Kind {
     WaitingForInput,
     /// The program waits for child processes that are not part of the account.
     ChildWait,
-    /// The program sleeps by its own wish.
+    /// The program sleeps intentionally.
     Sleeping,
-    /// Threads were blocked, and why is not seen.
+    /// Threads were blocked, for a reason that the backend does not see.
     Blocked,
-    /// Nothing that scheduling or waiting could give back.
+    /// No change of scheduling or waiting can save time.
     NothingToGain,
-    /// Too short, or too much lost, to judge.
+    /// The run is too short, or too many events were lost, for a verdict.
     TooLittleEvidence,
 }
 
@@ -87,7 +87,7 @@ impl Kind {
         Kind::TooLittleEvidence,
     ];
 
-    /// The name in JSON, and of the page in docs/advice that explains it.
+    /// Returns the name in JSON, which is also the name of the page in docs/advice that explains the situation.
     pub fn name(self) -> &'static str {
         match self {
             Kind::TooManyThreadsSpinning => "too_many_threads_spinning",
@@ -118,16 +118,16 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
-    /// One reading of several.
+    /// One of several possible explanations.
     Low,
-    /// The best reading, with something unseen or estimated.
+    /// The most likely explanation; something was not seen or is estimated.
     Medium,
-    /// Every part of it was measured.
+    /// Every part of the verdict was measured.
     High,
 }
 
 impl Confidence {
-    /// One step less.
+    /// Returns the next lower confidence.
     pub fn lowered(self) -> Confidence {
         match self {
             Confidence::High => Confidence::Medium,
@@ -136,12 +136,12 @@ impl Confidence {
     }
 }
 
-/// One statement with what it rests on and what to do about it.
+/// One statement with its evidence and the steps to try.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sentence {
-    /// Plain English with its number inside.
+    /// Plain English, including the number.
     pub text: String,
-    /// The figures it rests on.
+    /// The figures that support the sentence.
     pub evidence: Vec<Evidence>,
     /// What to try, best first.
     pub next: Vec<NextStep>,
@@ -150,14 +150,14 @@ pub struct Sentence {
 /// A figure of the same report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
-    /// Its name, as in `docs/figures.md`.
+    /// Name of the figure, as in `docs/figures.md`.
     pub figure: String,
-    /// Its value, in the unit of its name.
+    /// Value of the figure, in the unit that its name gives.
     #[serde(serialize_with = "whole_without_fraction")]
     pub value: f64,
 }
 
-/// Nearly all figures are counts of something: `16120000000`, not `16120000000.0`.
+/// Serializes whole numbers without a fraction, since nearly all figures are counts: `16120000000`, not `16120000000.0`.
 fn whole_without_fraction<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     let whole = *value as i64;
     if whole as f64 == *value && whole.unsigned_abs() < 1 << 53 {
@@ -170,24 +170,24 @@ fn whole_without_fraction<S: Serializer>(value: &f64, serializer: S) -> Result<S
 /// Something to try.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NextStep {
-    /// A command, a setting, or what to change.
+    /// A command, a setting, or a change of the program.
     pub action: String,
-    /// At least this factor faster is to be expected; absent when no number can be given.
+    /// Lower end of the expected speed-up, a factor; absent if no number can be given.
     pub expected_low: Option<f64>,
-    /// At most this factor faster is to be expected.
+    /// Upper end of the expected speed-up, a factor.
     pub expected_high: Option<f64>,
-    /// No way of removing this loss can give more than this factor.
+    /// Upper bound of the speed-up, a factor: no way of removing this loss can give more.
     pub bound: Option<f64>,
-    /// What would have to go away for the bound to be reached, as in "bound 9× without any waiting for storage"; named
-    /// where the bound is larger than the number of CPUs that the program may use.
+    /// What would have to disappear to reach the bound, as in "bound 9× without any waiting for storage". Present only if the bound is larger than
+    /// the number of CPUs that the program may use.
     #[serde(default)]
     pub bound_without: Option<String>,
-    /// The topic that explains it, for `cox explain`: the name of a page in docs/advice.
+    /// Topic of `cox explain` for this step: the name of a page in docs/advice.
     pub topic: String,
 }
 
 impl NextStep {
-    /// A step without a forecast.
+    /// Returns a step without a forecast.
     pub fn plain(action: impl Into<String>, kind: Kind) -> NextStep {
         NextStep {
             action: action.into(),
@@ -199,7 +199,7 @@ impl NextStep {
         }
     }
 
-    /// A step with what to expect of it; without a number when that is too little to promise.
+    /// Returns a step with a forecast; without a number if the gain is too small to promise.
     pub fn expecting(action: impl Into<String>, expected: &Expected, kind: Kind) -> NextStep {
         let mut step = NextStep::plain(action, kind);
         if expected.is_worth_trying() {
@@ -210,8 +210,8 @@ impl NextStep {
         step
     }
 
-    /// Names what would have to go away for the bound to be reached, if there is one beyond a factor of `cpus`:
-    /// that much more than all CPUs used fully for the work there is.
+    /// Adds what would have to disappear to reach the bound, if the bound is a factor larger than `cpus`. Such a bound exceeds what full use of all
+    /// CPUs would give.
     pub(crate) fn without(mut self, what: &str, cpus: f64) -> NextStep {
         self.bound_without = self.bound.filter(|bound| *bound > cpus).map(|_| what.to_owned());
         self

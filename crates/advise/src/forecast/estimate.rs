@@ -1,17 +1,17 @@
-//! A figure and what it may be wrong by.
+//! A figure with its error.
 
 /// A figure from several windows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Estimate {
     /// Weighted mean.
     pub value: f64,
-    /// One standard error of it.
+    /// One standard error of the mean.
     pub error: f64,
 }
 
 impl Estimate {
-    /// The mean of `(value, weight)`, and its standard error from how much the values differ. `None` with
-    /// fewer than two values, or without weight.
+    /// Returns the mean of `(value, weight)` pairs, with its standard error computed from the spread of the values. `None` with fewer than two
+    /// values, or if all weights are 0.
     pub fn of(values: &[(f64, f64)]) -> Option<Estimate> {
         let weight: f64 = values.iter().map(|(_, weight)| weight).sum();
         if values.len() < 2 || weight <= 0.0 {
@@ -23,20 +23,20 @@ impl Estimate {
         Some(Estimate { value: mean, error: (squares * n / (n - 1.0)).sqrt() / weight })
     }
 
-    /// With an error of another kind, in the same unit: never less than either.
+    /// Returns the estimate with an error from another source, in the same unit: the larger of the two errors.
     pub fn with_error(self, other: f64) -> Estimate {
         Estimate { error: self.error.max(other), ..self }
     }
 
-    /// Error ÷ value.
+    /// Returns error ÷ value; infinite if the value is not positive.
     pub fn relative(self) -> f64 {
         if self.value > 0.0 { self.error / self.value } else { f64::INFINITY }
     }
 }
 
-/// One standard error of a part `p` of so many samples.
+/// Returns one standard error of a part `p` of that many samples.
 pub(super) fn sampling_error(p: f64, samples: u64) -> f64 {
-    // The rule of succession: also a part of 0 of few samples is not certain.
+    // The rule of succession: a part of 0 among few samples is not certain either.
     let n = samples as f64 + 2.0;
     let p = (p * samples as f64 + 1.0) / n;
     (p * (1.0 - p) / n).sqrt()

@@ -1,13 +1,13 @@
-//! A forecast from windows of one run.
+//! A forecast from measurement windows of one run.
 
 use super::estimate::{Estimate, sampling_error};
 use super::{Accepts, Basis, Choice, Forecast, Refusal, Way};
 use crate::thresholds::IMBALANCE_FACTOR;
 
-/// Who placed the threads in a window.
+/// The scheduler that placed the threads in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placing {
-    /// The kernel, which had no time to settle yet: the work counts, the efficiency does not.
+    /// The kernel, before its placement settled: the work counts, the efficiency does not.
     Settling,
     /// The kernel.
     Kernel,
@@ -15,79 +15,79 @@ pub enum Placing {
     Packer,
 }
 
-/// A window of the run.
+/// A measurement window of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Who placed the threads.
+    /// The scheduler that placed the threads.
     pub placing: Placing,
-    /// Its length.
+    /// Length of the window, in nanoseconds.
     pub length_ns: u64,
-    /// CPU time of the program's threads in it.
+    /// CPU time of the program's threads in the window, in nanoseconds.
     pub run_ns: u64,
-    /// Samples of running threads.
+    /// Number of samples of running threads.
     pub samples: u64,
-    /// … that waited for others in loops, or were on their way into and out of sleep.
+    /// Samples of threads that spun, or were going to sleep or waking up.
     pub waiting: u64,
-    /// … of these in loops of an OpenMP runtime.
+    /// Samples of threads that spun in loops of an OpenMP runtime.
     pub in_runtime: u64,
-    /// More threads wanted to run than there were CPUs.
+    /// True if more threads wanted to run than there were CPUs.
     pub crowded: bool,
 }
 
-/// A run in windows.
+/// A run, divided into windows.
 #[derive(Clone, Debug, Default)]
 pub struct Trial {
-    /// CPUs it had.
+    /// Number of CPUs that the run had.
     pub cpus: u64,
-    /// The most threads that wanted to run in a window.
+    /// Largest number of threads that wanted to run in a window.
     pub threads: u64,
-    /// In order.
+    /// The windows, in order.
     pub windows: Vec<Window>,
-    /// Samples of each thread that worked, in crowded windows.
+    /// Number of samples of each thread that worked, in windows with more threads than CPUs.
     pub worked: Vec<u64>,
-    /// An OpenMP runtime is mapped.
+    /// True if an OpenMP runtime is mapped.
     pub openmp: bool,
-    /// Waiting threads are told to sleep already.
+    /// True if the environment tells waiting threads to sleep already.
     pub passive_already: bool,
-    /// Whether a number of threads can be given.
+    /// Whether the number of threads can be set.
     pub accepts: Accepts,
-    /// What packing must win for the packer to go on with it, a factor.
+    /// Least speed-up, a factor, for which the packer continues to pack.
     pub worth: f64,
-    /// How long the packer only looks at first.
+    /// How long the packer only observes at the start, in nanoseconds.
     pub first_look_ns: u64,
-    /// The part of the CPUs' time that other programs had; they go on.
+    /// Part of the CPUs' time that other programs used. The forecast assumes that they continue.
     pub others: f64,
 }
 
-/// Less than this is the machine's own housekeeping, and what the kernel's accounting by ticks misses.
+/// A smaller load of other programs is housekeeping of the system, or an error of the kernel's tick-based accounting.
 const HOUSEKEEPING: f64 = 0.02;
 
-/// More than this no program is left to advise on.
+/// Largest load of other programs that a forecast assumes.
 const MOST_OTHERS: f64 = 0.9;
 
-/// What no spread of windows shows: that a run differs from the next, and what looking at it costs.
+/// Error that the spread of windows does not show: differences between runs, and the overhead of observing.
 const FLOOR: f64 = 0.03;
 
-/// Fewer threads meet as well, and as many wait for the last.
+/// Likely loss at barriers with as many threads as CPUs, as a factor: fewer threads still wait for the last one.
 const MEETING: f64 = 1.03;
 
-/// … but not for longer than this, where shares are equal.
+/// Largest loss at barriers with as many threads as CPUs, as a factor, if the work is equal.
 const MEETING_AT_MOST: f64 = 1.12;
 
-/// In a shorter run not even the threads can be counted: each window may have seen the end of one.
+/// Shortest run for a forecast. In a shorter run not even the threads can be counted: each window may have seen the end of one.
 const LEAST_NS: u64 = 250_000_000;
 
-/// A share of samples above which threads wait in the runtime's loops, so that a policy of sleeping changes
-/// something. GCC's runtime spins for 100 tests only when there are more threads than CPUs.
+/// Part of the samples in spin loops of the runtime from which on a passive waiting policy makes a difference. With more threads than CPUs, GCC's
+/// runtime only spins for 100 tests.
 pub(super) const SPINS: f64 = 0.15;
 
-/// Waiting asleep leaves turns to the kernel: between the loss of keeping CPUs and nearly none.
+/// Upper end of the efficiency of passive waiting, in which the kernel decides which thread runs.
 const ASLEEP_LOSES: f64 = 0.95;
 
-/// What the program would take.
+/// Computes the forecast for each way.
 ///
 /// # Errors
-/// When there is nothing to choose between, or too little was seen.
+/// If there is nothing to choose between, or too little was observed.
 pub fn forecast(trial: &Trial) -> Result<Forecast, Refusal> {
     if trial.windows.iter().map(|window| window.length_ns).sum::<u64>() < LEAST_NS {
         return Err(Refusal::TooShort { crowded_ns: trial.crowded_ns() });
@@ -111,8 +111,8 @@ impl Trial {
         self.windows.iter().filter(|window| window.crowded).map(|window| window.length_ns).sum()
     }
 
-    /// The work of the busiest thread per average one, 1 when they are equal; sampled, so that a little more
-    /// than 1 says nothing.
+    /// Returns the work of the busiest thread relative to the average: 1 if the work is equal. The figure is sampled, so a value slightly above 1 is
+    /// noise.
     fn inequality(&self) -> f64 {
         let all: u64 = self.worked.iter().sum();
         let most = self.worked.iter().copied().max().unwrap_or(0);
@@ -122,22 +122,22 @@ impl Trial {
 
 struct Sums {
     cpus: f64,
-    /// What other programs leave of them.
+    /// CPUs that other programs leave.
     left: f64,
-    /// Time in which nothing could be packed: serial parts.
+    /// Time without more threads than CPUs, such as serial parts. Packing does not change it.
     alone_ns: f64,
-    /// Useful CPU time of crowded windows.
+    /// Useful CPU time of the windows with more threads than CPUs.
     work_ns: f64,
-    /// Its relative error.
+    /// Relative error of the useful CPU time.
     work_error: f64,
     kernel: Estimate,
     packer: Option<Estimate>,
-    /// The part of the time that threads spent in loops of an OpenMP runtime, while the kernel placed them.
+    /// Part of the samples in loops of an OpenMP runtime, while the kernel placed the threads.
     in_runtime: f64,
 }
 
 impl Sums {
-    /// `None` when a way that could be tried had no two windows.
+    /// Returns the sums; `None` if a way that was tried has fewer than two windows.
     fn of(trial: &Trial) -> Option<Sums> {
         let crowded: Vec<&Window> = trial.windows.iter().filter(|window| window.crowded).collect();
         let of = |placing| crowded.iter().copied().filter(move |window| window.placing == placing);
@@ -147,7 +147,7 @@ impl Sums {
         if tried && packer.is_none() {
             return None;
         }
-        // Windows so short that they have no sample are as the others.
+        // Windows too short to have a sample are assumed to be like the others.
         let part = share(crowded.iter().copied());
         let useful = |window: &&Window| window.run_ns as f64 * (1.0 - waiting(window).unwrap_or(part));
         let work_ns: f64 = crowded.iter().map(useful).sum();
@@ -175,11 +175,11 @@ impl Sums {
         self.alone_ns + self.work_ns / self.cpus
     }
 
-    /// `low`, likely and `high` for a part of the CPUs' time that is useful.
+    /// Returns the low, likely and high time for an efficiency, the useful part of the CPUs' time.
     fn times(&self, efficiency: Estimate) -> [f64; 3] {
         let relative = 2.0 * efficiency.relative().hypot(self.work_error) + FLOOR;
         let crowded_ns = self.work_ns / (self.cpus * efficiency.value);
-        // Efficiency is in the denominator: what it may be wrong by is more on the slow side.
+        // The efficiency is in the denominator, so its error has more effect on the slow side.
         let slower = if relative < 0.9 { 1.0 / (1.0 - relative) } else { 10.0 };
         [1.0 / (1.0 + relative), 1.0, slower].map(|factor| self.alone_ns + crowded_ns * factor)
     }
@@ -198,7 +198,7 @@ impl Sums {
         if packer.value < self.kernel.value * trial.worth {
             return alone(self.times(self.kernel), "tried, wins too little");
         }
-        // The first look is the kernel's way.
+        // During the first observation the kernel places the threads.
         let [_, kernel_ns, _] = self.times(self.kernel);
         let look_ns = (trial.first_look_ns as f64).min(kernel_ns - self.alone_ns);
         let lost_ns = look_ns * (1.0 - self.kernel.value / packer.value);
@@ -209,7 +209,7 @@ impl Sums {
     fn fewer_threads(&self, trial: &Trial) -> Choice {
         let crowded_ns = self.work_ns / self.left;
         let unequal = trial.inequality();
-        // Small inequality is the samples' own. Whether unequal work stays so among fewer threads nobody knows.
+        // A small inequality is sampling noise. Whether unequal work stays unequal among fewer threads is unknown.
         let (likely, most) = if unequal > IMBALANCE_FACTOR {
             (MEETING * (1.0 + unequal) / 2.0, MEETING_AT_MOST * unequal)
         } else {
@@ -235,7 +235,7 @@ impl Sums {
     }
 }
 
-/// What to say about a number of threads.
+/// Returns the note on setting the number of threads.
 pub(super) fn accepts(accepts: Accepts, cpus: u64) -> String {
     match accepts {
         Accepts::Yes => format!("OMP_NUM_THREADS={cpus}"),
@@ -252,7 +252,7 @@ fn share<'w>(windows: impl Iterator<Item = &'w Window>) -> f64 {
     if samples == 0 { 0.0 } else { waiting as f64 / samples as f64 }
 }
 
-/// The useful part of the CPUs' time in these windows.
+/// Returns the useful part of the CPUs' time in these windows.
 fn efficiency<'w>(windows: impl Iterator<Item = &'w Window> + Clone, cpus: u64) -> Option<Estimate> {
     let part = share(windows.clone());
     let samples = windows.clone().map(|window| window.samples).sum();

@@ -1,20 +1,21 @@
-//! What a program would take on fewer CPUs than it has threads: with fewer threads, packed, waiting asleep,
-//! or just put there by taskset. Pure: what was measured or simulated is handed in.
+//! Forecasts how long a program takes on fewer CPUs than it has threads: with fewer threads, packed, with passive waiting, or only restricted by
+//! taskset. Pure: callers provide the measurements or the results of a simulation.
 //!
-//! Two ways to know:
+//! There are two bases:
 //!
-//! - [`measured`]: the program runs once, on those CPUs, and the ways that can be changed while it runs have
-//!   windows in turn. Each way's *efficiency* is the useful part of the CPUs' time in its windows, and its time
-//!   is the run's useful work divided by that. Useful is what was neither spent waiting in loops nor on going
-//!   to sleep and waking others.
-//! - [`modelled`]: only an account of `cox run` is there. It says how much work there is and how threads wait,
-//!   and, if they sleep, how long phases are; a simulator says the rest.
+//! - [`measured`]: the program runs once on those CPUs. The ways that can be changed at run time take turns in windows. A way's *efficiency* is the
+//!   useful part of the CPUs' time in its windows; its time is the run's useful work divided by that efficiency. Useful CPU time is time not spent
+//!   spinning, and not spent on going to sleep and waking others.
+//! - [`modelled`]: there is only an account of `cox run`. It gives the amount of work, how threads wait, and, if they sleep, the length of phases; a
+//!   simulator computes the rest.
 //!
-//! *Turned down:* running the program once for each option: advice on a job of hours would take as many times
-//! as long as the job. The model also for a command: phases of threads that wait in loops show in no
-//! account, and what the kernel makes of such threads differs by a factor of ten between 0.2 and 10 ms.
-//! Comparing elapsed times of windows without samples: windows do different parts of the work, and a thread
-//! that waits in a loop is as busy as one that works.
+//! Rejected alternatives:
+//!
+//! - Running the program once for each way: advice on a job of several hours would take several times as long as the job.
+//! - Using the model for commands, too: no account shows the phases of spinning threads, and what the kernel makes of such threads differs by a
+//!   factor of ten between phases of 0.2 and 10 ms.
+//! - Comparing the elapsed times of windows without samples: windows do different parts of the work, and a spinning thread is as busy as a working
+//!   one.
 
 mod estimate;
 pub mod measured;
@@ -23,32 +24,32 @@ pub mod modelled;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A way to run a program on fewer CPUs, the simpler ones first.
+/// A way to run a program on fewer CPUs, in order of simplicity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
-    /// As many threads as CPUs.
+    /// Start as many threads as CPUs.
     FewerThreads,
     /// taskset(1): the kernel places the threads.
     Taskset,
-    /// OMP_WAIT_POLICY=passive: threads wait asleep.
+    /// OMP_WAIT_POLICY=passive: waiting threads sleep.
     Passive,
-    /// `cox pack`.
+    /// Packing by `cox pack`.
     Packing,
 }
 
-/// Whether the program can be told how many threads to start.
+/// Whether the number of threads can be set when the program is started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Accepts {
-    /// It uses an OpenMP runtime or was given OMP_NUM_THREADS.
+    /// The program uses an OpenMP runtime or was given OMP_NUM_THREADS.
     Yes,
-    /// Nothing says so.
+    /// There is no sign of it.
     #[default]
     Unknown,
 }
 
-/// How a forecast's figures are known.
+/// How the figures of a forecast were obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
@@ -58,35 +59,35 @@ pub enum Basis {
     Modelled,
 }
 
-/// What one way would take.
+/// The forecast for one way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Choice {
-    /// Which.
+    /// The way.
     pub way: Way,
-    /// Threads it would run with.
+    /// Number of threads.
     pub threads: u64,
-    /// Most likely.
+    /// Most likely time, in nanoseconds.
     pub time_ns: u64,
-    /// It should not be less …
+    /// Lower end of the range, in nanoseconds.
     pub low_ns: u64,
-    /// … nor more.
+    /// Upper end of the range, in nanoseconds.
     pub high_ns: u64,
-    /// Bound ÷ time.
+    /// Bound ÷ most likely time.
     pub of_bound: f64,
-    /// Whether this figure was measured, or modelled.
+    /// Whether this time was measured or modelled.
     pub basis: Basis,
-    /// What there is to know about it.
+    /// Remark for the reader.
     pub note: Option<String>,
 }
 
-/// What a program would take.
+/// The forecast for a program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Forecast {
-    /// Threads that carry it.
+    /// Number of worker threads.
     pub threads: u64,
-    /// CPUs it is to have.
+    /// Number of CPUs that the program would have.
     pub cpus: u64,
-    /// All useful work on all those CPUs: nothing is faster.
+    /// Lower bound of the time, in nanoseconds: all useful work on all these CPUs.
     pub bound_ns: u64,
     /// The ways, fastest first.
     pub choices: Vec<Choice>,
@@ -95,25 +96,25 @@ pub struct Forecast {
 /// Why there is no forecast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// One thread does the work.
+    /// One thread does all the work.
     SingleThreaded,
     /// There is a CPU for each thread.
     NothingToPack {
-        /// Threads.
+        /// Number of threads.
         threads: u64,
-        /// CPUs.
+        /// Number of CPUs.
         cpus: u64,
     },
     /// The program ended before all ways had their windows.
     TooShort {
-        /// How long there were more threads than CPUs.
+        /// How long there were more threads than CPUs, in nanoseconds.
         crowded_ns: u64,
     },
-    /// Waiting in loops cannot be told from work.
+    /// The backend cannot distinguish spinning from work.
     Blind,
-    /// What the account holds cannot be relied on.
+    /// The account is not reliable: threads or events were lost.
     Lossy,
-    /// The run was packed: what the kernel makes of the program did not show.
+    /// The run was packed, so the account does not show how the program runs under the kernel's scheduler alone.
     Packed,
 }
 
@@ -140,9 +141,9 @@ impl std::fmt::Display for Refusal {
 }
 
 impl Forecast {
-    /// Sorts ways by time; of ways that take the same the simpler comes first.
+    /// Sorts the ways by time; of ways with equal times the simpler one comes first.
     fn new(threads: u64, cpus: u64, bound_ns: f64, mut choices: Vec<Choice>) -> Forecast {
-        // A thousandth is no difference.
+        // Times that differ by less than a thousandth of the bound count as equal.
         let time = |choice: &Choice| (choice.time_ns as f64 / bound_ns.max(1.0) * 1e3).round() as u64;
         choices.sort_by_key(|choice| (time(choice), choice.way));
         Forecast { threads, cpus, bound_ns: bound_ns as u64, choices }
@@ -150,7 +151,7 @@ impl Forecast {
 }
 
 impl Choice {
-    /// `low`, `likely` and `high` in ns; nothing is below the bound.
+    /// Builds the forecast for one way from `low`, `likely` and `high` in ns; none of them goes below the bound.
     fn new(way: Way, threads: u64, bound_ns: f64, [low, likely, high]: [f64; 3], basis: Basis) -> Choice {
         let likely = likely.max(bound_ns);
         let (low, high) = (low.clamp(bound_ns, likely), high.max(likely));

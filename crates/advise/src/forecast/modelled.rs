@@ -1,8 +1,8 @@
-//! A forecast from an account of `cox run`, by way of a simulator.
+//! A forecast from an account of `cox run`, computed by a simulator.
 //!
-//! The account says how much useful work there is, among how many threads, and how they wait. How long
-//! phases are shows in how often threads sleep; of threads that wait in loops, only in how much they lose when
-//! there are more of them than CPUs. Otherwise all lengths are possible, and ranges say so.
+//! The account gives the amount of useful work, the number of threads and how they wait. If threads sleep, the number of sleeps gives the length of
+//! phases. If threads spin, the length shows only in how much they lose with more threads than CPUs; without that, all lengths are possible, and the
+//! ranges are wide.
 
 use super::measured::{SPINS, accepts};
 use super::{Accepts, Basis, Choice, Forecast, Refusal, Way};
@@ -11,90 +11,89 @@ use crate::picture::Picture;
 /// How threads wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waits {
-    /// In loops.
+    /// By spinning.
     Loops,
     /// Asleep.
     Asleep,
-    /// In loops first, then asleep.
+    /// By spinning first, then asleep.
     Both,
-    /// They meet at the end only.
+    /// Threads do not wait for one another before the end.
     Never,
 }
 
-/// What an account shows of a program.
+/// A program as its account shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sketch {
-    /// Threads that carry it.
+    /// Number of worker threads.
     pub threads: u64,
-    /// CPUs that it had.
+    /// Number of CPUs that the run had.
     pub had_cpus: u64,
-    /// CPUs that it is to have.
+    /// Number of CPUs that the program would have.
     pub cpus: u64,
-    /// How long it took.
+    /// Wall time of the run.
     pub elapsed_ns: u64,
     /// Useful CPU time of all threads.
     pub work_ns: u64,
-    /// Work of the busiest thread per average one.
+    /// Work of the busiest thread relative to the average.
     pub inequality: f64,
     /// How threads wait.
     pub waits: Waits,
-    /// Work of a thread between two meetings: all lengths that are possible.
+    /// Work of a thread between two barriers: all lengths that are possible.
     pub phases_ns: Vec<u64>,
-    /// An OpenMP runtime was mapped.
+    /// True if an OpenMP runtime was mapped.
     pub openmp: bool,
-    /// Waiting threads are told to sleep already, or hardly wait in the runtime's loops.
+    /// True if the environment tells waiting threads to sleep already, or they hardly spin in the runtime's loops.
     pub passive_already: bool,
-    /// Whether a number of threads can be given.
+    /// Whether the number of threads can be set.
     pub accepts: Accepts,
 }
 
-/// What the simulator says of one possible length of phases: times the ideal on the CPUs that it is to have …
+/// Results of the simulator for one possible length of phases. Each is a time relative to the ideal time on the CPUs that the program would have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Simulated {
-    /// … by taskset.
+    /// Restricted by taskset.
     pub taskset: f64,
-    /// … packed.
+    /// Packed.
     pub packed: f64,
-    /// … with as many threads as CPUs.
+    /// With as many threads as CPUs.
     pub fewer_threads: f64,
-    /// … waiting asleep.
+    /// With passive waiting.
     pub passive: f64,
-    /// … and by the kernel on the CPUs that it had.
+    /// Scheduled by the kernel on the CPUs that the run had.
     pub as_it_ran: f64,
 }
 
-/// Lengths that phases of spinning threads may have: from where the kernel's tick decides everything to where
-/// waiting hardly matters.
+/// Possible lengths of phases of spinning threads: from lengths at which the kernel's tick decides everything to lengths at which waiting hardly
+/// matters.
 pub const POSSIBLE_NS: [u64; 11] =
     [20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000, 40_000_000];
 
-/// Threads that spend this part of their run time in loops wait there; sampling sees less than this in
-/// programs that do not.
+/// Least part of run time in spin loops for threads that wait by spinning; programs that do not spin show less in sampling.
 const LOOPS: f64 = 0.005;
 
-/// … and above this part it is how they wait, whatever they sleep for besides.
+/// Above this part of run time in spin loops, threads wait by spinning, even if they also sleep.
 const MOSTLY_LOOPS: f64 = 0.5;
 
-/// Threads that sleep this often per second meet; a join does not.
+/// Least number of sleeps per second of threads that meet at barriers; joins are rarer.
 const SLEEPS_PER_S: f64 = 3.0;
 
-/// A length is possible when the simulated slowdown of the run is this near to the measured one.
+/// A length of phases is possible if the simulated slowdown is within this factor of the measured one.
 const LIKE: f64 = 1.25;
 
-/// What packing must win to be more than the kernel's own doing, a factor.
+/// Least speed-up of packing, a factor, that distinguishes it from the kernel's scheduling.
 const WORTH: f64 = 1.03;
 
-/// What the simulator may be wrong by: it agrees with live runs within so much.
+/// Relative error of the simulator: it agrees with live runs within this part.
 const MODEL: f64 = 0.15;
 
-/// What a repetition of the very same run may differ by.
+/// Relative difference between two runs of the same program.
 const AGAIN: f64 = 0.05;
 
 impl Sketch {
-    /// From an account.
+    /// Computes the sketch from an account.
     ///
     /// # Errors
-    /// When there is nothing to choose between, or the account cannot tell.
+    /// If there is nothing to choose between, or the account lacks the information.
     pub fn of(picture: &Picture<'_>, cpus: u64) -> Result<Sketch, Refusal> {
         let crew = &picture.crew;
         let threads = crew.len() as u64;
@@ -131,7 +130,7 @@ impl Sketch {
         };
         let phases_ns = match waits {
             Waits::Loops => POSSIBLE_NS.to_vec(),
-            // The last to come to a barrier does not sleep, all others do.
+            // The last thread to arrive at a barrier does not sleep; all others do.
             Waits::Asleep | Waits::Both => {
                 let meetings = sleeps * threads as f64 / (threads - 1) as f64;
                 vec![((mean_work_ns / meetings) as u64).max(1_000)]
@@ -155,19 +154,19 @@ impl Sketch {
         })
     }
 
-    /// All useful work on all CPUs that it is to have, ns.
+    /// Returns the least time in ns: all useful work divided by the CPUs that the program would have.
     fn bound_ns(&self) -> f64 {
         self.work_ns as f64 / self.cpus as f64
     }
 
-    /// What the run lost: times its ideal.
+    /// Returns the slowdown of the run: elapsed time relative to its ideal.
     fn slowdown(&self) -> f64 {
         let at_once = self.had_cpus.min(self.threads) as f64;
         self.elapsed_ns as f64 * at_once / (self.work_ns as f64).max(1.0)
     }
 
-    /// Those of the simulations that lose about what the run lost; all of them when it had a CPU for each
-    /// thread, where nothing is lost whatever phases are; the nearest when none does.
+    /// Returns the simulations whose slowdown is about that of the run, or the nearest one if none is. Returns all simulations if the run had a CPU
+    /// for each thread: it then lost nothing, whatever the length of phases.
     fn likely<'s>(&self, simulated: &'s [Simulated]) -> Vec<&'s Simulated> {
         if self.threads <= self.had_cpus {
             return simulated.iter().collect();
@@ -181,7 +180,7 @@ impl Sketch {
     }
 }
 
-/// What the program would take; `simulated` for each of the sketch's phases.
+/// Computes the forecast; `simulated` has one entry for each of the sketch's phase lengths.
 #[must_use]
 pub fn forecast(sketch: &Sketch, simulated: &[Simulated]) -> Forecast {
     let bound_ns = sketch.bound_ns();
@@ -189,7 +188,7 @@ pub fn forecast(sketch: &Sketch, simulated: &[Simulated]) -> Forecast {
     let times = |slowdown: &dyn Fn(&Simulated) -> f64| {
         let all: Vec<f64> = likely.iter().map(|one| slowdown(one).max(1.0) * bound_ns).collect();
         let (least, most) = (all.iter().copied().fold(f64::MAX, f64::min), all.iter().copied().fold(0.0, f64::max));
-        // Between lengths that differ by orders of magnitude the geometric mean is the middle.
+        // The lengths differ by orders of magnitude, so the geometric mean is the middle.
         [least / (1.0 + MODEL), (least * most).sqrt(), most * (1.0 + MODEL)]
     };
     let choice = |way, threads, times| Choice::new(way, threads, bound_ns, times, Basis::Modelled);

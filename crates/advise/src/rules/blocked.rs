@@ -1,10 +1,9 @@
-//! Threads that were not runnable: storage, sockets, pages, file locks; and waiting the program intends.
+//! Blocked threads: waits for storage, sockets, pages and file locks, and waiting that the program intends.
 //!
-//! Range: see `expected`; the thread bound keeps an I/O thread beside busy ones from being called a loss. Waits for
-//! sockets, terminals, timers and for causes that are not seen have no range: nothing in the account says how
-//! much of them can go away (see `floor`).
-//! Overlapping a wait with other work removes it only as far as there is other work; that is inside the
-//! bound already, since the work has to be done by the same CPUs.
+//! For the ranges see `expected`. The thread bound prevents a false finding for a thread that does I/O while others keep the CPUs busy. Waits for
+//! sockets, terminals, timers and unknown causes have no range, because nothing in the account shows how much of them can be removed (see `floor`).
+//! Overlapping a wait with other work removes it only as far as there is other work. The bound contains this already, since the same CPUs have to do
+//! that work.
 
 use ledger::account::thread;
 use ledger::summary;
@@ -22,7 +21,7 @@ use crate::verdict::{Confidence, Kind, NextStep, Sentence};
 /// Overlapping a wait with work can at best hide the smaller of the two: a factor of two.
 const OVERLAP_BOUND: f64 = 2.0;
 
-/// Waiting for storage.
+/// Detects waiting for storage.
 pub(crate) fn disk(picture: &Picture) -> Option<Finding> {
     let say = "waited for storage";
     let mut finding =
@@ -31,7 +30,7 @@ pub(crate) fn disk(picture: &Picture) -> Option<Finding> {
     Some(finding)
 }
 
-/// Waiting for sockets. How long the other end takes is not in the account, so no number is given.
+/// Detects waiting for sockets. The account does not show how long the other end takes, so the step has no forecast.
 pub(crate) fn network(picture: &Picture) -> Option<Finding> {
     let ns = picture.sums.blocked_by[Cause::Network];
     if ns == 0 || !picture.held_up(ns as f64) {
@@ -48,14 +47,14 @@ pub(crate) fn network(picture: &Picture) -> Option<Finding> {
     Some(Finding { kind, back_ns, confidence: Confidence::Medium, sentences: vec![main] })
 }
 
-/// Waiting for pages.
+/// Detects waiting for pages.
 pub(crate) fn page_faults(picture: &Picture) -> Option<Finding> {
     let say = "waited in page faults for memory to be read in, or for the lock on the address space";
     let step = "read ahead (MAP_POPULATE, madvise, readahead), or less memory if it was swapped";
     delay(picture, Kind::PageFaults, Delay::PageFault, Cause::PageFault, say, step)
 }
 
-/// Waiting for file locks.
+/// Detects waiting for file locks.
 pub(crate) fn file_locks(picture: &Picture) -> Option<Finding> {
     let step = "hold the file lock for less, or use one file per process";
     delay(picture, Kind::FileLock, Delay::FileLock, Cause::FileLock, "waited for a file lock", step)
@@ -74,7 +73,7 @@ fn delay(picture: &Picture, kind: Kind, delay: Delay, cause: Cause, what: &str, 
     Some(Finding { kind, back_ns, confidence: Confidence::High, sentences: vec![main] })
 }
 
-/// What would have to go away.
+/// Returns what would have to disappear to reach the bound, in words.
 fn waiting_name(delay: Delay) -> &'static str {
     match delay {
         Delay::PageFault => "any waiting for pages",
@@ -101,7 +100,7 @@ fn blocked_sentence(picture: &Picture, ns: u64, cause: Cause, what: &str) -> Sen
     )
 }
 
-/// Offers to run other tasks meanwhile, when this version of cox can.
+/// Adds the step to run other tasks meanwhile, if this version of cox supports it.
 fn overlap(picture: &Picture, finding: &mut Finding, cause: Cause) {
     if !picture.facts.has_verb("overlap") || !crate::openmp::is_openmp(picture) {
         return;
@@ -116,7 +115,7 @@ fn overlap(picture: &Picture, finding: &mut Finding, cause: Cause) {
     }
 }
 
-/// Blocked for a reason that is not seen.
+/// Detects blocked time whose cause the backend does not see.
 pub(crate) fn unseen(picture: &Picture) -> Option<Finding> {
     let sums = &picture.sums;
     let ns = if picture.sees.causes { sums.blocked_by[Cause::Other] } else { sums.blocked_ns };
@@ -141,25 +140,25 @@ pub(crate) fn unseen(picture: &Picture) -> Option<Finding> {
     Some(Finding { kind: Kind::Blocked, back_ns: ns as f64, confidence: Confidence::Low, sentences: vec![main] })
 }
 
-/// Sleeping by the program's own wish.
+/// Detects intended sleep.
 pub(crate) fn sleeping(picture: &Picture) -> Option<Finding> {
     intended(picture, Kind::Sleeping, &[Cause::Sleep], "slept because the program asked to (nanosleep, timers)")
 }
 
-/// Waiting for pipes and poll.
+/// Detects waiting for pipes and poll.
 pub(crate) fn input(picture: &Picture) -> Option<Finding> {
     intended(picture, Kind::WaitingForInput, &[Cause::Poll, Cause::Pipe], "waited for input (poll, pipes, events)")
 }
 
-/// Waiting for child processes that are not in the account, or that do the work.
+/// Detects waiting for child processes that do the work or are not in the account.
 pub(crate) fn children(picture: &Picture) -> Option<Finding> {
     intended(picture, Kind::ChildWait, &[Cause::ChildWait], "waited for child processes")
 }
 
-/// A finding that gives nothing back: `back_ns` only ranks it among its like.
+/// Returns a finding that saves no time: `back_ns` only ranks it among findings of intended waiting.
 fn intended(picture: &Picture, kind: Kind, causes: &[Cause], what: &str) -> Option<Finding> {
     let ns = picture.sums.blocked_by.of(causes);
-    // Who waits for members has its reason in their accounts; that is no waiting of another kind.
+    // A wait for tracked child processes has its reason in their accounts, so it is not counted as another kind of waiting.
     let crew = if picture.crew.is_empty() { &picture.sums } else { &picture.crew_sums };
     let for_members = if kind == Kind::ChildWait { 0 } else { crew.blocked_by[Cause::ChildWait] };
     let of_crew = crew.blocked_by.of(causes);

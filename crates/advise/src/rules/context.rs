@@ -1,5 +1,4 @@
-//! Sentences that belong to no finding: where the time went, how busy the CPUs were, what bounds any
-//! gain, and "nothing to gain".
+//! Sentences that belong to no finding: where the time went, how busy the CPUs were, what limits any gain, and "nothing to gain".
 
 use ledger::account::{cpu, thread};
 use wire::Cause;
@@ -10,7 +9,7 @@ use crate::picture::Picture;
 use crate::thresholds::{CLEAR_LOAD, INTENDED_SHARE, WORTH_FACTOR, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, Sentence};
 
-/// Where the thread time went, in one breath.
+/// Returns a summary of where the thread time went.
 pub(crate) fn overview(picture: &Picture) -> Sentence {
     let sums = &picture.sums;
     let text = format!(
@@ -29,7 +28,7 @@ pub(crate) fn overview(picture: &Picture) -> Sentence {
     say(picture, text, &figures)
 }
 
-/// How many CPUs did work on average.
+/// Returns how many CPUs did work on average.
 pub(crate) fn busy(picture: &Picture) -> Sentence {
     let text = format!(
         "On average {:.1} of {} did this program's work.",
@@ -39,7 +38,7 @@ pub(crate) fn busy(picture: &Picture) -> Sentence {
     say(picture, text, &[Figure::Sum(thread::work_ns), Figure::Whole(Whole::WallNs), Figure::Whole(Whole::ProgramCpus)])
 }
 
-/// What bounds any gain from scheduling.
+/// Returns what limits the gain of any scheduling.
 pub(crate) fn bound(picture: &Picture) -> Sentence {
     let parallelism = picture.parallelism(picture.cpus);
     let ideal = duration(picture.ideal_ns(picture.cpus) as u64);
@@ -90,7 +89,7 @@ pub(crate) fn bound(picture: &Picture) -> Sentence {
     say(picture, text, &figures)
 }
 
-/// The waits that nothing seen can remove, largest first, in words.
+/// Returns the names of the fixed waits, largest first, for a sentence.
 fn fixed_waits(picture: &Picture) -> String {
     let sums = &picture.sums;
     let mut waits = [
@@ -114,11 +113,11 @@ fn fixed_waits(picture: &Picture) -> String {
     }
 }
 
-/// How sure the headline `kind` is beside the load that others put on the CPUs: `confidence`, or one step less with a
-/// sentence that says so. A small load can change which of two losses is the larger one.
+/// Returns the confidence in the headline `kind` under the load of other programs: `confidence`, or one step less with a sentence that says so. Even
+/// a small load can change which of two losses is the larger one.
 pub(crate) fn beside_load(picture: &Picture, kind: Kind, confidence: Confidence) -> (Confidence, Option<Sentence>) {
     let taken = picture.cpus_of_others() / picture.cpus;
-    // Who sleeps or waits for input does so on a busy machine too.
+    // A thread that sleeps or waits for input would do so on an idle machine, too.
     let is_wait = matches!(kind, Kind::Sleeping | Kind::WaitingForInput | Kind::ChildWait | Kind::Blocked);
     if taken < WORTH_SHARE || is_wait || (kind == Kind::CpuHog && taken >= CLEAR_LOAD) {
         return (confidence, None);
@@ -132,7 +131,7 @@ pub(crate) fn beside_load(picture: &Picture, kind: Kind, confidence: Confidence)
     (confidence, Some(say(picture, text, &[Figure::Cpus(cpu::busy_others_ns), Figure::Whole(Whole::ProgramCpus)])))
 }
 
-/// "Nothing to gain", and why; or that the program does not use the CPUs it may use.
+/// Returns the sentence "nothing to gain" with the reason, or the sentence that the program does not use all the CPUs it may use.
 pub(crate) fn nothing(picture: &Picture) -> Sentence {
     let sums = &picture.sums;
     let mut figures = vec![
@@ -168,7 +167,7 @@ pub(crate) fn nothing(picture: &Picture) -> Sentence {
     say(picture, text, &figures)
 }
 
-/// Why waiting for a CPU, or for threads that only wait, is no loss here; only said when it is much.
+/// Returns why the waiting for CPUs or for other threads is no loss here; `None` if there is little waiting.
 pub(crate) fn shared_cpus(picture: &Picture) -> Option<Sentence> {
     let sums = &picture.sums;
     let waited = picture.share(sums.waiting_for_cpu_ns().saturating_add(sums.waiting_for_threads_ns()));

@@ -1,13 +1,12 @@
-//! A lock convoy: threads with equal work sleep and wake one another in rotation while CPUs lie idle.
+//! A lock convoy: threads with equal work sleep and wake one another in rotation while CPUs are idle.
 //!
-//! Told from imbalance by the work (equal) and by who wakes whom (no single thread wakes the others);
-//! told from too many threads by idle CPUs and by the waiting that no queueing explains. Spinning on a
-//! pthread spin lock is a convoy too: the name of the lock is the sign there.
+//! Equal work, and wake-ups that do not come from one single thread, distinguish a convoy from imbalance. Idle CPUs, and waiting that no queue
+//! explains, distinguish it from oversubscription. Spinning on a pthread spin lock is a convoy, too: the sign is the lock's name.
 //!
-//! What is neither is still waiting for other threads, and is called just that.
+//! Waiting for other threads that fits neither is reported as just that.
 //!
-//! Bound: the same work side by side, `wall / max(Σ work / min(n, CPUs), busiest)`. Halving the time inside
-//! the lock gives at least half of that saving.
+//! Bound: the same work side by side, `wall / max(Σ work / min(n, CPUs), busiest)`. Halving the time inside the lock gives at least half of that
+//! saving.
 
 use std::collections::BTreeMap;
 
@@ -23,10 +22,10 @@ use crate::picture::Picture;
 use crate::thresholds::{CONVOY_CONCURRENCY, EQUAL_WORK_FACTOR, IMBALANCE_SHARE, MIXED_SHARE, ROTATION_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep};
 
-/// The part of the saving that a lock held half as long reaches.
+/// The part of the saving that is reached if the lock is held half as long.
 const SURE: f64 = 0.5;
 
-/// Waiting for other threads that neither unequal work nor a delay explains.
+/// Detects waiting for other threads that neither unequal work nor a delay explains.
 pub(crate) fn convoy(picture: &Picture) -> Option<Finding> {
     let rest = picture.blame.rest_ns;
     let crew = picture.crew.len();
@@ -58,7 +57,7 @@ pub(crate) fn convoy(picture: &Picture) -> Option<Finding> {
     Some(Finding { kind, back_ns: rest, confidence, sentences: vec![main] })
 }
 
-/// Much waiting of which no single reason is large enough: "nothing to gain" would be wrong.
+/// Detects much waiting of which no single cause is large enough; "nothing to gain" would be wrong.
 pub(crate) fn mixed(picture: &Picture) -> Option<Finding> {
     let crew = &picture.crew_sums;
     let waited = crew.waiting_for_threads_ns().saturating_add(crew.waiting_for_cpu_ns());
@@ -86,7 +85,7 @@ pub(crate) fn mixed(picture: &Picture) -> Option<Finding> {
     })
 }
 
-/// Equal work, and either the name of a spin lock or sleepers that wake one another in rotation.
+/// Returns whether the work is equal and, besides, either the spinning is in a spin lock or the sleeping threads wake one another in rotation.
 fn is_lock(picture: &Picture) -> bool {
     let crew = &picture.crew_sums;
     let average = crew.work_ns() as f64 / picture.crew.len() as f64;
@@ -107,8 +106,7 @@ fn spins_on_lock(picture: &Picture) -> bool {
     waiting(Some("pthread spin lock")) as f64 > 0.5 * waiting(None) as f64
 }
 
-/// Whether the crew's threads take turns in ending one another's sleep, in whatever order, rather than
-/// one of them waking all others.
+/// Returns whether the worker threads take turns in ending one another's sleep, in any order, rather than one of them waking all others.
 fn wakes_rotate(picture: &Picture) -> bool {
     let mut ended: BTreeMap<u32, u64> = picture.crew.iter().map(|thread| (thread.tid, 0)).collect();
     for thread in &picture.crew {
@@ -118,7 +116,7 @@ fn wakes_rotate(picture: &Picture) -> bool {
     }
     let all = ended.values().fold(0u64, |sum, ns| sum.saturating_add(*ns));
     let most = ended.values().copied().max().unwrap_or(0);
-    // Of two, each has only the other.
+    // With two threads, each can only be woken by the other.
     all > 0 && (picture.crew.len() == 2 || most as f64 <= ROTATION_SHARE * all as f64)
 }
 

@@ -1,15 +1,15 @@
-//! What a rule found.
+//! The finding of a rule.
 
 use crate::verdict::{Confidence, Kind, Sentence};
 
-/// A situation that is there.
+/// A situation that a rule detected.
 pub(crate) struct Finding {
-    /// Which.
+    /// Kind of the situation.
     pub kind: Kind,
-    /// Thread time it could give back.
+    /// Thread time that could be saved, in nanoseconds.
     pub back_ns: f64,
-    /// How sure.
+    /// Confidence in the finding.
     pub confidence: Confidence,
-    /// The first stands for the finding; more follow only under the headline.
+    /// The first sentence summarizes the finding; the others appear only if the finding is the headline.
     pub sentences: Vec<Sentence>,
 }

@@ -1,9 +1,9 @@
-//! Somebody else takes the CPUs: threads wait behind programs that are not ours.
+//! CPU hog: threads wait for CPUs that other programs hold.
 //!
-//! If others held the share `s` of the CPUs and the work could fill whatever they leave, being alone
-//! gives `1 / (1 − s)`. A program that meets at barriers loses more: all wait for the one that was
-//! displaced. The range therefore comes from the thread time waited behind others (see `expected`), whose
-//! low end is that share of thread time, and its high end the whole of it on the critical path.
+//! If other programs held the share `s` of the CPUs, and the work could fill whatever they leave, an idle machine gives a factor of `1 / (1 − s)`. A
+//! program that meets at barriers loses more, because all threads wait for the preempted one. The range is therefore computed from the thread time
+//! waited behind other programs (see `expected`). At its low end that time was spread over all threads; at its high end all of it was on the critical
+//! path.
 
 use ledger::account::{cpu, thread};
 use ledger::{TakerKind, TookCpu};
@@ -18,26 +18,26 @@ use crate::picture::Picture;
 use crate::thresholds::{NAMED_ENOUGH, NAMED_SHARE, WORTH_FACTOR, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep};
 
-/// Kernel threads cannot be asked to run elsewhere by starting them differently.
+/// Prefixes of kernel threads: starting them differently cannot move them to other CPUs.
 const KERNEL_THREADS: [&str; 10] =
     ["kworker", "ksoftirqd", "migration", "rcu_", "kswapd", "kcompactd", "khugepaged", "kdamond", "irq/", "swapper/"];
 
-/// Who observes is no reason to stop observing; its cost is in the report's first line.
+/// Names of observers. The overhead of observing is no reason to stop it; the report's first line states it.
 const OBSERVERS: [&str; 2] = ["cox", "cox-observe"];
 
-/// Threads that pack programs. What they take is the price of packing, which is told where packing is.
+/// Name prefixes of threads that pack programs. Their CPU time is the overhead of packing, which is reported with packing.
 const PACKERS: [&str; 2] = ["cox-pack", "cox-seat-"];
 
-/// More names than these are "others".
+/// Most program names in a sentence; the rest are "others".
 const MOST_NAMES: usize = 3;
 
-/// Others held the CPUs.
+/// Detects that other programs held the CPUs.
 pub(crate) fn cpu_hog(picture: &Picture) -> Option<Finding> {
     if picture.sees.takers { seen(picture) } else { deduced(picture) }
 }
 
 fn seen(picture: &Picture) -> Option<Finding> {
-    // Behind others, and behind siblings because others had the CPUs that would have been theirs.
+    // Waiting behind other programs, and waiting behind siblings because other programs had CPUs that the siblings would have used.
     let blame = &picture.blame;
     let delays: &[Delay] = if blame.queues_explain() { &[Delay::Other, Delay::Squeezed] } else { &[Delay::Other] };
     let is_packer = |taker: &&TookCpu| PACKERS.iter().any(|packer| taker.comm.starts_with(packer));
@@ -47,7 +47,7 @@ fn seen(picture: &Picture) -> Option<Finding> {
     let waited: f64 = delays.iter().map(|delay| blame.direct_ns(*delay)).sum();
     let waited = (waited - packers_ns as f64).max(0.0);
     let expected = picture.without_delay(waited);
-    // Every machine does a little of its own beside a program: then the middle of the range has to be worth it.
+    // A little load of the system is on every machine; then the middle of the range must be worth a step.
     let little = picture.cpus_of_others() < WORTH_SHARE * picture.cpus;
     if !expected.is_worth_trying() || (little && (expected.low() * expected.high()).sqrt() < WORTH_FACTOR) {
         return None;
@@ -90,7 +90,7 @@ fn seen(picture: &Picture) -> Option<Finding> {
     Some(Finding { kind: Kind::CpuHog, back_ns, confidence, sentences: vec![main] })
 }
 
-/// The forecast is about all others, so the step names as many as make most of the waiting.
+/// Returns what to do. The forecast is for all other programs together, so the step names as many as cause most of the waiting.
 fn remedy(picture: &Picture, takers: &[&TookCpu]) -> String {
     let is_kernel = |comm: &str| KERNEL_THREADS.iter().any(|kernel| comm.starts_with(kernel));
     let Some(comm) = takers.first().map(|taker| taker.comm.as_str()) else { return String::new() };
@@ -117,15 +117,15 @@ fn remedy(picture: &Picture, takers: &[&TookCpu]) -> String {
     }
 }
 
-/// All threads of other users have one name, where an observer of one user's saw them.
+/// Name for all threads of other users: an observer without privileges sees them only under a common name.
 const OTHER_USERS: &str = "other users' programs";
 
-/// What a taker is called in a sentence.
+/// Returns the name of a preemptor for a sentence.
 fn called(comm: &str) -> &str {
     if comm == ANOTHER_USERS_NAME { OTHER_USERS } else { comm }
 }
 
-/// The largest takers that can be stopped in words, and the pronoun for them.
+/// Returns the names of the largest preemptors that can be stopped, and the pronoun for them.
 fn names(takers: &[&TookCpu], stays: impl Fn(&str) -> bool) -> (String, &'static str) {
     let all = takers.iter().fold(0u64, |sum, taker| sum.saturating_add(taker.wait_ns));
     let mut named: Vec<&str> = Vec::new();
@@ -147,11 +147,11 @@ fn names(takers: &[&TookCpu], stays: impl Fn(&str) -> bool) -> (String, &'static
     }
 }
 
-/// Without seeing who: as many CPUs as threads, no quota, no narrow mask, and still they waited. A packed
-/// program's threads may have waited for cox.
+/// Detects a hog without seeing the other programs: there are as many CPUs as threads, no quota and no narrow mask, and still threads waited. The
+/// rule does not apply to a packed program, whose threads may have waited because of cox.
 fn deduced(picture: &Picture) -> Option<Finding> {
     let sums = &picture.sums;
-    // Yielding to nobody costs nothing, so what yielded gave way to somebody.
+    // A yield returns at once if no other thread wants the CPU, so a yield that waited gave way to another thread.
     let waited = sums.waiting_for_cpu_ns();
     let enough_cpus =
         picture.crew.len() as f64 <= picture.cpus && !picture.crew.is_empty() && !picture.facts.is_packed();

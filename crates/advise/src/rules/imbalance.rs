@@ -1,12 +1,10 @@
-//! Imbalance: threads wait for one that has more work.
+//! Load imbalance: threads wait for a thread that has more work.
 //!
-//! Waiting for other threads is one class, however it is done (spinning, yielding, asleep), so the
-//! verdict does not depend on the runtime's waiting policy. What tells imbalance from other reasons is
-//! the work itself: the busiest thread's is much larger than the average.
+//! Waiting for other threads is one class, whether threads spin, yield or sleep, so the verdict does not depend on the runtime's waiting policy. What
+//! distinguishes imbalance from other causes is the work itself: the busiest thread's is much larger than the average.
 //!
-//! Saved at most: the busiest thread's work less an equal part, `max − Σ work / min(n, CPUs)`, and what the
-//! waiting threads' spinning kept it from running. At least half of it: a dynamic schedule leaves the
-//! last chunk uneven and pays for handing out.
+//! Largest saving: the busiest thread's work less an equal part, `max − Σ work / min(n, CPUs)`, plus the time for which spinning threads kept it off
+//! its CPU. The forecast is at least half of that, because a dynamic schedule leaves the last chunk uneven and has a cost per chunk.
 
 use ledger::account::thread;
 use wire::Cause;
@@ -20,10 +18,10 @@ use crate::picture::Picture;
 use crate::thresholds::{CREW_WORK, IMBALANCE_FACTOR, IMBALANCE_SHARE, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep};
 
-/// The part of the saving that even a plain remedy reaches.
+/// The part of the saving that even a simple remedy reaches.
 const SURE: f64 = 0.5;
 
-/// Threads wait for one with more work.
+/// Detects that threads wait for a thread with more work.
 pub(crate) fn imbalance(picture: &Picture) -> Option<Finding> {
     let busiest = picture.busiest()?;
     let crew = picture.crew.len() as f64;
@@ -76,7 +74,7 @@ pub(crate) fn imbalance(picture: &Picture) -> Option<Finding> {
     Some(Finding { kind, back_ns: picture.blame.imbalance_ns, confidence, sentences })
 }
 
-/// How the others waited, when it was in more than one way worth telling.
+/// Returns a sentence on how the other threads waited; `None` if no way of waiting reaches the least share.
 fn how(picture: &Picture) -> Option<crate::verdict::Sentence> {
     let crew = &picture.crew_sums;
     let ways = [

@@ -1,5 +1,5 @@
-//! One file per situation. A rule says whether its situation is there, how much thread time it could
-//! give back, and what to expect; [`judge`] ranks what the rules found.
+//! One file per situation. A rule detects its situation and returns how much thread time can be saved, with a forecast; [`judge`] ranks what the
+//! rules found.
 
 mod blocked;
 mod context;
@@ -19,17 +19,17 @@ use crate::picture::Picture;
 use crate::thresholds::{MENTION_SHARE, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep, Sentence, Verdict};
 
-/// A verdict is read in one breath.
+/// Most sentences of a verdict, so that it is quickly read.
 const MOST_SENTENCES: usize = 6;
-/// Fewer would leave a headline without its proof.
+/// Fewest sentences of a verdict; fewer would leave a headline without evidence.
 const FEWEST_SENTENCES: usize = 3;
-/// Limits are said first, but must leave room for what they limit.
+/// Most sentences about limits. They come first, but must leave room for the findings.
 const MOST_LIMITS: usize = 4;
 
-/// A rule: the situation's finding, if it is there.
+/// A rule: returns the situation's finding if the situation is present.
 type Rule = fn(&Picture) -> Option<Finding>;
 
-/// Losses: what could be given back.
+/// Rules for losses: time that can be saved.
 const LOSSES: &[Rule] = &[
     threads::too_many,
     pinned::too_few_cpus,
@@ -46,10 +46,10 @@ const LOSSES: &[Rule] = &[
     blocked::unseen,
 ];
 
-/// Waiting that the program intends, looked at only when there is no loss.
+/// Rules for waiting that the program intends; used only if no rule finds a loss.
 const INTENDED: &[Rule] = &[blocked::sleeping, blocked::input, blocked::children];
 
-/// Ranks what the rules find and puts the limits first.
+/// Ranks the findings of all rules and puts the limits first.
 pub(crate) fn judge(picture: &Picture) -> Verdict {
     let limits = limits(picture);
     if !limits.may_judge {
@@ -81,7 +81,7 @@ pub(crate) fn judge(picture: &Picture) -> Verdict {
     let mut small: Vec<Sentence> =
         findings.into_iter().filter_map(|finding| finding.sentences.into_iter().next()).collect();
     small.truncate(1);
-    // What gains nothing needs no step.
+    // Findings that gain nothing need no next step.
     small.iter_mut().for_each(|sentence| sentence.next.clear());
     let mut said = vec![context::nothing(picture)];
     said.extend(context::shared_cpus(picture));
@@ -90,7 +90,7 @@ pub(crate) fn judge(picture: &Picture) -> Verdict {
     disturbed(picture, nothing, limits, Vec::new())
 }
 
-/// A verdict whose confidence allows for the load of others.
+/// Composes a verdict whose confidence takes the load of other programs into account.
 fn disturbed(picture: &Picture, finding: Finding, limits: Limits, context: Vec<Sentence>) -> Verdict {
     let (confidence, said) = context::beside_load(picture, finding.kind, finding.confidence.min(limits.ceiling));
     let behind_main = limits.sentences.len().min(MOST_LIMITS) + finding.sentences.len();
@@ -102,7 +102,7 @@ fn disturbed(picture: &Picture, finding: Finding, limits: Limits, context: Vec<S
     verdict
 }
 
-/// Limits, then the headline's sentences, then context until there is enough.
+/// Composes a verdict: limits, then the headline's sentences, then context until there are enough sentences.
 fn compose(kind: Kind, confidence: Confidence, limits: Limits, main: Vec<Sentence>, context: Vec<Sentence>) -> Verdict {
     let mut sentences = limits.sentences;
     sentences.truncate(MOST_LIMITS);
@@ -120,7 +120,7 @@ fn compose(kind: Kind, confidence: Confidence, limits: Limits, main: Vec<Sentenc
     Verdict { headline: kind, confidence: confidence.min(limits.ceiling), sentences }
 }
 
-/// Keeps a step but takes its number away.
+/// Keeps a step but removes its forecast.
 fn withdraw_forecast(step: &mut NextStep) {
     step.expected_low = None;
     step.expected_high = None;

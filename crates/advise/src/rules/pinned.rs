@@ -1,12 +1,12 @@
-//! Pinned to too few CPUs: threads queue behind siblings while the machine has CPUs they may not use.
+//! Pinned to too few CPUs: threads queue behind siblings while the machine has CPUs that they may not use.
 //!
-//! Three signs: the program narrowed its own mask; or the mask it inherited is smaller than the machine,
-//! and a CPU outside it was mostly idle; or the mask is wide but the threads ran on few of its CPUs only,
-//! queueing there. No load balancer leaves it at that, so each thread's own mask must be narrow.
+//! There are three signs. The program narrowed its own affinity mask; or the mask it inherited is smaller than the machine, and a CPU outside it was
+//! mostly idle; or the mask is wide, but the threads queued on only a few of its CPUs. A load balancer would spread such threads, so the mask of each
+//! single thread must be narrow.
 //!
-//! A packed program's masks are cox's, on CPUs that its user named: nobody has to be told.
+//! The rule does not apply to a packed program: cox sets its masks, on CPUs that its user chose.
 //!
-//! Bound: the work bound on what others left of all these CPUs, and no more than that per CPU used.
+//! Bound: the work bound on what other programs left of all these CPUs, and at most the ratio of these CPUs to those used.
 
 use ledger::account::{cpu, thread};
 
@@ -20,14 +20,14 @@ use crate::openmp;
 use crate::picture::Picture;
 use crate::verdict::{Confidence, Kind, NextStep};
 
-/// Using more CPUs reaches at least this part of the bound; the rest is memory and the inequality of
-/// threads, which more CPUs make visible.
+/// With more CPUs a program reaches at least this part of the bound. The rest is lost to memory bandwidth and to load imbalance, which more CPUs
+/// expose.
 const REACHED: f64 = 0.6;
 
 /// A second hardware thread of a core adds about this much of a CPU.
 const SMT_PART: f64 = 0.5;
 
-/// Threads queue although CPUs are free.
+/// Detects that threads queue although CPUs are free.
 pub(crate) fn too_few_cpus(picture: &Picture) -> Option<Finding> {
     let elsewhere = elsewhere(picture)?;
     let kind = Kind::PinnedTooFew;
@@ -69,7 +69,7 @@ pub(crate) fn too_few_cpus(picture: &Picture) -> Option<Finding> {
     Some(Finding { kind, back_ns, confidence, sentences: vec![main] })
 }
 
-/// How to let the program use `cpus`.
+/// Returns what to do so that the program can use `cpus`.
 fn widen(picture: &Picture, cpus: &[u32]) -> String {
     let binding = ["OMP_PLACES", "GOMP_CPU_AFFINITY", "OMP_PROC_BIND"];
     let is_set = |name: &&str| openmp::is_openmp(picture) && picture.facts.environment.contains_key(*name);

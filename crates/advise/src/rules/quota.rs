@@ -1,9 +1,9 @@
 //! Throttled by a control group's quota: threads wait for a CPU although CPUs are idle.
 //!
-//! A quota of q CPUs lets a group run q × period per period and then stops all of it. The kernel counts
-//! how long (`cpu.stat`); the threads' side of it is waiting on CPUs that run nobody.
+//! A quota of q CPUs lets a control group run for q × period per period; then the kernel stops the whole group. The kernel counts how long
+//! (`cpu.stat`). In the account it shows as waiting on CPUs that run no thread.
 //!
-//! Bound: `CPUs the crew could use / q`, the work bound, and the time waited.
+//! Bound: `CPUs that the worker threads could use / q`, the work bound, and the time waited.
 
 use ledger::account::thread;
 
@@ -18,11 +18,11 @@ use crate::picture::Picture;
 use crate::thresholds::THROTTLED_SHARE;
 use crate::verdict::{Confidence, Kind, NextStep};
 
-/// The quota stopped the program for a part of the run.
+/// Detects that the quota stopped the program for a part of the run.
 pub(crate) fn throttled(picture: &Picture) -> Option<Finding> {
     let facts = picture.facts;
     let waiting = picture.sums.waiting_for_cpu_ns();
-    // What is throttled is a CPU; each may hold up several threads, so this is the least of it.
+    // The kernel counts the time that a CPU was throttled. Each throttled CPU may hold up several threads, so this is a lower limit.
     let on_idle = picture.behind.idle_ns;
     let stopped = on_idle.max(facts.throttled_ns.min(waiting)).min(waiting);
     let counts = (facts.throttled_ns as f64) >= THROTTLED_SHARE * picture.wall_ns && facts.nr_throttled > 0;
@@ -33,7 +33,7 @@ pub(crate) fn throttled(picture: &Picture) -> Option<Finding> {
     let spared = picture.blame.total_ns(Delay::Idle).max(stopped as f64);
     let delay = picture.without_delay(stopped as f64);
     let could_use = picture.parallelism(picture.cpus);
-    // Other programs keep what they took, whatever the quota.
+    // Other programs keep what they took, whatever the quota is.
     let could_get = picture.parallelism((picture.cpus - picture.cpus_of_others()).max(picture.concurrency.running));
     let bound = match facts.quota() {
         Some(quota) => (could_get / quota).max(1.0).min(delay.bound()),
@@ -65,7 +65,7 @@ pub(crate) fn throttled(picture: &Picture) -> Option<Finding> {
         NextStep::expecting(raise, &Expected::new(delay.low(), bound, bound), kind).without("throttling", picture.cpus),
     );
     if let Some(quota) = facts.quota().filter(|quota| *quota >= 1.0 && quota.floor() < picture.crew.len() as f64) {
-        // Fewer threads stretch the quota only as far as it is wasted on spinning.
+        // Fewer threads help only by the part of the quota that is wasted on spinning.
         let wasted = Expected::of_delay(
             picture.sums.run_ns as f64,
             picture.sums.spin_ns as f64,

@@ -1,4 +1,4 @@
-//! Hypervisor steal: the CPU was given to another machine while a thread was running on it.
+//! Hypervisor steal: the host gave the CPU to another machine while a thread was running on it.
 
 use ledger::account::thread;
 
@@ -10,11 +10,11 @@ use crate::picture::Picture;
 use crate::thresholds::STEAL_SHARE;
 use crate::verdict::{Confidence, Kind, NextStep};
 
-/// The host took a part of run time.
+/// Detects that the host took a part of run time.
 pub(crate) fn hypervisor(picture: &Picture) -> Option<Finding> {
     let (steal, run) = (picture.sums.steal_ns.min(picture.sums.run_ns), picture.sums.run_ns);
     let part = steal as f64 / run.max(1) as f64;
-    // Stolen time is inside work, which bounds other gains; here it is itself what goes away.
+    // Stolen time is part of work, and work bounds other gains. Here the stolen time itself is removed, so it does not count towards the bound.
     let bound = picture.thread_bound_without_steal();
     let expected = crate::expected::Expected::of_delay(picture.wall_ns, steal as f64, picture.crew.len() as f64, bound);
     if part < STEAL_SHARE || !expected.is_worth_trying() {

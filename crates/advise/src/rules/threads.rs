@@ -1,15 +1,13 @@
-//! Too many threads: more than the CPUs, and they wait for one another.
+//! Oversubscription: more threads than CPUs, and the threads wait for one another.
 //!
-//! Threads that queue for CPUs but never wait for one another (a parallel make) lose nothing by it: the
-//! CPUs are busy with work all the time. Only when they also meet (spinning, yielding or asleep) does a
-//! queue hold others up, and then the number of threads is the reason.
+//! Threads that queue for CPUs but never wait for one another (a parallel make) lose nothing: the CPUs are busy with work all the time. A queue
+//! delays other threads only if the threads also meet (spinning, yielding or asleep). In that case the number of threads is the cause.
 //!
-//! Bound: the work bound. With one thread per CPU nobody queues and nobody spins for a queued thread,
-//! so `wall / (Σ work / CPUs)` is what can be reached; for n threads that only spin instead of working
-//! it is n / CPUs when everybody's turn is as long. A crowd that such a step gains nothing for is none.
+//! Bound: the work bound. With one thread per CPU no thread queues and no thread spins for a queued one, so `wall / (Σ work / CPUs)` can be reached.
+//! For n threads that wait only by spinning, this is n / CPUs if all turns are equally long. If the step gains nothing, the rule reports nothing.
 //!
-//! Where spinning is not seen, threads that live side by side and queue are called too many as well: most
-//! of them meet somewhere. How they wait is then a guess, and no number is given.
+//! If the backend does not see spinning, threads that are alive at the same time and queue count as oversubscription as well, because most such
+//! threads meet somewhere. How they wait is then unknown, and the step has no forecast.
 
 use ledger::account::thread;
 use ledger::summary;
@@ -25,7 +23,7 @@ use crate::picture::Picture;
 use crate::thresholds::{QUEUE_UTILISATION, TEAM_ALIVE, THREADS_PER_CPU, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep};
 
-/// More threads than CPUs that wait for one another.
+/// Detects more threads than CPUs that wait for one another.
 pub(crate) fn too_many(picture: &Picture) -> Option<Finding> {
     let crew = &picture.crew_sums;
     let queued = queued_ns(picture);
@@ -33,7 +31,7 @@ pub(crate) fn too_many(picture: &Picture) -> Option<Finding> {
     let spinning = crew.spin_ns.saturating_add(crew.yield_wait_ns);
     let asleep = crew.blocked_by[Cause::Futex].saturating_add(unspecified);
     let crowded = picture.crew.len() as f64 > picture.cpus && picture.crew_alive() >= THREADS_PER_CPU * picture.cpus;
-    // Spinning counts against the time on a CPU: a queue makes it a small part of all thread time.
+    // The share of spinning is relative to run time: with a queue, it is only a small part of all thread time.
     let spun_part = summary::share(crew.spin_ns, crew.run_ns);
     let met = picture.crew_share(spinning.saturating_add(asleep) as f64).max(spun_part) >= WORTH_SHARE;
     let meet = if picture.sees.spin { met } else { side_by_side(picture) };
@@ -69,18 +67,18 @@ pub(crate) fn too_many(picture: &Picture) -> Option<Finding> {
     Some(Finding { kind, back_ns, confidence, sentences: vec![main] })
 }
 
-/// Whether the threads are a team rather than one after another: on average half of them are alive.
+/// Returns whether the threads run side by side rather than one after another: on average half of them are alive.
 fn side_by_side(picture: &Picture) -> bool {
     picture.crew_alive() >= TEAM_ALIVE * picture.crew.len() as f64
 }
 
-/// Whether CPUs were short: they were busy, or, where that is not seen, more threads wanted one than there are.
+/// Returns whether there were too few CPUs: they were busy, or, if the backend does not see that, more threads wanted a CPU than there are.
 fn has_queue(picture: &Picture) -> bool {
     let wanted = !picture.sees.takers && picture.concurrency.runnable >= picture.cpus;
     wanted || picture.utilisation() >= QUEUE_UTILISATION
 }
 
-/// Thread time queued behind siblings; all waiting for a CPU when nobody saw behind whom.
+/// Returns the thread time queued behind siblings; all waiting for a CPU if the backend does not see which thread held it.
 fn queued_ns(picture: &Picture) -> u64 {
     if picture.sees.takers {
         picture.behind.siblings_ns

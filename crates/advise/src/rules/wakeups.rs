@@ -1,7 +1,7 @@
 //! Slow wake-ups: threads sleep so briefly that getting a CPU again costs as much as the wait.
 //!
-//! The sign is wake delay on idle CPUs: nobody was in the way, the time went into leaving the idle state
-//! and switching. Spinning a little before sleeping avoids it, where there is a CPU for each thread.
+//! The sign is wake delay on idle CPUs: no other thread had the CPU, so the time went into leaving the idle state and into the context switch.
+//! Spinning briefly before sleeping avoids it, if there is a CPU for each thread.
 
 use ledger::account::thread;
 
@@ -14,7 +14,7 @@ use crate::picture::Picture;
 use crate::thresholds::{THROTTLED_SHARE, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind};
 
-/// Waking from idle takes a large part of thread time.
+/// Detects that waking up from idle takes a large part of thread time.
 pub(crate) fn slow_wakeups(picture: &Picture) -> Option<Finding> {
     let from_idle = picture.behind.idle_ns.min(picture.sums.wake_delay_ns);
     let throttled = picture.facts.throttled_ns as f64 >= THROTTLED_SHARE * picture.wall_ns;
