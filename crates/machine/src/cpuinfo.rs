@@ -1,15 +1,17 @@
-//! /proc/cpuinfo, of which the first CPU's lines are read, once: the kernel makes the text anew for each reader, CPU by CPU.
+//! The first CPU's lines of /proc/cpuinfo. The live file is read only once, because the kernel generates the text for
+//! all CPUs on each read.
 
 use std::sync::OnceLock;
 
 use crate::root::Root;
 
-/// The first CPU's lines are within these bytes.
+/// Number of bytes to read. The first CPU's lines fit into them.
 const FIRST_CPU_BYTES: u64 = 16 << 10;
 
 static LIVE: OnceLock<String> = OnceLock::new();
 
-/// The values of the lines that begin with `name` as a whole word, of the first CPUs; none where the file cannot be read.
+/// Returns the value of the first line whose key is exactly `name`; `None` if the file cannot be read or has no such
+/// line.
 pub(crate) fn value(root: &Root, name: &str) -> Option<String> {
     let read = || root.read_begin("/proc/cpuinfo", FIRST_CPU_BYTES).unwrap_or_default();
     let other;

@@ -1,14 +1,14 @@
 //! Sets of CPUs and their list form, `0-3,8`.
 //!
-//! The form is the kernel's (`%*pbl`): ranges and single numbers, ascending, separated by commas. We also
-//! accept what users write: any order, overlaps, blanks around the parts.
+//! The form is the kernel's (`%*pbl`): ranges and single numbers, ascending, separated by commas. The parser also
+//! accepts what users write: any order, overlaps, blanks around the parts.
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr, Sub};
 use std::str::FromStr;
 
-/// The largest CPU number accepted. Linux is built for at most 8,192 CPUs today; the limit only keeps a
-/// typing error from allocating memory without bound.
+/// The largest CPU number accepted. Today Linux supports at most 8,192 CPUs; the limit prevents a typing error from
+/// allocating a huge set.
 pub const MAX_CPU: u32 = (1 << 20) - 1;
 
 const WORD_BITS: u32 = u64::BITS;
@@ -16,18 +16,18 @@ const WORD_BITS: u32 = u64::BITS;
 /// A set of CPUs (hardware threads), by kernel number.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct CpuSet {
-    /// Bit n of word w is CPU 64w + n. No trailing zero words, so that equal sets compare equal.
+    /// Bit n of word w is CPU 64w + n. The last word is never zero, so that equal sets compare equal.
     words: Vec<u64>,
 }
 
-/// Why a text is no CPU list.
+/// Reason why a text is not a CPU list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseCpuSetError {
     /// A part is neither `N` nor `N-M`.
     #[error("invalid CPU list '{}': expected numbers and ranges such as 0-3,8", .0.escape_default())]
     NotAList(String),
-    /// A range runs downwards.
+    /// The first number of a range is above the last.
     #[error("invalid CPU range {0:?}: the first number is above the last")]
     Descending(String),
     /// A number above [`MAX_CPU`].
@@ -36,13 +36,13 @@ pub enum ParseCpuSetError {
 }
 
 impl CpuSet {
-    /// The empty set.
+    /// Returns the empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a CPU; numbers above [`MAX_CPU`] are not representable and are left out.
+    /// Adds a CPU. Ignores numbers above [`MAX_CPU`].
     pub fn insert(&mut self, cpu: u32) {
         if cpu > MAX_CPU {
             return;
@@ -54,7 +54,7 @@ impl CpuSet {
         self.words[word] |= 1 << (cpu % WORD_BITS);
     }
 
-    /// Takes a CPU out.
+    /// Removes a CPU.
     pub fn remove(&mut self, cpu: u32) {
         if let Some(word) = self.words.get_mut((cpu / WORD_BITS) as usize) {
             *word &= !(1 << (cpu % WORD_BITS));
@@ -62,45 +62,45 @@ impl CpuSet {
         }
     }
 
-    /// Whether `cpu` is in the set.
+    /// Returns whether `cpu` is in the set.
     #[must_use]
     pub fn contains(&self, cpu: u32) -> bool {
         self.words.get((cpu / WORD_BITS) as usize).is_some_and(|word| word & (1 << (cpu % WORD_BITS)) != 0)
     }
 
-    /// Number of CPUs in the set.
+    /// Returns the number of CPUs in the set.
     #[must_use]
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether no CPU is in the set.
+    /// Returns whether no CPU is in the set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// The lowest CPU.
+    /// Returns the lowest CPU.
     #[must_use]
     pub fn first(&self) -> Option<u32> {
         self.iter().next()
     }
 
-    /// The highest CPU.
+    /// Returns the highest CPU.
     #[must_use]
     pub fn last(&self) -> Option<u32> {
         let top = self.words.last()?;
         Some((self.words.len() as u32 - 1) * WORD_BITS + top.ilog2())
     }
 
-    /// The CPUs, ascending.
+    /// Returns the CPUs, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.words.iter().enumerate().flat_map(|(index, &word)| {
             (0..WORD_BITS).filter(move |bit| word & (1 << bit) != 0).map(move |bit| index as u32 * WORD_BITS + bit)
         })
     }
 
-    /// CPUs in either set.
+    /// Returns the CPUs in either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let (long, short) = if self.words.len() >= other.words.len() { (self, other) } else { (other, self) };
@@ -111,7 +111,7 @@ impl CpuSet {
         Self { words }
     }
 
-    /// CPUs in both sets.
+    /// Returns the CPUs in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let words = self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect();
@@ -120,7 +120,7 @@ impl CpuSet {
         set
     }
 
-    /// CPUs of this set that are not in `other`.
+    /// Returns the CPUs of this set that are not in `other`.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         let mut words = self.words.clone();
@@ -132,7 +132,7 @@ impl CpuSet {
         set
     }
 
-    /// Whether every CPU of this set is in `other`.
+    /// Returns whether every CPU of this set is in `other`.
     #[must_use]
     pub fn is_subset(&self, other: &Self) -> bool {
         self.difference(other).is_empty()
@@ -185,7 +185,7 @@ impl Sub for &CpuSet {
 impl FromStr for CpuSet {
     type Err = ParseCpuSetError;
 
-    /// The empty text is the empty set, as in `/sys/devices/system/cpu/offline`.
+    /// Reads a list. An empty text is the empty set, as in `/sys/devices/system/cpu/offline`.
     fn from_str(text: &str) -> Result<Self, ParseCpuSetError> {
         let mut set = Self::new();
         if text.trim().is_empty() {
@@ -209,7 +209,7 @@ impl FromStr for CpuSet {
     }
 }
 
-/// One number of the list `whole`; signs are no digits.
+/// Reads one number of the list `whole`. A sign is not a digit.
 fn cpu_number(digits: &str, whole: &str) -> Result<u32, ParseCpuSetError> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(ParseCpuSetError::NotAList(whole.to_owned()));

@@ -1,11 +1,11 @@
-//! What can go wrong when reading Linux: always the path (or call) and the reason.
+//! Failures when reading Linux. Each names the path or the call, and the reason.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::cpulist::ParseCpuSetError;
 
-/// A failure to read or understand something the kernel shows.
+/// A failure to read or understand something that the kernel shows.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -14,7 +14,7 @@ pub enum Error {
     Read {
         /// The path as opened, the root's prefix included.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error code.
         source: io::Error,
     },
     /// A file was read but does not look as documented in proc(5) or the kernel's own documentation.
@@ -25,7 +25,7 @@ pub enum Error {
         /// What was expected and what was found.
         reason: String,
     },
-    /// A file holds a CPU list that is none.
+    /// A file should hold a CPU list, and its text is not one.
     #[error("{}: {source}", path.display())]
     CpuList {
         /// The path as opened, the root's prefix included.
@@ -33,12 +33,12 @@ pub enum Error {
         /// Which part of the list is wrong.
         source: ParseCpuSetError,
     },
-    /// A cgroup that a user or a process names cannot be found.
+    /// A cgroup that a user or a process names was not found.
     #[error("cgroup {}: {reason}", path.display())]
     Cgroup {
-        /// The cgroup as named.
+        /// The cgroup as the user or process named it.
         path: PathBuf,
-        /// Why it cannot be used, and what was tried.
+        /// Why the cgroup cannot be used, and what was tried.
         reason: String,
     },
     /// A system call failed.
@@ -46,14 +46,14 @@ pub enum Error {
     Call {
         /// The system call and its object, e.g. `sched_getaffinity of process 4711`.
         call: String,
-        /// The kernel's answer.
+        /// The kernel's error code.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// Whether the thing asked for does not exist (any more): a process that has ended, a cgroup that
-    /// was removed. Processes come and go, so readers of /proc treat this as data, not as a failure.
+    /// Returns whether the object does not exist (any more): a process that has ended, a cgroup that was removed.
+    /// Processes come and go, so readers of /proc treat this as data, not as a failure.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         match self {
@@ -62,7 +62,7 @@ impl Error {
         }
     }
 
-    /// The kernel's answer without the path; of what is malformed, what is wrong with it.
+    /// Returns the kernel's error code without the path. For malformed text, returns the reason as `InvalidData`.
     #[must_use]
     pub fn into_io(self) -> io::Error {
         match self {
@@ -71,7 +71,7 @@ impl Error {
         }
     }
 
-    /// Whether the kernel refused for lack of privilege.
+    /// Returns whether the kernel refused for lack of privilege.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         match self {
@@ -81,7 +81,8 @@ impl Error {
     }
 }
 
-/// /proc answers ESRCH, cgroupfs and sysfs ENODEV, when the object goes away between open and read.
+/// Returns whether an object has gone. If it goes between open and read, /proc answers ESRCH, and cgroupfs and sysfs
+/// answer ENODEV.
 pub(crate) fn is_gone(error: &io::Error) -> bool {
     use rustix::io::Errno;
     error.kind() == io::ErrorKind::NotFound

@@ -1,24 +1,24 @@
-//! Which machine this is: what a report says of where it was taken.
+//! The identity of this machine, which a report names as the place of its measurement.
 
 use crate::cpuinfo;
 use crate::namespace;
 use crate::root::Root;
 
-/// A machine. What could not be read is absent.
+/// A machine. Facts that could not be read are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// Its name, as uname(2) has it.
+    /// Host name, as uname(2) returns it.
     pub name: Option<String>,
-    /// A number that is another one after each boot.
+    /// Random id that the kernel makes anew at each boot.
     pub boot_id: Option<String>,
     /// Release of the kernel.
     pub kernel: Option<String>,
-    /// Name of the CPUs' model.
+    /// Model name of the CPUs.
     pub cpu_model: Option<String>,
 }
 
 impl Host {
-    /// Reads it.
+    /// Reads the facts about a machine.
     pub fn read(root: &Root) -> Host {
         let line = |path: &str| {
             let text = root.read_text(path).ok()?;
@@ -33,21 +33,23 @@ impl Host {
     }
 }
 
-/// Of the first CPU that has one. x86 calls it `model name`; arm64 has only numbers there, which are kept.
+/// Returns the CPU model of the first CPU that has one. x86 prints it as `model name`. arm64 prints only numbers, which
+/// then form the name.
 fn cpu_model(root: &Root) -> Option<String> {
     let value = |name: &str| cpuinfo::value(root, name);
     let by_numbers = || Some(format!("implementer {} part {}", value("CPU implementer")?, value("CPU part")?));
     value("model name").or_else(|| value("Processor")).or_else(by_numbers)
 }
 
-/// What container this process is in, by what its engine leaves there; `None`: in none, as far as can be seen.
+/// Returns the kind of container this process is in, judged by traces that container engines leave; `None` if there are
+/// none.
 ///
-/// `is_set` tells whether a variable of the environment is.
+/// `is_set` returns whether an environment variable is set.
 ///
 /// - Docker: `/.dockerenv`. Podman: `/run/.containerenv`. systemd-nspawn and others: `/run/systemd/container` (systemd's Container Interface).
 /// - Apptainer and Singularity: variables that they set.
 /// - Kubernetes: a variable that it sets in each container.
-/// - Otherwise a PID namespace that is not the machine's.
+/// - Otherwise: a PID namespace other than the machine's first one.
 pub fn container(root: &Root, is_set: impl Fn(&str) -> bool) -> Option<String> {
     let engine = |variable: &str, name: &str| is_set(variable).then(|| name.to_owned());
     let named =

@@ -3,8 +3,8 @@
 use crate::cpuinfo;
 use crate::root::Root;
 
-/// Whether a hypervisor runs this machine: the CPU says so (CPUID leaf 1, ECX bit 31, shown as the flag
-/// `hypervisor`). False where /proc/cpuinfo does not tell.
+/// Returns whether a hypervisor runs this machine. The CPU reports it (CPUID leaf 1, ECX bit 31, shown as the flag
+/// `hypervisor`). False if /proc/cpuinfo does not show the flag.
 #[must_use]
 pub fn is_guest(root: &Root) -> bool {
     cpuinfo::value(root, "flags").is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))

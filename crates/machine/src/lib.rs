@@ -1,16 +1,16 @@
-//! Reads Linux and changes nothing: CPUs and what they share, processes, control groups, where CPU time
-//! went, and which kernel features exist for this user.
+//! Reads Linux and changes nothing: CPUs and what they share, processes, control groups, how CPU time was used, and the
+//! kernel features that this user may use.
 //!
-//! Every path of /proc, /sys and /boot that Coxswain reads is in this crate, and is opened below a
-//! [`Root`]: the live machine, or a folder with another machine's tree. Readers return an [`Error`] that
-//! names the path; text the kernel might print is never trusted to be well formed.
+//! This crate is the only one that reads paths of /proc, /sys and /boot. It opens them below a [`Root`]: the live
+//! machine, or a folder with another machine's tree. Readers return an [`Error`] that names the path. No reader trusts
+//! the kernel's text to be well formed.
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`root`] | where the trees are, and reading from them |
+//! | [`root`] | the root of the trees, and reading below it |
 //! | [`cpulist`] | sets of CPUs, `0-3,8` |
 //! | [`topology`] | CPUs, SMT siblings, cores, packages, NUMA nodes, last-level caches, capacities |
-//! | [`namespace`] | PID namespaces: whether this is a container, whether /proc is its own |
+//! | [`namespace`] | PID namespaces: whether this is a container, and whether /proc shows this process's namespace |
 //! | [`process`] | /proc/PID and /proc/PID/task/TID |
 //! | [`openmp`] | which mapped libraries are OpenMP runtimes |
 //! | [`cgroup`] | mounts, memberships, quotas, throttling, members |

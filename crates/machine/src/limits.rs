@@ -1,4 +1,4 @@
-//! How many CPUs a process can really use: its affinity mask, its cpuset and its CPU quota together.
+//! Number of CPUs that a process can really use, from its affinity mask, its cpuset and its CPU quota.
 
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -11,10 +11,10 @@ use crate::process::Task;
 use crate::root::{Root, present};
 use crate::topology::Topology;
 
-/// Whose limits.
+/// The task whose limits are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
-    /// The calling thread; what a child will inherit.
+    /// The calling thread. A child inherits its limits.
     Own,
     /// The main thread of a process, or any thread by its id.
     Task(u32),
@@ -24,20 +24,20 @@ pub enum Who {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct CpuLimits {
-    /// CPUs its threads may run on: online, in its cpuset, in its affinity mask.
+    /// CPUs that the threads may run on: online, in the cpuset, and in the affinity mask.
     pub allowed: CpuSet,
-    /// The tightest CPU quota over it; `None` when there is none.
+    /// The tightest CPU quota that applies to the process; `None` if there is no quota.
     pub quota: Option<CpuQuota>,
 }
 
 impl CpuLimits {
-    /// Reads both limits.
+    /// Reads the allowed CPUs and the quota.
     ///
     /// # Errors
-    /// When the task does not exist, or files about it cannot be read or understood.
+    /// When the task does not exist, or a file about it cannot be read or is malformed.
     pub fn read(root: &Root, who: Who) -> Result<Self, Error> {
         let allowed = allowed_cpus(root, who)?;
-        // The task was there a moment ago: if these files are not, the kernel has no cgroups.
+        // The task existed a moment ago. If these files are missing, the kernel has no cgroups.
         let memberships = present(task(root, who).cgroups())?.unwrap_or_default();
         let hierarchies = present(Hierarchies::read(root))?.unwrap_or_default();
         let quota = match hierarchies.cgroup_of(&memberships, "cpu")? {
@@ -47,32 +47,32 @@ impl CpuLimits {
         Ok(Self { allowed, quota })
     }
 
-    /// CPUs' worth of time: the lesser of the number of allowed CPUs and the quota.
+    /// Returns the smaller of the number of allowed CPUs and the quota, in CPUs.
     #[must_use]
     pub fn effective_cpus(&self) -> f64 {
         let allowed = self.allowed.len() as f64;
         self.quota.as_ref().map_or(allowed, |quota| allowed.min(quota.cpus()))
     }
 
-    /// Threads that can compute all the time without a limit stopping them: effective CPUs rounded down,
-    /// 1 at least.
+    /// Returns the number of threads that can compute all the time without being throttled: effective CPUs rounded
+    /// down, at least 1.
     #[must_use]
     pub fn whole_cpus(&self) -> usize {
         (self.effective_cpus() as usize).max(1)
     }
 
-    /// Whether the quota, not the set of CPUs, is the tighter limit.
+    /// Returns whether the quota is a tighter limit than the set of CPUs.
     #[must_use]
     pub fn is_quota_bound(&self) -> bool {
         self.quota.as_ref().is_some_and(|quota| quota.cpus() < self.allowed.len() as f64)
     }
 }
 
-/// The CPUs a task may run on: `sched_getaffinity` on the running machine, else the task's status and
-/// the online CPUs, which comes to the same.
+/// Returns the CPUs that a task may run on. On the running machine they come from `sched_getaffinity`, elsewhere from
+/// the task's status and the online CPUs, which gives the same result.
 ///
 /// # Errors
-/// When the task does not exist or cannot be asked.
+/// When the task does not exist or its mask cannot be read.
 pub fn allowed_cpus(root: &Root, who: Who) -> Result<CpuSet, Error> {
     if root.is_live() {
         let (pid, name) = match who {
@@ -80,7 +80,8 @@ pub fn allowed_cpus(root: &Root, who: Who) -> Result<CpuSet, Error> {
             Who::Task(id) => (i32::try_from(id).ok().and_then(Pid::from_raw), format!("task {id}")),
         };
         let failed = |errno: Errno| Error::Call { call: format!("sched_getaffinity of {name}"), source: errno.into() };
-        // Pid 0 and numbers beyond the kernel's are no task; as None they would mean ourselves.
+        // Pid 0 and numbers beyond the kernel's range name no task. Passed on as None, they would mean the calling
+        // thread.
         if pid.is_none() && who != Who::Own {
             return Err(failed(Errno::SRCH));
         }
@@ -89,7 +90,7 @@ pub fn allowed_cpus(root: &Root, who: Who) -> Result<CpuSet, Error> {
                 let numbers = 0..u32::try_from(rustix::thread::CpuSet::MAX_CPU).unwrap_or(0);
                 return Ok(numbers.filter(|&cpu| mask.is_set(cpu as usize)).collect());
             }
-            // The fixed mask is too short for this kernel (more than 1,024 CPUs): read the files.
+            // The fixed-size mask is too short for this kernel (more than 1,024 CPUs), so read the files.
             Err(Errno::INVAL) => {}
             Err(errno) => return Err(failed(errno)),
         }
@@ -98,11 +99,11 @@ pub fn allowed_cpus(root: &Root, who: Who) -> Result<CpuSet, Error> {
     Ok(allowed.intersection(&Topology::read_online(root)?))
 }
 
-/// The CPUs a task could run on whatever affinity mask it had: online, in its cpuset. A mask without any of
-/// them is not kept by the kernel: the task gets them all.
+/// Returns the CPUs that a task can run on with any affinity mask: online and in its cpuset. The kernel does not keep a
+/// mask without any of these CPUs; it allows the task all of them instead.
 ///
 /// # Errors
-/// When the task does not exist, or files about it cannot be read or understood.
+/// When the task does not exist, or a file about it cannot be read or is malformed.
 pub fn possible_cpus(root: &Root, who: Who) -> Result<CpuSet, Error> {
     let online = Topology::read_online(root)?;
     let memberships = task(root, who).cgroups()?;

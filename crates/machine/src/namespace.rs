@@ -1,7 +1,7 @@
-//! In which PID namespace this process is, and whether /proc shows the same one.
+//! The PID namespace of this process, and whether /proc shows the same one.
 //!
-//! In a container, a thread has one id inside and others outside. What cox reads in /proc and what people pass to it are ids of the
-//! namespace that /proc was mounted in, which has to be cox's own.
+//! In a container, a thread has one id inside and others outside. /proc shows the ids of the PID namespace it was
+//! mounted in, and users pass such ids to cox. cox can use them only if /proc was mounted in cox's own namespace.
 
 use std::path::Path;
 
@@ -13,10 +13,11 @@ const FIRST: u32 = 0xEFFF_FFFC;
 
 const OWN: &str = "/proc/self/ns/pid";
 
-/// The number of this process' PID namespace; `None` in the machine's first one, where ids are the kernel's own.
+/// Returns the number of this process's PID namespace; `None` in the machine's first one, where ids are the kernel's
+/// own.
 ///
 /// # Errors
-/// When /proc/self/ns/pid cannot be read (no /proc), or does not look as namespaces(7) says.
+/// When /proc/self/ns/pid cannot be read (no /proc), or does not have the form that namespaces(7) describes.
 pub fn of_this_process(root: &Root) -> Result<Option<u32>, Error> {
     let link = root.read_link(OWN)?;
     match number(&link) {
@@ -27,13 +28,13 @@ pub fn of_this_process(root: &Root) -> Result<Option<u32>, Error> {
     }
 }
 
-/// `pid:[4026531836]`
+/// Reads the namespace number from a link such as `pid:[4026531836]`.
 fn number(link: &Path) -> Option<u32> {
     link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// Whether /proc calls this process `own_pid`, as it calls itself: else /proc belongs to another PID namespace, and every id in it
-/// names another thread than here.
+/// Returns whether /proc knows this process by the same id, `own_pid`, as the process itself does. If not, /proc
+/// belongs to another PID namespace, and its ids name other threads than the same ids do here.
 ///
 /// # Errors
 /// When there is no /proc.

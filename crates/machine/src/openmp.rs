@@ -3,7 +3,7 @@
 /// GCC's, LLVM's and Intel's. All read OMP_NUM_THREADS and OMP_WAIT_POLICY.
 const RUNTIMES: [&str; 3] = ["libgomp.so", "libomp.so", "libiomp5.so"];
 
-/// Whether a library with this file name is an OpenMP runtime.
+/// Returns whether a library with this file name is an OpenMP runtime.
 #[must_use]
 pub fn is_runtime(name: &str) -> bool {
     RUNTIMES.iter().any(|runtime| name.starts_with(runtime))

@@ -1,7 +1,7 @@
-//! Where /proc, /sys and /boot are: the live machine, or a folder that holds another machine's tree.
+//! Where /proc, /sys and /boot are: on the live machine, or in a folder with another machine's tree.
 //!
-//! Everything this crate reads goes through a [`Root`], so that every reader can be tested on a
-//! hand-made tree and can explain a tree sent in by a user.
+//! Everything that this crate reads goes through a [`Root`]. Tests can therefore run every reader on a hand-made tree,
+//! and a reader can explain a tree that a user sent in.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -21,26 +21,26 @@ pub struct Root {
 }
 
 impl Root {
-    /// The running machine.
+    /// Returns the root of the running machine.
     #[must_use]
     pub fn live() -> Self {
         Self { prefix: None }
     }
 
-    /// The tree below `folder`: `/proc/stat` is read from `folder/proc/stat`.
+    /// Returns a root below `folder`: `/proc/stat` is read from `folder/proc/stat`.
     #[must_use]
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self { prefix: Some(folder.into()) }
     }
 
-    /// Whether this is the running machine, so that system calls (`sched_getaffinity`, clocks) speak of
-    /// the same machine as the files do.
+    /// Returns whether this is the running machine. Only then do system calls (`sched_getaffinity`, clocks) describe
+    /// the same machine as the files.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.prefix.is_none()
     }
 
-    /// The path to open for `absolute`, a path as it is named on the machine.
+    /// Returns the path to open for `absolute`, a path on the described machine.
     #[must_use]
     pub fn path(&self, absolute: impl AsRef<Path>) -> PathBuf {
         let absolute = absolute.as_ref();
@@ -50,19 +50,19 @@ impl Root {
         }
     }
 
-    /// The bytes of a file.
+    /// Returns the bytes of a file.
     ///
     /// # Errors
     /// [`Error::Read`] with the path.
     pub fn read(&self, absolute: impl AsRef<Path>) -> Result<Vec<u8>, Error> {
         let path = self.path(absolute);
-        // Files of /proc and /sys do not tell their size: asking for it is in vain.
+        // Files of /proc and /sys do not report their size, so start with a typical capacity.
         let mut bytes = Vec::with_capacity(2048);
         let done = fs::File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes));
         done.map(|_| bytes).map_err(|source| Error::Read { path, source })
     }
 
-    /// The text of a file's first bytes, as [`Root::read_text`] has it.
+    /// Returns the text of a file's first `bytes` bytes, in the form of [`Root::read_text`].
     pub(crate) fn read_begin(&self, absolute: impl AsRef<Path>, bytes: u64) -> Result<String, Error> {
         let path = self.path(absolute);
         let mut begin = Vec::new();
@@ -70,7 +70,7 @@ impl Root {
         done.map(|_| text(begin)).map_err(|source| Error::Read { path, source })
     }
 
-    /// The user whom a file belongs to.
+    /// Returns the id of the user who owns a file.
     ///
     /// # Errors
     /// [`Error::Read`] with the path.
@@ -79,7 +79,7 @@ impl Root {
         fs::metadata(&path).map(|of| of.uid()).map_err(|source| Error::Read { path, source })
     }
 
-    /// The text of a file without its final line ends; bytes that are no UTF-8 become U+FFFD.
+    /// Returns the text of a file without trailing newlines. Bytes that are not UTF-8 become U+FFFD.
     ///
     /// # Errors
     /// [`Error::Read`] with the path.
@@ -87,7 +87,7 @@ impl Root {
         self.read(absolute).map(text)
     }
 
-    /// As [`Root::read_text`]; `None` when there is no such file.
+    /// Same as [`Root::read_text`]; `None` if there is no such file.
     ///
     /// # Errors
     /// [`Error::Read`] when the file exists and cannot be read.
@@ -95,28 +95,28 @@ impl Root {
         present(self.read_text(absolute))
     }
 
-    /// One number, e.g. of a sysctl.
+    /// Reads one number, e.g. of a sysctl.
     ///
     /// # Errors
-    /// [`Error::Read`], or [`Error::Format`] when the text is no such number.
+    /// [`Error::Read`], or [`Error::Format`] if the text is not a number of type `T`.
     pub fn read_number<T: FromStr>(&self, absolute: impl AsRef<Path>) -> Result<T, Error> {
         let absolute = absolute.as_ref();
         let text = self.read_text(absolute)?;
         text.trim().parse().map_err(|_| self.format_error(absolute, format!("{text:?} is not a number in range")))
     }
 
-    /// As [`Root::read_number`]; `None` when there is no such file.
+    /// Same as [`Root::read_number`]; `None` if there is no such file.
     ///
     /// # Errors
-    /// As [`Root::read_number`], apart from absence.
+    /// Same as [`Root::read_number`], except for a missing file.
     pub fn read_number_if_present<T: FromStr>(&self, absolute: impl AsRef<Path>) -> Result<Option<T>, Error> {
         present(self.read_number(absolute))
     }
 
-    /// A CPU list such as `/sys/devices/system/cpu/online`; `None` when there is no such file.
+    /// Reads a CPU list such as `/sys/devices/system/cpu/online`; `None` if there is no such file.
     ///
     /// # Errors
-    /// [`Error::Read`] when the file exists and cannot be read, [`Error::CpuList`] when it is no list.
+    /// [`Error::Read`] when the file exists and cannot be read, [`Error::CpuList`] when its text is not a CPU list.
     pub fn read_cpus_if_present(&self, absolute: impl AsRef<Path>) -> Result<Option<CpuSet>, Error> {
         let absolute = absolute.as_ref();
         match self.read_text_if_present(absolute)? {
@@ -125,7 +125,7 @@ impl Root {
         }
     }
 
-    /// Where a symbolic link points, e.g. `/proc/PID/exe`.
+    /// Returns the target of a symbolic link, e.g. `/proc/PID/exe`.
     ///
     /// # Errors
     /// [`Error::Read`] with the path.
@@ -134,7 +134,7 @@ impl Root {
         fs::read_link(&path).map_err(|source| Error::Read { path, source })
     }
 
-    /// The names in a folder, sorted; `None` when there is no such folder.
+    /// Returns the names in a folder, sorted; `None` when there is no such folder.
     ///
     /// # Errors
     /// [`Error::Read`] when the folder exists and cannot be listed.
@@ -142,8 +142,8 @@ impl Root {
         present(self.list(absolute))
     }
 
-    /// The names in a folder, sorted. Names that are no UTF-8 have U+FFFD in them: /proc, /sys and
-    /// cgroup folders of interest have plain names.
+    /// Returns the names in a folder, sorted. Bytes that are not UTF-8 become U+FFFD; the folders of /proc, /sys and
+    /// cgroups that matter here have plain names.
     ///
     /// # Errors
     /// [`Error::Read`] with the path.
@@ -158,7 +158,7 @@ impl Root {
         Ok(names)
     }
 
-    /// The numbers among the names in a folder, ascending: `/proc`, `/proc/PID/task`.
+    /// Returns the numbers among the names in a folder, ascending: `/proc`, `/proc/PID/task`.
     ///
     /// # Errors
     /// [`Error::Read`] with the path.
@@ -168,7 +168,7 @@ impl Root {
         Ok(numbers)
     }
 
-    /// The numbers N of the names `{prefix}N` in a folder, ascending (`cpu7`, `node0`, `index3`); empty
+    /// Returns the numbers N of the names `{prefix}N` in a folder, ascending (`cpu7`, `node0`, `index3`); empty
     /// when there is no such folder.
     ///
     /// # Errors
@@ -184,19 +184,19 @@ impl Root {
         Ok(numbers)
     }
 
-    /// Whether a path exists and may be looked at.
+    /// Returns whether a path exists and this user may see it.
     #[must_use]
     pub fn exists(&self, absolute: impl AsRef<Path>) -> bool {
         self.path(absolute).exists()
     }
 
-    /// An [`Error::Format`] about a file of this root.
+    /// Builds an [`Error::Format`] about a file of this root.
     pub(crate) fn format_error(&self, absolute: impl AsRef<Path>, reason: String) -> Error {
         Error::Format { path: self.path(absolute), reason }
     }
 }
 
-/// Absence as `None`.
+/// Turns the error for a missing file into `None`.
 pub(crate) fn present<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -205,7 +205,7 @@ pub(crate) fn present<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// Kernel text: lossy, because a command name may hold any byte.
+/// Converts text from the kernel. Invalid UTF-8 is replaced, because a command name may contain any byte.
 fn text(bytes: Vec<u8>) -> String {
     let mut text = match String::from_utf8(bytes) {
         Ok(text) => text,
@@ -215,7 +215,7 @@ fn text(bytes: Vec<u8>) -> String {
     text
 }
 
-/// Undo the octal escapes (`\040` for a blank) of mountinfo and maps.
+/// Decodes the octal escapes (`\040` for a blank) in mountinfo and maps.
 pub(crate) fn unescape_octal(text: &str) -> PathBuf {
     let bytes = text.as_bytes();
     let mut plain = Vec::with_capacity(bytes.len());

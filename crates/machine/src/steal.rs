@@ -1,8 +1,8 @@
-//! Where each CPU's time went, as the kernel accounts it in /proc/stat: also what a hypervisor stole.
+//! The time of each CPU by use, as the kernel accounts it in /proc/stat, including hypervisor steal.
 //!
-//! Definitions (proc_stat(5); kernel/sched/cputime.c): *steal* is time a virtual CPU was ready to run
-//! and the hypervisor ran something else. On kernels without precise accounting the kernel samples at
-//! each tick, so differences below some ticks mean nothing. Guest time is contained in user and nice.
+//! Definitions (proc_stat(5); kernel/sched/cputime.c): *steal* is time in which a virtual CPU was ready to run and the
+//! hypervisor ran something else. On kernels without precise accounting, the kernel samples at each tick, so
+//! differences of a few ticks are not significant. Guest time is included in user and nice.
 
 use crate::error::Error;
 use crate::root::Root;
@@ -20,22 +20,22 @@ pub struct CpuTime {
     pub user_ns: u64,
     /// User space at lowered priority.
     pub nice_ns: u64,
-    /// The kernel on behalf of threads.
+    /// Kernel code on behalf of threads.
     pub system_ns: u64,
-    /// Nothing to run.
+    /// CPU idle, without a thread waiting for I/O.
     pub idle_ns: u64,
-    /// Nothing to run while a thread that last ran here waited for I/O; unreliable, may decrease.
+    /// CPU idle while a thread that last ran on this CPU waited for I/O. Unreliable; may decrease.
     pub iowait_ns: u64,
     /// Hardware interrupts.
     pub irq_ns: u64,
     /// Soft interrupts.
     pub softirq_ns: u64,
-    /// Taken by the hypervisor.
+    /// Stolen by the hypervisor.
     pub steal_ns: u64,
 }
 
 impl CpuTime {
-    /// What was added since an `earlier` reading of the same CPU; figures that went back count as zero.
+    /// Returns the increase since an `earlier` reading of the same CPU. A figure that decreased counts as zero.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl CpuTime {
         }
     }
 
-    /// Time in which the CPU ran something of this machine: all but idle, iowait and steal.
+    /// Returns the time in which the CPU ran code of this machine, nanoseconds: all but idle, iowait and steal.
     #[must_use]
     pub fn busy_ns(&self) -> u64 {
         self.user_ns + self.nice_ns + self.system_ns + self.irq_ns + self.softirq_ns
@@ -79,20 +79,20 @@ impl CpuTimes {
             .map_err(|line| root.format_error(STAT, format!("not a row of CPU times: {line:?}")))
     }
 
-    /// The times of one CPU.
+    /// Returns the times of one CPU; `None` if that CPU is not listed.
     #[must_use]
     pub fn cpu(&self, cpu: u32) -> Option<&CpuTime> {
         self.cpus.iter().find(|times| times.cpu == cpu)
     }
 
-    /// What was added since an `earlier` reading, for the CPUs that are in both.
+    /// Returns the increase since an `earlier` reading, for the CPUs that are in both readings.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Vec<CpuTime> {
         self.cpus.iter().filter_map(|now| Some(now.since(earlier.cpu(now.cpu)?))).collect()
     }
 }
 
-/// The lines `cpuN …` and `btime …`; the error is the line that is wrong.
+/// Reads the lines `cpuN …` and `btime …`. The error is the malformed line.
 fn parse(text: &str, ticks_per_s: u64) -> Result<CpuTimes, String> {
     let mut times = CpuTimes::default();
     for line in text.lines() {
@@ -101,12 +101,12 @@ fn parse(text: &str, ticks_per_s: u64) -> Result<CpuTimes, String> {
         if name == "btime" {
             times.boot_time_s = fields.next().and_then(|seconds| seconds.parse().ok());
         }
-        // The line "cpu" is the sum of the others.
+        // The line "cpu" is the sum of the other lines.
         let Some(number) = name.strip_prefix("cpu").filter(|number| !number.is_empty()) else {
             continue;
         };
         let cpu = number.parse().map_err(|_| line.to_owned())?;
-        // Old kernels print fewer columns; what they do not account is zero.
+        // Old kernels print fewer columns. A missing column counts as zero.
         let mut column = || match fields.next() {
             None => Ok(0),
             Some(ticks) => ticks.parse().map(|ticks: u64| ticks_to_ns(ticks, ticks_per_s)).map_err(|_| line.to_owned()),
@@ -126,7 +126,7 @@ fn parse(text: &str, ticks_per_s: u64) -> Result<CpuTimes, String> {
     Ok(times)
 }
 
-/// Clock ticks (USER_HZ) as nanoseconds; saturates instead of overflowing.
+/// Converts clock ticks (USER_HZ) to nanoseconds; saturates instead of overflowing.
 pub(crate) fn ticks_to_ns(ticks: u64, ticks_per_s: u64) -> u64 {
     let ns = u128::from(ticks) * u128::from(NS_PER_S) / u128::from(ticks_per_s.max(1));
     u64::try_from(ns).unwrap_or(u64::MAX)

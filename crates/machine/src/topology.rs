@@ -13,12 +13,12 @@
 //!  └──────────────────────────────────────┘  └────────────────────────────────────────
 //! ```
 //!
-//! A CPU is one hardware thread; the CPUs of one core are SMT siblings. Core numbers are unique only
-//! within a package (and on some machines not even there), so cores are told apart by their sibling
-//! sets. The boxes need not nest as drawn: a package may hold several nodes or last-level caches.
+//! A CPU is one hardware thread; the CPUs of one core are SMT siblings. Core numbers are unique only within a package,
+//! and on some machines not even there. Cores are therefore identified by their sibling sets. The boxes need not nest
+//! as drawn: a package may hold several nodes or last-level caches.
 //!
-//! Files may be absent (containers, offline CPUs, other architectures, old kernels): then the figure is
-//! `None` and sets shrink to the CPU itself; only a machine that names no CPU at all is an error.
+//! Files may be missing (containers, offline CPUs, other architectures, old kernels). In that case a figure is `None`
+//! and a set contains only the CPU itself. Only a machine that names no CPU at all is an error.
 
 use crate::cpulist::CpuSet;
 use crate::error::Error;
@@ -47,7 +47,7 @@ pub struct Cpu {
     pub last_level_cache: Option<usize>,
 }
 
-/// One last-level cache: the highest level of data or unified cache a CPU has.
+/// One last-level cache: the highest-level data or unified cache of its CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LastLevelCache {
@@ -55,7 +55,7 @@ pub struct LastLevelCache {
     pub level: u32,
     /// Size in bytes.
     pub size_bytes: Option<u64>,
-    /// The online CPUs that share it.
+    /// The online CPUs that share the cache.
     pub cpus: CpuSet,
 }
 
@@ -65,7 +65,7 @@ pub struct LastLevelCache {
 pub struct Node {
     /// The kernel's node number.
     pub id: u32,
-    /// Its online CPUs; empty for a node that is only memory.
+    /// The node's online CPUs; empty for a node with memory only.
     pub cpus: CpuSet,
 }
 
@@ -73,7 +73,7 @@ pub struct Node {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CoreKind {
-    /// `core` (performance) or `atom` (efficiency), as the kernel names its counters.
+    /// The kernel's name for the kind, taken from its counters: `core` (performance) or `atom` (efficiency).
     pub name: String,
     /// The online CPUs of that kind.
     pub cpus: CpuSet,
@@ -83,17 +83,17 @@ pub struct CoreKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Topology {
-    /// CPUs the kernel could ever bring up; sizes per-CPU arrays.
+    /// CPUs that the kernel can ever bring up. Determines the size of per-CPU arrays.
     pub possible: CpuSet,
     /// CPUs that run threads now.
     pub online: CpuSet,
     /// The online CPUs, ascending.
     pub cpus: Vec<Cpu>,
-    /// Last-level caches, by their lowest CPU.
+    /// Last-level caches, ordered by their lowest CPU.
     pub last_level_caches: Vec<LastLevelCache>,
-    /// NUMA nodes, ascending; empty when the kernel shows none.
+    /// NUMA nodes, ascending; empty if the kernel shows none.
     pub nodes: Vec<Node>,
-    /// Kinds of cores; empty where the kernel names none.
+    /// Kinds of cores; empty if the kernel names none.
     pub core_kinds: Vec<CoreKind>,
 }
 
@@ -130,10 +130,11 @@ impl Topology {
         Ok(Self { possible, online, cpus, last_level_caches, nodes, core_kinds })
     }
 
-    /// The online CPUs alone: /sys first; without it the CPUs of /proc/stat, which lists the online ones.
+    /// Reads only the online CPUs, from /sys. If /sys does not list them, from /proc/stat, which lists only online
+    /// CPUs.
     ///
     /// # Errors
-    /// When neither names a CPU, or a file that exists cannot be read or understood.
+    /// When neither source names a CPU, or an existing file cannot be read or is malformed.
     pub fn read_online(root: &Root) -> Result<CpuSet, Error> {
         let online = match root.read_cpus_if_present(format!("{CPU_FOLDER}/online"))? {
             Some(online) => online,
@@ -146,13 +147,13 @@ impl Topology {
         Ok(online)
     }
 
-    /// An online CPU by number.
+    /// Returns the online CPU with this number.
     #[must_use]
     pub fn cpu(&self, id: u32) -> Option<&Cpu> {
         self.cpus.binary_search_by_key(&id, |cpu| cpu.id).ok().map(|index| &self.cpus[index])
     }
 
-    /// Number of cores among `cpus`: CPUs without an SMT sibling of a lower number in `cpus`.
+    /// Returns the number of cores among `cpus`. A core is counted at the lowest of its SMT siblings in `cpus`.
     #[must_use]
     pub fn cores_in(&self, cpus: &CpuSet) -> usize {
         self.cpus
@@ -162,13 +163,13 @@ impl Topology {
             .count()
     }
 
-    /// Number of cores online.
+    /// Returns the number of cores with an online CPU.
     #[must_use]
     pub fn core_count(&self) -> usize {
         self.cores_in(&self.online)
     }
 
-    /// Number of packages online; 1 when the kernel does not say.
+    /// Returns the number of packages with an online CPU; 1 if the kernel does not number packages.
     #[must_use]
     pub fn package_count(&self) -> usize {
         let mut packages: Vec<_> = self.cpus.iter().map(|cpu| cpu.package_id).collect();
@@ -177,13 +178,13 @@ impl Topology {
         packages.len()
     }
 
-    /// Whether some core has more than one CPU online.
+    /// Returns whether some core has more than one CPU online.
     #[must_use]
     pub fn has_smt(&self) -> bool {
         self.cpus.iter().any(|cpu| cpu.smt_siblings.len() > 1)
     }
 
-    /// Whether cores differ in speed or kind, so that equal shares of work do not take equal time.
+    /// Returns whether cores differ in speed or kind, so that equal shares of work take different times.
     #[must_use]
     pub fn is_hybrid(&self) -> bool {
         let mut capacities = self.cpus.iter().filter_map(|cpu| cpu.capacity);
@@ -191,7 +192,7 @@ impl Topology {
         self.core_kinds.len() > 1 || capacities.any(|capacity| Some(capacity) != first)
     }
 
-    /// Bytes of last-level cache of the machine, each cache once; `None` when no size is known.
+    /// Returns the total size of the machine's last-level caches, bytes; `None` if no size is known.
     #[must_use]
     pub fn last_level_cache_bytes(&self) -> Option<u64> {
         let mut sizes = self.last_level_caches.iter().filter_map(|cache| cache.size_bytes).peekable();
@@ -200,14 +201,14 @@ impl Topology {
     }
 }
 
-/// A number of /sys/…/cpuN/topology; firmware that does not know it gives -1.
+/// Reads a number from /sys/…/cpuN/topology; `None` for -1, which firmware gives if it does not know the number.
 fn topology_number(root: &Root, cpu: u32, name: &str) -> Result<Option<u32>, Error> {
     let number: Option<i64> = root.read_number_if_present(format!("{CPU_FOLDER}/cpu{cpu}/topology/{name}"))?;
     Ok(number.and_then(|number| u32::try_from(number).ok()))
 }
 
 fn smt_siblings(root: &Root, cpu: u32, online: &CpuSet) -> Result<CpuSet, Error> {
-    // core_cpus_list is the name since Linux 5.3; thread_siblings_list the older one.
+    // core_cpus_list is the name since Linux 5.3; thread_siblings_list is the older name.
     let mut siblings = CpuSet::new();
     for name in ["core_cpus_list", "thread_siblings_list"] {
         let path = format!("{CPU_FOLDER}/cpu{cpu}/topology/{name}");
@@ -243,7 +244,7 @@ fn last_level_cache(root: &Root, cpu: u32, online: &CpuSet) -> Result<Option<Las
     Ok(best)
 }
 
-/// The kernel prints cache sizes in KiB, `32768K`.
+/// Reads a cache size. The kernel prints it in KiB, e.g. `32768K`.
 fn size_bytes(root: &Root, cache: &str) -> Result<Option<u64>, Error> {
     let path = format!("{cache}/size");
     let Some(text) = root.read_text_if_present(&path)? else {

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use crate::root::Root;
 
-/// Where tracefs is mounted: its own place, and the one from before Linux 4.1.
+/// Mount points of tracefs: the current one, and the one used before Linux 4.1.
 const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// Events that tell of threads.
+/// Scheduler events about threads.
 const EVENTS: [&str; 9] = [
     "sched_switch",
     "sched_waking",
@@ -19,7 +19,7 @@ const EVENTS: [&str; 9] = [
     "sched_process_exit",
 ];
 
-/// Their texts; those that may be read.
+/// Returns the format texts of the scheduler events that this user may read.
 #[must_use]
 pub fn scheduler_formats(root: &Root) -> Vec<String> {
     let of = |mount: &str, event: &str| {

@@ -1,8 +1,8 @@
-//! One cgroup, and where its limits come from.
+//! One cgroup, and the folders whose limits apply to it.
 
 use std::path::{Path, PathBuf};
 
-/// Version of a hierarchy.
+/// Version of a cgroup hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// One hierarchy per set of controllers.
@@ -15,21 +15,21 @@ pub enum Version {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cgroup {
-    /// Version of its hierarchy.
+    /// Version of the cgroup's hierarchy.
     pub version: Version,
-    /// Its folder, as named on the machine.
+    /// Folder of the cgroup, as named on the machine.
     pub folder: PathBuf,
-    /// The mount point of its hierarchy; the folder itself or above it.
+    /// Mount point of the cgroup's hierarchy: the folder itself or one of its ancestors.
     pub mount_point: PathBuf,
 }
 
 impl Cgroup {
-    /// The folders that can limit it: its own first, the mount point last.
+    /// Returns the folders that can limit the cgroup: its own first, the mount point last.
     pub fn lineage(&self) -> impl Iterator<Item = &Path> {
         self.folder.ancestors().take_while(|folder| folder.starts_with(&self.mount_point))
     }
 
-    /// Its path below the mount point, with a leading `/`, as systemd and /proc name cgroups.
+    /// Returns the cgroup's path below the mount point, with a leading `/`, as systemd and /proc name cgroups.
     #[must_use]
     pub fn name(&self) -> PathBuf {
         Path::new("/").join(self.folder.strip_prefix(&self.mount_point).unwrap_or(&self.folder))

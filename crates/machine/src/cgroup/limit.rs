@@ -1,4 +1,4 @@
-//! What a cgroup and its ancestors allow: CPU time per period, and CPUs.
+//! The limits that a cgroup and its ancestors set: CPU time per period, and CPUs.
 
 use std::iter::Sum;
 use std::ops::Add;
@@ -17,39 +17,39 @@ pub struct CpuQuota {
     pub quota_us: u64,
     /// Length of the period, microseconds.
     pub period_us: u64,
-    /// The folder of the cgroup that sets it.
+    /// Folder of the cgroup that sets the quota.
     pub cgroup: PathBuf,
 }
 
 impl CpuQuota {
-    /// CPUs' worth of time: quota divided by period.
+    /// Returns the quota divided by the period: the number of CPUs that it is worth.
     #[must_use]
     pub fn cpus(&self) -> f64 {
         self.quota_us as f64 / self.period_us as f64
     }
 
-    /// Compares the ratios exactly.
+    /// Compares the ratios without rounding.
     fn is_tighter_than(&self, other: &Self) -> bool {
         u128::from(self.quota_us) * u128::from(other.period_us)
             < u128::from(other.quota_us) * u128::from(self.period_us)
     }
 }
 
-/// How often a quota stopped the threads of a cgroup, cumulated since the cgroup was made.
+/// Number of times that a quota throttled a cgroup, cumulative since the cgroup was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ThrottleCounts {
-    /// Periods in which some thread of the cgroup was runnable.
+    /// Periods in which a thread of the cgroup was runnable.
     pub periods: u64,
     /// Periods in which the quota ran out.
     pub throttled_periods: u64,
-    /// Time the cgroup's run queues were stopped, **summed over CPUs**: it can exceed wall time, and
-    /// counts a stopped queue once however many threads waited in it.
+    /// Time for which the cgroup's run queues were throttled, nanoseconds, **summed over CPUs**. It can exceed wall
+    /// time. A throttled queue counts once, no matter how many threads wait in it.
     pub throttled_ns: u64,
 }
 
 impl ThrottleCounts {
-    /// What was added since an `earlier` reading.
+    /// Returns the increase since an `earlier` reading.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -72,24 +72,24 @@ impl Add for ThrottleCounts {
 }
 
 impl Sum for ThrottleCounts {
-    /// Levels of one lineage may be stopped at the same time: their sum is an upper bound, the
-    /// [`most_throttled`] level a lower one.
+    /// Levels of one lineage may be throttled at the same time. Their sum is an upper bound; the [`most_throttled`]
+    /// level alone is a lower bound.
     fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
         counts.fold(Self::default(), Add::add)
     }
 }
 
-/// The counts of one cgroup of a lineage.
+/// Throttle counts of one cgroup in a lineage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Throttling {
-    /// The folder of the cgroup.
+    /// Folder of the cgroup.
     pub cgroup: PathBuf,
-    /// Its counts.
+    /// Throttle counts of the cgroup.
     pub counts: ThrottleCounts,
 }
 
-/// The level that was stopped for the longest time; `None` when none was.
+/// Returns the level that was throttled for the longest time; `None` if no level was throttled.
 #[must_use]
 pub fn most_throttled(levels: &[Throttling]) -> Option<&Throttling> {
     levels
@@ -99,11 +99,11 @@ pub fn most_throttled(levels: &[Throttling]) -> Option<&Throttling> {
 }
 
 impl Cgroup {
-    /// The tightest CPU quota of this cgroup and its ancestors; `None` when none sets any. Only
-    /// meaningful for the cgroup of the `cpu` controller.
+    /// Returns the tightest CPU quota of this cgroup and its ancestors; `None` if none of them sets a quota. Meaningful
+    /// only for the cgroup of the `cpu` controller.
     ///
     /// # Errors
-    /// When a quota file exists and cannot be read or understood.
+    /// When a quota file exists and cannot be read or is malformed.
     pub fn cpu_quota(&self, root: &Root) -> Result<Option<CpuQuota>, Error> {
         let mut tightest: Option<CpuQuota> = None;
         for folder in self.lineage() {
@@ -120,11 +120,11 @@ impl Cgroup {
         Ok(tightest)
     }
 
-    /// Throttle counts of this cgroup and its ancestors, own first, those without a count left out.
-    /// Only meaningful for the cgroup of the `cpu` controller.
+    /// Returns the throttle counts of this cgroup and its ancestors, its own first. Levels without counts are left out.
+    /// Meaningful only for the cgroup of the `cpu` controller.
     ///
     /// # Errors
-    /// When a `cpu.stat` exists and cannot be read or understood.
+    /// When a `cpu.stat` exists and cannot be read or is malformed.
     pub fn throttling(&self, root: &Root) -> Result<Vec<Throttling>, Error> {
         let mut levels = Vec::new();
         for folder in self.lineage() {
@@ -139,17 +139,17 @@ impl Cgroup {
         Ok(levels)
     }
 
-    /// The CPUs the cgroup may use, as the kernel works it out; `None` when nothing restricts them.
-    /// Only meaningful for the cgroup of the `cpuset` controller.
+    /// Returns the CPUs that the cgroup may use, as computed by the kernel; `None` if no cgroup restricts them.
+    /// Meaningful only for the cgroup of the `cpuset` controller.
     ///
     /// # Errors
-    /// When a file exists and cannot be read or is no CPU list.
+    /// When a file exists and cannot be read or is not a CPU list.
     pub fn cpuset(&self, root: &Root) -> Result<Option<CpuSet>, Error> {
         let names: &[&str] = match self.version {
             Version::V2 => &["cpuset.cpus.effective"],
             Version::V1 => &["cpuset.effective_cpus", "cpuset.cpus"],
         };
-        // In version 2 a cgroup without the controller has no such file: its ancestor's set holds.
+        // In version 2, a cgroup without the controller has no such file, and its ancestor's set applies.
         for folder in self.lineage() {
             for name in names {
                 if let Some(cpus) = root.read_cpus_if_present(folder.join(name))?
@@ -163,7 +163,7 @@ impl Cgroup {
     }
 }
 
-/// `cpu.max`: `QUOTA PERIOD` or `max PERIOD`, microseconds; cgroup-v2.rst.
+/// Reads `cpu.max`: `QUOTA PERIOD` or `max PERIOD`, microseconds; cgroup-v2.rst.
 fn quota_v2(root: &Root, path: PathBuf) -> Result<Option<(u64, u64)>, Error> {
     let Some(text) = root.read_text_if_present(&path)? else {
         return Ok(None);
@@ -180,7 +180,7 @@ fn parse_cpu_max(text: &str) -> Option<Option<(u64, u64)>> {
     Some(Some((quota.parse().ok()?, period_us)))
 }
 
-/// `cpu.cfs_quota_us` (-1: none) and `cpu.cfs_period_us`; sched-bwc.rst.
+/// Reads `cpu.cfs_quota_us` (-1: no quota) and `cpu.cfs_period_us`, microseconds; sched-bwc.rst.
 fn quota_v1(root: &Root, folder: &std::path::Path) -> Result<Option<(u64, u64)>, Error> {
     let quota: Option<i64> = root.read_number_if_present(folder.join("cpu.cfs_quota_us"))?;
     let period: Option<u64> = root.read_number_if_present(folder.join("cpu.cfs_period_us"))?;
@@ -188,8 +188,8 @@ fn quota_v1(root: &Root, folder: &std::path::Path) -> Result<Option<(u64, u64)>,
     Ok(quota_us.zip(period.filter(|&period_us| period_us > 0)))
 }
 
-/// `name number` lines; `None` when the cgroup counts no throttling (the root). Version 1 gives
-/// nanoseconds (`throttled_time`), version 2 microseconds (`throttled_usec`).
+/// Reads `name number` lines; `None` if the cgroup counts no throttling (the root). Version 1 gives nanoseconds
+/// (`throttled_time`), version 2 microseconds (`throttled_usec`).
 fn parse_cpu_stat(text: &str) -> Result<Option<ThrottleCounts>, String> {
     let mut counts = ThrottleCounts::default();
     let mut counted = false;

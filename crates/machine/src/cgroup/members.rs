@@ -1,4 +1,4 @@
-//! Who is in a cgroup and the cgroups below it.
+//! The processes and threads in a cgroup and in the cgroups below it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use crate::process::Task;
 use crate::root::{Root, present};
 
 impl Cgroup {
-    /// The processes in this cgroup and below it. Cgroups that vanish meanwhile are passed over, and
-    /// processes of other pid namespaces, which have no number here.
+    /// Returns the processes in this cgroup and below it. Skips cgroups that vanish meanwhile, and processes of other
+    /// PID namespaces, which have no id here.
     ///
     /// # Errors
     /// When a folder or file of a cgroup exists and cannot be read.
@@ -21,7 +21,7 @@ impl Cgroup {
         for folder in self.subtree(root)? {
             match read_ids(root, &folder.join("cgroup.procs")) {
                 Ok(more) => pids.extend(more),
-                // A threaded cgroup of version 2 has no list of processes, only of threads.
+                // In version 2, a threaded cgroup lists only its threads, not processes.
                 Err(error) if is_threaded(&error) => {
                     for tid in read_ids(root, &folder.join("cgroup.threads"))? {
                         pids.extend(present(Task::process(root, tid).status())?.map(|status| status.tgid));
@@ -33,7 +33,7 @@ impl Cgroup {
         Ok(pids)
     }
 
-    /// The threads in this cgroup and below it, with the same exceptions.
+    /// Returns the threads in this cgroup and below it, with the same exceptions as [`Cgroup::pids`].
     ///
     /// # Errors
     /// When a folder or file of a cgroup exists and cannot be read.
@@ -49,7 +49,7 @@ impl Cgroup {
         Ok(tids)
     }
 
-    /// This cgroup's folder and those of all cgroups below it.
+    /// Returns this cgroup's folder and those of all cgroups below it.
     fn subtree(&self, root: &Root) -> Result<Vec<PathBuf>, Error> {
         let mut folders = vec![self.folder.clone()];
         let mut next = 0;
@@ -58,7 +58,7 @@ impl Cgroup {
             next += 1;
             for name in root.list_if_present(&folder)?.unwrap_or_default() {
                 let below = folder.join(name);
-                // Links do not occur in cgroupfs; not following them keeps a strange tree finite.
+                // Cgroupfs contains no links. Not following links keeps the walk finite in an unusual tree.
                 let is_folder = root.path(&below).symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
                 if is_folder {
                     folders.push(below);
@@ -69,7 +69,8 @@ impl Cgroup {
     }
 }
 
-/// One number per line; 0 stands for a process that has no number in our pid namespace.
+/// Reads one number per line. The kernel prints 0 for a process without an id in our PID namespace; such lines are left
+/// out.
 fn read_ids(root: &Root, path: &Path) -> Result<Vec<u32>, Error> {
     let text = root.read_text_if_present(path)?.unwrap_or_default();
     let ids: Result<Vec<u32>, _> = text.lines().map(str::parse).collect();

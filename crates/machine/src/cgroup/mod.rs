@@ -1,9 +1,9 @@
-//! Control groups: where they are mounted, which one a process is in, what they limit, who is in them.
+//! Control groups: their mount points, the cgroup of a process, their limits and their members.
 //!
-//! Version 1 has a hierarchy per controller (or per set of controllers), version 2 one for all; a hybrid
-//! system has both, each controller in one of them. A limit of any ancestor binds, so readers walk from
-//! a cgroup up to the mount point. Ancestors above the mount point (outside a container) cannot be seen:
-//! their limits bind unnoticed.
+//! Version 1 has one hierarchy per controller or per set of controllers; version 2 has one hierarchy for all. A hybrid
+//! system has both, with each controller in one of them. A limit of any ancestor applies too, so readers walk from a
+//! cgroup up to the mount point. Inside a container, ancestors above the mount point are not visible: their limits
+//! apply, but cox does not see them.
 
 mod folder;
 mod limit;
@@ -19,11 +19,11 @@ use crate::error::Error;
 use crate::process::Membership;
 
 impl Hierarchies {
-    /// The cgroup that rules `controller` (e.g. `cpu`, `cpuset`) for a process with these memberships;
-    /// `None` when no hierarchy with that controller is mounted or the process is in none.
+    /// Returns the cgroup that controls `controller` (e.g. `cpu`, `cpuset`) for a process with these memberships;
+    /// `None` if no hierarchy with that controller is mounted, or if the process is in none of them.
     ///
     /// # Errors
-    /// [`Error::Cgroup`] when the process' cgroup is outside of what is mounted here (another container's).
+    /// [`Error::Cgroup`] when the process's cgroup is outside the part that is mounted here (another container's).
     pub fn cgroup_of(&self, memberships: &[Membership], controller: &str) -> Result<Option<Cgroup>, Error> {
         let mut outside = None;
         for hierarchy in self.of_controller(controller) {

@@ -1,4 +1,4 @@
-//! Where the cgroup hierarchies are mounted.
+//! Mount points of the cgroup hierarchies.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -8,20 +8,20 @@ use crate::root::{Root, unescape_octal};
 
 const MOUNTS: &str = "/proc/self/mountinfo";
 
-/// Words in the options of a version-1 mount that are no controllers; cgroups(7), cgroup-v1.c.
+/// Words in the options of a version-1 mount that are not controllers; cgroups(7), cgroup-v1.c.
 const V1_FLAGS: [&str; 9] =
     ["rw", "ro", "all", "none", "noprefix", "xattr", "clone_children", "cpuset_v2_mode", "favordynmods"];
 
-/// How cgroups are set up.
+/// The versions of cgroups in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// None are mounted.
+    /// No hierarchy is mounted.
     Absent,
     /// Version 1 only.
     V1,
     /// Version 2 only.
     V2,
-    /// Both; each controller is in one of them.
+    /// Both versions; each controller is in one of them.
     Hybrid,
 }
 
@@ -29,22 +29,23 @@ pub enum Mode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Hierarchy {
-    /// Its version.
+    /// Version of the hierarchy.
     pub version: Version,
-    /// Controllers of a version-1 hierarchy, `name=x` for a named one; those version 2 offers.
+    /// Version 1: the controllers of the hierarchy, `name=x` for a named one. Version 2: the controllers that it
+    /// offers.
     pub controllers: Vec<String>,
-    /// Where it is mounted.
+    /// Folder where the hierarchy is mounted.
     pub mount_point: PathBuf,
-    /// Which of its cgroups is seen at the mount point: `/` unless only a part is mounted.
+    /// The cgroup that appears at the mount point: `/`, unless only a part of the hierarchy is mounted.
     pub mount_root: PathBuf,
 }
 
 impl Hierarchy {
-    /// The folder of a cgroup named as in /proc/PID/cgroup; `None` when it is not below the mount.
+    /// Returns the folder of a cgroup named as in /proc/PID/cgroup; `None` if the cgroup is not below the mount point.
     #[must_use]
     pub fn cgroup_at(&self, path: &Path) -> Option<Cgroup> {
         let below = path.strip_prefix(&self.mount_root).ok()?;
-        // "/../x" names a cgroup outside of the namespace; it has no folder here.
+        // "/../x" names a cgroup outside the namespace, which has no folder here.
         if below.components().any(|component| component == Component::ParentDir) {
             return None;
         }
@@ -60,15 +61,15 @@ impl Hierarchy {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Hierarchies {
-    /// In the order of mounting.
+    /// The hierarchies in the order of mounting.
     pub mounted: Vec<Hierarchy>,
 }
 
 impl Hierarchies {
     /// Reads the mounts this process sees.
     ///
-    /// Mountinfo and not `mounts`: only it tells which part of a hierarchy is mounted, without which
-    /// the folders inside a container cannot be found.
+    /// Reads mountinfo, not `mounts`: only mountinfo tells which part of a hierarchy is mounted, and without it the
+    /// folders inside a container cannot be found.
     ///
     /// # Errors
     /// When the mounts, or the controllers of the version-2 hierarchy, cannot be read.
@@ -87,7 +88,7 @@ impl Hierarchies {
         Ok(Self { mounted })
     }
 
-    /// How cgroups are set up.
+    /// Returns the versions of cgroups in use.
     #[must_use]
     pub fn mode(&self) -> Mode {
         let has = |version| self.mounted.iter().any(|hierarchy| hierarchy.version == version);
@@ -99,8 +100,8 @@ impl Hierarchies {
         }
     }
 
-    /// The hierarchies that rule a controller: version-1 mounts of it, then version-2 ones unless
-    /// version 1 has taken the controller away.
+    /// Returns the mounted hierarchies that have a controller, version 1 first. If version 1 uses the controller,
+    /// version 2 does not offer it.
     pub fn of_controller<'a>(&'a self, controller: &'a str) -> impl Iterator<Item = &'a Hierarchy> {
         let has = move |hierarchy: &&Hierarchy, version| {
             hierarchy.version == version && hierarchy.controllers.iter().any(|name| name == controller)
@@ -111,7 +112,7 @@ impl Hierarchies {
     }
 }
 
-/// One line of proc_pid_mountinfo(5):
+/// Reads one line of proc_pid_mountinfo(5):
 /// `id parent major:minor root mount-point options [optional…] - type source super-options`.
 fn parse_line(line: &str) -> Option<Hierarchy> {
     let (mount, file_system) = line.split_once(" - ")?;

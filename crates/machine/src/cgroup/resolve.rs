@@ -1,4 +1,4 @@
-//! From what a user writes after `--cgroup` to a cgroup.
+//! Finds the cgroup that a user names after `--cgroup`.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -6,18 +6,18 @@ use super::{Cgroup, Hierarchies, Version};
 use crate::error::Error;
 use crate::root::Root;
 
-/// Every cgroup has this file, in both versions; folders that are none have not.
+/// A file that every cgroup has, in both versions, and other folders do not have.
 const MARK: &str = "cgroup.procs";
 
 impl Hierarchies {
-    /// Finds the cgroup a user means by `path`:
+    /// Finds the cgroup that a user means by `path`. The first of these that exists:
     ///
     /// 1. a folder inside a mounted hierarchy, `/sys/fs/cgroup/user.slice`;
-    /// 2. else a cgroup as systemd and /proc name them, with or without the leading `/`
-    ///    (`user.slice/user-1000.slice`): looked for below each mount point, version 2 first.
+    /// 2. a cgroup as systemd and /proc name it, with or without the leading `/` (`user.slice/user-1000.slice`), below each mount
+    ///    point, version 2 first.
     ///
     /// # Errors
-    /// [`Error::Cgroup`] with where was looked, when there is none or the path climbs (`..`).
+    /// [`Error::Cgroup`] with the places searched, when no cgroup matches or the path contains `..`.
     pub fn resolve(&self, root: &Root, path: &Path) -> Result<Cgroup, Error> {
         let refuse = |reason: String| Err(Error::Cgroup { path: path.to_owned(), reason });
         if path.as_os_str().is_empty() {
@@ -29,7 +29,7 @@ impl Hierarchies {
         if self.mounted.is_empty() {
             return refuse("no cgroup hierarchy is mounted".to_owned());
         }
-        // The deepest mount point wins: version 1 is mounted below a folder that may itself be version 2.
+        // The deepest mount point wins: version 1 is mounted below a folder that may itself be a version-2 mount.
         let inside = self
             .mounted
             .iter()
@@ -54,7 +54,7 @@ impl Hierarchies {
                 return Ok(Cgroup { version: hierarchy.version, folder, mount_point });
             }
         }
-        // The first stands for all: version 1 has a dozen.
+        // The message names only the first mount point: version 1 has a dozen.
         let others = if in_order.len() > 1 { " or the other hierarchies" } else { "" };
         let first = in_order[0].mount_point.display();
         refuse(format!(

@@ -1,14 +1,14 @@
-//! Features by name, and whether one can be used.
+//! Feature ids, and the verdict on whether a feature can be used.
 
-/// Names a feature to programs.
+/// Identifies a feature to programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum FeatureId {
-    /// Kernel type information.
+    /// Kernel type information (BTF).
     Btf,
     /// The `bpf` backend.
     BpfRecord,
-    /// Memory for BPF maps without a raised limit.
+    /// Memory for BPF maps without raising a limit.
     BpfMemory,
     /// The `perf` backend.
     PerfSwitches,
@@ -20,7 +20,7 @@ pub enum FeatureId {
     SchedStatistics,
     /// CPUs without a timer tick.
     NohzFull,
-    /// Schedulers as BPF programs.
+    /// Schedulers written as BPF programs (sched_ext).
     SchedExt,
     /// Hardware performance counters.
     HardwareCounters,
@@ -33,35 +33,35 @@ pub enum FeatureId {
 /// Whether a feature can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Available {
-    /// It can.
+    /// The feature can be used.
     Yes {
-        /// By which means.
+        /// The means by which it can be used.
         how: String,
     },
-    /// It cannot.
+    /// The feature cannot be used.
     No {
-        /// Why not.
+        /// The reason.
         reason: String,
-        /// What to do about it.
+        /// What the user can do about it.
         fix: String,
     },
-    /// The facts do not tell.
+    /// The facts are not sufficient to decide.
     Unknown {
-        /// What is not known.
+        /// The missing knowledge.
         reason: String,
-        /// How to be sure.
+        /// How the user can find out.
         fix: String,
     },
 }
 
 impl Available {
-    /// Whether it is certain that the feature can be used.
+    /// Returns whether it is certain that the feature can be used.
     #[must_use]
     pub fn is_yes(&self) -> bool {
         matches!(self, Self::Yes { .. })
     }
 
-    /// Whether it is certain that the feature cannot be used; otherwise trying is worth it.
+    /// Returns whether it is certain that the feature cannot be used. If not, an attempt is worthwhile.
     #[must_use]
     pub fn is_no(&self) -> bool {
         matches!(self, Self::No { .. })

@@ -1,4 +1,4 @@
-//! What the rules about features need to know, read once.
+//! The facts that the feature rules need, read once.
 
 use std::path::Path;
 
@@ -12,57 +12,57 @@ use crate::root::{Root, present};
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 const EVENT_SOURCES: &str = "/sys/bus/event_source/devices";
 
-/// The helper our eBPF record cannot do without; its number in the kernel's type information tells
-/// better than the release whether the kernel has it (Red Hat's 5.14 has).
+/// A helper that the eBPF record requires. If the kernel's type information names it, the kernel has it. This is more
+/// reliable than the release number: Red Hat's 5.14 has the helper.
 const NEEDED_BPF_HELPER: &[u8] = b"\0BPF_FUNC_task_pt_regs\0";
 
-/// Everything [`evaluate`](super::evaluate) looks at.
+/// Everything that [`evaluate`](super::evaluate) examines.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Facts {
-    /// The kernel.
+    /// The kernel release.
     pub release: Release,
-    /// Its configuration, if it can be found.
+    /// The kernel configuration, if it can be found.
     pub config: Option<KernelConfig>,
     /// Effective user id of this process.
     pub euid: u32,
     /// Effective capabilities of this process.
     pub effective: Capabilities,
-    /// Capabilities this process could get by exec.
+    /// Capabilities that this process can get by an exec.
     pub bounding: Capabilities,
-    /// Exec gives this process no new privilege.
+    /// Whether an exec gives this process no new privilege.
     pub no_new_privileges: bool,
-    /// A seccomp filter examines the system calls of this process.
+    /// Whether a seccomp filter examines the system calls of this process.
     pub seccomp_filter: bool,
-    /// Capabilities count for the whole machine, not only inside a user namespace.
+    /// Whether capabilities are valid for the whole machine, not only inside a user namespace.
     pub initial_user_namespace: bool,
-    /// RLIMIT_MEMLOCK, bytes; `u64::MAX` when unlimited.
+    /// Soft limit RLIMIT_MEMLOCK, bytes; `u64::MAX` if unlimited.
     pub memlock_bytes: u64,
-    /// The kernel shows its type information (BTF).
+    /// Whether the kernel shows its type information (BTF).
     pub btf: bool,
-    /// BTF names the helpers we need; only looked at on releases too old to be sure.
+    /// Whether BTF names the helpers that cox needs. Examined only if the release is too old to decide by.
     pub bpf_backported: bool,
-    /// Kernel lockdown is in confidentiality mode.
+    /// Whether kernel lockdown is in confidentiality mode.
     pub lockdown_confidentiality: bool,
-    /// `kernel.perf_event_paranoid`; `None` when the kernel has no perf events.
+    /// `kernel.perf_event_paranoid`; `None` if the kernel has no perf events.
     pub perf_event_paranoid: Option<i32>,
     /// `kernel.perf_event_max_sample_rate`, samples per second.
     pub perf_max_sample_rate_hz: Option<u64>,
-    /// This process' own scheduler clocks; `None` without the file.
+    /// Scheduler clocks of this process; `None` without the file.
     pub schedstat: Option<SchedStat>,
-    /// The kernel was booted with `nodelayacct`; `None` where its command line is not shown.
+    /// Whether the kernel was booted with `nodelayacct`; `None` if its command line cannot be read.
     pub nodelayacct: Option<bool>,
     /// `kernel.sched_schedstats`; `None` without the sysctl.
     pub schedstats_sysctl: Option<u32>,
-    /// CPUs in nohz_full mode; `None` when the kernel cannot do it.
+    /// CPUs in nohz_full mode; `None` if the kernel does not support it.
     pub nohz_full: Option<CpuSet>,
-    /// State of sched_ext; `None` when the kernel does not have it.
+    /// State of sched_ext; `None` if the kernel does not have it.
     pub sched_ext_state: Option<String>,
-    /// Event sources that count in CPU cores, by name.
+    /// Names of the event sources that count in CPU cores.
     pub core_counters: Vec<String>,
     /// Mounted cgroup hierarchies.
     pub cgroups: Hierarchies,
-    /// The kernel keeps pressure stall information.
+    /// Whether the kernel keeps pressure stall information.
     pub psi: bool,
 }
 
@@ -70,8 +70,8 @@ impl Facts {
     /// Reads the facts.
     ///
     /// # Errors
-    /// When the kernel release or the own status cannot be read, or a file that is there cannot be
-    /// understood. What is absent or not shown to this user counts as absent.
+    /// When the kernel release or the status of this process cannot be read, or an existing file is malformed. A file
+    /// that this user may not read counts as missing.
     pub fn read(root: &Root) -> Result<Self, Error> {
         const RELEASE: &str = "/proc/sys/kernel/osrelease";
         let text = root.read_text(RELEASE)?;
@@ -116,7 +116,7 @@ impl Facts {
     }
 }
 
-/// `None` when absent or not shown to this user.
+/// Turns errors for missing and for unreadable files into `None`.
 fn visible<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Err(error) if error.is_denied() => Ok(None),
@@ -124,19 +124,20 @@ fn visible<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// The map of the initial user namespace: every id onto itself; user_namespaces(7).
+/// Returns whether a map is that of the initial user namespace, which maps every id to itself; user_namespaces(7).
 fn is_identity(map: &str) -> bool {
     map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
 }
 
-/// The soft limit in a line such as `Max locked memory   8388608   8388608   bytes`.
+/// Returns the soft limit in a line such as `Max locked memory   8388608   8388608   bytes`.
 fn memlock_bytes(limits: &str) -> Option<u64> {
     let soft =
         limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?.split_ascii_whitespace().next()?;
     if soft == "unlimited" { Some(u64::MAX) } else { soft.parse().ok() }
 }
 
-/// Kernels that could but were not told to print an empty line or `(null)`.
+/// Reads the nohz_full CPUs. If the kernel supports nohz_full but was booted without it, the file contains an empty
+/// line or `(null)`.
 fn nohz_full(root: &Root) -> Result<Option<CpuSet>, Error> {
     const PATH: &str = "/sys/devices/system/cpu/nohz_full";
     match root.read_text_if_present(PATH)? {
@@ -145,8 +146,8 @@ fn nohz_full(root: &Root) -> Result<Option<CpuSet>, Error> {
     }
 }
 
-/// Event sources of CPU cores: `cpu` (x86, POWER), `cpum_cf` (s390), and those that list the CPUs they
-/// belong to (hybrid x86, ARM).
+/// Returns the event sources of CPU cores: `cpu` (x86, POWER), `cpum_cf` (s390), and sources that list their CPUs
+/// (hybrid x86, ARM).
 fn core_counters(root: &Root) -> Result<Vec<String>, Error> {
     let mut names = root.list_if_present(EVENT_SOURCES)?.unwrap_or_default();
     names.retain(|name| {

@@ -1,4 +1,4 @@
-//! Which kernel runs, and how it was configured.
+//! The release of the running kernel and its configuration.
 
 use std::fmt;
 use std::io::Read;
@@ -10,8 +10,8 @@ use crate::root::{Root, present};
 
 /// A kernel release, e.g. `6.1.0-18-amd64`.
 ///
-/// Distributions move features into older releases and never out of them: a comparison can say that a
-/// feature is there, but its absence only where nothing better can be probed.
+/// Distributions backport features into older releases and never remove them. A comparison of releases can therefore
+/// show that a feature is present. It shows absence only if no better probe exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Release {
@@ -34,13 +34,14 @@ impl Release {
         Some(Self { major, minor: minor[..digits].parse().ok()?, text: text.to_owned() })
     }
 
-    /// Whether this is `major.minor` or newer.
+    /// Returns whether this is `major.minor` or newer.
     #[must_use]
     pub fn is_at_least(&self, major: u32, minor: u32) -> bool {
         (self.major, self.minor) >= (major, minor)
     }
 
-    /// Whether it has `bpf_task_pt_regs`, by which the eBPF record reads user registers: since Linux 5.15.
+    /// Returns whether the kernel has `bpf_task_pt_regs`, with which the eBPF record reads user registers: since Linux
+    /// 5.15.
     pub(super) fn has_task_registers(&self) -> bool {
         self.is_at_least(5, 15)
     }
@@ -52,14 +53,14 @@ impl fmt::Display for Release {
     }
 }
 
-/// What the configuration says about one option.
+/// The configuration's value for one option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setting<'a> {
-    /// Set to this value (`y`, `m`, a number).
+    /// Set to the given value (`y`, `m`, a number).
     On(&'a str),
-    /// Known, and switched off (`# CONFIG_X is not set`).
+    /// Known, but not set (`# CONFIG_X is not set`).
     Off,
-    /// Not mentioned: this kernel does not know the option, or something it depends on is off.
+    /// Not mentioned: this kernel does not know the option, or a dependency of the option is off.
     Absent,
 }
 
@@ -70,16 +71,17 @@ pub struct KernelConfig {
 }
 
 impl KernelConfig {
-    /// A configuration in the form of `.config`.
+    /// Wraps a configuration text in the form of `.config`.
     #[must_use]
     pub fn from_text(text: impl Into<String>) -> Self {
         Self { text: text.into() }
     }
 
-    /// Looks where kernels and distributions put it; `None` when it is nowhere, which is normal.
+    /// Searches the places where kernels and distributions store the configuration; `None` if no file exists, which is
+    /// normal.
     ///
     /// # Errors
-    /// When a file is there but cannot be read or unpacked.
+    /// When a file exists but cannot be read or unpacked.
     pub fn read(root: &Root, release: &Release) -> Result<Option<Self>, Error> {
         const PACKED: &str = "/proc/config.gz";
         if let Some(packed) = present(root.read(PACKED))? {
@@ -97,7 +99,7 @@ impl KernelConfig {
         Ok(None)
     }
 
-    /// The setting of an option, named without `CONFIG_`.
+    /// Returns the setting of an option, named without `CONFIG_`.
     #[must_use]
     pub fn setting(&self, option: &str) -> Setting<'_> {
         for line in self.text.lines() {
@@ -118,7 +120,7 @@ impl KernelConfig {
         Setting::Absent
     }
 
-    /// Whether an option is set.
+    /// Returns whether an option is set.
     #[must_use]
     pub fn is_set(&self, option: &str) -> bool {
         matches!(self.setting(option), Setting::On(_))

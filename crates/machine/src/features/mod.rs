@@ -1,8 +1,8 @@
-//! What this kernel and this user may do, feature by feature: yes, or no with the reason and the fix.
+//! What this kernel and this user allow, feature by feature: yes, or no with the reason and a fix.
 //!
-//! Reading ([`Facts::read`]) is apart from judging ([`evaluate`]), which is pure. Judging by facts tells
-//! the reason, which a failed attempt (EPERM) does not; whoever uses a feature still has to try it, for a
-//! security module or container can refuse without a trace in /proc.
+//! [`Facts::read`] reads; [`evaluate`] judges the facts and reads nothing. A verdict from facts names the reason, which
+//! a failed attempt (EPERM) does not. Callers must still try the feature before they rely on it, because a security
+//! module or a container can refuse it without a trace in /proc.
 
 mod available;
 mod facts;
@@ -17,17 +17,17 @@ pub use kernel::{KernelConfig, Release, Setting};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Feature {
-    /// For programs.
+    /// The id, for programs.
     pub id: FeatureId,
-    /// For people.
+    /// The name, for users.
     pub name: &'static str,
     /// The verdict.
     pub available: Available,
-    /// The section of the user guide that explains it, for `cox explain`: `doctor#ebpf`.
+    /// The section of the user guide about this feature, for `cox explain`, e.g. `doctor#ebpf`.
     pub doc: &'static str,
 }
 
-/// What people read about each feature, in the order to show them.
+/// Id, name and documentation section of each feature, in the order of display.
 const SHOWN: [(FeatureId, &str, &str); 12] = [
     (FeatureId::BpfRecord, "eBPF scheduler record", "doctor#ebpf"),
     (FeatureId::Btf, "kernel type information", "doctor#btf"),
@@ -43,13 +43,13 @@ const SHOWN: [(FeatureId, &str, &str); 12] = [
     (FeatureId::SchedExt, "sched_ext", "doctor#sched_ext"),
 ];
 
-/// Judges every feature, in the order to show them.
+/// Judges every feature, in the order of display.
 #[must_use]
 pub fn evaluate(facts: &Facts) -> Vec<Feature> {
     SHOWN.iter().map(|&(id, name, doc)| Feature { id, name, available: available(facts, id), doc }).collect()
 }
 
-/// The verdict about one feature.
+/// Returns the verdict about one feature.
 #[must_use]
 pub fn available(facts: &Facts, id: FeatureId) -> Available {
     rules::rule(id)(facts)

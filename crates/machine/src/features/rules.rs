@@ -1,5 +1,5 @@
-//! The rule of each feature: a pure function from facts to a verdict. The kernel version or option that
-//! makes the rule so is named beside it.
+//! The rule of each feature: a pure function from facts to a verdict. A comment names the kernel version or option that
+//! the rule depends on.
 
 use super::available::{Available, FeatureId};
 use super::facts::Facts;
@@ -7,7 +7,7 @@ use super::kernel::Setting;
 use crate::cgroup::{Hierarchy, Mode, Version};
 use crate::process::Capabilities;
 
-/// The rule of a feature.
+/// Returns the rule of a feature.
 pub(super) fn rule(id: FeatureId) -> fn(&Facts) -> Available {
     match id {
         FeatureId::Btf => btf,
@@ -25,7 +25,7 @@ pub(super) fn rule(id: FeatureId) -> fn(&Facts) -> Available {
     }
 }
 
-/// What tracing programs need since Linux 5.8; CAP_SYS_ADMIN contains both.
+/// Capabilities that tracing programs need since Linux 5.8. CAP_SYS_ADMIN includes both.
 const BPF_CAPABILITIES: [(u32, &str); 2] = [(Capabilities::BPF, "CAP_BPF"), (Capabilities::PERFMON, "CAP_PERFMON")];
 
 const OTHER_BACKEND: &str = "use --backend perf or proc, which see less";
@@ -62,7 +62,7 @@ fn bpf_record(facts: &Facts) -> Available {
     Available::yes("tp_btf, task storage, ring buffer")
 }
 
-/// BPF maps count against the memory cgroup since Linux 5.11, against RLIMIT_MEMLOCK before.
+/// BPF maps count against the memory cgroup since Linux 5.11, and against RLIMIT_MEMLOCK before.
 fn bpf_memory(facts: &Facts) -> Available {
     if facts.release.is_at_least(5, 11) {
         return Available::yes("counted in the memory cgroup since Linux 5.11, no limit to raise");
@@ -83,7 +83,7 @@ fn bpf_memory(facts: &Facts) -> Available {
     )
 }
 
-/// Switch records say since Linux 4.17 whether the thread was preempted.
+/// Since Linux 4.17, a switch record tells whether the thread was preempted.
 fn perf_switches(facts: &Facts) -> Available {
     if !facts.release.is_at_least(4, 17) {
         return Available::no(
@@ -95,7 +95,7 @@ fn perf_switches(facts: &Facts) -> Available {
 }
 
 fn user_sampling(facts: &Facts) -> Available {
-    /// The rate we sample at.
+    /// The rate at which cox samples.
     const WANTED_HZ: u64 = 1000;
     match (own_threads_by_perf(facts), facts.perf_max_sample_rate_hz) {
         (Available::Yes { how }, Some(max)) if max < WANTED_HZ => {
@@ -106,12 +106,12 @@ fn user_sampling(facts: &Facts) -> Available {
     }
 }
 
-/// Whether perf_event_open is allowed for one's own threads, without the kernel's part of the samples.
+/// Returns whether a user may call perf_event_open for the user's own threads, without samples of kernel code.
 ///
-/// The kernel's own levels end at 2, which still allows this. Debian, Ubuntu, Android and others add
-/// levels that forbid everything to users without CAP_SYS_ADMIN (Ubuntu's kernels since the end of 2025
-/// accept CAP_PERFMON), and with it the option SECURITY_PERF_EVENTS_RESTRICT: a kernel that does not know
-/// the option treats 3 and more as 2.
+/// In the mainline kernel, levels up to 2 have a meaning, and 2 still allows this. Debian, Ubuntu, Android and others
+/// add higher levels that forbid every use without CAP_SYS_ADMIN. (Ubuntu's kernels since the end of 2025 accept
+/// CAP_PERFMON.) Such kernels have the option SECURITY_PERF_EVENTS_RESTRICT. A kernel without that option treats 3 and
+/// more as 2.
 fn own_threads_by_perf(facts: &Facts) -> Available {
     let Some(level) = facts.perf_event_paranoid else {
         return Available::no("the kernel has no perf events (CONFIG_PERF_EVENTS)", "use --backend proc");
@@ -143,7 +143,8 @@ fn own_threads_by_perf(facts: &Facts) -> Available {
         return Available::yes("CAP_PERFMON");
     }
     if facts.seccomp_filter {
-        // The default filters of container engines allow perf_event_open only with CAP_PERFMON or more.
+        // The default filters of container engines allow perf_event_open only with CAP_PERFMON or a stronger
+        // capability.
         return Available::unknown(
             format!("perf_event_paranoid {level} allows it, but a seccomp filter (container) may not"),
             "try it, or start the container with --cap-add PERFMON",
@@ -152,11 +153,12 @@ fn own_threads_by_perf(facts: &Facts) -> Available {
     Available::yes(format!("perf_event_paranoid {level}"))
 }
 
-/// The clocks exist with CONFIG_SCHED_INFO. A process that has just begun finds its own at 0 for two reasons:
+/// Judges the scheduler clocks, which exist with CONFIG_SCHED_INFO. A process that has just started can find its own
+/// clocks at 0 for two reasons:
 ///
-/// - before Linux 5.14 they stand still without delay accounting (`nodelayacct`);
-/// - they are brought up to date by ticks and switches, and a CPU without a tick (nohz_full) has run it without either so far: they lag, and
-///   are right as soon as the thread is switched out.
+/// - Before Linux 5.14, the clocks do not advance without delay accounting (`nodelayacct`).
+/// - Ticks and context switches update the clocks. On a CPU without a tick (nohz_full), neither may have happened yet. The
+///   clocks then lag; they are correct as soon as the thread is switched out.
 fn task_schedstat(facts: &Facts) -> Available {
     const FILE: &str = "/proc/PID/task/TID/schedstat";
     let needs_delayacct = !facts.release.is_at_least(5, 14);
@@ -200,7 +202,8 @@ fn sched_statistics(facts: &Facts) -> Available {
 fn nohz_full(facts: &Facts) -> Available {
     match &facts.nohz_full {
         Some(cpus) if !cpus.is_empty() => Available::yes(format!("CPUs {cpus} run without a tick")),
-        // The file exists with the option only; an unconfigured kernel without it says so by absence.
+        // The file exists only with the option. If the configuration is unknown, the existing file shows that the
+        // option is set.
         Some(_) if facts.config.as_ref().is_none_or(|config| config.is_set("NO_HZ_FULL")) => Available::no(
             "the kernel can, but was not told to at boot",
             "boot with nohz_full=LIST for the CPUs that compute",
@@ -268,7 +271,7 @@ fn cgroups(facts: &Facts) -> Available {
     }
 }
 
-/// /proc/pressure exists since Linux 4.20, unless switched off at boot.
+/// /proc/pressure exists since Linux 4.20, unless it was switched off at boot.
 fn psi(facts: &Facts) -> Available {
     if facts.psi {
         return Available::yes("/proc/pressure");
@@ -279,8 +282,8 @@ fn psi(facts: &Facts) -> Available {
     off(facts, "PSI", "there is no /proc/pressure", "boot with psi=1 on a kernel with it; nothing needs it yet")
 }
 
-/// The verdict when what `option` brings is not there: the configuration says whether the kernel lacks
-/// the option or something else hides it.
+/// Returns the verdict for a feature that depends on the kernel option `option` and is missing. The configuration tells
+/// whether the kernel lacks the option or something else hides the feature.
 fn off(facts: &Facts, option: &str, missing: &str, fix: &str) -> Available {
     match &facts.config {
         Some(config) if config.is_set(option) => {
@@ -294,12 +297,14 @@ fn off(facts: &Facts, option: &str, missing: &str, fix: &str) -> Available {
     }
 }
 
-/// Whether a capability (or CAP_SYS_ADMIN, which contains BPF and PERFMON) counts for the kernel.
+/// Returns whether the process has the capability, or CAP_SYS_ADMIN (which includes BPF and PERFMON), with effect on
+/// the whole machine.
 fn may(facts: &Facts, capability: u32) -> bool {
     facts.initial_user_namespace && (facts.effective.has(capability) || facts.effective.has(Capabilities::SYS_ADMIN))
 }
 
-/// The verdict when capabilities for BPF are missing, with the fix that can work here.
+/// Returns the verdict if capabilities for BPF are missing, with the fix that is possible here; `None` if none is
+/// missing.
 fn lacks_bpf_capabilities(facts: &Facts) -> Option<Available> {
     let missing: Vec<&(u32, &str)> =
         BPF_CAPABILITIES.iter().filter(|(capability, _)| !may(facts, *capability)).collect();

@@ -1,15 +1,15 @@
-//! From the start time in `stat` to the clocks we measure with.
+//! Converts the start time in `stat` to the clocks that cox measures with.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Clock ticks per second in /proc (USER_HZ): what the kernel told this process at its start
-/// (AT_CLKTCK). 100 on every architecture Linux is built for today.
+/// Returns the clock ticks per second in /proc (USER_HZ), which the kernel passes to each process at its start
+/// (AT_CLKTCK). 100 on every architecture that Linux supports today.
 #[must_use]
 pub fn ticks_per_s() -> u64 {
     rustix::param::clock_ticks_per_second()
 }
 
-/// How CLOCK_BOOTTIME, which counts suspended time, stands to CLOCK_MONOTONIC, which does not.
+/// The difference between CLOCK_BOOTTIME, which counts suspended time, and CLOCK_MONOTONIC, which does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BootClocks {
     /// Time the machine was suspended since boot, nanoseconds.
@@ -17,12 +17,12 @@ pub struct BootClocks {
 }
 
 impl BootClocks {
-    /// Compares the clocks of the running machine now.
+    /// Compares the two clocks of the running machine now.
     #[must_use]
     pub fn now() -> Self {
-        // Boottime is read between two readings of monotonic. The closest pair of several is not spoilt by
-        // a preemption; what remains is far below what suspending takes, so that a machine that was never
-        // suspended does not show some nanoseconds of it.
+        // Each attempt reads CLOCK_BOOTTIME between two readings of CLOCK_MONOTONIC. Of several attempts, the one with
+        // the shortest interval counts, because a preemption lengthens it. A difference below NOISE_NS is measurement
+        // noise: a suspension lasts far longer.
         const READINGS: usize = 8;
         const NOISE_NS: u64 = 1_000_000;
         let reading = || {
@@ -37,8 +37,8 @@ impl BootClocks {
         Self { suspended_ns: if suspended_ns < NOISE_NS { 0 } else { suspended_ns } }
     }
 
-    /// A time on CLOCK_BOOTTIME as one on CLOCK_MONOTONIC. Exact when the machine has not been suspended
-    /// since that time; otherwise too early by the time it was suspended since.
+    /// Converts a time on CLOCK_BOOTTIME to CLOCK_MONOTONIC. The result is exact if the machine has not been suspended
+    /// since that time; otherwise it is too early by the duration of those suspensions.
     #[must_use]
     pub fn monotonic_ns(self, boottime_ns: u64) -> u64 {
         boottime_ns.saturating_sub(self.suspended_ns)

@@ -1,4 +1,4 @@
-//! What /proc says of one thread, for who asks thousands of times a second.
+//! Files of one thread in /proc, for callers that read them thousands of times a second.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -6,27 +6,27 @@ use std::os::unix::fs::FileExt;
 use super::{SchedStat, Stat, Switches, Task};
 use crate::error::Error;
 
-/// The files of a thread whose figures change with each switch.
+/// Reads the /proc files of a thread whose figures change with each context switch.
 #[derive(Debug)]
 pub struct TaskFiles {
     task: Task,
-    /// Files stay open. Reading takes 1 to 3 us then, opening and closing five more.
+    /// Whether the files stay open. Reading an open file takes 1 to 3 us; opening and closing it takes five more.
     stay_open: bool,
     schedstat: Option<File>,
     stat: Option<File>,
 }
 
 impl TaskFiles {
-    /// Opens nothing yet. Files that stay open are two.
+    /// Opens no file yet. With `stay_open`, at most two files stay open later.
     #[must_use]
     pub fn new(task: Task, stay_open: bool) -> TaskFiles {
         TaskFiles { task, stay_open, schedstat: None, stat: None }
     }
 
-    /// As [`Task::schedstat`].
+    /// Reads the same figures as [`Task::schedstat`].
     ///
     /// # Errors
-    /// As there.
+    /// Same as [`Task::schedstat`].
     pub fn schedstat(&mut self) -> Result<SchedStat, Error> {
         if !self.stay_open {
             return self.task.schedstat();
@@ -34,10 +34,10 @@ impl TaskFiles {
         again(&self.task, "schedstat", &mut self.schedstat, Task::schedstat_of)
     }
 
-    /// As [`Task::stat`].
+    /// Reads the same figures as [`Task::stat`].
     ///
     /// # Errors
-    /// As there.
+    /// Same as [`Task::stat`].
     pub fn stat(&mut self) -> Result<Stat, Error> {
         if !self.stay_open {
             return self.task.stat();
@@ -45,21 +45,22 @@ impl TaskFiles {
         again(&self.task, "stat", &mut self.stat, Task::stat_of)
     }
 
-    /// As [`Task::switches`].
+    /// Reads the same figures as [`Task::switches`].
     ///
     /// # Errors
-    /// As there.
+    /// Same as [`Task::switches`].
     pub fn switches(&self) -> Result<Switches, Error> {
         self.task.switches()
     }
 
-    /// Closes what is open; the thread is gone.
+    /// Closes the open files, after the thread has ended.
     pub fn close(&mut self) {
         (self.schedstat, self.stat) = (None, None);
     }
 }
 
-/// Reads a file from its beginning, which has a line of some hundred bytes at most.
+/// Reads an open file again from its beginning; opens it first if necessary. The text is one line of a few hundred
+/// bytes at most.
 fn again<T>(
     task: &Task,
     name: &str,

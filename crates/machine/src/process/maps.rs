@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use crate::root::unescape_octal;
 
-/// The kernel's mark behind the path of a file that has been unlinked.
+/// The kernel's suffix on the path of a file that has been unlinked.
 pub(super) const DELETED: &str = " (deleted)";
 
-/// What is behind a mapping.
+/// The memory behind a mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Backing {
-    /// Nothing: zero-filled memory.
+    /// Zero-filled memory without a file.
     Anonymous,
     /// A region the kernel names in brackets, e.g. `[heap]`, `[stack]`, `[vdso]`.
     Special(String),
@@ -19,55 +19,55 @@ pub enum Backing {
         /// Path in the mount namespace of the process. For a deleted file, the path it had; for
         /// anonymous files the kernel's name, e.g. `/memfd:name`.
         path: PathBuf,
-        /// The file has been deleted: its path may lead to nothing or to another file, so check
-        /// [`Mapping::device`] and [`Mapping::inode`] before reading symbols from it.
+        /// Whether the file has been deleted. If so, the path may lead to nothing or to another file; compare
+        /// [`Mapping::device`] and [`Mapping::inode`] before you read symbols from it.
         deleted: bool,
     },
 }
 
-/// One mapping; proc_pid_maps(5).
+/// One memory mapping, as in proc_pid_maps(5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Mapping {
-    /// First address.
+    /// First address of the mapping.
     pub start: u64,
-    /// First address behind it.
+    /// First address after the mapping.
     pub end: u64,
-    /// May be read.
+    /// Whether the memory may be read.
     pub readable: bool,
-    /// May be written.
+    /// Whether the memory may be written.
     pub writable: bool,
-    /// May be executed.
+    /// Whether the memory may be executed.
     pub executable: bool,
-    /// Writes are seen by others; otherwise copied on write.
+    /// Whether other processes see the writes; if not, the mapping is copy-on-write.
     pub shared: bool,
     /// Offset of `start` in the file, bytes.
     pub offset_bytes: u64,
-    /// Device, major and minor number.
+    /// Major and minor number of the file's device.
     pub device: (u32, u32),
     /// Inode number; 0 without a file.
     pub inode: u64,
-    /// What is behind it.
+    /// The memory behind the mapping.
     pub backing: Backing,
 }
 
 impl Mapping {
-    /// Whether `address` lies in the mapping.
+    /// Returns whether `address` lies in the mapping.
     #[must_use]
     pub fn contains(&self, address: u64) -> bool {
         (self.start..self.end).contains(&address)
     }
 
-    /// The offset in the file that is mapped at `address`; `None` outside the mapping.
+    /// Returns the offset in the file that is mapped at `address`; `None` outside the mapping.
     #[must_use]
     pub fn file_offset(&self, address: u64) -> Option<u64> {
         self.contains(address).then(|| self.offset_bytes.wrapping_add(address - self.start))
     }
 }
 
-/// Reads one line; `None` when it is no mapping.
+/// Reads one line; `None` if the line is not a mapping.
 pub(super) fn parse_line(line: &str) -> Option<Mapping> {
-    // Five fields, then the name behind any number of blanks; the name may hold blanks itself.
+    // Five fields, then any number of blanks, then the name, which may itself contain blanks.
     let mut rest = line;
     let mut next = || {
         let (field, behind) = rest.split_once(' ').unwrap_or((rest, ""));

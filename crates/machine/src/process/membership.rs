@@ -6,22 +6,22 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Membership {
-    /// Controllers of a version-1 hierarchy, `name=x` for a named one; empty for version 2.
+    /// Controllers of a version-1 hierarchy (`name=x` for a named hierarchy); empty for version 2.
     pub controllers: Vec<String>,
-    /// The cgroup, relative to the root of the reader's cgroup namespace. Starts with `/../` when the
-    /// process is outside of it.
+    /// Path of the cgroup, relative to the root of the reader's cgroup namespace. It starts with `/../` if the process
+    /// is outside that namespace.
     pub path: PathBuf,
 }
 
 impl Membership {
-    /// Whether this is the version-2 hierarchy.
+    /// Returns whether this is the version-2 hierarchy.
     #[must_use]
     pub fn is_v2(&self) -> bool {
         self.controllers.is_empty()
     }
 }
 
-/// Lines `ID:controller,controller:/path`; the error is the line that is wrong.
+/// Reads lines of the form `ID:controller,controller:/path`. The error is the malformed line.
 pub(super) fn parse(text: &str) -> Result<Vec<Membership>, String> {
     text.lines()
         .map(|line| {
@@ -33,7 +33,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Membership>, String> {
                 return Err(line.to_owned());
             }
             let controllers = controllers.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-            // A cgroup without processes that has been removed keeps its zombies' membership.
+            // A removed cgroup is still listed for its zombies, with this suffix.
             let path = path.strip_suffix(" (deleted)").unwrap_or(path);
             Ok(Membership { controllers, path: PathBuf::from(path) })
         })

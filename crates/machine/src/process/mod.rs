@@ -1,8 +1,8 @@
-//! What /proc tells about one process or one of its threads.
+//! Facts about one process or one of its threads, from /proc.
 //!
-//! [`Task`] is a folder of /proc: `/proc/PID` or `/proc/PID/task/TID`. Every method opens its file anew,
-//! so an answer is as of the call; [`TaskFiles`] keeps two of them open. A task that ended meanwhile gives an error for which
-//! [`Error::is_gone`] holds.
+//! [`Task`] is a folder of /proc: `/proc/PID` or `/proc/PID/task/TID`. Each method opens its file anew, so an answer
+//! describes the moment of the call. [`TaskFiles`] keeps two of the files open. If the task has ended, a method returns
+//! an error for which [`Error::is_gone`] holds.
 //!
 //! In the folder of a *process* the figures of `stat` are sums over its threads, while `status`
 //! (switches), `schedstat`, `wchan` and `syscall` are those of the main thread only.
@@ -35,24 +35,25 @@ pub struct Task {
     folder: String,
 }
 
-/// Cumulated scheduler clocks of one thread (`schedstat`). Of a thread that is on a CPU, `run_ns` is as of the last timer tick; of one that
-/// waits, the present wait is not in yet.
+/// Cumulative scheduler clocks of one thread (`schedstat`). If the thread is on a CPU, `run_ns` ends at the last timer
+/// tick. If the thread is waiting for a CPU, `run_delay_ns` does not yet include that wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SchedStat {
-    /// Time on a CPU, without the time that the hypervisor took.
+    /// Time on a CPU, without hypervisor steal, nanoseconds.
     pub run_ns: u64,
-    /// Time runnable without a CPU, from enqueue to arrival: wake delay after the enqueue plus preempt wait.
+    /// Run-queue latency, nanoseconds: the time from enqueue to arrival on a CPU (wake delay after the enqueue, plus
+    /// preempt wait).
     pub run_delay_ns: u64,
-    /// Times it was given a CPU.
+    /// Number of times that the thread was given a CPU.
     pub timeslices: u64,
 }
 
-/// Where a task is in the kernel (`syscall`); needs the right to trace the task.
+/// Position of a task in the kernel (`syscall`). Reading it needs the right to trace the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SystemCall {
-    /// On a CPU or runnable: the kernel does not look.
+    /// The task is on a CPU or runnable, and the kernel gives no details.
     Running,
-    /// Blocked, but not in a system call (a page fault, for instance).
+    /// Blocked outside a system call, for example in a page fault.
     None {
         /// User stack pointer.
         stack_pointer: u64,
@@ -61,9 +62,9 @@ pub enum SystemCall {
     },
     /// Blocked in a system call.
     In {
-        /// Its number, of the architecture the kernel runs on.
+        /// System call number, for the architecture that the kernel runs on.
         number: i64,
-        /// Its six argument registers.
+        /// The six argument registers of the call.
         arguments: [u64; 6],
         /// User stack pointer.
         stack_pointer: u64,
@@ -78,39 +79,39 @@ pub enum SystemCall {
 pub struct Executable {
     /// Path in the mount namespace of the process, without the kernel's mark for deleted files.
     pub path: PathBuf,
-    /// The file has been deleted or replaced since the program started.
+    /// Whether the file has been deleted or replaced since the program started.
     pub deleted: bool,
 }
 
 impl Task {
-    /// The process `pid`.
+    /// Returns the process `pid`.
     #[must_use]
     pub fn process(root: &Root, pid: u32) -> Self {
         Self { root: root.clone(), folder: format!("/proc/{pid}") }
     }
 
-    /// The thread `tid` of the process `pid`.
+    /// Returns the thread `tid` of the process `pid`.
     #[must_use]
     pub fn thread(root: &Root, pid: u32, tid: u32) -> Self {
         Self { root: root.clone(), folder: format!("/proc/{pid}/task/{tid}") }
     }
 
-    /// The calling process.
+    /// Returns the calling process.
     #[must_use]
     pub fn own(root: &Root) -> Self {
         Self { root: root.clone(), folder: "/proc/self".to_owned() }
     }
 
-    /// Whether the task exists, as a zombie at least.
+    /// Returns whether the task exists; a zombie exists too.
     #[must_use]
     pub fn exists(&self) -> bool {
         self.root.exists(&self.folder)
     }
 
-    /// Name, parent, state, start and CPU times.
+    /// Reads the task's name, parent, state, start and CPU times.
     ///
     /// # Errors
-    /// When the file cannot be read or is not as in proc_pid_stat(5).
+    /// When the file cannot be read or does not have the form of proc_pid_stat(5).
     pub fn stat(&self) -> Result<Stat, Error> {
         self.stat_of(&self.root.read(self.file("stat"))?)
     }
@@ -119,27 +120,27 @@ impl Task {
         stat::parse(bytes, ticks_per_s()).map_err(|reason| self.root.format_error(self.file("stat"), reason))
     }
 
-    /// Switch counts, allowed CPUs, capabilities.
+    /// Reads switch counts, allowed CPUs and capabilities.
     ///
     /// # Errors
-    /// When the file cannot be read or is not as in proc_pid_status(5).
+    /// When the file cannot be read or does not have the form of proc_pid_status(5).
     pub fn status(&self) -> Result<Status, Error> {
         let path = self.file("status");
         let text = self.root.read_text(&path)?;
         status::parse(&text).map_err(|reason| self.root.format_error(path, reason))
     }
 
-    /// Context switches, which are some of what `status` says.
+    /// Reads only the context switches from `status`.
     ///
     /// # Errors
-    /// When the file cannot be read or does not say.
+    /// When the file cannot be read or has no switch counts.
     pub fn switches(&self) -> Result<Switches, Error> {
         let path = self.file("status");
         let text = self.root.read_text(&path)?;
         status::switches(&text).ok_or_else(|| self.root.format_error(path, "no context switches".to_owned()))
     }
 
-    /// The user whom its files belong to: root where its program may not be traced.
+    /// Returns the user id that owns the task's files in /proc: root's if the task may not be traced.
     ///
     /// # Errors
     /// When there is no such task.
@@ -147,7 +148,7 @@ impl Task {
         self.root.owner(self.file("stat"))
     }
 
-    /// Scheduler clocks. All zero on kernels that do not keep them.
+    /// Reads the scheduler clocks. All are zero on kernels that do not keep them.
     ///
     /// # Errors
     /// When the file cannot be read or is not three numbers.
@@ -161,7 +162,7 @@ impl Task {
             .ok_or_else(|| self.root.format_error(self.file("schedstat"), format!("{text:?} is not three numbers")))
     }
 
-    /// Command name, at most 15 bytes; threads may have names of their own.
+    /// Returns the command name, at most 15 bytes. Each thread may have its own name.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -169,8 +170,8 @@ impl Task {
         self.root.read_text(self.file("comm"))
     }
 
-    /// Program and arguments as they are in the memory of the process; empty for kernel threads and
-    /// zombies.
+    /// Returns the program name and its arguments, as they are in the memory of the process; empty for kernel threads
+    /// and zombies.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -179,7 +180,7 @@ impl Task {
         Ok(parse_cmdline(&bytes))
     }
 
-    /// A variable of the environment that its program was started with; bytes that are no UTF-8 become U+FFFD.
+    /// Returns a variable of the environment that the program was started with. Bytes that are not UTF-8 become U+FFFD.
     ///
     /// # Errors
     /// When the file cannot be read (needs the right to trace the process).
@@ -190,7 +191,7 @@ impl Task {
         Ok(value.map(|value| String::from_utf8_lossy(value).into_owned()))
     }
 
-    /// The folder that it is in.
+    /// Returns the current working directory.
     ///
     /// # Errors
     /// When the link cannot be read (needs the right to trace the process).
@@ -198,13 +199,14 @@ impl Task {
         self.root.read_link(self.file("cwd"))
     }
 
-    /// The program file.
+    /// Returns the program file.
     ///
     /// # Errors
-    /// When the link cannot be read: kernel threads have none, other users' are refused.
+    /// When the link cannot be read: a kernel thread has none, and for processes of other users the kernel refuses
+    /// access.
     pub fn exe(&self) -> Result<Executable, Error> {
         let link = self.root.read_link(self.file("exe"))?;
-        // A file may really be called "x (deleted)": then it exists under that name.
+        // A file may really be called "x (deleted)". In that case a file of that name exists.
         let original = link.as_os_str().as_bytes().strip_suffix(maps::DELETED.as_bytes());
         Ok(match original {
             Some(path) if !self.root.exists(&link) => {
@@ -214,10 +216,10 @@ impl Task {
         })
     }
 
-    /// Memory mappings, ascending.
+    /// Reads the memory mappings, in ascending order of address.
     ///
     /// # Errors
-    /// When the file cannot be read (needs the right to trace the process) or a line is not as in
+    /// When the file cannot be read (needs the right to trace the process) or a line does not have the form of
     /// proc_pid_maps(5).
     pub fn maps(&self) -> Result<Vec<Mapping>, Error> {
         let path = self.file("maps");
@@ -229,7 +231,7 @@ impl Task {
             .collect()
     }
 
-    /// The cgroup in each hierarchy, as cgroups(7) lists them.
+    /// Returns the task's cgroup in each hierarchy, in the order of cgroups(7).
     ///
     /// # Errors
     /// When the file cannot be read or a line is malformed.
@@ -239,7 +241,8 @@ impl Task {
         membership::parse(&text).map_err(|line| self.root.format_error(path, format!("not a cgroup line: {line:?}")))
     }
 
-    /// The kernel function a blocked task sleeps in; `None` when it runs or the kernel does not tell.
+    /// Returns the kernel function that a blocked task sleeps in; `None` if the task runs or the kernel does not show
+    /// the function.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -248,7 +251,7 @@ impl Task {
         Ok(Some(name).filter(|name| !name.is_empty() && name != "0"))
     }
 
-    /// The system call a blocked task is in.
+    /// Returns the system call that a blocked task is in.
     ///
     /// # Errors
     /// When the file cannot be read (needs the right to trace the task) or is malformed.
@@ -258,7 +261,7 @@ impl Task {
         parse_system_call(&text).ok_or_else(|| self.root.format_error(path, format!("not a system call: {text:?}")))
     }
 
-    /// The thread ids of a process, ascending.
+    /// Returns the thread ids of a process, ascending.
     ///
     /// # Errors
     /// When the folder cannot be listed.
@@ -266,7 +269,7 @@ impl Task {
         self.root.list_numbers(self.file("task"))
     }
 
-    /// The processes that this thread is the parent of, where the kernel tells (CONFIG_PROC_CHILDREN).
+    /// Returns the child processes of this thread, on kernels that list them (CONFIG_PROC_CHILDREN).
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -275,8 +278,8 @@ impl Task {
         Ok(text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
     }
 
-    /// The process ids of the children of all threads of a process, ascending. Threads that end
-    /// meanwhile are passed over.
+    /// Returns the process ids of the children of all threads of a process, ascending. Skips threads that end
+    /// meanwhile.
     ///
     /// # Errors
     /// When the process cannot be read.
@@ -291,7 +294,7 @@ impl Task {
             }
         }
         if !any_file {
-            // Kernels without CONFIG_PROC_CHILDREN: everyone's parent, one by one.
+            // Without CONFIG_PROC_CHILDREN: look at the parent of every process.
             let own = self.status()?.tgid;
             for pid in pids(&self.root)? {
                 let stat = present(Self::process(&self.root, pid).stat())?;
@@ -310,7 +313,7 @@ impl Task {
     }
 }
 
-/// The ids of all visible processes, ascending.
+/// Returns the ids of all visible processes, ascending.
 ///
 /// # Errors
 /// When /proc cannot be listed.
@@ -327,7 +330,7 @@ fn parse_cmdline(bytes: &[u8]) -> Vec<OsString> {
     if bytes.is_empty() {
         return Vec::new();
     }
-    // Each argument ends with a NUL, except where a program has overwritten its title.
+    // Each argument ends with a NUL, unless the program has overwritten its title.
     let bytes = bytes.strip_suffix(&[0]).unwrap_or(bytes);
     bytes.split(|&byte| byte == 0).map(|argument| OsString::from_vec(argument.to_vec())).collect()
 }

@@ -1,20 +1,21 @@
-//! /proc/PID/stat: one line whose second field, the command name, may hold anything.
+//! /proc/PID/stat: one line. Its second field, the command name, may contain any byte.
 
 use crate::steal::ticks_to_ns;
 
-/// The fields of `stat` we use; proc_pid_stat(5).
+/// The fields of `stat` that cox uses; proc_pid_stat(5).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stat {
     /// Process id, or thread id in a thread's folder.
     pub pid: u32,
-    /// Command name; bytes that are no UTF-8 become U+FFFD. Kernel workers have longer names than other threads.
+    /// Command name. Bytes that are not UTF-8 become U+FFFD. Names of kernel workers are longer than those of other
+    /// threads.
     pub comm: String,
-    /// The name's first 15 bytes, padded with NUL, as the kernel keeps it.
+    /// First 15 bytes of the command name, padded with NUL as in the kernel.
     pub comm_bytes: [u8; 16],
     /// State letter: R running or runnable, S sleeping, D uninterruptible, T stopped, t traced, Z zombie,
     /// X dead, I idle kernel thread.
     pub state: char,
-    /// Parent process, 0 when there is none in this pid namespace.
+    /// Id of the parent process; 0 if the parent is not in this PID namespace.
     pub ppid: u32,
     /// Time in user space, nanoseconds at tick resolution.
     pub user_ns: u64,
@@ -22,30 +23,30 @@ pub struct Stat {
     pub system_ns: u64,
     /// Number of threads of the process.
     pub threads: u32,
-    /// Start on CLOCK_BOOTTIME, nanoseconds, cut down to a whole tick (10 ms);
-    /// [`BootClocks`](super::BootClocks) translates it.
+    /// Start time on CLOCK_BOOTTIME, nanoseconds, rounded down to a whole tick (10 ms).
+    /// [`BootClocks`](super::BootClocks) converts it.
     pub start_boottime_ns: u64,
-    /// The same in ticks.
+    /// Start time on CLOCK_BOOTTIME, ticks.
     pub start_ticks: u64,
-    /// CPU it last ran on.
+    /// CPU that the task last ran on.
     pub processor: u32,
-    /// Wait status; 0 without the right to trace the thread, and on kernels that do not tell it.
+    /// Exit status in the form of wait(2); 0 without the right to trace the thread, and on kernels that do not show it.
     pub exit_code: i32,
 }
 
-/// What a task's state letter comes to.
+/// A task's activity, derived from its state letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
-    /// On a CPU or waiting for one: /proc does not say which.
+    /// On a CPU or waiting for one; /proc does not distinguish the two.
     Ready,
     /// Off CPU and not runnable.
     Off,
-    /// Dead, a zombie perhaps.
+    /// Dead, possibly still a zombie.
     Ended,
 }
 
 impl Stat {
-    /// What the task is doing.
+    /// Returns the task's activity.
     #[must_use]
     pub fn doing(&self) -> Doing {
         match self.state {
@@ -58,8 +59,8 @@ impl Stat {
 
 /// Reads one stat line.
 pub(super) fn parse(line: &[u8], ticks_per_s: u64) -> Result<Stat, String> {
-    // The name is in parentheses and may itself hold parentheses, blanks and line ends: it ends at the
-    // last closing one, since no later field has any.
+    // The name is in parentheses and may itself contain parentheses, blanks and newlines. It ends at the last closing
+    // parenthesis, because no later field contains one.
     let open = line.iter().position(|&byte| byte == b'(');
     let close = line.iter().rposition(|&byte| byte == b')');
     let (Some(open), Some(close)) = (open, close) else {
@@ -76,7 +77,7 @@ pub(super) fn parse(line: &[u8], ticks_per_s: u64) -> Result<Stat, String> {
     }
     let pid = String::from_utf8_lossy(&line[..open]);
     let rest = String::from_utf8_lossy(&line[close + 1..]);
-    // Numbered as in the manual page: pid is 1, comm 2, state 3. Fields are asked for in their order.
+    // Field numbers as in the manual page: pid is 1, comm 2, state 3. `field` must be called in ascending order.
     let (mut fields, mut next) = (rest.split_ascii_whitespace(), 3);
     let mut field = |number: usize| {
         let found = fields.nth(number - next).ok_or_else(|| format!("field {number} is missing"));

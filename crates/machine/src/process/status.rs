@@ -7,32 +7,32 @@ use crate::cpulist::CpuSet;
 pub struct Capabilities(pub u64);
 
 impl Capabilities {
-    /// May do system administration; before Linux 5.8 also all that BPF and PERFMON allow since.
+    /// Allows system administration; before Linux 5.8 also everything that BPF and PERFMON allow since then.
     pub const SYS_ADMIN: u32 = 21;
-    /// May raise resource limits.
+    /// Allows raising resource limits.
     pub const SYS_RESOURCE: u32 = 24;
-    /// May use performance monitoring (Linux 5.8).
+    /// Allows performance monitoring (Linux 5.8).
     pub const PERFMON: u32 = 38;
-    /// May use privileged BPF operations (Linux 5.8).
+    /// Allows privileged BPF operations (Linux 5.8).
     pub const BPF: u32 = 39;
 
-    /// Whether the capability of that number (include/uapi/linux/capability.h) is in the set.
+    /// Returns whether the capability of that number (include/uapi/linux/capability.h) is in the set.
     #[must_use]
     pub fn has(self, capability: u32) -> bool {
         self.0.checked_shr(capability).is_some_and(|bits| bits & 1 == 1)
     }
 }
 
-/// Context switches since a thread's birth.
+/// Context switches since the thread was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Switches {
-    /// Because the thread blocked.
+    /// Switches because the thread blocked.
     pub voluntary: u64,
-    /// Although the thread could have run on.
+    /// Switches although the thread could have continued.
     pub involuntary: u64,
 }
 
-/// The lines of `status` we use; proc_pid_status(5).
+/// The lines of `status` that cox uses; proc_pid_status(5).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Status {
@@ -42,41 +42,42 @@ pub struct Status {
     pub pid: u32,
     /// Effective user id.
     pub euid: u32,
-    /// User ids: real, effective, saved, of the file system.
+    /// User ids: real, effective, saved, file system.
     pub uids: [u32; 4],
-    /// Group ids, in the same order.
+    /// Group ids: real, effective, saved, file system.
     pub gids: [u32; 4],
-    /// Threads of the process; 0 for a zombie.
+    /// Number of threads of the process; 0 for a zombie.
     pub threads: u32,
-    /// Context switches; none on kernels that do not tell.
+    /// Context switches; zero on kernels that do not show them.
     pub switches: Switches,
-    /// Memory of its own (`RssAnon`), bytes: what is not of a file.
+    /// Anonymous memory of the process (`RssAnon`), bytes: memory without a file behind it.
     pub anonymous_bytes: u64,
-    /// CPUs the scheduler may use for it, offline ones included.
+    /// Affinity mask: the CPUs that the scheduler may use for the task, including offline ones.
     pub allowed_cpus: CpuSet,
     /// Effective capabilities.
     pub effective: Capabilities,
-    /// Capabilities that an exec could ever give; the mask of containers.
+    /// Bounding set: the capabilities that an exec can give at most. Containers restrict it.
     pub bounding: Capabilities,
-    /// An exec gives no new privilege: file capabilities and set-user-id have no effect.
+    /// Whether an exec gives no new privilege: file capabilities and set-user-id have no effect.
     pub no_new_privileges: bool,
-    /// A seccomp filter examines the system calls (containers, sandboxes).
+    /// Whether a seccomp filter examines the system calls (containers, sandboxes).
     pub seccomp_filter: bool,
 }
 
-/// What a line says. From the end: a name with a line end in it would stand in the first line.
+/// Returns the value of a line. Searches from the end: if the command name contains a newline, it could imitate a line
+/// near the beginning.
 fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().rev().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// Reads the context switches alone.
+/// Reads only the context switches.
 pub(super) fn switches(text: &str) -> Option<Switches> {
     let number = |name: &str| value(text, name)?.parse().ok();
     Some(Switches { voluntary: number("voluntary_ctxt_switches")?, involuntary: number("nonvoluntary_ctxt_switches")? })
 }
 
-/// Reads a status text. Lines a kernel does not print leave their default, except the ids, which every
-/// kernel prints.
+/// Reads a status text. Lines that a kernel does not print leave the default, except for the ids, which every kernel
+/// prints.
 pub(super) fn parse(text: &str) -> Result<Status, String> {
     let value = |name: &str| value(text, name);
     let wrong = |name: &str, value: &str| format!("{name}: {value:?} is not what proc(5) describes");
@@ -124,7 +125,7 @@ pub(super) fn parse(text: &str) -> Result<Status, String> {
         effective: mask("CapEff")?,
         bounding: mask("CapBnd")?,
         no_new_privileges: number("NoNewPrivs")? != 0,
-        // 1 is the strict mode, which could not have read this file.
+        // Mode 1 (strict) is not checked: a process in strict mode could not have read this file.
         seccomp_filter: number("Seccomp")? == 2,
     })
 }
