@@ -1,4 +1,4 @@
-//! What is around a region that a thread begins within another one.
+//! The regions around a region that a thread begins within another one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,12 +10,13 @@ use crate::worker::Worker;
 
 /// The regions around a region.
 pub type Nesting = nesting::Nesting<Team>;
-/// One of them.
+/// One of these regions.
 pub type Level = nesting::Level<Team>;
 
 impl Nesting {
-    /// What is around a region that this thread, which is in one, begins. `around`: each region it is in, the outermost first. `threads`: what
-    /// the task would give a region that asks for no number. `None`: it is in none whose tasks are this crate's.
+    /// Returns the regions around a region that this thread begins within another one. `around`: each region that the thread is in, the
+    /// outermost first. `threads`: the number of threads for a region that does not ask for one. `None`: this thread is in no region whose
+    /// tasks are this crate's.
     pub fn of(worker: &Worker, around: impl Iterator<Item = Level>, threads: i32) -> Option<Nesting> {
         let (team, outer) = (worker.team(), worker.nesting());
         let outermost = outer.map(|outer| outer.outermost).or(team)?;
@@ -37,8 +38,8 @@ impl Nesting {
         Some(Nesting { levels, hidden, outermost, threads })
     }
 
-    /// The region is over, and its thread in the task again that has begun it: that one's number is held by this thread now, if it was
-    /// asked for.
+    /// Called when the region is over and the thread that began it goes on with its task. If a helper's number was taken meanwhile, this
+    /// thread holds it from now on.
     pub fn is_over(&self, worker: &Worker) {
         if let Some(Level { number: Number::Guests(_, guest), .. }) = self.levels.last() {
             let number = guest.number.load(Ordering::Acquire);

@@ -1,13 +1,13 @@
-//! Functions of tasks that ask for their thread's number.
+//! Task functions that ask for their thread's number.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::work::Work;
 
-/// Functions of tasks that have asked, by address; with more than these, all count as such.
+/// Addresses of the task functions that have asked. If the table is full, all functions count as asking.
 static ASKERS: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
 
-/// Whether tasks of this function ask for their thread's number.
+/// Returns whether tasks of this function ask for their thread's number.
 #[inline]
 pub(crate) fn asks(work: Work) -> bool {
     let wanted = work as usize;
@@ -15,13 +15,13 @@ pub(crate) fn asks(work: Work) -> bool {
     known.find(|asker| *asker == 0 || *asker == wanted).is_none_or(|asker| asker == wanted)
 }
 
-/// Whether any function is known to ask.
+/// Returns whether any function is known to ask.
 #[inline]
 pub(crate) fn somebody_asks() -> bool {
     ASKERS[0].load(Ordering::Relaxed) != 0
 }
 
-/// A function asks.
+/// Notes that a function asks.
 #[cold]
 pub(crate) fn remember(work: Work) {
     let free = |asker: &&AtomicUsize| {

@@ -1,36 +1,37 @@
-//! Tasks that use what belongs to the thread that runs them, in a construct that this thread has begun.
+//! Tasks that use data of the thread that runs them, in a construct that this thread must have begun.
 //!
-//! Problem: in a construct with `reduction(task, …)` each member of the team has a copy of the variable, which it sets to the initial value when it
-//! begins the construct. Tasks of the construct add to the copy of the thread that runs them. But they may run before all members have begun:
+//! Problem: in a construct with `reduction(task, …)` each member of the team has a copy of the variable, which it sets to the initial value
+//! when it begins the construct. Tasks of the construct add to the copy of the thread that runs them. But they may run before all members
+//! have begun:
 //!
-//! - on a guest, which has no copy and would use that of a member that may be about to set it;
-//! - on a member that is late: it has looked for tasks at a barrier, the others have passed that barrier, begun the construct and made a task, and
-//!   the look finds it.
+//! - on a helper, which has no copy and would use that of a member that may be about to set it;
+//! - on a late member: it looks for tasks at a barrier. Meanwhile the others pass that barrier, begin the construct and make a task, which
+//!   the late member finds.
 //!
-//! In both cases the member sets its copy later, and what the task has added is lost. At the begin of a region there is no late member: the
-//! thread that begins the next region has waited for all to leave the last one.
+//! In both cases the member sets its copy later, and the task's contribution is lost. At the beginning of a region there is no late member,
+//! because the thread that begins a region has waited until all threads have left the previous one.
 //!
-//! Rule: such tasks, which are those of groups that are [for members](crate::group::Group::is_for_members), are run by members alone, and by a
-//! member at a barrier only if nobody has passed that. If nobody has, then all tasks belong to constructs that all members have begun,
-//! because these constructs end with a barrier. Who has taken another task puts it where members find it.
+//! Rule: such tasks belong to groups that are [for members](crate::group::Group::is_for_members). Only members run them, and a member at a
+//! barrier only if no thread has passed that barrier. If none has, all tasks belong to constructs that all members have begun, because
+//! these constructs end with a barrier. A thread that has taken a task against this rule puts it into the members' queue.
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// A thread that has taken such a task from a queue.
+/// The role of a thread that has taken such a task from a queue.
 #[derive(Clone, Copy)]
 pub(crate) enum Taker {
     Guest,
-    /// A member, and the barrier at which it has looked, if it was at one.
+    /// A member, with the generation of the barrier at which it looked for tasks, if it was at one.
     Member(Option<u32>),
 }
 
 impl Taker {
-    /// Whether it has begun the construct. `generation`: the barrier that members come to next, or wait at.
+    /// Returns whether this thread has begun the construct. `generation`: that of the barrier that members wait at, or come to next.
     #[inline]
     pub fn has_begun(self, generation: &AtomicU32) -> bool {
         match self {
             Taker::Guest => false,
-            // Acquire, and behind the taking: who has made the task has seen that the barrier was passed.
+            // Acquire, and after the task was taken: the thread that made the task has seen that the barrier was passed.
             Taker::Member(barrier) => barrier.is_none_or(|barrier| generation.load(Ordering::Acquire) == barrier),
         }
     }

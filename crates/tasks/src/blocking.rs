@@ -1,21 +1,23 @@
-//! Functions whose tasks block: those of which the last task did that a standby has run.
+//! Functions whose tasks block: those whose latest task on a standby has blocked.
 //!
-//! A task that blocks gives its CPU back soon. To begin it while other threads want the CPU costs them little, and what it waits for, a disk or
-//! another process, is at work the sooner. So a standby begins such tasks also on a crowded CPU (`worker`), and they come before others (`queues`).
+//! A task that blocks gives its CPU back soon. If it begins while other threads want the CPU, it costs them little, and the disk or process
+//! that it waits for works sooner. So a standby begins such tasks even on a CPU for which other threads wait (`worker`), and they come
+//! before other tasks (`queues`).
 //!
-//! *Turned down:* all standbys go on on a crowded CPU. With programs whose tasks compute there are more threads than CPUs then, up to 64.
+//! *Turned down:* standbys go on with any task on such a CPU. If the tasks compute, there would be more threads than CPUs, up to 64.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::work::Work;
 
-/// More than the task constructs of most programs. Two functions that share a place take turns there, and are taken for functions that do not block.
+/// More than the number of task constructs in most programs. Two functions that share an entry overwrite each other's, so each may count as
+/// not blocking.
 const PLACES: usize = 256;
 
-/// A table of addresses of functions.
+/// A hash table of functions' addresses.
 pub(crate) struct Blocking([AtomicUsize; PLACES]);
 
-/// The functions of this process. Threads look there without a lock: what they miss costs time, and nothing else.
+/// The blocking functions of this process. Threads use the table without a lock: a wrong answer costs time, and nothing else.
 pub(crate) static BLOCKING: Blocking = Blocking::new();
 
 impl Blocking {
@@ -25,17 +27,17 @@ impl Blocking {
 
     #[inline]
     fn place(&self, work: Work) -> &AtomicUsize {
-        // Functions lie side by side: the upper bits of the product differ for addresses that differ little.
+        // Functions lie close together. The upper bits of the product differ even for addresses that differ little.
         &self.0[((work as usize as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize % PLACES]
     }
 
-    /// Whether tasks of this function block, as far as is known.
+    /// Returns whether tasks of this function probably block.
     #[inline]
     pub fn has(&self, work: Work) -> bool {
         self.place(work).load(Ordering::Relaxed) == work as usize
     }
 
-    /// A task of this function has ended, and `has_blocked` or not.
+    /// Notes whether a task of this function, which has ended, has blocked.
     pub fn note(&self, work: Work, has_blocked: bool) {
         if self.has(work) != has_blocked {
             let address = if has_blocked { work as usize } else { 0 };

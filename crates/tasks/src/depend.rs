@@ -1,72 +1,72 @@
-//! Which earlier tasks a task has to wait for: OpenMP's `depend`, among the tasks of one parent.
+//! The earlier tasks that a task has to wait for: OpenMP's `depend`, among the tasks of one parent.
 //!
-//! Pure: a table from addresses to the tasks that came last, over any kind of handle. It is the parent's, and only the
-//! thread that runs the parent enters tasks, in the order in which they are created.
+//! Pure: a table from addresses to the latest tasks that access them, for any kind of task handle. Each parent has a table. Only the thread
+//! that runs the parent enters tasks, in the order of their creation.
 //!
-//! For each address there are two *sets* of tasks: those who came last, who may run at once among themselves
-//! (readers, or an `inoutset`, or a single writer), and those before them, for whom each of the last has to wait. A task of the
-//! last set's kind joins it; any other begins a new set. What is older needs not be kept: the set in between waits for it.
+//! For each address there are two *sets* of tasks. The last set holds the latest tasks, which may run concurrently (readers, or an
+//! `inoutset`) or are a single writer. The set before it holds the tasks that each task of the last set has to wait for. A task of the last
+//! set's kind joins it; a task of another kind begins a new set. Older tasks need not be kept, because the set in between waits for them.
 //!
 //! Source of the rules: OpenMP 5.2, section 15.9.5 (depend clause), and 15.9.1 on `omp_all_memory`.
 
 /// What a task does to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// `in`: with other readers.
+    /// `in`: may run concurrently with other readers.
     In,
-    /// `out`, `inout`, and `mutexinoutset`: alone. The last may take turns in any order; in that of their creation they
-    /// exclude each other without a lock.
+    /// `out`, `inout`, and `mutexinoutset`: runs alone. OpenMP allows tasks of the last kind in any order; here they run in the order of
+    /// their creation, which excludes them from each other without a lock.
     Out,
-    /// `inoutset`: with others of its kind.
+    /// `inoutset`: may run concurrently with other tasks of this kind.
     InOutSet,
 }
 
 /// One item of a task's depend clauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// An address. Two are the same or have nothing to do with each other.
+    /// An address. Two accesses conflict only if their addresses are equal.
     At(usize, Kind),
     /// `omp_all_memory`, `out` or `inout`.
     Everything,
 }
 
 struct Entry<H> {
-    /// 0 is no address that a program can depend on: free.
+    /// 0 marks a free entry: no program can depend on this address.
     address: usize,
     kind: Kind,
-    /// `before` stands for the task that accessed everything.
+    /// The task that accessed everything takes the place of `before`.
     after_everything: bool,
     last: Vec<H>,
     before: Vec<H>,
 }
 
-/// The accesses of a task's children so far. `H` names a child.
+/// The accesses of a task's children so far. `H` is a handle of a child.
 pub struct Table<H> {
-    /// A power of two of them, or none; probed one after the other.
+    /// Hash table with linear probing. Its length is 0 or a power of two.
     entries: Vec<Entry<H>>,
     used: usize,
     everything: Option<H>,
 }
 
-/// Who is told what.
+/// Receives what the table finds out.
 pub trait Listener<H> {
-    /// The task that is entered has to wait for this one. It may be named more than once.
+    /// The task that is being entered has to wait for `earlier`. Called more than once for the same task if several accesses conflict.
     fn waits_for(&mut self, earlier: H);
-    /// The table has forgotten this task once; it did remember it as often as [`Table::enter`] said.
+    /// The table has dropped one of its references to `earlier`, of which [`Table::enter`] returned the number.
     fn forgotten(&mut self, earlier: H);
 }
 
 const FIRST_ENTRIES: usize = 16;
-/// A table that has grown beyond this is given back when it is cleared.
+/// A table with more entries than this is freed when it is cleared.
 const KEPT_ENTRIES: usize = 1024;
 
 impl<H: Copy + PartialEq> Table<H> {
-    /// An empty one.
+    /// Makes an empty table.
     pub const fn new() -> Table<H> {
         Table { entries: Vec::new(), used: 0, everything: None }
     }
 
-    /// Enters a task: says for whom it has to wait, and returns how often the table remembers it now.
+    /// Enters a task: tells the listener which tasks it has to wait for. Returns how many references to the task the table has added.
     pub fn enter(&mut self, task: H, accesses: impl Iterator<Item = Access>, listener: &mut impl Listener<H>) -> u32 {
         let mut remembered = 0;
         for access in accesses {
@@ -81,7 +81,7 @@ impl<H: Copy + PartialEq> Table<H> {
         remembered
     }
 
-    /// Whether the table remembers the task once more.
+    /// Enters one access. Returns whether the table has added a reference to the task.
     fn access(&mut self, task: H, address: usize, kind: Kind, listener: &mut impl Listener<H>) -> bool {
         let everything = self.everything;
         let entry = self.entry(address);
@@ -105,7 +105,7 @@ impl<H: Copy + PartialEq> Table<H> {
         true
     }
 
-    /// Waits for all that came last, and is all that later ones need to know.
+    /// Enters an access to everything: the task waits for all latest tasks, and replaces them for all later ones.
     fn access_everything(&mut self, task: H, listener: &mut impl Listener<H>) {
         for entry in &mut self.entries {
             for earlier in entry.last.drain(..) {
@@ -126,7 +126,7 @@ impl<H: Copy + PartialEq> Table<H> {
         }
     }
 
-    /// Forgets everything: all that were entered have ended.
+    /// Clears the table, when all tasks that were entered have ended.
     pub fn clear(&mut self, listener: &mut impl Listener<H>) {
         if self.used > 0 {
             for entry in &mut self.entries {
@@ -142,13 +142,13 @@ impl<H: Copy + PartialEq> Table<H> {
         self.everything.take().into_iter().for_each(|earlier| listener.forgotten(earlier));
     }
 
-    /// Whether it remembers nobody.
+    /// Returns whether the table has no reference to any task.
     pub fn is_empty(&self) -> bool {
         self.used == 0 && self.everything.is_none()
     }
 
     fn entry(&mut self, address: usize) -> &mut Entry<H> {
-        // Half full at most: short walks, and always an end to them.
+        // At most half full: probe sequences are short, and always end at a free entry.
         if self.used * 2 >= self.entries.len() {
             self.grow();
         }
@@ -161,7 +161,7 @@ impl<H: Copy + PartialEq> Table<H> {
         entry
     }
 
-    /// Where an address is, or belongs.
+    /// Returns the index of an address's entry, or of the free entry where it belongs.
     fn place(&self, address: usize) -> usize {
         let mask = self.entries.len() - 1;
         let mut at = spread(address) & mask;
@@ -189,8 +189,8 @@ impl<H: Copy + PartialEq> Default for Table<H> {
     }
 }
 
-/// Neighbours, as elements of arrays are, shall not fill one stretch of the table: the upper half of a product with
-/// 2^64 ÷ golden ratio (Knuth, TAOCP 6.4).
+/// Hashes an address. Neighbouring addresses, such as elements of an array, must not fill one stretch of the table: so this takes the upper
+/// half of the product with 2^64 ÷ golden ratio (Knuth, TAOCP 6.4).
 fn spread(address: usize) -> usize {
     ((address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
 }

@@ -1,42 +1,41 @@
-//! Ready tasks of one seat: its owner pushes and pops at the bottom, everybody else takes from the top.
+//! Ready tasks of one slot: the owner pushes and pops at the bottom, all other threads steal from the top.
 //!
-//! The deque of Chase and Lev (SPAA 2005) with the memory orders of Lê, Pop, Cohen and Zappa Nardelli (PPoPP 2013),
-//! on a ring that does not grow: who finds it full runs the task at once, which is what OpenMP's runtimes do with
-//! too many tasks anyway, and what makes stealing free of memory reclamation.
+//! The deque of Chase and Lev (SPAA 2005) with the memory orders of Lê, Pop, Cohen and Zappa Nardelli (PPoPP 2013), on a ring that does not
+//! grow. A thread that finds the ring full runs the task at once, as OpenMP's runtimes do with too many tasks anyway. A fixed ring also
+//! means that stealing needs no memory reclamation.
 //!
-//! 1. The owner writes the slot, then `bottom`: who sees the new bottom sees the task.
-//! 2. The owner takes by lowering `bottom` first and looking at `top` then; a thief looks at `top` first and at
-//!    `bottom` then. Both have a full fence in between, so at least one of them sees that they want the same last
-//!    task.
-//! 3. Whoever raises `top` by compare-and-swap has that one. `top` never falls, so what a thief has read of the slot
-//!    and of the task in it *before* its successful swap was true until the swap: nobody had taken the task, hence
-//!    nobody had run or freed it. This lets a thief look before it takes ([`Deque::steal_if`]).
+//! 1. The owner writes the ring slot, then `bottom`: a thread that sees the new bottom also sees the task.
+//! 2. The owner takes a task by lowering `bottom` first and reading `top` afterwards. A thief reads `top` first and `bottom` afterwards.
+//!    Both have a full fence in between, so at least one of them sees that they want the same last task.
+//! 3. The thread that raises `top` by compare-and-swap has that task. `top` never falls. So whatever a thief has read of the ring slot and
+//!    of the task *before* its successful swap was still true at the swap: no thread had taken the task, so none had run or freed it. This
+//!    lets a thief look at a task before it takes it ([`Deque::steal_if`]).
 
 use crate::sync::{AtomicPtr, Ends, Ordering, fence};
 
-/// Slots of a seat's deque: with more ready tasks than these there is enough to steal.
+/// Ring slots of a deque: with this many ready tasks there is enough to steal.
 pub const CAPACITY: usize = 1024;
 
 /// A work-stealing deque of at most `N` pointers, `N` a power of two.
 pub struct Deque<T, const N: usize = CAPACITY> {
-    /// `begin` is the top, which thieves write, `end` the bottom: they may lie where BPF sees them.
+    /// `begin` is the top, which thieves write; `end` is the bottom. They may lie in memory that BPF can read.
     ends: &'static Ends,
     ring: [AtomicPtr<T>; N],
 }
 
-/// What a thief got.
+/// The result of an attempt to steal.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stolen<T> {
-    /// A task, its now.
+    /// A task, which belongs to the thief now.
     Task(*mut T),
-    /// There was none, or none that it wanted.
+    /// The deque was empty, or `wanted` refused the task.
     Nothing,
-    /// Somebody else was faster; there may be more.
+    /// Another thread was faster; there may be more tasks.
     Retry,
 }
 
 impl<T, const N: usize> Deque<T, N> {
-    /// An empty one, with its ends there: of an empty queue, and nobody else's.
+    /// Makes an empty deque. `ends` are those of an empty queue, and no other queue uses them.
     pub fn new(ends: &'static Ends) -> Deque<T, N> {
         assert!(N.is_power_of_two());
         Deque { ends, ring: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())) }
@@ -46,14 +45,17 @@ impl<T, const N: usize> Deque<T, N> {
         &self.ring[at as usize & (N - 1)]
     }
 
-    /// How many tasks there are, as far as can be seen now.
+    /// Returns the number of tasks. The answer may be outdated.
     #[inline]
     pub fn len(&self) -> usize {
         let bottom = self.ends.end.0.load(Ordering::Relaxed);
         (bottom - self.ends.begin.0.load(Ordering::Relaxed)).max(0) as usize
     }
 
-    /// Puts a task to the bottom; gives it back when there is no room. The owner only.
+    /// Puts a task at the bottom. Called by the owner only.
+    ///
+    /// # Errors
+    /// Returns the task if there is no room.
     #[inline]
     pub fn push(&self, task: *mut T) -> Result<(), *mut T> {
         let bottom = self.ends.end.0.load(Ordering::Relaxed);
@@ -66,16 +68,16 @@ impl<T, const N: usize> Deque<T, N> {
         Ok(())
     }
 
-    /// Takes the task that was pushed last. The owner only.
+    /// Takes the task that was pushed last. Called by the owner only.
     #[inline]
     pub fn pop(&self) -> Option<*mut T> {
         let bottom = self.ends.end.0.load(Ordering::Relaxed) - 1;
-        // Without this look an empty deque would cost a fence each time.
+        // Without this check, each look at an empty deque would cost a fence.
         if self.ends.begin.0.load(Ordering::Relaxed) > bottom {
             return None;
         }
-        // Release, as everything written here: a thief that sees this bottom and not that of the push goes by it to a
-        // slot below.
+        // Release, as for all stores to `bottom`: a thief may see this value and never the one that `push` stored, and relies on it for a
+        // lower ring slot.
         self.ends.end.0.store(bottom, Ordering::Release);
         fence(Ordering::SeqCst);
         let top = self.ends.begin.0.load(Ordering::Relaxed);
@@ -87,16 +89,16 @@ impl<T, const N: usize> Deque<T, N> {
         if top < bottom {
             return Some(task);
         }
-        // The last one: thieves may be at it.
+        // The last task: thieves may be taking it.
         let won = self.ends.begin.0.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         self.ends.end.0.store(bottom + 1, Ordering::Release);
         won.then_some(task)
     }
 
-    /// Takes the oldest task if `wanted` says so. Anybody.
+    /// Takes the oldest task if `wanted` returns true for it. Any thread may call this.
     ///
-    /// `wanted` is shown a task that somebody else may be taking, running and reusing meanwhile. It must read nothing of it
-    /// but atomics, and must come to an end whatever it reads; its answer counts only if all it read was true.
+    /// `wanted` receives a task that other threads may take, run and reuse in the meantime. It must read only atomics of the task, and must
+    /// terminate whatever it reads. Its answer counts only if no other thread took the task before the swap.
     #[inline]
     pub fn steal_if(&self, wanted: impl FnOnce(*mut T) -> bool) -> Stolen<T> {
         let top = self.ends.begin.0.load(Ordering::Acquire);
@@ -115,7 +117,7 @@ impl<T, const N: usize> Deque<T, N> {
         }
     }
 
-    /// The youngest task, which somebody else may take meanwhile; null when there is none. The owner only.
+    /// Returns the youngest task, or null if there is none. Another thread may take it meanwhile. Called by the owner only.
     #[inline]
     pub fn youngest(&self) -> *mut T {
         let bottom = self.ends.end.0.load(Ordering::Relaxed);
@@ -123,7 +125,7 @@ impl<T, const N: usize> Deque<T, N> {
         if top < bottom { self.slot(bottom - 1).load(Ordering::Relaxed) } else { std::ptr::null_mut() }
     }
 
-    /// The oldest task, which somebody else may have taken by now; null when there was none.
+    /// Returns the oldest task, or null if there was none. Another thread may have taken it by now.
     pub fn oldest(&self) -> *mut T {
         let top = self.ends.begin.0.load(Ordering::Acquire);
         let bottom = self.ends.end.0.load(Ordering::Acquire);

@@ -1,4 +1,4 @@
-//! What follows when a task's body has ended: who may begin, who is told, and whose memory is free.
+//! What follows the end of a task's body: successors begin, waiting threads are woken, and memory is freed.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -10,27 +10,29 @@ use crate::task::{DEPENDS, HOLD, HOLDS, NOBODY, Task, USE};
 use crate::worker::Worker;
 
 impl Worker {
-    /// Runs a task with an event, or only ends it: it comes a second time if its event was fulfilled after its body had ended.
+    /// Runs a task with an event. If the event was fulfilled after the body had ended, the task comes here a second time, and is only
+    /// ended.
     #[cold]
     pub(crate) fn run_detached(&self, this: NonNull<Task>) -> Option<NonNull<Task>> {
-        // SAFETY: taken from a queue, or never in one: this thread has it alone.
+        // SAFETY: taken from a queue, or never in one, so this thread owns it.
         let task = unsafe { this.as_ref() };
         if !task.event.has_left() && self.run_body(task) {
-            // Children that end from here on count as elsewhere: who ends the task has to find them all in one place.
+            // From here on, children that end on this thread are counted as if on another: the thread that ends the task has to find all of
+            // them in one place.
             task.own.seat.store(NOBODY, Ordering::Relaxed);
             if !task.event.body_ends() {
                 return None;
             }
         }
-        // A cancelled task has ended without its event, which need not be fulfilled and must not be looked at if it is.
+        // A cancelled task ends without its event. The program need not fulfil it, and if it does, the task must not be touched.
         task.event.close();
         self.end(this)
     }
 
-    /// Runs a task with an event at once, for its creator, and waits for the event.
+    /// Runs a task with an event at once, on its creator's thread, and waits for the event.
     #[cold]
     pub(crate) fn run_with_event(&self, this: NonNull<Task>, parent: &Task) -> Option<NonNull<Task>> {
-        // SAFETY: never in a queue: this thread has it alone.
+        // SAFETY: never in a queue, so this thread owns it.
         let task = unsafe { this.as_ref() };
         if self.run_body(task) {
             task.own.seat.store(NOBODY, Ordering::Relaxed);
@@ -41,10 +43,10 @@ impl Worker {
         self.end(this)
     }
 
-    /// A task's body has ended. Another that may begin now, if there is one.
+    /// Ends a task whose body has ended. Returns another task that may begin now, if there is one.
     #[inline]
     pub(crate) fn end(&self, this: NonNull<Task>) -> Option<NonNull<Task>> {
-        // SAFETY: this thread's, until its tally says otherwise.
+        // SAFETY: this thread owns the task until its tally says otherwise.
         let task = unsafe { this.as_ref() };
         let (_, seat) = self.place()?;
         let mut next = None;
@@ -56,7 +58,7 @@ impl Worker {
             });
         }
         self.forget_children(task);
-        // SAFETY: not over while it has tasks, of which this is one.
+        // SAFETY: the group is not over while it has tasks, and this is one of them.
         if let Some(group) = unsafe { task.group.get().as_ref() } {
             self.tell(group.tally.count(), None);
         }
@@ -64,14 +66,14 @@ impl Worker {
         let parent = NonNull::new(task.parent.load(Ordering::Relaxed));
         task.own.seat.store(NOBODY, Ordering::Relaxed);
         if let Some(parent) = parent {
-            // It ends before its children, or is held by one that did: those below may be asked whose they are. A hold comes
-            // before the child's count, which has been seen.
+            // If the task ends before its children, or a child that did so holds it, tasks below it are left, and threads may follow their
+            // chain of parents. A child adds its hold before its count, and the count has been seen.
             if task.is_held() || missing != task.others.tally.ended_elsewhere() {
                 // SAFETY: as below.
                 unsafe { parent.as_ref() }.others.uses.fetch_add(HOLD, Ordering::Relaxed);
                 task.flags.set(task.flags.get() | HOLDS);
             }
-            // SAFETY: a parent's memory stays until all its children have said that they have ended.
+            // SAFETY: a parent's memory is not freed before all its children have been counted as ended.
             let own = unsafe { &parent.as_ref().own };
             if own.seat.load(Ordering::Relaxed) == self.thread {
                 own.ended_here.set(own.ended_here.get().wrapping_add(1));
@@ -88,13 +90,12 @@ impl Worker {
         next
     }
 
-    /// A task waits for nobody any more.
+    /// Releases a task that waits for no other any more.
     fn let_go(&self, ready: NonNull<Task>, next: &mut Option<NonNull<Task>>) {
-        // SAFETY: nobody has it yet.
+        // SAFETY: no other thread has it yet.
         let task = unsafe { ready.as_ref() };
         let ready = match next {
-            // The most urgent goes on here, the others are for everybody.
-            // SAFETY: as above.
+            // The most urgent task goes on here; the others go into queues.
             Some(first) if unsafe { first.as_ref() }.priority.get() < task.priority.get() => next.replace(ready),
             Some(_) => Some(ready),
             None => next.replace(ready),
@@ -102,7 +103,7 @@ impl Worker {
         self.hand_on(ready);
     }
 
-    /// Does what a count asks for.
+    /// Carries out the consequence of a count.
     #[inline]
     fn tell(&self, counted: Counted, task: Option<NonNull<Task>>) {
         match counted {
@@ -112,32 +113,31 @@ impl Worker {
         }
     }
 
-    /// Wakes a thread; this one is awake.
+    /// Wakes a thread, unless it is this one.
     fn wake(&self, thread: u32) {
         if thread != self.thread {
             bed(thread).wake();
         }
     }
 
-    /// One use of a task is over: it has ended and so have its children, its parent's table has forgotten it, or a child that
-    /// held it is free.
+    /// Drops one use of a task: the task and its children have ended, its parent's table has forgotten it, or a child that held it is free.
     #[inline]
     pub(crate) fn forget(&self, task: NonNull<Task>) {
         let (mut next, mut less) = (Some(task), USE);
         while let Some(this) = next.take() {
-            // SAFETY: whoever calls this has known it until now.
+            // SAFETY: the caller counted as a user until now.
             let task = unsafe { this.as_ref() };
             if task.is_used_no_more(less) {
                 if task.flags.get() & HOLDS != 0 {
                     (next, less) = (NonNull::new(task.parent.load(Ordering::Relaxed)), HOLD);
                 }
-                // SAFETY: nobody knows it any more.
+                // SAFETY: no thread uses it any more.
                 unsafe { self.pool.free(this) };
             }
         }
     }
 
-    /// Its table of accesses is no longer needed: no more children come, or all that came have ended.
+    /// Clears a task's table of accesses: no more children come, or all that came have ended.
     #[inline]
     pub(crate) fn forget_children(&self, task: &Task) {
         // SAFETY: the task runs on this thread, or has ended here.
@@ -148,7 +148,7 @@ impl Worker {
     }
 }
 
-/// Where a table's memory of a task ends.
+/// Listener that drops the uses of a table that is cleared.
 pub(crate) struct Forgetting<'w>(pub(crate) &'w Worker);
 
 impl Listener<NonNull<Task>> for Forgetting<'_> {

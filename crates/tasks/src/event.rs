@@ -1,97 +1,98 @@
-//! An event: what a task has to wait for before it has ended, besides its own body (OpenMP's `detach`).
+//! A task's event: something that has to happen before the task has ended, besides the end of its body (OpenMP's `detach`).
 //!
-//! Any thread may fulfil it, also one that belongs to no team and knows no tasks, before or after the body has ended. One word
-//! says which of the two has come; who comes second has the task:
+//! Any thread may fulfil an event, before or after the body has ended, even a thread that belongs to no team and runs no tasks. One word
+//! records which of the two came first. The second one owns the task:
 //!
-//! 1. The body ends second: its thread goes on as with any other task.
-//! 2. The event comes second: whoever has fulfilled it need not be a thread that can end tasks, having neither a seat nor
-//!    memory of its own. So the task goes back into its team's queue, before all others, since it costs nearly nothing
-//!    and may let others go; and who takes it from there runs nothing, but ends it.
-//! 3. A task that is done at once is awaited by its creator, and ended by it. The word holds whom to wake: the task
-//!    may be gone as soon as its event is fulfilled.
+//! 1. If the body ends second, its thread goes on as with any other task.
+//! 2. If the event comes second, the fulfilling thread may be unable to end tasks: it may have no slot and no task memory. So the task goes
+//!    back into its team's queue. It goes before all others, because ending it costs nearly nothing and may release others. The thread that
+//!    takes it runs no body, but ends the task.
+//! 3. If the creator runs the task at once, it also waits for the event and ends the task. The word holds the number of the thread to wake,
+//!    because the task may be gone as soon as its event is fulfilled.
 //!
-//! Nobody tells the program that a task was cancelled, so it may fulfil an event whose task's memory is another's by then: a name says how
-//! often there was an event in that place, and so does the word.
+//! The program is not told that a task was cancelled. So it may fulfil an event after the task's memory became another task's. Therefore an
+//! event's name contains the number of times that an event was opened in that memory, and so does the word.
 //!
-//! Rejected: ending the task in the thread that fulfils. Every count on the way (of the parent, of the group, of the seat) would have
-//! to allow for one more party, and tasks without events, which are nearly all, would pay for it.
+//! Rejected: the thread that fulfils the event ends the task. Each count that changes then (of the parent, of the group, of the slot) would
+//! need to allow for one more party, and tasks without events, which are nearly all, would pay for it.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// There is an event, and the task has not ended.
+/// The task has an event, and has not ended.
 const OPEN: u64 = 1;
 const FULFILLED: u64 = 1 << 1;
 const BODY_ENDED: u64 = 1 << 2;
-/// From here on: the number of the thread that awaits it, plus one.
+/// First bit of the number of the thread that waits for the event, plus one.
 const THREAD_AT: u32 = 3;
-/// From here on: how often there was an event here.
+/// First bit of the number of times that an event was opened here.
 const TIMES_AT: u32 = 32;
 
-/// Added to a task's address: an event's name is the address of no object, as those of other libraries are.
+/// Added to the task's address to form the event's name. No object has such an address, but the names that other libraries give are
+/// addresses of objects.
 const MARK: usize = 1;
-/// Bits for the count above an address.
+/// Bits for the count of openings above the address.
 const HIGH_TIMES: u32 = 16;
 
-/// Where a task goes whose event is fulfilled after its body has ended: its team.
+/// The team to which a task goes back if its event is fulfilled after its body has ended.
 pub(crate) trait Home<T> {
-    /// Puts it before all others, by any thread.
+    /// Puts the task before all others. Any thread may call this.
     fn put_back(&self, task: NonNull<T>);
 }
 
 /// A task's event, if it has one.
 pub(crate) struct Event<T> {
     word: AtomicU64,
-    /// Who makes the task counts.
+    /// Number of times that an event was opened here; written by the thread that makes the task.
     times: Cell<u32>,
-    /// Of the task; written before anybody knows the event.
+    /// The task's team; written before any other thread knows the event.
     home: Cell<Option<NonNull<dyn Home<T>>>>,
 }
 
-/// Whose the task is now.
+/// The owner of the task after the event was fulfilled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fulfilled {
-    /// Its thread's: the body has not ended. Or there is no such event any more.
+    /// No new owner: the body has not ended, so the task belongs to the thread that runs it; or there is no such event any more.
     Nobodys,
-    /// Whoever has fulfilled the event.
+    /// The thread that has fulfilled the event.
     Ours,
-    /// The thread of this number awaits it.
+    /// The thread of this number, which waits for the event.
     Awaited(u32),
 }
 
 impl<T> Event<T> {
-    /// An address of a task has no other bits: it is aligned, and user space ends below.
+    /// The bits that an address of a task can have: tasks are aligned, and user space ends below 2^48.
     const ADDRESS: usize = (1 << 48) - align_of::<T>();
-    /// Bits for the count below an address, behind the mark.
+    /// Bits for the count of openings below the address, next to the mark.
     const LOW_TIMES: u32 = align_of::<T>().trailing_zeros() - 1;
-    /// As far as is counted.
+    /// The largest count; then it wraps to 0.
     const ALL_TIMES: u32 = (1 << (Self::LOW_TIMES + HIGH_TIMES)) - 1;
 
-    /// None yet.
+    /// Makes the state of a task without an event.
     pub fn new() -> Event<T> {
         Event { word: AtomicU64::new(0), times: Cell::new(0), home: Cell::new(None) }
     }
 
-    /// Of a task that is being made, which others may take for the one that was in its place before.
+    /// Removes the event: of a task that has ended, or is being made in memory where another task was.
     #[inline]
     pub fn close(&self) {
         self.word.store(0, Ordering::Relaxed);
     }
 
-    /// The event of a task that nobody knows yet: its name.
+    /// Opens the event of a task that no other thread knows yet. Returns the event's name.
     pub fn open(&self, task: NonNull<T>, home: &(dyn Home<T> + 'static)) -> usize {
         self.home.set(Some(NonNull::from(home)));
         Self::name(task, self.open_again())
     }
 
-    /// Where its task goes, if it was ever open.
+    /// Returns the task's team, if an event was ever open here.
     pub fn home(&self) -> Option<NonNull<dyn Home<T>>> {
         self.home.get()
     }
 
-    /// How often it was open, with this time.
+    /// Opens the event. Returns the number of times that an event was opened here, this time included.
     fn open_again(&self) -> u32 {
         let times = self.times.get().wrapping_add(1) & Self::ALL_TIMES;
         self.times.set(times);
@@ -99,29 +100,30 @@ impl<T> Event<T> {
         times
     }
 
-    /// Whether the body has ended, and somebody else has the task since the event is fulfilled: to be asked by who has
-    /// taken it.
+    /// Returns whether the body has ended. Called by the thread that took the task from a queue: true means that the event is fulfilled and
+    /// the task only has to be ended.
     pub fn has_left(&self) -> bool {
         self.word.load(Ordering::Acquire) & BODY_ENDED != 0
     }
 
-    /// The body has ended. Whether the task has: its event is fulfilled. If not, it is no longer this thread's.
+    /// Called when the body returns. True: the event is fulfilled and the task complete. False: the fulfilling thread completes the task,
+    /// which is no longer this thread's.
     pub fn body_ends(&self) -> bool {
-        // Release: what the body did, for who ends the task. Acquire: what was done before the event was fulfilled.
+        // Release: publishes what the body did to the thread that ends the task. Acquire: what was done before the event was fulfilled.
         self.word.fetch_or(BODY_ENDED, Ordering::AcqRel) & FULFILLED != 0
     }
 
-    /// The body has ended, and this thread waits until [`is_fulfilled`](Event::is_fulfilled).
+    /// Called when the body returns and this thread waits until [`is_fulfilled`](Event::is_fulfilled).
     pub fn is_awaited_by(&self, thread: u32) {
         self.word.fetch_or((u64::from(thread) + 1) << THREAD_AT, Ordering::AcqRel);
     }
 
-    /// Whether somebody has fulfilled it.
+    /// Returns whether the event is fulfilled.
     pub fn is_fulfilled(&self) -> bool {
         self.word.load(Ordering::Acquire) & FULFILLED != 0
     }
 
-    /// The one that was open here for the `times`-th time.
+    /// Fulfils the event that was opened here as the `times`-th. Returns the task's owner.
     pub fn fulfil(&self, times: u32) -> Fulfilled {
         let is_it = |word: u64| word & OPEN != 0 && word & FULFILLED == 0 && word >> TIMES_AT == u64::from(times);
         let fulfilled = |word| is_it(word).then_some(word | FULFILLED);
@@ -135,21 +137,21 @@ impl<T> Event<T> {
         }
     }
 
-    /// The name of the `times`-th event of a task's memory.
+    /// Returns the name of the `times`-th event of a task's memory.
     fn name(task: NonNull<T>, times: u32) -> usize {
         let (address, times) = (task.as_ptr() as usize, times as usize);
         assert_eq!(address & !Self::ADDRESS, 0, "an address of another kind");
         address | times >> Self::LOW_TIMES << 48 | (times & ((1 << Self::LOW_TIMES) - 1)) << 1 | MARK
     }
 
-    /// What a name says.
+    /// Splits a name into the task's address and the number of times that an event was opened there.
     pub fn named(event: usize) -> (Option<NonNull<T>>, u32) {
         let times = event >> 48 << Self::LOW_TIMES | event >> 1 & ((1 << Self::LOW_TIMES) - 1);
         (NonNull::new((event & Self::ADDRESS) as *mut T), times as u32)
     }
 }
 
-/// Whether an event of this name is one of ours.
+/// Returns whether an event of this name is one of ours.
 #[must_use]
 pub fn is_ours(event: usize) -> bool {
     event & MARK != 0

@@ -1,18 +1,18 @@
-//! A full fence of which one side pays nearly nothing.
+//! An asymmetric full fence: one side pays nearly nothing.
 //!
-//! Who pushes a task must not overlook somebody who is about to sleep, and who is about to sleep must not overlook the
-//! task: both write one word, then read the other's, and both need a full fence in between. Tasks are pushed millions
-//! of times a second, sleep is rare; so the pusher's fence is for the compiler only, and the sleeper makes all
-//! CPUs that run this process' threads do one, by membarrier(2). Where the kernel has no such call, both pay.
+//! A thread that pushes a task must not overlook a thread that is about to sleep, and the sleeper must not overlook the task. Both write
+//! one word and then read the other's, so both need a full fence in between. Tasks are pushed millions of times a second; sleep is rare. So
+//! the pusher's fence is for the compiler only, and the sleeper makes all CPUs that run this process's threads execute a fence, by
+//! membarrier(2). If the kernel has no such call, both pay.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
-/// Whether [`heavy`] reaches the other threads.
+/// Whether [`heavy`] works on the other threads' CPUs.
 #[cfg(not(loom))]
 static ASYMMETRIC: AtomicBool = AtomicBool::new(false);
 
-/// Asks the kernel once, before there are tasks. A forked child inherits it.
+/// Registers the process for membarrier(2), once, before there are tasks. A forked child inherits the registration.
 #[cfg(not(loom))]
 pub fn begin() {
     let register = libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;
@@ -21,7 +21,7 @@ pub fn begin() {
     ASYMMETRIC.store(registered, Ordering::Relaxed);
 }
 
-/// The pusher's.
+/// The cheap fence, of a thread that pushes.
 #[inline]
 #[cfg(not(loom))]
 pub fn light() {
@@ -32,12 +32,12 @@ pub fn light() {
     }
 }
 
-/// The sleeper's.
+/// The expensive fence, of a thread that is about to sleep.
 #[cfg(not(loom))]
 pub fn heavy() {
     if ASYMMETRIC.load(Ordering::Relaxed) {
         let barrier = libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED;
-        // SAFETY: touches no memory. Registered, so it cannot fail.
+        // SAFETY: accesses no memory. The process is registered, so the call cannot fail.
         unsafe { libc::syscall(libc::SYS_membarrier, barrier, 0, 0) };
     }
     fence(Ordering::SeqCst);
@@ -46,7 +46,7 @@ pub fn heavy() {
 #[cfg(loom)]
 pub use heavy as light;
 
-/// Both are the same to the model checker.
+/// The model checker treats both fences alike.
 #[cfg(loom)]
 pub fn heavy() {
     loom::sync::atomic::fence(loom::sync::atomic::Ordering::SeqCst);

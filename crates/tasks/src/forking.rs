@@ -1,17 +1,17 @@
-//! fork(2): the child has one thread, and locks that others held would be held in it for ever.
+//! Locks across fork(2): the child has one thread, and a lock that another thread held would be held in the child for ever.
 
 use std::sync::MutexGuard;
 
 use crate::{icv, park, pool};
 
-/// This crate's locks, which nobody else holds as long as this is there.
+/// Guards of all locks of this crate. While they exist, no other thread holds one.
 pub struct Held {
     _numbers: MutexGuard<'static, (Vec<u32>, u32)>,
     _memory: MutexGuard<'static, [pool::Chains; 2]>,
     _icvs: MutexGuard<'static, ()>,
 }
 
-/// Takes them all. Nobody who has one of them waits for another.
+/// Takes all locks of this crate. No thread that holds one of them waits for another, so there is no deadlock.
 #[must_use]
 pub fn hold() -> Held {
     Held { _numbers: park::hold(), _memory: pool::hold(), _icvs: icv::kept::hold() }

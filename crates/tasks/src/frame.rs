@@ -1,11 +1,11 @@
-//! Tasks that are done at once, most of which need not be tasks.
+//! Tasks that run at once on their creator's thread, most of which need not exist as tasks.
 //!
-//! A false `if`, a final task, and tasks beyond those worth a queue are run by their creator on the spot. Nearly always nothing in them asks
-//! whose it is: they make no children and begin no group. So such a task is only a *frame* at first, counted on top of the present task. Who needs
-//! the present task itself has frames made into tasks first ([`Worker::current`]).
+//! Three kinds of tasks run at once: those with a false `if`, final tasks, and tasks beyond those that are worth a queue. Nearly always
+//! such a task makes no children and begins no group, so nothing refers to it. It is then only a *frame*: a count on top of the present
+//! task. Code that needs the present task itself turns the frames into tasks first ([`Worker::current`]).
 //!
-//! A frame ends as it was: if the present task is the one it began on, it was never needed; else the present task is the
-//! frame's own, since all that were begun within it have ended.
+//! When a frame ends, there are two cases. If the present task is the one on which the frame began, the frame was never made a task.
+//! Otherwise the present task is the frame's own, because all frames that began within it have ended.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -18,10 +18,10 @@ use crate::worker::Worker;
 unsafe extern "C-unwind" fn nothing(_: *mut c_void) {}
 
 impl Worker {
-    /// Runs a task's body on the spot.
+    /// Runs a task's body in a frame.
     ///
     /// # Safety
-    /// A body that takes such data.
+    /// The body takes such data.
     #[inline]
     pub(crate) unsafe fn run_in_frame(&self, work: Work, data: *mut c_void) {
         let (below, frames, number) = (self.current.get(), self.frames.get(), self.number.get());
@@ -36,7 +36,7 @@ impl Worker {
         }
     }
 
-    /// A frame that has been made into a task meanwhile has ended.
+    /// Ends a frame that was made a task meanwhile.
     #[cold]
     fn end_frame(&self) {
         let Some(task) = self.current() else { return };
@@ -47,7 +47,7 @@ impl Worker {
         self.hand_on(next);
     }
 
-    /// Makes tasks of all frames; the innermost. Without memory for them it is the task that they are in, which then waits for
+    /// Turns all frames into tasks. Returns the innermost. Without memory for them, returns the task that they are in, which then waits for
     /// more than it should.
     #[cold]
     pub(crate) fn make_frames(&self) -> Option<&Task> {
@@ -57,13 +57,13 @@ impl Worker {
             .map_while(|_| Some(self.pool.make(nothing, below, Needs { bytes: 0, align: 1, edges: 0 })?.task))
             .collect();
         if frames.len() < self.frames.get() as usize {
-            // SAFETY: just made, and nobody knows them.
+            // SAFETY: just made, and no other thread knows them.
             frames.into_iter().for_each(|task| unsafe { self.pool.free(task) });
             return Some(below);
         }
         let mut innermost = below;
         for frame in frames {
-            // SAFETY: just made; stays until it is ended, by `end_frame`.
+            // SAFETY: just made, and valid until `end_frame` ends it.
             let task = unsafe { frame.as_ref() };
             task.parent.store(std::ptr::from_ref(innermost).cast_mut(), std::sync::atomic::Ordering::Relaxed);
             self.becomes_child(task, innermost);

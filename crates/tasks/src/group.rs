@@ -1,4 +1,4 @@
-//! A taskgroup: its owner waits for all tasks that were made in it, and for those that these have made.
+//! A taskgroup: its owner waits for all tasks made in it, and for their descendants.
 
 use std::cell::Cell;
 use std::ptr;
@@ -6,26 +6,26 @@ use std::ptr;
 use crate::sync::{AtomicU32, Ordering};
 use crate::tally::Tally;
 
-/// A taskgroup. Lives until its owner has left it; so do pointers to it in its tasks.
+/// A taskgroup. It lives until its owner has left it; its tasks point to it.
 pub struct Group {
-    /// Its tasks are expected one by one: many threads make them.
+    /// Counter of the group's tasks. Each task is added when it is made, because many threads make them.
     pub(crate) tally: Tally,
     cancelled: AtomicU32,
-    /// It stands for no taskgroup of the program's: who cancels means the one around.
+    /// The group is not a taskgroup of the program. A cancellation in it means the group around it.
     is_implied: bool,
-    /// The group around it, of which its tasks are not members: they are members of the innermost, and that one's end is waited
-    /// for inside.
+    /// The group around this one. A task is a member of the innermost group only, because the outer group's end comes after the inner
+    /// group's.
     pub(crate) around: *const Group,
-    /// Only members of the team run its tasks, and only once they have begun the construct that it belongs to: these use what such a member has
-    /// for itself there. Inherited by groups inside. Set as [`kept`](Group::kept) is.
+    /// Whether only members of the team may run the group's tasks, and only after they have begun the group's construct, because the tasks
+    /// use data that each member has for itself there. Groups inside inherit this. Written by the same thread as [`kept`](Group::kept).
     pub is_for_members: Cell<bool>,
-    /// What the caller keeps with it; that of the group around until something else is set. Only the group's own thread
-    /// sets it, before there are tasks in the group.
+    /// A pointer that the caller keeps with the group; inherited from the group around until it is set. Only the group's own thread sets
+    /// it, before the group has tasks.
     pub kept: Cell<*mut usize>,
 }
 
 impl Group {
-    /// Within `around`, which may be null.
+    /// Makes a group within `around`, which may be null.
     ///
     /// # Safety
     /// `around` is null, or a group that lasts longer than this one.
@@ -42,10 +42,10 @@ impl Group {
         }
     }
 
-    /// The same, of a construct that is no taskgroup for the program.
+    /// Makes a group for a construct that is not a taskgroup of the program.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`new`](Group::new).
     pub unsafe fn implied(around: *const Group) -> Group {
         // SAFETY: the caller's promise.
         Group { is_implied: true, ..unsafe { Group::new(around) } }
@@ -57,12 +57,12 @@ impl Group {
         around.unwrap_or(self)
     }
 
-    /// No task of it begins any more.
+    /// Cancels the group: no task of it begins any more.
     pub fn cancel(&self) {
         self.meant().cancelled.store(1, Ordering::Release);
     }
 
-    /// Whether it was cancelled.
+    /// Returns whether the group was cancelled.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.meant().cancelled.load(Ordering::Acquire) != 0

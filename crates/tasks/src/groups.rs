@@ -1,4 +1,4 @@
-//! Taskgroups of a thread's present task: begun, waited for and left.
+//! Taskgroups of a thread's present task: how they are begun, waited for and left.
 
 use std::ptr;
 
@@ -6,17 +6,17 @@ use crate::group::Group;
 use crate::worker::Worker;
 
 impl Worker {
-    /// Begins a taskgroup of the present task's.
+    /// Begins a taskgroup of the present task.
     ///
     /// # Safety
-    /// The group lives until [`end_group`](Worker::end_group) has come back.
+    /// The group lives until [`end_group`](Worker::end_group) has returned.
     pub unsafe fn begin_group(&self, group: &Group) {
         if let Some(task) = self.current() {
             task.own.groups.set(group);
         }
     }
 
-    /// The innermost taskgroup around this place.
+    /// Returns the innermost taskgroup of the present task; null if there is none.
     #[inline]
     pub fn group(&self) -> *const Group {
         // SAFETY: null, or the task that runs on this thread. Frames are in the same group.
@@ -26,7 +26,7 @@ impl Worker {
     /// Waits for all tasks of the innermost group, and leaves it.
     pub fn end_group(&self) {
         let Some(task) = self.current() else { return };
-        // SAFETY: not over before this.
+        // SAFETY: the group lives until this call has returned.
         let Some(group) = (unsafe { task.own.groups.get().as_ref() }) else { return };
         if group.tally.ask(0, self.thread) {
             self.wait(|| group.tally.is_enough(), Some(task));
@@ -34,10 +34,10 @@ impl Worker {
         task.own.groups.set(group.around);
     }
 
-    /// Leaves the innermost group, whose tasks have ended: behind a barrier.
+    /// Leaves the innermost group. Its tasks have ended: this is called behind a barrier.
     pub fn leave_group(&self) {
         let Some(task) = self.current() else { return };
-        // SAFETY: not over before this.
+        // SAFETY: the group lives until this call has returned.
         let around = unsafe { task.own.groups.get().as_ref() }.map_or(ptr::null(), |group| group.around);
         task.own.groups.set(around);
     }

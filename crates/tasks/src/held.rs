@@ -1,17 +1,17 @@
-//! Whether a thread number is held, and by whom: a lock that its own thread takes without an atomic operation.
+//! Biased lock on a thread number: the number's own thread takes it without an atomic read-modify-write operation.
 //!
-//! A member takes its own number in every task that asks for one; somebody else's is taken by guests, in the first tasks of a function
-//! (`number`), and by a member that finds its own taken. So the first says that it has it, with a fence that costs nothing, and
-//! then looks whether another does; the others do the same with the dear fence ([`fence`](crate::fence)). If both come at once, one at
-//! least gives way.
+//! A member takes its own number in every task that asks for one. Other threads take it rarely: helpers, in the first tasks of a function
+//! (`number`), and a member whose own number is taken. So the owner stores its claim, executes a fence that costs nearly nothing, and then
+//! looks for another's claim. Other threads do the same with the expensive fence ([`fence`](crate::fence)). If both come at the same time,
+//! at least one of them gives way.
 
 use crate::fence;
 use crate::sync::{AtomicU32, Ordering};
 
-/// No number.
+/// Not a thread number.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Of one number.
+/// The lock on one number.
 pub(crate) struct Held {
     by_own: AtomicU32,
     by_other: AtomicU32,
@@ -26,7 +26,8 @@ impl Held {
         if own { &self.by_own } else { &self.by_other }
     }
 
-    /// Takes it; `own`: by the one thread whose it is. Whether it was free; it may also be that somebody else was at it.
+    /// Tries to take the lock. `own`: the caller is the number's own thread. Returns false if the lock was taken, or another thread tried
+    /// to take it at the same time.
     #[inline]
     pub fn take(&self, own: bool) -> bool {
         if own {
@@ -35,7 +36,7 @@ impl Held {
         } else if !self.take_others() {
             return false;
         }
-        // Acquire: what its last holder did.
+        // Acquire: sees what the last holder did.
         let free = self.word(!own).load(Ordering::Acquire) == 0;
         if !free {
             self.give_back(own);
@@ -43,10 +44,10 @@ impl Held {
         free
     }
 
-    /// Among those whose it is not. Whether it seems to be free.
+    /// Claims the lock among the threads that are not its owner. Returns whether it seems to be free.
     #[cold]
     fn take_others(&self) -> bool {
-        // Who looks in vain need not have all CPUs make a fence.
+        // If the lock is visibly taken, do not make all CPUs execute a fence.
         if self.by_own.load(Ordering::Relaxed) != 0 || self.by_other.swap(1, Ordering::AcqRel) != 0 {
             return false;
         }
@@ -54,7 +55,7 @@ impl Held {
         true
     }
 
-    /// It is free again.
+    /// Releases the lock.
     #[inline]
     pub fn give_back(&self, own: bool) {
         self.word(own).store(0, Ordering::Release);

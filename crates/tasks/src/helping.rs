@@ -1,4 +1,4 @@
-//! A thread runs a team's tasks without being a member: what standbys do.
+//! How a thread runs a team's tasks without being a member: this is what standbys do.
 
 use std::sync::atomic::Ordering;
 
@@ -7,20 +7,20 @@ use crate::blocking::BLOCKING;
 use crate::team::Team;
 use crate::worker::Worker;
 
-/// What a thread that [helps](Worker::help) a team is asked and told.
+/// The caller's side of a thread that [helps](Worker::help) a team.
 pub trait Helper {
-    /// Whether to begin a task, of which is known whether it probably `blocks`; else it leaves the team.
+    /// Returns whether to begin the next task. `blocks`: whether it probably blocks. If this returns false, the thread leaves the team.
     fn may_begin(&mut self, blocks: bool) -> bool;
 
-    /// A task begins.
+    /// Called when a task begins.
     fn begins(&mut self);
 
-    /// The task has ended. Returns whether it has blocked.
+    /// Called when the task has ended. Returns whether the task has blocked.
     fn has_run(&mut self) -> bool;
 }
 
 impl Worker {
-    /// Runs a team's tasks without being a member, while there are any and the `helper` may begin them. Returns how many there were.
+    /// Runs a team's tasks without being a member, while there are any and the `helper` may begin them. Returns how many tasks it ran.
     pub fn help(&self, team: &'static Team, helper: &mut impl Helper) -> u64 {
         let Some(seat) = team.take_guests_seat() else { return 0 };
         let before = self.step_aside();
@@ -31,7 +31,7 @@ impl Worker {
         let mut ran = 0;
         let mut next = self.find(None);
         while let Some(task) = next {
-            // SAFETY: taken from a queue: this thread has it alone.
+            // SAFETY: taken from a queue, so this thread owns it.
             let this = unsafe { task.as_ref() };
             if self.leaves_to_members(this.work.get()) || !Worker::has_begun(team, this, Taker::Guest) {
                 team.put_for_members(task);
@@ -51,8 +51,8 @@ impl Worker {
             let has_blocked = helper.has_run();
             BLOCKING.note(work, has_blocked);
             next = match ready {
-                // Tasks that have been ready for longer come first. Else each standby goes through one chain of tasks, and when the CPUs
-                // are never idle, the other chains are begun when these are at their end.
+                // Tasks that have been ready for longer come first. Otherwise each standby would follow one chain of tasks. If the CPUs are
+                // never idle, the other chains would begin only after these have ended.
                 Some(ready) if has_blocked => {
                     team.put_first(seat, ready);
                     self.find(None)
@@ -61,7 +61,7 @@ impl Worker {
             };
         }
         if ran > 0 {
-            // All members may be asleep at the barrier, and this have been the last task.
+            // All members may be asleep at the barrier, and this may have been the last task.
             team.try_to_pass(team.generation());
         }
         team.give_guests_seat_back(seat);

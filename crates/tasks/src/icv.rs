@@ -1,19 +1,24 @@
-//! Internal control variables (ICVs): values such as the number of threads of the next region, which OpenMP gives each task for itself.
+//! Internal control variables (ICVs): values such as the number of threads of the next region, which in OpenMP each task has for itself.
 //!
-//! The runtime that makes the teams (libgomp) keeps them for each implicit task, and knows no task of ours. So where a thread passes from one
-//! task to another whose values differ, it writes them into the runtime's implicit task: questions, regions and loops inside of the task find
-//! them there.
+//! The runtime that makes the teams (libgomp) keeps the values for each implicit task, and does not know this crate's tasks. So when a
+//! thread changes from one task to another with different values, it writes the new values into the runtime's implicit task. The task's
+//! queries, regions and loops find them there.
 //!
-//! 1. A task points to its values (`Kept`, counted). Null stands for those that its region has begun with. A new task takes its creator's pointer.
-//! 2. A program that sets a variable sets the runtime's. The task then keeps what the runtime says ([`Worker::set_icvs`]).
-//! 3. A thread compares two pointers when a task begins on it, and two when the task has ended, and writes if they are not equal.
-//! 4. A *member* of a team finds in the runtime what the region has begun with, and keeps a copy before it first writes (`base`). A *guest*, of
-//!    which the runtime knows no region, needs the copy that the region's first task has left in the team (`Team::begins_with`).
-//! 5. The default allocator is the thread's and not the task's (OpenMP 5.1, table 2.1: "implicit task"). A thread takes it along from task to
-//!    task. A guest, which stands for no thread in particular, has the creator's in each task that it takes from a queue.
+//! 1. A task points to its values (`Kept`, with a reference count). Null stands for the values with which its region began. A new task
+//!    copies its creator's pointer.
+//! 2. If the program sets a variable, it sets the runtime's. The task then keeps the values that the runtime reports
+//!    ([`Worker::set_icvs`]).
+//! 3. A thread compares two pointers when a task begins on it, and two when the task has ended. It writes the values if the pointers
+//!    differ.
+//! 4. A *member* of a team finds in the runtime the values with which the region began, and keeps a copy before it first writes others
+//!    (`base`). For a *helper* the runtime knows no region. It needs the copy that the region's first task has left in the team
+//!    (`Team::begins_with`).
+//! 5. The default allocator belongs to the thread and not to the task (OpenMP 5.1, table 2.1: "implicit task"). A thread takes it along
+//!    from task to task. A helper stands for no particular thread. In each task that it takes from a queue it has the creator's allocator.
 //!
-//! As long as the program sets none (`is_ever_set`) nothing of this is done. Most programs that set one do so before their regions: then all tasks
-//! of a region have the same values (`do_tasks_differ`), members find them in the runtime, and only guests have to be told.
+//! As long as the program sets no variable (`is_ever_set`), none of this is done. Most programs that set one do so before their regions.
+//! Then all tasks of a region have the same values (`do_tasks_differ`): members find them in the runtime, and only helpers have to be given
+//! them.
 
 pub(crate) mod kept;
 
@@ -29,38 +34,38 @@ use crate::worker::Worker;
 
 pub use self::kept::{Values, will_be_set};
 
-/// Access to the present values of the calling thread in a runtime, which is named as in [`Team::made_by`].
+/// Access to the calling thread's present values in a runtime. The argument is the runtime, as given to [`Team::made_by`].
 #[derive(Clone, Copy, Debug)]
 pub struct Runtime {
-    /// Reads them.
+    /// Reads the values.
     pub read: fn(*mut c_void) -> Values,
-    /// Replaces them.
+    /// Replaces the values.
     pub write: fn(*mut c_void, &Values),
 }
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 
-/// The calling thread finds its values by these functions.
+/// Sets the functions by which threads read and write their values.
 pub fn begin(runtime: Runtime) {
     let _ = RUNTIME.set(runtime);
 }
 
 impl Team {
-    /// Says which runtime has made the region.
+    /// Sets the runtime that made the region.
     pub fn made_by(&self, runtime: *mut c_void) {
         let region = &self.icvs;
         if region.runtime.load(Ordering::Relaxed) != runtime {
             region.runtime.store(runtime, Ordering::Relaxed);
-            // Guests compare pointers, and have written those values into another runtime.
+            // Helpers compare pointers only, and have written the values behind the old pointer into another runtime.
             self.begins_with(None);
         }
     }
 
-    /// The region has begun with these values. Before its first task can be found.
+    /// Sets the values with which the region began. To be called before its first task can be found.
     fn begins_with(&self, values: Option<Values>) {
         let _held = hold();
         let region = &self.icvs.kept;
-        // SAFETY: the team is a user.
+        // SAFETY: the team holds a reference.
         let before = unsafe { region.load(Ordering::Relaxed).as_ref() }.map(|kept| kept.values);
         if before != values {
             let new = Pointer::null();
@@ -82,7 +87,8 @@ impl Worker {
         }
     }
 
-    /// What tasks that point to nothing have here. The present one does, or `base` is kept.
+    /// Returns the values, on this thread, of tasks whose pointer is null. Needs the present task's pointer to be null, or `base` to be
+    /// set.
     fn base(&self) -> Option<Values> {
         if self.icvs.base.is_null() {
             self.icvs.base.set(self.read_icvs()?);
@@ -94,7 +100,7 @@ impl Worker {
         task.and_then(|task| task.icvs.get()).or_else(|| self.base())
     }
 
-    /// Calls what sets a variable of the present task in the runtime.
+    /// Calls `set`, which sets a variable of the present task in the runtime. The task keeps the new values.
     pub fn set_icvs(&self, set: impl FnOnce()) {
         let Some(task) = self.current() else { return set() };
         will_be_set();
@@ -109,7 +115,7 @@ impl Worker {
         }
     }
 
-    /// A new task has the values of this one, which runs here.
+    /// Gives a new task the values of its creator, which runs here.
     #[inline]
     pub(crate) fn inherit_icvs(&self, task: &Task, creator: &Task) {
         if do_tasks_differ() {
@@ -117,7 +123,7 @@ impl Worker {
         }
     }
 
-    /// A task begins to run here, on top of another or of none.
+    /// Changes to the values of a task that begins here, on top of `around` or of none.
     #[inline]
     pub(crate) fn enter_icvs(&self, task: &Task, around: *const Task) {
         if do_tasks_differ() {
@@ -140,7 +146,7 @@ impl Worker {
         self.write_icvs(&values);
     }
 
-    /// A task has ended here; the one below, or none, goes on.
+    /// Changes back to the values of `around`, or of none: the task on top of it has ended here.
     #[inline]
     pub(crate) fn leave_icvs(&self, task: &Task, around: *const Task) {
         if do_tasks_differ() {
@@ -166,7 +172,7 @@ impl Worker {
         task.icvs.clear();
     }
 
-    /// The present task is about to make the region's first. Before that can be found guests have to know what the region has begun with.
+    /// Notes in the team the values with which the region began, for helpers. Called before the region's first task can be found.
     #[cold]
     pub(crate) fn note_icvs_of_region(&self, team: &Team) {
         if !is_ever_set() {
@@ -176,7 +182,7 @@ impl Worker {
         team.begins_with(values);
     }
 
-    /// A guest takes a task of its team's from a queue: it has to have what the region has begun with.
+    /// Gives a helper, which takes a task of the team from a queue, the values with which the region began.
     #[inline]
     pub(crate) fn match_icvs_of_region(&self, team: &Team) {
         if is_ever_set() && !ptr::eq(self.icvs.base.0.get(), team.icvs.kept.load(Ordering::Relaxed)) {
@@ -192,7 +198,7 @@ impl Worker {
         if self.icvs.first.get().is_none() {
             self.icvs.first.set(self.read_icvs());
         }
-        // SAFETY: the team is a user, and nobody else replaces it while the lock is held.
+        // SAFETY: the team holds a reference, and no other thread replaces the values while the lock is held.
         let values = match unsafe { theirs.as_ref() } {
             Some(kept) => {
                 kept.users.fetch_add(1, Ordering::Relaxed);
@@ -204,13 +210,13 @@ impl Worker {
         values.into_iter().for_each(|values| self.write_icvs(&values));
     }
 
-    /// Another context of the runtime begins, which has values of its own.
+    /// Puts `base` aside: another context of the runtime begins, with values of its own.
     #[inline]
     pub(crate) fn put_icvs_aside(&self) -> Aside {
         Aside(self.icvs.base.0.replace(ptr::null()))
     }
 
-    /// … and has ended.
+    /// Restores the `base` that [`put_icvs_aside`](Worker::put_icvs_aside) put aside: the other context has ended.
     #[inline]
     pub(crate) fn take_icvs_back(&self, aside: Aside) {
         if is_ever_set() {
@@ -219,7 +225,8 @@ impl Worker {
         self.icvs.base.0.set(aside.0);
     }
 
-    /// This thread becomes a guest, or is one no more: the runtime has the one thread for all regions that it helps in.
+    /// Swaps `base` when this thread becomes a helper, or stops being one. For a helper the runtime has a single implicit task, whatever
+    /// region it helps.
     pub(crate) fn swap_icvs_of_guest(&self) {
         self.icvs.base.0.swap(&self.icvs.as_guest.0);
     }

@@ -1,10 +1,10 @@
-//! What a thread remembers of the last loop of which it has done parts.
+//! What a thread remembers about the last loop of which it ran parts.
 
 /// What a thread has learned about a loop.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Learned {
-    /// Which, as `parts` counts them.
+    /// Number of the loop, as `parts` counts loops.
     pub of: u64,
-    /// How many parts are few.
+    /// Number of parts that count as few.
     pub few: u64,
 }

@@ -1,18 +1,21 @@
-//! Tasks with dependences, on the threads of a team: the engine behind `cox run --overlap`.
+//! Tasks with dependences, run by the threads of a team: the engine behind `cox run --overlap`.
 //!
-//! - [`depend`]: which earlier tasks a task has to wait for. Pure.
-//! - `task`, `tally`, `pool`, [`group`]: a task, who is told when its children have ended, its memory, and taskgroups.
-//! - [`event`]: what a task may have to wait for besides its own body.
-//! - `deque`, `queues`, [`team`]: ready tasks, who takes them from whom, who sleeps, and the barrier.
-//! - [`worker`]: what a thread does with all this; [`making`], `ending`: how a task begins and ends there; [`parts`]: a
-//!   loop's, which need not be made; `number`, `held`: what the
-//!   thread says its number is; `begun`: tasks that only some threads may run; [`nesting`]: which regions a region
-//!   within a task is in; `blocking`: which tasks soon give their CPU back.
-//! - [`icv`]: control variables, of which each task has its own.
-//! - [`fence`], `park`: the two ways in which threads meet the kernel. [`forking`], [`spare`]: what a forked child, and a process without
-//!   memory, must not stumble over.
+//! - [`depend`]: the earlier tasks that a task has to wait for. Pure: no threads, no system calls.
+//! - `task`, `tally`, `pool`, [`group`]: a task, the counter of its unfinished children, its memory, and taskgroups.
+//! - [`event`]: an event that a task may have to wait for besides its own body.
+//! - `deque`, `queues`, [`team`]: queues of ready tasks, work stealing, sleep and wake-up, and the barrier.
+//! - [`worker`]: what a thread does with these; [`making`] and `ending`: how a task begins and ends on it.
+//! - [`parts`]: a loop divided into tasks, most of which are never created.
+//! - `number` and `held`: the thread number that a task sees.
+//! - `begun`: tasks that only some threads may run.
+//! - [`nesting`]: the regions around a region that begins within a task.
+//! - `blocking`: functions whose tasks probably block, and so give their CPU back soon.
+//! - [`icv`]: control variables, which each task has for itself.
+//! - [`fence`], `park`: the two places where threads call the kernel.
+//! - [`forking`]: locks across fork(2). [`spare`]: memory that may be missing.
 //!
-//! It knows neither OpenMP's ABI (that is `preload`'s) nor why a thread blocks: `signal` tells when another thread is wanted.
+//! This crate knows neither OpenMP's ABI, which is the `preload` crate's, nor why a thread blocks: `signal` tells when another thread is
+//! wanted.
 
 pub mod around;
 mod asking;

@@ -1,4 +1,4 @@
-//! How a task is made: its memory, its arguments, and whom it has to wait for.
+//! How a task is made: its memory, its arguments, and the tasks that it has to wait for.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -11,9 +11,9 @@ use crate::task::{AWAITED, BEING_ENTERED, COPIED, DEPENDS, DETACHED, Edge, FINAL
 use crate::work::Work;
 use crate::worker::Worker;
 
-/// A task that is to be made.
+/// Description of a task to make.
 pub struct New<A> {
-    /// Its body.
+    /// The task's body.
     pub work: Work,
     /// The arguments of the body, or what they are copied from.
     pub data: *mut c_void,
@@ -21,45 +21,46 @@ pub struct New<A> {
     pub copy: Option<unsafe extern "C-unwind" fn(*mut c_void, *mut c_void)>,
     /// Size of the arguments.
     pub bytes: usize,
-    /// Their alignment.
+    /// Alignment of the arguments.
     pub align: usize,
-    /// Written over the beginning of the arguments once they are there: bounds of a loop's part.
+    /// Bounds of a loop's part, written over the first words of the arguments.
     pub first_words: Option<[usize; 2]>,
     /// The creator goes on only when the task has ended (a false `if`).
     pub at_once: bool,
-    /// All below it is done at once too.
+    /// The task's descendants run at once too.
     pub is_final: bool,
-    /// Larger is sooner.
+    /// The task's priority: larger values run first.
     pub priority: i32,
-    /// Its dependences.
+    /// The task's dependences.
     pub accesses: Option<A>,
-    /// Where to write the name of its event, if it has one; the name is also the first word of `data`, if that is not null.
+    /// Address to which the name of the task's event is written, if it has one. The name is also the first word of `data`, unless that is
+    /// null.
     pub event: Option<*mut usize>,
 }
 
 impl Worker {
-    /// Whether a new task that need not wait for any other is better done at once than put into a queue.
+    /// Returns whether a new task that need not wait for another should run at once instead of going into a queue.
     #[inline]
     pub fn has_enough(&self) -> bool {
         self.is_final() || self.place().is_some_and(|(team, seat)| team.has_enough(seat))
     }
 
-    /// Does a task's work here and now, unless it is cancelled.
+    /// Runs a task's body at once on this thread, unless the task is cancelled.
     ///
     /// # Safety
-    /// A body that takes such data.
+    /// The body takes such data.
     #[inline]
     pub unsafe fn do_at_once(&self, work: Work, data: *mut c_void) {
         if !self.is_cancelled() {
-            // SAFETY: the caller's promise. Nothing is copied for what is done at once.
+            // SAFETY: the caller's promise. The arguments of a task that runs at once are not copied.
             unsafe { self.run_in_frame(work, data) };
         }
     }
 
-    /// Makes a task. `false`: this thread is in no region, or there is no memory; then nothing was done.
+    /// Makes a task. Returns false, and does nothing, if this thread is in no region or there is no memory.
     ///
     /// # Safety
-    /// `new` describes a task as the compiler does: a body that takes such arguments, which lie at `data`.
+    /// `new` describes a task as the compiler does: the body takes such arguments, which lie at `data`.
     #[inline]
     pub unsafe fn make<A: Iterator<Item = Access> + Clone>(&self, new: New<A>) -> bool {
         // SAFETY: null, or the task that runs on this thread.
@@ -70,23 +71,23 @@ impl Worker {
             return true;
         }
         let waits = new.at_once || parent.flags.get() & FINAL != 0;
-        // Who makes a task with an event may be who fulfils it, and must not wait for it if it need not.
-        // Nor what has dependences, while blocked threads are noticed: its maker may be who lets it go, by a task that it makes next.
+        // A thread that makes a task with an event may also fulfil it, so it must not wait for the task without need. The same holds for a
+        // task with dependences, while blocked threads are noticed: the same thread may release the task by one that it makes next.
         let stays = new.event.is_some() || (new.accesses.is_some() && signal::is_live());
         let full = !waits && !stays && team.has_enough(seat);
         let at_once = waits || (full && new.accesses.is_none());
         if at_once && new.accesses.is_none() && new.event.is_none() && new.copy.is_none() && !new.is_final {
             if let Some(words) = new.first_words {
-                // SAFETY: the caller's promise: data begins with two words, aligned as such.
+                // SAFETY: the caller's promise: the data begins with two words, which are aligned.
                 unsafe { new.data.cast::<[usize; 2]>().write(words) };
             }
-            // SAFETY: the caller's promise. Nothing is copied for what is done at once.
+            // SAFETY: the caller's promise. The arguments of a task that runs at once are not copied.
             unsafe { self.run_in_frame(new.work, new.data) };
             return true;
         }
         let Some(parent) = self.current() else { return false };
         let edges = new.accesses.clone().map_or(0, Iterator::count);
-        // What is done at once needs no copy, unless the copy is the program's own doing.
+        // A task that runs at once needs no copy of its arguments, unless the program's own function makes the copy.
         let copies = !at_once || new.copy.is_some();
         let needs = if copies {
             Needs { bytes: new.bytes, align: new.align, edges }
@@ -110,7 +111,7 @@ impl Worker {
             None => task.data.set(new.data),
         }
         if let Some(words) = new.first_words {
-            // SAFETY: the caller's promise: the arguments begin with two words, aligned as such.
+            // SAFETY: the caller's promise: the arguments begin with two words, which are aligned.
             unsafe { task.data.get().cast::<[usize; 2]>().write(words) };
         }
         self.becomes_child(task, parent);
@@ -144,7 +145,7 @@ impl Worker {
         true
     }
 
-    /// A task that was just made is this one's child, in its group, and counts.
+    /// Makes a new task a child of `parent`: in its group, and counted.
     #[inline]
     pub(crate) fn becomes_child(&self, task: &Task, parent: &Task) {
         task.depth.store(parent.depth.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -153,7 +154,7 @@ impl Worker {
         let group = parent.own.groups.get();
         task.group.set(group);
         parent.own.made.set(parent.own.made.get() + 1);
-        // SAFETY: not over before all its tasks are.
+        // SAFETY: the group is not over before all its tasks are.
         if let Some(group) = unsafe { group.as_ref() } {
             group.tally.expect_one();
         }
@@ -164,7 +165,7 @@ impl Worker {
         }
     }
 
-    /// Whether the task need not wait for any other.
+    /// Enters a task's dependences. Returns whether the task need not wait for another.
     #[cold]
     fn enter_accesses(
         &self,
@@ -178,7 +179,7 @@ impl Worker {
         task.others.waits_for.store(BEING_ENTERED, Ordering::Relaxed);
         task.others.uses.store(BEING_ENTERED.into(), Ordering::Relaxed);
         let mut entering = Entering { worker: self, task, edges, room, found: 0, last: None };
-        // SAFETY: the parent runs on this thread, and nobody else looks at its table.
+        // SAFETY: the parent runs on this thread, and no other thread reads its table.
         let table = unsafe { &mut *parent.own.table.get() };
         let uses = table.enter(NonNull::from(task), accesses, &mut entering) + 1;
         task.others.uses.fetch_sub((BEING_ENTERED - uses).into(), Ordering::AcqRel);
@@ -187,10 +188,10 @@ impl Worker {
     }
 }
 
-/// Tells the program the name of a task's event.
+/// Stores the name of a task's event for the program.
 ///
 /// # Safety
-/// `place` is one for a word, and so is the beginning of `data`, if that is not null.
+/// A word may be written to `place`, and to `data` unless that is null.
 #[cold]
 unsafe fn give_name(event: usize, place: *mut usize, data: *mut c_void) {
     // SAFETY: the caller's promise.
@@ -200,7 +201,7 @@ unsafe fn give_name(event: usize, place: *mut usize, data: *mut c_void) {
     }
 }
 
-/// Where dependences become edges.
+/// Turns dependences into edges.
 struct Entering<'w> {
     worker: &'w Worker,
     task: &'w Task,
@@ -212,15 +213,15 @@ struct Entering<'w> {
 
 impl Listener<NonNull<Task>> for Entering<'_> {
     fn waits_for(&mut self, earlier: NonNull<Task>) {
-        // The same one for several addresses: one edge is enough.
+        // If several addresses name the same task, one edge is enough.
         if self.last == Some(earlier) {
             return;
         }
         self.last = Some(earlier);
-        // SAFETY: the table remembers it, so it is there.
+        // SAFETY: the table refers to the task, so its memory is not free.
         let earlier = unsafe { earlier.as_ref() };
         if (self.found as usize) < self.room {
-            // SAFETY: room for so many, in the task's own memory.
+            // SAFETY: the task's own memory has room for so many edges.
             let edge = unsafe { &*self.edges.add(self.found as usize) };
             self.found += u32::from(earlier.precede(self.task, edge));
         } else {
@@ -229,7 +230,7 @@ impl Listener<NonNull<Task>> for Entering<'_> {
             if earlier.precede(self.task, unsafe { &*edge }) {
                 self.found += 1;
             } else {
-                // SAFETY: just made, and nobody has it.
+                // SAFETY: just made, and no other thread has it.
                 drop(unsafe { Box::from_raw(edge) });
             }
         }

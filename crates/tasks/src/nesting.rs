@@ -1,12 +1,13 @@
-//! Regions around a region that a task has begun.
+//! The regions around a region that a task has begun.
 //!
-//! The OpenMP library of the program knows, on each of its threads, in which regions that thread is. A guest is none of its threads: a region in a
-//! task that a guest runs is, for the library, the outermost. So who begins a region within another one notes what is around it, for all
-//! threads of the new region and all guests of its team. On the region's threads the library does not know of the first
-//! [`hidden`](Nesting::hidden) levels; on guests it knows of none.
+//! The program's OpenMP library knows, on each of its threads, the regions that the thread is in. A helper is not one of its threads: if a
+//! task on a helper begins a region, the library takes that for the outermost. So a thread that begins a region within another one notes
+//! the regions around it, for all threads of the new region and all helpers of its team. On the region's threads the library does not know
+//! the first [`hidden`](Nesting::hidden) levels; on helpers it knows none.
 //!
-//! The number of the thread that began a region is asked for rarely, and a guest that takes one is a task that may not be a guest's the next
-//! time (`number`). So a guest's is taken when it is asked for, by who asks, and the guest has it from the region's end on.
+//! Programs rarely ask for the number of the thread that began a region. If a helper takes a number in a task, only members run tasks of
+//! that function from then on (`number`). So a helper's number is taken only when a thread asks for it, by that thread. The helper itself
+//! has the number from the region's end on.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,13 +15,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::held::NONE;
 use crate::work::Work;
 
-/// A team, to those who take its threads' numbers.
+/// A team that gives out thread numbers.
 pub trait Numbers {
-    /// Takes a number for a guest that is in a task of this function. By any thread.
+    /// Takes a number for a helper that is in a task of this function. Any thread may call this.
     fn take_for_guest(&self, work: Option<Work>) -> u32;
 }
 
-/// A region: its threads, and which of them has begun the next one, or is an ancestor of the thread that has.
+/// A region: the number of its threads, and the ancestor's number: of the thread in it that began the next region, or is an ancestor of the
+/// thread that did.
 pub struct Level<T: 'static> {
     size: u32,
     pub(crate) number: Number<T>,
@@ -28,25 +30,25 @@ pub struct Level<T: 'static> {
 
 pub(crate) enum Number<T: 'static> {
     Known(u32),
-    /// Of a guest of this team.
+    /// The number of a helper of this team.
     Guests(&'static T, Arc<Guest>),
 }
 
 pub(crate) struct Guest {
-    /// [`NONE`] until it is asked for.
+    /// [`NONE`] until a thread asks for the number.
     pub number: AtomicU32,
     asking: Mutex<()>,
-    /// The function of its task.
+    /// The function of the helper's task.
     work: Option<Work>,
 }
 
-/// What an outermost region and all regions within have together, as whoever begins them says.
+/// Values that an outermost region and all regions within it share. The thread that begins a region sets them.
 pub struct Common {
-    /// Threads that they may have together.
+    /// Largest number of threads that the regions may have together.
     pub thread_limit: AtomicU32,
-    /// Threads that those within have taken, beside the threads that began them.
+    /// Number of threads that the inner regions have, without the threads that began them.
     pub taken_inside: AtomicU32,
-    /// Number of the league's team that they are in, and how many there are (`teams`).
+    /// Number of the league's team that the regions are in, and number of teams in the league (`teams`).
     pub league: [AtomicU32; 2],
 }
 
@@ -68,7 +70,7 @@ pub struct Nesting<T: 'static> {
     pub(crate) threads: i32,
 }
 
-// Derived they would want `T: Clone`.
+// A derived `Clone` would need `T: Clone`.
 impl<T> Clone for Level<T> {
     fn clone(&self) -> Level<T> {
         Level { size: self.size, number: self.number.clone() }
@@ -85,17 +87,17 @@ impl<T> Clone for Number<T> {
 }
 
 impl<T: Numbers> Level<T> {
-    /// A region of so many threads.
+    /// Makes a level: a region with `size` threads, and the ancestor's number.
     pub fn new(size: u32, number: u32) -> Level<T> {
         Level { size, number: Number::Known(number) }
     }
 
-    /// Its threads.
+    /// Returns the number of threads of the region.
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// The ancestor's number.
+    /// Returns the ancestor's number. Takes one if the ancestor is a helper whose number no thread has asked for yet.
     pub fn number(&self) -> u32 {
         match &self.number {
             Number::Known(number) => *number,
@@ -105,7 +107,7 @@ impl<T: Numbers> Level<T> {
 }
 
 impl Guest {
-    /// A guest in a task of this function, whose number nobody has asked for.
+    /// Makes a helper in a task of this function, whose number no thread has asked for yet.
     pub fn new(work: Option<Work>) -> Guest {
         Guest { number: AtomicU32::new(NONE), asking: Mutex::new(()), work }
     }
@@ -123,22 +125,22 @@ impl Guest {
 }
 
 impl<T> Nesting<T> {
-    /// The regions around, the outermost first.
+    /// Returns the regions, the outermost first.
     pub fn levels(&self) -> &[Level<T>] {
         &self.levels
     }
 
-    /// How many of them the OpenMP library does not know of on threads of the region.
+    /// Returns how many of the levels the OpenMP library does not know on threads of the region.
     pub fn hidden(&self) -> u32 {
         self.hidden
     }
 
-    /// Threads of a region that asks for no number, in the task that has begun this one.
+    /// Returns the number of threads for a region that does not ask for one, in the task that began this region.
     pub fn threads(&self) -> i32 {
         self.threads
     }
 
-    /// The team of the outermost of them.
+    /// Returns the team of the outermost of the regions.
     pub fn outermost(&self) -> &'static T {
         self.outermost
     }

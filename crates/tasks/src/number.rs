@@ -1,16 +1,18 @@
-//! Thread numbers, where threads from outside the team run its tasks.
+//! Thread numbers, if threads from outside the team run its tasks.
 //!
-//! A program may ask for its thread's number in a task, and use what belongs to that number until the task ends or waits. So no two
-//! threads should have the same number at the same time, and there are only as many as members.
+//! A program may ask for its thread's number in a task, and use data that belongs to that number until the task ends or waits. So no two
+//! threads should have the same number at the same time. There are only as many numbers as members.
 //!
-//! 1. A number is *held* from the moment that it is asked for until the end of the task that asked. At a scheduling point it is *lent*. A
-//!    member's implicit task has its own number, an explicit one on a member's thread its member's if that is free, else any, as on a guest's.
-//! 2. A function that has asked once is remembered ([`asks`]): its tasks are run by members from then on, whose numbers are their own.
-//!    So guests ask only in the first tasks of a function. Where members may have gone ([`Team::lets_go`]) guests run them too: with theirs.
-//! 3. Who finds no number waits, but not for ever: the one that has it may be waiting for this task. After [`PATIENCE`] it takes one that
-//!    another has, which is counted and reported.
+//! 1. A task *holds* a number from its first question for it until its end. At a scheduling point it *lends* the number. A member's
+//!    implicit task has the member's own number. An explicit task on a member's thread has the member's number if that is free, else any
+//!    free one. A task on a helper's thread has any free one.
+//! 2. A function that has asked once is remembered ([`asks`]). From then on only members run its tasks, with their own numbers. So helpers
+//!    ask only in the first tasks of a function. If members may have left the region's end ([`Team::lets_go`]), helpers run such tasks too,
+//!    with the numbers of those members.
+//! 3. A thread that finds no free number waits, but not for ever: the holder may be waiting for this task. After [`PATIENCE`] looks the
+//!    thread shares a number that is held, which is counted and reported.
 //!
-//! Who does not ask pays a comparison of two words of its own at each scheduling point.
+//! A task that does not ask costs a comparison of two words of its own thread at each scheduling point.
 
 use std::ptr;
 use std::sync::atomic::Ordering;
@@ -24,12 +26,12 @@ use crate::team::{Seat, Team};
 use crate::work::Work;
 use crate::worker::Worker;
 
-/// Between two looks for a number that is free. Rare: a loop is enough.
+/// Time between two looks for a free number. Waiting is rare, so a loop is enough.
 const PAUSE: Duration = Duration::from_micros(20);
-/// Looks before a number is taken that another has: some 100 ms.
+/// Number of looks before a held number is shared: some 100 ms.
 const PATIENCE: u32 = 2000;
 
-/// A function asks. Members that have left their work to standbys are wanted again.
+/// Notes that a function asks for its thread's number. Wakes the members that left their tasks to standbys.
 fn is_known_to_ask(work: Work, team: &Team) {
     if !asks(work) {
         remember(work);
@@ -38,7 +40,7 @@ fn is_known_to_ask(work: Work, team: &Team) {
 }
 
 impl Numbers for Team {
-    /// As [`Worker::thread_number`] does.
+    /// Takes a free number, as [`Worker::thread_number`] does.
     #[cold]
     fn take_for_guest(&self, work: Option<Work>) -> u32 {
         if signal::is_live() {
@@ -57,14 +59,14 @@ impl Numbers for Team {
 }
 
 impl Worker {
-    /// Whether tasks of this function are for others: this is no member.
+    /// Returns whether this thread, which is a helper, has to leave tasks of this function to members.
     #[inline]
     pub(crate) fn leaves_to_members(&self, work: Work) -> bool {
         self.place().is_some_and(|(team, seat)| seat.is_guests() && !team.lets_go()) && asks(work)
     }
 
-    /// The number of the thread that the present task runs on, as far as it can tell, which is its own until it ends or waits. `None`: it is
-    /// in no team.
+    /// Returns the thread number that the present task sees. It is the task's own until the task ends or waits. `None`: this thread is in
+    /// no team.
     #[inline]
     pub fn thread_number(&self) -> Option<u32> {
         if self.number.get() == NONE {
@@ -73,8 +75,8 @@ impl Worker {
         Some(self.number.get())
     }
 
-    /// The same for a member that begins a region within the present task, whose threads may ask for it. `None` for a guest: its number is taken
-    /// when it is asked for (`nesting`).
+    /// Returns the same for a member that begins a region within the present task. Threads of that region may ask for the number. `None`
+    /// for a helper, whose number is taken when a thread asks for it (`nesting`).
     pub(crate) fn number_of_ancestor(&self) -> Option<u32> {
         let (team, seat) = self.place().filter(|(_, seat)| !seat.is_guests())?;
         if self.is_in(&seat.implicit) {
@@ -100,7 +102,7 @@ impl Worker {
         Some(())
     }
 
-    /// The task comes to a scheduling point; what it is to [take back](Worker::take_number_back) behind it.
+    /// Lends the number at a scheduling point. Returns the number to [take back](Worker::take_number_back) afterwards.
     #[inline]
     pub(crate) fn lend_number(&self) -> u32 {
         let number = self.number.get();
@@ -108,7 +110,7 @@ impl Worker {
         number
     }
 
-    /// … and goes on.
+    /// Takes back the number that [`lend_number`](Worker::lend_number) lent: the task goes on.
     #[inline]
     pub(crate) fn take_number_back(&self, number: u32) {
         if number != NONE {
@@ -123,7 +125,7 @@ impl Worker {
         }
     }
 
-    /// A task has ended before which this thread held that number, or [`NONE`].
+    /// Gives back the number of a task that has ended. `before`: the number that this thread held before the task, or [`NONE`].
     #[inline]
     pub(crate) fn give_number_back(&self, before: u32) {
         let number = self.number.get();
@@ -134,7 +136,7 @@ impl Worker {
         }
     }
 
-    /// Until `take` has one, or `shared` has to do.
+    /// Holds a number: waits until `take` returns one, or shares the number `shared` after too long a wait.
     #[cold]
     fn hold(&self, shared: u32, mut take: impl FnMut() -> Option<u32>) {
         for _ in 0..PATIENCE {
@@ -147,13 +149,13 @@ impl Worker {
         self.number.set(shared);
     }
 
-    /// The function of the present task asks.
+    /// Notes that the function of the present task asks for its thread's number.
     #[inline]
     fn remember_function(&self, team: &Team) {
         self.own_function().into_iter().for_each(|work| is_known_to_ask(work, team));
     }
 
-    /// This seat's number, if it is a member's and free.
+    /// Takes the number of this slot, if it is a member's and free.
     #[inline]
     fn own(&self, seat: &Seat) -> Option<u32> {
         let is_here = self.place().is_some_and(|(_, here)| ptr::eq(seat, here));
@@ -161,12 +163,12 @@ impl Worker {
         took.then(|| seat.number())
     }
 
-    /// The function of the present task, if no other is on top of it.
+    /// Returns the function of the present task, if no frame is on top of it.
     #[inline]
     pub(crate) fn own_function(&self) -> Option<Work> {
         // SAFETY: the task that runs on this thread.
         let task = unsafe { self.current.get().as_ref() }?;
-        // A range's part is in a frame, and of the range's function.
+        // A part of a range runs in a frame, and its function is the range's.
         let is_its_own = self.frames.get() == u32::from(task.flags.get() & RANGE != 0);
         is_its_own.then(|| task.work.get())
     }

@@ -1,4 +1,4 @@
-//! A thread's bed: it sleeps until somebody wakes it. Who is woken before it lies down does not sleep.
+//! Parking: a thread sleeps until another thread wakes it. If the wake-up comes first, the thread does not sleep.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,18 +9,19 @@ const AWAKE: u32 = 0;
 const WOKEN: u32 = 1;
 const ASLEEP: u32 = 2;
 
-/// For one sleeper at a time; anybody wakes.
+/// A parker: for one sleeping thread at a time. Any thread may wake it.
 pub struct Bed(AtomicU32);
 
-/// Beds of all threads that run tasks. They stay: who wakes somebody may come late, when that one has long gone on and its team
-/// is another's; it then wakes the wrong one, who looks around and lies down again.
+/// The parkers of all threads that run tasks. They are never freed: a wake-up may come late, when the thread has gone on and its team
+/// belongs to another region. Then the wrong thread wakes, looks for tasks, and sleeps again.
 static BEDS: [Bed; MOST_THREADS] = [const { Bed::new() }; MOST_THREADS];
-/// Threads that can run tasks.
+/// Largest number of threads that can run tasks.
 pub const MOST_THREADS: usize = 1 << 16;
-/// Numbers that were given back, and the first that was never given.
+/// Numbers that were given back, and the first number that was never given out.
 static FREE: Mutex<(Vec<u32>, u32)> = Mutex::new((Vec::new(), 0));
 
-/// A thread's own number among all threads that run tasks, for as long as it lives. `None`: there are too many.
+/// Takes a number that the calling thread has among all threads that run tasks, for as long as it lives. `None`: there are too many
+/// threads.
 pub fn take_number() -> Option<u32> {
     let mut free = hold();
     if let Some(number) = free.0.pop() {
@@ -33,21 +34,21 @@ pub fn take_number() -> Option<u32> {
     })
 }
 
-/// The thread is gone.
+/// Gives a thread's number back: the thread ends.
 pub fn give_back(number: u32) {
     let mut free = hold();
-    // Without memory to note it this number is lost.
+    // Without memory for the list entry, this number is lost.
     if free.0.try_reserve(1).is_ok() {
         free.0.push(number);
     }
 }
 
-/// The lock on all numbers.
+/// Takes the lock on all numbers.
 pub(crate) fn hold() -> MutexGuard<'static, (Vec<u32>, u32)> {
     FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The bed of a thread.
+/// Returns a thread's parker.
 pub fn bed(number: u32) -> &'static Bed {
     &BEDS[number as usize % MOST_THREADS]
 }
@@ -57,7 +58,7 @@ impl Bed {
         Bed(AtomicU32::new(AWAKE))
     }
 
-    /// Sleeps until [`wake`](Bed::wake) was called, since the last time this came back. Also for no reason.
+    /// Sleeps until [`wake`](Bed::wake) is called, or was called since the last sleep returned. May also return without a reason.
     pub fn sleep(&'static self) {
         if self.0.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             signal::rest(|| {
@@ -69,7 +70,7 @@ impl Bed {
         self.0.swap(AWAKE, Ordering::AcqRel);
     }
 
-    /// Wakes the sleeper, or has the next sleep not begin.
+    /// Wakes the sleeping thread, or makes the next [`sleep`](Bed::sleep) return at once.
     pub fn wake(&'static self) {
         if self.0.swap(WOKEN, Ordering::AcqRel) == ASLEEP {
             futex::wake(&self.0, 1);

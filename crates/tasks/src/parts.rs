@@ -1,20 +1,20 @@
-//! A loop divided into tasks, its *parts*, of which nearly none need be made.
+//! A loop divided into tasks, its *parts*, of which nearly none need be created.
 //!
-//! A *range* is a task that stands for some parts of a loop and does them one after the other, each in a frame (`frame`), as if it had been made
-//! and done at once.
+//! A *range* is a task that stands for some parts of a loop. The thread that runs it does the parts one after the other, each in a frame
+//! (`frame`), as if each had been made as a task and run at once.
 //!
-//! 1. Who has a range first splits its upper half off, and puts that where others find it, until few parts are left; does these, and finds
-//!    the next range where he has put it.
-//! 2. How many are *few* is learned: one at the beginning, then as many as take `UNSEEN_NS`. Nobody else can have them meanwhile, also
-//!    while their thread is blocked in one of them; so this bounds what is held up by that, as far as parts are alike.
-//! 3. They are not always. So between two parts, or every few if they are short, he asks whether somebody has found nothing to do, or sleeps, or a
-//!    CPU is free, and then splits what he has left once more.
+//! 1. The thread that runs a range first splits off its upper half and puts that into a queue, again and again until few parts are left. It
+//!    does these, and then takes the next range, which it usually finds in its own deque.
+//! 2. The meaning of *few* is learned: one part at first, then as many as take `UNSEEN_NS`. No other thread can take these parts, even
+//!    while the thread is blocked in one of them. So the limit bounds the work that such a block delays, if parts are alike.
+//! 3. Parts may differ. So after each part, or after several short ones, the thread checks whether another thread has no work or sleeps, or
+//!    a CPU is free. If so, it splits the rest of its range once more.
 //!
-//! What is split off is a child of the range's parent, as parts are: it may be waited for by that one alone.
+//! A range that is split off is a child of the first range's parent, as parts are: only that parent may wait for it.
 //!
-//! *Turned down:* a counter that all take parts from, which sees every part, and is one line that all write (some 50 ns for each part, where
-//! the loop's own code takes 5); splitting in halves only when somebody is idle (lazy binary splitting, Tzannes et al., PPoPP 2010), which
-//! leaves nothing to be found for BPF when a thread blocks.
+//! *Turned down:* a shared counter from which all threads take parts. It sees every part, but it is one cache line that all threads write:
+//! some 50 ns for each part, where the loop's own code takes 5 ns. Also turned down: splitting only when a thread is idle (lazy binary
+//! splitting, Tzannes et al., PPoPP 2010). It leaves nothing in the queues for BPF to see when a thread blocks.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -26,57 +26,57 @@ use crate::task::{FINAL, RANGE, Task};
 use crate::work::Work;
 use crate::worker::Worker;
 
-/// What the parts that are done without another look should take. A task that is split off costs less than a tenth of this.
+/// Time that the parts done between two splits should take. Splitting off a task costs less than a tenth of this.
 const UNSEEN_NS: u64 = 4000;
-/// The most of them.
+/// The largest number of such parts.
 const MOST_UNSEEN: u64 = 256;
 
-/// How often somebody may ask for more meanwhile: a question is a few loads of what others write.
+/// How often a thread checks, during such parts, whether others want work: a check loads a few words that others write.
 const QUESTIONS: u64 = 16;
 
-/// Loops that there have been.
+/// Number of the next loop.
 static LOOPS: AtomicU64 = AtomicU64::new(1);
 
-/// A loop's parts.
+/// A loop and its parts.
 #[derive(Clone, Copy)]
 pub struct Parts {
-    /// The body of each.
+    /// The body of each part.
     pub work: Work,
-    /// Its arguments, of which the first two words are the bounds of a part.
+    /// The body's arguments. Their first two words are the bounds of a part.
     pub data: *mut c_void,
     /// Size of the arguments.
     pub bytes: usize,
-    /// Their alignment.
+    /// Alignment of the arguments.
     pub align: usize,
-    /// Larger is sooner.
+    /// Priority of the tasks: larger values run first.
     pub priority: i32,
-    /// Where the first part begins.
+    /// Start of the first part.
     pub start: u64,
-    /// From one iteration to the next.
+    /// Step from one iteration to the next.
     pub step: u64,
-    /// So many parts of so many iterations, and behind them so many of so many others.
+    /// Two runs of parts, one behind the other: each a number of parts and the iterations of each of them.
     pub sizes: [(u64, u64); 2],
 }
 
-/// The data of a range: behind it lie the arguments.
+/// The data of a range. The arguments lie behind it.
 #[derive(Clone, Copy)]
 struct Range {
     parts: Parts,
-    /// Which loop, by [`LOOPS`].
+    /// Number of the loop, from [`LOOPS`].
     of: u64,
     from: u64,
     to: u64,
-    /// How many were few when it was split off.
+    /// Number of parts that counted as few when this range was split off.
     few: u64,
 }
 
 impl Parts {
-    /// How many there are.
+    /// Returns the number of parts.
     fn count(&self) -> u64 {
         self.sizes[0].0 + self.sizes[1].0
     }
 
-    /// Where a part begins, and that before it ends.
+    /// Returns the bound at which this part begins and the part before it ends.
     fn bound(&self, part: u64) -> u64 {
         let [(longer, first), (_, rest)] = self.sizes;
         let iterations = part.min(longer) * first + part.saturating_sub(longer) * rest;
@@ -85,11 +85,11 @@ impl Parts {
 }
 
 impl Worker {
-    /// Has the parts of a loop done, by this thread and whoever has time, as children of the present task. Others may still be at it when this
-    /// comes back. In a region, and in no final task.
+    /// Runs the parts of a loop as children of the present task, on this thread and on others that have no work. Other threads may still
+    /// run parts when this returns. To be called in a region, and not in a final task.
     ///
     /// # Safety
-    /// `parts` describes a loop as the compiler does: a body that takes such arguments, copied byte by byte.
+    /// `parts` describes a loop as the compiler does: the body takes such arguments, and they may be copied byte by byte.
     pub unsafe fn make_parts(&self, parts: &Parts) {
         let of = LOOPS.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the caller's promise.
@@ -99,17 +99,17 @@ impl Worker {
     /// Runs a range's parts.
     ///
     /// # Safety
-    /// A task that `put_parts` has made.
+    /// `put_parts` has made the task.
     #[cold]
     pub(crate) unsafe fn run_range(&self, task: &Task) {
         // SAFETY: written by `put_parts`, with the arguments behind it.
         unsafe { self.do_parts(task.data.get().cast::<Range>().read(), Some(task)) };
     }
 
-    /// Does a range, of the present task if it has no task of its own.
+    /// Runs a range. `task`: the range's own task; `None` if the present task began the loop.
     ///
     /// # Safety
-    /// As the compiler describes it; nobody else uses the arguments.
+    /// The range is as the compiler describes it, and no other thread uses its arguments.
     unsafe fn do_parts(&self, mut range: Range, task: Option<&Task>) {
         let mut few = if self.learned.get().of == range.of { self.learned.get().few } else { range.few };
         let most_between = few.div_ceil(QUESTIONS);
@@ -118,12 +118,12 @@ impl Worker {
         }
         while range.to - range.from > few && self.split(&mut range, task, few) {}
         let Range { parts, of, from, .. } = range;
-        // Soon at first: parts may be longer than those that it was learned from.
+        // The first check comes soon: parts may be longer than those from which `few` was learned.
         let (mut part, mut between_questions, mut next_question) = (from, 1, from + 1);
         let begin_ns = signal::now_ns();
         while part < range.to && !self.is_cancelled() {
             if self.leaves_to_members(parts.work) {
-                // Found out by the first parts: not for guests. Without memory it has to do.
+                // The first parts have shown that helpers must not run this function. Without memory for a new task, this helper goes on.
                 range.from = part;
                 if self.put_parts(&range, task, part, if few == u64::MAX { 1 } else { few }, true) {
                     return;
@@ -149,12 +149,12 @@ impl Worker {
         self.learned.set(Learned { of, few });
     }
 
-    /// Whether parts that nobody can find should be found.
+    /// Returns whether another thread wants work, so that parts should be put into a queue.
     fn somebody_wants_work(&self) -> bool {
         self.team().is_some_and(|team| team.has_somebody_without_work()) || signal::wants_more()
     }
 
-    /// Splits a range's upper half off, or all of a single part. Whether it did: there was memory.
+    /// Splits off a range's upper half, or the whole range if it has a single part. Returns whether it did: false if there was no memory.
     fn split(&self, range: &mut Range, task: Option<&Task>, few: u64) -> bool {
         let middle = range.from + (range.to - range.from) / 2;
         let done = self.put_parts(range, task, middle, few, false);
@@ -164,7 +164,7 @@ impl Worker {
         done
     }
 
-    /// Puts the parts from `from` on where others find them. `task`: the range's own.
+    /// Puts the parts from `from` on into a queue. `task`: the range's own task.
     fn put_parts(&self, range: &Range, task: Option<&Task>, from: u64, few: u64, for_members: bool) -> bool {
         let (Some((team, seat)), Some(present)) = (self.place(), self.current()) else { return false };
         let parts = &range.parts;
@@ -202,20 +202,20 @@ impl Worker {
         true
     }
 
-    /// A task that was just made is a child of the parent of the task that runs here, in its group, and counts.
+    /// Makes a new task a sibling of `task`, which runs here: a child of the same parent, in the same group, and counted.
     fn becomes_sibling(&self, new: &Task, task: &Task, parent: &Task) {
         new.depth.store(task.depth.load(Ordering::Relaxed), Ordering::Relaxed);
         new.flags.set(task.flags.get() & FINAL);
         new.group.set(task.group.get());
-        // The parent may have other values by now, and run elsewhere.
+        // The parent may have set other values since, and may run on another thread.
         self.inherit_icvs(new, task);
-        // The task has not ended, so the count of what the parent waits for cannot come to its end meanwhile.
+        // `task` has not ended, so the count of the children that the parent waits for cannot reach zero meanwhile.
         if parent.own.seat.load(Ordering::Relaxed) == self.thread {
             parent.own.made.set(parent.own.made.get().wrapping_add(1));
         } else {
             parent.others.tally.expect_one();
         }
-        // SAFETY: not over before all its tasks are.
+        // SAFETY: the group is not over before all its tasks are.
         if let Some(group) = unsafe { task.group.get().as_ref() } {
             group.tally.expect_one();
         }

@@ -1,10 +1,10 @@
-//! Memory for tasks: blocks of two sizes, a list of free ones for each thread.
+//! Memory for tasks: blocks of two sizes, with a free list for each thread.
 //!
-//! A block is never given back to the system, and is always a task: a thief may look at a task that somebody else
-//! takes, runs and frees meanwhile (`deque`), and must not fault. What is too large for a block lies elsewhere,
-//! since nobody but the task itself looks at it.
+//! A block is never given back to the system, and always contains a task: a thief may look at a task that another thread takes, runs and
+//! frees meanwhile (`deque`), and must not fault. Data that is too large for a block has memory of its own, because only the task itself
+//! reads it.
 //!
-//! A thread that frees more than it makes (it runs what others have made) hands blocks on by the chain.
+//! A thread that frees more blocks than it makes, because it runs other threads' tasks, hands on whole chains of them.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::Cell;
@@ -15,16 +15,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::task::{Edge, Task};
 use crate::work::Work;
 
-/// Room behind the task itself, by class: arguments and edges.
+/// Bytes behind the task itself, by class: for edges and arguments.
 const ROOM: [usize; 2] = [128, 512];
-/// The class of tasks whose data lies elsewhere: a block of the first, and memory that is to be freed.
+/// The class of a task whose data has memory of its own: a block of class 0, and memory that has to be freed.
 const ELSEWHERE: u32 = 2;
-/// Blocks that are made at once.
+/// Number of blocks allocated together.
 const SLAB: usize = 32;
-/// Free blocks that a thread keeps, per class.
+/// Largest number of free blocks that a thread keeps, per class.
 const KEPT: u32 = 256;
 
-/// Chains of free blocks that no thread has, by class.
+/// Chains of free blocks that belong to no thread, by class.
 static SPARE: Mutex<[Chains; 2]> = Mutex::new([const { Chains(Vec::new()) }; 2]);
 
 pub(crate) struct Chains(Vec<Chain>);
@@ -36,20 +36,20 @@ struct Chain {
     count: u32,
 }
 
-// SAFETY: free blocks belong to whoever has the chain.
+// SAFETY: free blocks belong to the thread that has the chain.
 unsafe impl Send for Chains {}
 
 /// A thread's free blocks.
 pub struct Pool([Cell<Chain>; 2]);
 
-/// What a task needs besides itself.
+/// The memory that a task needs behind itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Needs {
-    /// Size of its arguments.
+    /// Size of the task's arguments.
     pub bytes: usize,
-    /// Their alignment, a power of two.
+    /// Alignment of the arguments, a power of two.
     pub align: usize,
-    /// Edges to tasks that it may have to wait for.
+    /// Number of edges: tasks that the task may have to wait for.
     pub edges: usize,
 }
 
@@ -59,17 +59,17 @@ pub struct Made {
     pub task: NonNull<Task>,
     /// Room for its arguments.
     pub arguments: *mut c_void,
-    /// Room for its edges, which are there.
+    /// Room for its edges, which are initialised.
     pub edges: *mut Edge,
 }
 
 impl Pool {
-    /// Without a block yet.
+    /// Makes a pool without blocks.
     pub const fn new() -> Pool {
         Pool([const { Cell::new(Chain { first: ptr::null_mut(), count: 0 }) }; 2])
     }
 
-    /// A task that nobody knows. `None`: there is no memory.
+    /// Makes a task that no other thread knows. `None`: there is no memory.
     #[inline]
     pub fn make(&self, work: Work, parent: *const Task, needs: Needs) -> Option<Made> {
         let align = needs.align.max(align_of::<Edge>());
@@ -80,7 +80,7 @@ impl Pool {
         let class = ROOM.iter().position(|room| fits && bytes <= *room);
         let block = self.take(class.unwrap_or(0))?;
         let room = match class {
-            // SAFETY: so much lies behind a task of this class.
+            // SAFETY: a block of this class has so many bytes behind the task.
             Some(_) => unsafe { block.as_ptr().add(1).cast::<u8>() },
             None => match elsewhere(bytes, align) {
                 Some(room) => room,
@@ -94,24 +94,24 @@ impl Pool {
         let arguments = unsafe { room.add(arguments_at) };
         let edges = room.cast::<Edge>();
         for at in 0..needs.edges {
-            // SAFETY: room for so many edges, aligned as the block or as asked for.
+            // SAFETY: room for so many edges, aligned as the block or as requested.
             unsafe { edges.add(at).write(Edge::new()) };
         }
-        // SAFETY: a block is a task, and this one is ours.
+        // SAFETY: a block always contains a task, and this thread owns the block.
         let task = unsafe { block.as_ref() };
         task.renew(work, arguments.cast(), parent);
         task.class.set(class.map_or(ELSEWHERE, |class| class as u32));
         if class.is_none() {
-            // SAFETY: the block's own room is not used otherwise.
+            // SAFETY: nothing else uses the bytes behind the task in this block.
             unsafe { block.as_ptr().add(1).cast::<Room>().write(Room { at: room, bytes, align }) };
         }
         Some(Made { task: block, arguments: arguments.cast(), edges })
     }
 
-    /// A task's memory is free.
+    /// Frees a task's memory.
     ///
     /// # Safety
-    /// Made by a pool, and nobody uses it any more.
+    /// A pool has made the task, and no thread uses it any more.
     #[inline]
     pub unsafe fn free(&self, task: NonNull<Task>) {
         // SAFETY: the caller's promise.
@@ -133,7 +133,7 @@ impl Pool {
     fn take(&self, class: usize) -> Option<NonNull<Task>> {
         let chain = self.0[class].get();
         let Some(first) = NonNull::new(chain.first) else { return self.refill(class) };
-        // SAFETY: free blocks are tasks, and this thread's.
+        // SAFETY: free blocks contain tasks, and these belong to this thread.
         let next = unsafe { first.as_ref() }.data.get().cast();
         self.0[class].set(Chain { first: next, count: chain.count - 1 });
         Some(first)
@@ -142,7 +142,7 @@ impl Pool {
     #[inline]
     fn give(&self, class: usize, block: NonNull<Task>) {
         let chain = self.0[class].get();
-        // SAFETY: a free block, this thread's.
+        // SAFETY: a free block that belongs to this thread.
         unsafe { block.as_ref() }.data.set(chain.first.cast());
         self.0[class].set(Chain { first: block.as_ptr(), count: chain.count + 1 });
         if chain.count >= KEPT {
@@ -150,7 +150,7 @@ impl Pool {
         }
     }
 
-    /// All free blocks of a class to whoever needs some.
+    /// Hands all free blocks of a class to threads that need some.
     #[cold]
     fn hand_on(&self, class: usize) {
         let chain = self.0[class].replace(Chain { first: ptr::null_mut(), count: 0 });
@@ -159,7 +159,7 @@ impl Pool {
             if spare[class].0.try_reserve(1).is_ok() {
                 spare[class].0.push(chain);
             } else {
-                // Without memory to note it this thread keeps it.
+                // Without memory for the list entry, this thread keeps the chain.
                 self.0[class].set(chain);
             }
         }
@@ -188,12 +188,12 @@ impl Default for Pool {
     }
 }
 
-/// The lock on blocks that no thread has.
+/// Takes the lock on the blocks that belong to no thread.
 pub(crate) fn hold() -> MutexGuard<'static, [Chains; 2]> {
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// New blocks, which stay for ever.
+/// Allocates new blocks, which are never freed.
 fn slab(class: usize) -> Option<Chain> {
     let size = (size_of::<Task>() + ROOM[class]).next_multiple_of(align_of::<Task>());
     let layout = Layout::from_size_align(size * SLAB, align_of::<Task>()).ok()?;
@@ -212,7 +212,7 @@ fn slab(class: usize) -> Option<Chain> {
 
 unsafe extern "C-unwind" fn nothing(_: *mut c_void) {}
 
-/// Memory that a task's data has for itself: said in the room of the task's block.
+/// Memory of its own for a task's data. This record lies behind the task in its block.
 struct Room {
     at: *mut u8,
     bytes: usize,

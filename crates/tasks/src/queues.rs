@@ -1,4 +1,4 @@
-//! Queues of ready tasks that a team has besides its seats' deques.
+//! A team's queues of ready tasks, besides the deques of its slots.
 
 use std::collections::{BinaryHeap, VecDeque};
 use std::ptr::NonNull;
@@ -8,29 +8,29 @@ use std::sync::{Mutex, PoisonError};
 use crate::sync::{Ends, ends as ends_elsewhere};
 use crate::task::Task;
 
-/// Those of a team besides its seats' deques.
+/// A team's queues of ready tasks, besides the deques of its slots.
 pub(crate) struct Queues {
     pub urgent: Queue<Urgents>,
     pub surplus: Queue<VecDeque<Ready>>,
-    /// Ready tasks that guests must not run: of functions that ask for their thread's number.
+    /// Ready tasks that helpers must not run: of functions that ask for their thread's number, or of constructs that only members begin.
     pub members_only: Queue<VecDeque<Ready>>,
 }
 
 impl Queues {
-    /// The ends of the first two, where BPF sees them.
+    /// Makes the queues. The arguments are the ends of the first two, in memory that BPF can read.
     pub fn new(urgent: Option<&'static Ends>, surplus: Option<&'static Ends>) -> Queues {
         Queues {
             urgent: Queue::new(Urgents::default(), urgent),
             surplus: Queue::new(VecDeque::new(), surplus),
-            // BPF need not look there: who it could ring could not help.
+            // BPF need not see this queue: the standbys that it would wake must not run these tasks.
             members_only: Queue::new(VecDeque::new(), None),
         }
     }
 }
 
-/// Behind a lock, with a length that can be seen without it.
+/// A queue behind a lock, with a length that can be read without the lock.
 pub(crate) struct Queue<Q> {
-    /// `end` is the length: BPF may look at it.
+    /// `end` is the length: BPF may read it.
     ends: &'static Ends,
     queue: Mutex<Q>,
 }
@@ -39,18 +39,18 @@ pub(crate) struct Queue<Q> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ready(pub NonNull<Task>);
 
-// SAFETY: whoever takes it from the queue has it alone.
+// SAFETY: the thread that takes the task from the queue owns it.
 unsafe impl Send for Ready {}
 
-/// Tasks that come first.
+/// The heap of tasks that are looked at first.
 #[derive(Default)]
 pub(crate) struct Urgents {
     pub heap: BinaryHeap<Urgent>,
-    /// Falls with each that comes.
+    /// Sequence number, which decreases with each task: of two tasks, the older one has the larger number.
     pub next: u64,
 }
 
-/// By priority; of the same, those that probably block first, and of these the oldest.
+/// A task in the heap. Tasks are ordered by priority; of equal ones, those that probably block come first, and of these the oldest.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Urgent {
     pub priority: i32,
@@ -64,13 +64,13 @@ impl<Q> Queue<Q> {
         Queue { ends: ends.unwrap_or_else(ends_elsewhere), queue: Mutex::new(queue) }
     }
 
-    /// Whether there is anything in it, as far as can be seen without the lock.
+    /// Returns whether the queue is empty. Takes no lock, so the answer may be outdated.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.ends.end.0.load(Ordering::Relaxed) == 0
     }
 
-    /// Changes the queue; `change` says how long it is then.
+    /// Changes the queue under the lock. `change` returns the new length.
     pub fn with(&self, change: impl FnOnce(&mut Q) -> usize) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let length = change(&mut queue);

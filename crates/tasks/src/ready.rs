@@ -1,8 +1,9 @@
-//! Ready tasks: where they are put, and who finds them in which order.
+//! Ready tasks: the queue that each is put into, and the order in which threads look through the queues.
 //!
-//! A task that becomes ready is put into the deque of the thread that made it ready; threads without a task take from others.
-//! Tasks with a priority, and those that probably block, are in one heap, which is looked at first; those that find a deque full, in one
-//! queue, which is looked at last, but for that of tasks which guests must not run.
+//! A task that becomes ready goes into the deque of the thread that made it ready. Threads without a task steal from other deques. Three
+//! more queues belong to the team. Tasks with a priority, and those that probably block, are in a heap, which is looked at first. Tasks
+//! that found a deque full are in a queue that is looked at after the deques. Tasks that helpers must not run are in a queue that only
+//! members look at, last of all.
 
 use std::collections::VecDeque;
 use std::ptr::{self, NonNull};
@@ -15,15 +16,16 @@ use crate::queues::{Queue, Ready, Urgent, Urgents};
 use crate::task::Task;
 use crate::team::{Seat, Team};
 
-/// Tasks that are done at once between two looks at the deque.
+/// Number of tasks that run at once between two looks at the deque.
 const UNSEEN: u32 = 16;
 
 impl Team {
-    /// Whether there are so many tasks in the deque of this seat that its thread does new ones at once.
+    /// Returns whether this slot's deque has so many tasks that its thread runs new ones at once.
     ///
-    /// Then it does some without looking again, unless somebody says that he has found none, and refills the deque only when half of it has
-    /// been taken: each look costs the line that thieves write, and each task in the deque several more. Thieves would
-    /// take more than half meanwhile only if their tasks were much shorter; they say so.
+    /// If so, the thread runs some tasks without another look, unless a thread reports that it found none. It refills the deque only when
+    /// half of it has been taken. The reason is the cost: a look loads the cache line that thieves write, and a task in the deque costs
+    /// several more such accesses. Thieves could take more than half in the meantime only if their tasks were much shorter; then they find
+    /// no task, and report it.
     #[inline]
     pub(crate) fn has_enough(&self, seat: &Seat) -> bool {
         let left = seat.own.left_at_once.load(Ordering::Relaxed);
@@ -43,7 +45,7 @@ impl Team {
         full
     }
 
-    /// Whether somebody has found no task since this was asked last.
+    /// Returns whether a thread found no task since the last call.
     #[inline]
     fn hears_hungry(&self) -> bool {
         let is = self.hungry.0.load(Ordering::Relaxed);
@@ -53,16 +55,16 @@ impl Team {
         is
     }
 
-    /// Whether somebody looks for a task in vain, or sleeps, as far as can be seen.
+    /// Returns whether a thread looks for a task in vain, or sleeps. The answer may be outdated.
     #[inline]
     pub(crate) fn has_somebody_without_work(&self) -> bool {
         self.hears_hungry() || self.has_sleepers()
     }
 
-    /// Puts a ready task where somebody finds it, and wakes somebody if there is one asleep. By the thread on `seat`.
+    /// Puts a ready task into a queue, and wakes a sleeping thread if there is one. Called by the thread in `seat`.
     #[inline]
     pub(crate) fn put(&self, seat: &Seat, task: NonNull<Task>) {
-        // SAFETY: nobody else has it yet.
+        // SAFETY: no other thread has the task yet.
         let this = unsafe { task.as_ref() };
         let priority = this.priority.get();
         let is_urgent = priority > 0 || BLOCKING.has(this.work.get());
@@ -72,7 +74,7 @@ impl Team {
         self.announce(task);
     }
 
-    /// Puts a task into the deque of the thread on `seat`, who calls this, or behind all others.
+    /// Puts a task into the deque of the calling thread, which is in `seat`, or into the surplus queue if the deque is full.
     #[inline]
     fn put_behind(&self, seat: &Seat, task: NonNull<Task>) {
         if let Err(task) = seat.deque.push(task.as_ptr()) {
@@ -80,11 +82,11 @@ impl Team {
         }
     }
 
-    /// Puts a task before those of its priority in deques, by the thread on `seat`: what it waited for has come from outside. Returns whether there
-    /// was memory for that; else it is in this thread's deque.
+    /// Puts a task before all tasks of its priority that are in deques: the event that it waited for came from outside. Called by the
+    /// thread in `seat`. Returns false if there was no memory for that: then the task is in this thread's deque.
     #[cold]
     pub(crate) fn put_first(&self, seat: &Seat, task: NonNull<Task>) -> bool {
-        // SAFETY: nobody else has it yet.
+        // SAFETY: no other thread has the task yet.
         let is_first = self.put_urgent(unsafe { task.as_ref() }.priority.get().max(0), Ready(task));
         if !is_first {
             self.put_behind(seat, task);
@@ -93,8 +95,8 @@ impl Team {
         is_first
     }
 
-    /// The thread on this seat gives its CPU to another one. Its tasks come before that one's own: they may be what others wait for, and a
-    /// thread that has a deque of its own looks into no other before that is empty.
+    /// Moves the tasks of this slot's deque into the heap, because the thread gives its CPU to another one. Other tasks may wait for them,
+    /// and a thread looks into another deque only when its own is empty: from the heap it takes them before its own.
     #[cold]
     pub(crate) fn leave_behind(&self, seat: &Seat) {
         while let Some(task) = seat.deque.pop().and_then(NonNull::new) {
@@ -104,10 +106,10 @@ impl Team {
         }
     }
 
-    /// Returns whether there was memory for one more; else nothing was done.
+    /// Puts a task into the heap. Returns false, and does nothing, if there is no memory.
     #[cold]
     fn put_urgent(&self, priority: i32, task: Ready) -> bool {
-        // SAFETY: nobody else has it yet.
+        // SAFETY: no other thread has the task yet.
         let blocks = BLOCKING.has(unsafe { task.0.as_ref() }.work.get());
         let mut is_room = false;
         self.queues.urgent.with(|urgents| {
@@ -131,7 +133,7 @@ impl Team {
         });
     }
 
-    /// Puts a task that a guest has found, and must not run, where members find it.
+    /// Puts a task that a helper has found, and must not run, into the members' queue.
     #[cold]
     pub(crate) fn put_for_members(&self, task: NonNull<Task>) {
         self.queues.members_only.with(|queue| {
@@ -139,12 +141,12 @@ impl Team {
             queue.len()
         });
         fence(Ordering::SeqCst);
-        // A member may have left its tasks to standbys before it was known that some are left to members: one team finds out, and wakes its own
-        // members only.
+        // A member may have left its tasks to standbys before this task's function was found to be for members only. Another team may have
+        // found that out, and has then woken only its own members.
         self.wake_member_for(task);
     }
 
-    /// Tasks in queues, but for deques.
+    /// Returns the tasks in the team's queues, without those in deques.
     pub(crate) fn queued(&self) -> Vec<NonNull<Task>> {
         let mut queued = Vec::new();
         self.queues.urgent.with(|urgents| {
@@ -160,7 +162,7 @@ impl Team {
         queued
     }
 
-    /// A ready task for the thread on this seat; only tasks below `within`, if that is given.
+    /// Takes a ready task for the thread in this slot; only a task below `within`, if that is given.
     #[inline]
     pub(crate) fn find(&self, seat: &Seat, within: Option<&Task>, random: &mut u32) -> Option<NonNull<Task>> {
         if !self.has_tasks() {
@@ -172,8 +174,8 @@ impl Team {
             return Some(task);
         }
         let deque = &seat.deque;
-        // Looked at before it is taken: a task that is taken and put back is nowhere for a moment, in which somebody may
-        // look for the last time.
+        // Look at the task before taking it. A task that is taken and put back is in no queue for a moment, and another thread may look for
+        // the last time just then.
         let fits = |within: &Task| {
             let youngest = NonNull::new(deque.youngest());
             // SAFETY: memory of tasks stays, and `is_below` reads atomics only.
@@ -194,7 +196,7 @@ impl Team {
         last
     }
 
-    /// From the others, beginning anywhere.
+    /// Steals from other slots' deques, beginning at a random one.
     fn steal(&self, own: &Seat, within: Option<&Task>, random: &mut u32) -> Option<NonNull<Task>> {
         let members = self.members();
         *random = random.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
@@ -222,12 +224,12 @@ impl Team {
     fn take_urgent(&self, within: Option<&Task>) -> Option<NonNull<Task>> {
         let mut taken = None;
         self.queues.urgent.with(|Urgents { heap, .. }| {
-            // SAFETY: in the heap, hence nobody's, hence there.
+            // SAFETY: a task in the heap belongs to no thread, so it is still there.
             let fits = |urgent: &Urgent| within.is_none_or(|within| unsafe { urgent.task.0.as_ref() }.is_below(within));
             if heap.peek().is_some_and(fits) {
                 taken = heap.pop();
             } else if heap.iter().any(fits) {
-                // Somewhere below the top: rare, and as long as the heap.
+                // The task is below the top of the heap. This is rare, and takes time proportional to the heap's length.
                 let mut all = std::mem::take(heap).into_sorted_vec();
                 taken = all.iter().rposition(fits).map(|at| all.remove(at));
                 *heap = all.into();
@@ -239,7 +241,7 @@ impl Team {
 }
 
 impl Home<Task> for Team {
-    /// It only has to be ended.
+    /// The task's body has run: the task only has to be ended.
     #[cold]
     fn put_back(&self, task: NonNull<Task>) {
         if !self.put_urgent(i32::MAX, Ready(task)) {
@@ -255,7 +257,7 @@ fn take_from(queue: &Queue<VecDeque<Ready>>, within: Option<&Task>) -> Option<No
     }
     let mut taken = None;
     queue.with(|queue| {
-        // SAFETY: in the queue, hence nobody's, hence there.
+        // SAFETY: a task in the queue belongs to no thread, so it is still there.
         let fits = |ready: &Ready| within.is_none_or(|within| unsafe { ready.0.as_ref() }.is_below(within));
         taken = queue.iter().position(fits).and_then(|at| queue.remove(at));
         queue.len()

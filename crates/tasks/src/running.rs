@@ -1,4 +1,4 @@
-//! A thread finds a task and runs it.
+//! How a thread finds a task and runs it.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -10,10 +10,10 @@ use crate::team::Team;
 use crate::worker::Worker;
 
 impl Worker {
-    /// Runs another task, if there is one that may interrupt the present one.
+    /// Runs another task, if there is one that may interrupt the present task.
     pub fn give_way(&self) {
         if self.frames.get() > 0 {
-            // Only tasks below it could interrupt it.
+            // Only tasks below the frame could interrupt it, and a frame has none.
             return;
         }
         let number = self.lend_number();
@@ -21,7 +21,7 @@ impl Worker {
         self.take_number_back(number);
     }
 
-    /// Runs one task after the other, below `within` or any, while there is one and `goes_on`. Whether it ran any.
+    /// Runs tasks, below `within` or any, while `goes_on` returns true and there is a task. Returns whether it ran any.
     pub(crate) fn run_while(&self, mut goes_on: impl FnMut() -> bool, within: Option<&Task>) -> bool {
         let (mut ran, mut next) = (false, None);
         while goes_on() && !self.may_leave() {
@@ -33,7 +33,7 @@ impl Worker {
         ran
     }
 
-    /// Puts a task that may begin where somebody finds it.
+    /// Puts a task that may begin into a queue.
     #[inline]
     pub(crate) fn hand_on(&self, ready: Option<NonNull<Task>>) {
         if let (Some(ready), Some((team, seat))) = (ready, self.place()) {
@@ -41,7 +41,7 @@ impl Worker {
         }
     }
 
-    /// Runs one task, below `within` or any. Whether there was one.
+    /// Runs one task, below `within` or any. Returns whether there was one.
     pub(crate) fn run_one(&self, within: Option<&Task>) -> bool {
         let mut once = true;
         self.run_while(|| std::mem::take(&mut once), within)
@@ -54,7 +54,7 @@ impl Worker {
         let found = team.find(seat, within, &mut random);
         self.random.set(random);
         match found {
-            // What is below the present task is in no construct that this thread has not begun.
+            // A task below the present one belongs to no construct that this thread has not begun.
             Some(task) if within.is_none() && self.is_late_for(team, task) => {
                 team.put_for_members(task);
                 None
@@ -63,26 +63,26 @@ impl Worker {
         }
     }
 
-    /// Whether this is a member at a barrier, and the task of a construct that begins behind that.
+    /// Returns whether this thread is a member at a barrier, and the task's construct begins only behind that barrier.
     #[inline]
     fn is_late_for(&self, team: &Team, task: NonNull<Task>) -> bool {
         let barrier = self.waits_at.get();
-        // SAFETY: taken from a queue: this thread has it alone.
+        // SAFETY: taken from a queue, so this thread owns it.
         barrier.is_some() && !Worker::has_begun(team, unsafe { task.as_ref() }, Taker::Member(barrier))
     }
 
-    /// Whether a task that `taker` has taken, if it is for members, is of a construct that `taker` has begun.
+    /// Returns whether `taker` has begun the construct of a task that it has taken. True for tasks that any thread may run.
     #[inline]
     pub(crate) fn has_begun(team: &Team, task: &Task, taker: Taker) -> bool {
-        // SAFETY: not over before all its tasks are, of which this is one.
+        // SAFETY: the group is not over before all its tasks are, and this is one of them.
         let group = unsafe { task.group.get().as_ref() };
         !group.is_some_and(|group| group.is_for_members.get()) || team.has_begun(taker)
     }
 
-    /// Runs a task that is this thread's. Another that may begin now, if there is one: this thread's too.
+    /// Runs a task that this thread owns. Returns another task that may begin now, if there is one; this thread owns that too.
     #[inline]
     pub(crate) fn run(&self, this: NonNull<Task>) -> Option<NonNull<Task>> {
-        // SAFETY: taken from a queue, or never in one: this thread has it alone.
+        // SAFETY: taken from a queue, or never in one, so this thread owns it.
         let task = unsafe { this.as_ref() };
         if task.flags.get() & DETACHED != 0 {
             return self.run_detached(this);
@@ -91,16 +91,17 @@ impl Worker {
         self.end(this)
     }
 
-    /// Whether the task that runs here, or is about to be made in this group, is to end where it is.
+    /// Returns whether the present task is cancelled, by its group or by the region: it has to end where it is, and tasks that it makes do
+    /// not begin.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        // SAFETY: not over while it has tasks, of which this is one or makes one.
+        // SAFETY: the group is not over while it has tasks, and the present task is one of them or makes one.
         let group = unsafe { self.group().as_ref() };
         group.is_some_and(Group::is_cancelled) || self.team().is_some_and(Team::is_cancelled)
     }
 
-    /// Runs a task's body, unless its group or the region is cancelled, and nothing has to be ended that was begun when it was made. Whether
-    /// it did.
+    /// Runs a task's body. If the task's group or the region is cancelled, the body runs only if it has copies to destroy ([`COPIED`]).
+    /// Returns whether the body ran.
     #[inline]
     pub(crate) fn run_body(&self, task: &Task) -> bool {
         let (before, frames) = (self.current.replace(task), self.frames.replace(0));
@@ -110,10 +111,10 @@ impl Worker {
         let runs = task.flags.get() & COPIED != 0 || !self.is_cancelled();
         if runs {
             if task.flags.get() & RANGE == 0 {
-                // SAFETY: the compiler's function, with what it has to be given.
+                // SAFETY: the compiler's function, with the data that it takes.
                 unsafe { (task.work.get())(task.data.get()) };
             } else {
-                // SAFETY: flagged by who has made it as such.
+                // SAFETY: `put_parts` made the task and set the flag.
                 unsafe { self.run_range(task) };
             }
         }
@@ -124,7 +125,7 @@ impl Worker {
         runs
     }
 
-    /// A task's body begins on this thread.
+    /// Notes that a task's body begins on this thread.
     #[inline]
     pub(crate) fn begins(&self, task: &Task) {
         task.own.seat.store(self.thread, Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! Memory for what can be done without: standbys and their seats. A program that has none left must not end for want of a helper.
+//! Memory for optional objects: standbys and their slots. A program that has no memory left must not end for lack of a helper.
 
 use std::alloc::{Layout, alloc};
 
-/// What `make` gives, on the heap; without memory for it nothing is made.
+/// Puts the result of `make` on the heap. Without memory for it, returns `None` and does not call `make`.
 pub fn boxed<T>(make: impl FnOnce() -> T) -> Option<Box<T>> {
     let layout = Layout::new::<T>();
     assert_ne!(layout.size(), 0, "nothing to make room for");

@@ -1,4 +1,4 @@
-//! Atomics, by way of loom when its checker runs (`--cfg loom`).
+//! Atomics: those of the standard library, or loom's if its model checker runs (`--cfg loom`).
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
@@ -11,12 +11,12 @@ pub(crate) use loom::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, 
 #[cfg(not(loom))]
 type AtomicI64 = std::sync::atomic::AtomicI64;
 
-/// As [`wire::umt::Line`].
+/// The counterpart of [`wire::umt::Line`].
 #[cfg(loom)]
 #[derive(Debug)]
 pub(crate) struct Line(pub AtomicI64);
 
-/// As [`wire::umt::Queue`].
+/// The counterpart of [`wire::umt::Queue`].
 #[cfg(loom)]
 #[derive(Debug)]
 pub(crate) struct Ends {
@@ -24,18 +24,18 @@ pub(crate) struct Ends {
     pub end: Line,
 }
 
-/// Of an empty queue that only threads look at. They stay, as teams do.
+/// Makes the ends of an empty queue that BPF does not see. They are never freed, as teams are not.
 pub(crate) fn ends() -> &'static Ends {
     Box::leak(Box::new(Ends { begin: Line(AtomicI64::new(0)), end: Line(AtomicI64::new(0)) }))
 }
 
-/// Of so many queues, where BPF sees them too, if there is room.
+/// Returns the ends of `count` queues in memory that BPF can read, if there is room.
 #[cfg(not(loom))]
 pub(crate) fn shared_ends(count: u32) -> Option<&'static [Ends]> {
     signal::queues(count)
 }
 
-/// The checker's words are not shared with anybody.
+/// The model checker's words are not shared with BPF.
 #[cfg(loom)]
 pub(crate) fn shared_ends(_: u32) -> Option<&'static [Ends]> {
     None

@@ -1,21 +1,21 @@
-//! How many of a task's children (or of a group's tasks) have not ended yet, and who has to be told when none is left.
+//! Counter of a task's unfinished children, or of a group's unfinished tasks. The last one that ends wakes the waiting thread, or frees the
+//! task.
 //!
-//! A task that creates children counts them by itself, and so it does with those that end on its own thread while it
-//! waits: no other thread looks at these two numbers. Children that end elsewhere are counted here, in one atomic
-//! word; so a program whose tasks are not stolen pays no atomic operation for them at all.
+//! The task itself counts the children that it makes, and those that end on its own thread while it waits: no other thread reads these two
+//! numbers. Children that end on other threads are counted here, in one atomic word. So a program whose tasks are not stolen executes no
+//! atomic operation for them.
 //!
 //! The word is a number around [`ZERO`] with a name above it:
 //!
-//! 1. While the task runs, the name is [`RUNS`] and the number is how many children have ended elsewhere. Nobody asks when
-//!    it will be enough.
-//! 2. When the task wants to wait, or has ended, it takes off how many it still misses and puts a name: of the seat to be
-//!    woken, or [`ENDED`]. Now the number is below zero by the children that are left.
-//! 3. Who brings it to zero under a name wakes that seat, or frees the task. All it needs to know was in the word, so it
-//!    does not touch the task after its own count: a task that waits may go on, end and be freed the moment it is enough.
+//! 1. While the task runs, the name is [`RUNS`], and the number is how many children have ended on other threads. No thread waits.
+//! 2. When the task wants to wait, or has ended, it subtracts the number of children that it still misses and sets a name: the thread to
+//!    wake, or [`ENDED`]. Now the number is below zero by the children that are left.
+//! 3. The child that brings the number to zero under a name wakes that thread, or frees the task. The word held all that it needs to know,
+//!    so it does not touch the task after its own count: the waiting task may go on, end and be freed as soon as the number is zero.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// The number's offset: it never leaves the lower half of the word on either side.
+/// Offset of the number, so that it stays within the lower half of the word on either side of zero.
 const ZERO: u64 = 1 << 31;
 const NUMBER: u64 = u32::MAX as u64;
 const NAME_AT: u32 = 32;
@@ -28,27 +28,27 @@ const ENDED: u64 = u32::MAX as u64;
 /// The counter in a task.
 pub struct Tally(AtomicU64);
 
-/// What a count has brought about.
+/// The consequence of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// Others are left, or nobody has asked.
+    /// Others are left, or no thread waits.
     Nothing,
-    /// It was the last that this seat waits for.
+    /// The last child that this thread waits for has ended: wake the thread.
     Wake(u32),
-    /// It was the last of a task that has ended: its memory is the counter's to free.
+    /// The last child of a task that has ended: the counting thread frees the task.
     Free,
 }
 
 impl Tally {
-    /// Of a task that is being made.
+    /// Makes the counter of a new task.
     pub fn new() -> Tally {
         Tally(AtomicU64::new(ZERO))
     }
 
-    /// A child has ended on another thread than its parent's.
+    /// Counts a child that has ended on another thread than its parent's.
     #[inline]
     pub fn count(&self) -> Counted {
-        // Release: what the child did, for whom it is the last. Acquire: what the others did, if we are.
+        // Release: publishes what the child did to the thread that counts last. Acquire: if that is this thread, sees what the others did.
         let after = self.0.fetch_add(1, Ordering::AcqRel) + 1;
         match after >> NAME_AT {
             RUNS => Counted::Nothing,
@@ -58,20 +58,21 @@ impl Tally {
         }
     }
 
-    /// One more is to be waited for, made by any thread, while one that is waited for has not ended: for a group, whose tasks have
-    /// many makers, and for what a child splits off.
+    /// Adds one more task to wait for. Any thread may call this, while a task that is waited for has not ended. Used for a group, whose
+    /// tasks many threads make, and for tasks that a child splits off.
     #[inline]
     pub fn expect_one(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// How many have ended elsewhere since the task last waited. The task itself, while it runs.
+    /// Returns how many children have ended on other threads since the task last waited. Called by the task itself, while it runs.
     #[inline]
     pub fn ended_elsewhere(&self) -> u32 {
         (self.0.load(Ordering::Acquire) & NUMBER).wrapping_sub(ZERO) as u32
     }
 
-    /// The task misses so many (of two's complement: it may have seen more end than it has made), and wants its seat to be woken when they have ended. Whether they have not yet.
+    /// Registers the task's wait: it misses this many children, and the thread `seat` is to be woken when they have ended. `missing` is in
+    /// two's complement: the task may have seen more children end than it has made. Returns whether some are still left.
     #[inline]
     pub fn ask(&self, missing: u32, seat: u32) -> bool {
         let (change, missing) = ((u64::from(seat) + 1) << NAME_AT, signed(missing));
@@ -79,19 +80,20 @@ impl Tally {
         before.wrapping_sub(missing) & NUMBER != ZERO
     }
 
-    /// Whether what [`ask`](Tally::ask) wanted has come.
+    /// Returns whether all children that [`ask`](Tally::ask) named have ended.
     #[inline]
     pub fn is_enough(&self) -> bool {
         self.0.load(Ordering::Acquire) & NUMBER == ZERO
     }
 
-    /// All have ended, and the task knows: it begins anew.
+    /// Resets the counter: all children have ended, and the task knows.
     #[inline]
     pub fn reset(&self) {
         self.0.store(ZERO, Ordering::Relaxed);
     }
 
-    /// The task has ended, and misses so many. Whether its memory is its own thread's to free: none is left.
+    /// Registers the task's end, with this many children missing (two's complement). Returns whether none is left: then the calling thread
+    /// frees the task.
     #[inline]
     pub fn end(&self, missing: u32) -> bool {
         let missing = signed(missing);
@@ -100,7 +102,7 @@ impl Tally {
     }
 }
 
-/// A number of 32 bits that may be below zero, as one of 64.
+/// Extends the sign of a 32-bit number in two's complement to 64 bits.
 fn signed(number: u32) -> u64 {
     i64::from(number.cast_signed()).cast_unsigned()
 }

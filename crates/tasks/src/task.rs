@@ -1,12 +1,11 @@
-//! A task: its memory, and what is known of it.
+//! A task: its memory, and its state.
 //!
-//! Three parties write to a task, each to a line of its own: its creator, before anybody else knows it; the thread that runs
-//! it; and whoever ends one of its children, or one of the tasks that it waits for.
+//! Three parties write to a task, each to its own cache lines: the creator, before any other thread knows the task; the thread that runs
+//! the task; and any thread that ends one of its children, or a task that it waits for.
 //!
-//! Memory is given back when the body has ended, all children have, the parent's table of accesses has forgotten the task, and no
-//! child holds it. A table may still be naming tasks that ended long ago. And a child that ends before its own children, or is
-//! held itself, holds its parent until it is freed: so the ancestors of every task that is not over are there, and who asks what
-//! a task is below of may go up from one to the next.
+//! The memory of a task is free when its body and all its children have ended, its parent's table of accesses has forgotten it, and no
+//! child holds it. A table may name tasks that ended long ago. A child holds its parent if it ends before its own children, or is itself
+//! held. So all ancestors of a task that is not over are still there, and a thread may follow the chain of parents from such a task.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
@@ -20,28 +19,28 @@ use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::tally::Tally;
 use crate::work::Work;
 
-/// No seat: the task does not run.
+/// No thread: the task does not run.
 pub const NOBODY: u32 = u32::MAX;
 
-/// It and all tasks that are made in it are done at once, by who makes them (OpenMP's `final`).
+/// The task, and all tasks made in it, run at once, on the thread that makes them (OpenMP's `final`).
 pub const FINAL: u32 = 1;
-/// Its creator waits for its beginning, and runs it (a false `if`, with dependences).
+/// The creator waits until the task can begin, and runs it (a false `if`, with dependences).
 pub const AWAITED: u32 = 2;
-/// It has entries in its parent's table.
+/// The task has entries in its parent's table.
 pub const DEPENDS: u32 = 4;
-/// It has ended before those below it, and holds its parent's memory.
+/// The task ended before its descendants, and holds its parent's memory.
 pub const HOLDS: u32 = 8;
-/// It has not ended before its event is fulfilled.
+/// The task does not end before its event is fulfilled.
 pub const DETACHED: u32 = 16;
-/// It stands for parts of a loop; see `parts`.
+/// The task stands for parts of a loop; see `parts`.
 pub const RANGE: u32 = 32;
-/// Its arguments were copied by the program's own function: the body has to run, since it is what ends the copies.
+/// The task's arguments were copied by a function of the program. The body has to run, because it destroys the copies.
 pub const COPIED: u32 = 64;
 
-/// A task. Not a thread's: whoever has the pointer follows the rules of each field.
+/// A task. It belongs to no thread: every thread that has the pointer follows the rules of each field.
 #[repr(C, align(64))]
 pub struct Task {
-    // By its creator. `parent` and `depth` may be read by thieves who look at a task that may be gone.
+    // Written by the creator. Thieves may read `parent` and `depth` of a task that is already gone.
     pub(crate) work: Cell<Work>,
     pub(crate) data: Cell<*mut c_void>,
     pub(crate) parent: AtomicPtr<Task>,
@@ -49,68 +48,68 @@ pub struct Task {
     pub(crate) depth: AtomicU32,
     pub(crate) flags: Cell<u32>,
     pub(crate) priority: Cell<i32>,
-    /// Which free list its memory belongs to.
+    /// The free list that the memory belongs to.
     pub(crate) class: Cell<u32>,
-    /// Who awaits its beginning.
+    /// Number of the thread that waits until the task can begin.
     pub(crate) awaited_by: Cell<u32>,
-    /// Its control variables. The thread that runs it may replace them.
+    /// The task's control variables. The thread that runs the task may replace them.
     pub(crate) icvs: Pointer,
 
-    // By the thread that runs it.
+    // Written by the thread that runs the task.
     pub(crate) own: Own,
 
-    // By others.
+    // Written by other threads.
     pub(crate) others: Others,
 
-    /// By whoever fulfils it, and the thread that runs the task.
+    /// Written by the thread that fulfils the event, and by the thread that runs the task.
     pub(crate) event: Event<Task>,
 }
 
-/// What the running thread keeps.
+/// Fields of the running thread.
 #[repr(align(64))]
 pub(crate) struct Own {
-    /// Who runs it; [`NOBODY`] while it waits for its children, or has ended.
+    /// Number of the thread that runs the task; [`NOBODY`] while the task waits for its children, or has ended.
     pub seat: AtomicU32,
-    /// Children made on its own thread since it last waited, and how many have ended there. Others may make some, and count them elsewhere
-    /// (`parts`), so the second may be more than the first.
+    /// Children made on the task's own thread since it last waited, and children that have ended there. Other threads may make children too
+    /// and count them in `others` (see `parts`), so the second number may exceed the first.
     pub made: Cell<u32>,
     pub ended_here: Cell<u32>,
-    /// The accesses of its children.
+    /// The accesses of the task's children.
     pub table: UnsafeCell<Table<NonNull<Task>>>,
-    /// Groups that were begun in it and are not over begin with this one.
+    /// The innermost group that was begun in the task and is not over; the others follow by `around`.
     pub groups: Cell<*const Group>,
 }
 
 impl Own {
-    /// Children that have not ended on its own thread, of those that were made there.
+    /// Returns how many children were made on the task's own thread and have not ended there.
     #[inline]
     pub fn missing(&self) -> u32 {
         self.made.get().wrapping_sub(self.ended_here.get())
     }
 }
 
-/// What other threads write.
+/// Fields of other threads.
 #[repr(align(64))]
 pub(crate) struct Others {
     pub tally: Tally,
-    /// Tasks that it waits for, and [`BEING_ENTERED`] while it is entered.
+    /// Number of tasks that this one waits for, plus [`BEING_ENTERED`] while its accesses are being entered.
     pub waits_for: AtomicU32,
-    /// [`USE`] while it or a child of it has not ended, and for each time that its parent's table remembers it; [`HOLD`] for each
-    /// child that holds it.
+    /// One [`USE`] while the task or a child of it has not ended, and one for each time that its parent's table remembers it; one [`HOLD`]
+    /// for each child that holds it.
     pub uses: AtomicU64,
-    /// Tasks that wait for it; [`CLOSED`] once it has ended.
+    /// Tasks that wait for this one; [`CLOSED`] once it has ended.
     pub successors: AtomicPtr<Edge>,
 }
 
-/// One use of a task's memory, by itself or by a table.
+/// One use of a task's memory by the task itself or by a table.
 pub const USE: u64 = 1;
 /// One use of a task's memory by a child that has ended.
 pub const HOLD: u64 = 1 << 32;
 
-/// More than a task can wait for, or be remembered.
+/// More than the number of tasks that a task can wait for, and of table entries that it can have.
 pub const BEING_ENTERED: u32 = 1 << 30;
 
-/// One task waits for another. Lies in the waiting task's memory, or by itself if there are too many.
+/// One task waits for another. An edge lies in the waiting task's memory, or in memory of its own if there are too many for that.
 pub struct Edge {
     next: Cell<*mut Edge>,
     task: Cell<*const Task>,
@@ -119,13 +118,13 @@ pub struct Edge {
 
 const CLOSED: *mut Edge = ptr::without_provenance_mut(1);
 
-// SAFETY: each field says who may write it when, and who hands a task on does so through an atomic.
+// SAFETY: each field's documentation says which thread may write it when, and tasks are handed on through atomics.
 unsafe impl Sync for Task {}
-// SAFETY: nothing in it belongs to a thread.
+// SAFETY: no field depends on a particular thread.
 unsafe impl Send for Task {}
 
 impl Task {
-    /// A task that nobody knows yet. `parent` is null for an implicit task.
+    /// Makes a task that no other thread knows yet. `parent` is null for an implicit task.
     pub fn new(work: Work, data: *mut c_void, parent: *const Task) -> Task {
         Task {
             work: Cell::new(work),
@@ -155,10 +154,10 @@ impl Task {
         }
     }
 
-    /// Makes a free block, which is a task that nobody uses, a task that nobody knows yet. Thieves may be looking at it.
+    /// Makes a new task of a free block, which is a task that nobody uses. Thieves may be looking at it.
     ///
-    /// Only its creator's line is written: the others were left as those of a new task by who has freed it ([`leave`](Task::leave)), and has
-    /// them in its caches if it takes it again.
+    /// Only the creator's cache line is written. The thread that freed the block left the other lines as those of a new task
+    /// ([`leave`](Task::leave)), and still has them in its cache if it takes the block again.
     #[inline]
     pub(crate) fn renew(&self, work: Work, data: *mut c_void, parent: *const Task) {
         self.work.set(work);
@@ -169,7 +168,7 @@ impl Task {
         self.priority.set(0);
     }
 
-    /// Nobody uses it any more: makes it a free block. Its table is empty.
+    /// Makes a free block of a task that nobody uses any more and whose table is empty.
     #[inline]
     pub(crate) fn leave(&self) {
         self.own.seat.store(NOBODY, Ordering::Relaxed);
@@ -182,8 +181,8 @@ impl Task {
         self.others.successors.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
-    /// Whether it was made by `ancestor`, or by a task that was. For a task that may be gone and be another by now: comes to an
-    /// end, and its answer is worth something only if the task was there all the time.
+    /// Returns whether the task is a descendant of `ancestor`. The task may be gone, and its memory another task's: then the call still
+    /// terminates, but the answer is meaningless.
     pub(crate) fn is_below(&self, ancestor: &Task) -> bool {
         let level = ancestor.depth.load(Ordering::Relaxed);
         let mut depth = self.depth.load(Ordering::Relaxed);
@@ -199,7 +198,7 @@ impl Task {
             }
             // SAFETY: as above.
             let next = unsafe { (*parent).depth.load(Ordering::Relaxed) };
-            // Of a task that is gone, ancestors may be in any order; so that this ends, only downwards.
+            // If the task is gone, its ancestors may be in any order. The walk goes only towards smaller depths, so it terminates.
             if next >= depth {
                 return false;
             }
@@ -208,11 +207,11 @@ impl Task {
         false
     }
 
-    /// Has `later` wait for this one, by an edge that is its own. `false`: this one has ended.
+    /// Makes `later` wait for this task, by an edge that belongs to `later`. Returns false if this task has ended.
     pub(crate) fn precede(&self, later: &Task, edge: &Edge) -> bool {
         edge.task.set(later);
-        // Acquire: if this task has ended, `later` may run now, and has to see what this one wrote. Not by a fence, which the thread sanitizer
-        // does not know.
+        // Acquire: if this task has ended, `later` may run now and has to see what this one wrote. A fence would do, but the thread
+        // sanitizer does not know fences.
         let mut first = self.others.successors.load(Ordering::Acquire);
         loop {
             if first == CLOSED {
@@ -228,29 +227,29 @@ impl Task {
         }
     }
 
-    /// Less by this use, [`USE`] or [`HOLD`]: whether it was the last.
+    /// Drops one use, [`USE`] or [`HOLD`]. Returns whether it was the last.
     #[inline]
     pub(crate) fn is_used_no_more(&self, less: u64) -> bool {
-        // The last user needs not count: nobody else can begin to use it.
+        // The last user need not write the count: no other thread can begin to use the task.
         self.others.uses.load(Ordering::Acquire) == less || self.others.uses.fetch_sub(less, Ordering::AcqRel) == less
     }
 
-    /// Whether a child of it that has ended is still there.
+    /// Returns whether a child that has ended still holds this task.
     #[inline]
     pub(crate) fn is_held(&self) -> bool {
         self.others.uses.load(Ordering::Acquire) >= HOLD
     }
 
-    /// It has ended: no more successors. `ready` is given those that waited for nobody else, and the thread that awaits
-    /// them, or [`NOBODY`]: that thread may already run it, and free it.
+    /// Ends the list of successors: the task has ended. Calls `ready` for each successor that waited for no other task, with the thread
+    /// that awaits it or [`NOBODY`]. That thread may already run the successor, and free it.
     pub(crate) fn let_successors_go(&self, mut ready: impl FnMut(NonNull<Task>, u32)) {
         let mut edge = self.others.successors.swap(CLOSED, Ordering::AcqRel);
         while let Some(this) = NonNull::new(edge) {
-            // SAFETY: edges lie in tasks that cannot begin, hence not go, before they are counted down here.
+            // SAFETY: edges lie in tasks that cannot begin, hence not end, before they are counted down here.
             let (next, task) = unsafe { (this.as_ref().next.get(), this.as_ref().task.get()) };
             // SAFETY: as above; made by `Edge::by_itself` if it says so.
             if unsafe { this.as_ref().by_itself.get() } {
-                // SAFETY: as above, and nobody else knows it.
+                // SAFETY: as above, and no other thread knows it.
                 drop(unsafe { Box::from_raw(edge) });
             }
             // SAFETY: as above.
@@ -265,12 +264,12 @@ impl Task {
 }
 
 impl Edge {
-    /// For a task's own memory.
+    /// Makes an edge in a task's own memory.
     pub const fn new() -> Edge {
         Edge { next: Cell::new(ptr::null_mut()), task: Cell::new(ptr::null()), by_itself: Cell::new(false) }
     }
 
-    /// In memory of its own, which goes when the earlier task ends.
+    /// Makes an edge in memory of its own, which is freed when the earlier task ends.
     pub fn by_itself() -> Box<Edge> {
         Box::new(Edge { by_itself: Cell::new(true), ..Edge::new() })
     }

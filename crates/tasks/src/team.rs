@@ -1,9 +1,9 @@
-//! A team: threads with a seat each, that share their ready tasks and meet at barriers.
+//! A team: threads that share their ready tasks and meet at barriers.
 //!
-//! **Seats.** A thread takes one, a member's or a guest's; with it comes a deque of ready tasks (`ready`). Its sleep is in `sleep`, barriers and the
-//! ends of regions are in `barrier`.
+//! **Slots.** Each thread takes a slot (`Seat`): a member's, or a helper slot if it is no member. The slot brings a deque of ready tasks
+//! (`ready`). Sleep is in `sleep`, barriers and the ends of regions are in `barrier`.
 //!
-//! Teams are never given back to the system: who helps out looks at them without asking.
+//! Teams are never freed: a helper may look at a team at any time, without a lock.
 
 mod barrier;
 mod meeting;
@@ -25,80 +25,85 @@ use crate::sync::{self, Ends, ends as ends_elsewhere, shared_ends};
 use crate::task::{NOBODY, Task};
 use crate::work::Work;
 
-/// A member's place. What its own thread writes with every task lies on lines of its own: thieves look at the rest all the time.
+/// The slot of one thread in a team. The words that its own thread writes with every task (`own`) have cache lines of their own, because
+/// thieves read the rest all the time.
 #[repr(C, align(128))]
 pub struct Seat {
-    /// Which one it is: members' first, then guests'.
+    /// The slot's number: members' slots come first, then helper slots.
     number: u32,
     is_guests: bool,
-    /// The thread that sits here.
+    /// Number of the thread that has this slot.
     pub(crate) thread: AtomicU32,
-    /// While it sleeps: tasks below this one only are for it; null: any.
+    /// While the thread sleeps: it accepts only tasks below this one. Null: any task.
     sleeps_in: AtomicPtr<Task>,
     pub(crate) deque: Deque<Task>,
     pub(crate) own: Own,
-    /// The implicit task of the member.
+    /// The member's implicit task.
     pub(crate) implicit: Task,
 }
 
-/// What the thread on a seat keeps there.
+/// What the thread in a slot keeps there.
 #[repr(align(128))]
 pub(crate) struct Own {
-    /// Tasks that were made, and that have ended here, since ever.
+    /// Tasks made here, and tasks ended here, since the team was made.
     made: AtomicU64,
     ended: AtomicU64,
-    /// Tasks that are done at once before the deque is looked at again, and whether it was full; see `queues`.
+    /// Tasks that may still run at once before the thread looks at its deque again, and whether the deque was full at the last look; see
+    /// `ready`.
     pub left_at_once: AtomicU32,
     pub was_full: AtomicBool,
-    /// Somebody says that this is its number; see `number`.
+    /// Whether a task holds this slot's thread number; see `number`.
     pub number_is_held: Held,
-    /// One more than the generation of the barrier that this member has come to last.
+    /// Generation of the barrier at which this member arrived last, plus one.
     came_to: AtomicU64,
 }
 
-/// Seats of threads from outside the team that help it. Their numbers begin behind the last word of members in `idle`, which is theirs.
+/// Number of helper slots: for threads from outside the team. Their numbers begin behind the members' last word in `idle`, and the word
+/// after it is theirs.
 const GUESTS: usize = wire::umt::STANDBYS_AT_MOST as usize;
 
-/// A team; see the module. Words that are written at every barrier or task lie apart from those that are read there.
+/// A team; see the module's documentation. Words that are written at every barrier or task are kept apart from those that are only read
+/// there.
 pub struct Team {
     seats: Box<[Seat]>,
     guests: [OnceLock<Box<Seat>>; GUESTS],
-    /// A bit for each guest's seat that is taken, and how many were ever taken.
+    /// One bit for each helper slot in use, and the number of helper slots that were ever used.
     guests_here: AtomicU64,
     guests_ever: AtomicU32,
-    /// Members of the present region, in the first seats.
+    /// Number of members of the present region, which have the first slots.
     size: AtomicU32,
-    /// 0, or one more than the generation of the last barrier of a cancelled region.
+    /// Generation of the last barrier of a cancelled region, plus one; 0 if the region is not cancelled.
     cancelled: AtomicU64,
-    /// Whether there has been a task since the region began.
+    /// Whether a task was made since the region began.
     has_tasks: AtomicU32,
-    /// Whether the region has tasks that only members may run: none of them leaves its tasks to standbys.
+    /// Whether the region has tasks that only members may run. If so, no member leaves its tasks to standbys.
     needs_members: AtomicBool,
-    /// Whether the region's end is no barrier: who comes there waits for tasks only, if there are any. Others may have gone for good.
+    /// Whether the region's end is no barrier: members that arrive there wait only while tasks are left. Other members may have left for
+    /// good.
     lets_go: AtomicBool,
     idle: Box<[AtomicU64]>,
-    /// A region has it, or is about to. Written for each, and of no interest to members.
+    /// Whether a region uses the team, or is about to. Written once per region; members never read it.
     in_use: Apart<AtomicBool>,
     meeting: Apart<Meeting>,
     generation: Apart<sync::AtomicU32>,
-    /// Somebody has looked for a task and found none, since this was last heard by somebody who has enough.
+    /// Whether a thread looked for a task and found none, since a thread with enough tasks last read and cleared this flag.
     pub(crate) hungry: Apart<AtomicBool>,
-    /// No task is below this one.
+    /// A sentinel below which there is no task.
     nobodys: Task,
     pub(crate) queues: Queues,
-    /// BPF sees all its queues.
+    /// Whether BPF can read the lengths of all queues of the team.
     is_shared: AtomicBool,
-    /// Control variables that the region has begun with.
+    /// Control variables with which the region began.
     pub(crate) icvs: OfRegion,
-    /// What is around its region; null: it is the outermost. Threads of the region and guests in tasks of it may look there.
+    /// The regions around the team's region; null if it is the outermost. Threads of the region, and helpers in its tasks, may read them.
     around: AtomicPtr<Nesting<Team>>,
-    /// What is the same for its region and all regions within.
+    /// Values that the region and all regions within it share.
     pub common: Common,
-    /// Ready tasks of one seat from which on new ones are done at once.
+    /// Length of a slot's deque from which on new tasks run at once.
     pub(crate) enough: usize,
 }
 
-/// On a line of its own, with its neighbour, which processors fetch along.
+/// A value alone on its cache line and on the neighbouring one, which processors prefetch together.
 #[repr(align(128))]
 pub(crate) struct Apart<T>(pub T);
 
@@ -132,21 +137,21 @@ impl Seat {
         self.is_guests
     }
 
-    /// One more was made here. Its own thread only.
+    /// Counts a task made here. Called by the slot's own thread only.
     #[inline]
     pub(crate) fn has_made(&self) {
         self.own.made.store(self.own.made.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// One more has ended here. Its own thread only.
+    /// Counts a task ended here. Called by the slot's own thread only.
     #[inline]
     pub(crate) fn has_ended(&self) {
-        // Release: what the task did is done when the sum says so.
+        // Release: a thread that sees this count also sees what the task did.
         self.own.ended.store(self.own.ended.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 }
 
-/// Whether queues are where BPF sees them; says so if they should be and are not.
+/// Returns `shared`: whether BPF can read the queues. If blocked threads are noticed and it cannot, counts that for the report.
 fn shares(shared: bool) -> bool {
     if !shared && signal::is_live() {
         signal::said().counts.0.unshared.fetch_add(1, Ordering::Relaxed);
@@ -155,7 +160,7 @@ fn shares(shared: bool) -> bool {
 }
 
 impl Team {
-    /// A team with so many seats, which has no members yet.
+    /// Makes a team with this number of members' slots, and no members yet.
     pub fn new(seats: u32) -> Team {
         let ends = shared_ends(seats + 2);
         let end = |number: u32| ends.and_then(|ends| ends.get(number as usize));
@@ -185,30 +190,32 @@ impl Team {
         }
     }
 
-    /// Seats there are.
+    /// Returns the number of members' slots.
     pub fn seats(&self) -> u32 {
         self.seats.len() as u32
     }
 
-    /// Members of the present region.
+    /// Returns the number of members of the present region.
     #[inline]
     pub fn size(&self) -> u32 {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// A region begins; nobody is in another one of this team. If it probably `has_none` of tasks, nobody
-    /// [waits](crate::worker::Worker::end_region) for them at its end.
+    /// Prepares the team for a region. No thread may be in another region of this team. With `has_none` the region probably has no tasks:
+    /// then no member [waits](crate::worker::Worker::end_region) for tasks at its end.
     pub fn begin(&self, has_none: bool) {
-        // All members read these all the time: a line that is written has to be fetched anew.
+        // All members read these words all the time, and a write makes each of them fetch the line anew: so a word is written only if it
+        // changes.
         if self.has_tasks() {
             self.has_tasks.store(0, Ordering::Relaxed);
         }
         if self.is_cancelled() {
-            // Who was let go from a barrier stays counted there, and where the end is none nobody has passed it.
+            // Members that the cancellation released from a barrier are still counted there; if the region's end was no barrier, no thread
+            // has passed that one.
             let generation = self.generation();
             self.pass(generation);
             while !self.has_passed(generation) {
-                // A guest that was late is in the middle of it.
+                // A helper that ended its last task late may be in the middle of passing the barrier.
                 std::hint::spin_loop();
             }
             self.cancelled.store(0, Ordering::Relaxed);
@@ -221,10 +228,10 @@ impl Team {
         }
     }
 
-    /// A region begins that has this around it: to be said before it has tasks.
+    /// Sets the regions around the region that begins. To be called before the region has tasks.
     ///
     /// # Safety
-    /// It stays until the region is over.
+    /// `around` stays valid until the region is over.
     pub unsafe fn is_within(&self, around: Option<&Nesting<Team>>) {
         let around = around.map_or(ptr::null(), ptr::from_ref).cast_mut();
         if self.around.load(Ordering::Relaxed) != around {
@@ -232,29 +239,29 @@ impl Team {
         }
     }
 
-    /// What is around its region, for a thread of the region or a guest in a task of it.
+    /// Returns the regions around the team's region. For threads of the region and helpers in its tasks.
     pub fn around(&self) -> Option<&Nesting<Team>> {
-        // SAFETY: it stays until the region is over, at whose end such a thread is no more.
+        // SAFETY: valid until the region is over, and such a thread has left by then.
         unsafe { self.around.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Whether a region has it, as far as can be seen.
+    /// Returns whether a region uses the team. The answer may be outdated.
     pub fn is_in_use(&self) -> bool {
         self.in_use.0.load(Ordering::Relaxed)
     }
 
-    /// Takes the team for a region, if it has none. Whether it could.
+    /// Takes the team for a region, if no other region uses it. Returns whether it did.
     #[must_use]
     pub fn claim(&self) -> bool {
         !self.is_in_use() && !self.in_use.0.swap(true, Ordering::Acquire)
     }
 
-    /// Its region is over.
+    /// Gives the team back: its region is over.
     pub fn release(&self) {
         self.in_use.0.store(false, Ordering::Release);
     }
 
-    /// The region has so many members: said by each of them, before it [enters](crate::worker::Worker::enter).
+    /// Sets the number of members of the region. Each member calls it before it [enters](crate::worker::Worker::enter).
     pub fn has_members(&self, size: u32) {
         let size = size.min(self.seats());
         if self.size() != size {
@@ -262,22 +269,22 @@ impl Team {
         }
     }
 
-    /// Seats of the present region's members.
+    /// Returns the slots of the present region's members.
     pub(crate) fn members(&self) -> &[Seat] {
         &self.seats[..self.size() as usize]
     }
 
-    /// A member's seat, if there is one of this number.
+    /// Returns the member's slot of this number, if there is one.
     pub(crate) fn member(&self, number: u32) -> Option<&Seat> {
         self.seats.get(number as usize)
     }
 
-    /// A member's seat.
+    /// Returns the member's slot of this number.
     pub(crate) fn seat(&self, number: u32) -> &Seat {
         &self.seats[number as usize]
     }
 
-    /// A seat for a thread that is no member. `None`: all are taken, or there is no memory for another.
+    /// Takes a helper slot for a thread that is no member. `None`: all are taken, or there is no memory for another.
     pub(crate) fn take_guests_seat(&self) -> Option<&Seat> {
         let here = self
             .guests_here
@@ -285,7 +292,7 @@ impl Team {
         let at = here.ok()?.trailing_ones();
         let first = (self.idle.len() - 1) as u32 * 64;
         let place = &self.guests[at as usize];
-        // Nobody else has this bit, so nobody else makes its seat.
+        // This thread alone has the bit, so no other thread makes the slot.
         if place.get().is_none() {
             let new = boxed(|| {
                 let ends = shared_ends(1).and_then(|ends| ends.first());
@@ -304,12 +311,12 @@ impl Team {
         Some(seat)
     }
 
-    /// A guest leaves.
+    /// Gives a helper slot back.
     pub(crate) fn give_guests_seat_back(&self, seat: &Seat) {
         self.guests_here.fetch_and(!(1 << (seat.number % 64)), Ordering::AcqRel);
     }
 
-    /// The seat of a bit in `idle`.
+    /// Returns the slot of a bit in `idle`.
     fn seat_of_bit(&self, word: usize, bit: u32) -> Option<&Seat> {
         if word + 1 < self.idle.len() {
             self.seats.get(word * 64 + bit as usize)
@@ -318,7 +325,7 @@ impl Team {
         }
     }
 
-    /// Seats of guests that there have been.
+    /// Returns the helper slots that were ever used.
     pub(crate) fn guests(&self) -> impl Iterator<Item = &Seat> {
         let ever = self.guests_ever.load(Ordering::Acquire) as usize;
         self.guests[..ever].iter().filter_map(|seat| seat.get().map(|seat| &**seat))
@@ -327,35 +334,35 @@ impl Team {
     /// Notes that a task is about to be made. Calls `first` before the region's first task is published; two members may call it at the same time.
     #[inline]
     pub(crate) fn note_task(&self, first: impl FnOnce()) {
-        // Acquire: who finds the task of this member sees what another that was the first has done.
+        // Acquire: a thread that finds this member's task also sees what `first` did on another member.
         if self.has_tasks.load(Ordering::Acquire) == 0 {
             first();
             self.has_tasks.store(1, Ordering::Release);
         }
     }
 
-    /// Whether there has been a task since the region began. Who sees one in a queue, or has been woken for one, or looks behind the fence
-    /// before its sleep, sees this too: it is said before the task is put anywhere.
+    /// Returns whether a task was made since the region began. The flag is set before the task is put into any queue. So a thread reads
+    /// true if it sees a task in a queue, was woken for one, or looks once more behind the fence before it sleeps.
     #[inline]
     pub fn has_tasks(&self) -> bool {
         self.has_tasks.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether standbys, if there are any, can run all tasks that there may be, and know of them.
+    /// Returns whether standbys, if there are any, may run all tasks of the team, and BPF sees all its queues.
     #[inline]
     pub fn is_served(&self) -> bool {
         self.is_shared.load(Ordering::Relaxed) && !somebody_asks()
     }
 
-    /// Whether a member may leave its tasks to standbys: there are also no more members than CPUs, of which some might wait in a loop for what
-    /// the others would do.
+    /// Returns whether a member may leave its tasks to standbys. With more members than CPUs it may not: some of them might spin until
+    /// others have done their work.
     #[inline]
     pub(crate) fn can_spare_members(&self) -> bool {
         self.is_served() && !self.needs_members.load(Ordering::Relaxed) && self.size() <= signal::cpus()
     }
 
-    /// There will be tasks that [only members may run](crate::group::Group::is_for_members). Members that have left their tasks to standbys are
-    /// wanted again.
+    /// Announces tasks that [only members may run](crate::group::Group::is_for_members). Wakes the members that left their tasks to
+    /// standbys.
     pub fn need_members(&self) {
         if !self.needs_members.load(Ordering::Relaxed) {
             self.needs_members.store(true, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! A thread waits: for children of its task, at a barrier, at the end of a region. Meanwhile it runs other tasks, and sleeps when there are none.
+//! How a thread waits: for children of its task, at a barrier, at the end of a region. Meanwhile it runs other tasks, and sleeps if there
+//! are none.
 
 use std::hint::spin_loop;
 use std::sync::atomic::Ordering;
@@ -8,25 +9,24 @@ use crate::task::{NOBODY, Task};
 use crate::team::Team;
 use crate::worker::Worker;
 
-/// Looks for something to do before a thread sleeps. Waking it takes some microseconds; a look is a few dozen
-/// nanoseconds.
+/// Number of looks for a task before a thread sleeps. A wake-up takes some microseconds; a look takes a few dozen nanoseconds.
 const LOOKS: u32 = 200;
 
-/// Pauses between two looks.
+/// Number of pause instructions between two looks.
 const SPINS: u32 = 16;
 
 impl Worker {
     /// Waits for the children of the present task.
     pub fn wait_for_children(&self) {
         if self.frames.get() > 0 {
-            // A frame has no children, or it would be none.
+            // A frame has no children, or it would be a task by now.
             return;
         }
         let Some(task) = self.current() else { return };
         let own = &task.own;
         if own.missing() != task.others.tally.ended_elsewhere() {
             let number = self.lend_number();
-            // As long as there is something to do, children that end here count without an atomic operation.
+            // While the thread runs tasks here, children that end on it are counted without an atomic operation.
             let all = || own.missing() == task.others.tally.ended_elsewhere();
             self.run_while(|| !all(), Some(task));
             own.seat.store(NOBODY, Ordering::Relaxed);
@@ -39,7 +39,7 @@ impl Worker {
         self.has_no_children(task);
     }
 
-    /// All children of the present task have ended: it begins to count anew.
+    /// Resets the counters of the present task: all its children have ended.
     pub(crate) fn has_no_children(&self, task: &Task) {
         task.others.tally.reset();
         task.own.made.set(0);
@@ -47,14 +47,14 @@ impl Worker {
         self.forget_children(task);
     }
 
-    /// Waits until all members of the team have come here, and all tasks have ended; runs them.
+    /// Waits until all members of the team have arrived here and all tasks have ended. Runs tasks meanwhile.
     pub fn barrier(&self) {
         self.meet(false);
     }
 
-    /// The end of a region. Where [probably](Team::begin) no member makes tasks it is no barrier, and the caller has one behind it: nobody waits there
-    /// but, if a task was made after all, who has made it, and who comes later. Those who have come before sleep in the caller's barrier, and
-    /// standbys are there for threads that sleep.
+    /// Ends a region. If members [probably](Team::begin) make no tasks, the end is no barrier, and the caller has a barrier behind it. Then
+    /// this waits only if a task was made after all: the thread that made it waits, and so do those that arrive later. Members that arrived
+    /// before sleep in the caller's barrier, and standbys take the place of sleeping threads.
     pub fn end_region(&self) {
         let Some((team, _)) = self.place() else { return };
         if !team.lets_go() {
@@ -80,7 +80,7 @@ impl Worker {
         self.current().into_iter().for_each(|task| self.has_no_children(task));
     }
 
-    /// The same as [`barrier`](Worker::barrier), but goes on when the region is cancelled: whether it is.
+    /// Waits as [`barrier`](Worker::barrier) does, but returns early if the region is cancelled. Returns whether it is.
     pub fn barrier_or_cancel(&self) -> bool {
         if self.team().is_some_and(Team::is_cancelled) {
             return true;
@@ -88,13 +88,13 @@ impl Worker {
         self.meet(true)
     }
 
-    /// Meets the others. Whether it is let go instead, which it can be if the barrier is `cancellable`.
+    /// Waits at a barrier. If it is `cancellable` and the region is cancelled, the thread is released early. Returns whether it was.
     fn meet(&self, cancellable: bool) -> bool {
         let Some((team, seat)) = self.place() else { return false };
         let number = self.lend_number();
         let (generation, last) = team.arrive(seat);
         let waited_at = self.waits_at.replace(Some(generation));
-        // Who has just come last, or has just run out of tasks, has to ask whether all is done.
+        // A member that has just arrived last, or has just run out of tasks, has to check whether the barrier can be passed.
         let mut asks = last;
         if last && !team.has_tasks() {
             asks = false;
@@ -114,15 +114,15 @@ impl Worker {
         self.waits_at.set(waited_at);
         self.take_number_back(number);
         if is_let_go() {
-            // Those at the region's end may have passed by now.
+            // Members at the region's end may have passed this barrier by now.
             return true;
         }
-        // All tasks have ended: so have this member's.
+        // All tasks have ended, so this member's children have too.
         self.current().into_iter().for_each(|task| self.has_no_children(task));
         false
     }
 
-    /// Until `enough`, runs tasks below `within`, or any.
+    /// Runs tasks, below `within` or any, and sleeps, until `enough` returns true.
     pub(crate) fn wait(&self, enough: impl Fn() -> bool, within: Option<&Task>) {
         let number = self.lend_number();
         while !enough() {
@@ -133,7 +133,7 @@ impl Worker {
         self.take_number_back(number);
     }
 
-    /// Whether this thread can leave its tasks to standbys, and should.
+    /// Returns whether this thread can leave its tasks to standbys, and should.
     #[inline]
     pub(crate) fn may_leave(&self) -> bool {
         signal::is_live()
@@ -141,7 +141,7 @@ impl Worker {
             && signal::may_leave()
     }
 
-    /// Nothing was to be done: looks a while for a task, then sleeps until somebody wakes it.
+    /// Called when there was no task: looks for one for a while, then sleeps until a thread wakes this one.
     fn look_around(&self, enough: impl Fn() -> bool, within: Option<&Task>) {
         let Some((team, seat)) = self.place() else { return };
         let mut looks = 0;
@@ -160,11 +160,12 @@ impl Worker {
             leaves = self.may_leave();
         }
         if leaves {
-            // Another thread works on this CPU. Standbys do what is left; this thread sleeps until it has nothing to wait for.
+            // Another thread works on this CPU. Standbys run the remaining tasks; this thread sleeps until it has nothing to wait for.
             team.lie_down_for_good(seat);
-            // Its tasks are the oldest of all, where it has made them, and in its deque they would come last.
+            // If this thread made tasks, they are the oldest of all. In its deque they would run last.
             team.leave_behind(seat);
-            // Asked again behind the fence there: who finds out that there can be no more standbys wakes all who sleep.
+            // Checked again behind the fence in `lie_down_for_good`. A thread that finds out that there can be no more standbys wakes all
+            // sleepers.
             if !enough() && self.may_leave() {
                 bed(self.thread).sleep();
             }
@@ -172,7 +173,7 @@ impl Worker {
             return;
         }
         team.lie_down(seat, within);
-        // Whoever puts a task somewhere after this look wakes somebody.
+        // A thread that queues a task after this look wakes a sleeper.
         let found = if enough() { None } else { self.find(within) };
         if found.is_none() && !enough() {
             bed(self.thread).sleep();

@@ -1,10 +1,10 @@
-//! A thread that runs tasks: which team, seat and task it is in. What it does there is in `running`, `waiting`, `helping` and `groups`; how tasks are made
-//! is in `making`, what follows their end in `ending`.
+//! A thread that runs tasks: its team, its slot and its present task. What the thread does is in `running`, `waiting`, `helping` and
+//! `groups`; how tasks are made is in `making`, and what follows their end in `ending`.
 //!
-//! A thread is in one task at a time, implicit or explicit, and in those that these interrupt: a task that waits has others
-//! run on its stack. Which ones is restricted: a task that waits for its children may be interrupted only by tasks below it
-//! (OpenMP 5.2, section 12.9, task scheduling constraint 2: all our tasks are tied), because any other could want
-//! a lock that the waiting one holds. At a barrier every task may run.
+//! A thread runs one task at a time, implicit or explicit. Below it on the stack are the tasks that it interrupts: a task that waits lets
+//! others run on its stack. A task that waits for its children may be interrupted only by tasks below it (OpenMP 5.2, section 12.9, task
+//! scheduling constraint 2: all our tasks are tied), because any other task could want a lock that the waiting task holds. At a barrier
+//! every task may run.
 
 use std::cell::Cell;
 use std::mem::offset_of;
@@ -22,31 +22,31 @@ use crate::team::{Seat, Team};
 
 /// A thread that runs tasks.
 pub struct Worker {
-    /// Its number among all.
+    /// The thread's number among all threads that run tasks.
     pub(crate) thread: u32,
     pub(crate) team: Cell<*const Team>,
     pub(crate) seat: Cell<*const Seat>,
-    /// What is around the region that it is a thread of.
+    /// The regions around the region that this thread is in.
     nesting: Cell<*const Nesting<Team>>,
     pub(crate) current: Cell<*const Task>,
-    /// Tasks on top of it that are done at once; see `frame`.
+    /// Number of frames on top of the present task; see `frame`.
     pub(crate) frames: Cell<u32>,
-    /// The thread number that it holds; see `number`.
+    /// The thread number that the present task holds; see `number`.
     pub(crate) number: Cell<u32>,
-    /// The barrier that this member waits at, if it waits at one; see `begun`.
+    /// Generation of the barrier that this member waits at, if it waits at one; see `begun`.
     pub(crate) waits_at: Cell<Option<u32>>,
     pub(crate) random: Cell<u32>,
     pub(crate) learned: Cell<Learned>,
     pub(crate) pool: Pool,
     pub(crate) icvs: OfWorker,
-    /// The team of the last region that this thread has begun: the first to be asked for the next.
+    /// The team of the last region that this thread began: the first candidate for the next region.
     pub last_team: Cell<Option<&'static Team>>,
 }
 
-/// Where a worker says which team it is in; 0 there: none. For who looks from assembly.
+/// Offset of the field that holds a worker's team, for assembly code. It is 0 if the thread is in no team.
 pub const TEAM_AT: usize = offset_of!(Worker, team);
 
-/// Where a thread was before it came to a region.
+/// The state of a thread before it came to a region.
 #[derive(Clone, Copy)]
 pub struct Before {
     team: *const Team,
@@ -60,7 +60,7 @@ pub struct Before {
 }
 
 impl Worker {
-    /// The calling thread as a worker. `None`: there are too many.
+    /// Makes the calling thread a worker. `None`: there are too many.
     pub fn new() -> Option<Worker> {
         let thread = take_number()?;
         signal::enlist();
@@ -81,17 +81,17 @@ impl Worker {
         })
     }
 
-    /// Begins a member's share of a region: takes its seat.
+    /// Begins a member's share of a region: takes its slot.
     ///
     /// # Safety
-    /// The team lives as long as the process, and nobody else has this seat until [`come_back`](Worker::come_back), behind the
-    /// region's last [`barrier`](Worker::barrier).
+    /// The team lives as long as the process, and no other thread has this slot until [`come_back`](Worker::come_back), behind the region's
+    /// last [`barrier`](Worker::barrier).
     pub unsafe fn enter(&self, team: &Team, number: u32) -> Before {
         let before = self.step_aside();
         let seat = team.seat(number);
         debug_assert!(seat.implicit.own.groups.get().is_null(), "groups end with their region");
         if seat.thread.load(Ordering::Relaxed) != self.thread {
-            // Others look there: not to be written without need.
+            // Other threads read this word, so it is written only if it changes.
             seat.thread.store(self.thread, Ordering::Relaxed);
         }
         seat.implicit.own.seat.store(self.thread, Ordering::Relaxed);
@@ -101,7 +101,7 @@ impl Worker {
         before
     }
 
-    /// Begins a share of a region in which tasks are not this crate's.
+    /// Begins a share of a region whose tasks are not this crate's.
     pub fn step_aside(&self) -> Before {
         let (team, seat, current) = (self.team.get(), self.seat.get(), self.current.get());
         let (frames, number) = (self.frames.replace(0), self.number.replace(NONE));
@@ -113,11 +113,11 @@ impl Worker {
         before
     }
 
-    /// Ends a share of either kind.
+    /// Ends a share that [`enter`](Worker::enter) or [`step_aside`](Worker::step_aside) began.
     pub fn come_back(&self, before: Before) {
         self.give_number_back(NONE);
         if do_tasks_differ() {
-            // Of a member: its implicit task ends.
+            // A member's implicit task ends here.
             self.place().into_iter().for_each(|(_, seat)| seat.implicit.icvs.clear());
         }
         self.take_icvs_back(before.icvs);
@@ -130,22 +130,22 @@ impl Worker {
         self.waits_at.set(before.waits_at);
     }
 
-    /// The team whose region it is in, if that has more than one member.
+    /// Returns the team whose region this thread is in, if the region has more than one member.
     #[inline]
     pub fn team(&self) -> Option<&'static Team> {
-        // SAFETY: null or a team, which lives as long as the process: whoever calls `enter` and `help` promises it.
+        // SAFETY: null, or a team that lives as long as the process, by the promise of the callers of `enter` and `help`.
         unsafe { self.team.get().as_ref() }
     }
 
-    /// It has [entered](Worker::enter), or [stepped aside](Worker::step_aside) for, a region that has this around it.
+    /// Sets the regions around the region that this thread has [entered](Worker::enter), or [stepped aside](Worker::step_aside) for.
     ///
     /// # Safety
-    /// It stays until this thread [comes back](Worker::come_back).
+    /// `around` stays valid until this thread [comes back](Worker::come_back).
     pub unsafe fn is_within(&self, around: Option<&Nesting<Team>>) {
         self.nesting.set(around.map_or(ptr::null(), ptr::from_ref));
     }
 
-    /// What is around the innermost region here. `None`: nothing, or it is in none.
+    /// Returns the regions around the innermost region of this thread. `None`: there is none, or the thread is in no region.
     #[inline]
     pub fn nesting(&self) -> Option<&Nesting<Team>> {
         if self.is_guest() {
@@ -155,7 +155,7 @@ impl Worker {
         unsafe { self.nesting.get().as_ref() }
     }
 
-    /// The present task; frames on top of it are made into tasks.
+    /// Returns the present task. Turns frames on top of it into tasks first.
     #[inline]
     pub(crate) fn current(&self) -> Option<&Task> {
         if self.frames.get() > 0 {
@@ -165,34 +165,34 @@ impl Worker {
         unsafe { self.current.get().as_ref() }
     }
 
-    /// The present task, as a number that no other has; 0: none of ours.
+    /// Returns the present task as a number that no other task has; 0 if this crate has no present task here.
     pub fn present(&self) -> usize {
         self.current().map_or(0, |task| ptr::from_ref(task).addr())
     }
 
-    /// Its seat in the team: a member's is its number.
+    /// Returns the number of this thread's slot in the team. A member's slot number is its thread number.
     pub fn seat(&self) -> Option<u32> {
         self.place().map(|(_, seat)| seat.number())
     }
 
-    /// Its number among the members of the team. `None`: it is no member.
+    /// Returns this thread's number among the members of the team. `None`: it is no member.
     pub fn member(&self) -> Option<u32> {
         self.place().and_then(|(_, seat)| (!seat.is_guests()).then(|| seat.number()))
     }
 
-    /// Whether it runs tasks of a team whose member it is not.
+    /// Returns whether this thread is a helper: it runs tasks of a team of which it is no member.
     pub fn is_guest(&self) -> bool {
         self.place().is_some_and(|(_, seat)| seat.is_guests())
     }
 
-    /// Its team, and its seat there.
+    /// Returns this thread's team and its slot there.
     #[inline]
     pub(crate) fn place(&self) -> Option<(&Team, &Seat)> {
-        // SAFETY: with a team there is a seat in it, which stays as long as that.
+        // SAFETY: a thread with a team has a slot in it, which lives as long as the team.
         self.team().map(|team| (team, unsafe { &*self.seat.get() }))
     }
 
-    /// Whether all tasks are done at once here.
+    /// Returns whether all new tasks run at once here, because the present task is final.
     #[inline]
     pub fn is_final(&self) -> bool {
         // SAFETY: null, or the task that runs on this thread. Frames are final if it is.

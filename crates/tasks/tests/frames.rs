@@ -1,4 +1,4 @@
-//! Tasks that are done at once, and guests.
+//! Tasks that run at once, and helpers.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

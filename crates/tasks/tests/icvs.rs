@@ -1,4 +1,4 @@
-//! Each task has control variables of its own, which begin as its creator's are.
+//! Each task has its own control variables, which begin with its creator's values.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

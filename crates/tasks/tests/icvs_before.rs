@@ -1,4 +1,5 @@
-//! Control variables that the program sets before its regions, and never in a task. By itself, since what a process has ever set counts.
+//! Control variables that the program sets before its regions, and never in a task. A test program of its own, because the note that a
+//! variable was set stays for the whole process.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

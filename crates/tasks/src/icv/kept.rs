@@ -1,4 +1,4 @@
-//! Values of control variables: of tasks, who share them, of regions and of threads.
+//! Values of control variables, of tasks, regions and threads, and how tasks share them.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -6,27 +6,27 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Values of a task.
+/// A task's control variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Values {
-    /// Threads of a region that asks for no number.
+    /// Number of threads of a region that does not ask for a number.
     pub threads: c_int,
-    /// Whether the runtime may take fewer.
+    /// Nonzero if the runtime may choose fewer threads.
     pub dynamic: c_int,
-    /// Active regions within each other.
+    /// Largest number of nested active regions.
     pub levels: c_int,
     /// Kind and chunk size of loops with `schedule(runtime)`.
     pub schedule: (c_int, c_int),
     /// The default device.
     pub device: c_int,
-    /// The default allocator. The thread's, not the task's.
+    /// The default allocator. It belongs to the thread, not to the task.
     pub allocator: usize,
 }
 
 static EVER_SET: AtomicBool = AtomicBool::new(false);
 static TASKS_DIFFER: AtomicBool = AtomicBool::new(false);
 
-/// Some regions have other values than the process has begun with, or soon will: the program is about to set one.
+/// Notes that the program is about to set a control variable: from now on regions may have other values than the process began with.
 #[inline]
 pub fn will_be_set() {
     if !is_ever_set() {
@@ -34,31 +34,31 @@ pub fn will_be_set() {
     }
 }
 
-/// Whether any region may have other values than the process has begun with.
+/// Returns whether a region may have other values than the process began with.
 #[inline]
 pub(crate) fn is_ever_set() -> bool {
     EVER_SET.load(Ordering::Relaxed)
 }
 
-/// Whether any task may have other values than its region has begun with. A thread that has such a task reads true: the flag is stored before
-/// the first such task is published.
+/// Returns whether a task may have other values than its region began with. A thread that has such a task reads true: the flag is stored
+/// before the first such task is published.
 #[inline]
 pub(crate) fn do_tasks_differ() -> bool {
     TASKS_DIFFER.load(Ordering::Relaxed)
 }
 
-/// Tasks will differ: before the first that does is published.
+/// Notes that tasks will have different values. To be called before the first such task is published.
 pub(crate) fn tasks_will_differ() {
     TASKS_DIFFER.store(true, Ordering::Relaxed);
 }
 
-/// Values and the number of those who point to them.
+/// Values, with a reference count.
 pub(crate) struct Kept {
     pub users: AtomicU32,
     pub values: Values,
 }
 
-/// A pointer to values that counts as a user of them; null: those of the region.
+/// A counted reference to values. Null stands for the region's values.
 pub(crate) struct Pointer(pub Cell<*const Kept>);
 
 impl Pointer {
@@ -71,7 +71,7 @@ impl Pointer {
     }
 
     pub fn get(&self) -> Option<Values> {
-        // SAFETY: counted as long as it is here.
+        // SAFETY: this reference counts while it is here.
         unsafe { self.0.get().as_ref() }.map(|kept| kept.values)
     }
 
@@ -98,7 +98,7 @@ impl Pointer {
     }
 }
 
-/// One user less.
+/// Drops one reference.
 pub(crate) fn release(kept: *const Kept) {
     // SAFETY: the caller was a user until now.
     if let Some(this) = unsafe { kept.as_ref() }
@@ -109,17 +109,17 @@ pub(crate) fn release(kept: *const Kept) {
     }
 }
 
-/// Values that a team's region has begun with, and the runtime they are of.
+/// The values with which a team's region began, and the runtime that they belong to.
 pub(crate) struct OfRegion {
     pub runtime: AtomicPtr<c_void>,
-    /// Null: what the process has begun with. Compared by anybody, followed only by who holds [`LOCK`].
+    /// Null: the values with which the process began. Any thread may compare this pointer; only a holder of [`LOCK`] may follow it.
     pub kept: AtomicPtr<Kept>,
 }
 
-/// Held by who replaces a region's values, and by who begins to use them.
+/// Held by a thread that replaces a region's values, or takes a reference to them.
 static LOCK: Mutex<()> = Mutex::new(());
 
-/// The lock on values of regions.
+/// Takes the lock on the values of regions.
 pub(crate) fn hold() -> MutexGuard<'static, ()> {
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -130,13 +130,13 @@ impl OfRegion {
     }
 }
 
-/// What a worker keeps.
+/// Values that a worker keeps.
 pub(crate) struct OfWorker {
-    /// What the runtime has where the present task points to nothing. Null: it has not been written to since.
+    /// The runtime's values for tasks whose own pointer is null. Null: this thread has not written to the runtime since the region began.
     pub base: Pointer,
-    /// The same while this thread is no guest: `base` is elsewhere meanwhile.
+    /// `base` of the helper role, while this thread does not help a team. The two are swapped when help begins and when it ends.
     pub as_guest: Pointer,
-    /// What a guest's runtime has begun with.
+    /// The runtime's values on this thread before it first took over those of a team.
     pub first: Cell<Option<Values>>,
 }
 
@@ -153,6 +153,6 @@ impl Drop for OfWorker {
     }
 }
 
-/// Where a thread has put its base aside.
+/// The `base` that a thread has put aside.
 #[derive(Clone, Copy)]
 pub(crate) struct Aside(pub *const Kept);

@@ -1,13 +1,13 @@
-//! Who has come to a barrier.
+//! The counters of a barrier.
 
 use std::sync::atomic::AtomicU32;
 
-/// What members write who come to a barrier.
+/// Words that members write when they arrive at a barrier.
 pub(super) struct Meeting {
     pub arrived: AtomicU32,
-    /// The generation that somebody has let pass, or is about to.
+    /// Generation of the next barrier. A thread raises this word to win the right to end the present barrier.
     pub passing: AtomicU32,
-    /// Those that stay at a region's end that is no barrier.
+    /// Number of members that stay at a region's end that is no barrier.
     pub staying: AtomicU32,
 }
 

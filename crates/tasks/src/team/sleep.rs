@@ -1,7 +1,8 @@
-//! Who sleeps, and who is woken for what.
+//! Sleeping threads of a team, and which of them are woken for a task.
 //!
-//! A thread that finds no task sets its bit in `idle` and looks once more. A thread that queues a task reads `idle` and wakes one. Both have a fence
-//! (`fence`) between the write and the read, so that one of the two sees the other.
+//! A thread that finds no task sets its bit in `idle` and looks for a task once more. A thread that queues a task reads `idle` and wakes
+//! one sleeper. Both have a fence (`fence`) between the write and the read, so at least one of the two sees the other's write: no wake-up
+//! is lost.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{Ordering, fence};
@@ -12,7 +13,7 @@ use crate::park::bed;
 use crate::task::Task;
 
 impl Team {
-    /// A task was put somewhere.
+    /// Announces a task that was put into a queue: wakes a sleeper that may run it, and tells `signal`.
     #[inline]
     pub(crate) fn announce(&self, task: NonNull<Task>) {
         fence::light();
@@ -22,21 +23,23 @@ impl Team {
         signal::has_put();
     }
 
-    /// Whether somebody sleeps, or is about to.
+    /// Returns whether a thread sleeps, or is about to.
     #[inline]
     pub(crate) fn has_sleepers(&self) -> bool {
         self.idle.iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
-    /// Wakes one who sleeps and may run this task.
+    /// Wakes one sleeping thread that may run this task.
     #[cold]
     pub(crate) fn wake_for(&self, task: NonNull<Task>) {
-        // SAFETY: memory of tasks stays; a task that is gone is below nobody, or it wakes the wrong one.
+        // SAFETY: memory of tasks is never freed. A task that has ended is below no other, or the wrong thread is woken, which does no
+        // harm.
         let may_run = |within: NonNull<Task>| unsafe { task.as_ref().is_below(within.as_ref()) };
         self.wake_one(|within| within.is_none_or(may_run));
     }
 
-    /// Wakes one who may run this task, which is for members: also one that has left its tasks to standbys.
+    /// Wakes one thread that may run this task, which is for members only. If no other sleeper may, wakes a member that left its tasks to
+    /// standbys.
     #[cold]
     pub(crate) fn wake_member_for(&self, task: NonNull<Task>) {
         // SAFETY: as above.
@@ -46,7 +49,8 @@ impl Team {
         }
     }
 
-    /// Wakes one whose sleep is `wanted`: it is asked for tasks below one, or any. Whether there was one.
+    /// Wakes one sleeping thread for which `wanted` returns true. The argument is the task below which the thread accepts tasks, or `None`
+    /// for any task. Returns whether a thread was woken.
     fn wake_one(&self, wanted: impl Fn(Option<NonNull<Task>>) -> bool) -> bool {
         for (at, word) in self.idle.iter().enumerate() {
             let mut left = word.load(Ordering::Acquire);
@@ -78,7 +82,8 @@ impl Team {
         }
     }
 
-    /// The thread on this seat is about to sleep, for tasks below one or for any: to be said before it looks for the last time.
+    /// Marks the thread in this slot as asleep, for tasks below `within` or for any task. To be called before the thread looks for a task
+    /// for the last time.
     pub(crate) fn lie_down(&self, seat: &Seat, within: Option<&Task>) {
         let within = within.map_or(ptr::null(), ptr::from_ref);
         seat.sleeps_in.store(within.cast_mut(), Ordering::Release);
@@ -86,19 +91,19 @@ impl Team {
         fence::heavy();
     }
 
-    /// The thread on this seat is about to sleep, and no task is for it.
+    /// Marks the thread in this slot as asleep, and not to be woken for any task.
     pub(crate) fn lie_down_for_good(&self, seat: &Seat) {
         self.lie_down(seat, Some(&self.nobodys));
     }
 
-    /// Wakes all who sleep, whatever for: they look again.
+    /// Wakes all sleeping threads, whatever they wait for: they look again.
     pub fn alarm(&self) {
         fence(Ordering::SeqCst);
         self.wake_all();
     }
 
-    /// It does not sleep, or no longer. If somebody has woken it for a task and it is `busy` with something else, that task is
-    /// somebody else's now.
+    /// Marks the thread in this slot as awake. If it was woken for a task but is `busy` with something else, wakes other threads for that
+    /// task.
     pub(crate) fn get_up(&self, seat: &Seat, busy: bool) {
         let bit = 1 << (seat.number % 64);
         let was_woken = self.idle[seat.number as usize / 64].fetch_and(!bit, Ordering::AcqRel) & bit == 0;
@@ -107,7 +112,7 @@ impl Team {
         }
     }
 
-    /// Wakes somebody for each task that somebody could take now.
+    /// Wakes a thread for each task that could be taken now.
     #[cold]
     fn pass_on(&self) {
         let oldest = self.seats.iter().chain(self.guests()).filter_map(|seat| NonNull::new(seat.deque.oldest()));

@@ -1,4 +1,4 @@
-//! A runtime for control variables, as libgomp has them: values of the calling thread's implicit task.
+//! A runtime with control variables, which keeps them as libgomp does: for the calling thread's implicit task.
 
 use std::cell::Cell;
 use std::io::Write;
