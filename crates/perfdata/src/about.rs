@@ -1,8 +1,9 @@
-//! What a recording says of where it was made: features of its head (tools/perf/Documentation/perf.data-file-format.txt).
+//! The machine that a recording was made on, from the feature sections of the file
+//! (tools/perf/Documentation/perf.data-file-format.txt).
 
 use crate::bytes::Rest;
 
-/// The features that are read, by their numbers.
+/// Numbers of the features that are read.
 pub(crate) const FEATURES: [u64; 6] = [HOSTNAME, OSRELEASE, VERSION, NRCPUS, CPUDESC, COMMAND];
 const HOSTNAME: u64 = 3;
 const OSRELEASE: u64 = 4;
@@ -11,37 +12,37 @@ const NRCPUS: u64 = 7;
 const CPUDESC: u64 = 8;
 const COMMAND: u64 = 11;
 
-/// Characters of a name: the kernel's have 64 bytes, models of CPUs some more.
+/// Maximum length of a name, characters. Kernel names have 64 bytes; CPU model names are a little longer.
 const LONGEST_NAME: usize = 256;
-/// Words of a command line.
+/// Maximum number of words of a command line.
 const MOST_WORDS: u32 = 4096;
 
-/// Where a recording was made. What it does not say is absent.
+/// The machine that a recording was made on. Facts that the recording lacks are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// Name of the machine.
+    /// Host name.
     pub host: Option<String>,
-    /// Release of its kernel.
+    /// Kernel release.
     pub kernel: Option<String>,
     /// Version of perf.
     pub perf: Option<String>,
-    /// How many CPUs were online.
+    /// Number of CPUs that were online.
     pub cpus: Option<u32>,
-    /// Model of its CPUs.
+    /// Model name of the CPUs.
     pub cpu_model: Option<String>,
-    /// perf's own command line.
+    /// Command line of perf.
     pub command: Vec<String>,
 }
 
 impl About {
-    /// Takes a feature. Ignores other features and damaged ones.
+    /// Reads a feature. Ignores other features and damaged ones.
     pub(crate) fn take(&mut self, feature: u64, bytes: &[u8]) {
         let mut rest = Rest(bytes);
         match feature {
             HOSTNAME => self.host = name(&mut rest),
             OSRELEASE => self.kernel = name(&mut rest),
             VERSION => self.perf = name(&mut rest),
-            // Before it: how many there could be.
+            // The first number counts the possible CPUs, the second the online ones.
             NRCPUS => self.cpus = rest.u32().and_then(|_| rest.u32()),
             CPUDESC => self.cpu_model = name(&mut rest),
             COMMAND => {
@@ -53,7 +54,7 @@ impl About {
     }
 }
 
-/// Reads a name: a string that is neither empty nor long.
+/// Reads a name: a string that is not empty, cut to the maximum length.
 fn name(rest: &mut Rest<'_>) -> Option<String> {
     let name: String = text(rest)?.chars().take(LONGEST_NAME).collect();
     Some(name).filter(|name| !name.is_empty())

@@ -1,10 +1,11 @@
-//! Where in a record its time, thread, CPU and payload are: `perf_event_attr` says which parts a sample has (perf_event_open(2)).
+//! Locates time, thread, CPU and payload in a record. `perf_event_attr` defines the fields of a sample
+//! (perf_event_open(2)).
 
 use crate::bytes::{Rest, u32_at, u64_at};
 use crate::shape::Shape;
 use crate::stamp::Stamp;
 
-/// Bits of `sample_type` that shift what comes behind, in the order of a sample.
+/// Bits of `sample_type` that shift the fields after them.
 const IP: u64 = 1 << 0;
 const TID: u64 = 1 << 1;
 const TIME: u64 = 1 << 2;
@@ -17,20 +18,20 @@ const PERIOD: u64 = 1 << 8;
 const STREAM_ID: u64 = 1 << 9;
 const RAW: u64 = 1 << 10;
 const IDENTIFIER: u64 = 1 << 16;
-/// Of `read_format`: times, the event's id, a group of events, and losses.
+/// Bits of `read_format`: times, id of the event, a group of events, and lost samples.
 const READ_ENABLED: u64 = 1 << 0;
 const READ_RUNNING: u64 = 1 << 1;
 const READ_ID: u64 = 1 << 2;
 const READ_GROUP: u64 = 1 << 3;
 const READ_LOST: u64 = 1 << 4;
-/// Of the flags: records that are no samples have time and so on at their end.
+/// Flag bit: records other than samples end with time, thread and other sample fields.
 const SAMPLE_ID_ALL: u64 = 1 << 18;
-/// Of the types of events: a tracepoint.
+/// Event type: a tracepoint.
 const TRACEPOINT: u32 = 2;
-/// Calls in a chain: the kernel's limit is 127, and may be raised.
+/// Maximum number of calls in a call chain. The kernel's default limit is 127 and can be raised.
 const DEEPEST: u64 = 8192;
 
-/// What one event was recorded with.
+/// The attributes that one event was recorded with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attr {
     kind: u32,
@@ -52,7 +53,7 @@ impl Attr {
         })
     }
 
-    /// The tracepoint's number, if it is one.
+    /// Returns the tracepoint's number; `None` if the event is not a tracepoint.
     pub(crate) fn tracepoint(&self) -> Option<u64> {
         (self.kind == TRACEPOINT).then_some(self.config)
     }
@@ -61,7 +62,7 @@ impl Attr {
         self.sample_type & part != 0
     }
 
-    /// The event's id in a sample.
+    /// Returns the event's id from a sample.
     pub(crate) fn id_of_sample(&self, body: &[u8]) -> Option<u64> {
         if self.has(IDENTIFIER) {
             return u64_at(body, 0);
@@ -70,7 +71,7 @@ impl Attr {
         self.has(ID).then(|| u64_at(body, before * 8)).flatten()
     }
 
-    /// The event's id in another record.
+    /// Returns the event's id from a record that is not a sample.
     pub(crate) fn id_of_record(&self, body: &[u8]) -> Option<u64> {
         if !self.has(IDENTIFIER) || self.flags & SAMPLE_ID_ALL == 0 {
             return None;
@@ -78,7 +79,8 @@ impl Attr {
         u64_at(body, body.len().checked_sub(8)?)
     }
 
-    /// Where a sample's parts are; `None`: there is no payload, or a part before it has a length of its own.
+    /// Returns the offsets of a sample's fields; `None` if there is no payload, or if a field of variable length comes
+    /// before it.
     pub(crate) fn shape(&self) -> Option<Shape> {
         if self.has(READ) || self.has(CALLCHAIN) || !self.has(RAW) {
             return None;
@@ -93,7 +95,7 @@ impl Attr {
         })
     }
 
-    /// A sample and its payload.
+    /// Returns the stamp and the payload of a sample.
     pub(crate) fn sample<'b>(&self, body: &'b [u8]) -> Option<(Stamp, &'b [u8])> {
         let mut rest = Rest(body);
         let mut stamp = Stamp::default();
@@ -134,7 +136,7 @@ impl Attr {
         rest.take(8 * (times + events * of_each)).map(|_| ())
     }
 
-    /// What stands at the end of a record that is no sample; `None`: nothing does.
+    /// Returns the stamp at the end of a record that is not a sample; `None` if the record has none.
     pub(crate) fn stamp_of_record(&self, body: &[u8]) -> Option<Stamp> {
         if self.flags & SAMPLE_ID_ALL == 0 {
             return None;

@@ -1,16 +1,16 @@
-//! Numbers in bytes that may end too early.
+//! Reads numbers from byte slices that may be too short.
 
-/// Two bytes at an offset.
+/// Reads two bytes at an offset.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     array(bytes, at).map(u16::from_le_bytes)
 }
 
-/// Four bytes at an offset.
+/// Reads four bytes at an offset.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     array(bytes, at).map(u32::from_le_bytes)
 }
 
-/// Eight bytes at an offset.
+/// Reads eight bytes at an offset.
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     array(bytes, at).map(u64::from_le_bytes)
 }
@@ -19,12 +19,12 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
-/// Bytes that are taken from the front.
+/// Bytes that are consumed from the front.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rest<'b>(pub(crate) &'b [u8]);
 
 impl<'b> Rest<'b> {
-    /// The next so many.
+    /// Consumes and returns the next `count` bytes.
     pub(crate) fn take(&mut self, count: u64) -> Option<&'b [u8]> {
         let (taken, rest) = self.0.split_at_checked(usize::try_from(count).ok()?)?;
         self.0 = rest;
@@ -43,7 +43,7 @@ impl<'b> Rest<'b> {
         self.take(8).and_then(|bytes| u64_at(bytes, 0))
     }
 
-    /// Up to a NUL, which is taken too.
+    /// Returns the text up to the next NUL and consumes the NUL too.
     pub(crate) fn text(&mut self) -> Option<&'b [u8]> {
         let end = self.0.iter().position(|byte| *byte == 0)?;
         let text = &self.0[..end];

@@ -1,14 +1,19 @@
-//! perf's events → moments, and who is who.
+//! Converts perf's events to [`Moment`]s and keeps the threads' names and processes.
 //!
-//! perf records a machine, so every thread but the idle ones is a member. What perf does not tell, moments do not say either:
+//! perf records the whole machine, so every thread except the idle threads counts as tracked. The result cannot contain
+//! what perf does not record:
 //!
-//! - A thread that was there before is enrolled at its first event: nothing is known of the time before.
-//! - Why a thread blocked is not known, but for one that is stopped. The state D is a disk, or a lock in the kernel, or a page.
-//! - Why a thread moved is known as far as it was blocked then (a wake-up chose) or was not (a balancer, or its mask).
-//! - A birth that only the scheduler's tracepoint tells has no process: the thread counts as one.
+//! - A thread that existed before the recording is enrolled at its first event. The time before that event is unknown.
+//! - The reason for a block is unknown, except for stopped threads. State D can be a disk, a kernel lock or a page
+//! fault.
+//! - The reason for a migration is derived: if the thread was blocked, the wake-up chose the CPU; otherwise the load
+//! balancer or the affinity mask did.
+//! - If only the scheduler's tracepoint reports a fork, the process is unknown, and the thread counts as its own
+//! process.
 //!
-//! Some kernels lose switches *from* the idle task, on some CPUs all of them. Then a thread leaves a CPU to which nobody saw it come. What the
-//! scheduler charged to it meanwhile (`sched_stat_runtime`) says when it came; without that, the time is unknown.
+//! Some kernels lose switches *from* the idle task, on some CPUs all of them. A thread then leaves a CPU without a
+//! recorded arrival. `sched_stat_runtime` reports the run time that the scheduler charged to the thread, and the
+//! arrival time is calculated from it. Without that event, the arrival time is unknown.
 
 use foldhash::HashMap;
 use wire::layout::comm_text;
@@ -16,7 +21,7 @@ use wire::{Left, Migration, Moment, What};
 
 use crate::event::{Comm, Event, Kind};
 
-/// Where a thread stands, as far as perf told.
+/// State of a thread, as far as perf reported it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 enum Stand {
     /// No event yet.
@@ -29,25 +34,25 @@ enum Stand {
     Dead,
 }
 
-/// One of the threads that had an id.
+/// One of the threads that had the same id, one after another.
 #[derive(Clone, Copy, Debug, Default)]
 struct Life {
     born_ns: u64,
-    /// 0: not told.
+    /// Process id; 0 if unknown.
     tgid: u32,
     comm: Comm,
 }
 
-/// Whoever has an id.
+/// The threads that had one id, and the state of the current one.
 #[derive(Clone, Debug, Default)]
 struct Person {
-    /// In order of birth; see [`Person::begin`].
+    /// In order of start time; see [`Person::begin`].
     lives: Vec<Life>,
     stand: Stand,
     cpu: u16,
-    /// Its last event.
+    /// Time of the thread's last event, nanoseconds.
     since_ns: u64,
-    /// What it was charged since its last switch.
+    /// Run time that the scheduler charged to the thread since its last switch, nanoseconds.
     ran_ns: u64,
 }
 
@@ -60,8 +65,9 @@ impl Person {
         &mut self.lives[last]
     }
 
-    /// Begins a life. A late event may tell of one from before the last one: it begins with the last one, so that lives stay in order. Its own place
-    /// would be in front of all the others, and a file may have as many late events as records.
+    /// Adds the next thread with this id. A late event may report a start before the previous thread's start. The new
+    /// thread then starts with the previous one, so that the list stays sorted. Inserting at the front would take
+    /// quadratic time in a file that consists of late events.
     fn begin(&mut self, life: Life) {
         let last_ns = self.lives.last().map_or(0, |last| last.born_ns);
         self.lives.push(Life { born_ns: life.born_ns.max(last_ns), ..life });
@@ -76,43 +82,43 @@ impl Person {
     }
 }
 
-/// Everybody that a recording tells of.
+/// All threads of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Crew {
     people: HashMap<u32, Person>,
     cpus: u32,
     recovered: u64,
-    /// The scheduler's events have begun.
+    /// Whether the first scheduler event was seen.
     has_begun: bool,
 }
 
 impl Crew {
-    /// Nobody yet.
+    /// Returns an empty thread table.
     #[must_use]
     pub fn new() -> Crew {
         Crew::default()
     }
 
-    /// One more than the highest CPU number of all moments.
+    /// Returns the highest CPU number of all moments, plus one.
     #[must_use]
     pub fn cpus(&self) -> u32 {
         self.cpus
     }
 
-    /// Switches-in that were not recorded and found by what the scheduler charged.
+    /// Returns the number of arrivals that were not recorded and were derived from the charged run time.
     #[must_use]
     pub fn recovered(&self) -> u64 {
         self.recovered
     }
 
-    /// What the thread was called that had this id at that time: its last name.
+    /// Returns the last name of the thread that had this id at that time.
     #[must_use]
     pub fn name(&self, tid: u32, born_ns: u64) -> Option<String> {
         let life = self.life(tid, born_ns).filter(|life| life.comm[0] != 0)?;
         Some(comm_text(&life.comm))
     }
 
-    /// Its name as the kernel keeps it.
+    /// Returns the thread's name in the kernel's form: 16 bytes, padded with NUL.
     #[must_use]
     pub fn comm(&self, tid: u32, born_ns: u64) -> Comm {
         self.life(tid, born_ns).map_or([0; 16], |life| life.comm)
@@ -120,12 +126,13 @@ impl Crew {
 
     fn life(&self, tid: u32, born_ns: u64) -> Option<&Life> {
         let lives = &self.people.get(&tid)?.lives;
-        // Searched by halves: an id may be used again as often as there are records in a file.
+        // Binary search: a file may reuse an id as often as it has records.
         let later = lives.partition_point(|life| life.born_ns <= born_ns);
         lives.get(later.saturating_sub(1))
     }
 
-    /// Makes moments of an event. They come in order, but for the arrival of a thread that is told when it leaves.
+    /// Passes on the moments of an event. They are in order of time, except for an arrival that is derived when the
+    /// thread leaves its CPU.
     pub fn take(&mut self, event: &Event, mut hand_on: impl FnMut(Moment)) {
         let mut cpus = self.cpus;
         self.tell(event, |moment| {
@@ -229,12 +236,12 @@ impl Crew {
             }
             Kind::Execed { tid, caller } => say(t_ns, cpu, What::Exec { tid, caller }),
             Kind::Lost { count } => say(t_ns, cpu, What::Lost { count: u32::try_from(count).unwrap_or(u32::MAX) }),
-            // Its last switch says it.
+            // The thread's last switch reports its end.
             Kind::Exited { .. } | Kind::Exit { .. } => {}
         }
     }
 
-    /// The process of a thread; the thread itself where that is not told.
+    /// Returns the process of a thread, or the thread's own id if the process is unknown.
     fn process(&self, tid: u32) -> u32 {
         let told = self.people.get(&tid).and_then(|person| person.lives.last()).map_or(0, |life| life.tgid);
         if told == 0 { tid } else { told }
@@ -242,7 +249,7 @@ impl Crew {
 
     fn born(&mut self, t_ns: u64, cpu: u16, tid: u32, life: Life) {
         let person = self.people.entry(tid).or_default();
-        // A name that was told of an id that has had no event is of this thread.
+        // A name that was reported before the id's first event belongs to this thread.
         if person.stand == Stand::Unmet {
             person.lives.clear();
         }
@@ -250,7 +257,7 @@ impl Crew {
         person.stands(Stand::Newborn, t_ns, cpu);
     }
 
-    /// Whoever has this id; enrolled, if this is its first event.
+    /// Returns the entry of this id. Enrolls the thread if this is its first event.
     fn meet(&mut self, t_ns: u64, cpu: u16, tid: u32, say: &mut impl FnMut(u64, u16, What)) -> &mut Person {
         let person = self.people.entry(tid).or_default();
         if matches!(person.stand, Stand::Unmet | Stand::Dead) {
@@ -259,14 +266,14 @@ impl Crew {
             }
             let told = person.life().tgid;
             say(t_ns, cpu, What::Enrolled { tid, tgid: if told == 0 { tid } else { told }, blocked: None });
-            // Neither running nor not, until a switch says it.
+            // A thread counts as running until a switch tells its real state.
             person.stands(Stand::Running, t_ns, cpu);
         }
         person
     }
 }
 
-/// Moments have room for 65,536 CPUs.
+/// Converts a CPU number. Moments have room for 65,536 CPUs.
 fn small(cpu: u32) -> u16 {
     u16::try_from(cpu).unwrap_or(u16::MAX)
 }

@@ -1,4 +1,4 @@
-//! Records → events, in the order of records.
+//! Converts records to events, in the order of the records.
 
 use foldhash::{HashMap, HashMapExt};
 
@@ -15,7 +15,7 @@ use crate::shape::Shape;
 use crate::stamp::Stamp;
 use crate::tracing;
 
-/// Types of records (perf_event_open(2), and perf's own from 64 on).
+/// Record types (perf_event_open(2)). Types from 64 on are defined by the perf tool.
 const LOST: u32 = 2;
 const COMM: u32 = 3;
 const EXIT: u32 = 4;
@@ -26,17 +26,17 @@ const HEADER_ATTR: u32 = 64;
 const TRACING_DATA: u32 = 66;
 const FINISHED_ROUND: u32 = 68;
 const HEADER_FEATURE: u32 = 80;
-/// Of a COMM's flags: by exec.
+/// Flag of a COMM record: the name was set by an exec.
 const BY_EXEC: u16 = 1 << 13;
-/// Of a LOST_SAMPLES's flags: dropped by a filter, as the user wished.
+/// Flag of a LOST_SAMPLES record: a filter of the user dropped the samples.
 const BY_FILTER: u16 = 1 << 15;
-/// Of a tracepoint's common flags: recorded in an interrupt, or in what it has put off.
+/// Common flags of a tracepoint: recorded in a hardware interrupt or in a soft interrupt.
 const IN_INTERRUPT: i64 = 0x08 | 0x10;
-/// Events of a recording, and their ids: 10 events on 1024 CPUs have 10,240.
+/// Maximum number of events in a recording, and of their ids. 10 events on 1024 CPUs have 10,240 ids.
 pub(crate) const MOST_ATTRS: usize = 4096;
 pub(crate) const MOST_IDS: usize = 1 << 20;
 
-/// A tracepoint that counts here, with the places of its fields.
+/// A tracepoint that this crate decodes, with the positions of its fields.
 #[derive(Clone, Copy, Debug)]
 enum Point {
     Switch { prev: Field, prev_comm: Field, state: Field, next: Field, next_comm: Field, states: States },
@@ -112,23 +112,24 @@ impl Point {
     }
 }
 
-/// What is known of an event's samples: where the parts before its payload are, if they are always there, and what the payload tells.
+/// Layout of an event's samples: offsets of the fields before the payload, if they are fixed, and the positions of the
+/// payload's fields.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     shape: Option<Shape>,
     point: Point,
 }
 
-/// Everything that must be known of a recording to understand its records.
+/// The state that is needed to decode the records of a recording.
 pub(crate) struct Decoder<'k> {
     attrs: Vec<Attr>,
     by_id: HashMap<u64, usize>,
     formats: Vec<Format>,
-    /// Those of this machine.
+    /// Formats of this machine's tracepoints, for a recording that lacks its own.
     known: &'k [Format],
-    /// By event; made when the first sample comes.
+    /// One entry per event; filled when the first sample arrives.
     points: Option<Vec<Option<Known>>>,
-    /// Losses that the kernel told, and those that perf told at its end: see [`Ending::lost`].
+    /// Losses that the kernel reported, and losses that perf reported at its end; see [`Ending::lost`].
     lost: u64,
     lost_samples: u64,
     pub(crate) ending: Ending,
@@ -168,7 +169,7 @@ impl<'k> Decoder<'k> {
         self.ending.about.take(feature, bytes);
     }
 
-    /// Takes a record, and says what it tells. `behind`: what follows it, where it says so.
+    /// Decodes a record. `behind` is the data that follows the record in the file, if its type has such data.
     pub(crate) fn record(&mut self, head: Head, body: &[u8], behind: &[u8]) -> Result<Option<Told>, Error> {
         if head.kind == LOST {
             add(&mut self.lost, u64_at(body, 8));
@@ -183,7 +184,7 @@ impl<'k> Decoder<'k> {
                 }
                 return Ok(event.map(Told::Event));
             }
-            // It has no time.
+            // A LOST_SAMPLES record has no time, so it is only counted.
             LOST_SAMPLES if head.flags & BY_FILTER == 0 => add(&mut self.lost_samples, u64_at(body, 0)),
             LOST | COMM | EXIT | FORK => match self.other(head, body).filter(Event::is_possible) {
                 Some(event) => return Ok(Some(Told::Event(event))),
@@ -205,7 +206,8 @@ impl<'k> Decoder<'k> {
         Ok(None)
     }
 
-    /// What there is to say when all records were taken. `late`: events that came after later ones had been handed on.
+    /// Returns the summary after all records. `late` is the number of events that came after later events had been
+    /// passed on.
     pub(crate) fn finish(mut self, late: u64) -> Result<Ending, Error> {
         self.ending.late = late;
         self.ending.lost = self.lost.max(self.lost_samples);
@@ -230,7 +232,7 @@ impl<'k> Decoder<'k> {
         self.ending.borrowed_formats = self.formats.is_empty();
         let by_id: HashMap<u64, &Format> = formats.iter().map(|format| (format.id, format)).collect();
         let format_of = |attr: &Attr| attr.tracepoint().and_then(|id| by_id.get(&id)).copied();
-        // A waking is earlier than the wake-up that it leads to, and enough.
+        // If the recording has sched_waking, sched_wakeup is ignored: it reports the same wake-up, later.
         let has_waking = self.attrs.iter().filter_map(format_of).any(|format| format.name == "sched_waking");
         let wanted = |format: &&Format| !(has_waking && format.name == "sched_wakeup");
         let point = |attr| format_of(attr).filter(wanted).and_then(Point::of);
@@ -239,7 +241,7 @@ impl<'k> Decoder<'k> {
         Ok(())
     }
 
-    /// The event that a record belongs to.
+    /// Returns the index of the event that a record belongs to.
     fn owner(&self, id: Option<u64>) -> Option<usize> {
         match (self.attrs.len(), id) {
             (1, _) => Some(0),
@@ -272,10 +274,10 @@ impl<'k> Decoder<'k> {
             LOST => Kind::Lost { count: u64_at(body, 8)? },
             _ => return None,
         };
-        // Births and ends have their time in them, too.
+        // Fork and exit records also contain a time of their own.
         let own_ns = matches!(head.kind, FORK | EXIT).then(|| u64_at(body, 16)).flatten().unwrap_or(0);
         let stamp = stamp.unwrap_or(Stamp { t_ns: own_ns, ..Stamp::default() });
-        // All bits: neither when nor where is told.
+        // All bits set: time and CPU are unknown.
         let stamp = if stamp.t_ns == u64::MAX { Stamp { t_ns: 0, cpu: 0, ..stamp } } else { stamp };
         Some(event(stamp, kind))
     }

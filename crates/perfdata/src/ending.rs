@@ -1,43 +1,44 @@
-//! What there is to say about a recording that was read.
+//! The summary of a recording that was read.
 
 use crate::about::About;
 
-/// Where a recording ends before it should.
+/// The point where a recording is truncated or damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Bytes up to which it is whole.
+    /// Number of bytes before the damage.
     pub at_bytes: u64,
-    /// Why it is not, from there on.
+    /// The kind of damage.
     pub why: &'static str,
 }
 
-/// What there is to say about a recording that was read.
+/// The summary of a recording that was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ending {
-    /// It was cut off, or damaged: events are those from before.
+    /// Set if the recording was truncated or damaged; the events are those before that point.
     pub cut: Option<Cut>,
-    /// Scheduler events handed on.
+    /// Number of scheduler events passed on.
     pub events: u64,
-    /// Events that perf lost while it recorded.
+    /// Number of events that perf lost while it recorded.
     ///
-    /// Two kinds of records tell of them. `PERF_RECORD_LOST` comes from the kernel, when a buffer has room again. `PERF_RECORD_LOST_SAMPLES` comes
-    /// from `perf record` since 6.1, at its end, from what the kernel counted by event (`PERF_FORMAT_LOST`). The kernel counts both in the same
-    /// place (`__perf_output_begin` in `kernel/events/ring_buffer.c`), so their sum would count each loss twice. The first lacks what was lost
-    /// behind a buffer's last record, the second does not exist in older recordings: this is the larger of their sums. What a filter of the user's
-    /// dropped (`PERF_RECORD_MISC_LOST_SAMPLES_BPF`) is no loss.
+    /// Two kinds of records report losses. The kernel writes `PERF_RECORD_LOST` when a buffer has room again. `perf
+    /// record` (since 6.1) writes `PERF_RECORD_LOST_SAMPLES` at its end, from the kernel's count per event
+    /// (`PERF_FORMAT_LOST`). The kernel counts both in the same place (`__perf_output_begin` in
+    /// `kernel/events/ring_buffer.c`), so their sum would count each loss twice. The first kind lacks losses after a
+    /// buffer's last record, and older recordings lack the second kind. This field is therefore the larger of the two
+    /// sums. Events that a user's filter dropped (`PERF_RECORD_MISC_LOST_SAMPLES_BPF`) are not losses.
     pub lost: u64,
-    /// Switches among the events.
+    /// Number of switches among the events.
     pub switches: u64,
-    /// Wakings or wake-ups among them, but for first ones.
+    /// Number of wakings or wake-ups among the events, without the first wake-ups of new threads.
     pub wakings: u64,
-    /// Lines of text that tell of a switch or a wake-up in a form that is not known.
+    /// Number of text lines about a switch or a wake-up in an unknown form.
     pub unclear: u64,
-    /// Records and lines that are no scheduler events, and those that could not be understood.
+    /// Number of records and lines that are not scheduler events, plus those that could not be decoded.
     pub skipped: u64,
-    /// Events that came after later ones had been handed on.
+    /// Number of events that came after later events had been passed on.
     pub late: u64,
-    /// Where it was made.
+    /// The machine that the recording was made on.
     pub about: About,
-    /// Layouts were missing; those of this machine were used.
+    /// Whether the recording lacked event formats, so that those of this machine were used.
     pub borrowed_formats: bool,
 }

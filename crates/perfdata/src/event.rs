@@ -1,155 +1,157 @@
-//! One scheduler event, as perf recorded it.
+//! One scheduler event as recorded by perf.
 
 use wire::{LATEST_NS, Left, MOST_CPUS};
 
-/// A name as the kernel keeps it, padded with NULs.
+/// A thread's name in the kernel's form, padded with NULs.
 pub type Comm = [u8; 16];
 
-/// One thing that perf saw.
+/// One recorded event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, on perf's clock; 0: told when the recording began, of what was there already.
+    /// Time on perf's clock, nanoseconds; 0 if perf reported it at the start of the recording, for a thread that
+    /// already existed.
     pub t_ns: u64,
-    /// Where.
+    /// CPU that the event was recorded on.
     pub cpu: u32,
-    /// The process that it was recorded on; -1: gone already.
+    /// Process that the event was recorded in; -1 if it had already gone.
     pub pid: i32,
-    /// The thread that it was recorded on; -1: gone already.
+    /// Thread that the event was recorded in; -1 if it had already gone.
     pub tid: i32,
-    /// What.
+    /// Kind of event, with its data.
     pub kind: Kind,
 }
 
 impl Event {
-    /// Whether it can have happened when and where it says; else what tells it is damaged.
+    /// Returns whether time and CPU numbers are in range. If not, the record is damaged.
     pub(crate) fn is_possible(&self) -> bool {
         let elsewhere = if let Kind::Migration { from, to, .. } = self.kind { from.max(to) } else { 0 };
         self.t_ns <= LATEST_NS && self.cpu.max(elsewhere) < MOST_CPUS
     }
 }
 
-/// A state as perf's `timehist` tells them apart.
+/// A thread's state, with the distinctions that perf's `timehist` makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Raw {
-    /// Zero.
+    /// State 0.
     Running,
-    /// Runnable, but not zero: newer kernels mark who was preempted.
+    /// Runnable, but not zero: newer kernels mark a preempted thread.
     Preempted,
-    /// Blocked, and not to be woken by signals.
+    /// Blocked and not interruptible by signals.
     Uninterruptible,
-    /// Any other.
+    /// Any other state.
     Other,
 }
 
-/// What perf saw.
+/// Kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// One thread leaves the CPU, another comes; 0: the idle task.
+    /// A context switch: one thread leaves the CPU, another one arrives. Id 0 is the idle task.
     Switch {
-        /// Who leaves.
+        /// The thread that leaves.
         prev: u32,
-        /// Its name.
+        /// Name of the leaving thread.
         prev_comm: Comm,
-        /// How.
+        /// Reason for leaving.
         left: Left,
-        /// The same as the number says it.
+        /// The leaving thread's state, with the distinctions of `timehist`.
         raw: Raw,
-        /// Who comes.
+        /// The thread that arrives.
         next: u32,
-        /// Its name.
+        /// Name of the arriving thread.
         next_comm: Comm,
     },
-    /// A thread is woken, by the one that this was recorded on or by an interrupt.
+    /// A thread is woken, by the thread that the event was recorded in or by an interrupt.
     Waking {
-        /// Who.
+        /// The woken thread.
         tid: u32,
-        /// Its name.
+        /// Name of the woken thread.
         comm: Comm,
-        /// For the first time.
+        /// Whether this is the thread's first wake-up.
         is_new: bool,
-        /// By an interrupt.
+        /// Whether an interrupt woke it.
         by_interrupt: bool,
     },
     /// A thread moves to another CPU.
     Migration {
-        /// Who.
+        /// The thread that moves.
         tid: u32,
-        /// From.
+        /// The old CPU.
         from: u32,
-        /// To.
+        /// The new CPU.
         to: u32,
     },
-    /// A thread has run for so long since this was last said, or since it came to its CPU.
+    /// The scheduler charges run time to a thread: the time since its last such event, or since its arrival on the CPU.
     Ran {
-        /// Who.
+        /// The thread that ran.
         tid: u32,
-        /// How long.
+        /// Run time, nanoseconds.
         run_ns: u64,
     },
-    /// A thread is made: as the scheduler's tracepoint says it.
+    /// A thread is created, reported by the scheduler's tracepoint.
     Forked {
-        /// By whom.
+        /// The creating thread.
         parent: u32,
-        /// Who.
+        /// The new thread.
         child: u32,
-        /// Its name.
+        /// Name of the new thread.
         comm: Comm,
     },
-    /// A process runs another program.
+    /// A process executes another program.
     Execed {
-        /// Its thread from now on.
+        /// The process's thread after the exec.
         tid: u32,
-        /// The thread that asked for it.
+        /// The thread that called exec.
         caller: u32,
     },
-    /// A thread ends; it still runs.
+    /// A thread is about to end, but still runs.
     Exited {
-        /// Who.
+        /// The thread that ends.
         tid: u32,
     },
-    /// A thread has a name: as perf's own record says it.
+    /// A thread has a name, reported by perf's own record.
     Comm {
-        /// Of which process.
+        /// Process of the thread.
         pid: u32,
-        /// Who.
+        /// The named thread.
         tid: u32,
-        /// Its name.
+        /// Name of the thread.
         comm: Comm,
-        /// By exec.
+        /// Whether an exec set the name.
         exec: bool,
     },
-    /// A thread is made, or was there: as perf's own record says it.
+    /// A thread is created or already existed, reported by perf's own record.
     Fork {
-        /// Of which process.
+        /// Process of the thread.
         pid: u32,
-        /// Its creator's process.
+        /// Process of the creating thread.
         parent_pid: u32,
-        /// Who.
+        /// The new or existing thread.
         tid: u32,
-        /// Its creator.
+        /// The creating thread.
         parent: u32,
     },
-    /// A thread has gone, or perf's record says so.
+    /// A thread has ended, reported by perf's own record.
     Exit {
-        /// Who.
+        /// The thread that ended.
         tid: u32,
     },
-    /// Events found no room.
+    /// Events were lost because a buffer was full.
     Lost {
-        /// How many.
+        /// Number of lost events.
         count: u64,
     },
 }
 
 impl Kind {
-    /// Whether one of the scheduler's tracepoints said it. perf's own records begin before those are switched on and end after they are off.
+    /// Returns whether the event comes from one of the scheduler's tracepoints. perf's own records start before the
+    /// tracepoints are switched on and end after they are off.
     #[must_use]
     pub fn is_of_scheduler(&self) -> bool {
         !matches!(self, Kind::Comm { .. } | Kind::Fork { .. } | Kind::Exit { .. } | Kind::Lost { .. })
     }
 }
 
-/// A name from bytes, up to the first NUL, cut to what the kernel keeps.
+/// Returns the name in `bytes`, up to the first NUL, cut to the kernel's length.
 #[inline]
 pub(crate) fn comm(bytes: &[u8]) -> Comm {
     let mut padded = [0; 16];
@@ -158,9 +160,9 @@ pub(crate) fn comm(bytes: &[u8]) -> Comm {
         None => padded[..bytes.len()].copy_from_slice(bytes),
     }
     const ONES: u128 = u128::from_ne_bytes([1; 16]);
-    // Its last byte is a NUL in any case.
+    // The last byte is always NUL.
     let word = u128::from_le_bytes(padded) & u128::MAX >> 8;
-    // The lowest bit that is left is the highest one of the first byte that is 0; bits above it say nothing.
+    // The lowest set bit is the highest bit of the first zero byte. Bits above it have no meaning.
     let nuls = word.wrapping_sub(ONES) & !word & ONES << 7;
     let length = nuls.trailing_zeros() / 8;
     (word & !(u128::MAX << (8 * length))).to_le_bytes()

@@ -1,5 +1,5 @@
-//! The format text of a tracepoint: where in its payload each field is. Kernels differ: a name of 16 bytes in one is a place elsewhere in the payload
-//! in the next.
+//! The format text of a tracepoint, which gives the position of each field in the payload. Kernels differ: in one
+//! kernel a name is a field of 16 bytes; in another the field contains a reference to a different part of the payload.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use crate::bytes::u32_at;
 use crate::event::{Comm, Raw, comm};
 use wire::{Cause, Left};
 
-/// Where a field is, and how it is written.
+/// Position and type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     offset: usize,
@@ -16,23 +16,23 @@ pub(crate) struct Field {
     place: Place,
 }
 
-/// Where its bytes are.
+/// Location of a field's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// In the field.
+    /// The field itself holds the bytes.
     Here,
-    /// Where the field says, from the payload's start: length in the upper half, offset in the lower one.
+    /// The field holds a reference: length in the upper half, offset from the start of the payload in the lower half.
     Located,
-    /// The same, from the field's end.
+    /// The same, but with the offset counted from the end of the field.
     LocatedBehind,
 }
 
 impl Field {
-    /// A number of 1, 2, 4 or 8 bytes.
+    /// Returns a number of 1, 2, 4 or 8 bytes.
     #[inline]
     pub(crate) fn number(&self, payload: &[u8]) -> Option<i64> {
         let bytes = payload.get(self.offset..self.offset.checked_add(self.size)?)?;
-        // What fields nearly always are.
+        // Nearly all fields have 4 bytes.
         if let Ok(bytes) = bytes.try_into() {
             let number = u32::from_le_bytes(bytes);
             return Some(if self.is_signed { number.cast_signed().into() } else { number.into() });
@@ -46,13 +46,13 @@ impl Field {
         Some(i64::from_le_bytes(wide))
     }
 
-    /// A thread's id, or a CPU's number.
+    /// Returns a thread id or a CPU number.
     #[inline]
     pub(crate) fn id(&self, payload: &[u8]) -> Option<u32> {
         self.number(payload).and_then(|number| u32::try_from(number).ok())
     }
 
-    /// A name.
+    /// Returns a name.
     pub(crate) fn comm(&self, payload: &[u8]) -> Option<Comm> {
         let (offset, size) = match self.place {
             Place::Here => (self.offset, self.size),
@@ -66,20 +66,20 @@ impl Field {
     }
 }
 
-/// What a kernel says about one of its tracepoints.
+/// A kernel's description of one of its tracepoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Format {
-    /// Its name, without the system's.
+    /// Name of the tracepoint, without the subsystem.
     pub name: String,
-    /// Its number on that kernel.
+    /// Number of the tracepoint on that kernel.
     pub id: u64,
     fields: HashMap<String, Field>,
-    /// Letters of states, with the bit of each; of `sched_switch`.
+    /// State letters of `sched_switch`, each with its bit.
     letters: Vec<(u64, u8)>,
 }
 
 impl Format {
-    /// From the text; `None`: it has no name or no number.
+    /// Reads the format text; `None` if it has no name or no number.
     #[must_use]
     pub fn parse(text: &str) -> Option<Format> {
         let mut format = Format::default();
@@ -109,7 +109,7 @@ impl Format {
     }
 }
 
-/// `type name[n]; offset:8; size:16; signed:0;`, with tabs.
+/// Reads a field such as `type name[n]; offset:8; size:16; signed:0;`, with tabs.
 fn parse_field(text: &str) -> Option<(String, Field)> {
     let mut parts = text.split(';').map(str::trim);
     let declared = parts.next()?;
@@ -125,11 +125,11 @@ fn parse_field(text: &str) -> Option<(String, Field)> {
     };
     let name = declared.rsplit([' ', '\t', '*']).next()?;
     let name = name.split('[').next()?.to_owned();
-    // `char name[LENGTH + 1]` has spaces behind the name; none of ours has.
+    // In `char name[LENGTH + 1]` blanks follow the name. No field used here has such a declaration.
     Some((name, Field { offset, size, is_signed, place }))
 }
 
-/// `{ 0x00000001, "S" }`: numbers of states have changed between kernels, and letters have not.
+/// Reads pairs such as `{ 0x00000001, "S" }`. The numbers of states differ between kernels; the letters do not.
 fn letters(print: &str) -> Vec<(u64, u8)> {
     let pair = |text: &str| {
         let (number, rest) = text.split_once(',')?;
@@ -144,7 +144,7 @@ fn letters(print: &str) -> Vec<(u64, u8)> {
     print.split('{').skip(1).filter_map(pair).collect()
 }
 
-/// Bits of `prev_state` by what they mean.
+/// Bits of `prev_state`, grouped by meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct States {
     blocked: u64,
@@ -163,11 +163,12 @@ impl States {
                 _ => {}
             }
         }
-        // Not told: what no kernel has changed.
+        // If the format lists no letters, use the values that no kernel has changed.
         if letters.is_empty() { States { blocked: 0xff, dead: 0x30, stopped: 0x0c } } else { states }
     }
 
-    /// How a thread leaves its CPU in this state. D may be a disk, and may be a lock in the kernel: that is not guessed.
+    /// Returns the reason for leaving the CPU in this state. State D can be a disk or a kernel lock, so its cause stays
+    /// unspecified.
     pub(crate) fn left(&self, state: u64) -> Left {
         if state & self.dead != 0 {
             Left::Dead
@@ -180,7 +181,7 @@ impl States {
         }
     }
 
-    /// What perf's `timehist` makes of it: it compares with 0 and with 2.
+    /// Returns the state with the distinctions of perf's `timehist`, which compares with 0 and with 2.
     pub(crate) fn raw(&self, state: u64) -> Raw {
         match state {
             0 => Raw::Running,

@@ -1,7 +1,8 @@
-//! The head of a file of perf's, and reading it through.
+//! Reads a perf file from its header to its end.
 //!
-//! In file mode the head says where things are: events with their ids, records, and behind those a table of features, of which the formats of
-//! tracepoints and what tells where it was made are wanted. In pipe mode everything is a record.
+//! In file mode, the header gives the location of the other parts: event descriptions with their ids, records, and a
+//! table of features after the records. Of the features, the tracepoint formats and the facts about the machine are
+//! read. In pipe mode, everything is a record.
 
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
 
@@ -15,17 +16,17 @@ use crate::format::Format;
 use crate::records::{MOST_TRACING_DATA, Records, fill};
 use crate::relay;
 
-/// Size of a head: in pipe mode, and in file mode.
+/// Header size in pipe mode and in file mode, bytes.
 const PIPE: u64 = 16;
 const FILE: usize = 104;
-/// The feature with the formats of tracepoints.
+/// Number of the feature with the tracepoint formats.
 const TRACING_DATA: u64 = 1;
-/// The smallest `perf_event_attr` there was.
+/// Size of the oldest `perf_event_attr`, bytes.
 const SMALLEST_ATTR: usize = 64;
-/// A command line, the longest of the other features, is not longer, by far.
+/// Maximum size of the other features, bytes. The longest of them is a command line, which is far shorter.
 const MOST_FEATURE: u64 = 4 << 20;
 
-/// A part of a file.
+/// A byte range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Section {
     offset: u64,
@@ -37,7 +38,8 @@ impl Section {
         Some(Section { offset: u64_at(bytes, at)?, size: u64_at(bytes, at + 8)? })
     }
 
-    /// As much of it as there is, and no more than so much. The bytes come before room is made for them.
+    /// Reads at most `most` bytes of the section, or fewer if the file ends. The buffer grows with the bytes that
+    /// arrive, not with the size that the file claims.
     fn read(&self, input: &mut (impl Read + Seek), most: u64) -> io::Result<Vec<u8>> {
         input.seek(SeekFrom::Start(self.offset))?;
         let mut bytes = Vec::new();
@@ -46,7 +48,7 @@ impl Section {
     }
 }
 
-/// `alone`: see [`relay::through`].
+/// Reads a perf file. For `alone`, see [`relay::through`].
 pub(crate) fn read(
     input: &mut (impl BufRead + Seek + Send),
     known: &[Format],
@@ -60,7 +62,7 @@ pub(crate) fn read(
     }
     let mut decoder = Decoder::new(known);
     if u64_at(&head, 8) == Some(PIPE) {
-        // It may keep us waiting.
+        // Reading from a pipe can block, so the calling thread reads it alone.
         let is_pipe = input.stream_position().is_err();
         let alone = if is_pipe { usize::MAX } else { alone };
         return relay::through(Records::new(input, PIPE, None), decoder, None, alone, &mut each);
@@ -74,7 +76,7 @@ pub(crate) fn read(
     let data = Section::at(&head, 40).filter(|data| data.offset.checked_add(data.size).is_some());
     let data = data.ok_or(Error::Damaged("its head has no sense in it"))?;
     attrs(input, &head, &mut decoder)?;
-    // Sizes are filled in when perf ends.
+    // perf fills in the sizes when it ends.
     let unfinished = data.size == 0;
     if !unfinished {
         features(input, &head, data, &mut decoder)?;
@@ -85,7 +87,7 @@ pub(crate) fn read(
     relay::through(records, decoder, cut, alone, &mut each)
 }
 
-/// Events with their ids.
+/// Reads the event descriptions with their ids.
 fn attrs(input: &mut (impl Read + Seek), head: &[u8], decoder: &mut Decoder<'_>) -> Result<(), Error> {
     let damaged = || Error::Damaged("its list of events has no sense in it");
     let size = u64_at(head, 16).and_then(|size| usize::try_from(size).ok());
@@ -102,7 +104,7 @@ fn attrs(input: &mut (impl Read + Seek), head: &[u8], decoder: &mut Decoder<'_>)
     Ok(())
 }
 
-/// What is wanted of the features; a file that was cut off has none.
+/// Reads the features that are used here. A truncated file has none.
 fn features(input: &mut (impl Read + Seek), head: &[u8], data: Section, decoder: &mut Decoder<'_>) -> io::Result<()> {
     let has = |bit: u64| u64_at(head, 72 + bit as usize / 64 * 8).is_some_and(|word| word >> (bit % 64) & 1 != 0);
     let table = Section { offset: data.offset + data.size, size: 16 * 256 }.read(input, u64::MAX)?;

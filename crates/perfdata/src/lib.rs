@@ -1,13 +1,18 @@
-//! What `perf sched record` wrote, and what `perf script` prints of it, as scheduler events and as moments.
+//! Reads recordings of `perf sched record`, and the text of `perf script` about them, as scheduler events and as
+//! moments.
 //!
-//! 1. [`read`] looks at the first bytes and reads a file in perf's file mode, its pipe mode, or text.
-//! 2. `tracing` finds the formats of tracepoints in it, `format` where each field is; nothing of that is known beforehand.
-//! 3. `attr` says where in a record its time, CPU and payload are; `records` cuts the stream into records, and unpacks those that are compressed.
-//! 4. `decode` makes events of records, by the layout that `shape` found for their samples; `rounds` brings them in order. Buffers of several CPUs are
-//!    in order up to a mark that perf writes; so no more than a window of events is held. `relay` lets a thread of its own read a long file ahead.
-//! 5. [`crew`] makes [`wire::Moment`]s of events, for those who keep accounts.
+//! 1. [`read`] looks at the first bytes and then reads a file in perf's file mode, a file in its pipe mode, or text.
+//! 2. `tracing` finds the tracepoint formats in the recording; `format` gives the position of each field. The code
+//! assumes no fixed positions.
+//! 3. `attr` locates time, CPU and payload in a record; `records` cuts the stream into records and decompresses the
+//! compressed ones.
+//! 4. `decode` converts records to events, using the sample layout that `shape` found. `rounds` sorts the events: the
+//! per-CPU buffers are in order up to a mark that perf writes, so only a window of events is held. `relay` lets a
+//! second thread read a long file ahead.
+//! 5. [`crew`] converts events to [`wire::Moment`]s, for accounting.
 //!
-//! A file is anybody's: a length is a limit before it is believed, and what is cut off or damaged ends the reading, not the program.
+//! Files are not trusted: each length is checked against a limit before use. A truncated or damaged file ends the
+//! reading, not the program.
 #![forbid(unsafe_code)]
 
 mod about;
@@ -37,22 +42,22 @@ pub use error::Error;
 pub use event::{Comm, Event, Kind};
 pub use format::Format;
 
-/// First bytes of a file of perf's.
+/// First bytes of a perf file.
 const MAGIC: &[u8; 8] = b"PERFILE2";
-/// The same, written by a machine of the other byte order.
+/// First bytes of a perf file from a machine with the other byte order.
 const OTHER_ENDIAN: &[u8; 8] = b"2ELIFREP";
 
-/// Whether this is how a file of perf's begins.
+/// Returns whether these are the first bytes of a perf file.
 #[must_use]
 pub fn is_perf_data(start: &[u8]) -> bool {
     start.starts_with(MAGIC) || start.starts_with(OTHER_ENDIAN)
 }
 
-/// Reads a recording and hands on its scheduler events in order of time. `known`: layouts of this machine's events, for a recording that was cut off
-/// before its own.
+/// Reads a recording and passes its scheduler events to `each` in order of time. `known` holds the event formats of
+/// this machine, for a recording that was truncated before its own.
 ///
 /// # Errors
-/// See [`Error`]; and what `each` says.
+/// See [`Error`]. An error of `each` ends the reading and is returned.
 pub fn read(
     input: &mut (impl BufRead + Seek + Send),
     known: &[Format],
@@ -61,7 +66,7 @@ pub fn read(
     read_with(input, known, relay::AT_FIRST, each)
 }
 
-/// `alone`: see [`relay::through`].
+/// Same as [`read`]. For `alone`, see [`relay::through`].
 fn read_with(
     input: &mut (impl BufRead + Seek + Send),
     known: &[Format],

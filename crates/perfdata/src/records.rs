@@ -1,7 +1,8 @@
-//! The stream of records: one after another, also those inside compressed ones.
+//! Cuts a stream into records, including the records inside compressed ones.
 //!
-//! perf compresses what came from a CPU's buffer as one zstd stream over the whole recording, in records of at most 64 KiB, without regard for where
-//! the records inside begin. It is unpacked a piece at a time, so however much comes out of it, little is in memory.
+//! perf compresses the contents of the CPU buffers as one zstd stream over the whole recording. It cuts that stream
+//! into compressed records of at most 64 KiB, without regard for the boundaries of the records inside. The stream is
+//! decompressed piece by piece, so memory use stays small however large the result is.
 
 use std::io::{self, BufRead, Read};
 
@@ -10,30 +11,32 @@ use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 use crate::bytes::{u16_at, u32_at, u64_at};
 use crate::ending::Cut;
 
-/// Type, two bytes of flags, size with these eight bytes.
+/// Size of a record header, bytes: type, two bytes of flags, and the record's size including the header.
 const HEAD: usize = 8;
-/// Compressed data up to the record's end, and with a length before it.
+/// Record types: compressed data up to the end of the record, and compressed data with a length before it.
 const COMPRESSED: u32 = 81;
 const COMPRESSED2: u32 = 83;
-/// Formats behind the record, in pipe mode.
+/// Record type: in pipe mode, tracepoint formats follow the record.
 const TRACING_DATA: u32 = 66;
-/// Data of a processor's tracer behind the record.
+/// Record type: data of a processor trace follows the record.
 const AUXTRACE: u32 = 71;
-/// Formats of a kernel have 1 to 3 MB.
+/// Maximum size of tracepoint formats, bytes. A kernel's formats have 1 to 3 MB.
 pub(crate) const MOST_TRACING_DATA: u64 = 64 << 20;
-/// A sample.
+/// Record type: a sample.
 const SAMPLE: u32 = 9;
-/// What comes out of compressed records, at most: so many bytes for each that goes in, and a part for free. Of two processes that do nothing but
-/// wake each other there come 17. It bounds how long reading takes; memory is bounded anyway.
+/// Maximum number of decompressed bytes for each compressed byte. [`FREE_UNPACKED`] bytes are allowed in addition. A
+/// recording of two processes that only wake each other reaches 17. The limit bounds the reading time; memory is
+/// bounded anyway.
 const MOST_UNPACKED: u64 = 256;
-/// Bytes of a sample that count. Behind them it may have a copy of its stack (`--call-graph dwarf`), up to 64 KB, nearly all of which was in the one
-/// before: of those come thousands. But when a sample came was not known before, and takes a byte.
+/// Maximum number of bytes that a sample counts towards the limit. A sample may contain a copy of the stack of up to 64
+/// KB (`--call-graph dwarf`), which is nearly the same as in the sample before and compresses to thousands of times
+/// less. The time of a sample is new information and takes at least a byte.
 const COUNTED_OF_SAMPLE: usize = 256;
 const FREE_UNPACKED: u64 = 64 << 20;
-/// Bytes that are unpacked at once.
+/// Number of bytes that are decompressed at once.
 const PIECE: usize = 128 << 10;
 
-/// A record's head; its body is in [`Records::body`].
+/// The header of a record. The body is in [`Records::body`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) kind: u32,
@@ -41,7 +44,8 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Whether a record is whole, from its first bytes: its head and its size. `Err`: it cannot be one.
+    /// Parses a record header and the record's size; `None` if there are too few bytes, `Err` if the size is
+    /// impossible.
     fn parse(bytes: &[u8]) -> Option<Result<(Head, usize), ()>> {
         let (kind, flags, size) = (u32_at(bytes, 0)?, u16_at(bytes, 4)?, usize::from(u16_at(bytes, 6)?));
         Some(if size < HEAD { Err(()) } else { Ok((Head { kind, flags }, size)) })
@@ -51,21 +55,21 @@ impl Head {
 /// Cuts a stream into records.
 pub(crate) struct Records<R> {
     input: R,
-    /// Bytes that are left of the part that has records; `None`: up to the end.
+    /// Bytes that are left of the section with records; `None` if the section extends to the end of the file.
     left: Option<u64>,
     at_bytes: u64,
-    /// The last record is in the input's buffer yet, with so many bytes; else its body is in `body`.
+    /// `Some(size)` if the last record is still in the input's buffer; `None` if its body is in `body`.
     in_buffer: Option<usize>,
     body: Vec<u8>,
-    /// What follows a record that says so.
+    /// The data that follows the last record, for record types that have such data.
     pub(crate) behind: Vec<u8>,
     unpacking: Option<Unpacking>,
-    /// Where and why it ended too early.
+    /// Position and reason, if the stream ended too early.
     pub(crate) cut: Option<Cut>,
 }
 
 impl<R: BufRead> Records<R> {
-    /// From where `input` stands, `at_bytes` from the start.
+    /// Starts at the position of `input`, which is `at_bytes` from the start of the file.
     pub(crate) fn new(input: R, at_bytes: u64, left: Option<u64>) -> Records<R> {
         Records {
             input,
@@ -79,16 +83,16 @@ impl<R: BufRead> Records<R> {
         }
     }
 
-    /// What the last record has behind its head.
+    /// Returns the body of the last record: the bytes after its header.
     pub(crate) fn body(&mut self) -> io::Result<&[u8]> {
         Ok(match self.in_buffer {
-            // What is in a buffer is given again.
+            // The record was not consumed, so `fill_buf` returns the same buffer again.
             Some(size) => self.input.fill_buf()?.get(HEAD..size).unwrap_or_default(),
             None => &self.body,
         })
     }
 
-    /// The next record; `None`: the end, whether it should be here or not.
+    /// Returns the next record; `None` at the end of the stream, regular or premature.
     #[inline]
     pub(crate) fn next(&mut self) -> io::Result<Option<Head>> {
         if let Some(size) = self.in_buffer.take() {
@@ -104,8 +108,8 @@ impl<R: BufRead> Records<R> {
         self.next_in_pieces()
     }
 
-    /// The next record, if it can be read where it is: nothing is unpacked, nothing follows it, and the buffer has all of it. Of what is wrong, and
-    /// of what cannot be read, nothing is said here.
+    /// Returns the next record if it can be read in place: no compression, no data behind it, and all bytes in the
+    /// buffer. Otherwise returns `None` without an error; [`Records::next_in_pieces`] then reports what is wrong.
     #[inline]
     fn whole_in_buffer(&mut self) -> Option<(Head, usize)> {
         if self.left == Some(0) {
@@ -123,7 +127,7 @@ impl<R: BufRead> Records<R> {
             if let Some(unpacking) = &mut self.unpacking {
                 match unpacking.next(&mut self.body) {
                     Ok(Some(head)) if head.kind != COMPRESSED && head.kind != COMPRESSED2 => return Ok(Some(head)),
-                    // perf does not compress twice.
+                    // perf does not compress a compressed record again.
                     Ok(Some(_)) => return Ok(self.cut("a compressed record is in a compressed record")),
                     Ok(None) => {}
                     Err(why) => return Ok(self.cut(why)),
@@ -199,7 +203,7 @@ impl<R: BufRead> Records<R> {
     }
 }
 
-/// Reads as much as there is.
+/// Fills `bytes` from the input. Returns the number of bytes read, which is smaller only at the end of the input.
 pub(crate) fn fill(input: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
     let mut got = 0;
     while got < bytes.len() {
@@ -213,7 +217,7 @@ pub(crate) fn fill(input: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize>
     Ok(got)
 }
 
-/// What comes out of compressed records.
+/// Decompresses the stream in compressed records.
 struct Unpacking {
     decoder: Decoder<'static>,
     packed: Vec<u8>,
@@ -221,9 +225,9 @@ struct Unpacking {
     plain: Vec<u8>,
     plain_at: usize,
     piece: Vec<u8>,
-    /// Bytes that may come out yet of what went in.
+    /// Bytes that the compressed input so far may still produce.
     allowed: u64,
-    /// The decoder may hold more than it had room for.
+    /// Whether the decoder filled its output buffer and may hold more bytes.
     is_full: bool,
 }
 
@@ -241,7 +245,7 @@ impl Unpacking {
         })
     }
 
-    /// Takes a record's data, when all before it is used up.
+    /// Takes the data of the next compressed record. All data before it must be used up.
     fn feed(&mut self, packed: &[u8]) {
         self.packed.clear();
         self.packed.extend_from_slice(packed);
@@ -249,7 +253,7 @@ impl Unpacking {
         self.packed_at = 0;
     }
 
-    /// The next record that is whole; `None`: more is needed.
+    /// Returns the next complete record; `None` if more compressed data is needed.
     fn next(&mut self, body: &mut Vec<u8>) -> Result<Option<Head>, &'static str> {
         const TOO_MUCH: &str = "more comes out of compressed records than perf puts in";
         loop {

@@ -1,15 +1,18 @@
-//! Records → events in order, by one thread or by two.
+//! Converts records to sorted events, with one thread or with two.
 //!
-//! Reading and decoding take about as long as what is done with events. So of a long file a thread of its own does the first, and hands batches of
-//! what records tell to the caller's thread, which brings it in order and hands it on:
+//! Reading and decoding take about as long as the processing of the events. For a long file, a second thread therefore
+//! reads and decodes, and sends batches of decoded records to the caller's thread. That thread sorts the events and
+//! passes them on:
 //!
-//! 1. The first records are read by the caller: a small file is over before a thread would have begun.
-//! 2. Then the reader fills a batch and sends it. No more than [`UNDER_WAY`] wait for the caller; the reader waits when there are more.
-//! 3. The caller empties a batch and gives it back, so that its memory is used again.
-//! 4. An error of the caller's closes the channel, and the reader ends at its next batch. Its own error comes when all from before was handed on,
-//!    as if one thread had done both.
+//! 1. The caller reads the first records alone: a small file is finished before a second thread could start.
+//! 2. The reader thread fills a batch and sends it. At most [`UNDER_WAY`] batches wait for the caller; if the queue is
+//! full, the reader waits.
+//! 3. The caller empties a batch and returns it, so that its memory is reused.
+//! 4. If the caller fails, it closes the channel, and the reader ends at its next batch. If the reader fails, its error
+//! is returned after all earlier events were passed on, as with one thread.
 //!
-//! What cannot be sought in, like a pipe, is read by the caller: it may keep its reader waiting for hours, and the caller could not end meanwhile.
+//! The caller alone reads an input that cannot seek, such as a pipe. A pipe can block the reader for hours, and the
+//! caller could not end meanwhile.
 
 use std::io::{self, BufRead};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
@@ -22,17 +25,17 @@ use crate::event::Event;
 use crate::records::Records;
 use crate::rounds::{Rounds, Told};
 
-/// Records that the caller reads before there is another thread: some 2 MB.
+/// Number of records that the caller reads before it starts a second thread: about 2 MB.
 pub(crate) const AT_FIRST: usize = 16 << 10;
-/// What is sent at once: 300 KB, …
+/// Number of decoded records in a batch: 300 KB.
 const BATCH: usize = 4096;
-/// … and how many of them wait at most: 5 MB. perf's marks let thousands of events go at once, so neither thread is as far as the other all the time,
-/// and one that waits takes a while to be woken.
+/// Maximum number of batches that wait: 5 MB. perf's marks release thousands of events at once, so the two threads
+/// drift apart, and a waiting thread takes a while to wake up.
 const UNDER_WAY: usize = 16;
 
 type Batch = Vec<Told>;
 
-/// Hands on what all records tell, in order. `alone`: so many records are read by the caller's thread, or all, if there are no more.
+/// Reads all records and passes their events on, in order. The caller's thread reads the first `alone` records itself.
 pub(crate) fn through(
     mut records: Records<impl BufRead + Send>,
     mut decoder: Decoder<'_>,
@@ -53,7 +56,7 @@ pub(crate) fn through(
     decoder.finish(rounds.late)
 }
 
-/// Reads so many records, or all; true: those were all.
+/// Reads up to `most` records. Returns true if the stream ended.
 fn read(
     records: &mut Records<impl BufRead>,
     decoder: &mut Decoder<'_>,
@@ -70,7 +73,7 @@ fn read(
     Ok(false)
 }
 
-/// Reads the rest in a thread of its own; false: there is none to be had.
+/// Reads the remaining records in a second thread. Returns false if the thread could not be created.
 fn by_two(
     records: &mut Records<impl BufRead + Send>,
     decoder: &mut Decoder<'_>,
@@ -83,10 +86,10 @@ fn by_two(
         let Ok(reader) = thread::Builder::new().name("reader".into()).spawn_scoped(scope, reading) else {
             return Ok(false);
         };
-        // The channel ends with this, also when it is left early.
+        // The receiver is dropped when this loop ends or returns early, which closes the channel.
         for mut batch in filled {
             batch.drain(..).try_for_each(&mut hand_on)?;
-            // The reader has ended: it needs none.
+            // Sending fails only if the reader has ended and needs no batch.
             let _ = empty.send(batch);
         }
         reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
@@ -94,7 +97,7 @@ fn by_two(
     })
 }
 
-/// What the reader does.
+/// The body of the reader thread.
 fn send(
     records: &mut Records<impl BufRead>,
     decoder: &mut Decoder<'_>,
@@ -102,7 +105,7 @@ fn send(
     emptied: &Receiver<Batch>,
 ) -> Result<(), Error> {
     let room = || emptied.try_recv().unwrap_or_else(|_| Batch::with_capacity(BATCH));
-    // Nobody takes it any more: the caller has an error to tell.
+    // Sending fails only if the caller has stopped receiving. The caller then returns its own error.
     let send = |batch| full.send(batch).map_err(|_| Error::Io(io::ErrorKind::BrokenPipe.into()));
     let mut batch = room();
     let ended = read(records, decoder, usize::MAX, |told| {

@@ -1,36 +1,38 @@
-//! Events of several CPUs' buffers in order of time, holding back no more than must be.
+//! Sorts the events of several CPUs' buffers by time, and holds back as few of them as possible.
 //!
-//! perf empties the buffers one after another and then writes a mark. What is in a round before the mark may be later than what comes in the next
-//! round, but no event of the round after next is earlier than the last one of this round. So at each mark everything goes that is not later than
-//! the last event before the mark *before*.
+//! perf empties the buffers one after another and then writes a mark; the events between two marks are a round. Events
+//! of one round may be later than events of the next round. But no event of the round after next is earlier than the
+//! last event of this round. At each mark, all events are therefore passed on that are not later than the last event
+//! before the *previous* mark.
 
 use std::io;
 
 use crate::event::Event;
 
-/// What records tell, one after another.
+/// The content of a decoded record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Told {
-    /// Something that happened.
+    /// A scheduler event.
     Event(Event),
-    /// perf's mark: all buffers were emptied once.
+    /// perf's mark: it has emptied all buffers once.
     Mark,
 }
 
-/// Events that are held, at most: 200 MB. A recording without marks is sorted in pieces of this size; what is later than that is counted as late.
+/// Maximum number of held events: 200 MB. A recording without marks is sorted in pieces of this size. An event that is
+/// further out of order counts as late.
 const MOST: usize = 2 << 20;
 
-/// Sorts by windows.
+/// Sorts events within a window.
 #[derive(Debug)]
 pub(crate) struct Rounds {
     held: Vec<Event>,
     most: usize,
-    /// The last time seen, …
+    /// Latest event time seen so far.
     last_ns: u64,
-    /// … and what it was at the last mark.
+    /// Value of `last_ns` at the last mark.
     marked_ns: u64,
     passed_ns: u64,
-    /// Events that came after later ones had gone.
+    /// Number of events that came after later events had been passed on.
     pub(crate) late: u64,
 }
 
@@ -39,17 +41,17 @@ impl Rounds {
         Rounds { held: Vec::new(), most: MOST, last_ns: 0, marked_ns: 0, passed_ns: 0, late: 0 }
     }
 
-    /// Takes what a record tells, and hands on what is in order by now.
+    /// Takes the content of a record, and passes on the events whose order is now certain.
     pub(crate) fn take(&mut self, told: Told, mut each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
         match told {
-            // Told at the start, of what was there.
+            // Time 0: perf reported it at the start, for a thread that already existed.
             Told::Event(event) if event.t_ns == 0 => each(&event),
             Told::Event(event) => self.push(event, each),
             Told::Mark => self.mark(each),
         }
     }
 
-    /// Takes an event.
+    /// Adds an event. If the window is full, passes on its earlier half.
     fn push(&mut self, event: Event, each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
         self.last_ns = self.last_ns.max(event.t_ns);
         self.late += u64::from(event.t_ns < self.passed_ns);
@@ -62,20 +64,20 @@ impl Rounds {
         self.hand_on(until_ns, each)
     }
 
-    /// All buffers were emptied once.
+    /// Handles a mark: perf has emptied all buffers once.
     fn mark(&mut self, each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
         let until_ns = std::mem::replace(&mut self.marked_ns, self.last_ns);
         self.held.sort_by_key(|event| event.t_ns);
         self.hand_on(until_ns, each)
     }
 
-    /// The rest.
+    /// Passes on the remaining events.
     pub(crate) fn finish(&mut self, each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
         self.held.sort_by_key(|event| event.t_ns);
         self.hand_on(u64::MAX, each)
     }
 
-    /// The held ones are sorted.
+    /// Passes on the held events up to `until_ns`. They must be sorted.
     fn hand_on(&mut self, until_ns: u64, each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
         let count = self.held.partition_point(|event| event.t_ns <= until_ns);
         if let Some(last) = self.held[..count].last() {

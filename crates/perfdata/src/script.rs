@@ -1,10 +1,12 @@
-//! The text that `perf script` prints of a scheduler recording.
+//! Reads the text that `perf script` prints about a scheduler recording.
 //!
-//! A line is `comm tid [cpu] seconds: system:event: fields`, where names may have spaces in them. Of processes it tells only with
-//! `--show-task-events`, of losses with `--show-lost-events`; interrupts are not told from the threads that they interrupt. Times have microseconds, with `--ns` nanoseconds.
+//! A line is `comm tid [cpu] seconds: system:event: fields`, where names may contain blanks. The text has process
+//! records only with `--show-task-events`, and losses only with `--show-lost-events`. It does not mark events in
+//! interrupts. Times are in microseconds, with `--ns` in nanoseconds.
 //!
-//! Fields have two forms: that of the kernel (`comm=a pid=7 prio=120 target_cpu=002`), and for switches and wake-ups that of a plugin of
-//! libtraceevent (`a:7 [120] CPU:002`; `plugin_sched_switch.c`), which perf uses where it finds one. What is in neither form is counted.
+//! Fields have two forms: the kernel's (`comm=a pid=7 prio=120 target_cpu=002`), and for switches and wake-ups the form
+//! of a libtraceevent plugin (`a:7 [120] CPU:002`; `plugin_sched_switch.c`), which perf uses if it is installed. Lines
+//! in neither form are counted.
 
 use std::io::{self, BufRead, Read};
 
@@ -14,12 +16,12 @@ use crate::ending::{Cut, Ending};
 use crate::error::Error;
 use crate::event::{Comm, Event, Kind, Raw, comm};
 
-/// A line is not longer: two names and some numbers, and a command's name.
+/// Maximum length of a line, bytes. A line consists of two names, some numbers and a command's name.
 const LONGEST: u64 = 4096;
-/// Where there is no event so far, there is none.
+/// If this number of bytes contains no event, the reader gives up.
 const PATIENCE: u64 = 1 << 20;
 
-/// Reads text.
+/// Reads the text of `perf script`.
 pub(crate) fn read(input: &mut impl BufRead, mut each: impl FnMut(&Event) -> io::Result<()>) -> Result<Ending, Error> {
     let mut ending = Ending::default();
     let mut line = Vec::new();
@@ -33,11 +35,11 @@ pub(crate) fn read(input: &mut impl BufRead, mut each: impl FnMut(&Event) -> io:
         let is_whole = line.ends_with(b"\n");
         let parsed = std::str::from_utf8(&line).ok().and_then(parse);
         match parsed {
-            // Cut in a number, it would be another number.
+            // A truncated line is not used: its last number may be truncated too.
             _ if !is_whole && got < LONGEST => {
                 ending.cut = Some(Cut { at_bytes, why: "the last line is not whole" });
             }
-            // A waking is earlier than the wake-up that it leads to, and enough.
+            // If the text has sched_waking, sched_wakeup is ignored: it reports the same wake-up, later.
             Some((_, Name::Wakeup)) if has_waking => ending.skipped += 1,
             Some((None, name)) => {
                 ending.unclear += u64::from(name != Name::Other);
@@ -67,7 +69,7 @@ pub(crate) fn read(input: &mut impl BufRead, mut each: impl FnMut(&Event) -> io:
     }
 }
 
-/// Names of events that have to be told apart: one of them may be two times in a recording, and these have two forms.
+/// The event names that the reader must distinguish: a wake-up may be reported twice, and some events have two forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Name {
     Waking,
@@ -77,14 +79,15 @@ enum Name {
     Other,
 }
 
-/// A line's event, if it can have happened; none where its fields could not be understood.
+/// Parses a line. Returns the event and its name. The event is `None` if its fields could not be parsed. Returns `None`
+/// if the line is not an event, or if the event's numbers are out of range.
 fn parse(line: &str) -> Option<(Option<Event>, Name)> {
     event(line).filter(|(event, _)| event.as_ref().is_none_or(Event::is_possible))
 }
 
 fn event(line: &str) -> Option<(Option<Event>, Name)> {
     let line = line.trim_end();
-    // The first bracket that has a CPU in it: a name may have brackets, too.
+    // Take the first bracket that contains a CPU number, because a name may contain brackets.
     let (before, cpu, after) = line.match_indices(" [").find_map(|(at, _)| {
         let (cpu, after) = line[at + 2..].split_once(']')?;
         let cpu: u32 = cpu.parse().ok()?;
@@ -94,7 +97,7 @@ fn event(line: &str) -> Option<(Option<Event>, Name)> {
     let (pid, tid) = ids.split_once('/').unwrap_or(("-1", ids));
     let (pid, tid): (i32, i32) = (pid.parse().ok()?, tid.parse().ok()?);
     let (time, rest) = after.split_once(": ")?;
-    // Flags of interrupts stand before the time, where they were asked for.
+    // If interrupt flags were requested, they precede the time.
     let t_ns = nanoseconds(time.rsplit(' ').next()?)?;
     let rest = rest.trim_start();
     if let Some(record) = rest.strip_prefix("PERF_RECORD_") {
@@ -113,7 +116,7 @@ fn event(line: &str) -> Option<(Option<Event>, Name)> {
     Some((kind.map(|kind| Event { t_ns, cpu, pid, tid, kind }), name))
 }
 
-/// `61240.175849`, with six or nine digits behind the point.
+/// Parses a time such as `61240.175849`, with six or nine digits after the point.
 fn nanoseconds(text: &str) -> Option<u64> {
     let (seconds, part) = text.split_once('.')?;
     let digits = part.len();
@@ -124,13 +127,13 @@ fn nanoseconds(text: &str) -> Option<u64> {
     seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(part)
 }
 
-/// What stands between two keys, or from a key to the line's end.
+/// Returns the text between two keys, or from a key to the end of the line.
 fn between<'l>(line: &'l str, key: &str, next: &str) -> Option<&'l str> {
     let rest = &line[line.find(key)? + key.len()..];
     Some(if next.is_empty() { rest } else { &rest[..rest.find(next)?] })
 }
 
-/// The number that follows a key, up to a space.
+/// Returns the number that follows a key, up to a space.
 fn number<T: std::str::FromStr>(line: &str, key: &str) -> Option<T> {
     between(line, key, "")?.split([' ', ',']).next()?.parse().ok()
 }
@@ -160,7 +163,8 @@ fn kind(name: &str, fields: &str) -> Option<Kind> {
     })
 }
 
-/// Who is woken. A plugin prints `name:17 [120] success=1 CPU:002`; kernels without that field have an error in its place, or nothing.
+/// Returns the woken thread. A plugin prints `name:17 [120] success=1 CPU:002`. On kernels without the field `success`,
+/// it prints an error in its place, or nothing.
 fn woken(fields: &str) -> Option<(Comm, u32)> {
     if fields.starts_with("comm=") {
         return Some((comm(between(fields, "comm=", " pid=")?.as_bytes()), number(fields, " pid=")?));
@@ -179,7 +183,7 @@ fn switch(fields: &str) -> Option<Kind> {
         next_comm = comm(between(after, "next_comm=", " next_pid=")?.as_bytes());
         next = number(after, " next_pid=")?;
     } else {
-        // As plugins of perf's print it: `name:17 [120] S ==> name:18 [0]`.
+        // The form of the perf plugins: `name:17 [120] S ==> name:18 [0]`.
         let (who, left) = before.rsplit_once(']')?;
         (prev_comm, prev) = with_plugin(who)?;
         state = left.trim();
@@ -189,14 +193,14 @@ fn switch(fields: &str) -> Option<Kind> {
     Some(Kind::Switch { prev, prev_comm, left, raw, next, next_comm })
 }
 
-/// `name:17 [120`.
+/// Parses `name:17 [120`.
 fn with_plugin(text: &str) -> Option<(Comm, u32)> {
     let (who, _priority) = text.rsplit_once(" [")?;
     let (name, tid) = who.rsplit_once(':')?;
     Some((comm(name.as_bytes()), tid.parse().ok()?))
 }
 
-/// What the letters of a state say.
+/// Returns the meaning of a state's letters.
 fn stand(state: &str) -> Option<(Left, Raw)> {
     let blocked = |cause| Left::Blocked(Some(cause));
     Some(match state.bytes().next()? {
@@ -210,7 +214,7 @@ fn stand(state: &str) -> Option<(Left, Raw)> {
     })
 }
 
-/// What `--show-task-events` and `--show-lost-events` add, behind `PERF_RECORD_`.
+/// Parses the records that `--show-task-events` and `--show-lost-events` add, after the prefix `PERF_RECORD_`.
 fn record(record: &str) -> Option<Kind> {
     if let Some(count) = record.strip_prefix("LOST lost ") {
         return Some(Kind::Lost { count: count.trim().parse().ok()? });

@@ -1,4 +1,5 @@
-//! Where the parts of a sample are, when all of them have the same place in each sample: nearly always, and found out once for an event.
+//! Offsets of a sample's fields, for events whose samples all have the same layout. Nearly all events do. The offsets
+//! are computed once per event.
 
 use crate::bytes::{u32_at, u64_at};
 use crate::stamp::Stamp;
@@ -6,16 +7,16 @@ use crate::stamp::Stamp;
 /// Offsets in a sample's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Process, and thread behind it.
+    /// Offset of the process id. The thread id follows it.
     pub(crate) tid: Option<usize>,
     pub(crate) time: Option<usize>,
     pub(crate) cpu: Option<usize>,
-    /// The payload's size, and the payload behind it; all other parts are before it.
+    /// Offset of the payload's size. The payload follows it; all other fields precede it.
     pub(crate) raw: usize,
 }
 
 impl Shape {
-    /// When, where and on whom, and the payload; `None`: it is shorter than it says.
+    /// Returns the stamp and the payload; `None` if the sample is shorter than its size field says.
     #[inline]
     pub(crate) fn sample<'b>(&self, body: &'b [u8]) -> Option<(Stamp, &'b [u8])> {
         let size = u32_at(body, self.raw)?;

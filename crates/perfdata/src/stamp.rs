@@ -1,6 +1,6 @@
-//! When, where and on whom.
+//! Time, CPU and thread of a record.
 
-/// When, where and on whom.
+/// Time, CPU and thread of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) t_ns: u64,

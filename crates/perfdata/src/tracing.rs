@@ -1,14 +1,14 @@
-//! The formats of tracepoints in a recording: what perf copied from tracefs, in the form that trace-cmd gave it.
+//! The tracepoint formats in a recording. perf copied them from tracefs and wrote them in the form of trace-cmd.
 //!
-//! Magic, version, byte order, size of a long, size of a page; two header texts; texts of ftrace's own events; texts of each system's events; and
-//! things that are of no use here. Texts have lengths before them.
+//! The order is: magic, version, byte order, size of a long, size of a page; two header texts; the formats of ftrace's
+//! own events; the formats of each subsystem's events; then parts that are not used here. A length precedes each text.
 
 use crate::bytes::Rest;
 use crate::format::Format;
 
 const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
-/// The scheduler's tracepoints. Where it ends too early: those from before.
+/// Returns the formats of the scheduler's tracepoints. If the data is truncated, returns the formats before that point.
 pub(crate) fn formats(blob: &[u8]) -> Vec<Format> {
     let mut formats = Vec::new();
     let _ = walk(blob, &mut formats);
@@ -23,7 +23,7 @@ fn walk(blob: &[u8], formats: &mut Vec<Format>) -> Option<()> {
     if is_big_endian {
         return None;
     }
-    // Sizes of a long and of a page.
+    // Skip the sizes of a long and of a page.
     rest.take(5)?;
     for _ in ["header_page", "header_event"] {
         rest.text()?;

@@ -1,4 +1,4 @@
-//! One story in every form that perf writes: its events are the same and come in order.
+//! The same recording in each form that perf writes: each form yields the same events, in order.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

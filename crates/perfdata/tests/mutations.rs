@@ -1,7 +1,7 @@
-//! No file makes the reader panic, hang or take much memory: recordings in all forms, changed at random.
+//! The reader never panics, hangs or uses much memory: tested on recordings in all forms, changed at random.
 //!
-//! `make test` runs some thousands, `make fuzz` ten million; COX_FUZZ_TIMES says how many, COX_FUZZ_SEED where to begin. What is behind the reader
-//! is tested with `cox report`.
+//! `make test` runs some thousands of mutations, `make fuzz` ten million. COX_FUZZ_TIMES sets the number, COX_FUZZ_SEED
+//! the start. The code behind the reader is tested with `cox report`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
