@@ -33,7 +33,7 @@ pub use report::{Report, Rule};
 pub use simulate::{Simulate, Waiting};
 pub use traces::{Room, Traces};
 
-/// The argument that exactly the commands have that run a program.
+/// The argument's name in every command that runs a program, and in no other.
 pub const PROGRAM: &str = "program";
 
 /// Measures what the OS scheduler costs the threads of a program, and reduces that cost.
@@ -350,7 +350,7 @@ fn period(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// `10s`, `500ms`, `2m`, `1h`, or plain seconds.
+/// Parses a time: `10s`, `500ms`, `2m`, `1h`, or plain seconds.
 fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);

@@ -1,4 +1,4 @@
-//! From options to the engines of a session.
+//! Creates the engines of a session from the options.
 
 use anyhow::Result;
 use broker::ebpf;
@@ -13,7 +13,7 @@ use watch::bpf::{self, Expectation, Snapshots};
 
 use crate::cli::{self, PackBackend};
 
-/// Those of `cox run`. Who observes takes hold first and lets go last: it sees all that packing does.
+/// Returns the engines of `cox run`. The observing engine starts first and stops last, so that it observes all of the packing.
 pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
     let children = !options.no_children;
     let packing = options.pack_cpus.clone().map(|cpus| {
@@ -24,8 +24,9 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
     Engines::new().with(Observing::new(options.backend, children, recorder)).and(packing).and(overlapping)
 }
 
-/// Has the parts of the eBPF programs loaded together that the engines of `cox run` will ask for, so that a switch under all of them calls one
-/// program. To be called before an engine is probed; it holds while the returned value lives. `None`: one engine alone, or another process loads them.
+/// Announces the eBPF parts that the engines of `cox run` will need, so that they are loaded together and each context switch calls a single program.
+/// Call it before an engine is probed; it has effect while the returned value lives. `None` if only one engine needs eBPF or another process loads
+/// the programs.
 pub fn expected(options: &cli::Run, recorder: Option<&Recorder>) -> Option<Expectation> {
     if (options.pack_cpus.is_none() && options.overlap.is_none()) || !ebpf::may_itself() {
         return None;
@@ -41,7 +42,7 @@ pub fn expected(options: &cli::Run, recorder: Option<&Recorder>) -> Option<Expec
     }))
 }
 
-/// That of `cox pack`.
+/// Returns the engines of `cox pack`.
 pub fn of_pack(options: &cli::Pack) -> Result<Engines> {
     let how = How {
         children: !options.no_children,
@@ -58,12 +59,12 @@ pub fn of_pack(options: &cli::Pack) -> Result<Engines> {
     Ok(Engines::new().with(Packing::new(wanted(&options.cpus)?, &how)))
 }
 
-/// That of `cox advise`.
+/// Returns the engine of `cox advise`.
 pub fn of_advise(options: &cli::Advise) -> Result<Engines> {
     Ok(Engines::new().with(OnTrial::new(wanted(&options.cpus)?, !options.no_children)))
 }
 
-/// The CPUs that are wanted.
+/// Returns the CPUs to pack on.
 pub fn wanted(cpus: &cli::Cpus) -> Result<Wanted> {
     Wanted::of(cpus.cpus.clone(), cpus.ncpus)
 }

@@ -1,15 +1,15 @@
-//! The exit codes that are cox's own.
+//! Exit codes of cox itself.
 
 use outputs::diagnostics::say;
 use pack::live::Summary;
 use session::Ended;
 
-/// cox itself failed before the program ran, or without one, as env(1) and timeout(1) have it.
+/// cox failed before the program ran, or runs no program; env(1) and timeout(1) use the same code.
 pub const FAILED: u8 = 125;
-/// Something is still changed, and the program has ended well: a script has to hear of it.
+/// The program succeeded, but cox could not restore a change; scripts must be able to detect that.
 const UNRESTORED: u8 = 1;
 
-/// The code to end with after a session: the program's own, whatever has failed. `failed`: whether anything has.
+/// Returns the exit code after a session: the program's own, even if cox failed. `failed`: whether an engine or an output failed.
 pub fn after(ended: &Ended, failed: bool) -> u8 {
     match ended.exit {
         Some(exit) => exit.shell_code() as u8,
@@ -18,7 +18,7 @@ pub fn after(ended: &Ended, failed: bool) -> u8 {
     }
 }
 
-/// The code, if everything was put back that packing has changed. Else what is still changed is said, and no program's success hides it.
+/// Returns `code` if packing restored everything. Otherwise reports what is still changed, and replaces a `code` of 0.
 pub fn undone_or(code: u8, summary: &Summary) -> u8 {
     if !summary.unrestored {
         return code;

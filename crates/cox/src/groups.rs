@@ -1,4 +1,4 @@
-//! Groups of reports, as they are named on the command line of `cox compare`.
+//! Groups of reports on the command line of `cox compare`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use outputs::numbered;
 
-/// More runs a group than this make no answer clearer, and chances long to count.
+/// Most runs in a group. More do not make the answer clearer, and exact probabilities take long to compute.
 const MOST_RUNS: usize = 100;
 
-/// A group on the command line.
+/// A group of reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// What it is called.
+    /// Name of the group.
     pub name: String,
-    /// Its reports.
+    /// Files of its reports.
     pub files: Vec<PathBuf>,
 }
 
-/// What the words mean. `is_file` is asked for files whose names have an equals sign, a comma or `%n` in them.
+/// Parses the groups. `is_file` decides whether a word with an equals sign, a comma or `%n` in it is the name of an existing file.
 pub fn groups(words: &[String], is_file: &dyn Fn(&Path) -> bool) -> Result<Vec<Group>> {
     let mut groups = Vec::with_capacity(words.len());
     for word in words {
@@ -48,7 +48,7 @@ pub fn groups(words: &[String], is_file: &dyn Fn(&Path) -> bool) -> Result<Vec<G
     Ok(groups)
 }
 
-/// The files of a name: with `%n`, runs 1, 2, … as far as there are any.
+/// Returns the files that a name stands for; with `%n`, those of runs 1, 2, … up to the first that does not exist.
 fn series(name: &Path, is_file: &dyn Fn(&Path) -> bool) -> Result<Vec<PathBuf>> {
     if is_file(name) || numbered(name, 1) == name {
         return Ok(vec![name.to_owned()]);
@@ -60,7 +60,7 @@ fn series(name: &Path, is_file: &dyn Fn(&Path) -> bool) -> Result<Vec<PathBuf>> 
     Ok(runs)
 }
 
-/// What a file's name says: `before` of `runs/before.%n.json`.
+/// Derives a group's name from a file name: `before` from `runs/before.%n.json`.
 fn short(file: &str) -> String {
     let name = file.rsplit('/').next().unwrap_or(file);
     let name = name.strip_suffix(".json").unwrap_or(name);

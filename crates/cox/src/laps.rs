@@ -1,4 +1,4 @@
-//! What the fixed cost of a session is made of, for `cox-bench overhead start`: see [`arch::laps`].
+//! Durations of the parts of a session's fixed cost, for `cox-bench overhead start`: see [`arch::laps`].
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use arch::laps;
 use outputs::diagnostics::say;
 
-/// A stopwatch that writes its parts when it is dropped.
+/// A stopwatch that writes the durations when it is dropped.
 pub struct Laps {
     file: PathBuf,
     begin_ns: u64,
 }
 
 impl Laps {
-    /// Starts it, where the variable names a file.
+    /// Starts the stopwatch, if the environment variable names a file.
     pub fn begin() -> Option<Laps> {
         let file = std::env::var_os(laps::VARIABLE).filter(|file| !file.is_empty())?;
         Some(Laps { file: file.into(), begin_ns: laps::begin() })
@@ -28,7 +28,7 @@ impl Drop for Laps {
             // Writing to a string does not fail.
             let _ = writeln!(text, "{}\t{took_ns}", part.name());
         }
-        // cox must not replace a file that is there, if the variable names one.
+        // If the file exists already, cox does not overwrite it.
         let file = std::fs::File::create_new(&self.file);
         if let Err(error) = file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes())) {
             say(&format!("{}: {}: {error}", laps::VARIABLE, self.file.display()));

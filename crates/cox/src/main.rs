@@ -1,4 +1,4 @@
-//! `cox`: the command. One module per verb: options → engines → session → faces.
+//! `cox`: the command-line program. Each command has a module, which goes from options to engines, runs the session and writes the output.
 
 mod cli;
 mod engines;
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(code) => ExitCode::from(code),
-        // As SIGPIPE would have ended it.
+        // The exit code of a process that SIGPIPE ended.
         Err(error) if outputs::has_no_reader(&error) => ExitCode::from(128 + libc::SIGPIPE as u8),
         Err(error) => {
             say(&chain(&error));
@@ -66,12 +66,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help and version are not errors. With a program to run, a bad command line is 125, so that the program's own exit
-/// codes stay distinguishable; other verbs use 2.
+/// Prints a refusal and returns the exit code. Help and version are not errors. If the command runs a program, a bad command line is 125, so that it
+/// differs from the program's own exit codes; otherwise it is 2.
 fn refuse(refused: &Refused) -> ExitCode {
     match refused.error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // Nothing to be done when the terminal is gone.
+            // If the terminal is gone, nothing can be done.
             let _ = refused.error.print();
             ExitCode::SUCCESS
         }

@@ -1,7 +1,7 @@
 //! The man pages: clap's sections, from the definition of the command line, and EXIT STATUS, ENVIRONMENT, FILES and SEE ALSO.
 //!
-//! Examples and exit codes come from the end of a command's help. Variables of which the code has a table come from there; the other variables, and
-//! files, are listed here.
+//! Examples and exit codes come from the end of a command's help. Environment variables come from the tables in the code, if there is one; the other
+//! variables and the files are listed here.
 
 use std::fs;
 use std::io::{self, Write};
@@ -13,13 +13,13 @@ use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
 use crate::provenance;
 
-/// An environment variable, or a file.
+/// An environment variable or a file that cox uses.
 struct Outside {
-    /// Several have one meaning.
+    /// Names that share one meaning.
     names: fn() -> Vec<&'static str>,
-    /// What cox does with it.
+    /// What cox uses it for.
     meaning: &'static str,
-    /// The commands that use it; all are on the page of cox itself.
+    /// The commands that use it. The page of cox itself lists all variables and files.
     commands: &'static [&'static str],
 }
 
@@ -31,7 +31,7 @@ const OBSERVERS: &[&str] = &["run", "pack", "advise", "doctor"];
 const JOURNALS: &[&str] = &["run", "pack", "advise", "changes", "changes status", "changes undo"];
 /// Commands that print reports.
 const REPORTS: &[&str] = &["run", "pack", "pack simulate", "advise", "report", "compare"];
-/// Commands whose reports say where they were taken.
+/// Commands whose reports contain their provenance.
 const TAKEN: &[&str] = &["run", "pack", "advise"];
 
 const ENVIRONMENT: &[Outside] = &[
@@ -150,7 +150,7 @@ const FILES: &[Outside] = &[
     Outside { names: || vec!["PREFIX/bin/cox-bench"], meaning: "The experiments.", commands: &["bench"] },
 ];
 
-/// Pages to read with that of a command, beside those of its subcommands and of the command that it belongs to.
+/// Pages for SEE ALSO, in addition to those of the command's subcommands and of its parent command.
 const RELATED: &[(&str, &[&str])] = &[
     ("", &["cox-observe(8)", "cox_umt(3)", "perf-sched(1)"]),
     ("run", &["cox-report(1)", "cox-compare(1)", "cox-pack(1)", "cox-doctor(1)", "cox-explain(1)", "cox-observe(8)"]),
@@ -164,10 +164,10 @@ const RELATED: &[(&str, &[&str])] = &[
     ("schema", &["cox-run(1)", "cox-pack(1)", "cox-advise(1)", "cox-compare(1)"]),
 ];
 
-/// Exit codes of commands whose help lists none.
+/// Exit codes of commands whose help does not list any.
 const EXITS: &str = "  0    done\n  2    wrong options\n  125  cox failed";
 
-/// The headings in a command's help after its options.
+/// Headings in a command's help after its options.
 const EXAMPLE_HEADING: &str = "Example:";
 const EXITS_HEADING: &str = "Exit codes:";
 
@@ -232,7 +232,7 @@ fn verbatim(roff: &mut Roff, lines: &str) {
     roff.control("fi", []);
 }
 
-/// Lines of help such as `  125  cox failed`; a line that is not indented is about those that follow.
+/// Writes exit codes from lines of help such as `  125  cox failed`. A line without a code introduces the lines that follow.
 fn exit_status(roff: &mut Roff, lines: &str) {
     roff.control("SH", ["EXIT STATUS"]);
     for line in lines.lines().filter(|line| !line.trim().is_empty()) {

@@ -1,4 +1,4 @@
-//! Where, when and of what a report is taken.
+//! Provenance of a report: where, when and of which program it was taken.
 
 use std::env;
 
@@ -11,7 +11,8 @@ use machine::topology::Topology;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Variables in which launchers tell a process its rank and how many ranks there are. Within a job of Slurm or Flux a launcher of MPI's comes first.
+/// Environment variables in which launchers pass a process its rank and the number of ranks. In a job of Slurm or Flux, an MPI launcher takes
+/// precedence.
 const LAUNCHERS: [(&str, &str); 5] = [
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
@@ -20,12 +21,12 @@ const LAUNCHERS: [(&str, &str); 5] = [
     ("FLUX_TASK_RANK", "FLUX_JOB_SIZE"),
 ];
 
-/// Batch systems, with the variable that holds the number of a job.
+/// Environment variables that hold the job id, with the name of the batch system.
 pub const JOBS: [(&str, &str); 4] =
     [("SLURM_JOB_ID", "Slurm"), ("PBS_JOBID", "PBS"), ("FLUX_JOB_ID", "Flux"), ("LSB_JOBID", "LSF")];
 
-/// What is known now of this machine and of this process' job. `attached_to`: the process that is observed, if cox does not start the program. The
-/// program is named when the session has ended.
+/// Returns the provenance on this machine and in this process's job. `attached_to` is the observed process, if cox does not start the program. The
+/// caller adds the program's name at the end of the session.
 pub fn here(attached_to: Option<u32>) -> Provenance {
     let root = Root::live();
     let host = Host::read(&root);
@@ -54,7 +55,7 @@ pub fn here(attached_to: Option<u32>) -> Provenance {
     }
 }
 
-/// The date with its zone, to the second. The zone is known while cox has one thread; with more, it is UTC's.
+/// Returns date and time with time zone, to the second. The local zone can only be determined while cox has one thread; later it is UTC.
 fn now() -> Option<String> {
     let now = OffsetDateTime::now_local().unwrap_or_else(|_| OffsetDateTime::now_utc());
     now.replace_nanosecond(0).ok()?.format(&Rfc3339).ok()

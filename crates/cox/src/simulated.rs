@@ -1,4 +1,4 @@
-//! A program on a simulated machine, and the ways to run it there that people choose between.
+//! A program on a simulated machine, and the alternative ways to run it there.
 
 use pack::policy::capacity::counts;
 use pack::policy::conductor::Settings;
@@ -6,23 +6,23 @@ use pack::policy::regime::{TURNS_NS, Turns};
 use pack::policy::seating::FULL_CAPACITY;
 use pack::sim::{Costs, Outcome, Packing, Program, run};
 
-/// A program, and where it runs.
+/// A program, its CPUs and how they behave.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// With all its threads.
+    /// The program, with all its threads.
     pub program: Program,
-    /// Of each CPU, of [`FULL_CAPACITY`].
+    /// Capacity of each CPU, relative to [`FULL_CAPACITY`].
     pub capacities: Vec<u64>,
-    /// What things cost on a CPU.
+    /// Costs of context switches, moves and wake-ups.
     pub costs: Costs,
-    /// How `cox pack` packs.
+    /// Settings of the packer.
     pub settings: Settings,
-    /// For all that is left to chance.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
 impl Scenario {
-    /// All work on all CPUs, but no thread on two at a time, ns: no schedule is faster.
+    /// Returns the ideal time in ns, which no schedule can beat: all work on all CPUs, with no thread on two CPUs at the same time.
     pub fn ideal_ns(&self) -> f64 {
         let work_ns = self.program.work_ns as f64 * self.program.rounds as f64;
         let full = FULL_CAPACITY as f64;
@@ -31,8 +31,7 @@ impl Scenario {
         (work_ns * self.program.threads as f64 / all).max(work_ns / fastest)
     }
 
-    /// How many times the ideal it takes at least when each CPU keeps its threads: of equal CPUs
-    /// `ceil(N/C) * C/N`.
+    /// Returns the least slowdown, relative to the ideal time, if no thread ever changes its CPU. For equal CPUs it is `ceil(N/C) * C/N`.
     pub fn static_slowdown(&self) -> f64 {
         let work_ns = self.program.work_ns as f64 * self.program.rounds as f64;
         let counts = counts(&self.capacities, self.program.threads);
@@ -41,17 +40,17 @@ impl Scenario {
         self.capacities.iter().zip(counts).map(own_ns).fold(0.0, f64::max) / self.ideal_ns()
     }
 
-    /// The kernel places all threads, as with taskset(1).
+    /// Simulates taskset(1): the kernel places all threads.
     pub fn taskset(&self) -> Outcome {
         self.run(&self.program, Packing::Kernel)
     }
 
-    /// `cox pack`.
+    /// Simulates `cox pack`.
     pub fn packed(&self) -> Outcome {
         self.run(&self.program, Packing::Policy(self.settings))
     }
 
-    /// Turns of one length from beginning to end, the best of those that `cox pack` searches through, ns.
+    /// Returns the best fixed scheduling period, of those that `cox pack` tries, in ns, with its outcome.
     pub fn best_fixed(&self) -> Option<(u64, Outcome)> {
         let fixed = |turn_ns| {
             let settings = Settings { turns: Turns::Fixed(turn_ns), always: true, ..self.settings };
@@ -60,8 +59,8 @@ impl Scenario {
         TURNS_NS.into_iter().map(fixed).min_by_key(|(_, outcome)| outcome.elapsed_ns)
     }
 
-    /// The same work in as many threads as there are CPUs, and how many these are. `None` when there are no
-    /// more than that.
+    /// Simulates the same work in as many threads as there are CPUs; returns that number and the outcome. `None` if the program does not have more
+    /// threads than CPUs.
     pub fn fewer_threads(&self) -> Option<(usize, Outcome)> {
         let threads = self.capacities.len();
         if threads >= self.program.threads {
@@ -72,7 +71,7 @@ impl Scenario {
         Some((threads, self.run(&program, Packing::Kernel)))
     }
 
-    /// One run with the kernel's way and `cox pack` in turn.
+    /// Simulates a run in which the kernel and `cox pack` place the threads alternately.
     #[cfg(test)]
     pub fn trial(&self) -> Outcome {
         self.run(&self.program, Packing::Trial(self.settings))

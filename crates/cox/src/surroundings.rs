@@ -1,4 +1,4 @@
-//! What the session knows besides the account: limits, quota, environment, topology.
+//! What the session knows besides the account: limits, quota, environment variables, topology.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -10,10 +10,10 @@ use machine::process::Task;
 use machine::topology::Topology;
 use machine::{CpuSet, Error, Root};
 
-/// The verbs and options of this version that advice may name.
+/// Commands and options of this version that advice may recommend.
 const VERBS: [&str; 4] = ["run", "doctor", "advise", "pack"];
 
-/// Read at the start of a session, because throttling is a difference.
+/// Run context, read at the start of a session: throttling is the difference between two readings.
 pub struct Surroundings {
     root: Root,
     who: Who,
@@ -25,8 +25,8 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// For a program that cox will start (`None`: it inherits what cox has) or a process that runs.
-    /// What cannot be read is left out: advice then claims less.
+    /// Reads the run context for a running process, or for a program that cox will start (`None`), which inherits cox's own. Values that cannot be
+    /// read are left out; advice then claims less.
     pub fn read(pid: Option<u32>) -> Surroundings {
         let root = Root::live();
         let who = pid.map_or(Who::Own, Who::Task);
@@ -41,9 +41,9 @@ impl Surroundings {
         }
     }
 
-    /// The facts for advice, at the end of the session. `narrowed`: what the program's threads were
-    /// allowed on while it ran, when that is known. `packed`: where this session has packed it; then what it
-    /// was allowed is what it was at the start of the session, for later masks are cox's.
+    /// Returns the facts for advice, at the end of the session. `narrowed` is the affinity mask of the program's threads while it ran, if known.
+    /// `packed` are the CPUs on which this session packed the program. In that case the facts contain the mask from the start of the session, because
+    /// cox set the later ones.
     pub fn facts(
         &self,
         command: &[String],
@@ -73,8 +73,8 @@ impl Surroundings {
         }
     }
 
-    /// What the user has no right to: only root is taken to be able to load eBPF and to move other users' programs;
-    /// a quota is changed by whoever may write its file.
+    /// Returns what the user has no permission for. Only root is assumed to be able to load eBPF programs and to move other users' programs. A quota
+    /// can be changed by a user who may write its file.
     fn denied(&self) -> BTreeSet<String> {
         let is_root = rustix::process::geteuid().is_root();
         let quota = self.limits.as_ref().and_then(|limits| limits.quota.as_ref());
@@ -104,7 +104,7 @@ fn throttling(root: &Root, who: Who) -> Result<Vec<Throttling>, Error> {
     cgroup.throttling(root)
 }
 
-/// The level that was throttled longest between two readings.
+/// Returns the counts of the cgroup level that was throttled longest between two readings.
 fn since(now: &[Throttling], before: &[Throttling]) -> Option<ThrottleCounts> {
     let mut grown = now.to_vec();
     for level in &mut grown {
@@ -115,7 +115,7 @@ fn since(now: &[Throttling], before: &[Throttling]) -> Option<ThrottleCounts> {
     most_throttled(&grown).map(|level| level.counts)
 }
 
-/// The variables that steer waiting and placement, as the program sees them.
+/// Returns the environment variables that control waiting and placement, as the program sees them.
 fn environment(root: &Root, pid: Option<u32>) -> BTreeMap<String, String> {
     let of_process = |pid: u32| -> Vec<(String, String)> {
         let text = root.read(format!("/proc/{pid}/environ")).unwrap_or_default();

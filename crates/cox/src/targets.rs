@@ -1,4 +1,4 @@
-//! From options to the target of a session.
+//! Determines the target of a session from the options.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use session::{Attached, Launch, Target};
 
 use crate::cli;
 
-/// What `cox run` is to observe.
+/// Returns the target of `cox run`.
 pub fn of_run(options: &cli::Run) -> Result<Target> {
     if let Some(path) = &options.cgroup {
         let root = Root::live();
@@ -30,17 +30,17 @@ pub fn of_run(options: &cli::Run) -> Result<Target> {
     Ok(target)
 }
 
-/// The program, or else the processes.
+/// Returns the program as the target, or the processes if there are any.
 pub fn of(program: &[OsString], pids: &[u32]) -> Target {
     if pids.is_empty() {
         return Target::Launch(vec![Launch { command: program.to_vec(), ..Launch::default() }]);
     }
-    // Named twice, watched once; the first stays first.
+    // A process that is named twice is observed once; the order stays.
     let mut seen = BTreeSet::new();
     Target::Attach(Attached::Processes(pids.iter().copied().filter(|pid| seen.insert(*pid)).collect()))
 }
 
-/// A program to run beside the other. Whether it can be executed is the kernel's to say, when the session starts.
+/// Parses the command of a program to co-run. Whether it can be executed shows when the session starts.
 fn launch_beside(command: &str) -> Result<Launch> {
     let words = shlex::split(command).with_context(|| format!("--also '{command}': unclosed quote"))?;
     if words.is_empty() {

@@ -1,4 +1,4 @@
-//! Reading the command line, and what cox says of one that it refuses: one line, with what may have been meant.
+//! Parses the command line. For an invalid one, composes a single line with the error and a suggestion.
 
 use std::ffi::OsString;
 
@@ -7,21 +7,21 @@ use clap::{Command, CommandFactory, FromArgMatches};
 
 use crate::cli::{Cli, PROGRAM};
 
-/// A command line that is refused.
+/// A command line that was not accepted.
 #[derive(Debug)]
 pub struct Refused {
-    /// Why. Also help and version are refusals, to clap.
+    /// The error. For clap, requests for help and version are errors, too.
     pub error: clap::Error,
-    /// The full name of the command that refuses it, as `cox pack set`: the deepest one that the parser has entered.
+    /// The full name of the command whose arguments were being parsed, as in `cox pack set`.
     command: String,
-    /// Its definition.
+    /// Definition of that command.
     refuses: Command,
 }
 
-/// Reads a command line, the first word of which is cox's own name.
+/// Parses a command line whose first word is cox's own name.
 ///
 /// # Errors
-/// When it is not understood, or asks for help.
+/// If the command line is invalid, or asks for help or the version.
 #[allow(clippy::result_large_err, reason = "it is read once, and refused at most once")]
 pub fn parse(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, Refused> {
     let mut definition = Cli::command();
@@ -33,7 +33,7 @@ pub fn parse(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Re
     })
 }
 
-/// Returns the command whose arguments were read last, with its full name. The parser gives a name for messages to each command that it enters.
+/// Returns the command whose arguments were parsed last, with its full name. The parser sets the `bin_name` of each command that it enters.
 fn entered(name: String, definition: &Command) -> (String, &Command) {
     match definition.get_subcommands().find(|command| command.get_bin_name().is_some()) {
         Some(command) => entered(format!("{name} {}", command.get_name()), command),
@@ -42,12 +42,12 @@ fn entered(name: String, definition: &Command) -> (String, &Command) {
 }
 
 impl Refused {
-    /// Returns whether the command is one that runs a program: whether its definition has the argument for it.
+    /// Returns whether the command runs a program, that is, whether its definition has the argument for one.
     pub fn runs_a_program(&self) -> bool {
         self.refuses.get_arguments().any(|argument| argument.get_id() == PROGRAM)
     }
 
-    /// Says in one line what is wrong with the command line, and what may have been meant.
+    /// Returns one line with the error and a suggestion.
     pub fn line(&self) -> String {
         let hint = match (
             self.error.kind(),
@@ -61,7 +61,7 @@ impl Refused {
             _ => None,
         };
         let page = self.error.to_string();
-        // The paragraphs before the usage say what is wrong and what may have been meant; our hint is better than clap's.
+        // The paragraphs before the usage contain the error and clap's suggestion, which our more specific hint replaces.
         let told =
             page.split("\n\n").take_while(|p| !p.starts_with("Usage:") && !p.starts_with("For more information"));
         let told = told.filter(|p| hint.is_none() || !p.trim_start().starts_with("tip:"));
@@ -74,7 +74,7 @@ impl Refused {
         }
     }
 
-    /// What somebody who typed this unknown argument may have wanted.
+    /// Returns a suggestion for an unknown argument.
     fn hint_for_argument(&self, word: &str) -> Option<String> {
         let name = &self.command;
         if !word.starts_with('-') {
@@ -86,7 +86,7 @@ impl Refused {
     }
 }
 
-/// Short options that perf, taskset, strace and time have, and what they are called here.
+/// Short options of perf, taskset, strace and time, with the corresponding option of cox.
 const HABITS: [(&str, &str); 8] = [
     ("-p", "pid"),
     ("-t", "threads"),
@@ -98,7 +98,7 @@ const HABITS: [(&str, &str); 8] = [
     ("-G", "cgroup"),
 ];
 
-/// Whether a word on the command line names a program: a path, or a file in a folder of PATH.
+/// Returns whether a word on the command line names a program: a path, or a file in a folder of PATH.
 fn is_program(word: &str) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     word.contains('/') || std::env::split_paths(&folders).any(|folder| folder.join(word).is_file())

@@ -1,4 +1,4 @@
-//! The program that `make install` gives CAP_BPF and CAP_PERFMON: it observes for a cox that has none. All of it is in `broker`.
+//! The helper to which `make install` gives CAP_BPF and CAP_PERFMON: it observes for a cox without these capabilities. The code is in `broker`.
 
 use std::process::ExitCode;
 

@@ -14,7 +14,7 @@ pub struct Cpus {
     pub ncpus: Option<usize>,
 }
 
-/// A number of CPUs.
+/// Parses a number of CPUs.
 fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "must be a whole number, at least 1".to_owned())
 }

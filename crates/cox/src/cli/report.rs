@@ -18,7 +18,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// As it is given.
+    /// Returns the name of the rule on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Rule::Perf61 => "perf-6.1",

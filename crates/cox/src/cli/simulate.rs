@@ -93,7 +93,7 @@ pub enum Waiting {
     None,
 }
 
-/// Beyond these a simulation would take longer than anybody waits.
+/// Upper limits; a larger simulation would take too long.
 const MOST_THREADS: usize = 8192;
 const MOST_CPUS: usize = 4096;
 
@@ -110,7 +110,7 @@ fn within(text: &str, most: usize) -> Result<usize, String> {
     number.ok_or_else(|| format!("must be a whole number from 1 to {most}"))
 }
 
-/// µs with a fraction, as ns.
+/// Parses a time in µs, which may have a fraction, and returns ns.
 fn cost_ns(text: &str) -> Result<u64, String> {
     let us: Option<f64> = text.parse().ok().filter(|us| (0.0..=1e6).contains(us));
     us.map(|us| (us * 1e3).round() as u64).ok_or_else(|| "must be a number of µs, from 0 to 1000000".to_owned())

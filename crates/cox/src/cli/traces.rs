@@ -26,7 +26,7 @@ pub struct Room {
     pub trace_buffer: u32,
 }
 
-/// `64k`, `32M`, `1G`, or plain bytes; from 4k to 1G, and the next power of two, as rings have.
+/// Parses the size of the buffer: `64k`, `32M`, `1G`, or plain bytes, from 4k to 1G. Rounds up to a power of two, as ring buffers need.
 fn buffer(text: &str) -> Result<u32, String> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);

@@ -1,4 +1,4 @@
-//! What `cox changes` says of journals.
+//! Text of `cox changes` about journals.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use changes::entry::{Entry, Problem};
 use changes::undo::Undone;
 use outputs::diagnostics::one_line;
 
-/// Names the files that cannot be dealt with; whether there is one.
+/// Appends the files that cox cannot handle to `text`; returns whether there are any.
 pub fn problems(listing: &Listing, text: &mut String) -> Result<bool> {
     let mut found = false;
     for entry in &listing.entries {
@@ -40,7 +40,7 @@ pub fn problems(listing: &Listing, text: &mut String) -> Result<bool> {
     Ok(found)
 }
 
-/// What was done for a session.
+/// Returns what was restored for a session, in words.
 pub fn told(undone: &Undone) -> String {
     let mut parts = vec![format!("{} put back", undone.restored)];
     let others = [
@@ -53,10 +53,10 @@ pub fn told(undone: &Undone) -> String {
     parts.join(", ")
 }
 
-/// Whose journal it is.
+/// Returns which session wrote the journal, in words.
 pub fn session(entry: &Entry) -> String {
     match &entry.record {
-        // Words of a command line may hold anything; a terminal gets them escaped.
+        // The words of a command line may contain control characters, so they are escaped for the terminal.
         Some(record) => format!("process {} ({})", record.header.pid, one_line(&record.header.command)),
         None => format!("the session of {}", entry.path.display()),
     }

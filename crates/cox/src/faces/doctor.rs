@@ -1,16 +1,16 @@
-//! What `cox doctor` found: one line per feature, and below a "no" what to do about it.
+//! Output of `cox doctor`: one line per feature, and below a "no" how to fix it.
 
 use machine::features::{Available, Feature};
 use report::style::{Style, wrapped};
 use serde_json::json;
 
-/// Columns of a feature's name.
+/// Width of the column with the features' names.
 const NAMES: usize = 30;
 
-/// Narrower terminals have no room for a column of reasons: what does not fit beside a name begins below it.
+/// Terminals narrower than this have no column of reasons: a reason that does not fit beside a name continues below it.
 const TWO_COLUMNS: usize = 90;
 
-/// For people.
+/// Returns the findings as text.
 pub fn text(features: &[Feature], style: &Style) -> String {
     let width = style.columns();
     let indent = " ".repeat(if width < TWO_COLUMNS { 6 } else { NAMES + 8 });
@@ -31,7 +31,7 @@ pub fn text(features: &[Feature], style: &Style) -> String {
     lines.iter().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// For programs.
+/// Returns a finding as JSON.
 pub fn as_json(feature: &Feature) -> serde_json::Value {
     let (available, how, reason, fix) = match &feature.available {
         Available::Yes { how } => (Some(true), Some(how), None, None),

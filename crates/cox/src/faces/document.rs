@@ -1,4 +1,4 @@
-//! The document of `cox run`: an account of what was observed, what is known around it, and the other engines' sections.
+//! The document of `cox run`: the account of what was observed, the facts, and the sections of the other engines.
 
 use advise::Facts;
 use anyhow::{Result, bail};
@@ -16,24 +16,24 @@ use trace::Recording;
 use crate::cli;
 use crate::surroundings::Surroundings;
 
-/// A session that has ended, as far as it is no engine's.
+/// A session that has ended, without the results of its engines.
 pub struct Session<'s> {
-    /// What was wanted.
+    /// Options of the session.
     pub options: &'s cli::Run,
-    /// What it was about.
+    /// Target of the session.
     pub target: &'s Target,
-    /// How it ended.
+    /// How the target ended.
     pub ended: &'s Ended,
-    /// What was around it, read before it began.
+    /// Run context, read before the session began.
     pub surroundings: &'s Surroundings,
-    /// Where and when.
+    /// Where and when the session ran.
     pub provenance: Provenance,
 }
 
-/// Makes the document; and what traces are made of, where they are wanted, or why there is none of that.
+/// Builds the document. Also returns the recording for traces, if one was kept, or the reason why it cannot be used.
 ///
 /// # Errors
-/// When nothing was observed.
+/// If nothing was observed.
 pub fn document(
     session: Session<'_>,
     observed: &mut Observed,
@@ -48,7 +48,7 @@ pub fn document(
     let mut account = ledger::accounts::build(record, &programs, own_cpu_ns);
     account.provenance = Some(Provenance { command: command.clone(), ..provenance });
     refuse_without_threads(&account, target)?;
-    // Without a trace there is an account all the same.
+    // A failure of the trace does not prevent the account.
     let recorded = observed.recorder.take().map(|recorder| {
         let recording = recorder.finish(record, &account, &observed.waits, record.cpus.len() as u32)?;
         if programs.len() > 1 {
@@ -68,7 +68,7 @@ pub fn document(
     Ok((document, recorded))
 }
 
-/// The programs of a session: those that it has launched, or the one thing that it is attached to.
+/// Returns the programs of a session: those that it started, or the one that it is attached to.
 fn programs(target: &Target, ended: &Ended) -> Vec<ProgramInfo> {
     match target {
         Target::Launch(launches) if launches.len() > 1 => {
@@ -92,7 +92,7 @@ fn programs(target: &Target, ended: &Ended) -> Vec<ProgramInfo> {
     }
 }
 
-/// What programs took from one another.
+/// Computes what co-run programs took from one another.
 fn side_by_side(recording: &Recording, programs: &[ProgramInfo], allowed: &[Option<CpuSet>]) -> Result<Beside> {
     let programs = programs.iter().enumerate().map(|(at, program)| {
         let cpus = allowed.get(at).and_then(Option::as_ref);
@@ -110,7 +110,7 @@ fn side_by_side(recording: &Recording, programs: &[ProgramInfo], allowed: &[Opti
     Ok(player.finish(recording.end_ns))
 }
 
-/// A report on nothing would be taken for one on a program that did nothing.
+/// Fails if the account has no thread: such a report could be mistaken for one on an idle program.
 fn refuse_without_threads(account: &Account, target: &Target) -> Result<()> {
     if !ledger::summary::is_empty(account) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What verbs show, and where they write it.
+//! The output of the commands: what they show, and where they write it.
 
 pub mod changes;
 pub mod doctor;
@@ -13,14 +13,14 @@ use std::os::fd::AsFd;
 use ::report::Style;
 use outputs::Output;
 
-/// How the reader's terminal wants it. A file gets UTF-8 without colour.
+/// Returns the style for the output's terminal. A file gets UTF-8 without colour.
 pub fn style(output: Option<&Output>, all_threads: bool) -> Style {
     let columns = match output {
         Some(Output::Stderr) => terminal_columns(&std::io::stderr()),
         Some(Output::Stdout) => terminal_columns(&std::io::stdout()),
         _ => None,
     };
-    // As the C library chooses a locale: the first of these that is set and not empty.
+    // The C library chooses a locale in the same way: the first of these variables that is set and not empty.
     let locale =
         ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
     let utf8 = locale.is_some_and(|l| {
@@ -35,7 +35,7 @@ pub fn style(output: Option<&Output>, all_threads: bool) -> Style {
     }
 }
 
-/// Columns of the terminal that a stream is; none if it is not one. A terminal that does not know its size has room for everything.
+/// Returns the number of columns of a stream's terminal; `None` if the stream is not a terminal, and no limit if the terminal does not know its size.
 fn terminal_columns(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
     let size = || rustix::termios::tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col));
     stream.is_terminal().then(|| size().filter(|columns| *columns > 0).unwrap_or(usize::MAX))

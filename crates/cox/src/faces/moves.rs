@@ -1,9 +1,9 @@
-//! `cox pack --log-moves`: why each thread was moved.
+//! Output of `cox pack --log-moves`: the reason for each move of a thread.
 
 use pack::live::{Placed, Summary};
 use pack::policy::Why;
 
-/// One line per order: when, who, where, why.
+/// Returns one line per move: time, thread, CPU and reason.
 pub fn moves(summary: &Summary) -> String {
     let start_ns = summary.log.first().map_or(0, |placed| placed.at_ns);
     let line = |placed: &Placed| {

@@ -1,4 +1,4 @@
-//! What `cox run` writes: its report, JSON and traces.
+//! Output of `cox run`: its report, JSON and traces.
 
 use std::mem;
 use std::path::PathBuf;
@@ -19,43 +19,43 @@ use super::style;
 use super::traces::{self, Traces};
 use crate::cli;
 
-/// Where reports go.
+/// Destinations of the reports.
 pub struct Outputs {
     text: Option<Output>,
     json: Option<Output>,
     traces: Traces,
 }
 
-/// Options that write, each with the file that it names.
+/// Returns the options that write files, each with its file.
 pub fn named(options: &cli::Run) -> Vec<(&'static str, Option<PathBuf>)> {
     let text = options.output.clone().filter(|_| !options.quiet);
     [("--json", options.json.clone()), ("--output", text)].into_iter().chain(traces::named(&options.traces)).collect()
 }
 
 impl Outputs {
-    /// Opens what is asked for.
+    /// Opens the requested outputs.
     ///
     /// # Errors
-    /// When something cannot be written.
+    /// If an output cannot be opened for writing.
     pub fn open(options: &cli::Run) -> Result<Outputs> {
         let json = Output::wanted(options.json.as_deref())?;
         let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
         Ok(Outputs { text, json, traces: Traces::open(&options.traces)? })
     }
 
-    /// Keeps what happens when, where that is asked for: for traces, and for what programs take from one another.
+    /// Returns a recorder of scheduling events if one is needed: for traces, and for the figures of co-run programs.
     ///
     /// # Errors
-    /// When there is no room for it.
+    /// If the buffer cannot be allocated.
     pub fn recorder(&self, options: &cli::Run) -> Result<Option<Recorder>> {
         let records = self.traces.are_wanted() || !options.also.is_empty();
         records.then(|| Recorder::new(&self.traces.folder(), options.room.trace_buffer)).transpose()
     }
 
-    /// Writes what engines found. `packed`: the packer's section. Returns what it came to.
+    /// Writes the engines' results. `packed` is the packer's section. Returns the figures of the run.
     ///
     /// # Errors
-    /// When there is no report, or something could not be written.
+    /// If there is no report, or an output could not be written.
     pub fn write(self, session: Session<'_>, findings: &mut Findings, packed: Option<PackReport>) -> Result<Run> {
         let (all_threads, is_last) = (session.options.threads, session.options.repeat == 1);
         if let Some(error) = findings.failure::<Observing>() {
@@ -67,14 +67,14 @@ impl Outputs {
         let (document, recorded) = document(session, &mut observed, packed, counted.as_ref())?;
         let written = self.write_document(&document, recorded, &observed, all_threads);
         let figures = Run::of(&document);
-        // Mostly the process ends here: taking apart the accounts of 50,000 threads one by one helps nobody.
+        // The process usually ends now; freeing the accounts of 50,000 threads one by one would only take time.
         if is_last {
             mem::forget((observed, document));
         }
         written.map(|()| figures)
     }
 
-    /// Each is written whatever becomes of the others.
+    /// Writes all outputs; a failure of one does not stop the others.
     fn write_document(
         self,
         document: &Document,
@@ -95,7 +95,7 @@ impl Outputs {
         text.and(json).and(traces)
     }
 
-    /// The section on packing, when there is nothing else to report.
+    /// Writes only the section on packing, if there is no other report.
     fn alone(self, packed: Option<PackReport>) -> Result<()> {
         let Some((packed, output)) = packed.zip(self.text) else { return Ok(()) };
         let text = packed.text(&style(Some(&output), false));
@@ -103,7 +103,7 @@ impl Outputs {
     }
 }
 
-/// What is worth saying beside the account: why a better backend was not used.
+/// Returns remarks that follow the account: why a better backend was not used.
 fn afterwards(observed: &Observed, style: &Style) -> String {
     // eBPF comes before perf.
     let backends = ["eBPF", "perf"].iter().zip(&observed.passed_over);

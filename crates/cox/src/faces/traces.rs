@@ -1,4 +1,4 @@
-//! Traces and pages that a verb was asked for: opened before anything starts, written when there is a recording.
+//! Traces and pages that a command was asked for: opened before the session starts, written when there is a recording.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -13,10 +13,10 @@ use trace::{Recording, Told, perfetto, session};
 
 use crate::cli;
 
-/// Of the trace for Paraver; views are beside it.
+/// File name endings of a Paraver trace; views are additional files.
 const ENDINGS: [&str; 3] = ["prv", "pcf", "row"];
 
-/// Of all files for Paraver.
+/// Returns the endings of all files for Paraver.
 fn endings() -> impl Iterator<Item = &'static str> {
     ENDINGS.into_iter().chain(paraver::VIEWS)
 }
@@ -29,7 +29,7 @@ pub struct Traces {
     html: Option<Output>,
 }
 
-/// Options of traces, each with the file that it names.
+/// Returns the options of traces, each with its file.
 pub fn named(wanted: &cli::Traces) -> Vec<(&'static str, Option<PathBuf>)> {
     let paraver =
         endings().map(|ending| ("--paraver", wanted.paraver.as_deref().map(|prefix| with_ending(prefix, ending))));
@@ -38,10 +38,10 @@ pub fn named(wanted: &cli::Traces) -> Vec<(&'static str, Option<PathBuf>)> {
 }
 
 impl Traces {
-    /// Open what is asked for.
+    /// Opens the requested outputs.
     ///
     /// # Errors
-    /// When something cannot be written.
+    /// If an output cannot be opened for writing.
     pub fn open(wanted: &cli::Traces) -> Result<Traces> {
         let perfetto = Output::wanted(wanted.trace.as_deref())?;
         let paraver = match &wanted.paraver {
@@ -56,28 +56,28 @@ impl Traces {
         Ok(Traces { perfetto, paraver, html })
     }
 
-    /// Whether anything is asked for.
+    /// Returns whether any trace is requested.
     pub fn are_wanted(&self) -> bool {
         self.perfetto.is_some() || self.paraver.is_some() || self.html.is_some()
     }
 
-    /// Whether one of them goes to stdout.
+    /// Returns whether one of the traces goes to stdout.
     pub fn take_stdout(&self) -> bool {
         let mut all = self.perfetto.iter().chain(&self.html);
         all.any(|output| matches!(output, Output::Stdout))
     }
 
-    /// Where there is room for what does not fit in memory: where the traces go.
+    /// Returns the folder for temporary data that does not fit into memory: the folder of the first trace.
     pub fn folder(&self) -> PathBuf {
         let mut all = self.perfetto.iter().chain(self.paraver.iter().flat_map(|(trace, _)| trace)).chain(&self.html);
         let first = all.find_map(Output::folder);
         first.map_or_else(std::env::temp_dir, Path::to_path_buf)
     }
 
-    /// Write them. `document` is the session's report.
+    /// Writes the traces. `document` is the session's report.
     ///
     /// # Errors
-    /// When one cannot be written; the others are.
+    /// If one cannot be written; the others are written nevertheless.
     pub fn write(self, recording: &Recording, document: &Document) -> Result<()> {
         let folder = self.folder();
         let perfetto = self.perfetto.map_or(Ok(()), |output| {
@@ -88,7 +88,7 @@ impl Traces {
             })
         });
         let paraver = self.paraver.map_or(Ok(()), |([prv, pcf, row], views)| {
-            // Names are known when the trace is written: they fit in memory.
+            // The names are known only after the trace has been written; they fit into memory.
             let (mut names, mut meanings) = (Vec::new(), Vec::new());
             prv.write_with(|out| {
                 let mut files = Files { prv: out, pcf: &mut meanings as &mut dyn Write, row: &mut names };
@@ -106,7 +106,7 @@ impl Traces {
     }
 }
 
-/// What happened over time, for the pictures of a page.
+/// Returns the events over time, for the diagrams of a page.
 fn timeline(recording: &Recording, document: &Document) -> io::Result<Timeline> {
     let span = Span::new(recording.start_ns, recording.end_ns, html::COLUMNS);
     let mut timeline = Timeline::new(span, &html::shown(document));
@@ -120,7 +120,7 @@ fn timeline(recording: &Recording, document: &Document) -> io::Result<Timeline> 
     Ok(timeline.finish())
 }
 
-/// `PREFIX.prv`, also where the prefix has a dot.
+/// Returns `PREFIX.prv` for the prefix and ending; a dot in the prefix is kept.
 fn with_ending(prefix: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(prefix);
     name.push(".");

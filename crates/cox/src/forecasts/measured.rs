@@ -1,4 +1,4 @@
-//! What a trial showed, for the rules.
+//! Converts the results of a trial for the forecast.
 
 use advise::Facts;
 use advise::forecast::measured::{self, Placing, Trial, Window};
@@ -9,14 +9,14 @@ use pack::trial::{Seen, Tried, WINDOW_NS, Way};
 use report::advice::{Advice, Run};
 use session::Ended;
 
-/// Advice from a trial of a program that has ended.
+/// Returns the advice from the trial of a program that has ended.
 ///
 /// # Errors
-/// Why the trial tells nothing.
+/// The reason why no forecast is possible.
 pub fn advice(tested: &Tested, ended: &Ended, command: Vec<String>, facts: &Facts) -> Result<Advice, Refusal> {
     let seen = tested.summary.trial.clone().unwrap_or_default();
     let cpus = tested.cpus.len();
-    // The part of the CPUs' time that neither the program nor cox had, and nobody left idle.
+    // The part of the CPUs' time that was not idle and that neither the program nor cox used.
     let there_ns = (tested.summary.wall_ns * cpus as u64).max(1);
     let others = tested.others_ns.map(|others_ns| others_ns as f64 / there_ns as f64);
     let trial = Trial { others: others.unwrap_or(0.0), ..trial(&seen, cpus, tested.openmp, facts) };
@@ -36,7 +36,7 @@ pub fn advice(tested: &Tested, ended: &Ended, command: Vec<String>, facts: &Fact
     })
 }
 
-/// What the trial showed, for the rules.
+/// Converts the results of the trial for the forecast.
 pub(super) fn trial(seen: &Seen, seats: usize, openmp: bool, facts: &Facts) -> Trial {
     let window = |tried: &Tried| Window {
         placing: match tried.way {

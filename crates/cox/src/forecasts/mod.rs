@@ -1,4 +1,4 @@
-//! The evidence of forecasts: what a trial showed, and what the simulator makes of an account.
+//! Input of the forecasts: the results of a trial, or of simulations based on an account.
 
 pub mod measured;
 pub mod modelled;
@@ -6,7 +6,7 @@ pub mod modelled;
 use advise::forecast::{Basis, Forecast};
 use report::advice::{Advice, Run, SCHEMA_VERSION};
 
-/// A forecast as advice; about its run the caller knows more.
+/// Returns the advice for a forecast; the caller fills in the details of the run.
 fn advice(forecast: Forecast) -> Advice {
     Advice {
         schema_version: SCHEMA_VERSION,

@@ -1,4 +1,4 @@
-//! What the simulator makes of an account.
+//! Simulates a program from its account.
 
 use advise::forecast::modelled::{self, Simulated, Sketch, Waits};
 use advise::forecast::{Basis, Refusal};
@@ -13,10 +13,10 @@ use report::advice::{Advice, Run};
 use crate::cli::Cpus;
 use crate::simulated::Scenario;
 
-/// Advice from a report of `cox run`, on these CPUs.
+/// Returns the advice from a report of `cox run` for these CPUs.
 ///
 /// # Errors
-/// Why the report leaves nothing to choose between.
+/// The reason why no forecast is possible.
 pub fn advice(wanted: &Cpus, document: &Document) -> Result<Advice, Refusal> {
     let picture = Picture::new(&document.account, &document.facts);
     let count = wanted.cpus.as_ref().map_or(wanted.ncpus, |cpus| Some(cpus.len())).unwrap_or(1);
@@ -40,16 +40,16 @@ pub fn advice(wanted: &Cpus, document: &Document) -> Result<Advice, Refusal> {
     })
 }
 
-/// Work of a simulated thread, ns: enough windows for the packer to find its turns.
+/// Work of a simulated thread, in ns: enough windows for the packer to find its scheduling period.
 const SIMULATED_NS: u64 = 3_000_000_000;
-/// … in at most so many meetings of all threads together: a simulation should take a second or two.
+/// Limit of the number of barriers times threads, so that a simulation takes a second or two.
 const MOST_MEETINGS: u64 = 60_000;
-/// How long a runtime that spins before it sleeps is taken to spin.
+/// Assumed time, in ns, for which a runtime spins before it sleeps.
 const SPINS_NS: u64 = 350_000;
 
-/// What the simulator says of phases of this length.
+/// Simulates phases of this length.
 pub(super) fn simulate(sketch: &Sketch, phase_ns: u64) -> Simulated {
-    // Threads that never meet do not tell one second from another.
+    // If threads never meet, each second of the simulation is like the others, so the work can be shortened.
     let work_ns = if sketch.waits == Waits::Never { phase_ns.min(SIMULATED_NS) } else { phase_ns };
     let wait = match sketch.waits {
         Waits::Loops => Wait::Spin,

@@ -1,4 +1,4 @@
-//! Recordings, changed at random before and after they are encoded.
+//! Recordings for the fuzz test, changed at random before and after they are encoded.
 
 use ledger::beside::{Beside, Idle, Phase, Waited};
 use perfdata::Format;

@@ -1,11 +1,11 @@
-//! No file makes `cox report` panic, hang or take much memory, whatever is wanted of it: recordings of all kinds, changed at random, through all
-//! outputs.
+//! Fuzz test of `cox report`: no file makes it panic, hang or use much memory, whichever outputs are requested. The inputs are recordings of all
+//! kinds, changed at random.
 //!
-//! The tests of `perfdata` and `trace` change bytes, and most of those die in the decoders. Here as much is changed before it is encoded: records of
-//! perf's, moments, the window, and numbers in the report that is in a recording of cox's; so that what is behind the decoders is told absurd times,
-//! ids, CPUs and counts, and in any order.
+//! The tests of `perfdata` and `trace` change bytes, and the decoders reject most of those inputs. Here most changes are made before encoding: in
+//! records of perf, trace events, the window, and numbers in the report that is part of a trace of cox. The code behind the decoders thus gets absurd
+//! times, ids, CPUs and counts, in any order.
 //!
-//! `make test` runs some hundreds of each kind, `make fuzz` ten million; COX_FUZZ_TIMES says how many, COX_FUZZ_SEED where to begin.
+//! `make test` runs several hundred inputs of each kind, `make fuzz` ten million. COX_FUZZ_TIMES sets the number, COX_FUZZ_SEED the first seed.
 
 mod files;
 

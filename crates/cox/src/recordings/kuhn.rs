@@ -1,4 +1,4 @@
-//! `cox report --kuhn2022`: the three percentages that J. Kuhn's report (Basel, 2022) draws from `perf sched timehist`, beside ours.
+//! `cox report --kuhn2022`: the three percentages that J. Kuhn's report (Basel, 2022) computes from `perf sched timehist`, beside those of cox.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -18,7 +18,7 @@ use super::people::People;
 use super::perf::Making;
 use crate::cli;
 
-/// Of lines of `timehist`.
+/// Sums over the lines of `timehist`.
 #[derive(Default)]
 struct Theirs {
     migration_ns: u64,
@@ -41,10 +41,10 @@ impl Theirs {
     }
 }
 
-/// Runnable waits in which their thread was moved.
+/// Waits of runnable threads during which the thread was migrated.
 #[derive(Default)]
 struct Moved {
-    /// When threads were moved that have not been told of yet.
+    /// Times of migrations whose wait has not ended yet, by thread.
     pending: HashMap<u32, Vec<u64>>,
     waited_ns: u64,
 }
@@ -56,15 +56,15 @@ impl Moved {
         if is_wait && times.iter().any(|t_ns| (stretch.from_ns..=stretch.until_ns).contains(t_ns)) {
             self.waited_ns = self.waited_ns.saturating_add(stretch.length_ns());
         }
-        // A waking and the migration that it leads to are often told of the same time: such a one is of the wait that begins then.
+        // A waking and the migration that it causes often have the same time. Such a migration belongs to the wait that begins then.
         times.retain(|t_ns| *t_ns > stretch.until_ns || !is_wait && *t_ns == stretch.until_ns);
     }
 }
 
-/// Reads everything and prints both.
+/// Reads the recording and prints both sets of figures.
 ///
 /// # Errors
-/// See [`perfdata::Error`]; and when it cannot be written.
+/// See [`perfdata::Error`]; also if the output cannot be written.
 pub fn write(mut file: impl BufRead + Seek + Send, rule: cli::Rule, output: Output, around: &Around<'_>) -> Result<()> {
     let mut people = People::new(Timehist::new(rule.into()));
     let mut making = Making::new(Replay::with_stretches(), None);

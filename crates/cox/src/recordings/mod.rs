@@ -1,4 +1,4 @@
-//! Recordings, of cox's and of perf's, and what they lack.
+//! Recordings of cox and of perf, and messages on what a recording lacks.
 
 pub mod kuhn;
 mod people;
@@ -14,29 +14,29 @@ use anyhow::Result;
 use report::Document;
 use trace::{Recording, session};
 
-/// Bytes that are read at once.
+/// Number of bytes per read.
 pub const PIECE: usize = 1 << 20;
 
-/// What is not in the file.
+/// What a recording does not contain and the caller provides.
 pub struct Around<'a> {
-    /// Layouts of this machine's events, for a recording that lost its own.
+    /// Returns the event formats of this machine, for a recording without its own.
     pub known: &'a dyn Fn() -> Vec<perfdata::Format>,
     /// Tells the user what a recording lacks.
     pub say: &'a dyn Fn(&str),
 }
 
-/// The recording; `-` is stdin. What comes through a pipe is read as it comes.
+/// Opens the recording; `-` is stdin. A pipe is read as a stream.
 pub fn open(path: &Path) -> io::Result<File> {
     if path == Path::new("-") { io::stdin().as_fd().try_clone_to_owned().map(File::from) } else { File::open(path) }
 }
 
-/// A recording of cox's.
+/// Reads a trace of cox.
 pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, Document)> {
     let (recording, report) = session::read(file, folder)?;
     Ok((recording, Document::read(&report)?))
 }
 
-/// Says what a recording of perf's lacks.
+/// Tells the user what a recording of perf lacks.
 fn say_what_lacks(ending: &perfdata::Ending, around: &Around<'_>) {
     let say = around.say;
     let perfdata::Ending { cut, late, lost, switches, wakings, unclear, borrowed_formats, .. } = ending;
@@ -63,7 +63,7 @@ fn say_what_lacks(ending: &perfdata::Ending, around: &Around<'_>) {
     }
 }
 
-/// Layouts of this machine's events, for a recording that lost its own.
+/// Returns the event formats of this machine, for a recording without its own.
 pub fn known_formats() -> Vec<perfdata::Format> {
     let texts = machine::tracepoints::scheduler_formats(&machine::Root::live());
     texts.iter().filter_map(|text| perfdata::Format::parse(text)).collect()

@@ -1,6 +1,6 @@
-//! Who is who to perf: threads as its `timehist` numbers and names them.
+//! Thread table with the ids and names that `perf sched timehist` prints.
 //!
-//! perf goes by the ids that a record was made on, which are -1 when the thread has been reaped already, and by names that its own records tell.
+//! perf uses the ids in the header of a record, which are -1 if the thread has been reaped already, and the names from its own records.
 
 use std::collections::HashMap;
 
@@ -9,33 +9,33 @@ use perfdata::event::Raw;
 use perfdata::{Comm, Event, Kind};
 use wire::layout::comm_text;
 
-/// Names with their ids are cut to this by perf.
+/// perf cuts a name with its ids to this length.
 const LONGEST: usize = 31;
 
 /// A thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Person {
     pid: i32,
-    /// Its birth was told by a record of perf's own, and not yet by the scheduler's tracepoint.
+    /// True if a perf record announced the thread's creation and the scheduler's tracepoint has not confirmed it yet.
     is_told: bool,
-    /// Records of perf's own say its name. Else it is what the last event calls it.
+    /// True if a perf record set the name. Otherwise the name comes from the thread's latest event.
     is_named: bool,
-    /// The thread that made it; -1: not told.
+    /// The creating thread; -1 if not known.
     pub parent: i32,
     comm: Comm,
 }
 
-/// All of them, and what `timehist` says of them.
+/// All threads, and the `timehist` figures of each.
 pub struct People {
-    /// The rule, and its sums.
+    /// The rule of `timehist`, and its sums.
     pub hist: Timehist,
     present: HashMap<i32, Person>,
-    /// Those whose ids were used again, in order.
+    /// Previous threads whose id was reused, in order.
     past: HashMap<i32, Vec<Person>>,
 }
 
 impl People {
-    /// Knows thread 0 only: perf names it `swapper` until a record says otherwise (`perf_session__register_idle_thread`).
+    /// Creates the table with thread 0, which perf calls `swapper` until a record gives another name (`perf_session__register_idle_thread`).
     pub fn new(hist: Timehist) -> People {
         let mut name = Comm::default();
         name[..7].copy_from_slice(b"swapper");
@@ -43,7 +43,7 @@ impl People {
         People { hist, present: HashMap::from([(0, zero)]), past: HashMap::new() }
     }
 
-    /// Takes an event; a switch makes a line.
+    /// Processes an event; a switch returns a line.
     pub fn take(&mut self, event: &Event) -> Option<Line> {
         match event.kind {
             Kind::Comm { pid, tid, comm, .. } => {
@@ -60,7 +60,7 @@ impl People {
             }
             Kind::Forked { parent, child, comm } => {
                 let (child, parent) = (child.cast_signed(), parent.cast_signed());
-                // Of one birth the tracepoint comes second, and perf goes by its record.
+                // If both report a creation, perf's record comes before the tracepoint, and perf uses the record.
                 let known = self.present.get_mut(&child).filter(|person| person.is_told);
                 match known {
                     Some(person) => person.is_told = false,
@@ -69,7 +69,7 @@ impl People {
             }
             Kind::Waking { tid, comm, .. } => {
                 let person = self.meet(0, tid.cast_signed());
-                // Text tells no names but those in events.
+                // In text input, the names in events are the only ones.
                 if person.pid <= 0 && person.comm[0] == 0 {
                     person.comm = comm;
                 }
@@ -101,7 +101,7 @@ impl People {
         None
     }
 
-    /// A new thread has this id: what the former one was called stays with its lines.
+    /// Enters a new thread under this id. The previous thread stays in the table for its lines.
     fn born(&mut self, tid: i32, person: Person) {
         let had_a_line = self.hist.born(tid.cast_unsigned());
         let before = self.present.insert(tid, person);
@@ -119,12 +119,13 @@ impl People {
         person
     }
 
-    /// Who had this id as the n-th of those that had a line.
+    /// Returns the n-th thread that had this id, counting only threads with a line.
     pub fn person(&self, tid: i32, nth: usize) -> Option<&Person> {
         self.past.get(&tid).and_then(|past| past.get(nth)).or_else(|| self.present.get(&tid))
     }
 
-    /// `name[tid/pid]`. The name alone, as perf has it, of a thread that the PID namespace of the recording does not show: its ids are 0.
+    /// Returns `name[tid/pid]`. If the PID namespace of the recording does not show the thread, its ids are 0 and the result is the name alone, as in
+    /// perf.
     pub fn name(&self, who: Who, nth: usize) -> String {
         let Who::Thread(tid) = who else { return "<idle>".to_owned() };
         let person = self.person(tid, nth);
@@ -144,7 +145,7 @@ impl People {
         name
     }
 
-    /// The one that has the id now.
+    /// Returns the name of the thread that has the id now.
     pub fn name_now(&self, who: Who) -> String {
         self.name(who, usize::MAX)
     }

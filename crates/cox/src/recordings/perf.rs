@@ -1,4 +1,4 @@
-//! A recording of perf's → an account, and a recording as cox's own.
+//! Converts a recording of perf into an account, and into a recording in cox's own form.
 
 use std::io::{BufRead, Seek};
 use std::path::Path;
@@ -17,27 +17,27 @@ use wire::{Backend, Clock, Moment, Record};
 
 use super::Around;
 
-/// Moments that are played at once.
+/// Number of perf events after which the account is advanced.
 const PLAYED_AT_ONCE: u64 = 4096;
 
-/// An account in the making.
+/// An account under construction.
 pub struct Making {
     crew: Crew,
     replay: Replay,
-    /// Where moments are kept, if they are wanted.
+    /// Keeps the trace events, if they are wanted.
     sorter: Option<Sorter<Moment>>,
-    /// First and last time of the scheduler's events. perf's own go on for a while, and say little.
+    /// Times of the first and last scheduler event. perf's own events continue for a while after it, but do not matter.
     window_ns: Option<(u64, u64)>,
     played: u64,
 }
 
 impl Making {
-    /// `replay`: with or without stretches.
+    /// `replay` is created with or without stretches.
     pub fn new(replay: Replay, sorter: Option<Sorter<Moment>>) -> Making {
         Making { crew: Crew::new(), replay, sorter, window_ns: None, played: 0 }
     }
 
-    /// Takes an event of perf's; `Ok(true)` when what was taken so far has been played.
+    /// Processes an event; returns `Ok(true)` if the account has been advanced by it.
     pub fn take(&mut self, event: &perfdata::Event) -> std::io::Result<bool> {
         if event.kind.is_of_scheduler() {
             let (first_ns, last_ns) = self.window_ns.unwrap_or((event.t_ns, event.t_ns));
@@ -55,23 +55,23 @@ impl Making {
         self.played += 1;
         let is_played = self.played.is_multiple_of(PLAYED_AT_ONCE);
         if is_played {
-            // What comes after the last one is not of the window.
+            // Events after the last scheduler event are outside the window.
             self.replay.advance(self.window_ns.map_or(0, |(_, last_ns)| last_ns));
         }
         kept.map(|()| is_played)
     }
 
-    /// What threads have done since the last look, where that was wanted.
+    /// Returns what threads did since the last call, if `replay` was created with stretches.
     pub fn stretches(&mut self) -> Vec<ledger::stretch::Stretch> {
         self.replay.take_stretches()
     }
 
-    /// One more than the highest CPU number.
+    /// Returns the highest CPU number plus one.
     pub fn cpus(&self) -> u32 {
         self.crew.cpus()
     }
 
-    /// The account's record. What the recording lacks is said.
+    /// Returns the record for the account, and tells the user what the recording lacks.
     pub fn record(&mut self, ending: &Ending, around: &Around<'_>) -> Record {
         super::say_what_lacks(ending, around);
         let recovered = self.crew.recovered();
@@ -91,10 +91,10 @@ impl Making {
     }
 }
 
-/// Reads everything. Moments are kept in `folder`, if one is given.
+/// Reads the whole recording. Trace events are kept in `folder`, if one is given.
 ///
 /// # Errors
-/// See [`perfdata::Error`]; and when there is no room for moments.
+/// See [`perfdata::Error`]; also if there is no space for trace events.
 pub fn read(
     mut file: impl BufRead + Seek + Send,
     path: &Path,
@@ -123,7 +123,7 @@ pub fn read(
         Ok(Recording {
             start_ns: record.start_ns,
             end_ns: record.end_ns,
-            // perf's clock says neither.
+            // perf's clock gives neither the boot time nor the wall-clock time.
             boot_ns: 0,
             epoch_ns: 0,
             cpus: making.cpus(),

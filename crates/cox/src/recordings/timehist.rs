@@ -1,4 +1,4 @@
-//! `cox report --timehist`: what `perf sched timehist` prints, with its columns.
+//! `cox report --timehist`: the output of `perf sched timehist`, with the same columns.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufWriter, Seek, Write};
@@ -11,13 +11,13 @@ use super::Around;
 use super::people::People;
 use crate::cli;
 
-/// Columns of a name, unless one is longer.
+/// Least width of the name column.
 const NAME: usize = 30;
 
-/// Reads everything, and prints lines, or sums, or both.
+/// Reads the recording and prints the lines, the summary, or both.
 ///
 /// # Errors
-/// See [`perfdata::Error`]; and when it cannot be written.
+/// See [`perfdata::Error`]; also if the output cannot be written.
 pub fn write(
     mut file: impl BufRead + Seek + Send,
     options: &cli::Report,
@@ -36,7 +36,7 @@ pub fn write(
             let name = people.name_now(line.who);
             width = width.max(name.len());
             self::line(&mut text, event.t_ns, event.cpu, &name, width, &line);
-            // Not before there is a line: an older file is worth more than a head.
+            // The header is only written with the first line, so that an unusable recording does not overwrite an existing file.
             let head = if std::mem::replace(&mut has_head, true) { Ok(()) } else { head(&mut out) };
             head.and_then(|()| out.write_all(&text)).map_err(|error| {
                 let kind = error.kind();
@@ -45,7 +45,7 @@ pub fn write(
             })
         });
         if let Some(error) = unwritten {
-            // What could not be written is no fault of what is read.
+            // A write error is not an error of the recording.
             read = Ok(perfdata::Ending::default());
             return Err(error);
         }
@@ -60,14 +60,14 @@ pub fn write(
         }
         out.flush()
     });
-    // Why it could not be read says more than that it was not written.
+    // A read error is more informative than the write error that it causes.
     let ending = read?;
     written?;
     super::say_what_lacks(&ending, around);
     Ok(())
 }
 
-/// Milliseconds with three digits, cut and not rounded, as perf does it.
+/// Formats milliseconds with three decimals, truncated as in perf.
 fn ms(ns: u64) -> String {
     format!("{}.{:03}", ns / 1_000_000, ns / 1000 % 1000)
 }
@@ -78,7 +78,7 @@ fn head(out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{0:->15} {0:->6}  {0:->NAME$}  {0:->9}  {0:->9}  {0:->9}", "")
 }
 
-/// A file has millions of lines: they are put together without the detours of formatting.
+/// Formats a line. Because a file has millions of lines, the text is assembled without the formatting macros.
 fn line(text: &mut Vec<u8>, t_ns: u64, cpu: u32, name: &str, width: usize, line: &Line) {
     text.clear();
     right(text, t_ns / 1_000_000_000, 8);
@@ -97,14 +97,14 @@ fn line(text: &mut Vec<u8>, t_ns: u64, cpu: u32, name: &str, width: usize, line:
     text.push(b'\n');
 }
 
-/// A number with spaces before it.
+/// Appends a number, right-aligned with spaces.
 fn right(text: &mut Vec<u8>, number: u64, width: usize) {
     let length = number.checked_ilog10().map_or(1, |log| log as usize + 1);
     text.resize(text.len() + width.saturating_sub(length), b' ');
     digits(text, number, length);
 }
 
-/// A number with zeros before it, if it is shorter.
+/// Appends a number, padded with zeros to `width`.
 fn digits(text: &mut Vec<u8>, mut number: u64, width: usize) {
     let length = number.checked_ilog10().map_or(1, |log| log as usize + 1).max(width);
     let from = text.len();
@@ -115,7 +115,7 @@ fn digits(text: &mut Vec<u8>, mut number: u64, width: usize) {
     }
 }
 
-/// One line per thread: the columns of `-s`, then those of `-s --state`.
+/// Prints one line per thread: the columns of `-s`, then those of `-s --state`.
 fn summary(out: &mut impl Write, people: &People) -> io::Result<()> {
     let all = people.hist.sums();
     let mut met: HashMap<Who, usize> = HashMap::new();

@@ -1,7 +1,7 @@
-//! `cox advise`: which way a program should be run on fewer CPUs than it has threads.
+//! `cox advise`: predicts which way of running a program on fewer CPUs than threads is fastest.
 //!
-//! Forecasts are made in [`advise::forecast`], and their evidence is gathered in [`crate::forecasts`]. A command is run once, with the
-//! packer on trial; an account of `cox run` is given to the simulator.
+//! [`advise::forecast`] makes the forecasts; [`crate::forecasts`] collects their input. A command is run once, in a trial of the packer; a report of
+//! `cox run` is simulated.
 
 use std::fs;
 use std::io::{self, Read};
@@ -21,16 +21,16 @@ use crate::forecasts::{measured, modelled};
 use crate::surroundings::Surroundings;
 use crate::{cli, engines, exit, provenance, targets};
 
-/// Exit code when a report leaves nothing to choose between.
+/// Exit code if there is nothing to choose between.
 const NOTHING_TO_CHOOSE: u8 = 1;
 
-/// Where advice goes.
+/// Destinations of the advice.
 struct Outputs {
     text: Option<Output>,
     json: Option<Output>,
 }
 
-/// Advise on what `options` name, and return the exit code to end with.
+/// Runs `cox advise` and returns the exit code.
 pub fn advise(options: &cli::Advise) -> Result<u8> {
     let text = options.output.clone().filter(|_| !options.quiet);
     refuse_same([("--json", options.json.clone()), ("--output", text)])?;
@@ -49,14 +49,14 @@ pub fn advise(options: &cli::Advise) -> Result<u8> {
     }
 }
 
-/// Runs the program once, with both ways in turn.
+/// Runs the program once, placed alternately by the kernel and the packer.
 fn run(options: &cli::Advise, outputs: Outputs) -> Result<u8> {
     let target = targets::of(&options.program, &[]);
     let engines = engines::of_advise(options)?;
     let surroundings = Surroundings::read(None);
     let provenance = provenance::here(None);
     let mut outcome = session::run(&target, engines, Limits::default())?;
-    // From here on the program has run: whatever fails is said, and does not change its exit code.
+    // The program has run: failures are reported from now on, but do not change its exit code.
     let provenance = Provenance { command: target.words(), ..provenance };
     if let Err(error) = report(&mut outcome, &surroundings, provenance, outputs) {
         say(&chain(&error));
@@ -77,7 +77,7 @@ fn report(outcome: &mut Outcome, surroundings: &Surroundings, provenance: Proven
 }
 
 impl Outputs {
-    /// Each is written whatever becomes of the other.
+    /// Writes all outputs; a failure of one does not stop the others.
     fn write(self, advice: &Advice) -> Result<()> {
         let text = self.text.map_or(Ok(()), |output| {
             let text = advice.text(&style(Some(&output), false));
@@ -88,7 +88,7 @@ impl Outputs {
     }
 }
 
-/// A document of `cox run`.
+/// Reads a report of `cox run --json`.
 fn read(path: &Path) -> Result<Document> {
     let name = path.display();
     let mut text = String::new();

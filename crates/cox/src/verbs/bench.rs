@@ -1,4 +1,4 @@
-//! `cox bench`: the experiments are a program of their own, so that installing cox does not need them.
+//! `cox bench`: runs the experiments, which are a separate program so that an installation of cox does not need them.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use session::sigpipe;
 
-/// Become `cox-bench`, found beside cox or on PATH.
+/// Replaces this process by `cox-bench`, found beside cox or on PATH.
 pub fn bench(arguments: &[OsString]) -> Result<u8> {
     let beside = env::current_exe().context("cannot find cox's own file")?.with_file_name("cox-bench");
     let program = if beside.exists() { beside } else { "cox-bench".into() };

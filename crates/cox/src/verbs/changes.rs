@@ -1,4 +1,4 @@
-//! `cox changes`: what sessions of this user have changed, and the way back.
+//! `cox changes`: lists and restores what sessions of this user have changed.
 
 use std::fmt::Write as _;
 
@@ -15,10 +15,10 @@ use outputs::diagnostics::{chain, say};
 use crate::cli;
 use crate::faces::changes::{problems, session, told};
 
-/// Exit code when a dead session's changes are there or cannot be put back, or there are files that nobody can judge.
+/// Exit code if a dead session's changes remain or cannot be restored, or a file cannot be read as a journal.
 const FINDING: u8 = 1;
 
-/// List, put back, or guard.
+/// Lists the changes, restores them, or waits as a guardian.
 pub fn changes(what: &cli::Changes) -> Result<u8> {
     let hands = LiveHands::new(Root::live());
     match what {
@@ -33,8 +33,7 @@ pub fn changes(what: &cli::Changes) -> Result<u8> {
     }
 }
 
-/// Does the same in each place where there may be journals of this user. A place that cannot be used is said, and does
-/// not keep the others from their turn.
+/// Calls `look` for each folder that may contain journals of this user. An unusable folder is reported and does not stop the search.
 fn in_all_places(mut look: impl FnMut(&Book, &mut String) -> Result<bool>) -> Result<u8> {
     let (mut text, mut found, mut failed) = (String::new(), false, None);
     for book in Book::all_of_user() {
@@ -57,7 +56,7 @@ fn in_all_places(mut look: impl FnMut(&Book, &mut String) -> Result<bool>) -> Re
     }
 }
 
-/// What there is; a folder with nothing of cox's is refused if it has anything else.
+/// Lists the journals. If there is none, fails if the folder contains files that cox did not make.
 fn look(hands: &dyn Hands, book: &Book) -> Result<Listing> {
     let listing = book.look(hands)?;
     if listing.entries.is_empty() {

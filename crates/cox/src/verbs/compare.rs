@@ -1,4 +1,4 @@
-//! `cox compare`: reports of several runs, side by side.
+//! `cox compare`: compares the reports of several runs.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::groups::{Group, groups};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Compare what `options` name.
+/// Runs `cox compare` and returns the exit code.
 pub fn compare(options: &cli::Compare) -> Result<u8> {
     let cli::Compare { json, html, svg, output, csv, csv_runs, .. } = options;
     let named = [
@@ -40,8 +40,8 @@ pub fn compare(options: &cli::Compare) -> Result<u8> {
     }
 }
 
-/// Groups beside the first. Outputs are opened behind the inputs, here and in [`tabled`]: nothing takes long, and what cannot
-/// be read leaves no empty file.
+/// Compares the other groups with the first. Outputs are opened after the inputs were read, here and in [`tabled`], so that an unreadable input
+/// leaves no empty output file.
 fn compared(options: &cli::Compare, groups: &[(String, Vec<Run>)]) -> Result<u8> {
     let json = Output::wanted(options.json.as_deref())?;
     let html = Output::wanted(options.html.as_deref())?;
@@ -62,13 +62,12 @@ fn compared(options: &cli::Compare, groups: &[(String, Vec<Run>)]) -> Result<u8>
     text.and(json).and(html).and(csv).and(csv_runs).map(|()| 0)
 }
 
-/// Applications × settings. A table has many cells and no first one to compare all others with, so each application is compared
-/// by itself.
+/// Makes a table of applications × settings. The cells have no common base to compare with, so each application is compared separately.
 fn tabled(options: &cli::Compare, figure: &str, groups: &[(String, Vec<Run>)]) -> Result<u8> {
     let heat = Heat::new(figure, groups).map_err(anyhow::Error::msg)?;
     let svg = Output::wanted(options.svg.as_deref())?;
     let html = Output::wanted(options.html.as_deref())?;
-    // A drawing has no place for them.
+    // The drawing does not show warnings.
     heat.warnings.iter().for_each(|warning| say(warning));
     let svg = svg.map_or(Ok(()), |output| output.write(heat.svg().as_bytes()));
     let html = html.map_or(Ok(()), |output| {
@@ -77,7 +76,7 @@ fn tabled(options: &cli::Compare, figure: &str, groups: &[(String, Vec<Run>)]) -
     svg.and(html).map(|()| 0)
 }
 
-/// The figures of a report.
+/// Reads the figures of a report.
 fn read(path: &Path) -> Result<Run> {
     let cannot = || format!("cannot compare '{}'", path.display());
     let text = fs::read_to_string(path).with_context(cannot)?;

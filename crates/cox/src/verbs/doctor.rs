@@ -1,4 +1,4 @@
-//! `cox doctor`: what this kernel and user may do.
+//! `cox doctor`: checks what this kernel and user permit.
 
 use std::path::Path;
 
@@ -17,10 +17,10 @@ use crate::cli;
 use crate::faces::doctor::{as_json, text};
 use crate::faces::style;
 
-/// Exit code when programs can only be observed by a weaker backend.
+/// Exit code if only a weaker backend can observe programs.
 const FINDING: u8 = 1;
 
-/// Print the findings: one line per feature, and below a "no" what to do about it.
+/// Prints the findings: one line per feature, and below a "no" how to fix it.
 pub fn doctor(options: &cli::Doctor) -> Result<u8> {
     let json_output = Output::wanted(options.json.as_deref())?;
     let facts = Facts::read(&Root::live()).context("cannot examine this machine")?;
@@ -39,7 +39,7 @@ pub fn doctor(options: &cli::Doctor) -> Result<u8> {
     Ok(if exact { 0 } else { FINDING })
 }
 
-/// Facts promise, loading proves: the verifier and a container's seccomp filter have the last word.
+/// Loads the eBPF programs to verify the facts: the verifier or a container's seccomp filter may still refuse them.
 fn try_out(features: &mut [Feature]) {
     let Some(feature) = features.iter_mut().find(|f| f.id == FeatureId::BpfRecord) else { return };
     if let Some(program) = client::helper().filter(|_| !ebpf::may_itself()) {
@@ -63,7 +63,7 @@ fn try_out(features: &mut [Feature]) {
     }
 }
 
-/// Whether `cox run --overlap=bpf` works as well.
+/// Returns whether `cox run --overlap=bpf` works as well, in words.
 fn doorbells(tried: Result<(), WatchError>) -> String {
     match tried {
         Ok(()) => "doorbells for --overlap=bpf, too".into(),
@@ -71,7 +71,7 @@ fn doorbells(tried: Result<(), WatchError>) -> String {
     }
 }
 
-/// The same by the program that may, for a cox that may not.
+/// Tries the helper program instead, for a cox that lacks the capabilities.
 fn try_helper(feature: &mut Feature, program: &Path) {
     let whose = match Caller::of_this_process() {
         Ok(caller) if caller.all => "all threads".to_owned(),

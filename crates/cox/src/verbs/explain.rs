@@ -7,7 +7,7 @@ use report::guide::{self, Topic};
 use crate::cli;
 use crate::faces::style;
 
-/// Prints the page that a topic names, or a part of it (`doctor#ebpf`); without a topic, what there is.
+/// Prints the page of a topic, or a section of it (`doctor#ebpf`); without a topic, the list of topics.
 pub fn explain(options: &cli::Explain) -> Result<u8> {
     let text = match options.topic.as_deref() {
         None => list(),

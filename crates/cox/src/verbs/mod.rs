@@ -1,4 +1,4 @@
-//! One module per verb: options → engines → session → faces.
+//! One module per command: options → engines → session → output.
 
 pub mod advise;
 pub mod bench;

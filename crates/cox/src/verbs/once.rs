@@ -1,4 +1,4 @@
-//! One run of `cox run`: observe a program and report; pack it too, or overlap its tasks, where that is wanted.
+//! One run of `cox run`: observes a program and reports; also packs it or overlaps its tasks, if requested.
 
 use anyhow::{Error, Result};
 use outputs::diagnostics::{chain, say};
@@ -12,20 +12,20 @@ use crate::faces::run::Outputs;
 use crate::surroundings::Surroundings;
 use crate::{cli, engines, exit, provenance, targets};
 
-/// How a run ended, for who does another one after it.
+/// How a run ended, for the next run of a series.
 pub struct Ran {
     /// The exit code to end with.
     pub code: u8,
-    /// Whether somebody asked for the end.
+    /// True if a signal to cox ended the session.
     pub interrupted: bool,
-    /// What it came to, where there is a report.
+    /// Figures of the run, if there is a report.
     pub figures: Option<comparison::Run>,
 }
 
-/// Observes what `options` name and reports, whatever `--repeat` says.
+/// Observes the target once and reports; `--repeat` has no effect here.
 pub fn once(options: &cli::Run) -> Result<Ran> {
     let target = targets::of_run(options)?;
-    // Outputs are opened first: a bad path is refused before anything starts.
+    // Outputs are opened first, so that a bad path is refused before the program starts.
     let outputs = Outputs::open(options)?;
     let recorder = outputs.recorder(options)?;
     let _together = engines::expected(options, recorder.as_ref());
@@ -35,7 +35,7 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
     let limits = Limits { length: options.length, wait_all: options.wait_all, ..Limits::default() };
     let outcome = session::run(&target, engines, limits)?;
 
-    // From here on the program has run: whatever fails is said, and does not change its exit code.
+    // The program has run: failures are reported from now on, but do not change its exit code.
     let (ended, mut findings) = (outcome.ended, outcome.findings);
     let (packed, summary) = findings.section::<Packing>().map(|packed| (packed.report, packed.summary)).unzip();
     let session = Session { options, target: &target, ended: &ended, surroundings: &surroundings, provenance };

@@ -12,11 +12,11 @@ use crate::faces::moves::moves;
 use crate::faces::style;
 use crate::{cli, engines, exit, provenance, targets};
 
-/// Exit code for options that another command has now.
+/// Exit code for options that have moved to another command.
 const WRONG_OPTION: u8 = 2;
 const ELSEWHERE: &str = "--policy and --without are options of another command now: cox-bench pack palm --cpus LIST [--without PART] -- PROGRAM";
 
-/// Pack what `options` name, report, and return the exit code to end with.
+/// Packs the target, reports, and returns the exit code.
 pub fn pack(options: &cli::Pack) -> Result<u8> {
     if options.policy.is_some() || options.without.is_some() {
         say(ELSEWHERE);
@@ -32,7 +32,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     let provenance = provenance::here(target.attached_to());
     let limits = Limits { length: options.length, ..Limits::default() };
     let mut outcome = session::run(&target, engines, limits)?;
-    // From here on the program has run: whatever fails is said, and does not change its exit code.
+    // The program has run: failures are reported from now on, but do not change its exit code.
     let failures = outcome.findings.failures();
     failures.iter().for_each(|(_, error)| say(&chain(error)));
     let code = exit::after(&outcome.ended, !failures.is_empty());
@@ -54,7 +54,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     Ok(code)
 }
 
-/// Have a packed program's session change its CPUs.
+/// Makes the session of a packed program change its CPUs.
 pub fn set(wanted: &cli::Set) -> Result<u8> {
     let cpus = repack(wanted.pid, engines::wanted(&wanted.cpus)?)?;
     println!("cox: process {} is packed on {} now", wanted.pid, cpus_of(&cpus.to_string()));

@@ -1,4 +1,4 @@
-//! What is generated from the command line's and the report's own definitions.
+//! Output that is generated from the definitions of the command line and of the reports.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use outputs::to_stdout;
 use crate::cli::{Cli, SchemaOf};
 use crate::manual;
 
-/// Print the JSON schema of what a command writes.
+/// Prints the JSON schema of a command's output.
 pub fn schema(of: SchemaOf) -> Result<u8> {
     let schema = match of {
         SchemaOf::Run => report::json::schema(),
@@ -24,7 +24,7 @@ pub fn schema(of: SchemaOf) -> Result<u8> {
     Ok(0)
 }
 
-/// Print completions for a shell.
+/// Prints completions for a shell.
 pub fn completions(shell: clap_complete::Shell) -> Result<u8> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "cox", &mut text);
@@ -32,7 +32,7 @@ pub fn completions(shell: clap_complete::Shell) -> Result<u8> {
     Ok(0)
 }
 
-/// Write `cox.1` and one page per command into `folder`.
+/// Writes `cox.1` and one page per command into `folder`.
 pub fn man(folder: &Path) -> Result<u8> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create '{}'", folder.display()))?;
     manual::write(Cli::command(), folder)

@@ -1,4 +1,4 @@
-//! `cox report`: what was recorded earlier, by cox or by perf, as text, JSON, a page and traces.
+//! `cox report`: reports on a recording of cox or of perf as text, JSON, page and traces.
 
 use std::io::{BufRead, BufReader, Seek};
 
@@ -12,7 +12,7 @@ use crate::faces::style;
 use crate::faces::traces::{self, Traces};
 use crate::recordings::{self, Around, PIECE, kuhn, perf, timehist};
 
-/// Report on a file.
+/// Runs `cox report` and returns the exit code.
 pub fn report(options: &cli::Report) -> Result<u8> {
     let text = options.output.clone().filter(|_| !options.quiet);
     let named = [("--json", options.json.clone()), ("--output", text)];
@@ -26,7 +26,7 @@ fn cannot(options: &cli::Report) -> String {
     format!("cannot report on '{}'", options.file.display())
 }
 
-/// Report on what `file` has.
+/// Reports on the recording in `file`.
 pub(crate) fn report_on(
     options: &cli::Report,
     mut file: impl BufRead + Seek + Send,
@@ -38,7 +38,7 @@ pub(crate) fn report_on(
     let text = match &options.output {
         _ if options.quiet => None,
         Some(path) => Some(Output::open(Some(path))?),
-        // What programs read is not mixed with what people do.
+        // Output for programs is not mixed with text for people.
         None if matches!(json, Some(Output::Stdout)) || traces.take_stdout() => None,
         None => Some(Output::Stdout),
     };
@@ -75,7 +75,7 @@ pub(crate) fn report_on(
     text.and(json).and(traces).map(|()| 0)
 }
 
-/// Whether perf's own figures are wanted instead of an account.
+/// Returns the option that replaces the account by perf's own figures, if it is given.
 pub(crate) fn mode(options: &cli::Report) -> Option<&'static str> {
     match options {
         cli::Report { kuhn2022: true, .. } => Some("--kuhn2022"),

@@ -1,7 +1,6 @@
 //! `cox run --repeat`: several runs, one after another, and one report on them.
 //!
-//! Each run is a session of its own, as if cox had been started for it. Wherever a run would write to a file, the name
-//! must have the run's number in it, so that no run writes over another.
+//! Each run is a session of its own. The name of each output file must contain the run's number, so that no run overwrites another's file.
 
 use std::path::Path;
 
@@ -14,7 +13,7 @@ use super::once::once;
 use crate::cli;
 use crate::faces::style;
 
-/// Run the program as often as wanted and report; the exit code is the first that is not 0.
+/// Runs the program repeatedly and reports. The exit code is the first one that is not 0.
 pub fn run(options: &cli::Run) -> Result<u8> {
     refuse_overwriting(options)?;
     let text = if options.quiet { None } else { Some(Output::open(of_run(options, 1).output.as_deref())?) };
@@ -38,7 +37,7 @@ pub fn run(options: &cli::Run) -> Result<u8> {
         let words: Vec<_> = options.program.iter().map(|word| word.to_string_lossy()).collect();
         let comparison = Comparison::new(env!("CARGO_PKG_VERSION"), &[(words.join(" "), runs)]);
         let page = comparison.text(&style(Some(&text), false));
-        // The program has run: this does not change its exit code.
+        // The program has run: this failure does not change its exit code.
         if let Err(error) = text.write(page.as_bytes()) {
             say(&chain(&error));
         }
@@ -46,7 +45,7 @@ pub fn run(options: &cli::Run) -> Result<u8> {
     failed.map(|()| code)
 }
 
-/// What one run of the series is asked to do.
+/// Returns the options for one run of the series.
 pub fn of_run(options: &cli::Run, number: u32) -> cli::Run {
     let mut options = options.clone();
     let cli::Traces { trace, paraver, html } = &mut options.traces;

@@ -1,4 +1,4 @@
-//! `cox pack simulate`: the packer on a machine in memory.
+//! `cox pack simulate`: the packer on a simulated machine.
 
 use std::path::Path;
 
@@ -14,11 +14,11 @@ use crate::cli::{self, Waiting};
 use crate::faces::style;
 use crate::simulated::Scenario;
 
-/// Work of each thread in a simulation whose length nobody gave, ns, and at least so many phases.
+/// Work of each thread, in ns, if the user gives no number of phases; the program has at least [`LEAST_PHASES`].
 const WORK_NS: u64 = 3_000_000_000;
 const LEAST_PHASES: u64 = 20;
 
-/// Simulate, print, and return the exit code.
+/// Simulates, prints the result, and returns the exit code.
 pub fn simulate(options: &cli::Simulate) -> Result<u8> {
     let json = Output::wanted(options.json.as_deref())?;
     let simulation = simulation(options, &scenario(options));
