@@ -99,7 +99,7 @@ impl Crew {
         Crew::default()
     }
 
-    /// Returns the highest CPU number of all moments, plus one.
+    /// Returns the highest CPU number of all trace events, plus one.
     #[must_use]
     pub fn cpus(&self) -> u32 {
         self.cpus
@@ -131,7 +131,7 @@ impl Crew {
         lives.get(later.saturating_sub(1))
     }
 
-    /// Passes on the moments of an event. They are in order of time, except for an arrival that is derived when the
+    /// Passes on the trace events of a perf event. They are in order of time, except for an arrival that is derived when the
     /// thread leaves its CPU.
     pub fn take(&mut self, event: &Event, mut hand_on: impl FnMut(Moment)) {
         let mut cpus = self.cpus;

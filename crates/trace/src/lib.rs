@@ -1,10 +1,11 @@
-//! Traces out: what happened when, for the viewers that people use.
+//! Writes traces for viewers, and stores recordings in them.
 //!
-//! - [`sorter`]: moments in order, more than fit in memory.
-//! - [`recording`]: a session's moments with what is needed to understand them.
-//! - [`session`]: a recording in a file, and back.
-//! - [`perfetto`]: for the Perfetto UI. The file is also what `cox report` reads: the recording is in it, where viewers do not look.
-//! - [`paraver`]: for Paraver.
+//! - [`sorter`]: sorts more trace events than fit in memory.
+//! - [`recording`]: the trace events of a session, with the data needed to interpret them.
+//! - [`session`]: writes a recording to a file and reads it back.
+//! - [`perfetto`]: traces for the Perfetto UI. `cox report` reads the same file: it contains the recording in fields
+//! that viewers ignore.
+//! - [`paraver`]: traces for Paraver.
 
 pub mod paraver;
 pub mod perfetto;

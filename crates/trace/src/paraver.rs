@@ -1,14 +1,16 @@
-//! Traces for Paraver: `PREFIX.prv` (what happened), `.pcf` (what the numbers mean), `.row` (who is who); and what to draw of them ([`views`]).
+//! Traces for Paraver: `PREFIX.prv` (states and events), `.pcf` (meanings of the numbers), `.row` (names), and
+//! configuration files for the usual [`views`].
 //!
-//! The format is that of the "Paraver trace format" manual (Barcelona Supercomputing Center): a header that lists nodes, applications, tasks and
-//! threads, then a line for each record, in order of time. Here a task is a process, and there is one application.
+//! The format is that of the "Paraver trace format" manual (Barcelona Supercomputing Center): a header that lists
+//! nodes, applications, tasks and threads, then one line per record, in order of time. Here a task is a process, and
+//! there is one application.
 //!
 //! ```text
-//! 1:CPU:1:TASK:THREAD:FROM:UNTIL:STATE     what a thread did; CPU 0 where it had none
-//! 2:CPU:1:TASK:THREAD:TIME:TYPE:VALUE      it moved; a sample saw it work or spin; or moments were lost
+//! 1:CPU:1:TASK:THREAD:FROM:UNTIL:STATE     state of a thread; CPU 0 if it did not run
+//! 2:CPU:1:TASK:THREAD:TIME:TYPE:VALUE      event: a migration, a sample (work or spinning), or lost trace events
 //! ```
 //!
-//! All is counted from one, and times are nanoseconds from the start of the window.
+//! All numbers count from one. Times are nanoseconds from the start of the window.
 
 mod views;
 
@@ -27,20 +29,20 @@ use crate::sorter::{Keyed, Sorter};
 
 pub use views::{ENDINGS as VIEWS, View, views};
 
-/// A thread moved: the CPU where to, counted from one.
+/// Event type: a migration. The value is the destination CPU, counted from one.
 const MIGRATED: u32 = 91_000_001;
-/// So many moments of a CPU found no room, from here on.
+/// Event type: trace events of a CPU were lost from this time on. The value is their number.
 const LOST: u32 = 91_000_002;
 
-/// A sample found it at work (1), or spinning (from 2 on, by what it waited for).
+/// Event type: a sample. Value 1 is work; from 2 on, spinning, by the reason to wait.
 const SAMPLED: u32 = 91_000_003;
-/// What the last of these events is called.
+/// Name of the event type [`SAMPLED`].
 const SAMPLES: &str = "Sampled: work or spinning";
 
-/// The state of somebody who is blocked by the first of causes.
+/// State of a thread that is blocked by the first cause.
 const BLOCKED: u32 = 10;
 
-/// What is written where.
+/// The output files.
 #[derive(Debug)]
 pub struct Files<W> {
     /// The trace.
@@ -51,20 +53,20 @@ pub struct Files<W> {
     pub row: W,
 }
 
-/// Instead of a stretch's end.
+/// Value of [`Line::until_ns`] for an event.
 const EVENT: u64 = u64::MAX;
 
-/// A line of the trace, to be sorted by its time.
+/// A line of the trace. Lines are sorted by time.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 struct Line {
     at_ns: u64,
-    /// A stretch's end; [`EVENT`]: an event, which has none.
+    /// End of a stretch; [`EVENT`] if the line is an event, which has no end.
     until_ns: u64,
     life: u32,
-    /// Counted from one; 0: none.
+    /// CPU number, counted from one; 0 if there is no CPU.
     cpu: u32,
-    /// A state, or an event's type.
+    /// A state, or the type of an event.
     what: u32,
     value: u32,
 }
@@ -75,14 +77,14 @@ impl Keyed for Line {
     }
 }
 
-/// Writes a recording. What does not fit in memory meanwhile lies in `folder`.
+/// Writes a recording. Data that does not fit in memory is kept in temporary files in `folder`.
 ///
 /// # Errors
-/// When something cannot be read or written.
+/// When reading or writing fails.
 pub fn write<W: Write>(recording: &Recording, files: &mut Files<W>, folder: &Path) -> io::Result<()> {
     let mut lines = Sorter::new(folder)?;
     let since_start = |t_ns: u64| t_ns.saturating_sub(recording.start_ns);
-    // Lives in order of their numbers, as they are told.
+    // Lives in ascending order of their numbers, which the replay assigns.
     let mut people = BTreeMap::new();
     recording.play(|stretch| -> io::Result<()> {
         people.insert(stretch.life, (stretch.tgid, stretch.tid));
@@ -124,11 +126,12 @@ fn state(stretch: &Stretch) -> u32 {
     }
 }
 
-/// Where each life stands: processes are tasks, in order of their ids; their lives are threads, in order of birth.
+/// Position of each life: tasks are processes, ordered by process id; threads are the lives of a process, ordered by
+/// start time.
 struct Rows {
-    /// Task and thread, counted from one.
+    /// Task and thread number of each life, counted from one.
     place: BTreeMap<u32, (usize, usize)>,
-    /// By task: its process, and its threads' ids.
+    /// For each task: the process id, and the ids of its threads.
     tasks: Vec<(u32, Vec<u32>)>,
 }
 
@@ -136,7 +139,7 @@ impl Rows {
     fn of(people: &BTreeMap<u32, (u32, u32)>) -> Rows {
         let mut tasks: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
         for (life, (tgid, tid)) in people {
-            // Whose process was never told is its own.
+            // If the process is unknown, the thread counts as its own process.
             let process = if *tgid == 0 { *tid } else { *tgid };
             tasks.entry(process).or_default().push((*life, *tid));
         }
@@ -149,9 +152,9 @@ impl Rows {
     }
 }
 
-/// Migrations and losses.
+/// Adds the migrations, samples and losses.
 fn events(recording: &Recording, people: &BTreeMap<u32, (u32, u32)>, lines: &mut Sorter<Line>) -> io::Result<()> {
-    // Of an id that was used twice, whose life it was is not told by a migration: the later's.
+    // A migration gives only a thread id. If the id was reused, the migration is attributed to the later thread.
     let lives: BTreeMap<u32, u32> = people.iter().map(|(life, (_, tid))| (*tid, *life)).collect();
     let Some(first) = people.keys().next() else { return Ok(()) };
     recording.each(|moment| {
@@ -162,7 +165,7 @@ fn events(recording: &Recording, people: &BTreeMap<u32, (u32, u32)>, lines: &mut
             Some(What::Sample { tid, waiting }) => (lives.get(&tid), SAMPLED, sample(waiting)),
             _ => (None, 0, 0),
         };
-        // A sample does not say of which CPU it is.
+        // A sample does not give its CPU.
         let cpu = if what == SAMPLED { 0 } else { cpu };
         let at_ns = moment.t_ns.saturating_sub(recording.start_ns);
         let line = |life: &u32| Line { at_ns, until_ns: EVENT, life: *life, cpu, what, value };
@@ -184,7 +187,7 @@ fn header(recording: &Recording, rows: &Rows, out: &mut impl Write) -> io::Resul
     writeln!(out, "#Paraver ({date}):{length_ns}_ns:1({cpus}):1:{count}({})", tasks.join(","))
 }
 
-/// Colours: what a CPU does is green, waiting for one is red, being blocked is blue to grey.
+/// Colours of states: green for running, red for waiting for a CPU. Blocked states go from blue to grey.
 const COLOURS: [(&str, u32, &str); 5] = [
     ("Unknown", 0, "{200,200,200}"),
     ("Run", 1, "{44,160,44}"),
@@ -228,7 +231,7 @@ fn names(recording: &Recording, rows: &Rows, out: &mut impl Write) -> io::Result
     Ok(())
 }
 
-/// A thread may give itself any name, with the end of a line in it.
+/// Replaces control characters: a thread may give itself any name, including one with a newline.
 fn in_a_line(name: &str) -> String {
     name.replace(char::is_control, "?")
 }

@@ -1,4 +1,4 @@
-//! A session's moments, with what is needed to understand them.
+//! The trace events of a session, with the data needed to interpret them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,42 +12,42 @@ use wire::{Clock, Moment, Waiting};
 
 use crate::sorter::Sorted;
 
-/// Moments that are played at once.
+/// Number of trace events after which the replay advances.
 const PLAYED_AT_ONCE: usize = 4096;
 
-/// Who is who.
+/// Names of threads and processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cast {
-    /// Names of processes of the session, and who started them.
+    /// Processes of the session, by process id.
     pub processes: BTreeMap<u32, Process>,
-    /// Names of their threads; of an id that was used twice, the later.
+    /// Threads of the session, by thread id. If an id was reused, the later thread.
     pub threads: BTreeMap<u32, Thread>,
-    /// Names of others that were seen on CPUs.
+    /// Names of untracked threads that were seen on CPUs.
     pub strangers: BTreeMap<u32, String>,
 }
 
 /// A process of the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its name.
+    /// Name of the process.
     pub name: String,
-    /// The process that started it.
+    /// Id of the process that started it.
     pub parent: u32,
-    /// Its command line, of those that the session was asked to watch.
+    /// Command line. Only for processes that the session was asked to observe.
     pub command: Vec<String>,
 }
 
 /// A thread of the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thread {
-    /// Its name.
+    /// Name of the thread.
     pub name: String,
-    /// Its process.
+    /// Process id of the thread.
     pub process: u32,
 }
 
 impl Cast {
-    /// Those of an account, and others by their ids.
+    /// Collects the names from an account, and those of untracked threads by their ids.
     #[must_use]
     pub fn of(account: &Account, strangers: BTreeMap<u32, String>) -> Cast {
         let mut cast = Cast { strangers, ..Cast::default() };
@@ -63,7 +63,7 @@ impl Cast {
         cast
     }
 
-    /// What a thread is called, member or not; `None`: nobody knows.
+    /// Returns the name of a thread, tracked or not; `None` if the name is unknown.
     #[must_use]
     pub fn name(&self, tid: u32) -> Option<&str> {
         let member = self.threads.get(&tid).map(|thread| &thread.name);
@@ -71,52 +71,52 @@ impl Cast {
     }
 }
 
-/// What a session recorded.
+/// The recording of a session.
 #[derive(Debug)]
 pub struct Recording {
-    /// The window's start, on CLOCK_MONOTONIC.
+    /// Start of the window on CLOCK_MONOTONIC, nanoseconds.
     pub start_ns: u64,
-    /// Its end.
+    /// End of the window on CLOCK_MONOTONIC, nanoseconds.
     pub end_ns: u64,
-    /// CLOCK_BOOTTIME when CLOCK_MONOTONIC was 0: time that the machine has slept.
+    /// CLOCK_BOOTTIME minus CLOCK_MONOTONIC, nanoseconds: the time for which the machine was suspended.
     pub boot_ns: u64,
-    /// The time of day then, nanoseconds since 1970.
+    /// Time of day minus CLOCK_MONOTONIC, nanoseconds since 1970.
     pub epoch_ns: u64,
-    /// One more than the highest CPU number.
+    /// Highest CPU number, plus one.
     pub cpus: u32,
-    /// Who is who.
+    /// Names of threads and processes.
     pub cast: Cast,
-    /// Why threads waited at places where they were sampled, for samples that only have the place's number.
+    /// Reasons to wait, by sample site. Resolves samples that contain only the number of a site.
     pub waits: Vec<Option<Waiting>>,
-    /// What happened, in order.
+    /// The trace events, in order of time.
     pub moments: Sorted<Moment>,
 }
 
-/// A piece of what a recording tells.
+/// An item of the replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Told<'t> {
-    /// Something happened.
+    /// A trace event.
     Moment(&'t Moment),
-    /// A thread did something until now, or until earlier.
+    /// A stretch: an interval in which a thread had one state. It ended at or before the current time.
     Stretch(&'t Stretch),
 }
 
 impl Recording {
-    /// Calls `each` with what happened in the window, in order.
+    /// Calls `each` with the trace events in the window, in order.
     ///
     /// # Errors
-    /// What `each` says, and when moments cannot be read.
+    /// Errors of `each`, and failures to read the trace events.
     pub fn each<E: From<io::Error>>(&self, mut each: impl FnMut(&Moment) -> Result<(), E>) -> Result<(), E> {
         let end_ns = self.end_ns;
-        // BPF goes on for a moment when the window has ended.
+        // The BPF programs continue briefly after the end of the window.
         self.moments.each(|moment| if moment.t_ns <= end_ns { each(&moment.resolved(&self.waits)) } else { Ok(()) })
     }
 
-    /// Plays everything: hands on what happened, in order, and between that what threads did, each stretch when it ends. Yields their clocks as they
-    /// were at the end, in order of birth.
+    /// Replays the recording. Calls `each` with the trace events in order and, between them, with each stretch after
+    /// its end. Returns the final clocks of the threads, ordered by start time.
     ///
     /// # Errors
-    /// What `each` says, and when moments cannot be read.
+    /// Errors of `each`, and failures to read the trace events.
     pub fn tell<E: From<io::Error>>(&self, mut each: impl FnMut(Told<'_>) -> Result<(), E>) -> Result<Vec<Clock>, E> {
         let mut replay = Replay::with_stretches();
         let mut played = 0;
@@ -135,10 +135,10 @@ impl Recording {
         Ok(clocks)
     }
 
-    /// Plays everything for what threads did: [`tell`](Recording::tell) without moments.
+    /// Replays the recording for its stretches only: same as [`tell`](Recording::tell), but without trace events.
     ///
     /// # Errors
-    /// What `each` says, and when moments cannot be read.
+    /// Errors of `each`, and failures to read the trace events.
     pub fn play<E: From<io::Error>>(&self, mut each: impl FnMut(&Stretch) -> Result<(), E>) -> Result<Vec<Clock>, E> {
         self.tell(|told| match told {
             Told::Stretch(stretch) => each(stretch),

@@ -1,10 +1,11 @@
-//! A recording in a file, and back: parts in packets of a Perfetto trace, where viewers do not look ([`perfetto`](crate::perfetto)).
+//! Stores a recording in a file and reads it back. The parts are in packets of a Perfetto trace, in a field that
+//! viewers ignore ([`perfetto`](crate::perfetto)).
 //!
-//! 1. A head: window, clocks, who is who, and the session's report as its JSON has it.
-//! 2. Moments, in order, so many at a time: their fields in columns, times as differences, compressed.
-//! 3. How many there were: a file that ends before was cut off.
+//! 1. A head: window, clocks, names, and the session's report as JSON.
+//! 2. Blocks of trace events in order: fields in columns, times as differences, compressed.
+//! 3. The number of trace events. If it is missing, the file was truncated.
 //!
-//! A file is anybody's: lengths are limits before they are believed.
+//! Files are not trusted: each length is checked against a limit before use.
 
 use std::io::{self, BufRead, Read, Write};
 use std::path::Path;
@@ -18,49 +19,52 @@ use crate::perfetto::proto::{Part, TracePacket};
 use crate::recording::{Cast, Recording};
 use crate::sorter::Sorter;
 
-/// How a trace begins: the tag of a packet. No text does, but for an empty line.
+/// First byte of a trace: the tag of a packet. The only text that begins with it is one with an empty first line.
 pub const FIRST_BYTE: u8 = 1 << 3 | 2;
 
-/// Of the form below.
+/// Version of the format below.
 const VERSION: u32 = 1;
-/// Moments in a part.
+/// Maximum number of trace events in a part.
 const MOMENTS: usize = 1 << 16;
-/// Level of zstd, its own default: the next ones are slower and hardly better at columns.
+/// zstd compression level, its default. The next levels are slower and hardly compress columns better.
 const LEVEL: i32 = 3;
-/// A packet is not longer, in what we write: heads of 100,000 threads have 20 MB.
+/// Maximum size of a packet, bytes. The head of 100,000 threads has 20 MB.
 const PACKET: u64 = 256 << 20;
-/// What comes out of a head is not longer, …
+/// Maximum size of a decompressed head, bytes.
 const HEAD: u64 = 256 << 20;
-/// … nor than so many bytes for each that went in, and a part for free. Of 3,000 processes of the same program there come 20.
+/// Maximum number of decompressed bytes for each compressed byte of a head; [`HEAD_FREE`] bytes are allowed in
+/// addition. A head with 3,000 processes of the same program reaches 20.
 const HEAD_FROM_BYTE: u64 = 128;
 const HEAD_FREE: u64 = 8 << 20;
-/// Moments for each byte they are compressed to, at most, beside as many as are held in memory: when one came is not known before, and takes more
-/// than a bit. Two processes that do nothing but wake each other take 1.4 bytes. So what goes to disk is no more than 192 times as long as the file.
-/// By a coarse clock they may all come at once, and take less: such a part is made longer than it need be.
+/// Maximum number of trace events for each compressed byte. [`MOMENTS_FREE`] trace events, as many as are held in
+/// memory, are allowed in addition. The time of a trace event is new information and takes more than a bit. Two
+/// processes that only wake each other take 1.4 bytes per event. The temporary files are therefore at most 192 times as
+/// large as the recording. With a coarse clock, many events may have the same time and take less; the writer then pads
+/// the part.
 const MOMENTS_FROM_BYTE: u64 = 8;
 const MOMENTS_FREE: u64 = 1 << 20;
 
-/// Why a file cannot be read.
+/// Reasons why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// It is a Perfetto trace, but of somebody else.
+    /// A Perfetto trace without a recording of cox.
     #[error("this trace has no recording of cox in it")]
     Foreign,
-    /// It is no Perfetto trace.
+    /// Not a Perfetto trace.
     #[error("not a Perfetto trace")]
     NoTrace,
-    /// It was cut off, or changed.
+    /// Truncated or modified.
     #[error("the recording is damaged: {0}")]
     Damaged(&'static str),
-    /// By a later cox.
+    /// Written by a later version of cox.
     #[error("the recording is of version {0}; this cox knows {VERSION}")]
     Version(u32),
-    /// It cannot be read, or there is no room to sort it.
+    /// The file cannot be read, or there is no room to sort it.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// Everything but moments.
+/// Everything but the trace events.
 #[derive(Serialize, Deserialize)]
 struct Head {
     version: u32,
@@ -76,7 +80,7 @@ struct Head {
 /// Writes a recording, with the report of its session (JSON).
 ///
 /// # Errors
-/// When something cannot be read or written.
+/// When reading or writing fails.
 pub fn write(recording: &Recording, report: &str, out: &mut impl Write) -> io::Result<()> {
     let head = Head {
         version: VERSION,
@@ -112,10 +116,11 @@ fn part(out: &mut impl Write, part: Part) -> io::Result<()> {
     put(out, &TracePacket { cox: Some(part), ..TracePacket::default() })
 }
 
-/// Bytes of a moment in columns, in the order of its fields.
+/// Widths of a trace event's columns in bytes, in the order of its fields.
 const COLUMNS: [usize; 7] = [8, 4, 4, 2, 1, 1, 4];
 
-/// Field by field; times as differences, which are small and alike.
+/// Encodes trace events field by field. Times are written as differences, which are small and similar, so they compress
+/// well.
 fn columns(moments: &[Moment]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(size_of_val(moments));
     let mut last_ns = 0;
@@ -132,7 +137,7 @@ fn columns(moments: &[Moment]) -> Vec<u8> {
     bytes
 }
 
-/// And back; `None`: these are no whole moments.
+/// Decodes columns into trace events; `None` if the number of bytes does not fit.
 fn moments(bytes: &[u8]) -> Option<Vec<Moment>> {
     let size: usize = COLUMNS.iter().sum();
     let count = bytes.len() / size;
@@ -168,7 +173,8 @@ fn moments(bytes: &[u8]) -> Option<Vec<Moment>> {
     )
 }
 
-/// Reads a recording, and the report of its session. What does not fit in memory goes to `folder`.
+/// Reads a recording and the report of its session. Data that does not fit in memory goes to temporary files in
+/// `folder`.
 ///
 /// # Errors
 /// See [`ReadError`].
@@ -215,7 +221,7 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
 }
 
 fn unpack(bytes: &[u8]) -> Result<Head, ReadError> {
-    /// What all versions have.
+    /// The field that all versions have.
     #[derive(Deserialize)]
     struct Version {
         version: u32,
@@ -229,9 +235,9 @@ fn unpack(bytes: &[u8]) -> Result<Head, ReadError> {
     serde_json::from_slice(&text).map_err(damaged)
 }
 
-/// Compresses to at least so many bytes: [`read`] takes no less for as much.
+/// Compresses, and pads the result to `least` bytes: [`read`] rejects a higher compression ratio.
 fn deflate(bytes: &[u8], least: u64) -> io::Result<Vec<u8>> {
-    /// A frame that decoders skip (RFC 8878, 3.1.2): this, its length in four bytes, and anything.
+    /// Start of a frame that decoders skip (RFC 8878, 3.1.2). Four bytes with the length follow, then any bytes.
     const SKIPPED: [u8; 4] = 0x184d_2a50u32.to_le_bytes();
     let mut deflated = zstd::encode_all(bytes, LEVEL)?;
     let lacking = least.saturating_sub(deflated.len() as u64);
@@ -244,7 +250,7 @@ fn deflate(bytes: &[u8], least: u64) -> io::Result<Vec<u8>> {
     Ok(deflated)
 }
 
-/// What was compressed, unless there is more of it than there should be.
+/// Decompresses; fails if the result is longer than `most` bytes.
 fn inflate(bytes: &[u8], most: u64) -> Result<Vec<u8>, ReadError> {
     let mut inflated = Vec::new();
     let damaged = |_| ReadError::Damaged("what was compressed is not whole");
@@ -253,7 +259,7 @@ fn inflate(bytes: &[u8], most: u64) -> Result<Vec<u8>, ReadError> {
     if inflated.len() as u64 > most { Err(ReadError::Damaged("a part is too long")) } else { Ok(inflated) }
 }
 
-/// The next packet; `None`: the end.
+/// Returns the next packet; `None` at the end of the file.
 fn next(file: &mut impl BufRead, is_first: bool) -> Result<Option<TracePacket>, ReadError> {
     let damaged = |why| if is_first { ReadError::NoTrace } else { ReadError::Damaged(why) };
     let mut tag = [0];
@@ -265,7 +271,7 @@ fn next(file: &mut impl BufRead, is_first: bool) -> Result<Option<TracePacket>, 
     }
     let length =
         varint(file)?.filter(|length| *length <= PACKET).ok_or_else(|| damaged("a packet's length is wrong"))?;
-    // As it comes: a length that was changed is no reason to take so much memory.
+    // The buffer grows with the bytes that arrive, so a wrong length does not allocate memory.
     let mut bytes = Vec::new();
     file.take(length).read_to_end(&mut bytes)?;
     if bytes.len() as u64 != length {
@@ -274,7 +280,7 @@ fn next(file: &mut impl BufRead, is_first: bool) -> Result<Option<TracePacket>, 
     TracePacket::decode(&bytes[..]).map(Some).map_err(|_| damaged("a packet cannot be read"))
 }
 
-/// A number of at most ten bytes.
+/// Reads a varint of at most ten bytes; `None` if it is longer or truncated.
 fn varint(file: &mut impl Read) -> io::Result<Option<u64>> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {

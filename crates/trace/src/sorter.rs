@@ -1,6 +1,7 @@
-//! Sorting more than fits in memory: runs that are sorted go to a file without a name, and are merged when they are read.
+//! Sorts more items than fit in memory. Sorted runs go to an unnamed temporary file and are merged when they are read.
 //!
-//! A trace's moments come nearly in order, each CPU's in order; what a thread did is told when it ends, and wanted by when it began.
+//! Trace events arrive nearly in order: each CPU's events are in order. Stretches are reported at their end, but needed
+//! in order of their start.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,14 +13,14 @@ use std::path::Path;
 use bytemuck::Pod;
 use wire::Moment;
 
-/// Items in memory, at most: 24 MB of moments.
+/// Maximum number of items in memory: 24 MB of trace events.
 const RUN: usize = 1 << 20;
-/// Items that are read at once, of each run.
+/// Number of items that are read at once from each run.
 const PAGE: usize = 4096;
 
-/// What is sorted by a number.
+/// An item with a sort key.
 pub trait Keyed {
-    /// By what it is sorted; of equal ones that come first which came first.
+    /// Returns the sort key. The sort is stable: items with equal keys keep their order.
     fn key(&self) -> u64;
 }
 
@@ -29,21 +30,22 @@ impl Keyed for Moment {
     }
 }
 
-/// Takes items in any order.
+/// Accepts items in any order.
 #[derive(Debug)]
 pub struct Sorter<T> {
     file: File,
-    /// How many items each run in the file has.
+    /// Number of items in each run of the file.
     runs: Vec<usize>,
     fresh: Vec<T>,
     most: usize,
 }
 
 impl<T: Pod + Keyed> Sorter<T> {
-    /// With its file in `folder`; nothing is left there, whatever happens.
+    /// Creates a sorter with an unnamed temporary file in `folder`. The file disappears when the process ends, also
+    /// after a crash.
     ///
     /// # Errors
-    /// When no file can be made there.
+    /// When the file cannot be created.
     pub fn new(folder: &Path) -> io::Result<Sorter<T>> {
         Sorter::with_runs_of(RUN, folder)
     }
@@ -55,7 +57,7 @@ impl<T: Pod + Keyed> Sorter<T> {
     /// Takes an item.
     ///
     /// # Errors
-    /// When the disk is full.
+    /// When the file cannot be written, e.g. on a full disk.
     pub fn push(&mut self, item: T) -> io::Result<()> {
         self.fresh.push(item);
         if self.fresh.len() < self.most { Ok(()) } else { self.spill() }
@@ -70,12 +72,12 @@ impl<T: Pod + Keyed> Sorter<T> {
         Ok(())
     }
 
-    /// All items, in order, from now on.
+    /// Finishes the input and returns all items in order.
     ///
     /// # Errors
-    /// When the disk is full.
+    /// When the file cannot be written, e.g. on a full disk.
     pub fn sorted(mut self) -> io::Result<Sorted<T>> {
-        // A few items need no file at all.
+        // If all items fit in memory, the file stays empty.
         if self.runs.is_empty() {
             self.fresh.sort_by_key(Keyed::key);
         } else if !self.fresh.is_empty() {
@@ -85,32 +87,32 @@ impl<T: Pod + Keyed> Sorter<T> {
     }
 }
 
-/// Items in order; can be gone through again and again.
+/// Sorted items. They can be read several times.
 #[derive(Debug)]
 pub struct Sorted<T> {
     file: File,
     runs: Vec<usize>,
-    /// All of them, where there are no runs.
+    /// All items, if there are no runs.
     few: Vec<T>,
 }
 
 impl<T: Pod + Keyed> Sorted<T> {
-    /// How many there are.
+    /// Returns the number of items.
     #[must_use]
     pub fn len(&self) -> usize {
         self.few.len() + self.runs.iter().sum::<usize>()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no items.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Calls `each` with every item, from the first to the last. Equal ones in the order in which they came.
+    /// Calls `each` with every item in order. Items with equal keys come in the order of their arrival.
     ///
     /// # Errors
-    /// What `each` says, and when the file cannot be read.
+    /// Errors of `each`, and failures to read the file.
     pub fn each<E: From<io::Error>>(&self, mut each: impl FnMut(&T) -> Result<(), E>) -> Result<(), E> {
         if self.runs.is_empty() {
             return self.few.iter().try_for_each(each);
@@ -121,7 +123,7 @@ impl<T: Pod + Keyed> Sorted<T> {
             runs.push(Run { file: &self.file, next: start, end: start + length, page: Vec::new(), at: 0 });
             start += length;
         }
-        // The run's number is second: of equal items the earlier run's come first.
+        // Heap order is by key, then by run number: of equal items, those of the earlier run come first.
         let mut heads = BinaryHeap::new();
         for (number, run) in runs.iter_mut().enumerate() {
             heads.extend(run.head()?.map(|item| Reverse((item.key(), number))));
@@ -146,7 +148,7 @@ struct Run<'f, T> {
 }
 
 impl<T: Pod> Run<'_, T> {
-    /// Its first item that has not been taken.
+    /// Returns the first item that has not been taken.
     fn head(&mut self) -> io::Result<Option<T>> {
         if self.at == self.page.len() {
             let count = PAGE.min(self.end - self.next);

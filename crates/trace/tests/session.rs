@@ -1,4 +1,4 @@
-//! A recording in a file: what is written is what is read, and whatever else is in a file is refused, and no more.
+//! A recording in a file: reading returns exactly what was written, and every other content is refused.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,7 +1,8 @@
-//! Configurations for Paraver, one file for each of the usual views: what to draw of a trace that [`write`](super::write) wrote.
+//! Configuration files for Paraver, one for each of the usual views of a trace that [`write`](super::write) wrote.
 //!
-//! The format is that of Paraver 3.4 and later, as its reader (`api/cfg.cpp` of paraver-kernel) takes it: a line for each property of a window,
-//! then of a histogram. Windows and histograms refer to states and events by the numbers that the `.pcf` declares.
+//! The format is that of Paraver 3.4 and later, as its parser (`api/cfg.cpp` of paraver-kernel) accepts it: one line
+//! per property of a window, then of a histogram. Windows and histograms refer to states and events by the numbers that
+//! the `.pcf` declares.
 
 use std::fmt::{self, Write};
 
@@ -9,20 +10,20 @@ use wire::Cause;
 
 use super::{BLOCKED, COLOURS, MIGRATED, SAMPLED, SAMPLES};
 
-/// A view: what its file ends in, and what is in the file.
+/// A view: the suffix of its file name, and the file's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
-    /// `states.cfg`.
+    /// Suffix of the file name, e.g. `states.cfg`.
     pub ending: &'static str,
-    /// The configuration.
+    /// The configuration's text.
     pub text: String,
 }
 
-/// What the files end in.
+/// Suffixes of all files.
 pub const ENDINGS: [&str; 7] =
     ["states.cfg", "blocked.cfg", "cpus.cfg", "migrations.cfg", "samples.cfg", "profile.cfg", "durations.cfg"];
 
-/// All views.
+/// Returns all views.
 #[must_use]
 pub fn views() -> [View; 7] {
     let last = BLOCKED + Cause::ALL.len() as u32 - 1;
@@ -89,30 +90,30 @@ pub fn views() -> [View; 7] {
     ENDINGS.map(|ending| View { ending, text: texts.next().unwrap_or_default() })
 }
 
-/// A picture over time, by thread.
+/// A timeline with one line per thread.
 #[derive(Clone, Default)]
 struct Window<'w> {
     name: &'w str,
-    /// What is made of a thread's records.
+    /// Paraver's semantic function for a thread's records.
     thread: &'w str,
-    /// States that count, for those semantics that are told.
+    /// The states that count, for semantic functions that take states.
     states: &'w [u32],
-    /// Other values are nothing.
+    /// The range of values to show; other values are not shown.
     range: Option<(u32, u32)>,
-    /// Only events of this type count.
+    /// The only event type that counts.
     event: Option<u32>,
     flags: bool,
-    /// Amounts, and not codes.
+    /// Whether values are amounts, shown as a gradient, and not codes.
     gradient: bool,
 }
 
-/// A table by thread of its last window.
+/// A table with one row per thread of the last window.
 struct Histogram<'h> {
     name: &'h str,
     statistic: &'h str,
-    /// From, up to, by.
+    /// First value, last value and step.
     columns: (u32, u32, u32),
-    /// Columns are chosen by what there is.
+    /// Whether Paraver chooses the columns by the data.
     scale: bool,
 }
 
@@ -171,7 +172,7 @@ fn window(out: &mut String, id: usize, of: &Window, open: bool) -> fmt::Result {
         )?;
     }
     if let Some((least, most)) = of.range {
-        // The upper end comes first.
+        // The upper end of the range comes first.
         writeln!(out, "window_semantic_module compose_thread Select Range {{ 2, {{ 1 {most}, 1 {least} }} }}")?;
     }
     of.event.map_or(Ok(()), |event| writeln!(out, "window_filter_module evt_type 1 {event}"))

@@ -1,4 +1,4 @@
-//! Switches and wakings by CPU, in columns.
+//! Encodes switches and wakings per CPU, in columns.
 
 use std::collections::HashMap;
 
@@ -8,40 +8,40 @@ use super::packet::{iid, packet};
 use super::proto::{CompactSched, FtraceEvent, FtraceEventBundle, SchedBlockedReason, TracePacket};
 use crate::recording::{Cast, Recording};
 
-/// Events in a packet, about.
+/// Approximate number of events in a packet.
 const EVENTS: usize = 2000;
-/// A packet is written, full or not, when it is this old: readers sort within windows.
+/// Age at which a packet is written even if it is not full: readers sort within time windows.
 const OLD_NS: u64 = 500_000_000;
 
-/// States at a switch, as the tracepoint has them (include/trace/events/sched.h).
+/// Thread states at a switch, with the tracepoint's numbers (include/trace/events/sched.h).
 const RUNNABLE: i64 = 0;
 const INTERRUPTIBLE: i64 = 1;
 const UNINTERRUPTIBLE: i64 = 2;
 const DEAD: i64 = 16;
-/// Preempted: `TASK_REPORT_MAX` of kernels since 4.14.
+/// State of a preempted thread: `TASK_REPORT_MAX` of kernels since 4.14.
 const PREEMPTED: i64 = 256;
-/// An ordinary thread's priority: a trace of ours does not know others.
+/// Priority of an ordinary thread. cox's trace events do not record priorities.
 const PRIORITY: i32 = 120;
-/// `TRACE_FLAG_HARDIRQ`: nobody's thread did the waking.
+/// `TRACE_FLAG_HARDIRQ`: the wake-up came from an interrupt, not from a thread.
 const BY_INTERRUPT: u32 = 8;
 
-/// Whoever woke, it was a thread.
+/// Waker id for a wake-up by an unknown thread.
 const NOBODY: u32 = u32::MAX;
 
-/// Bundles that are being filled, by CPU.
+/// The bundles that are being filled, one per CPU.
 pub struct Bundles<'r> {
     cast: &'r Cast,
     boot_ns: u64,
     cpus: Vec<Bundle>,
 }
 
-/// One CPU's.
+/// The bundle of one CPU.
 #[derive(Default)]
 struct Bundle {
     began_ns: u64,
     sched: CompactSched,
     names: HashMap<String, u32>,
-    /// The numbers of threads' names, by their ids.
+    /// Number of each thread's name, by thread id.
     named: HashMap<u32, u32>,
     events: Vec<FtraceEvent>,
     last_switch_ns: u64,
@@ -55,7 +55,7 @@ impl<'r> Bundles<'r> {
         Bundles { cast: &recording.cast, boot_ns: recording.boot_ns, cpus }
     }
 
-    /// Takes a moment; a packet that is full by then.
+    /// Adds a trace event. Returns a packet if one is now full or old enough.
     pub fn take(&mut self, moment: &Moment) -> Option<TracePacket> {
         let at_ns = moment.t_ns + self.boot_ns;
         let number = u32::from(moment.cpu);
@@ -69,9 +69,9 @@ impl<'r> Bundles<'r> {
             What::Waking { tid, waker, last_cpu } => {
                 bundle.waking(at_ns, tid, waker, last_cpu, self.cast);
             }
-            // A newborn is woken once it is made: from then on it waits for a CPU.
+            // A new thread is woken right after its creation and then waits for a CPU.
             What::Born { tid, .. } => bundle.waking(at_ns, tid, NOBODY, moment.cpu, self.cast),
-            // Whoever left for it was not announced either.
+            // The switch to this thread was lost, so the reason why the previous thread left is unknown.
             What::Arrived { tid } => bundle.switch(at_ns, Left::Blocked(None), tid, self.cast),
             What::Why { tid, cause } => bundle.blocked_reason(at_ns, tid, cause),
             What::Lost { .. } => bundle.has_lost = true,
@@ -86,14 +86,14 @@ impl<'r> Bundles<'r> {
         ((is_full || is_old) && !bundle.is_empty()).then(|| std::mem::take(bundle).packet(number))
     }
 
-    /// What is left, by CPU.
+    /// Returns the unfinished packets, ordered by CPU.
     pub fn rest(self) -> impl Iterator<Item = TracePacket> {
         let bundles = (0..).zip(self.cpus).filter(|(_, bundle)| !bundle.is_empty());
         bundles.map(|(number, bundle)| bundle.packet(number))
     }
 }
 
-/// A thread's name as it is shown.
+/// Returns the display name of a thread.
 fn name(cast: &Cast, tid: u32) -> String {
     if tid == 0 { "swapper".into() } else { cast.name(tid).map_or_else(|| format!("[{tid}]"), str::to_owned) }
 }
@@ -103,7 +103,7 @@ impl Bundle {
         self.sched.switch_timestamp.is_empty() && self.sched.waking_timestamp.is_empty() && !self.has_lost
     }
 
-    /// The number of a thread's name. Threads with one name share it.
+    /// Returns the number of a thread's name. Threads with the same name share the number.
     fn name(&mut self, cast: &Cast, tid: u32) -> u32 {
         let Bundle { names, named, sched, .. } = self;
         *named.entry(tid).or_insert_with(|| {
@@ -145,7 +145,8 @@ impl Bundle {
         self.last_waking_ns = at_ns;
     }
 
-    /// Told just before the thread comes: the kernel does so when it is woken, and does not know our causes.
+    /// Adds an event with the cause of a block, just before the thread arrives on a CPU. The kernel would write the
+    /// event at the wake-up, but without cox's causes.
     fn blocked_reason(&mut self, at_ns: u64, tid: u32, cause: Cause) {
         let is_io = matches!(cause, Cause::Disk | Cause::PageFault);
         self.events.push(FtraceEvent {

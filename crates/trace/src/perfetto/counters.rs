@@ -1,4 +1,4 @@
-//! How many threads run, wait for a CPU and are blocked, as lines over time; and where moments were lost.
+//! Counters over time: the number of threads that run, wait for a CPU and are blocked. Also marks lost trace events.
 
 use std::collections::HashMap;
 
@@ -7,14 +7,14 @@ use wire::{Left, Moment, What};
 use super::packet::packet;
 use super::proto::{CounterDescriptor, TracePacket, TrackDescriptor, TrackEvent};
 
-/// Lines have a point for each of these times, at most.
+/// Minimum distance between two points of a counter, nanoseconds.
 const STEP_NS: u64 = 1_000_000;
 
-/// Kinds of [`TrackEvent`]s.
+/// Types of [`TrackEvent`]s.
 const INSTANT: i32 = 3;
 const COUNTER: i32 = 4;
 
-/// What a thread of ours does.
+/// State of a tracked thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Does {
     Run,
@@ -22,7 +22,8 @@ enum Does {
     Block,
 }
 
-/// Names of the lines with their units, in the order of [`Does`]. The line's number is its place, counted from one; where something was lost is the next.
+/// Names of the counters with their units, in the order of [`Does`]. A counter's track number is its position, counted
+/// from one. The track for losses has the next number.
 const LINES: [(&str, &str); 3] = [
     ("CPUs in use (CPUs)", "CPUs"),
     ("threads waiting for a CPU (threads)", "threads"),
@@ -30,7 +31,7 @@ const LINES: [(&str, &str); 3] = [
 ];
 const LOST: u64 = LINES.len() as u64 + 1;
 
-/// Counts members.
+/// Counts the tracked threads by state.
 pub struct Counters {
     boot_ns: u64,
     threads: HashMap<u32, Does>,
@@ -45,7 +46,7 @@ impl Counters {
         Counters { boot_ns, threads: HashMap::new(), counts: [0; 3], told: [None; 3], told_ns: 0, last_ns: 0 }
     }
 
-    /// What the lines are.
+    /// Returns the descriptions of the tracks.
     pub fn tracks(&self) -> Vec<TracePacket> {
         let describe = |(uuid, (name, unit)): (u64, &(&str, &str))| {
             let counter = Some(CounterDescriptor { unit_name: Some((*unit).to_owned()) });
@@ -56,9 +57,9 @@ impl Counters {
         all.map(|descriptor| TracePacket { track_descriptor: Some(descriptor), ..packet() }).collect()
     }
 
-    /// Takes a moment; points of lines that are due.
+    /// Adds a trace event. Returns the counter points that are now due.
     pub fn take(&mut self, moment: &Moment) -> Vec<TracePacket> {
-        // What was counted until now stood until now.
+        // The counts so far were valid until this event, so write them before the update.
         let due = moment.t_ns.saturating_sub(self.told_ns) >= STEP_NS;
         let mut packets = if due { self.points(moment.t_ns) } else { Vec::new() };
         match moment.what() {
@@ -89,7 +90,7 @@ impl Counters {
         packets
     }
 
-    /// The lines' last points.
+    /// Returns the last points of the counters.
     pub fn rest(mut self) -> Vec<TracePacket> {
         self.points(self.last_ns)
     }

@@ -1,10 +1,12 @@
-//! Traces for Perfetto: who ran on each CPU, who woke whom, what threads were blocked by, and how many ran and waited.
+//! Traces for Perfetto: the thread on each CPU, wake-ups, causes of blocks, and the numbers of running and waiting
+//! threads.
 //!
-//! Written as the kernel's own events are (ftrace bundles by CPU, with switches and wakings in columns), since of those the viewers make
-//! threads' states themselves. What only we know is added: the cause of a block, as the kernel function that `sched_blocked_reason` names; what each
-//! thread did, with causes, as slices on its track; CPUs in use, threads that waited and were blocked, as counters; and where something was lost.
+//! Switches and wakings are written in the form of the kernel's own events (ftrace bundles per CPU, in columns),
+//! because viewers derive thread states from them. cox adds what the kernel does not record: the cause of a block, as
+//! the kernel function in `sched_blocked_reason`; the states of each thread with causes, as slices on its track;
+//! counters of CPUs in use, of waiting threads and of blocked threads; and marks where trace events were lost.
 //!
-//! Times are on CLOCK_BOOTTIME, which is a trace's clock if nothing else is said.
+//! Times are on CLOCK_BOOTTIME, the default clock of a trace.
 
 mod bundle;
 mod counters;
@@ -24,14 +26,14 @@ use wire::Cause;
 
 use crate::recording::{Recording, Told};
 
-/// Numbers of other clocks (`common/builtin_clock.proto`).
+/// Numbers of the other clocks (`common/builtin_clock.proto`).
 const REALTIME: u32 = 1;
 const MONOTONIC: u32 = 3;
 
 /// Writes a recording.
 ///
 /// # Errors
-/// When something cannot be read or written.
+/// When reading or writing fails.
 pub fn write(recording: &Recording, out: &mut impl Write) -> io::Result<()> {
     put(out, &beginning(recording))?;
     put(out, &system())?;
@@ -55,7 +57,7 @@ pub fn write(recording: &Recording, out: &mut impl Write) -> io::Result<()> {
     counters.rest().iter().try_for_each(|packet| put(out, packet))
 }
 
-/// Clocks, and names of causes.
+/// Returns the packet with the clocks and the names of causes.
 fn beginning(recording: &Recording) -> TracePacket {
     let at = recording.start_ns;
     let clock =
@@ -79,7 +81,7 @@ fn beginning(recording: &Recording) -> TracePacket {
     }
 }
 
-/// The kernel's release: what numbers of states mean hangs on it.
+/// Returns the packet with the kernel's release, which determines the meaning of state numbers.
 fn system() -> TracePacket {
     let read = |what: &str| {
         let text = std::fs::read_to_string(format!("/proc/sys/kernel/{what}"));

@@ -1,9 +1,9 @@
-//! The messages of a Perfetto trace that are written here, with the field numbers of Perfetto's `protos/perfetto/trace`. Fields that are not
-//! written are left out; readers skip what they do not know.
+//! The messages of a Perfetto trace that cox writes, with the field numbers of Perfetto's `protos/perfetto/trace`.
+//! Fields that cox does not write are left out; readers skip unknown fields.
 
 use prost::Message;
 
-/// One packet. `trace_packet.proto`; a trace is a sequence of these, each as field 1 of a message that never ends.
+/// A packet (`trace_packet.proto`). A trace is a sequence of packets, each of them field 1 of a message without an end.
 #[derive(Clone, PartialEq, Message)]
 pub struct TracePacket {
     #[prost(message, optional, tag = "1")]
@@ -24,19 +24,20 @@ pub struct TracePacket {
     pub sequence_flags: Option<u32>,
     #[prost(message, optional, tag = "45")]
     pub system_info: Option<SystemInfo>,
-    /// Packets as they would be in the trace, compressed by zlib.
+    /// Packets in their normal form, compressed with zlib.
     #[prost(bytes = "vec", optional, tag = "50")]
     pub compressed_packets: Option<Vec<u8>>,
     #[prost(message, optional, tag = "59")]
     pub trace_packet_defaults: Option<TracePacketDefaults>,
     #[prost(message, optional, tag = "60")]
     pub track_descriptor: Option<TrackDescriptor>,
-    /// The recording itself, for `cox report`: no field of Perfetto's. Its readers ignore numbers above 999.
+    /// The recording itself, for `cox report`. Perfetto does not define this field, and its readers ignore field
+    /// numbers above 999.
     #[prost(message, optional, tag = "15000")]
     pub cox: Option<Part>,
 }
 
-/// What packets of a sequence mean where they do not say it. `trace_packet_defaults.proto`.
+/// Default values for the packets of a sequence. `trace_packet_defaults.proto`.
 #[derive(Clone, PartialEq, Message)]
 pub struct TracePacketDefaults {
     #[prost(message, optional, tag = "11")]
@@ -52,21 +53,21 @@ pub struct TrackEventDefaults {
     pub track_uuid: Option<u64>,
 }
 
-/// A part of a recording.
+/// A part of a recording, defined by cox.
 #[derive(Clone, PartialEq, Message)]
 pub struct Part {
-    /// Everything but moments, as JSON that is compressed with zstd. In the first part.
+    /// Everything but the trace events, as JSON compressed with zstd. Only in the first part.
     #[prost(bytes = "vec", optional, tag = "1")]
     pub head: Option<Vec<u8>>,
-    /// Moments in columns, compressed with zstd.
+    /// Trace events in columns, compressed with zstd.
     #[prost(bytes = "vec", optional, tag = "2")]
     pub moments: Option<Vec<u8>>,
-    /// The last part: how many moments there were.
+    /// Number of trace events in the recording. Only in the last part.
     #[prost(uint64, optional, tag = "3")]
     pub count: Option<u64>,
 }
 
-/// What has happened on one CPU. `ftrace/ftrace_event_bundle.proto`.
+/// The events of one CPU. `ftrace/ftrace_event_bundle.proto`.
 #[derive(Clone, PartialEq, Message)]
 pub struct FtraceEventBundle {
     #[prost(uint32, optional, tag = "1")]
@@ -79,7 +80,7 @@ pub struct FtraceEventBundle {
     pub compact_sched: Option<CompactSched>,
 }
 
-/// Switches and wakings in columns; times are differences to the one before.
+/// Switches and wakings in columns. Times are differences from the previous one.
 #[derive(Clone, PartialEq, Message)]
 pub struct CompactSched {
     #[prost(uint64, repeated, tag = "1")]
@@ -119,12 +120,12 @@ pub struct FtraceEvent {
     pub sched_blocked_reason: Option<SchedBlockedReason>,
 }
 
-/// Why a thread was blocked. `ftrace/sched.proto`.
+/// The cause of a thread's block. `ftrace/sched.proto`.
 #[derive(Clone, PartialEq, Message)]
 pub struct SchedBlockedReason {
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
-    /// The number of an interned kernel symbol.
+    /// Number of an interned kernel symbol.
     #[prost(uint64, optional, tag = "2")]
     pub caller: Option<u64>,
     #[prost(uint32, optional, tag = "3")]
@@ -189,21 +190,21 @@ pub struct Thread {
     pub tgid: Option<i32>,
 }
 
-/// What clocks showed at the same time. `clock_snapshot.proto`.
+/// Readings of several clocks at the same time. `clock_snapshot.proto`.
 #[derive(Clone, PartialEq, Message)]
 pub struct ClockSnapshot {
     #[prost(message, repeated, tag = "1")]
     pub clocks: Vec<Clock>,
 }
 
-/// A clock. 1: time of day, 3: monotonic, 6: since boot, which is the trace's; from 64 on: one of the sequence.
+/// A clock. 1 is the time of day, 3 monotonic, 6 the trace's default (since boot); from 64 on, a clock of one sequence.
 #[derive(Clone, PartialEq, Message)]
 pub struct Clock {
     #[prost(uint32, optional, tag = "1")]
     pub clock_id: Option<u32>,
     #[prost(uint64, optional, tag = "2")]
     pub timestamp: Option<u64>,
-    /// Times by it are differences to the one before.
+    /// Whether times on this clock are differences from the previous time.
     #[prost(bool, optional, tag = "3")]
     pub is_incremental: Option<bool>,
 }
@@ -215,7 +216,7 @@ pub struct SystemInfo {
     pub utsname: Option<Utsname>,
 }
 
-/// What uname(2) says.
+/// The result of uname(2).
 #[derive(Clone, PartialEq, Message)]
 pub struct Utsname {
     #[prost(string, optional, tag = "1")]
@@ -226,14 +227,14 @@ pub struct Utsname {
     pub machine: Option<String>,
 }
 
-/// A line of the picture. `track_event/track_descriptor.proto`.
+/// A track: one line of the timeline. `track_event/track_descriptor.proto`.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackDescriptor {
     #[prost(uint64, optional, tag = "1")]
     pub uuid: Option<u64>,
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
-    /// It is this thread's.
+    /// The thread that the track belongs to.
     #[prost(message, optional, tag = "4")]
     pub thread: Option<ThreadDescriptor>,
     #[prost(message, optional, tag = "8")]
@@ -251,20 +252,20 @@ pub struct ThreadDescriptor {
     pub thread_name: Option<String>,
 }
 
-/// That it counts. `track_event/counter_descriptor.proto`.
+/// Marks a track as a counter. `track_event/counter_descriptor.proto`.
 #[derive(Clone, PartialEq, Message)]
 pub struct CounterDescriptor {
     #[prost(string, optional, tag = "6")]
     pub unit_name: Option<String>,
 }
 
-/// Something on a line. `track_event/track_event.proto`.
+/// An event on a track. `track_event/track_event.proto`.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackEvent {
-    /// 1: a slice begins, 2: the innermost ends, 3: an instant, 4: a count.
+    /// 1: a slice begins; 2: the innermost slice ends; 3: an instant; 4: a counter value.
     #[prost(int32, optional, tag = "9")]
     pub r#type: Option<i32>,
-    /// The number of an interned name.
+    /// Number of an interned name.
     #[prost(uint64, optional, tag = "10")]
     pub name_iid: Option<u64>,
     #[prost(uint64, optional, tag = "11")]

@@ -1,24 +1,27 @@
-//! When threads were seen to spin. A sample is a moment; a series of them that all saw the same is a time, from the first to the last.
+//! Derives intervals of spinning from samples. A series of samples with the same result counts as an interval, from the
+//! first to the last.
 //!
-//! Samples come before the stretch that they lie in, which is told when it ends. Meanwhile a series takes as much room as one sample.
+//! The samples of a stretch arrive before the stretch itself, which is reported when it ends. Until then, a series
+//! takes as much memory as one sample.
 
 use std::collections::{HashMap, VecDeque};
 
 use wire::Waiting;
 
-/// Samples further apart are no series: the thread may have done anything between them. In a guest a thread that runs is sampled every 5 ms, give or
-/// take a quarter.
+/// Maximum distance between two samples of a series, nanoseconds. In a larger gap the thread may have done anything. In
+/// a virtual machine, a running thread is sampled every 5 ms, plus or minus a quarter.
 const NEAR_NS: u64 = 12_500_000;
 
-/// Series that are held at once, 32 MB of them. A file may tell of samples that lie in no stretch: what finds no room is not marked.
+/// Maximum number of held series: 32 MB. A damaged file may contain samples outside all stretches. Series beyond the
+/// limit are not marked.
 const MOST: usize = 1 << 20;
 
-/// What is written of a series.
+/// Returns the name of a spinning slice.
 pub fn name(waiting: Waiting) -> String {
     format!("spinning (sampled): {}", waiting.name())
 }
 
-/// Spinning that samples saw, from the first to the last of a series.
+/// An interval of spinning, from the first to the last sample of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spin {
     pub first_ns: u64,
@@ -26,15 +29,15 @@ pub struct Spin {
     pub waiting: Waiting,
 }
 
-/// Samples that all saw the same.
+/// Consecutive samples with the same result.
 struct Series {
     first_ns: u64,
     last_ns: u64,
-    /// `None`: work.
+    /// Reason to wait; `None` for work.
     waiting: Option<Waiting>,
 }
 
-/// Series that no stretch has been told of, by thread id.
+/// The series that no stretch has claimed yet, by thread id.
 #[derive(Default)]
 pub struct Spins {
     series: HashMap<u32, VecDeque<Series>>,
@@ -42,7 +45,7 @@ pub struct Spins {
 }
 
 impl Spins {
-    /// Takes a sample; those of one thread come in order.
+    /// Adds a sample. Samples of one thread must arrive in order of time.
     pub fn sample(&mut self, tid: u32, t_ns: u64, waiting: Option<Waiting>) {
         let last = self.series.get_mut(&tid).and_then(VecDeque::back_mut);
         match last.filter(|last| last.waiting == waiting && t_ns.saturating_sub(last.last_ns) <= NEAR_NS) {
@@ -56,7 +59,8 @@ impl Spins {
         }
     }
 
-    /// What was seen of a thread while it ran from then until then. Times are asked for in order: what lies before is forgotten.
+    /// Returns the spinning of a thread that ran in this interval. Calls for one thread must be in order of time:
+    /// earlier series are dropped.
     pub fn within(&mut self, tid: u32, from_ns: u64, until_ns: u64) -> Vec<Spin> {
         let Some(all) = self.series.get_mut(&tid) else { return Vec::new() };
         let mut spins = Vec::new();
@@ -69,7 +73,7 @@ impl Spins {
                 spins.push(Spin { first_ns, last_ns, waiting });
             }
             if first.last_ns > until_ns {
-                // It goes on in a later stretch.
+                // The series continues in a later stretch.
                 first.first_ns = until_ns + 1;
                 break;
             }

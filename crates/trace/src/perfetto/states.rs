@@ -1,10 +1,10 @@
-//! What each thread did, as slices on its track: `running`, `runnable (preempted)`, `blocked (disk)`, … Viewers make states of switches themselves,
-//! but do not tell our causes from one another, nor whether a thread waits because it was woken or because it lost its CPU. Within `running` lies
-//! what samples saw of spinning ([`spins`](super::spins)).
+//! The states of each thread, as slices on its track: `running`, `runnable (preempted)`, `blocked (disk)`, … Viewers
+//! derive states from switches, but they do not distinguish cox's causes, nor a wait after a wake-up from a wait after
+//! a preemption. The `running` slices contain the spinning that samples saw ([`spins`](super::spins)).
 //!
-//! A slice is two packets. That they are small: each thread has a sequence of its own, where the track is the default, names are told once, and times
-//! are differences. That they are few bytes: they are written compressed, as Perfetto's own service does if it is asked to. As they are most of
-//! what is written, they are encoded here, byte by byte ([`append`]).
+//! A slice is two packets. Packets are small because each thread has its own sequence: the track is the default, names
+//! are defined once, and times are differences. They are written compressed, as Perfetto's own service can do. They
+//! form most of the output, so [`append`] encodes them byte by byte.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -19,48 +19,49 @@ use super::proto::*;
 use super::spins::{Spins, name as spin_name};
 use crate::recording::Cast;
 
-/// Sequences of threads begin here; before it are those of everything else.
+/// First sequence number of the threads' tracks. Lower numbers are for everything else.
 const FIRST_SEQUENCE: u32 = 100;
-/// Numbers of threads' tracks begin here.
+/// First number of the threads' tracks.
 const FIRST_TRACK: u64 = 1 << 32;
-/// A clock of one sequence: its times are differences (`common/builtin_clock.proto`: from 64 on).
+/// A clock of one sequence, whose times are differences. Such clocks have numbers from 64 on
+/// (`common/builtin_clock.proto`).
 const DIFFERENCES: u32 = 64;
 
-/// Kinds of [`TrackEvent`]s.
+/// Types of [`TrackEvent`]s.
 const SLICE_BEGIN: i32 = 1;
 const SLICE_END: i32 = 2;
 const INSTANT: i32 = 3;
 
-/// Bytes that are compressed at once.
+/// Number of bytes that are compressed at once.
 const BATCH: usize = 256 << 10;
 
-/// Names of slices that are no blocks.
+/// Names of slices other than blocks.
 const RUNNING: (u64, &str) = (1, "running");
 const WOKEN: (u64, &str) = (2, "runnable (woken)");
 const PREEMPTED: (u64, &str) = (3, "runnable (preempted)");
 const YIELDED: (u64, &str) = (4, "runnable (yielded)");
 const UNKNOWN: (u64, &str) = (5, "unknown");
-/// The number of the first cause's name.
+/// Number of the first cause's name.
 const BLOCKED: u64 = 10;
-/// … and of the first reason to spin.
+/// Number of the name of the first reason to spin.
 const SPINNING: u64 = 48;
 
-/// Writes slices.
+/// Writes the slices.
 pub struct States<'r> {
     cast: &'r Cast,
     boot_ns: u64,
-    /// By the number of the life.
+    /// Threads by life number.
     lives: BTreeMap<u32, Life>,
     spins: Spins,
     batch: Vec<u8>,
 }
 
-/// A thread that has been told of.
+/// The output state of a thread whose track exists.
 struct Life {
     sequence: u32,
-    /// The last time that was written.
+    /// Time of the last packet, nanoseconds.
     told_ns: u64,
-    /// Names that its sequence knows, by their bits.
+    /// Bit set of the names that the sequence has defined.
     known: u64,
 }
 
@@ -69,14 +70,14 @@ impl<'r> States<'r> {
         States { cast, boot_ns, lives: BTreeMap::new(), spins: Spins::default(), batch: Vec::new() }
     }
 
-    /// Takes what happened: samples, for the stretch that they lie in.
+    /// Adds a trace event. Keeps samples for the stretch that contains them.
     pub fn moment(&mut self, moment: &Moment) {
         if let Some(What::Sample { tid, waiting }) = moment.what() {
             self.spins.sample(tid, moment.t_ns, waiting);
         }
     }
 
-    /// Takes what a thread did; those of one thread come in order.
+    /// Writes a stretch. Stretches of one thread must arrive in order of time.
     pub fn take(&mut self, stretch: &Stretch, out: &mut impl Write) -> io::Result<()> {
         if !self.lives.contains_key(&stretch.life) {
             self.begin(stretch)?;
@@ -101,12 +102,12 @@ impl<'r> States<'r> {
         if self.batch.len() >= BATCH { self.flush(out) } else { Ok(()) }
     }
 
-    /// Writes what is left.
+    /// Writes the remaining packets.
     pub fn rest(mut self, out: &mut impl Write) -> io::Result<()> {
         if self.batch.is_empty() { Ok(()) } else { self.flush(out) }
     }
 
-    /// A thread's clock, and its track.
+    /// Defines the clock and the track of a thread.
     fn begin(&mut self, stretch: &Stretch) -> io::Result<()> {
         let at_ns = stretch.from_ns + self.boot_ns;
         let sequence = FIRST_SEQUENCE + self.lives.len() as u32;
@@ -153,7 +154,7 @@ impl<'r> States<'r> {
 }
 
 impl Life {
-    /// Appends something on the thread's track. A name is told when it is new.
+    /// Appends an event to the thread's track. Defines the name on its first use.
     fn event(&mut self, batch: &mut Vec<u8>, at_ns: u64, r#type: i32, name: Option<u64>) -> io::Result<()> {
         let since_ns = at_ns.saturating_sub(self.told_ns);
         self.told_ns = self.told_ns.max(at_ns);
@@ -169,7 +170,7 @@ impl Life {
     }
 }
 
-/// Something on the track of a sequence.
+/// Returns the packet of an event on the track of a sequence.
 fn event(since_ns: u64, sequence: u32, r#type: i32, name_iid: Option<u64>) -> TracePacket {
     TracePacket {
         timestamp: Some(since_ns),
@@ -180,9 +181,11 @@ fn event(since_ns: u64, sequence: u32, r#type: i32, name_iid: Option<u64>) -> Tr
     }
 }
 
-/// Appends what [`put`] would write of an [`event`]. A trace has millions of these, and their general encoding took half of the time of writing them.
+/// Appends the same bytes that [`put`] would write for an [`event`]. A trace has millions of these, and the general
+/// encoder took half of the writing time.
 fn append(batch: &mut Vec<u8>, since_ns: u64, sequence: u32, r#type: i32, name_iid: Option<u64>) {
-    // Field by field: its number, 0 for a number or 2 for bytes, and the value. All are short, so that each length is one byte.
+    // Each field is its number and type (0 for a number, 2 for bytes), then the value. All messages are short, so each
+    // length is one byte.
     let begin = batch.len();
     batch.extend([1 << 3 | 2, 0]);
     number(batch, 8, since_ns);
@@ -196,7 +199,7 @@ fn append(batch: &mut Vec<u8>, since_ns: u64, sequence: u32, r#type: i32, name_i
     batch[begin + 1] = (batch.len() - begin - 2) as u8;
 }
 
-/// Appends a field that is a number. Field numbers are below 16.
+/// Appends a field with a number. Field numbers must be below 16.
 fn number(batch: &mut Vec<u8>, field: u8, mut value: u64) {
     batch.push(field << 3);
     while value >= 0x80 {
@@ -206,7 +209,7 @@ fn number(batch: &mut Vec<u8>, field: u8, mut value: u64) {
     batch.push(value as u8);
 }
 
-/// The number of a slice's name.
+/// Returns the number of a slice's name.
 fn slice(doing: Doing) -> u64 {
     match doing {
         Doing::Run => RUNNING.0,
@@ -218,7 +221,7 @@ fn slice(doing: Doing) -> u64 {
     }
 }
 
-/// The name with this number.
+/// Returns the name with this number.
 fn text(iid: u64) -> String {
     let plain = [RUNNING, WOKEN, PREEMPTED, YIELDED, UNKNOWN].into_iter().find(|(number, _)| *number == iid);
     let blocked = || Cause::ALL.into_iter().find(|cause| BLOCKED + *cause as u64 == iid);
@@ -232,7 +235,7 @@ fn text(iid: u64) -> String {
     }
 }
 
-// A name is a bit of `known`.
+// Each name has one bit of `known`.
 const _: () = assert!(BLOCKED + (Cause::ALL.len() as u64) <= SPINNING && SPINNING + (Waiting::ALL.len() as u64) <= 64);
 
 #[cfg(test)]
