@@ -1,4 +1,4 @@
-//! Compiles the BPF programs of experiments (clang ≥ 14) into skeletons with their bytes inside.
+//! Compiles the experiments' BPF programs (clang ≥ 14) into skeletons that contain their bytecode.
 
 use std::env;
 use std::path::{Path, PathBuf};

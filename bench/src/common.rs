@@ -1,4 +1,4 @@
-//! What every experiment is told alike: where its measurements go, and with which programs it is made.
+//! What all experiments share: the options for the JSON output and for the programs under test.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -16,48 +16,49 @@ pub struct Common {
     /// Write all measurements as JSON to FILE ('-': stdout, tables then go to stderr)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// The cox to measure, if not the one beside this program
+    /// The cox to measure (default: the one in this program's folder)
     #[arg(long, value_name = "FILE")]
     cox: Option<PathBuf>,
-    /// Where the workloads are, if not in ../workloads
+    /// Folder of the workloads (default: ../workloads, relative to this program's folder)
     #[arg(long, value_name = "FOLDER")]
     workloads: Option<PathBuf>,
-    /// Where the JSON will go, from the moment when that was looked at: a FIFO's reader would see its end if it were opened twice.
+    /// The JSON output, opened by `tools` before anything is measured. It is opened only once: the reader of a FIFO would see an end of file in
+    /// between.
     #[arg(skip)]
     output: RefCell<Option<Output>>,
 }
 
 impl Common {
-    /// The programs. To be asked for before anything is measured.
+    /// Finds the programs, and checks that the JSON can be written. Call it before anything is measured.
     ///
     /// # Errors
-    /// When what is given is not there, or the JSON could not be written later.
+    /// When a given program or folder does not exist, or the JSON file cannot be written.
     pub fn tools(&self) -> Result<Tools> {
         *self.output.borrow_mut() = Output::wanted(self.json.as_deref())?;
         Tools::find(self.cox.as_deref(), self.workloads.as_deref())
     }
 
-    /// Another file that an experiment writes, as `option` says. To be asked for before anything is measured.
+    /// Returns another file that an experiment writes, given by `option`. Call it before anything is measured.
     ///
     /// # Errors
-    /// When it could not be written later, or is the place of the JSON.
+    /// When the file cannot be written, or is also the JSON file.
     pub fn output(&self, option: &str, file: Option<&Path>) -> Result<Option<Output>> {
         refuse_same([("--json", self.json.clone()), (option, file.map(Path::to_path_buf))])?;
         Output::wanted(file)
     }
 
-    /// Text for people: to stdout, or to stderr when the JSON goes to stdout.
+    /// Prints text for people: to stdout, or to stderr when the JSON goes to stdout.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the text cannot be written.
     pub fn print(&self, text: &str) -> Result<()> {
         json::print(text, self.json.as_deref())
     }
 
-    /// All measurements, to where they are wanted; once, at the end.
+    /// Writes all measurements as JSON, if `--json` was given. Call it once, at the end.
     ///
     /// # Errors
-    /// When they cannot be written; an older file is then as it was.
+    /// When the JSON cannot be written; an older file then stays unchanged.
     pub fn write(&self, measurements: &impl Serialize) -> Result<()> {
         self.output.take().map_or(Ok(()), |output| json::write(output, measurements))
     }

@@ -1,20 +1,19 @@
-//! Ctrl-C ends an experiment between two measurements, so that temporary files are removed and the
-//! programs under test are ended in order.
+//! Ctrl-C ends an experiment between two measurements, so that temporary files are removed and the programs under test are ended properly.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 
-/// Whether SIGINT, SIGTERM or SIGHUP has come.
+/// A flag that says whether SIGINT, SIGTERM or SIGHUP has arrived.
 #[derive(Clone, Debug)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Take over the three signals.
+    /// Installs handlers for the three signals.
     ///
     /// # Errors
-    /// When the handlers cannot be installed.
+    /// When a handler cannot be installed.
     pub fn catch() -> Result<Interrupt> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
@@ -23,13 +22,15 @@ impl Interrupt {
         Ok(Interrupt(flag))
     }
 
-    /// Has one of the signals come?
+    /// Returns whether one of the signals has arrived.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// Fails once a signal has arrived.
+    ///
     /// # Errors
-    /// "interrupted", once a signal has come.
+    /// "interrupted", if a signal has arrived.
     pub fn check(&self) -> Result<()> {
         if self.is_set() {
             bail!("interrupted");

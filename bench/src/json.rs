@@ -1,4 +1,4 @@
-//! The JSON that experiments write: where to, and what every one begins with.
+//! The JSON output of experiments, and the header that all of them share.
 
 use std::io::{Write, stderr};
 use std::path::Path;
@@ -8,10 +8,10 @@ use machine::{Root, topology::Topology};
 use outputs::{Output, to_stdout};
 use serde::Serialize;
 
-/// Version of the JSON: raised when a field changes its meaning or goes away.
+/// Version of the JSON schema: raised when a field is removed or changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 
-/// What was measured, and where.
+/// The header: what was measured, and on which machine.
 #[derive(Debug, Serialize)]
 pub struct Header {
     schema_version: u32,
@@ -21,10 +21,10 @@ pub struct Header {
 }
 
 impl Header {
-    /// For an experiment on this machine.
+    /// Makes the header for an experiment on this machine.
     ///
     /// # Errors
-    /// When the machine does not say which CPUs it has.
+    /// When the list of CPUs cannot be read.
     pub fn new(experiment: &'static str) -> Result<Header> {
         Ok(Header {
             schema_version: SCHEMA_VERSION,
@@ -35,20 +35,20 @@ impl Header {
     }
 }
 
-/// Write something as JSON.
+/// Writes a value as JSON.
 ///
 /// # Errors
-/// When it cannot be written; an older file is then as it was.
+/// When the JSON cannot be written; an older file then stays unchanged.
 pub fn write(output: Output, what: &impl Serialize) -> Result<()> {
     let mut text = serde_json::to_string_pretty(what)?;
     text.push('\n');
     output.write(text.as_bytes())
 }
 
-/// Text for people: to stdout, or to stderr when the JSON goes to stdout.
+/// Prints text for people: to stdout, or to stderr when the JSON goes to stdout.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the text cannot be written.
 pub fn print(text: &str, json: Option<&Path>) -> Result<()> {
     if json.is_some_and(|path| path == "-") {
         writeln!(stderr(), "{text}").context("cannot write to the standard error output")

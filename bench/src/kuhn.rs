@@ -1,6 +1,6 @@
-//! What the scheduler costs by setting: mandelbrot (computes, imbalanced) and triad (moves memory), each alone and both together, by number of
-//! threads, OMP_WAIT_POLICY and pinning. The experiment of Kuhn's study (2022) with what it left open: more threads than CPUs, and what two
-//! programs take from one another.
+//! What the scheduler costs, by setting: mandelbrot (computes, with load imbalance) and triad (moves memory), each alone and both at once, by number
+//! of threads, OMP_WAIT_POLICY and pinning. This repeats the experiment of Kuhn's study (2022) and adds two things: more threads than CPUs, and the
+//! interference of two programs.
 
 use std::process::{Command, Stdio};
 
@@ -18,13 +18,13 @@ use crate::rounds::in_turns;
 use crate::stats::median;
 use crate::tools::Tools;
 
-/// What `cox-bench kuhn` understands.
+/// Options of `cox-bench kuhn`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  cox-bench kuhn --runs 5 --json kuhn.json\n  cox-bench kuhn --programs both --threads 1"
 )]
 pub struct Options {
-    /// Rounds, each with one run of every setting
+    /// Rounds; each runs every setting once
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
     /// Which programs
@@ -33,30 +33,30 @@ pub struct Options {
     /// Threads of each program per CPU
     #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "0.5,1,2")]
     threads: Vec<f64>,
-    /// How long a run is to be about, seconds
+    /// Approximate duration of a run, seconds
     #[arg(long, value_name = "S", default_value_t = 1.0)]
     seconds: f64,
     #[command(flatten)]
     common: Common,
 }
 
-/// What runs.
+/// The programs that run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 enum Programs {
-    /// Computes; its loops are imbalanced.
+    /// Computes; its loops have load imbalance.
     Mandelbrot,
-    /// Reads and writes memory.
+    /// Moves memory.
     Triad,
-    /// Mandelbrot, and triad beside it.
+    /// Mandelbrot, with triad as its co-runner.
     Both,
 }
 
-/// How threads wait for one another.
+/// How threads wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Policy {
-    /// As libgomp does if nothing is said.
+    /// libgomp's default.
     Default,
     Passive,
     Active,
@@ -71,20 +71,20 @@ struct Setting {
     pinned: bool,
 }
 
-/// What a run showed, of its first program; of the whole machine where that is said.
+/// Results of a run: of the first program, except where a field says otherwise.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Run {
     wall_s: f64,
-    /// Shares of thread time.
+    /// The next three fields are shares of thread time.
     work: f64,
     waited_for_threads: f64,
     waited_for_cpu: f64,
-    /// Per second of the run.
+    /// Context switches per second of the run.
     switches_per_s: f64,
     migrations_per_s: f64,
-    /// Share of all CPUs, while anything ran.
+    /// Idle share of all CPUs during the run.
     idle: f64,
-    /// Thread time behind the other program, as a share of thread time; absent where there is none.
+    /// Time spent waiting while the other program had the CPU, as a share of thread time; absent if there is only one program.
     behind_the_other: Option<f64>,
 }
 
@@ -101,10 +101,10 @@ struct Report {
     rows: Vec<Row>,
 }
 
-/// Measure and print.
+/// Measures all settings and prints the table.
 ///
 /// # Errors
-/// When nothing could be measured, or not be written.
+/// When a run fails, or the results cannot be written.
 pub fn kuhn(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let tools = options.common.tools()?;
     let scratch = tempfile::Builder::new().prefix("cox-bench-").tempdir().context("cannot make a temporary folder")?;
@@ -121,7 +121,7 @@ pub fn kuhn(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     Ok(0)
 }
 
-/// All of them, programs first.
+/// Returns all settings, ordered by program.
 fn settings(options: &Options) -> Result<Vec<Setting>> {
     let cpus = rustix::thread::sched_getaffinity(None).context("cannot read the allowed CPUs")?.count();
     let mut settings = Vec::new();
@@ -132,7 +132,7 @@ fn settings(options: &Options) -> Result<Vec<Setting>> {
                 bail!("--threads {per_cpu}: no thread at all on {cpus} CPUs");
             }
             for policy in [Policy::Default, Policy::Passive, Policy::Active] {
-                // More threads than CPUs cannot each have one of its own.
+                // Pinning needs a CPU for each thread.
                 let may_be_pinned = threads <= cpus as usize;
                 let pinned = [false, true].into_iter().filter(|pinned| !pinned || may_be_pinned);
                 settings.extend(pinned.map(|pinned| Setting { programs: *programs, threads, policy, pinned }));
@@ -178,13 +178,13 @@ impl Bench {
         Run::of(&serde_json::from_slice(&text).context("cox's account cannot be read")?)
     }
 
-    /// A program and its arguments: as much work for any number of threads, so that times can be compared.
+    /// Returns a program and its arguments. The amount of work does not depend on the number of threads, so times can be compared.
     fn line(&self, name: &str, setting: &Setting) -> Result<Vec<String>> {
         let program = self.tools.workload(name)?.display().to_string();
         let amount = |per_second: f64| ((self.seconds * per_second).ceil().max(1.0) as u64).to_string();
         let threads = setting.threads.to_string();
         let amount = match name {
-            // On two CPUs of a virtual machine a step takes 0.17 s, a triad of 64 MB in each array 7 ms.
+            // On two CPUs of a virtual machine one step takes 0.17 s, and one triad with 64 MB per array takes 7 ms.
             "mandelbrot" => vec!["--no-verify".to_owned(), "--steps".to_owned(), amount(6.0)],
             _ => vec!["--bytes".to_owned(), "64M".to_owned(), "--repeats".to_owned(), amount(140.0)],
         };
@@ -192,7 +192,7 @@ impl Bench {
     }
 }
 
-/// As `--also` takes them apart.
+/// Quotes words so that `--also` splits them into the same words again.
 fn shell_words(words: &[String]) -> String {
     words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
 }
@@ -218,7 +218,7 @@ impl Run {
     }
 }
 
-/// Medians, a line for each setting.
+/// Returns the table: one line of medians per setting.
 fn table(rows: &[Row]) -> String {
     let mut text = format!(
         "medians; shares are of the first program's thread time, idle of all CPUs\n{:12}{:>8}  {:8}{:>7}{:>9}{:>8}{:>9}{:>10}{:>12}{:>9}{:>7}{:>9}\n",

@@ -1,5 +1,5 @@
-//! `cox-bench`: the experiments that say what Coxswain costs and gains, beside its peers. Each
-//! prints a table that anybody can measure again; docs/bench.md says how to read it.
+//! `cox-bench`: experiments that measure what Coxswain costs and what it gains, compared with other tools. Each experiment prints a table;
+//! docs/bench.md explains how to read and repeat it.
 
 mod advise;
 mod common;
@@ -44,21 +44,21 @@ enum Verb {
     Overhead(overhead::Options),
     /// What keeping a trace costs the traced program: plain | cox | cox --trace | perf sched record
     Trace(overhead::Tracing),
-    /// What the scheduler costs by setting: mandelbrot and triad, alone and together, by threads, OMP_WAIT_POLICY and pinning
+    /// What the scheduler costs by setting: mandelbrot and triad, alone and at the same time, by threads, OMP_WAIT_POLICY and pinning
     Kuhn(kuhn::Options),
-    /// How large the page of a run is, and how long a browser takes to open it: one thread, and thousands
+    /// How large the HTML page of a run is, and how long a browser takes to open it: one thread, and thousands
     Page(page::Options),
-    /// What packing gives: threads on fewer CPUs, beside taskset and fewer threads
+    /// What packing gives: threads on fewer CPUs, compared with taskset and with fewer threads
     Pack(pack::Options),
-    /// Whether cox advise says beforehand what then happens: twelve kernels on fewer CPUs than threads
+    /// Whether the forecasts of cox advise come true: twelve kernels on fewer CPUs than threads
     Advise(advise::Options),
     /// What OpenMP tasks, barriers and regions cost by runtime: libgomp, libomp, ours
     Tasks(runtimes::tasks::Options),
-    /// What keeping CPUs busy gives whose threads block: heat and fwi with a throttled disk
+    /// What overlap gains when threads block: heat and fwi with a throttled disk
     Umt(runtimes::umt::Options),
-    /// How long a CPU is left alone when its thread blocks while a task is ready, beside waking a thread by an eventfd
+    /// How long a CPU stays idle when its thread blocks while a task is ready, compared with an eventfd wake-up
     Wake(runtimes::wake::Options),
-    /// What `pack palm` has changed is put back by another process of this program when it is killed
+    /// Guardian of `pack palm`: puts back what `pack palm` has changed when that process is killed
     #[command(hide = true)]
     Changes {
         #[command(subcommand)]
@@ -78,7 +78,7 @@ enum Verb {
 
 #[derive(Debug, Subcommand)]
 enum Guard {
-    /// Wait for standard input to end, then put back what a journal says
+    /// Wait for the end of standard input, then undo the changes in the journal
     Guard { journal: PathBuf },
 }
 
@@ -126,7 +126,7 @@ fn guard(journal: &Path) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// 0: no limit was found to be broken; 1: one was; 125: a case could not be measured at all.
+/// Exit code: 0 if no limit was broken, 1 if one was, 125 if a case could not be measured.
 fn exit_code(experiment: Experiment) -> u8 {
     match () {
         () if experiment.cases.iter().any(|case| case.figures.is_empty()) => FAILED,

@@ -1,4 +1,4 @@
-//! How much memory of its own a program has at most.
+//! Measures a program's peak anonymous memory.
 
 use std::io;
 use std::process::{Command, ExitStatus};
@@ -8,13 +8,13 @@ use std::time::Duration;
 use machine::Root;
 use machine::process::Task;
 
-/// How often to look. The kernel keeps no maximum of it.
+/// Polling interval: the kernel keeps no high-water mark of anonymous memory.
 const LOOK: Duration = Duration::from_micros(200);
 
-/// Runs `command` and says how it ended, and the most anonymous memory (`RssAnon`, in bytes) that it was seen with: what is not of a file.
+/// Runs `command`. Returns its exit status and the largest anonymous memory (`RssAnon`, in bytes) that was seen: memory that no file backs.
 ///
 /// # Errors
-/// When it cannot be started.
+/// When the command cannot be started.
 pub fn most_anonymous(command: &mut Command) -> io::Result<(ExitStatus, u64)> {
     let mut child = command.spawn()?;
     let mut most = 0;
@@ -22,7 +22,7 @@ pub fn most_anonymous(command: &mut Command) -> io::Result<(ExitStatus, u64)> {
         if let Some(status) = child.try_wait()? {
             return Ok((status, most));
         }
-        // Nothing is had of one that has gone.
+        // The status of a process that has just ended cannot be read: it counts as 0.
         let status = Task::process(&Root::live(), child.id()).status();
         most = most.max(status.map_or(0, |status| status.anonymous_bytes));
         thread::sleep(LOOK);

@@ -1,9 +1,9 @@
-//! What the command line chooses by name.
+//! Lookup of command-line values by name.
 
-/// The one of this name.
+/// Returns the item whose name is `name`.
 ///
 /// # Errors
-/// `say` and the names there are.
+/// If no item has this name: `say`, followed by all names.
 pub fn by_name<T>(
     all: impl IntoIterator<Item = T> + Clone,
     name_of: impl Fn(&T) -> String,

@@ -1,5 +1,5 @@
-//! How large the page of a run is, and how long a browser takes to open it: `cox run --html` of one thread and of thousands, beside a page that
-//! is nearly empty.
+//! The size of a run's HTML page, and how long a browser takes to open it: pages of `cox run --html` for one thread and for thousands, compared with
+//! a nearly empty page.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,19 +22,19 @@ use crate::table;
 use crate::tools::{Tools, in_path};
 use crate::verdict::{Outcome, at_most};
 
-/// What `cox-bench page` understands.
+/// Options of `cox-bench page`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  cox-bench page --seconds 20 --runs 6\n\nExit codes: 0 within the limits as far as can be told, 1 beyond one, 125 not measured"
 )]
 pub struct Options {
-    /// How often each page is opened; an answer takes 6
+    /// How often each page is opened; a verdict needs 6
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
     /// Threads of the larger run
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
     threads: u32,
-    /// How long it runs, seconds
+    /// Duration of the larger run, seconds
     #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
     #[command(flatten)]
@@ -43,15 +43,15 @@ pub struct Options {
 
 const BYTES_LIMIT: u64 = 5_000_000;
 const MS_LIMIT: f64 = 2_000.0;
-/// For a browser that does not open a page at all.
+/// Time limit for a browser that does not open a page at all.
 const PATIENCE: Duration = Duration::from_secs(60);
 const SAID: &str = "opened after ms: ";
-/// When the second frame after everything was loaded is begun, the first one has been laid out and handed on to be drawn. The clock begins
-/// with the navigation.
+/// Reports when the page is open. When the second frame after the load event begins, the first frame has been laid out and submitted for drawing. The
+/// clock starts at the navigation.
 const PROBE: &str = r#"<script>
 addEventListener("load", () => requestAnimationFrame(() => requestAnimationFrame(() => console.log("opened after ms: " + performance.now()))));
 </script></body>"#;
-/// What the browser takes for itself.
+/// A nearly empty page: it measures the browser's own time.
 const EMPTY: &str = "<!doctype html><html lang=en><title>empty</title><body><p>Nothing.</p></body></html>";
 
 #[derive(Debug, Serialize)]
@@ -68,10 +68,10 @@ struct Report {
     rows: Vec<Row>,
 }
 
-/// Measure and print. 1 if a page is too large, or opens too late beyond doubt.
+/// Measures all pages and prints the results. Returns 1 if a page is too large, or significantly too slow to open.
 ///
 /// # Errors
-/// When nothing could be measured, or not be written.
+/// When a page cannot be measured, or the results cannot be written.
 pub fn page(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let tools = options.common.tools()?;
     let browser = in_path("chromium").context("chromium is not installed (Debian: chromium)")?;
@@ -79,7 +79,7 @@ pub fn page(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let bench = Bench { tools, browser, scratch, interrupt };
     let (threads, seconds) = (options.threads, options.seconds);
     let empty = bench.keep("empty", EMPTY)?;
-    // Before minutes of recording: whether the browser works at all.
+    // Check that the browser works before minutes of recording.
     if bench.open(&empty.file)?.is_none() {
         bail!("chromium has not opened an empty page; it says: {}", bench.last_words());
     }
@@ -89,7 +89,7 @@ pub fn page(options: &Options, interrupt: &Interrupt) -> Result<u8> {
         (format!("{threads} threads, {seconds} s"), bench.record("many", threads, seconds)?),
     ];
     let opened = in_turns(pages.len(), options.runs.into(), |at| {
-        // One that was never open took all the patience there was, at least.
+        // A page that did not open counts with the time limit, which is a lower bound.
         Ok(bench.open(&pages[at].1.file)?.unwrap_or(PATIENCE.as_secs_f64() * 1e3))
     })?;
     let rows = pages.into_iter().zip(opened);
@@ -100,10 +100,10 @@ pub fn page(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     Ok(u8::from(report.rows.iter().any(Row::is_too_much)))
 }
 
-/// A page that tells when it is open.
+/// A page that contains the probe.
 struct Kept {
     file: PathBuf,
-    /// Without the probe.
+    /// Size without the probe.
     bytes: u64,
 }
 
@@ -115,7 +115,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// The page of so many threads that meet at barriers.
+    /// Records the page of `threads` threads that wait for each other at barriers.
     fn record(&self, name: &str, threads: u32, seconds: u32) -> Result<Kept> {
         self.interrupt.check()?;
         eprintln!("cox-bench: page: {threads} threads for {seconds} s");
@@ -133,7 +133,7 @@ impl Bench<'_> {
         }
         let account = fs::read(&json).context("cox has written no account")?;
         let document: Document = serde_json::from_slice(&account).context("cox's account cannot be read")?;
-        // Who woke whom may be more than there is room for: among thousands there are millions of pairs.
+        // Lost wake-up pairs are tolerated: thousands of threads make millions of pairs, more than the table holds.
         let (seen, lost) = (summary::threads(&document.account).count(), &document.account.lost);
         if seen != threads as usize || lost.moments > 0 || lost.spoil_accounts() {
             bail!("{seen} of {threads} threads are on the page, and not all that happened: {lost:?}");
@@ -147,14 +147,14 @@ impl Bench<'_> {
         Ok(Kept { file, bytes: page.len() as u64 })
     }
 
-    /// Milliseconds from asking for a page until its second frame; none if that was never begun.
+    /// Returns the milliseconds from the navigation to the page's second frame, or `None` if that frame never began.
     fn open(&self, page: &Path) -> Result<Option<f64>> {
         self.interrupt.check()?;
         let mut browser = Command::new(&self.browser);
         browser.args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
         browser.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
         browser.args(["--window-size=1280,1000", "--enable-logging=stderr"]);
-        // Who takes a picture draws.
+        // A screenshot forces the browser to draw.
         browser.arg(format!("--screenshot={}", self.scratch.path().join("picture.png").display()));
         browser.arg(format!("--user-data-dir={}", self.scratch.path().join("profile").display()));
         browser.arg(format!("file://{}", page.display())).stdin(Stdio::null()).stdout(Stdio::null());
@@ -168,7 +168,7 @@ impl Bench<'_> {
         self.scratch.path().join("log")
     }
 
-    /// What the browser has said.
+    /// Returns the browser's log.
     fn said(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.log()).unwrap_or_default()).into_owned()
     }
@@ -178,7 +178,7 @@ impl Bench<'_> {
     }
 }
 
-/// What the probe has said, among all that a browser says.
+/// Finds the probe's message in the browser's log.
 fn opened_ms(said: &str) -> Option<f64> {
     let (_, after) = said.split_once(SAID)?;
     after.split(['"', ',', ' ']).next()?.parse().ok()

@@ -1,4 +1,4 @@
-//! Running a command and learning what it and its descendants cost.
+//! Runs a command and measures what it and its descendants cost.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,20 +11,19 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde::{Deserialize, Serialize};
 
-/// What a run took.
+/// Wall and CPU time of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// From before the fork until the process was reaped.
+    /// Wall time from before the fork until the process was reaped.
     pub wall_ns: u64,
-    /// User and system time of the process and of all descendants that were waited for. Time that
-    /// the hypervisor took away is not in it.
+    /// User and system time of the process and of all descendants that were waited for, without hypervisor steal.
     pub cpu_ns: u64,
 }
 
-/// Start `command`, wait for it, and say how it ended and what it cost.
+/// Runs `command` to its end. Returns its exit status and its cost.
 ///
 /// # Errors
-/// When it cannot be started.
+/// When the command cannot be started.
 pub fn run(command: &mut Command) -> io::Result<(ExitStatus, Cost)> {
     let begin_ns = arch::monotonic_ns();
     let child = command.spawn()?;
@@ -32,26 +31,26 @@ pub fn run(command: &mut Command) -> io::Result<(ExitStatus, Cost)> {
     Ok((status, Cost { wall_ns: arch::monotonic_ns() - begin_ns, cpu_ns }))
 }
 
-/// How a run with a time limit ended.
+/// The end of a run that has a time limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// How the process ended, by itself or by us.
+    /// Exit status, also if we ended the process.
     pub status: ExitStatus,
-    /// What it cost until then.
+    /// Cost until the end.
     pub cost: Cost,
-    /// The limit came first, or a stop was asked for, and the whole process group was ended.
+    /// True if the time limit was reached or `stop` returned true, so that we ended the process group.
     pub cut_short: bool,
 }
 
-/// How long a process group may take to end in order before it is killed.
+/// Time from SIGTERM to SIGKILL for a process group.
 const LAST_ORDERS: Duration = Duration::from_secs(5);
-/// How often to ask whether to stop.
+/// Period in which `stop` is polled.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Start `command` in a process group of its own, and end the group when `limit` is over or `stop` says so.
+/// Runs `command` in a process group of its own, and ends the group when `limit` has passed or `stop` returns true.
 ///
 /// # Errors
-/// When it cannot be started or watched.
+/// When the command cannot be started or waited for.
 pub fn run_within(command: &mut Command, limit: Duration, stop: impl Fn() -> bool) -> io::Result<Ended> {
     let begin_ns = arch::monotonic_ns();
     let child = command.process_group(0).spawn()?;
@@ -60,7 +59,7 @@ pub fn run_within(command: &mut Command, limit: Duration, stop: impl Fn() -> boo
     let until_ns = begin_ns + limit.as_nanos() as u64;
     let cut_short = !ends_until(&watched, until_ns, stop)?;
     if cut_short {
-        // A group that has just ended by itself is no error.
+        // The call fails if the group has just ended by itself, which is fine.
         let _ = kill_process_group(group, Signal::TERM);
         if !ends_until(&watched, arch::monotonic_ns() + LAST_ORDERS.as_nanos() as u64, || false)? {
             let _ = kill_process_group(group, Signal::KILL);
@@ -70,7 +69,7 @@ pub fn run_within(command: &mut Command, limit: Duration, stop: impl Fn() -> boo
     Ok(Ended { status, cost: Cost { wall_ns: arch::monotonic_ns() - begin_ns, cpu_ns }, cut_short })
 }
 
-/// Whether the process ends before `until_ns` and before `stop` says so.
+/// Returns whether the process ends before `until_ns` and before `stop` returns true.
 fn ends_until(process: &OwnedFd, until_ns: u64, stop: impl Fn() -> bool) -> io::Result<bool> {
     loop {
         let left_ns = until_ns.saturating_sub(arch::monotonic_ns());
@@ -107,7 +106,7 @@ fn reap(child: Child) -> io::Result<(ExitStatus, u64)> {
     Ok((ExitStatus::from_raw(status), ns(usage.ru_utime) + ns(usage.ru_stime)))
 }
 
-/// "exit code 3" or "killed by signal 9".
+/// Describes an exit status: "exit code 3" or "killed by signal 9".
 pub fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
@@ -116,7 +115,7 @@ pub fn ending(status: ExitStatus) -> String {
     }
 }
 
-/// The first line of a file that has words in it: what a tool said when it failed.
+/// Returns the first non-empty line of a file: the error message of a tool that failed.
 pub fn first_line(file: &Path) -> Option<String> {
     let text = std::fs::read_to_string(file).ok()?;
     text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)

@@ -1,4 +1,4 @@
-//! What an experiment yields, as it is printed and as `--json` writes it.
+//! The results of an experiment, as printed and as written by `--json`.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -8,48 +8,48 @@ use crate::rounds::Rounds;
 use crate::stats::{Bracket, Estimate, median, median_estimate, quartiles};
 use crate::verdict::{Outcome, Verdict};
 
-/// One experiment.
+/// The results of one experiment.
 #[derive(Debug, Serialize)]
 pub struct Experiment {
     #[serde(flatten)]
     header: Header,
-    /// Measured with `--quick`: shows that it works, its figures are worth little.
+    /// True if measured with `--quick`: this shows that the experiment works, but its figures are worth little.
     quick: bool,
-    /// In the order asked for.
+    /// Cases in the order of the command line.
     pub cases: Vec<Case>,
 }
 
 impl Experiment {
-    /// An experiment on this machine, without any case yet.
+    /// Makes an experiment on this machine, without cases.
     ///
     /// # Errors
-    /// When the machine does not say which CPUs it has.
+    /// When the list of CPUs cannot be read.
     pub fn new(experiment: &'static str, quick: bool) -> Result<Experiment> {
         Ok(Experiment { header: Header::new(experiment)?, quick, cases: Vec::new() })
     }
 
-    /// Is there a case with this outcome?
+    /// Returns whether a case has a verdict with this outcome.
     pub fn any(&self, outcome: Outcome) -> bool {
         self.cases.iter().flat_map(|case| &case.verdicts).any(|verdict| verdict.outcome == outcome)
     }
 }
 
-/// One case of an experiment.
+/// The results of one case.
 #[derive(Debug, Serialize)]
 pub struct Case {
-    /// As on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What was done, with its sizes.
+    /// Description of the case, with its sizes.
     pub about: String,
-    /// What was measured.
+    /// The measured figures.
     pub figures: Vec<Figure>,
     /// Remarks that qualify the figures.
     pub notes: Vec<String>,
-    /// Criteria and answers.
+    /// Criteria and outcomes.
     pub verdicts: Vec<Verdict>,
 }
 
-/// The unit that a figure is printed in; in JSON all times are nanoseconds.
+/// Unit in which a figure is printed. In JSON all times are nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shown {
@@ -59,25 +59,25 @@ pub enum Shown {
     Ms,
 }
 
-/// One figure under all treatments.
+/// One figure for all treatments.
 #[derive(Debug, Serialize)]
 pub struct Figure {
-    /// What is measured.
+    /// Name of the figure.
     pub name: &'static str,
-    /// Unit in print.
+    /// Printed unit.
     pub shown: Shown,
-    /// Plain first.
+    /// One row per treatment; plain comes first.
     pub rows: Vec<Row>,
     #[serde(skip)]
     rounds: Rounds<f64>,
 }
 
-/// One figure under one treatment.
+/// One figure for one treatment.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// The treatment.
+    /// Name of the treatment.
     pub with: &'static str,
-    /// What was measured; absent when the treatment was not possible.
+    /// The measurements; absent if the treatment was not possible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<Measured>,
     /// Why the treatment was not possible.
@@ -88,31 +88,31 @@ pub struct Row {
 /// The measurements of a row, in nanoseconds.
 #[derive(Debug, Serialize)]
 pub struct Measured {
-    /// The middle value.
+    /// Median of the values.
     pub median_ns: f64,
     /// First and third quartile of the values.
     pub quartiles_ns: (f64, f64),
-    /// Median of the ratios to the plain neighbours; not for plain itself.
+    /// Median of the ratios to the plain neighbours; absent for plain itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Estimate>,
-    /// Median of the differences from the plain neighbours; not for plain itself.
+    /// Median of the differences from the plain neighbours; absent for plain itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub added_ns: Option<Estimate>,
-    /// Each value, in the order of time.
+    /// All values in order of time.
     pub values_ns: Vec<f64>,
 }
 
-/// A treatment: its name, and why it was impossible if it was.
+/// A treatment: its name, and why it was not possible if so.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// As printed.
+    /// Printed name.
     pub name: &'static str,
-    /// Why it could not be measured.
+    /// Why the treatment could not be measured.
     pub impossible: Option<String>,
 }
 
 impl Figure {
-    /// Summarise `rounds`, whose treatments are the possible ones of `columns` in the same order.
+    /// Summarises `rounds`. Its treatments are the possible ones of `columns`, in the same order.
     pub fn new(name: &'static str, shown: Shown, columns: &[Column], rounds: Rounds<f64>) -> Figure {
         let plain = Measured::new(rounds.plain.clone(), None);
         let mut rows = vec![Row { with: "plain", measured: Some(plain), impossible: None }];
@@ -131,7 +131,7 @@ impl Figure {
         Figure { name, shown, rows, rounds }
     }
 
-    /// Parts of something, each with its measurements: there is no plain to compare them with.
+    /// Makes a figure of parts, each with its values. Parts have no plain measurement to compare with.
     pub fn parts(name: &'static str, shown: Shown, parts: Vec<(&'static str, Vec<f64>)>) -> Figure {
         let row = |(with, values): (&'static str, Vec<f64>)| Row {
             with,
@@ -142,12 +142,12 @@ impl Figure {
         Figure { name, shown, rows, rounds: Rounds { plain: Vec::new(), treated: Vec::new() } }
     }
 
-    /// The measurements with this treatment, if it was possible.
+    /// Returns the measurements of this treatment, if it was possible.
     pub fn with(&self, name: &str) -> Option<&Measured> {
         self.rows.iter().find(|row| row.with == name)?.measured.as_ref()
     }
 
-    /// The brackets of this treatment, by round; none when it was not possible.
+    /// Returns the brackets of this treatment by round, or `None` if it was not possible.
     pub fn brackets(&self, name: &str) -> Option<&[Bracket<f64>]> {
         let possible = self.rows.iter().skip(1).filter(|row| row.measured.is_some());
         let place = possible.map(|row| row.with).position(|with| with == name)?;

@@ -1,9 +1,8 @@
-//! Interleaving: what is compared is measured in turns, never one after the other.
+//! Interleaved measurement: the treatments that are compared take turns, so that a slow drift of the machine affects all of them alike.
 //!
-//! With treatments A, B and C a round is `plain B plain A plain C plain`, in an order that changes
-//! from round to round, and the last plain measurement of a round is the first of the next. So each
-//! treatment has a plain neighbour on both sides ([`Bracket`]), in every round once, and follows
-//! each of the others equally often.
+//! With treatments A, B and C a round is `plain B plain A plain C plain`, in an order that changes from round to round. The last plain measurement of
+//! a round is the first of the next. So each treatment is measured once per round between two plain measurements ([`Bracket`]), and follows each
+//! other treatment equally often.
 
 use anyhow::Result;
 use random::Random;
@@ -13,14 +12,14 @@ use crate::stats::Bracket;
 /// All measurements of one experiment.
 #[derive(Debug)]
 pub struct Rounds<V> {
-    /// The plain ones, in the order of time.
+    /// The plain measurements, in order of time.
     pub plain: Vec<V>,
-    /// For each treatment, its brackets by round.
+    /// The brackets of each treatment, by round.
     pub treated: Vec<Vec<Bracket<V>>>,
 }
 
 impl<V> Rounds<V> {
-    /// The same rounds of one figure among those that were measured together.
+    /// Returns the same rounds reduced to one figure of each measurement.
     pub fn figure(&self, figure: impl Fn(&V) -> f64) -> Rounds<f64> {
         Rounds {
             plain: self.plain.iter().map(&figure).collect(),
@@ -29,8 +28,8 @@ impl<V> Rounds<V> {
     }
 }
 
-/// Measure `treatments` treatments in `rounds` rounds. `measure` gets the index of the treatment, or
-/// `None` for plain; its first error ends it all.
+/// Measures `treatments` treatments in `rounds` rounds. `measure` gets the index of the treatment, or `None` for plain. The first error of `measure`
+/// ends the experiment.
 pub fn interleave<V: Clone>(
     treatments: usize,
     rounds: usize,
@@ -53,9 +52,8 @@ pub fn interleave<V: Clone>(
     Ok(all)
 }
 
-/// Measure `treatments` treatments once a round, in an order that changes from round to round: for
-/// pairs, where none of them is the measure of the others. Returns each treatment's values by round; the
-/// first error ends it all.
+/// Measures `treatments` treatments once per round, without plain measurements in between, in an order that changes from round to round. Used when
+/// treatments are compared with each other in pairs. Returns each treatment's values by round. The first error ends the experiment.
 pub fn in_turns<V>(
     treatments: usize,
     rounds: usize,

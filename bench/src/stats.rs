@@ -1,29 +1,27 @@
-//! The statistics of every experiment, each defined once: those of the rules, and what only experiments
-//! in rounds need.
+//! The statistics that only interleaved experiments need. The crate `compare` has those that cox uses as well.
 
 pub use compare::stats::{Estimate, median, median_estimate, quartiles};
 
 use compare::stats::{CONFIDENCE, quantile};
 use random::Random;
 
-/// Bootstrap resamples: with 4,000 the ends of the interval move by about 1 % of its width from
-/// seed to seed.
+/// Number of bootstrap resamples: with 4,000 the ends of the interval move by about 1 % of its width from seed to seed.
 const RESAMPLES: usize = 4_000;
 
-/// A treated measurement between two plain ones. What drifts evenly in time (clock frequency,
-/// temperature, other tenants) drops out of the comparison with their mean.
+/// A treated measurement between two plain ones. A steady drift (clock frequency, temperature, other tenants) cancels in the comparison with the mean
+/// of the two.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bracket<V> {
-    /// Plain, just before.
+    /// Plain measurement just before.
     pub before: V,
-    /// The measurement in question.
+    /// Measurement of the treatment.
     pub treated: V,
-    /// Plain, just after.
+    /// Plain measurement just after.
     pub after: V,
 }
 
 impl<V> Bracket<V> {
-    /// The same bracket of another figure.
+    /// Applies `figure` to all three measurements.
     pub fn map<W>(&self, figure: impl Fn(&V) -> W) -> Bracket<W> {
         Bracket { before: figure(&self.before), treated: figure(&self.treated), after: figure(&self.after) }
     }
@@ -34,21 +32,20 @@ impl Bracket<f64> {
         f64::midpoint(self.before, self.after)
     }
 
-    /// Treated over plain.
+    /// Returns treated ÷ plain.
     pub fn ratio(&self) -> f64 {
         self.treated / self.plain()
     }
 
-    /// Treated minus plain, in the unit of the values.
+    /// Returns treated − plain, in the unit of the values.
     pub fn added(&self) -> f64 {
         self.treated - self.plain()
     }
 }
 
-/// What treatment `ours` adds in parts of what `theirs` adds: the quotient of the two median
-/// additions. Both lists are of the same rounds, and its interval is found by resampling whole
-/// rounds (percentile bootstrap), because what is in common between the two must stay paired.
-/// `None` when theirs does not add anything beyond doubt: then there is nothing to be compared with.
+/// Returns what treatment `ours` adds, divided by what `theirs` adds: the quotient of the two median additions. Both lists are from the same rounds.
+/// The interval is found by resampling whole rounds (percentile bootstrap), so that disturbances that both share stay paired. Returns `None` unless
+/// `theirs` significantly adds something, since the quotient has no meaning then.
 pub fn quotient_of_additions(ours: &[Bracket<f64>], theirs: &[Bracket<f64>]) -> Option<Estimate> {
     let rounds = ours.len().min(theirs.len());
     let ours: Vec<f64> = ours[..rounds].iter().map(Bracket::added).collect();

@@ -1,7 +1,7 @@
-//! `cox-bench stopwatch FILE -- PROGRAM`: runs a program and leaves its cost in FILE.
+//! `cox-bench stopwatch FILE -- PROGRAM`: runs a program and writes its cost to FILE.
 //!
-//! Put between an observer and the program, it tells how much slower the *program* was, apart from
-//! how long the observer took to start and to report. Plain runs go through it too.
+//! The stopwatch runs between an observer and the program, so it measures how much slower the *program* became, without the observer's start and
+//! report. Plain runs use it, too.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 
 use crate::process::{Cost, run};
 
-/// Run the program; the answer is its exit code, 128+n for signal n.
+/// Runs the program. Returns its exit code, or 128+n if signal n killed it.
 ///
 /// # Errors
 /// When the program cannot be started or FILE cannot be written.
@@ -26,10 +26,10 @@ pub fn stopwatch(file: &Path, program: &[OsString]) -> Result<u8> {
     Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
 }
 
-/// What the stopwatch left in FILE; the file is removed, so that no run can pass for the next.
+/// Reads the cost from FILE and removes the file, so that no later run can read the old value.
 ///
 /// # Errors
-/// When there is nothing, or nothing legible.
+/// When the file cannot be read, removed or parsed.
 pub fn take(file: &Path) -> Result<Cost> {
     let text = fs::read(file).with_context(|| format!("no time was taken in {}", file.display()))?;
     fs::remove_file(file).with_context(|| format!("cannot remove {}", file.display()))?;

@@ -1,4 +1,4 @@
-//! The printed form: the same columns for every case.
+//! The printed table of a case. All cases have the same columns.
 
 use std::fmt::Write;
 
@@ -7,10 +7,10 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use crate::results::{Case, Figure, Measured, Shown};
 use crate::stats::Estimate;
 
-/// Columns after the one that names the figure and its treatments.
+/// Headings of the columns after the first, which names the figure and its treatments.
 const COLUMNS: [&str; 4] = ["median", "quartiles", "ratio to plain (95 %)", "added (95 %)"];
 
-/// A case as text, at most 100 columns wide unless a reason is longer.
+/// Returns a case as text, at most 100 columns wide unless a reason is longer.
 pub fn case(case: &Case) -> String {
     let mut text = format!("{} - {}\n", case.name, case.about);
     if !case.figures.is_empty() {
@@ -18,7 +18,7 @@ pub fn case(case: &Case) -> String {
     }
     let mut named = Vec::new();
     for row in case.figures.iter().flat_map(|figure| &figure.rows) {
-        // A treatment that was not possible is so in all figures.
+        // A treatment that could not be measured is missing in every figure: print its reason once.
         if let Some(why) = row.impossible.as_ref().filter(|_| !named.contains(&row.with)) {
             let _ = writeln!(text, "  {}: not measured: {why}", row.with);
             named.push(row.with);
@@ -66,17 +66,17 @@ fn figures_of(measured: &Measured, shown: Shown) -> [String; COLUMNS.len()] {
     ]
 }
 
-/// `1.041 (1.036 .. 1.047)`
+/// Formats a ratio: `1.041 (1.036 .. 1.047)`.
 pub fn ratio(estimate: &Estimate) -> String {
     with_interval(estimate, |value| format!("{value:.3}"))
 }
 
-/// `512 (498 .. 525)`
+/// Formats an estimate without decimals: `512 (498 .. 525)`.
 pub fn whole(estimate: &Estimate) -> String {
     with_interval(estimate, |value| format!("{value:.0}"))
 }
 
-/// `+112 (+98 .. +125)`
+/// Formats an added time with its sign: `+112 (+98 .. +125)`.
 pub fn addition(estimate: &Estimate, shown: Shown) -> String {
     with_interval(estimate, |value| {
         let text = time(value.abs(), shown);
@@ -105,7 +105,7 @@ fn time(ns: f64, shown: Shown) -> String {
     }
 }
 
-/// A comma between thousands.
+/// Inserts a comma between thousands.
 fn grouped(number: &str) -> String {
     let whole = number.find('.').unwrap_or(number.len());
     let mut text = String::with_capacity(number.len() + whole / 3);

@@ -1,4 +1,4 @@
-//! Where the programs are that an experiment needs.
+//! Finds the programs that an experiment needs.
 
 use std::path::{Path, PathBuf};
 
@@ -7,21 +7,21 @@ use anyhow::{Context, Result, bail};
 /// The programs of one experiment.
 #[derive(Debug)]
 pub struct Tools {
-    /// This program, which is also the stopwatch.
+    /// This program, cox-bench, which is also the stopwatch.
     pub own: PathBuf,
     /// The folder of the workloads.
     workloads: PathBuf,
-    /// `cox`, or why there is none.
+    /// Path of `cox`, or why it cannot be used.
     pub cox: Result<PathBuf, String>,
-    /// `perf`, or why there is none.
+    /// Path of `perf`, or why it cannot be used.
     pub perf: Result<PathBuf, String>,
 }
 
 impl Tools {
-    /// Look beside this program for what is not given.
+    /// Finds the programs. What is not given is looked for beside this program.
     ///
     /// # Errors
-    /// When this program cannot find itself, or what is given is not there.
+    /// When this program cannot find its own file, or a given path does not exist.
     pub fn find(cox: Option<&Path>, workloads: Option<&Path>) -> Result<Tools> {
         let own = std::env::current_exe().context("cannot find this program's own file")?;
         let beside = own.parent().unwrap_or(Path::new("/"));
@@ -45,10 +45,10 @@ impl Tools {
         })
     }
 
-    /// A workload by its name.
+    /// Returns the path of a workload.
     ///
     /// # Errors
-    /// When it is not there.
+    /// When the workload has not been built.
     pub fn workload(&self, name: &str) -> Result<PathBuf> {
         let path = self.workloads.join(name);
         if !is_program(&path) {
@@ -61,7 +61,7 @@ impl Tools {
     }
 }
 
-/// The program that a shell would run.
+/// Looks a program up in `PATH`, as a shell does.
 pub fn in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_program(file))

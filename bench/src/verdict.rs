@@ -1,13 +1,13 @@
-//! Whether a figure keeps its limit, with the doubt of the measurement taken seriously.
+//! Compares a figure's confidence interval with its limit.
 
 use serde::Serialize;
 
 use crate::stats::Estimate;
 
-/// The exit code where we failed ourselves: no answer.
+/// Exit code when the experiment itself failed, so that there is no answer.
 pub const FAILED: u8 = 125;
 
-/// The answer.
+/// The outcome of one comparison with a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -15,15 +15,14 @@ pub enum Outcome {
     Pass,
     /// The whole interval is beyond the limit.
     Fail,
-    /// The limit is inside the interval, or there were too few values for one: more runs, or a
-    /// quieter machine, will tell.
+    /// The limit is inside the interval, or there were too few values for an interval. More runs or a quieter machine are needed.
     Undecided,
-    /// Something that had to be measured could not be.
+    /// A value that the criterion needs could not be measured.
     NotMeasured,
 }
 
 impl Outcome {
-    /// As it is printed.
+    /// Returns the printed form.
     pub fn word(self) -> &'static str {
         match self {
             Outcome::Pass => "PASS",
@@ -34,16 +33,16 @@ impl Outcome {
     }
 }
 
-/// One criterion with its answer.
+/// One criterion and its outcome.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
-    /// The answer.
+    /// The outcome.
     pub outcome: Outcome,
     /// The criterion and the figures, as printed.
     pub text: String,
 }
 
-/// Is the estimated figure at most `limit`?
+/// Compares an estimate with an upper limit.
 pub fn at_most(estimate: &Estimate, limit: f64) -> Outcome {
     match estimate.interval {
         Some((_, high)) if high <= limit => Outcome::Pass,
@@ -52,7 +51,7 @@ pub fn at_most(estimate: &Estimate, limit: f64) -> Outcome {
     }
 }
 
-/// A criterion that is met when one of two is.
+/// Combines two outcomes of which one is enough: the criterion is met if either is.
 pub fn either(a: Outcome, b: Outcome) -> Outcome {
     match (a, b) {
         (Outcome::Pass, _) | (_, Outcome::Pass) => Outcome::Pass,

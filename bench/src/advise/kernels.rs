@@ -1,14 +1,14 @@
-//! The twelve kernels, and how much work each gets.
+//! The twelve kernels and their amount of work.
 
 use crate::named::by_name;
 
 /// A kernel of the workloads.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// `kernel-NAME`.
+    /// Name without `kernel-`: the program is `kernel-NAME`.
     pub name: &'static str,
-    /// Steps: two to four seconds on two CPUs by the way that suits it, since a trial has to have both ways in
-    /// windows several times. Less where taskset takes ten times as long.
+    /// Value of `--steps`: two to four seconds on two CPUs in the way that suits the kernel best, because a trial of `cox advise` runs both ways in
+    /// several windows. Fewer steps where taskset takes ten times as long.
     pub steps: u64,
 }
 
@@ -16,7 +16,7 @@ const fn kernel(name: &'static str, steps: u64) -> Kernel {
     Kernel { name, steps }
 }
 
-/// All of them.
+/// All twelve kernels.
 pub const KERNELS: [Kernel; 12] = [
     kernel("barnes", 96),
     kernel("anneal", 300),
@@ -32,10 +32,10 @@ pub const KERNELS: [Kernel; 12] = [
     kernel("water", 320),
 ];
 
-/// The kernel of this name.
+/// Returns the kernel of this name.
 ///
 /// # Errors
-/// Naming those that there are.
+/// If there is no such kernel: the list of all names.
 pub fn named(name: &str) -> Result<&'static Kernel, String> {
     by_name(&KERNELS, |kernel| kernel.name.to_owned(), name, "one of")
 }

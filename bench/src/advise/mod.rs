@@ -1,8 +1,7 @@
-//! Whether `cox advise` says beforehand what then happens: twelve kernels, more threads than CPUs.
+//! Compares the forecasts of `cox advise` with measured times: twelve kernels with more threads than CPUs.
 //!
-//! In each round a kernel is advised on and run in every way that it is advised on, in an order that changes from
-//! round to round. A prediction is compared with the run of its own round: machines do not keep their speed, and
-//! what a program takes an hour later is not what was predicted.
+//! In each round, `cox advise` forecasts the kernel's time in several ways to run it, and the kernel then runs in each of these ways, in an order
+//! that changes from round to round. A forecast is compared with the run of the same round, because a machine's speed changes over hours.
 
 mod kernels;
 mod order;
@@ -26,13 +25,13 @@ use crate::stats::{median, quartiles};
 use crate::tools::Tools;
 use crate::verdict::FAILED;
 
-/// What `cox-bench advise` understands.
+/// Options of `cox-bench advise`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Kernels, all twelve when none is named
+    /// Kernels (all twelve)
     #[arg(value_name = "KERNEL", value_parser = kernels::named)]
     kernels: Vec<&'static Kernel>,
-    /// Rounds, each with one run of every way
+    /// Rounds; each runs every way once
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
     /// One round: shows that everything works
@@ -41,20 +40,20 @@ pub struct Options {
     /// Threads
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=64))]
     threads: u16,
-    /// CPUs, the first of those that are allowed
+    /// CPUs, the first of the allowed ones
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     ncpus: u16,
     #[command(flatten)]
     common: Common,
 }
 
-/// What is kept of `cox advise --json`.
+/// The part of `cox advise --json` that is read here.
 #[derive(Debug, Deserialize)]
 struct Advice {
     choices: Vec<Choice>,
 }
 
-/// One way as it was forecast.
+/// The forecast for one way to run.
 #[derive(Debug, Deserialize)]
 struct Choice {
     way: Way,
@@ -73,14 +72,14 @@ enum Way {
     Packing,
 }
 
-/// A way, as forecast and as it came.
+/// One way to run: its forecasts and measured times.
 #[derive(Debug, Serialize)]
 struct Row {
     way: Way,
     rounds: Vec<Round>,
 }
 
-/// Both in one round.
+/// Forecast and measured time of one round.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Round {
     predicted_ns: f64,
@@ -88,17 +87,17 @@ struct Round {
     measured_ns: f64,
 }
 
-/// A kernel.
+/// The results of one kernel.
 #[derive(Debug, Serialize)]
 struct Case {
     kernel: &'static str,
     rows: Vec<Row>,
     order_right: bool,
-    /// Why there are no rows.
+    /// Why the kernel could not be measured; `rows` is then empty.
     failed: Option<String>,
 }
 
-/// The whole experiment.
+/// The results of the whole experiment.
 #[derive(Debug, Serialize)]
 struct Report {
     schema_version: u32,
@@ -107,9 +106,9 @@ struct Report {
     cases: Vec<Case>,
 }
 
-/// Kernels whose order must be right, of twelve.
+/// Target: the order must be right for this many kernels out of twelve.
 const RIGHT: (usize, usize) = (10, 12);
-/// Predicted times must be this near.
+/// Largest relative error of a predicted time that counts as right.
 const NEAR: f64 = 0.15;
 
 struct Bench<'a> {
@@ -120,10 +119,10 @@ struct Bench<'a> {
     scratch: TempDir,
 }
 
-/// Measure and print; the exit code: 1 when a target was missed, 125 when a kernel could not be measured.
+/// Measures all kernels and prints the results. Returns the exit code: 1 if a target was missed, 125 if a kernel could not be measured.
 ///
 /// # Errors
-/// When nothing could be measured, or not be written.
+/// When nothing can be measured, or the results cannot be written.
 pub fn advise(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let tools = options.common.tools()?;
     let cpus = stay_on(usize::from(options.ncpus))?;
@@ -149,7 +148,7 @@ pub fn advise(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     Ok(code)
 }
 
-/// This process, and all that it starts, on that many CPUs; their list.
+/// Restricts this process and its children to the first `count` allowed CPUs. Returns their list.
 fn stay_on(count: usize) -> Result<String> {
     let allowed = sched_getaffinity(None).context("reading which CPUs are allowed")?;
     let chosen: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).take(count).collect();
@@ -165,11 +164,11 @@ fn stay_on(count: usize) -> Result<String> {
 impl Bench<'_> {
     fn case(&self, kernel: &'static Kernel) -> Result<Case> {
         self.interrupt.check()?;
-        // Which ways there are does not change. That of the first round comes first, the others anywhere.
+        // The set of ways is the same in each round. The first forecast, made here to learn that set, is used in the first round.
         let mut first = Some(self.advice(kernel)?);
         let ways = first.iter().flat_map(|advice| &advice.choices).map(|choice| choice.way);
         let mut rows: Vec<Row> = ways.map(|way| Row { way, rounds: Vec::new() }).collect();
-        // One place more than ways: the advice's.
+        // One more entry than there are ways: the forecast is shuffled among the runs.
         let mut order: Vec<usize> = (0..=rows.len()).collect();
         let mut random = Random::new(kernel.steps);
         for _ in 0..if self.options.quick { 1 } else { self.options.runs } {
@@ -205,7 +204,7 @@ impl Bench<'_> {
         self.read(&json)
     }
 
-    /// One run, its wall time in ns.
+    /// Runs the kernel once in the given way. Returns its wall time in ns.
     fn measure(&self, kernel: &Kernel, way: Way) -> Result<f64> {
         let json = self.scratch.path().join("pack.json");
         let threads = if way == Way::FewerThreads { self.options.ncpus } else { self.options.threads };
@@ -213,7 +212,7 @@ impl Bench<'_> {
         if way == Way::Packing {
             let mut command = self.cox("pack", &json)?;
             self.finish(command.arg("--").args(line))?;
-            // Loading eBPF comes before the program, and is no part of it.
+            // Use the program's own wall time: cox loads eBPF before the program starts.
             let report: serde_json::Value = self.read(&json)?;
             return report["wall_ns"].as_f64().context("cox pack wrote no time");
         }
@@ -237,7 +236,7 @@ impl Bench<'_> {
         Ok(std::iter::once(program.into_os_string()).chain(words).collect())
     }
 
-    /// Runs a command to its end, and says how long it took, ns.
+    /// Runs a command to its end. Returns its wall time in ns.
     fn finish(&self, command: &mut Command) -> Result<f64> {
         let messages = self.scratch.path().join("messages");
         let file = std::fs::File::create(&messages).context("cannot write into the temporary folder")?;
@@ -253,7 +252,7 @@ impl Bench<'_> {
     fn read<T: for<'de> Deserialize<'de>>(&self, json: &Path) -> Result<T> {
         let messages = || std::fs::read_to_string(self.scratch.path().join("messages")).unwrap_or_default();
         let text = std::fs::read_to_string(json)?;
-        // What could not be told is said, and leaves the file empty.
+        // If cox cannot give an answer, it prints the reason and leaves the file empty.
         if text.is_empty() {
             bail!("{}", messages().lines().next().unwrap_or("cox wrote nothing"));
         }
@@ -291,12 +290,12 @@ impl Row {
         Times { predicted: self.predicted_ns(), measured }
     }
 
-    /// Predicted ÷ measured of each round, − 1: their median.
+    /// Returns the median of predicted ÷ measured − 1 over the rounds.
     fn error(&self) -> f64 {
         self.median(|round| round.predicted_ns / round.measured_ns) - 1.0
     }
 
-    /// Whether most rounds came out within the range they were given.
+    /// Returns whether the measured time was inside the predicted range in more than half of the rounds.
     fn is_in_range(&self) -> bool {
         let inside = |round: &&Round| (round.range_ns.0..=round.range_ns.1).contains(&round.measured_ns);
         self.rounds.iter().filter(inside).count() * 2 > self.rounds.len()
@@ -330,7 +329,7 @@ fn text(case: &Case) -> String {
     lines.join("\n") + "\n"
 }
 
-/// What came of it, and the exit code.
+/// Returns the text of the verdict, and the exit code.
 fn verdict(report: &Report) -> (String, u8) {
     let measured: Vec<&Case> = report.cases.iter().filter(|case| case.failed.is_none()).collect();
     let right = measured.iter().filter(|case| case.order_right).count();
@@ -338,7 +337,7 @@ fn verdict(report: &Report) -> (String, u8) {
     let near = errors.iter().filter(|error| **error <= NEAR).count();
     let inside = measured.iter().flat_map(|case| &case.rows).filter(|row| row.is_in_range());
     let word = |passed| if passed { "PASS" } else { "FAIL" };
-    // Of fewer kernels the same part.
+    // If fewer than twelve kernels were measured, the target is scaled to the same share.
     let order = right * RIGHT.1 >= RIGHT.0 * report.cases.len();
     let times = near == errors.len() && !errors.is_empty();
     let told = format!(

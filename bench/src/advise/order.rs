@@ -1,29 +1,29 @@
-//! When a predicted order is right.
+//! Decides whether the predicted order of ways is right.
 
 use crate::stats::median;
 
-/// Measured times that differ by less than this part have no order.
+/// Measured times that differ by less than this share count as equal.
 const SAME: f64 = 0.05;
-/// Ways that are predicted to take the same may differ by this much.
+/// Two ways with equal predictions may differ by this share when measured.
 const PREDICTED_SAME: f64 = 0.15;
 
-/// What a way takes.
+/// Predicted and measured time of one way to run.
 #[derive(Debug)]
 pub struct Times {
-    /// As predicted.
+    /// Predicted time.
     pub predicted: f64,
-    /// As measured in each round; of all ways in the same rounds.
+    /// Measured time of each round. All ways are measured in the same rounds.
     pub measured: Vec<f64>,
 }
 
 impl Times {
-    /// This ÷ the other, as measured in the same rounds: their median.
+    /// Returns the median over the rounds of this time ÷ the other way's time.
     fn of(&self, other: &Times) -> f64 {
         median(&self.measured.iter().zip(&other.measured).map(|(own, other)| own / other).collect::<Vec<_>>())
     }
 }
 
-/// Whether no pair of ways is the wrong way round.
+/// Returns whether no pair of ways is predicted in the wrong order.
 pub fn is_right(ways: &[Times]) -> bool {
     let wrong = |fast: &Times, slow: &Times| {
         let same = (fast.predicted / slow.predicted - 1.0).abs() < 0.01;

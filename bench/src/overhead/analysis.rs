@@ -1,4 +1,5 @@
-//! How long a recording of `perf sched record` takes to be read: `cox report` beside `perf sched timehist`, which is plain here.
+//! How long it takes to read a recording of `perf sched record`: `cox report` compared with `perf sched timehist`, which is the plain measurement
+//! here.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,11 +16,11 @@ use crate::verdict::{Outcome, Verdict, at_most};
 const ROUNDS: usize = 5;
 const REPORT: &str = "cox report";
 const RATIO_LIMIT: f64 = 1.0;
-/// Of ping-pong; perf writes some 50 MB of each.
+/// Duration of the recorded ping-pong, s; perf writes about 50 MB per second.
 const SECONDS: &str = "20";
 const QUICK_SECONDS: &str = "1";
 
-/// Measure the case.
+/// Measures the case.
 pub fn measure(bench: &Bench<'_>) -> Result<Case> {
     let perf = bench.tools.perf.as_ref().map_err(|why| anyhow!("{why}"))?;
     let cox = bench.tools.cox.as_ref().map_err(|why| anyhow!("{why}"))?;
@@ -62,7 +63,7 @@ fn no_longer(wall: &Figure) -> Verdict {
     }
 }
 
-/// Makes a recording of ping-pong; says how many megabytes it has.
+/// Records a ping-pong with perf. Returns the size of the recording in MB.
 pub(super) fn recording(bench: &Bench<'_>, perf: &Path, file: &Path, seconds: &str) -> Result<u64> {
     let mut recording = Command::new(perf);
     recording.args(["sched", "record", "-o"]).arg(file).arg("--").arg(bench.tools.workload("pingpong")?);
@@ -70,7 +71,7 @@ pub(super) fn recording(bench: &Bench<'_>, perf: &Path, file: &Path, seconds: &s
     Ok(file.metadata().context("perf left no recording")?.len() >> 20)
 }
 
-/// Runs a command that says nothing to us.
+/// Runs a command without its output. Returns its cost.
 pub(super) fn once(command: &mut Command) -> Result<Cost> {
     let (status, cost) = run(silent(command)).with_context(|| format!("cannot start {command:?}"))?;
     if !status.success() {
@@ -79,7 +80,7 @@ pub(super) fn once(command: &mut Command) -> Result<Cost> {
     Ok(cost)
 }
 
-/// What it says goes nowhere.
+/// Redirects standard input, output and error output to /dev/null.
 pub(super) fn silent(command: &mut Command) -> &mut Command {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null())
 }

@@ -1,4 +1,4 @@
-//! What all cases share.
+//! What all cases share: names of treatments, rounds, and the noise check.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -10,16 +10,16 @@ use crate::results::Figure;
 use crate::table;
 use crate::tools::Tools;
 
-/// Name of the control.
+/// Name of the control: plain, measured as a treatment.
 pub const CONTROL: &str = "plain again";
 pub const COX: &str = "cox";
 pub const PERF: &str = "perf sched record";
 pub const TRACE: &str = "cox --trace";
 
-/// How much is measured, and what every experiment is told.
+/// The amount of measurement, and the options that all experiments share.
 #[derive(Debug, clap::Args)]
 pub struct Effort {
-    /// Rounds per case; each round has every treatment once (60 of slices, 11 of whole runs)
+    /// Rounds per case; each round measures every treatment once (60 of slices, 11 of whole runs)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub runs: Option<u16>,
     /// Six short rounds: shows that it works, its figures are worth little
@@ -29,7 +29,7 @@ pub struct Effort {
     pub common: Common,
 }
 
-/// What all cases share.
+/// What a case needs: options, programs, and a temporary folder.
 pub struct Bench<'a> {
     pub options: &'a Effort,
     pub interrupt: &'a Interrupt,
@@ -38,15 +38,15 @@ pub struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Rounds to be measured, when `usual` are so normally.
+    /// Returns the number of rounds: `usual`, unless the options say otherwise.
     pub fn rounds(&self, usual: usize) -> usize {
-        // Six is the least that an interval can be had from.
+        // A confidence interval needs at least six values.
         let usual = if self.options.quick { 6 } else { usual };
         self.options.runs.map_or(usual, usize::from)
     }
 }
 
-/// What the control says about this figure: whether a ratio of `limit` can be told from 1 here.
+/// Returns a warning if the control differs from plain so much that a ratio of `limit` cannot be judged on this machine.
 pub fn noise(figure: &Figure, limit: f64) -> Option<String> {
     let control = figure.with(CONTROL)?.ratio?;
     let (low, high) = control.interval?;
@@ -60,11 +60,11 @@ pub fn noise(figure: &Figure, limit: f64) -> Option<String> {
     ))
 }
 
-/// Progress, on the terminal only: an experiment takes minutes.
+/// Prints progress if stderr is a terminal: an experiment takes minutes.
 pub fn progress(text: &str) {
     let mut stderr = io::stderr();
     if stderr.is_terminal() {
-        // Progress that cannot be shown is no reason to stop measuring.
+        // A failure to print progress must not stop the measurement.
         let _ = writeln!(stderr, "cox-bench: {text}");
     }
 }

@@ -1,4 +1,4 @@
-//! The live counter of the ping-pong workload, mapped.
+//! The counter of the running ping-pong workload, mapped into this process.
 
 use std::fs::File;
 use std::io;
@@ -6,11 +6,11 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A u64 at the start of a file that another process counts up.
+/// A u64 at the start of a mapped file, which another process increments.
 pub struct Counter(NonNull<AtomicU64>);
 
 impl Counter {
-    /// Map the start of `file`, which must hold eight bytes at least for as long as this lives.
+    /// Maps the start of `file`. The file must have at least eight bytes for as long as the counter is mapped.
     pub fn map(file: &File) -> io::Result<Counter> {
         if file.metadata()?.len() < size_of::<u64>() as u64 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the counter file is too short"));
@@ -26,7 +26,7 @@ impl Counter {
         NonNull::new(address.cast()).map(Counter).ok_or_else(|| io::Error::other("the counter was mapped at address 0"))
     }
 
-    /// The count now.
+    /// Returns the present count.
     pub fn get(&self) -> u64 {
         // SAFETY: mapped in `map`, page-aligned, eight bytes long, unmapped only by drop. The other
         // process stores it atomically.

@@ -1,15 +1,15 @@
-//! Where the workload runs, and where cox-bench does meanwhile.
+//! Places the workload on one CPU and cox-bench on the others.
 
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The highest CPU that this thread may use.
+/// Returns the highest CPU that this thread may use.
 pub fn last_allowed_cpu() -> Result<usize> {
     let allowed = sched_getaffinity(None).context("cannot read the allowed CPUs")?;
     (0..CpuSet::MAX_CPU).rev().find(|&cpu| allowed.is_set(cpu)).context("no CPU is allowed to this process")
 }
 
-/// Keeps this thread, and what it starts, off one CPU until the value is dropped.
+/// Keeps this thread, and the processes that it starts, off one CPU until the value is dropped.
 pub struct Elsewhere {
     before: CpuSet,
 }
@@ -28,7 +28,7 @@ impl Elsewhere {
 
 impl Drop for Elsewhere {
     fn drop(&mut self) {
-        // It can only fail when all these CPUs went offline meanwhile; then where we are is as good.
+        // This fails only if all CPUs of the old mask went offline meanwhile; the present mask then does no harm.
         let _ = sched_setaffinity(None, &self.before);
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The least that an observer of switches and wakings can do: be called, count, and see what time it is. */
-/* What libbpf's header of helpers takes from <linux/types.h>, which clang's BPF target cannot find everywhere. */
+/* Measures the minimal cost of an observer of switches and wake-ups: it is called, counts, and optionally reads the
+ * clock. */
+/* The types that libbpf's header of helpers takes from <linux/types.h>, which clang's BPF target cannot find
+ * everywhere. */
 typedef unsigned short __u16;
 typedef unsigned int __u32;
 typedef int __s32;
@@ -15,7 +17,8 @@ enum bpf_map_type { BPF_MAP_TYPE_UNSPEC };
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* As many CPUs as the observer accounts. Each on a cache line of its own: a shared one would cost more than the rest. */
+/* MAX_CPUS is the observer's limit too. Each CPU has a cache line of its own: false sharing would cost more than the
+ * rest. */
 #define MAX_CPUS 1024
 struct {
 	__u64 events;

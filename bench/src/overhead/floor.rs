@@ -1,5 +1,5 @@
-//! What any BPF observer of switches and wakings costs, whatever it does with them: two programs that
-//! are called and count it, or also read the clock. What cox costs above this is its own doing.
+//! The minimal cost of any BPF observer of switches and wake-ups: two programs that count their calls, and optionally read the clock. What cox costs
+//! beyond this is cox's own work.
 
 use std::mem::MaybeUninit;
 
@@ -20,9 +20,9 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// Load and attach them.
+    /// Loads and attaches both programs.
     pub fn begin(reads_clock: bool) -> Result<Floor> {
-        // The skeleton borrows its object; one small leak per slice keeps that borrow simple.
+        // The skeleton borrows its object. One small leak per slice avoids a self-referential struct.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = FloorSkelBuilder::default().open(object)?;
         if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
@@ -33,8 +33,8 @@ impl Floor {
         Ok(Floor { _links: links, skel })
     }
 
-    /// Detach them. A round trip has two switches and two wakings at most: 3.5 events were seen on a kernel
-    /// that does not trace every waking.
+    /// Detaches the programs. Fails if they saw too few events: a round trip has two switches and at most two wake-ups, and 3.5 events were seen on a
+    /// kernel that does not trace every wake-up.
     pub fn end(self, round_trips: u64) -> Result<()> {
         let cpus = self.skel.maps.bss_data.as_deref().map(|state| &state.cpus);
         let events: u64 = cpus.map_or(0, |cpus| cpus.iter().map(|cpu| cpu.events).sum());

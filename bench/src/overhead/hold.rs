@@ -1,7 +1,7 @@
-//! Parts of cox's programs in the kernel, held by a process of its own while somebody measures: so two builds can be measured in one run.
+//! Holds parts of cox's BPF programs in the kernel from a separate process while a measurement runs, so that two builds can be compared in one run.
 //!
-//! The process loads the parts, takes its targets in, says `ready NS` with the time that took, and lets go when its standard input ends. Its exit
-//! code is 0 if each part has seen the targets.
+//! The process loads the parts, enrols its targets, prints `ready NS` with the loading time, and detaches when its standard input ends. Its exit code
+//! is 0 if each part has observed all targets.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -21,7 +21,7 @@ use wire::umt::{Said, VERSION, place};
 
 use super::cpus::last_allowed_cpu;
 
-/// How often a session of cox takes what has arrived.
+/// Period in which a session of cox empties its buffers.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Hold parts of cox's programs in the kernel until standard input ends.
@@ -30,32 +30,32 @@ pub struct Options {
     /// Which parts
     #[arg(long, value_enum, value_delimiter = ',', required = true)]
     parts: Vec<Part>,
-    /// Processes that each part takes in
+    /// Processes to be observed by each part
     #[arg(required = true)]
     pids: Vec<u32>,
 }
 
-/// A part.
+/// A part of cox's BPF programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
-    /// The observer, as `cox run` has it
+    /// The observer, as `cox run` uses it
     Observe,
-    /// What `cox run --overlap` has
+    /// The part for `cox run --overlap`
     Overlap,
-    /// What `cox run --pack-cpus` has
+    /// The part for `cox run --pack-cpus`
     Pack,
 }
 
-/// A process that counts its threads for overlap.
+/// A process whose threads the overlap part counts.
 struct Counted {
     pages: Pages,
     _given: Given,
 }
 
-/// Holds them.
+/// Loads and holds the parts until standard input ends.
 ///
 /// # Errors
-/// When a part cannot be had, or has not seen a target.
+/// When a part cannot be loaded, or has not observed a target.
 pub fn hold(options: &Options) -> Result<u8> {
     let wants = |part| options.parts.contains(&part);
     let topology = Topology::read(&Root::live())?;
@@ -111,10 +111,10 @@ pub fn hold(options: &Options) -> Result<u8> {
     Ok(0)
 }
 
-/// Has the first thread of a process counted, as the process itself would.
+/// Registers the first thread of a process for counting, as the process itself would do.
 fn count(given: Given, pid: u32) -> Result<Counted> {
     let both = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping of a whole page, at an address of the kernel's choice, which is never given back; its words are atomics.
+    // SAFETY: a new mapping of a whole page, at an address of the kernel's choice, which is never unmapped; its words are atomics.
     let said = unsafe {
         let page = mmap(std::ptr::null_mut(), size_of::<Said>(), both, MapFlags::SHARED, &given.said, 0);
         &*page.context("mapping a process' page")?.cast::<Said>()
@@ -127,7 +127,7 @@ fn count(given: Given, pid: u32) -> Result<Counted> {
     Ok(Counted { pages, _given: given })
 }
 
-/// Waits for a tick, and returns whether standard input has ended.
+/// Waits for one tick. Returns whether standard input has ended.
 fn has_ended() -> Result<bool> {
     let stdin = std::io::stdin();
     let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
@@ -138,15 +138,15 @@ fn has_ended() -> Result<bool> {
     }
 }
 
-/// Such a process, seen from the other side.
+/// A process that holds parts, as its parent sees it.
 pub struct Holder {
     child: std::process::Child,
-    /// How long it took to load its parts.
+    /// Time in which the process loaded its parts.
     pub loaded_ns: u64,
 }
 
 impl Holder {
-    /// Starts `program`, a cox-bench, and waits until it holds the parts.
+    /// Starts `program`, a cox-bench, and waits until it has loaded the parts.
     pub fn start(program: &std::path::Path, parts: &str, players: &[u32]) -> Result<Holder> {
         use std::process::{Command, Stdio};
         let mut child = Command::new(program)
@@ -165,11 +165,11 @@ impl Holder {
         }
     }
 
-    /// Lets go. The parts must have seen the players.
+    /// Ends the process. Fails unless the parts have observed the players.
     pub fn end(mut self) -> Result<()> {
         drop(self.child.stdin.take());
         let status = self.child.wait()?;
-        // Detaching waits for grace periods, of which the last may end just now.
+        // Detaching waits for RCU grace periods, and the last of them may still be ending.
         std::thread::sleep(Duration::from_millis(2));
         ensure!(status.success(), "parts of cox saw something else than they should have");
         Ok(())

@@ -1,8 +1,8 @@
 //! What observing costs the observed program.
 //!
-//! Ping-pong is measured by slices inside one run, because from run to run it differs by more than
-//! what is to be measured; the others by whole runs. Both have a control: plain, measured once more
-//! as if it were a treatment, which shows what this machine can resolve at that moment.
+//! Ping-pong is measured in slices of one run, because separate runs of it differ by more than the cost to be measured. The other programs are
+//! measured by whole runs. Both have a control, which is plain measured once more as a treatment: it shows which differences this machine can resolve
+//! at the moment.
 
 mod analysis;
 mod case;
@@ -33,9 +33,9 @@ pub use hold::{Options as Held, hold};
 
 /// Measure what observing costs the observed program.
 ///
-/// Every measurement stands between two plain ones and is compared with their mean. "plain again" is
-/// the control: plain, treated like the others; its distance from 1 is this machine's noise. Real
-/// figures need a quiet machine, and root for eBPF and for perf. Ping-pong has the observer in cox-bench itself, not --cox.
+/// Every measurement lies between two plain ones and is compared with their mean. "plain again" is the control: plain, treated like the others; its
+/// distance from 1 is this machine's noise. Real figures need a quiet machine, and root for eBPF and for perf. For ping-pong the observer runs in
+/// cox-bench itself, and --cox is not used.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  cox-bench overhead pingpong --json overhead.json\n\n\
 Exit codes: 0 no limit was broken, 1 one was, 2 bad command line, 125 a case could not be measured.")]
@@ -43,32 +43,32 @@ pub struct Options {
     /// Which cases (all)
     #[arg(value_enum)]
     cases: Vec<CaseName>,
-    /// Ping-pong: also the parts of cox, each alone, and programs that do nothing
+    /// Ping-pong: also measure parts of cox, each alone, and empty BPF programs
     #[arg(long)]
     parts: bool,
-    /// Together: a cox-bench of another build, which is measured in the same rounds
+    /// Together: a cox-bench of another build, to be measured in the same rounds
     #[arg(long, value_name = "FILE")]
     beside: Option<PathBuf>,
     #[command(flatten)]
     effort: Effort,
 }
 
-/// The cases.
+/// The cases of `overhead`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum CaseName {
-    /// Two processes on one CPU that do nothing but switch: the worst case, by slices
+    /// Two processes on one CPU that only switch: the worst case, by slices
     Pingpong,
-    /// The same two processes: what observing adds to overlap and to packing, and what loading takes
+    /// The same two processes: what observing adds to overlap and to packing, and how long loading takes
     Together,
-    /// Threads that meet at a futex barrier every 100 us
+    /// Threads that wait for each other at a futex barrier every 100 us
     Barriers,
     /// Memory bandwidth, hardly any switches
     Triad,
-    /// Computing, with imbalanced loops
+    /// Computing, in loops with load imbalance
     Mandelbrot,
     /// A parallel make of a generated C project: many short processes
     Make,
-    /// What a session costs however short the program is, by part, beside perf record
+    /// The fixed cost of a session, by part, compared with perf record
     Start,
 }
 
@@ -96,10 +96,10 @@ impl CaseName {
     }
 }
 
-/// Measure and print.
+/// Measures the cases and prints the results.
 ///
 /// # Errors
-/// When nothing could be measured, or not be written. A case that fails is part of the result.
+/// When the programs are not found, or the results cannot be written. A case that fails is part of the result.
 pub fn overhead(options: &Options, interrupt: &Interrupt) -> Result<Experiment> {
     let cases = if options.cases.is_empty() { &ALL[..] } else { &options.cases };
     let names: Vec<&'static str> = cases.iter().map(|case| case.name()).collect();
@@ -114,7 +114,7 @@ pub fn overhead(options: &Options, interrupt: &Interrupt) -> Result<Experiment> 
     })
 }
 
-/// Measure what keeping a trace costs the traced program, and how long perf's recordings take to be read.
+/// Measure what keeping a trace costs the traced program, and how long it takes to read perf's recordings.
 ///
 /// Figures need a quiet machine, and root for eBPF and for perf.
 #[derive(Debug, clap::Args)]
@@ -133,9 +133,9 @@ pub struct Tracing {
 enum TraceCase {
     /// Ping-pong by slices: cox, cox with a trace, perf sched record
     Pingpong,
-    /// 1 GB of perf's, by perf sched timehist and by cox report
+    /// A recording of 1 GB, read by perf sched timehist and by cox report
     Analysis,
-    /// 165 MB of perf's, by perf sched timehist -s and by cox report
+    /// A recording of 165 MB, read by perf sched timehist -s and by cox report
     Reading,
 }
 
@@ -151,10 +151,10 @@ impl TraceCase {
     }
 }
 
-/// Measure what keeping a trace costs the traced program, and how long perf's recordings take to be read.
+/// Measures what keeping a trace costs the traced program, and how long it takes to read perf's recordings.
 ///
 /// # Errors
-/// When nothing could be measured, or not be written.
+/// When the programs are not found, or the results cannot be written. A case that fails is part of the result.
 pub fn trace(options: &Tracing, interrupt: &Interrupt) -> Result<Experiment> {
     let cases = if options.cases.is_empty() { &ALL_OF_TRACE[..] } else { &options.cases };
     let names: Vec<&'static str> = cases.iter().map(|case| case.name()).collect();
@@ -165,7 +165,7 @@ pub fn trace(options: &Tracing, interrupt: &Interrupt) -> Result<Experiment> {
     })
 }
 
-/// Measures some cases, by their places in `names`, and prints each when it is done.
+/// Measures the cases in `names` and prints each as soon as it is done. `measure` gets the index of the case.
 fn experiment(
     name: &'static str,
     names: &[&'static str],

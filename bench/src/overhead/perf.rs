@@ -1,8 +1,7 @@
-//! `perf sched record`, switched on for one slice.
+//! `perf sched record`, enabled for one slice.
 //!
-//! Started and ended anew for each slice: perf's events cost a little even while they are disabled,
-//! which would fall on the plain slices. It starts disabled and says through its control pipe when
-//! it is really on.
+//! perf is started and ended for each slice: its events cost a little even while they are disabled, and this cost would fall on the plain slices.
+//! perf starts disabled and confirms through its control pipe that all events are enabled.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -16,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
-/// How long perf may take to answer; it takes half a second on a busy machine.
+/// Time limit for an answer of perf, which takes half a second on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A recording in progress.
@@ -28,7 +27,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Start recording; all CPUs are being recorded when this returns.
+    /// Starts recording. When this returns, all CPUs are being recorded.
     pub fn start(perf: &Path, scratch: &Path) -> Result<Recording> {
         let folder = tempfile::tempdir_in(scratch).context("cannot make a temporary folder")?;
         let (control_path, answers_path) = (folder.path().join("control"), folder.path().join("answers"));
@@ -42,7 +41,7 @@ impl Recording {
             .arg(folder.path().join("perf.data"))
             .arg("--control")
             .arg(format!("fifo:{},{}", control_path.display(), answers_path.display()))
-            // It must have a program to run; this one is ended with the recording.
+            // perf needs a program to run; this one is killed at the end of the recording.
             .args(["--", "sleep", "3600"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -54,10 +53,10 @@ impl Recording {
         Ok(recording)
     }
 
-    /// End the recording, throw it away, and say how many bytes it had.
+    /// Ends and deletes the recording. Returns its size in bytes.
     pub fn end(mut self) -> Result<u64> {
         self.tell("stop")?;
-        // Its exit code is that of the sleep that it killed.
+        // perf's exit code is that of the `sleep` that it killed.
         self.perf.wait().context("cannot wait for perf")?;
         let data = self.folder.path().join("perf.data");
         Ok(data.metadata().context("perf left no recording")?.len())
@@ -93,7 +92,7 @@ impl Recording {
 impl Drop for Recording {
     fn drop(&mut self) {
         if matches!(self.perf.try_wait(), Ok(None)) {
-            // SIGTERM, not SIGKILL: perf ends its `sleep` then.
+            // SIGTERM, not SIGKILL, so that perf ends its `sleep`.
             if let Some(pid) = rustix::process::Pid::from_raw(self.perf.id() as i32) {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             }
@@ -102,7 +101,7 @@ impl Drop for Recording {
     }
 }
 
-/// For reading and writing, so that opening does not wait for the other side.
+/// Opens a FIFO for reading and writing, so that opening does not wait for the other side.
 fn open(path: &Path) -> Result<File> {
     OpenOptions::new()
         .read(true)

@@ -1,15 +1,14 @@
-//! Slices inside one ping-pong.
+//! Measures ping-pong in slices of one run.
 //!
-//! Two runs of a ping-pong differ by some per cent (how its memory and pipes happen to lie), slices
-//! of one run by a few per mille. So one run is watched for the whole case, and what is measured is
-//! switched on and off:
+//! Two runs of a ping-pong differ by some per cent, because their memory and pipes lie differently; slices of one run differ by a few per mille.
+//! Therefore one run lasts for the whole case, and treatments are switched on and off:
 //!
-//! 1. switch the treatment on;
-//! 2. let it settle: attaching rewrites kernel text and interrupts every CPU;
-//! 3. read the run's counter and the clock, wait a slice, read both again;
-//! 4. switch it off. The settling of step 2 is done for plain slices too.
+//! 1. Switch the treatment on.
+//! 2. Let it settle: attaching rewrites kernel text and interrupts every CPU.
+//! 3. Read the run's counter and the clock, wait for one slice, read both again.
+//! 4. Switch the treatment off. Plain slices settle as in step 2, too.
 //!
-//! cox-bench itself, and with it perf, keeps to the other CPUs if there are any.
+//! cox-bench itself, and perf with it, runs on the other CPUs if there are any.
 
 use std::fs::File;
 use std::process::{Child, Command, Stdio};
@@ -31,8 +30,7 @@ use crate::verdict::{Outcome, Verdict, at_most, either};
 
 const ROUNDS: usize = 60;
 const SETTLE: Duration = Duration::from_millis(20);
-/// More than any slice takes with its switching on and off; the workload ends by itself after so
-/// long per slice, should this program be killed.
+/// Upper bound for one slice, including switching on and off, s. If cox-bench is killed, the workload ends by itself after this time per slice.
 pub(super) const SLICE_LIMIT_S: usize = 10;
 
 const RATIO_LIMIT: f64 = 1.10;
@@ -40,7 +38,7 @@ const ADDED_LIMIT_NS: f64 = 250.0;
 const SHARE_OF_PERF_LIMIT: f64 = 0.25;
 const TRACE_SHARE_OF_PERF_LIMIT: f64 = 0.5;
 
-/// Measure the case; with `parts` also parts of cox, each alone.
+/// Measures the case; if `parts` is set, also parts of cox, each alone.
 pub fn measure(bench: &Bench<'_>, parts: bool) -> Result<Case> {
     let mut treatments = vec![Treatment::Control, Treatment::Cox(Part::Whole), Treatment::Perf];
     if parts {
@@ -50,7 +48,7 @@ pub fn measure(bench: &Bench<'_>, parts: bool) -> Result<Case> {
     measure_with(bench, &treatments, |wall| vec![cost(wall), beside_perf(wall, COX, SHARE_OF_PERF_LIMIT)])
 }
 
-/// Measure the case with tracing: the round trips of a trace beside those of perf's.
+/// Measures the case with tracing: a cox trace compared with perf's.
 pub fn measure_tracing(bench: &Bench<'_>) -> Result<Case> {
     let treatments = [Treatment::Control, Treatment::Cox(Part::Whole), Treatment::Cox(Part::Trace), Treatment::Perf];
     measure_with(bench, &treatments, |wall| vec![beside_perf(wall, TRACE, TRACE_SHARE_OF_PERF_LIMIT)])
@@ -66,7 +64,7 @@ fn measure_with(
     let cpu = last_allowed_cpu()?;
     let limit_s = (rounds + 2) * 2 * treatments.len() * SLICE_LIMIT_S;
     let mut game = Game::start(bench, cpu, limit_s)?;
-    // After the start: the workload may only use CPUs that it inherits.
+    // This must follow the start: the workload may use only the CPUs that it inherits.
     let elsewhere = Elsewhere::than(cpu)?;
     let mut columns = Vec::new();
     let mut possible = Vec::new();
@@ -128,22 +126,22 @@ fn beside_perf(figure: &Figure, ours: &str, limit: f64) -> Verdict {
     }
 }
 
-/// One slice, per round trip.
+/// The figures of one slice, per round trip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slice {
     pub(super) wall_ns: f64,
-    /// CPU time of both sides: what others take from their CPU is not in it.
+    /// CPU time of both processes. It excludes what other programs take from their CPU.
     cpu_ns: f64,
 }
 
-/// A reading of everything that advances.
+/// One reading of the clock, the counter and the CPU time.
 struct Reading {
     time_ns: u64,
     round_trips: u64,
     cpu_ns: u64,
 }
 
-/// The ping-pong that runs all the time. Dropping it ends it.
+/// The ping-pong that runs during the whole case. Dropping the value ends it.
 pub(super) struct Game {
     workload: Child,
     counter: Counter,
@@ -163,7 +161,7 @@ impl Game {
             .spawn()
             .context("cannot start pingpong")?;
         let mut game = Game { workload, counter, players: Vec::new() };
-        // A round trip proves that both sides are there.
+        // The first round trip proves that both processes run.
         while game.counter.get() == 0 {
             game.check()?;
             std::thread::sleep(Duration::from_millis(1));
@@ -189,7 +187,7 @@ impl Game {
         self.slice_under(active, length)
     }
 
-    /// Lets a slice pass, and ends what is on meanwhile.
+    /// Waits for the length of a slice, then ends the active treatment.
     pub(super) fn slice_under(&mut self, mut active: Active, length: Duration) -> Result<Slice> {
         active.hold(SETTLE)?;
         let begin = self.read()?;
@@ -206,8 +204,7 @@ impl Game {
     }
 
     fn read(&self) -> Result<Reading> {
-        // Counter and clock belong together unless this thread lost its CPU in between: of some
-        // tries the quickest.
+        // Counter and clock match unless this thread is preempted between the two reads: use the quickest of five tries.
         let tries = (0..5).map(|_| {
             let before_ns = arch::monotonic_ns();
             let round_trips = self.counter.get();
@@ -225,7 +222,7 @@ impl Game {
 
 impl Drop for Game {
     fn drop(&mut self) {
-        // The other side ends when its pipe does.
+        // The other process ends when its pipe closes.
         let _ = self.workload.kill();
         let _ = self.workload.wait();
     }

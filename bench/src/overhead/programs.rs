@@ -1,4 +1,4 @@
-//! The workloads that are run whole. Their work is fixed, so that what differs is the time.
+//! The workloads that are measured by whole runs. Their amount of work is fixed, so only the time differs.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -9,16 +9,15 @@ use rustix::thread::sched_getaffinity;
 use super::case::Bench;
 use super::whole::Program;
 
-/// CPUs that this process may use.
+/// Returns the number of CPUs that this process may use.
 pub fn allowed_cpus() -> usize {
     sched_getaffinity(None).map_or(1, |set| set.count() as usize)
 }
 
-/// One thread per CPU, meeting every 100 us by futex: about one block and one wake-up per thread and
-/// round.
+/// One thread per CPU, with a futex barrier every 100 us: about one block and one wake-up per thread and round.
 pub fn barriers<'a>(bench: &'a Bench<'_>) -> Program<'a> {
     let threads = allowed_cpus().max(2);
-    // The speed is found once: it would be found a little different in each run.
+    // Calibrate only once: each run would find a slightly different speed.
     let speed = std::cell::OnceCell::new();
     Program {
         name: "barriers",
@@ -59,7 +58,7 @@ pub fn triad<'a>(bench: &'a Bench<'_>) -> Program<'a> {
     }
 }
 
-/// Three loops of differing imbalance per step, static schedule, libgomp's usual waiting.
+/// Three loops with different load imbalance per step, static schedule, libgomp's default wait policy.
 pub fn mandelbrot<'a>(bench: &'a Bench<'_>) -> Program<'a> {
     let threads = allowed_cpus();
     Program {
@@ -75,12 +74,12 @@ pub fn mandelbrot<'a>(bench: &'a Bench<'_>) -> Program<'a> {
     }
 }
 
-/// A command from its program and arguments.
+/// Returns a command line made of a program and its arguments.
 pub fn line(program: OsString, arguments: &[&str]) -> Vec<OsString> {
     std::iter::once(program).chain(arguments.iter().map(OsString::from)).collect()
 }
 
-/// What `barriers` finds when it calibrates its work on this machine, as it prints it.
+/// Runs `barriers` once and returns the speed that its calibration prints for this machine, in iterations per us.
 fn iterations_per_us(bench: &Bench<'_>) -> Result<String> {
     let output = Command::new(bench.tools.workload("barriers")?)
         .args(["--rounds", "10", "--truth", "-"])

@@ -1,4 +1,4 @@
-//! A C project to be built by a parallel make: many short processes that fork, exec and exit.
+//! A generated C project for a parallel make: many short processes that fork, exec and exit.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use crate::tools::in_path;
 
 const FUNCTIONS_PER_FILE: usize = 8;
 
-/// `make -B` of as many files as last long enough, sixty at least.
+/// `make -B` of as many files as are needed for the running time, at least sixty.
 pub fn make<'a>(bench: &'a Bench<'_>) -> Program<'a> {
     let jobs = allowed_cpus();
     Program {
@@ -45,7 +45,7 @@ fn write_project(folder: &Path, files: usize) -> std::io::Result<()> {
     fs::write(folder.join("Makefile"), makefile(files))
 }
 
-/// Functions that the compiler cannot fold away, different in each file.
+/// Returns C functions that differ in each file and that the compiler cannot fold.
 fn source(number: usize) -> String {
     let mut text = String::from("#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n");
     for function in 0..FUNCTIONS_PER_FILE {

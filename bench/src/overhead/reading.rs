@@ -1,5 +1,5 @@
-//! How quickly a recording of `perf sched record` becomes an account: `cox report` beside `perf sched timehist -s`, which is plain here and adds up
-//! as well, but knows of no states.
+//! How quickly `cox report` turns a recording of `perf sched record` into an account, compared with `perf sched timehist -s`, which is the plain
+//! measurement here: it adds up times as well, but does not distinguish thread states.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,11 +19,11 @@ const ROUNDS: usize = 11;
 const REPORT: &str = "cox report";
 const RATIO_LIMIT: f64 = 0.5;
 const MEMORY_LIMIT: u64 = 32 << 20;
-/// Of ping-pong: some 165 MB.
+/// Duration of the recorded ping-pong, s; perf writes about 165 MB.
 const SECONDS: &str = "2.8";
 const QUICK_SECONDS: &str = "0.5";
 
-/// Measure the case.
+/// Measures the case.
 pub fn measure(bench: &Bench<'_>) -> Result<Case> {
     let perf = bench.tools.perf.as_ref().map_err(|why| anyhow!("{why}"))?;
     let cox = bench.tools.cox.as_ref().map_err(|why| anyhow!("{why}"))?;
@@ -58,7 +58,7 @@ pub fn measure(bench: &Bench<'_>) -> Result<Case> {
     })
 }
 
-/// Of runs that are not timed: looking costs.
+/// Returns the peak anonymous memory of one run in bytes. The run is not timed, because polling its memory costs time.
 fn memory(mut report: Command, cox: &Path) -> Result<u64> {
     let (status, most) = most_anonymous(silent(&mut report)).with_context(|| format!("cannot start {cox:?}"))?;
     if !status.success() {
@@ -79,7 +79,7 @@ fn half(wall: &Figure) -> Verdict {
 
 fn small(most: u64) -> Verdict {
     let outcome = match most {
-        // It had gone before it was looked at.
+        // The process had ended before its memory was read.
         0 => Outcome::NotMeasured,
         _ if most < MEMORY_LIMIT => Outcome::Pass,
         _ => Outcome::Fail,

@@ -1,4 +1,4 @@
-//! What is switched on during a slice of ping-pong, and that it really was.
+//! The treatments of ping-pong slices. Each checks at its end that it was really active.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,45 +14,45 @@ use super::floor::Floor;
 use super::hold::Holder;
 use super::perf::Recording;
 
-/// How often a session of cox takes what has arrived.
+/// Period in which a session of cox empties its buffers.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The ring of a trace, as `cox run` has it if nothing else is said.
+/// Size of the ring buffer of a trace: the default of `cox run`.
 const TRACE_BYTES: u32 = 32 << 20;
 
-/// What is on.
+/// What is active during a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
     /// Nothing: the control.
     Control,
-    /// The observer as `cox run` has it, or a part of it.
+    /// The observer as `cox run` uses it, or a part of it.
     Cox(Part),
     /// `perf sched record`.
     Perf,
-    /// The least a BPF observer can do: be called, and perhaps read the clock.
+    /// A minimal BPF observer: it is called, and optionally reads the clock.
     Floor {
-        /// Whether it reads the clock.
+        /// True if it reads the clock.
         reads_clock: bool,
     },
 }
 
-/// Which part of the observer.
+/// A part of the observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// All of it.
     Whole,
-    /// The scheduler programs without the sampling of instruction pointers.
+    /// The scheduler programs, without sampling instruction pointers.
     Programs,
-    /// The sampling without the scheduler programs.
+    /// The sampling, without the scheduler programs.
     Sampling,
-    /// All of it, but the two sides are no members: what cox costs everybody else.
+    /// All of it, but neither process is observed: what cox costs other programs.
     Strangers,
-    /// All of it, and what happened when is kept, as with `--trace`.
+    /// All of it, and trace events are kept, as with `--trace`.
     Trace,
 }
 
 impl Treatment {
-    /// As printed.
+    /// Returns the printed form.
     pub fn name(self) -> &'static str {
         match self {
             Treatment::Control => CONTROL,
@@ -67,7 +67,7 @@ impl Treatment {
         }
     }
 
-    /// Switch it on for the processes `players`.
+    /// Activates the treatment for the processes `players`.
     pub fn begin(self, bench: &Bench<'_>, players: &[u32]) -> Result<Active> {
         match self {
             Treatment::Control => Ok(Active::Nothing),
@@ -81,21 +81,21 @@ impl Treatment {
     }
 }
 
-/// What is on now.
+/// The active treatment.
 pub enum Active {
     /// Nothing.
     Nothing,
-    /// An observer.
+    /// An observer of cox.
     Cox(Box<Observation>),
-    /// A recording.
+    /// A recording of perf.
     Perf(Recording),
-    /// Programs that do as good as nothing.
+    /// BPF programs that do almost nothing.
     Floor(Box<Floor>),
     /// Parts of cox that another process holds.
     Held(Holder),
 }
 
-/// An observer with what it has seen.
+/// An observer and what it has delivered.
 pub struct Observation {
     part: Part,
     observer: BpfObserver,
@@ -104,7 +104,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Loaded anew each time, so that plain slices are free of everything that belongs to it.
+    /// Loads the observer for each slice anew, so that plain slices have no part of it in the kernel.
     fn begin(part: Part, players: &[u32], scratch: &Path) -> Result<Observation> {
         let topology = Topology::read(&Root::live())?;
         let limit = topology.possible.last().map_or(1, |last| last + 1);
@@ -124,7 +124,7 @@ impl Observation {
         Ok(Observation { part, observer, intake: Intake::default(), kept })
     }
 
-    /// Takes what has arrived, and keeps it as a session does.
+    /// Takes delivered records and keeps trace events, as a session does.
     fn tick(&mut self) -> Result<()> {
         self.observer.tick(&mut self.intake)?;
         self.keep()
@@ -138,7 +138,7 @@ impl Observation {
         Ok(())
     }
 
-    /// Nothing is cheap if nothing was observed: the answer must show that it was.
+    /// Ends the observation. Fails unless it has seen what its part must see: an observer that saw nothing would look cheap.
     fn end(mut self, players: &[u32], round_trips: u64) -> Result<()> {
         let record = self.observer.finish(&mut self.intake)?;
         self.keep()?;
@@ -149,7 +149,7 @@ impl Observation {
         let sampled = !self.intake.samples.is_empty();
         let expected = match self.part {
             Part::Whole => seen && sampled,
-            // Two switches and, of most, a waking for each.
+            // A round trip has two switches, and most switches have a wake-up event.
             Part::Trace => {
                 let kept = self.kept.take().map(Sorter::sorted).transpose()?.map_or(0, |kept| kept.len());
                 seen && sampled && record.losses.moments == 0 && kept as u64 >= 3 * round_trips
@@ -166,7 +166,7 @@ impl Observation {
 }
 
 impl Active {
-    /// Let time pass as a session of cox does.
+    /// Waits for `length`, with the ticks of a session of cox.
     pub fn hold(&mut self, length: Duration) -> Result<()> {
         let end_ns = arch::monotonic_ns() + length.as_nanos() as u64;
         loop {
@@ -181,14 +181,14 @@ impl Active {
         }
     }
 
-    /// Switch it off, and check that it has seen the `round_trips` of the slice.
+    /// Ends the treatment, and checks that it has seen the `round_trips` of the slice.
     pub fn end(self, players: &[u32], round_trips: u64) -> Result<()> {
         match self {
             Active::Nothing => Ok(()),
             Active::Cox(observation) => observation.end(players, round_trips),
             Active::Perf(recording) => {
                 let bytes = recording.end()?;
-                // Two switches of about 100 bytes each; less than a tenth of that is no recording.
+                // Two switches of about 100 bytes each: less than a tenth of that means that perf did not record.
                 if bytes < round_trips * 20 {
                     bail!("perf recorded only {bytes} bytes of {round_trips} round trips");
                 }

@@ -1,8 +1,7 @@
-//! What starting and ending an observation costs, beside `perf record` of the same: the fixed cost, which a short program pays
-//! as well as a long one, and what it is made of.
+//! The fixed cost of starting and ending an observation, compared with `perf record`, and its parts. A short program pays as much as a long one.
 //!
-//! perf's own fixed cost depends on its options and on its user: as root it describes all BPF programs and reads the kernel's symbols,
-//! as an ordinary user it does not. Several ways of perf are measured in the same rounds, and the limit is by the cheapest of them.
+//! perf's own fixed cost depends on its options and on the user: as root it describes all BPF programs and reads the kernel's symbols, as an ordinary
+//! user it does not. Several ways to run perf are measured in the same rounds, and the limit refers to the cheapest of them.
 
 mod parts;
 mod ways;
@@ -20,15 +19,15 @@ use crate::verdict::{Outcome, Verdict, at_most};
 
 const ROUNDS: usize = 21;
 
-/// What is started and by what, and the limit that it has.
+/// A program to start, the ways to start it, and their limit.
 struct Subject {
     name: &'static str,
-    /// What the parts of the first of its ways are called.
+    /// Heading of the parts of the first way.
     by_part: &'static str,
     program: &'static [&'static str],
-    /// The first one is the one that has a limit.
+    /// Ways with cox. The limit applies to the first one.
     ours: &'static [Way],
-    /// What it may add, by what the cheapest perf adds.
+    /// Largest permitted added time, as a multiple of what the cheapest perf adds.
     limit: f64,
 }
 
@@ -37,7 +36,7 @@ const RUN: Subject =
 const PACK: Subject =
     Subject { name: "true", by_part: "cox pack by part", program: &["true"], ours: &ways::PACK, limit: 1.0 };
 
-/// Measure the case.
+/// Measures the case.
 pub fn measure(bench: &Bench<'_>) -> Result<Case> {
     let rounds = bench.rounds(ROUNDS);
     let mut case = Case {
@@ -84,7 +83,7 @@ fn add(bench: &Bench<'_>, subject: &Subject, rounds: usize, case: &mut Case) -> 
     Ok(())
 }
 
-/// What ours adds, by what the cheapest of perf's ways adds.
+/// Compares the time that the first way of cox adds with what the cheapest way of perf adds.
 fn beside_perf(wall: &Figure, subject: &Subject) -> Verdict {
     let ours = subject.ours[0].name;
     let criterion =

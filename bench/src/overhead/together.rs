@@ -1,6 +1,6 @@
-//! What observing adds to overlap and to packing: the same ping-pong with one part of cox's programs, and with two.
+//! What observing adds to overlap and to packing: the same ping-pong with one part of cox's BPF programs and with two.
 //!
-//! The parts are held by processes of their own (`hold`), so that those of another build can be measured in the same rounds.
+//! Separate processes hold the parts (`hold`), so that those of another build can be measured in the same rounds.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,14 +20,14 @@ use crate::verdict::{Outcome, Verdict, at_most};
 
 const ROUNDS: usize = 30;
 
-/// What observing adds to the other parts, of what it adds in the other build.
+/// Limit for what observing adds to another part, as a share of what it adds in the other build.
 const SHARE_LIMIT: f64 = 0.75;
-/// How long loading takes, of what it takes in the other build.
+/// Limit for the loading time, as a multiple of the other build's.
 const LOAD_LIMIT: f64 = 1.2;
-/// What observing alone adds, of what it adds in the other build.
+/// Limit for what observing alone adds, as a share of what it adds in the other build.
 const ALONE_LIMIT: f64 = 1.0;
 
-/// Parts that are held together, and what that is called for this build and the other one.
+/// Parts that are held at the same time, and their column names for this build and for the other one.
 struct Held {
     parts: &'static str,
     names: [&'static str; 2],
@@ -40,17 +40,17 @@ static HELD: [Held; 5] = [
     Held { parts: "pack", names: ["packing", "other: packing"] },
     Held { parts: "observe,pack", names: ["packing, observed", "other: packing, observed"] },
 ];
-/// By their places in [`HELD`]: a part alone, and with observing.
+/// Pairs of indices into [`HELD`]: a part alone, and the same part with observing.
 static PAIRS: [(&str, usize, usize); 2] = [("overlap", 1, 2), ("packing", 3, 4)];
 
-/// A measurement, per round trip; how long loading took.
+/// Time of a round trip, and the time that loading took.
 #[derive(Clone, Copy)]
 struct Measured {
     wall_ns: f64,
     loaded_ns: f64,
 }
 
-/// Measures the case, `beside` another cox-bench.
+/// Measures the case. `beside` is a cox-bench of another build to compare with.
 pub fn measure(bench: &Bench<'_>, beside: Option<&Path>) -> Result<Case> {
     let slice = Duration::from_millis(if bench.options.quick { 50 } else { 150 });
     let rounds = bench.rounds(ROUNDS);
@@ -98,7 +98,7 @@ pub fn measure(bench: &Bench<'_>, beside: Option<&Path>) -> Result<Case> {
     })
 }
 
-/// What observing adds to another part, by round.
+/// Returns what observing adds to another part, by round.
 fn additions(wall: &Figure, (_, alone, both): &(&str, usize, usize), build: usize) -> Option<Vec<Bracket<f64>>> {
     let of = |held: usize| wall.brackets(HELD[held].names[build]);
     let pair = of(*alone)?.iter().zip(of(*both)?);
@@ -131,7 +131,7 @@ fn alone(wall: &Figure) -> Verdict {
     judged(criterion, both.map(|(ours, other)| (ours.to_vec(), other.to_vec())), ALONE_LIMIT)
 }
 
-/// What our parts take to load by what the other build's take, by round.
+/// Compares the loading time of this build with the other build's, by round.
 fn loaded(loading: &Figure, [ours, other]: [&'static str; 2]) -> Verdict {
     let criterion = format!("loading for {ours} takes at most {LOAD_LIMIT} of what it takes in the other build");
     let brackets = |name: &str| {
@@ -141,7 +141,7 @@ fn loaded(loading: &Figure, [ours, other]: [&'static str; 2]) -> Verdict {
     judged(criterion, brackets(ours).zip(brackets(other)), LOAD_LIMIT)
 }
 
-/// Rounds of this build and of the other one.
+/// Brackets of this build and of the other one, by round.
 type Both = (Vec<Bracket<f64>>, Vec<Bracket<f64>>);
 
 fn judged(criterion: String, both: Option<Both>, limit: f64) -> Verdict {

@@ -1,8 +1,7 @@
 //! Whole runs of a program: alone, under `cox run`, under `perf sched record`.
 //!
-//! Four figures for each run. Of the program, by a stopwatch between it and the observer: the wall
-//! time and the CPU time, which are what the limit is about. Of the whole command: both again, with
-//! the start of the observer and the writing of its report or trace; how much that is does not
+//! Each run gives four figures. Two are of the program, by a stopwatch between the observer and the program: wall time, which has the limit, and CPU
+//! time. Two are of the whole command: the same times including the observer's start and the writing of its report or trace. This fixed part does not
 //! depend on how long the program runs.
 
 use std::ffi::OsString;
@@ -23,15 +22,15 @@ use crate::verdict::{Outcome, Verdict, at_most};
 const ROUNDS: usize = 11;
 const RATIO_LIMIT: f64 = 1.01;
 
-/// A program whose running time can be chosen.
+/// A program whose running time can be chosen by its amount of work.
 pub struct Program<'a> {
-    /// As on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it does, with this amount of work.
+    /// Describes the run with this amount of work.
     pub about: Box<dyn Fn(u64) -> String + 'a>,
-    /// The amount of work to begin the search with.
+    /// Amount of work with which the search begins.
     pub least_work: u64,
-    /// The command that does this amount of work.
+    /// Returns the command that does this amount of work.
     pub command: Box<dyn Fn(u64) -> Result<Vec<OsString>> + 'a>,
 }
 
@@ -52,20 +51,20 @@ impl Treatment {
     }
 }
 
-/// One run.
+/// Costs of one run.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     program: Cost,
     command: Cost,
 }
 
-/// Measure the case.
+/// Measures the case.
 pub fn measure(bench: &Bench<'_>, program: &Program<'_>) -> Result<Case> {
     let target_ns = if bench.options.quick { 300_000_000 } else { 1_300_000_000 };
     let work = enough_work(program.least_work, target_ns, |work| {
         let command = (program.command)(work)?;
         let mut shortest_ns = u64::MAX;
-        // Twice, because a disturbed try would pass too little work for enough.
+        // Two tries, because a disturbed try takes longer and would make too little work look like enough.
         for _ in 0..2 {
             bench.interrupt.check()?;
             shortest_ns = shortest_ns.min(run_once(bench, &command, None)?.program.wall_ns);
@@ -118,8 +117,8 @@ fn cost(wall: &Figure) -> Verdict {
     }
 }
 
-/// How much work lasts for `target_ns`, from at least `least`, by trying. The time of a run need not
-/// be in proportion to the work (it has a beginning and an end), so the last try decides.
+/// Returns an amount of work, at least `least`, whose run takes at least `target_ns` (found in at most eight tries). Each try is measured, because a
+/// run has a fixed part, so its time is not proportional to the work.
 fn enough_work(least: u64, target_ns: u64, mut wall_ns: impl FnMut(u64) -> Result<u64>) -> Result<u64> {
     let mut work = least;
     for _ in 0..8 {
@@ -142,7 +141,7 @@ fn run_once(bench: &Bench<'_>, program: &[OsString], treatment: Option<Treatment
         .arg(&time)
         .arg("--")
         .args(program)
-        // A make above us is not part of this.
+        // These variables of a make that runs cox-bench must not reach the measured make.
         .env_remove("MAKEFLAGS")
         .env_remove("MAKELEVEL")
         .stdin(Stdio::null())
@@ -163,7 +162,7 @@ fn run_once(bench: &Bench<'_>, program: &[OsString], treatment: Option<Treatment
     Ok(Run { program: stopwatch::take(&time)?, command: cost })
 }
 
-/// The command up to this program's own name, and the file that must come out of it.
+/// Returns the observer's command line up to this program's own name, and the file that the observer must write.
 fn observer(bench: &Bench<'_>, treatment: Option<Treatment>, scratch: &Path) -> Result<(Command, Option<PathBuf>)> {
     let own = &bench.tools.own;
     let (tool, arguments, file) = match treatment {

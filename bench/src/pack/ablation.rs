@@ -1,4 +1,4 @@
-//! What each of the three parts of palm gives: without progress, without locality, without period control.
+//! What each of PALM's three parts contributes: runs without progress, without locality, without period control.
 
 use std::time::Duration;
 
@@ -16,31 +16,31 @@ use crate::rounds::in_turns;
 use crate::stats::median;
 use crate::verdict::Verdict;
 
-/// palm's parts, as `cox-bench pack palm --without` names them.
+/// The parts of PALM, as `cox-bench pack palm --without` names them.
 const PARTS: [&str; 3] = ["progress", "locality", "period"];
-/// A run is ended after so many times that of palm.
+/// Time limit of a run, as a multiple of a run with all of PALM.
 const LIMIT: f64 = 20.0;
 
-/// A kernel with one set of palm's parts.
+/// A kernel with one set of PALM's parts.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     kernel: &'static str,
     ratio: Ratio,
-    /// What was left out; absent: palm whole.
+    /// The part that was left out; `None`: all parts are in use.
     without: Option<&'static str>,
-    /// The paper names this kernel for this part.
+    /// True if the paper names this kernel for this part.
     named_by_paper: bool,
     elapsed_s: Series,
-    /// Elapsed ÷ palm's, by round.
+    /// Elapsed time ÷ that with all parts, by round.
     to_palm: Series,
     cut_short: usize,
-    /// Threads moved in a run; median.
+    /// Number of moved threads per run; median.
     moves: f64,
-    /// … per second.
+    /// Number of moved threads per second; median.
     moves_per_s: f64,
 }
 
-/// `None` is palm whole.
+/// Returns the parts to leave out, one per treatment. `None` leaves nothing out.
 fn treatments() -> [Option<&'static str>; 4] {
     [None, Some(PARTS[0]), Some(PARTS[1]), Some(PARTS[2])]
 }
@@ -82,13 +82,13 @@ fn measure(field: &Field<'_>, kernel: &'static Kernel, ratio: Ratio, rounds: usi
     Ok(rows(&job, &samples))
 }
 
-/// Expected duration, s.
+/// Returns the expected duration, s.
 pub fn expected_s(kernels: &[&Kernel], rounds: usize, scale: f64) -> f64 {
     let kernels = kernels.iter().filter(|kernel| !kernel.parts.is_empty()).count();
     kernels as f64 * (rounds as f64 * treatments().len() as f64 * (2.0 * scale + 0.3) + 5.0 * scale)
 }
 
-/// The whole part.
+/// Measures and reports this part of the experiment.
 pub fn part(field: &Field<'_>, kernels: &[&'static Kernel], ratio: Ratio, rounds: usize) -> Result<Part> {
     let about = format!("palm without each of its parts, {ratio}");
     let kernels: Vec<&'static Kernel> = kernels.iter().copied().filter(|kernel| !kernel.parts.is_empty()).collect();

@@ -1,7 +1,7 @@
-//! Packed after the start: OpenMP regions of 200 us by two threads, moved to one CPU while they run.
+//! Packing after the start: two threads run OpenMP regions of 200 us and are moved to one CPU while they run.
 //!
-//! libgomp counts CPUs once, at the start. Packed later it goes on spinning for milliseconds at the end of each
-//! region; the preload library inside the program is told, and stops it.
+//! libgomp counts the CPUs once, at its start. If the program is packed later, its threads continue to spin for milliseconds at the end of each
+//! region. cox tells the preload library inside the program, which stops the spinning.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -23,28 +23,28 @@ use crate::process::{ending, first_line};
 use crate::rounds::in_turns;
 use crate::verdict::Verdict;
 
-/// The preload library, beside cox.
+/// File name of the preload library, in the same folder as cox.
 const PRELOAD: &str = "libcox_preload.so";
-/// Packed later at most so many times as long as packed from the start.
+/// Target: largest ratio of the time when packed later to the time when packed from the start.
 const TARGET: f64 = 1.3;
 const REGION_US: f64 = 200.0;
 const THREADS: usize = 2;
-/// How long regions run before anything is done to them.
+/// Time for which the regions run before the program is packed.
 const WARM: Duration = Duration::from_millis(300);
-/// How long anything may take that should take a moment.
+/// Time limit for steps that normally take a moment.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A way to come to one CPU.
+/// A way to move the program to one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum How {
     /// Started under `cox pack`.
     FromStart,
-    /// Started with the preload library, packed later.
+    /// Started with the preload library, and packed later.
     LaterPreloaded,
-    /// Packed later.
+    /// Started without the preload library, and packed later.
     Later,
-    /// `taskset -a -p`, later.
+    /// Moved later by `taskset -a -p`.
     TasksetLater,
 }
 
@@ -58,7 +58,7 @@ impl How {
         }
     }
 
-    /// Fewer regions where each may take 18 times as long.
+    /// Returns the number of regions: fewer if a region may take 18 times as long.
     fn regions(self, scale: f64) -> u64 {
         let usual = match self {
             How::FromStart | How::LaterPreloaded => 5_000.0,
@@ -68,7 +68,7 @@ impl How {
         ((usual * scale) as u64).max(10)
     }
 
-    /// s, expected.
+    /// Returns the expected duration of a run, s.
     fn expected_s(self, scale: f64) -> f64 {
         let slowdown = match self {
             How::FromStart | How::LaterPreloaded => 1.3,
@@ -79,7 +79,7 @@ impl How {
     }
 }
 
-/// Both threads' work of a region on one CPU.
+/// Returns the time in which one CPU does both threads' work of a region, us.
 fn ideal_us() -> f64 {
     REGION_US * THREADS as f64
 }
@@ -89,11 +89,11 @@ struct Row {
     how: How,
     /// Time of a region, us.
     region_us: Series,
-    /// ÷ that of packed from the start, by round.
+    /// Region time ÷ region time when packed from the start, by round.
     to_from_start: Series,
 }
 
-/// A process that is ended with us.
+/// A child process, ended by SIGTERM when the value is dropped.
 struct Started {
     child: Child,
     messages: PathBuf,
@@ -105,7 +105,7 @@ impl Started {
         Ok(Started { child: command.spawn().context("cannot start the command")?, messages })
     }
 
-    /// Wait for its end, which must be a good one.
+    /// Waits for the end of the process. Fails if the process does not end within `patience` or is not successful.
     fn wait(mut self, field: &Field<'_>, patience: Duration) -> Result<()> {
         let status =
             until(field, patience, || self.child.try_wait().ok().flatten()).context("waiting for the program's end")?;
@@ -119,14 +119,14 @@ impl Started {
 impl Drop for Started {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            // SIGTERM: cox ends its program and puts masks back.
+            // SIGTERM lets cox end its program and restore the affinity masks.
             let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
             let _ = self.child.wait();
         }
     }
 }
 
-/// Ask again and again.
+/// Polls `ask` until it returns a value. Fails after `patience`.
 fn until<T>(field: &Field<'_>, patience: Duration, mut ask: impl FnMut() -> Option<T>) -> Result<T> {
     let begun = Instant::now();
     loop {
@@ -141,7 +141,7 @@ fn until<T>(field: &Field<'_>, patience: Duration, mut ask: impl FnMut() -> Opti
     }
 }
 
-/// Whether all threads of a process may run on exactly these CPUs.
+/// Returns whether the affinity mask of every thread of a process is exactly `cpus`.
 fn all_on(pid: u32, cpus: &str) -> bool {
     let root = Root::live();
     let Ok(threads) = Task::process(&root, pid).threads() else { return false };
@@ -149,7 +149,7 @@ fn all_on(pid: u32, cpus: &str) -> bool {
     threads.into_iter().all(|tid| allowed(tid).is_ok_and(|allowed| allowed == cpus))
 }
 
-/// Time of a region, us.
+/// Runs the program once. Returns the time per region, us.
 fn measure_once(field: &Field<'_>, how: How) -> Result<f64> {
     let scratch = field.scratch.path();
     let (said, report) = (scratch.join("said"), scratch.join("report"));
@@ -214,7 +214,7 @@ fn ways(preload: bool) -> Vec<How> {
     all.into_iter().filter(|how| preload || *how != How::LaterPreloaded).collect()
 }
 
-/// Expected duration, s.
+/// Returns the expected duration, s.
 pub fn expected_s(rounds: usize, scale: f64) -> f64 {
     ways(true).iter().map(|how| how.expected_s(scale)).sum::<f64>() * rounds as f64
 }
@@ -242,7 +242,7 @@ fn verdict(rows: &[Row]) -> Verdict {
     }
 }
 
-/// The whole part.
+/// Measures and reports this part of the experiment.
 pub fn part(field: &Field<'_>, rounds: usize) -> Result<Part> {
     let ways = ways(field.beside_cox(PRELOAD).is_some());
     progress(&format!("attach: {} ways, {rounds} rounds", ways.len()));

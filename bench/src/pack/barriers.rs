@@ -1,4 +1,4 @@
-//! Threads that work and meet at a barrier: taskset beside cox, with the targets of acceptance.
+//! Threads that work and wait for each other at a barrier: cox compared with taskset, and the acceptance targets.
 
 use std::time::Duration;
 
@@ -15,38 +15,38 @@ use crate::named::by_name;
 use crate::rounds::in_turns;
 use crate::verdict::{Outcome, Verdict};
 
-/// How long a thread spins before it sleeps, where it does both, us.
+/// Spin time before a thread sleeps when it waits by spin-futex, us.
 pub const SPIN_US: u64 = 350;
-/// Rounds of the control.
+/// Rounds of the control measurement.
 const CONTROL_ROUNDS: usize = 7;
-/// Nobody waits longer than so many times the ideal time for a run to end.
+/// Time limit of a run, as a multiple of its ideal time.
 const LIMIT: f64 = 60.0;
-/// How long the run is by which the ideal is known, of the line's.
+/// Length of the run that measures the ideal, as a share of the line's length.
 const IDEAL_PART: f64 = 0.25;
-/// Above this taskset is bad enough that packing must win.
+/// If taskset's elapsed ÷ ideal is above this, cox must be clearly better.
 const TASKSET_BAD: f64 = 1.5;
-/// … by so much.
+/// What counts as clearly better: taskset's time ÷ cox's.
 const CLEARLY_BETTER: f64 = 1.5;
 
-/// How threads wait, named as the workload names it.
+/// How threads wait; the names are those of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wait {
-    /// In a loop.
+    /// Spins in a loop.
     Spin,
-    /// In a loop for [`SPIN_US`], then asleep.
+    /// Spins for [`SPIN_US`], then sleeps.
     SpinFutex,
-    /// By sched_yield(2) in a loop.
+    /// Calls sched_yield(2) in a loop.
     Yield,
-    /// Asleep.
+    /// Sleeps on a futex.
     Futex,
 }
 
 impl Wait {
-    /// All of them.
+    /// All ways to wait.
     pub const ALL: [Wait; 4] = [Wait::Spin, Wait::SpinFutex, Wait::Yield, Wait::Futex];
 
-    /// The workload's word.
+    /// Returns the workload's name for this way to wait.
     pub fn word(self) -> &'static str {
         match self {
             Wait::Spin => "spin",
@@ -57,15 +57,15 @@ impl Wait {
     }
 }
 
-/// What is demanded of a line.
+/// The target of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// Elapsed ÷ ideal with cox at most this.
+    /// With cox, elapsed ÷ ideal is at most this.
     AtMost(f64),
-    /// No worse than taskset.
+    /// cox is no worse than taskset.
     NoWorse,
-    /// … and clearly better where taskset is bad.
+    /// cox is no worse than taskset, and clearly better if taskset is bad (above 1.5 × ideal).
     NoWorseOrMuchBetter,
 }
 
@@ -74,13 +74,13 @@ pub enum Target {
 pub struct Line {
     /// Threads and CPUs.
     pub ratio: Ratio,
-    /// How threads wait.
+    /// How the threads wait.
     pub wait: Wait,
-    /// CPU work of each thread between two barriers, us.
+    /// CPU time that each thread works between two barriers, us.
     pub phase_us: u64,
-    /// What is demanded.
+    /// The target.
     pub target: Target,
-    /// Taskset's elapsed ÷ ideal when the targets were set; 0 where it was not noted.
+    /// taskset's elapsed ÷ ideal when the target was set; 0 if unknown.
     pub taskset_then: f64,
 }
 
@@ -88,7 +88,7 @@ const fn line(threads: usize, wait: Wait, phase_us: u64, target: Target, taskset
     Line { ratio: Ratio { threads, cpus: 2 }, wait, phase_us, target, taskset_then }
 }
 
-/// The lines of acceptance on two CPUs.
+/// The acceptance lines for two CPUs.
 pub const LINES: [Line; 23] = {
     use Target::{AtMost, NoWorse, NoWorseOrMuchBetter};
     [
@@ -119,13 +119,13 @@ pub const LINES: [Line; 23] = {
 };
 
 impl Line {
-    /// `3/2 spin 0.2 ms`.
+    /// Returns the name of the line, such as `3/2 spin 0.2 ms`.
     pub fn name(&self) -> String {
         format!("{} {} {} ms", self.ratio, self.wait.word(), self.phase_us as f64 / 1000.0)
     }
 
-    /// How long a run lasts at the bound, s. Long enough that the quarter of a second in which cox only looks does not
-    /// decide; but spinning threads of short phases, at which it looks less, are up to 13 times slower with taskset.
+    /// Returns the ideal length of a run, s. Runs are so long that cox's first quarter of a second, in which it only observes, does not decide the
+    /// result. Lines whose threads spin in short phases are shorter: cox observes for less time, and taskset takes up to 13 times as long.
     pub fn ideal_s(&self, scale: f64) -> f64 {
         let usual = match (self.wait, self.phase_us) {
             (Wait::Futex | Wait::SpinFutex | Wait::Yield, _) => 4.0,
@@ -136,18 +136,18 @@ impl Line {
         usual * scale
     }
 
-    /// Rounds of the barrier for that.
+    /// Returns the number of barrier rounds for the ideal length.
     pub fn rounds(&self, scale: f64) -> u64 {
         let phase_s = self.phase_us as f64 / 1e6 * self.ratio.ideal();
         ((self.ideal_s(scale) / phase_s).round() as u64).max(1)
     }
 
-    /// The workload's arguments.
+    /// Returns the workload's arguments.
     fn arguments(&self, scale: f64, iterations_per_us: f64) -> Vec<String> {
         arguments(self.ratio, self.wait, self.phase_us, self.rounds(scale), iterations_per_us)
     }
 
-    /// How long one run of each treatment is expected to take, s.
+    /// Returns the expected time for one run of each treatment, s.
     fn expected_s(&self, scale: f64) -> f64 {
         let taskset = match (self.taskset_then, self.wait, self.phase_us) {
             (then, ..) if then > 0.0 => then,
@@ -178,23 +178,23 @@ fn arguments(ratio: Ratio, wait: Wait, phase_us: u64, rounds: u64, iterations_pe
     words.split(' ').map(str::to_owned).collect()
 }
 
-/// A line, measured.
+/// The measurements of one line.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
     /// The line.
     #[serde(flatten)]
     pub line: Line,
-    /// What the ideal takes on these CPUs ÷ what it takes by the speed of one CPU that is busy alone.
+    /// Ideal time as measured on these CPUs ÷ ideal time by the speed of one CPU on an otherwise idle machine.
     pub ideal_to_one_cpu: Series,
     /// Elapsed ÷ ideal with taskset.
     pub taskset: Series,
-    /// … with cox.
+    /// Elapsed ÷ ideal with cox.
     pub cox: Series,
     /// cox ÷ taskset, by round.
     pub ratio: Series,
-    /// CPU time of cox, percent of one CPU.
+    /// CPU time of cox, in percent of one CPU.
     pub controller_percent: Series,
-    /// Runs that were ended at the time limit: their figures are lower bounds.
+    /// Number of runs that were ended at the time limit: their values are lower bounds.
     pub cut_short: usize,
 }
 
@@ -230,13 +230,13 @@ impl Measured {
     }
 }
 
-/// Expected duration of measuring these lines, s.
+/// Returns the expected time to measure these lines, s.
 pub fn expected_s(lines: &[Line], rounds: usize, scale: f64) -> f64 {
     lines.iter().map(|line| line.expected_s(scale)).sum::<f64>() * rounds as f64
 }
 
-/// The ideal: a thread on each CPU, nobody waits for anybody. Elapsed ÷ what it would take by the speed of one CPU
-/// that is busy alone.
+/// Measures the ideal: one thread on each CPU, so no thread waits. Returns its elapsed time ÷ the time by the speed of one CPU on an otherwise idle
+/// machine.
 fn ideal_once(field: &Field<'_>, line: &Line) -> Result<f64> {
     let ratio = Ratio { threads: line.ratio.cpus, ..line.ratio };
     let phase_us = (line.ideal_s(field.scale) * IDEAL_PART * 1e6) as u64;
@@ -245,10 +245,10 @@ fn ideal_once(field: &Field<'_>, line: &Line) -> Result<f64> {
     Ok(output::barriers_elapsed_s(&run.output)? / (phase_us as f64 / 1e6))
 }
 
-/// One run: elapsed ÷ ideal, the controller's percent, and whether it was cut short.
+/// Results of one run: elapsed ÷ ideal, cox's CPU time in percent of one CPU, and whether the run was cut short.
 pub type Once = (f64, f64, bool);
 
-/// One run; its ideal is by the speed of one CPU.
+/// Runs the line once. The ideal is that by the speed of one CPU.
 pub fn run_once(field: &Field<'_>, line: &Line, confined: &Confined) -> Result<Once> {
     let program = field.program("barriers", &line.arguments(field.scale, field.iterations_per_us))?;
     let ideal_s = line.rounds(field.scale) as f64 * line.phase_us as f64 / 1e6 * line.ratio.ideal();
@@ -259,8 +259,8 @@ pub fn run_once(field: &Field<'_>, line: &Line, confined: &Confined) -> Result<O
     Ok((elapsed_s / ideal_s, own, run.cut_short))
 }
 
-/// Runs of each treatment, elapsed ÷ the ideal of the same rounds, and that ideal ÷ what it would be by the speed of
-/// one CPU.
+/// Measures the treatments and the ideal in the same rounds. Returns the runs of each treatment, relative to the measured ideal, and the measured
+/// ideal relative to the ideal by the speed of one CPU.
 fn against_ideal(
     field: &Field<'_>,
     line: &Line,
@@ -273,12 +273,12 @@ fn against_ideal(
     })?;
     let ideals = all.pop().unwrap_or_default();
     let ideal = Series::of(ideals.into_iter().map(|(ideal, ..)| ideal).collect());
-    // Of all rounds: that of one is as noisy as what it would correct.
+    // Divide by the median ideal of all rounds: the ideal of a single round is as noisy as the value it would correct.
     all.iter_mut().flatten().for_each(|(slowdown, ..)| *slowdown /= ideal.estimate.median);
     Ok((all, ideal))
 }
 
-/// Measure a line.
+/// Measures one line.
 pub fn measure_line(field: &Field<'_>, line: &Line, rounds: usize) -> Result<Measured> {
     let (all, ideal_to_one_cpu) = against_ideal(field, line, &[Confined::Taskset, Confined::packed("")], rounds)?;
     let slowdowns = |index: usize| Series::of(all[index].iter().map(|(slowdown, ..)| *slowdown).collect());
@@ -294,16 +294,16 @@ pub fn measure_line(field: &Field<'_>, line: &Line, rounds: usize) -> Result<Mea
     })
 }
 
-/// What came of several lines.
+/// The results of several lines.
 #[derive(Debug)]
 pub struct Found {
     /// Lines that were measured.
     pub measured: Vec<Measured>,
-    /// Lines that were not, and why.
+    /// Lines that failed, and why.
     pub failed: Vec<(Line, String)>,
 }
 
-/// Measure lines; those that fail are said.
+/// Measures lines, and reports the ones that fail.
 pub fn measure(field: &Field<'_>, part: &str, lines: &[Line], rounds: usize) -> Result<Found> {
     let (mut measured, mut failed) = (Vec::new(), Vec::new());
     for (place, line) in lines.iter().enumerate() {
@@ -319,22 +319,22 @@ pub fn measure(field: &Field<'_>, part: &str, lines: &[Line], rounds: usize) -> 
     Ok(Found { measured, failed })
 }
 
-/// What waiting costs where nobody has to wait for a CPU: elapsed ÷ ideal of two threads that have a CPU each.
+/// Measures the control: what waiting costs if no thread waits for a CPU. Returns elapsed ÷ ideal of two threads with a CPU each.
 fn control(field: &Field<'_>, rounds: usize) -> Result<Series> {
     let line = line(2, Wait::Spin, 1_000, Target::NoWorse, 0.0);
     let (all, _) = against_ideal(field, &line, &[Confined::Taskset], rounds)?;
     Ok(Series::of(all[0].iter().map(|(slowdown, ..)| *slowdown).collect()))
 }
 
-/// A line by its name, for the command line.
+/// Returns the line of this name, for the command line.
 ///
 /// # Errors
-/// The names there are.
+/// If there is no such line: the list of all names.
 pub fn named(name: &str) -> Result<Line, String> {
     by_name(LINES, Line::name, name, "the lines are")
 }
 
-/// The whole part, or some lines of it.
+/// Measures and reports this part of the experiment, or some of its lines.
 pub fn part(field: &Field<'_>, lines: &[Line], rounds: usize) -> Result<(Part, Vec<Measured>)> {
     let Found { measured, failed } = measure(field, "barriers", lines, rounds)?;
     let control = control(field, rounds.min(CONTROL_ROUNDS))?;

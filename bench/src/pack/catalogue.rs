@@ -1,4 +1,4 @@
-//! The twelve kernels, and what is known about each before it runs.
+//! The twelve kernels, and the properties of each that the experiments need.
 
 use super::barriers::Wait;
 use crate::named::by_name;
@@ -6,19 +6,19 @@ use crate::named::by_name;
 /// A kernel of `workloads/kernels`.
 #[derive(Debug, PartialEq)]
 pub struct Kernel {
-    /// Without `kernel-`.
+    /// Name without `kernel-`.
     pub name: &'static str,
-    /// Its own default of `--steps`, which is 1.0 to 1.5 s of CPU work.
+    /// The kernel's default for `--steps`, which takes 1.0 to 1.5 s of CPU time.
     pub steps: u64,
-    /// The least that it takes.
+    /// Smallest number of steps that the kernel accepts.
     pub least_steps: u64,
-    /// Its threads wait in loops of the program itself, which no setting of a runtime changes.
+    /// True if its threads spin in the program's own loops, which no setting of an OpenMP runtime changes.
     pub spins_itself: bool,
-    /// It does not synchronise, or threads that sleep do so after short phases: packing must do no harm.
+    /// True if packing must do no harm: the kernel does not synchronise, or its threads sleep after short phases.
     pub wants_no_harm: bool,
-    /// How the simulator lets its threads wait; `None`: they meet at the end only.
+    /// How its threads wait in the simulator; `None`: they synchronise only at the end.
     pub wait: Option<Wait>,
-    /// Parts of palm that the paper's ablation names for it (slide 25 of its presentation).
+    /// Parts of PALM for which the paper's ablation names this kernel (slide 25 of its presentation).
     pub parts: &'static [&'static str],
 }
 
@@ -26,11 +26,11 @@ const fn kernel(name: &'static str, steps: u64, wait: Option<Wait>) -> Kernel {
     Kernel { name, steps, least_steps: 1, spins_itself: false, wants_no_harm: false, wait, parts: &[] }
 }
 
-/// In the order of the paper: seven that synchronise a lot, five that do not.
+/// The kernels in the order of the paper: seven that synchronise a lot, five that do not.
 pub const KERNELS: [Kernel; 12] = [
     Kernel { parts: &["period"], ..kernel("barnes", 24, Some(Wait::Futex)) },
     Kernel { parts: &["progress"], ..kernel("anneal", 65, Some(Wait::Futex)) },
-    // libgomp spins only 100 times when it has more threads than CPUs.
+    // libgomp spins for only 100 iterations if there are more threads than CPUs.
     Kernel { wants_no_harm: true, parts: &["progress"], ..kernel("cg", 300, Some(Wait::Futex)) },
     Kernel { parts: &["locality", "period"], ..kernel("fft", 40, Some(Wait::Futex)) },
     Kernel { least_steps: 2, spins_itself: true, parts: &["locality"], ..kernel("lu", 200, Some(Wait::Spin)) },
@@ -43,10 +43,10 @@ pub const KERNELS: [Kernel; 12] = [
     kernel("water", 80, Some(Wait::Futex)),
 ];
 
-/// A kernel by its name, for the command line.
+/// Returns the kernel of this name, for the command line.
 ///
 /// # Errors
-/// The names there are.
+/// If there is no such kernel: the list of all names.
 pub fn named(name: &str) -> Result<&'static Kernel, String> {
     by_name(&KERNELS, |kernel| kernel.name.to_owned(), name, "the kernels are")
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
- * Products of dense matrices by a BLAS with threads of its own: dgemm THREADS SIZE PRODUCTS FILE.
- * The last product goes to FILE, so that results can be compared. */
+ * Multiplies dense matrices with a multithreaded BLAS: dgemm THREADS SIZE PRODUCTS FILE.
+ * The last product is written to FILE, so that results can be compared. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-//! What all parts share: programs, CPUs, and runs under taskset or `cox pack`.
+//! What all parts of the experiment share: programs, CPUs, and runs under taskset or `cox pack`.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -18,58 +18,58 @@ use crate::interrupt::Interrupt;
 use crate::process::{ending, first_line, run_within};
 use crate::tools::{Tools, in_path};
 
-/// Variables by which OpenMP programs would behave as the caller's shell says.
+/// Prefixes of variables by which the caller's shell would influence OpenMP and BLAS runtimes.
 const RUNTIME_VARIABLES: [&str; 4] = ["OMP_", "GOMP_", "KMP_", "OPENBLAS_"];
 
 /// How a program is confined to CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Confined {
-    /// `taskset -c LIST`: the kernel places the threads.
+    /// `taskset -c LIST`: Linux places the threads.
     Taskset,
-    /// `cox pack --cpus LIST` with these options more.
+    /// `cox pack --cpus LIST` with these additional options.
     Packed(Vec<String>),
-    /// `cox-bench pack palm --cpus LIST` with these options more.
+    /// `cox-bench pack palm --cpus LIST` with these additional options.
     Palm(Vec<String>),
 }
 
 impl Confined {
-    /// `cox pack` with options that are words of this text.
+    /// Makes `Packed` with the words of `options` as options.
     pub fn packed(options: &str) -> Confined {
         Confined::Packed(options.split_whitespace().map(str::to_owned).collect())
     }
 
-    /// By the rules of the PALM paper, without some of their parts.
+    /// Makes `Palm`: the rules of the PALM paper, optionally without one part.
     pub fn palm(without: Option<&str>) -> Confined {
         Confined::Palm(without.into_iter().flat_map(|part| ["--without", part]).map(str::to_owned).collect())
     }
 }
 
-/// What a run gave.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// What the program wrote to its standard output.
     pub output: String,
     /// Wall time of the whole command, s.
     pub wall_s: f64,
-    /// CPU time of the whole command: program and cox, s.
+    /// CPU time of the whole command (program and cox), s.
     pub cpu_s: f64,
-    /// The time limit came first: the wall time is a lower bound.
+    /// True if the run was ended at the time limit: the wall time is then a lower bound.
     pub cut_short: bool,
-    /// What cox said, when it packed and lived to say it.
+    /// cox's report; `None` without cox, or if cox was ended before it could write the report.
     pub told: Option<Told>,
 }
 
-/// Where measuring happens.
+/// The environment of all measurements: programs, CPUs and calibration.
 pub struct Field<'a> {
-    /// Ctrl-C.
+    /// Tells whether Ctrl-C was pressed.
     pub interrupt: &'a Interrupt,
-    /// Programs.
+    /// The programs.
     pub tools: Tools,
-    /// For files.
+    /// Temporary folder.
     pub scratch: TempDir,
-    /// Length of runs in parts of the usual one.
+    /// Length of runs, relative to the default.
     pub scale: f64,
-    /// How many iterations of the workloads' work loop last for 1 us here.
+    /// Iterations per us of the workloads' work loop on this machine.
     pub iterations_per_us: f64,
     cox: PathBuf,
     taskset: PathBuf,
@@ -78,7 +78,7 @@ pub struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// Find programs and CPUs, and calibrate.
+    /// Finds programs and CPUs, and calibrates the work loop.
     ///
     /// # Errors
     /// When something is missing that every part needs.
@@ -99,7 +99,7 @@ impl<'a> Field<'a> {
             complaints: RefCell::default(),
             tools,
         };
-        // Asked first: a lack of rights should not be found out line by line.
+        // Try packing first, so that missing privileges are reported once and not for every line.
         field
             .run(1, &Confined::packed(""), &["true".into()], Duration::from_secs(20))
             .context("cox cannot pack here")?;
@@ -107,7 +107,7 @@ impl<'a> Field<'a> {
         Ok(field)
     }
 
-    /// The fastest of several tries: a disturbed one is slower.
+    /// Returns the highest speed of several tries, because disturbances only slow a try down.
     fn calibrate(&self) -> Result<f64> {
         let program = self.program("barriers", &["--threads".into(), "1".into(), "--rounds".into(), "1".into()])?;
         let mut best = 0.0_f64;
@@ -118,20 +118,20 @@ impl<'a> Field<'a> {
         Ok(best)
     }
 
-    /// A workload with its arguments.
+    /// Returns the command line of a workload.
     ///
     /// # Errors
-    /// When it was not built.
+    /// When the workload has not been built.
     pub fn program(&self, name: &str, arguments: &[String]) -> Result<Vec<OsString>> {
         let mut line = vec![self.tools.workload(name)?.into_os_string()];
         line.extend(arguments.iter().map(OsString::from));
         Ok(line)
     }
 
-    /// So many CPUs, as a list for taskset and cox: always the same ones.
+    /// Returns the first `count` allowed CPUs as a list for taskset and cox.
     ///
     /// # Errors
-    /// When not so many are allowed here.
+    /// When fewer CPUs are allowed.
     pub fn cpus(&self, count: usize) -> Result<String> {
         let Some(cpus) = self.allowed.get(..count) else {
             bail!("{count} CPUs are wanted, and {} may be used here", self.allowed.len());
@@ -139,15 +139,15 @@ impl<'a> Field<'a> {
         Ok(cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(","))
     }
 
-    /// A file beside cox, if it is there.
+    /// Returns the path of a file in cox's folder, if the file exists.
     pub fn beside_cox(&self, name: &str) -> Option<PathBuf> {
         Some(self.cox.with_file_name(name)).filter(|file| file.is_file())
     }
 
-    /// A command that runs nothing yet: taskset or cox, up to where the program goes.
+    /// Returns a command of taskset or cox to which the program still has to be added.
     ///
     /// # Errors
-    /// When not so many CPUs are allowed here.
+    /// When fewer than `cpus` CPUs are allowed.
     pub fn command(&self, cpus: usize, confined: &Confined, report: &Path) -> Result<Command> {
         let list = self.cpus(cpus)?;
         let mut command = match confined {
@@ -169,30 +169,30 @@ impl<'a> Field<'a> {
         Ok(command)
     }
 
-    /// `cox pack` for a process that runs.
+    /// Returns a `cox pack` command for a running process.
     ///
     /// # Errors
-    /// When not so many CPUs are allowed here.
+    /// When fewer than `cpus` CPUs are allowed.
     pub fn attach(&self, cpus: usize, pid: u32, report: &Path) -> Result<Command> {
         let mut command = self.command(cpus, &Confined::packed(""), report)?;
         command.arg("--pid").arg(pid.to_string());
         Ok(command)
     }
 
-    /// `taskset -a -p` for a process that runs.
+    /// Returns a `taskset -a -p` command for a running process.
     ///
     /// # Errors
-    /// When not so many CPUs are allowed here.
+    /// When fewer than `cpus` CPUs are allowed.
     pub fn taskset_later(&self, cpus: usize, pid: u32) -> Result<Command> {
         let mut command = Command::new(&self.taskset);
         command.args(["-a", "-c", "-p", &self.cpus(cpus)?, &pid.to_string()]).stdin(Stdio::null());
         Ok(command)
     }
 
-    /// Run a program to its end, or up to the limit.
+    /// Runs a program to its end, or to the time limit.
     ///
     /// # Errors
-    /// When it fails, in its own words; after Ctrl-C.
+    /// When the program fails: the first line of its messages. After Ctrl-C: "interrupted".
     pub fn run(&self, cpus: usize, confined: &Confined, program: &[OsString], limit: Duration) -> Result<Run> {
         let (said, messages) = (self.scratch.path().join("said"), self.scratch.path().join("messages"));
         let report = self.scratch.path().join("report");
@@ -211,7 +211,7 @@ impl<'a> Field<'a> {
         }
         let told = match confined {
             Confined::Taskset => None,
-            // Whoever was ended from outside may not have come to writing it.
+            // If cox was ended at the time limit, it may not have written its report.
             _ if ended.cut_short => Told::take(&report).ok(),
             _ => Some(Told::take(&report)?),
         };
@@ -225,14 +225,14 @@ impl<'a> Field<'a> {
         })
     }
 
-    /// What cox could not do since this was asked last.
+    /// Returns the problems that cox has reported since the last call.
     pub fn take_complaints(&self) -> Vec<String> {
         let complaints = std::mem::take(&mut *self.complaints.borrow_mut());
         complaints.into_iter().map(|complaint| format!("cox says: {complaint}")).collect()
     }
 }
 
-/// Takes away what the caller's shell says to OpenMP and BLAS runtimes.
+/// Removes the variables for OpenMP and BLAS runtimes that come from the caller's shell.
 pub fn without_runtime_variables(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();

@@ -1,4 +1,4 @@
-//! One kernel with its amount of work, run in one way.
+//! One kernel with a given amount of work, run in one way.
 
 use std::time::Duration;
 
@@ -10,32 +10,32 @@ use super::field::{Confined, Field, Run};
 use super::output::{self, KernelSaid};
 use super::ratio::Ratio;
 
-/// With as many threads as CPUs a kernel lasts for so long, s.
+/// Target duration of a kernel with as many threads as CPUs, s.
 pub const USUAL_S: f64 = 1.0;
-/// Nothing is known about a kernel's time yet.
+/// Time limit for runs of a kernel whose duration is still unknown.
 pub const FIRST_LIMIT: Duration = Duration::from_secs(120);
 
 /// A way to run a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum With {
-    /// All threads, placed by the kernel: TP.
+    /// All threads, placed by Linux: TP in the paper.
     Taskset,
-    /// As many threads as CPUs: TR.
+    /// As many threads as CPUs: TR in the paper.
     FewerThreads,
-    /// All threads in turns of the best fixed length.
+    /// All threads, with the best fixed period.
     StaticBest,
-    /// All threads by the paper's rules.
+    /// All threads, by the PALM paper's rules.
     Palm,
-    /// All threads with cox.
+    /// All threads, with cox.
     Ours,
 }
 
 impl With {
-    /// In the order of the table.
+    /// All ways in the order of the table.
     pub const ALL: [With; 5] = [With::Taskset, With::FewerThreads, With::StaticBest, With::Palm, With::Ours];
 
-    /// As printed.
+    /// Returns the printed name.
     pub fn word(self) -> &'static str {
         match self {
             With::Taskset => "taskset",
@@ -47,20 +47,20 @@ impl With {
     }
 }
 
-/// A run of a kernel.
+/// The results of one run of a kernel.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Of the parallel part; when cut short, of the whole command up to its end.
+    /// Time of the parallel part, s; if cut short, time of the whole command until it was ended.
     pub elapsed_s: f64,
-    /// Of program and cox.
+    /// CPU time of the program and cox, s.
     pub cpu_s: f64,
-    /// The elapsed time is a lower bound.
+    /// True if the run was ended at the time limit: the elapsed time is then a lower bound.
     pub cut_short: bool,
-    /// CPU time of cox, percent of one CPU.
+    /// CPU time of cox, in percent of one CPU.
     pub own_percent: Option<f64>,
-    /// Threads moved in the whole run, and per second.
+    /// Number of moved threads: in the whole run, and per second.
     pub moves: Option<(f64, f64)>,
-    /// What it said at its end.
+    /// What the kernel printed at its end.
     pub said: Option<KernelSaid>,
 }
 
@@ -81,34 +81,34 @@ impl Sample {
 /// A kernel with its amount of work.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
-    /// Which.
+    /// The kernel.
     pub kernel: &'static Kernel,
-    /// `--steps`.
+    /// Value of `--steps`.
     pub steps: u64,
     /// Threads and CPUs.
     pub ratio: Ratio,
 }
 
 impl Job {
-    /// With as much work as lasts for the usual time on that many CPUs.
+    /// Calibrates the amount of work: the kernel then takes the target duration on `ratio.cpus` CPUs.
     pub fn calibrated(field: &Field<'_>, kernel: &'static Kernel, ratio: Ratio) -> Result<Job> {
         let tried = (kernel.steps / 4).max(kernel.least_steps);
         let trial = Job { kernel, steps: tried, ratio: Ratio { threads: 1, cpus: 1 } };
         let sample = trial.run(field, 1, &Confined::Taskset, FIRST_LIMIT)?;
-        // CPU time holds the beginning and the end as well, elapsed time what others took from it.
+        // Take the smaller one: CPU time includes the start and the end, elapsed time includes disturbance by other programs.
         let work_s = sample.elapsed_s.min(sample.cpu_s);
         let wanted_s = USUAL_S * field.scale * ratio.cpus as f64;
         Ok(Job { kernel, steps: steps_for(tried, work_s, wanted_s).max(kernel.least_steps), ratio })
     }
 
-    /// Run it with so many threads.
+    /// Runs the kernel with `threads` threads.
     pub fn run(&self, field: &Field<'_>, threads: usize, confined: &Confined, limit: Duration) -> Result<Sample> {
         let arguments = ["--threads".into(), threads.to_string(), "--steps".into(), self.steps.to_string()];
         let program = field.program(&format!("kernel-{}", self.kernel.name), &arguments)?;
         Sample::of(&field.run(self.ratio.cpus, confined, &program, limit)?)
     }
 
-    /// Run it in one of the table's ways; `best_ms` is the static best.
+    /// Runs the kernel in one of the table's ways; `best_ms` is the best fixed period.
     pub fn run_with(&self, field: &Field<'_>, with: With, best_ms: f64, limit: Duration) -> Result<Sample> {
         let (threads, confined) = match with {
             With::Taskset => (self.ratio.threads, Confined::Taskset),
@@ -121,12 +121,12 @@ impl Job {
     }
 }
 
-/// Turns of this length from beginning to end.
+/// Returns `cox pack` with a fixed period, always active.
 fn fixed(period_ms: f64) -> Confined {
     Confined::packed(&format!("--always --period {period_ms}ms"))
 }
 
-/// So many steps last for `wanted_s`, when `tried` took `work_s`.
+/// Returns the number of steps that take `wanted_s`, if `tried` steps took `work_s`.
 fn steps_for(tried: u64, work_s: f64, wanted_s: f64) -> u64 {
     (tried as f64 * wanted_s / work_s.max(1e-6)).round() as u64
 }

@@ -1,49 +1,49 @@
-//! Medians, pairs, and whether a target is met.
+//! Medians, paired ratios, and whether a target is met.
 //!
-//! A target is met when the median meets it; its interval stands beside it. *No worse than taskset* is met when
-//! the 95 % interval of the paired ratio's median includes 1.02 or lies below.
+//! A target is met if the median meets it; the interval is printed as well. *No worse than taskset* is met if the 95 % interval of the paired ratio's
+//! median includes 1.02 or lies below it.
 
 use serde::Serialize;
 
 use crate::stats::{Estimate, median_estimate};
 use crate::verdict::{Outcome, Verdict};
 
-/// What "no worse" allows.
+/// Largest ratio to taskset that counts as no worse.
 pub const NO_WORSE: f64 = 1.02;
 
-/// Values of one treatment, by round.
+/// The values of one treatment, by round.
 #[derive(Clone, Debug, Serialize)]
 pub struct Series {
-    /// Median and interval.
+    /// Median and 95 % interval.
     #[serde(flatten)]
     pub estimate: Estimate,
-    /// Each value, in the order of time.
+    /// All values in order of time.
     pub values: Vec<f64>,
 }
 
 impl Series {
-    /// Of these values.
+    /// Makes a series of these values.
     pub fn of(values: Vec<f64>) -> Series {
         Series { estimate: median_estimate(&values), values }
     }
 
-    /// Each value divided by the other's of the same round.
+    /// Divides each value by the other series' value of the same round.
     pub fn over(&self, other: &Series) -> Series {
         Series::of(self.values.iter().zip(&other.values).map(|(a, b)| a / b).collect())
     }
 }
 
-/// Is the median at most so much?
+/// Returns whether the median is at most `target`.
 pub fn median_at_most(estimate: &Estimate, target: f64) -> Outcome {
     decided(!estimate.median.is_nan(), estimate.median <= target)
 }
 
-/// Is the median at least so much?
+/// Returns whether the median is at least `target`.
 pub fn median_at_least(estimate: &Estimate, target: f64) -> Outcome {
     decided(!estimate.median.is_nan(), estimate.median >= target)
 }
 
-/// Is a ratio to taskset one of no harm?
+/// Returns whether a ratio to taskset counts as no worse.
 pub fn no_worse(ratio: &Estimate) -> Outcome {
     match ratio.interval {
         Some((low, _)) => decided(true, low <= NO_WORSE),
@@ -59,13 +59,13 @@ fn decided(is_known: bool, is_met: bool) -> Outcome {
     }
 }
 
-/// All of several targets of one line.
+/// Combines the outcomes of several targets of one line: the worst one counts.
 pub fn all(outcomes: &[Outcome]) -> Outcome {
     let worst = [Outcome::Fail, Outcome::NotMeasured, Outcome::Undecided];
     worst.into_iter().find(|outcome| outcomes.contains(outcome)).unwrap_or(Outcome::Pass)
 }
 
-/// A criterion that was not measured, and why.
+/// Makes the verdict of a criterion that was not measured.
 pub fn not_measured(criterion: &str, why: &str) -> Verdict {
     Verdict { outcome: Outcome::NotMeasured, text: format!("{criterion}: {why}") }
 }

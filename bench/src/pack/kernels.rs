@@ -1,7 +1,7 @@
 //! Twelve kernels on fewer CPUs than threads: the paper's table.
 //!
-//! Every kernel does the same work with taskset (the paper's TP), with as many threads as CPUs (TR), in turns of
-//! the best fixed length (static best), by the paper's own rules (palm), and with cox as it is (ours).
+//! Every kernel does the same work in five ways: with taskset (the paper's TP), with as many threads as CPUs (TR), with the best fixed period (static
+//! best), by the paper's own rules (palm), and with cox as it is (ours).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,78 +21,78 @@ use crate::rounds::in_turns;
 use crate::stats::{Estimate, median};
 use crate::verdict::Verdict;
 
-/// Lengths of turns among which the static best is.
+/// Fixed periods to choose the static best from, ms.
 pub const PERIODS_MS: [f64; 6] = [0.125, 0.25, 0.5, 1.0, 2.0, 4.0];
-/// Runs of each of them in the first pass.
+/// Runs of each fixed period in the first pass.
 const FIRST_PASS: usize = 2;
-/// A length of turns that takes so many times as long as another is not the best.
+/// A period is given up when its run takes this many times as long as the shortest run so far.
 const HOPELESS: f64 = 3.0;
-/// A run is ended after so many times the time of as many threads as CPUs …
+/// Time limit of a run, as a multiple of the time with as many threads as CPUs …
 const LIMIT_REDUCED: f64 = 20.0;
-/// … or of cox, whichever is longer: it must show a factor of ten.
+/// … or as a multiple of cox's time, if that is longer: runs must be able to show a factor of ten.
 const LIMIT_OURS: f64 = 12.0;
-/// How many times faster than taskset cox must be where threads spin in the program itself.
+/// Target where threads spin in the program's own loops: cox is this many times faster than taskset.
 const MUCH_FASTER: f64 = 10.0;
 
-/// A kernel under one treatment.
+/// A kernel with one treatment.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The treatment.
     pub with: With,
     /// Time of the parallel part, s.
     pub elapsed_s: Series,
-    /// CPU time of program and cox, s.
+    /// CPU time of the program and cox, s.
     pub cpu_s: Series,
-    /// Elapsed ÷ taskset's, by round.
+    /// Elapsed time ÷ taskset's, by round.
     pub to_taskset: Series,
-    /// Elapsed of fewer threads ÷ this, by round: what the CPUs can do is 1.
+    /// Elapsed time with fewer threads ÷ this elapsed time, by round: 1 means that the CPUs are fully used.
     pub efficiency: Series,
-    /// Runs that were ended at the time limit: their times are lower bounds.
+    /// Number of runs that were ended at the time limit: their times are lower bounds.
     pub cut_short: usize,
-    /// CPU time of cox, percent of one CPU; median.
+    /// CPU time of cox, in percent of one CPU; median.
     pub controller_percent: Option<f64>,
-    /// Median.
+    /// Number of moved threads per second; median.
     pub moves_per_s: Option<f64>,
 }
 
 impl Row {
-    /// Whether the median is only a lower bound.
+    /// Returns whether the median is only a lower bound.
     pub fn is_bound(&self) -> bool {
         self.cut_short * 2 > self.elapsed_s.values.len()
     }
 }
 
-/// A kernel under all treatments.
+/// A kernel with all treatments.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
-    /// Which.
+    /// Name of the kernel.
     pub kernel: &'static str,
     /// Threads and CPUs.
     pub ratio: Ratio,
-    /// Its amount of work.
+    /// Amount of work: the value of `--steps`.
     pub steps: u64,
-    /// Times that all threads had met.
+    /// Number of barriers of all threads in a run.
     pub phases: u64,
-    /// The best fixed length of turns.
+    /// The best fixed period.
     pub static_best_ms: f64,
-    /// By treatment.
+    /// One row per treatment.
     pub rows: Vec<Row>,
     #[serde(skip)]
     kind: &'static Kernel,
 }
 
 impl Table {
-    /// The row of a treatment, if it was measured.
+    /// Returns the row of a treatment, if it was measured.
     pub fn row(&self, with: With) -> Option<&Row> {
         self.rows.iter().find(|row| row.with == with)
     }
 
-    /// Median time of a treatment ÷ that of fewer threads.
+    /// Returns the median time of a treatment ÷ that of fewer threads.
     pub fn slowdown(&self, with: With) -> Option<f64> {
         Some(1.0 / self.row(with)?.efficiency.estimate.median)
     }
 
-    /// How the simulator lets its threads wait.
+    /// Returns how the simulator lets the kernel's threads wait.
     pub fn wait(&self) -> Option<Wait> {
         self.kind.wait
     }
@@ -122,7 +122,7 @@ impl Table {
     }
 }
 
-/// Measure one kernel at one ratio.
+/// Measures one kernel at one ratio.
 pub fn measure(field: &Field<'_>, job: &Job, with: &[With], rounds: usize) -> Result<Table> {
     let reduced = job.run_with(field, With::FewerThreads, 0.0, FIRST_LIMIT)?;
     let ours = job.run_with(field, With::Ours, 0.0, FIRST_LIMIT)?;
@@ -162,7 +162,7 @@ pub fn measure(field: &Field<'_>, job: &Job, with: &[With], rounds: usize) -> Re
     })
 }
 
-/// The period with the shortest run.
+/// Returns the period with the shortest run.
 fn best(tried: &[Vec<f64>]) -> f64 {
     let shortest = |runs: &[f64]| runs.iter().copied().fold(f64::INFINITY, f64::min);
     let by_time = |a: &usize, b: &usize| shortest(&tried[*a]).total_cmp(&shortest(&tried[*b]));
@@ -189,7 +189,7 @@ fn rows(samples: &BTreeMap<With, Vec<Sample>>) -> Vec<Row> {
     samples.iter().map(row).collect()
 }
 
-/// Expected duration, s.
+/// Returns the expected duration, s.
 pub fn expected_s(kernels: &[&Kernel], ratios: usize, rounds: usize, scale: f64) -> f64 {
     let each = |kernel: &Kernel| {
         let taskset = if kernel.spins_itself { LIMIT_REDUCED * 1.5 } else { 1.5 };
@@ -200,7 +200,7 @@ pub fn expected_s(kernels: &[&Kernel], ratios: usize, rounds: usize, scale: f64)
     kernels.iter().map(|kernel| each(kernel)).sum::<f64>() * ratios as f64
 }
 
-/// The whole part.
+/// Measures and reports this part of the experiment.
 pub fn part(
     field: &Field<'_>,
     kernels: &[&'static Kernel],

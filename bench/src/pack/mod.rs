@@ -1,7 +1,7 @@
-//! What packing gives: threads on fewer CPUs, beside taskset, fewer threads and the paper's own rules.
+//! What packing gives: threads on fewer CPUs, compared with taskset, with fewer threads and with the PALM paper's rules.
 //!
-//! Seven parts, each of which can be run alone. Whatever is compared is measured in turns, in an order that
-//! changes from round to round.
+//! The experiment has seven parts, each of which can run alone. Treatments that are compared take turns, in an order that changes from round to
+//! round.
 
 mod ablation;
 mod attach;
@@ -35,13 +35,13 @@ use part::{Part, progress};
 use ratio::Ratio;
 use simulated::Live;
 
-/// Ratios that are measured on this machine.
+/// Default ratios for this machine.
 const RATIOS: &str = "3/2,5/2,7/2,4/2";
 
-/// Measure what packing gives, beside taskset and fewer threads.
+/// Measure what packing gives, compared with taskset and with fewer threads.
 ///
-/// Whatever is compared is measured in turns, once a round, in an order that changes. Figures are medians with
-/// 95 % intervals, and the controller's own time is in all of them. Real figures need a quiet machine, and root.
+/// Treatments that are compared take turns, once a round, in an order that changes. Figures are medians with 95 % intervals, and all of them include
+/// the controller's own time. Real figures need a quiet machine, and root.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -50,16 +50,16 @@ cox-bench pack --only kernels --kernels lu,cg --ratio 3/2 --rounds 3\n\n\
 Exit codes: 0 no target was missed, 1 one was, 2 bad command line, 125 a part could not be measured."
 )]
 pub struct Options {
-    /// Something else than measuring.
+    /// A subcommand that does something other than this experiment.
     #[command(subcommand)]
     pub what: Option<What>,
     /// Which parts (all)
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PARTS")]
     only: Vec<PartName>,
-    /// Rounds; each has every treatment once
+    /// Rounds; each measures every treatment once
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// Threads/CPUs of the kernels; the first is that of ablation, controller and packages
+    /// Threads/CPUs of the kernels; ablation, controller and packages use the first ratio
     #[arg(long, value_delimiter = ',', value_name = "RATIOS", default_value = RATIOS)]
     ratio: Vec<Ratio>,
     /// Which kernels (all twelve)
@@ -68,17 +68,17 @@ pub struct Options {
     /// Which lines of barriers, by their names in its table (all)
     #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = barriers::named)]
     lines: Vec<barriers::Line>,
-    /// Length of all runs in parts of the usual one; less than 1 shows that it works, its figures are worth little
+    /// Length of all runs relative to the default; less than 1 shows that it works, its figures are worth little
     #[arg(long, value_name = "PART", default_value_t = 1.0, value_parser = scale)]
     scale: f64,
     #[command(flatten)]
     common: Common,
 }
 
-/// What `cox-bench pack` does beside measuring.
+/// Subcommands of `cox-bench pack`.
 #[derive(Debug, clap::Subcommand)]
 pub enum What {
-    /// A program packed by the rules of the PALM paper
+    /// Run a program, packed by the rules of the PALM paper
     Palm(palm_live::Options),
 }
 
@@ -87,22 +87,22 @@ fn scale(text: &str) -> Result<f64, String> {
     if (0.01..=100.0).contains(&part) { Ok(part) } else { Err("from 0.01 to 100".to_owned()) }
 }
 
-/// The parts, in the order in which they are run.
+/// The parts of the experiment, in the order in which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum PartName {
-    /// Threads that meet at barriers, with the targets of acceptance
+    /// Threads that wait for each other at barriers, with the acceptance targets
     Barriers,
     /// Twelve kernels: taskset, fewer threads, static best, palm, cox
     Kernels,
     /// palm without progress, locality, period control
     Ablation,
-    /// More CPUs than there are, in the simulator, calibrated here
+    /// More CPUs than this machine has, in the simulator, calibrated here
     Simulated,
-    /// Packed after the start
+    /// Packing after the start
     Attach,
     /// CPU time of cox itself
     Controller,
-    /// Programs of Debian
+    /// Programs from Debian packages
     Packages,
 }
 
@@ -130,24 +130,24 @@ impl PartName {
     }
 }
 
-/// All that was measured.
+/// The results of the experiment.
 #[derive(Debug, Serialize)]
 pub struct Report {
     #[serde(flatten)]
     header: Header,
     rounds: u16,
-    /// Length of runs in parts of the usual one.
+    /// Length of runs relative to the default.
     scale: f64,
     parts: Vec<Part>,
 }
 
 impl Report {
-    /// Was a target missed?
+    /// Returns whether a target was missed.
     pub fn misses(&self) -> bool {
         self.parts.iter().flat_map(|part| &part.verdicts).any(|verdict| verdict.outcome == Outcome::Fail)
     }
 
-    /// Has a part nothing to show?
+    /// Returns whether a part could not be measured.
     pub fn lacks(&self) -> bool {
         self.parts.iter().any(|part| !part.is_measured())
     }
@@ -170,7 +170,7 @@ impl Options {
         self.ratio.first().copied().unwrap_or(simulated::RATIO)
     }
 
-    /// Whether the live side of the simulator comes from the other parts.
+    /// Returns whether the other parts measure the live figures that the simulator needs.
     fn has_live_side(&self) -> bool {
         let parts = self.parts();
         parts.contains(&PartName::Barriers)
@@ -179,7 +179,7 @@ impl Options {
             && self.ratio.contains(&simulated::RATIO)
     }
 
-    /// How long a part is expected to take, s.
+    /// Returns the expected duration of a part, s.
     fn expected_s(&self, part: PartName) -> f64 {
         let (rounds, scale, kernels) = (usize::from(self.rounds), self.scale, self.kernels());
         match part {
@@ -194,10 +194,10 @@ impl Options {
     }
 }
 
-/// Measure and print.
+/// Measures all parts and prints the results.
 ///
 /// # Errors
-/// When nothing could be measured, or not be written. A part that fails is part of the result.
+/// When cox cannot pack here, or the results cannot be written. A part that fails is part of the result.
 pub fn pack(options: &Options, interrupt: &Interrupt) -> Result<Report> {
     let parts = options.parts();
     let expected_s: f64 = parts.iter().map(|part| options.expected_s(*part)).sum();

@@ -1,4 +1,4 @@
-//! Barrier lines and kernels as programs for the simulator.
+//! Models of barrier lines and kernels for the simulator.
 
 use pack::policy::conductor::Settings;
 use pack::policy::regime::Turns;
@@ -11,34 +11,34 @@ use super::kernels::Table;
 use super::palm::Parts;
 use super::ratio::Ratio;
 
-/// Shares of work are equal in the kernels, and caches and memory make them a little unequal.
+/// Relative jitter of the work: kernels share work equally, but caches and memory make the threads slightly unequal.
 const JITTER: f64 = 0.05;
-/// Threads that meet only at the end are simulated in so many pieces of work.
+/// Number of pieces of work for threads that synchronise only at the end.
 const PIECES: f64 = 100.0;
-/// Fewer rounds tell enough about phases of microseconds, and a thread is not simulated for minutes.
+/// Upper limit of simulated rounds: more rounds do not improve the figures of microsecond phases, and would take minutes.
 const MOST_ROUNDS: u64 = 100_000;
-/// One seed, so that a table can be made again.
+/// Fixed seed, so that a table is reproducible.
 const SEED: u64 = 1;
 
-/// CPUs that are simulated.
+/// The simulated CPUs.
 #[derive(Clone, Debug)]
 pub struct Cpus {
-    /// As printed.
+    /// Printed name.
     pub name: &'static str,
-    /// Threads of the program.
+    /// Number of threads of the program.
     pub threads: usize,
-    /// Of each CPU, of [`FULL_CAPACITY`].
+    /// Capacity of each CPU, relative to [`FULL_CAPACITY`].
     pub capacities: Vec<u64>,
 }
 
 impl Cpus {
-    /// Of equal CPUs.
+    /// Makes CPUs of equal capacity.
     pub fn equal(name: &'static str, ratio: Ratio) -> Cpus {
         Cpus { name, threads: ratio.threads, capacities: vec![FULL_CAPACITY; ratio.cpus] }
     }
 
-    /// The rows that this machine cannot run: 4/3, 8/7, 16/15, and 16 threads on 7 fast and 8 slow CPUs. The paper
-    /// slowed CPUs down by their frequency, to a part that its presentation does not say; here it is a half.
+    /// The configurations that this machine cannot run: 4/3, 8/7, 16/15, and 16 threads on 7 fast and 8 slow CPUs. The paper reduced the frequency of
+    /// its slow CPUs by a factor that its presentation does not name; here the slow CPUs have half the capacity.
     pub fn beyond_this_machine() -> Vec<Cpus> {
         let ratio = |threads, cpus| Ratio { threads, cpus };
         let mut hybrid = vec![FULL_CAPACITY; 7];
@@ -51,7 +51,7 @@ impl Cpus {
         ]
     }
 
-    /// How many CPUs of full capacity these are worth.
+    /// Returns the total capacity, in CPUs of full capacity.
     fn worth(&self) -> f64 {
         self.capacities.iter().sum::<u64>() as f64 / FULL_CAPACITY as f64
     }
@@ -60,17 +60,17 @@ impl Cpus {
 /// CPU work between two barriers, ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Work {
-    /// Of each thread, when all run.
+    /// Work of each thread if all threads run.
     PerThread(f64),
-    /// Of all threads, for each CPU of full capacity.
+    /// Work of all threads together, per CPU of full capacity.
     PerCpu(f64),
 }
 
-/// A program without its number of threads.
+/// A program model that is independent of the number of threads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Model {
     work: Work,
-    /// Barriers.
+    /// Number of barriers.
     pub rounds: u64,
     /// How threads wait.
     pub wait: SimWait,
@@ -87,7 +87,7 @@ fn sim_wait(wait: Wait) -> SimWait {
 }
 
 impl Model {
-    /// A barrier line, as `barriers` runs it.
+    /// Models a barrier line as `barriers` runs it.
     pub fn of_line(line: &Line, scale: f64) -> Model {
         Model {
             work: Work::PerThread(line.phase_us as f64 * 1e3),
@@ -97,8 +97,8 @@ impl Model {
         }
     }
 
-    /// A kernel by its live figures: the mean phase of its run with as many threads as CPUs. Work per CPU stays the
-    /// same on larger machines, as users of larger machines have larger problems.
+    /// Models a kernel by its live figures: the mean phase of its run with as many threads as CPUs. The work per CPU stays the same on larger
+    /// machines, because users of larger machines have larger problems.
     pub fn of_kernel(table: &Table) -> Option<Model> {
         let elapsed_ns = table.row(With::FewerThreads)?.elapsed_s.estimate.median * 1e9;
         let (phases, wait) = match table.wait() {
@@ -109,7 +109,7 @@ impl Model {
         Some(Model { work: Work::PerCpu(elapsed_ns / phases), rounds, wait, jitter: JITTER })
     }
 
-    /// The work of all threads in a phase, ns.
+    /// Returns the work of all threads in a phase, ns.
     fn phase_ns(&self, cpus: &Cpus) -> f64 {
         match self.work {
             Work::PerThread(work_ns) => work_ns * cpus.threads as f64,
@@ -117,13 +117,13 @@ impl Model {
         }
     }
 
-    /// On these CPUs, by so many threads; each does the same.
+    /// Returns the program for these CPUs. Each of the `threads` threads does the same work.
     fn program(&self, cpus: &Cpus, threads: usize) -> Program {
         let work_ns = (self.phase_ns(cpus) / threads as f64).round().max(1.0) as u64;
         Program { threads, rounds: self.rounds, work_ns, jitter: self.jitter, wait: self.wait }
     }
 
-    /// Run it.
+    /// Simulates the program.
     pub fn run(&self, cpus: &Cpus, how: How, costs: Costs) -> Simulated {
         let threads = if how == How::FewerThreads { cpus.capacities.len() } else { cpus.threads };
         let program = self.program(cpus, threads);
@@ -135,15 +135,15 @@ impl Model {
 /// A way to run a simulated program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum How {
-    /// The kernel alone.
+    /// Placed by Linux.
     Taskset,
-    /// As many threads as CPUs, placed by the kernel.
+    /// As many threads as CPUs, placed by Linux.
     FewerThreads,
-    /// In turns of this length, ns.
+    /// Packed with a fixed period, ns.
     Fixed(u64),
-    /// The paper's rules.
+    /// Packed by the PALM paper's rules.
     Palm,
-    /// cox as it is.
+    /// Packed as cox does by default.
     Ours,
 }
 
@@ -160,14 +160,14 @@ impl How {
     }
 }
 
-/// What came of it.
+/// The results of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Simulated {
-    /// Elapsed ÷ the time in which the work fits into the CPUs.
+    /// Elapsed ÷ the time that the CPUs need for the work if none is ever idle.
     pub slowdown: f64,
-    /// CPU time of the controller, percent of one CPU.
+    /// CPU time of the controller, in percent of one CPU.
     pub own_percent: f64,
-    /// Threads moved per second.
+    /// Number of moved threads per second.
     pub moves_per_s: f64,
 }
 
@@ -182,15 +182,15 @@ impl Simulated {
     }
 }
 
-/// What a tick costs, from the controller's CPU time, percent of one CPU, at two lengths of turns: what does not
-/// depend on ticks drops out.
+/// Returns the cost of a tick in ns. It is computed from the controller's CPU time, in percent of one CPU, at two periods: the part that does not
+/// depend on the number of ticks cancels.
 pub fn tick_cost_ns(cpus: usize, turns_ns: (u64, u64), own_percent: (f64, f64)) -> f64 {
     let ticks_per_s = |turn_ns: u64| cpus as f64 * 1e9 / turn_ns as f64;
     let own_ns_per_s = |percent: f64| percent / 100.0 * 1e9;
     (own_ns_per_s(own_percent.0) - own_ns_per_s(own_percent.1)) / (ticks_per_s(turns_ns.0) - ticks_per_s(turns_ns.1))
 }
 
-/// The tick that makes the simulated cost the live one. The orders that a tick gives are in both.
+/// Returns the tick cost with which the simulator's total cost per tick equals the live one. Both totals include the orders that a tick gives.
 pub fn fitted_tick_ns(default_ns: u64, live_ns: f64, simulated_ns: f64) -> u64 {
     (default_ns as f64 + live_ns - simulated_ns).clamp(1_000.0, 200_000.0) as u64
 }

@@ -1,4 +1,4 @@
-//! What the measured programs and cox say: read, never guessed.
+//! Parses what the measured programs and cox print. Unexpected output is an error.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,52 +6,52 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-/// What `cox pack --json` says that is of use here. What another version of cox does not say is 0.
+/// The fields of `cox pack --json` that are used here. A field that another version of cox does not write is 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Told {
-    /// From the first thread's packing to the end.
+    /// Time from packing the first thread to the end.
     pub wall_ns: u64,
     /// CPU time of cox.
     pub own_ns: u64,
-    /// How long seats were taken in turns.
+    /// Time in which threads were rotated among CPUs.
     pub rotating_ns: u64,
-    /// Threads that came from another CPU's queue.
+    /// Number of threads that moved from another CPU.
     pub moves: u64,
-    /// What could not be done.
+    /// Problems that cox reported.
     pub complaints: BTreeSet<String>,
 }
 
 impl Told {
-    /// Read from the file that cox was told to write, which is removed.
+    /// Reads the report from the file that cox wrote, and removes the file.
     ///
     /// # Errors
-    /// When there is no such file, or it is no report.
+    /// When the file is missing or not a report.
     pub fn take(file: &Path) -> Result<Told> {
         let text = std::fs::read(file).context("cox wrote no report")?;
         std::fs::remove_file(file).context("cannot remove the report of cox")?;
         serde_json::from_slice(&text).context("the report of cox is not legible")
     }
 
-    /// CPU time of cox, in percent of one CPU.
+    /// Returns the CPU time of cox, in percent of one CPU.
     pub fn own_percent(&self) -> f64 {
         100.0 * self.own_ns as f64 / self.wall_ns.max(1) as f64
     }
 
-    /// Moves per second.
+    /// Returns the number of moved threads per second.
     pub fn moves_per_s(&self) -> f64 {
         1e9 * self.moves as f64 / self.wall_ns.max(1) as f64
     }
 }
 
-/// The number behind `before`, up to something that belongs to no number.
+/// Returns the number that follows `before` in the text.
 fn number_after(text: &str, before: &str) -> Option<f64> {
     let rest = &text[text.find(before)? + before.len()..];
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     rest[..end].parse().ok()
 }
 
-/// The word before `after`.
+/// Returns the word that precedes `after` in the text.
 fn word_before<'t>(text: &'t str, after: &str) -> Option<&'t str> {
     text[..text.find(after)?].split_whitespace().next_back()
 }
@@ -60,53 +60,53 @@ fn wanted<T>(found: Option<T>, text: &str, program: &str) -> Result<T> {
     found.with_context(|| format!("{program} said something else than expected: {text:?}"))
 }
 
-/// `barriers: 3 threads, 400 rounds, futex: 6.7068 s, ideal 6.0000 s`: elapsed time, s.
+/// Returns the elapsed time in s of `barriers: 3 threads, 400 rounds, futex: 6.7068 s, ideal 6.0000 s`.
 ///
 /// # Errors
-/// When it says anything else.
+/// When the text has another form.
 pub fn barriers_elapsed_s(text: &str) -> Result<f64> {
     let elapsed = word_before(text, " s, ideal").and_then(|word| word.parse().ok());
     wanted(elapsed, text, "barriers")
 }
 
-/// `885.0 iterations/us`: how fast this machine works.
+/// Returns this machine's speed from `885.0 iterations/us`.
 ///
 /// # Errors
-/// When it says anything else.
+/// When the text has another form.
 pub fn iterations_per_us(text: &str) -> Result<f64> {
     let rate = word_before(text, " iterations/us").and_then(|word| word.parse().ok());
     wanted(rate, text, "barriers")
 }
 
-/// `regions: … 1000 regions in 0.8000 s, 800.0 us each`: time of a region, us.
+/// Returns the time per region in us of `regions: … 1000 regions in 0.8000 s, 800.0 us each`.
 ///
 /// # Errors
-/// When it says anything else.
+/// When the text has another form.
 pub fn region_us(text: &str) -> Result<f64> {
     let each = word_before(text, " us each").and_then(|word| word.parse().ok());
     wanted(each, text, "regions")
 }
 
-/// `regions: process 4711 waits for SIGUSR1`.
+/// Returns the process ID of `regions: process 4711 waits for SIGUSR1`.
 pub fn waiting_process(text: &str) -> Option<u32> {
     text.contains("waits for SIGUSR1").then(|| number_after(text, "process "))?.map(|pid| pid as u32)
 }
 
-/// What a kernel says about itself.
+/// What a kernel prints at its end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelSaid {
     /// Time of the parallel part, s.
     pub elapsed_s: f64,
-    /// Times that all threads had met.
+    /// Number of barriers of all threads.
     pub phases: u64,
-    /// Of the result.
+    /// Checksum of the kernel's result.
     pub checksum: String,
 }
 
-/// `kernel-lu: 2 threads, …, 500 phases in 1.2099 s`, and the checksum.
+/// Parses `kernel-lu: 2 threads, …, 500 phases in 1.2099 s` and the checksum.
 ///
 /// # Errors
-/// When it says anything else.
+/// When the text has another form.
 pub fn kernel(text: &str) -> Result<KernelSaid> {
     let said = || {
         Some(KernelSaid {

@@ -1,4 +1,4 @@
-//! Programs of Debian with threads of their own: the same output, and no slower than with taskset.
+//! Multithreaded programs from Debian packages: with cox, their output must be the same and they must be no slower than with taskset.
 
 use std::ffi::OsString;
 use std::fs;
@@ -23,21 +23,21 @@ use crate::verdict::{Outcome, Verdict};
 
 const LIMIT: Duration = Duration::from_secs(600);
 const DGEMM: &str = include_str!("dgemm.c");
-/// The BLAS with OpenMP threads, below the folder of libraries of a processor.
+/// Path of the BLAS with OpenMP threads, relative to the architecture's library folder.
 const BLAS: &str = "openblas-openmp/libopenblas.so.0";
 
 /// A program that is ready to run.
 struct Ready {
     command: Vec<OsString>,
-    /// What it writes.
+    /// The file that the program writes.
     output: PathBuf,
 }
 
-/// A program of Debian.
+/// A program from a Debian package.
 struct Package {
     name: &'static str,
     debian: &'static str,
-    /// Makes it ready in a folder, for so many threads, with so much of the usual work; `None`: not installed.
+    /// Prepares a run in a folder, with a number of threads and a share of the default work. Returns `None` if the program is not installed.
     prepare: fn(&Path, usize, f64) -> Result<Option<Ready>>,
 }
 
@@ -51,15 +51,15 @@ const PACKAGES: [Package; 3] = [
 struct Row {
     program: &'static str,
     ratio: Ratio,
-    /// Wall time of the program, s.
+    /// Wall time of the program with taskset, s.
     taskset_s: Series,
-    /// …
+    /// Wall time of the program with cox, s.
     cox_s: Series,
     /// cox ÷ taskset, by round.
     program_ratio: Series,
-    /// Wall time of the whole command, cox's start and end included, ÷ that of taskset, by round.
+    /// Wall time of the whole command, including cox's start and end, ÷ that with taskset, by round.
     command_ratio: Series,
-    /// The output of all runs was the same, byte by byte.
+    /// True if all runs wrote the same output, byte by byte.
     same_output: bool,
 }
 
@@ -71,7 +71,7 @@ fn text_of(path: &Path) -> Result<&str> {
     path.to_str().context("the temporary folder has a name that is no text")
 }
 
-/// Enlarge and blur a picture.
+/// Prepares: enlarge and blur a picture.
 fn graphics_magick(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> {
     let Some(program) = in_path("gm") else { return Ok(None) };
     let (picture, output) = (folder.join("picture.ppm"), folder.join("blurred.ppm"));
@@ -93,7 +93,7 @@ fn graphics_magick(folder: &Path, threads: usize, scale: f64) -> Result<Option<R
     Ok(Some(Ready { command, output }))
 }
 
-/// Compress text.
+/// Prepares: compress a text.
 fn pigz(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> {
     let Some(program) = in_path("pigz") else { return Ok(None) };
     let data = folder.join("words");
@@ -103,7 +103,7 @@ fn pigz(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> {
     Ok(Some(Ready { command, output: data.with_extension("gz") }))
 }
 
-/// Multiply matrices.
+/// Prepares: multiply matrices. Compiles dgemm.c.
 fn openblas(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> {
     let libraries = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
     let Some(library) = libraries.map(|entry| entry.path().join(BLAS)).find(|file| file.is_file()) else {
@@ -115,7 +115,7 @@ fn openblas(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> 
     let built = Command::new("gcc")
         .args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"])
         .args([&program, &source, &library])
-        // The file that is linked has siblings of the same name with other threads.
+        // Other variants of the library have the same file name; the rpath selects this one.
         .arg(format!("-Wl,-rpath,{beside}"))
         .output()
         .context("cannot start gcc")?;
@@ -128,7 +128,7 @@ fn openblas(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> 
     Ok(Some(Ready { command, output }))
 }
 
-/// A square of colours that change slowly, with noise on it.
+/// Writes a square picture of slowly changing colours with noise.
 fn write_picture(path: &Path, edge: usize) -> std::io::Result<()> {
     let mut random = Random::new(1);
     let mut file = BufWriter::new(fs::File::create(path)?);
@@ -143,7 +143,7 @@ fn write_picture(path: &Path, edge: usize) -> std::io::Result<()> {
     file.flush()
 }
 
-/// Lines of words that come back.
+/// Writes a text of recurring words.
 fn write_words(path: &Path, bytes: usize) -> std::io::Result<()> {
     let mut random = Random::new(2);
     let vocabulary: Vec<String> = (0..4_000)
@@ -152,7 +152,7 @@ fn write_words(path: &Path, bytes: usize) -> std::io::Result<()> {
     let mut file = BufWriter::new(fs::File::create(path)?);
     let mut written = 0;
     while written < bytes {
-        // Rank by the smaller of two: some words are frequent.
+        // The smaller of two random ranks makes some words frequent.
         let word = &vocabulary[random.below(vocabulary.len()).min(random.below(vocabulary.len()))];
         let end = if random.below(12) == 0 { '\n' } else { ' ' };
         write!(file, "{word}{end}")?;
@@ -161,9 +161,9 @@ fn write_words(path: &Path, bytes: usize) -> std::io::Result<()> {
     file.flush()
 }
 
-/// A run: wall time of the program, of the command, s, and the output.
+/// Runs the program once. Returns the wall time of the program and of the command, s, and the output.
 fn run_once(field: &Field<'_>, ratio: Ratio, ready: &Ready, confined: &Confined) -> Result<(f64, f64, Vec<u8>)> {
-    // What the last run left must not pass for this one's.
+    // Remove the previous run's output, so that it is not read as this run's.
     let _ = fs::remove_file(&ready.output);
     let time = field.scratch.path().join("time");
     let mut line = vec![field.tools.own.clone().into_os_string(), "stopwatch".into(), time.clone().into(), "--".into()];
@@ -178,7 +178,7 @@ fn run_once(field: &Field<'_>, ratio: Ratio, ready: &Ready, confined: &Confined)
 
 fn measure(field: &Field<'_>, name: &'static str, ratio: Ratio, ready: &Ready, rounds: usize) -> Result<Row> {
     let treatments = [Confined::Taskset, Confined::packed("")];
-    // Not measured: reads the program and its data once.
+    // A warm-up run, which is not measured: it reads the program and its data from disk.
     let (.., expected) = run_once(field, ratio, ready, &treatments[0])?;
     let all = in_turns(2, rounds, |treatment| {
         let (program_s, command_s, output) = run_once(field, ratio, ready, &treatments[treatment])?;
@@ -208,12 +208,12 @@ fn verdict(row: &Row) -> Verdict {
     Verdict { outcome, text }
 }
 
-/// Expected duration, s.
+/// Returns the expected duration, s.
 pub fn expected_s(rounds: usize, scale: f64) -> f64 {
     PACKAGES.len() as f64 * rounds as f64 * 2.0 * (3.0 * scale + 0.3)
 }
 
-/// The whole part.
+/// Measures and reports this part of the experiment.
 pub fn part(field: &Field<'_>, ratio: Ratio, rounds: usize) -> Result<Part> {
     let (mut rows, mut verdicts) = (Vec::new(), Vec::new());
     for package in &PACKAGES {

@@ -1,15 +1,14 @@
-//! The rules of the PALM paper (Park et al. 2021), for comparison: all threads are placed anew, at one time,
-//! once in each period.
+//! The rules of the PALM paper (Park et al. 2021), for comparison: once per period, all threads are placed anew at the same time.
 //!
-//! 1. Counts: one thread for each group of CPUs, then each to the group with the largest *current* capacity per
-//!    thread ([`palm_counts`]). A group is a CPU here.
-//! 2. Assignment: threads sorted by what they have received so far, CPU time times capacity; the least served
-//!    to the groups with the largest capacity per thread.
-//! 3. Locality: of groups that are equal, neighbours by number share one.
+//! 1. Counts: one thread for each group of CPUs, then each remaining thread to the group with the largest *current* capacity per thread
+//!    ([`palm_counts`]). A group is one CPU here.
+//! 2. Assignment: threads are sorted by what they have received so far (CPU time times capacity). The threads that received least go to the groups
+//!    with the largest capacity per thread.
+//! 3. Locality: among groups with equal capacity per thread, threads with neighbouring numbers share a group.
 //!
-//! The paper's ablation leaves these out one by one, and so do [`Parts`]: without *progress* threads take turns
-//! in the order of their numbers; without *locality* those next to each other in the order of progress share a
-//! group; without *period control* the period is the paper's 0.25 ms (see [`Turns`]).
+//! Like the paper's ablation, [`Parts`] leaves these out one by one. Without *progress*, threads take turns in the order of their numbers. Without
+//! *locality*, threads that are neighbours in the order of progress share a group. Without *period control*, the period is the paper's 0.25 ms (see
+//! [`Turns`]).
 
 use pack::policy::capacity::larger_share;
 use pack::policy::conductor::{Policy, Settings};
@@ -18,17 +17,17 @@ use pack::policy::seating::FULL_CAPACITY;
 use pack::policy::seen::Seen;
 use pack::policy::{Arrange, Glance, Member, Order, Seat, Sense, Why};
 
-/// The period of the paper's ablation.
+/// The fixed period of the paper's ablation.
 const ABLATION_PERIOD_NS: u64 = 250_000;
 
-/// What of the paper is used.
+/// The parts of the paper that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
-    /// The least served first; else all in turn.
+    /// True: threads that received least are placed first. False: all threads take turns.
     pub progress: bool,
-    /// Neighbours by number together.
+    /// True: threads with neighbouring numbers share a CPU.
     pub locality: bool,
-    /// The period is doubled and halved; else fixed.
+    /// True: the period is doubled and halved. False: the period is fixed.
     pub period: bool,
 }
 
@@ -39,7 +38,7 @@ impl Default for Parts {
 }
 
 impl Parts {
-    /// How `cox` is to pack: always, with the paper's search for the period unless that part is left out.
+    /// Returns settings for `cox`: packing is always active, and the paper's search for the period is used unless that part is left out.
     pub fn settings(self) -> Settings {
         let arrange: fn(Vec<u64>) -> Box<dyn Arrange> = match (self.progress, self.locality) {
             (true, true) => |capacities| Palm::boxed(true, true, capacities),
@@ -57,7 +56,7 @@ struct Thread {
     gone: bool,
     seat: Option<Seat>,
     run_ns: u64,
-    /// Received so far, ns of a CPU of full capacity.
+    /// CPU time received so far, in ns of a CPU of full capacity.
     received_ns: u64,
 }
 
@@ -67,13 +66,13 @@ pub struct Palm {
     parts: Parts,
     capacities: Vec<u64>,
     threads: Vec<Thread>,
-    /// Who comes first without progress.
+    /// Index of the thread that is placed first if progress is left out.
     first: usize,
     seen: Seen,
 }
 
 impl Palm {
-    /// A group for each of `capacities` (of [`FULL_CAPACITY`]), and no threads.
+    /// Makes a group for each of `capacities` (relative to [`FULL_CAPACITY`]), without threads.
     #[must_use]
     pub fn new(parts: Parts, capacities: Vec<u64>) -> Palm {
         Palm { parts, capacities, threads: Vec::new(), first: 0, seen: Seen::default() }
@@ -97,7 +96,7 @@ impl Palm {
         }
     }
 
-    /// The order in which threads are given places.
+    /// Returns the order in which threads are placed.
     fn order(&mut self) -> Vec<Member> {
         let mut order = self.living();
         if self.parts.progress {
@@ -124,10 +123,9 @@ impl Palm {
     }
 }
 
-/// The counts of the PALM paper (slides 13-17): one thread each, then each remaining thread to the group
-/// with the largest *current* share, `capacity / count`. Not optimal: research found a smaller worst share
-/// in a third of all three-group cases. Groups must not outnumber threads for "one each" to hold; surplus
-/// groups get none.
+/// Returns the number of threads per group by the PALM paper (slides 13-17): one thread each, then each remaining thread to the group with the
+/// largest *current* share, `capacity / count`. This is not optimal: in a third of all cases with three groups, the smallest share is below the best
+/// possible one. If there are more groups than threads, the surplus groups get none.
 fn palm_counts(capacities: &[u64], threads: usize) -> Vec<usize> {
     let mut counts = vec![0; capacities.len()];
     for place in 0..threads {
@@ -143,11 +141,11 @@ fn palm_counts(capacities: &[u64], threads: usize) -> Vec<usize> {
     counts
 }
 
-/// Who goes where: the first of `order` to the seats with the largest capacity per thread. Seats that are equal
-/// are filled one after the other, by the threads' numbers (locality) or in their order.
+/// Assigns threads to CPUs: the first threads of `order` go to the CPUs with the largest capacity per thread. CPUs with equal capacity per thread are
+/// filled one after the other, by the threads' numbers (locality) or in their order.
 fn assign(capacities: &[u64], counts: &[usize], order: &[Member], locality: bool) -> Vec<(Member, Seat)> {
     let mut seats: Vec<Seat> = (0..counts.len()).filter(|&seat| counts[seat] > 0).collect();
-    // capacity / count, compared without rounding.
+    // Compares capacity / count by cross-multiplication, without rounding.
     let larger = |a: Seat, b: Seat| (capacities[b] * counts[a] as u64).cmp(&(capacities[a] * counts[b] as u64));
     seats.sort_by(|&a, &b| larger(a, b).then(a.cmp(&b)));
     let mut places = Vec::with_capacity(order.len());
@@ -176,7 +174,7 @@ impl Arrange for Palm {
         (thread.gone, thread.seat) = (true, None);
     }
 
-    /// It gets its place with all others, when the period ends.
+    /// The new thread gets its CPU together with all others, at the end of the period.
     fn admit(&mut self, _: Member, _: u64, _: &mut Vec<Order>) {}
 
     fn begin(&mut self, _: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
@@ -187,7 +185,7 @@ impl Arrange for Palm {
         self.place_all(Why::Start, orders);
     }
 
-    /// One decision for all: at the end of the first seat's turn.
+    /// Places all threads, at the end of the first CPU's period only.
     fn turn(&mut self, seat: Seat, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
         let here = self.living().into_iter().filter(|&member| self.threads[member].seat == Some(seat));
         self.seen.tick(seat, now_ns, 1, here.map(|member| sense.glance(member)));
@@ -208,10 +206,10 @@ impl Arrange for Palm {
         }
     }
 
-    /// Whoever ticks keeps the period.
+    /// The caller controls the period.
     fn set_turn(&mut self, _: u64) {}
 
-    /// The paper has one period for all.
+    /// The paper uses one period for all CPUs.
     fn calm_ns(&self, _: u64) -> u64 {
         0
     }

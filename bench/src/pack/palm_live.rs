@@ -1,4 +1,4 @@
-//! `cox-bench pack palm`: a program packed by the rules of the PALM paper, beside `cox pack`.
+//! `cox-bench pack palm`: runs a program, packed by the rules of the PALM paper, for comparison with `cox pack`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,19 +16,19 @@ use super::palm::Parts;
 /// A part of the PALM paper's rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
-    /// Least served first; without it threads take turns
+    /// Threads that received least come first; without it threads take turns
     Progress,
-    /// Neighbours by number share a CPU; without it neighbours by progress
+    /// Threads with neighbouring numbers share a CPU; without it neighbours by progress
     Locality,
-    /// The period is doubled and halved; without it 0.25 ms
+    /// The period is doubled and halved; without it it is 0.25 ms
     Period,
 }
 
-/// Pack a program by the rules of the PALM paper (Park et al. 2021), always in force; for comparison.
+/// Pack a program by the rules of the PALM paper (Park et al. 2021), for comparison; packing is always active.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  cox-bench pack palm --cpus 0-1 --without locality -- ./app input")]
 pub struct Options {
-    /// CPUs of the pack
+    /// CPUs for the program
     #[arg(long, value_name = "LIST")]
     cpus: CpuSet,
     /// Leave out parts of the rules
@@ -45,7 +45,7 @@ pub struct Options {
 /// Runs and packs the program. Returns its exit code.
 ///
 /// # Errors
-/// When it cannot be packed; it has not begun then.
+/// When the program cannot be packed; it is then not started.
 pub fn palm(options: &Options) -> Result<u8> {
     let json = Output::wanted(options.json.as_deref())?;
     let without = |part| options.without.contains(&part);

@@ -1,4 +1,4 @@
-//! One part of the experiment, as it is printed and as `--json` writes it.
+//! One part of the experiment, as printed and as written by `--json`.
 
 use std::fmt::Write;
 
@@ -7,23 +7,23 @@ use serde::Serialize;
 
 use crate::verdict::Verdict;
 
-/// A part.
+/// The results of one part.
 #[derive(Debug, Serialize)]
 pub struct Part {
-    /// As on the command line.
+    /// Name on the command line.
     pub name: &'static str,
     about: String,
-    /// What was measured, with each single value.
+    /// The measurements with all single values, for JSON.
     lines: serde_json::Value,
     notes: Vec<String>,
-    /// Criteria and answers.
+    /// Criteria and outcomes.
     pub verdicts: Vec<Verdict>,
     #[serde(skip)]
     table: String,
 }
 
 impl Part {
-    /// A part without anything in it.
+    /// Makes an empty part.
     pub fn new(name: &'static str, about: &str) -> Part {
         Part {
             name,
@@ -35,40 +35,40 @@ impl Part {
         }
     }
 
-    /// What people read.
+    /// Sets the table for people.
     pub fn with_table(self, table: String) -> Part {
         Part { table, ..self }
     }
 
-    /// What programs read.
+    /// Sets the measurements for JSON.
     ///
     /// # Errors
-    /// When it is no JSON.
+    /// When `lines` cannot be converted to JSON.
     pub fn with_lines(self, lines: &impl Serialize) -> Result<Part> {
         Ok(Part { lines: serde_json::to_value(lines)?, ..self })
     }
 
-    /// Remarks that qualify the figures.
+    /// Sets the remarks that qualify the figures.
     pub fn with_notes(self, notes: Vec<String>) -> Part {
         Part { notes, ..self }
     }
 
-    /// Criteria and answers.
+    /// Sets the criteria and their outcomes.
     pub fn with_verdicts(self, verdicts: Vec<Verdict>) -> Part {
         Part { verdicts, ..self }
     }
 
-    /// One more remark.
+    /// Adds a remark.
     pub fn note(&mut self, note: String) {
         self.notes.push(note);
     }
 
-    /// Has it measured anything?
+    /// Returns whether the part has measurements.
     pub fn is_measured(&self) -> bool {
         self.lines.as_array().is_some_and(|lines| !lines.is_empty())
     }
 
-    /// For people.
+    /// Returns the printed text.
     pub fn text(&self) -> String {
         let mut text = format!("{} - {}\n", self.name, self.about);
         if !self.table.is_empty() {
@@ -84,10 +84,10 @@ impl Part {
     }
 }
 
-/// Where the experiment is: it takes hours, and its log should say so.
+/// Prints progress to stderr: the experiment takes hours, and its log should show where it is.
 pub fn progress(text: &str) {
     use std::io::Write;
-    // Progress that cannot be shown is no reason to stop measuring.
+    // A failure to print progress must not stop the measurement.
     let _ = writeln!(std::io::stderr(), "cox-bench: {text}");
 }
 

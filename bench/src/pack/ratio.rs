@@ -1,21 +1,21 @@
-//! So many threads on so many CPUs: `3/2`.
+//! The ratio of threads to CPUs, written `3/2`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// More threads than CPUs.
+/// A number of threads and a smaller number of CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ratio {
-    /// Threads of the program.
+    /// Number of threads of the program.
     pub threads: usize,
-    /// CPUs of the pack.
+    /// Number of CPUs for the program.
     pub cpus: usize,
 }
 
 impl Ratio {
-    /// In how much time the work of all threads fits into the CPUs, in units of one thread's work.
+    /// Returns the time that the CPUs need for the work of all threads, in units of one thread's work.
     pub fn ideal(self) -> f64 {
         self.threads as f64 / self.cpus as f64
     }

@@ -1,4 +1,4 @@
-//! The rows that this machine is too small for, in the simulator, after it has been held against live figures.
+//! Simulates configurations for which this machine is too small. First, the simulator is compared with live figures.
 
 use anyhow::Result;
 use pack::sim::Costs;
@@ -18,16 +18,16 @@ use crate::rounds::in_turns;
 use crate::stats::median;
 use crate::verdict::{Outcome, Verdict};
 
-/// Where live and simulated meet.
+/// The ratio at which live and simulated figures are compared.
 pub const RATIO: Ratio = Ratio { threads: 3, cpus: 2 };
-/// Live rounds, when the parts that measure more were not asked for.
+/// Rounds of live measurement if the other parts have not measured the live figures.
 const LIVE_ROUNDS: usize = 3;
-/// Lengths of turns at which the controller's time is compared.
+/// The two periods at which the controller's CPU time is compared, ns.
 const FIT_TURNS_NS: (u64, u64) = (250_000, 1_000_000);
-/// How far a simulated figure may be from the live one.
+/// Largest relative deviation of a simulated figure from the live one.
 const NEAR: f64 = 0.20;
 
-/// A live figure and the simulated one.
+/// A live figure and its simulated counterpart.
 #[derive(Clone, Debug, Serialize)]
 struct Pair {
     what: String,
@@ -42,10 +42,10 @@ impl Pair {
     }
 }
 
-/// A simulated figure without a live one.
+/// A simulated figure without a live counterpart.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
-    /// Always: nothing of this row was measured.
+    /// Always true: nothing in this row was measured.
     simulated: bool,
     cpus: &'static str,
     kernel: String,
@@ -62,12 +62,12 @@ struct Lines {
     rows: Vec<Row>,
 }
 
-/// Live figures that other parts of this run have measured.
+/// Live figures from the other parts of the experiment.
 #[derive(Debug, Default)]
 pub struct Live {
-    /// Of `barriers`.
+    /// Figures of `barriers`.
     pub lines: Vec<Measured>,
-    /// Of `kernels`.
+    /// Figures of `kernels`.
     pub tables: Vec<Table>,
 }
 
@@ -75,7 +75,7 @@ fn lines_here() -> Vec<Line> {
     LINES.iter().copied().filter(|line| line.ratio == RATIO).collect()
 }
 
-/// Expected duration, s; `measured` says whether the live rows come from other parts.
+/// Returns the expected duration, s. `measured` says whether other parts provide the live figures.
 pub fn expected_s(kernels: &[&Kernel], measured: bool, scale: f64) -> f64 {
     let live = barriers::expected_s(&lines_here(), LIVE_ROUNDS, scale)
         + kernels.len() as f64 * LIVE_ROUNDS as f64 * (5.0 * scale + 0.5);
@@ -110,7 +110,7 @@ fn live_figures(field: &Field<'_>, kernels: &[&'static Kernel], live: Live) -> R
     Ok((Live { lines, tables }, failed))
 }
 
-/// Fit the tick's cost to that of the live controller.
+/// Fits the cost of a simulated tick to the live controller's. Returns the simulator's costs, and the live cost of a tick in ns.
 fn calibrated(field: &Field<'_>) -> Result<(Costs, f64)> {
     let Some(line) = lines_here().into_iter().find(|line| line.name() == "3/2 spin 10 ms") else {
         anyhow::bail!("there is no line to calibrate with");
@@ -192,7 +192,7 @@ fn static_best(run: impl Fn(f64) -> Simulated) -> (f64, Simulated) {
     all.into_iter().reduce(|a, b| if b.1.slowdown < a.1.slowdown { b } else { a }).unwrap_or(all[0])
 }
 
-/// Whether all figures with this treatment are near the live ones.
+/// Judges whether all simulated figures of this treatment are near the live ones.
 fn near(pairs: &[Pair], with: &str) -> Verdict {
     let all: Vec<&Pair> = pairs.iter().filter(|pair| pair.with == with).collect();
     let far: Vec<String> = all
@@ -213,7 +213,7 @@ fn near(pairs: &[Pair], with: &str) -> Verdict {
     Verdict { outcome, text }
 }
 
-/// The whole part.
+/// Measures and reports this part of the experiment.
 pub fn part(field: &Field<'_>, kernels: &[&'static Kernel], live: Live) -> Result<Part> {
     let (live, failed) = live_figures(field, kernels, live)?;
     progress("simulated: calibration");

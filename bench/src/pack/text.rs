@@ -1,10 +1,10 @@
-//! The printed form of parts.
+//! Tables and numbers as printed by all parts.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use crate::stats::Estimate;
 
-/// A table with headings; the first `left` columns are words, the others figures.
+/// Formats a table with headings. The first `left` columns contain words, the others figures.
 pub fn table(headings: &[&str], left: usize, rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -18,7 +18,7 @@ pub fn table(headings: &[&str], left: usize, rows: Vec<Vec<String>>) -> String {
     table.trim_fmt()
 }
 
-/// `1.04 (1.03 .. 1.05)`; `(too few)` where there are too few values for an interval.
+/// Formats an estimate: `1.04 (1.03 .. 1.05)`, or `(too few)` instead of the interval if there are too few values.
 pub fn estimate(estimate: &Estimate) -> String {
     let figure = |value: f64| format!("{value:.*}", digits(estimate.median));
     match estimate.interval {
@@ -27,7 +27,7 @@ pub fn estimate(estimate: &Estimate) -> String {
     }
 }
 
-/// Digits behind the point that say something: three of small ratios, none of large figures.
+/// Returns the number of useful decimals: three for small ratios, none for large figures.
 fn digits(value: f64) -> usize {
     match value.abs() {
         value if value < 1.0 => 3,
@@ -37,17 +37,17 @@ fn digits(value: f64) -> usize {
     }
 }
 
-/// A figure as precise as [`estimate`] prints it.
+/// Formats a figure with the precision of [`estimate`].
 pub fn figure(value: f64) -> String {
     format!("{value:.*}", digits(value))
 }
 
-/// A figure that may be missing.
+/// Formats a figure, or `-` if it is missing.
 pub fn maybe(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), figure)
 }
 
-/// `1 h 5 min`, `12 min`, `less than a minute`.
+/// Formats a duration: `1 h 5 min`, `12 min`, `less than a minute`.
 pub fn duration(seconds: f64) -> String {
     let minutes = (seconds / 60.0).round() as u64;
     match (minutes / 60, minutes % 60) {

@@ -1,21 +1,21 @@
-//! What experiments that were killed have left on the machine. All such things are named after the process that made them:
-//! `cox-bench-PID`, and what follows a further hyphen.
+//! Finds what killed experiments have left on the machine. All such things are named after the process that made them: `cox-bench-PID`, optionally
+//! followed by a hyphen and more.
 
 use std::path::Path;
 
 use machine::Root;
 use machine::process::{Doing, Task};
 
-/// What all names begin with.
+/// Prefix of all names.
 const PREFIX: &str = "cox-bench-";
 
-/// A name for something that this process makes.
+/// Returns a name for something that this process makes.
 pub fn name(what: &str) -> String {
     let own = std::process::id();
     if what.is_empty() { format!("{PREFIX}{own}") } else { format!("{PREFIX}{own}-{what}") }
 }
 
-/// Names in a folder whose process has ended.
+/// Returns the names in a folder whose process has ended.
 pub fn in_folder(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -26,7 +26,7 @@ fn owner(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }
 
-/// Another program may have the number by now; then it is left for the next time. One that nobody has waited for yet has ended.
+/// Returns whether a process is running. A zombie counts as ended. If another program has reused the number, the leftover stays until the next time.
 fn is_alive(process: u32) -> bool {
     Task::process(&Root::live(), process).stat().is_ok_and(|stat| stat.doing() != Doing::Ended)
 }

@@ -1,4 +1,4 @@
-//! OpenMP runtimes side by side, on programs that say themselves how long their tasks took.
+//! Compares OpenMP runtimes, on programs that measure themselves how long their tasks took.
 
 mod leftovers;
 pub mod network;
@@ -27,27 +27,27 @@ use crate::tools::Tools;
 use network::Network;
 use way::Way;
 
-/// Where all is run.
+/// The environment of all runs: programs, libraries, CPUs.
 pub struct Field<'a> {
     tools: Tools,
     library: PathBuf,
     libomp: Option<PathBuf>,
     cpus: Vec<usize>,
-    /// Files of programs, and their truths.
+    /// Files of the programs, and their JSON results (`--truth`).
     pub scratch: TempDir,
     interrupt: &'a Interrupt,
 }
 
-/// A run that takes longer hangs.
+/// Time limit: a run that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(120);
-/// Versions of LLVM whose libomp is looked for, the newest first (Debian's places).
+/// Versions of LLVM whose libomp is looked for (in Debian's folders), newest first.
 const LLVM: std::ops::RangeInclusive<u32> = 14..=22;
 
 impl<'a> Field<'a> {
-    /// Finds what is needed; `folder`: where programs write.
+    /// Finds programs and libraries. The measured programs write into `folder`, or into the temporary folder.
     ///
     /// # Errors
-    /// When the preload library or cox is not there.
+    /// When the preload library or cox is missing.
     pub fn new(tools: Tools, folder: Option<&Path>, interrupt: &'a Interrupt) -> Result<Field<'a>> {
         let cox = tools.cox.as_ref().map_err(|why| anyhow!("{why}"))?;
         let library = cox.with_file_name("libcox_preload.so");
@@ -61,7 +61,7 @@ impl<'a> Field<'a> {
         let builder = builder.prefix(&prefix);
         let place = folder.map_or_else(std::env::temp_dir, Path::to_path_buf);
         for name in leftovers::in_folder(&place) {
-            // Somebody else's stays.
+            // This fails if the folder belongs to another user, and the folder then stays.
             let _ = std::fs::remove_dir_all(place.join(name));
         }
         let scratch = builder.tempdir_in(&place).context("cannot make a temporary folder")?;
@@ -70,21 +70,21 @@ impl<'a> Field<'a> {
         Ok(Field { tools, library, libomp, cpus, scratch, interrupt })
     }
 
-    /// CPUs that programs may use.
+    /// Returns the number of CPUs that programs may use.
     pub fn cpus(&self) -> u32 {
         self.cpus.len() as u32
     }
 
-    /// Which they are.
+    /// Returns the CPUs that programs may use.
     pub fn allowed(&self) -> &[usize] {
         &self.cpus
     }
 
-    /// Why this way cannot be measured here.
+    /// Returns why this way cannot be measured here, or `None` if it can.
     pub fn lacks(&self, way: Way) -> Option<String> {
         match way {
             Way::Omp(_) if self.libomp.is_none() => Some("LLVM's libomp is not installed (libomp-19-dev)".into()),
-            // An older cox does not know them, and not everybody may use them.
+            // Try these: an older cox does not know them, and not every user may use them.
             Way::Leader | Way::Perf => self.refused(way),
             _ => None,
         }
@@ -100,10 +100,10 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Runs a workload once; what it says about itself.
+    /// Runs a workload once. Returns the results that its processes write.
     ///
     /// # Errors
-    /// When it fails, hangs, or Ctrl-C came.
+    /// When the run fails, takes longer than the time limit, or Ctrl-C was pressed.
     pub fn run(&self, way: Way, line: &Line<'_>) -> Result<Truths> {
         self.interrupt.check()?;
         let messages = self.scratch.path().join("messages");
@@ -169,7 +169,7 @@ impl<'a> Field<'a> {
         words.extend(line.arguments.iter().map(OsString::from));
         match line.crew {
             Crew::Alone => words.extend(["--truth".into(), self.scratch.path().join("truth-0").into()]),
-            // Those with a runtime that does not notice blocked threads keep an order, or they are a deadlock.
+            // With a runtime that does not notice blocked threads, ranks must order their messages to avoid a deadlock.
             Crew::Ranks(_) if !way.by_cox() => words.push("--ordered".into()),
             Crew::Ranks(_) | Crew::Twice => {}
         }
@@ -177,18 +177,18 @@ impl<'a> Field<'a> {
     }
 }
 
-/// A workload and its arguments.
+/// The command line of a workload, and how to run it.
 #[derive(Clone)]
 pub struct Line<'a> {
-    /// Its name.
+    /// Name of the workload.
     pub program: &'static str,
-    /// Its arguments.
+    /// Arguments of the workload.
     pub arguments: Vec<String>,
-    /// How many of it.
+    /// How many processes run at the same time.
     pub crew: Crew<'a>,
-    /// Words before the command.
+    /// Words that precede the command.
     pub within: Vec<OsString>,
-    /// Where cox writes its report.
+    /// The file for cox's report.
     pub report: Option<PathBuf>,
 }
 
@@ -199,19 +199,19 @@ impl Line<'_> {
     }
 }
 
-/// How many processes of a workload run at a time.
+/// How many processes of a workload run at the same time.
 #[derive(Clone, Copy)]
 pub enum Crew<'a> {
-    /// One, with all CPUs.
+    /// One process, with all CPUs.
     Alone,
-    /// Two that share the work, each on a CPU and in a network namespace of its own, and talk by TCP.
+    /// Two processes that share the work and communicate by TCP, each with one CPU and a network namespace of its own.
     Ranks(&'a Network),
-    /// Two that know nothing of each other, each with all CPUs.
+    /// Two independent processes, each with all CPUs.
     Twice,
 }
 
 impl Crew<'_> {
-    /// How many processes there are.
+    /// Returns the number of processes.
     pub fn processes(self) -> usize {
         if matches!(self, Crew::Alone) { 1 } else { 2 }
     }
@@ -221,7 +221,7 @@ impl Crew<'_> {
     }
 }
 
-/// Starts two ranks of "$@"; both must end well.
+/// Shell script that starts two ranks of "$@" and fails if either fails.
 const RANKS: &str = r#"peer=$1 one=$2 other=$3
 shift 3
 $one "$@" --ranks 2 --rank 0 --peer $peer --truth "$0-0" & first=$!
@@ -230,14 +230,14 @@ wait $first; one=$?
 wait $second; other=$?
 exit $((one > other ? one : other))"#;
 
-/// Starts "$@" twice; both must end well.
+/// Shell script that starts "$@" twice and fails if either fails.
 const TWICE: &str = r#""$@" --truth "$0-0" & first=$!
 "$@" --truth "$0-1" & second=$!
 wait $first; one=$?
 wait $second; other=$?
 exit $((one > other ? one : other))"#;
 
-/// What all processes of a run say about themselves.
+/// The results of all processes of a run.
 pub struct Truths(Vec<Value>);
 
 impl Truths {
@@ -246,26 +246,26 @@ impl Truths {
         self.0.iter().map(of).collect()
     }
 
-    /// A number, of all together.
+    /// Returns the sum of a number over all processes.
     ///
     /// # Errors
-    /// When one does not say it.
+    /// When a process did not report the number.
     pub fn sum(&self, name: &str) -> Result<f64> {
         Ok(self.values(name)?.iter().sum())
     }
 
-    /// A number, of the process that has most.
+    /// Returns the largest value of a number among all processes.
     ///
     /// # Errors
-    /// When one does not say it.
+    /// When a process did not report the number.
     pub fn most(&self, name: &str) -> Result<f64> {
         Ok(self.values(name)?.into_iter().fold(0.0, f64::max))
     }
 
-    /// From when the first began its tasks to when the last had done them, on the monotonic clock.
+    /// Returns the time from the first process's first task to the last process's last task, in ns on the monotonic clock.
     ///
     /// # Errors
-    /// When one does not say it.
+    /// When a process did not report its times.
     pub fn window(&self) -> Result<Range<u64>> {
         let (begins, lasts) = (self.values("begin_ns")?, self.values("elapsed_ns")?);
         let begin = begins.iter().copied().fold(f64::INFINITY, f64::min);

@@ -1,5 +1,5 @@
-//! An Ethernet of a known speed between two network namespaces: a pair of virtual devices, each of which sends through a token bucket
-//! (TBF). What its bytes take at that speed is a bound that no runtime can beat.
+//! An Ethernet of a known speed between two network namespaces: a pair of virtual devices, each with a token bucket filter (TBF). The time that the
+//! bytes take at that speed is a lower bound for every runtime.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,31 +9,31 @@ use serde_json::Value;
 
 use super::leftovers;
 
-/// Where `ip netns` keeps names.
+/// Folder in which `ip netns` keeps the namespaces.
 const NAMES: &str = "/run/netns";
-/// What the device is called in both namespaces.
+/// Name of the device in both namespaces.
 const DEVICE: &str = "eth";
-/// Addresses for measuring networks (RFC 2544); nobody else is in these namespaces.
+/// Addresses for benchmarks (RFC 2544). These namespaces contain no other device with an address.
 const ADDRESSES: [&str; 2] = ["198.18.0.1", "198.18.0.2"];
 const PORT: u16 = 20000;
-/// Bytes that may wait: more than programs send ahead, since what is dropped is sent again much later.
+/// Queue length in bytes. It exceeds what programs send ahead, because a dropped packet is sent again much later.
 const QUEUE: u32 = 4 << 20;
-/// The bucket holds what passes in so many seconds, but two frames at least.
+/// Size of the bucket: what passes in this time, but at least two frames.
 const BUCKET_S: f64 = 0.002;
 const BUCKET_LEAST: f64 = 4096.0;
 
-/// Two namespaces and what connects them; removed when dropped.
+/// Two connected network namespaces; they are removed when the value is dropped.
 pub struct Network {
     names: [String; 2],
 }
 
 impl Network {
-    /// Makes both namespaces.
+    /// Makes both namespaces and connects them.
     ///
     /// # Errors
     /// Without root, or without iproute2.
     pub fn new() -> Result<Network> {
-        // From here on dropped, also when half of it fails.
+        // From here on, `drop` removes the namespaces, even if the rest fails.
         let network = Network { names: [0, 1].map(|rank| leftovers::name(&format!("rank-{rank}"))) };
         let [first, second] = &network.names;
         network.names.iter().try_for_each(|name| ip(&["netns", "add", name]))?;
@@ -45,7 +45,7 @@ impl Network {
         Ok(network)
     }
 
-    /// So many bytes a second in each direction; none: as fast as memory.
+    /// Sets the speed of each direction, in bytes per second. `None` removes the limit.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -70,26 +70,26 @@ impl Network {
         Ok(queue(name)?["kind"] == "tbf")
     }
 
-    /// Bytes of frames that have gone out so far, in the direction that had most; 0 when not shaped.
+    /// Returns the bytes of frames sent so far by each of the two devices; 0 for a device without a limit.
     ///
     /// # Errors
-    /// When tc does not say.
+    /// When tc fails.
     pub fn sent(&self) -> Result<[f64; 2]> {
         let of = |name: &String| Ok::<f64, anyhow::Error>(queue(name)?["bytes"].as_f64().unwrap_or(0.0));
         Ok([of(&self.names[0])?, of(&self.names[1])?])
     }
 
-    /// Words before the command of a rank.
+    /// Returns the words that precede the command of a rank.
     pub fn enter(&self, rank: usize) -> String {
         format!("nsenter --net={}", self.file(rank).display())
     }
 
-    /// A rank's namespace.
+    /// Returns the file of a rank's namespace.
     pub fn file(&self, rank: usize) -> PathBuf {
         Path::new(NAMES).join(&self.names[rank])
     }
 
-    /// Where rank 0 listens.
+    /// Returns the address on which rank 0 listens.
     pub fn peer() -> String {
         format!("{}:{PORT}", ADDRESSES[0])
     }
@@ -101,15 +101,15 @@ impl Drop for Network {
     }
 }
 
-/// Removes what killed experiments have left.
+/// Removes the namespaces that killed experiments have left.
 pub fn clean() {
     leftovers::in_folder(Path::new(NAMES)).iter().for_each(|name| remove(name));
 }
 
-/// The device goes first: a process that is still there would keep it, and its namespace, alive.
+/// Removes a namespace, and its device first: a process that still runs there would keep both alive.
 fn remove(name: &str) {
     let silently = |words: &[&str]| Command::new("ip").args(words).output();
-    // Neither is there when making it has failed, and the device went with its peer.
+    // Errors are ignored: the namespace may not exist, or the device went away with its peer.
     let _ = silently(&["-n", name, "link", "del", DEVICE]);
     let _ = silently(&["netns", "del", name]);
 }

@@ -1,4 +1,4 @@
-//! How busy CPUs, disk and network are over time, while a program runs: what the kernel counts, every 50 ms.
+//! Samples the use of CPUs, disk and network while a program runs: the kernel's counters, every 50 ms.
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -10,24 +10,24 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// As often as the kernel's clock ticks make sense: at 250 Hz, 12 of each CPU.
+/// Sampling period. At a tick rate of 250 Hz this is 12 ticks per CPU; a shorter period would be too coarse.
 const PERIOD: Duration = Duration::from_millis(50);
 const SECTOR_BYTES: f64 = 512.0;
 
-/// What was used between two looks.
+/// What was used between two samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// When it ends, since the first look.
+    /// End of the sample, s since the first one.
     pub at_s: f64,
-    /// Share of all CPUs' time that was not idle, whoever used it.
+    /// Share of all CPUs' time that was not idle, whichever program used it.
     pub cpu: f64,
-    /// Bytes/s, read and written.
+    /// Bytes read and written per second.
     pub disk: f64,
-    /// Bytes/s in both directions together.
+    /// Bytes per second, both directions together.
     pub network: f64,
 }
 
-/// Counters at one moment.
+/// Counter values at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Look {
     ns: u64,
@@ -49,14 +49,14 @@ impl Look {
     }
 }
 
-/// Looks under way, on a thread of its own.
+/// A running sampler, in a thread of its own.
 pub struct Series {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<Vec<Sample>>>,
 }
 
 impl Series {
-    /// Of the disk with this number ("254:0"), and of the device in this network namespace.
+    /// Starts sampling the disk with this number ("254:0") and the device in this network namespace.
     pub fn begin(disk: &str, namespace: Option<PathBuf>) -> Series {
         let stop = Arc::new(AtomicBool::new(false));
         let (until, disk) = (Arc::clone(&stop), disk.to_owned());
@@ -64,10 +64,10 @@ impl Series {
         Series { stop, thread }
     }
 
-    /// What there was to be seen.
+    /// Stops sampling and returns the samples.
     ///
     /// # Errors
-    /// When the kernel did not say.
+    /// When the counters cannot be read.
     pub fn end(self) -> Result<Vec<Sample>> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|_| Err(anyhow!("the thread that looks has failed")))
@@ -76,7 +76,7 @@ impl Series {
 
 fn follow(disk: &str, namespace: Option<&Path>, stop: &AtomicBool) -> Result<Vec<Sample>> {
     if let Some(file) = namespace {
-        // Of this thread alone; it ends with it.
+        // Only this thread enters the namespace.
         let opened = std::fs::File::open(file).with_context(|| format!("{}", file.display()))?;
         move_into_link_name_space(opened.as_fd(), Some(LinkNameSpaceType::Network)).context("entering a namespace")?;
     }
@@ -103,7 +103,7 @@ fn look(disk: &str, has_network: bool) -> Result<Look> {
     })
 }
 
-/// Ticks of all CPUs: not idle, and all but those that the hypervisor took.
+/// Returns the ticks of all CPUs that were not idle, and all ticks. Hypervisor steal is in neither.
 fn cpu_ticks(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<u64> = line.split_whitespace().take(7).map_while(|word| word.parse().ok()).collect();
@@ -112,14 +112,14 @@ fn cpu_ticks(stat: &str) -> Option<(u64, u64)> {
     Some((busy, busy + idle + waiting))
 }
 
-/// Fields of /proc/diskstats: major, minor, name, then reads, merged, sectors, ms, and the same of writes.
+/// Returns the bytes read and written. Fields of /proc/diskstats: major, minor, name, then reads, merged, sectors, ms, and the same for writes.
 fn disk_bytes(diskstats: &str, disk: &str) -> Option<f64> {
     let fields = diskstats.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let of = fields.into_iter().find(|fields| fields.len() > 9 && format!("{}:{}", fields[0], fields[1]) == disk)?;
     Some((of[5].parse::<f64>().ok()? + of[9].parse::<f64>().ok()?) * SECTOR_BYTES)
 }
 
-/// Received and sent by all devices but the one to oneself.
+/// Returns the bytes received and sent by all devices except loopback.
 fn network_bytes(devices: &str) -> f64 {
     let of = |line: &str| {
         let (name, counters) = line.split_once(':')?;
@@ -129,7 +129,7 @@ fn network_bytes(devices: &str) -> f64 {
     devices.lines().filter_map(of).sum()
 }
 
-/// As blocks of eight heights, at most `width` of them, each the mean of its part.
+/// Returns the values as bars of eight heights, in at most `width` columns. Each bar is the mean of its values.
 pub fn sparkline(values: &[f64], highest: f64, width: usize) -> String {
     const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let columns = values.len().min(width);

@@ -1,4 +1,4 @@
-//! What OpenMP constructs cost by runtime: `workloads/taskcost`, every row, in turns.
+//! What OpenMP constructs cost, by runtime: every row of `workloads/taskcost`, with the runtimes in turns.
 
 use std::fmt::Write;
 
@@ -14,20 +14,20 @@ use crate::rounds::in_turns;
 use crate::stats::median;
 use crate::verdict::Outcome;
 
-/// What `cox-bench tasks` understands.
+/// Options of `cox-bench tasks`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Rows, all when none is named
+    /// Rows (all)
     #[arg(value_name = "ROW", value_parser = ROWS.map(|row| row.0))]
     rows: Vec<String>,
-    /// Rounds, each with one run of every row by every runtime
+    /// Rounds; each runs every row once with every runtime
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
     #[command(flatten)]
     common: Common,
 }
 
-/// Rows, and how many constructs of each are timed.
+/// The rows, and how many constructs of each are timed.
 const ROWS: [(&str, u32); 16] = [
     ("by-one", 100_000),
     ("by-all", 100_000),
@@ -48,13 +48,13 @@ const ROWS: [(&str, u32); 16] = [
 ];
 const WAYS: [Way; 4] = [Way::Gomp(1), Way::Omp(1), Way::Off, Way::Bpf];
 
-/// A row may cost so many times what the better peer's costs, and so many nanoseconds.
+/// Limit of a row: this many times the cost of the faster peer, plus this many nanoseconds.
 const ROW_LIMIT: (f64, f64) = (1.15, 5.0);
 
 #[derive(Debug, Serialize)]
 struct Row {
     name: String,
-    /// Nanoseconds for each construct, by way and round; empty: not to be had here.
+    /// Nanoseconds per construct, by way and round; empty if the way cannot be measured here.
     ns: Vec<Vec<f64>>,
 }
 
@@ -71,22 +71,22 @@ impl Row {
         (!self.ns[way].is_empty()).then(|| median(&self.ns[way]))
     }
 
-    /// What the better peer takes.
+    /// Returns the median of the faster peer.
     fn better(&self) -> Option<f64> {
         self.median(0).into_iter().chain(self.median(1)).reduce(f64::min)
     }
 
-    /// Whether ours is within the limit.
+    /// Returns whether our runtime is within the limit, or `None` if either was not measured.
     fn keeps(&self, way: usize) -> Option<bool> {
         let limit = self.better()? * ROW_LIMIT.0 + ROW_LIMIT.1;
         Some(self.median(way)? <= limit)
     }
 }
 
-/// Measure and print; the exit code: 1 when a limit was missed.
+/// Measures all rows and prints the results. Returns the exit code: 1 if a limit was missed.
 ///
 /// # Errors
-/// When nothing could be measured, or not be written.
+/// When a row cannot be measured, or the results cannot be written.
 pub fn tasks(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let tools = options.common.tools()?;
     let field = Field::new(tools, None, interrupt)?;
@@ -148,7 +148,7 @@ fn line(row: &Row) -> String {
     text
 }
 
-/// The geometric mean over the rows, and rows beyond their limit.
+/// Returns the geometric means over the rows, the rows beyond their limit, and the outcome.
 fn judge(rows: &[Row]) -> (String, Outcome) {
     let mut text = String::new();
     let mut outcome = Outcome::Pass;

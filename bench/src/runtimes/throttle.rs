@@ -1,5 +1,5 @@
-//! A disk of a known speed: the folder's device, throttled by a control group (blkio of cgroup v1). Its ceiling is what is set, so no
-//! other program needs to find it out.
+//! A disk of a known speed: the folder's device, throttled by a control group (blkio of cgroup v1). The limit is the disk's speed, so it need not be
+//! measured.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -9,29 +9,29 @@ use anyhow::{Context, Result};
 
 use super::leftovers;
 
-/// Where v1's controller is mounted on most systems.
+/// Mount point of the v1 controller on most systems.
 const BLKIO: &str = "/sys/fs/cgroup/blkio";
 
-/// A control group whose members share the speed; removed when dropped.
+/// A control group whose processes share the limit; removed when the value is dropped.
 pub struct Throttle {
     group: PathBuf,
     device: String,
 }
 
 impl Throttle {
-    /// A group for the device that `folder` is on.
+    /// Makes a group that limits the device of `folder`.
     ///
     /// # Errors
     /// Without root, or without the controller.
     pub fn new(folder: &Path) -> Result<Throttle> {
         let device = std::fs::metadata(folder).with_context(|| format!("{}", folder.display()))?.dev();
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-        // A partition has no queue of its own: the disk's number is needed.
+        // A partition has no queue of its own: use the disk's number.
         let disk = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/../dev"));
         let is_partition = Path::new(&format!("/sys/dev/block/{major}:{minor}/partition")).exists();
         let device = disk.ok().filter(|_| is_partition).unwrap_or_else(|| format!("{major}:{minor}"));
         for name in leftovers::in_folder(Path::new(BLKIO)) {
-            // One with a process still in it stays until the next time.
+            // A group that still has a process cannot be removed; it stays until the next time.
             let _ = std::fs::remove_dir(Path::new(BLKIO).join(name));
         }
         let group = Path::new(BLKIO).join(leftovers::name(""));
@@ -39,7 +39,7 @@ impl Throttle {
         Ok(Throttle { group, device: device.trim().to_owned() })
     }
 
-    /// So many bytes a second may be read, and as many written.
+    /// Limits the device to this many bytes read per second, and as many written.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -52,13 +52,13 @@ impl Throttle {
         Ok(())
     }
 
-    /// The disk's number: "254:0".
+    /// Returns the disk's number, such as "254:0".
     #[must_use]
     pub fn device(&self) -> &str {
         &self.device
     }
 
-    /// Words before a command that has to keep to this speed.
+    /// Returns the words that precede a command to put it into the group.
     #[must_use]
     pub fn words(&self) -> Vec<OsString> {
         let enter = "echo $$ > \"$0\" && exec \"$@\"";
@@ -68,7 +68,7 @@ impl Throttle {
 
 impl Drop for Throttle {
     fn drop(&mut self) {
-        // Members have ended; if not, the next experiment removes it.
+        // All processes of the group have ended; otherwise a later experiment removes it.
         let _ = std::fs::remove_dir(&self.group);
     }
 }

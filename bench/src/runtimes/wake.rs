@@ -1,5 +1,5 @@
-//! How long a CPU is left alone when its thread blocks while a task is ready, by each backend: `workloads/firsttask`, which wakes a thread by an
-//! eventfd in turns with that. The kernel has no cheaper way to wake somebody on another CPU, so that is what to be measured by.
+//! How long a CPU stays idle when its thread blocks while a task is ready, by backend: `workloads/firsttask`, which alternates this with waking a
+//! thread by an eventfd. The eventfd is the reference, because the kernel has no cheaper way to wake a thread on another CPU.
 
 use std::ffi::OsString;
 
@@ -15,22 +15,22 @@ use crate::rounds::in_turns;
 use crate::stats::{Estimate, median, median_estimate};
 use crate::verdict::Outcome;
 
-/// What `cox-bench wake` understands.
+/// Options of `cox-bench wake`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Rounds, each with one run by every backend
+    /// Rounds; each has one run with every backend
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
     #[command(flatten)]
     common: Common,
 }
 
-/// Those that keep to the limit, and one to compare them with.
+/// The backends that must keep the limit, and the leader for comparison.
 const WAYS: [Way; 4] = [Way::Bpf, Way::Perf, Way::StandbyIdle, Way::Leader];
-/// Blocks in each run.
+/// Number of blocks in each run.
 const COUNT: &str = "500";
 
-/// Medians of one run, microseconds.
+/// Medians of one run, us.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Run {
     task_us: f64,
@@ -51,7 +51,7 @@ struct Report {
 }
 
 impl Row {
-    /// The first task's delay by the eventfd's, of the same run.
+    /// Returns the delay of the first task ÷ the delay of the eventfd, each pair from the same run.
     fn ratio(&self) -> Estimate {
         median_estimate(&self.runs.iter().map(|run| run.task_us / run.eventfd_us).collect::<Vec<f64>>())
     }
@@ -75,15 +75,15 @@ impl Row {
     }
 }
 
-/// Measure and print; the exit code: 1 when a backend is slower than an eventfd.
+/// Measures all backends and prints the results. Returns the exit code: 1 if a backend is slower than an eventfd.
 ///
 /// # Errors
-/// When nothing could be measured, or not be written.
+/// When a backend cannot be measured, or the results cannot be written.
 pub fn wake(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let field = Field::new(options.common.tools()?, None, interrupt)?;
     let [here, other, ..] = field.allowed() else { bail!("this wants two CPUs, and there is one") };
     let words = ["--count", COUNT, "--other", &other.to_string()].map(str::to_owned);
-    // Of cox's own threads none runs while the program does, so they may have the same CPU.
+    // cox may share the program's CPU: none of its threads runs while the program runs.
     let within: Vec<OsString> = ["taskset", "-c", &here.to_string()].map(OsString::from).to_vec();
     let line = Line { within, ..Line::new("firsttask", words.to_vec()) };
     let ways: Vec<Way> = WAYS.into_iter().filter(|way| field.lacks(*way).is_none()).collect();
@@ -105,7 +105,7 @@ pub fn wake(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     Ok(u8::from(outcome == Outcome::Fail))
 }
 
-/// Whether all but the leader, which is there for comparison, keep to the limit.
+/// Judges all backends but the leader, which is measured for comparison only.
 fn judge(rows: &[Row]) -> (String, Outcome) {
     let leader = Way::Leader.name();
     let slow: Vec<&str> =

@@ -1,40 +1,40 @@
-//! Who runs a program's tasks.
+//! The runtime that runs a program's tasks, and its settings.
 
-/// A runtime, and how it is set.
+/// A runtime with its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// GCC's runtime with so many threads for each CPU; with more than one they sleep while they wait.
+    /// GCC's libgomp with this many threads per CPU; with more than one, waiting threads sleep.
     Gomp(u32),
-    /// LLVM's, the same.
+    /// LLVM's libomp with this many threads per CPU; with more than one, waiting threads sleep.
     Omp(u32),
-    /// Ours; blocked threads go unnoticed.
+    /// Our runtime without overlap: blocked threads go unnoticed.
     Off,
-    /// Ours, with every block and unblock told to one thread on any CPU: the paper's layout.
+    /// Our runtime; a leader, which may run on any CPU, gets all block and unblock events: the layout of the UMT paper.
     Leader,
-    /// Ours, with blocks noticed by perf's records of one's own threads.
+    /// Our runtime; perf records of the program's own threads show blocks.
     Perf,
-    /// Ours, with idle CPUs noticed by threads of the idle class.
+    /// Our runtime; threads of the idle class show idle CPUs.
     StandbyIdle,
-    /// Ours, with doorbells rung by BPF.
+    /// Our runtime; BPF rings doorbells.
     Bpf,
 }
 
-/// Threads for each CPU that people try by hand.
+/// The numbers of threads per CPU that people try by hand.
 pub const MANUAL: [u32; 4] = [1, 2, 4, 8];
 
 impl Way {
-    /// Ours, from the least to the most.
+    /// The settings of our runtime, from the weakest to the strongest.
     pub const OURS: [Way; 5] = [Way::Off, Way::Leader, Way::Perf, Way::StandbyIdle, Way::Bpf];
 
-    /// All runtimes by [name](Way::runtime).
+    /// Names of all runtimes, in the order of [`Way::runtime`].
     pub const NAMES: [&str; 7] = ["libgomp", "libomp", "off", "leader", "perf", "standby-idle", "bpf"];
 
-    /// Both peers, each as people set it by hand, and ours.
+    /// Returns all ways: both peers with each number of threads that people try, and our runtime.
     pub fn all() -> impl Iterator<Item = Way> {
         MANUAL.map(Way::Gomp).into_iter().chain(MANUAL.map(Way::Omp)).chain(Way::OURS)
     }
 
-    /// As a column is headed.
+    /// Returns the column heading.
     pub fn name(self) -> String {
         match self.threads_by_cpu() {
             1 => self.runtime().into(),
@@ -42,7 +42,7 @@ impl Way {
         }
     }
 
-    /// … whatever the number of threads.
+    /// Returns the runtime's name, without the number of threads.
     pub fn runtime(self) -> &'static str {
         match self {
             Way::Gomp(_) => "libgomp",
@@ -55,12 +55,12 @@ impl Way {
         }
     }
 
-    /// Whether `cox run --overlap` starts the program.
+    /// Returns whether `cox run --overlap` starts the program.
     pub fn by_cox(self) -> bool {
         matches!(self, Way::Leader | Way::Perf | Way::StandbyIdle | Way::Bpf)
     }
 
-    /// Threads of a team for each CPU.
+    /// Returns the number of team threads per CPU.
     pub fn threads_by_cpu(self) -> u32 {
         match self {
             Way::Gomp(times) | Way::Omp(times) => times,
@@ -69,10 +69,10 @@ impl Way {
     }
 }
 
-/// Writes a way by its name.
+/// Serializes a way as its name.
 ///
 /// # Errors
-/// Those of the serializer.
+/// The serializer's errors.
 pub fn serialize_name<S: serde::Serializer>(way: &Way, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&way.name())
 }

@@ -1,24 +1,24 @@
-//! What a session's time is made of, as cox's own stopwatch has it (`arch::laps`).
+//! The parts of a session's time, measured by cox's own stopwatch (`arch::laps`).
 
 use anyhow::{Context, Result};
 use arch::laps::ALL;
 
-/// The name of what comes before cox's first instruction.
+/// Name of the time before cox's first instruction.
 const EXEC: &str = "exec of cox";
-/// The name of what comes after its last: the kernel takes maps and programs apart.
+/// Name of the time after cox's last instruction, in which the kernel frees maps and programs.
 const EXIT: &str = "exit of cox";
 
-/// The parts of one run.
+/// The parts of one run, ns.
 #[derive(Clone, Debug)]
 pub struct Laps {
     before_ns: u64,
-    /// In the order of [`ALL`].
+    /// Times in the order of [`ALL`].
     parts_ns: Vec<u64>,
     after_ns: u64,
 }
 
 impl Laps {
-    /// Of what cox wrote, when the whole command lasted from `begin_ns` to `end_ns`.
+    /// Reads the file that cox's stopwatch wrote. The whole command lasted from `begin_ns` to `end_ns`.
     ///
     /// # Errors
     /// When a line is missing.
@@ -36,7 +36,7 @@ impl Laps {
     }
 }
 
-/// Each part with its times by run. Parts that took nothing in any run are left out.
+/// Returns each part with its times by run. Parts that took no time in any run are left out.
 pub fn rows(all: &[Laps]) -> Vec<(&'static str, Vec<f64>)> {
     let of = |part: &dyn Fn(&Laps) -> u64| all.iter().map(|laps| part(laps) as f64).collect::<Vec<_>>();
     let own = ALL.iter().enumerate().map(|(at, part)| (part.name(), of(&|laps| laps.parts_ns[at])));

@@ -1,4 +1,4 @@
-//! The commands that are started, and one run of one of them.
+//! The commands to start, and one run of one of them.
 
 use std::fs::File;
 use std::os::unix::fs::chown;
@@ -11,10 +11,10 @@ use super::parts::Laps;
 use crate::overhead::case::Bench;
 use crate::process::{ending, first_line, run};
 
-/// An ordinary user, for perf without root's rights: nobody.
+/// User ID of `nobody`: an ordinary user, for perf without root's rights.
 const NOBODY: u32 = 65534;
 
-/// Which program a way begins with.
+/// The program that a way begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tool {
     None,
@@ -25,16 +25,16 @@ enum Tool {
 /// A way to start a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
-    /// As printed.
+    /// Printed name.
     pub name: &'static str,
     tool: Tool,
     arguments: &'static [&'static str],
-    /// By an ordinary user.
+    /// True if an ordinary user runs the command.
     unprivileged: bool,
 }
 
 impl Way {
-    /// The program alone.
+    /// The program without an observer.
     pub const PLAIN: Way = Way { name: "plain", tool: Tool::None, arguments: &[], unprivileged: false };
 
     const fn cox(name: &'static str, arguments: &'static [&'static str]) -> Way {
@@ -46,7 +46,7 @@ impl Way {
     }
 }
 
-/// `cox run` by each backend; the last argument is followed by the file of its report.
+/// `cox run` with each backend. The path of the report follows the last argument.
 pub const RUN: [Way; 3] = [
     Way::cox("cox run (bpf)", &["run", "--backend", "bpf", "--output"]),
     Way::cox("cox run (perf)", &["run", "--backend", "perf", "--output"]),
@@ -59,16 +59,17 @@ pub const PACK: [Way; 2] = [
     Way::cox("cox pack (proc)", &["pack", "--ncpus", "1", "--backend", "proc", "--output"]),
 ];
 
-/// `perf record` as it is, with nothing that costs and can be left out, and the latter by an ordinary user.
+/// `perf record` with its defaults, with everything left out that costs time, and the latter as an ordinary user.
 pub const PERF: [Way; 3] = [
     Way::perf("perf record", &["record", "-q", "-o"], false),
     Way::perf("perf, least", &["record", "-q", "-B", "-N", "--no-bpf-event", "-e", "cpu-clock", "-o"], false),
     Way::perf("perf, least, a user", &["record", "-q", "-B", "-N", "--no-bpf-event", "-e", "cpu-clock:u", "-o"], true),
 ];
 
-/// One run. Returns its wall time in nanoseconds; with `laps` cox's stopwatch is on, and its parts are added there.
+/// Runs the command once. Returns its wall time in ns. If `laps` is given, cox's stopwatch is on, and the run's parts are appended.
 pub fn once(bench: &Bench<'_>, way: &Way, program: &[&str], laps: Option<&mut Vec<Laps>>) -> Result<f64> {
-    // A folder for each run, as perf keeps an older file; not below the experiment's, where only its user comes in.
+    // Each run has a folder of its own, because perf keeps an older file. The folder is not in the experiment's folder, which other users cannot
+    // enter.
     let folder = tempfile::Builder::new().prefix("cox-bench-").tempdir().context("cannot make a temporary folder")?;
     let by_nobody = way.unprivileged && rustix::process::geteuid().is_root();
     if by_nobody {

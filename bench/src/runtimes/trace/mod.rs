@@ -1,4 +1,5 @@
-//! What the scheduler does to a program's threads, by BPF programs of our own: the same for each runtime, and none is asked.
+//! Traces what the scheduler does to a program's threads, with BPF programs of our own. The method is the same for every runtime and needs no help
+//! from it.
 
 pub mod runnable;
 
@@ -24,37 +25,38 @@ mod skeleton {
 }
 use skeleton::SwitchesSkelBuilder;
 
-/// How often the ring is emptied: it holds some seconds' events, but the thread that empties it takes a program's CPU.
+/// Period in which the ring buffer is emptied. The buffer holds several seconds of events; emptying it more often would take CPU time from the
+/// program.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A trace under way, on a thread of its own.
+/// A running trace, on a thread of its own.
 pub struct Trace {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<Vec<Event>>>>,
 }
 
 impl Trace {
-    /// Of all processes of this name that this one starts, from now on.
+    /// Starts tracing all processes named `program` that this process or its descendants start.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// When the BPF programs cannot be loaded or attached.
     pub fn begin(program: &'static str) -> Result<Trace> {
         let stop = Arc::new(AtomicBool::new(false));
         let (ready, begun) = channel();
         let until = Arc::clone(&stop);
         let thread = std::thread::spawn(move || follow(program, &ready, &until));
         let trace = Trace { stop, thread: Some(thread) };
-        // The sender is dropped when it fails before it begins.
+        // If the thread fails before the trace has begun, it drops the sender.
         if begun.recv().is_err() {
             return Err(trace.end(&(0..0)).err().unwrap_or_else(|| anyhow!("the trace did not begin")));
         }
         Ok(trace)
     }
 
-    /// What there was to be seen between two moments, as programs say them.
+    /// Ends the trace, and returns the CPU usage within `window`, in ns on the monotonic clock.
     ///
     /// # Errors
-    /// When nothing was, or something was lost.
+    /// When there were no events, or events were lost.
     pub fn end(mut self, window: &Range<u64>) -> Result<Usage> {
         let mut events = self.join().context("the trace has ended")??;
         if events.is_empty() {
@@ -72,7 +74,7 @@ impl Trace {
 
 impl Drop for Trace {
     fn drop(&mut self) {
-        // A run that failed has a better reason to tell.
+        // Ignore the result: if a run has failed, its own error is the better one.
         drop(self.join());
     }
 }
@@ -98,7 +100,7 @@ fn follow(program: &str, ready: &Sender<()>, stop: &AtomicBool) -> Result<Vec<Ev
     })?;
     let ring = builder.build()?;
     skel.attach().context("tracing wants root")?;
-    // A switch of this thread says who starts the program.
+    // The first switch of this thread tells the BPF program which process starts the measured program.
     std::thread::sleep(Duration::from_millis(1));
     if skel.maps.data_data.as_deref().is_some_and(|state| state.starter_of_machine < 0) {
         bail!("the kernel does not say which process starts the program");
@@ -117,7 +119,7 @@ fn follow(program: &str, ready: &Sender<()>, stop: &AtomicBool) -> Result<Vec<Ev
     Ok(events.into_inner())
 }
 
-/// An event as switches.bpf.c writes it.
+/// Decodes an event as switches.bpf.c writes it.
 fn event(bytes: &[u8]) -> Option<Event> {
     let kind = match bytes.get(14)? {
         0 => Kind::Woken,

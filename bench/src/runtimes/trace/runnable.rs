@@ -1,4 +1,4 @@
-//! From what the scheduler did to threads to how often more than one of them wanted a CPU.
+//! Computes oversubscription from scheduler events: how long more than one thread was runnable on a CPU.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,67 +8,67 @@ use serde::Serialize;
 /// What happened to a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It is runnable, queued at a CPU.
+    /// The thread became runnable, and is queued on a CPU.
     Woken,
-    /// It runs.
+    /// The thread runs.
     SwitchedIn,
-    /// It stays runnable, on the same CPU's queue.
+    /// The thread left the CPU but is still runnable, on the same CPU's run queue.
     Preempted,
-    /// It is not runnable.
+    /// The thread is no longer runnable.
     Blocked,
-    /// It is to be on another CPU, runnable or not.
+    /// The thread was migrated to another CPU, runnable or not.
     Moved,
 }
 
-/// One thing that the scheduler did.
+/// One scheduler event.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// When.
+    /// Time of the event.
     pub ns: u64,
-    /// To which thread.
+    /// The thread that the event is about.
     pub thread: u32,
-    /// Where it is from then on.
+    /// The thread's CPU from then on.
     pub cpu: u16,
-    /// What.
+    /// The kind of event.
     pub kind: Kind,
-    /// The thread gives way to everybody else, so it takes no CPU from anybody.
+    /// True if the thread is in the idle class: it then takes no CPU time from other threads.
     pub idle_class: bool,
 }
 
-/// How a program used CPUs.
+/// How a program used the CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Usage {
-    /// The time that is looked at.
+    /// Length of the window.
     pub elapsed_ns: u64,
-    /// Time in which two threads and more were runnable on a CPU, running or queued, added up over the CPUs.
+    /// Time in which two or more threads were runnable on a CPU (running or queued), summed over the CPUs.
     pub crowded_ns: u64,
-    /// Times that a thread left a CPU.
+    /// Number of times that a thread left a CPU.
     pub switches: u64,
-    /// … of these, because it blocked.
+    /// Number of times that a thread left a CPU because it blocked.
     pub blocks: u64,
 }
 
 impl Usage {
-    /// Oversubscription: the share of the CPUs' time in which more than one thread wanted them.
+    /// Returns the oversubscription: the share of CPU time in which more than one thread was runnable.
     pub fn oversubscribed(&self, cpus: u32) -> f64 {
         self.crowded_ns as f64 / (self.elapsed_ns as f64 * f64::from(cpus)).max(1.0)
     }
 }
 
-/// Threads that are runnable on a CPU, and since when there have been two.
+/// The number of runnable threads of a CPU, and since when there have been at least two.
 #[derive(Clone, Copy, Default)]
 struct Cpu {
     runnable: u32,
     since_ns: u64,
 }
 
-/// Goes through events, which may come a little out of order, and looks at those in `window`. Switching in says what is true whatever was
-/// missed before.
+/// Computes the usage within `window` from events, which may be slightly out of order. A switch-in corrects the state if earlier events of the thread
+/// were missed.
 pub fn usage(events: &mut [Event], window: &Range<u64>) -> Usage {
     events.sort_by_key(|event| event.ns);
     let mut usage = Usage { elapsed_ns: window.end.saturating_sub(window.start), ..Usage::default() };
     let within = |since_ns: u64, until_ns: u64| until_ns.min(window.end).saturating_sub(since_ns.max(window.start));
-    // Where each runnable thread is.
+    // The CPU of each runnable thread.
     let mut places: HashMap<u32, u16> = HashMap::new();
     let mut cpus: HashMap<u16, Cpu> = HashMap::new();
     for event in events.iter() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What the scheduler does to the threads of one program, event by event. Nothing of the runtime's is asked. */
-/* What libbpf's header of helpers takes from <linux/types.h>, which clang's BPF target cannot find everywhere. */
+/* Traces what the scheduler does to the threads of one program, event by event. The program's runtime is not involved. */
+/* The types that libbpf's header of helpers takes from <linux/types.h>, which clang's BPF target cannot find everywhere. */
 typedef unsigned char __u8;
 typedef unsigned short __u16;
 typedef unsigned int __u32;
@@ -40,7 +40,7 @@ struct bpf_pidns_info {
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* The Rust side has the same (mod.rs). */
+/* The decoder in mod.rs has the same values and layout. */
 enum { WOKEN, SWITCHED_IN, PREEMPTED, BLOCKED, MOVED };
 struct event {
 	__u64 ns;
@@ -50,7 +50,7 @@ struct event {
 	__u8 idle_class;
 };
 
-/* A second of 400,000 events; it is emptied every few milliseconds. */
+/* Holds one second at 400,000 events per second; user space empties it every 20 ms. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20);
@@ -58,15 +58,16 @@ struct {
 
 __u64 lost = 0;
 
-/* The program's name, as its main thread has it, and the process that starts it, by its id in its own PID namespace (the file /proc/self/ns/pid). */
+/* The program's name, as its main thread has it, and the process that starts the program: its ID in its own PID namespace (the file
+ * /proc/self/ns/pid). */
 const volatile char name[16] = {};
 const volatile __u32 starter = 0;
 const volatile __u64 namespace_device = 0, namespace_inode = 0;
 
-/* The starter's id in the machine's first namespace, which tasks carry; -1 until one of its threads has left a CPU. */
+/* The starter's ID in the initial PID namespace, which task_struct contains; -1 until one of its threads has left a CPU. */
 int starter_of_machine = -1;
 
-/* From the program up to who measures: shells, taskset, cox. */
+/* Maximum number of ancestors between the program and the starter: shells, taskset, cox. */
 #define GENERATIONS 8
 
 static __attribute__((always_inline)) _Bool is_member(struct task_struct *task)
@@ -114,7 +115,7 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *prev, struct task_str
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct bpf_pidns_info ids;
 
-	/* At a switch the present task is the one that leaves. */
+	/* At a switch, the current task is still the one that leaves. */
 	if (starter_of_machine < 0 && !bpf_get_ns_current_pid_tgid(namespace_device, namespace_inode, &ids, sizeof(ids)) &&
 	    ids.tgid == starter)
 		starter_of_machine = prev->tgid;

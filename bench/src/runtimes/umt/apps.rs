@@ -1,8 +1,8 @@
-//! What is measured: applications and programs, and what each moves.
+//! The measured applications and programs, and how many bytes each moves.
 
 use super::size::Size;
 
-/// How many processes of an application run, as [`Crew`](super::super::Crew) has it without a network.
+/// How many processes of an application run at the same time: [`Crew`](super::super::Crew) without its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Alone,
@@ -10,26 +10,26 @@ pub enum Kind {
     Twice,
 }
 
-/// An application: its arguments for so many bytes and so much work.
+/// An application, and its arguments for a given number of bytes and amount of work.
 pub struct App {
     pub name: &'static str,
     pub program: &'static str,
     pub kind: Kind,
-    /// Arguments that do not change.
+    /// Arguments that do not depend on the size.
     fixed: &'static [&'static str],
-    /// Steps, each of which may have a snapshot.
+    /// Number of steps. A snapshot may follow each step.
     pub steps: u32,
-    /// The option for every how many steps a snapshot is taken, and bytes that each moves: written, and read where they are.
+    /// The option for the number of steps per snapshot, and the bytes that each snapshot moves (written, and read where the program reads).
     pub every: (&'static str, f64),
-    /// The disk's speed, bytes/s, where it has to do: what most machines can keep up with transfers of this size.
+    /// Speed of the disk if it is the bottleneck, bytes/s: most machines reach it with transfers of this size.
     pub disk_speed: f64,
     /// Bytes of messages that a rank sends in a run.
     pub sent: f64,
-    /// Set for programs whose measure is what people reach by hand: the ratio at which they were chosen, of work to waiting.
+    /// Set for programs that are compared with the best setting by hand: the ratio of work to waiting at which they were chosen.
     pub chosen: Option<&'static str>,
 }
 
-/// What blocks.
+/// What blocks the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocking {
     Disk,
@@ -75,7 +75,7 @@ const FWI: App = App {
     every: ("--iof", 2.0 * 64.0 * 64.0 * 64.0 * 8.0),
     ..HEAT
 };
-/// A plate with a long border for what there is to compute, or its messages would be nothing.
+/// A plate whose border is long compared with its area: otherwise the messages would be negligible.
 const HEAT_2: App = App {
     name: "heat-2",
     kind: Kind::Ranks,
@@ -89,12 +89,12 @@ const HEAT_2: App = App {
 const FWI_2: App = App {
     name: "fwi-2",
     kind: Kind::Ranks,
-    // A slice of each volume, in each step of both ways.
+    // A slice of each volume, in each step of both directions.
     sent: 2.0 * 48.0 * 2.0 * 64.0 * 64.0 * 8.0,
     ..FWI
 };
 
-/// Each phase of 16 tasks that compute and 16 that write.
+/// Each phase has 16 tasks that compute and 16 that write.
 const PHASES: App = App {
     name: "phases",
     program: "phases",
@@ -104,7 +104,7 @@ const PHASES: App = App {
     chosen: Some("1:1"),
     ..HEAT
 };
-/// Loops of 100 us of work for all threads together. They are half of the work, and nothing can be written beside them.
+/// Each loop has 100 us of work for all threads together. The loops are half of the work, and no writing can overlap with them.
 const LOOPS: App = App {
     name: "loops",
     program: "loops",
@@ -115,7 +115,7 @@ const LOOPS: App = App {
     chosen: Some("2:1"),
     ..HEAT
 };
-/// Tables of 512 KiB: they fit the second-level cache of most CPUs, and two of them do not, or hardly.
+/// Tables of 512 KiB: one fits into the second-level cache of most CPUs, but two fit hardly or not.
 const BLOCKS: App = App {
     name: "blocks",
     program: "blocks",
@@ -125,7 +125,7 @@ const BLOCKS: App = App {
     chosen: Some("1:1"),
     ..HEAT
 };
-/// On two CPUs the path is 89 % as long as all the work.
+/// On two CPUs the critical path takes 89 % of the time that all the work takes.
 const PATH: App = App {
     name: "path",
     program: "path",
@@ -151,7 +151,7 @@ pub const APPS: [App; 10] = [
 ];
 
 impl App {
-    /// What may block it.
+    /// Returns what may block the application.
     pub fn blockings(&self) -> &'static [Blocking] {
         match self.kind {
             Kind::Ranks => &[Blocking::Network, Blocking::Disk, Blocking::Both],
@@ -159,12 +159,12 @@ impl App {
         }
     }
 
-    /// Processes that each move all the bytes and do all the work.
+    /// Returns the number of processes that each move all the bytes and do all the work.
     pub fn copies(&self) -> f64 {
         if self.kind == Kind::Twice { 2.0 } else { 1.0 }
     }
 
-    /// Arguments for a run of this size.
+    /// Returns the arguments for a run of this size.
     pub fn arguments(&self, size: &Size, folder: &str) -> Vec<String> {
         let mut arguments: Vec<String> = self.fixed.iter().map(ToString::to_string).collect();
         let numbers = [

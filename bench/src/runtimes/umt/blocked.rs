@@ -1,5 +1,5 @@
-//! Programs whose tasks are blocked most of the time, beside the best number of threads that people find by hand: from before the program's first
-//! region to behind it, so what a runtime does to get ready counts.
+//! Programs whose tasks are blocked most of the time, compared with the best number of threads that can be found by hand. The time includes the start
+//! of the runtime: it begins before the first parallel region and ends after the last.
 
 use std::fmt::Write;
 
@@ -12,14 +12,14 @@ use super::table::Runs;
 use crate::rounds::in_turns;
 use crate::stats::{Estimate, median, median_estimate};
 
-/// Threads of a team at most that are tried by hand.
+/// Largest team that is tried by hand.
 const MOST_THREADS: u32 = 64;
-/// Threads for each CPU that are tried by hand.
+/// Numbers of threads per CPU that are tried by hand.
 const BY_HAND: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// Runs that find how much work a microsecond is; the fastest counts.
+/// Number of calibration runs, which find the amount of work that takes 1 us; the fastest one counts.
 const CALIBRATIONS: usize = 3;
 
-/// A kind of `workloads/blocked`, and how large.
+/// One kind of `workloads/blocked` with its sizes.
 struct Case {
     name: &'static str,
     arguments: &'static str,
@@ -33,19 +33,19 @@ const CASES: [Case; 5] = [
     Case { name: "short", arguments: "--kind sleepers --items 600 --sleep-us 1500 --work-us 500" },
 ];
 
-/// What one program took, by every way.
+/// The times of one program with every way.
 #[derive(Debug, Serialize)]
 pub struct Blocked {
     name: &'static str,
     by_way: Vec<Runs>,
 }
 
-/// Ways by hand on so many CPUs.
+/// Returns the ways that are tried by hand on this many CPUs.
 fn by_hand(cpus: u32) -> impl Iterator<Item = Way> {
     BY_HAND.into_iter().filter(move |times| *times == 1 || times * cpus <= MOST_THREADS).map(Way::Gomp)
 }
 
-/// Measures all programs; `print` gets each line as soon as it is there.
+/// Measures all programs. `print` gets each line as soon as it is measured.
 pub fn measure(field: &Field<'_>, ours: &[Way], runs: u16, print: impl Fn(&str) -> Result<()>) -> Result<Vec<Blocked>> {
     let ways: Vec<Way> = by_hand(field.cpus()).chain(ours.iter().copied()).collect();
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<String>>();
@@ -95,13 +95,13 @@ impl Blocked {
         self.by_way.iter().find(|runs| runs.way == way)
     }
 
-    /// The number of threads with the shortest median.
+    /// Returns the number of threads with the shortest median.
     fn best(&self) -> Option<&Runs> {
         let by_hand = self.by_way.iter().filter(|runs| matches!(runs.way, Way::Gomp(_)));
         by_hand.min_by(|a, b| median(&a.seconds).total_cmp(&median(&b.seconds)))
     }
 
-    /// How many times as fast as the best by hand, by pairs of one round.
+    /// Returns the speed-up over the best setting by hand, as the median over the pairs of each round.
     fn speed(&self, way: Way) -> Option<Estimate> {
         let (best, ours) = self.best().zip(self.of(way))?;
         let pairs = best.seconds.iter().zip(&ours.seconds);

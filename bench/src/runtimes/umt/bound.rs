@@ -1,4 +1,4 @@
-//! How large a run is to be, and what no runtime can beat.
+//! Chooses the size of a run, and computes the lower bound of its time.
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
@@ -6,24 +6,24 @@ use serde::Serialize;
 use super::apps::{App, Blocking};
 use super::size::Size;
 
-/// The longest of all that a run has to wait for takes so long, s.
+/// The longest component of a run's bound takes this long, s.
 pub const LENGTH_S: f64 = 2.0;
 
-/// CPU seconds of a run for each CPU.
+/// CPU seconds per CPU that a run costs.
 #[derive(Clone, Debug)]
 pub struct Cost {
-    /// By repeats of the arithmetic, without snapshots: rising, from none on. More of them cost more each, since processors do less of several
-    /// values at a time.
+    /// CPU seconds by repeats of the arithmetic, without snapshots, in rising order from 0 repeats. The cost is not linear: with more repeats, each
+    /// takes longer, because processors then overlap fewer values.
     by_work: Vec<(u64, f64)>,
-    /// Each snapshot: what the program and the kernel do for it.
+    /// CPU seconds per snapshot, in the program and in the kernel.
     pub snapshot_s: f64,
 }
 
 impl Cost {
-    /// By rising work. What took longer than more work did was disturbed, and is left out.
+    /// Makes a cost table from measurements. A measurement that took longer than one with more work was disturbed, and is left out.
     ///
     /// # Errors
-    /// When no work is left that takes longer than less.
+    /// When fewer than two measurements are left.
     pub fn new(mut by_work: Vec<(u64, f64)>, snapshot_s: f64) -> Result<Cost> {
         let measured = by_work.clone();
         by_work.retain(|(work, cost_s)| measured.iter().all(|(more, more_s)| more <= work || more_s > cost_s));
@@ -31,7 +31,7 @@ impl Cost {
         Ok(Cost { by_work, snapshot_s })
     }
 
-    /// Repeats that take so long, beside what the program does anyway.
+    /// Returns the number of repeats that take `work_s` in total, including what the program always does.
     fn repeats(&self, work_s: f64) -> u64 {
         let last = self.by_work.len() - 2;
         let at = self.by_work[1..=last].iter().take_while(|(_, cost_s)| *cost_s < work_s).count();
@@ -42,7 +42,7 @@ impl Cost {
 }
 
 impl Size {
-    /// Work takes `ratio` times as long as each thing that blocks, and the longer of them takes [`LENGTH_S`].
+    /// Chooses a size in which work takes `ratio` times as long as each thing that blocks, and the longer of the two takes [`LENGTH_S`].
     pub fn new(app: &App, cost: &Cost, ratio: f64, blocking: Blocking) -> Size {
         let (work_s, blocked_s) = (LENGTH_S * ratio.min(1.0), LENGTH_S / ratio.max(1.0));
         let mut size = Size::of_work(0);
@@ -50,7 +50,7 @@ impl Size {
         if blocking.has_disk() {
             let each = app.every.1 * app.copies();
             let snapshots = ((blocked_s * app.disk_speed / each).round() as u32).clamp(1, app.steps);
-            // As many as divide the steps; the disk's speed makes up for the rest.
+            // The interval between snapshots is a whole number of steps; the disk's speed is set to make up for the rounding.
             size.every = app.steps / snapshots;
             let snapshots = size.snapshots(app);
             size.disk_speed = Some(snapshots * each / blocked_s);
@@ -63,25 +63,25 @@ impl Size {
         size
     }
 
-    /// Snapshots of a run.
+    /// Returns the number of snapshots in a run.
     pub fn snapshots(&self, app: &App) -> f64 {
         app.steps.checked_div(self.every).map_or(0.0, f64::from)
     }
 }
 
-/// What a run takes at least, each thing alone.
+/// Lower bounds of a run's time, for each resource alone.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Bound {
-    /// CPU time for each CPU, also the kernel's for transfers and messages.
+    /// CPU time per CPU, including the kernel's for transfers and messages.
     pub work_s: f64,
-    /// Bytes over the disk's speed.
+    /// Bytes moved ÷ the disk's speed.
     pub disk_s: f64,
-    /// Bytes of frames over the network's, in the direction that has more.
+    /// Bytes of frames ÷ the network's speed, in the direction with more bytes.
     pub network_s: f64,
 }
 
 impl Bound {
-    /// The longest.
+    /// Returns the longest bound.
     pub fn seconds(&self) -> f64 {
         self.work_s.max(self.disk_s).max(self.network_s)
     }

@@ -1,4 +1,4 @@
-//! What a runtime did in a run, beside how long it took: from a trace of the scheduler's, in a run that is not timed.
+//! What a runtime did in a run, in addition to its time: from a scheduler trace of a separate run, which is not timed.
 
 use std::fmt::Write;
 
@@ -9,31 +9,31 @@ use super::super::series::{Sample, sparkline};
 use super::super::trace::runnable::Usage;
 use super::super::way::{Way, serialize_name};
 
-/// Columns of a line over time.
+/// Width of a line over time, in columns.
 const SPARKS: usize = 80;
-/// What rows are headed.
+/// Heading of the CSV rows.
 pub const ROWS: &str = "app,blocking,ratio,way,at_s,cpu,disk_bytes_per_s,network_bytes_per_s\n";
 
-/// A traced run.
+/// The results of a traced run.
 #[derive(Debug, Serialize)]
 pub struct Detail {
     #[serde(serialize_with = "serialize_name")]
     pub way: Way,
     #[serde(flatten)]
     pub usage: Usage,
-    /// Share of the CPUs' time.
+    /// Share of CPU time in which more than one thread was runnable.
     pub oversubscribed: f64,
-    /// CPU time of timed runs beyond the work, for each block of this one, us.
+    /// CPU time of the timed runs in excess of the work, per block of the traced run, us.
     pub cost_us: f64,
-    /// From a doorbell to its first task, median and 99th percentile, us; ours only.
+    /// Time from a doorbell to the standby's first task, median and 99th percentile, us; only with our runtime.
     pub delay_us: Option<(f64, f64)>,
-    /// What was in use over time.
+    /// Use of CPUs, disk and network over time.
     #[serde(skip)]
     pub samples: Vec<Sample>,
 }
 
 impl Detail {
-    /// `spent_s`: CPU seconds of timed runs; `work_s`: of the work in them; `report`: cox's of the traced run.
+    /// Combines the CPU seconds `spent_s` of the timed runs, the CPU seconds `work_s` of their work, and cox's `report` of the traced run.
     pub fn new(way: Way, usage: Usage, cpus: u32, spent_s: f64, work_s: f64, report: Option<&Value>) -> Detail {
         let delay = report.map(|report| &report["overlap"]["delay_us"]);
         Detail {
@@ -46,19 +46,19 @@ impl Detail {
         }
     }
 
-    /// A line for each thing that is used, over time; with the speeds that are the most there can be.
+    /// Returns one bar chart over time for each resource, scaled to its maximum speed.
     pub fn series(&self, disk_speed: Option<f64>, network_speed: Option<f64>) -> Vec<String> {
         let line = |name: &str, highest: f64, of: fn(&Sample) -> f64| {
             let values: Vec<f64> = self.samples.iter().map(of).collect();
             format!("      {name:8}▏{}▏", sparkline(&values, highest, SPARKS))
         };
         let disk = disk_speed.map(|speed| line("disk", speed, |sample| sample.disk));
-        // Both directions.
+        // Both directions together.
         let network = network_speed.map(|speed| line("network", 2.0 * speed, |sample| sample.network));
         [line("CPU", 1.0, |sample| sample.cpu)].into_iter().chain(disk).chain(network).collect()
     }
 
-    /// The same as rows of a table, each behind `name`.
+    /// Returns the samples as CSV rows that begin with `name`.
     pub fn rows(&self, name: &str) -> String {
         let row = |sample: &Sample| {
             let Sample { at_s, cpu, disk, network } = sample;
@@ -67,7 +67,7 @@ impl Detail {
         self.samples.iter().map(row).collect()
     }
 
-    /// As printed below the point.
+    /// Returns the line printed below the point.
     pub fn line(&self) -> String {
         let second = |count: u64| count as f64 * 1e9 / self.usage.elapsed_ns.max(1) as f64;
         let mut text = format!(

@@ -1,11 +1,10 @@
-//! What keeping CPUs busy gives: `heat` and `fwi` with a disk and a network of known speeds, from much waiting to much work, by each
-//! runtime in turns.
+//! What overlap gains: `heat` and `fwi` with a disk and a network of known speeds, from mostly waiting to mostly work, with the runtimes in turns.
 //!
-//! `heat-2` and `fwi-2` are two processes on a CPU each that exchange borders by TCP, from one network namespace to another. There, runtimes
-//! that do not notice blocked threads have to keep an order of messages. `heat-twice` and `fwi-twice` are two that know nothing of each other.
+//! `heat-2` and `fwi-2` are two processes with one CPU each that exchange borders by TCP between two network namespaces. With runtimes that do not
+//! notice blocked threads, these have to order their messages. `heat-twice` and `fwi-twice` are two independent processes.
 //!
-//! A point has so much work for the CPUs and so many bytes for what blocks that each alone would take a given time. The *bound* of a
-//! run is the longest ([`bound::Bound`]); efficiency is the bound over what a run took.
+//! In a point, the work for the CPUs and the bytes for each blocking resource are chosen so that each alone would take a given time. The *bound* of a
+//! run is the longest of these times ([`bound::Bound`]); its efficiency is the bound ÷ the measured time.
 
 mod apps;
 mod blocked;
@@ -40,84 +39,83 @@ use crate::json;
 use crate::rounds::in_turns;
 use crate::stats::median;
 
-/// What `cox-bench umt` understands.
+/// Options of `cox-bench umt`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Applications, programs, `blocked`: programs that are blocked most of the time, and `nothing`: where there is nothing to win; all when none is
-    /// named
+    /// Applications, programs, `blocked`: programs that are blocked most of the time, and `nothing`: programs that cannot gain (all)
     #[arg(value_name = "APP", value_parser = names())]
     apps: Vec<String>,
-    /// Rounds, each with one run of every point by every runtime
+    /// Rounds; each runs every point once with every runtime
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
-    /// Ratios of work to waiting, of 1:4 1:2 1:1 2:1 4:1; all unless given, for programs the one they were chosen at
+    /// Ratios of work to waiting, of 1:4 1:2 1:1 2:1 4:1 (all; for programs the one they were chosen at)
     #[arg(long, value_name = "RATIO", value_delimiter = ',', value_parser = RATIOS.map(|ratio| ratio.0))]
     ratios: Vec<String>,
-    /// What two ranks wait for, of network disk both
+    /// What two ranks wait for: network, disk or both (all)
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = Blocking::NAMES.map(|one| one.0))]
     blocking: Vec<String>,
-    /// By what they are run, of libgomp libomp off leader perf standby-idle bpf; all unless given
+    /// Runtimes, of libgomp libomp off leader perf standby-idle bpf (all)
     #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = Way::NAMES)]
     ways: Vec<String>,
-    /// libgomp and libomp with 2, 4 and 8 threads for each CPU, too, and the best of them; programs always have it
+    /// Also run libgomp and libomp with 2, 4 and 8 threads per CPU, and report the best; always on for programs
     #[arg(long)]
     oversubscribed: bool,
-    /// Where programs write: a folder on the disk that is to be throttled
+    /// Folder into which programs write, on the disk to be throttled
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
-    /// Write what was in use over time, of each traced run, as CSV to FILE, and print it as bars
+    /// Write the use of CPU, disk and network over time of each traced run as CSV to FILE, and print it as bars
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
     #[command(flatten)]
     common: Common,
 }
 
-/// Work by waiting.
+/// Ratios of work to waiting.
 const RATIOS: [(&str, f64); 5] = [("1:4", 0.25), ("1:2", 0.5), ("1:1", 1.0), ("2:1", 2.0), ("4:1", 4.0)];
-/// Repeats of the arithmetic by which their cost is found: so many, and twice as many until that is enough.
+/// Number of repeats of the arithmetic for the first cost measurement; it is doubled until the work takes long enough.
 const SAMPLE: u64 = 10;
-/// How often that is measured.
+/// Number of cost measurements.
 const COSTS: usize = 3;
 
 #[derive(Debug, Serialize)]
 struct Report {
     #[serde(flatten)]
     header: json::Header,
-    /// Ways that were not to be had, and why.
+    /// Ways that cannot be measured here, and why.
     lacking: Vec<(String, String)>,
     points: Vec<Point>,
-    /// Where there is nothing to win.
+    /// Results of the programs that cannot gain.
     nothing: Vec<Nothing>,
-    /// Programs that are blocked most of the time.
+    /// Results of the programs that are blocked most of the time.
     blocked: Vec<Blocked>,
 }
 
 struct Bench<'a> {
     field: Field<'a>,
     throttle: Throttle,
-    /// For two ranks; none without them.
+    /// The network of two ranks; `None` if no application has ranks.
     network: Option<Network>,
     runs: usize,
 }
 
-/// What the part without applications of its own is called.
+/// Name of the part with programs that cannot gain.
 const NOTHING: &str = "nothing";
-/// … and the one with programs that are blocked most of the time.
+/// Name of the part with programs that are blocked most of the time.
 const BLOCKED: &str = "blocked";
 
 fn names() -> Vec<&'static str> {
     APPS.iter().map(|app| app.name).chain([BLOCKED, NOTHING]).collect()
 }
 
-/// Whether something was asked for: what names nothing asks for all.
+/// Returns whether `name` was asked for. An empty list asks for everything.
 fn wanted(list: &[String], name: &str) -> bool {
     list.is_empty() || list.iter().any(|one| one == name)
 }
 
-/// Measure and print.
+/// Measures everything that was asked for, and prints the results.
 ///
 /// # Errors
-/// When nothing could be measured, or not be written.
+/// When a measurement fails, or the results cannot be written.
 pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let tools = options.common.tools()?;
     let output = options.common.output("--series", options.series.as_deref())?;
@@ -173,26 +171,26 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
         let ways: Vec<Way> = ways.into_iter().filter(|way| *way == Way::Gomp(1) || Way::OURS.contains(way)).collect();
         report.nothing = nothing::measure(&bench.field, &bench.throttle, &ways, options.runs, print)?;
     }
-    // Whatever becomes of one of them, the other is written.
+    // Write the JSON even if the CSV file cannot be written.
     let written = output.map_or(Ok(()), |output| output.write(series.as_bytes()));
     options.common.write(&report).and(written)?;
     Ok(0)
 }
 
-/// What is asked for, in the order of the table.
+/// Returns the points that were asked for, in the order of the table.
 fn points_of(app: &App, options: &Options) -> Vec<(Blocking, (&'static str, f64))> {
     let asked = |ratio: &str| match app.chosen {
         Some(chosen) if options.ratios.is_empty() => ratio == chosen,
         _ => wanted(&options.ratios, ratio),
     };
-    // Those of one process have nothing to choose from.
+    // Applications with one process have only one kind of blocking, so the option does not apply to them.
     let blockings =
         app.blockings().iter().filter(|one| app.kind != Kind::Ranks || wanted(&options.blocking, one.name()));
     let ratios = RATIOS.into_iter().filter(|ratio| asked(ratio.0));
     blockings.flat_map(|blocking| ratios.clone().map(|ratio| (*blocking, ratio))).collect()
 }
 
-/// Ways that can be measured here, and others with the reason.
+/// Returns the ways that can be measured here, and the others with the reason.
 fn ways(field: &Field<'_>) -> (Vec<Way>, Vec<(String, String)>) {
     let (mut ways, mut lacking) = (Vec::new(), Vec::new());
     for way in Way::all() {
@@ -215,7 +213,7 @@ impl Bench<'_> {
         Ok(Line { crew, ..Line::new(app.program, arguments) })
     }
 
-    /// CPU seconds for each CPU, by repeats of the arithmetic and for each snapshot.
+    /// Measures the CPU seconds per CPU, by repeats of the arithmetic and per snapshot.
     fn cost(&self, app: &App) -> Result<Cost> {
         let mut works = vec![0, SAMPLE];
         while self.work_s(app, &Size::of_work(works[works.len() - 1]))? < LENGTH_S {
@@ -224,14 +222,14 @@ impl Bench<'_> {
         let snapshots = Size { every: 1, ..Size::of_work(0) };
         let sizes: Vec<Size> = works.iter().map(|work| Size::of_work(*work)).chain([snapshots]).collect();
         let costs = in_turns(sizes.len(), COSTS, |at| self.work_s(app, &sizes[at]))?;
-        // The least of some in turns: one that a neighbour has disturbed would make all that is measured another size.
+        // Use the minimum of several interleaved measurements: a disturbed one would change the size of all later runs.
         let least: Vec<f64> = costs.iter().map(|costs| costs.iter().copied().fold(f64::INFINITY, f64::min)).collect();
         let snapshot_s = (least[works.len()] - least[0]).max(0.0) / snapshots.snapshots(app);
         Cost::new(works.into_iter().zip(least).collect(), snapshot_s)
     }
 
-    /// CPU seconds for each CPU of one thread, or of the busier of two ranks with one each, so that nobody spins. Neither the disk nor the network
-    /// is slowed down; what the kernel does for transfers and messages is in it.
+    /// Returns the CPU seconds per CPU of a run with one thread, or of the busier of two ranks with one thread each: with one thread, none spins.
+    /// Disk and network are not limited. The time includes the kernel's work for transfers and messages.
     fn work_s(&self, app: &App, size: &Size) -> Result<f64> {
         let mut line = self.line(app, size)?;
         line.arguments.extend(["--threads".to_owned(), "1".to_owned()]);
@@ -260,11 +258,11 @@ impl Bench<'_> {
         let network = self.network.as_ref().filter(|_| app.kind == Kind::Ranks);
         let mut fewest = (f64::INFINITY, f64::INFINITY);
         let mut work_s = Vec::new();
-        // Work is one more of the turns: machines are not equally fast all the time.
+        // The work is measured in the same turns, because a machine's speed changes over time.
         let mut runs = in_turns(ways.len() + 1, self.runs, |at| {
             let Some(way) = ways.get(at) else {
-                // Without snapshots, and those by themselves: one thread that waits for each has an idle CPU behind it each time, on which it
-                // then computes more slowly (on virtual machines by a fifth). Who overlaps does not.
+                // Measure the work without snapshots, and add their cost. A single thread that waits for each snapshot leaves its CPU idle, and
+                // computes more slowly afterwards (on virtual machines by a fifth). A runtime that overlaps has no such loss.
                 let snapshots_s = size.snapshots(app) * cost.snapshot_s;
                 work_s.push(self.work_s(app, &Size::of_work(size.work))? + snapshots_s);
                 return Ok((0.0, 0.0));
@@ -273,7 +271,7 @@ impl Bench<'_> {
             let before = network.map_or(Ok([0.0; 2]), Network::sent)?;
             let truths = self.field.run(*way, &line)?;
             let after = network.map_or(Ok([0.0; 2]), Network::sent)?;
-            // What a run sent again is its own fault.
+            // Bytes that a run sends again do not raise the bound: use the smallest count of all runs.
             let sent = (after[0] - before[0]).max(after[1] - before[1]);
             fewest = (fewest.0.min(truths.sum("bytes_written")? + truths.sum("bytes_read")?), fewest.1.min(sent));
             Ok((truths.most("elapsed_ns")? / 1e9, truths.sum("cpu_ns")? / 1e9))
@@ -294,9 +292,9 @@ impl Bench<'_> {
         Ok(Point { app: app.name, blocking: blocking.name(), ratio: ratio.0, bound, by_way, details })
     }
 
-    /// One more run, which is not timed.
+    /// Runs the program once more, traced and not timed.
     fn traced(&self, line: &Line<'_>, runs: &Runs, bound: &Bound) -> Result<Detail> {
-        // Two instances of cox would write into one file.
+        // Two instances of cox would write into the same file.
         let report = (runs.way.by_cox() && !matches!(line.crew, Crew::Twice))
             .then(|| self.field.scratch.path().join("report.json"));
         let line = Line { report: report.clone(), ..line.clone() };

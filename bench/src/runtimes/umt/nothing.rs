@@ -1,4 +1,4 @@
-//! Where there is nothing to win: no task blocks, or nothing can be done meanwhile. There our runtime is to cost nothing.
+//! Programs that cannot gain from overlap: either no task blocks, or there is no other work meanwhile. Our runtime must not cost anything there.
 
 use std::fmt::Write;
 
@@ -12,22 +12,22 @@ use super::table::Runs;
 use crate::rounds::in_turns;
 use crate::stats::{Estimate, median, median_estimate};
 
-/// A program with nothing to win, and the figure that says how long it took.
+/// A program that cannot gain, and the number that says how long it took.
 struct Case {
     name: &'static str,
     program: &'static str,
     arguments: &'static str,
     takes_ns: &'static str,
-    /// Bytes/s of the disk, and whether there is one.
+    /// Speed of the throttled disk, bytes/s; `None`: not throttled.
     disk: Option<u64>,
 }
 
 const HEAT: Case = Case { name: "", program: "heat", arguments: "", takes_ns: "elapsed_ns", disk: None };
 const SYNC: Case = Case { name: "", program: "taskcost", arguments: "", takes_ns: "ns_each", disk: None };
 const CASES: [Case; 8] = [
-    // What is written goes to the page cache, and nobody waits.
+    // Writes go to the page cache, so no thread waits.
     Case { name: "buffered I/O", arguments: "--size 1024 --block 128 --steps 50 --every 5 --work 20", ..HEAT },
-    // 200 MB at 100 MB/s beside a quarter of that much work.
+    // Writes 200 MB at 100 MB/s; the work takes a quarter of that time.
     Case {
         name: "saturated disk",
         arguments: "--size 1024 --block 128 --steps 50 --every 2 --direct",
@@ -42,14 +42,14 @@ const CASES: [Case; 8] = [
     Case { name: "sync, region", arguments: "--row region --count 20000 --repeats 3", ..SYNC },
 ];
 
-/// What one case took, by every way.
+/// The times of one program with every way.
 #[derive(Debug, Serialize)]
 pub struct Nothing {
     name: &'static str,
     by_way: Vec<Runs>,
 }
 
-/// Measures all cases; `print` gets each as soon as it is there.
+/// Measures all programs. `print` gets each line as soon as it is measured.
 pub fn measure(
     field: &Field<'_>,
     throttle: &Throttle,
@@ -92,7 +92,7 @@ impl Nothing {
         self.by_way.iter().find(|runs| runs.way == way)
     }
 
-    /// How many times as fast as libgomp, by pairs of one round.
+    /// Returns the speed-up over libgomp, as the median over the pairs of each round.
     fn speed(&self, way: Way) -> Option<Estimate> {
         let (theirs, ours) = self.of(Way::Gomp(1)).zip(self.of(way))?;
         let pairs = theirs.seconds.iter().zip(&ours.seconds);

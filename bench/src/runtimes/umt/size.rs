@@ -1,19 +1,19 @@
-//! How large a run is.
+//! The size of a run.
 
-/// How much there is to do.
+/// The amount of work and of blocking in a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Size {
     /// Repeats of the arithmetic.
     pub work: u64,
-    /// Steps from one snapshot to the next; 0: none.
+    /// Steps from one snapshot to the next; 0: no snapshots.
     pub every: u32,
-    /// Bytes/s; none: as fast as it is.
+    /// Limit of the disk's speed, bytes/s; `None`: not limited.
     pub disk_speed: Option<f64>,
     pub network_speed: Option<f64>,
 }
 
 impl Size {
-    /// Nothing that blocks.
+    /// Makes a size without blocking.
     pub fn of_work(work: u64) -> Size {
         Size { work, every: 0, disk_speed: None, network_speed: None }
     }

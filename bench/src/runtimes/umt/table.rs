@@ -1,4 +1,4 @@
-//! The printed form: a line for each point, as soon as it is measured.
+//! The printed table: one line per point.
 
 use std::fmt::Write;
 
@@ -9,27 +9,27 @@ use super::bound::Bound;
 use super::detail::Detail;
 use crate::stats::{median, median_estimate};
 
-/// One application at one ratio, by every way.
+/// One application at one ratio, with every way.
 #[derive(Debug, Serialize)]
 pub struct Point {
     pub app: &'static str,
     pub blocking: &'static str,
-    /// Work by waiting.
+    /// Ratio of work to waiting.
     pub ratio: &'static str,
     #[serde(flatten)]
     pub bound: Bound,
     pub by_way: Vec<Runs>,
-    /// Traced runs.
+    /// Results of the traced runs.
     pub details: Vec<Detail>,
 }
 
-/// What runs of one way took, by round.
+/// The times of one way, by round.
 #[derive(Debug, Serialize)]
 pub struct Runs {
     #[serde(serialize_with = "serialize_name")]
     pub way: Way,
     pub seconds: Vec<f64>,
-    /// CPU time of all processes.
+    /// CPU time of all processes, s.
     pub cpu_s: Vec<f64>,
 }
 
@@ -40,19 +40,19 @@ impl Point {
         self.by_way.iter().find(|runs| runs.way == way)
     }
 
-    /// The way with the shortest median of these.
+    /// Returns the runs of the way with the shortest median.
     fn best(&self, ways: impl Iterator<Item = Way>) -> Option<&Runs> {
         let runs = ways.filter_map(|way| self.of(way));
         runs.min_by(|a, b| median(&a.seconds).total_cmp(&median(&b.seconds)))
     }
 
-    /// The best that people reach by hand, if it was measured.
+    /// Returns the runs of the best setting by hand, if it was measured.
     pub fn best_manual(&self) -> Option<&Runs> {
         self.of(Way::Gomp(MANUAL[1]))?;
         self.best(MANUAL.into_iter().flat_map(|times| [Way::Gomp(times), Way::Omp(times)]))
     }
 
-    /// Bound ÷ time, with how many threads for each CPU where that was chosen.
+    /// Returns bound ÷ time. With `says_times` the number of threads per CPU follows.
     fn efficiency(&self, runs: Option<&Runs>, says_times: bool) -> String {
         let Some(runs) = runs else { return "–".to_owned() };
         let efficiency = self.bound.seconds() / median(&runs.seconds);
@@ -62,7 +62,7 @@ impl Point {
         }
     }
 
-    /// How many times as fast as `other` BPF's doorbells are, by pairs of one round.
+    /// Returns the speed-up of BPF doorbells over `other`, as the median over the pairs of each round.
     fn faster_than(&self, other: Option<&Runs>) -> String {
         let Some((ours, other)) = self.of(Way::Bpf).zip(other) else { return "–".to_owned() };
         let faster: Vec<f64> = other.seconds.iter().zip(&ours.seconds).map(|(other, ours)| other / ours).collect();
@@ -74,7 +74,7 @@ impl Point {
     }
 }
 
-/// What the columns are.
+/// Returns the heading of the table.
 pub fn heading(runs: u16, manual: bool) -> String {
     let mut text = format!(
         "efficiency (bound ÷ time), medians of {runs}; times of bpf by pairs of one round (95 %)\n{:27}{:>7}{:>7}{:>7}",
@@ -89,7 +89,7 @@ pub fn heading(runs: u16, manual: bool) -> String {
     text
 }
 
-/// A point's line.
+/// Returns the line of a point.
 pub fn line(point: &Point, manual: bool) -> String {
     let (name, bound) = (format!("{} {}", point.app, point.blocking), &point.bound);
     let mut text = format!("{name:19}{:8}{:7.2}{:7.2}{:7.2}", point.ratio, bound.work_s, bound.disk_s, bound.network_s);
