@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The runtime of the paper in small: tasks that compute and block, a worker bound to each CPU, a leader that starts a spare worker on a CPU without a
- * ready one, and workers that surrender where there are too many.
+ * A small version of the paper's runtime. Tasks compute and block. A worker is bound to each CPU. The leader starts a spare worker on a CPU
+ * that has no ready worker. Workers surrender if their CPU has too many.
  *
  *   cc -O2 -pthread leader.c -lcox_umt -o leader
- *   ./leader [TASKS]                             by the kernel's records
- *   cox run --overlap=bpf -- ./leader [TASKS]    by BPF
+ *   ./leader [TASKS]                             backend perf
+ *   cox run --overlap=bpf -- ./leader [TASKS]    backend bpf
  */
 #define _GNU_SOURCE
 #include <cox_umt.h>
@@ -18,12 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST 64 /* workers of a CPU */
+#define MOST 64 /* largest number of workers on a CPU */
 
 static atomic_int next_task, ended, spares, surrendered;
-static atomic_int workers[1024]; /* by CPU: those that there are */
+static atomic_int workers[1024]; /* number of workers, by CPU */
 static int tasks = 200;
-static int leader_bell[2]; /* a pipe: the last task has ended */
+static int leader_bell[2]; /* a pipe that is written when the last task has ended */
 
 static void die(const char *what)
 {
@@ -31,7 +31,7 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* A task: some work, a wait that no other worker of this CPU can see but the kernel, some work. */
+/* A task: some work, a sleep that only the kernel can see, some work. */
 static void run_task(void)
 {
 	struct timespec wait = {.tv_nsec = 2000000};
@@ -54,7 +54,7 @@ static void *worker(void *argument)
 		run_task();
 		if (atomic_fetch_add(&ended, 1) + 1 == tasks && write(leader_bell[1], "", 1) != 1)
 			die("write");
-		/* A scheduling point: somebody else has come back to this CPU. The last worker stays. */
+		/* A scheduling point. If another worker has come back to this CPU, surrender; the last worker stays. */
 		if (cox_umt_ready(cpu) > 1) {
 			int others = atomic_load(&workers[cpu]);
 
@@ -69,7 +69,7 @@ static void *worker(void *argument)
 	return NULL;
 }
 
-/* A worker that stays on this CPU. */
+/* Starts a worker that is bound to this CPU. */
 static void start(int cpu)
 {
 	pthread_attr_t attributes;
@@ -105,7 +105,7 @@ int main(int count, char **arguments)
 		if (CPU_ISSET(cpu, &allowed))
 			start(cpu);
 	while (atomic_load(&ended) < tasks) {
-		/* The paper's leader looks every millisecond, too: a worker that has just been started is not ready anywhere yet. */
+		/* Like the paper's leader, look at least every millisecond: a worker that was just started is not ready anywhere yet. */
 		poll(wanted, 2, 1);
 		for (int cpu = 0; cpu < cpus; cpu++) {
 			if (!CPU_ISSET(cpu, &allowed))

@@ -1,4 +1,4 @@
-//! What C calls; `include/cox_umt.h` says what it means.
+//! The functions that C calls. `include/cox_umt.h` documents them.
 
 use std::ffi::{c_char, c_int, c_uint};
 use std::io;
@@ -6,9 +6,9 @@ use std::os::fd::RawFd;
 
 use crate::{Counts, Monitor, Of, Tells};
 
-/// Sets errno.
+/// Sets errno and returns -1.
 fn fails(why: &io::Error) -> c_int {
-    // SAFETY: this thread's own.
+    // SAFETY: this thread's own errno.
     unsafe { *libc::__errno_location() = why.raw_os_error().unwrap_or(libc::EIO) };
     -1
 }
@@ -24,7 +24,7 @@ fn enabled() -> io::Result<&'static Monitor> {
     Monitor::current().ok_or_else(|| io::Error::from_raw_os_error(libc::ENOTCONN))
 }
 
-/// A number that is none, negative or not, is none of a CPU's.
+/// Converts a C CPU number. Negative values become `usize::MAX`, which no CPU has.
 fn cpu(number: c_int) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
@@ -63,7 +63,7 @@ extern "C" fn cox_umt_fd(number: c_int) -> RawFd {
 }
 
 /// # Safety
-/// `counts` is null or a place for them.
+/// `counts` is null, or a `struct cox_umt_counts` may be written there.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cox_umt_read(number: c_int, counts: *mut CCounts) -> c_int {
     let news = enabled().and_then(|monitor| monitor.read(cpu(number)));

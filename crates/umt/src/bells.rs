@@ -1,9 +1,11 @@
-//! The signal from BPF, in a session of `cox run --overlap=bpf`: counters in a page that it writes, and the session's doorbells.
+//! The counts from BPF, in a session of `cox run --overlap=bpf`: counters in a page that the kernel side writes, and the session's
+//! doorbells.
 //!
-//! CPU n has bell n mod 16. Who reads a CPU whose bell is another one's, too, takes that one's ring away: it looks behind that whether there is something to
-//! tell of the other CPU, and raises the bell again. Only CPUs whose descriptor was asked for count there: nobody would ever read others.
+//! CPU n has doorbell n mod 16. If several CPUs share a doorbell, a read for one of them also takes the others' ring away. So the reader
+//! then checks whether the other CPUs have unread counts, and raises the doorbell again if one has. Only CPUs whose descriptor was
+//! requested matter there, because no program reads the others.
 //!
-//! A process has one session for as long as it lives: BPF knows threads by it, and goes on knowing them.
+//! A process keeps one session for its life, because BPF knows its threads by that session and goes on knowing them.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -17,32 +19,32 @@ use wire::umt::{BELLS, Cpu, How, Moves, Seen};
 use crate::counts::{Counts, Of};
 use crate::watcher::{Watcher, close};
 
-/// Where cox says how blocked threads are noticed: `on,PATH,NONCE`.
+/// Variable in which cox says how blocked threads are noticed: `on,PATH,NONCE`.
 const VARIABLE: &str = "COX_OVERLAP";
 
 /// The session of this process.
 static KEPT: AtomicPtr<Bells> = AtomicPtr::new(std::ptr::null_mut());
 
-/// All of it.
+/// The backend `bpf`.
 #[derive(Debug)]
 pub struct Bells {
     session: Session,
     seen: &'static Seen,
     cpus: usize,
-    /// Counters as they were told last.
+    /// The counters at the last read, by CPU.
     told: Vec<Cpu>,
-    /// Somebody polls for this CPU.
+    /// Whether the descriptor of this CPU was requested, by CPU.
     polled: Vec<AtomicBool>,
-    /// This bell was raised from within.
+    /// Whether this library raised the doorbell itself, by doorbell.
     raised: [AtomicBool; BELLS],
-    /// By CPU, and behind them the one for all.
+    /// The descriptors, by CPU; the last one is for all CPUs.
     watchers: Mutex<Vec<Option<Watcher>>>,
 }
 
 impl Bells {
-    /// The session that the environment names, if BPF counts there and sees this process. `None`: otherwise.
+    /// Returns the session that the environment names, if BPF counts there and sees this process. `None`: otherwise.
     pub fn find(cpus: usize) -> Option<&'static Bells> {
-        // SAFETY: null, or kept for good.
+        // SAFETY: null, or never freed.
         if let Some(kept) = unsafe { KEPT.load(Ordering::Acquire).as_ref() } {
             return (!kept.is_over()).then(|| kept.begins_anew());
         }
@@ -50,7 +52,8 @@ impl Bells {
         let (path, nonce) = parse(variable.as_encoded_bytes().strip_prefix(b"on,")?)?;
         let session = connect(path, nonce).ok()?;
         let seen = signal::seen().filter(|_| session.how == How::Bpf && session.bells.len() == BELLS);
-        // In another PID namespace, or where another runtime of the process has asked before, BPF knows these threads by no number of ours.
+        // BPF does not know this thread's number in two cases: in another PID namespace, or if another runtime of the process has
+        // registered it before.
         let seen = seen.filter(|seen| {
             let is_seen = signal::register() && signal::has_blocked(seen);
             signal::discharge();
@@ -85,23 +88,23 @@ impl Bells {
         self
     }
 
-    /// What bells are rung for.
+    /// Sets the events for which doorbells ring.
     pub fn tells(&self, tells: u32) {
         signal::said().tells.store(tells, Ordering::Release);
     }
 
-    /// The calling thread counts from here on.
+    /// Registers the calling thread.
     pub fn register(&self) -> io::Result<()> {
         if signal::register() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EAGAIN)) }
     }
 
-    /// The calling thread counts no more.
+    /// Unregisters the calling thread.
     pub fn unregister(&self) {
         signal::discharge();
         signal::leave_once();
     }
 
-    /// Nobody counts, and nothing can be polled.
+    /// Unregisters all threads and closes all descriptors.
     pub fn end(&self) {
         self.tells(0);
         signal::discharge_all();
@@ -109,7 +112,7 @@ impl Bells {
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(|watcher| *watcher = None);
     }
 
-    /// What is polled for a CPU, or for all. Ready, too, when the session has ended.
+    /// Returns the descriptor for a CPU, or for all. It is also ready when the session has ended.
     pub fn descriptor(&self, of: Of) -> io::Result<RawFd> {
         let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         let (slot, cpus) = match of {
@@ -134,13 +137,14 @@ impl Bells {
         &self.session.bells[cpu % BELLS]
     }
 
-    /// What has come since the last time.
+    /// Returns the counts of a CPU since the last read.
     ///
     /// # Errors
-    /// The session has ended, and nobody counts.
+    /// The session has ended, so blocks are no longer counted.
     pub fn read(&self, cpu: usize) -> io::Result<Option<Counts>> {
         let bell = self.bell(cpu);
-        // First the bell, then counters: what is counted behind this rings again, and what was counted before is read below.
+        // Silence the doorbell first, then read the counters: an event counted after this rings again, and one counted before is read
+        // below.
         let had_rung = bell.hush();
         if self.raised[cpu % BELLS].swap(false, Ordering::AcqRel) {
             bell.lower();
@@ -153,7 +157,7 @@ impl Bells {
         };
         if (cpu % BELLS..self.cpus).step_by(BELLS).any(|other| is_left(&other)) {
             bell.raise();
-            // Behind it, so that who lowers it does so once it is up.
+            // After `raise`, so that a thread that sees the flag and lowers the doorbell does so once it is up.
             self.raised[cpu % BELLS].store(true, Ordering::Release);
         }
         if moves == Moves::default() && !had_rung && self.is_over() {
@@ -163,9 +167,9 @@ impl Bells {
         Ok((moves != Moves::default()).then_some(counts))
     }
 
-    /// Threads that are ready on a CPU.
+    /// Returns how many threads are ready on a CPU.
     pub fn ready(&self, cpu: usize) -> u32 {
-        // Both halves are counted one after the other: a thread that is moved may be on neither CPU for an instant.
+        // A move is counted in two steps: for an instant the thread may count on neither CPU.
         self.moves(cpu).ready().max(0) as u32
     }
 
@@ -179,28 +183,28 @@ impl Bells {
         unsafe { libc::poll(&raw mut socket, 1, 0) > 0 }
     }
 
-    /// In a child after fork, which forgets all of this: closes what it was given copies of.
+    /// Closes the copies of the descriptors in a child after fork.
     fn leave_to_parent(&self) {
         close([self.session.socket.as_raw_fd()]);
         close(self.session.bells.iter().flat_map(Bell::descriptors));
-        // Somebody in the parent was at it: then they stay open.
+        // If a thread of the parent held the lock at the fork, the descriptors stay open.
         let Ok(watchers) = self.watchers.try_lock() else { return };
         watchers.iter().flatten().for_each(Watcher::leave_to_parent);
     }
 }
 
-/// In a child after fork: the session is the parent's.
+/// Forgets the session in a child after fork: it is the parent's.
 pub fn forked() {
-    // SAFETY: null, or kept for good.
+    // SAFETY: null, or never freed.
     let kept = unsafe { KEPT.swap(std::ptr::null_mut(), Ordering::AcqRel).as_ref() };
     kept.into_iter().for_each(Bells::leave_to_parent);
 }
 
-/// What was counted since it was told last, to one of those who ask at the same time.
+/// Returns what was counted since the last call. Of several threads that call at the same time, each count goes to one.
 fn advance(told: &AtomicU64, now: &Cpu) -> Moves {
     let mut before = told.load(Ordering::Acquire);
     loop {
-        // Behind `before`: never older.
+        // Loaded after `before`, so it is never older.
         let word = now.0.load(Ordering::Acquire);
         match told.compare_exchange(before, word, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => return Cpu(AtomicU64::new(word)).moves().since(Cpu(AtomicU64::new(before)).moves()),

@@ -1,30 +1,30 @@
-//! What a thread's log of switches means for each CPU's counters: pure, for [`logs`](crate::logs).
+//! Turns a thread's log of switches into counts for each CPU. Pure; for [`logs`](crate::logs).
 //!
-//! A record says where the thread was just before and is just behind, and that is all that is needed:
+//! Each record says where the thread was just before it and where it is just after it:
 //!
-//! | record, on CPU c | before | behind |
+//! | record, on CPU c | before | after |
 //! |---|---|---|
 //! | in | | ready on c |
 //! | out, preempted | ready on c | ready on c |
 //! | out | ready on c | blocked |
 //!
-//! Whatever was known before is first made what the record says, by counting: who was ready elsewhere was moved, who was blocked or not
-//! there yet has unblocked. So whatever records are missing, *on each CPU unblocked − blocked is the number of threads that are ready there*, as of
-//! the last records; what is missing are pairs of both.
+//! If the known state differs from the record's *before*, the difference is counted first: a thread that was ready on another CPU has
+//! moved, and a thread that was blocked or unknown has unblocked. So even if records are missing, *unblocked − blocked of a CPU is the
+//! number of threads that are ready there*, as of the last records. Missing records only remove pairs of one block and one unblock.
 
 #![forbid(unsafe_code)]
 
 use signal::records::{Kind, Switch};
 use wire::umt::Moves;
 
-/// Counters of CPUs.
+/// The counters of all CPUs.
 #[derive(Clone, Debug)]
 pub struct Tally(Vec<Moves>);
 
-/// Where a thread is, as far as its log was read.
+/// The place of a thread, as far as its log was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Whereabouts {
-    /// Blocked, not there yet, or there no more.
+    /// Blocked, not yet known, or ended.
     #[default]
     Away,
     /// Running or queued on this CPU.
@@ -32,12 +32,12 @@ pub enum Whereabouts {
 }
 
 impl Tally {
-    /// Of so many CPUs.
+    /// Makes the counters of `cpus` CPUs.
     pub fn new(cpus: usize) -> Tally {
         Tally(vec![Moves::default(); cpus])
     }
 
-    /// What was counted on a CPU; of one that is unknown, nothing.
+    /// Returns the counts of a CPU; zeros for an unknown CPU.
     pub fn on(&self, cpu: usize) -> Moves {
         self.0.get(cpu).copied().unwrap_or_default()
     }
@@ -56,7 +56,7 @@ impl Tally {
 }
 
 impl Whereabouts {
-    /// The next record.
+    /// Takes in the thread's next record.
     pub fn goes_on(&mut self, switch: Switch, tally: &mut Tally) {
         self.is_ready(switch.cpu, tally);
         if switch.kind == Kind::Blocked {
@@ -64,7 +64,7 @@ impl Whereabouts {
         }
     }
 
-    /// There are no more records of it.
+    /// Takes in that there are no more records of the thread.
     pub fn ends(&mut self, tally: &mut Tally) {
         if let Whereabouts::Ready(cpu) = std::mem::take(self) {
             tally.block(cpu);

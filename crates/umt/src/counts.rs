@@ -1,22 +1,22 @@
-//! What is counted, and of which CPU.
+//! The counts of a CPU, and the choice of CPUs.
 
-/// What a descriptor is of.
+/// The CPUs that a descriptor stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// This CPU.
     Cpu(usize),
-    /// All CPUs: ready while one of them is.
+    /// All CPUs: the descriptor is ready while one of them has news.
     Any,
 }
 
-/// What has happened on a CPU since it was read last.
+/// The counts of a CPU since the last read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Threads that blocked, ended, were unregistered, or were taken elsewhere while ready.
+    /// Threads that blocked, ended, were unregistered, or moved to another CPU while ready.
     pub blocked: u32,
-    /// Threads that unblocked, were registered, or were brought here while ready.
+    /// Threads that unblocked, were registered, or moved to this CPU while ready.
     pub unblocked: u32,
-    /// Times that a thread, on whatever CPU, had switched more often than its log has room for: so many pairs of blocks and unblocks are not in
-    /// the counts. The difference of both is right.
+    /// How often a thread, on any CPU, switched more often than its log has room for. The pairs of blocks and unblocks in lost records are
+    /// in neither count; the difference of both counts is right.
     pub lost: u32,
 }

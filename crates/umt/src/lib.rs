@@ -1,12 +1,14 @@
-//! Which threads of a program block and unblock, by CPU, for any runtime: `cox_umt.h`.
+//! Tells any runtime which of its threads block and unblock, by CPU: `cox_umt.h`.
 //!
-//! The meaning of `umt_enable` and `umt_thread_ctrl` of *User-Monitored Threads* (A. Roca et al., section III), without their kernel: for each CPU a
-//! descriptor that can be polled, and counters of threads that blocked and unblocked there. By BPF in a session of `cox run --overlap=bpf`
-//! (`bells`), else by the kernel's records of the program's own switches (`logs`).
+//! The functions mean what `umt_enable` and `umt_thread_ctrl` of *User-Monitored Threads* (A. Roca et al., section III) mean, without the
+//! authors' kernel. For each CPU there is a descriptor that can be polled, and counters of threads that blocked and unblocked there. In a
+//! session of `cox run --overlap=bpf` BPF counts (`bells`); otherwise the library counts from the kernel's records of the program's own
+//! switches (`logs`).
 //!
-//! [`Monitor`] is the interface for Rust; `abi`, on top of it, the one for C. What figures mean is in `include/cox_umt.h` and `docs/umt.md`.
+//! [`Monitor`] is the interface for Rust; `abi`, built on it, is the one for C. The counts are defined in `include/cox_umt.h` and
+//! `docs/umt.md`.
 //!
-//! There are no threads here: whoever polls and reads does the work.
+//! The library has no threads: the calls that read the counts do the work.
 
 mod abi;
 mod bells;
@@ -28,19 +30,19 @@ use wire::umt::{CPU_WORDS, CPUS, TELL_BLOCKS, TELL_IDLE, TELL_UNBLOCKS};
 
 pub use counts::{Counts, Of};
 
-/// What makes descriptors ready. Without privileges it is each block, whatever is asked for.
+/// The events that make descriptors ready. Without privileges every block does, whatever the flags say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tells(u32);
 
 impl Tells {
-    /// Each registered thread that blocks, or leaves the CPU for another one while it is ready.
+    /// A registered thread blocks, or leaves the CPU for another one while it is ready.
     pub const BLOCKS: Tells = Tells(TELL_BLOCKS);
-    /// Each that unblocks, or comes to the CPU.
+    /// A registered thread unblocks, or comes to the CPU.
     pub const UNBLOCKS: Tells = Tells(TELL_UNBLOCKS);
-    /// A block behind which no registered thread is ready on that CPU: what the paper leaves to the future.
+    /// A registered thread blocks, and no other registered thread is ready on that CPU. The paper leaves this to future work.
     pub const IDLE: Tells = Tells(TELL_IDLE);
 
-    /// From the flags of `cox_umt_enable`. `None`: there are others.
+    /// Converts the flags of `cox_umt_enable`. `None`: there are unknown flags.
     #[must_use]
     pub fn from_flags(flags: u32) -> Option<Tells> {
         match flags {
@@ -58,7 +60,7 @@ impl std::ops::BitOr for Tells {
     }
 }
 
-/// The program's threads are watched. There is one for a process, and it is never freed, because threads may be using it.
+/// Watches the program's threads. A process has one monitor, which is never freed, because threads may be using it.
 #[derive(Debug)]
 pub struct Monitor {
     way: Way,
@@ -78,7 +80,7 @@ thread_local! {
     static REGISTERED: Registration = const { Registration(Cell::new(ptr::null())) };
 }
 
-/// By whom the calling thread is watched. A thread that ends is unregistered.
+/// The monitor that watches the calling thread. A thread that ends is unregistered.
 struct Registration(Cell<*const Monitor>);
 
 impl Drop for Registration {
@@ -92,7 +94,7 @@ impl Registration {
         let before = self.0.replace(ptr::null());
         match Monitor::current() {
             Some(current) if ptr::eq(current, before) => current.lose(),
-            // Disabled since: only what is this thread's own is left.
+            // The monitor was disabled since: only the thread's own records are left to release.
             _ if !before.is_null() => signal::records::discharge(),
             _ => {}
         }
@@ -104,11 +106,11 @@ fn error(number: i32) -> io::Error {
 }
 
 impl Monitor {
-    /// Watches this process' threads: those that [register](Monitor::register).
+    /// Starts to watch those threads of this process that [register](Monitor::register).
     ///
     /// # Errors
-    /// `EBUSY`: it is done already. `EPERM`, `ENOTSUP`: there is no session, and the kernel gives this user, or nobody, records of its own
-    /// threads. What the kernel says when descriptors or memory run out.
+    /// `EBUSY`: a monitor is enabled already. `EPERM`, `ENOTSUP`: there is no session, and the kernel does not give this user, or any user,
+    /// records of its own threads. The kernel's error if descriptors or memory run out.
     pub fn enable(tells: Tells) -> io::Result<&'static Monitor> {
         if Monitor::current().is_some() {
             return Err(error(libc::EBUSY));
@@ -120,12 +122,13 @@ impl Monitor {
         };
         let monitor = Box::into_raw(Box::new(Monitor { way, cpus }));
         if CURRENT.compare_exchange(ptr::null_mut(), monitor, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            // SAFETY: made above, and nobody has seen it.
+            // SAFETY: made above, and no other thread has seen it.
             drop(unsafe { Box::from_raw(monitor) });
             return Err(error(libc::EBUSY));
         }
         AT_FORK.call_once(|| {
-            // SAFETY: a function that only closes descriptors and forgets pointers. Without room for it children have descriptors too many.
+            // SAFETY: the function only closes descriptors and forgets pointers. If it cannot be registered, children keep descriptors that
+            // they do not need.
             unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         });
         // SAFETY: never freed from here on.
@@ -136,14 +139,14 @@ impl Monitor {
         Ok(monitor)
     }
 
-    /// What is there, if it is [enabled](Monitor::enable).
+    /// Returns the monitor, if it is [enabled](Monitor::enable).
     #[must_use]
     pub fn current() -> Option<&'static Monitor> {
         // SAFETY: null, or never freed.
         unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Ends it: all threads are unregistered, all descriptors closed.
+    /// Disables the monitor: unregisters all threads and closes all descriptors.
     pub fn disable() {
         // SAFETY: null, or never freed.
         let Some(before) = (unsafe { CURRENT.swap(ptr::null_mut(), Ordering::AcqRel).as_ref() }) else { return };
@@ -154,7 +157,7 @@ impl Monitor {
         let _ = REGISTERED.try_with(Registration::leave);
     }
 
-    /// Whose word it is: `bpf` or `perf`.
+    /// Returns the name of the backend: `bpf` or `perf`.
     #[must_use]
     pub fn backend(&self) -> &'static std::ffi::CStr {
         match &self.way {
@@ -163,16 +166,16 @@ impl Monitor {
         }
     }
 
-    /// CPUs that are told apart: the highest that there may be, and one.
+    /// Returns the number of CPUs that have counters: the highest possible CPU number, plus one.
     #[must_use]
     pub fn cpus(&self) -> usize {
         self.cpus
     }
 
-    /// What can be polled for input; see `cox_umt_fd`. It is this object's to close.
+    /// Returns the descriptor to poll for input; see `cox_umt_fd`. It belongs to the monitor, which closes it.
     ///
     /// # Errors
-    /// `EINVAL`: no such CPU. What the kernel says when descriptors run out.
+    /// `EINVAL`: no such CPU. The kernel's error if descriptors run out.
     pub fn descriptor(&self, of: Of) -> io::Result<RawFd> {
         if let Of::Cpu(cpu) = of {
             self.check(cpu)?;
@@ -183,10 +186,10 @@ impl Monitor {
         }
     }
 
-    /// What has happened on a CPU since it was read last, and takes the descriptor's readiness away. `None`: nothing.
+    /// Clears the descriptor's readiness and returns the counts of a CPU since the last read. `None`: nothing has happened.
     ///
     /// # Errors
-    /// `EINVAL`: no such CPU. `ECONNRESET`: the session has ended, nobody counts.
+    /// `EINVAL`: no such CPU. `ECONNRESET`: the session has ended, so blocks are no longer counted.
     pub fn read(&self, cpu: usize) -> io::Result<Option<Counts>> {
         self.check(cpu)?;
         match &self.way {
@@ -195,7 +198,7 @@ impl Monitor {
         }
     }
 
-    /// Registered threads that are ready on a CPU now: running there, or waiting for it.
+    /// Returns how many registered threads are ready on a CPU now: running there, or waiting for it.
     ///
     /// # Errors
     /// `EINVAL`: no such CPU.
@@ -207,11 +210,11 @@ impl Monitor {
         })
     }
 
-    /// The calling thread is watched until it ends, or is [unregistered](Monitor::unregister). It sleeps for an instant in here, so that it is known
-    /// when this returns.
+    /// Registers the calling thread: it is watched until it ends, or is [unregistered](Monitor::unregister). The thread sleeps for some
+    /// microseconds here, so that it is already counted when this returns.
     ///
     /// # Errors
-    /// `EAGAIN`: there is no room for more threads. What the kernel says when descriptors or memory run out.
+    /// `EAGAIN`: there is no room for more threads. The kernel's error if descriptors or memory run out.
     pub fn register(&'static self) -> io::Result<()> {
         REGISTERED
             .try_with(|here| {
@@ -225,11 +228,11 @@ impl Monitor {
                 here.0.set(self);
                 Ok(())
             })
-            // At the end of a thread.
+            // The thread is ending: its thread-local variables are gone.
             .unwrap_or(Err(error(libc::EAGAIN)))
     }
 
-    /// The calling thread is watched no more.
+    /// Unregisters the calling thread.
     pub fn unregister(&self) {
         let _ = REGISTERED.try_with(|here| {
             if ptr::eq(here.0.get(), self) {
@@ -250,7 +253,7 @@ impl Monitor {
     }
 }
 
-/// Why there are no records, in few words.
+/// Reduces the kernel's errors about records to `EPERM` and `ENOTSUP`.
 fn plain(why: io::Error) -> io::Error {
     match why.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => error(libc::EPERM),
@@ -259,7 +262,7 @@ fn plain(why: io::Error) -> io::Error {
     }
 }
 
-/// In a child after fork nobody is watched: threads, pages and logs are the parent's.
+/// Forgets everything in a child after fork: threads, pages and logs are the parent's.
 extern "C" fn in_child() {
     // SAFETY: null, or never freed.
     let before = unsafe { CURRENT.swap(ptr::null_mut(), Ordering::AcqRel).as_ref() };
@@ -270,14 +273,14 @@ extern "C" fn in_child() {
     }
 }
 
-/// The highest CPU that there may be, and one.
+/// Returns the highest possible CPU number, plus one.
 fn cpus() -> usize {
     // SAFETY: asks for a number.
     let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }.max(1) as usize;
     let mut mask = [0u64; CPU_WORDS];
-    // SAFETY: the kernel writes at most so many bytes.
+    // SAFETY: the kernel writes at most as many bytes as the mask has.
     unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) };
-    // Where numbers have gaps the C library's count is less than the highest.
+    // If CPU numbers have gaps, the C library's count is lower than the highest number.
     let highest =
         mask.iter().rposition(|word| *word != 0).map_or(0, |at| at * 64 + 64 - mask[at].leading_zeros() as usize);
     configured.max(highest).min(CPUS)

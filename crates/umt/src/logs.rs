@@ -1,16 +1,17 @@
-//! The signal from the kernel's records of the program's own switches ([`signal::records`]): no session, no privilege.
+//! The counts from the kernel's records of the program's own switches ([`signal::records`]): no session and no privileges are needed.
 //!
-//! Whoever reads goes through what all logs have had since, and counts it by CPU ([`count`](crate::count)), under one lock.
+//! A read goes through the new records of all logs, under one lock, and counts them by CPU ([`count`](crate::count)).
 //!
-//! A log does not say on which CPU its next block will be, so each descriptor watches all logs. Nor can all of them have their share of a wake-up: the
-//! kernel takes a log's readiness back as soon as anybody asks for it (`perf_poll`, kernel/events/core.c), be it poll(2) on the way to another
-//! answer. Who asks first is told, and reads: then what was counted for other CPUs is known, and *their* events are raised. So
+//! A log does not say on which CPU its next block will be, so each descriptor watches all logs. But only one descriptor gets the wake-up:
+//! the kernel clears a log's readiness when any thread asks for it (`perf_poll`, kernel/events/core.c), even in a poll(2) that returns for
+//! another reason. The thread that asks first learns of the news, and reads all logs. Then the counts of the other CPUs are known too, and
+//! this raises *their* eventfds. So
 //!
-//! 1. a descriptor is ready while a block is known for its CPU and was not read, and
-//! 2. what is not known yet makes at least one of them ready, whose reader makes it known.
+//! 1. a descriptor is ready while a block on its CPU is known and was not read, and
+//! 2. records that are not known yet make at least one descriptor ready, and its reader makes them known.
 //!
-//! *Turned down:* an event of the kernel's for each thread and CPU, each with a readiness of its own, which is a record for each CPU at each switch;
-//! a thread of our own that would read all logs.
+//! *Turned down:* one kernel event for each thread and CPU, with a readiness of its own: each switch would write a record for each CPU. A
+//! thread of the library that reads all logs.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -24,14 +25,14 @@ use crate::count::{Tally, Whereabouts};
 use crate::counts::{Counts, Of};
 use crate::watcher::{Watcher, close};
 
-/// Logs are watched for their edges: their level is taken back by whoever asks.
+/// Logs are watched for edges, because the kernel clears their level when any thread asks.
 const EDGE: libc::c_int = libc::EPOLLIN | libc::EPOLLET;
 
-/// All of it.
+/// The backend `perf`.
 #[derive(Debug)]
 pub struct Logs {
     state: Mutex<State>,
-    /// Places that are followed, for those who look without the lock.
+    /// Bit mask of the places that are followed, for reads without the lock.
     followed: [AtomicU64; PLACES / 64],
     cpus: usize,
 }
@@ -40,15 +41,15 @@ pub struct Logs {
 struct State {
     places: Vec<Option<Follower>>,
     tally: Tally,
-    /// What was told of each CPU.
+    /// The counts at the last read, by CPU.
     told: Vec<Told>,
-    /// Times that records were written over before they were read.
+    /// How often records were overwritten before they were read.
     lost: u32,
-    /// By CPU, and behind them the one for all.
+    /// The descriptors, by CPU; the last one is for all CPUs.
     watchers: Vec<Option<Watcher>>,
 }
 
-/// A thread.
+/// The state of a followed thread.
 #[derive(Debug)]
 struct Follower {
     position: Position,
@@ -63,10 +64,10 @@ struct Told {
 }
 
 impl Logs {
-    /// Room for them.
+    /// Makes the backend, with no thread followed yet.
     ///
     /// # Errors
-    /// When the kernel gives this user no records of its own threads.
+    /// The kernel does not give this user records of its own threads.
     pub fn new(cpus: usize) -> io::Result<Logs> {
         records::probe()?;
         records::begin().ok_or_else(io::Error::last_os_error)?;
@@ -84,7 +85,7 @@ impl Logs {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The calling thread is followed from here on.
+    /// Registers the calling thread: its log is followed from here on.
     pub fn register(&self) -> io::Result<()> {
         let mut state = self.state();
         if !records::enlist() {
@@ -99,12 +100,12 @@ impl Logs {
         state.places[place as usize] = Some(follower);
         self.followed[place as usize / 64].fetch_or(1 << (place % 64), Ordering::AcqRel);
         drop(state);
-        // Its log begins with this.
+        // This switch is the first record of the thread's log.
         signal::leave_once();
         Ok(())
     }
 
-    /// The calling thread is followed no more.
+    /// Unregisters the calling thread.
     pub fn unregister(&self) {
         let Some((place, _)) = records::own() else { return };
         let mut state = self.state();
@@ -118,7 +119,7 @@ impl Logs {
         state.raise();
     }
 
-    /// Nobody is followed, and nothing can be polled.
+    /// Stops following all threads, and closes all descriptors.
     pub fn end(&self) {
         self.followed.iter().for_each(|word| word.store(0, Ordering::Release));
         let mut state = self.state();
@@ -126,7 +127,7 @@ impl Logs {
         state.watchers.iter_mut().for_each(|watcher| *watcher = None);
     }
 
-    /// What is polled for a CPU, or for all.
+    /// Returns the descriptor for a CPU, or for all.
     pub fn descriptor(&self, of: Of) -> io::Result<RawFd> {
         let mut state = self.state();
         let State { places, watchers, .. } = &mut *state;
@@ -141,16 +142,16 @@ impl Logs {
         places.iter().flatten().try_for_each(|follower| watcher.watch(follower.log, EDGE))?;
         let raw = watcher.raw();
         watchers[slot] = Some(watcher);
-        // What is in logs already has no edge to come.
+        // Records that are already in the logs cause no further edge.
         state.follow_all();
         state.raise();
         Ok(raw)
     }
 
-    /// What has come since the last time.
+    /// Returns the counts of a CPU since the last read. `None`: nothing has happened.
     pub fn read(&self, cpu: usize) -> Option<Counts> {
         let mut state = self.state();
-        // Before logs are read: a switch behind this makes it ready again, one before it is read now.
+        // Before the logs are read: a switch after this makes the descriptor ready again, and one before it is read now.
         for slot in [cpu, self.cpus] {
             state.watchers[slot].iter().for_each(Watcher::hush);
         }
@@ -166,7 +167,7 @@ impl Logs {
         })
     }
 
-    /// Threads that are ready on a CPU, by the last record of each.
+    /// Returns how many threads are ready on a CPU, by the last record of each.
     pub fn ready(&self, cpu: usize) -> u32 {
         let is_there =
             |place: &u32| records::stand(*place).is_some_and(|stand| stand.is_runnable && stand.cpu as usize == cpu);
@@ -177,9 +178,9 @@ impl Logs {
         followed.filter(is_there).count() as u32
     }
 
-    /// In a child after fork, which forgets all of this: closes what it was given copies of.
+    /// Closes the copies of the descriptors in a child after fork.
     pub fn leave_to_parent(&self) {
-        // Somebody in the parent was at it: then they stay open.
+        // If a thread of the parent held the lock at the fork, the descriptors stay open.
         let Ok(state) = self.state.try_lock() else { return };
         close(state.places.iter().flatten().map(|follower| follower.log));
         state.watchers.iter().flatten().for_each(Watcher::leave_to_parent);
@@ -198,7 +199,8 @@ impl State {
         }
     }
 
-    /// Has descriptors be ready for whose CPUs a block is known; of who unblocks the kernel wakes nobody either.
+    /// Makes a descriptor ready if a block on one of its CPUs is known and was not read. Unblocks do not count here, because the kernel
+    /// does not make a log ready for them either.
     fn raise(&mut self) {
         let State { tally, told, watchers, .. } = self;
         let mut any = false;

@@ -1,13 +1,13 @@
-//! What a program polls: an epoll instance that holds what the kernel makes ready, and an event of our own, that is up while something is known
-//! and was not read yet.
+//! The descriptor that a program polls: an epoll instance. It watches descriptors that the kernel makes ready, and an eventfd of our own,
+//! which is readable while there are counts that the program has not read.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// Descriptors asked about at a time.
+/// Number of events fetched by one call.
 const MOST: usize = 32;
 
-/// One of them.
+/// An epoll instance and its eventfd.
 #[derive(Debug)]
 pub struct Watcher {
     epoll: OwnedFd,
@@ -16,7 +16,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Nothing makes it ready yet.
+    /// Makes a watcher that nothing makes ready yet.
     pub fn new() -> io::Result<Watcher> {
         // SAFETY: makes a descriptor.
         let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
@@ -27,7 +27,7 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Becomes ready with a descriptor, which may be known already.
+    /// Adds a descriptor that makes the watcher ready. Does nothing if it was added before.
     pub fn watch(&self, what: RawFd, events: libc::c_int) -> io::Result<()> {
         let mut event = libc::epoll_event { events: events as u32, u64: 0 };
         // SAFETY: an event to be read.
@@ -38,23 +38,23 @@ impl Watcher {
         }
     }
 
-    /// Takes in what was watched for its edges.
+    /// Fetches the events of descriptors that are watched for edges, so that these no longer make the watcher ready.
     pub fn hush(&self) {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST];
-        // SAFETY: room for so many.
+        // SAFETY: the buffer has room for this number of events.
         while unsafe { libc::epoll_wait(self.raw(), events.as_mut_ptr(), MOST as libc::c_int, 0) }
             == MOST as libc::c_int
         {}
     }
 
-    /// Whether it is to be ready whatever the kernel says.
+    /// Makes the watcher ready (`up`) or not, regardless of the other descriptors.
     pub fn raise(&mut self, up: bool) {
         if std::mem::replace(&mut self.is_up, up) == up {
             return;
         }
         let mut one = 1u64;
         let fd = self.event.as_raw_fd();
-        // SAFETY: eight bytes, to be read or written; neither blocks.
+        // SAFETY: eight bytes, which the calls may read or write; neither call blocks.
         unsafe {
             if up {
                 libc::write(fd, (&raw const one).cast(), 8);
@@ -64,21 +64,21 @@ impl Watcher {
         }
     }
 
-    /// What is polled.
+    /// Returns the descriptor to poll.
     pub fn raw(&self) -> RawFd {
         self.epoll.as_raw_fd()
     }
 
-    /// In a child after fork, where these descriptors are copies: closes them, and leaves what they are of as it is.
+    /// Closes the copies of the descriptors in a child after fork. The parent's epoll instance and eventfd stay as they are.
     pub fn leave_to_parent(&self) {
         close([self.epoll.as_raw_fd(), self.event.as_raw_fd()]);
     }
 }
 
-/// Closes descriptors of an object that is forgotten; safe in a child after fork.
+/// Closes descriptors of an object that is then forgotten. Safe in a child after fork.
 pub fn close(descriptors: impl IntoIterator<Item = RawFd>) {
     for fd in descriptors {
-        // SAFETY: the caller's own, which nobody uses behind this.
+        // SAFETY: the descriptors are the caller's, and no thread uses them after this.
         unsafe { libc::close(fd) };
     }
 }

@@ -1,4 +1,4 @@
-//! The signal through `cox_umt.h`, by both backends, against what the kernel counts of the same threads; and the example.
+//! The counts through `cox_umt.h`, by both backends, compared with the kernel's own counts of the same threads; and the example program.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

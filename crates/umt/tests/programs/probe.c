@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The signal, checked against what the kernel itself counts of the same threads. `probe CASE BACKEND` exits with 0 if all is as it should be.
+ * Compares the library's counts with the kernel's own counts of the same threads. `probe CASE BACKEND` exits with 0 if they agree.
  */
 #include "probe.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What cases of the probe share: counters added up, and what the kernel counts of the same thread. */
+/* Shared by the cases of the probe: sums of counters, and the kernel's own counts of the same thread. */
 #ifndef PROBE_H
 #define PROBE_H
 
