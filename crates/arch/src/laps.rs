@@ -1,14 +1,14 @@
-//! A stopwatch for the fixed cost of a session: how long cox takes for each part of its start and its end.
+//! A stopwatch for the fixed cost of a session: the time that cox takes for each part of its start and its end.
 //!
-//! It is off unless [`begin`] was called, and costs a load then. `cox` begins it when [`VARIABLE`] names a file; `cox-bench overhead
-//! start` reads that file. Code that finishes a part calls [`done`]: the time since the last such call, of whatever thread, was
-//! for this part. The parts of a session follow one another, also where threads of their own do them.
+//! The stopwatch is off, and costs one load, unless [`begin`] was called. `cox` calls that if [`VARIABLE`] names a file; `cox-bench
+//! overhead start` reads the file. Code that finishes a part calls [`done`]: the time since the last such call, on any thread, counts for
+//! this part. The parts of a session follow one another, even if different threads do them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::monotonic_ns;
 
-/// Names the file that `cox` writes its parts to when it ends.
+/// Variable that names the file to which `cox` writes its parts when it ends.
 pub const VARIABLE: &str = "COX_LAPS";
 
 /// A part of a session.
@@ -16,31 +16,31 @@ pub const VARIABLE: &str = "COX_LAPS";
 pub enum Part {
     /// Reading options and the machine, opening outputs.
     Preparing,
-    /// Cutting an excerpt of the kernel's types.
+    /// Making an excerpt of the kernel's type information.
     Types,
-    /// Opening the BPF object, and its settings.
+    /// Opening the BPF object and setting its options.
     Opening,
     /// Relocating, verifying and loading the BPF programs, and making their maps.
     Loading,
-    /// Attaching them to tracepoints.
+    /// Attaching the programs to tracepoints.
     Attaching,
-    /// Starting the clocks that take samples.
+    /// Starting the sampling clocks.
     Sampling,
-    /// Forking the program, to its gate.
+    /// Forking the program's process, which waits at its gate before the exec.
     Forking,
-    /// A journal of what is to be put back, and the process that does it when cox is killed.
+    /// Writing the journal of changes to undo, and starting the guardian that undoes them if cox is killed.
     Guarding,
-    /// Enrolling its threads; for a pack, taking hold of them.
+    /// Registering the program's threads; for packing, taking control of them.
     Enrolling,
-    /// From opening the gate to the exec.
+    /// From the opening of the gate to the exec.
     Starting,
     /// The program runs.
     Running,
-    /// The last clocks of threads; for a pack, putting masks back.
+    /// Reading the threads' clocks for the last time; for packing, restoring affinity masks.
     Closing,
-    /// Detaching from tracepoints, and what was left in rings.
+    /// Detaching from tracepoints, and reading the rest of the ring buffers.
     Detaching,
-    /// Reading the binaries that samples are in.
+    /// Reading the binaries in which samples lie.
     Reading,
     /// Making the account and writing the report.
     Reporting,
@@ -66,7 +66,7 @@ pub const ALL: [Part; 15] = [
 ];
 
 impl Part {
-    /// As it is written and printed.
+    /// Returns the part's name, as it is written and printed.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -89,18 +89,18 @@ impl Part {
     }
 }
 
-/// When the last part was done, nanoseconds on CLOCK_MONOTONIC; 0: the stopwatch is off.
+/// Time at which the last part was done, in nanoseconds on CLOCK_MONOTONIC; 0 if the stopwatch is off.
 static LAST_NS: AtomicU64 = AtomicU64::new(0);
 static TOOK_NS: [AtomicU64; ALL.len()] = [const { AtomicU64::new(0) }; ALL.len()];
 
-/// Starts the stopwatch. Returns when, on CLOCK_MONOTONIC.
+/// Starts the stopwatch. Returns the present time in nanoseconds on CLOCK_MONOTONIC.
 pub fn begin() -> u64 {
     let now_ns = monotonic_ns();
     LAST_NS.store(now_ns, Ordering::Relaxed);
     now_ns
 }
 
-/// Says that a part is done. Of a part that comes twice the times are added.
+/// Notes that a part is done. If a part occurs twice, its times are added.
 pub fn done(part: Part) {
     if LAST_NS.load(Ordering::Relaxed) == 0 {
         return;
@@ -110,7 +110,7 @@ pub fn done(part: Part) {
     TOOK_NS[part as usize].fetch_add(now_ns.saturating_sub(last_ns), Ordering::Relaxed);
 }
 
-/// How long each part took so far, nanoseconds.
+/// Returns each part and the time that it has taken so far, in nanoseconds.
 pub fn taken() -> impl Iterator<Item = (Part, u64)> {
     ALL.into_iter().zip(&TOOK_NS).map(|(part, took)| (part, took.load(Ordering::Relaxed)))
 }

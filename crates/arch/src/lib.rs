@@ -1,14 +1,15 @@
-//! All that differs by processor, in one folder for each: `x86_64` works, `aarch64` is compiled and [refuses](supported) at run time.
+//! All code that differs by processor, in one folder for each: `x86_64` works; `aarch64` is compiled and [refuses](supported) at run time.
 //!
-//! | part | what it is for |
+//! | part | purpose |
 //! |---|---|
 //! | [`blocked_in`], `SYS_*` | what blocking in a system call means, by its number |
 //! | [`wait_loop`], [`import_slot`] | what machine code does: loops that only wait, stubs of the procedure linkage table |
-//! | `doors` (macros) | functions of the preload library in assembly, and its word in each thread |
+//! | `doors` (macros) | entry points of the preload library in assembly, and its word in each thread |
 //! | `include/cox/processor.h` | registers, stack and thread flags for the BPF programs |
 //! | [`LOADER`], [`ELF_MACHINE`] | names and numbers |
 //!
-//! The clock and a stopwatch are here too; they are the same on all processors. No unsafe code is in this crate, but what `doors` makes is.
+//! The clock and a stopwatch are here too; they are the same on all processors. This crate contains no unsafe code itself, but the code
+//! that the macros in `doors` generate is unsafe.
 
 pub mod clock;
 pub mod laps;
@@ -34,19 +35,19 @@ pub use processor::{ELF_MACHINE, LOADER, supported};
 pub use processor::{LONGEST_INSTRUCTION_BYTES, PLT_ENTRY_BYTES, import_slot};
 use wire::Cause;
 
-/// Entries of the table of system calls that BPF gets; higher numbers (x32) count as `other`.
+/// Number of entries in the table of system calls that BPF gets. Higher numbers (x32) count as `other`.
 pub const SYSCALL_TABLE_LEN: usize = 512;
 
-/// What blocking in a system call means.
+/// The meaning of blocking in a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockedIn {
     /// Always this cause.
     Cause(Cause),
-    /// The cause hangs on what the descriptor in the first argument is.
+    /// The cause depends on the kind of descriptor in the first argument.
     Descriptor,
 }
 
-/// Ends the process with the reason, for functions that no processor but x86-64 has.
+/// Prints the reason and ends the process. For functions that only x86-64 has.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn refuse() -> ! {
     if let Err(why) = supported() {

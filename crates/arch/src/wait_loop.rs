@@ -1,34 +1,35 @@
-//! The small loops of a function, and whether they only wait for other threads: what the machine code of this processor says.
+//! The small loops of a function, and whether they only wait for other threads, judged from this processor's machine code.
 //!
-//! The rule, and `WaitLoops::find`, are in `x86_64/wait_loop.rs`. Of processors whose code is not read, all code is [`Verdict::Straight`].
+//! The rule, and `WaitLoops::find`, are in `x86_64/wait_loop.rs`. If cox does not read a processor's code, all of its code is
+//! [`Verdict::Straight`].
 
-/// Longest loop that is looked at, in instructions. The waiting loops of libgomp, libomp, glibc and the
-/// usual hand-written locks have 3 to 12 instructions optimised, and up to 26 at -O0.
+/// Longest loop that is judged, in instructions. The waiting loops of libgomp, libomp, glibc and the usual hand-written locks have 3 to 12
+/// instructions if optimised, and up to 26 at -O0.
 pub const MAX_LOOP: usize = 32;
 
-/// What a sampled instruction is part of.
+/// The kind of code to which a sampled instruction belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A loop that only waits.
     Waits,
     /// A small loop that stores along memory, computes on vectors or floating point, or moves strings.
     Moves,
-    /// Another small loop.
+    /// A small loop that does anything else.
     Works,
-    /// No small loop: straight code, or a loop that is too long to be judged.
+    /// No small loop: straight-line code, or a loop that is too long to be judged.
     Straight,
 }
 
-/// What a call instruction names as its target.
+/// The target of a call instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallTarget {
     /// Code at this address.
     Code(u64),
-    /// Code at the address that this memory holds: an entry of the global offset table.
+    /// Code whose address is stored at this address: an entry of the global offset table.
     Pointer(u64),
 }
 
-/// What a called function is good for, as far as waiting goes.
+/// The effect of a called function, as far as waiting is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callee {
     /// It only executes `pause`.
@@ -42,7 +43,7 @@ pub enum Callee {
 /// The small loops of one function.
 #[derive(Clone, Debug, Default)]
 pub struct WaitLoops {
-    /// Instructions in small loops, ascending: address, end, verdict.
+    /// Spans of instructions in small loops, in ascending order: first address, end, verdict.
     pub(crate) spans: Vec<(u64, u64, Verdict)>,
     pub(crate) pauses: bool,
     pub(crate) yields: bool,
@@ -51,7 +52,7 @@ pub struct WaitLoops {
 }
 
 impl WaitLoops {
-    /// What the instruction at `ip` is part of.
+    /// Returns the kind of code to which the instruction at `ip` belongs.
     pub fn verdict(&self, ip: u64) -> Verdict {
         let behind = self.spans.partition_point(|&(start, _, _)| start <= ip);
         match behind.checked_sub(1).map(|at| self.spans[at]) {
@@ -60,23 +61,23 @@ impl WaitLoops {
         }
     }
 
-    /// Whether the function has `pause` or one of its kin anywhere.
+    /// Returns whether the function contains `pause` or one of its newer variants.
     pub fn pauses(&self) -> bool {
         self.pauses
     }
 
-    /// Whether the function calls something that gives the CPU away.
+    /// Returns whether the function calls one that gives the CPU away.
     pub fn yields(&self) -> bool {
         self.yields
     }
 
-    /// Whether the function is short, without loops and calls, and has `pause`.
+    /// Returns whether the function is short, without loops and calls, and contains `pause`.
     pub fn relaxes_only(&self) -> bool {
         self.relaxes_only
     }
 
-    /// Whether the function is short, without loops and calls, and stores nothing but what it pushes: a
-    /// test that a waiting loop may call. By itself this means nothing.
+    /// Returns whether the function is short, without loops and calls, and stores nothing except what it pushes. A waiting loop may call
+    /// such a function as its test; the property alone does not mean that the function waits.
     pub fn looks_only(&self) -> bool {
         self.looks_only
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the BPF programs know of the processor: the user registers of a task, its stack, and whether it runs in another mode.
- * The kernel's structs have only the fields that are read; CO-RE finds their places.
+ * The processor-dependent part of the BPF programs: the user registers of a task, its stack, and whether it runs in 32-bit mode.
+ * The kernel's structs are declared with only the fields that are read; CO-RE finds their offsets.
  */
 #ifndef COX_PROCESSOR_H
 #define COX_PROCESSOR_H
@@ -33,7 +33,7 @@ struct bpf_perf_event_data {
 	__u64 regs[COX_REGS];
 };
 
-/* The number of the system call that a task is in; -1 outside one (a fault, an interrupt). */
+/* Returns the number of the system call that a task is in; -1 outside a system call (a fault, an interrupt). */
 COX_INLINE __s64 cox_call_nr(struct pt_regs *regs)
 {
 	return (__s32)regs->orig_ax;
@@ -49,13 +49,13 @@ COX_INLINE __u64 cox_user_ip(struct pt_regs *regs)
 	return regs->ip;
 }
 
-/* Its system calls have other numbers: those of 32 bits (TS_COMPAT). */
+/* Returns nonzero if the task is in a 32-bit system call, whose number is from another table (TS_COMPAT). */
 COX_INLINE int cox_other_numbers(struct thread_info *info)
 {
 	return info->status & 2;
 }
 
-/* Whether a sample was taken in user mode, and where. */
+/* Returns whether a sample was taken in user mode. */
 COX_INLINE int cox_sampled_user(struct bpf_perf_event_data *sampled)
 {
 	return (sampled->regs[COX_REG_CS] & 3) == 3;

@@ -1,6 +1,7 @@
-//! The doors of this processor: nobody has written them, and cox preloads nothing here. Whoever goes through one hears so, and the process ends.
+//! Entry points of the preload library on this processor. They are not written: cox preloads nothing here. A call prints the reason and
+//! ends the process.
 
-/// Defines what [`refuse`](crate::refuse)s under the name of an interposed function.
+/// Defines a function that [`refuse`](crate::refuse)s under the name of an interposed function.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! refusing {
@@ -8,7 +9,7 @@ macro_rules! refusing {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As the real one's.
+        /// As for the real function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name() {
             $(let _ = &$leads_to;)+
@@ -17,19 +18,19 @@ macro_rules! refusing {
     )* };
 }
 
-/// Interposed functions that would have their argument and their return address.
+/// Interposed functions; on x86-64 they pass on their argument and their return address.
 #[macro_export]
 macro_rules! with_caller {
     ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $crate::refusing! { $($(#[$doc])* $name, $inner;)* } };
 }
 
-/// Interposed functions that would ask where to go on.
+/// Interposed functions; on x86-64 they ask another function where to continue.
 #[macro_export]
 macro_rules! by_way_of {
     ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $crate::refusing! { $($(#[$doc])* $name, $inner;)* } };
 }
 
-/// A function that would ask where to go on.
+/// A function that is not interposed; on x86-64 it asks another function where to continue.
 #[macro_export]
 macro_rules! by_way_of_inside {
     ($name:ident => $inner:path) => {
@@ -40,7 +41,7 @@ macro_rules! by_way_of_inside {
     };
 }
 
-/// Interposed functions that would lead to one or the other.
+/// Interposed functions; on x86-64 they continue at one of two functions.
 #[macro_export]
 macro_rules! ours_or_by_way_of {
     (at $at:path; $($(#[$doc:meta])* $name:ident => $ours:path, else $inner:path;)*) => {
@@ -48,13 +49,13 @@ macro_rules! ours_or_by_way_of {
     };
 }
 
-/// Interposed functions that would go where a variable says.
+/// Interposed functions; on x86-64 they continue at the address in a variable.
 #[macro_export]
 macro_rules! by_place {
     ($($(#[$doc:meta])* $name:ident => $place:path;)*) => { $crate::refusing! { $($(#[$doc])* $name, $place;)* } };
 }
 
-/// Defines a word that each thread has, 0 at first, with the functions `word` and `set_word`. Once in a library.
+/// Defines a thread-local word, 0 at first, with the functions `word` and `set_word`. To be used once in a library.
 #[macro_export]
 macro_rules! own_word {
     () => {
@@ -62,7 +63,7 @@ macro_rules! own_word {
             static WORD: ::std::cell::Cell<usize> = const { ::std::cell::Cell::new(0) };
         }
 
-        /// The calling thread's word.
+        /// Returns the calling thread's word.
         #[inline]
         fn word() -> usize {
             WORD.get()

@@ -1,7 +1,7 @@
-//! x86-64: what a thread that blocks in a given system call waits for.
+//! x86-64: what a thread that blocks in a system call waits for.
 //!
-//! Source of the numbers: arch/x86/entry/syscalls/syscall_64.tbl. A call that is not listed blocks
-//! for `other` reasons. Calls on a descriptor depend on what the descriptor is.
+//! Source of the numbers: arch/x86/entry/syscalls/syscall_64.tbl. Calls that are not listed block for `other` reasons. For calls on a
+//! descriptor the reason depends on the kind of descriptor.
 
 use wire::Cause;
 
@@ -12,7 +12,7 @@ pub const SYS_SCHED_YIELD: u32 = 24;
 /// io_uring_enter(2).
 pub const SYS_IO_URING_ENTER: u32 = 426;
 
-/// What blocking in system call `nr` means.
+/// Returns what blocking in system call `nr` means.
 pub fn blocked_in(nr: u32) -> BlockedIn {
     use BlockedIn::Descriptor;
     let cause = match nr {

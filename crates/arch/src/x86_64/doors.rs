@@ -1,15 +1,15 @@
-//! Doors: functions whose caller has to be known, or that must not look at what is carried through. In assembly, since only that sees the return
-//! address and leaves arguments of any number where they are. And a word that each thread has, where two instructions find it.
+//! Entry points of the preload library that need the return address of their caller, or must pass on arguments without looking at them.
+//! They are in assembly, because only assembly sees the return address and leaves any number of arguments in place. Also a word in each
+//! thread, which two instructions read.
 
-/// Defines interposed functions of one argument or none: `$inner` has their argument, whatever it is, and
-/// their return address.
+/// Defines interposed functions of one argument or none. `$inner` receives the argument, if any, and the return address.
 #[macro_export]
 macro_rules! with_caller {
     ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $(
         $(#[$doc])*
         ///
         /// # Safety
-        /// As the real one's.
+        /// As for the real function.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name() {
@@ -18,14 +18,14 @@ macro_rules! with_caller {
     )* };
 }
 
-/// Asks `{inner}`, which has the first of any integer arguments, if there is one, and the return address, where to go on, and goes there
-/// with all arguments as they came.
+/// Calls `{inner}` with the first integer argument, if there is one, and the return address. Then jumps to the address that it returns,
+/// with all arguments unchanged.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! by_way_asm {
     () => {
-        // The six registers of arguments; a seventh word keeps the stack aligned for the call. The first argument is
-        // still in its place; the return address lies above the seven words.
+        // Saves the six argument registers; a seventh word keeps the stack aligned for the call. The first argument is still in its
+        // register. The return address lies above the seven words.
         "push rdi
          push rsi
          push rdx
@@ -46,15 +46,15 @@ macro_rules! by_way_asm {
     };
 }
 
-/// Defines interposed functions of any integer arguments: `$inner` has the first of them, if there is one, and their
-/// return address, and says where to go on, with all arguments as they came.
+/// Defines interposed functions of any integer arguments. `$inner` receives the first argument, if any, and the return address. It returns
+/// the address at which to continue, with all arguments unchanged.
 #[macro_export]
 macro_rules! by_way_of {
     ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $(
         $(#[$doc])*
         ///
         /// # Safety
-        /// As the real one's.
+        /// As for the real function.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name() {
@@ -63,7 +63,7 @@ macro_rules! by_way_of {
     )* };
 }
 
-/// Defines a function as [`by_way_of`] does, that is not interposed: somebody has its address.
+/// Defines a function as [`by_way_of`] does, but not an interposed one: other code has its address.
 #[macro_export]
 macro_rules! by_way_of_inside {
     ($name:ident => $inner:path) => {
@@ -74,19 +74,19 @@ macro_rules! by_way_of_inside {
     };
 }
 
-/// The same as [`by_way_of`], but that they lead to `$ours` at once where the thread's [word](own_word) points to memory whose word at offset
-/// `$at` is not zero.
+/// Defines interposed functions as [`by_way_of`] does, with a fast path. If the thread's [word](own_word) points to memory whose word at
+/// offset `$at` is not zero, they jump to `$ours` directly.
 #[macro_export]
 macro_rules! ours_or_by_way_of {
     (at $at:path; $($(#[$doc:meta])* $name:ident => $ours:path, else $inner:path;)*) => { $(
         $(#[$doc])*
         ///
         /// # Safety
-        /// As the real one's.
+        /// As for the real function.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name() {
-            // No argument is in rax.
+            // rax holds no argument.
             ::std::arch::naked_asm!(
                 "mov rax, qword ptr [rip + cox_preload_word@GOTTPOFF]",
                 "mov rax, qword ptr fs:[rax]",
@@ -104,14 +104,14 @@ macro_rules! ours_or_by_way_of {
     )* };
 }
 
-/// Defines an interposed function that goes where `$place` says.
+/// Defines interposed functions that jump to the address in the variable `$place`.
 #[macro_export]
 macro_rules! by_place {
     ($($(#[$doc:meta])* $name:ident => $place:path;)*) => { $(
         $(#[$doc])*
         ///
         /// # Safety
-        /// As the real one's.
+        /// As for the real function.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name() {
@@ -120,10 +120,10 @@ macro_rules! by_place {
     )* };
 }
 
-/// Defines a word that each thread has, 0 at first, with the functions `word` and `set_word`. Once in a library.
+/// Defines a thread-local word, 0 at first, with the functions `word` and `set_word`. To be used once in a library.
 ///
-/// A library's thread-local variables are else found by a function call (`__tls_get_addr`). This one lies at a fixed distance from the
-/// thread's pointer, which a library may have that is there when the program starts, and few bytes of.
+/// Normally, finding a library's thread-local variable takes a function call (`__tls_get_addr`). This word lies at a fixed distance from
+/// the thread pointer. A library may use such variables if it is loaded at the program's start, but only for few bytes.
 #[macro_export]
 macro_rules! own_word {
     () => {
@@ -139,11 +139,11 @@ macro_rules! own_word {
             ".popsection",
         );
 
-        /// The calling thread's word.
+        /// Returns the calling thread's word.
         #[inline]
         fn word() -> usize {
             let word;
-            // SAFETY: reads the variable above, which is there in each thread. Only `set_word` writes it.
+            // SAFETY: reads the variable above, which each thread has. Only `set_word` writes it.
             unsafe {
                 ::std::arch::asm!(
                     "mov {0}, qword ptr [rip + cox_preload_word@GOTTPOFF]",

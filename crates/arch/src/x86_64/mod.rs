@@ -13,13 +13,13 @@ pub use stub::{LONGEST_INSTRUCTION_BYTES, PLT_ENTRY_BYTES, import_slot};
 
 /// The dynamic loader of the C library.
 pub const LOADER: &str = "ld-linux-x86-64.so.2";
-/// What ELF files for this processor have in `e_machine` (EM_X86_64).
+/// The value of `e_machine` in ELF files for this processor (EM_X86_64).
 pub const ELF_MACHINE: u16 = 62;
 
-/// Says whether cox can run on this processor.
+/// Returns `Ok` if cox can run on this processor.
 ///
 /// # Errors
-/// It can.
+/// None on this processor.
 pub fn supported() -> Result<(), &'static str> {
     Ok(())
 }

@@ -2,13 +2,13 @@
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
 
-/// Stubs are aligned and spaced by this.
+/// Size and alignment of a stub, in bytes.
 pub const PLT_ENTRY_BYTES: u64 = 16;
-/// No instruction is longer.
+/// Length of the longest instruction, in bytes.
 pub const LONGEST_INSTRUCTION_BYTES: u64 = 15;
 
-/// Where in memory the address is that the stub with this machine code, at address `start`, jumps to: `jmp *slot(%rip)`, possibly behind
-/// `endbr64`.
+/// Returns where in memory the target address of a stub is stored. `code`: the stub's machine code, which lies at address `start`: `jmp
+/// *slot(%rip)`, possibly behind `endbr64`.
 pub fn import_slot(code: &[u8], start: u64) -> Option<u64> {
     Decoder::with_ip(64, code, start, DecoderOptions::NONE)
         .into_iter()

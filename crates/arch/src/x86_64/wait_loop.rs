@@ -1,40 +1,36 @@
-//! Does this machine code wait for other threads? Decided from the bytes of one function alone.
+//! Decides from the machine code of one function whether its loops only wait for other threads.
 //!
 //! # The rule
-//! A loop *only waits* when repeating it brings the thread nowhere by itself, so that somebody else has to
-//! end it. Looked at is the innermost loop round the instruction, of at most [`MAX_LOOP`] instructions:
+//! A loop *only waits* if repeating it makes no progress by itself, so that another thread has to end it. The judged loop is the innermost
+//! loop that contains the instruction, of at most [`MAX_LOOP`] instructions:
 //!
-//! 1. It stores nothing, except to slots of its own stack frame (compilers keep variables there at -O0),
-//!    and except *tries*: locked exchanges, compare-exchanges and bit operations with an unchanging operand
-//!    at an unchanging address, which leave a held lock as it is. Reason: what is stored is a result.
-//! 2. It computes nothing on vectors or floating point, moves no strings, calls nothing and enters no
-//!    kernel. Calls to functions that consist of `pause`, or that give the CPU away, are allowed.
-//! 3. If it has `pause` (or its newer kin), or such a call, it waits. Reason: the instruction exists for
-//!    nothing else.
+//! 1. It stores nothing, with two exceptions. It may store to slots of its own stack frame, where compilers keep variables at -O0. And it
+//!    may *try* a lock: locked exchanges, compare-exchanges and bit operations with an unchanging operand at an unchanging address, which
+//!    leave a held lock as it is. Reason: what a loop stores is a result.
+//! 2. It computes nothing on vectors or floating point, moves no strings, calls no function and enters no kernel. Calls to functions that
+//!    consist of `pause`, or that give the CPU away, are allowed.
+//! 3. If it has `pause` (or a newer variant), or such a call, it waits. Reason: the instruction exists for nothing else.
 //! 4. Otherwise:
-//!    - what goes round from one iteration to the next (registers and stack slots) only counts by constant
-//!      steps. Reason: sums, products, random numbers and hashes carry a result;
-//!    - no address in it depends on what counts. Reason: copying, scanning and probing advance along
-//!      memory; walking a list makes the next address from the last load;
-//!    - some branch that leaves it tests a value polled from memory at an unchanging address, alone: not
-//!      mixed with a counter or with time. Reason: `i < *limit` ends by itself. Polling a slot of the own
-//!      stack frame counts only when the loop counts nothing at all: -O0 code reads its plain variables so.
-//!    - no branch in it tests what cannot change while it goes round (registers it does not write). Reason:
-//!      compilers leave loops that nothing would ever end on paths that are never repeated, as when a list
-//!      turns out to be empty; they look like polling.
+//!    - values that are carried from one iteration to the next (in registers and stack slots) change only by constant steps. Reason: sums,
+//!      products, random numbers and hashes carry a result;
+//!    - no address in it depends on a value that changes so. Reason: copying, scanning and probing advance along memory; a list walk makes
+//!      the next address from the last load;
+//!    - some branch that leaves it tests a value polled from memory at an unchanging address, and nothing else: the test does not also use
+//!      a counter or a time. Reason: `i < *limit` ends by itself. Polling a slot of the own stack frame counts only if the loop counts
+//!      nothing at all, because -O0 code reads its plain variables in this way;
+//!    - no branch in it tests a value that cannot change while the loop runs (registers that it does not write). Reason: compilers leave
+//!      endless loops on paths that are never repeated, as when a list turns out to be empty; these look like polling.
 //!
-//! An address that is itself polled (`shared->flag` at -O0 or with a volatile pointer) is unchanging: this
-//! thread does not change it.
+//! An address that is itself polled (`shared->flag` at -O0 or with a volatile pointer) is unchanging: this thread does not change it.
 //!
 //! A short function without loops and calls that has `pause` (`cpu_relax`) waits as a whole.
 //!
 //! # Known limits
 //! - `while (!stop) n++` looks exactly like a bounded spin and counts as waiting, whatever `n` is for.
-//! - A loop that searches by counting while it looks at one plain variable looks like a bounded spin as
-//!   well. Compilers rarely leave one: none in CPython and perl, 32 among the 45,201 functions of GCC's cc1.
-//! - Timed delays by `rdtsc` and delay loops of `nop` without `pause` count as work; so do loops that scan
-//!   several flags without `pause`, and loops that poll through a function that was not inlined (C++
-//!   atomics at -O0).
+//! - A loop that searches by counting while it reads one plain variable looks like a bounded spin as well. Compilers rarely leave one: none
+//!   in CPython and perl, 32 among the 45,201 functions of GCC's cc1.
+//! - Timed delays by `rdtsc`, and delay loops of `nop` without `pause`, count as work. So do loops that scan several flags without `pause`,
+//!   and loops that poll through a function that was not inlined (C++ atomics at -O0).
 //! - Updates by compare-exchange count as work even under contention, unless they `pause`.
 
 mod code;
@@ -49,8 +45,7 @@ use iced_x86::{FlowControl, Instruction};
 use crate::wait_loop::{CallTarget, Callee, MAX_LOOP, Verdict, WaitLoops};
 
 impl WaitLoops {
-    /// Looks at the function whose machine code is `bytes`, at address `start`. `callee` says what is at the
-    /// target of a call.
+    /// Judges the loops of the function whose machine code is `bytes`, at address `start`. `callee` returns the effect of a call's target.
     pub fn find(bytes: &[u8], start: u64, callee: &dyn Fn(CallTarget) -> Callee) -> WaitLoops {
         let code = Code::decode(bytes, start);
         let pauses = code.instructions.iter().any(|instruction| step::relaxes(instruction.mnemonic()));
@@ -62,7 +57,7 @@ impl WaitLoops {
             let spans = spans_of(&code, |_| Some(Verdict::Waits));
             return WaitLoops { spans, pauses, yields, relaxes_only, looks_only };
         }
-        // The innermost loop round an instruction is the shortest; of equals, one that waits.
+        // The innermost loop around an instruction is the shortest one; of loops with equal length, one that waits.
         let mut innermost: Vec<Option<(usize, Verdict)>> = vec![None; code.len()];
         for cycle in cycles::small_cycles(&code, MAX_LOOP) {
             let verdict = judge::judge(&code, &cycle, callee);
@@ -82,7 +77,7 @@ impl WaitLoops {
     }
 }
 
-/// Adjacent instructions with the same verdict as one span.
+/// Joins adjacent instructions with the same verdict into spans.
 fn spans_of(code: &Code, verdict: impl Fn(usize) -> Option<Verdict>) -> Vec<(u64, u64, Verdict)> {
     let mut spans: Vec<(u64, u64, Verdict)> = Vec::new();
     for (node, instruction) in code.instructions.iter().enumerate() {
@@ -97,7 +92,7 @@ fn spans_of(code: &Code, verdict: impl Fn(usize) -> Option<Verdict>) -> Vec<(u64
 
 fn call_target(instruction: &Instruction) -> Option<CallTarget> {
     match instruction.flow_control() {
-        // A jump out of the function may be a call at its end.
+        // A jump out of the function may be a tail call.
         FlowControl::Call | FlowControl::UnconditionalBranch if instruction.near_branch_target() != 0 => {
             Some(CallTarget::Code(instruction.near_branch_target()))
         }

@@ -1,22 +1,22 @@
-//! Machine code of one function as instructions with edges.
+//! The machine code of one function, as a flow graph of instructions.
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
-/// Longest function that is looked at. The longest functions of interpreters and solvers stay below;
-/// what is longer is generated code, which no runtime waits in.
+/// Longest function that is judged, in bytes. The longest functions of interpreters and solvers are shorter; longer ones are generated
+/// code, in which no runtime waits.
 const MAX_BYTES: usize = 1 << 20;
 
-/// The instructions of one function in address order, and which may follow which.
+/// The instructions of one function in address order, and the edges between them.
 pub(super) struct Code {
     pub instructions: Vec<Instruction>,
     successors: Vec<[Option<u32>; 2]>,
     predecessors: Vec<Vec<u32>>,
-    /// The function keeps its frame's address in rbp, so that `[rbp+d]` is its own stack.
+    /// Whether the function keeps its frame's address in rbp, so that `[rbp+d]` is its own stack.
     pub frame_pointer: bool,
 }
 
 impl Code {
-    /// Decodes `bytes`, which lie at `start`. Bytes that are no instruction end the flow there.
+    /// Decodes `bytes`, which lie at `start`. Bytes that are not an instruction end the flow.
     pub fn decode(bytes: &[u8], start: u64) -> Code {
         let bytes = &bytes[..bytes.len().min(MAX_BYTES)];
         let instructions: Vec<Instruction> =
@@ -49,7 +49,7 @@ impl Code {
                 }
             })
             .collect();
-        // Padding before an aligned loop would look like another way into the loop: nothing reaches it.
+        // Padding before an aligned loop would look like another way into the loop. It has no predecessors, so it is left out.
         let mut reached = vec![false; instructions.len()];
         for (from, edges) in (0u32..).zip(&successors) {
             for to in edges.iter().flatten().filter(|&&to| to != from + 1) {
@@ -77,17 +77,17 @@ impl Code {
         Code { instructions, successors, predecessors, frame_pointer }
     }
 
-    /// How many instructions.
+    /// Returns the number of instructions.
     pub fn len(&self) -> usize {
         self.instructions.len()
     }
 
-    /// What may follow `node` inside the function.
+    /// Returns the instructions that may follow `node` inside the function.
     pub fn successors(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
         self.successors[node as usize].iter().flatten().copied()
     }
 
-    /// What may come before `node` inside the function.
+    /// Returns the instructions that may come before `node` inside the function.
     pub fn predecessors(&self, node: u32) -> &[u32] {
         &self.predecessors[node as usize]
     }

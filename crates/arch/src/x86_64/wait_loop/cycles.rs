@@ -2,25 +2,25 @@
 //!
 //! 1. Find the strongly connected components of the flow graph: each is an outermost loop.
 //! 2. A component's *headers* are its instructions that can be reached from outside it.
-//! 3. Every edge inside the component to a header closes one loop: the instructions that reach that
-//!    edge without passing the header. Loops that share a header are kept apart, because a waiting loop
-//!    at the top of a time-step loop shares the step loop's header.
-//! 4. Take the headers away and do the same with what remains: the inner loops.
+//! 3. Every edge inside the component to a header closes one loop: it consists of the instructions that reach that edge without passing the
+//!    header. Loops that share a header are kept apart, because a waiting loop at the top of a time-step loop shares the step loop's
+//!    header.
+//! 4. Remove the headers and repeat the steps on the rest: this finds the inner loops.
 //!
-//! Dominators alone (natural loops) would not do: at -O0 compilers enter a loop by a jump to its test, so
-//! that the target of its backward branch does not dominate it.
+//! Dominators alone (natural loops) are not enough: at -O0 compilers enter a loop by a jump to its test, so the target of its backward
+//! branch does not dominate it.
 
 use super::code::Code;
 
 /// One loop.
 pub(super) struct Cycle {
-    /// Where an iteration begins.
+    /// The instruction at which an iteration begins.
     pub header: u32,
-    /// Its instructions, ascending.
+    /// The loop's instructions, in ascending order.
     pub body: Vec<u32>,
 }
 
-/// All loops of at most `limit` instructions.
+/// Returns all loops of at most `limit` instructions.
 pub(super) fn small_cycles(code: &Code, limit: usize) -> Vec<Cycle> {
     let count = u32::try_from(code.len()).unwrap_or(u32::MAX);
     let mut search = Search { code, member: vec![0; code.len()], region: 0 };
@@ -50,14 +50,14 @@ pub(super) fn small_cycles(code: &Code, limit: usize) -> Vec<Cycle> {
 
 struct Search<'a> {
     code: &'a Code,
-    /// The region each instruction was last put into.
+    /// The region into which each instruction was last put.
     member: Vec<u32>,
-    /// The region of now.
+    /// The current region.
     region: u32,
 }
 
 impl Search<'_> {
-    /// Makes `nodes` the region of now.
+    /// Makes `nodes` the current region.
     fn enclose(&mut self, nodes: &[u32]) {
         self.region += 1;
         for &node in nodes {
@@ -69,7 +69,7 @@ impl Search<'_> {
         self.member[node as usize] == self.region
     }
 
-    /// The components of `region` that are loops, by Tarjan's algorithm without recursion.
+    /// Returns the components of `region` that are loops, by Tarjan's algorithm without recursion.
     fn components(&mut self, region: &[u32]) -> Vec<Vec<u32>> {
         const UNSEEN: u32 = u32::MAX;
         self.enclose(region);
@@ -128,16 +128,15 @@ impl Search<'_> {
         found
     }
 
-    /// The instructions of `component` (the region of now) reached from outside. Code that only an
-    /// indirect jump reaches has none: then the first stands for them.
+    /// Returns the headers of `component`, which is the current region. Code that only an indirect jump reaches has none: then its first
+    /// instruction is the header.
     fn headers(&self, component: &[u32]) -> Vec<u32> {
         let entered = |node: u32| node == 0 || self.code.predecessors(node).iter().any(|&from| !self.inside(from));
         let headers: Vec<u32> = component.iter().copied().filter(|&node| entered(node)).collect();
         if headers.is_empty() { component.first().copied().into_iter().collect() } else { headers }
     }
 
-    /// The loop closed by the edge `from` → `header` within the region of now; `None` when larger than
-    /// `limit`.
+    /// Returns the loop closed by the edge `from` → `header` within the current region; `None` if it has more than `limit` instructions.
     fn body(&self, header: u32, from: u32, limit: usize) -> Option<Vec<u32>> {
         let mut body = vec![header];
         let mut pending = vec![from];

@@ -1,4 +1,4 @@
-//! Whether one loop only waits.
+//! Judges whether one loop only waits.
 
 use super::code::Code;
 use super::cycles::Cycle;
@@ -7,7 +7,7 @@ use super::step::{Effects, Stepper};
 use crate::wait_loop::Verdict;
 use crate::wait_loop::{CallTarget, Callee};
 
-/// Judges `cycle` by the rule in the header of the parent module.
+/// Judges `cycle` by the rule in the documentation of the parent module.
 pub(super) fn judge(code: &Code, cycle: &Cycle, callee: &dyn Fn(CallTarget) -> Callee) -> Verdict {
     let mut stepper = Stepper::new(code.frame_pointer, callee);
     let Some((states, round)) = settle(code, cycle, &mut stepper) else { return Verdict::Works };
@@ -56,8 +56,8 @@ pub(super) fn judge(code: &Code, cycle: &Cycle, callee: &dyn Fn(CallTarget) -> C
     if waits { Verdict::Waits } else { Verdict::Works }
 }
 
-/// The state before each instruction of the body, and after one round, when nothing changes any more.
-/// `None` if that does not happen: the lattice is finite, so only a defect here could do that.
+/// Returns the state before each instruction of the body, and the state after one iteration, when nothing changes any more. `None` if that
+/// does not happen: the lattice is finite, so only a defect in this code could cause it.
 fn settle(code: &Code, cycle: &Cycle, stepper: &mut Stepper) -> Option<(Vec<Option<State>>, State)> {
     const ROUNDS: usize = 1000;
     let index = |node: u32| cycle.body.binary_search(&node).ok();
@@ -99,25 +99,25 @@ fn is_branch(code: &Code, node: u32) -> bool {
     code.instructions[node as usize].flow_control() == iced_x86::FlowControl::ConditionalBranch
 }
 
-/// Whether the conditional branch `node` may leave the loop.
+/// Returns whether the conditional branch `node` may leave the loop.
 fn leaves(code: &Code, cycle: &Cycle, node: u32) -> bool {
     code.successors(node).filter(|to| cycle.body.binary_search(to).is_ok()).count() < 2
 }
 
-/// How locations go round the loop.
+/// How the loop carries locations from one iteration to the next.
 struct Carried {
     round: Vec<Value>,
-    /// Tokens that each location's value reaches in any number of rounds.
+    /// The tokens that each location's value can depend on after any number of iterations.
     reach: Vec<u64>,
-    /// Tokens that change from round to round by the loop's own doing.
+    /// The tokens that the loop itself changes from one iteration to the next.
     progress: u64,
-    /// Those of them that do more than count.
+    /// Those of these tokens that change by more than a constant step.
     work: u64,
-    /// Slots the loop never writes.
+    /// The slots that the loop never writes.
     untouched_slots: u64,
 }
 
-/// A value seen over any number of rounds.
+/// The properties of a value over any number of iterations.
 struct Expanded {
     polled: bool,
     progresses: bool,
@@ -125,8 +125,8 @@ struct Expanded {
 }
 
 impl Carried {
-    /// `round` is the state after one round, `read` the tokens that any instruction reads: what nobody
-    /// reads is no progress, as a register that only one path writes.
+    /// Makes the summary of a loop. `round`: the state after one iteration. `read`: the tokens that some instruction reads. A value that no
+    /// instruction reads is not progress, such as a register that only one path writes.
     fn new(round: &State, read: u64) -> Carried {
         let round: Vec<Value> = (0..MAX_LOCATIONS).map(|location| round.get(location)).collect();
         let mut reach: Vec<u64> = round.iter().map(|value| value.tokens).collect();
@@ -174,7 +174,7 @@ impl Carried {
     }
 }
 
-/// The numbers of the set bits.
+/// Returns the numbers of the set bits.
 fn bits(mask: u64) -> impl Iterator<Item = usize> {
     (0..MAX_LOCATIONS).filter(move |bit| mask & (1 << bit) != 0)
 }

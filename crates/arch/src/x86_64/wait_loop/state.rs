@@ -1,49 +1,49 @@
-//! What is known of each register and stack slot inside a loop: an abstract interpretation.
+//! Abstract interpretation of a loop: what is known about each register and stack slot.
 //!
-//! A *location* is a general register, the flags, or a slot of the function's own stack. At the start of
-//! an iteration every location holds a token that stands for itself; a [`Value`] says which tokens it was
-//! made from, and how. After one iteration, the value of a location tells how it goes round the loop.
+//! A *location* is a general register, the flags, or a slot of the function's own stack. At the start of an iteration every location holds
+//! a token that stands for its own value. A [`Value`] records the tokens from which it was made, and how. After one iteration, the value of
+//! a location tells how the loop carries it from one iteration to the next.
 
 /// Index of the flags among the locations; general registers are 0 to 15.
 pub(super) const FLAGS: usize = 16;
 /// Index of the first stack slot.
 pub(super) const FIRST_SLOT: usize = 17;
-/// Tokens are bits of a u64.
+/// Largest number of locations: tokens are bits of a u64.
 pub(super) const MAX_LOCATIONS: usize = 64;
 
 /// A place in the function's own stack frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
-    /// Against the frame pointer; otherwise against the stack pointer.
+    /// Whether the slot is relative to the frame pointer; if not, it is relative to the stack pointer.
     pub frame: bool,
-    /// Bytes from there.
+    /// Offset from that pointer, in bytes.
     pub displacement: i64,
 }
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Value {
-    /// Tokens it was made from, a bit each.
+    /// The tokens from which the value was made, one bit each.
     pub tokens: u64,
-    /// From memory that other threads may write.
+    /// Whether it comes from memory that other threads may write.
     pub polled: bool,
-    /// From something that changes without anybody's doing (time), or is unknown (results of calls).
+    /// Whether it comes from something that changes by itself (time), or is unknown (results of calls).
     pub clock: bool,
-    /// A constant was added on the way: how a counter goes.
+    /// Whether a constant was added to it: the sign of a counter.
     pub step: bool,
-    /// Other arithmetic happened on the way to what has a token in it: how work goes.
+    /// Whether other arithmetic was done on a value with tokens: the sign of work.
     pub work: bool,
-    /// It is the address of this slot.
+    /// The slot of which the value is the address.
     pub address_of: Option<Slot>,
 }
 
 impl Value {
-    /// The token of a location.
+    /// Returns the value that stands for a location itself.
     pub fn token(location: usize) -> Value {
         Value { tokens: 1 << location, ..Value::default() }
     }
 
-    /// What an operation on both yields, and also what one or the other yields.
+    /// Returns the result of an operation on both values; also the value that may be one or the other.
     pub fn union(self, other: Value) -> Value {
         Value {
             tokens: self.tokens | other.tokens,
@@ -56,12 +56,12 @@ impl Value {
     }
 }
 
-/// The values of all locations at one point.
+/// The values of all locations at one point of the code.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(super) struct State(Vec<Value>);
 
 impl State {
-    /// The value of a location; its own token as long as the iteration has not written it.
+    /// Returns the value of a location: its own token, if the iteration has not written it.
     pub fn get(&self, location: usize) -> Value {
         self.0.get(location).copied().unwrap_or(Value::token(location))
     }
@@ -74,7 +74,7 @@ impl State {
         self.0[location] = value;
     }
 
-    /// Adds what another path brings; whether that changed anything.
+    /// Joins the state of another path into this one. Returns whether that changed anything.
     pub fn join(&mut self, other: &State) -> bool {
         let mut changed = false;
         for location in 0..self.0.len().max(other.0.len()) {

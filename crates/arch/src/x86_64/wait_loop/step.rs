@@ -1,43 +1,43 @@
-//! What one instruction does to the [`State`].
+//! The effect of one instruction on the [`State`].
 
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
 
 use super::state::{FIRST_SLOT, FLAGS, MAX_LOCATIONS, Slot, State, Value};
 use crate::wait_loop::{CallTarget, Callee};
 
-/// What matters of one instruction besides the state it leaves.
+/// The effects of one instruction besides the new state.
 #[derive(Default)]
 pub(super) struct Effects {
-    /// Everything it reads, addresses included.
+    /// Everything that it reads, addresses included.
     pub inputs: Value,
     /// Addresses of loads and stores outside the stack frame.
     pub addresses: Value,
-    /// Tells the CPU that this is a waiting loop, or gives the CPU away.
+    /// Whether it tells the CPU that this is a waiting loop, or gives the CPU away.
     pub relaxes: bool,
-    /// Stores outside the stack frame, other than locked read-modify-writes.
+    /// Whether it stores outside the stack frame, except by a locked read-modify-write.
     pub stores: bool,
-    /// A locked read-modify-write that a repetition would repeat with another result.
+    /// Whether it is a locked read-modify-write that gives another result when it is repeated.
     pub advances_memory: bool,
-    /// The value that a repeatable exchange stores, or a compare-exchange compares with and stores.
+    /// The value that a repeatable exchange stores, or that a compare-exchange compares with and stores.
     pub offered: Option<Offer>,
-    /// Computes on vectors or floating point, or moves strings.
+    /// Whether it computes on vectors or floating point, or moves strings.
     pub moves_data: bool,
-    /// Cannot be followed: calls, system calls, a moving stack pointer.
+    /// Whether it cannot be followed: calls, system calls, a moving stack pointer.
     pub opaque: bool,
 }
 
-/// What a locked read-modify-write brings.
+/// The operand of a locked read-modify-write.
 #[derive(Clone, Copy)]
 pub(super) struct Offer {
     pub value: Value,
-    /// It must not have been read from memory in the same loop.
+    /// Whether the value must not have been read from memory in the same loop.
     pub must_be_constant: bool,
 }
 
 /// Steps through the instructions of one loop.
 pub(super) struct Stepper<'a> {
     info: InstructionInfoFactory,
-    /// Slots met so far; slot n is location FIRST_SLOT + n.
+    /// The slots seen so far; slot n is location FIRST_SLOT + n.
     slots: Vec<Slot>,
     frame_pointer: bool,
     callee: &'a dyn Fn(CallTarget) -> Callee,
@@ -105,7 +105,7 @@ impl<'a> Stepper<'a> {
                 Place::Elsewhere(address) => {
                     effects.addresses = effects.addresses.union(address);
                     if reads(used.access()) {
-                        // What a changing address yields is no longer a plain poll: a list walk.
+                        // A load from a changing address is not a plain poll: it may be a list walk.
                         let polled = Value { polled: true, work: address.tokens != 0, ..address };
                         loaded = loaded.union(polled);
                     }
@@ -148,7 +148,7 @@ impl<'a> Stepper<'a> {
                 continue;
             }
             let value = match instruction.mnemonic() {
-                // The old content of memory, whatever was offered.
+                // The result is the old content of memory, whatever the instruction stores.
                 Mnemonic::Xchg | Mnemonic::Xadd | Mnemonic::Cmpxchg if !memory.is_empty() => loaded,
                 _ => plain.unwrap_or(result),
             };
@@ -161,8 +161,8 @@ impl<'a> Stepper<'a> {
         effects
     }
 
-    /// A call: only callees that relax can be followed. They return anything in the registers that the
-    /// System V calling convention gives to callees.
+    /// Executes a call. Only callees that relax can be followed. The registers that callees may change by the System V calling convention
+    /// become unknown.
     fn call(&self, instruction: &Instruction, state: &mut State, effects: &mut Effects) {
         let target = match instruction.op0_kind() {
             OpKind::NearBranch64 => Some(CallTarget::Code(instruction.near_branch_target())),
@@ -193,7 +193,7 @@ impl<'a> Stepper<'a> {
         state.set(FLAGS, unknown);
     }
 
-    /// Where a memory operand points.
+    /// Returns where a memory operand points.
     fn place(&mut self, used: &UsedMemory, state: &State) -> Place {
         let displacement = used.displacement().cast_signed();
         if used.index() == Register::None && used.segment() != Register::FS && used.segment() != Register::GS {
@@ -210,7 +210,7 @@ impl<'a> Stepper<'a> {
         Place::Elsewhere(Value { address_of: None, ..address })
     }
 
-    /// The slot at `base` + `displacement` if `base` addresses the stack frame.
+    /// Returns the slot at `base` + `displacement`, if `base` addresses the stack frame.
     fn own(&self, base: Register, displacement: i64) -> Option<Slot> {
         match base {
             Register::RSP => Some(Slot { frame: false, displacement }),
@@ -228,7 +228,7 @@ impl<'a> Stepper<'a> {
         if location < MAX_LOCATIONS { Place::Slot(location) } else { Place::Full }
     }
 
-    /// What a `mov` or the taking of a slot's address brings, including that it is such an address.
+    /// Returns the value that a `mov`, or a `lea` of a slot, copies unchanged; for the latter it is the slot's address.
     fn plain_copy(&self, instruction: &Instruction, state: &State, slot_loaded: Option<Value>) -> Option<Value> {
         match instruction.mnemonic() {
             Mnemonic::Mov if instruction.op1_kind() == OpKind::Register => {
@@ -253,7 +253,7 @@ enum Place {
     Slot(usize),
     /// Other memory, by its address.
     Elsewhere(Value),
-    /// More slots than can be followed.
+    /// There are more slots than can be followed.
     Full,
 }
 
@@ -291,7 +291,7 @@ impl Kind {
     }
 }
 
-/// Whether any of `instructions` writes memory otherwise than by push or call.
+/// Returns whether any of `instructions` writes memory otherwise than by push or call.
 pub(super) fn writes_memory(instructions: &[Instruction]) -> bool {
     let mut info = InstructionInfoFactory::new();
     instructions.iter().any(|instruction| {
@@ -300,7 +300,7 @@ pub(super) fn writes_memory(instructions: &[Instruction]) -> bool {
     })
 }
 
-/// `pause` and its kin; SDM volume 2, WAITPKG; APM volume 3, MONITORX.
+/// Returns whether an instruction is `pause` or a newer variant. Sources: SDM volume 2, WAITPKG; APM volume 3, MONITORX.
 pub(super) fn relaxes(mnemonic: Mnemonic) -> bool {
     matches!(
         mnemonic,
@@ -315,10 +315,9 @@ pub(super) fn relaxes(mnemonic: Mnemonic) -> bool {
 
 /// Judges a write to memory outside the stack frame.
 ///
-/// A waiting loop may try its lock: an exchange, a compare-exchange or a bit operation that leaves memory
-/// as it is while somebody else holds the lock. Adding (tickets, work counters) advances with every
-/// iteration. A compare-exchange whose new or expected value was read in the same loop is an update of
-/// shared data, which seldom goes round at all.
+/// A waiting loop may try its lock: by an exchange, a compare-exchange or a bit operation that leaves memory as it is while another thread
+/// holds the lock. An addition (tickets, work counters) advances with every iteration. A compare-exchange whose new or expected value was
+/// read in the same loop is an update of shared data, and such a loop seldom repeats at all.
 fn offer(instruction: &Instruction, state: &State, effects: &mut Effects) {
     let register = |register| location(register).map_or(Value::default(), |location| state.get(location));
     let operand = || match instruction.op1_kind() {
@@ -350,7 +349,7 @@ fn offer(instruction: &Instruction, state: &State, effects: &mut Effects) {
     }
 }
 
-/// `lock or $0,(%rsp)` and the like: compilers' memory fence.
+/// Returns whether this is a compiler's memory fence, such as `lock or $0,(%rsp)`.
 fn is_fence(instruction: &Instruction) -> bool {
     instruction.has_lock_prefix()
         && matches!(instruction.mnemonic(), Mnemonic::Or | Mnemonic::Add | Mnemonic::Sub | Mnemonic::Xor)
@@ -358,7 +357,7 @@ fn is_fence(instruction: &Instruction) -> bool {
         && instruction.immediate(1) == 0
 }
 
-/// `xor %eax,%eax` and the like.
+/// Returns whether this sets a register to zero, as `xor %eax,%eax` does.
 fn is_zeroing(instruction: &Instruction) -> bool {
     matches!(instruction.mnemonic(), Mnemonic::Xor | Mnemonic::Sub)
         && instruction.op0_kind() == OpKind::Register
