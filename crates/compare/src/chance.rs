@@ -1,30 +1,30 @@
-//! How likely a sum of scores is when only chance chose whose they are: a permutation test, counted and not
-//! approximated (Fisher 1935; Pitman 1937).
+//! Probability of a sum of scores if the assignment to the groups is random: an exact permutation test (Fisher 1935;
+//! Pitman 1937).
 //!
-//! Scores are whole numbers, so that choices with the same sum can be counted together: C(30, 15) = 155 million choices
-//! of runs have some thousand sums. Always counted: a normal distribution in its place says too much where many values are equal (of 40 runs a
-//! side, of which 6 of one group are not 0, 0.011 for 0.026).
+//! Scores are integers, so choices with the same sum are counted together: the C(30, 15) = 155 million choices of runs
+//! have only some thousand different sums. The count is always exact. A normal approximation is wrong if many values
+//! are equal: with 40 runs per group, of which 6 in one group are not 0, it gives 0.011 instead of 0.026.
 
-/// The chance that `chosen` of these scores, drawn blindly, have a sum at least as far from the middle as `sum`,
-/// to either side.
+/// Returns the two-sided p-value: the probability that the sum of `chosen` randomly drawn scores is at least as far
+/// from the expected sum as `sum` is, in either direction.
 pub fn two_sided(scores: &[usize], chosen: usize, sum: usize) -> f64 {
     let all = scores.len();
     let mean = scores.iter().sum::<usize>() as f64 / all.max(1) as f64;
     let middle = mean * chosen as f64;
-    // The middle is rounded, sums are whole.
+    // The expected sum is rounded; the sums are integers.
     let far = (sum as f64 - middle).abs() - 1e-6;
     let counts = counts(scores, chosen);
     let tails = counts.iter().enumerate().filter(|(at, _)| (*at as f64 - middle).abs() >= far);
     (tails.map(|(_, count)| count).sum::<f64>() / counts.iter().sum::<f64>()).min(1.0)
 }
 
-/// By sum, how many choices of `chosen` scores have it.
+/// Returns, for each sum, the number of choices of `chosen` scores with that sum.
 pub fn counts(scores: &[usize], chosen: usize) -> Vec<f64> {
     let mut ascending = scores.to_vec();
     ascending.sort_unstable();
     let most: usize = ascending.iter().rev().take(chosen).sum();
     let width = most + 1;
-    // [c * width + s]: the choices of c so far that have the sum s.
+    // [c * width + s]: number of choices of c of the scores so far whose sum is s.
     let mut counts = vec![0.0; (chosen + 1) * width];
     counts[0] = 1.0;
     let mut reached = 0;

@@ -1,17 +1,19 @@
-//! Which figures changed, with one promise for the whole report: where nothing has changed, at most one report in
-//! twenty-five says that something has ([`PRIMARY`] + [`OTHERS`]).
+//! Decides which figures changed, with one error bound for the whole report: if nothing has changed, at most one report
+//! in twenty-five claims a change ([`PRIMARY`] + [`OTHERS`]).
 //!
-//! A report has some twenty figures; each judged for itself at 5 %, two reports in three would find
-//! something in noise. So the budget for false alarms is divided:
+//! A report has some twenty figures. If each were tested alone at 5 %, noise would produce a change in two reports of
+//! three. The budget for false alarms is therefore divided:
 //!
-//! 1. The figure people ask for, wall time, has nearly all of it: that is what a small change must be seen in.
-//! 2. The other figures share the rest by Holm's rule (1979): the clearest is judged at budget ÷ figures, the next
-//!    at budget ÷ (figures − 1), and so on to the first that fails. A scheduler figure that has changed mostly
-//!    has changed by a factor, and ten runs show that at any level.
-//! 3. If wall time has changed, its budget was not spent in vain and goes to the others (fallback, Wiens 2003): then a
-//!    reader wants to know why.
+//! 1. Wall time, the figure that users ask for, gets nearly all of the budget, so that small changes in it are
+//!    detectable.
+//! 2. The other figures share the rest by Holm's rule (1979): the figure with the smallest p-value is tested at budget
+//!    ÷ figures, the next at budget ÷ (figures − 1), and so on to the first that fails. If a scheduler figure changes,
+//!    it mostly changes by a factor, which ten runs show at any level.
+//! 3. If wall time has changed, its budget passes to the other figures (fallback, Wiens 2003), because the reader then
+//!    wants to know the reason.
 //!
-//! With more than two groups each is compared with the first, and all comparisons of a report share the budget.
+//! If there are more than two groups, each is compared with the first, and all comparisons of a report share the
+//! budget.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,69 +24,70 @@ use crate::stats::{Estimate, median_estimate};
 
 /// The budget for false alarms of the primary figure.
 pub const PRIMARY: f64 = 0.035;
-/// … of all others together.
+/// The budget for false alarms of all other figures together.
 pub const OTHERS: f64 = 0.004;
-/// When even larger effects than this would not be seen, it is not said that there is no change.
+/// If the smallest detectable change is larger than this, the verdict is not "no change" but "cannot tell".
 pub const COARSE: f64 = 0.10;
 
-/// A figure in all runs.
+/// The values of one figure in all runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
-    /// Its name.
+    /// Name of the figure.
     pub figure: String,
-    /// Whether it is what people ask for first.
+    /// Whether this is the primary figure, which users ask for first.
     pub primary: bool,
-    /// Its values by group.
+    /// Values of each group.
     pub groups: Vec<Vec<f64>>,
 }
 
-/// What a figure is in each group, and how each group differs from the first.
+/// The median of a figure in each group, and the difference of each group from the first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
-    /// By group.
+    /// Median of each group.
     pub medians: Vec<Estimate>,
-    /// By group, without the first.
+    /// Difference from the first group, for each group but the first.
     pub changes: Vec<Change>,
 }
 
-/// How a group differs from the first.
+/// The difference of a group from the first group.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
-    /// In parts of the first group: 0.03 is 3 % more; absent where the first group has 0.
+    /// Relative change: 0.03 is 3 % more than in the first group. Absent if the first group has 0.
     pub change: Option<f64>,
-    /// Its 95 % interval; absent of too few runs.
+    /// 95 % confidence interval of the relative change. Absent if there are too few runs.
     pub interval: Option<(f64, f64)>,
-    /// The chance of as much difference or more when there is none, before other figures are accounted for.
+    /// p-value: the probability of a difference at least as large if there is no real one, without correction for the
+    /// other figures.
     pub p_value: f64,
-    /// What the chance had to be at most, other figures accounted for.
+    /// The p-value required for a change, with correction for the other figures.
     pub p_needed: f64,
-    /// The smallest change that these runs would show more often than not, as a part of the first group; absent
-    /// of too few runs for any.
+    /// Smallest detectable change: the smallest relative change that these runs would show more often than not. Absent
+    /// if there are too few runs for any.
     pub visible_from: Option<f64>,
-    /// What it means.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// What a difference means.
+/// The verdict on a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The primary figure is smaller.
+    /// A change: the primary figure is smaller.
     Faster,
-    /// … is larger.
+    /// A change: the primary figure is larger.
     Slower,
-    /// A figure is larger.
+    /// A change: another figure is larger.
     More,
-    /// … is smaller.
+    /// A change: another figure is smaller.
     Less,
-    /// No change that can be told from noise.
+    /// No significant difference.
     NoChange,
-    /// Too few or too unequal runs to say whether there is one.
+    /// The runs are too few or vary too much to decide.
     CannotTell,
 }
 
 impl Verdict {
-    /// Whether it is a change.
+    /// Returns whether the verdict is a change.
     pub fn is_a_change(self) -> bool {
         !matches!(self, Verdict::NoChange | Verdict::CannotTell)
     }
@@ -93,7 +96,7 @@ impl Verdict {
 /// Compares each group with the first.
 pub fn compare(figures: &[Series]) -> Vec<Compared> {
     let sizes = |series: &Series| series.groups.iter().map(Vec::len).collect::<Vec<_>>();
-    // All figures of a report are of the same runs; the counting is done once.
+    // All figures of a report come from the same runs, so the counting is done once per combination of group sizes.
     let mut known: Vec<(Vec<usize>, Vec<Reach>)> = Vec::new();
     let mut tests: Vec<Test> = Vec::new();
     for (figure, series) in figures.iter().enumerate() {
@@ -134,7 +137,7 @@ pub fn compare(figures: &[Series]) -> Vec<Compared> {
     compared
 }
 
-/// A figure of a group beside the first.
+/// The comparison of one figure between a group and the first group.
 struct Test {
     figure: usize,
     group: usize,
@@ -145,7 +148,7 @@ struct Test {
     reach: Reach,
 }
 
-/// Judges tests that share a budget; whether there are some and all of them hold.
+/// Tests comparisons that share a budget. Returns whether there is at least one and all of them are significant.
 fn holm(tests: &mut [Test], budget: f64) -> bool {
     tests.sort_by(|a, b| a.p.total_cmp(&b.p));
     let mut open = tests.len();
@@ -154,7 +157,7 @@ fn holm(tests: &mut [Test], budget: f64) -> bool {
         test.needed = budget / open as f64;
         so_far &= test.p <= test.needed;
         test.holds = so_far;
-        // After the first that fails nothing is freed any more.
+        // After the first test that fails, no further budget is released.
         open -= usize::from(so_far);
     }
     so_far && !tests.is_empty()
@@ -166,10 +169,11 @@ impl Test {
         let shift = Shift::between(first, second);
         let change = shift.as_ref().map(Shift::change);
         let within = |missed| shift.as_ref().and_then(|shift| shift.interval(&self.reach, missed));
-        // What the test would just have called a change had it been none: half its own interval.
+        // The largest difference that would not be significant if there were no change: half the interval at this
+        // level.
         let half = |(low, high): (f64, f64)| change.map(|change| (high - change).max(change - low));
         let visible_from = within(self.needed).and_then(half);
-        // What was tested says which way: medians may be equal, and means far off by one run.
+        // The direction comes from the ranks that were tested. Medians may be equal, and a single run can shift a mean.
         let grown = is_higher(first, second);
         let all_equal = first.iter().chain(second).all(|value| *value == first[0]);
         let verdict = match (self.holds, grown, series.primary) {
@@ -186,9 +190,9 @@ impl Test {
     }
 }
 
-/// How many runs a side are needed before anything at all can be called a change at this level.
+/// Returns the number of runs per group that are needed before any difference can be significant at this level.
 pub fn runs_needed(level: f64) -> usize {
-    // 2 of C(2n, n) choices do not overlap; n = 15 reaches 1e-8.
+    // Of the C(2n, n) choices, 2 do not overlap. n = 15 reaches 1e-8.
     let mut p = 1.0;
     (1..=30)
         .find(|n| {

@@ -1,15 +1,16 @@
-//! Runs of a program → which of its figures differ between groups of runs, by how much, and what cannot be told
-//! from noise. Pure: no I/O, no clock, the same answer every time.
+//! Compares groups of runs of a program: which figures differ, by how much, and which differences are not significant.
+//! The code is pure: no I/O, no clock, and the same result every time.
 //!
 //!  1. [`stats`]: the median of each group, with an interval.
-//!  2. [`ranks`]: how likely a difference as large is when there is none; [`chance`] counts.
-//!  3. [`shift`]: how large the difference is, with an interval that agrees with 2.
-//!  4. [`judge`]: what may be called a change when a report has twenty figures.
+//!  2. [`ranks`]: the p-value of a difference, counted exactly by [`chance`].
+//!  3. [`shift`]: the size of the difference, with an interval that agrees with step 2.
+//!  4. [`judge`]: which differences count as changes in a report with twenty figures.
 //!
-//! Turned down, by 2,000 simulated reports each (a change of 3 % in 15 runs a side at 4 %; noise of 2 %, also with one
-//! run in twenty 10 % off): a permutation test on means finds 97 and 76 % of them, ranks 96 and 88 %. Scores that set
-//! far runs aside find 90 % of the latter, and then no interval goes with the test. Resampling is too narrow below
-//! some twenty runs.
+//! Alternatives were rejected after 2,000 simulated reports each, with a change of 3 % in 15 runs per group and a
+//! false-alarm rate of 4 %. The noise was 2 %, in a second series with one run in twenty 10 % off. A permutation test
+//! on means finds 97 and 76 % of the changes, ranks find 96 and 88 %. Scores that discard outliers find 90 % in the
+//! second series, but no interval agrees with such a test. Resampling gives intervals that are too narrow below some
+//! twenty runs.
 #![forbid(unsafe_code)]
 
 pub mod chance;

@@ -1,33 +1,34 @@
-//! By how much two groups differ: the estimate of Hodges and Lehmann (1963).
+//! The size of the difference between two groups: the estimator of Hodges and Lehmann (1963).
 //!
-//! It is the median of all pairwise differences, and its interval lies between two of them: those that the rank-sum
-//! test would just not call a change (Moses 1965). So the interval and the test agree, and
-//! nothing is assumed about the noise but that it is of the same shape in both groups.
+//! The estimate is the median of all pairwise differences. The ends of its interval are the two outermost differences
+//! that the rank-sum test would not reject (Moses 1965), so the interval and the test agree. The only assumption about
+//! the noise is that it has the same shape in both groups.
 //!
-//! Differences are taken of logarithms where all values are above 0, because what disturbs a program takes a part
-//! of its time: 3 % more is 3 % of any length.
+//! If all values are above 0, the differences are taken of logarithms, because a disturbance takes a share of a
+//! program's time: 3 % more is 3 % of any length.
 
 use crate::ranks::Reach;
 use crate::stats::{median, quantile, sorted};
 
-/// The pairwise differences of two groups, in parts of the first.
+/// The pairwise differences of two groups, relative to the first.
 #[derive(Clone, Debug)]
 pub struct Shift {
-    /// In ascending order, of logarithms or of values.
+    /// In ascending order: differences of logarithms or of values.
     differences: Vec<f64>,
     scale: Scale,
 }
 
-/// What differences are of.
+/// The quantity that the differences are taken of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Scale {
     Logarithms,
-    /// Values, to be divided by the first group's median.
+    /// Values. Differences are divided by the first group's median, which this variant holds.
     Values(f64),
 }
 
 impl Shift {
-    /// From `first` to `second`; `None` when there is nothing to be a part of: the first group's median is 0.
+    /// Computes the differences from `first` to `second`; `None` if the first group's median is 0, so that there is no
+    /// relative change.
     pub fn between(first: &[f64], second: &[f64]) -> Option<Shift> {
         let positive = first.iter().chain(second).all(|value| *value > 0.0);
         let middle = median(first);
@@ -41,12 +42,13 @@ impl Shift {
         Some(Shift { differences: sorted(&pairs.collect::<Vec<_>>()), scale })
     }
 
-    /// The change: 0.03 is 3 % more.
+    /// Returns the relative change: 0.03 is 3 % more.
     pub fn change(&self) -> f64 {
         self.relative(quantile(&self.differences, 0.5))
     }
 
-    /// Where the true change is but with the probability `missed`; `None` of too few runs for that.
+    /// Returns an interval that misses the true change with at most the probability `missed`; `None` if there are too
+    /// few runs.
     pub fn interval(&self, reach: &Reach, missed: f64) -> Option<(f64, f64)> {
         let out = reach.left_out(missed)?;
         let last = self.differences.len().checked_sub(out).filter(|last| *last >= out)?;
@@ -56,7 +58,7 @@ impl Shift {
     fn relative(&self, difference: f64) -> f64 {
         match self.scale {
             Scale::Logarithms => difference.exp_m1(),
-            // Nothing can lose more than all of it; a run above the median could seem to.
+            // A value cannot decrease by more than 100 %; a difference between single runs could suggest it.
             Scale::Values(middle) => (difference / middle).max(-1.0),
         }
     }

@@ -1,38 +1,38 @@
-//! Medians and their intervals, each defined once.
+//! Medians and their intervals.
 //!
-//! All are about medians: one run in ten in which the hypervisor took the CPU away must not move
-//! the answer. Intervals are at 95 % and assume nothing about the shape of the distribution.
+//! All estimates are medians, because one run in ten that lost its CPU to the hypervisor must not change the result.
+//! Intervals have 95 % confidence and assume nothing about the shape of the distribution.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Confidence of every interval.
+/// Confidence level of every interval.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// A median with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate {
-    /// The median (or a quotient of medians).
+    /// The median, or a quotient of medians.
     pub median: f64,
-    /// The ends of the 95 % interval; `None` when there are too few values for one.
+    /// Ends of the 95 % confidence interval; `None` if there are too few values.
     pub interval: Option<(f64, f64)>,
 }
 
-/// The middle value; of an even number of values the mean of the middle two. NaN for none.
+/// Returns the middle value, or the mean of the two middle values if their number is even. NaN for no values.
 pub fn median(values: &[f64]) -> f64 {
     quantile(&sorted(values), 0.5)
 }
 
-/// The quartiles, first and third, interpolated linearly between order statistics.
+/// Returns the quartiles, first and third, interpolated linearly between order statistics.
 pub fn quartiles(values: &[f64]) -> (f64, f64) {
     let sorted = sorted(values);
     (quantile(&sorted, 0.25), quantile(&sorted, 0.75))
 }
 
-/// The median with the interval between two order statistics that holds the true median with at
-/// least 95 % probability, whatever the distribution: the r-th smallest and the r-th largest value
-/// with the largest r for which Binomial(n, 1/2) is below r in at most 2.5 % (the sign test turned
-/// round). Below six values there is none.
+/// Returns the median with an interval between two order statistics that contains the true median with at least 95 %
+/// probability, for any distribution. The ends are the r-th smallest and the r-th largest value, with the largest r for
+/// which Binomial(n, 1/2) is below r with at most 2.5 % probability (the inverted sign test). With fewer than six
+/// values there is no interval.
 pub fn median_estimate(values: &[f64]) -> Estimate {
     let sorted = sorted(values);
     let n = sorted.len();
@@ -40,7 +40,7 @@ pub fn median_estimate(values: &[f64]) -> Estimate {
     Estimate { median: quantile(&sorted, 0.5), interval }
 }
 
-/// The largest r with P(Binomial(n, 1/2) < r) <= 2.5 %, if there is one above 0.
+/// Returns the largest r with P(Binomial(n, 1/2) < r) <= 2.5 %; `None` if it is 0.
 fn order_statistic_rank(n: usize) -> Option<usize> {
     let tail = (1.0 - CONFIDENCE) / 2.0;
     let mut ln_binomial = -(n as f64) * std::f64::consts::LN_2;
@@ -57,14 +57,14 @@ fn order_statistic_rank(n: usize) -> Option<usize> {
     (rank > 0).then_some(rank)
 }
 
-/// In ascending order.
+/// Returns the values in ascending order.
 pub fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted
 }
 
-/// Interpolated linearly between order statistics; NaN of none.
+/// Returns a quantile, interpolated linearly between order statistics; NaN for no values.
 pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
     let place = share * last as f64;

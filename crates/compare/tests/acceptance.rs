@@ -1,8 +1,8 @@
-//! What reports promise, on invented runs with the noise of shared machines: where nothing has changed, few say
-//! that something has, and a change of 3 % is found in 15 runs a side.
+//! Checks the promises of reports on simulated runs with the noise of shared machines: if nothing has changed, few
+//! reports claim a change; and a change of 3 % is found in 15 runs per group.
 //!
-//! No test could do much better: with normal noise of 2 %, known to be normal, the best one finds 3 % in 97 of 100
-//! reports at this level of false alarms.
+//! No test could do much better. If the noise is known to be normal with 2 %, the best test finds a change of 3 % in 97
+//! of 100 reports at this rate of false alarms.
 
 use compare::{Series, Verdict, compare};
 use random::Random;

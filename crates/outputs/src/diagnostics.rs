@@ -1,14 +1,14 @@
-//! What cox says when it cannot do its work: one line on stderr.
+//! Messages of cox about failures: one line on stderr.
 
 use std::io::{self, Write};
 
-/// Says `text` on stderr. A stderr that is full or gone changes nothing, least of all the exit code.
+/// Writes `text` to stderr. Errors are ignored: if stderr is full or closed, the exit code must not change.
 pub fn say(text: &str) {
     let _ = io::stderr().write_all(format!("cox: {}\n", one_line(text)).as_bytes());
 }
 
-/// Returns what went wrong and why, from the outermost to the innermost cause. Causes that the text before names already are left out:
-/// many errors have their source in their own text.
+/// Returns the error text with its causes, outermost first. A cause that the text already contains is left out, because
+/// many errors include their source in their own text.
 #[must_use]
 pub fn chain(error: &anyhow::Error) -> String {
     let mut said = String::new();
@@ -24,7 +24,7 @@ pub fn chain(error: &anyhow::Error) -> String {
     said
 }
 
-/// Returns the text in one line. File names may hold line ends and worse; a terminal gets them escaped.
+/// Returns the text in one line. Control characters, which file names may contain, are escaped for the terminal.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };

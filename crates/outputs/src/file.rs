@@ -1,14 +1,17 @@
-//! A file that a report goes to. An older one stays whole until the new one is.
+//! Writes a report to a file. An older file stays intact until the new one is complete.
 //!
-//! 1. Before the program starts: what cannot be written is refused. A file without a name (O_TMPFILE) is made in the folder and closed again;
-//!    nothing is changed, and nothing is left by a session that fails or is killed.
-//! 2. The new text goes into such a file, and is brought to the disk. The kernel frees it when cox is killed meanwhile. Where the file system
-//!    has no files without names (NFS), it has one that tells whose it is ([`PREFIX`]), and stays after a SIGKILL in this step.
-//! 3. That file takes the older one's mode and owner, gets such a name for a moment, since linkat(2) replaces nothing, and takes the older one's
-//!    place (rename(2)). A link stays, and its target is replaced.
+//! 1. Before the program starts, cox checks that it can write: it creates an unnamed file (O_TMPFILE) in the folder and
+//!    closes it again. Nothing changes, and a session that fails or is killed leaves nothing behind.
+//! 2. The new text goes into such an unnamed file and is synchronised to the disk. If cox is killed meanwhile, the
+//!    kernel frees the file. If the file system has no unnamed files (NFS), the file has a name that identifies cox
+//!    ([`PREFIX`]). A SIGKILL in this step leaves it behind.
+//! 3. The new file takes the mode and owner of the older file. It gets a temporary name, because linkat(2) does not
+//!    replace files, and then replaces the older file (rename(2)). If the output is a symbolic link, the link stays and
+//!    its target is replaced.
 //!
-//! Devices, FIFOs and descriptors (/dev/fd/N) are written to directly. So is, at its own place, a file that has several names (hard links) or
-//! another owner, whom only root could put back: but only when there is room on the disk for all of the text, which is known by then.
+//! Devices, FIFOs and descriptors (/dev/fd/N) are written to directly. A file is overwritten in place if it has several
+//! names (hard links), or an owner that only root could restore. By then the size of the text is known, and the file is
+//! overwritten only if the disk has room for all of it.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Read, Seek, Write};
@@ -22,33 +25,33 @@ use tempfile::TempPath;
 
 use super::names::target;
 
-/// What files in the making are called, with the process' number and some letters behind.
+/// Prefix of temporary names. The process id and some random letters follow.
 const PREFIX: &str = ".cox-";
 
-/// A place to write to.
+/// A file to write to.
 #[derive(Debug)]
 pub struct Opened {
-    /// As the user named it.
+    /// The path as the user gave it.
     pub path: PathBuf,
     way: Way,
 }
 
 #[derive(Debug)]
 enum Way {
-    /// Devices, FIFOs, descriptors.
+    /// A device, FIFO or descriptor, written to directly.
     Directly(File),
-    /// The regular file that is there or will be.
+    /// Path of a regular file, which may not exist yet. It is replaced as a whole.
     Whole(PathBuf),
 }
 
 impl Opened {
-    /// Sees that it can be written.
+    /// Checks that the file can be written.
     ///
     /// # Errors
-    /// When it cannot.
+    /// When the file cannot be written.
     pub fn open(path: PathBuf) -> io::Result<Opened> {
         let is_descriptor = ["/dev/fd", "/dev/stderr", "/proc"].iter().any(|folder| path.starts_with(folder));
-        // Follows links; not emptied.
+        // Follows symbolic links. Does not truncate.
         match OpenOptions::new().write(true).truncate(false).open(&path) {
             Ok(file) if is_descriptor || !file.metadata()?.is_file() => Ok(Opened { path, way: Way::Directly(file) }),
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -60,7 +63,7 @@ impl Opened {
         }
     }
 
-    /// The folder of a regular file.
+    /// Returns the folder of a regular file; `None` for devices, FIFOs and descriptors.
     pub fn folder(&self) -> Option<&Path> {
         match &self.way {
             Way::Directly(_) => None,
@@ -68,10 +71,10 @@ impl Opened {
         }
     }
 
-    /// Has `write` write it.
+    /// Calls `write` with a writer for the file.
     ///
     /// # Errors
-    /// What `write` says, and when not all can be written; then an older file is as it was.
+    /// Errors of `write`, and failures to write. In both cases an older file is unchanged.
     pub fn write_with(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         match self.way {
             Way::Directly(file) => {
@@ -85,7 +88,7 @@ impl Opened {
                 write(&mut out)?;
                 out.flush()?;
                 drop(out);
-                // Some file systems find out late that they are full.
+                // Some file systems report a full disk only at this point.
                 making.file.sync_all()?;
                 making.put_in_place(&target)
             }
@@ -93,10 +96,11 @@ impl Opened {
     }
 }
 
-/// A file in the making; it goes again unless it has been put in place.
+/// An unfinished file. Dropping it removes it, unless it has been put in place.
 struct Making {
     file: File,
-    /// Its name in the folder of what it will be; without one, the kernel frees it when it is closed.
+    /// Temporary name in the folder of the target; `None` for an unnamed file, which the kernel frees when it is
+    /// closed.
     name: Option<TempPath>,
 }
 
@@ -108,7 +112,7 @@ impl Making {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match rustix::fs::open(folder, flags, Mode::from_raw_mode(0o666)) {
             Ok(file) => Ok(Making { file: file.into(), name: None }),
-            // What file systems say that have none (open(2)).
+            // The errors of file systems without O_TMPFILE (open(2)).
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Making::with_name(target),
             Err(error) => Err(error.into()),
         }
@@ -123,7 +127,7 @@ impl Making {
     fn put_in_place(mut self, target: &Path) -> io::Result<()> {
         let older = match fs::symlink_metadata(target) {
             Ok(older) if older.is_file() => older,
-            // It has become a folder, a FIFO, a link: not what was opened.
+            // The path has become a folder, a FIFO or a link since it was opened.
             Ok(_) => return Err(io::Error::other("something else has taken its place meanwhile")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return self.rename(target),
             Err(error) => return Err(error),
@@ -145,13 +149,13 @@ impl Making {
         Ok(name.persist(target)?)
     }
 
-    /// Copies into the file that is there. Its blocks are claimed before anything of it is changed.
+    /// Copies the text into the existing file. Its disk blocks are allocated before any content changes.
     fn overwrite(&mut self, target: &Path) -> io::Result<()> {
         let mut there = OpenOptions::new().write(true).truncate(false).open(target)?;
         let length = self.file.metadata()?.len();
         if length > 0 {
             match fallocate(there.as_fd(), FallocateFlags::KEEP_SIZE, 0, length) {
-                // Not every file system can; then this is as safe as a shell's redirection.
+                // Not every file system supports fallocate. Without it, this is as safe as a shell's redirection.
                 Ok(()) | Err(Errno::OPNOTSUPP) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -163,14 +167,14 @@ impl Making {
     }
 }
 
-/// Has `make` make something in the folder of `target`, under a name that nobody has.
+/// Calls `make` with an unused name in the folder of `target`.
 fn beside<T>(target: &Path, make: impl FnMut(&Path) -> io::Result<T>) -> io::Result<(T, TempPath)> {
     let folder = target.parent().unwrap_or(target);
     let prefix = format!("{PREFIX}{}-", std::process::id());
     Ok(tempfile::Builder::new().prefix(&prefix).make_in(folder, make)?.into_parts())
 }
 
-/// Gives a name to a file without one, as open(2) says at O_TMPFILE.
+/// Gives a name to an unnamed file, by the method that open(2) describes at O_TMPFILE.
 fn link(file: &File, name: &Path) -> io::Result<()> {
     let file = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(linkat(CWD, file.as_str(), CWD, name, AtFlags::SYMLINK_FOLLOW)?)

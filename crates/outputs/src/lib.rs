@@ -1,8 +1,8 @@
-//! Where reports and measurements go: stderr, stdout or a file whose name may hold placeholders. And what cox says on stderr when it cannot do its
-//! work: [`diagnostics`].
+//! Destinations of reports and measurements: stderr, stdout, or a file whose name may contain placeholders.
+//! [`diagnostics`] writes messages about failures to stderr.
 //!
-//! Whoever asks for an [`Output`] before the work begins learns in time that it cannot be written. An older file stays whole until the new one is
-//! (`file.rs` has the steps), after a full disk too.
+//! A caller that opens its [`Output`] before the work begins learns early if the output cannot be written. An older
+//! file stays intact until the new one is complete, also if the disk fills up (`file.rs` has the steps).
 
 pub mod diagnostics;
 mod file;
@@ -16,18 +16,19 @@ use anyhow::{Context, Result};
 use file::Opened;
 pub use names::{RANKS, numbered, refuse_same};
 
-/// A place to write to, looked at before the program starts so that a bad path is refused in time.
+/// A destination, checked before the program starts so that a bad path is rejected early.
 #[derive(Debug)]
 pub enum Output {
-    /// Our own stderr.
+    /// stderr of cox.
     Stderr,
-    /// Our own stdout.
+    /// stdout of cox.
     Stdout,
     /// A file.
     File(Opened),
 }
 
-/// What could not be written to: our own stdout. Nobody needs to be told that whoever read there has gone (see [`has_no_reader`]).
+/// Error context: writing to stdout failed. If the reader has closed the pipe, no message is needed (see
+/// [`has_no_reader`]).
 #[derive(Debug)]
 pub struct ToStdout;
 
@@ -37,7 +38,7 @@ impl fmt::Display for ToStdout {
     }
 }
 
-/// Whether an error is that nobody reads our stdout any more, as in `cox doctor | head -1`.
+/// Returns whether an error means that the reader of stdout has gone, as in `cox doctor | head -1`.
 pub fn has_no_reader(error: &anyhow::Error) -> bool {
     let is_broken = |cause: &(dyn std::error::Error + 'static)| {
         cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
@@ -46,7 +47,7 @@ pub fn has_no_reader(error: &anyhow::Error) -> bool {
 }
 
 impl Output {
-    /// `-` is stdout, `None` stderr.
+    /// Opens a destination: `-` is stdout, `None` is stderr.
     ///
     /// # Errors
     /// When the file cannot be created or written to, or its name has an unknown placeholder.
@@ -60,26 +61,26 @@ impl Output {
         Opened::open(path).map(Output::File).context(cannot)
     }
 
-    /// What may not be asked for; as [`open`](Output::open) where it is.
+    /// Opens an optional destination; `None` if `path` is `None`.
     ///
     /// # Errors
-    /// As `open`'s.
+    /// Same as [`open`](Output::open).
     pub fn wanted(path: Option<&Path>) -> Result<Option<Output>> {
         path.map(|path| Output::open(Some(path))).transpose()
     }
 
-    /// Write everything.
+    /// Writes `text`.
     ///
     /// # Errors
-    /// When not all of it could be written; an older file is then as it was.
+    /// When not all of the text could be written. An older file is then unchanged.
     pub fn write(self, text: &[u8]) -> Result<()> {
         self.write_with(|out| out.write_all(text))
     }
 
-    /// Have `write` write it, piece by piece.
+    /// Calls `write` with a writer for the destination.
     ///
     /// # Errors
-    /// What `write` says; otherwise as [`write`](Output::write).
+    /// Errors of `write`; otherwise the same as [`write`](Output::write).
     pub fn write_with(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
         match self {
             Output::Stderr => write(&mut io::stderr()).context("writing to stderr"),
@@ -91,7 +92,7 @@ impl Output {
         }
     }
 
-    /// The folder that a file is in: there is room there for what it is made of, too.
+    /// Returns the folder of an output file. Temporary files can go there too. `None` for stdout and stderr.
     pub fn folder(&self) -> Option<&Path> {
         match self {
             Output::File(opened) => opened.folder(),
@@ -100,10 +101,10 @@ impl Output {
     }
 }
 
-/// Writes to our own stdout.
+/// Writes to stdout.
 ///
 /// # Errors
-/// When that fails; see [`has_no_reader`].
+/// When writing fails; see [`has_no_reader`].
 pub fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut stdout = io::stdout().lock();
     write(&mut stdout).and_then(|()| stdout.flush()).context(ToStdout)

@@ -1,4 +1,4 @@
-//! Names of outputs: placeholders in them, and which place a name means.
+//! Names of outputs: their placeholders, and the file that a name refers to.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,14 +10,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-/// Variables in which launchers tell a process its rank, by what sets them.
+/// Environment variables that contain the rank of a process, set by process managers and launchers.
 pub const RANKS: [&str; 6] =
     ["PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID", "FLUX_TASK_RANK"];
 
-/// `%p` our process id, `%h` the host's name, `%r` the rank (0 outside a launcher), `%%` a per cent sign.
+/// Replaces placeholders: `%p` is the process id of cox, `%h` the host name, `%r` the rank (0 without a launcher), `%%`
+/// a per cent sign.
 ///
 /// # Errors
-/// When another letter, or nothing, follows a per cent sign: what was meant would be missing from the name.
+/// When another letter, or nothing, follows a per cent sign. The intended text would be missing from the name.
 pub fn expand(path: &Path) -> Result<PathBuf> {
     let bytes = path.as_os_str().as_bytes();
     let mut name = Vec::with_capacity(bytes.len());
@@ -44,7 +45,8 @@ pub fn expand(path: &Path) -> Result<PathBuf> {
     Ok(PathBuf::from(OsString::from_vec(name)))
 }
 
-/// `path` of run number `run` of a series: each `%n` is that number. Other placeholders stay for [`Output::open`](crate::Output::open).
+/// Replaces each `%n` in `path` by the run's number in a series. Other placeholders stay for
+/// [`Output::open`](crate::Output::open).
 pub fn numbered(path: &Path, run: u32) -> PathBuf {
     let bytes = path.as_os_str().as_bytes();
     let mut name = Vec::with_capacity(bytes.len());
@@ -52,18 +54,19 @@ pub fn numbered(path: &Path, run: u32) -> PathBuf {
     while let Some(byte) = rest.next() {
         match (byte, if byte == b'%' { rest.next() } else { None }) {
             (b'%', Some(b'n')) => name.extend(run.to_string().bytes()),
-            // Both, so that the n of %%n stays a letter.
+            // Copy both bytes, so that in %%n the n stays a letter.
             (byte, other) => name.extend([byte].into_iter().chain(other)),
         }
     }
     PathBuf::from(OsString::from_vec(name))
 }
 
-/// Refuse options that name one and the same place: what is written there first would be lost, or both mixed. Each is an option and
-/// what was given with it. /dev/null has room for all.
+/// Refuses two options that name the same destination, because the first output would be lost or both would be mixed.
+/// Each item is an option and its value. /dev/null may be named several times.
 ///
 /// # Errors
-/// When two do; names them. When a name has an unknown placeholder.
+/// When two options name the same destination; the text contains both options. Also when a name has an unknown
+/// placeholder.
 pub fn refuse_same<'w>(wanted: impl IntoIterator<Item = (&'w str, Option<PathBuf>)>) -> Result<()> {
     let mut taken: Vec<(&str, Place)> = Vec::new();
     for (option, path) in wanted {
@@ -82,17 +85,17 @@ fn is_stdout(path: &Path) -> bool {
     path == Path::new("-") || path == Path::new("/dev/stdout")
 }
 
-/// Where something is written, whatever it is called.
+/// Identity of a destination, independent of its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
-    /// What is there: device and inode.
+    /// An existing file: device and inode number.
     Node(u64, u64),
-    /// Nothing is there yet: the folder it will be in, and its name.
+    /// A file that does not exist yet: its folder and name.
     New(PathBuf),
 }
 
 impl Place {
-    /// `None`: what is written there goes nowhere.
+    /// Returns the identity; `None` for /dev/null.
     fn of(path: &Path) -> Result<Option<Place>> {
         let null = fs::metadata("/dev/null").map(|null| (null.dev(), null.ino())).ok();
         let node = if is_stdout(path) {
@@ -103,17 +106,17 @@ impl Place {
         match node {
             Ok(node) if Some((node.dev(), node.ino())) == null => Ok(None),
             Ok(node) => Ok(Some(Place::Node(node.dev(), node.ino()))),
-            // A closed stdout, or a file to be made.
+            // stdout is closed, or the file does not exist yet.
             Err(_) if is_stdout(path) => Ok(Some(Place::New("-".into()))),
             Err(_) => Ok(Some(Place::New(target(&expand(path)?)))),
         }
     }
 }
 
-/// The file that a name leads to, which need not exist: through links, and with the folder's own name.
+/// Returns the file that a name refers to, which need not exist. Resolves symbolic links and canonicalizes the folder.
 pub(super) fn target(path: &Path) -> PathBuf {
     let mut path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    // As many as the kernel follows (MAXSYMLINKS).
+    // The kernel also follows at most 40 links (MAXSYMLINKS).
     for _ in 0..40 {
         let Ok(link) = fs::read_link(&path) else { break };
         path = path.parent().map_or_else(|| link.clone(), |folder| folder.join(&link));

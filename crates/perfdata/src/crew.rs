@@ -5,11 +5,11 @@
 //!
 //! - A thread that existed before the recording is enrolled at its first event. The time before that event is unknown.
 //! - The reason for a block is unknown, except for stopped threads. State D can be a disk, a kernel lock or a page
-//! fault.
+//!   fault.
 //! - The reason for a migration is derived: if the thread was blocked, the wake-up chose the CPU; otherwise the load
-//! balancer or the affinity mask did.
+//!   balancer or the affinity mask did.
 //! - If only the scheduler's tracepoint reports a fork, the process is unknown, and the thread counts as its own
-//! process.
+//!   process.
 //!
 //! Some kernels lose switches *from* the idle task, on some CPUs all of them. A thread then leaves a CPU without a
 //! recorded arrival. `sched_stat_runtime` reports the run time that the scheduler charged to the thread, and the
@@ -273,7 +273,7 @@ impl Crew {
     }
 }
 
-/// Converts a CPU number. Moments have room for 65,536 CPUs.
+/// Converts a CPU number. A trace event has room for 65,536 CPUs.
 fn small(cpu: u32) -> u16 {
     u16::try_from(cpu).unwrap_or(u16::MAX)
 }

@@ -1,14 +1,14 @@
 //! Reads recordings of `perf sched record`, and the text of `perf script` about them, as scheduler events and as
-//! moments.
+//! trace events.
 //!
 //! 1. [`read`] looks at the first bytes and then reads a file in perf's file mode, a file in its pipe mode, or text.
 //! 2. `tracing` finds the tracepoint formats in the recording; `format` gives the position of each field. The code
-//! assumes no fixed positions.
+//!    assumes no fixed positions.
 //! 3. `attr` locates time, CPU and payload in a record; `records` cuts the stream into records and decompresses the
-//! compressed ones.
+//!    compressed ones.
 //! 4. `decode` converts records to events, using the sample layout that `shape` found. `rounds` sorts the events: the
-//! per-CPU buffers are in order up to a mark that perf writes, so only a window of events is held. `relay` lets a
-//! second thread read a long file ahead.
+//!    per-CPU buffers are in order up to a mark that perf writes, so only a window of events is held. `relay` lets a
+//!    second thread read a long file ahead.
 //! 5. [`crew`] converts events to [`wire::Moment`]s, for accounting.
 //!
 //! Files are not trusted: each length is checked against a limit before use. A truncated or damaged file ends the

@@ -6,10 +6,10 @@
 //!
 //! 1. The caller reads the first records alone: a small file is finished before a second thread could start.
 //! 2. The reader thread fills a batch and sends it. At most [`UNDER_WAY`] batches wait for the caller; if the queue is
-//! full, the reader waits.
+//!    full, the reader waits.
 //! 3. The caller empties a batch and returns it, so that its memory is reused.
 //! 4. If the caller fails, it closes the channel, and the reader ends at its next batch. If the reader fails, its error
-//! is returned after all earlier events were passed on, as with one thread.
+//!    is returned after all earlier events were passed on, as with one thread.
 //!
 //! The caller alone reads an input that cannot seek, such as a pipe. A pipe can block the reader for hours, and the
 //! caller could not end meanwhile.

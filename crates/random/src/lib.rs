@@ -1,5 +1,5 @@
-//! A small generator of pseudorandom numbers, the only one here: orders, resampling, simulated programs and tests. The same seed gives the same
-//! numbers on every machine, so that the same figures give the same intervals.
+//! The project's only generator of pseudorandom numbers, for random orders, resampling, simulated programs and tests.
+//! The same seed gives the same numbers on every machine, so the same figures give the same intervals.
 #![forbid(unsafe_code)]
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
@@ -7,13 +7,13 @@
 pub struct Random(u64);
 
 impl Random {
-    /// A sequence that is determined by `seed`.
+    /// Returns a sequence that is determined by `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// Any number.
+    /// Returns the next number, uniformly distributed over all 64-bit values.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -22,24 +22,23 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `limit`, which must not be 0. The bias of the multiplication is below 2^-32
-    /// for every limit that occurs here.
+    /// Returns a number below `limit`, which must not be 0. The bias is below 2^-32 for every limit in this project.
     pub fn below(&mut self, limit: usize) -> usize {
         ((u128::from(self.number()) * limit as u128) >> 64) as usize
     }
 
-    /// A number from 0 to below 1, of 53 bits.
+    /// Returns a number from 0 to below 1, of 53 bits.
     pub fn unit(&mut self) -> f64 {
         (self.number() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A number of the standard normal distribution (Box and Muller 1958).
+    /// Returns a number of the standard normal distribution (Box and Muller 1958).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 
-    /// Put `items` into a random order (Fisher and Yates).
+    /// Puts `items` into a random order (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));

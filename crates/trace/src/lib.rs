@@ -4,7 +4,7 @@
 //! - [`recording`]: the trace events of a session, with the data needed to interpret them.
 //! - [`session`]: writes a recording to a file and reads it back.
 //! - [`perfetto`]: traces for the Perfetto UI. `cox report` reads the same file: it contains the recording in fields
-//! that viewers ignore.
+//!   that viewers ignore.
 //! - [`paraver`]: traces for Paraver.
 
 pub mod paraver;
