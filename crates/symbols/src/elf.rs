@@ -1,15 +1,15 @@
-//! One ELF file: which function is at an address, and its machine code.
+//! One ELF file: the function at an address, and its machine code.
 //!
 //! Bounds and names come from, in this order:
-//! 1. the procedure linkage table, whose stubs are named after what they call (`sched_yield@plt`);
-//! 2. a symbol with a size that covers the address: `.symtab`, of a separate debug file if the file itself
-//!    is stripped, and `.dynsym`;
-//! 3. the frame description entries of `.eh_frame`: bounds without a name, which even stripped files have;
-//! 4. a symbol without a size (assembly) before the address in the same section, up to the next symbol. Such
-//!    a guess is marked.
 //!
-//! A symbol that lies before the address without covering it is never taken: in a stripped library that
-//! would give every internal function the name of the last exported one.
+//! 1. the procedure linkage table, whose stubs are named after the functions that they call (`sched_yield@plt`);
+//! 2. a symbol with a size that covers the address: from `.symtab`, or that of a separate debug file if the file itself is stripped, and
+//!    from `.dynsym`;
+//! 3. the frame description entries of `.eh_frame`: bounds without a name, which even stripped files have;
+//! 4. a symbol without a size (assembly) before the address in the same section, up to the next symbol. Such a guess is marked.
+//!
+//! A symbol that lies before the address without covering it is never taken. In a stripped library that would give every internal function
+//! the name of the last exported one.
 
 mod debug_file;
 mod frames;
@@ -35,13 +35,13 @@ pub use loader::Dynamic;
 
 use table::Table;
 
-/// Why a file yields no functions.
+/// The reason why a file yields no functions.
 #[derive(Debug, thiserror::Error)]
 pub enum ElfError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read: {0}")]
     Read(#[from] std::io::Error),
-    /// It is not what the ELF specification describes.
+    /// The file does not follow the ELF specification.
     #[error("no well-formed ELF file: {0}")]
     Format(#[from] object::Error),
 }
@@ -51,15 +51,15 @@ pub enum ElfError {
 pub struct Function {
     /// Virtual address in the file.
     pub start: u64,
-    /// First virtual address behind it.
+    /// First virtual address behind the function.
     pub end: u64,
-    /// As the programmer wrote it; `None` when only the bounds are known.
+    /// Name in source form; `None` if only the bounds are known.
     pub name: Option<String>,
-    /// Name and end are guessed: the symbol has no size.
+    /// Whether name and end are guessed, because the symbol has no size.
     pub guessed: bool,
 }
 
-/// Bytes of the file that are mapped by one loadable segment.
+/// The bytes of the file that one loadable segment maps.
 struct Load {
     address: u64,
     offset: u64,
@@ -72,7 +72,7 @@ struct Section {
     is_plt: bool,
 }
 
-/// An ELF file, read whole enough to answer for any address in it.
+/// An ELF file, with all tables needed to answer for any address in it.
 pub struct Image {
     file: File,
     is_of_this_processor: bool,
@@ -81,22 +81,22 @@ pub struct Image {
     symbols: Table,
     /// Function bounds of `.eh_frame`, ascending.
     frames: Vec<(u64, u64)>,
-    /// Address of a table entry → name of the function the dynamic linker puts there.
+    /// Names of imported functions, by the address of the entry that the dynamic linker fills with them.
     imports: HashMap<u64, String>,
     callees: RefCell<HashMap<u64, Callee>>,
 }
 
-/// Where an ELF file says which processor it is for, whatever the width of its addresses.
+/// Offset of the processor's number in an ELF file, for both widths of addresses.
 const E_MACHINE_AT: u64 = 18;
 
 /// Functions that give the CPU away: sched_yield(2), thrd_yield(3), and the old pthread_yield(3).
 const YIELDS: [&str; 4] = ["sched_yield", "__sched_yield", "thrd_yield", "pthread_yield"];
 
 impl Image {
-    /// Reads `file`, which had the name `path` where it was mapped. Debug files are looked for below `root`.
+    /// Reads `file`, whose name was `path` where it was mapped. Debug files are looked up below `root`.
     ///
     /// # Errors
-    /// When the file cannot be read or is no ELF file. Damaged parts inside are left out.
+    /// The file cannot be read, or is not an ELF file. Damaged parts of an ELF file are left out.
     pub fn open(file: File, path: &Path, root: &Root) -> Result<Image, ElfError> {
         match contents(&file)? {
             Some(bytes) => Image::parse(bytes.as_slice(), file, path, root),
@@ -141,7 +141,7 @@ impl Image {
         Ok(Image { is_of_this_processor, loads, sections, symbols, frames, imports, callees: RefCell::default(), file })
     }
 
-    /// The virtual address of what lies at `file_offset`; `None` when no segment maps it.
+    /// Returns the virtual address of the byte at `file_offset`; `None` if no segment maps it.
     pub fn address(&self, file_offset: u64) -> Option<u64> {
         self.loads.iter().find_map(|load| {
             let into = file_offset.checked_sub(load.offset)?;
@@ -149,12 +149,12 @@ impl Image {
         })
     }
 
-    /// Whether the machine code can be looked at.
+    /// Returns whether the file is for this processor, so that its machine code can be judged.
     pub fn is_of_this_processor(&self) -> bool {
         self.is_of_this_processor
     }
 
-    /// The function that covers virtual address `address`.
+    /// Returns the function that covers virtual address `address`.
     pub fn function_at(&self, address: u64) -> Option<Function> {
         let section = self.sections.iter().find(|section| (section.address..section.end).contains(&address));
         if let Some(section) = section.filter(|section| section.is_plt) {
@@ -183,7 +183,7 @@ impl Image {
         Some(Function { start: symbol.address, end, name, guessed: true })
     }
 
-    /// The bytes of a function, as far as the file has them and at most 1 MiB.
+    /// Returns the bytes of a function, as far as the file has them, and at most 1 MiB.
     pub fn code(&self, function: &Function) -> Vec<u8> {
         const MAX: u64 = 1 << 20;
         let found = self.loads.iter().find_map(|load| {
@@ -199,12 +199,12 @@ impl Image {
         }
     }
 
-    /// The small loops of a function.
+    /// Returns the small loops of a function.
     pub fn wait_loops(&self, function: &Function) -> WaitLoops {
         WaitLoops::find(&self.code(function), function.start, &|target| self.callee(target))
     }
 
-    /// What is at the target of a call.
+    /// Returns the effect of the function at the target of a call.
     fn callee(&self, target: CallTarget) -> Callee {
         let key = match target {
             CallTarget::Pointer(slot) => {
@@ -235,7 +235,7 @@ impl Image {
         if loops.relaxes_only() { Callee::Relaxes } else { Callee::Other }
     }
 
-    /// What the stub at `start` jumps to.
+    /// Returns the name of the function to which the stub at `start` jumps.
     fn import_of_stub(&self, start: u64) -> Option<&str> {
         let stub = Function { start, end: start + PLT_ENTRY_BYTES, name: None, guessed: false };
         let code = self.code(&stub);
@@ -243,8 +243,9 @@ impl Image {
     }
 }
 
-/// All of a file that is not too long: its names are in thousands of places, and reading each by itself takes two
-/// system calls, 24 instead of 10 ms for the C library. *Turned down:* mapping it; who truncates it would end us.
+/// Reads a whole file, unless it is too long. Its names are in thousands of places: to read each separately takes two system calls, for the
+/// C library 24 ms in total instead of 10 ms. *Turned down:* mapping the file, because another process could truncate it, which would kill
+/// cox.
 fn contents(file: &File) -> std::io::Result<Option<Vec<u8>>> {
     const MAX: u64 = 64 << 20;
     let len = file.metadata()?.len();
@@ -256,7 +257,7 @@ fn contents(file: &File) -> std::io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Of a file that is no ELF file, none.
+/// Adds the symbols of a file; none if it is not an ELF file.
 fn add_symbols<'d>(symbols: &mut Table, data: impl ReadRef<'d>) {
     if let Ok(elf) = object::File::parse(data) {
         symbols.add(elf.symbols());
@@ -267,7 +268,7 @@ fn by_name(name: &str) -> Callee {
     if YIELDS.contains(&name) { Callee::Yields } else { Callee::Other }
 }
 
-/// Entries of the global offset table that the dynamic linker fills with imported functions.
+/// Returns the entries of the global offset table that the dynamic linker fills with imported functions: address and name.
 fn imports<'data>(elf: &object::File<'data, impl ReadRef<'data>>) -> HashMap<u64, String> {
     let (Some(relocations), Some(symbols)) = (elf.dynamic_relocations(), elf.dynamic_symbol_table()) else {
         return HashMap::new();

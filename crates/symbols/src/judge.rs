@@ -1,7 +1,7 @@
-//! While a program runs: does the code at this address wait for other threads?
+//! Decides, while a program runs, whether the code at an address waits for other threads.
 //!
-//! The same rules as [`crate::Symboliser`]'s, asked address by address instead of counted and looked up at
-//! the end. Files stay open and read; a program has some dozen.
+//! Uses the rules of [`crate::Symboliser`], but answers for each address at once instead of counting samples and looking them up at the
+//! end. Files are read once and stay open; a program has some dozens.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,25 +15,24 @@ use crate::modules::{ModuleId, Modules};
 use crate::processes::Processes;
 use crate::reader::Reader;
 
-/// Says which code waits.
+/// Decides which code waits.
 pub struct Judge {
     root: Root,
     modules: Modules,
     processes: Processes,
-    /// `None`: no file, or not one that can be read.
+    /// The readers of modules; `None` if the module has no file, or one that cannot be read.
     readers: HashMap<ModuleId, Option<Reader>>,
 }
 
 impl Judge {
-    /// Reads /proc and files below `root`.
+    /// Makes a judge that reads /proc and files below `root`.
     #[must_use]
     pub fn new(root: Root) -> Judge {
         Judge { root, modules: Modules::default(), processes: Processes::default(), readers: HashMap::new() }
     }
 
-    /// For each user address of a process, in what the code there waits for other threads, `Some(None)` if it
-    /// does not. Code that nobody can read does not; `None` where nothing is known to be mapped, for now: ask
-    /// again.
+    /// Returns, for each user address of a process, why the code there waits for other threads, or `Some(None)` if it does not wait. Code
+    /// that cannot be read counts as not waiting. `None` means that no mapping of the address is known yet: ask again later.
     pub fn waits(&mut self, tgid: u32, ips: &[u64]) -> Vec<Option<Option<Waiting>>> {
         let now = Instant::now();
         self.processes.look(tgid, now, &self.root, &mut self.modules);

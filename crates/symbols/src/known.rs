@@ -1,7 +1,7 @@
-//! Runtimes whose waiting code is known, by the names of its functions and, because distributions strip
-//! libraries, by the library it is in together with its machine code.
+//! Runtimes whose waiting code is known: by the names of its functions, or by the library and its machine code, because distributions strip
+//! libraries.
 //!
-//! Names are looked for in every module, so that statically linked copies are found as well.
+//! Names are looked up in every module, so statically linked copies are found as well.
 
 use wire::Waiting;
 
@@ -14,7 +14,7 @@ enum Name {
     Starts(&'static str),
     /// Beginning and end.
     Frames(&'static str, &'static str),
-    /// Beginning and something behind it.
+    /// Beginning, and a part that follows anywhere after it.
     Has(&'static str, &'static str),
 }
 
@@ -31,8 +31,8 @@ impl Name {
     }
 }
 
-/// Functions whose own time is waiting, with the place in each project's source that says so. The time of
-/// functions they call (tasks run while waiting, messages copied) is judged by itself.
+/// Functions whose own time is waiting, by project; a comment names the source file that shows it. The time of functions that they call
+/// (tasks run while waiting, messages copied) is judged separately.
 const FUNCTIONS: &[(Name, Waiting)] = &[
     // GCC libgomp: config/linux/wait.h
     (Name::Is("do_spin"), Waiting::OpenMp),
@@ -96,14 +96,14 @@ const FUNCTIONS: &[(Name, Waiting)] = &[
     (Name::Is("SpinPause"), Waiting::TightLoop),
 ];
 
-/// A library whose code means more than its bytes say.
+/// A known library: its code can be judged by more than the machine instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Library {
     /// GCC's OpenMP runtime.
     Gomp,
     /// LLVM's and Intel's OpenMP runtime.
     Kmp,
-    /// An MPI library, its plugins, or what it talks to the network with.
+    /// An MPI library, its plugins, or its network libraries.
     Mpi,
     /// The C library or its threads.
     C,
@@ -111,7 +111,7 @@ enum Library {
     Tbb,
 }
 
-/// File names of libraries: beginning, and what may follow so that `libompitrace` is no `libomp`.
+/// File names of libraries: their beginning, and the characters that may follow. The latter keep `libompitrace` from counting as `libomp`.
 const LIBRARIES: &[(&str, &str, Library)] = &[
     ("libgomp", ".-", Library::Gomp),
     ("libomp", ".-5", Library::Kmp),
@@ -146,7 +146,7 @@ impl Library {
     }
 }
 
-/// What a function's name tells.
+/// Returns the reason to wait that a function's name implies.
 pub(crate) fn by_name(name: &str) -> Option<Waiting> {
     let name = name.trim_end_matches("@plt");
     // GCC's clones of a function: `do_wait.isra.0`, `gomp_team_barrier_wait_end.part.0`, `main.cold`.
@@ -157,23 +157,21 @@ pub(crate) fn by_name(name: &str) -> Option<Waiting> {
         .map(|&(_, waiting)| waiting)
 }
 
-/// What the machine code round an instruction tells, knowing the module it is in. `named` says whether the
-/// function has a name.
+/// Returns the reason to wait that the machine code around an instruction implies in this module. `named`: the function has a name.
 pub(crate) fn by_code(module: &str, named: bool, loops: &WaitLoops, verdict: Verdict) -> Option<Waiting> {
     let waits = verdict == Verdict::Waits;
     let gives_way = loops.pauses() || loops.yields();
     match Library::of(module) {
         Some(Library::Gomp) if waits => Some(Waiting::OpenMp),
-        // The waiting template (kmp_wait_release.h) is one long function: flag test, yield, search for tasks,
-        // sleep. No other function of the runtime pauses, apart from its locks. The flag test and the clock
-        // it calls are the short functions without a name.
+        // The waiting template (kmp_wait_release.h) is one long function: flag test, yield, search for tasks, sleep. No other function of
+        // the runtime pauses, except its locks. The flag test and the clock that it calls are the short functions without a name.
         Some(Library::Kmp) if waits || gives_way || (!named && loops.looks_only()) => Some(Waiting::OpenMp),
-        // Progress is spread over many short functions, which distributions leave without names. What else
-        // costs time without a name is packing, copying and reducing, in loops that move data.
+        // MPI progress is spread over many short functions, which have no names in distributions' builds. Other code without names that
+        // costs time packs, copies and reduces, in loops that move data.
         Some(Library::Mpi) if waits || (!named && verdict != Verdict::Moves) => Some(Waiting::Mpi),
-        // The adaptive mutex: nptl/pthread_mutex_lock.c. All of the C library's spinning pauses.
+        // The adaptive mutex: nptl/pthread_mutex_lock.c. All spinning code of the C library has `pause`.
         Some(Library::C) => (waits && loops.pauses()).then_some(Waiting::PthreadSpin),
-        // Looking for a task to steal: src/tbb/scheduler_common.h, class prolonged_pause.
+        // The search for a task to steal: src/tbb/scheduler_common.h, class prolonged_pause.
         Some(Library::Tbb) if waits || (!named && gives_way) => Some(Waiting::TightLoop),
         _ => waits.then_some(Waiting::TightLoop),
     }

@@ -1,17 +1,15 @@
-//! Sampled user instruction pointers become places: module, function, and *is this code waiting for other
-//! threads?*
+//! Turns sampled user instruction pointers into places: module, function, and *does this code wait for other threads?*
 //!
-//! 1. While the processes live, [`Symboliser::observe`] counts samples by address, and keeps what is needed
-//!    to understand them later: which file was mapped where, and the files themselves, open.
-//! 2. At the end, [`Symboliser::spots`] reads the files: [`elf`] finds the function of each address, and the
-//!    first of these rules that applies says whether it waits:
-//!    - in the kernel: waiting inside sched_yield, work in every other system call (what sleeps is not
-//!      sampled);
+//! 1. While the processes live, [`Symboliser::observe`] counts samples by address. It also keeps what is needed to interpret them later:
+//!    which file was mapped where, and the open files.
+//! 2. At the end, [`Symboliser::spots`] reads the files: [`elf`] finds the function of each address. The first of these rules that applies
+//!    decides whether it waits:
+//!    - in the kernel: sched_yield waits; every other system call works, because sleeping threads are not sampled;
 //!    - a function whose name is known to wait (OpenMP runtimes, MPI progress, pthread spin locks, …);
-//!    - the machine code of a library that is known, for libraries without names;
+//!    - the machine code of a known library, for libraries without symbol names;
 //!    - a loop that by its machine code can only wait, in any module: [`arch::wait_loop`].
 //!
-//! Code without a file (just-in-time compiled, `[vdso]`) is named after its mapping and counts as work.
+//! Code without a file (just-in-time compiled, `[vdso]`) gets the name of its mapping and counts as work.
 
 #![forbid(unsafe_code)]
 

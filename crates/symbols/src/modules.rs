@@ -8,27 +8,26 @@ use std::path::{Path, PathBuf};
 use machine::Root;
 use machine::process::{Backing, Mapping};
 
-/// Files held open at most: half of the usual limit of 1024 descriptors. Of further files only the path is
-/// kept.
+/// Largest number of files held open: half of the usual limit of 1024 descriptors. Of further files only the path is kept.
 const MAX_OPEN: usize = 512;
 
 /// Index into [`Modules`].
 pub(crate) type ModuleId = usize;
 
-/// What is behind an executable mapping.
+/// The file, or other memory, behind an executable mapping.
 pub(crate) struct Module {
-    /// What the report calls it: the file name without folders, or the kernel's name in brackets.
+    /// Name in the report: the file name without folders, or the kernel's name in brackets.
     pub name: String,
     /// Path in the mount namespace of the process; `None` without a file.
     pub path: Option<PathBuf>,
     deleted: bool,
     identity: FileIdentity,
     file: Option<File>,
-    /// Opening it has been tried.
+    /// Whether opening the file has been tried.
     tried: bool,
 }
 
-/// Device and inode as /proc/PID/maps shows them.
+/// A file's device and inode, as /proc/PID/maps shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct FileIdentity {
     device: (u32, u32),
@@ -36,8 +35,8 @@ struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// Whether `file` may be this file. Overlay and btrfs file systems show one device in maps and another
-    /// in stat(2), so only two inodes of one device are surely two files.
+    /// Returns whether `file` may be this file. Overlay and btrfs file systems show different devices in maps and in stat(2). So only two
+    /// inodes on the same device are certainly different files.
     fn may_be(self, file: &File) -> bool {
         file.metadata().is_ok_and(|metadata| {
             let device = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));
@@ -46,7 +45,7 @@ impl FileIdentity {
     }
 }
 
-/// All modules met so far.
+/// All modules seen so far.
 #[derive(Default)]
 pub(crate) struct Modules {
     list: Vec<Module>,
@@ -55,7 +54,7 @@ pub(crate) struct Modules {
 }
 
 impl Modules {
-    /// The module behind a mapping.
+    /// Returns the module behind a mapping.
     pub fn of(&mut self, mapping: &Mapping) -> ModuleId {
         let (name, path, deleted) = match &mapping.backing {
             Backing::Anonymous => ("[anon]".to_owned(), None, false),
@@ -72,17 +71,17 @@ impl Modules {
         })
     }
 
-    /// The names of all.
+    /// Returns the names of all modules.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.list.iter().map(|module| module.name.as_str())
     }
 
-    /// The module `id`.
+    /// Returns module `id`.
     pub fn get(&self, id: ModuleId) -> &Module {
         &self.list[id]
     }
 
-    /// Opens the file of module `id`, mapped by process `tgid` at `mapped`, unless that has been tried.
+    /// Opens the file of module `id`, which process `tgid` has mapped at `mapped`, unless that has been tried.
     pub fn hold(&mut self, id: ModuleId, root: &Root, tgid: u32, mapped: &Mapped) {
         let module = &mut self.list[id];
         if module.tried || self.open == MAX_OPEN {
@@ -93,8 +92,8 @@ impl Modules {
         self.open += usize::from(module.file.is_some());
     }
 
-    /// The file of module `id` for reading. A file that there was no room to hold is opened by its path,
-    /// unless it had been deleted.
+    /// Returns the file of module `id` for reading. A file that was not held open for lack of room is opened by its path, unless it had
+    /// been deleted.
     pub fn file(&self, id: ModuleId, root: &Root) -> Option<File> {
         let module = &self.list[id];
         match (&module.file, &module.path) {
@@ -107,7 +106,7 @@ impl Modules {
     }
 }
 
-/// Which addresses a mapping covers.
+/// The addresses that a mapping covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mapped {
     pub start: u64,
@@ -115,17 +114,18 @@ pub(crate) struct Mapped {
 }
 
 /// Opens the file behind a mapping of a living process:
-/// 1. by `/proc/PID/map_files`, which leads to the very file, even when deleted or in another mount
-///    namespace, but needs CAP_CHECKPOINT_RESTORE (proc_pid_map_files(5));
-/// 2. by `/proc/PID/exe`, which leads to the very file for whoever may trace the process;
-/// 3. by its path, in the mount namespace of the process, then in ours. Not when it has been deleted: then
-///    the path may lead to its successor.
+///
+/// 1. by `/proc/PID/map_files`, which leads to exactly this file, even if it is deleted or in another mount namespace, but needs
+///    CAP_CHECKPOINT_RESTORE (proc_pid_map_files(5));
+/// 2. by `/proc/PID/exe`, which leads to exactly this file for a user who may trace the process;
+/// 3. by its path, in the mount namespace of the process, then in ours. This is not tried for a deleted file, because the path may lead to
+///    its successor.
 fn open_mapped(root: &Root, tgid: u32, mapped: &Mapped, path: &Path, module: &Module) -> Option<File> {
     let process = |name: String| root.path(format!("/proc/{tgid}/{name}"));
     let links = [format!("map_files/{:x}-{:x}", mapped.start, mapped.end), "exe".to_owned()];
     let by_link = links.into_iter().map(process).find_map(|link| {
         let metadata = fs::metadata(&link).ok()?;
-        // `exe` leads to another file for every mapping but the program's own.
+        // For every mapping but the program's own, `exe` leads to another file.
         (metadata.ino() == module.identity.inode).then(|| open_regular(&link))?
     });
     if by_link.is_some() || module.deleted {
@@ -137,7 +137,7 @@ fn open_mapped(root: &Root, tgid: u32, mapped: &Mapped, path: &Path, module: &Mo
         .find_map(|path| open_regular(&path).filter(|file| module.identity.may_be(file)))
 }
 
-/// Opens a regular file; opening anything else could block or have effects.
+/// Opens a regular file. To open anything else could block or have side effects.
 fn open_regular(path: &Path) -> Option<File> {
     fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     File::open(path).ok()

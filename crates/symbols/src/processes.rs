@@ -1,8 +1,8 @@
-//! Which code was mapped where in each sampled process, over time.
+//! The code that was mapped in each sampled process, over time.
 //!
-//! A *generation* is a set of executable ranges without contradictions. Libraries that are loaded later, and
-//! memory that a just-in-time compiler adds, extend the generation of now. A new one begins when the program
-//! file changed (exec), or when an address now belongs to other code than before.
+//! A *generation* is a set of executable ranges without contradictions. Libraries that are loaded later, and memory that a just-in-time
+//! compiler adds, extend the current generation. A new generation begins when the program file changes (exec), or when an address belongs
+//! to other code than before.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -13,26 +13,26 @@ use machine::process::Task;
 
 use crate::modules::{Mapped, ModuleId, Modules};
 
-/// An instruction pointer outside all known ranges makes the maps be read again, but not more often than
-/// this: a program that runs code from nowhere must not keep us busy.
+/// Minimum time between two reads of a process's maps. An instruction pointer outside all known ranges causes a read; this bounds the cost
+/// of a program that runs code which no map shows.
 const MIN_BETWEEN_READS: Duration = Duration::from_millis(200);
 
-/// Generations kept per process; then changes replace ranges in the last one. Only programs that map code
-/// over code all the time come here.
+/// Number of generations kept per process. After that, changes replace ranges in the last one. Only programs that keep mapping code over
+/// code get here.
 const MAX_GENERATIONS: usize = 64;
 
-/// Executable memory.
+/// A range of executable memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub mapped: Mapped,
-    /// Offset in the file of the first byte.
+    /// File offset of the first byte.
     pub offset: u64,
     pub module: ModuleId,
     has_file: bool,
 }
 
 impl Range {
-    /// Offset in the file of what is mapped at `ip`.
+    /// Returns the file offset of the code mapped at `ip`.
     pub fn file_offset(&self, ip: u64) -> u64 {
         self.offset.wrapping_add(ip.wrapping_sub(self.mapped.start))
     }
@@ -45,41 +45,41 @@ impl Range {
         self.mapped.start < other.mapped.end && other.mapped.start < self.mapped.end
     }
 
-    /// Both have the same bytes at the same addresses. Memory without a file has no offsets.
+    /// Returns whether both ranges have the same bytes at the same addresses. Memory without a file has no offsets to compare.
     fn agrees(&self, other: &Range) -> bool {
         let bias = |range: &Range| range.mapped.start.wrapping_sub(range.offset);
         self.module == other.module && (!self.has_file || bias(self) == bias(other))
     }
 }
 
-/// One process.
+/// A sampled process.
 struct Process {
-    /// Oldest first; never empty. Ranges ascend.
+    /// The oldest generation comes first; there is always one. The ranges in it ascend.
     generations: Vec<Vec<Range>>,
     /// Device and inode of the program file.
     program: Option<(u64, u64)>,
     read_at: Instant,
 }
 
-/// All processes that were sampled.
+/// All sampled processes.
 #[derive(Default)]
 pub(crate) struct Processes {
     known: HashMap<u32, Process>,
 }
 
 impl Processes {
-    /// How many processes are known.
+    /// Returns the number of known processes.
     pub fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// Whether `tgid` is known.
+    /// Returns whether process `tgid` is known.
     pub fn contains(&self, tgid: u32) -> bool {
         self.known.contains_key(&tgid)
     }
 
-    /// To be called once per batch of samples for each of its processes: reads the maps of a new process,
-    /// and of one that executes another program now.
+    /// Reads the maps of a new process, and of one that executes another program now. To be called once per batch of samples for each
+    /// process in it.
     pub fn look(&mut self, tgid: u32, now: Instant, root: &Root, modules: &mut Modules) {
         let program = program_of(root, tgid);
         match self.known.get_mut(&tgid) {
@@ -97,8 +97,8 @@ impl Processes {
         }
     }
 
-    /// The generation that `ip` belongs to, and its range. Reads the maps again when no range fits and the
-    /// last reading is old enough. Without a range, the generation of now.
+    /// Returns the generation that `ip` belongs to, and its range. If no range contains `ip` and the last read is old enough, reads the
+    /// maps again. If there is still no range, returns the current generation.
     pub fn locate(
         &mut self,
         tgid: u32,
@@ -116,7 +116,7 @@ impl Processes {
         let last = process.generations.len() - 1;
         let found = match range {
             Some(range) => (last, Some(range)),
-            // Taken before an exec that happened within the same batch.
+            // The sample was taken before an exec in the same batch.
             None => (0..last)
                 .rev()
                 .find_map(|generation| Some((generation, Some(find(&process.generations[generation], ip)?))))
@@ -125,7 +125,7 @@ impl Processes {
         Some((u32::try_from(found.0).unwrap_or(u32::MAX), found.1))
     }
 
-    /// The range of `ip` in a generation that [`Processes::locate`] named.
+    /// Returns the range of `ip` in a generation that [`Processes::locate`] has returned.
     pub fn range(&self, tgid: u32, generation: u32, ip: u64) -> Option<Range> {
         find(self.known.get(&tgid)?.generations.get(generation as usize)?, ip)
     }
@@ -136,7 +136,7 @@ impl Process {
         find(self.generations.last()?, ip)
     }
 
-    /// Reads the maps. A process that is gone, or whose maps may not be read, keeps what is known.
+    /// Reads the maps. If the process is gone, or its maps may not be read, keeps what is known.
     fn read(&mut self, tgid: u32, now: Instant, root: &Root, modules: &mut Modules, executed: bool) {
         self.read_at = now;
         let Ok(mappings) = Task::process(root, tgid).maps() else { return };
@@ -165,8 +165,7 @@ impl Process {
         }
         current.retain(|old| !contradicts(old));
         for mut new in fresh {
-            // Ranges of the same code that overlap become one; memory may have been made executable in
-            // steps.
+            // Overlapping ranges of the same code are joined: memory may be made executable in steps.
             current.retain(|old| {
                 let same = old.overlaps(&new);
                 if same {
@@ -189,7 +188,7 @@ fn find(ranges: &[Range], ip: u64) -> Option<Range> {
     ranges.get(behind.checked_sub(1)?).copied().filter(|range| range.contains(ip))
 }
 
-/// Device and inode of the program file: changes with exec, and one system call tells.
+/// Returns device and inode of the program file. They change with exec, and one system call returns them.
 fn program_of(root: &Root, tgid: u32) -> Option<(u64, u64)> {
     let metadata = std::fs::metadata(root.path(format!("/proc/{tgid}/exe"))).ok()?;
     Some((metadata.dev(), metadata.ino()))

@@ -1,4 +1,4 @@
-//! One file's code: what is at an offset, and does it wait?
+//! Looks up one file's code: the function at an offset, and whether the code there waits.
 
 use std::collections::HashMap;
 
@@ -8,28 +8,29 @@ use wire::Waiting;
 use crate::elf::Image;
 use crate::known;
 
-/// What is known of one offset in a module.
+/// The function and the reason to wait at one offset of a module.
 #[derive(Clone, Default)]
 pub(crate) struct Meaning {
     pub function: Option<String>,
     pub waiting: Option<Waiting>,
 }
 
-/// Reads one module.
+/// Looks up code in one module.
 pub(crate) struct Reader {
     name: String,
     image: Image,
-    /// By start of the function.
+    /// The small loops of each function, by the function's start.
     loops: HashMap<u64, WaitLoops>,
 }
 
 impl Reader {
-    /// A reader of the file `name`, without folders.
+    /// Makes a reader of a file. `name`: the file name without folders.
     pub fn new(name: String, image: Image) -> Reader {
         Reader { name, image, loops: HashMap::new() }
     }
 
-    /// Known names come before machine code: a name tells which runtime it is.
+    /// Returns the function at a file offset, and whether the code there waits. A known name takes precedence over the machine code,
+    /// because it tells which runtime waits.
     pub fn meaning(&mut self, offset: u64) -> Meaning {
         let Some(address) = self.image.address(offset) else { return Meaning::default() };
         let Some(function) = self.image.function_at(address) else { return Meaning::default() };

@@ -1,4 +1,4 @@
-//! From samples to spots.
+//! Turns samples into sample sites (`Spot`).
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -12,17 +12,17 @@ use crate::modules::{ModuleId, Modules};
 use crate::processes::Processes;
 use crate::reader::{Meaning, Reader};
 
-/// Distinct places (process, thread, generation, address, system call) kept: 40 MB. A program has some
-/// thousands of hot addresses, times its threads.
+/// Limit of distinct places (process, thread, generation, address, system call): 40 MB. A program has some thousands of hot addresses,
+/// times its threads.
 const MAX_PLACES: usize = 1 << 20;
 
-/// Processes kept. The maps of one cost about 1 KB.
+/// Limit of processes. The maps of one take about 1 KB.
 const MAX_PROCESSES: usize = 1 << 16;
 
-/// The module of code whose process was gone before its maps could be read.
+/// Module name for code of a process that was gone before its maps could be read.
 const UNKNOWN: &str = "[unknown]";
 
-/// sched_yield(2) as [`Sample::in_kernel`] has it. A 32-bit program has another number.
+/// The value of [`Sample::in_kernel`] for sched_yield(2). A 32-bit program has another number.
 const IN_SCHED_YIELD: u32 = 1 + arch::SYS_SCHED_YIELD;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,14 +34,14 @@ struct Place {
     ip: u64,
 }
 
-/// Samples of a place.
+/// The number of samples at a place.
 struct Counted {
     samples: u64,
-    /// The place's number, in order of first sight.
+    /// Number of the place, in the order in which places were first seen.
     number: u32,
 }
 
-/// Counts samples while processes live, and says at the end what they mean.
+/// Counts samples while processes live, and interprets them at the end.
 pub struct Symboliser {
     root: Root,
     modules: Modules,
@@ -53,7 +53,7 @@ pub struct Symboliser {
 }
 
 impl Symboliser {
-    /// Reads /proc and files below `root`.
+    /// Makes a symboliser that reads /proc and files below `root`.
     pub fn new(root: Root) -> Symboliser {
         Symboliser {
             root,
@@ -66,14 +66,14 @@ impl Symboliser {
         }
     }
 
-    /// Takes samples in. To be called at least every 100 ms, so that the sampled processes still live: it
-    /// reads their maps (once, and again after exec or when an address is new) and opens the files that
-    /// samples hit, but reads none of them.
+    /// Takes in samples. To be called at least every 100 ms, so that the sampled processes still live. It reads their maps (once, and again
+    /// after exec or for a new address) and opens the sampled files, but does not read them.
     pub fn observe(&mut self, samples: &[Sample]) {
         self.observe_each(samples, |_, _| {});
     }
 
-    /// The same, and says of each sample the number of its place, of which [`waits`](Symboliser::waits) knows more at the end. Lost samples have none.
+    /// Takes in samples as [`observe`](Symboliser::observe) does, and calls `each` with every sample and the number of its place, which is
+    /// the index into [`waits`](Symboliser::waits). Not called for lost samples.
     pub fn observe_each(&mut self, samples: &[Sample], mut each: impl FnMut(&Sample, u32)) {
         let now = Instant::now();
         let mut looked = HashSet::new();
@@ -109,23 +109,23 @@ impl Symboliser {
         }
     }
 
-    /// File names of what sampled processes had mapped executable.
+    /// Returns the file names of the executable mappings of sampled processes.
     pub fn module_names(&self) -> impl Iterator<Item = &str> {
         self.modules.names()
     }
 
-    /// Samples that found no room: too many processes or distinct places.
+    /// Returns the number of samples that were dropped because there were too many processes or distinct places.
     pub fn lost_samples(&self) -> u64 {
         self.lost
     }
 
-    /// Why a thread that was sampled at a place waited there, by the place's number; `None`: it worked. Known once [`spots`](Symboliser::spots) were asked for.
+    /// Returns, by number of the place, why a thread sampled there waited; `None`: it worked. Filled by [`spots`](Symboliser::spots).
     pub fn waits(&self) -> &[Option<Waiting>] {
         &self.waits
     }
 
-    /// Everything observed so far, by thread, module, function and reason to wait; threads ascend, and each
-    /// thread's spots descend by samples. Reads the ELF files, also of processes that are gone.
+    /// Returns everything observed so far, by thread, module, function and reason to wait. Threads ascend, and the spots of each thread
+    /// descend by samples. Reads the ELF files, even of processes that are gone.
     pub fn spots(&mut self) -> Vec<Spot> {
         let meanings = self.meanings();
         let mut sums: HashMap<_, (u64, u64)> = HashMap::new();
@@ -169,7 +169,7 @@ impl Symboliser {
         spots
     }
 
-    /// What is at every sampled offset of every module that has a file.
+    /// Returns the function and the reason to wait at every sampled offset of every module that has a file.
     fn meanings(&self) -> HashMap<(ModuleId, u64), Meaning> {
         let mut offsets: HashMap<ModuleId, HashSet<u64>> = HashMap::new();
         for place in self.counts.keys() {
@@ -181,7 +181,7 @@ impl Symboliser {
         for (module, offsets) in offsets {
             let path = self.modules.get(module).path.as_deref().unwrap_or(Path::new(""));
             let image = self.modules.file(module, &self.root).map(|file| Image::open(file, path, &self.root));
-            // A file that is no ELF file has no functions: the module alone is reported.
+            // A file that is not an ELF file has no functions: only the module is reported.
             let Some(Ok(image)) = image else { continue };
             let mut reader = Reader::new(self.modules.get(module).name.clone(), image);
             for offset in offsets {

@@ -1,4 +1,4 @@
-//! The rule for waiting loops on what compilers make of `fixtures/loops.c`.
+//! Checks the rule for waiting loops on compiled code: `fixtures/loops.c`.
 #![cfg(target_arch = "x86_64")]
 
 mod common;

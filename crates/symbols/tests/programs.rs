@@ -1,5 +1,4 @@
-//! Real programs, sampled by themselves: of the samples of a waiting thread nearly all must be classed as
-//! waiting, of those of a working thread nearly none.
+//! Real programs that sample themselves. Nearly all samples of a waiting thread must count as waiting, and nearly none of a working thread.
 #![cfg(target_arch = "x86_64")]
 
 mod common;

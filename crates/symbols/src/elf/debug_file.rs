@@ -1,6 +1,6 @@
-//! Symbols kept apart: distributions strip programs and put `.symtab` into debug files.
+//! Separate debug files: distributions strip programs and put `.symtab` into debug files.
 //!
-//! Where they are: GDB manual, "Debugging Information in Separate Files".
+//! Where these are: GDB manual, "Debugging Information in Separate Files".
 
 use std::fs::File;
 use std::io::Read;
@@ -12,8 +12,8 @@ use object::read::ReadRef;
 
 const DEBUG: &str = "/usr/lib/debug";
 
-/// The debug file of `elf`, which is at `path`: by build id, else by the name in `.gnu_debuglink`, whose
-/// checksum must match.
+/// Returns the debug file of `elf`, which is at `path`: by its build id, or else by the name in `.gnu_debuglink`, whose checksum must
+/// match.
 pub(super) fn find<'data>(elf: &object::File<'data, impl ReadRef<'data>>, path: &Path, root: &Root) -> Option<File> {
     if let Ok(Some(id)) = elf.build_id()
         && let Some(file) = by_build_id(id, root)

@@ -1,11 +1,11 @@
-//! Function bounds from the unwind table, which stays in stripped files because exceptions need it.
+//! Function bounds from the unwind table, which even stripped files keep, because exceptions need it.
 
 use gimli::{BaseAddresses, CieOrFde, EhFrame, RunTimeEndian, UnwindSection};
 use object::read::ReadRef;
 use object::{Object, ObjectSection};
 
-/// Start and end of every function that `.eh_frame` describes, ascending. A damaged table yields what is
-/// before the damage.
+/// Returns start and end of every function that `.eh_frame` describes, in ascending order. If the table is damaged, returns the part before
+/// the damage.
 pub(super) fn bounds<'data>(elf: &object::File<'data, impl ReadRef<'data>>) -> Vec<(u64, u64)> {
     let Some(section) = elf.section_by_name(".eh_frame") else { return Vec::new() };
     let Ok(data) = section.uncompressed_data() else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! What is linked into a program, and no library of its loader's.
+//! Libraries that are linked statically into a program.
 
 use std::fs::File;
 use std::path::Path;
@@ -6,16 +6,17 @@ use std::path::Path;
 use object::read::ReadCache;
 use object::{Object, ObjectSection, ObjectSymbol};
 
-/// Something that can be linked statically, and how it is recognised.
+/// A library that can be linked statically, and how it is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part<'a> {
-    /// A function that it defines.
+    /// A function that the library defines.
     pub function: &'a str,
-    /// Constants that it has, each a whole C string or the end of one: for programs without symbols.
+    /// Constants of the library, for programs without symbols: each is a whole C string or the end of one.
     pub strings: [&'a str; 2],
 }
 
-/// Whether a program's own file has a part: by its symbols, or, where it has been stripped, by both strings. `false` for what cannot be read.
+/// Returns whether a library is linked into a program's file: by the program's symbols or, if it has been stripped, by both strings. False
+/// if the file cannot be read.
 #[must_use]
 pub fn has_inside(program: &Path, part: &Part<'_>) -> bool {
     let Ok(file) = File::open(program) else { return false };
@@ -25,7 +26,7 @@ pub fn has_inside(program: &Path, part: &Part<'_>) -> bool {
     if all.any(|symbol| !symbol.is_undefined() && symbol.name() == Ok(part.function)) {
         return true;
     }
-    // .symtab would have said it.
+    // The program has symbols, so the function would be among them.
     if elf.symbols().next().is_some() {
         return false;
     }

@@ -1,4 +1,4 @@
-//! What a program asks its dynamic loader for.
+//! What a program requests from its dynamic loader.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,21 +10,21 @@ use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::read::{ReadCache, ReadRef};
 use object::{LittleEndian, Object, ObjectSymbol, StringTable};
 
-/// A program that is loaded dynamically.
+/// A dynamically linked program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dynamic {
-    /// The loader that it names.
+    /// Path of the program's dynamic loader.
     pub loader: PathBuf,
-    /// The libraries that it names, not those that they name.
+    /// Libraries that the program needs directly, without those that these need.
     pub libraries: Vec<String>,
-    /// Names that it wants from them, or that its loader may give it.
+    /// Names that the program imports from libraries; some may be optional.
     pub imports: Vec<String>,
 }
 
 const LE: LittleEndian = LittleEndian;
 
 impl Dynamic {
-    /// Reads a 64-bit little-endian program; `None` when it is static, of another kind, or cannot be read.
+    /// Reads a 64-bit little-endian program. `None`: it is static, of another kind, or cannot be read.
     #[must_use]
     pub fn read(program: &Path) -> Option<Dynamic> {
         let data = &ReadCache::new(File::open(program).ok()?);

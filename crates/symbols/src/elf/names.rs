@@ -1,12 +1,12 @@
-//! Names as programmers wrote them.
+//! Names of functions in source form.
 
 use cpp_demangle::DemangleOptions;
 
-/// Demangles Rust and C++ names; others come back as they are. C++ parameter lists and return types are
-/// left away, as profilers do: the report's column is narrow.
+/// Demangles Rust and C++ names; other names are returned unchanged. C++ parameter lists and return types are omitted, as in other
+/// profilers, because the report's column is narrow.
 pub(super) fn demangle(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        // The alternate form leaves the hash away.
+        // The alternate form omits the hash.
         return format!("{rust:#}");
     }
     if name.starts_with("_Z")

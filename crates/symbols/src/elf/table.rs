@@ -8,7 +8,7 @@ use object::{ObjectSymbol, SymbolKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Symbol {
     pub address: u64,
-    /// 0: the symbol does not say.
+    /// Size in bytes; 0 if the symbol has none.
     pub size: u64,
     name: (u32, u32),
     is_global: bool,
@@ -24,7 +24,7 @@ impl Symbol {
 #[derive(Default)]
 pub(super) struct Table {
     symbols: Vec<Symbol>,
-    /// Greatest end among the symbols up to each index: where a search backwards may stop.
+    /// The greatest end among the symbols up to each index. A backward search may stop when this is too low.
     furthest_end: Vec<u64>,
     text: Vec<u8>,
 }
@@ -35,7 +35,7 @@ impl Table {
         for symbol in symbols {
             let is_code = match symbol.kind() {
                 SymbolKind::Text => true,
-                // Assembly without `.type`; the rest of this kind are marks for the linker.
+                // Assembly without `.type`. Other symbols of this kind are marks for the linker.
                 SymbolKind::Unknown => symbol.section_index().is_some(),
                 _ => false,
             };
@@ -55,8 +55,7 @@ impl Table {
         }
     }
 
-    /// Brings the table in order; to be called after the last `add`. Of several names for one place the
-    /// best known comes last, where searches begin.
+    /// Sorts the table. To be called after the last `add`. Of several names for one address the best one comes last, where searches begin.
     pub fn sort(&mut self) {
         let text = std::mem::take(&mut self.text);
         let name = |symbol: &Symbol| &text[symbol.name.0 as usize..][..symbol.name.1 as usize];
@@ -84,14 +83,14 @@ impl Table {
             .collect();
     }
 
-    /// The name as it is in the file, without a version (`name@@VERSION`).
+    /// Returns the name as in the file, without a version (`name@@VERSION`).
     pub fn name(&self, symbol: &Symbol) -> String {
         let name = &self.text[symbol.name.0 as usize..][..symbol.name.1 as usize];
         let end = name.iter().skip(1).position(|&byte| byte == b'@').map_or(name.len(), |at| at + 1);
         String::from_utf8_lossy(&name[..end]).into_owned()
     }
 
-    /// The innermost symbol with a size that covers `address`.
+    /// Returns the innermost symbol with a size that covers `address`.
     pub fn covering(&self, address: u64) -> Option<&Symbol> {
         let behind = self.symbols.partition_point(|symbol| symbol.address <= address);
         (0..behind)
@@ -101,12 +100,12 @@ impl Table {
             .find(|symbol| address < symbol.end())
     }
 
-    /// A symbol at exactly `address`.
+    /// Returns a symbol that starts at exactly `address`.
     pub fn starting_at(&self, address: u64) -> Option<&Symbol> {
         self.before(address).map(|(symbol, _)| symbol).filter(|symbol| symbol.address == address)
     }
 
-    /// The last symbol at or before `address`, and where the next one begins.
+    /// Returns the last symbol at or before `address`, and the start of the next one.
     pub fn before(&self, address: u64) -> Option<(&Symbol, Option<u64>)> {
         let behind = self.symbols.partition_point(|symbol| symbol.address <= address);
         let symbol = behind.checked_sub(1).map(|at| &self.symbols[at])?;

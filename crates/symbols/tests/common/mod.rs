@@ -1,4 +1,4 @@
-//! What the tests on real programs share: compiling the fixtures.
+//! Shared by the tests on real programs: compiling the fixtures.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
