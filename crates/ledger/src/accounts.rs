@@ -1,14 +1,14 @@
-//! What an observer recorded → the [`Account`] that users read.
+//! Builds the [`Account`] that users read from an observer's record.
 //!
-//! - `family`: clocks to processes, processes to programs.
-//! - `life`: clocks, closed.
-//! - `thread`: one clock to one thread's account, and who woke it.
-//! - `spin`: sampled places to spin time and hot functions.
-//! - `cpus`: what each CPU did, with the interval that is open at the window's end.
-//! - `takers`: who held the CPUs that members waited for.
+//! - `family`: groups clocks into processes, and processes into programs.
+//! - `life`: closes the clocks.
+//! - `thread`: converts a clock into a thread's account, and adds who woke the thread.
+//! - `spin`: converts sample sites into spin time and hot functions.
+//! - `cpus`: computes what each CPU did, including the interval that is open at the end of the window.
+//! - `takers`: computes who held the CPUs that tracked threads waited for.
 //!
-//! Samples, wakers and takers are recorded by thread id. Where one id had several threads in a
-//! session (an id used again, a thread that called exec), they go to the one that ran longest.
+//! Samples, wakers and preemptors are recorded by thread id. If several threads of a session had the same id (a reused id, a thread that called
+//! exec), they are attributed to the thread that ran longest.
 
 mod cpus;
 mod family;
@@ -27,8 +27,8 @@ use crate::summary::is_spin_seen;
 pub use family::ProgramInfo;
 pub use thread::shell_exit_code;
 
-/// The account of a session. `programs` are what it was asked to watch; without any, everything
-/// belongs to one nameless program. `own_user_cpu_ns` is the CPU time of cox itself.
+/// Builds the account of a session. `programs` are the programs that the session observed; if the list is empty, all threads belong to one nameless
+/// program. `own_user_cpu_ns` is the CPU time of cox itself.
 pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) -> Account {
     let nameless = [ProgramInfo { start_ns: record.start_ns, ..ProgramInfo::default() }];
     let programs = if programs.is_empty() { &nameless[..] } else { programs };
@@ -42,7 +42,7 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
     let hot = spin::hot(&threads, &owners, &record.spots);
     let sees = Sees::of(record.backend, is_spin_seen(&threads));
 
-    // Only the kernel side reads wait statuses.
+    // Only the BPF side reads wait statuses.
     let waited_for = record.backend == Backend::Bpf;
     let processes = family::processes(&lives);
     let program_of = family::programs(&processes, programs);

@@ -1,15 +1,17 @@
-//! Programs side by side on one machine: what each took from the others, and whose the idle time was.
+//! Co-run programs: what each took from the others, and to which program the idle time belongs.
 //!
-//! Played from the moments of a trace. At each time the *running* programs are those whose first process has a thread. A CPU's time is divided by
-//! who ran on it; if nobody did, by which of the running programs *could have used it*: those that may run there. So idle time
+//! Computed by replaying the trace events. At any time, the *running* programs are those whose first process has a thread. A CPU's time is divided by
+//! the program whose thread ran on it. If no thread ran, it is divided by the running programs that *could have used it*, that is, whose affinity
+//! mask contains the CPU. So idle time
 //!
-//! - that one running program could have used is that program's: it had no thread for it,
-//! - that several could have used is theirs together: which of them should have is not guessed,
-//! - that none could have used is nobody's, as behind the end of the only program that was allowed there.
+//! - that one running program could have used belongs to that program: it had no thread for it,
+//! - that several could have used belongs to them together: which of them should have used it is not guessed,
+//! - that none could have used belongs to no program, for example after the end of the only program that was allowed on the CPU.
 //!
-//! A thread waits from when it is woken, born or preempted until it is switched in, and who holds the CPU where it is queued meanwhile takes that time from
-//! it. Of a newborn a recording tells where its creator ran, and not where it was queued: its first wait is taken to be there, until it is moved or comes
-//! to a CPU. Parts of a [`Phase`] sum to its length times CPUs; what a program waited for sums to its threads' wake delay and preempt wait.
+//! A thread waits from its waking, creation or preemption until it is switched in. The thread that holds the CPU on whose run queue it is takes that
+//! time from it. For a new thread, a recording gives the CPU of its creator rather than the run queue: its first wait is attributed to that CPU until
+//! the thread migrates or is switched in. The parts of a [`Phase`] sum to its length times the number of CPUs; a program's waits sum to its threads'
+//! wake delay and preempt wait.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,78 +19,78 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wire::{Left, Moment, What};
 
-/// Programs that can be told apart.
+/// Largest number of programs.
 pub const MOST: usize = 16;
 
-/// A set of programs, a bit for each.
+/// A set of programs, with a bit for each.
 type Programs = u16;
 
-/// What programs that ran side by side took from one another. Programs by their place on the command line, from 0.
+/// What co-run programs took from one another. Programs are identified by their position on the command line, from 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Beside {
-    /// From the first program's start to the last one's end.
+    /// Time from the first program's start to the last one's end.
     pub any_ran_ns: u64,
-    /// While all of them ran.
+    /// Time while all programs ran.
     pub all_ran_ns: u64,
-    /// Times during which the same programs ran; in order of their first programs.
+    /// Times during which the same set of programs ran; the largest sets first.
     pub phases: Vec<Phase>,
-    /// What each program waited for, in order.
+    /// What each program waited for, in the order of the programs.
     pub waited: Vec<Waited>,
 }
 
-/// While these programs ran, and no others.
+/// The time during which exactly these programs ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Phase {
-    /// Which.
+    /// The programs that ran.
     pub running: Vec<usize>,
-    /// How long, in all.
+    /// Total length.
     pub length_ns: u64,
-    /// CPU time of each program, by its place; also of what one has left behind that has ended.
+    /// CPU time of each program, in the order of the programs; includes processes that a program left behind when it ended.
     pub run_ns: Vec<u64>,
-    /// CPU time of everybody else.
+    /// CPU time of all other threads.
     pub others_ns: u64,
-    /// CPUs without a thread.
+    /// Idle time of the CPUs.
     pub idle: Vec<Idle>,
-    /// CPUs of which nothing was seen yet.
+    /// CPU time before the first event of each CPU.
     pub unseen_ns: u64,
 }
 
 /// Idle time of CPUs that the same running programs could have used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Idle {
-    /// Which of those that ran were allowed there.
+    /// The running programs that were allowed on these CPUs.
     pub usable_by: Vec<usize>,
-    /// CPU time.
+    /// Idle CPU time.
     pub idle_ns: u64,
 }
 
-/// What a program's threads waited for, as thread-time.
+/// Waiting of a program's threads for CPUs, as thread time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Waited {
-    /// CPUs that it was allowed on when last looked at; empty: not known.
+    /// Affinity mask of the program as a list, when last read; empty if not known.
     pub cpus: String,
-    /// Behind threads of each program, by its place; of its own too.
+    /// Time waited behind threads of each program, its own included, in the order of the programs.
     pub behind_ns: Vec<u64>,
-    /// Behind everybody else.
+    /// Time waited behind all other threads.
     pub behind_others_ns: u64,
-    /// On a CPU that was idle: it was waking up.
+    /// Time waited on an idle CPU that was leaving its idle state.
     pub behind_idle_ns: u64,
-    /// Where it is not known who held the CPU.
+    /// Time waited while the holder of the CPU was unknown.
     pub unseen_ns: u64,
 }
 
-/// A program, as far as this is concerned.
+/// A co-run program, as far as this module needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Its first process.
+    /// Process id of the program's first process.
     pub root_pid: u32,
-    /// CPUs that it may use, by number; `None`: all.
+    /// Numbers of the CPUs that the program may use; `None` for all.
     pub cpus: Option<Vec<u32>>,
-    /// The same as a list.
+    /// The same CPUs as a list.
     pub named: String,
 }
 
-/// Who has a CPU.
+/// The holder of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Holder {
     #[default]
@@ -102,16 +104,16 @@ enum Holder {
 struct Cpu {
     since_ns: u64,
     holder: Holder,
-    /// Threads of each program that wait here.
+    /// Number of waiting threads of each program on this CPU's run queue.
     waiting: Vec<u64>,
     allowed: Programs,
 }
 
-/// What a thread does, where it matters here.
+/// State of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Does {
     Run,
-    /// Runs, and was woken before it has left: it will not be blocked.
+    /// Running, but woken before it is switched out, so that it will not block.
     RunWoken,
     Wait,
     Block,
@@ -120,7 +122,7 @@ enum Does {
 #[derive(Clone, Copy, Debug)]
 struct Thread {
     program: usize,
-    /// Of the program's first process.
+    /// True for a thread of the program's first process.
     is_first: bool,
     cpu: u16,
     does: Does,
@@ -136,15 +138,15 @@ struct Sums {
     unseen_ns: u64,
 }
 
-/// Plays moments. See the module's text.
+/// Replays trace events; see the module's header.
 #[derive(Debug)]
 pub struct Player {
     programs: Vec<Program>,
     cpus: Vec<Cpu>,
     threads: HashMap<u32, Thread>,
-    /// Of which program each process is.
+    /// Index of the program of each process.
     processes: HashMap<u32, usize>,
-    /// Living threads of programs' first processes.
+    /// Number of living threads of each program's first process.
     alive: Vec<u64>,
     running: Programs,
     since_ns: u64,
@@ -153,7 +155,7 @@ pub struct Player {
 }
 
 impl Player {
-    /// For the first [`MOST`] of these programs, on a machine with CPUs up to `cpus` (excluded), from `start_ns` on.
+    /// Creates a player for the first [`MOST`] of these programs, on a machine with CPUs 0 to `cpus` − 1, from `start_ns` on.
     #[must_use]
     pub fn new(mut programs: Vec<Program>, cpus: u32, start_ns: u64) -> Player {
         programs.truncate(MOST);
@@ -184,7 +186,7 @@ impl Player {
         }
     }
 
-    /// Takes the next moment, in order of time.
+    /// Processes the next event; events must be in order of time.
     pub fn take(&mut self, moment: &Moment) {
         let t_ns = moment.t_ns;
         let cpu = moment.cpu;
@@ -225,7 +227,7 @@ impl Player {
             }
             Some(What::Born { tid, tgid, parent_tgid }) => self.born(tid, tgid, parent_tgid, cpu, t_ns),
             Some(What::Exec { tid, caller }) if tid != caller => {
-                // The thread that asked goes on under the process's id, whose own thread has ended.
+                // The calling thread continues under the process id, whose own thread has ended.
                 if let Some(thread) = self.threads.remove(&caller) {
                     self.gone(tid, t_ns);
                     self.threads.insert(tid, thread);
@@ -235,7 +237,7 @@ impl Player {
         }
     }
 
-    /// What it was, until `end_ns`.
+    /// Returns the figures for the time up to `end_ns`.
     #[must_use]
     pub fn finish(mut self, end_ns: u64) -> Beside {
         self.runs(self.running, end_ns);
@@ -256,12 +258,12 @@ impl Player {
     }
 
     fn born(&mut self, tid: u32, tgid: u32, parent_tgid: u32, cpu: u16, t_ns: u64) {
-        // First whose child it is: an id may have been another program's once.
+        // The parent is checked first, because the id may have belonged to another program earlier.
         let of_parent = self.processes.get(&parent_tgid);
         let Some(program) = of_parent.or_else(|| self.processes.get(&tgid)).copied() else { return };
         let is_first = tgid == self.programs[program].root_pid && (of_parent.is_none() || parent_tgid == tgid);
         self.processes.insert(tgid, program);
-        // An id that is used again, and whose end was not told.
+        // The id is reused, and the end of the previous thread was not seen.
         self.gone(tid, t_ns);
         if is_first {
             self.alive[program] += 1;
@@ -298,7 +300,7 @@ impl Player {
         }
     }
 
-    /// A thread of ours does something else from here on.
+    /// Changes the state of a tracked thread.
     fn does(&mut self, tid: u32, what: Does, t_ns: u64) {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         let before = std::mem::replace(&mut thread.does, what);
@@ -308,7 +310,7 @@ impl Player {
         }
     }
 
-    /// One more, or one fewer, waits where the thread is queued.
+    /// Changes the number of waiting threads on the thread's CPU by `step`.
     fn queue(&mut self, thread: Thread, t_ns: u64, step: i64) {
         self.book(thread.cpu, t_ns);
         if let Some(cpu) = self.cpus.get_mut(usize::from(thread.cpu)) {
@@ -317,7 +319,7 @@ impl Player {
         }
     }
 
-    /// Other programs run from here on: what all CPUs did until now belongs to those that ran.
+    /// Sets the running programs. What all CPUs did until now is attributed to the previous set.
     fn runs(&mut self, running: Programs, t_ns: u64) {
         (0..self.cpus.len()).for_each(|cpu| self.book(cpu as u16, t_ns));
         let length_ns = t_ns.saturating_sub(self.since_ns);
@@ -331,7 +333,7 @@ impl Player {
         self.phases.entry(self.running).or_insert_with(|| Sums { run_ns: vec![0; count], ..Sums::default() })
     }
 
-    /// What a CPU did until `t_ns`.
+    /// Books what a CPU did until `t_ns`.
     fn book(&mut self, number: u16, t_ns: u64) {
         let Some(cpu) = self.cpus.get_mut(usize::from(number)) else { return };
         let ns = t_ns.saturating_sub(cpu.since_ns);

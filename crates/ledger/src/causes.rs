@@ -1,17 +1,17 @@
-//! The wording of causes of blocks, for text, page and docs.
+//! Wording of the causes of blocking, for text, page and docs.
 
 use wire::Cause;
 
-/// A cause in words.
+/// Wording of a cause.
 #[derive(Clone, Copy, Debug)]
 pub struct Wording {
-    /// What a thread did that was blocked by it: `blocked on disk`.
+    /// Label of the time that a thread was blocked by the cause: `blocked on disk`.
     pub label: &'static str,
-    /// What it was in, as a table has it.
+    /// Description of the cause, for tables.
     pub meaning: &'static str,
 }
 
-/// The wording of a cause.
+/// Returns the wording of a cause.
 pub fn wording(cause: Cause) -> Wording {
     let (label, meaning) = match cause {
         Cause::Futex => ("asleep on a futex", "futex: mutexes, condition variables, joins, barriers asleep"),
@@ -36,5 +36,5 @@ pub fn wording(cause: Cause) -> Wording {
     Wording { label, meaning }
 }
 
-/// Waiting that a program asks for: it is no loss.
+/// Causes of waiting that a program intends, which is no loss.
 pub const INTENDED: [Cause; 5] = [Cause::Sleep, Cause::Poll, Cause::Pipe, Cause::ChildWait, Cause::Stopped];

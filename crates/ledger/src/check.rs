@@ -1,4 +1,4 @@
-//! What a report checks itself by: states against wall time, and our times against the kernel's own.
+//! Self-checks of a report: states against wall time, and cox's times against the kernel's.
 
 use wire::Backend;
 
@@ -9,27 +9,27 @@ use crate::summary::{threads, unlisted};
 /// The self-checks of an account.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Check {
-    /// The worst thread's |Σ states − wall| / wall.
+    /// Largest relative gap of a thread: |Σ states − wall| / wall.
     pub worst_gap: f64,
-    /// That thread; 0 when every thread's states sum to its wall time.
+    /// The thread with the largest gap; 0 if every thread's states sum to its wall time.
     pub worst_gap_tid: u32,
-    /// Σ (wake delay + preempt wait) against the kernel's run_delay; absent when it was not read.
+    /// Σ (wake delay + preempt wait) against the kernel's run_delay; absent if run_delay was not read.
     pub run_delay: Option<Agreement>,
-    /// Σ (run − steal − interrupts) against the kernel's CPU clocks; absent when they were not read.
+    /// Σ (run − steal − interrupts) against the kernel's CPU clocks; absent if they were not read.
     pub cpu_time: Option<Agreement>,
 }
 
-/// Our sum and the kernel's, over the threads whose kernel account was read.
+/// A sum of cox and the kernel's, over the threads whose kernel account was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// Ours.
+    /// The sum of cox.
     pub ours_ns: u64,
-    /// The kernel's.
+    /// The sum of the kernel.
     pub kernel_ns: u64,
-    /// Wake-ups of these threads: a waking is traced some microseconds before the kernel's delay
-    /// begins, so the tolerance for delays grows with it.
+    /// Number of wake-ups of these threads. A waking is traced some microseconds before the kernel's delay begins, so the tolerance for delays grows
+    /// with it.
     pub wakeups: u64,
-    /// Time of these threads that we do not know and the kernel may have counted.
+    /// Time of these threads that is unknown to cox and that the kernel may have counted.
     pub unknown_ns: u64,
 }
 
@@ -41,49 +41,49 @@ impl Agreement {
         self.unknown_ns = self.unknown_ns.saturating_add(thread.unknown_ns);
     }
 
-    /// |ours − kernel|.
+    /// Returns |cox − kernel| in nanoseconds.
     pub fn difference_ns(&self) -> u64 {
         self.ours_ns.abs_diff(self.kernel_ns)
     }
 
-    /// |ours − kernel| / kernel; absent when the kernel counted nothing.
+    /// Returns |cox − kernel| / kernel; `None` if the kernel counted nothing.
     pub fn relative(&self) -> Option<f64> {
         (self.kernel_ns > 0).then(|| self.difference_ns() as f64 / self.kernel_ns as f64)
     }
 }
 
-/// Sum of a thread's states, which should be its wall time.
+/// Returns the sum of a thread's states, which should be its wall time.
 fn states_ns(thread: &Thread) -> u64 {
     [thread.run_ns, thread.wake_delay_ns, thread.preempt_wait_ns, thread.blocked_ns, thread.unknown_ns]
         .iter()
         .fold(0, |sum, ns| sum.saturating_add(*ns))
 }
 
-/// How much later than the window's end clocks may be read: threads are read one after another by the `proc` backend, and one
-/// look at many of them takes some milliseconds; others have the time with the clock.
+/// Largest delay between the end of the window and the reading of a clock. The `proc` backend reads threads one after another, which takes some
+/// milliseconds for many threads; the other backends get the time together with the clock.
 const LATE_NS: u64 = 20_000_000;
 const LATE_BACKEND: Backend = Backend::Proc;
 
-/// Times of different CPUs' clocks differ by less.
+/// Upper limit of the difference between the clocks of different CPUs.
 const SKEW_NS: u64 = 100_000;
 
-/// Run time beside the time that CPUs had: a CPU runs one thread at a time.
+/// Run time compared with the available CPU time: a CPU runs one thread at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capacity {
     /// Σ run over all threads of all programs.
     pub run_ns: u64,
     /// CPUs × window.
     pub capacity_ns: u64,
-    /// Σ run on the CPU where it is most; 0 where it is not known by CPU.
+    /// Largest Σ run on one CPU; 0 if run time is not known by CPU.
     pub busiest_ns: u64,
-    /// The window.
+    /// Length of the window.
     pub window_ns: u64,
-    /// What clocks that are read late may add, for each CPU.
+    /// How much clocks that are read late may add, for each CPU.
     slack_ns: u64,
 }
 
 impl Capacity {
-    /// Of an account of a machine with so many CPUs; `None` where that is not known.
+    /// Computes the capacity for an account of a machine with `cpus` CPUs; `None` if that number is not known.
     pub fn of(account: &Account, cpus: usize) -> Option<Capacity> {
         if cpus == 0 || account.window_ns == 0 {
             return None;
@@ -103,7 +103,7 @@ impl Capacity {
         })
     }
 
-    /// Whether threads cannot have run that long: the account is wrong.
+    /// Returns whether the threads' run time exceeds what is possible, so that the account must be wrong.
     pub fn is_exceeded(&self) -> bool {
         let cpus = self.capacity_ns / self.window_ns.max(1);
         let slack_ns = self.slack_ns.saturating_mul(cpus);
@@ -112,7 +112,7 @@ impl Capacity {
     }
 }
 
-/// Checks an account.
+/// Computes the self-checks of an account.
 pub fn check(account: &Account) -> Check {
     let mut check = Check::default();
     for thread in threads(account) {

@@ -1,7 +1,6 @@
-//! Closing a clock that is still open when the window ends.
+//! Closes a clock that is still open when the window ends.
 //!
-//! A snapshot says what the thread was doing and since when; the time from there to the window's end
-//! goes to that state:
+//! A snapshot contains the thread's state and since when it lasts. The time from there to the end of the window goes to that state:
 //!
 //! | state found          | booked                                                            |
 //! |----------------------|-------------------------------------------------------------------|
@@ -13,16 +12,14 @@
 //! | `Blocked`, not woken | blocked                                                           |
 //! | `Dead`               | nothing: it ended at its last switch-out                          |
 //!
-//! A waking *before* the switch-out is not proof here as it is at a switch-in: a thread that had
-//! been woken early would be running by now, one that consumed the waking and then blocked sleeps on.
-//! Nothing is counted as a wake-up or switch: those have not happened yet.
+//! A waking *before* the switch-out proves less here than at a switch-in: if it had made the thread runnable, the thread would be running by now, so
+//! the thread consumed the waking and then blocked. Wake-ups and switches are not counted, because they have not happened yet.
 
 use crate::transition::{book_block, book_preempt, book_run, is_woken};
 use wire::{Clock, State};
 
-/// The clock as it stands at `end_ns`, whole if `clock` was. A reading later than `end_ns` is left
-/// as it is. The state is kept, so `Dead` still tells who had ended. Events must not be
-/// applied afterwards; closing again at the same time changes nothing.
+/// Returns the clock at `end_ns`, whole if `clock` was. A clock that was read later than `end_ns` stays as it is. The state is kept, so `Dead` still
+/// tells which threads had ended. No events may be applied afterwards; closing again at the same time changes nothing.
 #[must_use]
 pub fn closed(clock: &Clock, end_ns: u64) -> Clock {
     let mut clock = *clock;

@@ -1,14 +1,15 @@
-//! Scheduler events or clocks → where each thread's time went. Pure: no I/O, no clock, no unsafe.
+//! Scheduler events or clocks → where each thread's time went. The crate is pure: no I/O, no clock, no unsafe.
 //!
-//! - [`transition`]: how one event changes one thread's clock. The same rule runs in BPF.
-//! - [`close`]: a clock that is still open when it is read.
-//! - [`replay`]: a stream of events → clocks, for backends that do not keep them in the kernel.
-//! - [`moments`]: a trace's record → such events. [`stretch`]: what a thread did from when to when.
-//! - [`timeline`]: stretches and moments, added up by thread, CPU and column of time, for pictures.
-//! - [`accounts`]: what an observer recorded → the [`Account`].
-//! - [`beside`]: programs that ran at the same time: what each took from the others.
-//! - [`account`]: its shape, which is the JSON that users read. [`figures`]: what a figure is, and how one is declared.
-//! - [`provenance`]: where, when and of what it was taken. [`sees`]: what an account can tell. [`causes`]: what is said of the causes of blocks.
+//! - [`transition`]: how one event changes one thread's clock. BPF follows the same rules.
+//! - [`close`]: closes a clock that is still open when it is read.
+//! - [`replay`]: a stream of events → clocks, for backends that do not keep clocks in the kernel.
+//! - [`moments`]: trace events → events for the replay. [`stretch`]: what a thread did in an interval.
+//! - [`timeline`]: stretches and trace events, summed by thread, CPU and column of time, for diagrams.
+//! - [`accounts`]: an observer's record → the [`Account`].
+//! - [`beside`]: what co-run programs took from one another.
+//! - [`account`]: the types of an account, which are the JSON that users read. [`figures`]: what a figure is, and how it is declared.
+//! - [`provenance`]: where, when and of which program an account was taken. [`sees`]: what the backend could see. [`causes`]: wording of the causes
+//!   of blocking.
 //! - [`summary`], [`check`](mod@check): the figures of verdict and report, each defined once.
 #![forbid(unsafe_code)]
 

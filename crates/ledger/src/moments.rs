@@ -1,19 +1,19 @@
-//! Moments of a trace → events of threads, for [`Replay`](crate::replay::Replay).
+//! Converts trace events into scheduler events of threads, for [`Replay`](crate::replay::Replay).
 
 use wire::{Cause, Event, EventKind, Left, Moment, Off, What};
 
-/// Hands on what happened to members, in order. What a moment says of strangers, and losses, is not for accounts.
+/// Passes the events of tracked threads in `moment` to `hand_on`, in order. Untracked threads and losses are skipped: an account does not need them.
 pub fn events(moment: &Moment, mut hand_on: impl FnMut(Event)) {
     let mut say = |tid, kind| hand_on(Event { t_ns: moment.t_ns, tid, kind });
     let cpu = moment.cpu;
     match moment.what() {
         Some(What::Switch { out, left, out_is_member, into, in_is_member, in_cause }) => {
             say(out, EventKind::Had { cpu });
-            // 0 is the idle task of each CPU, whatever a damaged file says of it.
+            // Thread 0 is the idle task of each CPU, even if a damaged file claims otherwise.
             if out_is_member && out != 0 {
                 let off = match left {
                     Left::Preempted { yielded } => Off::Preempted { yielded },
-                    // Said when it ends.
+                    // If the cause is missing, it follows when the block ends.
                     Left::Blocked(cause) => Off::Blocked(cause.unwrap_or(Cause::Other)),
                     Left::Dead => Off::Dead,
                 };
@@ -31,7 +31,7 @@ pub fn events(moment: &Moment, mut hand_on: impl FnMut(Event)) {
         Some(What::Why { tid, cause }) => say(tid, EventKind::Why { cause }),
         Some(What::Exec { tid, caller }) => say(tid, EventKind::Exec { caller }),
         Some(What::Arrived { tid }) => say(tid, EventKind::In { cpu }),
-        // What a sample saw is not a state.
+        // A sample does not change a thread's state.
         Some(What::Lost { .. } | What::Sample { .. }) | None => {}
     }
 }

@@ -1,44 +1,44 @@
-//! Where, when and of what an account was taken.
+//! Provenance of an account: where, when and of which program it was taken.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where, when and of what something was measured. What is not known is absent.
+/// Where, when and of which program a measurement was taken. Unknown values are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Provenance {
-    /// When the session began: the date with its zone, as RFC 3339 has it.
+    /// When the session began: date and time with time zone, in the format of RFC 3339.
     pub date: Option<String>,
     /// Name of the machine.
     pub host: Option<String>,
-    /// Its boot: another one after each boot.
+    /// Identifier of the machine's boot; it differs after each boot.
     pub boot_id: Option<String>,
-    /// Release of its kernel.
+    /// Release of the machine's kernel.
     pub kernel: Option<String>,
-    /// Model of its CPUs.
+    /// Model of the machine's CPUs.
     pub cpu_model: Option<String>,
-    /// How many CPUs were online.
+    /// Number of online CPUs.
     pub cpus: Option<u32>,
     /// The CPUs that the program could use, as a list: `0-3,8`.
     pub allowed_cpus: Option<String>,
-    /// The container that cox ran in: `docker`, `podman`, `apptainer`, …; `PID namespace` where its engine left no name.
+    /// Container in which cox ran: `docker`, `podman`, `apptainer`, …; `PID namespace` if the container engine is not known.
     pub container: Option<String>,
-    /// Rank of the MPI process that cox was started as.
+    /// MPI rank of the process as which cox was started.
     pub mpi_rank: Option<u32>,
-    /// How many ranks there were.
+    /// Number of MPI ranks.
     pub mpi_size: Option<u32>,
-    /// The batch system's job: `Slurm 4711`.
+    /// Job of the batch system: `Slurm 4711`.
     pub job: Option<String>,
     /// The program's command line.
     pub command: Vec<String>,
-    /// The folder that it was started in.
+    /// Working directory at the start of the program.
     pub working_directory: Option<String>,
-    /// Version of the cox, or of the other program, that recorded it.
+    /// Name and version of the recording program: cox or perf.
     pub recorded_by: Option<String>,
 }
 
 impl Provenance {
-    /// All that is known, by name, as it is shown.
+    /// Returns all known values with their names, in the form in which they are shown.
     pub fn known(&self) -> Vec<(&'static str, String)> {
         let number = |number: Option<u32>| number.map(|number| number.to_string());
         let cpus = match (self.cpus, &self.allowed_cpus) {

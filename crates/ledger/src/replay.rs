@@ -1,30 +1,27 @@
 //! Scheduler events → clocks, for backends that do not keep clocks in the kernel.
 //!
 //! 1. [`Replay::push`] takes events in any order and holds them back.
-//! 2. [`Replay::advance`] says that everything before a time is in: what is held from before it is
-//!    applied in time order, equal times in order of arrival. Events come ordered per CPU only, so a
-//!    caller that reads all CPUs' buffers may advance to the earliest of their last times.
-//! 3. [`Replay::finish`] applies the rest and closes what is open.
+//! 2. [`Replay::advance`] states that all events before a given time have been pushed. The held events before that time are applied in order of time;
+//!    events of the same time in order of arrival. Events arrive ordered per CPU only, so a caller that reads all CPUs' buffers may advance to the
+//!    earliest of the buffers' last times.
+//! 3. [`Replay::finish`] applies the rest and closes the open clocks.
 //!
-//! An event that arrives after its time was passed is still applied, late; the clock clamps what that
-//! does to time, and [`Replay::late`] counts it.
+//! An event that arrives after its time was passed is still applied, late. The clock limits its effect on time, and [`Replay::late`] counts it.
 //!
-//! Who an event belongs to:
-//! - An unknown thread id starts a clock like that of a thread enrolled alive. If its process never
-//!   becomes known, the thread is reported as a process of its own.
-//! - A birth under an id that is known starts a new clock: ids are reused. It only completes a clock
-//!   that was itself started by an event of an unknown thread, whose birth was seen too late.
-//! - A switch-in of a dead thread, after its death, is also a new thread whose birth was lost. Other
-//!   events of the dead are late copies and are counted as impossible.
-//! - After `exec` one thread of the process is left, under the id of the first. The clock of the
-//!   thread that called it goes on under that id; those of all others end at their last event.
+//! Events are attributed to threads as follows:
+//! - An unknown thread id starts a clock like that of a thread enrolled alive. If its process never becomes known, the thread is reported as a
+//!   process of its own.
+//! - A creation under a known id starts a new clock, because ids are reused. Exception: if an event of an unknown thread started the clock, the
+//!   creation was seen too late, and it only completes that clock.
+//! - A switch-in of a dead thread, after its death, also belongs to a new thread whose creation was lost. Other events of dead threads are late
+//!   copies and are counted as impossible.
+//! - After `exec` one thread of the process remains, under the id of the main thread. The clock of the calling thread continues under that id; the
+//!   clocks of all other threads end at their last event.
 //!
-//! A thread ends at its last switch-out, or at its exit where that is not reported (perf stops with
-//! the exit). Nothing is guessed about the time between a thread's last event and a later thread of
-//! the same id.
+//! A thread ends at its last switch-out. If that is not reported (perf stops at the exit), it ends at its exit. The time between a thread's last
+//! event and a later thread of the same id is not guessed.
 //!
-//! A backend without wakings leaves `blocked` undivided: it includes the wake delay, and `wakeups`
-//! still counts the ends of blocks.
+//! If a backend has no wakings, `blocked` includes the wake delay; `wakeups` still counts the ends of blocks.
 
 mod cpus;
 mod held;
@@ -41,17 +38,17 @@ use crate::transition;
 use cpus::Cpus;
 use held::Held;
 
-/// One thread as its events tell it.
+/// One thread, reconstructed from its events.
 #[derive(Clone, Debug)]
 struct Thread {
     clock: Clock,
-    /// Started by an event of an unknown thread: birth and process are not known.
+    /// True if an event of an unknown thread started the clock: creation and process are not known.
     implied: bool,
-    /// Has left by exit; a last switch-out may follow.
+    /// True after the thread's exit; a last switch-out may follow.
     exited: bool,
-    /// The CPU it has, where its arrival was seen.
+    /// The CPU on which it runs, if the switch-in was seen.
     on: Option<u16>,
-    /// Tells lives apart that had the same id.
+    /// Number that distinguishes threads with the same id.
     life: u32,
 }
 
@@ -79,8 +76,7 @@ impl Thread {
         self.clock.state = State::Dead as u8;
     }
 
-    /// A thread that exits is running, whatever was seen of it before; where is known only if its
-    /// switch-in was seen.
+    /// Ends a thread by its exit. An exiting thread is running, whatever its clock says; on which CPU is known only if the switch-in was seen.
     fn exit(&mut self, t_ns: u64) {
         if self.state() != State::Run {
             transition::switch_out(&mut self.clock, t_ns, State::Run, 0, false, 0, 0);
@@ -96,7 +92,7 @@ fn next(lives: &mut u32) -> u32 {
     *lives - 1
 }
 
-/// Turns events into clocks; see the module's header.
+/// Converts events into clocks; see the module's header.
 #[derive(Clone, Debug, Default)]
 pub struct Replay {
     held: Held,
@@ -110,22 +106,23 @@ pub struct Replay {
     pairs: HashMap<Pair, PairSum>,
     cpus: Cpus,
     lives: u32,
-    /// What threads have done since the last look, where that is wanted.
+    /// What threads did since the last call of `take_stretches`, if wanted.
     stretches: Option<Vec<Stretch>>,
 }
 
 impl Replay {
-    /// Nothing seen yet.
+    /// Creates a replay without events.
     pub fn new() -> Replay {
         Replay::default()
     }
 
-    /// Nothing seen yet; what each thread does is kept until it is [taken](Replay::take_stretches).
+    /// Creates a replay without events that also keeps what each thread does until it is [taken](Replay::take_stretches).
     pub fn with_stretches() -> Replay {
         Replay { stretches: Some(Vec::new()), ..Replay::default() }
     }
 
-    /// What threads have done: each thread's stretches in order, without gaps from its birth on, told when they end.
+    /// Returns what threads did since the last call: each thread's stretches in order, without gaps from its creation on. A stretch is returned after
+    /// it has ended.
     pub fn take_stretches(&mut self) -> Vec<Stretch> {
         self.stretches.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -139,7 +136,7 @@ impl Replay {
         self.arrivals += 1;
     }
 
-    /// All events before `until_ns` have been pushed. Going back changes nothing.
+    /// Applies the events before `until_ns`, all of which have been pushed. An earlier time than before changes nothing.
     pub fn advance(&mut self, until_ns: u64) {
         let mut due = self.held.take_until(until_ns);
         for event in due.drain(..) {
@@ -149,31 +146,30 @@ impl Replay {
         self.passed_ns = self.passed_ns.max(until_ns);
     }
 
-    /// Events taken so far.
+    /// Returns the number of events taken so far.
     pub fn events(&self) -> u64 {
         self.arrivals
     }
 
-    /// Events that arrived after [`advance`](Replay::advance) had passed their time.
+    /// Returns the number of events that arrived after [`advance`](Replay::advance) had passed their time.
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// Yields what [`finish`](Replay::finish) would if the window ended at `end_ns`, and goes on. Nothing of it is told as stretches.
+    /// Returns what [`finish`](Replay::finish) would if the window ended at `end_ns`, without ending the replay. It produces no stretches.
     pub fn snapshot(&self, end_ns: u64) -> Vec<Clock> {
         Replay { stretches: None, ..self.clone() }.finish(end_ns)
     }
 
-    /// Applies everything up to and including `end_ns`, drops what came after the window, and yields
-    /// one clock per thread, closed at `end_ns`, in order of birth. A thread that was still there
-    /// has a state other than `Dead`.
+    /// Applies everything up to and including `end_ns`, drops later events, and returns one clock per thread, closed at `end_ns`, in order of
+    /// creation. A thread that still lived has a state other than `Dead`.
     pub fn finish(&mut self, end_ns: u64) -> Vec<Clock> {
         self.advance(end_ns.saturating_add(1));
         self.held.clear();
         self.members.clear();
         let past = std::mem::take(&mut self.past);
         let mut present: Vec<_> = std::mem::take(&mut self.present).into_values().collect();
-        // Their last stretches are told in an order of their own, so that two readings of a recording are the same.
+        // The last stretches are produced in a fixed order, so that two readings of a recording give the same result.
         present.sort_by_key(|thread| (thread.clock.born_ns, thread.clock.tid));
         let mut clocks: Vec<Clock> = past
             .into_iter()
@@ -195,7 +191,7 @@ impl Replay {
         clocks
     }
 
-    /// Who ended whose blocks, how often and how long, from the wakings applied so far.
+    /// Returns which thread ended whose blocks, how often and of which total length, from the wakings applied so far.
     pub fn pairs(&self) -> Vec<(Pair, PairSum)> {
         let mut pairs: Vec<_> = self.pairs.iter().map(|(pair, sum)| (*pair, *sum)).collect();
         pairs.sort_unstable_by_key(|(pair, _)| *pair);
@@ -254,7 +250,7 @@ impl Replay {
                 self.living(tid, t_ns).into_iter().for_each(|thread| thread.clock.flags |= EXECED);
             }
             EventKind::Exit => {
-                // The last switch-out may have been seen first.
+                // The last switch-out may have been seen before the exit.
                 let over = self.present.get(&tid).is_some_and(|thread| thread.is_dead() || thread.exited);
                 if !over {
                     self.leaves(tid, t_ns, |thread| thread.exit(t_ns));
@@ -263,7 +259,7 @@ impl Replay {
         }
     }
 
-    /// Switched in.
+    /// Applies a switch-in.
     fn comes(&mut self, tid: u32, t_ns: u64, cpu: u16) {
         self.had(tid, t_ns, cpu);
         self.change(tid, t_ns, |thread| {
@@ -276,14 +272,14 @@ impl Replay {
         self.cpus.come(cpu, tid);
     }
 
-    /// Until when the CPU of a running thread is another one's, where that is after its arrival.
+    /// Returns until when a running thread's CPU was given to another thread, if that is later than the thread's switch-in.
     fn overlap_ns(&mut self, tid: u32) -> Option<u64> {
         let thread = self.present.get(&tid).filter(|thread| thread.state() == State::Run)?;
         let given_ns = self.cpus.given_until_ns(thread.on?);
         (thread.clock.since_ns < given_ns).then_some(given_ns)
     }
 
-    /// Only this thread can have had the CPU until now, and no other CPU. (`cpus` has the table.)
+    /// Until now this thread alone can have had the CPU, and it can have had no other CPU. The cases are in the table in `cpus`.
     fn had(&mut self, tid: u32, t_ns: u64, cpu: u16) {
         if let Some(other) = self.cpus.held_by_other(cpu, tid) {
             self.contradict(other, t_ns, cpu);
@@ -294,7 +290,7 @@ impl Replay {
         }
     }
 
-    /// A thread that came to a CPU is not there any more.
+    /// Books that a thread is no longer on a CPU to which it was switched in.
     fn contradict(&mut self, tid: u32, t_ns: u64, cpu: u16) {
         self.cpus.gone(cpu, tid);
         if self.present.get(&tid).is_some_and(|thread| thread.runs_on(cpu)) {
@@ -305,10 +301,10 @@ impl Replay {
         }
     }
 
-    /// Switched out, or ended: what it had of its CPU's time is given to it.
+    /// Applies a switch-out or an exit, and gives the thread the CPU time that it had.
     fn leaves(&mut self, tid: u32, t_ns: u64, book: impl FnOnce(&mut Thread)) {
         if self.present.get(&tid).is_some_and(|thread| thread.state() == State::Run && thread.on.is_none()) {
-            // Since its exit; where it ran is not known.
+            // The thread has been in this state since its exit; on which CPU it ran is unknown.
             self.change(tid, t_ns, |thread| transition::unseen_since(&mut thread.clock, t_ns));
         }
         if let Some(given_ns) = self.overlap_ns(tid) {
@@ -318,25 +314,25 @@ impl Replay {
         let Some(thread) = self.present.get_mut(&tid) else { return };
         let Some(cpu) = thread.on else { return };
         self.cpus.give(cpu, thread.clock.since_ns);
-        // One that exits has its CPU until its last switch.
+        // An exiting thread has its CPU until its last switch.
         if thread.state() != State::Run {
             thread.on = None;
             self.cpus.gone(cpu, tid);
         }
     }
 
-    /// Books an event of a living thread, and what the thread did until then.
+    /// Applies an event to a living thread, and keeps what the thread did until then.
     fn change(&mut self, tid: u32, t_ns: u64, book: impl FnOnce(&mut Thread)) {
         let Some(thread) = self.living(tid, t_ns) else { return };
         let before = Before::of(&thread.clock);
         book(thread);
-        // Looked up again: what is told is another part of self.
+        // The thread is looked up again, because `stretches` is another field of self.
         if let Some(thread) = self.present.get(&tid) {
             tell(&mut self.stretches, &before, thread);
         }
     }
 
-    /// The thread an event belongs to; `None`, and counted as impossible, when it is dead.
+    /// Returns the thread of an event. If the thread is dead, counts the event as impossible and returns `None`.
     fn living(&mut self, tid: u32, t_ns: u64) -> Option<&mut Thread> {
         let lives = &mut self.lives;
         let thread = self.present.entry(tid).or_insert_with(|| Thread::implied(tid, t_ns, lives));
@@ -363,7 +359,7 @@ impl Replay {
         Some(thread)
     }
 
-    /// A birth in process `tgid`, or (`alive`) a first meeting.
+    /// Enters a thread of process `tgid`: created now, or (`alive`) found alive.
     fn newcomer(&mut self, tid: u32, t_ns: u64, tgid: u32, alive: bool) -> &mut Thread {
         let known = match self.present.get(&tid) {
             Some(thread) if !thread.is_dead() && !thread.exited && (thread.implied || alive) => self.leave(tid),
@@ -385,7 +381,7 @@ impl Replay {
         self.present.entry(tid).insert_entry(thread).into_mut()
     }
 
-    /// Books a waking, and who ended how long a block: the first waking after a switch-out does.
+    /// Books a waking, and which thread ended a block of which length. Only the first waking after a switch-out ends a block.
     fn waking(&mut self, tid: u32, t_ns: u64, waker: u32) {
         let Some(thread) = self.living(tid, t_ns) else { return };
         let clock = &mut thread.clock;
@@ -395,17 +391,18 @@ impl Replay {
             let blocked_ns = t_ns - clock.since_ns;
             let sum = self.pairs.entry(Pair { waker, wakee: tid }).or_default();
             sum.count += 1;
-            // Of an id that was used again, each of its threads may claim centuries.
+            // Saturates, because each of several threads with the same id may claim centuries.
             sum.blocked_ns = sum.blocked_ns.saturating_add(blocked_ns);
         }
     }
 
-    /// `exec` left one thread of the process, under the process's id `leader`: the one that asked for it, or that ran.
+    /// Applies `exec`: one thread of the process remains, under the process id `leader`. It is the caller if known, otherwise the thread that was
+    /// running.
     fn alone_after_exec(&mut self, leader: u32, caller: Option<u32>) {
         let runs =
             |tid: &u32| self.present.get(tid).is_some_and(|thread| thread.state() == State::Run && !thread.exited);
         let lives = |tid: &u32| self.present.get(tid).is_some_and(|thread| !thread.is_dead() && !thread.exited);
-        // The dead go as well: who calls exec again and again does not meet them each time.
+        // Dead threads are removed as well, so that a process that calls exec repeatedly does not iterate over them each time.
         let members = self.members.remove(&leader).unwrap_or_default();
         let others: Vec<u32> = members.into_iter().filter(|tid| *tid != leader && lives(tid)).collect();
         let caller = match caller {
@@ -431,14 +428,14 @@ impl Replay {
     }
 }
 
-/// What a thread did between two states of its clock, to whoever wants to know.
+/// Appends what a thread did between two states of its clock, if stretches are wanted.
 fn tell(stretches: &mut Option<Vec<Stretch>>, before: &Before, thread: &Thread) {
     if let Some(stretches) = stretches {
         stretches.extend(before.stretches(&thread.clock, thread.life));
     }
 }
 
-/// A name as the kernel keeps it: at most 15 bytes and a NUL.
+/// Converts a name to the kernel's form: at most 15 bytes and a NUL.
 fn comm_bytes(comm: &str) -> [u8; 16] {
     let mut bytes = [0; 16];
     for (to, from) in bytes.iter_mut().take(15).zip(comm.bytes().take_while(|b| *b != 0)) {

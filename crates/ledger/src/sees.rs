@@ -1,19 +1,19 @@
-//! What an account can tell. Rules and reports ask this, and not which backend observed.
+//! What the backend of an account could see. Rules and reports ask this instead of the backend's name.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wire::Backend;
 
-/// What could be seen of a session.
+/// What could be seen in a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sees {
-    /// Why threads blocked.
+    /// True if the causes of blocking are known.
     pub causes: bool,
-    /// Who held the CPUs that members waited for, and what the CPUs did.
+    /// True if the holders of the CPUs that tracked threads waited for are known, and what the CPUs did.
     pub takers: bool,
-    /// Where wake delay is.
+    /// Where wake delay is booked.
     pub delays: Delays,
-    /// Spinning, on at least one thread.
+    /// True if spinning was seen on at least one thread.
     pub spin: bool,
 }
 
@@ -23,15 +23,15 @@ pub struct Sees {
 pub enum Delays {
     /// In `wake_delay_ns`.
     Apart,
-    /// In blocked time: wake-ups are not seen.
+    /// In blocked time, because wake-ups are not seen.
     #[default]
     InBlocked,
-    /// In preempt wait: the kernel's `run_delay` is the sum of both.
+    /// In preempt wait, because the kernel's `run_delay` is the sum of both.
     InPreemptWait,
 }
 
 impl Sees {
-    /// What a backend sees; `spin`: whether spinning was seen on at least one thread.
+    /// Returns what a backend sees. `spin`: whether spinning was seen on at least one thread.
     pub fn of(backend: Backend, spin: bool) -> Sees {
         let traced = backend == Backend::Bpf;
         let delays = match backend {

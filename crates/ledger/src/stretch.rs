@@ -1,58 +1,58 @@
-//! What a thread did from when to when, as a picture or a trace has it.
+//! What a thread did in an interval, for diagrams and traces.
 //!
-//! A stretch is what one transition booked: the difference of two states of the thread's clock. So stretches add up to what the clock says, by
-//! construction, and there is one rule for both.
+//! A stretch is the time that one transition booked: the difference of two states of the thread's clock. Both follow the same rules, so stretches sum
+//! to the values of the clock by construction.
 
 use wire::{Cause, Clock, State};
 
 use crate::transition::cause_index;
 
-/// What a thread is doing.
+/// State of a thread in an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Doing {
-    /// Has a CPU.
+    /// Running on a CPU.
     Run,
-    /// Woken, and waits for a CPU.
+    /// Woken, and waiting for a CPU.
     WakeDelay,
-    /// Has lost its CPU, and waits for another turn.
+    /// Preempted, and waiting for a CPU again.
     Preempted {
-        /// It gave it away itself (sched_yield).
+        /// True if the thread yielded its CPU (sched_yield).
         yielded: bool,
     },
-    /// Waits for something else.
+    /// Blocked by this cause.
     Blocked(Cause),
-    /// Before the first event, after the last one, or where events contradict one another.
+    /// Unknown: before the first event, after the last one, or where events contradict one another.
     Unknown,
 }
 
-/// What a thread did for a time.
+/// An interval of a thread in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// Its thread: the n-th life that the replay met. Ids are used again, these numbers are not.
+    /// Number of the thread's life in the replay. Thread ids are reused, these numbers are not.
     pub life: u32,
     /// Thread id.
     pub tid: u32,
-    /// Process id; 0 where it is not known yet.
+    /// Process id; 0 if not known yet.
     pub tgid: u32,
-    /// From then …
+    /// Start of the interval.
     pub from_ns: u64,
-    /// … until then.
+    /// End of the interval.
     pub until_ns: u64,
-    /// What.
+    /// State of the thread.
     pub doing: Doing,
-    /// Where it ran; otherwise where it ran last, or was queued.
+    /// The CPU on which the thread ran; in other states the CPU on which it ran last or was queued.
     pub cpu: u16,
 }
 
 impl Stretch {
-    /// How long.
+    /// Returns the length in nanoseconds.
     #[must_use]
     pub fn length_ns(&self) -> u64 {
         self.until_ns - self.from_ns
     }
 }
 
-/// A clock before a transition, as far as is needed to tell what it booked.
+/// The parts of a clock before a transition from which its stretches are computed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Before {
     since_ns: u64,
@@ -77,7 +77,7 @@ impl Before {
         }
     }
 
-    /// What was booked until the clock stood at `after`: nothing, one stretch, or a block with the wake delay behind it.
+    /// Returns what was booked until the clock became `after`: nothing, one stretch, or a block followed by its wake delay.
     pub(crate) fn stretches(&self, after: &Clock, life: u32) -> impl Iterator<Item = Stretch> {
         let (from_ns, until_ns) = (self.since_ns, after.since_ns);
         let delay_ns = after.wake_delay_ns - self.wake_delay_ns;

@@ -1,100 +1,100 @@
-//! What `perf sched timehist` says of the same events, by its own rules.
+//! The figures of `perf sched timehist` for the same events, by the rules of perf.
 //!
-//! At each switch, for the thread that leaves, with `before` the time of the CPU's previous switch:
+//! At each switch, perf computes for the thread that is switched out, with `before` the time of the CPU's previous switch:
 //!
 //! - *run time* = this switch − `before`.
-//! - *wait time* = `before` − the thread's last switch-out. It is booked as a whole by the state in which the thread left then: preempted (the state's
-//!   number is 0), I/O wait (D), and else sleep.
-//! - *sch delay* = `before` − when the thread became ready: its first waking since its last switch-out. Wait time *contains* it.
-//! - All three are 0 at a CPU's first switch. Wait time is 0 at a thread's first switch, and sch delay where the wakening is not before `before`.
-//! - The idle task is a thread of its own on each CPU. What runs at the end of the recording is never booked.
+//! - *wait time* = `before` − the thread's last switch-out. All of it is booked under the state that the thread had at that switch-out: preempted
+//!   (state number 0), I/O wait (D), or else sleep.
+//! - *sch delay* = `before` − the time when the thread became ready: its first waking since its last switch-out. Wait time *contains* it.
+//! - All three are 0 at a CPU's first switch. Wait time is 0 at a thread's first switch, and sch delay is 0 if the waking is not before `before`.
+//! - The idle task of each CPU counts as a thread of its own. What runs at the end of the recording is never booked.
 //!
-//! Versions of perf differ ([`Rule`]). None of this is what cox says of a thread: see [`crate::replay`].
-//! Source: `tools/perf/builtin-sched.c`, and perf 6.1 as it was seen to run.
+//! Versions of perf differ ([`Rule`]). cox's own figures do not follow these rules: see [`crate::replay`].
+//! Source: `tools/perf/builtin-sched.c`, and observation of perf 6.1.
 
 use std::collections::HashMap;
 
-/// Whose rules.
+/// The version of perf whose rules apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Rule {
-    /// perf 6.1: who is preempted has no sch delay, and on kernels that mark a preempted thread its wait is sleep.
+    /// perf 6.1: a preempted thread has no sch delay. On kernels that mark preempted threads, its wait counts as sleep.
     #[default]
     Perf61,
-    /// Later ones: who is preempted is ready at once, so that its whole wait is sch delay, too.
+    /// Later versions: a preempted thread is ready at once, so its whole wait counts as sch delay, too.
     Newer,
 }
 
-/// How a thread left, as far as perf tells it apart.
+/// State of a thread at its switch-out, as far as perf distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// Runnable: the state is 0.
+    /// Runnable: state number 0.
     Running,
-    /// Runnable, with a mark of the kernel's that it was preempted.
+    /// Runnable, and marked as preempted by the kernel.
     Marked,
-    /// D.
+    /// State D.
     Uninterruptible,
-    /// Anything else.
+    /// Any other state.
     Other,
 }
 
-/// Whose line it is.
+/// The thread of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Who {
     /// The idle task of a CPU.
     Idle(u32),
-    /// A thread as perf numbers it; -1: one that was gone when its last switch was recorded.
+    /// A thread with its id as perf prints it; -1 for a thread that had been reaped when its last switch was recorded.
     Thread(i32),
 }
 
-/// A switch-out.
+/// The figures of one switch-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Who.
+    /// The thread that was switched out.
     pub who: Who,
-    /// Wait time.
+    /// Wait time in nanoseconds.
     pub wait_ns: u64,
-    /// Sch delay.
+    /// Sch delay in nanoseconds.
     pub delay_ns: u64,
-    /// Run time.
+    /// Run time in nanoseconds.
     pub run_ns: u64,
-    /// A migration was recorded since the thread's last switch-out.
+    /// True if a migration was recorded since the thread's last switch-out.
     pub migrated: bool,
 }
 
-/// Lines of one thread.
+/// Sums over the lines of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Sums {
-    /// Lines.
+    /// Number of lines.
     pub count: u64,
-    /// Run time.
+    /// Run time in nanoseconds.
     pub run_ns: u64,
-    /// The shortest …
+    /// Shortest run time of a line.
     pub least_run_ns: u64,
-    /// … and the longest of one line.
+    /// Longest run time of a line.
     pub most_run_ns: u64,
-    /// The mean, as perf keeps it.
+    /// Mean run time, computed as in perf.
     pub mean_run_ns: f64,
-    /// Squares of differences from the mean.
+    /// Sum of squared differences from the mean.
     squares: f64,
-    /// Wait time after a state that was none of the next two.
+    /// Wait time after any state except D and R.
     pub sleep_ns: u64,
-    /// Wait time after D.
+    /// Wait time after state D.
     pub iowait_ns: u64,
-    /// Wait time after R.
+    /// Wait time after state R.
     pub preempt_ns: u64,
-    /// Sch delay.
+    /// Sch delay in nanoseconds.
     pub delay_ns: u64,
 }
 
 impl Sums {
-    /// Wait time, whatever it was booked as.
+    /// Returns the wait time of all states.
     #[must_use]
     pub fn wait_ns(&self) -> u64 {
         self.sleep_ns.saturating_add(self.iowait_ns).saturating_add(self.preempt_ns)
     }
 
-    /// What perf calls the standard deviation of run times: the standard error of their mean, in percent of it. In
-    /// single precision, as perf keeps it: now and then it shows in the last digit.
+    /// Returns what perf calls the standard deviation of run times: the standard error of their mean, in percent of the mean. perf uses single
+    /// precision, which occasionally shows in the last digit.
     #[must_use]
     pub fn error_percent(&self) -> f32 {
         if self.count < 2 || self.mean_run_ns == 0.0 {
@@ -109,30 +109,30 @@ impl Sums {
         self.most_run_ns = self.most_run_ns.max(run_ns);
         self.run_ns = self.run_ns.saturating_add(run_ns);
         self.count += 1;
-        // One pass, in the order in which perf does it: its rounding shows.
+        // A single pass with the same order of operations as perf, because rounding is visible in the output.
         let difference = run_ns as f64 - self.mean_run_ns;
         self.mean_run_ns += difference / self.count as f64;
         self.squares += difference * (run_ns as f64 - self.mean_run_ns);
     }
 }
 
-/// What perf keeps of a thread.
+/// perf's state of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Runtime {
-    /// 0: never.
+    /// Time of the last switch-out; 0 if there was none.
     out_ns: u64,
     left: Option<Left>,
-    /// 0: not.
+    /// Time when the thread became ready; 0 if it is not.
     ready_ns: u64,
     migrated: bool,
     sums: Sums,
 }
 
-/// Takes events in order of time, and keeps the sums.
+/// Processes events in order of time, and keeps the sums.
 #[derive(Clone, Debug, Default)]
 pub struct Timehist {
     rule: Rule,
-    /// By CPU.
+    /// Time of the previous switch, by CPU.
     before_ns: HashMap<u32, u64>,
     present: HashMap<Who, Runtime>,
     past: Vec<(Who, Sums)>,
@@ -141,13 +141,13 @@ pub struct Timehist {
 }
 
 impl Timehist {
-    /// Nothing seen yet.
+    /// Creates an empty state for a rule.
     #[must_use]
     pub fn new(rule: Rule) -> Timehist {
         Timehist { rule, ..Timehist::default() }
     }
 
-    /// A thread is woken.
+    /// Processes a waking.
     pub fn woken(&mut self, t_ns: u64, tid: u32) {
         let runtime = self.of(tid);
         if runtime.ready_ns == 0 {
@@ -155,12 +155,12 @@ impl Timehist {
         }
     }
 
-    /// A thread moves to another CPU.
+    /// Processes a migration to another CPU.
     pub fn migrated(&mut self, tid: u32) {
         self.of(tid).migrated = true;
     }
 
-    /// A new thread has this id: what comes is not added to what the former one of that id did. Says whether there was one, with a line.
+    /// Starts a new thread under this id, with sums of its own. Returns whether a previous thread of the id had a line.
     pub fn born(&mut self, tid: u32) -> bool {
         let who = Who::Thread(tid.cast_signed());
         let former = self.present.remove(&who).filter(|runtime| runtime.sums.count > 0);
@@ -172,7 +172,7 @@ impl Timehist {
         self.present.entry(Who::Thread(tid.cast_signed())).or_default()
     }
 
-    /// A thread leaves a CPU.
+    /// Processes a switch-out and returns its line.
     pub fn switched(&mut self, t_ns: u64, cpu: u32, who: Who, left: Left) -> Line {
         let before_ns = self.before_ns.insert(cpu, t_ns).unwrap_or(0);
         if self.first_ns == 0 {
@@ -205,13 +205,13 @@ impl Timehist {
         line
     }
 
-    /// From the first switch to the last one.
+    /// Returns the time from the first switch to the last one.
     #[must_use]
     pub fn window_ns(&self) -> u64 {
         self.last_ns.saturating_sub(self.first_ns)
     }
 
-    /// Sums of all that had a line, by number; of an id that was used again, in order.
+    /// Returns the sums of all threads that had a line, by id; threads with the same id in order.
     #[must_use]
     pub fn sums(&self) -> Vec<(Who, Sums)> {
         let present = self.present.iter().map(|(who, runtime)| (*who, runtime.sums));

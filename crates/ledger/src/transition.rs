@@ -1,7 +1,7 @@
-//! How one scheduler event changes one thread's clock: the rule of `wire/include/cox/clock.h` in Rust.
+//! How one scheduler event changes one thread's clock: the rules of `wire/include/cox/clock.h` in Rust.
 //!
-//! The C spelling runs inside BPF, this one on the event path. `tests/native_clock.rs` plays random
-//! and impossible orders into both and wants equal clocks after every step.
+//! The C version runs inside BPF, the Rust version on the event path. `tests/native_clock.rs` applies random and impossible sequences of events to
+//! both, and requires equal clocks after every step.
 //!
 //! What each event books for the time since the last one, by the state it finds:
 //!
@@ -17,25 +17,22 @@
 //! Each impossible transition means that an event between the two was lost:
 //! - a switch-in of a running thread: its switch-out. How long it ran before that cannot be known.
 //! - a switch-out of a thread that is not running (born, preempted or blocked): its switch-in.
-//! - anything of a dead thread: the birth of a new thread under the same id.
+//! - any event of a dead thread: the creation of a new thread under the same id.
 //!
-//! The interval goes to `unknown_ns`, `impossible` counts it, and the clock goes on from the state
-//! that the event itself proves. Wakings and migrations are possible in every state and book no time.
+//! The interval goes to `unknown_ns`, `impossible` counts it, and the clock continues in the state that the event itself proves. Wakings and
+//! migrations are possible in every state and book no time.
 //!
-//! Time that runs backwards is clamped to the start of the present state. So
-//! [`Clock::is_whole`](wire::Clock::is_whole) holds after every event.
+//! A time before the start of the present state is replaced by that start, so [`Clock::is_whole`](wire::Clock::is_whole) holds after every event.
 
 use wire::layout::ENROLLED_ALIVE;
 use wire::{CPU_SLOTS, Cause, Clock, Migration, State};
 
-/// Starts a fresh clock at the thread's creation. Not a transition: a clock that already holds time
-/// belongs to another thread.
+/// Starts a fresh clock at the thread's creation. This is not a transition: a clock that already holds time belongs to another thread.
 pub fn born(clock: &mut Clock, t_ns: u64) {
     start(clock, t_ns, State::Born);
 }
 
-/// Starts a fresh clock for a thread first met while alive; what it does is unknown until its next
-/// switch.
+/// Starts a fresh clock for a thread that is first seen alive; what it does is unknown until its next switch.
 pub fn enrolled(clock: &mut Clock, t_ns: u64) {
     start(clock, t_ns, State::Unseen);
     clock.flags |= ENROLLED_ALIVE;
@@ -47,26 +44,25 @@ fn start(clock: &mut Clock, t_ns: u64, state: State) {
     clock.state = state as u8;
 }
 
-/// A waking. It may be seen before the switch-out that it undoes, so it only leaves its time behind;
-/// the next switch-in divides the absence. Of several wakings in one block the first counts.
+/// Applies a waking. A waking may be seen before the switch-out that it cancels, so it only stores its time; the next switch-in divides the absence.
+/// If a block has several wakings, the first counts.
 pub fn waking(clock: &mut Clock, t_ns: u64) {
     if !is_woken(clock) {
         clock.wake_ns = t_ns;
     }
 }
 
-/// Whether the thread is blocked and a waking has come since it blocked.
+/// Returns whether the thread is blocked and has been woken since it blocked.
 pub(crate) fn is_woken(clock: &Clock) -> bool {
     clock.state == State::Blocked as u8 && clock.wake_ns >= clock.since_ns
 }
 
-/// Whether a waking fell between the last switch-in and the switch-out: the thread was runnable
-/// again as soon as it was off its CPU.
+/// Returns whether the thread was woken between its last switch-in and its switch-out, so that it was runnable again as soon as it was off its CPU.
 fn is_woken_early(clock: &Clock) -> bool {
     clock.wake_ns != 0 && (clock.in_ns..clock.since_ns).contains(&clock.wake_ns)
 }
 
-/// The cause that a clock's block is booked under; a byte that names none is `Other`.
+/// Returns the index of the cause of a clock's block; a byte that is not a cause gives `Other`.
 pub(crate) fn cause_index(clock: &Clock) -> usize {
     let cause = usize::from(clock.cause);
     if cause < Cause::ALL.len() { cause } else { Cause::Other as usize }
@@ -86,7 +82,7 @@ pub(crate) fn book_preempt(clock: &mut Clock, gap_ns: u64) {
     }
 }
 
-/// Books a running stint on the CPU of the present slot.
+/// Books a stint on the CPU of the present slot.
 pub(crate) fn book_run(clock: &mut Clock, stint_ns: u64) {
     clock.run_ns += stint_ns;
     match clock.cpu_run_ns.get_mut(usize::from(clock.slot)) {
@@ -100,8 +96,8 @@ fn book_contradiction(clock: &mut Clock, gap_ns: u64) {
     clock.impossible = clock.impossible.wrapping_add(1);
 }
 
-/// Other events prove that the thread does not do any more what its clock says, and not since when: that is unknown, and what it does now is
-/// too. A contradiction, as an event that cannot follow.
+/// Applies evidence from other events that the thread is no longer in its clock's state. Since when is unknown, and so is its present state. Counts
+/// as a contradiction, like an impossible event.
 pub fn contradicted(clock: &mut Clock, t_ns: u64) {
     let now_ns = t_ns.max(clock.since_ns);
     book_contradiction(clock, now_ns - clock.since_ns);
@@ -109,7 +105,7 @@ pub fn contradicted(clock: &mut Clock, t_ns: u64) {
     clock.since_ns = now_ns;
 }
 
-/// What a running thread does from its last event on is not known, because where it runs is not: nothing contradicts anything.
+/// Marks the time since a running thread's last event as unknown, because its CPU is unknown. Does not count as a contradiction.
 pub fn unseen_since(clock: &mut Clock, t_ns: u64) {
     let now_ns = t_ns.max(clock.since_ns);
     clock.unknown_ns += now_ns - clock.since_ns;
@@ -117,7 +113,7 @@ pub fn unseen_since(clock: &mut Clock, t_ns: u64) {
     clock.since_ns = now_ns;
 }
 
-/// The first part of a stint, up to `until_ns`, cannot have been: the CPU was another thread's. The rest goes on.
+/// Removes the first part of a stint, up to `until_ns`: the CPU was another thread's at that time. The rest of the stint continues.
 pub fn came_later(clock: &mut Clock, until_ns: u64) {
     let until_ns = until_ns.max(clock.since_ns);
     book_contradiction(clock, until_ns - clock.since_ns);
@@ -125,8 +121,7 @@ pub fn came_later(clock: &mut Clock, until_ns: u64) {
     clock.in_ns = until_ns;
 }
 
-/// Switch-in on `cpu`, whose hypervisor-steal and interrupt clocks stand at `steal_ns` and `irq_ns`
-/// (0 where they cannot be read).
+/// Applies a switch-in on `cpu`. `steal_ns` and `irq_ns` are the CPU's hypervisor-steal and interrupt clocks (0 if they cannot be read).
 pub fn switch_in(clock: &mut Clock, t_ns: u64, cpu: u16, steal_ns: u64, irq_ns: u64) {
     let now_ns = t_ns.max(clock.since_ns);
     let gap_ns = now_ns - clock.since_ns;
@@ -159,8 +154,8 @@ pub fn switch_in(clock: &mut Clock, t_ns: u64, cpu: u16, steal_ns: u64, irq_ns: 
     clock.slot = seat(&mut clock.cpu_id, cpu);
 }
 
-/// The slot that keeps the run time of `cpu`: its own, else the first free one, else none
-/// ([`CPU_SLOTS`]). Slots fill in order and are never given back.
+/// Returns the slot that keeps the run time of `cpu`: its own, else the first free one, else none ([`CPU_SLOTS`]). Slots fill in order and are never
+/// freed.
 fn seat(cpu_ids: &mut [u16; CPU_SLOTS], cpu: u16) -> u16 {
     let id = cpu.wrapping_add(1);
     let slot = cpu_ids.iter().position(|taken| *taken == id || *taken == 0).unwrap_or(CPU_SLOTS);
@@ -170,11 +165,10 @@ fn seat(cpu_ids: &mut [u16; CPU_SLOTS], cpu: u16) -> u16 {
     slot as u16
 }
 
-/// Switch-out into `state`: `Preempt` (`yielded` when it began in sched_yield), `Blocked` (with the
-/// wire byte of its cause) or `Dead`. `steal_ns` and `irq_ns` are the CPU's clocks, as in
-/// [`switch_in`]; what they gained over the stint is kept within it, steal first.
+/// Applies a switch-out into `state`: `Preempt` (`yielded` if it began in sched_yield), `Blocked` (with the wire byte of its cause) or `Dead`.
+/// `steal_ns` and `irq_ns` are the CPU's clocks, as in [`switch_in`]; their increase is limited to the length of the stint, steal first.
 ///
-/// The kernel counts a yield as an involuntary switch, and so does this.
+/// A yield counts as an involuntary switch, as in the kernel.
 pub fn switch_out(clock: &mut Clock, t_ns: u64, state: State, cause: u8, yielded: bool, steal_ns: u64, irq_ns: u64) {
     let now_ns = t_ns.max(clock.since_ns);
     let gap_ns = now_ns - clock.since_ns;
@@ -199,8 +193,8 @@ pub fn switch_out(clock: &mut Clock, t_ns: u64, state: State, cause: u8, yielded
     clock.since_ns = now_ns;
 }
 
-/// A migration to `cpu`, of the kind that the thread's state and its old CPU tell: a CPU that is no
-/// longer allowed, the choice made at a wake-up, or the load balancer.
+/// Applies a migration to `cpu` and returns its kind, which follows from the thread's state and its old CPU: the old CPU is no longer allowed, the
+/// CPU was chosen at a wake-up, or the load balancer moved the thread.
 pub fn migrate(clock: &mut Clock, cpu: u16, old_cpu_allowed: bool) -> Migration {
     let blocked = clock.state == State::Blocked as u8;
     let kind = if !old_cpu_allowed {
@@ -214,7 +208,7 @@ pub fn migrate(clock: &mut Clock, cpu: u16, old_cpu_allowed: bool) -> Migration 
     kind
 }
 
-/// A migration to `cpu` of a known kind.
+/// Applies a migration to `cpu` of a known kind.
 pub fn moved(clock: &mut Clock, cpu: u16, kind: Migration) {
     let count = &mut clock.migrations[kind as usize];
     *count = count.wrapping_add(1);

@@ -1,5 +1,4 @@
-//! The packed time integrals of `cells.h` against a naive integral over a list of arrivals and
-//! departures, and against the readers that user space has.
+//! Compares the packed time integrals of `cells.h` with a naive integral over a list of arrivals and departures, and with the readers in user space.
 
 use proptest::prelude::*;
 use wire::{cells, native};

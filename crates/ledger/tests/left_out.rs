@@ -1,12 +1,13 @@
-//! Recordings of which events were left out, or damaged: nothing is booked that cannot have been.
+//! Recordings with missing or damaged events: the replay books nothing that is impossible.
 //!
-//! A made-up schedule knows the truth. Of its switches some are left out, as perf does when its buffers run over, and the rest is played.
+//! The test generates a schedule, whose true times are known. It omits some of the switches, as perf does when its buffers overflow, and replays the
+//! rest.
 //!
 //! 1. Whatever is missing: on each CPU, run time is at most the window.
-//! 2. Where the switches that are left contradict one another, nothing of the stints in question is taken for known. Let K1 be the last switch
-//!    of a CPU before some that were left out, and K2 the first after them. If K2 says that another thread leaves than K1 said came, then the
-//!    stint that K1 began, and the one that K2 ended, have lost one end each: both are unknown, and *unknown* is at least their true length.
-//!    If they say the same, or that nobody had the CPU, what was left out between cannot be concluded from anything.
+//! 2. If the remaining switches contradict one another, the stints in question are unknown. Let K1 be the last switch of a CPU before some omitted
+//!    ones, and K2 the first after them. If the thread that K2 switches out is not the one that K1 switched in, the stint that K1 began and the stint
+//!    that K2 ended have lost one end each: both are unknown, and *unknown* is at least their true length. If it is the same thread, or the CPU was
+//!    idle, the omitted switches cannot be detected.
 //! 3. Whatever is changed at random (times, CPUs, ids, order): 1 holds.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]

@@ -1,5 +1,5 @@
-//! The clock's rule in Rust against its C spelling, the one BPF runs: a million random event
-//! sequences, possible and impossible, must give equal clocks after every single event.
+//! Compares the clock's rules in Rust with the C version that BPF runs: a million random event sequences, possible and impossible, must give equal
+//! clocks after every single event.
 
 use ledger::transition::{born, enrolled, migrate, switch_in, switch_out, waking};
 use wire::layout::CAUSE_BY_FD;

@@ -1,5 +1,4 @@
-//! `Replay` under events in any order, possible and impossible: nobody is lost, nothing is negative,
-//! states sum to wall.
+//! `Replay` with events in any order, possible and impossible: no thread is lost, no time is negative, and states sum to wall time.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,39 +1,37 @@
-//! What each CPU did over the window, with the interval that is open at its end.
+//! What each CPU did over the window, including the interval that is open at its end.
 //!
-//! A CPU's account in the kernel holds what ended before its last event. From there to the end of the
-//! window it did what it was doing: that time is added here, and when it idled, divided the way the
-//! kernel side divides it:
+//! A CPU's account in the kernel contains the intervals that ended before its last event. The open interval from there to the end of the window is
+//! added here. If the CPU idled, the interval is divided as the kernel side does it:
 //!
-//! - while a member that was allowed here waited for a CPU: what the presence cells of waiting members
-//!   gained since the idle interval began, for the members bound to this CPU and for each class of
-//!   affinity masks that holds it. At most the interval, because several may wait at once.
-//! - while no member waited but some were off CPU: what the presence cell of members off CPU gained,
-//!   less the part above.
+//! - idle while a tracked thread that was allowed on this CPU waited for a CPU: the increase of the waiting threads' presence cells since the idle
+//!   interval began, for the threads bound to this CPU and for each class of affinity masks that contains it. At most the interval, because several
+//!   threads may wait at once.
+//! - idle while no tracked thread waited but some were off CPU: the increase of the off-CPU presence cell, less the part above.
 //!
-//! Unknown is the rest of the window: before a CPU's first event nobody knows what it did.
+//! The rest of the window is unknown: what a CPU did before its first event was not seen.
 
 use wire::{Cpu, CpuKind, Crew, MASK_CLASSES, Record, cells};
 
 use crate::account::CpuAccount;
 
-/// One account per CPU of the record, by number.
+/// Returns one account per CPU of the record, by number.
 pub(super) fn accounts(record: &Record) -> Vec<CpuAccount> {
     (0u32..).zip(&record.cpus).map(|(number, cpu)| account(number, cpu, record)).collect()
 }
 
-/// What a CPU did since its last event; `None` before the first one.
+/// Returns what a CPU has done since its last event, and how long; `None` before the first event.
 pub(super) fn open_ns(cpu: &Cpu, end_ns: u64) -> Option<(CpuKind, u64)> {
     let kind = [CpuKind::Idle, CpuKind::Ours, CpuKind::Others].into_iter().find(|kind| *kind as u64 == cpu.kind)?;
     Some((kind, end_ns.saturating_sub(cpu.since_ns)))
 }
 
-/// Whether members of mask class `class` may run on the CPU. Class 0 may run anywhere.
+/// Returns whether tracked threads of mask class `class` may run on the CPU. Class 0 may run anywhere.
 fn allows(crew: &Crew, class: usize, number: u32) -> bool {
     let word = crew.masks[class].get(number as usize / 64).copied().unwrap_or(0);
     class == 0 || word >> (number % 64) & 1 == 1
 }
 
-/// Presence of waiting members that are allowed on the CPU, added over their cells, modulo 2^44.
+/// Returns the presence of waiting tracked threads that are allowed on the CPU, summed over their cells, modulo 2^44.
 fn waiting_ns(number: u32, cpu: &Cpu, crew: &Crew, t_ns: u64) -> u64 {
     let classes = (0..MASK_CLASSES).filter(|class| allows(crew, *class, number));
     let waiting = classes.map(|class| cells::presence_ns(crew.waiting[class].cell, t_ns));
@@ -74,8 +72,8 @@ fn account(number: u32, cpu: &Cpu, record: &Record) -> CpuAccount {
     }
 }
 
-/// Events handled just outside the window make a CPU's times longer than it: the excess comes off the
-/// longest time, where it matters least.
+/// Shortens a CPU's times to the window. Events handled just outside the window can make them longer; the excess is subtracted from the longest time,
+/// where it matters least.
 fn fit(time_ns: &mut [u64; 3], window_ns: u64) {
     loop {
         let excess_ns = time_ns.iter().fold(0, |sum: u64, ns| sum.saturating_add(*ns)).saturating_sub(window_ns);

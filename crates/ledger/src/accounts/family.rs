@@ -1,11 +1,10 @@
-//! Clocks to processes, processes to programs.
+//! Groups clocks into processes, and processes into programs.
 //!
-//! A process is the threads of one process id, unless the id was used again: a main thread born after
-//! all earlier threads of that id had ended belongs to another process. (Threads of one process form
-//! an unbroken chain: each is created by one that lives.)
+//! A process consists of the threads with one process id, unless the id was reused: a main thread created after all earlier threads of that id had
+//! ended belongs to another process. (A living thread creates each further thread of a process, so their lives overlap without a gap.)
 //!
-//! With several programs, a process belongs to the first of its ancestors that is a program's root,
-//! itself included. A process whose ancestors are not known belongs to the first program without a
+//! With several programs, a process belongs to the program whose root is its nearest ancestor, itself included. A process without known ancestors
+//! belongs to the first program without a root, else to the first program; no thread's time is dropped.
 //! root, else to the first program: no thread's time is dropped.
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,23 +13,23 @@ use super::life::Life;
 use super::thread::shell_exit_code;
 use crate::account::Program;
 
-/// A program that a session was asked to watch.
+/// A program that a session observed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProgramInfo {
-    /// Its first process; `None` when it is not known (a cgroup).
+    /// Process id of the first process; `None` if it is not known (a cgroup).
     pub root_pid: Option<u32>,
-    /// Its command line, or what was attached to.
+    /// Command line, or the target that was attached to.
     pub command: Vec<String>,
-    /// Exit code as a shell sees it, when somebody waited for it.
+    /// Exit code as a shell shows it, if the program was waited for.
     pub exit_code: Option<i32>,
-    /// When it was started or attached to, on CLOCK_MONOTONIC.
+    /// Time of the start or of attaching, on CLOCK_MONOTONIC.
     pub start_ns: u64,
-    /// When it ended; `None` while it runs.
+    /// Time of the end; `None` while the program runs.
     pub end_ns: Option<u64>,
 }
 
 impl ProgramInfo {
-    /// The program's account, without its processes.
+    /// Returns the program's account, without its processes.
     pub(super) fn account(&self, end_ns: u64) -> Program {
         Program {
             command: self.command.clone(),
@@ -41,36 +40,36 @@ impl ProgramInfo {
     }
 }
 
-/// The threads of a process, by index of their life.
+/// The threads of a process, by the index of their life.
 pub(super) struct Members {
     pub(super) pid: u32,
     pub(super) parent_pid: u32,
     born_ns: u64,
-    /// In order of birth.
+    /// In order of creation.
     pub(super) lives: Vec<usize>,
 }
 
 impl Members {
-    /// The main thread: after an exec by another thread there are two of that id, and the later counts.
+    /// Returns the main thread. After an exec by another thread, two threads have that id, and the later one counts.
     fn main<'a>(&self, lives: &'a [Life<'a>]) -> Option<&'a Life<'a>> {
         let mains = self.lives.iter().map(|i| &lives[*i]).filter(|life| life.clock.tid == self.pid);
         mains.max_by_key(|life| life.clock.since_ns)
     }
 
-    /// Last name of the main thread, else of the eldest one known.
+    /// Returns the last name of the main thread; if it is unknown, of the earliest known thread.
     pub(super) fn name(&self, lives: &[Life<'_>]) -> String {
         let named = self.main(lives).or_else(|| self.lives.first().map(|i| &lives[*i]));
         named.map_or_else(String::new, |life| life.clock.comm())
     }
 
-    /// As a shell sees it, once all threads have ended and the main thread's end was seen.
+    /// Returns the exit code as a shell shows it, if all threads have ended and the end of the main thread was seen.
     pub(super) fn exit_code(&self, lives: &[Life<'_>]) -> Option<i32> {
         let ended = self.lives.iter().all(|i| !lives[*i].alive);
         self.main(lives).filter(|_| ended).map(|life| shell_exit_code(life.clock.exit_code))
     }
 }
 
-/// The processes, in order of birth.
+/// Returns the processes in order of creation.
 pub(super) fn processes(lives: &[Life<'_>]) -> Vec<Members> {
     let mut by_pid: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (i, life) in lives.iter().enumerate() {
@@ -96,7 +95,7 @@ pub(super) fn processes(lives: &[Life<'_>]) -> Vec<Members> {
 }
 
 fn members(pid: u32, threads: &[usize], lives: &[Life<'_>]) -> Members {
-    // A thread's creator is usually its own process; only the main thread tells who made the process.
+    // Most threads are created by their own process; only the main thread's parent shows which process created this one.
     let clocks = || threads.iter().map(|i| &lives[*i].clock);
     let told = clocks().filter(|clock| clock.parent_tgid != 0 && clock.parent_tgid != pid);
     Members {
@@ -107,7 +106,7 @@ fn members(pid: u32, threads: &[usize], lives: &[Life<'_>]) -> Members {
     }
 }
 
-/// The program that each process belongs to, by index.
+/// Returns the index of each process's program.
 pub(super) fn programs(processes: &[Members], programs: &[ProgramInfo]) -> Vec<usize> {
     if programs.len() < 2 {
         return vec![0; processes.len()];

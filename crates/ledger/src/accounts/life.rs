@@ -1,4 +1,4 @@
-//! Each thread's clock, closed at the end of what is known of it.
+//! Each thread's clock, closed at the last time for which it is known.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,13 +7,13 @@ use wire::{Clock, Record, State};
 
 use crate::close::closed;
 
-/// One thread's clock, closed at the end of what is known of it.
+/// One thread's clock, closed at the last time for which it is known.
 pub(super) struct Life<'r> {
-    /// The record's own, but for a clock that had to be closed: what is not copied is not paged in.
+    /// The clock. It borrows from the record unless it had to be closed: pages that are not copied need not be read.
     pub(super) clock: Cow<'r, Clock>,
-    /// Still there at the end of the window.
+    /// True if the thread lived at the end of the window.
     pub(super) alive: bool,
-    /// The CPU it held when its clock was read.
+    /// The CPU on which the thread ran when its clock was read.
     pub(super) on_cpu: Option<u16>,
 }
 
@@ -28,14 +28,14 @@ impl<'r> Life<'r> {
     }
 }
 
-/// Every clock of the record, closed: the living when they were read, the others as they are.
+/// Returns every clock of the record. Clocks of living threads are closed at the time of their reading, the others stay as they are.
 pub(super) fn lives(record: &Record) -> Vec<Life<'_>> {
     let past = record.clocks.iter().map(|clock| Life::of(clock, clock.since_ns));
     let present = record.living.iter().map(|living| Life::of(&living.clock, living.until_ns));
     past.chain(present).collect()
 }
 
-/// The thread that stands for each id: the one that ran longest.
+/// Returns one thread for each id: the one that ran longest.
 pub(super) fn owners(lives: &[Life<'_>]) -> HashMap<u32, usize> {
     let mut owners: HashMap<u32, usize> = HashMap::new();
     for (i, life) in lives.iter().enumerate() {

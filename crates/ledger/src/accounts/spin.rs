@@ -1,15 +1,13 @@
-//! Sampled places to spin time and hot functions.
+//! Converts sample sites into spin time and hot functions.
 //!
-//! Samples are taken at steps of a CPU's time that no program keeps step with (they change by a quarter
-//! from turn to turn, whatever runs, and each sample counts alike), so the part of a thread's samples that fall into
-//! a place estimates the part of its run time spent there:
+//! Samples are taken at fixed steps of a CPU's time, and the step changes by up to a quarter from sampling turn to sampling turn, independent of
+//! what runs, so that no program can run in step with it. Each sample counts alike. The part of a thread's samples at a site therefore estimates the
+//! part of its run time spent there:
 //!
-//! - spin = run × waiting samples / samples. A sample inside sched_yield waits, too: its run time is
-//!   the cost of asking.
-//! - its standard error is that of a binomial share after Agresti and Coull (1998), "add two successes
-//!   and two failures": p̃ = (k + 2) / (n + 4), error = √(p̃ (1 − p̃) / (n + 4)). The plain formula
-//!   would claim certainty when none or all of a few samples waited.
-//! - a thread without samples has no known spin: its basis is `none`, not zero.
+//! - spin = run × waiting samples / samples. A sample inside sched_yield is a waiting one, too: its run time is the cost of asking.
+//! - The standard error of spin is that of a binomial share after Agresti and Coull (1998), "add two successes and two failures": p̃ = (k + 2) / (n +
+//!   4), error = √(p̃ (1 − p̃) / (n + 4)). The plain formula would claim certainty if none or all of a few samples waited.
+//! - The spin of a thread without samples is unknown: its basis is `none`, not zero.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,7 +15,7 @@ use wire::{Spot, Waiting};
 
 use crate::account::{HotFunction, SpinBasis, Thread};
 
-/// Functions listed.
+/// Number of hot functions in a report.
 const HOT: usize = 20;
 
 #[derive(Clone, Copy, Default)]
@@ -26,7 +24,7 @@ struct Samples {
     waiting: u64,
 }
 
-/// Samples by thread id.
+/// Returns the numbers of samples by thread id.
 fn by_thread(spots: &[Spot]) -> HashMap<u32, Samples> {
     let mut threads: HashMap<u32, Samples> = HashMap::new();
     for spot in spots {
@@ -38,20 +36,20 @@ fn by_thread(spots: &[Spot]) -> HashMap<u32, Samples> {
     threads
 }
 
-/// `run_ns × part / whole`, rounded down; nothing of nothing.
+/// Returns `run_ns × part / whole`, rounded down; 0 if `whole` is 0.
 fn portion(run_ns: u64, part: u64, whole: u64) -> u64 {
     let product = u128::from(run_ns) * u128::from(part);
     product.checked_div(whole.into()).map_or(0, |ns| u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
-/// One standard error of the share k / n.
+/// Returns one standard error of the share k / n.
 fn share_error(k: u64, n: u64) -> f64 {
     let (k, n) = (k as f64 + 2.0, n as f64 + 4.0);
     let share = k / n;
     (share * (1.0 - share) / n).sqrt()
 }
 
-/// Books spin, its error and the number of samples on the sampled threads.
+/// Sets spin, its error and the number of samples of the sampled threads.
 pub(super) fn book(threads: &mut [Thread], owners: &HashMap<u32, usize>, spots: &[Spot]) {
     for (tid, samples) in by_thread(spots) {
         let Some(thread) = owners.get(&tid).and_then(|i| threads.get_mut(*i)) else { continue };
@@ -62,8 +60,8 @@ pub(super) fn book(threads: &mut [Thread], owners: &HashMap<u32, usize>, spots: 
     }
 }
 
-/// The functions with the most samples. Their run time is that of each thread in proportion to its
-/// samples there; samples of threads without an account add no run time.
+/// Returns the functions with the most samples. A function's run time is the sum of each thread's run time in proportion to its samples there;
+/// threads without an account add no run time.
 pub(super) fn hot(threads: &[Thread], owners: &HashMap<u32, usize>, spots: &[Spot]) -> Vec<HotFunction> {
     let samples = by_thread(spots);
     let mut places: BTreeMap<(&str, Option<&str>, Option<Waiting>), HotFunction> = BTreeMap::new();

@@ -1,13 +1,11 @@
-//! Who held the CPUs that members waited for.
+//! Preemptors: who held the CPUs that tracked threads waited for.
 //!
-//! Thread-time: two members that wait one second behind the same thread make two seconds. Each
-//! moment of waiting is booked once, on who held the CPU that the member was queued on: another
-//! member (sibling), a stranger (other), or nobody (idle: the CPU was still waking up, or the member
-//! was held back by a quota).
+//! The times are thread time: if two tracked threads wait one second behind the same thread, that is two seconds. Each nanosecond of waiting is
+//! booked once, for the holder of the CPU on which the thread was queued: another tracked thread (sibling), an untracked thread (other), or no thread
+//! (idle: the CPU was leaving its idle state, or a quota held the thread back).
 //!
-//! The kernel books when the holder leaves. Who still holds a CPU at the window's end gets what the
-//! CPU's thread-time cell gained since it came. A stranger's name is not known then: its part is
-//! counted as lost.
+//! The kernel books when the holder leaves the CPU. A thread that still holds a CPU at the end of the window gets the increase of the CPU's
+//! thread-time cell since its switch-in. The name of an untracked holder is not known then; its part is counted as lost.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -20,19 +18,19 @@ use super::life::Life;
 use super::thread::inside_or_host;
 use crate::account::{TakerKind, TookCpu};
 
-/// What the idle CPU is called.
+/// Name of the idle CPU in the report.
 const IDLE: &str = "idle";
 
-/// Takers of one kind under one name.
+/// Preemptors of one kind with the same name.
 #[derive(Default)]
 struct Name {
     threads: u64,
     wait_ns: u64,
-    /// The thread that took most, and how much.
+    /// The largest waiting behind one thread of this name, and that thread's id.
     most: (u64, u32),
 }
 
-/// Takers by name.
+/// Preemptors by name.
 #[derive(Default)]
 struct Names(BTreeMap<String, Name>);
 
@@ -58,22 +56,21 @@ impl Names {
     }
 }
 
-/// What was being taken at the window's end by those that have no clock.
+/// Waiting behind CPU holders without a clock that is open at the end of the window.
 #[derive(Default)]
 pub(super) struct Open {
     idle_ns: u64,
-    /// By strangers, whose names are not known.
+    /// Waiting behind untracked threads, whose names are not known.
     pub(super) nameless_ns: u64,
 }
 
-/// Books what is being taken at the window's end: on the clocks of the members that hold a CPU, and
-/// apart for the others.
+/// Books the waiting that is open at the end of the window: on the clocks of tracked threads that hold a CPU, and in [`Open`] for the others.
 pub(super) fn close(record: &Record, lives: &mut [Life<'_>]) -> Open {
     let mut open = Open::default();
     for (number, cpu) in record.cpus.iter().enumerate() {
         let Some((kind, span_ns)) = open_ns(cpu, record.end_ns) else { continue };
         let now_ns = cells::thread_time_ns(cpu.waiting, record.end_ns);
-        // No more than all members can have waited all that time.
+        // At most the time that all tracked threads together can have waited.
         let took_ns = cells::since_ns(now_ns, cpu.wait_mark).min(span_ns.saturating_mul(lives.len() as u64));
         let holder = lives.iter_mut().find(|life| life.on_cpu.map(usize::from) == Some(number));
         match (kind, holder) {
@@ -85,7 +82,7 @@ pub(super) fn close(record: &Record, lives: &mut [Life<'_>]) -> Open {
     open
 }
 
-/// Who took members' CPUs, largest first.
+/// Returns the preemptors, largest first.
 pub(super) fn of(record: &Record, lives: &[Life<'_>], open: &Open) -> Vec<TookCpu> {
     let mut siblings = Names::default();
     for Life { clock, .. } in lives {

@@ -1,4 +1,4 @@
-//! One clock to one thread's account, and who woke it.
+//! Converts a clock into a thread's account, and adds who woke the thread.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -10,11 +10,10 @@ use super::life::Life;
 use crate::account::{Thread, WokenBy};
 use crate::figures::{ByCause, ByMigration, RunByCpu};
 
-/// Wakers listed per thread.
+/// Number of wakers listed per thread.
 const WAKERS: usize = 8;
 
-/// The exit code a shell shows for a wait status as the kernel keeps it: the code, or 128 + signal
-/// (wait(2), POSIX 2.8.2).
+/// Returns the exit code that a shell shows for a wait status in the kernel's form: the code, or 128 + signal (wait(2), POSIX 2.8.2).
 pub fn shell_exit_code(wait_status: i32) -> i32 {
     match wait_status & 0x7f {
         0 => wait_status >> 8 & 0xff,
@@ -22,10 +21,10 @@ pub fn shell_exit_code(wait_status: i32) -> i32 {
     }
 }
 
-/// A thread's account but for what samples and other threads tell: spin and wakers.
+/// Returns a thread's account without spin and wakers, which come from samples and other threads.
 pub(super) fn account(life: &Life<'_>, start_ns: u64) -> Thread {
     let clock = &life.clock;
-    // A thread that was ever switched in has run: no CPU time at all means it was not read.
+    // A thread that was switched in has used CPU time, so a value of 0 means that the kernel's account was not read.
     let kernel_read = clock.kernel_cpu_ns > 0;
     Thread {
         tid: clock.tid,
@@ -58,12 +57,12 @@ pub(super) fn account(life: &Life<'_>, start_ns: u64) -> Thread {
     }
 }
 
-/// An id that is known and not the one that is used.
+/// Returns an id if it is known and differs from the one that is used.
 fn other_id(id: u32, used: u32) -> Option<u32> {
     (id != 0 && id != used).then_some(id)
 }
 
-/// An id as programs in the kernel tell it: as cox's namespace has it, or 0 and the machine's id of a thread that it does not show.
+/// Splits an id from the BPF side into the id in cox's PID namespace and, for a thread that the namespace does not show, 0 and the id on the host.
 pub(super) fn inside_or_host(id: u32) -> (u32, Option<u32>) {
     if id == ANOTHER_USERS {
         return (0, None);
@@ -77,7 +76,7 @@ fn by_cpu(clock: &Clock) -> RunByCpu {
     kept.chain([(None, clock.elsewhere_run_ns)]).collect()
 }
 
-/// The sum of the clocks that found no room, as one thread that nobody can name.
+/// Returns the sum of the clocks for which there was no space, as one nameless thread.
 pub(super) fn unlisted(record: &Record) -> Option<Thread> {
     let clock = &record.unlisted;
     let wall_ns = clock.since_ns.saturating_sub(clock.born_ns);
@@ -85,8 +84,7 @@ pub(super) fn unlisted(record: &Record) -> Option<Thread> {
         .then(|| account(&Life { clock: Cow::Borrowed(clock), alive: false, on_cpu: None }, record.start_ns))
 }
 
-/// Books who ended each thread's blocks: the flushed pairs, and the run of wakings by one waker that
-/// each clock still holds.
+/// Books who ended each thread's blocks, from two sources: the recorded pairs, and the wakings by the last waker that each clock still holds.
 pub(super) fn book_wakers(
     threads: &mut [Thread],
     owners: &HashMap<u32, usize>,

@@ -1,18 +1,18 @@
-//! How figures of several threads make one. The functions are the rules that a declaration names.
+//! Rules for combining the figures of several threads. A declaration of a figure names one of these functions.
 
-/// The rules.
+/// A rule for combining figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adds {
-    /// Added up; a sum that has no room is the largest number.
+    /// The sum; it saturates at the largest number.
     Sum,
-    /// Standard errors that are independent: the root of the sum of squares, rounded.
+    /// Independent standard errors: the root of the sum of squares, rounded.
     Quadrature,
-    /// The best that is known of any.
+    /// The best of the values.
     Best,
 }
 
 impl Adds {
-    /// In a table.
+    /// Returns the name of the rule for a table.
     pub fn name(self) -> &'static str {
         match self {
             Adds::Sum => "sum",
@@ -22,15 +22,15 @@ impl Adds {
     }
 }
 
-/// What adds up.
+/// A type that can be added.
 pub trait Amount {
-    /// Adds another one.
+    /// Adds another amount.
     fn sum(&mut self, other: &Self);
 }
 
-/// What a figure may be.
+/// The type of a figure.
 pub trait Value {
-    /// As one number; `None` if it is not a number, or not known.
+    /// Returns the value as one number; `None` if it is not a number, or not known.
     fn number(&self) -> Option<u64>;
 }
 
@@ -46,7 +46,7 @@ impl Value for u64 {
     }
 }
 
-/// A sum of those that are known.
+/// The sum of the values that are known.
 impl Amount for Option<u64> {
     fn sum(&mut self, other: &Option<u64>) {
         *self = match (*self, *other) {
@@ -62,20 +62,20 @@ impl Value for Option<u64> {
     }
 }
 
-/// [`Adds::Sum`].
+/// Applies [`Adds::Sum`].
 pub fn sum<A: Amount>(all: &mut A, one: &A) {
     all.sum(one);
 }
 
-/// [`Adds::Quadrature`]. Each step is rounded to a nanosecond, so that errors of a few nanoseconds add up to less than they should.
+/// Applies [`Adds::Quadrature`]. Each step is rounded to a nanosecond, so errors of a few nanoseconds sum to less than they should.
 pub fn quadrature(all: &mut u64, one: &u64) {
-    // What is not known of either leaves the other exactly as it was.
+    // An unknown error (0) leaves the other one unchanged.
     if *one > 0 {
         *all = (*all as f64).hypot(*one as f64).round() as u64;
     }
 }
 
-/// [`Adds::Best`].
+/// Applies [`Adds::Best`].
 pub fn best<A: Ord + Copy>(all: &mut A, one: &A) {
     *all = (*all).max(*one);
 }

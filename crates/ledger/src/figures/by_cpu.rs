@@ -11,11 +11,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Amount, Value};
 
-/// The key of CPUs that are not kept apart.
+/// JSON key of the CPUs that are not listed separately.
 const OTHER: &str = "other";
 
-/// Run time by CPU, and on CPUs that are not kept apart. In the JSON an object: `{"0": 5, "other": 2}`. A sorted vector: a tree's
-/// smallest node has room for eleven entries, and one in each of 50,000 threads was much of what a report had to write.
+/// Run time by CPU, and on CPUs that are not listed separately. In the JSON an object: `{"0": 5, "other": 2}`. A sorted vector, because the smallest
+/// node of a B-tree has room for eleven entries: with 50,000 threads, those nodes were a large part of what a report had to write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunByCpu {
     by_cpu: LiteMap<u32, u64>,
@@ -23,7 +23,7 @@ pub struct RunByCpu {
 }
 
 impl RunByCpu {
-    /// Adds time on a CPU; `None`: on one that is not kept apart.
+    /// Adds time on a CPU; `None` for a CPU that is not listed separately.
     pub fn add(&mut self, cpu: Option<u32>, ns: u64) {
         let sum = match cpu {
             Some(cpu) => self.by_cpu.entry(cpu).or_insert(0),
@@ -32,28 +32,28 @@ impl RunByCpu {
         *sum = sum.saturating_add(ns);
     }
 
-    /// CPUs that are kept apart, by number, with the time on each; also those of no time.
+    /// Returns the listed CPUs by number, with the time on each, including times of 0.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.by_cpu.iter().map(|(cpu, ns)| (*cpu, *ns))
     }
 
-    /// The CPUs that it ran on.
+    /// Returns the CPUs with a time above 0.
     pub fn cpus(&self) -> impl Iterator<Item = u32> + '_ {
         self.iter().filter(|(_, ns)| *ns > 0).map(|(cpu, _)| cpu)
     }
 
-    /// Time on a CPU.
+    /// Returns the time on a CPU.
     pub fn on(&self, cpu: u32) -> u64 {
         self.by_cpu.get(&cpu).copied().unwrap_or(0)
     }
 
-    /// Time on CPUs that are not kept apart.
+    /// Returns the time on CPUs that are not listed separately.
     pub fn other_ns(&self) -> u64 {
         self.other_ns
     }
 }
 
-/// Of times by CPU; `None`: on one that is not kept apart.
+/// Sums times by CPU; `None` stands for a CPU that is not listed separately.
 impl FromIterator<(Option<u32>, u64)> for RunByCpu {
     fn from_iter<I: IntoIterator<Item = (Option<u32>, u64)>>(times: I) -> RunByCpu {
         let mut all = RunByCpu::default();
@@ -91,7 +91,7 @@ impl<'de> Deserialize<'de> for RunByCpu {
     }
 }
 
-/// Reads times by the name of a CPU.
+/// Deserializes times by the name of a CPU.
 struct Named;
 
 impl<'de> Visitor<'de> for Named {

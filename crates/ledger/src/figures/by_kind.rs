@@ -1,4 +1,4 @@
-//! Amounts by a kind of which all are known: a number for each cause of a block, for each kind of migration.
+//! Amounts by kind, for a fixed set of kinds: a number for each cause of blocking, or for each kind of migration.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,20 +13,20 @@ use wire::{CAUSES, Cause, MIGRATIONS, Migration};
 
 use super::{Amount, Value};
 
-/// What amounts are divided by.
+/// The kinds by which an amount is divided.
 pub trait Kind: Copy + PartialEq + 'static {
-    /// Every kind; each stands at its own index.
+    /// Every kind, in the order of its index.
     const ALL: &'static [Self];
-    /// Whether kinds of amount 0 are written.
+    /// True if kinds with amount 0 are written.
     const ZEROS: bool;
 
-    /// Its key in the JSON.
+    /// Returns the kind's key in the JSON.
     fn name(self) -> &'static str;
 
-    /// Its place in [`Kind::ALL`].
+    /// Returns the kind's position in [`Kind::ALL`].
     fn index(self) -> usize;
 
-    /// The kind that counts a name which this version does not know; `None`: it is left out.
+    /// Returns the kind that gets the amounts of unknown names; `None` if they are left out.
     fn unknown() -> Option<Self>;
 }
 
@@ -64,40 +64,40 @@ impl Kind for Migration {
     }
 }
 
-/// An amount for each kind. In the JSON an object.
+/// An amount for each kind; in the JSON an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ByKind<K, const N: usize> {
     amounts: [u64; N],
     kind: PhantomData<K>,
 }
 
-/// Time by the cause of a block.
+/// Time by the cause of blocking.
 pub type ByCause = ByKind<Cause, CAUSES>;
 /// Migrations by kind.
 pub type ByMigration = ByKind<Migration, MIGRATIONS>;
 
 impl<K: Kind, const N: usize> ByKind<K, N> {
-    /// Amounts in the order of [`Kind::ALL`].
+    /// Creates amounts in the order of [`Kind::ALL`].
     pub const fn new(amounts: [u64; N]) -> ByKind<K, N> {
         ByKind { amounts, kind: PhantomData }
     }
 
-    /// All of them, those of nothing too.
+    /// Returns all kinds with their amounts, including 0.
     pub fn iter(&self) -> impl Iterator<Item = (K, u64)> + '_ {
         K::ALL.iter().copied().zip(self.amounts)
     }
 
-    /// Those that are not nothing.
+    /// Returns the kinds with an amount above 0.
     pub fn some(&self) -> impl Iterator<Item = (K, u64)> + '_ {
         self.iter().filter(|(_, amount)| *amount > 0)
     }
 
-    /// The sum of all kinds.
+    /// Returns the sum of all kinds.
     pub fn total(&self) -> u64 {
         self.of(K::ALL)
     }
 
-    /// The sum of some kinds.
+    /// Returns the sum of some kinds.
     pub fn of(&self, kinds: &[K]) -> u64 {
         kinds.iter().fold(0, |sum, kind| sum.saturating_add(self[*kind]))
     }
@@ -169,7 +169,7 @@ impl<'de, K: Kind, const N: usize> Deserialize<'de> for ByKind<K, N> {
     }
 }
 
-/// Reads amounts by name.
+/// Deserializes amounts by name.
 struct Named<K, const N: usize>(PhantomData<K>);
 
 impl<'de, K: Kind, const N: usize> Visitor<'de> for Named<K, N> {

@@ -1,12 +1,12 @@
 //! The macro that declares structs of figures.
 
-/// Declares a struct whose fields are in part figures: how they are written, read, described, added and printed follows from here.
+/// Declares a struct some of whose fields are figures. How they are written, read, described, added and printed follows from the declaration.
 ///
 /// The test below this macro is an example.
 ///
-/// A figure names its type and its rule of [`figures::add`](crate::figures::add), and if it has any its heading and who sees it; a derived one its heading, who sees it and how it
-/// follows from the others. It is a method of the struct, and is not in the JSON. The module holds a [`Figure`](crate::figures::Figure) by each name,
-/// and all of them.
+/// A figure has a type, a rule of [`figures::add`](crate::figures::add), and optionally a heading and the backends that see it. A derived figure has
+/// a heading, the backends that see it, and an expression over the other figures; it is a method of the struct and is not in the JSON. The generated
+/// module contains a [`Figure`](crate::figures::Figure) under each name, and the list of all figures.
 #[macro_export]
 macro_rules! figures {
     (
@@ -32,7 +32,7 @@ macro_rules! figures {
         }
 
         impl $Name {
-            /// Adds the figures of another one, each by its own rule. What is no figure stays as it is.
+            /// Adds the figures of `other`, each by its own rule. Fields that are not figures stay unchanged.
             pub fn add(&mut self, other: &$Name) {
                 $( $crate::figures::add::$rule(&mut self.$figure, &other.$figure); )*
             }
@@ -47,8 +47,7 @@ macro_rules! figures {
         }
 
         #[doc = concat!("The figures of [`", stringify!($Name), "`].")]
-        // They are called what the fields are called.
-        // A struct without derived figures names no rule itself.
+        // The constants have the names of the fields. A struct without derived figures does not use the import of `Adds`.
         #[allow(non_upper_case_globals, unused_imports)]
         pub mod $module {
             use super::*;
@@ -77,14 +76,14 @@ macro_rules! figures {
                 };
             )*)?
 
-            /// All of them: those that are written, then those that follow.
+            /// All figures: first the fields, then the derived figures.
             pub const ALL: [Figure<$Name>; [$( stringify!($figure), )* $($( stringify!($derived), )*)?].len()] =
                 [$( $figure, )* $($( $derived, )*)?];
         }
     };
 }
 
-/// Who sees a figure that says nothing of it: all backends alike.
+/// Default for a figure without a list of backends: all see it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! seen {
@@ -96,7 +95,7 @@ macro_rules! seen {
     };
 }
 
-/// The value for the name of a rule.
+/// Maps the name of a rule to its value.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! adds {

@@ -1,6 +1,6 @@
-//! What a figure is. Each is declared once, with the struct that holds it, by [`figures!`](crate::figures!): name, unit, meaning, how it
-//! adds, and which backend sees it. From that come the JSON and its schema, sums, headings, `advise`'s evidence and the tables in
-//! `docs/figures.md`.
+//! Definition of a figure. Each figure is declared once, with the struct that holds it, by [`figures!`](crate::figures!): name, unit, meaning, rule
+//! for adding, and the backends that see it. The JSON and its schema, sums, headings, the evidence of `advise` and the tables in `docs/figures.md`
+//! follow from the declaration.
 
 pub mod add;
 mod by_cpu;
@@ -11,20 +11,20 @@ pub use add::{Adds, Amount, Value};
 pub use by_cpu::RunByCpu;
 pub use by_kind::{ByCause, ByKind, ByMigration, Kind};
 
-/// A figure of a `T`: of a thread, of a CPU, …
+/// A figure of a `T`, for example of a thread or a CPU.
 #[derive(Debug)]
 pub struct Figure<T: 'static> {
-    /// Its key in the JSON.
+    /// Key in the JSON.
     pub name: &'static str,
-    /// Its heading in text and page; empty where it has none.
+    /// Heading in text and page; empty if the figure has none.
     pub label: &'static str,
-    /// What it is, as Markdown: the field's own documentation.
+    /// Description, as Markdown: the documentation of the field.
     pub meaning: &'static [&'static str],
-    /// How those of several threads, processes, programs or ranks make one.
+    /// Rule for combining the values of several threads, processes, programs or ranks.
     pub adds: Adds,
-    /// How far each backend sees it.
+    /// How well each backend sees the figure.
     pub seen: Seen,
-    /// Its value as a number: of a time by causes the sum of all. `None` where it is no number, or is not known.
+    /// Returns the value as a number; for a time by causes, the sum of all. `None` if it is not a number, or not known.
     pub value: fn(&T) -> Option<u64>,
 }
 
@@ -37,28 +37,28 @@ impl<T> Clone for Figure<T> {
 impl<T> Copy for Figure<T> {}
 
 impl<T> Figure<T> {
-    /// Its unit, which its name ends with.
+    /// Returns the unit, which is the end of the name.
     pub const fn unit(&self) -> Unit {
         Unit::of(self.name)
     }
 }
 
-/// How far a backend sees a figure, in a few words: `yes`, `no`, or what is different.
+/// How well a backend sees a figure, in a few words: `yes`, `no`, or a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// eBPF.
+    /// Backend eBPF.
     pub bpf: &'static str,
-    /// perf's records, live.
+    /// Backend perf, live.
     pub perf: &'static str,
-    /// /proc.
+    /// Backend /proc.
     pub proc: &'static str,
 }
 
 impl Seen {
-    /// By all of them alike.
+    /// Seen by all backends.
     pub const ALWAYS: Seen = Seen { bpf: "yes", perf: "yes", proc: "yes" };
 
-    /// By eBPF only.
+    /// Seen by eBPF only.
     pub const BY_BPF: Seen = Seen { bpf: "yes", perf: "no", proc: "no" };
 }
 
@@ -67,12 +67,12 @@ impl Seen {
 pub enum Unit {
     /// Nanoseconds.
     Ns,
-    /// A number of things.
+    /// A count.
     Count,
 }
 
 impl Unit {
-    /// By the rule that a name which leaves its program ends with its unit.
+    /// Returns the unit from a figure's name: by convention, names in outputs end with their unit.
     pub const fn of(name: &str) -> Unit {
         match name.as_bytes() {
             [.., b'_', b'n', b's'] => Unit::Ns,

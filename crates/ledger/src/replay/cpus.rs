@@ -1,22 +1,22 @@
-//! Which thread has which CPU, as far as events tell.
+//! Which thread runs on which CPU, according to the events.
 //!
-//! A CPU runs one thread at a time. Where events say otherwise, some were lost or damaged, and the time in question is unknown:
+//! A CPU runs one thread at a time. If events contradict that, some were lost or damaged, and the time in question is unknown:
 //!
-//! | what is told                                           | what it proves                                                       |
+//! | event                                                  | conclusion                                                           |
 //! |--------------------------------------------------------|----------------------------------------------------------------------|
-//! | B comes to a CPU that A has                            | A has left it, nobody knows when: unknown since A came               |
-//! | B (or nobody, or a thread of others) leaves a CPU that A has | the same                                                       |
-//! | A leaves a CPU, and has come to another one            | it has left that one, and come to this one: unknown since A came     |
-//! | A comes to a CPU before another one's stint there ends | late or damaged: unknown until that end                              |
+//! | B is switched in on a CPU that A has                   | A has left it at an unknown time: unknown since A's switch-in        |
+//! | another thread than A, or none, is switched out on a CPU that A has | the same                                                |
+//! | A is switched out on a CPU, but was switched in on another one | A left the other CPU and came to this one: unknown since A's switch-in |
+//! | A is switched in before another thread's stint on that CPU ends | late or damaged event: unknown until the end of that stint  |
 //!
-//! So no two stints on one CPU overlap, whatever a recording claims: run time of all threads together is at most CPUs × window.
+//! Therefore no two stints on one CPU overlap, whatever a recording claims, and the run time of all threads together is at most CPUs × window.
 
-/// One CPU.
+/// State of one CPU.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
-    /// The thread that has come to it and not left, where one is known.
+    /// The thread that was switched in and has not left, if known.
     holder: Option<u32>,
-    /// Until then its time has been given to threads.
+    /// The CPU's time up to here has been given to threads.
     given_until_ns: u64,
 }
 
@@ -33,28 +33,28 @@ impl Cpus {
         &mut self.0[at]
     }
 
-    /// The thread that has this CPU, unless it is `tid`.
+    /// Returns the thread that has this CPU, unless it is `tid`.
     pub(super) fn held_by_other(&mut self, cpu: u16, tid: u32) -> Option<u32> {
         self.at(cpu).holder.filter(|holder| *holder != tid)
     }
 
-    /// A thread has come to a CPU.
+    /// Records that a thread was switched in on a CPU.
     pub(super) fn come(&mut self, cpu: u16, tid: u32) {
         self.at(cpu).holder = Some(tid);
     }
 
-    /// It has it no longer; nothing is said of the time.
+    /// Records that a thread does not have the CPU any longer; gives it no time.
     pub(super) fn gone(&mut self, cpu: u16, tid: u32) {
         let cpu = self.at(cpu);
         cpu.holder = cpu.holder.filter(|holder| *holder != tid);
     }
 
-    /// Until when time of a CPU has been given to threads.
+    /// Returns until when a CPU's time has been given to threads.
     pub(super) fn given_until_ns(&mut self, cpu: u16) -> u64 {
         self.at(cpu).given_until_ns
     }
 
-    /// A thread has run there until then.
+    /// Gives a CPU's time up to `until_ns` to a thread.
     pub(super) fn give(&mut self, cpu: u16, until_ns: u64) {
         let cpu = self.at(cpu);
         cpu.given_until_ns = cpu.given_until_ns.max(until_ns);

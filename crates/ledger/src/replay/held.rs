@@ -1,32 +1,32 @@
-//! Events that wait for their turn: taken in any order, given in order of time, and of one time in order of arrival.
+//! Buffer that sorts events: they arrive in any order, and leave in order of time; events of the same time in order of arrival.
 //!
-//! Nearly all of them come in order and go at the next look. So they are kept as they come, and sorted when they are asked for: what is in order
-//! already is not sorted. What has to wait longer goes into a tree, or it would be sorted again at each look.
+//! Nearly all events arrive in order and leave at the next call of `take_until`. Therefore new events are stored in order of arrival and sorted only
+//! if they are out of order. Events that have to wait longer go into a tree, since otherwise they would be sorted again at each call.
 
 use std::collections::BTreeMap;
 
 use wire::Event;
 
-/// See the module's header.
+/// The buffer; see the module's header.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Held {
-    /// Since the last look, as they came.
+    /// Events since the last call of `take_until`, in order of arrival.
     fresh: Vec<Event>,
-    /// One of them is earlier than the one before.
+    /// True if one of the new events is earlier than its predecessor.
     is_mixed: bool,
-    /// From before, by time and arrival. All of them came before the fresh ones.
+    /// Older events, by time and arrival. All of them arrived before the new ones.
     waiting: BTreeMap<(u64, u64), Event>,
     arrivals: u64,
 }
 
 impl Held {
-    /// Takes an event.
+    /// Adds an event.
     pub(super) fn push(&mut self, event: Event) {
         self.is_mixed |= self.fresh.last().is_some_and(|last| last.t_ns > event.t_ns);
         self.fresh.push(event);
     }
 
-    /// Those from before `until_ns`, in order. The vector can be given [back](Held::give_back).
+    /// Returns the events before `until_ns`, in order. The vector can be [given back](Held::give_back) for reuse.
     pub(super) fn take_until(&mut self, until_ns: u64) -> Vec<Event> {
         if std::mem::take(&mut self.is_mixed) {
             self.fresh.sort_by_key(|event| event.t_ns);
@@ -43,12 +43,12 @@ impl Held {
             return fresh;
         }
         let mut due: Vec<Event> = waited.into_values().chain(fresh).collect();
-        // Those that waited came first: of one time they stay first.
+        // The sort is stable: of events with the same time, those that waited stay first.
         due.sort_by_key(|event| event.t_ns);
         due
     }
 
-    /// Room for those that come next.
+    /// Reuses the memory of a returned vector for the next events.
     pub(super) fn give_back(&mut self, mut taken: Vec<Event>) {
         taken.clear();
         if self.fresh.is_empty() {
@@ -56,7 +56,7 @@ impl Held {
         }
     }
 
-    /// Forgets them.
+    /// Drops all events.
     pub(super) fn clear(&mut self) {
         *self = Held::default();
     }

@@ -1,14 +1,14 @@
-//! How often lengths of each magnitude occur.
+//! Histogram of lengths by magnitude.
 
-/// Magnitudes of a `u64`.
+/// Number of magnitudes of a `u64`.
 pub const BUCKETS: usize = 64;
 
-/// Lengths by magnitude: bucket `n` counts those from 2ⁿ up to, but without, 2ⁿ⁺¹ nanoseconds. Nothing is as long as 0 ns.
+/// Lengths by magnitude: bucket `n` counts those from 2ⁿ up to, but excluding, 2ⁿ⁺¹ nanoseconds. A length of 0 ns is not counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
-    /// How many.
+    /// Number of lengths in each bucket.
     pub counts: [u64; BUCKETS],
-    /// Their sum.
+    /// Sum of the lengths in each bucket.
     pub ns: [u64; BUCKETS],
 }
 
@@ -19,26 +19,26 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts a length.
+    /// Counts a length in nanoseconds.
     pub fn take(&mut self, length_ns: u64) {
         let Some(bucket) = length_ns.checked_ilog2() else { return };
         self.counts[bucket as usize] += 1;
         self.ns[bucket as usize] = self.ns[bucket as usize].saturating_add(length_ns);
     }
 
-    /// How many were counted.
+    /// Returns the number of lengths.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Where bucket `n` starts.
+    /// Returns the start of a bucket in nanoseconds.
     #[must_use]
     pub fn from_ns(bucket: usize) -> u64 {
         1 << bucket
     }
 
-    /// Buckets from the first to the last that counted something.
+    /// Returns the range from the first to the last bucket that is not empty.
     #[must_use]
     pub fn used(&self) -> std::ops::Range<usize> {
         let first = self.counts.iter().position(|count| *count > 0);
@@ -46,7 +46,7 @@ impl Histogram {
         first.zip(last).map_or(0..0, |(first, last)| first..last + 1)
     }
 
-    /// A power of two that at least `percent` of the lengths are shorter than; `None`: nothing was counted.
+    /// Returns a power of two that is above at least `percent` of the lengths; `None` if nothing was counted.
     #[must_use]
     pub fn shorter_than_ns(&self, percent: u64) -> Option<u64> {
         let wanted = (u128::from(self.count()) * u128::from(percent)).div_ceil(100);

@@ -1,26 +1,26 @@
-//! Who had each CPU over time.
+//! The holder of each CPU over time.
 
 use std::collections::HashMap;
 
 use super::Span;
 
-/// Who has a CPU.
+/// The holder of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Holder {
-    /// A thread of the timeline's row of this number.
+    /// A thread of the timeline's row with this number.
     Row(usize),
-    /// Somebody who is not of the session.
+    /// A thread outside the session.
     Stranger,
-    /// Nobody.
+    /// No thread: the CPU is idle.
     Idle,
-    /// Before the first switch of a CPU, and where moments were lost.
+    /// Unknown: before the CPU's first switch, or where trace events were lost.
     Unknown,
 }
 
-/// A CPU over time.
+/// The holders of one CPU over time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lane {
-    /// By column: who had it, and how long. They sum to the column's length.
+    /// By column: the holders, with the time of each. The times sum to the column's length.
     pub cells: Vec<Vec<(Holder, u64)>>,
 }
 
@@ -37,14 +37,14 @@ impl Lane {
         }
     }
 
-    /// How long somebody had it.
+    /// Returns the total time of a holder.
     #[must_use]
     pub fn total_ns(&self, holder: Holder) -> u64 {
         self.cells.iter().flatten().filter(|(who, _)| *who == holder).fold(0, |sum, (_, ns)| sum.saturating_add(*ns))
     }
 }
 
-/// Who has each CPU now, and since when; and since when a CPU's moments have been lost.
+/// The present holder of each CPU, with its start, and the start of a gap in the CPU's trace events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lanes {
     held: HashMap<u16, (Holder, u64)>,
@@ -52,26 +52,26 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Somebody else has a CPU from now on; who had it before is returned.
+    /// Sets a CPU's holder from now on, and returns the previous one.
     pub(super) fn switch(&mut self, cpu: u16, t_ns: u64, holder: Holder) -> Option<(Holder, u64)> {
         self.held.insert(cpu, (holder, t_ns))
     }
 
-    /// Moments of a CPU are lost from now on.
+    /// Starts a gap in a CPU's trace events, and returns the previous holder.
     pub(super) fn gap(&mut self, cpu: u16, t_ns: u64) -> Option<(Holder, u64)> {
         self.gaps.insert(cpu, t_ns);
         self.held.insert(cpu, (Holder::Unknown, t_ns))
     }
 
-    /// A CPU says something: until now its moments may have been lost.
+    /// Ends a CPU's gap at one of its events, and marks the columns of the gap.
     pub(super) fn told(&mut self, cpu: u16, t_ns: u64, span: &Span, holes: &mut [bool]) {
         if let Some(from_ns) = self.gaps.remove(&cpu) {
-            // A gap of no length is one, too.
+            // A gap of length 0 marks its column, too.
             span.divide(from_ns, t_ns.max(from_ns.saturating_add(1)), |column, _| holes[column] = true);
         }
     }
 
-    /// What is open at the end of the window.
+    /// Returns what is open at the end of the window.
     pub(super) fn close(&mut self, span: &Span, holes: &mut [bool]) -> Vec<(u16, Holder, u64)> {
         let cpus: Vec<u16> = self.gaps.keys().copied().collect();
         cpus.into_iter().for_each(|cpu| self.told(cpu, span.end_ns(), span, holes));

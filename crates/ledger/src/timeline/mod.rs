@@ -1,14 +1,13 @@
-//! What happened over time, for pictures: the window is cut into columns, and what threads did is added up by thread and column.
+//! Events over time, for diagrams: the window is divided into columns, and the states of threads are summed by thread and column.
 //!
-//! Memory is bounded by rows × columns and by CPUs × columns, however many events there are: threads that get no row of their own are added up in
-//! one. Nothing is rounded: a stretch over several columns is divided at their borders to the nanosecond, so sums over columns are sums of
-//! stretches.
+//! Memory is bounded by rows × columns and by CPUs × columns, independent of the number of events; threads without a row of their own share one.
+//! Nothing is rounded: a stretch over several columns is divided at their borders to the nanosecond, so sums over columns equal sums of stretches.
 //!
-//! 1. [`Timeline::new`] is told the window and which threads get rows.
-//! 2. [`Timeline::stretch`] and [`Timeline::moment`] take what a recording has, moments in order of time.
-//! 3. [`Timeline::finish`] closes what CPUs did last.
+//! 1. [`Timeline::new`] gets the window and the threads that have rows.
+//! 2. [`Timeline::stretch`] and [`Timeline::moment`] take the contents of a recording, trace events in order of time.
+//! 3. [`Timeline::finish`] closes the last interval of each CPU.
 //!
-//! What lies outside of the window is left out.
+//! Events outside the window are left out.
 
 mod histogram;
 mod lanes;
@@ -26,30 +25,30 @@ pub use span::Span;
 
 use lanes::Lanes;
 
-/// What a thread does, as far as pictures tell it apart.
+/// State of a thread, as far as diagrams distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Activity {
-    /// Has a CPU.
+    /// Running on a CPU.
     Run,
-    /// Woken, waits for a CPU.
+    /// Woken, and waiting for a CPU.
     WakeDelay,
-    /// Lost its CPU, waits for another turn.
+    /// Preempted, and waiting for a CPU.
     Preempted,
-    /// Gave its CPU away (sched_yield), waits for another turn.
+    /// Yielded its CPU (sched_yield), and waiting for a CPU.
     Yielded,
     /// Asleep on a futex.
     Futex,
-    /// Blocked on anything else.
+    /// Blocked by another cause.
     Blocked,
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
-/// How many there are.
+/// Number of activities.
 pub const ACTIVITIES: usize = 7;
 
 impl Activity {
-    /// All, in the order of [`Cell::ns`].
+    /// All activities, in the order of [`Cell::ns`].
     pub const ALL: [Activity; ACTIVITIES] = [
         Activity::Run,
         Activity::WakeDelay,
@@ -78,39 +77,39 @@ impl Activity {
 pub struct Cell {
     /// Thread time by [`Activity`].
     pub ns: [u64; ACTIVITIES],
-    /// Switches-out, but for the last one of a life.
+    /// Number of switches-out, without a thread's last one.
     pub switches: u64,
-    /// Moves to another CPU.
+    /// Number of migrations.
     pub migrations: u64,
 }
 
 impl Cell {
-    /// Thread time of one activity.
+    /// Returns the thread time of one activity.
     #[must_use]
     pub fn of(&self, activity: Activity) -> u64 {
         self.ns[activity as usize]
     }
 
-    /// Waiting for a CPU: wake delay and preempt wait, without what began in sched_yield; as in [`Sums`](crate::summary::Sums).
+    /// Returns the time waited for a CPU: wake delay and preempt wait, without waits after sched_yield, as in [`Sums`](crate::summary::Sums).
     #[must_use]
     pub fn waiting_for_cpu_ns(&self) -> u64 {
         self.of(Activity::WakeDelay).saturating_add(self.of(Activity::Preempted))
     }
 
     fn add(&mut self, other: &Cell) {
-        // A file may claim lives of centuries.
+        // Saturates, because a file may claim lives of centuries.
         self.ns.iter_mut().zip(other.ns).for_each(|(sum, ns)| *sum = sum.saturating_add(ns));
         self.switches += other.switches;
         self.migrations += other.migrations;
     }
 }
 
-/// One thread over time, or all that have no row of their own.
+/// One thread over time, or all threads without a row of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its id; `None`: all others. Of an id that was used twice, both lives.
+    /// Thread id; `None` for the row that others share. If an id was reused, the row contains all its threads.
     pub tid: Option<u32>,
-    /// By column.
+    /// What the threads did, by column.
     pub cells: Vec<Cell>,
 }
 
@@ -119,7 +118,7 @@ impl Row {
         Row { tid, cells: vec![Cell::default(); columns] }
     }
 
-    /// Over all columns.
+    /// Returns the sum over all columns.
     #[must_use]
     pub fn total(&self) -> Cell {
         sum(&self.cells)
@@ -138,26 +137,26 @@ fn sum<'c>(cells: impl IntoIterator<Item = &'c Cell>) -> Cell {
 pub struct Timeline {
     /// The window and its columns.
     pub span: Span,
-    /// Threads with rows of their own in the order that was asked for, and the others in one.
+    /// Threads with rows of their own, in the requested order, then the row of all other threads.
     pub rows: Vec<Row>,
-    /// Who had each CPU; CPUs that were not seen have no lane.
+    /// Holders of each CPU; a CPU without events has no lane.
     pub lanes: BTreeMap<u16, Lane>,
-    /// Moves from one CPU to another.
+    /// Number of migrations, by old and new CPU.
     pub moves: BTreeMap<(u16, u16), u64>,
-    /// Lengths of wake delays that lie in the window.
+    /// Lengths of wake delays that are inside the window.
     pub wake_delays: Histogram,
-    /// Lengths of turns on a CPU that lie in the window.
+    /// Lengths of stints on a CPU that are inside the window.
     pub runs: Histogram,
-    /// Moments that found no room, by the column in which that began.
+    /// Number of lost trace events, by the column in which the loss began.
     pub lost: Vec<u64>,
-    /// Columns that something is missing from.
+    /// True for columns in which trace events are missing.
     pub holes: Vec<bool>,
     row_of: HashMap<u32, usize>,
     open: Lanes,
 }
 
 impl Timeline {
-    /// Nothing yet. Threads in `shown` get rows of their own.
+    /// Creates an empty timeline. Threads in `shown` get rows of their own.
     #[must_use]
     pub fn new(span: Span, shown: &[u32]) -> Timeline {
         let columns = span.columns();
@@ -176,12 +175,12 @@ impl Timeline {
         }
     }
 
-    /// Threads without rows of their own share the last.
+    /// Returns a thread's row; threads without a row of their own share the last one.
     fn row(&self, tid: u32) -> usize {
         self.row_of.get(&tid).copied().unwrap_or(self.rows.len() - 1)
     }
 
-    /// Takes what a thread did.
+    /// Adds a stretch.
     pub fn stretch(&mut self, stretch: &Stretch) {
         let row = self.row(stretch.tid);
         let activity = Activity::of(stretch.doing) as usize;
@@ -199,10 +198,10 @@ impl Timeline {
         }
     }
 
-    /// Takes what happened.
+    /// Adds a trace event.
     pub fn moment(&mut self, moment: &Moment) {
         let Some(column) = self.span.column(moment.t_ns) else { return };
-        // A sample does not say of which CPU it is.
+        // A sample does not tell its CPU.
         if !matches!(moment.what(), Some(What::Sample { .. })) {
             self.open.told(moment.cpu, moment.t_ns, &self.span, &mut self.holes);
         }
@@ -220,7 +219,7 @@ impl Timeline {
                 let before = self.open.switch(moment.cpu, moment.t_ns, holder);
                 self.book(moment.cpu, before, moment.t_ns);
             }
-            // It came without a switch that was told.
+            // The thread was switched in without a recorded switch.
             Some(What::Arrived { tid }) => {
                 let holder = Holder::Row(self.row(tid));
                 let before = self.open.switch(moment.cpu, moment.t_ns, holder);
@@ -233,7 +232,7 @@ impl Timeline {
             }
             Some(What::Lost { count }) => {
                 self.lost[column] += u64::from(count);
-                // Who had the CPU meanwhile is not known.
+                // The holder of the CPU during the gap is unknown.
                 let before = self.open.gap(moment.cpu, moment.t_ns);
                 self.book(moment.cpu, before, moment.t_ns);
             }
@@ -248,7 +247,7 @@ impl Timeline {
         self.span.divide(from_ns, until_ns, |column, ns| lane.book(column, holder, ns));
     }
 
-    /// Closes what is open.
+    /// Closes all open intervals.
     #[must_use]
     pub fn finish(mut self) -> Timeline {
         let end_ns = self.span.end_ns();
@@ -258,14 +257,14 @@ impl Timeline {
         self
     }
 
-    /// All threads together, by column.
+    /// Returns the sum over all threads, by column.
     #[must_use]
     pub fn all(&self) -> Vec<Cell> {
         let at = |column: usize| sum(self.rows.iter().map(|row| &row.cells[column]));
         (0..self.span.columns()).map(at).collect()
     }
 
-    /// Moments that found no room.
+    /// Returns the number of lost trace events.
     #[must_use]
     pub fn lost_total(&self) -> u64 {
         self.lost.iter().sum()

@@ -1,6 +1,6 @@
-//! The window, cut into columns.
+//! The window, divided into columns.
 
-/// A window in columns, which differ by a nanosecond in length at most.
+/// A window with columns whose lengths differ by at most a nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     start_ns: u64,
@@ -9,7 +9,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// From `start_ns` to `end_ns` in `columns` columns: at least one, and none shorter than a nanosecond.
+    /// Creates a window from `start_ns` to `end_ns` with up to `columns` columns: at least one, and none shorter than a nanosecond.
     #[must_use]
     pub fn new(start_ns: u64, end_ns: u64, columns: usize) -> Span {
         let start_ns = start_ns.min(u64::MAX - 1);
@@ -18,45 +18,45 @@ impl Span {
         Span { start_ns, end_ns, columns: columns.clamp(1, most) }
     }
 
-    /// Where it starts.
+    /// Returns the start in nanoseconds.
     #[must_use]
     pub fn start_ns(&self) -> u64 {
         self.start_ns
     }
 
-    /// Where it ends.
+    /// Returns the end in nanoseconds.
     #[must_use]
     pub fn end_ns(&self) -> u64 {
         self.end_ns
     }
 
-    /// How long it is.
+    /// Returns the length in nanoseconds.
     #[must_use]
     pub fn length_ns(&self) -> u64 {
         self.end_ns - self.start_ns
     }
 
-    /// How many columns.
+    /// Returns the number of columns.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Where a column starts, and the one before it ends.
+    /// Returns the start of a column, which is the end of the previous one.
     #[must_use]
     pub fn border_ns(&self, column: usize) -> u64 {
-        // The product may be more than 64 bits hold; the quotient is never more than the length.
+        // The product may exceed 64 bits; the quotient is never more than the length.
         let part = u128::from(self.length_ns()) * column as u128 / self.columns as u128;
         self.start_ns + part as u64
     }
 
-    /// How long a column is.
+    /// Returns the length of a column in nanoseconds.
     #[must_use]
     pub fn width_ns(&self, column: usize) -> u64 {
         self.border_ns(column + 1) - self.border_ns(column)
     }
 
-    /// Which column a time is in. The window's end is in the last one.
+    /// Returns the column of a time; `None` outside the window. The window's end belongs to the last column.
     #[must_use]
     pub fn column(&self, t_ns: u64) -> Option<usize> {
         if t_ns < self.start_ns || t_ns > self.end_ns {
@@ -64,17 +64,17 @@ impl Span {
         }
         let near = (u128::from(t_ns - self.start_ns) * self.columns as u128 / u128::from(self.length_ns())) as usize;
         let near = near.min(self.columns - 1);
-        // Borders are rounded down, so one may lie just before `t_ns` though the quotient says otherwise.
+        // Borders are rounded down, so `t_ns` may lie at or behind the next border.
         Some(if near + 1 < self.columns && self.border_ns(near + 1) <= t_ns { near + 1 } else { near })
     }
 
-    /// Whether all of it is inside.
+    /// Returns whether an interval is entirely inside the window.
     #[must_use]
     pub fn holds(&self, from_ns: u64, until_ns: u64) -> bool {
         from_ns >= self.start_ns && until_ns <= self.end_ns
     }
 
-    /// Divides what lies in the window at the borders of columns.
+    /// Divides the part of an interval inside the window at the borders of columns.
     pub fn divide(&self, from_ns: u64, until_ns: u64, mut each: impl FnMut(usize, u64)) {
         let mut from_ns = from_ns.max(self.start_ns);
         let until_ns = until_ns.min(self.end_ns);
