@@ -1,4 +1,4 @@
-//! Whether a workspace keeps to a plan of the house.
+//! Checks that the dependencies between crates follow the plan in [`rooms`](crate::rooms).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,53 +6,53 @@ use std::path::PathBuf;
 
 use crate::rooms::{FLOORS, FOR_TESTS, Room, Uses};
 
-/// A crate of the workspace as it is.
+/// A crate of the workspace, as `cargo metadata` describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Crate {
     /// Package name.
     pub name: String,
-    /// Workspace crates it depends on, also for its build script.
+    /// Workspace crates that it depends on, including those of its build script.
     pub uses: Vec<String>,
     /// Workspace crates that its tests depend on.
     pub uses_for_tests: Vec<String>,
-    /// Whether the root of its library (or of its program) says `#![forbid(unsafe_code)]`.
+    /// True if the root file of its library (or of its program) contains `#![forbid(unsafe_code)]`.
     pub forbids_unsafe: bool,
-    /// The root files of its library and programs.
+    /// Root files of its library and its programs.
     pub roots: Vec<PathBuf>,
 }
 
-/// Something that is not as planned.
+/// A difference between the workspace and the plan, or an error in the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A crate without a row.
+    /// The crate has no row in the plan.
     NotPlanned(String),
-    /// A row without a crate.
+    /// The row has no crate.
     NotBuilt(String),
-    /// A row on a floor that does not exist.
+    /// The row names a floor (layer) that does not exist.
     NoSuchFloor(String),
-    /// A row that allows an arrow no row may allow: upwards, to a neighbour without being an
-    /// exception, or an exception where there are none.
+    /// The row allows a dependency that no row may allow: upwards, within a floor without being an exception, or an exception on a floor that has
+    /// none.
     BadRow {
-        /// Whose row.
+        /// The crate of the row.
         room: String,
-        /// What it allows.
+        /// The crate that it must not allow.
         to: String,
     },
-    /// A crate uses one that its row does not name.
+    /// A crate depends on a crate that its row does not allow.
     Arrow {
-        /// The user.
+        /// The dependent crate.
         from: String,
-        /// The used.
+        /// The crate that it uses.
         to: String,
     },
-    /// A crate that is for tests is used by more than tests.
+    /// A crate depends on a crate for tests outside of its tests.
     ForTests {
-        /// The user.
+        /// The dependent crate.
         from: String,
-        /// The used.
+        /// The crate for tests.
         to: String,
     },
-    /// A pure crate that does not forbid unsafe code.
+    /// A pure crate does not forbid unsafe code.
     NotPure(String),
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Everything about `crates` that is not as `rooms` plans it, and everything wrong with the plan.
+/// Returns all differences between `crates` and the plan `rooms`, and all errors in the plan.
 pub fn faults(crates: &[Crate], rooms: &[Room]) -> Vec<Fault> {
     let mut faults: Vec<Fault> = rooms.iter().flat_map(|room| faults_of_row(room, rooms)).collect();
     for built in crates {
@@ -123,7 +123,7 @@ fn allows(room: &Room, to: &str, rooms: &[Room]) -> bool {
         }
 }
 
-/// Number of the room's floor, counted from the top.
+/// Returns the index of the room's floor, counted from the top, or `None` if the floor does not exist.
 fn depth(room: &Room) -> Option<usize> {
     FLOORS.iter().position(|floor| floor.name == room.floor)
 }

@@ -1,7 +1,7 @@
-//! The types of Debian's kernels: those that are stored for tests, and those of the newest kernel.
+//! Gets the types (BTF) of Debian's kernels: those that are stored for tests, and those of the newest kernel.
 //!
-//! A kernel's image holds its types, in BTF. Packages come by apt, into target/btf, with lists of packages of its own, so that nothing changes on
-//! this machine. What is done with the types is a test of `watch` (`bpf/relocations.rs`), which this runs.
+//! A kernel image contains the kernel's types in BTF format. apt downloads the kernel packages into target/btf and uses package lists of its own, so
+//! nothing changes on this machine. A test of `watch` (`bpf/relocations.rs`), started from here, uses the types.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,33 +15,33 @@ use crate::workspace;
 
 /// Resolves every CO-RE relocation of the BPF programs against types of Debian's kernels, without loading the programs.
 ///
-/// Downloads kernels by apt and takes the types out of their images; changes no packages of this machine. Exit code: 0 all resolve, 1 some do
-/// not, 2 types could not be had.
+/// Downloads kernels with apt and extracts the types from their images; does not change the packages of this machine. Exit code: 0 all relocations
+/// resolve, 1 some do not, 2 the types could not be obtained.
 #[derive(Debug, Parser)]
 #[command(name = "xtask btf", bin_name = "cargo xtask btf")]
 pub struct Options {
-    /// Ask the newest kernel that Debian has; without this: make the stored types anew (crates/watch/tests/btf)
+    /// Use the newest kernel in Debian; without this option: make the stored types anew (crates/watch/tests/btf)
     #[arg(long)]
     pub newest: bool,
-    /// Debian's mirror, or a snapshot of it where a kernel is in no suite any more; default: the one that this machine's apt uses
+    /// Debian's mirror, or a snapshot of it if no suite has the kernel any more; default: the mirror that this machine's apt uses
     #[arg(long, value_name = "URL")]
     pub mirror: Option<String>,
 }
 
-/// Kernels whose types are stored, as `STORED` of the test has them, and the suites that have them or had them when this was written.
+/// Kernel versions whose types are stored (the same as `STORED` in the test), and the Debian suite that has or had each of them.
 const STORED: [(&str, &str); 4] =
     [("6.1", "bookworm"), ("6.12", "bookworm-backports"), ("6.18", "trixie-backports"), ("7.3", "trixie-backports")];
-/// Suites that may have the newest kernel.
+/// Debian suites that may contain the newest kernel.
 const NEWEST: [&str; 3] = ["trixie-backports", "sid", "experimental"];
-/// Debian's own keys; elsewhere apt has to have them.
+/// Debian's keys. If this file is missing, apt needs the keys from elsewhere.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-/// The smallest of Debian's builds for this processor; the types that programs read are the same.
+/// Suffix of Debian's smallest kernel build for x86-64; the types that the BPF programs read are the same as in the other builds.
 const BUILD: &str = "-cloud-amd64";
 
-/// Runs what the options say; whether all relocations resolve.
+/// Does what the options say. Returns whether all relocations resolve.
 ///
 /// # Errors
-/// When types cannot be had.
+/// When the types cannot be obtained.
 pub fn run(options: &Options) -> Result<bool> {
     let folder = workspace::root().join("target/btf");
     let suites: Vec<&str> =
@@ -67,7 +67,7 @@ pub fn run(options: &Options) -> Result<bool> {
     Ok(test.status().context("cannot start cargo")?.success())
 }
 
-/// apt with lists of packages in a folder of its own.
+/// apt with package lists in a separate folder.
 struct Apt {
     folder: PathBuf,
     config: PathBuf,
@@ -86,7 +86,7 @@ impl Apt {
         fs::write(folder.join("sources.list"), lines.concat())?;
         let config = folder.join("apt.conf");
         let place = folder.display();
-        // A snapshot's lists are older than what they promise.
+        // A snapshot's package lists are past their validity date.
         fs::write(
             &config,
             format!(
@@ -106,19 +106,19 @@ impl Apt {
         command
     }
 
-    /// Packages with kernels, the newest first.
+    /// Returns the kernel packages, newest first.
     fn packages(&self) -> Result<Vec<String>> {
         let output =
             self.command("apt-cache").args(["pkgnames", "linux-"]).output().context("cannot start apt-cache")?;
         let mut names: Vec<String> = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
         names.retain(|name| numbers(name).is_some());
-        // Newer ones have the image in linux-binary-*, and linux-image-* brings nothing but that.
+        // For newer kernels the image is in linux-binary-*, and linux-image-* only depends on it.
         names.sort_by_key(|name| (numbers(name), name.starts_with("linux-binary-")));
         names.reverse();
         Ok(names)
     }
 
-    /// Downloads a package and writes its kernel's types to a file, whose name it returns.
+    /// Downloads a package and writes its kernel's types to the file `to`. Returns `to`.
     fn types(&self, package: &str, to: &Path) -> Result<PathBuf> {
         let unpacked = self.folder.join("unpacked");
         if unpacked.exists() {
@@ -164,7 +164,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     entries.collect()
 }
 
-/// The kernel's image somewhere below a folder.
+/// Finds the kernel image below a folder.
 fn image(folder: &Path) -> Result<Option<PathBuf>> {
     for path in files(folder)? {
         if path.is_symlink() {
@@ -181,20 +181,20 @@ fn image(folder: &Path) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// The numbers in the name of a package with a kernel; `None`: it is another package.
+/// Returns the numbers in the name of a kernel package, or `None` if it is another package.
 fn numbers(package: &str) -> Option<Vec<u32>> {
     let release = package.strip_prefix("linux-image-").or_else(|| package.strip_prefix("linux-binary-"))?;
     let version = release.strip_suffix(BUILD).filter(|version| version.starts_with(|c: char| c.is_ascii_digit()))?;
     Some(version.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect())
 }
 
-/// Whether a package has a kernel of a version as `6.1`.
+/// Returns whether a package contains a kernel of a version such as `6.1`.
 fn is_of(package: &str, version: &str) -> bool {
     let wanted = version.split('.').filter_map(|number| number.parse().ok()).collect::<Vec<u32>>();
     numbers(package).is_some_and(|numbers| numbers.starts_with(&wanted))
 }
 
-/// The packed kernel in an image, and the program that unpacks it (Documentation/arch/x86/boot.rst).
+/// Returns the compressed kernel in an image, and the program that decompresses it (Documentation/arch/x86/boot.rst).
 fn payload_of(image: &[u8]) -> Option<(&[u8], &'static str)> {
     let word = |at: usize| Some(u32::from_le_bytes(image.get(at..at + 4)?.try_into().ok()?) as usize);
     let sectors = match image.get(0x1f1)? {
@@ -202,7 +202,7 @@ fn payload_of(image: &[u8]) -> Option<(&[u8], &'static str)> {
         sectors => usize::from(*sectors),
     };
     let begin = ((sectors + 1) * 512).checked_add(word(0x248)?)?;
-    // Behind the packed bytes is the length of what they unpack to.
+    // The last four bytes are the decompressed length.
     let (packed, _) = image.get(begin..begin.checked_add(word(0x24c)?)?)?.split_last_chunk::<4>()?;
     let known: [(&[u8], &str); 4] = [
         (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz"),

@@ -1,15 +1,15 @@
-//! Checks of the house that no general tool makes.
+//! Checks of this workspace that no general tool makes.
 //!
-//! - [`rooms`]: the plan: which crate is on which floor and may use which others.
-//! - [`arrows`]: whether a workspace keeps to a plan; pure.
-//! - [`circles`]: files of a crate that use one another.
-//! - [`words`]: retired words in names and texts.
-//! - [`workspace`]: the workspace as it is, told by `cargo metadata`.
-//! - [`lines`]: long source files.
-//! - [`btf`]: whether the BPF programs fit kernels other than this one.
-//! - [`conformance`]: other people's OpenMP tests, plain and under cox.
-//! - [`supervise`]: runs a test program with a limit, and ends what it leaves behind.
-//! - [`walk`]: README.md's commands in a fresh Debian, and what newcomers try next.
+//! - [`rooms`]: the plan: the layer of each crate, and the crates that it may use.
+//! - [`arrows`]: checks the dependencies between crates against the plan; pure.
+//! - [`circles`]: finds dependency cycles between the files of a crate.
+//! - [`words`]: finds retired words in names and texts.
+//! - [`workspace`]: describes the workspace, by `cargo metadata`.
+//! - [`lines`]: finds long source files.
+//! - [`btf`]: checks that the BPF programs fit kernels other than the running one.
+//! - [`conformance`]: runs other projects' OpenMP tests plain and under cox.
+//! - [`supervise`]: runs a test program with a time limit, and kills the processes that it leaves behind.
+//! - [`walk`]: runs README.md's commands in a fresh Debian, and what newcomers try next.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Long source files: a file has one subject and fits in a head.
+//! Finds long source files. A file should have one subject and be small enough to keep in mind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,20 +12,19 @@ pub const SMELL: usize = 400;
 /// Files with more lines than this fail the check.
 pub const FAULT: usize = 800;
 
-/// What counts as source.
+/// File name extensions of source files.
 const SOURCES: [&str; 6] = ["rs", "c", "h", "sh", "py", "mk"];
 
 /// A source file and its length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Long {
-    /// Relative to the searched folder.
+    /// Path relative to the searched folder.
     pub path: PathBuf,
-    /// Its lines.
+    /// Number of lines.
     pub lines: usize,
 }
 
-/// Source files below `root` with more than `limit` lines, longest first. Build output (`target`) and
-/// hidden folders are left out.
+/// Returns the source files below `root` with more than `limit` lines, longest first. Build output (`target`) and hidden folders are ignored.
 ///
 /// # Errors
 /// When a folder or file cannot be read.

@@ -1,4 +1,4 @@
-//! Checks of the house that no general tool makes: `cargo xtask arrows`, `circles`, `words`, `lines`.
+//! `cargo xtask`: checks of this workspace that no general tool makes (`arrows`, `circles`, `words`, `lines`), and tools for tests.
 
 #![forbid(unsafe_code)]
 
@@ -36,7 +36,7 @@ usage: xtask btf [--newest]
 usage: xtask rounds ORDER RESULT
   what conformance starts for each test";
 
-/// Exit code of a check whose time was over before all was done.
+/// Exit code of a conformance run that reached its time limit before all tests were finished.
 const UNFINISHED: u8 = 3;
 
 fn main() -> ExitCode {
@@ -92,7 +92,7 @@ fn main() -> ExitCode {
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// 0: good, 1: not, 2: no answer.
+/// Converts an answer to an exit code. 0: good, 1: not good, 2: no answer.
 fn told(verb: &str, answer: Result<bool>) -> ExitCode {
     match answer {
         Ok(good) => ExitCode::from(u8::from(!good)),

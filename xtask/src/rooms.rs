@@ -1,21 +1,19 @@
-//! The plan of the house: floors from top to bottom, and for each crate what it may use.
+//! The plan of the architecture: the layers (*floors*) from top to bottom, and for each crate (*room*) the crates that it may use.
 //!
-//! A crate may only use what its row names. `below` are crates on lower floors; `beside` are crates on
-//! the same floor, each an exception with its reason. A new crate needs a row here before it builds
-//! through `make lint` and `make test`; a row without a crate is an error too. What is for tests needs no
-//! row's word, and is no dependency of a program's.
+//! A crate may use only the crates that its row names. `below` lists crates on lower floors. `beside` lists crates on the same floor, each of which
+//! is an exception with a reason. A new crate needs a row before `make lint` and `make test` pass; a row without a crate is an error, too. Crates for
+//! tests need no permission in a row, because no program depends on them.
 
-/// A floor of the house.
+/// A layer of the architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Floor {
-    /// Its name.
+    /// Name of the floor.
     pub name: &'static str,
-    /// Whether a crate on it may name another crate on it as an exception. Engines never may: what two
-    /// engines share belongs on a lower floor.
+    /// True if a crate on this floor may use another crate on it as an exception. Engines never may: what two engines share belongs on a lower floor.
     pub exceptions: bool,
 }
 
-/// From top to bottom.
+/// The floors from top to bottom.
 pub const FLOORS: &[Floor] = &[
     Floor { name: "front doors", exceptions: false },
     Floor { name: "engines", exceptions: false },
@@ -27,41 +25,41 @@ pub const FLOORS: &[Floor] = &[
     Floor { name: "words", exceptions: true },
 ];
 
-/// What a crate may use.
+/// The crates that a crate may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uses {
-    /// Every crate on a lower floor.
+    /// All crates on lower floors.
     AllBelow,
-    /// These and no others.
+    /// Only these crates.
     These {
         /// Crates on lower floors.
         below: &'static [&'static str],
-        /// Crates on the same floor, with the reason.
+        /// Crates on the same floor, each with the reason for the exception.
         beside: &'static [(&'static str, &'static str)],
     },
 }
 
-/// One crate's row.
+/// The row of one crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Package name.
     pub name: &'static str,
-    /// Name of its floor in [`FLOORS`].
+    /// Name of the crate's floor in [`FLOORS`].
     pub floor: &'static str,
-    /// What it may use.
+    /// The crates that it may use.
     pub uses: Uses,
-    /// A pure crate decides from plain data: its root says `#![forbid(unsafe_code)]`.
+    /// True if the crate is pure: it decides from plain data, and its root file contains `#![forbid(unsafe_code)]`.
     pub pure: bool,
 }
 
-/// Crates that all others may use for their tests, and for nothing else, whatever a row allows.
+/// Crates that every crate may use in its tests, and only there, regardless of its row.
 pub const FOR_TESTS: &[&str] = &["testkit"];
 
 const fn these(below: &'static [&'static str], beside: &'static [(&'static str, &'static str)]) -> Uses {
     Uses::These { below, beside }
 }
 
-/// The plan.
+/// The rows of all crates.
 pub const ROOMS: &[Room] = &[
     Room { name: "cox", floor: "front doors", uses: Uses::AllBelow, pure: false },
     Room { name: "cox-bench", floor: "front doors", uses: Uses::AllBelow, pure: false },

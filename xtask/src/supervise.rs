@@ -1,11 +1,11 @@
-//! Runs a test program so that neither where it was started nor how it ends matters to others.
+//! Runs a test program so that the result does not depend on how it was started, and so that it leaves nothing behind.
 //!
-//! 1. Signals mean what they mean by default: a test started by nohup(1), by cron(8) or behind `&` would find SIGINT or SIGHUP
-//!    ignored, and so would all that it starts.
-//! 2. Whatever the program leaves behind when it ends is found and killed: this process is their reaper (PR_SET_CHILD_SUBREAPER), so
-//!    that each orphan becomes a child of it. Otherwise a red test's children would hold the pipe of `make test` open for ever. Processes
-//!    that are about to end are waited for; one that stays is a fault of a test, is named, and makes a passed run fail.
-//! 3. The program has a time limit. When the test runner says that the time is over (SIGTERM), it is over, too.
+//! 1. Signals have their default actions. A test started by nohup(1), by cron(8) or with `&` would otherwise ignore SIGINT or SIGHUP, and so would
+//!    all its child processes.
+//! 2. Processes that the program leaves behind when it ends are found and killed. This process is a child subreaper (PR_SET_CHILD_SUBREAPER), so each
+//!    orphan becomes its child. Otherwise the children of a failed test would keep the pipe of `make test` open forever. Processes that are about to
+//!    end get time to do so. If one remains, the test is faulty: the process is named, and a passed run fails.
+//! 3. The program has a time limit. SIGTERM from the test runner ends it, too.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -20,22 +20,22 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, wait};
 
-/// How long what a program has left behind may take to end by itself.
+/// Time in which leftover processes may end by themselves.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Time between two looks.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Exit code of a run that took too long, as timeout(1) has it.
+/// Exit code of a run that reached its time limit, as in timeout(1).
 const TIMED_OUT: u8 = 124;
 
-/// Exit code of a passed run that left processes behind.
+/// Exit code of a run that passed but left processes behind.
 const LEFT_BEHIND: u8 = 1;
 
-/// Runs `command` with a limit and returns the exit code to end with: the program's own, 128 + n after signal n.
+/// Runs `command` with a time limit. Returns the exit code to end with: the program's own, or 128 + n after signal n.
 ///
 /// # Errors
-/// When it cannot be started.
+/// When the command cannot be started.
 pub fn supervise(command: &[OsString], limit: Duration) -> Result<u8> {
     let Some((program, arguments)) = command.split_first() else { bail!("no program to run") };
     let asked = Arc::new(AtomicBool::new(false));
@@ -55,10 +55,10 @@ pub fn supervise(command: &[OsString], limit: Duration) -> Result<u8> {
     Ok(if code == 0 && !left.is_empty() { LEFT_BEHIND } else { code })
 }
 
-/// The option of env(1) that gives signals their default meaning.
+/// Option of env(1) that restores the default actions of signals.
 pub const DEFAULT_SIGNALS: &str = "--default-signal=HUP,INT,QUIT,PIPE,TERM,ALRM,USR1,USR2";
 
-/// A program that is started with signals as by default.
+/// Returns a command that starts a program with default signal actions.
 #[must_use]
 pub fn with_default_signals(program: &OsStr) -> Command {
     let mut command = Command::new("env");
@@ -69,23 +69,23 @@ pub fn with_default_signals(program: &OsStr) -> Command {
 /// How a watched program ended.
 #[derive(Debug)]
 pub struct Watched {
-    /// `None`: the time was over.
+    /// Exit status; `None` if the time limit was reached.
     pub status: Option<ExitStatus>,
-    /// What had to be killed, by process number, with names.
+    /// The processes that were killed, by process ID, with their names.
     pub left: BTreeMap<u32, String>,
 }
 
-/// Runs `command` with a limit, and kills what it leaves behind. This process may have no other children meanwhile.
+/// Runs `command` with a time limit, and kills the processes that it leaves behind. This process must have no other children meanwhile.
 ///
 /// # Errors
-/// When it cannot be started.
+/// When the command cannot be started.
 pub fn watch(command: &mut Command, limit: Duration) -> Result<Watched> {
     watch_unless(command, limit, || false)
 }
 
-/// … or until `is_over`.
+/// Same as [`watch`], but also ends when `is_over` returns true.
 fn watch_unless(command: &mut Command, limit: Duration, is_over: impl Fn() -> bool) -> Result<Watched> {
-    // The flag is what counts; which process it names does not matter.
+    // Any process ID works here: the kernel only sets the flag.
     set_child_subreaper(Some(rustix::process::getpid())).context("becoming the reaper of orphans")?;
     let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
     let main = child.id();
@@ -114,7 +114,7 @@ fn named(left: &BTreeMap<u32, String>) -> String {
     left.iter().map(|(pid, name)| format!("{pid} ({name})")).collect::<Vec<_>>().join(", ")
 }
 
-/// Takes leave of all children that have ended; how the main one did, if it is among them.
+/// Reaps all children that have ended. Returns the exit status of `main`, if it was among them.
 fn reap(main: u32) -> Result<Option<ExitStatus>> {
     let mut ended = None;
     loop {
@@ -130,7 +130,7 @@ fn reap(main: u32) -> Result<Option<ExitStatus>> {
     }
 }
 
-/// Kills all descendants, also those that are born meanwhile; which these were.
+/// Kills all descendants, including those that are started meanwhile. Returns the killed processes.
 fn kill_all(main: u32) -> Result<BTreeMap<u32, String>> {
     let mut killed = BTreeMap::new();
     let deadline = Instant::now() + GRACE;
@@ -140,7 +140,7 @@ fn kill_all(main: u32) -> Result<BTreeMap<u32, String>> {
             return Ok(killed);
         }
         for (pid, name) in left {
-            // Others' processes (a test that runs as another user) may not be ours to kill; root's supervisor can.
+            // The signal may be refused if the process belongs to another user (a test that runs as another user) and this one is not root.
             if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
                 let _ = kill_process(pid, Signal::KILL);
             }
@@ -151,19 +151,20 @@ fn kill_all(main: u32) -> Result<BTreeMap<u32, String>> {
     }
 }
 
-/// Descendants of this process that have not ended, with their names.
+/// Returns the running descendants of this process, with their names.
 fn descendants() -> Result<BTreeMap<u32, String>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir("/proc").context("/proc")?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        // Gone meanwhile.
+        // The process has ended meanwhile.
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
         all.extend(parse(&stat).map(|process| (pid, process)));
     }
     Ok(below(std::process::id(), &all))
 }
 
-/// A process as /proc/PID/stat has it. Read here and not by `machine`: xtask, which judges the crates, uses none of them.
+/// A process as described by /proc/PID/stat. This does not use the crate `machine`, because xtask checks the crates and therefore depends on none of
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Process {
     parent: u32,
@@ -172,7 +173,7 @@ struct Process {
 }
 
 fn parse(stat: &str) -> Option<Process> {
-    // The name may hold anything, parentheses too.
+    // The name can contain any characters, including parentheses.
     let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?;
@@ -182,7 +183,7 @@ fn parse(stat: &str) -> Option<Process> {
 fn below(top: u32, all: &BTreeMap<u32, Process>) -> BTreeMap<u32, String> {
     let is_below = |pid: u32| {
         let mut at = pid;
-        // A chain of parents is no longer than there are processes; ids that were used again could make a ring.
+        // The chain of parents cannot be longer than the number of processes; reused process IDs could form a loop.
         for _ in 0..all.len() {
             match all.get(&at) {
                 Some(process) if process.parent == top => return true,

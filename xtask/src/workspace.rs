@@ -1,4 +1,4 @@
-//! The workspace as it is: where it lies, and its crates as `cargo metadata` tells them.
+//! Describes the workspace: its folder, and its crates as reported by `cargo metadata`.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -12,20 +12,20 @@ use serde::Deserialize;
 
 use crate::arrows::Crate;
 
-/// The folder of the workspace's Cargo.toml.
+/// Returns the folder of the workspace's Cargo.toml.
 pub fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask).to_owned()
 }
 
-/// The crates of the workspace and what they use.
+/// Returns the crates of the workspace and their dependencies.
 ///
 /// # Errors
-/// When cargo cannot be run or refuses the workspace.
+/// When cargo cannot be run or rejects the workspace.
 pub fn crates() -> Result<Vec<Crate>> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let output = Command::new(&cargo)
-        // Without dependencies nothing is resolved, so this works offline.
+        // --no-deps resolves no dependencies, so it works offline.
         .args(["metadata", "--format-version", "1", "--no-deps"])
         .current_dir(root())
         .output()
@@ -34,7 +34,7 @@ pub fn crates() -> Result<Vec<Crate>> {
     parse(&output.stdout)
 }
 
-/// The files below `folder` that are `wanted`, sorted. Build output (`target`) and hidden folders are left out.
+/// Returns the files below `folder` for which `wanted` returns true, sorted. Build output (`target`) and hidden folders are ignored.
 ///
 /// # Errors
 /// When a folder cannot be read.
@@ -76,9 +76,9 @@ struct Package {
 #[derive(Deserialize)]
 struct Dependency {
     name: String,
-    /// Present for crates that lie in a folder here, and only for those.
+    /// Folder of the dependency; present only for crates of this workspace.
     path: Option<String>,
-    /// `dev`, `build`, or nothing for the program's own.
+    /// `dev`, `build`, or `None` for a normal dependency.
     kind: Option<String>,
 }
 
@@ -112,7 +112,7 @@ fn as_crate(package: Package) -> Result<Crate> {
     Ok(Crate { name: package.name, uses: names(ships), uses_for_tests: names(for_tests), forbids_unsafe, roots })
 }
 
-/// In order, and each once: a crate can be used by a program and, once more, by its build script.
+/// Returns the names sorted and without duplicates: a crate can be a dependency of both a program and its build script.
 fn names(dependencies: Vec<Dependency>) -> Vec<String> {
     let distinct: BTreeSet<String> = dependencies.into_iter().map(|dependency| dependency.name).collect();
     distinct.into_iter().collect()

@@ -1,5 +1,5 @@
-# A container without privileges: root of a user namespace, with processes and mounts of its own. What it cannot do is said, and there is
-# a report with threads.
+# A container without privileges: root of a user namespace, with separate processes and mounts. cox must say what it cannot do, and still report the
+# threads.
 
 #: cox doctor says what is missing
 code=0

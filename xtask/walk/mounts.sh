@@ -1,12 +1,12 @@
-# Mounts what a root file system needs, in the namespaces that this was started in, and runs the rest of the words.
+# Mounts what a root file system needs, in the namespaces in which this script was started, and runs COMMAND.
 # Usage: mounts.sh ROOT TOOLCHAIN ARCHIVES COMMAND...
 root=$1 toolchain=$2 archives=$3
 shift 3
 
-# A mount point of its own: pivot_root(8) asks for one.
+# pivot_root(8) requires the new root to be a mount point.
 mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
-# With tracing, BTF and control groups, as a machine has them.
+# Includes tracefs, BTF and control groups, as on a real machine.
 mount --rbind --make-rslave /sys "$root/sys"
 
 mount -t tmpfs -o mode=755,nosuid dev "$root/dev"
@@ -25,13 +25,13 @@ mkdir "$root/dev/pts" "$root/dev/shm"
 mount -t devpts -o newinstance,ptmxmode=666,mode=620,gid=5 pts "$root/dev/pts"
 ln -s pts/ptmx "$root/dev/ptmx"
 mount -t tmpfs -o mode=1777,nosuid,nodev shm "$root/dev/shm"
-# With set-user-id programs, as where /tmp is a folder of the root file system: Debian 12.
+# Set-user-ID programs are allowed, as in Debian 12, where /tmp is a folder of the root file system.
 mount -t tmpfs -o mode=1777,nodev tmp "$root/tmp"
 
 mount --bind "$toolchain" "$root/opt/rust"
 mount -o remount,bind,ro "$root/opt/rust"
 mount --bind "$archives" "$root/var/cache/apt/archives"
 
-# Not exec: this shell is the first process of its namespace and reaps orphans.
+# Without exec, so that this shell, the first process of its PID namespace, reaps orphans.
 "$@"
 exit $?

@@ -1,4 +1,4 @@
-# After README.md's commands: what root tries with an installed cox. Each step is a bash of its own in the home.
+# After README.md's commands: what root tries with an installed cox. Each step is a separate bash, started in the home.
 
 #: a program that uses cox_umt.h, right after the installation
 cat >uses.c <<'END'
@@ -19,7 +19,7 @@ if grep 'left to do' installed; then fail "there is still something left to do";
 
 #: programs that other steps use
 apt-get -qq install -y --no-install-recommends bash-completion fish man-db procps python3 zsh >/dev/null
-# The workloads for those who cannot read /root.
+# Copies the workloads for users who cannot read /root.
 mkdir -p /usr/local/share/walk
 cp -r coxswain/target/workloads /usr/local/share/walk
 
@@ -120,7 +120,7 @@ $(complete -p cox | sed 's/.*-F \([^ ]*\).*/\1/') cox ru cox
 echo "${COMPREPLY[@]}"
 END
 bash complete.bash | grep -w run
-# As on a desktop; without the variable fish looks below /usr/share only.
+# As on a desktop: without this variable fish searches below /usr/share only.
 XDG_DATA_DIRS=/usr/local/share:/usr/share fish -c 'complete -C "cox ru"' | grep '^run\b'
 zsh -n /usr/local/share/zsh/site-functions/_cox
 

@@ -1,5 +1,5 @@
-# `make test` where most can go wrong: in a clone called coxswain, whose name is in all paths; started by nohup; with two MPIs. TESTS are
-# the arguments of `cargo test`, if not all are wanted.
+# `make test` under difficult conditions: in a clone called coxswain, so that all paths contain that name; started by nohup; with two MPIs. TESTS
+# contains the arguments of `cargo test`, if not all tests are wanted.
 
 #: Open MPI beside MPICH
 cd tests/coxswain

@@ -1,4 +1,4 @@
-# A user without sudo and without rights, where root has installed cox; after `make demo` and `make build` in an own clone.
+# A user without sudo and without privileges, on a system where root has installed cox; after `make demo` and `make build` in the user's own clone.
 
 #: cox doctor says what this user lacks
 code=0
@@ -34,7 +34,7 @@ code=0
 cox run --json run.json --html run.html --output report -- "$workloads/mandelbrot" --threads 3 --steps 4 --no-verify 2>errors || code=$?
 cat errors
 if [ "$code" = 125 ]; then
-    # Pictures over time need eBPF: refused before anything starts, with the reason.
+    # Charts over time need eBPF: without it cox refuses before anything starts, and says why.
     says errors 'eBPF|bpf'
     cox run --json run.json --output report -- "$workloads/mandelbrot" --threads 3 --steps 4 --no-verify
 fi

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// The groups of two or more nodes of which each can be reached from each, sorted. `edges`: from a node to others.
+/// Returns the strongly connected components that have at least two nodes, sorted. `edges` maps a node to its successors.
 pub fn of<N: Ord + Copy>(edges: &BTreeMap<N, Vec<N>>) -> Vec<Vec<N>> {
     let reached: BTreeMap<N, Vec<N>> = edges.keys().map(|from| (*from, reached_from(*from, edges))).collect();
     let reaches = |from: N, to: N| reached.get(&from).is_some_and(|nodes| nodes.binary_search(&to).is_ok());
@@ -17,7 +17,7 @@ pub fn of<N: Ord + Copy>(edges: &BTreeMap<N, Vec<N>>) -> Vec<Vec<N>> {
     groups
 }
 
-/// Sorted; with `from` itself only if a way leads back to it.
+/// Returns the nodes that can be reached from `from`, sorted. `from` itself is included only if it lies on a cycle.
 fn reached_from<N: Ord + Copy>(from: N, edges: &BTreeMap<N, Vec<N>>) -> Vec<N> {
     let mut reached = Vec::new();
     let mut ahead = vec![from];

@@ -1,11 +1,11 @@
-//! Circles between the files of a crate: files that use one another, directly or through others.
+//! Finds dependency cycles between the files of a crate: files that use each other, directly or through others.
 //!
-//! A file has one subject, and files of a crate build on one another in one direction, as crates do. Two files in a circle
-//! are one idea in two places, or share an idea that wants a file of its own.
+//! A file has one subject, and the files of a crate should depend on each other in one direction only, as crates do. Two files in a cycle either
+//! split one subject, or share something that should be in a file of its own.
 //!
-//! An arrow is a path in the code of one file (`use`, or where it stands) that leads to something which another file
-//! declares. Declaring a module is no arrow, and passing on a name (`pub use`) is none: whoever uses it by that name uses
-//! the file that declares it. Tests do not count.
+//! An arrow is a path in the code of one file (in `use` or elsewhere) that leads to an item which another file declares. Declaring a module is not an
+//! arrow. A re-export (`pub use`) is not an arrow either: code that uses the re-exported name depends on the file that declares the item. Tests are
+//! ignored.
 
 mod components;
 mod modules;
@@ -21,25 +21,25 @@ use crate::arrows::Crate;
 use crate::circles::modules::Module;
 use crate::circles::resolve::Arrow;
 
-/// Files that use one another.
+/// A dependency cycle between files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Circle {
-    /// The files, sorted.
+    /// Files of the cycle, sorted.
     pub files: Vec<PathBuf>,
-    /// The lines that make it.
+    /// Arrows between these files.
     pub arrows: Vec<Arrow>,
 }
 
-/// Circles that are known, below a folder, with the reason.
+/// A folder in which dependency cycles are permitted, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exception {
-    /// The folder, relative to the workspace.
+    /// Path of the folder, relative to the workspace.
     pub below: &'static str,
-    /// Why they are there still.
+    /// Reason why the cycles are permitted.
     pub why: &'static str,
 }
 
-/// The circles that are not faults.
+/// The permitted dependency cycles.
 pub const EXCEPTIONS: &[Exception] = &[
     Exception {
         below: "crates/broker/src",
@@ -51,10 +51,10 @@ pub const EXCEPTIONS: &[Exception] = &[
     },
 ];
 
-/// The circles in `crates`, with names of files relative to `base`, and the number of files.
+/// Returns the dependency cycles in `crates`, with file names relative to `base`, and the number of files.
 ///
 /// # Errors
-/// When a file of a crate is not there or is not Rust.
+/// When a file of a crate cannot be read or is not valid Rust.
 pub fn of_workspace(crates: &[Crate], base: &Path) -> Result<(Vec<Circle>, usize)> {
     let mut circles = Vec::new();
     let mut files = BTreeSet::new();
@@ -84,7 +84,7 @@ fn among(modules: &[Module], base: &Path) -> Vec<Circle> {
     components::of(&edges).into_iter().map(circle).collect()
 }
 
-/// The circles that no exception covers, and the exceptions that cover none.
+/// Returns the cycles that no exception covers, and the exceptions that cover no cycle.
 pub fn faults<'c>(circles: &'c [Circle], exceptions: &'c [Exception]) -> (Vec<&'c Circle>, Vec<&'c Exception>) {
     let covers =
         |exception: &Exception, circle: &Circle| circle.files.iter().all(|file| file.starts_with(exception.below));

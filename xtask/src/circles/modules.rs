@@ -1,6 +1,6 @@
-//! The modules of one crate: which names each declares and imports, and which paths its code mentions.
+//! Reads the modules of one crate: the names that each declares and imports, and the paths that its code mentions.
 //!
-//! What is compiled for tests only is left out: a test may use whatever it tests.
+//! Code that is compiled for tests only is ignored: a test may use whatever it tests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,38 +13,38 @@ use syn::{Attribute, Item, ItemMod, ItemUse, Lit, Meta, UseTree};
 
 use crate::for_tests::is_for_tests;
 
-/// A path as it stands in the code.
+/// A path as written in the code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mention {
-    /// What stands between `::`.
+    /// The names between `::`.
     pub segments: Vec<String>,
-    /// Its line in the file.
+    /// Line number in the file.
     pub line: usize,
 }
 
-/// A module: a file, or a part of one.
+/// A module: a whole file, or a part of one.
 #[derive(Debug, Default)]
 pub struct Module {
-    /// Number of the module around it; none for the crate's root.
+    /// Index of the parent module; `None` for the crate's root.
     pub parent: Option<usize>,
-    /// Its file.
+    /// The file that contains it.
     pub file: PathBuf,
-    /// Modules declared in it.
+    /// Modules declared in it, by name.
     pub children: BTreeMap<String, usize>,
     /// Items declared in it.
     pub items: Vec<String>,
-    /// Names that it imports, and what they stand for, seen from the module.
+    /// Imported names, and the path of each as seen from this module.
     pub imports: BTreeMap<String, Vec<String>>,
-    /// Modules of which it imports every name.
+    /// Modules imported with `*`.
     pub globs: Vec<Vec<String>>,
-    /// Paths in its code.
+    /// Paths mentioned in its code.
     pub mentions: Vec<Mention>,
 }
 
-/// The modules of the crate whose root is `file`; the root comes first.
+/// Returns the modules of the crate whose root is `file`; the root comes first.
 ///
 /// # Errors
-/// When a file is not there or is not Rust.
+/// When a file cannot be read or is not valid Rust.
 pub fn of(file: &Path) -> Result<Vec<Module>> {
     let folder = file.parent().context("a file lies in a folder")?;
     let mut modules = Vec::new();
@@ -52,7 +52,7 @@ pub fn of(file: &Path) -> Result<Vec<Module>> {
     Ok(modules)
 }
 
-/// Adds the module in `file`, whose children lie in `folder`.
+/// Adds the module in `file`. The files of its child modules are in `folder`.
 fn read(modules: &mut Vec<Module>, file: &Path, folder: &Path, parent: Option<usize>) -> Result<usize> {
     let source = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     let parsed = syn::parse_file(&source).with_context(|| format!("reading {}", file.display()))?;
@@ -94,7 +94,7 @@ fn add_child(modules: &mut Vec<Module>, file: &Path, folder: &Path, own: usize, 
     read(modules, if beside.exists() { &beside } else { &within }, &inner, Some(own))
 }
 
-/// What `#[path = "…"]` says.
+/// Returns the value of `#[path = "…"]`.
 fn path_of(attribute: &Attribute) -> Option<String> {
     let Meta::NameValue(pair) = &attribute.meta else { return None };
     let syn::Expr::Lit(value) = &pair.value else { return None };
@@ -120,10 +120,10 @@ fn import(module: &mut Module, item: &ItemUse) {
     }
 }
 
-/// One name of a `use`.
+/// One name imported by a `use`.
 struct Used {
     segments: Vec<String>,
-    /// None: all names of that module.
+    /// The local name; `None` for a glob import (`*`).
     imported_as: Option<String>,
     line: usize,
 }
@@ -172,7 +172,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         }
     }
 
-    /// Names that are only passed on are no use of them: those who get them through here use them.
+    /// Re-exports are ignored: the code that uses the re-exported name has the dependency.
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
         if item.leading_colon.is_none() && matches!(item.vis, syn::Visibility::Inherited) {
             let mut names = Vec::new();
@@ -200,7 +200,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         mentions_in(call.tokens.clone(), &mut self.module.mentions);
     }
 
-    /// Attributes name functions in strings: `serialize_with = "figures::rounded"`.
+    /// Attributes can name functions in strings, such as `serialize_with = "figures::rounded"`.
     fn visit_attribute(&mut self, attribute: &'ast Attribute) {
         if let Meta::List(list) = &attribute.meta {
             names_in_strings(list.tokens.clone(), &mut self.module.mentions);
@@ -208,10 +208,10 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 }
 
-/// Adds the paths of what a macro is given, which need not be Rust.
+/// Adds the paths in the arguments of a macro, which need not be valid Rust.
 fn mentions_in(tokens: TokenStream, mentions: &mut Vec<Mention>) {
     let mut tokens = tokens.into_iter().peekable();
-    // Whether `::` or `.` stands before: what follows is part of something else.
+    // True after `::` or `.`: the next name then belongs to a longer path or expression.
     let mut continued = false;
     while let Some(token) = tokens.next() {
         match token {

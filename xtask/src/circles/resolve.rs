@@ -1,38 +1,37 @@
-//! Which files a crate's files use.
+//! Finds out which files of a crate use which others.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::circles::modules::{Mention, Module};
 
-/// That a line of a file uses another file of the same crate.
+/// A line of one file that uses another file of the same crate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Arrow {
-    /// The user.
+    /// The file that uses the other.
     pub from: PathBuf,
-    /// The used.
+    /// The file that is used.
     pub to: PathBuf,
-    /// Where in `from`.
+    /// Line number in `from`.
     pub line: usize,
-    /// The path as it stands there.
+    /// The path as written in the code.
     pub path: String,
 }
 
-/// Imports of imports that are followed. More means that they import one another.
+/// Maximum length of a chain of imports. A longer chain means that modules import each other.
 const FOLLOWED: usize = 16;
 
-/// What a path leads to, by the module's number.
+/// The target of a path, by module index.
 #[derive(Clone, Copy)]
 enum Target {
     Module(usize),
-    /// Something in that module.
+    /// An item in that module.
     Within(usize),
 }
 
-/// All arrows between different files of `modules`, sorted.
+/// Returns all arrows between different files of `modules`, sorted.
 ///
-/// A name that a module passes on (`pub use`) counts for the file that declares it. Naming a module is no arrow; naming
-/// something in it is one.
+/// A re-exported name (`pub use`) counts for the file that declares it. The name of a module alone is not an arrow; a path to an item in it is one.
 pub fn arrows(modules: &[Module]) -> Vec<Arrow> {
     let mut arrows = BTreeSet::new();
     for (number, module) in modules.iter().enumerate() {
@@ -73,7 +72,7 @@ fn resolve(modules: &[Module], own: usize, segments: &[String], followed: usize)
             _ => match look_up(modules, at, segment, is_last, followed) {
                 Some(Target::Module(module)) => at = module,
                 Some(Target::Within(module)) => return Some(Target::Within(module)),
-                // From another crate, a local variable, or nothing that is declared in the open.
+                // The name is from another crate, a local variable, or not a visible declaration.
                 None if number == 0 => return None,
                 None => return Some(Target::Within(at)),
             },
@@ -82,7 +81,7 @@ fn resolve(modules: &[Module], own: usize, segments: &[String], followed: usize)
     Some(Target::Module(at))
 }
 
-/// What `name` is in module `at`. A name can be a module and a function at once: followed by `::` it is the module.
+/// Looks `name` up in module `at`. A name can be a module and a function at the same time: if `::` follows, it is the module.
 fn look_up(modules: &[Module], at: usize, name: &String, is_last: bool, followed: usize) -> Option<Target> {
     let followed = followed.checked_sub(1)?;
     let module = &modules[at];

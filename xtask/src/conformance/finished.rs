@@ -1,7 +1,7 @@
-//! What has been finished, test by test: a whole matrix takes hours, and a run that ends early goes on where it stopped.
+//! The log of finished tests: a full run takes hours, so a run that was interrupted continues where it stopped.
 //!
-//! A file has one line for each [`Finished`], written when it is. So whatever ends a run loses no more than the tests that are running. The first line
-//! says what was tested; a file of another cox is put aside.
+//! The log file has one line per [`Finished`], written as soon as the test is finished. An interrupted run loses only the tests that are running. The
+//! first line describes what was tested; the log of another cox is renamed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -15,21 +15,21 @@ use serde::{Deserialize, Serialize};
 use super::judge::Verdict;
 use super::session::Overlap;
 
-/// Runs by what they came to.
+/// Number of runs per verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// The same.
+    /// Same end and output as plain.
     pub same: u64,
-    /// The same end, with lines in another order, or other ones where the test does not say which.
+    /// Same end, with the lines in another order, or with other lines if the test does not prescribe them.
     pub other_output: u64,
-    /// Another end or other lines.
+    /// Another end, or other lines.
     pub differ: u64,
-    /// Those that did not end.
+    /// Runs that did not end within the limit.
     pub hang: u64,
 }
 
 impl Counts {
-    /// Counts runs.
+    /// Counts `times` runs with this verdict.
     pub fn count(&mut self, verdict: Verdict, times: u32) {
         *match verdict {
             Verdict::Same => &mut self.same,
@@ -39,7 +39,7 @@ impl Counts {
         } += u64::from(times);
     }
 
-    /// Adds others.
+    /// Adds other counts.
     pub fn add(&mut self, other: Counts) {
         self.same += other.same;
         self.other_output += other.other_output;
@@ -48,33 +48,33 @@ impl Counts {
     }
 }
 
-/// A test that was run under one backend, or that could not be.
+/// The results of a test with one backend, or why it could not be judged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
-    /// The test's name.
+    /// Name of the test.
     pub test: String,
-    /// `None`: what is set aside here is so for all backends.
+    /// The backend; `None` if the results in `aside` apply to all backends.
     pub backend: Option<String>,
-    /// Runs that were wanted with each number of threads.
+    /// Requested number of runs with each number of threads.
     pub times: u32,
-    /// What they came to, by number of threads. Nothing, if cox failed.
+    /// Counts by number of threads. All counts of a number are 0 if cox failed.
     pub counts: BTreeMap<u32, Counts>,
-    /// What could not be judged, by number of threads (0: any), and why.
+    /// Why the test could not be judged, by number of threads (0: any number).
     pub aside: BTreeMap<u32, String>,
     /// What cox's runtime did.
     pub overlap: Overlap,
-    /// Differences and hangs, in words, by number of threads (0: any).
+    /// Descriptions of differences and hangs, by number of threads (0: any number).
     pub findings: Vec<(u32, String)>,
 }
 
 impl Finished {
-    /// Whether the test could not be tried at all: it did not build, did not run plain, or cox failed.
+    /// Returns whether the test could not be tried at all: it did not build, it could not run plain, or cox failed.
     fn has_failed(&self) -> bool {
         let cox_failed = !self.counts.is_empty() && self.counts.values().all(|counts| *counts == Counts::default());
         self.aside.contains_key(&0) || cox_failed
     }
 
-    /// Whether so many runs under a backend with a number of threads need not be made any more.
+    /// Returns whether `times` runs with this backend and number of threads are not needed any more.
     fn covers(&self, test: &str, backend: &str, threads: u32, times: u32) -> bool {
         let is_aside = self.aside.contains_key(&threads) || self.aside.contains_key(&0);
         let has_run = self.times >= times && self.counts.contains_key(&threads);
@@ -82,14 +82,14 @@ impl Finished {
     }
 }
 
-/// All that has been finished, in this run and in those that it goes on from.
+/// The log of all finished tests, of this run and of the interrupted runs that it continues.
 #[derive(Debug)]
 pub struct Log {
     all: BTreeMap<String, Vec<Finished>>,
     file: Option<(PathBuf, File)>,
 }
 
-/// What is tested: the first line of a file.
+/// What is tested: the first line of the log file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Tested {
     suite: PathBuf,
@@ -101,7 +101,7 @@ struct Tested {
 struct Stamped {
     file: PathBuf,
     bytes: u64,
-    /// Seconds and nanoseconds.
+    /// Modification time, seconds and nanoseconds.
     changed: (i64, i64),
 }
 
@@ -116,28 +116,28 @@ impl Tested {
     }
 }
 
-/// A name for a file that is put aside, which no older one has.
+/// Returns an unused file name for a log that is to be kept.
 fn free_name(path: &Path) -> PathBuf {
     let named = |number: u32| PathBuf::from(format!("{}.before.{number}", path.display()));
     (1..).map(named).find(|name| !name.exists()).unwrap_or_else(|| named(0))
 }
 
 impl Log {
-    /// A log that is kept nowhere.
+    /// Makes a log without a file.
     #[must_use]
     pub fn unwritten() -> Log {
         Log { all: BTreeMap::new(), file: None }
     }
 
-    /// Goes on with what a file says was finished. One that is of another suite, another cox or another limit is renamed. A test that could not be tried,
-    /// for want of a compiler for example, is tried again.
+    /// Continues the log in a file. If the file is from another suite, another cox or another limit, it is renamed. Tests that could not be tried,
+    /// for example because a compiler was missing, are tried again.
     ///
     /// # Errors
-    /// When it cannot be read or written.
+    /// When the file cannot be read or written.
     pub fn open(path: &Path, suite: &Path, cox: &Path, limit_s: u64) -> Result<Log> {
         let named = || format!("the file '{}' of what is finished", path.display());
         let tested = Tested::new(suite, cox, limit_s);
-        // The last line may be cut off, also inside of a character.
+        // The last line may be incomplete, even within a character.
         let text = match fs::read(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             bytes => String::from_utf8_lossy(&bytes.with_context(named)?).into_owned(),
@@ -173,17 +173,17 @@ impl Log {
         file.write_all(format!("{line}\n").as_bytes()).with_context(|| path.display().to_string())
     }
 
-    /// Enters what has just been finished.
+    /// Appends the results of a test that has just finished.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub fn enter(&mut self, finished: Finished) -> Result<()> {
         self.write(&serde_json::to_string(&finished)?)?;
         self.all.entry(finished.test.clone()).or_default().push(finished);
         Ok(())
     }
 
-    /// Those of these numbers of threads that a test has still to be run with, so many times.
+    /// Returns the numbers of threads, among `threads`, with which a test still has to be run `times` times.
     #[must_use]
     pub fn left(&self, test: &str, backend: &str, threads: &[u32], times: u32) -> Vec<u32> {
         let all = self.all.get(test).map_or(&[][..], Vec::as_slice);
@@ -191,12 +191,12 @@ impl Log {
         threads.iter().copied().filter(|threads| !is_covered(*threads)).collect()
     }
 
-    /// What was finished, by test.
+    /// Returns all results, sorted by test.
     pub fn all(&self) -> impl Iterator<Item = &Finished> {
         self.all.values().flatten()
     }
 
-    /// What one test came to.
+    /// Returns the counts of one test.
     #[must_use]
     pub fn of(&self, test: &str) -> Counts {
         let mut sum = Counts::default();

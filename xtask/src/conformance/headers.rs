@@ -1,10 +1,10 @@
-//! What the heads of test sources ask for: DejaGnu's directives (gcc), RUN lines (LLVM), or nothing at all.
+//! Reads the directives at the head of test sources: DejaGnu's (gcc), RUN lines (LLVM), or none.
 
 use std::collections::BTreeMap;
 
 use super::tcl::{self, Word};
 
-/// A language, by its compiler.
+/// A programming language, with its compiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
     /// gcc
@@ -18,25 +18,25 @@ pub enum Language {
 /// How a test is built and run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Options of the compiler, besides `-fopenmp`.
+    /// Compiler options, in addition to `-fopenmp`.
     pub options: Vec<String>,
-    /// Further sources, relative to the test's folder.
+    /// Additional sources, relative to the test's folder.
     pub sources: Vec<String>,
     /// Arguments of the program.
     pub arguments: Vec<String>,
-    /// Variables that it runs with.
+    /// Environment variables for the program.
     pub variables: BTreeMap<String, String>,
-    /// The program is expected to fail.
+    /// True if the program is expected to fail.
     pub should_fail: bool,
-    /// What it prints is a part of the test. Of gcc's tests only those with `dg-output` say what has to be printed; others may print what is
-    /// different each time, if rarely.
+    /// True if the output is part of the test. Of gcc's tests only those with `dg-output` prescribe their output; others may print something that
+    /// occasionally differs.
     pub is_output_fixed: bool,
 }
 
 /// Reads the head of a source.
 ///
 /// # Errors
-/// Why the test does not run here.
+/// When the test does not run here: the reason.
 pub fn plan(source: &str, language: Language) -> Result<Plan, String> {
     let runs: Vec<&str> = source.lines().filter_map(|line| Some(line.split_once("RUN:")?.1.trim())).collect();
     if runs.iter().any(|line| line.contains('%')) { of_llvm(source, &runs) } else { of_gcc(source, language) }
@@ -57,7 +57,7 @@ fn of_gcc(source: &str, language: Language) -> Result<Plan, String> {
     let mut plan = bare();
     let mut additional = Vec::new();
     let holds = |name: &str| is_here(name, language);
-    // `{ target … }` at the end of a directive; without, it holds.
+    // A directive may end with `{ target … }`; without it, the directive always applies.
     let is_for_us = |words: &[Word]| match words.last() {
         Some(Word::List(inner)) if inner.first().and_then(Word::text) == Some("target") => {
             tcl::selects(&inner[1..], &holds)
@@ -105,7 +105,7 @@ fn split(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Whether this machine is or has what a selector names; nothing is known of what is not listed, and such tests are set aside.
+/// Returns whether this machine is, or has, what a selector names. An unlisted name counts as absent, and its tests are set aside.
 fn is_here(name: &str, language: Language) -> bool {
     match name {
         "c" => language == Language::C,
@@ -120,14 +120,14 @@ fn is_here(name: &str, language: Language) -> bool {
     }
 }
 
-/// Whether the processor has a feature, by the kernel's name for it on x86.
+/// Returns whether the processor has a feature, by the kernel's name for it on x86.
 fn has_feature(name: &str) -> bool {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = text.lines().find_map(|line| line.strip_prefix("flags")?.split_once(':'));
     flags.is_some_and(|(_, flags)| flags.split_whitespace().any(|flag| flag == name))
 }
 
-/// Whether a pattern of `*` and `?` is a machine's name.
+/// Returns whether a pattern of `*` and `?` matches a machine's name.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern.first(), name.first()) {
         (None, None) => true,
@@ -138,7 +138,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// Of several RUN lines the first that runs the program counts.
+/// If there are several RUN lines, the first one that runs the program counts.
 fn of_llvm(source: &str, runs: &[&str]) -> Result<Plan, String> {
     for line in source.lines() {
         for (mark, says) in [("UNSUPPORTED:", "does not support"), ("XFAIL:", "is expected to fail with")] {
@@ -156,7 +156,7 @@ fn of_llvm(source: &str, runs: &[&str]) -> Result<Plan, String> {
     }
     let mut plan = bare();
     for run in runs {
-        // What reads the output (FileCheck) is not asked: plain runs say what it has to be.
+        // Commands that check the output (FileCheck) are ignored: the plain runs are the reference.
         for command in run.split("&&").map(|command| command.split('|').next().unwrap_or_default()) {
             let words: Vec<&str> = command.split_whitespace().collect();
             let Some(at) = words.iter().position(|word| word.starts_with("%libomp-")) else { continue };

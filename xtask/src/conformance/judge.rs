@@ -1,35 +1,35 @@
-//! Whether a run under cox came to the same as without; pure.
+//! Compares a run under cox with plain runs. Pure: no input or output.
 
 use super::headers::Plan;
 use super::rounds::{End, Outcome};
 
-/// What plain runs with one number of threads say of a test.
+/// The reference made of a test's plain runs with one number of threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
     outcome: Outcome,
-    /// Its lines are not the same each time: they are not compared.
+    /// True if the lines differ between plain runs: then they are not compared.
     output_varies: bool,
-    /// Whether what it prints to standard output counts.
+    /// True if the standard output is part of the test.
     is_output_fixed: bool,
 }
 
-/// What a run is beside its reference.
+/// The result of comparing a run with its reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The same.
+    /// Same end and same output.
     Same,
-    /// The same end, and the same lines in another order, or other ones where the test does not say which.
+    /// Same end, with the lines in another order, or with other lines if the test does not prescribe them.
     OtherOutput,
-    /// Another end or other lines.
+    /// Another end, or other lines.
     Differs,
-    /// It did not end.
+    /// The run did not end within the limit.
     Hangs,
 }
 
-/// The reference that plain runs of a test with this plan make.
+/// Makes the reference of a test from its plain runs.
 ///
 /// # Errors
-/// Why the test cannot be judged: it does not end, fails, or ends in different ways.
+/// When the test cannot be judged (it hangs, fails, or ends in different ways): the reason.
 pub fn reference(plain: &[&Outcome], plan: &Plan) -> Result<Reference, String> {
     let should_fail = plan.should_fail;
     let Some(first) = plain.first() else { return Err("it was not run".into()) };
@@ -48,7 +48,7 @@ pub fn reference(plain: &[&Outcome], plan: &Plan) -> Result<Reference, String> {
 }
 
 impl Reference {
-    /// Judges a run. The order of lines is no part of a program with threads.
+    /// Judges a run. The order of lines is ignored, because it is arbitrary in a multithreaded program.
     #[must_use]
     pub fn judge(&self, run: &Outcome) -> Verdict {
         if run.end == End::Hang {
@@ -64,7 +64,7 @@ impl Reference {
         }
     }
 
-    /// What is different, in words.
+    /// Describes the difference.
     #[must_use]
     pub fn difference(&self, run: &Outcome) -> String {
         if run.end != self.outcome.end {
@@ -82,7 +82,7 @@ impl Reference {
     }
 }
 
-/// Lines of both outputs, in one order.
+/// Returns the sorted lines of both outputs.
 fn lines(outcome: &Outcome) -> [Vec<String>; 2] {
     outcome.output.each_ref().map(|text| {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();

@@ -1,9 +1,9 @@
-//! Whether programs behave under `cox run --overlap` as they do without: other people's OpenMP tests, plain and under each backend.
+//! Checks that programs behave under `cox run --overlap` as they do without it: runs other projects' OpenMP tests plain and with each backend.
 //!
-//! - [`options`]: what is wanted.
-//! - [`suite`]: the tests of a folder; [`headers`] and [`tcl`]: what their heads ask for.
-//! - [`session`]: one test, built, run plain and under cox; [`rounds`]: the innermost process, which runs it many times.
-//! - [`judge`]: whether two runs are the same; [`finished`]: what has been judged, also in earlier runs; [`summary`]: what all came to.
+//! - [`options`]: the command line.
+//! - [`suite`]: the tests of a folder; [`headers`] and [`tcl`]: the directives at the head of their sources.
+//! - [`session`]: builds one test and runs it plain and under cox; [`rounds`]: the innermost process, which runs it many times.
+//! - [`judge`]: compares two runs; [`finished`]: the results so far, including those of earlier runs; [`summary`]: the overall result.
 
 pub mod finished;
 pub mod headers;
@@ -32,28 +32,28 @@ use self::suite::Test;
 use self::summary::{Summary, name};
 use crate::workspace;
 
-/// Plain runs that come first.
+/// Number of plain runs that make the reference.
 const PLAIN: u32 = 2;
-/// Plain runs after a difference: whether the test does so by itself, if rarely.
+/// Number of plain runs after a difference: they show whether the test sometimes differs by itself.
 const PLAIN_AGAIN: u32 = 20;
-/// Further runs under cox after a difference: how often.
+/// Number of further runs under cox after a difference: they show how often it occurs.
 const AGAIN: u32 = 5;
 
-/// How a run ended.
+/// How a conformance run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// All was the same.
+    /// All tests behaved the same.
     Same,
     /// There were differences or hangs.
     Differences,
-    /// The time was over before all tests had been run.
+    /// The time limit was reached before all tests had run.
     Unfinished,
 }
 
-/// Runs a suite and prints what came of it.
+/// Runs a suite and prints the results.
 ///
 /// # Errors
-/// When the suite cannot be read, a named backend cannot work here, or nothing could be compared.
+/// When the suite cannot be read, a named backend does not work here, or nothing could be compared.
 pub fn run(options: &Options) -> Result<Ended> {
     let root = workspace::root();
     let absolute = |path: PathBuf| std::path::absolute(&path).with_context(|| path.display().to_string());
@@ -102,7 +102,7 @@ fn words(numbers: &[u32]) -> String {
     numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Those that work here. One that is named has to.
+/// Returns the backends that work here. A backend that was named on the command line must work.
 fn backends(options: &Options, bench: &Bench) -> Result<Vec<String>> {
     let mut able = Vec::new();
     for backend in options.backends() {
@@ -132,7 +132,7 @@ impl All<'_> {
         self.until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// Runs what is not finished, some tests at a time. How many tests are unfinished then.
+    /// Runs the unfinished tests, several at the same time. Returns the number of tests that are still unfinished.
     fn tests(&self, tests: &[&Test]) -> Result<usize> {
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let work = || -> Result<()> {
@@ -161,12 +161,12 @@ impl All<'_> {
         Ok(tests.len() - done.into_inner())
     }
 
-    /// Runs of a test with each backend and number of threads.
+    /// Returns the number of runs of a test with each backend and number of threads.
     fn times(&self, test: &Test) -> u32 {
         if test.makes_tasks { self.options.repeat } else { 1 }
     }
 
-    /// Backends that a test is not finished with, and the numbers of threads.
+    /// Returns the backends and numbers of threads with which a test is not finished.
     fn left(&self, test: &Test) -> Vec<(&str, Vec<u32>)> {
         let log = self.log();
         let left = |backend: &str| log.left(&test.name, backend, &self.options.threads, self.times(test));
@@ -174,7 +174,7 @@ impl All<'_> {
         all.filter(|(_, threads)| !threads.is_empty()).collect()
     }
 
-    /// Whether it is finished.
+    /// Runs a test with what is unfinished. Returns whether the test is finished.
     fn test(&self, test: &Test) -> Result<bool> {
         if self.is_time_over() {
             return Ok(false);
@@ -280,13 +280,13 @@ fn is_same(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Same | Verdict::OtherOutput)
 }
 
-/// Whether plain runs, too, are not always as the reference has it.
+/// Returns whether further plain runs, too, sometimes differ from the reference.
 fn differs_by_itself(built: &Built<'_>, threads: u32, reference: &Reference) -> Result<bool> {
     let again = built.plain(&[threads], PLAIN_AGAIN)?;
     Ok(again.iter().any(|seen| !is_same(reference.judge(&seen.outcome))))
 }
 
-/// How many further runs differ, in words.
+/// Describes how many further runs under cox differ.
 fn how_often(built: &Built<'_>, backend: &str, threads: u32, reference: &Reference) -> String {
     match built.under(backend, &[threads], AGAIN) {
         Ok((again, _)) => {

@@ -1,4 +1,4 @@
-//! What `cargo xtask conformance` is told.
+//! The command line of `cargo xtask conformance`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,73 +7,73 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 
-/// How cox notices blocked threads, as `cox run --overlap` has it.
+/// The backends of `cox run --overlap`.
 const BACKENDS: [&str; 5] = ["bpf", "perf", "standby-idle", "leader", "off"];
 
-/// Runs a folder's OpenMP tests plain and under `cox run --overlap`, and compares.
+/// Runs a folder's OpenMP tests plain and under `cox run --overlap`, and compares them.
 ///
-/// Every source with a main is a test: of gcc's testsuites with their dg- directives, of LLVM's with their RUN lines, and any other one
-/// (gcc, g++ or gfortran, -O2 -fopenmp). Programs that have been built are tests too. Each runs plain twice; one that fails or does not
-/// end the same way twice is set aside and listed. Then it runs under each backend, and has to end in the same way, with the same
-/// lines in any order. Exit code: 0 all the same, 1 differences or hangs, 2 nothing could be compared, 3 not finished (--for).
+/// Every source with a main function is a test: those of gcc's testsuites with their dg- directives, those of LLVM with their RUN lines, and any
+/// other one (gcc, g++ or gfortran, -O2 -fopenmp). Programs that have been built are tests, too. Each test runs plain twice; one that fails, or does
+/// not end the same way twice, is set aside and listed. Then it runs with each backend, and must end in the same way, with the same lines in any
+/// order. Exit code: 0 all the same, 1 differences or hangs, 2 nothing could be compared, 3 not finished (--for).
 #[derive(Debug, Parser)]
 #[command(name = "xtask conformance", bin_name = "cargo xtask conformance")]
 pub struct Options {
     /// The folder of tests
     #[arg(long, value_name = "DIR")]
     pub suite: PathBuf,
-    /// Backends; those that cannot work here are an error, without this option they are skipped
+    /// Backends; a named backend that does not work here is an error, without this option it is skipped
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = BACKENDS)]
     pub backends: Vec<String>,
     /// Numbers of threads (OMP_NUM_THREADS)
     #[arg(long, value_delimiter = ',', value_name = "LIST", default_values_t = [1, 2, 4, 8], value_parser = clap::value_parser!(u32).range(1..))]
     pub threads: Vec<u32>,
-    /// Only tests whose names hold one of these words
+    /// Only tests whose names contain one of these words
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub filter: Vec<String>,
-    /// Only tests that this file names, one a line; # begins a remark
+    /// Only tests that this file names, one per line; # begins a comment
     #[arg(long, value_name = "FILE")]
     pub list: Option<PathBuf>,
-    /// Runs of each test that makes tasks, with each backend and number of threads: what goes wrong when a program's first region
-    /// begins goes wrong rarely. Other tests run once
+    /// Runs of each test that makes tasks, with each backend and number of threads: faults at the beginning of a program's first region are rare.
+    /// Other tests run once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
-    /// Tests at a time; default: CPUs
+    /// Number of tests that run at the same time; default: number of CPUs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: Option<u16>,
-    /// Seconds until a run that has not ended is a hang
+    /// Seconds after which a run that has not ended counts as a hang
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: u64,
-    /// Keep in FILE what is finished, and do only what is not. What FILE says of another cox, suite or limit is put aside. The table is of all
-    /// that FILE has for these numbers of threads and backends; what could not be tried is tried again
+    /// Keep finished results in FILE, and run only what is not finished. A FILE of another cox, suite or limit is renamed. The table contains
+    /// everything in FILE for these numbers of threads and backends; what could not be tried is tried again
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
-    /// Begin no test under a backend after so many seconds; 0: print what FILE has
+    /// Start no test with a backend after this many seconds; 0: print what FILE has
     #[arg(long = "for", value_name = "SECONDS", requires = "resume")]
     pub time: Option<u64>,
     /// The program cox; default: target/release/cox
     #[arg(long, value_name = "FILE")]
     pub cox: Option<PathBuf>,
-    /// Where programs are built; default: target/conformance/built/NAME
+    /// Folder in which programs are built; default: target/conformance/built/NAME
     #[arg(long, value_name = "DIR")]
     pub work: Option<PathBuf>,
 }
 
 impl Options {
-    /// The backends that are wanted; all when none are named.
+    /// Returns the backends to use: the named ones, or all.
     #[must_use]
     pub fn backends(&self) -> Vec<String> {
         if self.backends.is_empty() { BACKENDS.map(str::to_owned).into() } else { self.backends.clone() }
     }
 
-    /// Tests at a time.
+    /// Returns the number of tests that run at the same time.
     #[must_use]
     pub fn jobs(&self) -> usize {
         let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
         self.jobs.map_or_else(cpus, usize::from)
     }
 
-    /// What decides which tests are run.
+    /// Returns the choice of tests.
     ///
     /// # Errors
     /// When the list cannot be read.
@@ -83,7 +83,7 @@ impl Options {
     }
 }
 
-/// Which tests are run.
+/// The choice of tests to run.
 #[derive(Debug)]
 pub struct Choice {
     words: Vec<String>,
@@ -91,17 +91,17 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Whether a test is.
+    /// Returns whether a test is chosen.
     #[must_use]
     pub fn takes(&self, name: &str) -> bool {
         let is_named = self.names.as_ref().is_none_or(|names| names.contains(name));
         is_named && (self.words.is_empty() || self.words.iter().any(|word| name.contains(word.as_str())))
     }
 
-    /// Names of the list that none of the tests has.
+    /// Checks that the list names only tests of the suite.
     ///
     /// # Errors
-    /// When there are some: a list that names nothing would be passed by everything.
+    /// When the list contains unknown names, because a list without any valid name would always pass.
     pub fn check<'a>(&self, tests: impl Iterator<Item = &'a String>) -> Result<()> {
         let tests: BTreeSet<&str> = tests.map(String::as_str).collect();
         let unknown: Vec<_> =

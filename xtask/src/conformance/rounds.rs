@@ -1,7 +1,7 @@
-//! Runs a program many times and says what came of it: the innermost process, which cox runs in the place of the test.
+//! Runs a program many times and reports the outcomes: the innermost process, which cox runs in place of the test.
 //!
-//! One session of cox serves all numbers of threads and all repetitions of a test. What the program prints is kept apart from what cox
-//! prints, and a run that hangs is ended here, with all its descendants.
+//! One session of cox serves all numbers of threads and all repetitions of a test. The program's output is kept apart from cox's, and a run that
+//! hangs is killed here, with all its descendants.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,42 +15,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::supervise::{watch, with_default_signals};
 
-/// What is to be run.
+/// What to run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Order {
     /// The program.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: Vec<String>,
-    /// Variables of its environment, from which OMP_* and GOMP_* are taken away before.
+    /// Environment variables for the program, which otherwise runs without OMP_* and GOMP_*.
     pub variables: BTreeMap<String, String>,
-    /// Numbers of threads (OMP_NUM_THREADS), if the variables have none.
+    /// Numbers of threads (OMP_NUM_THREADS), unless `variables` sets it.
     pub threads: Vec<u32>,
-    /// Runs with each.
+    /// Number of runs with each number of threads.
     pub times: u32,
-    /// Seconds that one run may take.
+    /// Time limit of one run, seconds.
     pub limit_s: u64,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// How it ended.
+    /// How the run ended.
     pub end: End,
-    /// Its output, and behind it what it wrote to standard error.
+    /// Standard output and standard error.
     pub output: [String; 2],
-    /// Names of processes that it has left behind.
+    /// Names of processes that the run left behind.
     pub left: Vec<String>,
 }
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
-    /// With this exit code.
+    /// It exited with this code.
     Exit(i32),
-    /// By this signal.
+    /// It was killed by this signal.
     Signal(i32),
-    /// Not at all: its time was over.
+    /// It did not end within the limit.
     Hang,
 }
 
@@ -64,24 +64,24 @@ impl std::fmt::Display for End {
     }
 }
 
-/// Runs with one number of threads that came to the same.
+/// Runs with one number of threads that had the same outcome.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Seen {
     /// The number of threads.
     pub threads: u32,
-    /// What came of them.
+    /// Their outcome.
     pub outcome: Outcome,
-    /// How many they were.
+    /// Number of these runs.
     pub times: u32,
-    /// The longest of them.
+    /// Duration of the longest of these runs, seconds.
     pub seconds: f64,
 }
 
-/// Runs what the file `order` says and writes what came of it, a list of [`Seen`], to the file `result`. After a run that hangs there are
-/// no more with that number of threads.
+/// Runs what the file `order` says, and writes the outcomes, a list of [`Seen`], to the file `result`. After a hang, the remaining runs with that
+/// number of threads are skipped.
 ///
 /// # Errors
-/// When a program cannot be started, or a file not be read or written.
+/// When a program cannot be started, or a file cannot be read or written.
 pub fn run(order: &Path, result: &Path) -> Result<()> {
     let order: Order = serde_json::from_slice(&fs::read(order).with_context(|| order.display().to_string())?)?;
     let outputs = [result.with_extension("stdout"), result.with_extension("stderr")];
@@ -125,7 +125,7 @@ fn once(order: &Order, threads: u32, outputs: &[PathBuf; 2]) -> Result<Outcome> 
     };
     let text = |path: &PathBuf| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let output = [text(&outputs[0])?, text(&outputs[1])?];
-    // What is killed after a hang is the program itself.
+    // After a hang, the processes that were killed are the program itself, not leftovers.
     let left = if end == End::Hang { Vec::new() } else { watched.left.into_values().collect() };
     Ok(Outcome { end, output, left })
 }

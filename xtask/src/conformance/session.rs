@@ -1,4 +1,4 @@
-//! One test's programs: built once, run by themselves and under cox.
+//! The program of one test: built once, and run plain and under cox.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,19 +13,19 @@ use super::headers::Language;
 use super::rounds::{Order, Seen};
 use super::suite::{How, Test};
 
-/// Seconds that cox may take beside the runs themselves.
+/// Time that cox may take in addition to the runs, seconds.
 const GRACE_S: u64 = 120;
 
-/// What is the same for all tests.
+/// What all tests share.
 #[derive(Clone, Debug)]
 pub struct Bench {
-    /// This program.
+    /// Path of this program.
     pub xtask: PathBuf,
-    /// cox.
+    /// Path of cox.
     pub cox: PathBuf,
-    /// Folder with a folder for each test.
+    /// Folder that contains a folder for each test.
     pub work: PathBuf,
-    /// Seconds that a run may take.
+    /// Time limit of one run, seconds.
     pub limit_s: u64,
 }
 
@@ -41,17 +41,17 @@ pub struct Built<'a> {
 /// What cox's runtime did in a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overlap {
-    /// Processes that asked for doorbells.
+    /// Number of processes that requested doorbells.
     pub processes: u64,
-    /// Tasks that standbys ran.
+    /// Number of tasks that standbys ran.
     pub ran: u64,
 }
 
 impl Bench {
-    /// Builds a test, unless that has been done.
+    /// Builds a test, unless it has been built before.
     ///
     /// # Errors
-    /// What the compiler says, in one line, or why there is no folder to build in.
+    /// When the compiler fails: its first error message. When the build folder cannot be used: the reason.
     pub fn build<'a>(&'a self, test: &'a Test) -> Result<Built<'a>, String> {
         let folder = self.work.join(test.name.replace('/', "+"));
         let told = |error: std::io::Error| format!("{}: {error}", folder.display());
@@ -77,10 +77,10 @@ impl Bench {
         Ok(Built { bench: self, test, folder, program })
     }
 
-    /// Whether a backend works here.
+    /// Checks that a backend works here.
     ///
     /// # Errors
-    /// Why it does not.
+    /// When it does not work: the reason.
     pub fn probe(&self, backend: &str) -> Result<(), String> {
         let mut command = Command::new(&self.cox);
         let output = command.args(["run", "-q", &format!("--overlap={backend}"), "--", "true"]).output();
@@ -120,15 +120,15 @@ fn first_error(text: &str) -> String {
 }
 
 impl Built<'_> {
-    /// Runs it by itself.
+    /// Runs the program plain.
     ///
     /// # Errors
-    /// When it could not be run.
+    /// When it cannot be run.
     pub fn plain(&self, threads: &[u32], times: u32) -> Result<Vec<Seen>> {
         self.rounds("plain", &[], threads, times)
     }
 
-    /// Runs it under `cox run --overlap`.
+    /// Runs the program under `cox run --overlap`.
     ///
     /// # Errors
     /// When cox fails, or its report cannot be read.
@@ -170,7 +170,7 @@ impl Built<'_> {
         Ok(serde_json::from_slice(&fs::read(&result).with_context(|| result.display().to_string())?)?)
     }
 
-    /// A shell command that runs it as it was run.
+    /// Returns a shell command that repeats the run.
     #[must_use]
     pub fn reproduce(&self, backend: &str, threads: u32) -> String {
         let mut words: Vec<String> =

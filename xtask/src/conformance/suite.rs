@@ -1,4 +1,4 @@
-//! The tests of a folder.
+//! Finds the tests in a folder.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,48 +9,48 @@ use anyhow::{Context, Result};
 
 use super::headers::{self, Language, Plan};
 
-/// Folders, below the suite's root or a test's folders, that headers are looked for in.
+/// Names of folders with headers, looked for in the test's folder and in each folder above it, up to the suite's root.
 const INCLUDES: [&str; 4] = ["include", "ompvv", "utilities", "common"];
 
 /// A test.
 #[derive(Clone, Debug)]
 pub struct Test {
-    /// Its path in the suite; with `@c++` for a file of both languages, compiled as C++.
+    /// Path in the suite, with `@c++` appended if a file for both languages is compiled as C++.
     pub name: String,
     /// How to get the program.
     pub how: How,
     /// How the program is run.
     pub plan: Plan,
-    /// It makes tasks: what cox's runtime does differently from libgomp's begins there.
+    /// True if it makes tasks, which cox's runtime handles differently from libgomp.
     pub makes_tasks: bool,
 }
 
-/// How a test's program comes about.
+/// How to get a test's program.
 #[derive(Clone, Debug)]
 pub enum How {
-    /// Is compiled.
+    /// Compile it.
     Compiled {
         /// The source.
         source: PathBuf,
-        /// Its language.
+        /// Language of the source.
         language: Language,
         /// Folders of headers.
         includes: Vec<PathBuf>,
     },
-    /// Is there.
+    /// Use this program, which has been built.
     Built(PathBuf),
 }
 
-/// What a folder holds.
+/// The tests of a folder.
 #[derive(Debug, Default)]
 pub struct Suite {
     /// Tests that can run here.
     pub tests: Vec<Test>,
-    /// Names of the others, and why they cannot.
+    /// Names of the other tests, and why they cannot run here.
     pub set_aside: Vec<(String, String)>,
 }
 
-/// Reads a folder: every source with a `main` or with a head that says so is a test, and every program that has been built.
+/// Reads a folder. Every source with a `main` function or with test directives is a test, and every program that has been built.
 ///
 /// # Errors
 /// When the folder cannot be read.
@@ -71,7 +71,7 @@ pub fn read(root: &Path) -> Result<Suite> {
             }
             continue;
         }
-        // Sources of old tests are in any encoding.
+        // Sources of old tests can have any encoding.
         let text = String::from_utf8_lossy(&fs::read(file).with_context(|| name.clone())?).into_owned();
         for language in languages {
             if !is_test(&text, language) {
@@ -103,7 +103,7 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         let entry = entry.with_context(|| folder.display().to_string())?;
         let (path, kind) = (entry.path(), entry.file_type().with_context(|| folder.display().to_string())?);
         let name = entry.file_name().to_string_lossy().into_owned();
-        // OpenACC and the polyhedral loops of Graphite are no OpenMP.
+        // Skip OpenACC tests and Graphite's polyhedral loops: they are not OpenMP.
         if kind.is_dir() && !name.starts_with('.') && !name.contains(".oacc") && !name.contains(".graphite") {
             walk(&path, files)?;
         } else if kind.is_file() {
@@ -117,7 +117,7 @@ fn has_suffix(file: &Path, suffixes: &[&str]) -> bool {
     file.extension().and_then(|suffix| suffix.to_str()).is_some_and(|suffix| suffixes.contains(&suffix))
 }
 
-/// As what a file is compiled: C and C++ where its folder's name says both, none when it is no source.
+/// Returns the languages in which to compile a file: C and C++ if its folder's name says both, none if it is not a source.
 fn languages(file: &Path) -> Vec<Language> {
     let is_of_both =
         file.parent().and_then(Path::file_name).is_some_and(|folder| folder.to_string_lossy().contains("c-c++"));
@@ -132,7 +132,7 @@ fn languages(file: &Path) -> Vec<Language> {
     }
 }
 
-/// Whether a source is a program, and no part of one.
+/// Returns whether a source is a whole program.
 fn is_test(text: &str, language: Language) -> bool {
     let includes_a_source = || {
         let mut included = text.lines().filter_map(|line| line.trim_start().strip_prefix("#include"));
@@ -148,7 +148,7 @@ fn is_test(text: &str, language: Language) -> bool {
     }
 }
 
-/// Whether a name is in the text with a parenthesis behind it.
+/// Returns whether the text contains a name followed by a parenthesis.
 fn calls(text: &str, name: &str) -> bool {
     text.match_indices(name).any(|(at, _)| {
         let begins = !text[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_');
@@ -156,7 +156,7 @@ fn calls(text: &str, name: &str) -> bool {
     })
 }
 
-/// Whether a source, or one that it includes from beside it, has a construct of tasks.
+/// Returns whether a source, or a source in the same folder that it includes, contains a task construct.
 fn makes_tasks(text: &str, file: &Path) -> bool {
     let has = |text: &str| {
         let mut lines = text.lines().map(str::to_ascii_lowercase);

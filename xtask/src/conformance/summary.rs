@@ -1,29 +1,29 @@
-//! What a whole run came to.
+//! The overall result of a conformance run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::finished::{Counts, Finished};
 use super::session::Overlap;
 
-/// What a whole run came to.
+/// The overall result of a conformance run.
 #[derive(Debug, Default)]
 pub struct Summary {
     counts: BTreeMap<(String, u32), Counts>,
     overlap: BTreeMap<String, Overlap>,
     /// Tests that could not be judged, and why.
     pub set_aside: Vec<(String, String)>,
-    /// Differences and hangs, in words.
+    /// Descriptions of differences and hangs.
     pub findings: Vec<String>,
 }
 
-/// A test's name with a number of threads; 0: any.
+/// Returns a test's name with a number of threads; 0: any number.
 #[must_use]
 pub fn name(test: &str, threads: u32) -> String {
     if threads == 0 { test.to_owned() } else { format!("{test} ({threads} threads)") }
 }
 
 impl Summary {
-    /// Adds what was finished.
+    /// Adds the results of a finished test.
     pub fn add(&mut self, finished: &Finished) {
         let aside = finished.aside.iter().map(|(threads, why)| (name(&finished.test, *threads), why.clone()));
         self.set_aside.extend(aside);
@@ -37,17 +37,17 @@ impl Summary {
         sum.ran += finished.overlap.ran;
     }
 
-    /// Whether there were runs, and all were the same as plain ones. `None`: there were none.
+    /// Returns whether all runs behaved as plain ones, or `None` if there were no runs.
     #[must_use]
     pub fn is_good(&self) -> Option<bool> {
         (!self.counts.is_empty()).then_some(self.findings.is_empty())
     }
 
-    /// What was set aside, what was found (without commands), and the table.
+    /// Returns the tests that were set aside, the findings (without the commands to repeat them), and the table.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
-        // One that is set aside with one backend after the other is named once.
+        // A test that was set aside with several backends is listed once.
         let mut reasons: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (name, why) in &self.set_aside {
             reasons.entry(why).or_default().insert(name);

@@ -1,16 +1,16 @@
-//! DejaGnu's directives are lists of Tcl: `{ dg-do run { target { lp64 && { ! ia32 } } } }`.
+//! Parses DejaGnu's directives, which are Tcl lists: `{ dg-do run { target { lp64 && { ! ia32 } } } }`.
 
-/// A word of a list.
+/// A word of a Tcl list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word {
     /// A plain or quoted word.
     Text(String),
-    /// What is between braces.
+    /// A nested list in braces.
     List(Vec<Word>),
 }
 
 impl Word {
-    /// The text; `None` for a list.
+    /// Returns the text, or `None` for a list.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -19,7 +19,7 @@ impl Word {
         }
     }
 
-    /// The texts in a word, as options are given: `"-a -b"`, `{ -a -b }` or `{ "-a -b" }`.
+    /// Returns the texts of a word joined by spaces, so that `"-a -b"`, `{ -a -b }` and `{ "-a -b" }` give the same options.
     #[must_use]
     pub fn flat(&self) -> String {
         match self {
@@ -29,7 +29,7 @@ impl Word {
     }
 }
 
-/// The directives of a source, in order: those lists of a line that begin with `dg-`. One that is not closed in its line is left out.
+/// Returns the directives of a source in order: lists that begin with `dg-`. A list that does not end on its line is ignored.
 #[must_use]
 pub fn directives(source: &str) -> Vec<Vec<Word>> {
     source.lines().filter_map(directive).collect()
@@ -41,7 +41,7 @@ fn directive(line: &str) -> Option<Vec<Word>> {
     list(&mut rest)
 }
 
-/// Reads up to the brace that closes the list; `None` when there is none.
+/// Reads up to the closing brace of the list. Returns `None` if there is none.
 fn list(rest: &mut std::str::Chars<'_>) -> Option<Vec<Word>> {
     let mut words = Vec::new();
     loop {
@@ -76,8 +76,7 @@ fn quoted(rest: &mut std::str::Chars<'_>) -> Option<String> {
     }
 }
 
-/// Whether a selector holds, by what `holds` says of names (`lp64`) and of patterns of machines (`x86_64-*-*`). Several words in a row
-/// are alternatives.
+/// Evaluates a selector. `holds` decides about names (`lp64`) and machine patterns (`x86_64-*-*`). Several words in a row are alternatives.
 pub fn selects(selector: &[Word], holds: &dyn Fn(&str) -> bool) -> bool {
     let mut words = selector.iter().peekable();
     let mut any = false;
@@ -94,7 +93,7 @@ pub fn selects(selector: &[Word], holds: &dyn Fn(&str) -> bool) -> bool {
         } != negated;
         negated = false;
         all &= value;
-        // && binds more closely than || and than standing side by side.
+        // && binds more tightly than || and than juxtaposition.
         match words.peek().and_then(|word| word.text()) {
             Some("&&") => {
                 words.next();

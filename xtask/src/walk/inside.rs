@@ -1,4 +1,4 @@
-//! Walks the steps in a root file system that is ready, from within the namespaces that it was mounted in.
+//! Runs the steps of the walk in the prepared root file system, within its namespaces.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,10 +15,10 @@ use super::steps::{self, Step, Who};
 use super::table::{self, Outcome, Row};
 use crate::supervise::{DEFAULT_SIGNALS, watch};
 
-/// The user without rights, and the group of the same number.
+/// Name of the unprivileged user and of its group.
 pub const STRANGER: &str = "stranger";
 
-/// What package clients are told by the environment of this machine: proxies and certificates.
+/// Variables of this machine's environment that package clients need: proxies and certificates.
 const PASSED_ON: [&str; 10] = [
     "http_proxy",
     "https_proxy",
@@ -32,13 +32,13 @@ const PASSED_ON: [&str; 10] = [
     "PIP_DEFAULT_TIMEOUT",
 ];
 
-/// Puts a new root in place of the old one, which a user namespace demands: chroot(2) would do for all else.
+/// Shell script that replaces the root file system. A user namespace requires pivot_root(8); for everything else chroot(2) would do.
 const PIVOT: &str = r#"cd "$0" && pivot_root . mnt && cd / && umount -l /mnt && exec "$@""#;
 
-/// Walks all parts that are wanted, prints the table, and returns whether every step was good.
+/// Runs all chosen parts and prints the table. Returns whether every step succeeded.
 ///
 /// # Errors
-/// When steps cannot be read or started, or logs not written.
+/// When steps cannot be read or started, or logs cannot be written.
 pub fn walk(options: &Options, places: &Places) -> Result<bool> {
     let readme = fs::read_to_string(places.readme()).with_context(|| format!("{}", places.readme().display()))?;
     let mut rows: Vec<Row> = Vec::new();
@@ -51,7 +51,7 @@ pub fn walk(options: &Options, places: &Places) -> Result<bool> {
         let steps = steps.into_iter().filter(is_wanted);
         for (number, step) in steps.enumerate() {
             let started = Instant::now();
-            // Part test has its own clone and does not need what others have installed.
+            // Part test has a clone of its own and needs no installation of other parts.
             let outcome = if lost && part != Part::Test {
                 Outcome::NotWalked
             } else {
@@ -67,7 +67,7 @@ pub fn walk(options: &Options, places: &Places) -> Result<bool> {
     Ok(table::all_good(&rows))
 }
 
-/// Runs one step. What it prints goes to its log; the end of the log of a failed one is printed too.
+/// Runs one step. Its output goes to its log; if the step fails, the end of the log is printed, too.
 fn run(step: &Step, places: &Places, log: &Path) -> Result<Outcome> {
     let file = File::create(log).with_context(|| format!("{}", log.display()))?;
     let mut command = command(step, &places.root);
@@ -95,7 +95,7 @@ fn run(step: &Step, places: &Places, log: &Path) -> Result<Outcome> {
     Ok(why.map_or(Outcome::Good, Outcome::Failed))
 }
 
-/// The command that runs a step's script: in the new root, with the step's user, with an environment and signals as after a login.
+/// Returns the command that runs a step's script: in the new root, as the step's user, with the environment and signal actions that a login gives.
 fn command(step: &Step, root: &Path) -> Command {
     let home = if step.who == Who::Root { "/root".to_owned() } else { format!("/home/{STRANGER}") };
     let user = if step.who == Who::Root { "root" } else { STRANGER };

@@ -1,10 +1,10 @@
-//! `cargo xtask walk`: README.md's commands in a fresh Debian 12, as a stranger runs them, and what a newcomer tries next.
+//! `cargo xtask walk`: runs README.md's commands in a fresh Debian 12, as a new user would, and then what a newcomer tries next.
 //!
 //! 1. `root.rs` makes the root file system in target/walk.
-//! 2. `mounts.sh` mounts what it needs in namespaces of mounts, processes and IPC. The kernel ends all of it when the walk ends, also when
-//!    it is killed: setpriv(1) has unshare(1) killed with its parent, and unshare the first process of the namespace with itself.
-//! 3. `inside.rs` walks the steps in there and prints the table.
-//! 4. The root file system is removed, from outside, where nothing was ever mounted.
+//! 2. `mounts.sh` mounts what it needs in new mount, PID and IPC namespaces. The kernel removes them when the walk ends, even if the walk is killed:
+//!    setpriv(1) makes the kernel kill unshare(1) together with its parent, and unshare takes the first process of the namespace with it.
+//! 3. `inside.rs` runs the steps in there and prints the table.
+//! 4. The root file system is removed from outside, where nothing was ever mounted.
 
 use std::env;
 use std::fs;
@@ -27,7 +27,7 @@ use options::Options;
 use places::Places;
 pub(crate) use root::sources;
 
-/// Programs that a walk needs here, with the Debian packages that have them.
+/// Programs that a walk needs on this machine, and the Debian packages that contain them.
 const NEEDED: [(&str, &str); 6] = [
     ("debootstrap", "debootstrap"),
     ("git", "git"),
@@ -37,13 +37,13 @@ const NEEDED: [(&str, &str); 6] = [
     ("unshare", "util-linux"),
 ];
 
-/// Mounts a root file system's other file systems, and runs a command.
+/// Shell script that mounts the other file systems below a root file system, and runs a command.
 const MOUNTS: &str = include_str!("../../walk/mounts.sh");
 
-/// Walks as told, and returns whether every step was good.
+/// Runs the walk. Returns whether every step succeeded.
 ///
 /// # Errors
-/// When nothing could be walked.
+/// When no step could be run.
 pub fn run(options: &Options) -> Result<bool> {
     let default = || workspace::root().join("target/walk");
     let folder = options.root.clone().unwrap_or_else(default);
@@ -86,7 +86,7 @@ pub fn run(options: &Options) -> Result<bool> {
     }
 }
 
-/// The walk is one of the last commit; says so if there is more.
+/// Prints the commit that is walked, and a notice if there are uncommitted changes.
 fn say_what_is_left_out(places: &Places) -> Result<()> {
     let git = |arguments: &[&str]| Command::new("git").arg("-C").arg(&places.repository).args(arguments).output();
     let commit = git(&["log", "-1", "--format=%h %s"]).context("cannot start git")?;
@@ -97,7 +97,7 @@ fn say_what_is_left_out(places: &Places) -> Result<()> {
     Ok(())
 }
 
-/// A command that mounts everything and starts this program again in there.
+/// Returns the command that mounts the file systems and starts this program again in the namespaces.
 fn walking(places: &Places) -> Result<Command> {
     let mut command = namespaces();
     command.args(["sh", "-euc", MOUNTS, "mounts.sh"]).arg(&places.root).arg(&places.sysroot).arg(places.archives());

@@ -1,8 +1,8 @@
-//! Namespaces that end with the process that made them.
+//! Makes namespaces that end with the process that made them.
 
 use std::process::Command;
 
-/// A command that runs what follows in new namespaces, which end with this process.
+/// Returns a command to which the actual command is appended: it runs that in new namespaces, which end with this process.
 pub(super) fn namespaces() -> Command {
     let mut command = Command::new("setpriv");
     command.args([

@@ -1,4 +1,4 @@
-//! What `cargo xtask walk` is told.
+//! The command line of `cargo xtask walk`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,50 +6,49 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 
-/// Walks through README.md as a stranger does, in a fresh Debian 12.
+/// Follows README.md as a new user would, in a fresh Debian 12.
 ///
-/// Makes a root file system with debootstrap, runs README.md's commands in it and then what a newcomer tries next, and ends with a table
-/// of all steps. Only root can make such a root. Everything runs in namespaces of its own (mounts, processes, IPC), so that nothing stays
-/// mounted or running, however the walk ends. What is walked is the last commit of this work tree. Exit code: 0 all good, 1 a step failed,
-/// 2 nothing could be walked.
+/// Makes a root file system with debootstrap, runs README.md's commands in it and then what a newcomer tries next, and prints a table of all steps.
+/// Needs root. Everything runs in separate mount, PID and IPC namespaces, so nothing stays mounted or running, however the walk ends. The walk uses
+/// the last commit of this work tree. Exit code: 0 all steps succeeded, 1 a step failed, 2 no step could be run.
 #[derive(Debug, Parser)]
 #[command(name = "xtask walk", bin_name = "cargo xtask walk")]
 pub struct Options {
-    /// The folder for the root file system, the logs and what the next walk can use again; default: target/walk
+    /// Folder for the root file system, the logs and what the next walk can reuse; default: target/walk
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
-    /// Only these parts, and what they build on; default: all
+    /// Only these parts, and those that they build on; default: all
     #[arg(long, value_delimiter = ',', value_name = "PART")]
     pub only: Vec<Part>,
-    /// Only steps whose names hold one of these words; README.md's are walked in any case
+    /// Only steps whose names contain one of these words; README.md's steps always run
     #[arg(long, value_delimiter = ',', value_name = "WORD")]
     pub steps: Vec<String>,
-    /// In part test: `make test` with these arguments for `cargo test` in place of --workspace
+    /// In part test: run `make test` with these arguments for `cargo test` instead of --workspace
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     pub tests: Option<String>,
-    /// Leave the root file system in place
+    /// Keep the root file system
     #[arg(long)]
     pub keep: bool,
-    /// Walk in the root file system that an earlier walk left with --keep; what README.md installs is there
+    /// Use the root file system that an earlier walk left with --keep; what README.md installs is then present
     #[arg(long)]
     pub again: bool,
-    /// Use nothing that an earlier walk has left
+    /// Reuse nothing from earlier walks
     #[arg(long, conflicts_with = "again")]
     pub fresh: bool,
-    /// Debian's mirror; default: the one that this machine's apt uses
+    /// Debian's mirror; default: the mirror that this machine's apt uses
     #[arg(long, value_name = "URL")]
     pub mirror: Option<String>,
-    /// Walks the steps in a root file system that is ready: what a walk starts in the new namespaces
+    /// Runs the steps in a prepared root file system; a walk starts this in the new namespaces
     #[arg(long, hide = true)]
     pub inside: bool,
 }
 
-/// A part of the walk. They share one root file system and are walked in this order.
+/// A part of the walk. All parts share one root file system, and run in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Part {
     /// README.md's commands as root, then a tour of cox
     Root,
-    /// A user without sudo: builds, and uses what root has installed
+    /// A user without sudo, who builds cox and uses what root has installed
     User,
     /// A container without privileges
     Container,
@@ -58,7 +57,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Its name in options, logs and the table.
+    /// Returns the name in options, logs and the table.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -69,7 +68,7 @@ impl Part {
         }
     }
 
-    /// The part whose installation this one uses.
+    /// Returns the part whose installation this part uses.
     fn builds_on(self) -> Option<Part> {
         match self {
             Part::User | Part::Container => Some(Part::Root),
@@ -79,7 +78,7 @@ impl Part {
 }
 
 impl Options {
-    /// The parts to walk, in their order, with those that others build on.
+    /// Returns the parts to run, in their order, including those that others build on.
     #[must_use]
     pub fn parts(&self) -> Vec<Part> {
         let wanted = if self.only.is_empty() { Part::value_variants() } else { &self.only };
@@ -89,7 +88,7 @@ impl Options {
         parts
     }
 
-    /// Whether a step that is not README.md's is walked. Of a part that only others build on, none is.
+    /// Returns whether a step that is not in README.md is run. If a part was added only because another builds on it, none of its own steps is run.
     #[must_use]
     pub fn takes(&self, part: Part, step: &str) -> bool {
         let named = self.only.is_empty() || self.only.contains(&part);
@@ -97,13 +96,13 @@ impl Options {
     }
 }
 
-/// Marks a folder as one that walks may remove things in.
+/// Name of the file that marks a folder in which a walk may remove files.
 const MARK: &str = ".walk";
 
-/// Makes the folder of a walk, or takes one that an earlier walk made.
+/// Claims a folder for a walk: creates it, or reuses one that an earlier walk has marked.
 ///
 /// # Errors
-/// When it has foreign files in it: a walk removes its root file system and what it keeps for the next one.
+/// When it contains files that no walk has made, because a walk removes its root file system and its cache.
 pub fn claim(folder: &Path) -> Result<()> {
     let mark = folder.join(MARK);
     if mark.is_file() {

@@ -1,4 +1,4 @@
-//! Where things of a walk are.
+//! The paths of a walk.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,17 +8,17 @@ use anyhow::{Context, Result};
 use super::steps;
 use crate::workspace;
 
-/// Where things of a walk are.
+/// The paths of a walk.
 pub(super) struct Places {
     /// This repository.
     pub(super) repository: PathBuf,
     /// The root file system.
     pub(super) root: PathBuf,
-    /// What the next walk can use.
+    /// Folder of what the next walk can reuse.
     pub(super) cache: PathBuf,
-    /// What each step printed.
+    /// Folder of the steps' logs.
     pub(super) logs: PathBuf,
-    /// The Rust toolchain.
+    /// Folder of the Rust toolchain.
     pub(super) sysroot: PathBuf,
 }
 
@@ -35,18 +35,18 @@ impl Places {
         })
     }
 
-    /// Debian packages that apt has fetched.
+    /// Returns the folder of the Debian packages that apt has downloaded.
     pub(super) fn archives(&self) -> PathBuf {
         self.cache.join("archives")
     }
 
-    /// What cargo built in this home's clone.
+    /// Returns the folder that keeps the build output of this home's clone for the next walk.
     pub(super) fn kept(&self, home: &Path) -> PathBuf {
         let name = home.strip_prefix(&self.root).unwrap_or(home).to_string_lossy().replace('/', "-");
         self.cache.join(format!("target-{name}"))
     }
 
-    /// README.md as it is in the clone.
+    /// Returns README.md in the clone.
     pub(super) fn readme(&self) -> PathBuf {
         self.root.join("root").join(steps::CLONE).join("README.md")
     }

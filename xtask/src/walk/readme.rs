@@ -1,12 +1,12 @@
-//! The commands that README.md tells a newcomer to run. They are read from it, so that the walk and README.md cannot differ.
+//! Reads the commands that README.md tells a newcomer to run, so that the walk and README.md cannot differ.
 
 use anyhow::{Result, ensure};
 
 /// The heading of README.md's section for newcomers.
 pub const SECTION: &str = "Start";
 
-/// Returns the commands in the code blocks of a section, one per command: each line of `sh` blocks, and what follows a `$ ` in `console`
-/// blocks. Lines that end with a backslash go on in the next one. Trailing comments stay: the shell ignores them.
+/// Returns the commands in the code blocks of a section: each line of `sh` blocks, and the text after `$ ` in `console` blocks. A line that ends with
+/// a backslash continues on the next one. Trailing comments are kept, because the shell ignores them.
 ///
 /// # Errors
 /// When the section or its commands are missing.
@@ -41,7 +41,7 @@ pub fn commands(readme: &str, section: &str) -> Result<Vec<String>> {
     Ok(commands)
 }
 
-/// Returns a command without its trailing comment, as the name of a step.
+/// Returns a command without its trailing comment; this is the name of its step.
 #[must_use]
 pub fn name(command: &str) -> &str {
     command.split(" #").next().unwrap_or_default().trim_end()

@@ -1,4 +1,4 @@
-//! The root file system of a walk: a fresh Debian 12, what its package clients need to know, and clones of this repository.
+//! Makes the root file system of a walk: a fresh Debian 12, the settings of its package clients, and clones of this repository.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,23 +13,23 @@ use super::namespaces::namespaces;
 use super::places::Places;
 use super::steps::CLONE;
 
-/// Debian 12.
+/// Code name of Debian 12.
 const SUITE: &str = "bookworm";
 
-/// What README.md expects to be there, beside a Rust toolchain; whoever has that has certificates too.
+/// What README.md expects in addition to a Rust toolchain. A system with that toolchain also has certificates.
 const PACKAGES: &str = "ca-certificates,git,make";
 
-/// Homes that have a clone, and whose they are.
+/// Homes with a clone, and the owner of each.
 const CLONES: [(&str, Option<&str>); 3] = [("root", None), ("home/stranger", Some(STRANGER)), ("root/tests", None)];
 
-/// What of target/ the next walk may use: what cargo has built from crates. All else has to be made anew, or a walk would not notice that
-/// nothing makes it any more.
+/// Folders of target/ that the next walk reuses: what cargo has built from crates. Everything else must be built anew, or a walk would not notice
+/// when nothing builds it any more.
 const BUILT_ONCE: [&str; 3] = [".fingerprint", "build", "deps"];
 
-/// Returns the sources of packages for [`SUITE`], as lines of a sources.list.
+/// Returns the package sources for [`SUITE`], as lines of a sources.list file.
 ///
 /// # Errors
-/// When apt does not know any.
+/// When apt knows no source for this suite.
 pub fn sources(mirror: Option<&str>) -> Result<String> {
     if let Some(mirror) = mirror {
         return Ok(format!("deb {mirror} {SUITE} main\n"));
@@ -43,7 +43,7 @@ pub fn sources(mirror: Option<&str>) -> Result<String> {
     Ok(sources)
 }
 
-/// Takes the lines "MIRROR RELEASE COMPONENT" that are of the suite, its updates and its security.
+/// Selects the lines "MIRROR RELEASE COMPONENT" of the suite, its updates and its security updates.
 fn chosen(targets: &str) -> String {
     let mut lines = Vec::new();
     for target in targets.lines() {
@@ -57,7 +57,7 @@ fn chosen(targets: &str) -> String {
     lines.concat()
 }
 
-/// Makes the root file system anew: unpacks Debian, which is installed once, and lays the stranger's home and the clones.
+/// Makes a new root file system: unpacks Debian (which debootstrap installs only once), and adds the unprivileged user's home and the clones.
 ///
 /// # Errors
 /// When a command fails.
@@ -93,10 +93,10 @@ pub fn make(places: &Places, sources: &str) -> Result<()> {
     Ok(())
 }
 
-/// Removes the root file system, and keeps of it what the next walk can use.
+/// Removes the root file system, but keeps what the next walk can reuse.
 ///
 /// # Errors
-/// When something is mounted in it, or files cannot be removed.
+/// When something is mounted below it, or files cannot be removed.
 pub fn remove(places: &Places) -> Result<()> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").context("/proc/self/mountinfo")?;
     let below = |line: &str| line.split(' ').nth(4).is_some_and(|point| Path::new(point).starts_with(&places.root));
@@ -118,7 +118,7 @@ pub fn remove(places: &Places) -> Result<()> {
     fs::remove_dir_all(&places.root).with_context(|| format!("cannot remove '{}'", places.root.display()))
 }
 
-/// Removes everything from a folder target/ but what cargo has built from crates.
+/// Removes everything from a target/ folder except what cargo has built from crates.
 fn thin_out(target: &Path) -> Result<()> {
     for profile in fs::read_dir(target)?.flatten() {
         if !profile.path().join(BUILT_ONCE[0]).is_dir() {
@@ -140,7 +140,7 @@ fn erase(path: &Path) -> Result<()> {
         .with_context(|| format!("{}", path.display()))
 }
 
-/// Returns the archive of a new Debian; makes it if it is not there.
+/// Returns the archive of a fresh Debian. Makes the archive if it does not exist.
 fn base(places: &Places, sources: &str) -> Result<PathBuf> {
     let base = places.cache.join(format!("{SUITE}-{}.tar", PACKAGES.replace(',', "-")));
     if base.is_file() {
@@ -152,7 +152,7 @@ fn base(places: &Places, sources: &str) -> Result<PathBuf> {
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
-    // It mounts /proc and others in there: in a namespace, so that they are gone with it.
+    // debootstrap mounts /proc and other file systems; in a namespace they disappear with it.
     let mut debootstrap = namespaces();
     debootstrap.args(["debootstrap", "--variant=minbase", &format!("--include={PACKAGES}"), SUITE]).arg(&folder);
     debootstrap.arg(mirror).stdout(fs::File::create(places.logs.join("debootstrap.log"))?);
@@ -169,7 +169,7 @@ fn base(places: &Places, sources: &str) -> Result<PathBuf> {
     Ok(base)
 }
 
-/// Tells package clients what they are told on this machine: mirrors, certificates, names, indexes.
+/// Copies this machine's settings of package clients: mirrors, certificates, names, indexes.
 fn network(root: &Path, sources: &str) -> Result<()> {
     fs::write(root.join("etc/apt/sources.list"), sources)?;
     for file in ["etc/resolv.conf", "etc/hosts", "etc/ssl/certs/ca-certificates.crt", "etc/pip.conf"] {
@@ -178,7 +178,7 @@ fn network(root: &Path, sources: &str) -> Result<()> {
             fs::copy(&from, root.join(file)).with_context(|| format!("{}", from.display()))?;
         }
     }
-    // Settings of proxies and dates; not those that say what to do after an installation.
+    // Copy settings about proxies and validity dates, but not hooks that run after an installation.
     for entry in fs::read_dir("/etc/apt/apt.conf.d").into_iter().flatten().flatten() {
         let text = fs::read_to_string(entry.path()).unwrap_or_default();
         if text.contains("Acquire::") && !text.contains("Post-Invoke") {
@@ -188,7 +188,7 @@ fn network(root: &Path, sources: &str) -> Result<()> {
     Ok(())
 }
 
-/// Lays a home's ~/.cargo: the programs of the toolchain, as rustup has them there, and crates that this machine has already.
+/// Sets up a home's ~/.cargo: links to the toolchain's programs, as rustup makes them, and the crates that this machine has downloaded.
 fn toolchain(home: &Path, sysroot: &Path) -> Result<()> {
     let cargo = home.join(".cargo");
     fs::create_dir_all(cargo.join("bin"))?;

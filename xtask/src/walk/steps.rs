@@ -1,4 +1,4 @@
-//! The steps of each part: README.md's commands, and shell scripts below xtask/walk.
+//! The steps of each part: README.md's commands, and shell scripts in xtask/walk.
 
 use std::time::Duration;
 
@@ -10,50 +10,50 @@ use super::readme;
 /// Who runs a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// Root, without sudo: a container's or a rescue shell's.
+    /// Root without sudo, as in a container or a rescue shell.
     Root,
-    /// A user without any right.
+    /// A user without privileges.
     Stranger,
-    /// That user as root of an own user namespace.
+    /// The user without privileges, as root of a user namespace.
     Container,
 }
 
 /// One row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Its name in the table.
+    /// Name in the table.
     pub name: String,
     /// Who runs it.
     pub who: Who,
-    /// The folder it runs in, below the user's home.
+    /// Folder in which it runs, relative to the user's home.
     pub folder: &'static str,
-    /// What bash runs.
+    /// Script for bash.
     pub script: String,
-    /// When it is given up.
+    /// Time limit.
     pub limit: Duration,
-    /// Whether README.md has it: without it the rest makes no sense.
+    /// True if the command is from README.md; if it fails, the later steps are not run.
     pub of_readme: bool,
 }
 
-/// The clone of this repository that a stranger has made, below the home.
+/// Folder of the new user's clone of this repository, relative to the home.
 pub const CLONE: &str = "coxswain";
 
-/// Functions that all steps have.
+/// Shell functions for all steps.
 const PRELUDE: &str = include_str!("../../walk/prelude.sh");
 
-/// Root leaves out the word sudo, which a small Debian does not have.
+/// A function that replaces sudo for root, because a minimal Debian does not have sudo.
 const WITHOUT_SUDO: &str = "sudo() { \"$@\"; }\n";
 
-/// A build from nothing, with packages, on a slow machine.
+/// Time limit for a build from scratch, including packages, on a slow machine.
 const BUILD_LIMIT: Duration = Duration::from_secs(3600);
 
-/// Some ten times what a step of a tour takes.
+/// Time limit of other steps: about ten times what they need.
 const STEP_LIMIT: Duration = Duration::from_secs(120);
 
-/// `make test`, whose own limit is 75 minutes beside its builds.
+/// Time limit for `make test`, whose own limit is 75 minutes without its builds.
 const TEST_LIMIT: Duration = Duration::from_secs(3 * 3600);
 
-/// Returns all steps of a part. `tests` are the arguments that `cargo test` gets in place of --workspace.
+/// Returns all steps of a part. `tests` are arguments for `cargo test` instead of --workspace.
 ///
 /// # Errors
 /// When README.md has no commands, or a script is not a list of steps.
@@ -83,8 +83,8 @@ pub fn of(part: Part, readme: &str, tests: Option<&str>) -> Result<Vec<Step>> {
     }
 }
 
-/// Returns README.md's steps for root or for a user, who cannot do what needs it. `make test` is a part of
-/// its own.
+/// Returns README.md's steps for `who`. A user without privileges skips the commands that need sudo. `make test` is skipped, because it is a separate
+/// part.
 fn of_readme(readme: &str, who: Who) -> Result<Vec<Step>> {
     let commands = readme::commands(readme, readme::SECTION)?;
     let needs_root = |command: &str| command.split_ascii_whitespace().any(|word| word == "sudo");
@@ -100,7 +100,7 @@ fn of_readme(readme: &str, who: Who) -> Result<Vec<Step>> {
     Ok(steps.collect())
 }
 
-/// Reads a script of steps: a line `#: NAME` begins each. `#: NAME (as root)` names who runs it.
+/// Reads a script of steps. A line `#: NAME` begins a step; `#: NAME (as root)` also names the user.
 fn scripted(who: Who, text: &str) -> Result<Vec<Step>> {
     let mut steps: Vec<Step> = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -129,13 +129,13 @@ fn scripted(who: Who, text: &str) -> Result<Vec<Step>> {
 }
 
 impl Step {
-    /// What bash is given: the functions of all steps, and this one.
+    /// Returns the script for bash: the functions for all steps, and this step's commands.
     #[must_use]
     pub fn text(&self) -> String {
         format!("{PRELUDE}\n{}\n", self.script)
     }
 
-    /// The name of its log: the part, and the step in letters that need no quotes.
+    /// Returns the name of the log: the part, the number and the step's name, in characters that need no quoting.
     #[must_use]
     pub fn log(&self, part: Part, number: usize) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };

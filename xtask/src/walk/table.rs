@@ -1,38 +1,38 @@
-//! What the walk found, as a table.
+//! The results of the walk as a table.
 
 use std::time::Duration;
 
 /// How a step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// As it should.
+    /// The step succeeded.
     Good,
-    /// It did not; why.
+    /// The step failed, and why.
     Failed(String),
-    /// An earlier step failed that it needs.
+    /// The step was not run, because an earlier step that it needs failed.
     NotWalked,
 }
 
 /// One line of the table.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The part's name.
+    /// Name of the part.
     pub part: &'static str,
-    /// The step's name.
+    /// Name of the step.
     pub step: String,
-    /// How it ended.
+    /// How the step ended.
     pub outcome: Outcome,
-    /// How long it took.
+    /// Duration of the step.
     pub time: Duration,
 }
 
-/// Whether every step was walked and ended as it should.
+/// Returns whether every step was run and succeeded.
 #[must_use]
 pub fn all_good(rows: &[Row]) -> bool {
     rows.iter().all(|row| row.outcome == Outcome::Good)
 }
 
-/// Writes the table, and a last line with the sums.
+/// Returns the table, and a last line with the totals.
 #[must_use]
 pub fn text(rows: &[Row]) -> String {
     let heads = ["part", "step", "seconds", "result"].map(str::to_owned);

@@ -1,7 +1,7 @@
-//! Retired words: one term for one thing, in code, options, JSON and texts.
+//! Finds retired words, so that one thing has one term in code, options, JSON and texts.
 //!
-//! `xtask/words.tsv` lists each retired word with its replacement and the kinds of names that must not contain it. English
-//! prose may use the word: a comment is never searched, and a page only for the phrases that its row names.
+//! `xtask/words.tsv` lists each retired word with its replacement and the kinds of names that must not contain it. Prose may use the word: comments
+//! are never searched, and pages only if a word's row names them.
 
 mod names;
 
@@ -19,26 +19,26 @@ pub use names::{Kind, Name, of_page, of_rust};
 /// A retired word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retired {
-    /// One or more words, in lower case, with a space between them: `took cpu` is found in `took_cpu` and `TookCpu`.
+    /// One or more words in lower case, separated by spaces: `took cpu` matches `took_cpu` and `TookCpu`.
     pub word: Vec<String>,
-    /// What to write instead.
+    /// Replacement.
     pub instead: String,
-    /// Where it is a fault.
+    /// Kinds of names that must not contain it.
     pub kinds: BTreeSet<Kind>,
-    /// Files below these paths may use it.
+    /// Paths below which it is permitted.
     pub except: Vec<PathBuf>,
 }
 
-/// A retired word in use.
+/// An occurrence of a retired word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hit {
-    /// Relative to the workspace.
+    /// Path relative to the workspace.
     pub file: PathBuf,
-    /// What contains the word.
+    /// The name that contains the word.
     pub name: Name,
-    /// The word, as the table has it.
+    /// The word as in the table.
     pub word: String,
-    /// What to write instead.
+    /// Replacement.
     pub instead: String,
 }
 
@@ -50,10 +50,10 @@ impl fmt::Display for Hit {
     }
 }
 
-/// Reads the table: a row per word, with tabs between word, replacement, kinds and exceptions. Lists have commas.
+/// Parses the table. Each row has a word, its replacement, kinds and exceptions, separated by tabs. Lists are separated by commas.
 ///
 /// # Errors
-/// When a row is not of this form, or names an unknown kind.
+/// When a row has another form, or names an unknown kind.
 pub fn table(text: &str) -> Result<Vec<Retired>> {
     let rows = text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     rows.map(|(at, line)| row(line).with_context(|| format!("line {} of the table of words", at + 1))).collect()
@@ -77,10 +77,10 @@ fn row(line: &str) -> Result<Retired> {
     })
 }
 
-/// The hits in the files below `root`, and the number of files that were searched.
+/// Returns the occurrences in the files below `root`, and the number of files that were searched.
 ///
 /// # Errors
-/// When a file cannot be read or is not Rust.
+/// When a file cannot be read or is not valid Rust.
 pub fn of_workspace(root: &Path, table: &[Retired]) -> Result<(Vec<Hit>, usize)> {
     let mut files = vec![root.join("README.md")];
     for folder in ["crates", "bench", "xtask", "docs"] {
@@ -116,7 +116,7 @@ fn hits_of(file: &Path, name: &Name, table: &[Retired]) -> Vec<Hit> {
     found.map(hit).collect()
 }
 
-/// Whether `words` has these in a row, the last one perhaps in the plural.
+/// Returns whether `words` contains the `wanted` words in a row; the last one may be in the plural.
 fn is_in(wanted: &[String], words: &[String]) -> bool {
     let same = |(at, (wanted_word, word)): (usize, (&String, &String))| {
         word == wanted_word || at + 1 == wanted.len() && word.strip_suffix('s') == Some(wanted_word)
@@ -124,7 +124,7 @@ fn is_in(wanted: &[String], words: &[String]) -> bool {
     words.windows(wanted.len()).any(|window| wanted.iter().zip(window).enumerate().all(same))
 }
 
-/// Rust sources of programs, and pages; relative to the workspace. Tests may name what they want.
+/// Returns whether a file, relative to the workspace, is searched: Rust sources and Markdown pages, but not tests, which may use any name.
 fn is_searched(file: &Path) -> bool {
     let is_kind = file.extension().is_some_and(|extension| extension == "rs" || extension == "md");
     is_kind && !file.components().any(|part| part.as_os_str() == "tests")

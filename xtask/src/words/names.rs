@@ -1,4 +1,4 @@
-//! The names that a file gives, and the texts that it shows to users.
+//! Finds the names that a file declares, and the texts that it shows to users.
 
 use std::fmt;
 use std::path::Path;
@@ -12,28 +12,28 @@ use syn::{
 
 use crate::for_tests::is_for_tests;
 
-/// What a name is the name of.
+/// What is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A crate's folder, a file or `mod`.
     Module,
     /// A struct, enum, trait or alias; also a variant.
     Type,
-    /// A field that is not written to JSON, and no option.
+    /// A field that is neither written to JSON nor an option.
     Field,
     /// A function or method.
     Function,
     /// An option of a command: a field of a struct that clap parses, or its `long` name.
     Option,
-    /// A key that serde writes, or the name it is renamed to.
+    /// A key that serde writes, or its new name in `rename`.
     Json,
-    /// A string in the code, without attributes.
+    /// A string in the code, except in attributes.
     Message,
     /// A line of README.md or of a page in docs.
     Page,
 }
 
-/// Each kind with its name in the table.
+/// The kinds with their names in the table.
 const KINDS: [(Kind, &str); 8] = [
     (Kind::Module, "module"),
     (Kind::Type, "type"),
@@ -46,7 +46,7 @@ const KINDS: [(Kind, &str); 8] = [
 ];
 
 impl Kind {
-    /// The kind of this name in the table.
+    /// Returns the kind with this name in the table.
     #[must_use]
     pub fn of(name: &str) -> Option<Kind> {
         KINDS.into_iter().find(|(_, known)| *known == name).map(|(kind, _)| kind)
@@ -63,15 +63,15 @@ impl fmt::Display for Kind {
 /// A name, or a text that users see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// Of what.
+    /// What is named.
     pub kind: Kind,
-    /// As it stands in the file.
+    /// The text as in the file.
     pub text: String,
-    /// Its line.
+    /// Line number.
     pub line: usize,
 }
 
-/// The words of a name in lower case: those of `TookCpu` and `took_cpu` are `took` and `cpu`.
+/// Splits a name into words in lower case: `TookCpu` and `took_cpu` both give `took` and `cpu`.
 pub(super) fn words_of(name: &Name) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;
@@ -89,17 +89,17 @@ pub(super) fn words_of(name: &Name) -> Vec<String> {
     words
 }
 
-/// The lines of a page.
+/// Returns the lines of a page.
 #[must_use]
 pub fn of_page(text: &str) -> Vec<Name> {
     let line = |(at, line): (usize, &str)| Name { kind: Kind::Page, text: line.trim().to_owned(), line: at + 1 };
     text.lines().enumerate().map(line).collect()
 }
 
-/// The names in a Rust source. Of its path the file's name counts, and that of the crate's folder where it is the root.
+/// Returns the names in a Rust source. The file's name counts as a module name; for a crate's root, the crate's folder does.
 ///
 /// # Errors
-/// When it is not Rust.
+/// When the source is not valid Rust.
 pub fn of_rust(file: &Path, text: &str) -> Result<Vec<Name>> {
     let mut names = Names { found: Vec::new(), fields: Kind::Field };
     let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -116,7 +116,7 @@ pub fn of_rust(file: &Path, text: &str) -> Result<Vec<Name>> {
 
 struct Names {
     found: Vec<Name>,
-    /// What fields of the struct or enum are that is being visited.
+    /// Kind of the fields of the struct or enum that is being visited.
     fields: Kind,
 }
 
@@ -129,7 +129,7 @@ impl Names {
         self.add(kind, ident.to_string(), ident.span());
     }
 
-    /// `rename = "…"` and `long = "…"` of these attributes.
+    /// Adds the values of `rename = "…"` and `long = "…"` in these attributes.
     fn given(&mut self, attributes: &[Attribute]) {
         for attribute in attributes {
             let kind = match () {
@@ -137,7 +137,7 @@ impl Names {
                 () if attribute.path().is_ident("arg") => Kind::Option,
                 () => continue,
             };
-            // What is neither of the two is read over; a form that is none of an attribute's is rustc's to refuse.
+            // Other attribute items are ignored. Parse errors are ignored, too, because rustc reports them.
             let _ = attribute.parse_nested_meta(|meta| {
                 let given = meta.value().and_then(|value| value.parse::<LitStr>());
                 if let (true, Ok(given)) = (meta.path.is_ident("rename") || meta.path.is_ident("long"), given) {
@@ -149,7 +149,7 @@ impl Names {
     }
 }
 
-/// What derives make of the fields.
+/// Returns the kind of the fields, which depends on the derived traits.
 fn kind_of_fields(attributes: &[Attribute]) -> Kind {
     let mut kind = Kind::Field;
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("derive")) {
@@ -231,7 +231,7 @@ impl<'ast> Visit<'ast> for Names {
         self.add(Kind::Message, text.value(), text.span());
     }
 
-    /// Texts of `format!` and its like are tokens to syn.
+    /// The strings in `format!` and similar macros are only tokens for syn.
     fn visit_macro(&mut self, item: &'ast syn::Macro) {
         for token in flat(item.tokens.clone()) {
             if let Ok(syn::Lit::Str(text)) = syn::parse_str::<syn::Lit>(&token.to_string()) {
@@ -244,7 +244,7 @@ impl<'ast> Visit<'ast> for Names {
         self.visit_macro(&item.mac);
     }
 
-    // Names in attributes are no texts.
+    // Strings in attributes are not messages.
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
 }
 
