@@ -1,12 +1,13 @@
-//! How another process gives a command to an engine of a session, as `cox pack set` does.
+//! Commands from another process to an engine of a session, as `cox pack set` sends them.
 //!
-//! The session listens on sockets in Linux' abstract namespace, which have no file and go with the process, whatever
-//! ends it. A socket's name has the name of the engine, the number of a process that was named, that of the PID namespace that gave it, and a
-//! random one: everybody may take any name in that namespace, so nobody shall know it beforehand. Whoever asks finds the
-//! name in /proc/net/unix, and knows the session by its user. One line of JSON is asked, one is answered.
+//! The session listens on sockets in Linux's abstract namespace. Such a socket has no file and disappears with the
+//! process, however that ends. The socket's name contains the engine's name, the id of a named process, the number of
+//! the PID namespace in which that id is valid, and a random number. The random number keeps other users from taking
+//! the name beforehand, because every user may take any name in the abstract namespace. A client finds the name in
+//! /proc/net/unix and identifies the session by its user. The client sends one line of JSON and receives one line.
 //!
-//! The session never waits for those who ask: it looks at each tick what has come, and hangs up on whoever has not said a
-//! whole line in time.
+//! The session never waits for clients. At each tick it reads the data that has arrived, and it disconnects a client
+//! that has not sent a complete line in time.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -28,13 +29,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::peer::Peer;
 
-/// For the whole question: whoever connects has the line ready.
+/// Time limit for the whole command. A client connects only when its line is ready.
 const ASKING: Duration = Duration::from_secs(2);
-/// For the whole answer: the session looks every 100 ms, and an engine may take all threads anew.
+/// Time limit for the whole answer. The session reads commands every 100 ms, and an engine may have to act on all
+/// threads.
 const ANSWERING: Duration = Duration::from_secs(10);
-/// A list of all CPUs that Linux can have takes 40 KB.
+/// Maximum length of a line, bytes. A list of all CPUs that Linux supports takes 40 KB.
 const LONGEST: usize = 1 << 16;
-/// Those who may be connected without having asked yet, and those who are let in at a tick. Others wait in the kernel.
+/// Maximum number of connected clients that have not sent their command yet. Further clients wait in the kernel.
 const WAITING: usize = 32;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -43,34 +45,34 @@ enum Answer {
     Refused(String),
 }
 
-/// The session's side, for one engine.
+/// The session's end of the sockets of one engine.
 pub(crate) struct Control<C> {
     listeners: Vec<UnixListener>,
     waiting: Vec<Asking>,
     commands: PhantomData<C>,
 }
 
-/// Somebody who has connected and not asked yet.
+/// A client that has connected and not yet sent a complete command.
 struct Asking {
     stream: UnixStream,
     since: Instant,
     line: Vec<u8>,
 }
 
-/// A command, and who waits for what comes of it.
+/// A command, and the client that waits for the answer.
 pub(crate) struct Asked<C> {
     pub(crate) command: C,
     pub(crate) asker: Asker,
 }
 
-/// Somebody who has given a command.
+/// The connection to a client that has sent a command.
 pub(crate) struct Asker(UnixStream);
 
 impl<C: DeserializeOwned> Control<C> {
-    /// Listens for those who want something of the session that has this engine for these processes.
+    /// Listens for commands to the session that runs this engine for these processes.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When a system call fails.
     pub(crate) fn open(engine: &str, pids: &[u32]) -> io::Result<Control<C>> {
         let listen = |pid: &u32| {
             let random = RandomState::new().build_hasher().finish();
@@ -83,7 +85,7 @@ impl<C: DeserializeOwned> Control<C> {
         Ok(Control { listeners, waiting: Vec::new(), commands: PhantomData })
     }
 
-    /// Whoever has asked since this was called last. Others than this user and root get no answer. Never waits.
+    /// Returns the commands that arrived since the last call. Only this user and root get an answer. Never waits.
     pub(crate) fn asked(&mut self) -> Vec<Asked<C>> {
         let waiting = &mut self.waiting;
         for listener in &self.listeners {
@@ -113,7 +115,7 @@ impl Asking {
         Ok(Some(Asking { stream, since: Instant::now(), line: Vec::new() }))
     }
 
-    /// What has come; `None` while the line is not whole.
+    /// Reads the data that has arrived. Returns the command, or `None` while the line is incomplete.
     fn hear<C: DeserializeOwned>(&mut self) -> Result<Option<Asked<C>>> {
         let mut part = [0; 4096];
         while !self.line.ends_with(b"\n") {
@@ -131,34 +133,34 @@ impl Asking {
 }
 
 impl Asker {
-    /// Says what was done, or why nothing has changed.
+    /// Sends the result, or the reason why nothing has changed.
     pub(crate) fn answer(mut self, done: &Result<String>) {
         let answer = match done {
             Ok(done) => Answer::Done(done.clone()),
             Err(error) => Answer::Refused(chain(error)),
         };
-        // Who no longer waits for the answer can ask again.
+        // A client that has stopped waiting can repeat its command.
         let _ = say(&mut self.0, &answer);
     }
 }
 
-/// Who listens under the names that sessions of a process have.
+/// Result of the search for a session of a process.
 pub enum Found {
-    /// A session that may be asked.
+    /// A session that this user may send commands to.
     Session(Asks),
-    /// Only others than those whom this user may ask.
+    /// Only sessions that this user may not send commands to.
     Stranger,
-    /// Nobody.
+    /// No session.
     Nobody,
 }
 
 /// A connection to a session.
 pub struct Asks(UnixStream);
 
-/// Looks for the session that has this engine for a process.
+/// Finds the session that runs this engine for a process.
 ///
 /// # Errors
-/// When the system refuses.
+/// When a system call fails.
 pub fn session_of(engine: &str, pid: u32) -> Result<Found> {
     let sockets = Root::live().read("/proc/net/unix").unwrap_or_default();
     let beginning = beginning(engine, pid)?;
@@ -166,7 +168,7 @@ pub fn session_of(engine: &str, pid: u32) -> Result<Found> {
     let names = names.lines().filter_map(|line| line.rsplit(' ').next()?.strip_prefix('@'));
     let mut found = Found::Nobody;
     for name in names.filter(|name| name.starts_with(&beginning)) {
-        // Neither waits where the listener has no room, nor is kept by one who has hung up.
+        // A non-blocking socket does not wait for a listener whose queue is full, e.g. because its process hangs.
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         if connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?).is_err() {
@@ -175,7 +177,7 @@ pub fn session_of(engine: &str, pid: u32) -> Result<Found> {
         let stream = UnixStream::from(socket);
         let session = Peer::of(&stream).context("cannot tell whose session it is")?.uid;
         let owner = std::fs::metadata(format!("/proc/{pid}")).map(|process| process.uid());
-        // Root may ask any session, but believes only root's and that of the process's own user.
+        // Root may send commands to any session, but trusts only a session of root or of the process's own user.
         let is_owner = geteuid().is_root() && owner.is_ok_and(|owner| owner == session.as_raw());
         if session == geteuid() || is_owner {
             stream.set_nonblocking(false)?;
@@ -187,10 +189,10 @@ pub fn session_of(engine: &str, pid: u32) -> Result<Found> {
 }
 
 impl Asks {
-    /// Gives the session a command; returns what it says was done. `whom`: what to call it in errors.
+    /// Sends a command to the session and returns its result. `whom` names the session in errors.
     ///
     /// # Errors
-    /// When it refuses, or cannot be reached any more.
+    /// When the session refuses the command or cannot be reached any more.
     pub fn ask(self, command: &impl Serialize, whom: &str) -> Result<String> {
         let Asks(mut stream) = self;
         let until = Instant::now() + ANSWERING;
@@ -207,7 +209,7 @@ fn say(stream: &mut UnixStream, what: &impl Serialize) -> io::Result<()> {
     stream.write_all(format!("{}\n", serde_json::to_string(what)?).as_bytes())
 }
 
-/// One line, which has to be whole at the time `until`.
+/// Reads one line, which must be complete at the time `until`.
 fn hear<T: DeserializeOwned>(stream: &mut UnixStream, until: Instant) -> Result<T> {
     let (mut line, mut part) = (Vec::new(), [0; 4096]);
     while !line.ends_with(b"\n") {
@@ -225,7 +227,7 @@ fn hear<T: DeserializeOwned>(stream: &mut UnixStream, until: Instant) -> Result<
     Ok(serde_json::from_slice(&line)?)
 }
 
-/// What the names of sockets for a process begin with.
+/// Returns the prefix of the socket names for a process.
 fn beginning(engine: &str, pid: u32) -> io::Result<String> {
     let namespace = stat("/proc/self/ns/pid")?.st_ino;
     Ok(format!("cox-{engine}-{namespace}-{pid}-"))

@@ -1,13 +1,15 @@
-//! The contract of an engine: what the session asks of it, in this order.
+//! The contract of an engine: the calls that the session makes, in this order.
 //!
-//! 1. probe: can it work here, on this target; else why not. It loads what it needs; nothing is started or changed.
-//! 2. prepare: it may add to the program that is to be started: environment, the preload library.
-//! 3. apply: it takes hold of the target.
-//! 4. tick: it does what is due. Between ticks it may be given commands, and asked for a snapshot.
-//! 5. undo: it lets go, and puts back everything that it changed.
-//! 6. section: it says what came of it.
+//! 1. probe: the engine says whether it can work with this target, or why not. It loads what it needs; it starts and
+//!    changes nothing.
+//! 2. prepare: the engine may add to the program that will be started: environment variables, the preload library.
+//! 3. apply: the engine attaches to the target.
+//! 4. tick: the engine does the work that is due. Between ticks, it may receive commands and be asked for a snapshot.
+//! 5. undo: the engine detaches and reverts everything that it changed.
+//! 6. section: the engine returns its result.
 //!
-//! No engine knows another one. What an engine finds belongs to its type, and has its name wherever names are written.
+//! Engines do not know each other. The type of an engine determines the type of its result, and its name identifies it
+//! in all output.
 
 use std::os::fd::BorrowedFd;
 
@@ -19,117 +21,121 @@ use crate::target::{Exit, Launch, Subject, Target};
 
 /// An engine of a session.
 pub trait Engine {
-    /// Its name: of its part in JSON, and of the socket at which it takes commands.
+    /// Name of the engine, used in JSON and for the socket that receives its commands.
     const NAME: &'static str;
 
-    /// What it found.
+    /// Result of the engine.
     type Section: 'static;
 
-    /// What it can be told while it works, as one line of JSON; [`NoCommand`] where that is nothing.
+    /// A command to the running engine, sent as one line of JSON. [`NoCommand`] if the engine takes no commands.
     type Command: DeserializeOwned + 'static;
 
-    /// Sees whether it can work here on this target, and loads what it needs for that.
+    /// Checks whether the engine can work with this target, and loads what it needs.
     ///
     /// # Errors
-    /// Why it cannot, and what to do: the session ends before anything is started.
+    /// The reason why the engine cannot work, and the remedy. The session ends before it starts anything.
     fn probe(&mut self, target: &Target) -> Result<()>;
 
-    /// Adds to the first program, before that is started.
+    /// Adds to the first program before it is started.
     ///
     /// # Errors
-    /// As [`probe`](Engine::probe)'s.
+    /// Same as [`probe`](Engine::probe).
     fn prepare(&mut self, _launch: &mut Launch) -> Result<()> {
         Ok(())
     }
 
-    /// Takes hold of the target. A launched program has not run an instruction of its own yet.
+    /// Attaches to the target. A launched program has not yet executed an instruction of its own.
     ///
     /// # Errors
-    /// Why it cannot: the session ends, and nothing is started.
+    /// The reason why the engine cannot attach. The session ends, and no program is started.
     fn apply(&mut self, subject: &Subject) -> Result<()>;
 
-    /// Descriptors that become readable when `tick` should be called early.
+    /// Returns the descriptors that become readable when `tick` should be called early.
     fn readiness(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }
 
-    /// Does what is due; called at least every 100 ms.
+    /// Does the work that is due. Called at least every 100 ms.
     ///
     /// # Errors
-    /// What went wrong: the engine is left alone from then on, and the target goes on.
+    /// The failure. The session then stops ticking the engine, and the target continues.
     fn tick(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Does what another process wants; the answer is one line.
+    /// Executes a command from another process. Returns an answer of one line.
     ///
     /// # Errors
-    /// Why not, for that process. The engine goes on.
+    /// The reason, which the other process receives. The engine continues.
     fn command(&mut self, _command: Self::Command) -> Result<String> {
         bail!("{} takes no commands", Self::NAME)
     }
 
-    /// Returns what it would find if the session ended now; `None` where it only knows at the end.
+    /// Returns the result that the engine would have if the session ended now; `None` if the result is known only at
+    /// the end.
     ///
     /// # Errors
-    /// As [`tick`](Engine::tick)'s.
+    /// Same as [`tick`](Engine::tick).
     fn snapshot(&mut self) -> Result<Option<Self::Section>> {
         Ok(None)
     }
 
-    /// Returns whether any thread of the target, or of what it started, is still there.
-    /// An engine that does not follow what the target starts knows of none.
+    /// Returns whether a thread of the target, or of a process that the target started, still exists. An engine that
+    /// does not follow such processes returns false.
     ///
     /// # Errors
-    /// As [`tick`](Engine::tick)'s.
+    /// Same as [`tick`](Engine::tick).
     fn anything_alive(&mut self) -> Result<bool> {
         Ok(false)
     }
 
-    /// Lets go of the target and puts back everything that was changed. Also called after a failure.
+    /// Detaches from the target and reverts all changes. Also called after a failure.
     ///
     /// # Errors
-    /// What could not be put back.
+    /// The changes that could not be reverted.
     fn undo(&mut self) -> Result<()>;
 
-    /// Returns what it found; asked once, after `undo`. Also asked after a failure: what is known then is still worth a section.
+    /// Returns the result. Called once, after `undo`. Also called after a failure, because a partial result is still
+    /// useful.
     ///
     /// # Errors
-    /// Why there is no section.
+    /// The reason why there is no result.
     fn section(&mut self, ended: &Ended) -> Result<Self::Section>;
 }
 
-/// Of an engine that takes no commands.
+/// The command type of an engine that takes no commands.
 #[derive(Debug, Deserialize)]
 pub enum NoCommand {}
 
-/// How a session ended.
+/// The end of a session, and of the programs that it launched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// How the first program that was launched ended; `None` where none was.
+    /// Exit of the first launched program; `None` if the session launched none.
     pub exit: Option<Exit>,
-    /// Programs that were launched, in the order in which they were named.
+    /// The launched programs, in the order in which they were named.
     pub launched: Vec<Launched>,
-    /// When the target got going, on CLOCK_MONOTONIC.
+    /// Start of the target on CLOCK_MONOTONIC, nanoseconds.
     pub start_ns: u64,
-    /// When the main process ended (with `wait_all`: all that it started), or the session did.
+    /// End of the main process on CLOCK_MONOTONIC, nanoseconds. With `wait_all`, the end of all processes that it
+    /// started. Without a main process, the end of the session.
     pub end_ns: u64,
-    /// CPU time of the session's thread while the target ran: of all engines that have no threads of their own, as
-    /// observing. Loading comes before and reading binaries for the report after: they disturb nobody.
+    /// CPU time of the session's thread while the target ran, nanoseconds. It includes all engines without threads of
+    /// their own, such as the observer. It excludes loading before the start and reading binaries for the report, which
+    /// do not disturb the target.
     pub own_cpu_ns: u64,
-    /// Whether somebody asked for the end: a signal that ends programs reached cox, or SIGINT ended the program.
+    /// Whether the end was requested: cox received a signal that ends programs, or SIGINT ended the program.
     pub interrupted: bool,
 }
 
-/// A program that was launched, and has ended.
+/// A launched program that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launched {
-    /// Its first process.
+    /// Process id of the program's first process.
     pub pid: u32,
-    /// How that ended.
+    /// Exit of that process.
     pub exit: Exit,
-    /// When it got going, on CLOCK_MONOTONIC.
+    /// Start on CLOCK_MONOTONIC, nanoseconds.
     pub start_ns: u64,
-    /// When it ended, as far as was looked: a tick later at most.
+    /// Time when cox noticed the end, nanoseconds: at most one tick after it.
     pub end_ns: u64,
 }

@@ -1,8 +1,9 @@
-//! The engines of a session, a list.
+//! The list of a session's engines.
 //!
-//! They are probed in reverse order, so that the first, which takes hold first, has least to see of what others load. They take hold in the
-//! given order and let go in reverse. Before the program is let go, all or none: the first that cannot take hold ends the session. After that
-//! each stands for itself: one that fails is left alone, and the others go on and have their sections.
+//! Engines are probed in reverse order, so that the first engine, which also attaches first, sees as little as possible
+//! of the others' loading. They attach in the given order and detach in reverse. Before the program starts, all engines
+//! attach or none does: the first failure ends the session. After the start, engines are independent: if one fails, the
+//! others continue and return their results.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -14,13 +15,13 @@ use crate::control::Control;
 use crate::engine::{Ended, Engine, NoCommand};
 use crate::target::{Launch, Subject, Target};
 
-/// The engines, in the order in which they take hold.
+/// The engines, in the order in which they attach.
 #[derive(Default)]
 pub struct Engines {
     parts: Vec<Box<dyn Part>>,
 }
 
-/// What engines found, and what went wrong with them, each under its engine's name.
+/// Results and errors of the engines, by engine name.
 #[derive(Default)]
 pub struct Findings(BTreeMap<&'static str, Finding>);
 
@@ -31,25 +32,25 @@ struct Finding {
 }
 
 impl Findings {
-    /// Takes an engine's section.
+    /// Takes the result of an engine.
     pub fn section<E: Engine>(&mut self) -> Option<E::Section> {
         let section = self.0.get_mut(E::NAME)?.section.take()?;
         section.downcast().ok().map(|section| *section)
     }
 
-    /// Takes what went wrong with an engine after the target was let go.
+    /// Takes the error of an engine that failed after the target was started.
     pub fn failure<E: Engine>(&mut self) -> Option<Error> {
         self.0.get_mut(E::NAME)?.failure.take()
     }
 
-    /// Takes all that went wrong and was not taken yet, with the names of the engines.
+    /// Takes the remaining errors, with the names of their engines.
     pub fn failures(&mut self) -> Vec<(&'static str, Error)> {
         let failures = self.0.iter_mut().filter_map(|(name, finding)| Some((*name, finding.failure.take()?)));
         failures.collect()
     }
 }
 
-/// An engine of any type, in a session.
+/// An engine of any type.
 trait Part {
     fn name(&self) -> &'static str;
     fn probe(&mut self, target: &Target) -> Result<()>;
@@ -65,7 +66,7 @@ trait Part {
     fn has_failed(&self) -> bool;
 }
 
-/// One engine, with its socket and its failure.
+/// An engine with its command socket and its error.
 struct One<E: Engine> {
     engine: E,
     control: Option<Control<E::Command>>,
@@ -87,8 +88,8 @@ impl<E: Engine> Part for One<E> {
 
     fn apply(&mut self, subject: &Subject) -> Result<()> {
         if TypeId::of::<E::Command>() != TypeId::of::<NoCommand>() {
-            // Without it the engine works all the same; whoever has a command is told. Before the engine takes hold, so that whoever sees
-            // that may ask.
+            // The socket is optional: without it the engine still works, and clients get an error. It is opened before
+            // the engine attaches, so that a process that sees the engine's effect can already send commands.
             self.control = Control::open(E::NAME, &subject.pids()).ok();
         }
         self.engine.apply(subject)
@@ -100,7 +101,7 @@ impl<E: Engine> Part for One<E> {
 
     fn tick(&mut self) -> Result<()> {
         if let Err(error) = self.engine.tick() {
-            // Whoever has a command learns that nobody is there.
+            // Closes the socket, so that clients learn that the engine has stopped.
             self.control = None;
             return Err(error);
         }
@@ -137,19 +138,19 @@ impl<E: Engine> Part for One<E> {
 }
 
 impl Engines {
-    /// None yet.
+    /// Returns an empty list.
     #[must_use]
     pub fn new() -> Engines {
         Engines::default()
     }
 
-    /// These and one more, which takes hold after them.
+    /// Adds an engine, which attaches after those before it.
     #[must_use]
     pub fn with<E: Engine + 'static>(self, engine: E) -> Engines {
         self.and(Some(engine))
     }
 
-    /// These and one more, if it is wanted.
+    /// Adds an optional engine.
     #[must_use]
     pub fn and<E: Engine + 'static>(mut self, engine: Option<E>) -> Engines {
         let part = engine.map(|engine| Box::new(One { engine, control: None, failed: None }) as Box<dyn Part>);
@@ -157,22 +158,23 @@ impl Engines {
         self
     }
 
-    /// Sees whether all can work.
+    /// Checks whether all engines can work.
     pub(crate) fn probe(&mut self, target: &Target) -> Result<()> {
         self.parts.iter_mut().rev().try_for_each(|part| part.probe(target))
     }
 
-    /// Adds to a program what all want.
+    /// Lets each engine add to the program.
     pub(crate) fn prepare(&mut self, launch: &mut Launch) -> Result<()> {
         self.parts.iter_mut().try_for_each(|part| part.prepare(launch))
     }
 
-    /// All take hold, or none.
+    /// Attaches all engines, or none.
     pub(crate) fn apply(&mut self, subject: &Subject) -> Result<()> {
         for at in 0..self.parts.len() {
             if let Err(error) = self.parts[at].apply(subject) {
                 for earlier in self.parts[..at].iter_mut().rev() {
-                    // The session ends with the first error; what cannot be undone now is when the engine goes.
+                    // The first error is returned. Changes that cannot be undone here are undone when the engine is
+                    // dropped.
                     let _ = earlier.undo();
                 }
                 return Err(error);
@@ -181,12 +183,12 @@ impl Engines {
         Ok(())
     }
 
-    /// Whether one of them still works.
+    /// Returns whether an engine is left that has not failed.
     pub(crate) fn any_works(&self) -> bool {
         self.parts.iter().any(|part| !part.has_failed())
     }
 
-    /// Not of those that have failed: nobody would read there any more.
+    /// Returns the descriptors of the working engines. No engine would read those of a failed one.
     pub(crate) fn readiness(&self) -> Vec<BorrowedFd<'_>> {
         self.parts.iter().filter(|part| !part.has_failed()).flat_map(|part| part.readiness()).collect()
     }
@@ -204,7 +206,7 @@ impl Engines {
         alive
     }
 
-    /// What those find that work, if the session ended now.
+    /// Returns the snapshots of the working engines.
     pub(crate) fn snapshot(&mut self) -> Findings {
         let mut findings = Findings::default();
         self.each(|part| {
@@ -215,7 +217,7 @@ impl Engines {
         findings
     }
 
-    /// Also those let go that have failed: whatever they still hold goes back.
+    /// Detaches all engines, including failed ones, which may still have changes to revert.
     pub(crate) fn undo(&mut self) {
         for part in self.parts.iter_mut().rev() {
             let undone = part.undo();
@@ -223,12 +225,12 @@ impl Engines {
         }
     }
 
-    /// What went wrong until now.
+    /// Takes all errors so far.
     pub(crate) fn failures(&mut self) -> Vec<Error> {
         self.parts.iter_mut().filter_map(|part| part.failed().take()).collect()
     }
 
-    /// What they found, when all is undone.
+    /// Returns the results of all engines, after `undo`.
     pub(crate) fn into_findings(self, ended: &Ended) -> Findings {
         let finding = |mut part: Box<dyn Part>| {
             let section = part.section(ended);
@@ -242,7 +244,7 @@ impl Engines {
         Findings(self.parts.into_iter().map(finding).collect())
     }
 
-    /// Something that every engine that works does.
+    /// Calls `act` for each working engine.
     fn each(&mut self, mut act: impl FnMut(&mut dyn Part) -> Result<()>) {
         for part in self.parts.iter_mut().filter(|part| !part.has_failed()) {
             *part.failed() = act(part.as_mut()).err();

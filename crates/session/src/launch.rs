@@ -1,12 +1,14 @@
-//! Starting the program: fork, wait at a gate, exec.
+//! Starts the program: fork, wait at a gate, exec.
 //!
-//! The child blocks on reading the gate, a pipe. One byte lets it go; end of file (cox has died)
-//! ends it unstarted. A second pipe, closed by a successful exec, carries the errno of a failed one.
+//! The child blocks on reading the gate, which is a pipe. One byte lets the child continue. End of file means that cox
+//! has died, and the child exits without starting the program. A second pipe is closed by a successful exec; if exec
+//! fails, it carries the errno.
 //!
-//! Between fork and exec only async-signal-safe calls are made, and everything they need (arguments,
-//! candidates on PATH) is built before the fork.
+//! Between fork and exec, the child makes only async-signal-safe calls. All data for them (arguments, candidates on
+//! PATH) is built before the fork.
 //!
-//! Of several programs none shall begin unless all can, as far as that can be known beforehand: see [`rehearse`].
+//! If a session starts several programs, none starts unless all can be executed, as far as that can be checked
+//! beforehand: see [`rehearse`].
 
 mod rehearsal;
 
@@ -34,16 +36,16 @@ pub use rehearsal::{Rehearsed, rehearse};
 /// A program that could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// There is no such program.
+    /// The program does not exist.
     #[error("cannot run '{0}': {1}")]
     NotFound(String, String),
-    /// It is there and cannot be executed.
+    /// The program exists but cannot be executed.
     #[error("cannot run '{0}': {1}")]
     CannotExecute(String, String),
 }
 
 impl LaunchError {
-    /// 127 or 126, as env(1) and the shells have it.
+    /// Returns 127 or 126, as env(1) and shells do.
     #[must_use]
     pub fn exit_code(&self) -> i32 {
         match self {
@@ -62,14 +64,14 @@ pub struct Child {
     program: OsString,
 }
 
-/// A child that has been let go.
+/// A child that has passed the gate.
 pub struct Running {
     pid: Pid,
     pidfd: OwnedFd,
 }
 
 impl Child {
-    /// Fork a child for a program that waits for [`Child::go`]; `mask` is the signal mask it shall have.
+    /// Forks a child that waits for [`Child::go`]. `mask` is the signal mask of the program.
     pub fn fork(launch: &Launch, mask: libc::sigset_t) -> Result<Child> {
         let prepared = Prepared::new(launch)?;
         let words = prepared.words();
@@ -81,7 +83,7 @@ impl Child {
         // child only makes async-signal-safe calls until it execs or exits.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
-            // The child must not hold the write end, or end of file would never come.
+            // The child must not hold the write end; otherwise it would never read end of file.
             drop(gate);
             let mut byte = 0u8;
             // SAFETY: plain system calls on an open descriptor and a byte of ours; _exit does not return.
@@ -99,13 +101,13 @@ impl Child {
         Ok(child)
     }
 
-    /// Its process id.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.pid.as_raw_nonzero().get() as u32
     }
 
-    /// It has to be asleep at the gate before observers enrol it: its account begins with its next
-    /// switch-in, which must be the one that the go brings about.
+    /// Waits until the child sleeps at the gate. Observers may enrol it only then: its account begins with its next
+    /// switch-in, which must be the one after the gate opens.
     fn wait_until_at_gate(&self) -> Result<()> {
         let task = Task::process(&Root::live(), self.pid());
         loop {
@@ -117,14 +119,14 @@ impl Child {
         }
     }
 
-    /// Open the gate and see the program through its exec.
+    /// Opens the gate and waits until the exec has succeeded or failed.
     ///
     /// # Errors
-    /// [`LaunchError`] when it cannot be executed.
+    /// [`LaunchError`] when the program cannot be executed.
     pub fn go(self) -> Result<Running> {
         fs::File::from(self.gate).write_all(b"g").context("cannot start the program")?;
         let mut errno = [0; 4];
-        // Ends with the exec, which closes the other end, or brings its errno.
+        // Either a successful exec closes the other end, or the errno of a failed exec arrives.
         match fs::File::from(self.status).read_exact(&mut errno) {
             Ok(()) => {
                 waitpid(Some(self.pid), WaitOptions::empty()).context("waitpid")?;
@@ -136,13 +138,13 @@ impl Child {
 }
 
 impl Running {
-    /// Whether it has ended. It stays to be reaped.
+    /// Returns whether the program has ended. Does not reap it.
     pub fn has_ended(&self) -> Result<bool> {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         Ok(waitid(WaitId::Pid(self.pid), look).context("waitid")?.is_some())
     }
 
-    /// How it ended; waits for that.
+    /// Waits for the end of the program and returns its exit.
     pub fn reap(&self) -> Result<Exit> {
         loop {
             let Some((_, status)) = waitpid(Some(self.pid), WaitOptions::empty()).context("waitpid")? else { continue };
@@ -154,12 +156,12 @@ impl Running {
         }
     }
 
-    /// Its process id.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.pid.as_raw_nonzero().get() as u32
     }
 
-    /// Pass a signal on. A program that has just ended does not mind.
+    /// Sends a signal to the program. Errors are ignored: the program may just have ended.
     pub fn send(&self, signal: i32) {
         if let Some(signal) = Signal::from_named_raw(signal) {
             let _ = pidfd_send_signal(&self.pidfd, signal);
@@ -173,7 +175,7 @@ impl AsFd for Running {
     }
 }
 
-/// All that a child needs between fork and exec.
+/// The data that a child needs between fork and exec.
 struct Prepared {
     program: OsString,
     candidates: Vec<CString>,
@@ -182,7 +184,7 @@ struct Prepared {
     has_no_input: bool,
 }
 
-/// The same as system calls want it. Lists of pointers end with null pointers.
+/// The same data in the form of the system calls. Lists of pointers end with a null pointer.
 struct Words<'p> {
     candidates: &'p [CString],
     argv: Vec<*const libc::c_char>,
@@ -194,7 +196,7 @@ impl Prepared {
     fn new(launch: &Launch) -> Result<Prepared> {
         let command = &launch.command;
         let program = command.first().context("no program given")?.clone();
-        // The stopwatch is this cox's: one in the program would take its file.
+        // The stopwatch belongs to this cox. A cox inside the program would overwrite the stopwatch's file.
         let is_ours = |name: &OsString| name == arch::laps::VARIABLE;
         let is_changed = |name: &OsString| launch.variables.iter().any(|(other, _)| other == name);
         let inherited = env::vars_os().filter(|(name, _)| !is_ours(name) && !is_changed(name));
@@ -222,16 +224,16 @@ impl Prepared {
     }
 }
 
-/// What SIGCHLD did when cox was started, and the default from now on: were children reaped unasked, as the caller of cox may have
-/// wished, their exits would be lost.
+/// Returns the disposition that SIGCHLD had when cox was started, and sets the default. If the caller of cox ignores
+/// SIGCHLD, the kernel reaps children automatically, and their exits would be lost.
 fn child_signal() -> libc::sighandler_t {
-    // Asked for once: the next program finds what was set for the first.
+    // Queried only once: at later calls the disposition is the one set here.
     static INHERITED: OnceLock<libc::sighandler_t> = OnceLock::new();
     // SAFETY: setting a default disposition has no memory effects.
     *INHERITED.get_or_init(|| unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) })
 }
 
-/// In the child: end it, and say why.
+/// Runs in the child: sends the errno and exits.
 fn fail(status: &OwnedFd, errno: i32) -> ! {
     let bytes = errno.to_ne_bytes();
     // SAFETY: plain system calls on an open descriptor; _exit does not return.
@@ -241,7 +243,7 @@ fn fail(status: &OwnedFd, errno: i32) -> ! {
     }
 }
 
-/// In the child: put back what cox changed for itself, exec. Returns the errno.
+/// Runs in the child: restores the signal dispositions and streams, and execs. Returns the errno.
 fn become_program(words: &Words<'_>, mask: &libc::sigset_t, child_signal: libc::sighandler_t) -> i32 {
     let Words { candidates, argv, envp, has_no_input } = words;
     // SAFETY: async-signal-safe calls with valid pointers; argv and envp end with null pointers.
@@ -256,7 +258,7 @@ fn become_program(words: &Words<'_>, mask: &libc::sigset_t, child_signal: libc::
             if nothing < 0 {
                 return *libc::__errno_location();
             }
-            // It may be the standard input already, where there was none.
+            // If cox has no standard input, the new descriptor may already be 0.
             if nothing != libc::STDIN_FILENO {
                 libc::dup2(nothing, libc::STDIN_FILENO);
                 libc::close(nothing);
@@ -266,7 +268,7 @@ fn become_program(words: &Words<'_>, mask: &libc::sigset_t, child_signal: libc::
         let mut worst = libc::ENOENT;
         for candidate in *candidates {
             libc::execve(candidate.as_ptr(), argv.as_ptr(), envp.as_ptr());
-            // As execvp(3): go on along PATH, but remember what was there and forbidden.
+            // As in execvp(3): try the rest of PATH, but remember that a file was forbidden.
             match *libc::__errno_location() {
                 libc::ENOENT | libc::ENOTDIR => {}
                 libc::EACCES => worst = libc::EACCES,
@@ -277,7 +279,7 @@ fn become_program(words: &Words<'_>, mask: &libc::sigset_t, child_signal: libc::
     }
 }
 
-/// Where the program may be: itself when it has a slash, else along PATH.
+/// Returns the candidate paths of the program: the name itself if it contains a slash, else along PATH.
 fn candidates(program: &OsStr) -> Result<Vec<CString>> {
     if program.as_bytes().contains(&b'/') || program.is_empty() {
         return strings([program].into_iter());
@@ -287,7 +289,7 @@ fn candidates(program: &OsStr) -> Result<Vec<CString>> {
     strings(found.iter().map(OsString::as_os_str))
 }
 
-/// The file that would be executed for `program`; `None` when there is none.
+/// Returns the file that would be executed for `program`; `None` if there is none.
 #[must_use]
 pub fn file_of(program: &OsStr) -> Option<PathBuf> {
     let found = candidates(program).ok()?.into_iter().map(|path| PathBuf::from(OsStr::from_bytes(path.as_bytes())));
@@ -303,7 +305,7 @@ fn pointers(all: &[CString]) -> Vec<*const libc::c_char> {
     all.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// A person's words for an exec that failed.
+/// Returns the error message for a failed exec.
 fn why_not(program: &OsStr, errno: i32) -> LaunchError {
     let name = program.display().to_string();
     let path = Path::new(program);

@@ -1,11 +1,11 @@
-//! A session: one target, some engines, one life cycle.
+//! A session: one target, several engines, one life cycle.
 //!
-//! - [`target`]: programs to start, something that runs, or the machine.
-//! - [`engine`]: the contract that every engine keeps, and what a front door gets from it.
-//! - [`engines`]: the engines of a session, a list; each has its failure and its section under its own name.
+//! - [`target`]: programs to start, running processes, or the machine.
+//! - [`engine`]: the contract of an engine, and the result that a command gets from it.
+//! - [`engines`]: the list of a session's engines; each has its error and its result under its own name.
 //! - [`life`]: the life cycle, from the probe to the sections.
-//! - [`launch`]: starting a program so that engines have taken hold of it before its first instruction; [`preload`] is what may be inside.
-//! - [`control`]: how another process gives an engine a command.
+//! - [`launch`]: starts a program after the engines have attached to it; [`preload`] adds the preload library.
+//! - [`control`]: commands from another process to an engine.
 
 pub mod control;
 pub mod engine;

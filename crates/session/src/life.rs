@@ -1,12 +1,13 @@
 //! The life cycle of a session.
 //!
-//! 1. probe: each engine says whether it can work here, before anything is started; then each may add to the first program.
-//! 2. start: the program is forked but waits, before its exec, for the go; so do others that shall run beside it, when each has been
-//!    seen to be executable; or the processes to attach to are looked up.
-//! 3. apply: each engine takes hold of the target.
-//! 4. go: the programs exec. Had cox died before this, nothing would have been started.
-//! 5. tick until the end: of the last program, of `--for`, or by Ctrl-C.
-//! 6. undo, in reverse order; then each engine has its section.
+//! 1. probe: each engine says whether it can work, before anything is started. Then each engine may add to the first
+//!    program.
+//! 2. start: cox forks the program, which waits before its exec. Several programs are first checked to be executable.
+//!    For running processes, cox only looks them up.
+//! 3. apply: each engine attaches to the target.
+//! 4. go: the programs exec. If cox dies before this step, no program starts.
+//! 5. tick, until the last program ends, the time of `--for` is up, or Ctrl-C.
+//! 6. undo, in reverse order. Then each engine returns its result.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -22,40 +23,41 @@ use crate::launch::{self, Child, LaunchError, Rehearsed, Running};
 use crate::signals::{Received, Signals};
 use crate::target::{Exit, Launch, Subject, Target};
 
-/// Engines are ticked at least this often.
+/// Maximum time between two ticks.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How long a session lasts, apart from its target, and who looks at it meanwhile.
+/// When a session ends, apart from its target, and where snapshots are shown meanwhile.
 #[derive(Default)]
 pub struct Limits<'l> {
-    /// End after this long (sessions that have launched nothing).
+    /// Maximum duration. Only for sessions that have launched no program.
     pub length: Option<Duration>,
-    /// After the main process has ended, wait for all that it has started.
+    /// Whether the session continues after the main process has ended, until all processes that it started have ended.
     pub wait_all: bool,
-    /// Who is shown what engines find while the session lasts.
+    /// Output of snapshots while the session lasts.
     pub live: Option<Live<'l>>,
 }
 
-/// Shows what engines find while a session lasts.
+/// Shows the engines' snapshots while a session lasts.
 pub struct Live<'l> {
-    /// How often, to the nearest tick.
+    /// Time between two snapshots, rounded to ticks.
     pub every: Duration,
-    /// Is given the snapshots.
+    /// Receives the snapshots.
     pub show: &'l mut dyn FnMut(Findings),
 }
 
-/// What came of a session.
+/// The result of a session.
 pub struct Outcome {
-    /// How it ended.
+    /// The end of the session.
     pub ended: Ended,
-    /// What engines found, and what went wrong with them.
+    /// Results and errors of the engines.
     pub findings: Findings,
 }
 
-/// Runs `engines` over `target`. What goes wrong with an engine after the target was let go is among the findings.
+/// Runs `engines` on `target`. Errors of engines after the target was started are in the findings.
 ///
 /// # Errors
-/// When an engine cannot work here, or the target cannot be had. Programs that cannot be started are a [`LaunchError`] inside the error.
+/// When an engine cannot work, or the target is not available. If a program cannot be started, the error contains a
+/// [`LaunchError`].
 pub fn run(target: &Target, mut engines: Engines, limits: Limits<'_>) -> Result<Outcome> {
     refuse_foreign_proc()?;
     target.look_up()?;
@@ -65,7 +67,7 @@ pub fn run(target: &Target, mut engines: Engines, limits: Limits<'_>) -> Result<
         Target::Attach(_) | Target::Machine => Vec::new(),
     };
     let signals = Signals::take()?;
-    // Of one program the exec itself says it.
+    // With one program, its own exec shows whether it can be executed.
     if launches.len() > 1 {
         rehearse(&launches, &signals)?;
     }
@@ -85,7 +87,7 @@ pub fn run(target: &Target, mut engines: Engines, limits: Limits<'_>) -> Result<
     let running = match let_go(children) {
         Ok(running) => running,
         Err(error) => {
-            // The session ends with this error; what cannot be undone now is when the engine goes.
+            // The first error is returned. Changes that cannot be undone here are undone when the engine is dropped.
             engines.undo();
             for error in engines.failures() {
                 say(&format!("cannot undo: {}", chain(&error)));
@@ -116,14 +118,14 @@ pub fn run(target: &Target, mut engines: Engines, limits: Limits<'_>) -> Result<
     Ok(Outcome { findings: engines.into_findings(&ended), ended })
 }
 
-/// The programs, the first with what engines add to it.
+/// Returns the programs. Engines have added to the first one.
 fn prepared(launches: &[Launch], engines: &mut Engines) -> Result<Vec<Launch>> {
     let mut launches = launches.to_vec();
     engines.prepare(launches.first_mut().context("no program given")?)?;
     Ok(launches)
 }
 
-/// Every id that cox reads in /proc would name another thread than the same id in a system call.
+/// Refuses a /proc of another PID namespace: its ids name other threads than the same ids in system calls.
 fn refuse_foreign_proc() -> Result<()> {
     let own = std::process::id();
     if !machine::namespace::proc_is_ours(&machine::Root::live(), own)
@@ -137,7 +139,8 @@ fn refuse_foreign_proc() -> Result<()> {
     Ok(())
 }
 
-/// Refuses what cannot be executed. Of what is not known, one line is said: then others may have begun when the exec tells.
+/// Refuses programs that cannot be executed. If a program cannot be checked, cox reports that in one line; in that case
+/// the other programs may have started before its exec fails.
 fn rehearse(launches: &[Launch], signals: &Signals) -> Result<()> {
     let known = launches.iter().map(|launch| launch::rehearse(launch, signals.original_mask()));
     let known = known.collect::<Result<Vec<Rehearsed>>>()?;
@@ -151,7 +154,7 @@ fn rehearse(launches: &[Launch], signals: &Signals) -> Result<()> {
     Ok(())
 }
 
-/// Lets all of them go. One that cannot be executed all of a sudden ends the others, which have hardly begun.
+/// Starts all programs. If one of them fails to exec after all, the others, which have just started, are killed.
 fn let_go(children: Vec<Child>) -> Result<Vec<(Running, u64)>> {
     let mut running: Vec<(Running, u64)> = Vec::new();
     for child in children {
@@ -170,18 +173,18 @@ fn let_go(children: Vec<Child>) -> Result<Vec<(Running, u64)>> {
     Ok(running)
 }
 
-/// A session whose target is going.
+/// A session whose target has started.
 struct Ticking<'l> {
     engines: Engines,
     signals: Signals,
     live: Option<Live<'l>>,
-    /// When snapshots were shown last.
+    /// Time of the last shown snapshot.
     shown: Instant,
 }
 
 impl Ticking<'_> {
-    /// Until the launched programs end; signals sent to cox are passed on to them. An engine that fails is
-    /// left alone from then on: programs come first. Returns how they ended, and whether by somebody's wish.
+    /// Waits until the launched programs end, and passes signals sent to cox on to them. If an engine fails, the
+    /// programs continue without it. Returns the ended programs, and whether the end was requested by a signal.
     fn follow(&mut self, mut running: Vec<(Running, u64)>) -> Result<(Vec<Launched>, bool)> {
         let mut interrupted = false;
         let order: Vec<u32> = running.iter().map(|(one, _)| one.pid()).collect();
@@ -192,12 +195,14 @@ impl Ticking<'_> {
             for received in self.signals.read()? {
                 interrupted |= received.asks_for_the_end();
                 match received {
-                    // The terminal sends to the whole foreground group: the programs have it already.
+                    // The terminal sends the signal to the whole foreground group, so the programs have received it
+                    // already.
                     Received::FromTerminal(_) => {}
                     Received::FromProcess(signal) => running.iter().for_each(|(one, _)| one.send(signal)),
                 }
             }
-            // Ended but not reaped: whoever reads /proc finds the final sums there once more.
+            // The programs have ended but are not reaped yet, so the engines can read their final figures in /proc
+            // during the tick.
             let mut ended = Vec::new();
             for at in (0..running.len()).rev() {
                 if running[at].0.has_ended()? {
@@ -214,7 +219,7 @@ impl Ticking<'_> {
         Ok((launched, interrupted))
     }
 
-    /// Until nothing that the program started is left, or somebody loses patience.
+    /// Waits until no process that the program started is left, or a signal arrives.
     fn wait_for_all(&mut self) -> Result<()> {
         while self.engines.anything_alive() {
             self.wait(&[], TICK)?;
@@ -226,7 +231,7 @@ impl Ticking<'_> {
         Ok(())
     }
 
-    /// Until the target is gone, the time is up, a signal asks for the end, or no engine is left that works.
+    /// Waits until the target has gone, the time is up, a signal asks for the end, or all engines have failed.
     fn watch(&mut self, subject: &Subject, length: Option<Duration>) -> Result<()> {
         let deadline_ns = length.map(|length| arch::monotonic_ns().saturating_add(length.as_nanos() as u64));
         loop {
@@ -240,7 +245,7 @@ impl Ticking<'_> {
         }
     }
 
-    /// Until a signal comes, or one of these descriptors is readable or one of the engines'.
+    /// Waits until a signal arrives, or one of these descriptors or of the engines' descriptors is readable.
     fn wait(&self, fds: &[BorrowedFd<'_>], at_most: Duration) -> Result<()> {
         let own = std::iter::once(self.signals.as_fd());
         let all = own.chain(fds.iter().copied()).chain(self.engines.readiness());
@@ -261,7 +266,7 @@ impl Ticking<'_> {
     }
 }
 
-/// The program in an error that could not be started, which has an exit code of its own.
+/// Returns the [`LaunchError`] in an error, which has its own exit code; `None` if the error has another cause.
 #[must_use]
 pub fn launch_error(error: &anyhow::Error) -> Option<&LaunchError> {
     error.downcast_ref()

@@ -1,36 +1,39 @@
-//! Who is at the other end of a socket, as the kernel noted it (SO_PEERCRED, unix(7)).
+//! The process at the other end of a socket, as recorded by the kernel (SO_PEERCRED, unix(7)).
 //!
-//! rustix's `socket_peercred` is not used: it has the process's number as one that is never 0, but the kernel gives 0 for a process of another
-//! PID namespace that this one does not include.
+//! rustix's `socket_peercred` is not used: its process id cannot be 0, but the kernel returns 0 for a process in a PID
+//! namespace that this one does not contain.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::fs::Uid;
 
-/// The process that connected, listened or made the pair, when it did so.
+/// The process that connected, listened or created the socket pair, recorded at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its effective user; the overflow user (65534) when this user namespace does not know it.
+    /// Effective user id; the overflow user (65534) if this user namespace does not map the user.
     pub uid: Uid,
-    /// Its number in this PID namespace; `None` when it has none here.
+    /// Process id in this PID namespace; `None` if the process has none here.
     pub process: Option<u32>,
 }
 
 impl Peer {
+    /// Reads the peer of a socket.
+    ///
     /// # Errors
-    /// When `socket` is none, or none of AF_UNIX.
+    /// When `socket` is not a socket of family AF_UNIX.
     pub fn of(socket: impl AsFd) -> io::Result<Peer> {
         let mut noted = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
         let mut length = size_of_val(&noted) as libc::socklen_t;
         let socket = socket.as_fd().as_raw_fd();
         let into = (&raw mut noted).cast();
-        // SAFETY: the descriptor is open, and the kernel writes no more than `length` bytes to `noted`, of which every value is one of its type.
+        // SAFETY: the descriptor is open. The kernel writes at most `length` bytes to `noted`, and every bit pattern is
+        // a valid `ucred`.
         let got = unsafe { libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, into, &raw mut length) };
         if got != 0 {
             return Err(io::Error::last_os_error());
         }
-        // A socket of another family may have nobody, which is said with -1.
+        // A socket of another family may have no peer; the user id is then -1.
         if noted.uid == u32::MAX {
             return Err(io::ErrorKind::Unsupported.into());
         }

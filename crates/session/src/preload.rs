@@ -1,4 +1,4 @@
-//! Which programs are started with the preload library inside, and how they get it.
+//! Decides which programs are started with the preload library, and adds it to them.
 
 use std::env;
 use std::ffi::OsStr;
@@ -14,20 +14,20 @@ use symbols::elf::Dynamic;
 use crate::launch::file_of;
 use crate::target::Launch;
 
-/// The library's file.
+/// File name of the library.
 const FILE: &str = "libcox_preload.so";
-/// Names another file for it.
+/// Variable that names another file for the library.
 const VARIABLE: &str = "COX_PRELOAD";
-/// What the dynamic loader loads before a program's own libraries.
+/// Variable with the libraries that the dynamic loader loads before a program's own.
 const LIST: &str = "LD_PRELOAD";
-/// Tells the library to leave child processes alone; its value is its own path.
+/// Variable that tells the library not to load into child processes. Its value is the library's own path.
 const ALONE: &str = "COX_PRELOAD_ALONE";
-/// Libraries that end the program when another comes before them.
+/// Libraries that end the program if another library is loaded before them.
 const FIRST: [&str; 4] = ["libasan.so", "libtsan.so", "liblsan.so", "libhwasan.so"];
-/// A script's interpreter may be a script; the kernel follows so many.
+/// Maximum nesting of scripts: the kernel follows this many interpreters that are scripts themselves.
 const MAX_SCRIPTS: u32 = 4;
 
-/// The library: as COX_PRELOAD says, else beside this program, else where `make install` puts it.
+/// Returns the path of the library: from COX_PRELOAD, else next to this executable, else where `make install` puts it.
 #[must_use]
 pub fn library() -> Option<PathBuf> {
     if let Some(named) = env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
@@ -39,11 +39,11 @@ pub fn library() -> Option<PathBuf> {
     places.into_iter().find_map(|place| place.canonicalize().ok())
 }
 
-/// Has a program started with the library inside, if it can have it. `alone`: its child processes shall not.
+/// Adds the library to a program, if the program can load it. With `alone`, child processes do not load it.
 pub fn add_to(launch: &mut Launch, alone: bool) {
     let is_there = launch.variables.iter().any(|(name, _)| name == LIST);
     let Some(program) = launch.command.first().filter(|_| !is_there) else { return };
-    // A list of LD_PRELOAD has no way to name a path with a blank or a colon in it.
+    // LD_PRELOAD cannot contain a path with a blank or a colon.
     let Some(library) = library().filter(|path| !path.as_os_str().as_bytes().iter().any(|byte| b": ".contains(byte)))
     else {
         return;
@@ -62,7 +62,8 @@ pub fn add_to(launch: &mut Launch, alone: bool) {
     }
 }
 
-/// Why a program's loader would not load the library, or the program would fail with it. `None`: it would.
+/// Returns the reason why a program's loader would not load the library, or why the program would fail with it; `None`
+/// if it works.
 #[must_use]
 pub fn obstacle(file: &Path) -> Option<&'static str> {
     obstacle_of(file, MAX_SCRIPTS)
@@ -87,10 +88,10 @@ fn obstacle_of(file: &Path, scripts_left: u32) -> Option<&'static str> {
     is_sanitized.then_some("it is built with a sanitizer")
 }
 
-/// What a `#!` line names.
+/// Returns the interpreter that a `#!` line names.
 fn script_interpreter(file: &Path) -> Option<PathBuf> {
     let mut line = Vec::new();
-    // The kernel looks at no more.
+    // The kernel reads no more than this.
     File::open(file).ok()?.take(256).read_to_end(&mut line).ok()?;
     let line = line.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let word = line.trim_ascii_start().split(|byte| *byte == b' ' || *byte == b'\t').next()?;

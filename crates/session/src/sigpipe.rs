@@ -1,14 +1,14 @@
-//! What SIGPIPE and SIGXFSZ meant when cox was started.
+//! Records the dispositions of SIGPIPE and SIGXFSZ at the start of cox, and restores them for the program.
 //!
-//! Rust's start-up code ignores SIGPIPE before `main`. A program that cox starts must find it as
-//! cox did, or a `yes | head` under cox would not end; so it is looked up before that code runs.
+//! Rust's start-up code ignores SIGPIPE before `main`. A program that cox starts must get the original disposition, or
+//! `yes | head` under cox would not end. The disposition is therefore recorded before that code runs.
 //!
-//! SIGXFSZ would end cox when a report grows beyond `ulimit -f`, and with it the program's exit code. Ignored, it makes
-//! the write fail as a full disk does.
+//! By default, SIGXFSZ would kill cox when a report exceeds `ulimit -f`, and the program's exit code would be lost. If
+//! the signal is ignored, the write fails instead, as on a full disk.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A signal that cox ignores, and whether it was ignored before.
+/// A signal that cox ignores, and whether it was ignored when cox was started.
 struct Ignored {
     signal: libc::c_int,
     at_start: AtomicBool,
@@ -28,7 +28,7 @@ extern "C" fn look() {
     for Ignored { signal, at_start } in &IGNORED {
         // SAFETY: an all-zero sigaction is valid plain data.
         let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
-        // SAFETY: a null new action only asks; `before` is valid for the write.
+        // SAFETY: with a null new action the call only reads; `before` is valid for the write.
         if unsafe { libc::sigaction(*signal, std::ptr::null(), &raw mut before) } == 0 {
             at_start.store(before.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
         }
@@ -37,7 +37,7 @@ extern "C" fn look() {
     }
 }
 
-/// Give these signals their meaning back. Async-signal-safe: for a forked child before exec.
+/// Restores the dispositions of these signals. Async-signal-safe, for a forked child before exec.
 pub fn restore() {
     for Ignored { signal, at_start } in &IGNORED {
         if !at_start.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! What a session is about.
+//! The target of a session.
 
 use std::ffi::OsString;
 
@@ -10,9 +10,10 @@ use machine::process::Task;
 /// The target of a session.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// Programs to start at the same time. The first is the one that cox stands for: its input, its exit code.
+    /// Programs to start at the same time. cox passes its input to the first program and returns that program's exit
+    /// code.
     Launch(Vec<Launch>),
-    /// Something that runs already.
+    /// Processes that run already.
     Attach(Attached),
     /// No program: the machine itself.
     Machine,
@@ -21,36 +22,36 @@ pub enum Target {
 /// A program to start.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
-    /// Its name and arguments.
+    /// Program name and arguments.
     pub command: Vec<OsString>,
-    /// Variables of its environment that are not as in cox's own.
+    /// Environment variables that differ from cox's own.
     pub variables: Vec<(OsString, OsString)>,
-    /// It finds nothing to read: the terminal, or whatever cox reads, is another program's.
+    /// Whether standard input is empty (/dev/null), because cox's own input belongs to another program.
     pub has_no_input: bool,
 }
 
-/// Something that runs already.
+/// Processes that run already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attached {
-    /// Processes that run.
+    /// Processes by their ids.
     Processes(Vec<u32>),
-    /// All that is in a cgroup and below it, now and later.
+    /// All processes in a cgroup and below it, now and later.
     Cgroup(Cgroup),
 }
 
-/// What engines take hold of.
+/// The objects that engines attach to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// Children that wait, before their exec, for the go.
+    /// Process ids of children that wait before their exec.
     Launched(Vec<u32>),
-    /// Something that runs.
+    /// Processes that run already.
     Attached(Attached),
     /// The machine.
     Machine,
 }
 
 impl Launch {
-    /// The words of its command line, for people.
+    /// Returns the words of the command line, for display.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
         self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
@@ -58,8 +59,8 @@ impl Launch {
 }
 
 impl Target {
-    /// The process whose limits count, and what was set for it: the first that the session is attached to. `None`: cox's own count, which a
-    /// program inherits that is started.
+    /// Returns the process whose CPU limits apply to the session: the first one that the session is attached to. `None`
+    /// if cox's own limits apply, which a started program inherits.
     #[must_use]
     pub fn attached_to(&self) -> Option<u32> {
         match self {
@@ -68,7 +69,7 @@ impl Target {
         }
     }
 
-    /// What it is, for people.
+    /// Returns the target as words of a command line, for display.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
         match self {
@@ -81,10 +82,10 @@ impl Target {
         }
     }
 
-    /// Sees that all of it is there to be watched.
+    /// Checks that all processes exist and can be observed.
     ///
     /// # Errors
-    /// Naming the first process that is not, and why.
+    /// The first process that does not, with the reason.
     pub fn look_up(&self) -> Result<()> {
         let Target::Attach(Attached::Processes(pids)) = self else { return Ok(()) };
         for pid in pids {
@@ -101,7 +102,8 @@ impl Target {
 }
 
 impl Subject {
-    /// The processes that people know the session by: those named or started; of the machine, cox's own.
+    /// Returns the processes by which users identify the session: the named or started ones. For the machine, cox
+    /// itself.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         match self {
@@ -111,7 +113,7 @@ impl Subject {
         }
     }
 
-    /// Whether nothing of it is left.
+    /// Returns whether all processes of the target have ended.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         match self {
@@ -124,22 +126,22 @@ impl Subject {
     }
 }
 
-/// A zombie has ended, unless it is the leader of threads that go on without it.
+/// Returns whether a process has ended. A zombie has ended, unless other threads of the process still run.
 fn has_ended(pid: u32) -> bool {
     Task::process(&Root::live(), pid).stat().map_or(true, |stat| matches!(stat.state, 'Z' | 'X') && stat.threads <= 1)
 }
 
-/// How a program ended.
+/// The way a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// By itself, with this code.
+    /// The program exited with this code.
     Code(i32),
-    /// By this signal.
+    /// The program was ended by this signal.
     Signal(i32),
 }
 
 impl Exit {
-    /// The code a shell would see: the program's own, or 128 + the signal's number.
+    /// Returns the code a shell would see: the program's own, or 128 + the signal's number.
     #[must_use]
     pub fn shell_code(self) -> i32 {
         match self {

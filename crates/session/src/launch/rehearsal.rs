@@ -1,15 +1,17 @@
-//! Whether a program can be executed, without letting it begin.
+//! Checks whether a program can be executed, without running any of its instructions.
 //!
-//! 1. A child is forked that asks to be traced (ptrace(2)) and stops.
-//! 2. It is told to die with cox, and goes on to its exec.
-//! 3. An exec that fails sends its errno and ends the child. One that succeeds stops it once more, before the program's first instruction,
-//!    and there it is killed. One that fails when the old program is gone already is the child's end by a signal of the kernel's.
+//! 1. cox forks a child, which asks to be traced (ptrace(2)) and stops.
+//! 2. cox sets the child to die with cox, and lets it continue to its exec.
+//! 3. If the exec fails, the child sends the errno and exits. If it succeeds, the child stops again before the
+//!    program's first instruction, and cox kills it. If the exec fails after the old program is gone, the kernel ends
+//!    the child by a signal.
 //!
-//! So the kernel itself says it, of scripts' interpreters, foreign binaries and whatever else may be wrong, and no program is traced that is
-//! really run: a set-user-ID program would lose its rights. *Turned down:* asking what kind of file it is (it says little of interpreters and
-//! loaders); holding the programs themselves behind their exec.
+//! The kernel itself thus decides, including script interpreters, foreign binaries and other reasons for failure. The
+//! programs that really run are never traced, because tracing takes away the rights of a set-user-ID program. *Rejected
+//! alternatives:* to examine the type of the file, which says little about interpreters and loaders; and to hold the
+//! programs themselves after their exec.
 //!
-//! Where nothing may be traced, or cox is traced itself, nothing is known: the exec will tell.
+//! If tracing is forbidden, or cox itself is traced, the result is unknown, and only the exec will tell.
 
 use std::ffi::c_void;
 use std::fs;
@@ -24,38 +26,38 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 use super::{LaunchError, Prepared, become_program, child_signal, fail, why_not};
 use crate::target::Launch;
 
-/// In the place of an errno: the child may not be traced.
+/// Sent instead of an errno: the child may not be traced.
 const UNTRACED: i32 = 0;
 
-/// Signals that people and job managers end programs with. The kernel ends no exec with them.
+/// Signals with which users and job managers end programs. The kernel does not use them to end a failed exec.
 const FROM_OUTSIDE: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
-/// What is known of a program that was not refused.
+/// Result for a program that was not refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rehearsed {
     /// The kernel has executed it.
     Can,
-    /// Nothing, for this reason.
+    /// Unknown, for this reason.
     Unknown(String),
 }
 
-/// How a child ended.
+/// The end of the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// Behind its exec, by cox.
+    /// Killed by cox after its exec.
     Execed,
-    /// By itself: it has sent why.
+    /// The child exited after sending the reason.
     Exited,
-    /// By this signal, which cox did not send, on its way to the exec or in it.
+    /// Killed before or during the exec, by this signal, which cox did not send.
     Killed(i32),
-    /// By cox: it could not be traced.
+    /// Killed by cox, because the child could not be traced.
     Untraced,
 }
 
-/// See whether a program can be executed; `mask` is the signal mask that it shall have.
+/// Checks whether a program can be executed. `mask` is the signal mask of the program.
 ///
 /// # Errors
-/// [`LaunchError`] when it cannot be.
+/// [`LaunchError`] when the program cannot be executed.
 pub fn rehearse(launch: &Launch, mask: libc::sigset_t) -> Result<Rehearsed> {
     let prepared = Prepared::new(launch)?;
     let words = prepared.words();
@@ -65,7 +67,8 @@ pub fn rehearse(launch: &Launch, mask: libc::sigset_t) -> Result<Rehearsed> {
     // SAFETY: cox is single-threaded here, and the child only makes async-signal-safe calls until it execs or exits.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        // SAFETY: plain system calls. Were cox gone already, nobody would let the child go, and no signal would tell it.
+        // SAFETY: plain system calls. The check of the parent covers the case that cox died before the prctl: no signal
+        // would tell the child.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             if libc::getppid() != cox {
@@ -90,7 +93,7 @@ pub fn rehearse(launch: &Launch, mask: libc::sigset_t) -> Result<Rehearsed> {
     }
 }
 
-/// Through its stops to its end.
+/// Follows the child through its stops to its end.
 fn follow(pid: Pid) -> Result<End> {
     let (mut is_held, mut has_execed) = (false, false);
     loop {
@@ -99,7 +102,7 @@ fn follow(pid: Pid) -> Result<End> {
             return Ok(match status.terminating_signal() {
                 _ if has_execed => End::Execed,
                 Some(signal) if is_held => End::Killed(signal),
-                // A seccomp filter may kill who asks to be traced.
+                // A seccomp filter may kill a process that asks to be traced.
                 Some(_) => End::Untraced,
                 None => End::Exited,
             });
@@ -109,11 +112,11 @@ fn follow(pid: Pid) -> Result<End> {
             kill_process(pid, Signal::KILL).context("kill")?;
             continue;
         }
-        // The first stop is its own; later ones are signals on their way to it.
+        // The child caused the first stop itself. Later stops are signals to be delivered to the child.
         let signal = if is_held { status.stopping_signal().unwrap_or(0) } else { 0 };
         let options = libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACEEXEC;
         let is_told = (is_held || tell(pid, libc::PTRACE_SETOPTIONS, options)) && tell(pid, libc::PTRACE_CONT, signal);
-        // Killed meanwhile, it is no more there to be told.
+        // ESRCH: the child has been killed meanwhile.
         if !is_told && io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH) {
             end(pid);
             return Ok(End::Untraced);
@@ -122,21 +125,21 @@ fn follow(pid: Pid) -> Result<End> {
     }
 }
 
-/// Whether a request of ptrace(2) that touches no memory was granted; else errno says why not.
+/// Makes a ptrace(2) request that accesses no memory. Returns whether it succeeded; if not, errno has the reason.
 fn tell(pid: Pid, request: libc::c_uint, data: i32) -> bool {
-    // The kernel reads both arguments as whole registers.
+    // The kernel reads both arguments as full registers.
     let (address, data) = (ptr::null_mut::<c_void>(), data as usize as *mut c_void);
     // SAFETY: a child of ours that is stopped; neither argument is followed as a pointer.
     unsafe { libc::ptrace(request, pid.as_raw_nonzero().get(), address, data) == 0 }
 }
 
-/// No child is left behind.
+/// Kills and reaps the child, so that none is left behind.
 fn end(pid: Pid) {
     let _ = kill_process(pid, Signal::KILL);
     let _ = waitpid(Some(pid), WaitOptions::empty());
 }
 
-/// What its end and what it has sent say.
+/// Derives the result from the child's end and from the errno it sent.
 fn known(end: End, status: OwnedFd, prepared: &Prepared) -> Result<Rehearsed> {
     let name = prepared.program.display();
     let unknown = |why: &str| Ok(Rehearsed::Unknown(format!("'{name}' {why}")));
@@ -145,7 +148,7 @@ fn known(end: End, status: OwnedFd, prepared: &Prepared) -> Result<Rehearsed> {
     match (end, fs::File::from(status).read_exact(&mut errno).map(|()| i32::from_ne_bytes(errno))) {
         (End::Execed, _) => Ok(Rehearsed::Can),
         (End::Untraced, _) | (End::Exited, Ok(UNTRACED)) => unknown(untraced),
-        // Security modules refuse to change the domain of who is traced with it, and only of him.
+        // Security modules forbid a domain change only for a traced process.
         (End::Exited, Ok(libc::EPERM)) => unknown("may not be executed while cox traces it"),
         (End::Exited, Ok(errno)) => Err(why_not(&prepared.program, errno).into()),
         (End::Exited, Err(_)) => unknown("ended before its exec and gave no reason"),
