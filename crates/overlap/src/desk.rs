@@ -1,7 +1,7 @@
-//! Where processes ask for their pages and doorbells: a socket, and a thread that answers there.
+//! The registration server: a socket at which processes request their pages and doorbells, and a thread that answers.
 //!
-//! A socket with a name in the file system, since ranks of one program may be in network namespaces of their own. Only this user can reach
-//! it, and who does not know the number that is in the program's environment gets nothing.
+//! The socket has a name in the file system, because the ranks of one program may be in different network namespaces. Only this user can
+//! reach it, and a client must send the nonce from the program's environment.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice, Read};
@@ -25,20 +25,21 @@ use wire::umt::{BELLS, Hello, MAGIC, VERSION, Welcome};
 
 use crate::source::Source;
 
-/// Names of folders begin so, with the session's process behind it.
+/// Prefix of the names of session folders. The number of the session's process follows.
 const PREFIX: &str = "coxswain-";
-/// Processes that may knock at the same time.
+/// Number of connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
-/// A process that connects says at once who it is; one that does not is let go, and keeps no descriptor of the session.
+/// Time limit for a client's request after it has connected. A client that exceeds it is disconnected, and gets no descriptor of the
+/// session.
 const KNOCKING: Duration = Duration::from_secs(10);
 
-/// After a failed accept the desk accepts nobody for this long: without free descriptors accept would fail at once again.
+/// Time for which no client is accepted after a failed accept: without free descriptors the next accept would fail at once.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A little later it is surely over.
+/// Added to a time limit before sleeping, so that the limit has passed at the wake-up.
 const SLACK: Duration = Duration::from_millis(1);
 
-/// The desk; closed when it is dropped, with all connections.
+/// The registration server. Dropping it closes the socket and all connections.
 pub struct Desk {
     folder: PathBuf,
     nonce: [u8; 16],
@@ -47,15 +48,15 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Opens the desk for processes of this session.
+    /// Starts the server for processes of this session.
     ///
     /// # Errors
-    /// When there can be no socket.
+    /// The socket, its folder or the thread cannot be made.
     pub fn open(source: Arc<Mutex<Source>>) -> Result<Desk> {
         Desk::patient(source, KNOCKING)
     }
 
-    /// … which lets go who has said nothing for so long.
+    /// Starts the server, with `patience` as the time limit for a client's request.
     fn patient(source: Arc<Mutex<Source>>, patience: Duration) -> Result<Desk> {
         let mut nonce = [0; 16];
         std::fs::File::open("/dev/urandom")
@@ -81,13 +82,13 @@ impl Desk {
         self.folder.join("umt")
     }
 
-    /// Where the socket is.
+    /// Returns the path of the socket.
     #[must_use]
     pub fn path(&self) -> OsString {
         self.socket().into_os_string()
     }
 
-    /// The number that a process has to know.
+    /// Returns the nonce that a client has to send, in hexadecimal.
     #[must_use]
     pub fn nonce(&self) -> String {
         hex(&self.nonce)
@@ -96,14 +97,14 @@ impl Desk {
 
 impl Drop for Desk {
     fn drop(&mut self) {
-        // Neither can fail in a way that something could be done about.
+        // If one of these calls fails, nothing can be done about it.
         let _ = rustix::io::write(&*self.close, &1u64.to_ne_bytes());
         let _ = self.clerk.take().map(JoinHandle::join);
         remove(&self.folder);
     }
 }
 
-/// Removes a session's folder: the socket, and the folder if that was all. What else somebody has put there stays.
+/// Removes a session's socket, and its folder if nothing else is in it.
 fn remove(folder: &Path) {
     let socket = folder.join("umt");
     if std::fs::symlink_metadata(&socket).is_ok_and(|found| found.file_type().is_socket()) {
@@ -112,7 +113,7 @@ fn remove(folder: &Path) {
     let _ = std::fs::remove_dir(folder);
 }
 
-/// Folders of this user's sessions that were killed. What cannot be removed is somebody else's, or being removed.
+/// Removes the folders of this user's sessions that were killed. Errors are ignored: another process may be removing the same folder.
 fn remove_stale() {
     let own = rustix::process::geteuid().as_raw();
     for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
@@ -122,14 +123,14 @@ fn remove_stale() {
         };
         let (Ok(pid), true) = (pid.parse::<u32>(), nonce.len() == 8) else { continue };
         let is_own = entry.metadata().is_ok_and(|status| status.is_dir() && status.uid() == own);
-        // Not by the number alone: it may be of another PID namespace.
+        // The process number alone does not show that the session is over: it may be from another PID namespace.
         if is_own && !Path::new("/proc").join(pid.to_string()).exists() && is_deserted(&entry.path().join("umt")) {
             remove(&entry.path());
         }
     }
 }
 
-/// Whether nobody listens at a socket.
+/// Returns whether no process listens at a socket.
 fn is_deserted(path: &Path) -> bool {
     let Ok(address) = SocketAddrUnix::new(path) else { return false };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -149,18 +150,18 @@ fn listening(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// What ends a desk.
+/// The descriptors that end the server.
 struct Ends {
     close: Arc<OwnedFd>,
-    /// Hangs up when the process that rings has ended.
+    /// Hangs up when the process that rings doorbells has ended.
     lifeline: Option<OwnedFd>,
 }
 
-/// Until the desk is closed: lets processes in, answers who asks, forgets who hangs up.
+/// Runs the server until it is closed: accepts clients, answers their requests, and drops clients that hang up.
 fn answer_all(listener: &OwnedFd, ends: &Ends, nonce: [u8; 16], source: &Mutex<Source>, patience: Duration) {
-    // With the process that each has become.
+    // Each client's connection; the number of its process, once it has one; and the time of its connection.
     let mut guests: Vec<(OwnedFd, Option<u32>, Instant)> = Vec::new();
-    // Nobody is let in until then.
+    // No client is accepted before this time.
     let mut closed_until: Option<Instant> = None;
     loop {
         closed_until = closed_until.filter(|until| Instant::now() < *until);
@@ -168,9 +169,9 @@ fn answer_all(listener: &OwnedFd, ends: &Ends, nonce: [u8; 16], source: &Mutex<S
         let door = [PollFd::new(&*ends.close, PollFlags::IN), PollFd::new(listener, at_door)];
         let inside = guests.iter().map(|guest| PollFd::new(&guest.0, PollFlags::IN));
         let mut wanted: Vec<PollFd<'_>> = door.into_iter().chain(inside).collect();
-        // Last, and for nothing but its end: what it says is an answer to somebody.
+        // The last entry, watched only for a hang-up: data on this descriptor is an answer to another request.
         wanted.extend(ends.lifeline.iter().map(|line| PollFd::new(line, PollFlags::empty())));
-        // Until the first of those that have said nothing is to go, whatever others do meanwhile.
+        // Sleep at most until the first silent client exceeds its limit, whatever the others do.
         let silent = guests.iter().filter(|(_, process, _)| process.is_none());
         let left = silent.map(|(_, _, since)| patience.saturating_sub(since.elapsed()));
         let left = left.chain(closed_until.map(|until| until.saturating_duration_since(Instant::now()))).min();
@@ -189,7 +190,7 @@ fn answer_all(listener: &OwnedFd, ends: &Ends, nonce: [u8; 16], source: &Mutex<S
             return;
         }
         if ends.lifeline.is_some() && ready.last() == Some(&true) {
-            // Nobody rings any more. Processes learn by their sockets, which are closed here, that the session is over.
+            // No process rings doorbells any more. The connections are closed here, which tells the clients that the session is over.
             return source.lock().unwrap_or_else(PoisonError::into_inner).is_lost();
         }
         let mut at = 0;
@@ -198,7 +199,7 @@ fn answer_all(listener: &OwnedFd, ends: &Ends, nonce: [u8; 16], source: &Mutex<S
             if !ready[at + 1] {
                 return process.is_some() || since.elapsed() < patience;
             }
-            // It has hung up, or asks again, which no program of ours does: each gets pages once.
+            // The client has hung up, or sends a second request. No program of ours does the latter: each client gets pages once.
             if let Some(over) = *process {
                 source.lock().unwrap_or_else(PoisonError::into_inner).over(over);
                 return false;
@@ -209,7 +210,7 @@ fn answer_all(listener: &OwnedFd, ends: &Ends, nonce: [u8; 16], source: &Mutex<S
         if ready[1] {
             match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(guest) => guests.push((guest, None, Instant::now())),
-                // It has hung up meanwhile.
+                // The client has hung up meanwhile.
                 Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => {}
                 Err(_) => closed_until = Some(Instant::now() + PAUSE),
             }
@@ -217,7 +218,8 @@ fn answer_all(listener: &OwnedFd, ends: &Ends, nonce: [u8; 16], source: &Mutex<S
     }
 }
 
-/// Answers one that has something to say; the process that it is. An error: it has hung up, or is none of ours, and is let go.
+/// Answers a client's request. Returns the number that its process got. An error means that the client has hung up or is not one of ours;
+/// it is disconnected.
 fn answer(guest: BorrowedFd<'_>, nonce: [u8; 16], source: &Mutex<Source>) -> Result<u32> {
     let mut hello = [0; size_of::<Hello>()];
     let (length, _) = recv(guest, &mut hello, RecvFlags::empty())?;
@@ -234,7 +236,7 @@ fn answer(guest: BorrowedFd<'_>, nonce: [u8; 16], source: &Mutex<Source>) -> Res
     let has_room = control.push(SendAncillaryMessage::ScmRights(&descriptors));
     let sent = sendmsg(guest, &[IoSlice::new(welcome.bytes())], &mut control, SendFlags::NOSIGNAL);
     if !has_room || sent.is_err() {
-        // It has hung up meanwhile: nobody will say so again.
+        // The client has hung up meanwhile, and no later event will say so.
         source.over(given.process);
         anyhow::bail!("an answer that could not be sent");
     }

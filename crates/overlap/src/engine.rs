@@ -1,4 +1,4 @@
-//! The engine.
+//! Overlap as an engine of a session.
 
 use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,39 +33,39 @@ pub enum Backend {
     Off,
 }
 
-/// What the preload library reads to know what is wanted of it.
+/// Variable that tells the preload library how blocked threads are noticed.
 const VARIABLE: &str = "COX_OVERLAP";
 
-/// The engine.
+/// The overlap engine.
 pub struct Overlapping {
     backend: Backend,
-    /// With child processes.
+    /// Whether child processes take part.
     children: bool,
     source: Option<Arc<Mutex<Source>>>,
     desk: Option<Desk>,
-    /// Why blocked threads are not noticed, where they could not be.
+    /// Why blocked threads are not noticed in a better way.
     passed_over: Option<String>,
     /// Why the program's tasks cannot be taken over.
     unfit: Option<String>,
     sums: Option<Sums>,
 }
 
-/// What the engine counted.
+/// The engine's results.
 pub struct Counted {
     /// How blocked threads were noticed.
     pub noticed: Noticed,
-    /// Whether processes could ask for doorbells.
+    /// Whether processes could request doorbells.
     pub has_doorbells: bool,
     /// Why blocked threads were not noticed in a better way.
     pub passed_over: Option<String>,
     /// Why the program's tasks could not be taken over.
     pub unfit: Option<String>,
-    /// What all processes said together.
+    /// Sums over all processes.
     pub sums: Sums,
 }
 
 impl Overlapping {
-    /// Notices blocked threads in this way.
+    /// Makes the engine. `backend`: how it notices blocked threads. `children`: whether child processes take part.
     #[must_use]
     pub fn new(backend: Backend, children: bool) -> Overlapping {
         Overlapping { backend, children, source: None, desk: None, passed_over: None, unfit: None, sums: None }
@@ -80,7 +80,7 @@ impl Overlapping {
         })
     }
 
-    /// What the program is started with, beside the preload library.
+    /// Returns the variable with which the program is started, besides the preload library's.
     fn variable(&self) -> (OsString, OsString) {
         let mut value = OsString::from("off");
         if let Some(desk) = &self.desk {
@@ -102,7 +102,7 @@ impl Engine for Overlapping {
     type Section = Counted;
     type Command = NoCommand;
 
-    /// A named backend has to work here; without a name the best that does is taken.
+    /// If the user names a backend, it has to work here. Otherwise the best one that works is chosen.
     fn probe(&mut self, target: &Target) -> Result<()> {
         if !matches!(target, Target::Launch(_)) {
             bail!("tasks are taken over of a program that cox starts");
@@ -136,7 +136,7 @@ impl Engine for Overlapping {
     }
 
     fn undo(&mut self) -> Result<()> {
-        // First the desk: a process that still runs learns by its socket that nobody counts any more.
+        // Close the server first: a process that still runs learns by its socket that blocks are no longer counted.
         self.desk = None;
         self.sums = Some(self.source.as_ref().map_or_else(Sums::default, |source| lock(source).end()));
         Ok(())

@@ -1,4 +1,4 @@
-//! Whether a program's tasks can be taken over, as far as its file tells.
+//! Checks whether a program's tasks can be taken over, as far as the program's file shows.
 
 use std::ffi::OsStr;
 
@@ -6,23 +6,23 @@ use session::launch::file_of;
 use session::preload;
 use symbols::elf::{Dynamic, Part, has_inside};
 
-/// What clang calls for a parallel region; gcc calls `GOMP_parallel`. LLVM's runtime has both.
+/// Functions that compiled programs call for a parallel region: clang's this one, gcc's `GOMP_parallel`. LLVM's runtime has both.
 const CLANGS: &str = "__kmpc_fork_call";
 const GCCS: &str = "GOMP_";
 
-/// gcc's runtime. Its strings are a variable of the environment, and what its messages begin with.
+/// gcc's runtime. The strings are an environment variable, and the beginning of its messages.
 const LIBGOMP: Part<'_> = Part { function: "GOMP_parallel", strings: ["GOMP_SPINCOUNT", "\nlibgomp: "] };
-/// LLVM's.
+/// LLVM's runtime.
 const LIBOMP: Part<'_> = Part { function: CLANGS, strings: ["KMP_BLOCKTIME", "OMP: Hint %1$s\n"] };
 
-/// Libraries that have gcc's functions: gcc's own, LLVM's, and LLVM's as Intel builds it.
+/// Libraries that contain gcc's functions: gcc's own, LLVM's, and Intel's build of LLVM's.
 const RUNTIMES: [&str; 3] = ["libgomp.so", "libomp", "libiomp5.so"];
 
-/// Why `program` cannot have its tasks taken over; it is to run untouched then. `None` also where libraries of its own, or programs that it
-/// starts, may have tasks.
+/// Returns why the tasks of `program` cannot be taken over; then it runs unchanged. Returns `None` as well if the program's libraries, or
+/// programs that it starts, may have tasks.
 #[must_use]
 pub fn why_not(program: &OsStr) -> Option<String> {
-    // What is not there is said when it cannot be executed.
+    // A missing file is reported when it cannot be executed.
     let file = file_of(program)?;
     let why = match preload::obstacle(&file) {
         Some(obstacle) => obstacle,
@@ -31,7 +31,7 @@ pub fn why_not(program: &OsStr) -> Option<String> {
     Some(format!("no overlap in {}: {why}; it runs untouched", program.to_string_lossy()))
 }
 
-/// `is_inside`: whether the program's own file has a part.
+/// Returns why the program's tasks cannot be taken over. `is_inside`: whether a library is linked into the program's file.
 fn obstacle(program: &Dynamic, is_inside: impl Fn(&Part<'_>) -> bool) -> Option<&'static str> {
     let imports = |prefix: &str| program.imports.iter().any(|name| name.starts_with(prefix));
     if imports(CLANGS) && !imports(GCCS) {
@@ -39,7 +39,7 @@ fn obstacle(program: &Dynamic, is_inside: impl Fn(&Part<'_>) -> bool) -> Option<
             "it is compiled by clang, and its tasks are LLVM's (libomp); those of gcc (libgomp) can be taken over",
         );
     }
-    // The loader takes the first library that has a function.
+    // The loader uses the first library that has a function.
     let is_runtime = |name: &&String| RUNTIMES.iter().any(|runtime| name.starts_with(runtime));
     match program.libraries.iter().find(is_runtime) {
         Some(runtime) if runtime.starts_with(RUNTIMES[0]) => None,

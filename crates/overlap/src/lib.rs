@@ -1,11 +1,11 @@
-//! Overlap as an engine of a session: gives each process that asks for it the kernel's word on its blocked threads.
+//! Overlap as an engine of a session: it tells each process that requests it which of its threads block.
 //!
-//! The work is done elsewhere: in the program by `preload` and `tasks`, in the kernel by `watch::umt`. This engine loads the
-//! kernel's part, answers processes at a socket (`desk`), and adds up in the end what all of them say.
+//! Other crates do most of the work: `preload` and `tasks` in the program, `watch::umt` in the kernel. This engine loads the kernel's part,
+//! answers processes at a socket (`desk`), and finally adds up the counts of all of them.
 //!
 //! - [`engine`]: the engine.
 //! - [`fitness`]: whether a program's tasks can be taken over.
-//! - [`section`]: what the engine counted, beside what was observed.
+//! - [`section`]: the report's section, from the engine's counts and the observation.
 
 mod desk;
 pub mod engine;

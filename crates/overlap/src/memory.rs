@@ -1,4 +1,5 @@
-//! Pages in memory that nobody in the kernel writes, for processes that notice themselves when a CPU is left (`signal::{records, sentinel}`).
+//! Pages to which the kernel side does not write, for processes that notice by themselves when a CPU is left (`signal::{records,
+//! sentinel}`).
 
 use std::os::fd::OwnedFd;
 
@@ -7,12 +8,12 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create
 use watch::umt::Given;
 use wire::umt::{Said, Seen};
 
-/// Memory of its own for the process with this number.
+/// Makes the pages of the process with this number.
 pub fn give(process: u32) -> Result<Given> {
     Ok(Given { process, said: file(size_of::<Said>())?, seen: file(size_of::<Seen>())?, bells: Vec::new() })
 }
 
-/// Memory that nobody can make shorter.
+/// Makes memory of a fixed size, which no process can shorten.
 fn file(bytes: usize) -> Result<OwnedFd> {
     let file = memfd_create("coxswain-overlap", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).context("memory")?;
     ftruncate(&file, bytes as u64).context("memory")?;

@@ -1,4 +1,4 @@
-//! The section on overlap: what the engine counted, beside what was observed.
+//! The report's section on overlap, from the engine's counts and the observation.
 
 use ledger::account::{Account, Thread};
 use ledger::figures::{Amount, ByCause};
@@ -11,10 +11,11 @@ use crate::sums::Sums;
 
 /// Name of standby threads, which the preload library gives them.
 const STANDBY: &str = "cox-standby";
-/// Name of its threads of the idle class, whose waiting for a CPU keeps nobody from anything.
+/// Name of its threads of the idle class. Their waiting for a CPU delays no work.
 const SENTINEL: &str = "cox-sentinel";
 
-/// Makes the section. The account knows who ran and who was blocked, the engine why. `cpus`: those that the program may use.
+/// Makes the section. The account has the times that threads ran and were blocked; the engine has the counts and reasons. `cpus`: the
+/// number of CPUs that the program may use.
 #[must_use]
 pub fn report(counted: &Counted, account: &Account, cpus: u64) -> OverlapReport {
     let sums = &counted.sums;
@@ -43,7 +44,8 @@ fn is_standby(thread: &&Thread) -> bool {
     thread.comm == STANDBY
 }
 
-/// By cause, the longest first. Waiting for tasks is by futex, and at a doorbell by poll: neither keeps the program from anything.
+/// Returns blocked time by cause, the longest first. Threads wait for tasks in futex, and standbys at their doorbells in poll: these causes
+/// are left out, because such a wait delays no work.
 fn blocked<'a>(threads: impl Iterator<Item = &'a Thread>) -> Vec<Blocked> {
     let mut sums = ByCause::default();
     for thread in threads {
@@ -107,7 +109,7 @@ fn complaints(counted: &Counted) -> Vec<String> {
     all
 }
 
-/// How many standbys there are not, and why.
+/// Returns how many standbys could not be made, and why.
 fn not_made(sums: &Sums) -> Option<String> {
     let at_limit = (sums.reasons.at_limit > 0).then(|| {
         format!(
@@ -116,7 +118,7 @@ fn not_made(sums: &Sums) -> Option<String> {
         )
     });
     let refused = (sums.counts.failed > sums.reasons.at_limit).then(|| match sums.error {
-        // pthread_create(3) says the same of all of these.
+        // pthread_create(3) returns EAGAIN for all of these reasons.
         Some(libc::EAGAIN) => "the kernel had no room for another thread: a limit (ulimit -u, the control group's \
                                pids.max, kernel.threads-max), or no memory for its stack"
             .to_owned(),

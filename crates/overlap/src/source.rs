@@ -1,4 +1,4 @@
-//! Where pages come from, and which processes have them.
+//! The source of processes' pages, and the processes that have them.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,30 +15,30 @@ use wire::umt::{How, PROCESSES};
 use crate::memory;
 use crate::sums::Sums;
 
-/// Where pages come from.
+/// The source of processes' pages.
 pub struct Source {
     kind: Kind,
-    /// By whom blocks are noticed.
+    /// How blocked threads are noticed.
     pub how: How,
-    /// Those that have hung up, and those that have not.
+    /// Clients that have hung up, and clients that are connected.
     ended: Vec<Guest>,
     guests: Vec<Guest>,
-    /// What those have said that are gone, and those that were refused.
+    /// The sums of processes that are gone, and the number of refused ones.
     past: Sums,
 }
 
-/// A process that was given a number.
+/// A client: a process that has a number.
 struct Guest {
     process: u32,
-    /// `None`: they could not be mapped, and the process did not get them.
+    /// `None`: the pages could not be mapped, and the process did not get them.
     pages: Option<Pages>,
     since: Instant,
-    /// An error: it could not be asked for.
+    /// An open handle of the process; or the error of opening it.
     held: Result<Held, Errno>,
     hung_up: Option<Instant>,
 }
 
-/// Between a process' last thread being gone, as it says, and that thread's last switch being counted lies less than this.
+/// After a process has ended, its last thread's last switch is counted within less than this.
 const LAST_SWITCH: Duration = Duration::from_millis(100);
 
 impl Guest {
@@ -46,11 +46,11 @@ impl Guest {
         Guest { process, pages, since: Instant::now(), held: Held::open(pid), hung_up: None }
     }
 
-    /// Whether none of its threads is left.
+    /// Returns whether no thread of the process is left.
     fn is_gone(&self) -> bool {
         let has_ended = match &self.held {
             Ok(held) => held.has_ended(),
-            // For any other reason it may live on.
+            // After any other error the process may still live.
             Err(why) => *why == Errno::SRCH,
         };
         has_ended && self.hung_up.is_some_and(|since| since.elapsed() > LAST_SWITCH)
@@ -59,7 +59,7 @@ impl Guest {
 
 enum Kind {
     Bpf(Box<dyn Doorbells>),
-    /// With the number of the next process.
+    /// Holds the number of the next process.
     Memory(u32),
 }
 
@@ -68,7 +68,7 @@ impl Source {
         Ok(Source::new(Kind::Bpf(ebpf::doorbells()?), How::Bpf))
     }
 
-    /// By the kernel's records of switches, if it lets this user have them.
+    /// Makes a source that uses the kernel's records of switches, if this user may have them.
     pub fn records(how: How) -> Result<Source> {
         signal::records::probe().context(
             "the kernel gives no records of a program's own switches (perf events). Fix: sysctl kernel.perf_event_paranoid=2, \
@@ -81,7 +81,7 @@ impl Source {
         Source::new(Kind::Memory(0), how)
     }
 
-    /// The best that works, and why not better.
+    /// Returns the best source that works, and why better ones do not.
     pub fn best() -> Result<(Option<Source>, Option<String>)> {
         let by_bpf = match Source::bpf() {
             Ok(source) => return Ok((Some(source), None)),
@@ -99,7 +99,7 @@ impl Source {
         Source { kind, how, ended: Vec::new(), guests: Vec::new(), past: Sums::default() }
     }
 
-    /// A process asks; those that get nothing are counted.
+    /// Answers a process's request. Refused requests are counted.
     pub fn give_or_count(&mut self, pid: u32) -> Result<Given> {
         self.forget_gone();
         self.give(pid).inspect_err(|why| {
@@ -124,7 +124,8 @@ impl Source {
                 Ok(given)
             }
             Err(why) => {
-                // eBPF counts its threads already. Like that of any other process, its number is free when it has ended.
+                // eBPF counts the threads of this process already. As for any other process, the number is free again when the process has
+                // ended.
                 self.guests.push(Guest::new(given.process, None, pid));
                 self.over(given.process);
                 Err(why).context("mapping a process' pages")
@@ -132,7 +133,7 @@ impl Source {
         }
     }
 
-    /// A process has hung up: it has ended, or wants no more.
+    /// Ends a process's part: it has hung up, because it has ended or wants nothing more.
     pub fn over(&mut self, process: u32) {
         if let Kind::Bpf(bells) = &mut self.kind {
             bells.over(process);
@@ -142,7 +143,8 @@ impl Source {
         self.ended.append(&mut over);
     }
 
-    /// What those have said that are gone is kept, their pages are not: others have their numbers, with pages of their own.
+    /// Adds the sums of processes that are gone to `past`, and frees their numbers. Other processes get these numbers, with pages of their
+    /// own.
     fn forget_gone(&mut self) {
         let gone = self.ended.extract_if(.., |guest| guest.is_gone()).collect::<Vec<_>>();
         self.past = self.sums(&gone);
@@ -151,13 +153,13 @@ impl Source {
         }
     }
 
-    /// What these have said, and those before them.
+    /// Returns `past` plus the sums of these processes.
     fn sums(&self, guests: &[Guest]) -> Sums {
         let with_pages = guests.iter().filter_map(|guest| guest.pages.as_ref().map(|pages| (guest, pages)));
         with_pages.fold(self.past.clone(), |sums, (guest, pages)| sums.add(pages, self.how, guest.since.elapsed()))
     }
 
-    /// The session is over: nobody counts any more. What all have said.
+    /// Ends counting: the session is over. Returns the sums of all processes.
     pub fn end(&mut self) -> Sums {
         if let Kind::Bpf(bells) = &mut self.kind {
             bells.end();
@@ -168,7 +170,7 @@ impl Source {
         self.past.clone()
     }
 
-    /// What hangs up when the process that rings ends; `None`: nobody rings, or it is this one.
+    /// Returns a descriptor that hangs up when the process that rings doorbells ends. `None`: no process rings, or this process does.
     pub fn lifeline(&self) -> io::Result<Option<OwnedFd>> {
         match &self.kind {
             Kind::Bpf(bells) => bells.lifeline().map(|fd| fd.try_clone_to_owned()).transpose(),
@@ -176,12 +178,12 @@ impl Source {
         }
     }
 
-    /// That process has ended.
+    /// Notes that the process that rings doorbells has ended.
     pub fn is_lost(&mut self) {
         self.past.reasons.lost = 1;
     }
 
-    /// Gets ready for the next one. If there are too many, the next `give` says so.
+    /// Prepares for the next process. If there are too many, the next `give` fails.
     pub fn prepare(&mut self) {
         if let Kind::Bpf(bells) = &mut self.kind {
             let _ = bells.prepare();

@@ -1,4 +1,4 @@
-//! What processes of a session have said, together.
+//! Sums over the processes of a session.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,41 +19,41 @@ ledger::figures! {
         at_limit: u64, sum;
         /// Processes without standbys, since they have thread-local data of their own.
         thread_data: u64, sum;
-        /// … since their threads are bound to places.
+        /// Processes without standbys, since their threads are bound to places.
         bound: u64, sum;
-        /// … since BPF knows their threads by other numbers.
+        /// Processes without standbys, since BPF knows their threads by other numbers.
         unseen: u64, sum;
         /// Times that two tasks were given the same thread number.
         shared_numbers: u64, sum;
         /// Teams whose queues BPF could not see.
         unshared: u64, sum;
-        /// Processes that asked and got nothing.
+        /// Processes whose request was refused.
         refused: u64, sum;
-        /// 1: the process that rang has ended before the session.
+        /// 1 if the process that rings doorbells ended before the session.
         lost: u64, sum;
         /// Processes that have written impossible numbers to their page, of which nothing is counted.
         impossible: u64, sum;
     }
 }
 
-/// What all processes of a session say together.
+/// Sums over all processes of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// What the report says.
+    /// Counts for the report.
     pub counts: OverlapCounts,
-    /// What it complains of.
+    /// Counts for the report's diagnostics.
     pub reasons: Reasons,
-    /// Why a standby could not be made, if the program says so.
+    /// Error number with which a standby could not be made, if the program reports one.
     pub error: Option<i32>,
-    /// Why the last process that was refused got nothing.
+    /// Why the last refused request was refused.
     pub refusal: Option<String>,
-    /// Rings by BPF, by time until the first task: class n begins at 2^(n/4) us.
+    /// Number of rings by BPF, by the time until the first task: class n begins at 2^(n/4) µs.
     pub heard: Vec<u64>,
 }
 
 impl Sums {
-    /// With what one more process says, which asked so long ago. A process can write anything to its page: where a number there is impossible,
-    /// none of them is counted. What BPF says in the kernel's page is counted always.
+    /// Adds the counts of one more process, which registered `age` ago. A process can write anything to its page. If a number there is
+    /// impossible, none of the page's numbers is counted. BPF's counts in the kernel's page are always counted.
     #[must_use]
     pub fn add(self, pages: &Pages, how: How, age: Duration) -> Sums {
         self.add_words(pages.said(), pages.seen(), how, age)
@@ -74,7 +74,7 @@ impl Sums {
             self.counts.add(&kernel);
         } else {
             self.reasons.impossible = self.reasons.impossible.saturating_add(1);
-            // Without BPF both pages are the process' own.
+            // Without BPF, the process itself writes both pages.
             if how == How::Bpf {
                 self.counts.add(&kernel);
             }
@@ -82,7 +82,7 @@ impl Sums {
         self
     }
 
-    /// What a process says itself; each word is read once.
+    /// Reads the counts in a process's page. Each word is read once.
     fn of(said: &Said) -> Sums {
         let words = &said.counts.0;
         let read = |word: &AtomicU64| word.load(Ordering::Relaxed);
@@ -115,7 +115,8 @@ impl Sums {
         }
     }
 
-    /// Whether one process can have done all this, with what the kernel counted. No word can be counted up more often than once in a nanosecond.
+    /// Returns whether one process can have these counts, together with the kernel's. No word can be incremented more than once per
+    /// nanosecond.
     fn is_possible(&self, kernel: &OverlapCounts, age: Duration) -> bool {
         let most = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
         let mut all = self.counts.clone();
@@ -128,7 +129,7 @@ impl Sums {
             && self.error.is_none_or(|error| error <= LAST_ERRNO)
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     fn with(mut self, other: &Sums) -> Sums {
         self.counts.add(&other.counts);
         self.reasons.add(&other.reasons);
@@ -141,7 +142,7 @@ impl Sums {
         self
     }
 
-    /// A quantile of the time from a ring to the first task, in microseconds; `None`: nobody was rung.
+    /// Returns a quantile of the time from a ring to the first task, in microseconds. `None`: no standby was rung.
     #[must_use]
     pub fn delay_us(&self, part: f64) -> Option<f64> {
         let all = self.heard.iter().fold(0u64, |all, count| all.saturating_add(*count));
@@ -151,7 +152,7 @@ impl Sums {
             left = left.saturating_sub(*count);
             here
         })?;
-        // The middle of the class.
+        // The middle of the class, on the logarithmic scale.
         Some(2f64.powf((class as f64 + 0.5) / 4.0))
     }
 }
