@@ -1,4 +1,4 @@
-//! Which backend observes: the best that works, and why better ones were passed over.
+//! The choice of the backend that observes: the best that works, and why better ones were passed over.
 
 use anyhow::{Context, Result, bail};
 use arch::laps::{self, Part};
@@ -10,7 +10,7 @@ use outputs::diagnostics::chain;
 use watch::{BpfObserver, Observer, Settings, WatchError};
 use wire::Backend;
 
-/// Which backend the user wants.
+/// The backend that the user wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Choice {
@@ -25,27 +25,28 @@ pub enum Choice {
     Proc,
 }
 
-/// What is asked of a backend.
+/// The requirements on a backend.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) choice: Choice,
-    /// Child processes too.
+    /// Whether child processes are observed too.
     pub(crate) children: bool,
-    /// Why perf would see nothing of the target, where that is known beforehand.
+    /// Why perf would see nothing of the target, if that is known beforehand.
     pub(crate) hidden: Option<String>,
-    /// Room for what happens when, which only eBPF tells, where a trace is wanted.
+    /// Size of the buffer for trace events, in bytes, if a trace is wanted. Only eBPF delivers them.
     pub(crate) moments_bytes: Option<u32>,
 }
 
-/// Why there is no trace.
+/// The error if a trace is wanted without eBPF.
 const NEEDS_BPF: &str =
     "traces, pages and --also need eBPF (--backend bpf): other backends do not tell what happened when";
 
 impl Asked {
-    /// Loads a backend. `auto` takes the best that works and adds to `passed_over` why better ones did not; a named one must work.
+    /// Loads a backend. `auto` takes the best that works, and adds to `passed_over` why better ones did not work. A named backend must
+    /// work.
     ///
     /// # Errors
-    /// When the named backend cannot be used here, or none can.
+    /// The named backend cannot be used here, or none can.
     pub(crate) fn load(&self, passed_over: &mut Vec<String>) -> Result<Box<dyn Observer>> {
         Ok(match self.choice {
             Choice::Perf | Choice::Proc if self.moments_bytes.is_some() => bail!(NEEDS_BPF),
@@ -66,11 +67,11 @@ impl Asked {
         })
     }
 
-    /// Loads the next weaker backend than `failed`, where the user leaves the choice to cox and what is wanted can be had without eBPF;
-    /// else the failure stands. `why`: why `failed` sees nothing of this target, added to `passed_over`.
+    /// Loads the next weaker backend than `failed`, if the user leaves the choice to cox and eBPF is not required. Otherwise the failure
+    /// stands. `why`: why `failed` sees nothing of this target; added to `passed_over`.
     ///
     /// # Errors
-    /// `why`, or why the weaker one cannot be used.
+    /// `why`, or why the weaker backend cannot be used.
     pub(crate) fn load_weaker(
         &self,
         failed: Backend,
@@ -89,7 +90,7 @@ impl Asked {
         Ok(weaker)
     }
 
-    /// In this process where it may, else by the program that may.
+    /// Loads eBPF in this process if it has the rights, otherwise by the helper program that has them.
     fn bpf(&self) -> Result<Box<dyn Observer>, WatchError> {
         laps::done(Part::Preparing);
         let Asked { children, moments_bytes, .. } = *self;
@@ -112,10 +113,10 @@ impl Asked {
     }
 }
 
-/// What this process' eBPF programs are loaded with to observe.
+/// Returns the settings with which this process loads its eBPF programs to observe.
 ///
 /// # Errors
-/// `Unavailable` when the machine's CPUs cannot be read.
+/// `Unavailable` if the machine's CPUs cannot be read.
 pub fn settings(children: bool, moments_bytes: Option<u32>) -> Result<Settings, WatchError> {
     let topology = Topology::read(&Root::live()).map_err(unavailable)?;
     let limit = topology.possible.last().map_or(1, |last| last + 1);

@@ -1,4 +1,4 @@
-//! The observer as an engine.
+//! The observer as an engine of a session.
 
 use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
@@ -20,16 +20,16 @@ use crate::backend::{Asked, Choice};
 use crate::hidden::why_hidden_from_perf;
 use crate::recording::Recorder;
 
-/// Threads whose affinity masks are read at each tick.
+/// Number of threads whose affinity masks are read at each tick.
 const MASKS_READ: usize = 64;
 
-/// Events of different CPUs arrive at most this far out of order: two ticks.
+/// Largest time by which events of different CPUs arrive out of order: two ticks.
 const REORDER_NS: u64 = 200_000_000;
 
 /// The observing engine.
 pub struct Observing {
     asked: Asked,
-    /// There once it is probed.
+    /// Set by `probe`.
     observer: Option<Box<dyn Observer>>,
     passed_over: Vec<String>,
     symboliser: Symboliser,
@@ -37,24 +37,24 @@ pub struct Observing {
     intake: Intake,
     cgroup: Option<Cgroup>,
     enrolled: BTreeSet<u32>,
-    /// First processes of programs, and the CPUs that each one's threads were allowed on when last looked at.
+    /// The main process of each program, and the CPUs that the program's threads were allowed to use at the last look.
     mains: Vec<(u32, Option<CpuSet>)>,
     record: Option<Record>,
     recorder: Option<Recorder>,
 }
 
-/// What was observed.
+/// The results of an observation.
 pub struct Observed {
-    /// Threads and CPUs.
+    /// The times of threads and CPUs.
     pub record: Record,
     /// Why better backends were passed over, the best first.
     pub passed_over: Vec<String>,
-    /// Why threads waited at the places where they were sampled.
+    /// Why a thread waited at each sampled place, by number of the place.
     pub waits: Vec<Option<Waiting>>,
-    /// What was kept for traces.
+    /// The recorder, with the trace events.
     pub recorder: Option<Recorder>,
-    /// CPUs that the threads of each program were allowed on, together, when its main process was last looked at: a program may
-    /// narrow them itself, or be started by taskset(1). In the order in which programs were named.
+    /// The CPUs that the threads of each program were allowed to use, at the last look at its main process. A program may narrow them
+    /// itself, or be started by taskset(1). In the order in which the programs were named.
     pub allowed: Vec<Option<CpuSet>>,
     /// The OpenMP runtime that a sampled process had mapped.
     pub openmp_runtime: Option<String>,
@@ -63,7 +63,8 @@ pub struct Observed {
 }
 
 impl Observing {
-    /// Observes by the backend that is wanted, `children` too. With a `recorder` it keeps what happened when, which only eBPF tells.
+    /// Makes the engine. `choice`: the wanted backend. `children`: whether child processes are observed too. With a `recorder`, trace
+    /// events are kept; this needs eBPF.
     #[must_use]
     pub fn new(choice: Choice, children: bool, recorder: Option<Recorder>) -> Observing {
         let moments_bytes = recorder.as_ref().map(|recorder| recorder.buffer);
@@ -86,7 +87,7 @@ impl Observing {
         loaded(&mut self.observer)
     }
 
-    /// Asks the observer, and hands on what it gives beside its answer.
+    /// Calls the observer, and hands on the events and samples that it delivers besides its answer.
     fn ask<T>(&mut self, ask: impl FnOnce(&mut dyn Observer, &mut Intake) -> Result<T, WatchError>) -> Result<T> {
         let answer = ask(loaded(&mut self.observer)?.as_mut(), &mut self.intake)?;
         self.hand_on();
@@ -97,20 +98,20 @@ impl Observing {
         let root = Root::live();
         for (pid, allowed) in &mut self.mains {
             let main = Task::process(&root, *pid);
-            // A zombie has only its leader left to ask, which may be bound more narrowly than the rest were.
+            // Of a zombie only the leader is left, which may be bound more narrowly than the other threads were.
             if main.stat().is_ok_and(|stat| stat.state == 'Z') {
                 continue;
             }
-            // A program with more threads than this has not pinned them all elsewhere than the first.
+            // A program with more threads than this has hardly pinned all the others to CPUs that the first ones may not use.
             let threads = main.threads().unwrap_or_default().into_iter().take(MASKS_READ);
             let masks = threads.filter_map(|tid| allowed_cpus(&root, Who::Task(tid)).ok());
-            // Gone meanwhile: the last answer stands.
+            // If the threads are gone, the last answer stands.
             *allowed = masks.reduce(|a, b| a.union(&b)).or(allowed.take());
         }
     }
 
-    /// Hand on what has arrived: events to the ledger, samples to the symboliser while the process
-    /// that they belong to is (probably) still there to be asked for its maps.
+    /// Hands on what has arrived: events to the ledger, samples to the symboliser. This is done while the sampled process probably still
+    /// lives, so that its maps can be read.
     fn hand_on(&mut self) {
         for event in self.intake.events.drain(..) {
             self.replay.push(event);
@@ -123,7 +124,7 @@ impl Observing {
         self.recorder.iter_mut().for_each(|recorder| recorder.take(&mut self.intake.moments));
     }
 
-    /// Adds what samples and events tell to a record, but clocks.
+    /// Adds to a record what samples and events yield, except the threads' clocks.
     fn add_to(&mut self, record: &mut Record) {
         record.events += self.replay.events();
         record.pairs.extend(self.replay.pairs());
@@ -143,7 +144,7 @@ impl Observing {
         })
     }
 
-    /// Whatever has come into the watched cgroup since the last look.
+    /// Enrols the threads or processes that have entered the watched control group since the last look.
     fn enrol_newcomers(&mut self) -> Result<()> {
         let (Some(cgroup), Some(observer)) = (&self.cgroup, &mut self.observer) else { return Ok(()) };
         let root = Root::live();
@@ -157,7 +158,7 @@ impl Observing {
         for pid in cgroup.pids(&root)? {
             if self.enrolled.insert(pid) {
                 match observer.enrol(pid) {
-                    // Came and went between the list and now.
+                    // The process has come and gone since the list was read.
                     Ok(()) | Err(WatchError::NoTarget { .. }) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -215,7 +216,7 @@ impl Engine for Observing {
             Subject::Attached(Attached::Processes(pids)) => pids.first().map(|pid| (*pid, None)).into_iter().collect(),
             Subject::Attached(Attached::Cgroup(_)) | Subject::Machine => Vec::new(),
         };
-        // That a backend can be loaded does not mean that it can see this target: of another user's process perf cannot.
+        // A backend that can be loaded may still be unable to see this target: perf cannot see another user's process.
         while let Err(error) = self.enrol(subject) {
             let failed = self.observer()?.backend();
             self.observer = Some(self.asked.load_weaker(failed, error, &mut self.passed_over)?);
@@ -234,7 +235,7 @@ impl Engine for Observing {
         self.enrol_newcomers()
     }
 
-    /// What was kept for traces stays with the engine.
+    /// The recorder stays with the engine.
     fn snapshot(&mut self) -> Result<Option<Observed>> {
         let mut record = self.ask(|observer, intake| observer.snapshot(intake))?;
         let end_ns = record.end_ns;

@@ -1,8 +1,7 @@
-//! Programs whose threads perf does not follow.
+//! Programs whose threads perf cannot follow.
 //!
-//! When a process executes a file that its user may not read, or that gives it other rights, the kernel makes it one that may not be looked
-//! into, and takes perf's events from it (`begin_new_exec` in fs/exec.c: `perf_event_exit_task` where it is not dumpable). /proc still tells
-//! how long its threads ran.
+//! If a process executes a file that its user may not read, or that gives it other rights, the kernel marks the process as not dumpable and
+//! removes perf's events from it (`begin_new_exec` in fs/exec.c calls `perf_event_exit_task`). /proc still shows how long its threads ran.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
@@ -10,10 +9,10 @@ use std::os::unix::fs::MetadataExt;
 use rustix::fs::{Access, access};
 use session::launch::file_of;
 
-/// Set-user-id and set-group-id, as in stat(2).
+/// The set-user-id and set-group-id bits, as in stat(2).
 const SET_ID: u32 = 0o6000;
 
-/// Why perf loses this program as soon as it begins; `None` also where there is no such file, which its start will tell.
+/// Returns why perf loses this program as soon as it begins. `None` also if there is no such file: its start will report that.
 #[must_use]
 pub fn why_hidden_from_perf(program: &OsStr) -> Option<String> {
     let file = file_of(program)?;

@@ -1,9 +1,9 @@
-//! Observing as an engine of a session: it changes nothing, and what it finds is a [`wire::Record`].
+//! Observing as an engine of a session. It changes nothing; its result is a [`wire::Record`].
 //!
 //! - [`backend`]: the best backend that works here, and why better ones were passed over.
 //! - [`engine`]: the engine.
-//! - [`recording`]: keeping what happened when, for traces.
-//! - [`hidden`]: programs whose threads perf does not follow.
+//! - [`recording`]: trace events.
+//! - [`hidden`]: programs whose threads perf cannot follow.
 
 pub mod backend;
 pub mod engine;

@@ -1,4 +1,4 @@
-//! Keeping what happened when, for traces: moments as they come, and names of strangers while they live.
+//! Collects what a trace needs: trace events as they arrive, and the names of untracked threads while these live.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -13,22 +13,23 @@ use trace::{Cast, Recording};
 use wire::layout::{ANOTHER_USERS, ANOTHER_USERS_NAME};
 use wire::{Cause, Clock, Living, Moment, Record, Sample, State, Waiting, What};
 
-/// Takes moments during a session.
+/// Collects trace events during a session.
 pub struct Recorder {
     moments: Sorter<Moment>,
-    /// Where those are that do not fit in memory.
+    /// Folder for the events that do not fit in memory.
     folder: PathBuf,
-    /// Threads on CPUs that are not ours, whose names were looked up.
+    /// Untracked threads whose names were looked up.
     looked_up: HashSet<u32>,
     strangers: BTreeMap<u32, String>,
-    /// Bytes in which they come.
+    /// Size of the ring buffer for trace events, in bytes.
     pub buffer: u32,
-    /// Why nothing more is kept: the account goes on without a trace.
+    /// The error after which no more events are kept. The account goes on without a trace.
     failed: Option<io::Error>,
 }
 
 impl Recorder {
-    /// They come by a ring of `buffer` bytes. What does not fit in memory goes to `folder`, into a file without a name.
+    /// Makes a recorder for trace events that arrive in a ring of `buffer` bytes. Events that do not fit in memory go to `folder`, into a
+    /// file without a name.
     pub fn new(folder: &Path, buffer: u32) -> Result<Recorder> {
         let moments = Sorter::new(folder).with_context(|| cannot(folder))?;
         let strangers = BTreeMap::from([(ANOTHER_USERS, ANOTHER_USERS_NAME.to_owned())]);
@@ -36,7 +37,7 @@ impl Recorder {
         Ok(Recorder { moments, folder, looked_up, strangers, buffer, failed: None })
     }
 
-    /// Keeps moments, as long as there is room.
+    /// Keeps trace events, as long as there is room.
     pub fn take(&mut self, moments: &mut Vec<Moment>) {
         for moment in moments.drain(..) {
             if self.failed.is_some() {
@@ -49,14 +50,14 @@ impl Recorder {
         }
     }
 
-    /// Keeps a sample of the code at a place. What a thread does there is known when the session is over.
+    /// Keeps a sample of the code at a place. Whether the thread waited there is known only when the session is over.
     pub fn sample(&mut self, sample: &Sample, place: u32) {
         if self.failed.is_none() {
             self.failed = self.moments.push(Moment::sampled(sample.t_ns, sample.tid, place)).err();
         }
     }
 
-    /// Names are asked for a tenth of a second after the fact, at most: who has gone by then stays a number.
+    /// Looks up a thread's name, at most a tenth of a second after its event. If the thread has ended by then, the trace shows its number.
     fn look_up(&mut self, tid: u32) {
         if tid == 0 || !self.looked_up.insert(tid) {
             return;
@@ -66,10 +67,11 @@ impl Recorder {
         }
     }
 
-    /// Everything, once the session is over. `record` is what was observed meanwhile, `waits` why threads waited where they were sampled.
+    /// Returns the recording, once the session is over. `record`: what was observed meanwhile. `waits`: why threads waited at the sampled
+    /// places.
     ///
     /// # Errors
-    /// When not everything could be kept.
+    /// Some events could not be kept.
     pub fn finish(
         mut self,
         record: &Record,
@@ -104,7 +106,7 @@ fn cannot(folder: &Path) -> String {
     format!("cannot keep the trace in '{}'", folder.display())
 }
 
-/// Why a thread is blocked that still is: by a descriptor, that was looked up only now.
+/// Returns why a thread is blocked, if it still is. If the cause depends on a descriptor, that was looked up only now.
 fn open_cause(clock: &Clock) -> Option<Cause> {
     let is_blocked = State::from_wire(clock.state) == State::Blocked;
     Cause::ALL.get(usize::from(clock.cause)).copied().filter(|_| is_blocked)

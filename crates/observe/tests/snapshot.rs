@@ -1,4 +1,4 @@
-//! What an observer finds while a session lasts, by each backend that works here.
+//! The observer's results during a session, by each backend that works here.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
