@@ -1,5 +1,5 @@
-//! Who asks, and whose threads they may observe. Nothing here comes from the caller: user and groups are the kernel's word on this process, which has
-//! those of whoever started it.
+//! The caller's identity, and whose threads the caller may observe. Nothing here comes from the caller: user and groups
+//! are what the kernel reports for this process, which has those of the user who started it.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -11,9 +11,10 @@ use rustix::fs::Gid;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, getegid, geteuid, getgid, getgroups, getuid, pidfd_open};
 
-/// Its members may observe every thread. `make install` makes it, empty.
+/// Group whose members may observe every thread. `make install` creates it, without members.
 pub const GROUP: &str = "coxswain-all";
-/// Local groups; none of a directory service, which would bring its libraries into a process with capabilities.
+/// File with the local groups. A directory service is not queried, because it would load its libraries into a process
+/// with capabilities.
 const GROUPS: &str = "/etc/group";
 const GONE: &str = "there is no such process, or it has just ended";
 
@@ -22,13 +23,15 @@ const GONE: &str = "there is no such process, or it has just ended";
 pub struct Caller {
     /// Real user id.
     pub uid: u32,
-    /// Whether they may observe every thread.
+    /// Whether this user may observe every thread.
     pub all: bool,
 }
 
 impl Caller {
+    /// Determines the caller.
+    ///
     /// # Errors
-    /// When this program has been made set-user-id: then it could not tell its caller's rights from its owner's.
+    /// When this program is set-user-id or set-group-id: it could not distinguish its caller's rights from its owner's.
     pub fn of_this_process() -> Result<Caller, String> {
         if getuid() != geteuid() || getgid() != getegid() {
             return Err("cox-observe must not be set-user-id or set-group-id".into());
@@ -40,16 +43,17 @@ impl Caller {
         Ok(Caller { uid, all })
     }
 
-    /// The one user whose threads may be observed; `None`: all users'.
+    /// Returns the only user whose threads may be observed; `None` if the threads of all users may be observed.
     #[must_use]
     pub fn owner(&self) -> Option<u32> {
         (!self.all).then_some(self.uid)
     }
 
-    /// Whether the threads of a process may be observed. eBPF asks the same of each thread; here the refusal has a reason.
+    /// Returns whether the threads of a process may be observed. eBPF checks the same for each thread, but only here
+    /// the refusal has a reason.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for the refusal.
     pub fn may_observe(&self, pid: u32) -> Result<(), String> {
         if self.all {
             return Ok(());
@@ -61,9 +65,11 @@ impl Caller {
                 "it belongs to another user; only root and members of the group {GROUP} may observe it by eBPF"
             ));
         }
-        // The kernel gives the files of a process that may not be traced to root, but for its folder.
+        // If a process may not be traced, the kernel makes root the owner of the files in its /proc folder, but not of
+        // the folder itself.
         let owner = task.owner().map_err(|error| unread(error.is_gone(), &error))?;
-        // A set-group-id program can let itself be traced again: prctl(PR_SET_DUMPABLE).
+        // The file owner is not enough for a set-group-id program, which can make itself traceable again:
+        // prctl(PR_SET_DUMPABLE).
         let [gid, egid, sgid, _] = status.gids;
         if owner != self.uid || [egid, sgid] != [gid; 2] {
             return Err(format!(
@@ -73,10 +79,11 @@ impl Caller {
         Ok(())
     }
 
-    /// Holds a process whose threads may be observed. Opens a pidfd first, then checks the pid: the answer is about the process that the pidfd holds.
+    /// Holds a process whose threads may be observed. Opens a pidfd first and then checks the pid, so that the check
+    /// refers to the process that the pidfd holds.
     ///
     /// # Errors
-    /// Why they may not.
+    /// The reason why the threads may not be observed.
     pub fn hold(&self, pid: u32) -> Result<Held, String> {
         let held = Held::open(pid).map_err(unheld)?;
         self.may_observe(pid)?;
@@ -84,17 +91,17 @@ impl Caller {
     }
 }
 
-/// Why a process' files could not be read: only one that is not there is gone.
+/// Returns the message for files of a process that could not be read. Only a process that does not exist has gone.
 fn unread(is_gone: bool, why: &dyn std::fmt::Display) -> String {
     if is_gone { GONE.to_owned() } else { why.to_string() }
 }
 
-/// Why a process could not be held.
+/// Returns the message for a process that could not be held.
 pub(crate) fn unheld(error: Errno) -> String {
     unread(error == Errno::SRCH, &format!("pidfd_open: {error}"))
 }
 
-/// A process, told from later ones with its number.
+/// A process, held by a pidfd so that a later process with the same id is not mistaken for it.
 #[derive(Debug)]
 pub struct Held(OwnedFd);
 
@@ -102,21 +109,21 @@ impl Held {
     /// Opens a process.
     ///
     /// # Errors
-    /// `ESRCH` when it is not there; others when no more processes can be held.
+    /// `ESRCH` when the process does not exist; other errors when no more processes can be held.
     pub fn open(pid: u32) -> Result<Held, Errno> {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
         pidfd_open(pid, PidfdFlags::empty()).map(Held)
     }
 
-    /// Checks that it has not ended.
+    /// Checks that the process has not ended.
     ///
     /// # Errors
-    /// When it has.
+    /// When the process has ended.
     pub fn lives(&self) -> Result<(), String> {
         if self.has_ended() { Err(GONE.into()) } else { Ok(()) }
     }
 
-    /// Whether none of its threads is left.
+    /// Returns whether all threads of the process have ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         let mut wanted = [PollFd::new(&self.0, PollFlags::IN)];
@@ -124,7 +131,8 @@ impl Held {
     }
 }
 
-/// The number of a group in the text of group(5). Never 0, whose members are no group of observers.
+/// Returns the id of a group from the text of a group(5) file. Never returns 0, because that group's members must not
+/// become observers.
 fn group_id(text: &str, name: &str) -> Option<u32> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     line.split(':').nth(1)?.parse().ok().filter(|gid| *gid != 0)

@@ -1,4 +1,4 @@
-//! cox's side: an observer whose eBPF programs are in `cox-observe`.
+//! The client side, in cox: an observer whose eBPF programs are in the process `cox-observe`.
 
 mod doorbells;
 
@@ -23,20 +23,20 @@ use crate::protocol::{
 };
 use crate::socket::{is_readable_within, pair, receive_with, send_message};
 
-/// The program's file.
+/// File name of the program.
 pub const FILE: &str = "cox-observe";
-/// Where `make install` puts it, seen from the folder of `cox`.
+/// Folder of the program after `make install`, relative to the folder of `cox`.
 const INSTALLED: &str = "../libexec/coxswain";
-/// No answer is longer than this, bytes.
+/// Maximum size of an answer, bytes.
 const MAX_ANSWER: usize = 1 << 30;
-/// A helper that says nothing for so long is stopped, or the machine is.
+/// Time limit for the next message of an answer, seconds. If it passes, the helper or the machine is stopped.
 const PATIENCE_S: i64 = 60;
-/// … where processes of the session wait for the answer as well.
+/// Time limit for the next message, seconds, if processes of the session also wait for the answer.
 const SHORT_PATIENCE_S: i64 = 10;
-/// How long it may take to end after its socket is closed.
+/// Time limit for the end of the helper after its socket is closed.
 const LAST_MOMENTS: Duration = Duration::from_secs(5);
 
-/// The program that belongs to this cox: as installed, else as built, beside it.
+/// Returns the path of `cox-observe` for this cox: the installed one, else the one built next to cox.
 #[must_use]
 pub fn helper() -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;
@@ -45,26 +45,26 @@ pub fn helper() -> Option<PathBuf> {
     places.into_iter().find_map(|place| place.canonicalize().ok())
 }
 
-/// An observation by eBPF in the other process.
+/// An observation by eBPF in the helper process.
 pub struct RemoteObserver {
     helper: Helper,
-    /// Final clocks that came with ticks.
+    /// Final clocks that arrived with ticks.
     finals: Vec<Clock>,
     cpu_ns: u64,
 }
 
 impl RemoteObserver {
-    /// Starts the program, which loads its eBPF programs and attaches them; nobody is a member yet.
+    /// Starts the helper, which loads and attaches its eBPF programs. No thread is tracked yet.
     ///
     /// # Errors
-    /// `Unavailable` with its reason when it cannot be started or refuses.
+    /// `Unavailable`, with the reason, when the helper cannot be started or refuses.
     pub fn new(program: &Path, wanted: Wanted) -> Result<RemoteObserver, WatchError> {
         let mut helper = Helper::start(program)?;
         helper.ask(&Request::Observe(wanted), None)?;
         Ok(RemoteObserver { helper, finals: Vec::new(), cpu_ns: 0 })
     }
 
-    /// Its process.
+    /// Returns the process id of the helper.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.helper.child.id()
@@ -135,28 +135,29 @@ impl Observer for RemoteObserver {
     }
 }
 
-/// Has one process load and attach the programs that observe, and behind them those that ring doorbells: each start is a session of the user's and
-/// takes some of their memory. The inner result tells whether it can ring.
+/// Tries both kinds of programs in one helper process: first those that observe, then those that ring doorbells. One
+/// process is enough and uses only one session of the user, with its memory. The inner result tells whether the helper
+/// can ring doorbells.
 ///
 /// # Errors
-/// As [`RemoteObserver::new`]: it cannot observe. Then it was not asked to ring.
+/// Same as [`RemoteObserver::new`], when the helper cannot observe. In that case, doorbells are not tried.
 pub fn try_out(program: &Path, wanted: Wanted) -> Result<Result<(), WatchError>, WatchError> {
     let mut helper = RemoteObserver::new(program, wanted)?.helper;
     let rings = helper.ask(&Request::Finish, None).and_then(|_| helper.ask(&Request::Doorbells, None));
     Ok(rings.map(|_| ()))
 }
 
-/// Stands that eBPF programs in the other process keep, in a table that is mapped here.
+/// Thread snapshots that eBPF programs in the helper process keep, in a table that is mapped into this process.
 pub struct RemoteStands {
     helper: Helper,
     table: Arc<Mapped>,
 }
 
 impl RemoteStands {
-    /// Starts the program, which loads its eBPF programs and attaches them; nobody has a stand yet.
+    /// Starts the helper, which loads and attaches its eBPF programs. The table is still empty.
     ///
     /// # Errors
-    /// As [`RemoteObserver::new`].
+    /// Same as [`RemoteObserver::new`].
     pub fn new(program: &Path, children: bool) -> Result<RemoteStands, WatchError> {
         let mut helper = Helper::start(program)?;
         let answer = helper.ask(&Request::Stands { children }, None)?;
@@ -197,9 +198,9 @@ fn malformed() -> WatchError {
     system(io::ErrorKind::InvalidData.into())
 }
 
-/// The process, and the socket to it.
+/// The helper process and the socket to it.
 struct Helper {
-    // Closed first, which ends the process.
+    // Field order: the socket is dropped first, which ends the process.
     socket: OwnedFd,
     child: Child,
     buffer: Vec<u8>,
@@ -210,7 +211,7 @@ impl Helper {
     fn start(program: &Path) -> Result<Helper, WatchError> {
         let (socket, its) = pair().map_err(system)?;
         let mut command = Command::new(program);
-        // What it must not have from its caller, it does not take either.
+        // The helper clears its environment anyway; pass none.
         command.env_clear().stdin(Stdio::from(its)).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().map_err(|error| {
             let program = program.display();
@@ -229,12 +230,12 @@ impl Helper {
         Ok(helper)
     }
 
-    /// Asks, and collects the answer. `pid`: the process that it is about.
+    /// Sends a request and collects the answer. `pid` is the process that the request is about.
     fn ask(&mut self, request: &Request, pid: Option<u32>) -> Result<Answer, WatchError> {
         self.ask_within(PATIENCE_S, request, pid)
     }
 
-    /// … which says something at least every so many seconds.
+    /// Same as `ask`, with `seconds` as the time limit for each message of the answer.
     fn ask_within(&mut self, seconds: i64, request: &Request, pid: Option<u32>) -> Result<Answer, WatchError> {
         match self.converse(seconds, request) {
             Ok(Ok(answer)) => Ok(answer),
@@ -242,14 +243,15 @@ impl Helper {
             Ok(Err((Why::NoTarget, why))) => Err(WatchError::NoTarget { pid: pid.unwrap_or(0), why }),
             Ok(Err((Why::Failed, why))) => Err(system(io::Error::other(why))),
             Err(error) => {
-                // The rest of this answer may still come, and must not be taken for the next one: nothing more is asked or heard.
+                // The rest of this answer may still arrive and must not be taken for the next answer, so the connection
+                // is closed.
                 self.hang_up();
                 Err(error)
             }
         }
     }
 
-    /// A refusal is an answer, too. After an error the ends are out of step.
+    /// Sends a request and receives the answer or a refusal. After an error, the two sides are out of step.
     fn converse(&mut self, seconds: i64, request: &Request) -> Result<Result<Answer, (Why, String)>, WatchError> {
         let ended = || system(io::Error::new(io::ErrorKind::UnexpectedEof, "it has ended"));
         send_message(&self.socket, &request.encode()).map_err(|_| ended())?;
@@ -271,7 +273,8 @@ impl Helper {
         }
     }
 
-    /// Ends the conversation: the process ends, and later questions fail at once. Who polls this socket is told as if the process had ended.
+    /// Closes the connection: the helper ends, and later requests fail at once. A thread that polls this socket sees
+    /// the same as if the helper had ended.
     fn hang_up(&self) {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
@@ -292,7 +295,7 @@ impl Drop for Helper {
     }
 }
 
-/// How far an answer has come.
+/// Progress of an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     More,
@@ -300,7 +303,7 @@ pub(crate) enum Progress {
     Refused(Why, String),
 }
 
-/// What was sent as an answer.
+/// The parts of an answer received so far.
 #[derive(Default)]
 pub(crate) struct Answer {
     intake: Intake,
@@ -312,14 +315,14 @@ pub(crate) struct Answer {
     takers: Vec<TakerRow>,
     pairs: Vec<PairRow>,
     summary: Option<Summary>,
-    /// A process' number.
+    /// Number of a process, from [`Reply::Given`].
     given: Option<u32>,
     descriptors: Vec<OwnedFd>,
     bytes: usize,
 }
 
 impl Answer {
-    /// Takes one message.
+    /// Adds one message to the answer.
     pub(crate) fn take(&mut self, message: &[u8]) -> Result<Progress, Malformed> {
         self.bytes += message.len();
         if self.bytes > MAX_ANSWER || self.descriptors.len() > MAX_DESCRIPTORS {
@@ -356,7 +359,7 @@ impl Answer {
         intake.moments.append(&mut self.intake.moments);
     }
 
-    /// The record, but for its final clocks; `None` when parts of it are missing.
+    /// Returns the record without its final clocks; `None` if parts are missing.
     pub(crate) fn into_record(self) -> Option<Record> {
         let summary = self.summary?;
         let living = self.living.iter().map(|row| Living { clock: row.clock, until_ns: row.until_ns });

@@ -1,7 +1,7 @@
-//! What the privileged process gives up, and puts in order, before it reads its first message. Its caller chose its environment, descriptors, signals
-//! and folder.
+//! Confines the privileged process before it reads its first message. Its caller chose its environment, descriptors,
+//! signals and working directory, so all of them are reset, and all other privileges are dropped.
 //!
-//! The calls that need unsafe code are in this module.
+//! All calls that need unsafe code are in this module.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -17,10 +17,11 @@ use rustix::process::{
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdin};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
 
-/// All that it may do beyond its user.
+/// All capabilities that the process needs.
 const NEEDED: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
 
-/// Signals that a terminal or a supervisor sends to cox and to all that it started: cox decides when a session ends.
+/// Signals that a terminal or a supervisor sends to cox and to all processes it started. They are ignored, because cox
+/// decides when a session ends.
 const IGNORED: [i32; 9] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -33,16 +34,17 @@ const IGNORED: [i32; 9] = [
     libc::SIGUSR1,
 ];
 
-/// Removes every environment variable. First of all: nothing may have read one.
+/// Removes every environment variable. Must be the first call in main, before any code can read a variable.
 pub fn forget_the_environment() {
-    // SAFETY: called before anything else in main, while there is one thread and nobody holds a pointer into the environment.
+    // SAFETY: called before anything else in main: there is only one thread, and no pointer into the environment
+    // exists.
     unsafe { libc::clearenv() };
 }
 
-/// The socket that is this process' standard input.
+/// Returns the socket that is this process's standard input.
 ///
 /// # Errors
-/// When it is something else: a terminal, a file, nothing.
+/// When standard input is not such a socket: a terminal, a file, or closed.
 pub fn socket() -> Result<OwnedFd, String> {
     use rustix::net::sockopt::{socket_domain, socket_type};
     let input = stdin();
@@ -57,15 +59,16 @@ pub fn socket() -> Result<OwnedFd, String> {
 }
 
 fn close_all_but_the_standard_ones() -> io::Result<()> {
-    // SAFETY: called at the start of main: no object owns a descriptor above the standard ones yet.
+    // SAFETY: called at the start of main, when no object owns a descriptor above the standard ones yet.
     let failed = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Everything else. From here on the process can do no more than its user, but for CAP_BPF and CAP_PERFMON, and ends with cox.
+/// Does the remaining steps. Afterwards the process has no rights beyond its user's except CAP_BPF and CAP_PERFMON, and
+/// it ends when cox ends.
 ///
 /// # Errors
-/// Naming the first step that the kernel refused.
+/// Names the first step that the kernel refused.
 pub fn confine() -> Result<(), String> {
     let step = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
     let null = OpenOptions::new().read(true).write(true).open("/dev/null").map_err(step("/dev/null"))?;
@@ -83,12 +86,12 @@ pub fn confine() -> Result<(), String> {
     let kept = held.permitted.intersection(NEEDED);
     let only = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     set_capabilities(None, only).map_err(|error| step("capabilities")(error.into()))?;
-    // After the change of capabilities, which resets both.
+    // Must follow the change of capabilities, which resets both.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|error| step("dumpable")(error.into()))?;
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| step("death signal")(error.into()))
 }
 
-/// Capabilities of this process that are missing, by name.
+/// Returns the names of the needed capabilities that this process lacks.
 #[must_use]
 pub fn missing() -> Vec<&'static str> {
     let held = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);

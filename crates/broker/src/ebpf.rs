@@ -1,5 +1,5 @@
-//! eBPF for a session: in this process where it may, else by the program that may. And why it does not work here: the kernel only says "not
-//! permitted"; what is missing, and the fix, are known from elsewhere.
+//! Provides eBPF for a session: in this process if it has the capabilities, else in the helper process. If eBPF does
+//! not work, the module finds out what is missing and the fix, because the kernel only says "not permitted".
 
 use machine::Root;
 use machine::features::{Available, Facts, FeatureId, evaluate};
@@ -12,7 +12,8 @@ use watch::{Observer, WatchError};
 use crate::client::{self, RemoteDoorbells, RemoteObserver, RemoteStands};
 use crate::protocol::Wanted;
 
-/// Whether this process may load eBPF programs, as far as its capabilities say. Where they cannot be read, trying tells.
+/// Returns whether this process has the capabilities to load eBPF programs. True if they cannot be read: the attempt
+/// will tell.
 #[must_use]
 pub fn may_itself() -> bool {
     Task::own(&Root::live()).status().map_or(true, |status| {
@@ -21,19 +22,20 @@ pub fn may_itself() -> bool {
     })
 }
 
-/// An observer whose eBPF programs are in `cox-observe`, the program that may load them.
+/// Returns an observer whose eBPF programs are in `cox-observe`, the helper that may load them.
 ///
 /// # Errors
-/// Why this process may not, and why that program does not either.
+/// The reason why this process cannot load them, and why the helper cannot either.
 pub fn by_helper(wanted: Wanted) -> Result<Box<dyn Observer>, WatchError> {
     let program = client::helper().ok_or_else(|| explained(not_installed()))?;
     Ok(Box::new(RemoteObserver::new(&program, wanted)?))
 }
 
-/// Doorbells for processes of `cox run --overlap`: in this process where it may, else by the program that may.
+/// Returns doorbells for processes of `cox run --overlap`: in this process if it may load eBPF programs, else in the
+/// helper.
 ///
 /// # Errors
-/// Why neither can.
+/// The reason why neither process can.
 pub fn doorbells() -> Result<Box<dyn Doorbells>, WatchError> {
     if may_itself() {
         return Ok(Box::new(Umt::new(None).map_err(explained)?));
@@ -46,7 +48,8 @@ fn not_installed() -> WatchError {
     WatchError::Unavailable { what: CANNOT.into(), why: format!("{} is not installed", client::FILE) }
 }
 
-/// Who traces a pack's threads, where this process may not and the program that may is there.
+/// Returns a function that starts the helper for tracing packed threads; `None` if this process may trace them itself,
+/// or if the helper is not installed.
 #[must_use]
 pub fn helping() -> Option<Helping> {
     if may_itself() || client::helper().is_none() {
@@ -58,7 +61,7 @@ pub fn helping() -> Option<Helping> {
     })
 }
 
-/// What is missing, and the fix; `None` where nothing is, as far as is known.
+/// Returns what is missing for eBPF and the fix; `None` if nothing is known to be missing.
 fn missing() -> Option<(String, String)> {
     let features = Facts::read(&Root::live()).map(|facts| evaluate(&facts)).unwrap_or_default();
     match features.into_iter().find(|feature| feature.id == FeatureId::BpfRecord)?.available {
@@ -67,15 +70,15 @@ fn missing() -> Option<(String, String)> {
     }
 }
 
-/// An error, with what is missing in place of what the kernel said.
+/// Replaces the kernel's reason in an error by the missing feature and its fix.
 #[must_use]
 pub fn explained(error: WatchError) -> WatchError {
-    // What the helper says has its reason.
+    // An error from the helper already has its reason.
     if helping().is_some() {
         return error;
     }
     match (missing(), error) {
-        // Other ways to observe have their own reasons.
+        // Only errors of the eBPF backend are explained; other backends have their own reasons.
         (Some((reason, fix)), WatchError::Unavailable { what, .. }) if what == CANNOT => {
             WatchError::Unavailable { what, why: format!("{reason}. Fix: {fix}") }
         }
@@ -83,7 +86,7 @@ pub fn explained(error: WatchError) -> WatchError {
     }
 }
 
-/// The same for what is known only as text.
+/// Same as [`explained`], for an error that is known only as text.
 #[must_use]
 pub fn explained_text(said: &str) -> String {
     if helping().is_some() {

@@ -1,4 +1,4 @@
-//! The program `cox-observe`: one process for one cox, and its end.
+//! The program `cox-observe`: one process for each cox, from its start to its end.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,16 +20,17 @@ use crate::serve::{Broken, Dialogue, Source, Table, World, unavailable};
 use crate::sessions::Session;
 use crate::socket::{receive, send_message, send_with};
 
-/// The largest room for moments that one session may have.
+/// Maximum size of a session's buffer for trace events, bytes.
 pub const MAX_MOMENTS_BYTES: u32 = 128 << 20;
-/// What an observation takes without rings for final clocks and moments, MiB: tables by thread and by CPU, samples, programs.
+/// Memory of an observation without the ring buffers for final clocks and trace events, MiB: tables per thread and per
+/// CPU, samples, programs.
 const OTHER_MIB: u32 = 24;
-/// What stands take: their table, samples, programs.
+/// Memory for thread snapshots, MiB: the table, samples, programs.
 const STANDS_MIB: u32 = 8;
-/// What doorbells take: pages and rings of as many processes as a session can have, programs.
+/// Memory for doorbells, MiB: pages and ring buffers for the maximum number of processes in a session, and programs.
 const BELLS_MIB: u32 = (PROCESSES * PROCESS_BYTES).div_ceil(1 << 20) as u32 + 4;
 
-/// This kernel, on behalf of this user.
+/// The running kernel, used on behalf of this user.
 struct Kernel {
     caller: Caller,
     session: Option<Session>,
@@ -53,7 +54,7 @@ impl World for Kernel {
 
     fn ring(&mut self) -> Result<Box<dyn Doorbells>, WatchError> {
         self.may_load()?;
-        // An observation that has finished takes no memory any more.
+        // End the previous session first: a finished observation takes no memory any more.
         self.session = None;
         self.session = Some(Session::begin(self.caller.uid, BELLS_MIB).map_err(unavailable)?);
         Ok(Box::new(Umt::new(self.caller.owner())?))
@@ -69,7 +70,7 @@ impl World for Kernel {
 }
 
 impl Kernel {
-    /// Whether this process has its capabilities.
+    /// Checks that this process has its capabilities.
     fn may_load(&self) -> Result<(), WatchError> {
         let missing = confine::missing();
         if !missing.is_empty() {
@@ -83,7 +84,8 @@ impl Kernel {
     }
 }
 
-/// The caller says what it wants to see, and never how much memory that takes but for one ring.
+/// Converts the caller's wishes to settings. The caller chooses what is observed. Memory sizes are fixed, except that
+/// of one ring buffer.
 fn settings(caller: Caller, wanted: &Wanted) -> Result<Settings, WatchError> {
     if let Some(bytes) = wanted.moments_bytes {
         if !bytes.is_power_of_two() || bytes < 4096 {
@@ -109,7 +111,7 @@ fn settings(caller: Caller, wanted: &Wanted) -> Result<Settings, WatchError> {
     })
 }
 
-/// The whole program.
+/// Runs the program.
 pub fn main() -> ExitCode {
     confine::forget_the_environment();
     let mut words = std::env::args_os().skip(1);
@@ -131,7 +133,7 @@ pub fn main() -> ExitCode {
     match ready {
         Ok((socket, caller)) => {
             let mut world = Kernel { caller, session: None };
-            // Whatever ended it: cox has been told, or is gone.
+            // The result is ignored: either cox was told, or cox has gone.
             let _ = converse(&socket, &mut world);
             ExitCode::SUCCESS
         }
@@ -142,7 +144,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Answers until cox is gone or breaks the rules.
+/// Answers requests until cox closes the socket or violates the protocol.
 fn converse(socket: &OwnedFd, world: &mut Kernel) -> Result<(), Broken> {
     let mut dialogue = Dialogue::New;
     let mut buffer = [0; MAX_REQUEST];
@@ -159,7 +161,7 @@ fn converse(socket: &OwnedFd, world: &mut Kernel) -> Result<(), Broken> {
     }
 }
 
-/// Waits for a message, or for a ring to fill unless cox has been told. Returns whether there is a message.
+/// Waits for a message or, unless cox was already told, until a ring buffer fills. Returns whether there is a message.
 fn wait(socket: &OwnedFd, dialogue: &Dialogue, is_told: bool) -> io::Result<bool> {
     let rings = match dialogue {
         Dialogue::Observing { source, .. } if !is_told => source.readiness(),

@@ -1,10 +1,12 @@
-//! The messages between cox and cox-observe, as bytes and back.
+//! Encodes and decodes the messages between cox and cox-observe.
 //!
-//! One message is one packet of a SOCK_SEQPACKET socket: a head (kind, zero, length of the body), then the body. Everything has the machine's own byte
-//! order, because both ends are on it, and a length that follows from its kind. cox asks, and every question is answered by any number of
-//! [`Reply::Data`], [`Reply::Maps`] and [`Reply::Given`], and then one [`Reply::Done`] or [`Reply::Refused`]. Unasked comes [`Reply::Ready`] only: it is time for a tick.
+//! A message is one packet of a SOCK_SEQPACKET socket: a header (kind, zero, length of the body) and a body. Numbers
+//! have the machine's byte order, because both sides run on the same machine. The kind determines the valid lengths of
+//! the body. cox sends requests. The answer to a request is any number of [`Reply::Data`], [`Reply::Maps`] and
+//! [`Reply::Given`], followed by one [`Reply::Done`] or [`Reply::Refused`]. The only message without a request is
+//! [`Reply::Ready`], which asks for a tick.
 //!
-//! Nothing here allocates more than one message's size, whatever the bytes are.
+//! No function here allocates more than the size of one message, whatever the bytes are.
 
 use std::mem::size_of;
 
@@ -12,9 +14,9 @@ use bytemuck::{Pod, Zeroable};
 use wire::umt::{BELLS, Said, Seen};
 use wire::{Clock, Cpu, Crew, Losses, Moment, Pair, PairSum, Sample, Taker};
 
-/// The version of these messages.
+/// Version of the messages.
 pub const VERSION: u32 = 5;
-/// Tells builds apart whose structs differ, should someone forget the version.
+/// Hash of struct sizes. Distinguishes builds with different structs if the version was not changed.
 pub const LAYOUT: u32 = {
     let sizes = [
         size_of::<Clock>(),
@@ -34,117 +36,117 @@ pub const LAYOUT: u32 = {
 };
 
 const HEAD: usize = 8;
-/// Threads that one message can name, or CPUs.
+/// Maximum number of threads or CPUs in one message.
 pub const MAX_THREADS: usize = 1000;
-/// No question is longer.
+/// Maximum size of a request, bytes.
 pub const MAX_REQUEST: usize = HEAD + 8 + 4 * MAX_THREADS;
-/// No answer is longer.
+/// Maximum size of an answer's message, bytes.
 pub const MAX_REPLY: usize = HEAD + MAX_DATA;
-/// Descriptors that come with one answer, at most: a process' two pages and its bells.
+/// Maximum number of descriptors in one answer: the two pages of a process and its doorbells.
 pub const MAX_DESCRIPTORS: usize = 2 + BELLS;
-/// Bytes of data in one answer: several fit into a socket's default buffer.
+/// Maximum size of the data in one message, bytes. Several such messages fit into a socket's default buffer.
 const MAX_DATA: usize = 48 << 10;
-/// Bytes of text in a refusal.
+/// Maximum size of the text in a refusal, bytes.
 const MAX_TEXT: usize = 600;
 
-/// A message that no cox and no cox-observe of this version sends.
+/// A message that does not follow this version of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// What cox asks.
+/// A request of cox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// First: which messages and structs this cox knows.
+    /// The first request: the protocol and layout versions of this cox.
     Hello {
-        /// [`VERSION`].
+        /// Protocol version, [`VERSION`].
         version: u32,
-        /// [`LAYOUT`].
+        /// Layout hash, [`LAYOUT`].
         layout: u32,
     },
-    /// Load the programs and attach them.
+    /// Load and attach the programs that observe.
     Observe(Wanted),
-    /// Make the threads of a freshly forked child, which waits for its go, members.
+    /// Track the threads of a freshly forked child, which waits before its exec.
     Launched(u32),
-    /// Make the threads of a process members.
+    /// Track the threads of a process.
     Process(u32),
-    /// Make these threads members.
+    /// Track these threads.
     Threads(Vec<u32>),
-    /// Load the programs that keep threads' stands, and send the maps of their table.
+    /// Load the programs that keep thread snapshots, and send the maps of their table.
     Stands {
-        /// Follow the child processes of members.
+        /// Whether to follow the child processes of tracked threads.
         children: bool,
     },
-    /// Begin or end taking samples of members that have stands.
+    /// Start or stop sampling tracked threads that have snapshots.
     Sample {
-        /// Time between two on each CPU.
+        /// Time between two samples on each CPU, nanoseconds.
         mean_ns: u64,
-        /// On which; on none: end.
+        /// The CPUs to sample; none to stop sampling.
         cpus: Vec<u32>,
     },
-    /// Send what has arrived.
+    /// Send the data that has arrived since the last request.
     Tick,
-    /// Send the members that live.
+    /// Send the tracked threads that are alive.
     Living,
-    /// Send everything, and go on.
+    /// Send the whole record, and continue.
     Snapshot,
-    /// Stop, and send everything.
+    /// Stop observing, and send the whole record.
     Finish,
     /// Load the programs that count runnable threads and ring doorbells (`watch::umt`).
     Doorbells,
-    /// Count the threads of this process, and send pages and bells for it.
+    /// Count the runnable threads of this process, and send pages and doorbells for it.
     Give(u32),
-    /// The process with this number in [`Reply::Given`] has hung up.
+    /// The process with this number, from [`Reply::Given`], has closed its connection.
     Over(u32),
-    /// The process with this number has ended: another one can have its number.
+    /// The process with this number has ended, and the number may be reused.
     Gone(u32),
 }
 
-/// What a session wants; the rest of the settings is the helper's to know.
+/// The settings that a session may choose. The helper sets the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Follow the child processes of members.
+    /// Whether to follow the child processes of tracked threads.
     pub children: bool,
-    /// Sample user instruction pointers.
+    /// Whether to sample user instruction pointers.
     pub samples: bool,
-    /// Room for moments between two ticks; `None`: no trace.
+    /// Size of the buffer for trace events between two ticks, bytes; `None` for no trace.
     pub moments_bytes: Option<u32>,
 }
 
-/// Why something is refused.
+/// Reason for a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Why {
-    /// This kernel or this user cannot use eBPF, or no more of it.
+    /// eBPF is not available to this user on this kernel, or a limit is reached.
     Unavailable = 1,
-    /// The target is not there, or not this user's.
+    /// The target does not exist, or belongs to another user.
     NoTarget,
     /// A system call failed.
     Failed,
 }
 
-/// What data an answer holds. Each part is an array of one plain struct.
+/// The type of the data in an answer. Each part is an array of one plain struct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Part {
-    /// [`Sample`]
+    /// Array of [`Sample`].
     Samples = 1,
-    /// [`Moment`]
+    /// Array of [`Moment`].
     Moments,
-    /// [`Clock`], final.
+    /// Array of [`Clock`], final values.
     Finals,
-    /// [`LivingRow`]
+    /// Array of [`LivingRow`].
     Living,
-    /// [`NameRow`]
+    /// Array of [`NameRow`].
     Names,
-    /// [`Cpu`]
+    /// Array of [`Cpu`].
     Cpus,
-    /// [`Crew`], one.
+    /// One [`Crew`].
     Crew,
-    /// [`TakerRow`]
+    /// Array of [`TakerRow`].
     Takers,
-    /// [`PairRow`]
+    /// Array of [`PairRow`].
     Pairs,
-    /// [`Summary`], one.
+    /// One [`Summary`].
     Summary,
 }
 
@@ -162,7 +164,7 @@ impl Part {
         Part::Summary,
     ];
 
-    /// Size of one struct of it.
+    /// Returns the size of one struct of this part, bytes.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
@@ -180,98 +182,98 @@ impl Part {
     }
 }
 
-/// A living thread's clock.
+/// The clock of a living thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct LivingRow {
-    /// When it was read.
+    /// Time when the clock was read, nanoseconds.
     pub until_ns: u64,
-    /// The clock.
+    /// The clock's values.
     pub clock: Clock,
 }
 
-/// A living thread.
+/// The name of a living thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct NameRow {
-    /// Process.
+    /// Process id.
     pub tgid: u32,
-    /// Thread.
+    /// Thread id.
     pub tid: u32,
-    /// Its name, up to the first NUL.
+    /// Name of the thread, up to the first NUL.
     pub comm: [u8; 16],
 }
 
-/// A thread that held CPUs.
+/// A preemptor: an untracked thread that held CPUs for which tracked threads waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct TakerRow {
-    /// Thread.
+    /// Thread id.
     pub tid: u64,
-    /// What it took.
+    /// Name of the thread, and the waiting time that it caused.
     pub taker: Taker,
 }
 
-/// Who woke whom.
+/// The wake-ups between a pair of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct PairRow {
-    /// Waker and wakee.
+    /// Waker and woken thread.
     pub pair: Pair,
-    /// How often.
+    /// Number of wake-ups, and the blocked time that they ended.
     pub sum: PairSum,
 }
 
-/// The single figures of a record.
+/// Figures of a record that are not arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Summary {
-    /// Window.
+    /// Start of the window, nanoseconds.
     pub start_ns: u64,
-    /// Its end.
+    /// End of the window, nanoseconds.
     pub end_ns: u64,
-    /// 0: no samples were taken.
+    /// Sampling period, nanoseconds; 0 if no samples were taken.
     pub sample_period_ns: u64,
-    /// Scheduler events.
+    /// Number of scheduler events.
     pub events: u64,
-    /// Time in the switch handlers; `u64::MAX`: not measurable.
+    /// Time in the switch handlers, nanoseconds; `u64::MAX` if it cannot be measured.
     pub kernel_cost_ns: u64,
-    /// CPU time of the helper since the programs were attached.
+    /// CPU time of the helper since the programs were attached, nanoseconds.
     pub cpu_ns: u64,
-    /// In the order of [`Losses`]' fields.
+    /// Losses, in the order of the fields of [`Losses`].
     pub losses: [u64; 8],
-    /// Sum of the clocks that found no room.
+    /// Sum of the clocks for which the table had no room.
     pub unlisted: Clock,
 }
 
-/// [`Losses`] in the order in which a [`Summary`] has them.
+/// Returns [`Losses`] as an array in the order of [`Summary::losses`].
 #[must_use]
 pub fn losses_in_order(losses: &Losses) -> [u64; 8] {
     let Losses { events, members, finals, samples, pairs, takers_ns, idle_split, moments } = *losses;
     [events, members, finals, samples, pairs, takers_ns, idle_split, moments]
 }
 
-/// The reverse of [`losses_in_order`].
+/// Converts an array from [`losses_in_order`] back to [`Losses`].
 #[must_use]
 pub fn losses_of(order: [u64; 8]) -> Losses {
     let [events, members, finals, samples, pairs, takers_ns, idle_split, moments] = order;
     Losses { events, members, finals, samples, pairs, takers_ns, idle_split, moments }
 }
 
-/// What cox-observe answers.
+/// A message of cox-observe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply<'b> {
-    /// A part of what was asked for: whole structs.
+    /// Data of one part: an array of complete structs.
     Data(Part, &'b [u8]),
-    /// All of it was sent, or done.
+    /// The request is complete.
     Done,
-    /// It was not done, and why.
+    /// The request was refused, with the reason.
     Refused(Why, &'b str),
-    /// A ring fills: it is time for a tick.
+    /// A ring buffer fills, so cox should send a tick.
     Ready,
-    /// With it come the descriptors of a table's maps.
+    /// Carries the descriptors of the maps of a table.
     Maps,
-    /// With it come the descriptors of a process' pages and bells; by this number the process is known from now on.
+    /// Carries the descriptors of a process's pages and doorbells. Later requests refer to the process by this number.
     Given(u32),
 }
 
@@ -310,7 +312,7 @@ fn message(kind: u16, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Kind and body of a message whose head is consistent.
+/// Returns the kind and the body of a message whose header is consistent.
 fn parts(bytes: &[u8]) -> Result<(u16, &[u8]), Malformed> {
     let (head, body) = bytes.split_at_checked(HEAD).ok_or(Malformed)?;
     let [k0, k1, 0, 0, l0, l1, l2, l3] = *head else { return Err(Malformed) };
@@ -321,7 +323,7 @@ fn parts(bytes: &[u8]) -> Result<(u16, &[u8]), Malformed> {
     Ok((u16::from_ne_bytes([k0, k1]), body))
 }
 
-/// A body of exactly so many numbers.
+/// Parses a body of exactly N numbers.
 fn numbers<const N: usize>(body: &[u8]) -> Result<[u32; N], Malformed> {
     if body.len() != 4 * N {
         return Err(Malformed);
@@ -334,7 +336,7 @@ fn numbers<const N: usize>(body: &[u8]) -> Result<[u32; N], Malformed> {
 }
 
 impl Request {
-    /// As one message.
+    /// Encodes the request as one message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let body = |numbers: &[u32]| bytemuck::cast_slice::<u32, u8>(numbers).to_vec();
@@ -364,10 +366,10 @@ impl Request {
         }
     }
 
-    /// The question that one message is.
+    /// Decodes one message as a request.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the message is not a valid request.
     pub fn decode(bytes: &[u8]) -> Result<Request, Malformed> {
         if bytes.len() > MAX_REQUEST {
             return Err(Malformed);
@@ -415,7 +417,7 @@ impl Request {
 }
 
 impl Reply<'_> {
-    /// As one message. A text that is too long is cut.
+    /// Encodes the answer as one message. A text that is too long is truncated.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         match self {
@@ -432,10 +434,10 @@ impl Reply<'_> {
     }
 }
 
-/// The answer that one message is.
+/// Decodes one message as an answer.
 ///
 /// # Errors
-/// When it is none.
+/// When the message is not a valid answer.
 pub fn decode_reply(bytes: &[u8]) -> Result<Reply<'_>, Malformed> {
     if bytes.len() > MAX_REPLY {
         return Err(Malformed);
@@ -466,14 +468,14 @@ pub fn decode_reply(bytes: &[u8]) -> Result<Reply<'_>, Malformed> {
     }
 }
 
-/// An array of structs as messages, each no longer than allowed.
+/// Encodes an array of structs as messages, each within the size limit.
 pub fn data<'r, T: Pod>(part: Part, rows: &'r [T]) -> impl Iterator<Item = Vec<u8>> + 'r {
     debug_assert_eq!(part.size(), size_of::<T>());
     let per_message = MAX_DATA / size_of::<T>();
     rows.chunks(per_message).map(move |rows| Reply::Data(part, bytemuck::cast_slice(rows)).encode())
 }
 
-/// The structs in the data of an answer.
+/// Decodes the structs in the data of an answer.
 pub fn rows<T: Pod>(bytes: &[u8]) -> impl Iterator<Item = T> + '_ {
     bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned)
 }

@@ -1,6 +1,6 @@
-//! How `cox-observe` answers: a state machine with one question at a time. It keeps nothing that grows but the pidfds of at most 128 processes: what has
-//! arrived is sent with the tick that asked for it, and while cox is slow, or stopped, this process waits in a send and the kernel's rings count what they
-//! lose.
+//! The server side, in `cox-observe`: a state machine that answers one request at a time. The only state that grows is
+//! the pidfds of at most 128 processes. Data is sent with the tick that asks for it. If cox is slow or stopped, this
+//! process blocks in a send, and the kernel's ring buffers count the events they lose.
 
 mod ringing;
 
@@ -21,10 +21,10 @@ use crate::protocol::{
 
 pub use ringing::Ringing;
 
-/// Samples come no faster: each costs the interrupted CPU some microseconds.
+/// Minimum sampling period, nanoseconds: each sample costs the interrupted CPU some microseconds.
 const LEAST_SAMPLING_NS: u64 = 100_000;
 
-/// An observer whose final clocks are taken with each tick.
+/// An observer whose final clocks can be taken at each tick.
 pub trait Source: Observer {
     /// See [`BpfObserver::take_finals`].
     fn take_finals(&mut self) -> Vec<Clock>;
@@ -36,7 +36,7 @@ impl Source for BpfObserver {
     }
 }
 
-/// Keeps stands in a table whose maps another process can be given.
+/// Keeps thread snapshots in a table whose maps can be sent to another process.
 pub trait Table: Tracer {
     /// See [`Traced::maps`].
     fn maps(&self) -> [BorrowedFd<'_>; 2];
@@ -48,66 +48,66 @@ impl Table for Traced {
     }
 }
 
-/// What the state machine needs of the world.
+/// The interface of the state machine to the system. Tests replace it.
 pub trait World {
-    /// Loads the programs.
+    /// Loads and attaches the programs that observe.
     ///
     /// # Errors
-    /// When the kernel, or a limit, refuses.
+    /// When the kernel or a limit refuses.
     fn observe(&mut self, wanted: &Wanted) -> Result<Box<dyn Source>, WatchError>;
 
-    /// Loads the programs that keep stands.
+    /// Loads and attaches the programs that keep thread snapshots.
     ///
     /// # Errors
-    /// When the kernel, or a limit, refuses.
+    /// When the kernel or a limit refuses.
     fn keep_stands(&mut self, children: bool) -> Result<Box<dyn Table>, WatchError>;
 
-    /// Loads the programs that ring doorbells.
+    /// Loads and attaches the programs that ring doorbells.
     ///
     /// # Errors
-    /// When the kernel, or a limit, refuses.
+    /// When the kernel or a limit refuses.
     fn ring(&mut self) -> Result<Box<dyn Doorbells>, WatchError>;
 
-    /// Whether the threads of a process may be observed.
+    /// Returns whether the threads of a process may be observed.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for the refusal.
     fn may_observe(&self, pid: u32) -> Result<(), String>;
 
     /// Holds a process whose threads may be observed.
     ///
     /// # Errors
-    /// Why they may not.
+    /// The reason why the threads may not be observed.
     fn hold(&self, pid: u32) -> Result<Held, String>;
 }
 
-/// The conversation so far.
+/// The state of the conversation.
 pub enum Dialogue {
-    /// Nothing was said.
+    /// No message yet.
     New,
-    /// Versions agree.
+    /// The versions agree.
     Greeted,
-    /// The programs are attached.
+    /// The programs that observe are attached.
     Observing {
-        /// They are.
+        /// The observer.
         source: Box<dyn Source>,
-        /// CPU time of this thread before there was anything to observe.
+        /// CPU time of this thread before the observation started, nanoseconds.
         cpu_before_ns: u64,
     },
-    /// The programs that keep stands are attached.
+    /// The programs that keep thread snapshots are attached.
     Standing(Box<dyn Table>),
     /// The programs that ring doorbells are attached.
     Ringing(Ringing),
-    /// Everything was sent.
+    /// The record was sent.
     Finished,
 }
 
-/// Why a conversation cannot go on.
+/// Reason why a conversation cannot continue.
 #[derive(Debug)]
 pub enum Broken {
-    /// cox sent what no cox sends, or what it may not ask now.
+    /// cox sent a message that is invalid, or not allowed in this state.
     Malformed,
-    /// It cannot be reached.
+    /// cox cannot be reached.
     Gone(io::Error),
 }
 
@@ -123,14 +123,14 @@ impl From<io::Error> for Broken {
     }
 }
 
-/// How answers are sent, some with descriptors.
+/// Sends a message, with descriptors if there are any.
 pub type Send<'s> = &'s mut dyn FnMut(&[u8], &[BorrowedFd<'_>]) -> io::Result<()>;
 
 impl Dialogue {
     /// Answers one message.
     ///
     /// # Errors
-    /// When this was the last one.
+    /// When the conversation cannot continue.
     pub fn answer(&mut self, message: &[u8], world: &mut dyn World, send: Send<'_>) -> Result<(), Broken> {
         let request = Request::decode(message)?;
         let outcome = match (&mut *self, request) {
@@ -150,7 +150,7 @@ impl Dialogue {
             (Dialogue::Observing { source, .. }, Request::Process(pid)) => {
                 allowed(world, pid).and_then(|()| source.enrol(pid))
             }
-            // eBPF passes over threads that are not this user's: a control group may hold both.
+            // eBPF skips threads of other users: a control group may contain both.
             (Dialogue::Observing { source, .. }, Request::Threads(tids)) => source.enrol_threads(&tids).map(|_| ()),
             (Dialogue::Observing { source, .. }, Request::Tick) => {
                 let mut intake = Intake::default();
@@ -169,7 +169,7 @@ impl Dialogue {
                 let mut intake = Intake::default();
                 let record = source.snapshot(&mut intake);
                 if record.is_ok() {
-                    // They are in the record, and sent once.
+                    // The final clocks are part of the record. Discard the copies, so that they are sent only once.
                     source.take_finals();
                 }
                 send_record(record, intake, *cpu_before_ns, send)?
@@ -199,7 +199,8 @@ impl Dialogue {
                 }
                 Err(error) => Err(error),
             },
-            // cox doctor tries both kinds of programs in one process. By then the first ones are out of the kernel.
+            // cox doctor tries both kinds of programs in one process. At this point the kernel has removed the first
+            // ones.
             (Dialogue::Greeted | Dialogue::Finished, Request::Doorbells) => world.ring().map(|bells| {
                 *self = Dialogue::Ringing(Ringing::new(bells));
             }),

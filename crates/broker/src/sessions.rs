@@ -1,14 +1,15 @@
-//! How many sessions one user may have at the same time, and how much kernel memory they may take together.
+//! Limits the number of simultaneous sessions of one user and their total kernel memory.
 //!
-//! Each session is a socket of the user's with an abstract name that begins with `coxswain-observe/` and says how much memory it takes. The kernel lists all
-//! such sockets with their owners (sock_diag(7)), and frees them when the process ends, however that happens. Names are only looked at where the kernel
-//! says that the socket is this user's: sockets that another user makes with such names count for nobody but that user.
+//! Each session is a socket of the user with an abstract name. The name begins with `coxswain-observe/` and contains
+//! the session's memory size. The kernel lists all such sockets with their owners (sock_diag(7)) and frees them when
+//! the process ends in any way. Only sockets that the kernel lists for this user are counted, so a socket of another
+//! user with such a name counts only for that user.
 //!
-//! 1. Bind a name that nobody has: from here on others count this session.
-//! 2. Count. If it fits, listen, which marks the session as held. The last of several that do not fit together sees all of them, so at no time do
-//!    more than allowed hold.
-//! 3. If it does not fit, give the name up. Where sessions that are held already leave no room, it is refused; else others are in step 2 as well, and it
-//!    tries again after a moment.
+//! 1. Bind an unused name. From now on other processes count this session.
+//! 2. Count. If the session fits, listen, which marks the session as held. If several sessions do not fit together, the
+//!    last of them sees all of them, so that the held sessions never exceed the limits.
+//! 3. If the session does not fit, release the name. If the sessions already held leave no room, the session is
+//!    refused. Otherwise other sessions are in step 2 too, and this one tries again after a moment.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,16 +21,16 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, listen, recv, send, socket_with,
 };
 
-/// Sessions of one user.
+/// Maximum number of sessions of one user.
 pub const MAX_SESSIONS: usize = 16;
-/// Memory of all sessions of one user, MiB.
+/// Maximum memory of all sessions of one user, MiB.
 pub const MAX_MEMORY_MIB: u32 = 512;
 
 const PREFIX: &str = "coxswain-observe/";
-/// How long to try while others try as well.
+/// How long to retry while other sessions are being started.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A place among the user's sessions; dropping it gives it up.
+/// A slot among the user's sessions. Dropping it releases the slot.
 #[derive(Debug)]
 pub struct Session {
     _socket: OwnedFd,
@@ -43,10 +44,10 @@ struct Listed {
 }
 
 impl Session {
-    /// A place for a session that takes so many MiB.
+    /// Takes a slot for a session that uses `mib` MiB.
     ///
     /// # Errors
-    /// Naming the limit that is reached, or why sessions cannot be counted.
+    /// Names the limit that is reached, or the reason why sessions cannot be counted.
     pub fn begin(uid: u32, mib: u32) -> Result<Session, String> {
         let failed = |error: io::Error| format!("cannot count this user's sessions (CONFIG_UNIX_DIAG): {error}");
         let begun = Instant::now();
@@ -63,13 +64,13 @@ impl Session {
                 return Err(refusal);
             }
             drop(socket);
-            // Not all at the same time again.
+            // Random delay, so that competing sessions do not retry at the same time.
             std::thread::sleep(Duration::from_micros(1000 + arch::monotonic_ns() % 40_000));
         }
     }
 }
 
-/// Whether sessions fit together.
+/// Checks that the sessions are within the limits.
 fn fits(all: &[Listed]) -> Result<(), String> {
     let mib = all.iter().fold(0u32, |sum, listed| sum.saturating_add(listed.mib));
     if all.len() > MAX_SESSIONS {
@@ -83,13 +84,13 @@ fn fits(all: &[Listed]) -> Result<(), String> {
     Ok(())
 }
 
-/// A socket with a name that says `mib`.
+/// Returns a socket bound to an unused name that contains `mib`.
 fn bind_some_name(mib: u32) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     loop {
         let name = format!("{PREFIX}{mib}/{}.{}", std::process::id(), arch::monotonic_ns());
         match bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?) {
-            // Somebody guessed it.
+            // Another socket has this name.
             Err(Errno::ADDRINUSE) => {}
             Err(error) => return Err(error.into()),
             Ok(()) => return Ok(socket),
@@ -97,14 +98,14 @@ fn bind_some_name(mib: u32) -> io::Result<OwnedFd> {
     }
 }
 
-/// What such a name says: MiB. One that cannot be read counts as a session that takes nothing.
+/// Returns the memory size in such a name, MiB; 0 if it cannot be parsed, so that the session still counts.
 fn mib_of(name: &[u8]) -> Option<u32> {
     let text = name.strip_prefix(b"\0")?.strip_prefix(PREFIX.as_bytes())?;
     let digits = text.split(|byte| *byte == b'/').next()?;
     Some(std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).unwrap_or(0))
 }
 
-/// The sessions of a user, by the kernel's list of all AF_UNIX sockets of this network namespace.
+/// Returns the sessions of a user, from the kernel's list of all AF_UNIX sockets of this network namespace.
 fn list(uid: u32) -> io::Result<Vec<Listed>> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(SOCK_DIAG))?;
     send(&socket, &question(), SendFlags::empty())?;
@@ -126,13 +127,14 @@ const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST_DUMP: u16 = 0x301;
 const HEADER: usize = 16;
-/// struct unix_diag_msg
+/// Size of struct unix_diag_msg, bytes.
 const DIAG: usize = 16;
 const UNIX_DIAG_NAME: u16 = 0;
 const UNIX_DIAG_UID: u16 = 7;
 const TCP_LISTEN: u8 = 10;
 
-/// All AF_UNIX sockets in any state, with names and owners: struct nlmsghdr, struct unix_diag_req.
+/// Builds the request for all AF_UNIX sockets in any state, with names and owners: struct nlmsghdr, struct
+/// unix_diag_req.
 fn question() -> [u8; HEADER + 24] {
     const SHOW_NAME_AND_UID: u32 = 0x01 | 0x40;
     let mut bytes = [0; HEADER + 24];
@@ -149,7 +151,7 @@ fn number<T: bytemuck::AnyBitPattern>(bytes: &[u8], at: usize) -> Option<T> {
     bytes.get(at..at + size_of::<T>()).map(bytemuck::pod_read_unaligned)
 }
 
-/// Keeps the user's sessions of one part of the answer. Returns whether more parts follow.
+/// Collects the user's sessions from one part of the answer. Returns whether more parts follow.
 fn take_answer(mut bytes: &[u8], uid: u32, all: &mut Vec<Listed>) -> io::Result<bool> {
     let damaged = || io::Error::from(io::ErrorKind::InvalidData);
     while !bytes.is_empty() {
@@ -169,7 +171,7 @@ fn take_answer(mut bytes: &[u8], uid: u32, all: &mut Vec<Listed>) -> io::Result<
     Ok(true)
 }
 
-/// The session that one socket of the list is, if it is one of this user's.
+/// Returns the session of one listed socket; `None` if it is not a session of this user.
 fn session_in(socket: &[u8], uid: u32) -> Option<Listed> {
     let is_held = *socket.get(2)? == TCP_LISTEN;
     let (mut name, mut owner) = (None, None);

@@ -1,4 +1,4 @@
-//! Packets over a socket pair.
+//! Messages over a socket pair.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -13,17 +13,17 @@ use rustix::net::{
 
 use crate::protocol::MAX_DESCRIPTORS;
 
-/// Two ends; neither survives an exec by itself.
+/// Creates a connected pair of sockets. Both are closed on exec.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Sends one message, and waits while the reader is slow.
+/// Sends one message. Blocks while the reader is slow.
 pub fn send_message(socket: impl AsFd, message: &[u8]) -> io::Result<()> {
     send_with(socket, message, &[])
 }
 
-/// … with copies of descriptors.
+/// Sends one message with copies of descriptors. Blocks while the reader is slow.
 pub fn send_with(socket: impl AsFd, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     loop {
@@ -40,8 +40,8 @@ pub fn send_with(socket: impl AsFd, message: &[u8], descriptors: &[BorrowedFd<'_
     }
 }
 
-/// Receives one message into `buffer`, and no descriptor: the kernel closes those that were sent. `None`: the other end is closed. One that does not
-/// fit is an error.
+/// Receives one message into `buffer`. Accepts no descriptors: the kernel closes any that were sent. Returns `None` if
+/// the other end is closed. A message that does not fit is an error.
 pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<&[u8]>> {
     let (_, length) = loop {
         match recv(&socket, &mut *buffer, RecvFlags::TRUNC) {
@@ -52,13 +52,13 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<&[u8]>
         }
     };
     match length {
-        // Nobody sends an empty message.
+        // Length 0 is end of file: no side sends an empty message.
         0 => Ok(None),
         length => buffer.get(..length).map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into()),
     }
 }
 
-/// As [`receive`], and the descriptors that came with it are put into `descriptors`.
+/// Same as [`receive`], but appends the descriptors of the message to `descriptors`.
 pub fn receive_with<'b>(
     socket: impl AsFd,
     buffer: &'b mut [u8],
@@ -84,14 +84,14 @@ pub fn receive_with<'b>(
     if flags.contains(ReturnFlags::TRUNC) {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    // The kernel leaves out descriptors that there are no numbers for (ulimit -n).
+    // The kernel drops descriptors if the process has reached its limit (ulimit -n).
     if flags.contains(ReturnFlags::CTRUNC) {
         return Err(Errno::MFILE.into());
     }
     Ok((length > 0).then(|| &buffer[..length]))
 }
 
-/// Whether there is something to receive, or the other end is closed, within so many seconds.
+/// Returns whether a message has arrived or the other end is closed. Waits up to `seconds`.
 pub fn is_readable_within(socket: impl AsFd, seconds: i64) -> io::Result<bool> {
     loop {
         let mut fds = [PollFd::new(&socket, PollFlags::IN)];

@@ -1,4 +1,4 @@
-//! Doorbells that eBPF programs in the other process ring.
+//! Doorbells that are rung by eBPF programs in the helper process.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -10,23 +10,23 @@ use wire::umt::BELLS;
 use super::{Answer, Helper, SHORT_PATIENCE_S, malformed};
 use crate::protocol::Request;
 
-/// Doorbells of a session whose pages and rings the other process makes.
+/// The doorbells of a session. The helper process creates their pages and ring buffers.
 pub struct RemoteDoorbells {
     helper: Helper,
 }
 
 impl RemoteDoorbells {
-    /// Starts the program, which loads its eBPF programs and attaches them; no process has asked yet.
+    /// Starts the helper, which loads and attaches its eBPF programs. No process is registered yet.
     ///
-    /// # Errors
-    /// `Unavailable` with its reason when it cannot be started or refuses.
+    /// `Unavailable`, with the reason, when the helper cannot be started or refuses.
+    /// `Unavailable`, with the reason, when the helper cannot be started or refuses.
     pub fn new(program: &Path) -> Result<RemoteDoorbells, WatchError> {
         let mut helper = Helper::start(program)?;
         helper.ask(&Request::Doorbells, None)?;
         Ok(RemoteDoorbells { helper })
     }
 
-    /// One answer is waited for by all processes of the session that ask.
+    /// Sends a request, with the short time limit: all processes of the session that register wait for the answer.
     fn ask(&mut self, request: &Request, pid: Option<u32>) -> Result<Answer, WatchError> {
         self.helper.ask_within(SHORT_PATIENCE_S, request, pid)
     }
@@ -45,12 +45,13 @@ impl Doorbells for RemoteDoorbells {
         Ok(Given { process, said, seen, bells })
     }
 
-    /// The other process does so by itself, when it has answered.
+    /// Does nothing: the helper prepares by itself after each answer.
     fn prepare(&mut self) -> Result<(), WatchError> {
         Ok(())
     }
 
-    // If the other process has ended, nobody is rung any more, and the next process that asks is told.
+    // Errors are ignored: if the helper has ended, no doorbell is rung any more, and the next process that registers
+    // gets the error.
     fn over(&mut self, process: u32) {
         let _ = self.ask(&Request::Over(process), None);
     }

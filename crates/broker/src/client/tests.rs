@@ -1,4 +1,4 @@
-//! Against a process that only pretends to be cox-observe.
+//! The client against a simulated cox-observe.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 

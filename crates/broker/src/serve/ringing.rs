@@ -1,4 +1,4 @@
-//! Doorbells: which processes have which numbers, as this side knows it.
+//! Doorbells on the server side: the processes that have them, by number.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -10,10 +10,10 @@ use super::{Broken, Send, World};
 use crate::caller::Held;
 use crate::protocol::Reply;
 
-/// The programs that ring, and those that they ring for.
+/// The programs that ring doorbells, and the processes they serve.
 pub struct Ringing {
     bells: Box<dyn Doorbells>,
-    /// By number.
+    /// Processes that have pages and doorbells, by number.
     given: BTreeMap<u32, Held>,
 }
 
@@ -22,7 +22,8 @@ impl Ringing {
         Ringing { bells, given: BTreeMap::new() }
     }
 
-    /// Sends pages and bells for a process that may be observed. They are cox's to hand over: whoever gets them is told when this process' threads block.
+    /// Sends pages and doorbells for a process that may be observed. cox passes them on. Their holder learns when
+    /// threads of the process block.
     pub(super) fn give(
         &mut self,
         pid: u32,
@@ -38,8 +39,9 @@ impl Ringing {
             Ok(given) => given,
             Err(error) => return Ok(Err(error)),
         };
-        // Checks again after the walk. eBPF lets go of a process that executes later; this check finds one that executed before.
-        // Another process may have its number by now; it is counted where nobody looks.
+        // Check again, because the process may have executed another program. The walk over its threads is over: eBPF
+        // stops tracking a process that executes later, and this check finds one that executed before. The pid may
+        // belong to another process by now; that process would be counted on pages that nobody reads.
         if let Err(why) = world.may_observe(pid).and_then(|()| held.lives()) {
             self.bells.over(given.process);
             return Ok(Err(no_target(why)));
@@ -50,7 +52,7 @@ impl Ringing {
         Ok(Ok(()))
     }
 
-    /// A process that was given pages has hung up.
+    /// Handles that a process with doorbells has closed its connection.
     pub(super) fn over(&mut self, process: u32) -> Result<(), Broken> {
         if !self.given.contains_key(&process) {
             return Err(Broken::Malformed);
@@ -59,7 +61,7 @@ impl Ringing {
         Ok(())
     }
 
-    /// One has ended, says cox: its number is given to another only if that is so.
+    /// Handles a message of cox that a process has ended. The number becomes free only if the process has really ended.
     pub(super) fn gone(&mut self, process: u32) -> Result<Result<(), WatchError>, Broken> {
         let held = self.given.get(&process).ok_or(Broken::Malformed)?;
         if !held.has_ended() {
@@ -70,7 +72,8 @@ impl Ringing {
         Ok(Ok(()))
     }
 
-    /// Gets ready for the next one, while nobody waits. If there are too many, the next `give` says so.
+    /// Prepares for the next process while no request waits. If there are too many processes, the next `give` returns
+    /// the error.
     pub(super) fn prepare(&mut self) {
         let _ = self.bells.prepare();
     }

@@ -1,4 +1,5 @@
-//! The conversation without a kernel: each question is answered by the rules, and nothing that is sent breaks either side.
+//! The conversation without a kernel: each request gets the answer that the protocol requires, and no message can crash
+//! either side.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
