@@ -128,7 +128,7 @@ impl Making {
         let older = match fs::symlink_metadata(target) {
             Ok(older) if older.is_file() => older,
             // The path has become a folder, a FIFO or a link since it was opened.
-            Ok(_) => return Err(io::Error::other("something else has taken its place meanwhile")),
+            Ok(_) => return Err(io::Error::other("it has been replaced by something other than a regular file")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return self.rename(target),
             Err(error) => return Err(error),
         };

@@ -56,7 +56,7 @@ pub(crate) fn read(
     mut each: impl FnMut(&Event) -> io::Result<()>,
 ) -> Result<Ending, Error> {
     let mut head = [0; FILE];
-    let cut_head = || Error::Damaged("it is cut off in its first bytes");
+    let cut_head = || Error::Damaged("its header is cut off");
     if fill(input, &mut head[..PIPE as usize])? < PIPE as usize {
         return Err(cut_head());
     }
@@ -74,7 +74,7 @@ pub(crate) fn read(
         return Err(Error::NotSeekable);
     }
     let data = Section::at(&head, 40).filter(|data| data.offset.checked_add(data.size).is_some());
-    let data = data.ok_or(Error::Damaged("its head has no sense in it"))?;
+    let data = data.ok_or(Error::Damaged("its header is invalid"))?;
     attrs(input, &head, &mut decoder)?;
     // perf fills in the sizes when it ends.
     let unfinished = data.size == 0;
@@ -82,14 +82,14 @@ pub(crate) fn read(
         features(input, &head, data, &mut decoder)?;
     }
     input.seek(SeekFrom::Start(data.offset))?;
-    let cut = unfinished.then_some(Cut { at_bytes: data.offset, why: "perf was ended before it could finish it" });
+    let cut = unfinished.then_some(Cut { at_bytes: data.offset, why: "perf ended before it completed the file" });
     let records = Records::new(input, data.offset, (!unfinished).then_some(data.size));
     relay::through(records, decoder, cut, alone, &mut each)
 }
 
 /// Reads the event descriptions with their ids.
 fn attrs(input: &mut (impl Read + Seek), head: &[u8], decoder: &mut Decoder<'_>) -> Result<(), Error> {
-    let damaged = || Error::Damaged("its list of events has no sense in it");
+    let damaged = || Error::Damaged("its list of events is invalid");
     let size = u64_at(head, 16).and_then(|size| usize::try_from(size).ok());
     let size = size.filter(|size| (SMALLEST_ATTR + 16..4096).contains(size)).ok_or_else(damaged)?;
     let section = Section::at(head, 24).ok_or_else(damaged)?;

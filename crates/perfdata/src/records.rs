@@ -128,7 +128,7 @@ impl<R: BufRead> Records<R> {
                 match unpacking.next(&mut self.body) {
                     Ok(Some(head)) if head.kind != COMPRESSED && head.kind != COMPRESSED2 => return Ok(Some(head)),
                     // perf does not compress a compressed record again.
-                    Ok(Some(_)) => return Ok(self.cut("a compressed record is in a compressed record")),
+                    Ok(Some(_)) => return Ok(self.cut("a compressed record contains another one")),
                     Ok(None) => {}
                     Err(why) => return Ok(self.cut(why)),
                 }
@@ -139,7 +139,9 @@ impl<R: BufRead> Records<R> {
                 COMPRESSED2 => u64_at(&self.body, 0).and_then(|size| self.body[8..].get(..usize::try_from(size).ok()?)),
                 _ => return Ok(Some(head)),
             };
-            let Some(packed) = packed else { return Ok(self.cut("a compressed record is shorter than it says")) };
+            let Some(packed) = packed else {
+                return Ok(self.cut("a compressed record is shorter than its size field says"));
+            };
             let unpacking = match &mut self.unpacking {
                 Some(unpacking) => unpacking,
                 none => none.insert(Unpacking::new()?),
@@ -168,7 +170,7 @@ impl<R: BufRead> Records<R> {
         let Some(parsed) = parsed else { return Ok(self.cut("the file ends here")) };
         let Ok((head, size)) = parsed else { return Ok(self.cut("a record's length is wrong")) };
         if self.left.is_some_and(|left| left < size as u64) {
-            return Ok(self.cut("a record is longer than what is left"));
+            return Ok(self.cut("a record extends beyond the end of the data"));
         }
         self.body.resize(size - HEAD, 0);
         if fill(&mut self.input, &mut self.body)? < size - HEAD {
@@ -182,7 +184,7 @@ impl<R: BufRead> Records<R> {
         };
         let behind = behind.unwrap_or(0);
         if self.left.is_some_and(|left| left < behind) || head.kind == TRACING_DATA && behind > MOST_TRACING_DATA {
-            return Ok(self.cut("a record's data is longer than it can be"));
+            return Ok(self.cut("the data of a record is longer than possible"));
         }
         let mut data = (&mut self.input).take(behind);
         self.behind.clear();
@@ -277,7 +279,7 @@ impl Unpacking {
     }
 
     fn unpack(&mut self) -> Result<(), &'static str> {
-        const DAMAGED: &str = "what was compressed is not whole";
+        const DAMAGED: &str = "its compressed data is damaged";
         self.plain.drain(..self.plain_at);
         self.plain_at = 0;
         let mut input = InBuffer::around(&self.packed[self.packed_at..]);

@@ -196,7 +196,7 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
         if let Some(bytes) = part.moments {
             most_moments += MOMENTS_FROM_BYTE * bytes.len() as u64;
             let bytes = inflate(&bytes, (MOMENTS * size_of::<Moment>()) as u64)?;
-            let some = moments(&bytes).ok_or(ReadError::Damaged("half a moment"))?;
+            let some = moments(&bytes).ok_or(ReadError::Damaged("a block of trace events has a wrong length"))?;
             count += some.len() as u64;
             if count > most_moments {
                 return Err(ReadError::Damaged("more moments come out of it than can have gone in"));
@@ -207,7 +207,7 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
     }
     let Some(head) = head else { return Err(ReadError::Foreign) };
     if told != Some(count) {
-        return Err(ReadError::Damaged("moments are missing: the file was cut off"));
+        return Err(ReadError::Damaged("trace events are missing: the file was cut off"));
     }
     let Head { start_ns, end_ns, boot_ns, epoch_ns, cpus, cast, report, .. } = head;
     if end_ns < start_ns {
@@ -253,7 +253,7 @@ fn deflate(bytes: &[u8], least: u64) -> io::Result<Vec<u8>> {
 /// Decompresses; fails if the result is longer than `most` bytes.
 fn inflate(bytes: &[u8], most: u64) -> Result<Vec<u8>, ReadError> {
     let mut inflated = Vec::new();
-    let damaged = |_| ReadError::Damaged("what was compressed is not whole");
+    let damaged = |_| ReadError::Damaged("its compressed data is damaged");
     let decoder = zstd::Decoder::with_buffer(bytes).map_err(damaged)?;
     decoder.take(most + 1).read_to_end(&mut inflated).map_err(damaged)?;
     if inflated.len() as u64 > most { Err(ReadError::Damaged("a part is too long")) } else { Ok(inflated) }
@@ -267,7 +267,7 @@ fn next(file: &mut impl BufRead, is_first: bool) -> Result<Option<TracePacket>, 
         return if is_first { Err(ReadError::NoTrace) } else { Ok(None) };
     }
     if tag[0] != FIRST_BYTE {
-        return Err(damaged("a packet does not begin as packets do"));
+        return Err(damaged("a packet has an invalid first byte"));
     }
     let length =
         varint(file)?.filter(|length| *length <= PACKET).ok_or_else(|| damaged("a packet's length is wrong"))?;

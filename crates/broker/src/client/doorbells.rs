@@ -18,7 +18,7 @@ pub struct RemoteDoorbells {
 impl RemoteDoorbells {
     /// Starts the helper, which loads and attaches its eBPF programs. No process is registered yet.
     ///
-    /// `Unavailable`, with the reason, when the helper cannot be started or refuses.
+    /// # Errors
     /// `Unavailable`, with the reason, when the helper cannot be started or refuses.
     pub fn new(program: &Path) -> Result<RemoteDoorbells, WatchError> {
         let mut helper = Helper::start(program)?;

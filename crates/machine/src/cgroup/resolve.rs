@@ -58,7 +58,7 @@ impl Hierarchies {
         let others = if in_order.len() > 1 { " or the other hierarchies" } else { "" };
         let first = in_order[0].mount_point.display();
         refuse(format!(
-            "no such cgroup below {first}{others} (systemd-cgls and /proc/PID/cgroup name those that there are)"
+            "no such cgroup below {first}{others} (systemd-cgls and /proc/PID/cgroup list the existing ones)"
         ))
     }
 }

@@ -205,14 +205,14 @@ fn nohz_full(facts: &Facts) -> Available {
         // The file exists only with the option. If the configuration is unknown, the existing file shows that the
         // option is set.
         Some(_) if facts.config.as_ref().is_none_or(|config| config.is_set("NO_HZ_FULL")) => Available::no(
-            "the kernel can, but was not told to at boot",
+            "the kernel supports it, but it was not enabled at boot",
             "boot with nohz_full=LIST for the CPUs that compute",
         ),
         _ => off(
             facts,
             "NO_HZ_FULL",
             "there is no /sys/devices/system/cpu/nohz_full",
-            "a kernel with it removes the tick",
+            "use a kernel with it to remove the tick",
         ),
     }
 }
