@@ -2,7 +2,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Returns the present time in nanoseconds on CLOCK_MONOTONIC.
+/// Returns the current time in nanoseconds on CLOCK_MONOTONIC.
 pub fn monotonic_ns() -> u64 {
     read_ns(ClockId::Monotonic)
 }

@@ -93,7 +93,7 @@ impl Part {
 static LAST_NS: AtomicU64 = AtomicU64::new(0);
 static TOOK_NS: [AtomicU64; ALL.len()] = [const { AtomicU64::new(0) }; ALL.len()];
 
-/// Starts the stopwatch. Returns the present time in nanoseconds on CLOCK_MONOTONIC.
+/// Starts the stopwatch. Returns the current time in nanoseconds on CLOCK_MONOTONIC.
 pub fn begin() -> u64 {
     let now_ns = monotonic_ns();
     LAST_NS.store(now_ns, Ordering::Relaxed);

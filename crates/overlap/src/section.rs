@@ -11,7 +11,7 @@ use crate::sums::Sums;
 
 /// Name of standby threads, which the preload library gives them.
 const STANDBY: &str = "cox-standby";
-/// Name of its threads of the idle class. Their waiting for a CPU delays no work.
+/// Name of the preload library's threads of the idle class. Their waiting for a CPU delays no work.
 const SENTINEL: &str = "cox-sentinel";
 
 /// Makes the section. The account has the times that threads ran and were blocked; the engine has the counts and reasons. `cpus`: the

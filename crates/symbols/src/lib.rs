@@ -4,7 +4,7 @@
 //!    which file was mapped where, and the open files.
 //! 2. At the end, [`Symboliser::spots`] reads the files: [`elf`] finds the function of each address. The first of these rules that applies
 //!    decides whether it waits:
-//!    - in the kernel: sched_yield waits; every other system call works, because sleeping threads are not sampled;
+//!    - in the kernel: sched_yield counts as waiting, every other system call as work, because sleeping threads are not sampled;
 //!    - a function whose name is known to wait (OpenMP runtimes, MPI progress, pthread spin locks, …);
 //!    - the machine code of a known library, for libraries without symbol names;
 //!    - a loop that by its machine code can only wait, in any module: [`arch::wait_loop`].

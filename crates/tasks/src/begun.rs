@@ -13,7 +13,7 @@
 //!
 //! Rule: such tasks belong to groups that are [for members](crate::group::Group::is_for_members). Only members run them, and a member at a
 //! barrier only if no thread has passed that barrier. If none has, all tasks belong to constructs that all members have begun, because
-//! these constructs end with a barrier. A thread that has taken a task against this rule puts it into the members' queue.
+//! these constructs end with a barrier. If a thread has taken a task that it must not run, it puts the task into the members' queue.
 
 use crate::sync::{AtomicU32, Ordering};
 

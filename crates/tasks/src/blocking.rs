@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::work::Work;
 
-/// More than the number of task constructs in most programs. Two functions that share an entry overwrite each other's, so each may count as
-/// not blocking.
+/// More than the number of task constructs in most programs. Two functions that hash to the same entry overwrite it in turn, so either may
+/// count as not blocking.
 const PLACES: usize = 256;
 
 /// A hash table of functions' addresses.

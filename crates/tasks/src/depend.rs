@@ -48,11 +48,11 @@ pub struct Table<H> {
     everything: Option<H>,
 }
 
-/// Receives what the table finds out.
+/// Receives what the table finds when tasks are entered and cleared.
 pub trait Listener<H> {
     /// The task that is being entered has to wait for `earlier`. Called more than once for the same task if several accesses conflict.
     fn waits_for(&mut self, earlier: H);
-    /// The table has dropped one of its references to `earlier`, of which [`Table::enter`] returned the number.
+    /// The table has dropped one of its references to `earlier`. [`Table::enter`] returned how many it had added.
     fn forgotten(&mut self, earlier: H);
 }
 

@@ -76,8 +76,8 @@ impl<T, const N: usize> Deque<T, N> {
         if self.ends.begin.0.load(Ordering::Relaxed) > bottom {
             return None;
         }
-        // Release, as for all stores to `bottom`: a thief may see this value and never the one that `push` stored, and relies on it for a
-        // lower ring slot.
+        // Release, as for all stores to `bottom`: a thief may see this value without having seen the one that `push` stored, and then reads
+        // a lower ring slot because of it.
         self.ends.end.0.store(bottom, Ordering::Release);
         fence(Ordering::SeqCst);
         let top = self.ends.begin.0.load(Ordering::Relaxed);

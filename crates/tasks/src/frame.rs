@@ -1,11 +1,11 @@
 //! Tasks that run at once on their creator's thread, most of which need not exist as tasks.
 //!
 //! Three kinds of tasks run at once: those with a false `if`, final tasks, and tasks beyond those that are worth a queue. Nearly always
-//! such a task makes no children and begins no group, so nothing refers to it. It is then only a *frame*: a count on top of the present
-//! task. Code that needs the present task itself turns the frames into tasks first ([`Worker::current`]).
+//! such a task makes no children and begins no group, so nothing refers to it. It is then only a *frame*: a count on top of the current
+//! task. Code that needs the current task itself turns the frames into tasks first ([`Worker::current`]).
 //!
-//! When a frame ends, there are two cases. If the present task is the one on which the frame began, the frame was never made a task.
-//! Otherwise the present task is the frame's own, because all frames that began within it have ended.
+//! When a frame ends, there are two cases. If the current task is the one on which the frame began, the frame was never made a task.
+//! Otherwise the current task is the frame's own, because all frames that began within it have ended.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -21,7 +21,7 @@ impl Worker {
     /// Runs a task's body in a frame.
     ///
     /// # Safety
-    /// The body takes such data.
+    /// `work` is a task's body that takes `data`.
     #[inline]
     pub(crate) unsafe fn run_in_frame(&self, work: Work, data: *mut c_void) {
         let (below, frames, number) = (self.current.get(), self.frames.get(), self.number.get());

@@ -1,4 +1,4 @@
-//! Taskgroups of a thread's present task: how they are begun, waited for and left.
+//! Taskgroups of a thread's current task: how they are begun, waited for and left.
 
 use std::ptr;
 
@@ -6,7 +6,7 @@ use crate::group::Group;
 use crate::worker::Worker;
 
 impl Worker {
-    /// Begins a taskgroup of the present task.
+    /// Begins a taskgroup of the current task.
     ///
     /// # Safety
     /// The group lives until [`end_group`](Worker::end_group) has returned.
@@ -16,7 +16,7 @@ impl Worker {
         }
     }
 
-    /// Returns the innermost taskgroup of the present task; null if there is none.
+    /// Returns the innermost taskgroup of the current task; null if there is none.
     #[inline]
     pub fn group(&self) -> *const Group {
         // SAFETY: null, or the task that runs on this thread. Frames are in the same group.

@@ -7,7 +7,7 @@ use crate::blocking::BLOCKING;
 use crate::team::Team;
 use crate::worker::Worker;
 
-/// The caller's side of a thread that [helps](Worker::help) a team.
+/// The caller's part while a thread [helps](Worker::help) a team: it decides which tasks begin, and is told when they begin and end.
 pub trait Helper {
     /// Returns whether to begin the next task. `blocks`: whether it probably blocks. If this returns false, the thread leaves the team.
     fn may_begin(&mut self, blocks: bool) -> bool;

@@ -11,10 +11,11 @@
 //! 3. A thread compares two pointers when a task begins on it, and two when the task has ended. It writes the values if the pointers
 //!    differ.
 //! 4. A *member* of a team finds in the runtime the values with which the region began, and keeps a copy before it first writes others
-//!    (`base`). For a *helper* the runtime knows no region. It needs the copy that the region's first task has left in the team
+//!    (`base`). For a *helper* the runtime knows no region, so the helper needs the copy that the region's first task has left in the team
 //!    (`Team::begins_with`).
 //! 5. The default allocator belongs to the thread and not to the task (OpenMP 5.1, table 2.1: "implicit task"). A thread takes it along
-//!    from task to task. A helper stands for no particular thread. In each task that it takes from a queue it has the creator's allocator.
+//!    from task to task. A helper stands for no particular thread: in each task that it takes from a queue it uses the allocator of the
+//!    task's creator.
 //!
 //! As long as the program sets no variable (`is_ever_set`), none of this is done. Most programs that set one do so before their regions.
 //! Then all tasks of a region have the same values (`do_tasks_differ`): members find them in the runtime, and only helpers have to be given
@@ -34,7 +35,7 @@ use crate::worker::Worker;
 
 pub use self::kept::{Values, will_be_set};
 
-/// Access to the calling thread's present values in a runtime. The argument is the runtime, as given to [`Team::made_by`].
+/// Access to the calling thread's current values in a runtime. The argument is the runtime, as given to [`Team::made_by`].
 #[derive(Clone, Copy, Debug)]
 pub struct Runtime {
     /// Reads the values.
@@ -87,7 +88,7 @@ impl Worker {
         }
     }
 
-    /// Returns the values, on this thread, of tasks whose pointer is null. Needs the present task's pointer to be null, or `base` to be
+    /// Returns the values, on this thread, of tasks whose pointer is null. Needs the current task's pointer to be null, or `base` to be
     /// set.
     fn base(&self) -> Option<Values> {
         if self.icvs.base.is_null() {
@@ -100,7 +101,7 @@ impl Worker {
         task.and_then(|task| task.icvs.get()).or_else(|| self.base())
     }
 
-    /// Calls `set`, which sets a variable of the present task in the runtime. The task keeps the new values.
+    /// Calls `set`, which sets a variable of the current task in the runtime. The task keeps the new values.
     pub fn set_icvs(&self, set: impl FnOnce()) {
         let Some(task) = self.current() else { return set() };
         will_be_set();

@@ -15,7 +15,7 @@ use crate::worker::Worker;
 pub struct New<A> {
     /// The task's body.
     pub work: Work,
-    /// The arguments of the body, or what they are copied from.
+    /// Pointer to the arguments of the body, or to the data from which they are made.
     pub data: *mut c_void,
     /// Makes the arguments from `data`; without it bytes are copied.
     pub copy: Option<unsafe extern "C-unwind" fn(*mut c_void, *mut c_void)>,
@@ -48,7 +48,7 @@ impl Worker {
     /// Runs a task's body at once on this thread, unless the task is cancelled.
     ///
     /// # Safety
-    /// The body takes such data.
+    /// `work` is a task's body that takes `data`.
     #[inline]
     pub unsafe fn do_at_once(&self, work: Work, data: *mut c_void) {
         if !self.is_cancelled() {
@@ -72,7 +72,8 @@ impl Worker {
         }
         let waits = new.at_once || parent.flags.get() & FINAL != 0;
         // A thread that makes a task with an event may also fulfil it, so it must not wait for the task without need. The same holds for a
-        // task with dependences, while blocked threads are noticed: the same thread may release the task by one that it makes next.
+        // task with dependences, while blocked threads are noticed: this thread may be the one that releases the task, by a task that it
+        // makes next.
         let stays = new.event.is_some() || (new.accesses.is_some() && signal::is_live());
         let full = !waits && !stays && team.has_enough(seat);
         let at_once = waits || (full && new.accesses.is_none());

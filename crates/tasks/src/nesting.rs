@@ -6,8 +6,8 @@
 //! the first [`hidden`](Nesting::hidden) levels; on helpers it knows none.
 //!
 //! Programs rarely ask for the number of the thread that began a region. If a helper takes a number in a task, only members run tasks of
-//! that function from then on (`number`). So a helper's number is taken only when a thread asks for it, by that thread. The helper itself
-//! has the number from the region's end on.
+//! that function from then on (`number`). So a helper takes no number in advance: the first thread that asks for it takes one for the
+//! helper, and the helper holds it from the region's end on.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,8 +21,8 @@ pub trait Numbers {
     fn take_for_guest(&self, work: Option<Work>) -> u32;
 }
 
-/// A region: the number of its threads, and the ancestor's number: of the thread in it that began the next region, or is an ancestor of the
-/// thread that did.
+/// A region: the number of its threads, and the number of the thread in it that began the next region, or is an ancestor of the thread that
+/// did.
 pub struct Level<T: 'static> {
     size: u32,
     pub(crate) number: Number<T>,

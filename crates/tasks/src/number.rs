@@ -12,7 +12,7 @@
 //! 3. A thread that finds no free number waits, but not for ever: the holder may be waiting for this task. After [`PATIENCE`] looks the
 //!    thread shares a number that is held, which is counted and reported.
 //!
-//! A task that does not ask costs a comparison of two words of its own thread at each scheduling point.
+//! A task that does not ask costs little: at each scheduling point, its thread compares two words of its own.
 
 use std::ptr;
 use std::sync::atomic::Ordering;
@@ -65,7 +65,7 @@ impl Worker {
         self.place().is_some_and(|(team, seat)| seat.is_guests() && !team.lets_go()) && asks(work)
     }
 
-    /// Returns the thread number that the present task sees. It is the task's own until the task ends or waits. `None`: this thread is in
+    /// Returns the thread number that the current task sees. It is the task's own until the task ends or waits. `None`: this thread is in
     /// no team.
     #[inline]
     pub fn thread_number(&self) -> Option<u32> {
@@ -75,7 +75,7 @@ impl Worker {
         Some(self.number.get())
     }
 
-    /// Returns the same for a member that begins a region within the present task. Threads of that region may ask for the number. `None`
+    /// Returns the same for a member that begins a region within the current task. Threads of that region may ask for the number. `None`
     /// for a helper, whose number is taken when a thread asks for it (`nesting`).
     pub(crate) fn number_of_ancestor(&self) -> Option<u32> {
         let (team, seat) = self.place().filter(|(_, seat)| !seat.is_guests())?;
@@ -149,7 +149,7 @@ impl Worker {
         self.number.set(shared);
     }
 
-    /// Notes that the function of the present task asks for its thread's number.
+    /// Notes that the function of the current task asks for its thread's number.
     #[inline]
     fn remember_function(&self, team: &Team) {
         self.own_function().into_iter().for_each(|work| is_known_to_ask(work, team));
@@ -163,7 +163,7 @@ impl Worker {
         took.then(|| seat.number())
     }
 
-    /// Returns the function of the present task, if no frame is on top of it.
+    /// Returns the function of the current task, if no frame is on top of it.
     #[inline]
     pub(crate) fn own_function(&self) -> Option<Work> {
         // SAFETY: the task that runs on this thread.

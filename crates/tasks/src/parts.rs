@@ -85,7 +85,7 @@ impl Parts {
 }
 
 impl Worker {
-    /// Runs the parts of a loop as children of the present task, on this thread and on others that have no work. Other threads may still
+    /// Runs the parts of a loop as children of the current task, on this thread and on others that have no work. Other threads may still
     /// run parts when this returns. To be called in a region, and not in a final task.
     ///
     /// # Safety
@@ -106,7 +106,7 @@ impl Worker {
         unsafe { self.do_parts(task.data.get().cast::<Range>().read(), Some(task)) };
     }
 
-    /// Runs a range. `task`: the range's own task; `None` if the present task began the loop.
+    /// Runs a range. `task`: the range's own task; `None` if the current task began the loop.
     ///
     /// # Safety
     /// The range is as the compiler describes it, and no other thread uses its arguments.

@@ -28,7 +28,7 @@ impl Queues {
     }
 }
 
-/// A queue behind a lock, with a length that can be read without the lock.
+/// A queue with a lock. Its length can be read without the lock.
 pub(crate) struct Queue<Q> {
     /// `end` is the length: BPF may read it.
     ends: &'static Ends,

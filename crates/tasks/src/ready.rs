@@ -82,8 +82,8 @@ impl Team {
         }
     }
 
-    /// Puts a task before all tasks of its priority that are in deques: the event that it waited for came from outside. Called by the
-    /// thread in `seat`. Returns false if there was no memory for that: then the task is in this thread's deque.
+    /// Puts a task before all tasks of its priority that are in deques. Called by the thread in `seat`. Returns false if there was no
+    /// memory for that: then the task is in this thread's deque.
     #[cold]
     pub(crate) fn put_first(&self, seat: &Seat, task: NonNull<Task>) -> bool {
         // SAFETY: no other thread has the task yet.
@@ -95,8 +95,9 @@ impl Team {
         is_first
     }
 
-    /// Moves the tasks of this slot's deque into the heap, because the thread gives its CPU to another one. Other tasks may wait for them,
-    /// and a thread looks into another deque only when its own is empty: from the heap it takes them before its own.
+    /// Moves the tasks of this slot's deque into the heap, because the thread gives its CPU to another one. Other tasks may wait for them.
+    /// In the deque they would be found late, because a thread looks into another deque only when its own is empty; all threads look into
+    /// the heap first.
     #[cold]
     pub(crate) fn leave_behind(&self, seat: &Seat) {
         while let Some(task) = seat.deque.pop().and_then(NonNull::new) {

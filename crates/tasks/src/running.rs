@@ -10,7 +10,7 @@ use crate::team::Team;
 use crate::worker::Worker;
 
 impl Worker {
-    /// Runs another task, if there is one that may interrupt the present task.
+    /// Runs another task, if there is one that may interrupt the current task.
     pub fn give_way(&self) {
         if self.frames.get() > 0 {
             // Only tasks below the frame could interrupt it, and a frame has none.
@@ -54,7 +54,7 @@ impl Worker {
         let found = team.find(seat, within, &mut random);
         self.random.set(random);
         match found {
-            // A task below the present one belongs to no construct that this thread has not begun.
+            // A task below the current one belongs to no construct that this thread has not begun.
             Some(task) if within.is_none() && self.is_late_for(team, task) => {
                 team.put_for_members(task);
                 None
@@ -91,11 +91,11 @@ impl Worker {
         self.end(this)
     }
 
-    /// Returns whether the present task is cancelled, by its group or by the region: it has to end where it is, and tasks that it makes do
+    /// Returns whether the current task is cancelled, by its group or by the region: it has to end where it is, and tasks that it makes do
     /// not begin.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        // SAFETY: the group is not over while it has tasks, and the present task is one of them or makes one.
+        // SAFETY: the group is not over while it has tasks, and the current task is one of them or makes one.
         let group = unsafe { self.group().as_ref() };
         group.is_some_and(Group::is_cancelled) || self.team().is_some_and(Team::is_cancelled)
     }

@@ -154,7 +154,7 @@ impl Task {
         }
     }
 
-    /// Makes a new task of a free block, which is a task that nobody uses. Thieves may be looking at it.
+    /// Makes a new task of a free block, which contains a task that no thread uses. Thieves may be looking at it.
     ///
     /// Only the creator's cache line is written. The thread that freed the block left the other lines as those of a new task
     /// ([`leave`](Task::leave)), and still has them in its cache if it takes the block again.

@@ -70,7 +70,7 @@ pub struct Team {
     /// One bit for each helper slot in use, and the number of helper slots that were ever used.
     guests_here: AtomicU64,
     guests_ever: AtomicU32,
-    /// Number of members of the present region, which have the first slots.
+    /// Number of members of the current region, which have the first slots.
     size: AtomicU32,
     /// Generation of the last barrier of a cancelled region, plus one; 0 if the region is not cancelled.
     cancelled: AtomicU64,
@@ -195,7 +195,7 @@ impl Team {
         self.seats.len() as u32
     }
 
-    /// Returns the number of members of the present region.
+    /// Returns the number of members of the current region.
     #[inline]
     pub fn size(&self) -> u32 {
         self.size.load(Ordering::Relaxed)
@@ -269,7 +269,7 @@ impl Team {
         }
     }
 
-    /// Returns the slots of the present region's members.
+    /// Returns the slots of the current region's members.
     pub(crate) fn members(&self) -> &[Seat] {
         &self.seats[..self.size() as usize]
     }

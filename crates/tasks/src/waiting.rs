@@ -16,7 +16,7 @@ const LOOKS: u32 = 200;
 const SPINS: u32 = 16;
 
 impl Worker {
-    /// Waits for the children of the present task.
+    /// Waits for the children of the current task.
     pub fn wait_for_children(&self) {
         if self.frames.get() > 0 {
             // A frame has no children, or it would be a task by now.
@@ -39,7 +39,7 @@ impl Worker {
         self.has_no_children(task);
     }
 
-    /// Resets the counters of the present task: all its children have ended.
+    /// Resets the counters of the current task: all its children have ended.
     pub(crate) fn has_no_children(&self, task: &Task) {
         task.others.tally.reset();
         task.own.made.set(0);

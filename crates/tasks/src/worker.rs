@@ -1,4 +1,4 @@
-//! A thread that runs tasks: its team, its slot and its present task. What the thread does is in `running`, `waiting`, `helping` and
+//! A thread that runs tasks: its team, its slot and its current task. What the thread does is in `running`, `waiting`, `helping` and
 //! `groups`; how tasks are made is in `making`, and what follows their end in `ending`.
 //!
 //! A thread runs one task at a time, implicit or explicit. Below it on the stack are the tasks that it interrupts: a task that waits lets
@@ -29,9 +29,9 @@ pub struct Worker {
     /// The regions around the region that this thread is in.
     nesting: Cell<*const Nesting<Team>>,
     pub(crate) current: Cell<*const Task>,
-    /// Number of frames on top of the present task; see `frame`.
+    /// Number of frames on top of the current task; see `frame`.
     pub(crate) frames: Cell<u32>,
-    /// The thread number that the present task holds; see `number`.
+    /// The thread number that the current task holds; see `number`.
     pub(crate) number: Cell<u32>,
     /// Generation of the barrier that this member waits at, if it waits at one; see `begun`.
     pub(crate) waits_at: Cell<Option<u32>>,
@@ -155,7 +155,7 @@ impl Worker {
         unsafe { self.nesting.get().as_ref() }
     }
 
-    /// Returns the present task. Turns frames on top of it into tasks first.
+    /// Returns the current task. Turns frames on top of it into tasks first.
     #[inline]
     pub(crate) fn current(&self) -> Option<&Task> {
         if self.frames.get() > 0 {
@@ -165,7 +165,7 @@ impl Worker {
         unsafe { self.current.get().as_ref() }
     }
 
-    /// Returns the present task as a number that no other task has; 0 if this crate has no present task here.
+    /// Returns the current task as a number that no other task has; 0 if this crate has no current task here.
     pub fn present(&self) -> usize {
         self.current().map_or(0, |task| ptr::from_ref(task).addr())
     }
@@ -192,7 +192,7 @@ impl Worker {
         self.team().map(|team| (team, unsafe { &*self.seat.get() }))
     }
 
-    /// Returns whether all new tasks run at once here, because the present task is final.
+    /// Returns whether all new tasks run at once here, because the current task is final.
     #[inline]
     pub fn is_final(&self) -> bool {
         // SAFETY: null, or the task that runs on this thread. Frames are final if it is.

@@ -64,7 +64,7 @@ impl Whereabouts {
         }
     }
 
-    /// Takes in that there are no more records of the thread.
+    /// Ends the thread's records: if the thread was ready, counts a block.
     pub fn ends(&mut self, tally: &mut Tally) {
         if let Whereabouts::Ready(cpu) = std::mem::take(self) {
             tally.block(cpu);

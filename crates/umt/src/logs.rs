@@ -10,8 +10,8 @@
 //! 1. a descriptor is ready while a block on its CPU is known and was not read, and
 //! 2. records that are not known yet make at least one descriptor ready, and its reader makes them known.
 //!
-//! *Turned down:* one kernel event for each thread and CPU, with a readiness of its own: each switch would write a record for each CPU. A
-//! thread of the library that reads all logs.
+//! *Turned down:* one kernel event for each thread and CPU, with a readiness of its own: each switch would write a record for each CPU.
+//! Also turned down: a thread of the library that reads all logs.
 
 use std::io;
 use std::os::fd::RawFd;

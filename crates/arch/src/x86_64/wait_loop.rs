@@ -13,8 +13,8 @@
 //! 4. Otherwise:
 //!    - values that are carried from one iteration to the next (in registers and stack slots) change only by constant steps. Reason: sums,
 //!      products, random numbers and hashes carry a result;
-//!    - no address in it depends on a value that changes so. Reason: copying, scanning and probing advance along memory; a list walk makes
-//!      the next address from the last load;
+//!    - no address in it depends on a value that changes from one iteration to the next. Reason: copying, scanning and probing advance
+//!      along memory; a list walk makes the next address from the last load;
 //!    - some branch that leaves it tests a value polled from memory at an unchanging address, and nothing else: the test does not also use
 //!      a counter or a time. Reason: `i < *limit` ends by itself. Polling a slot of the own stack frame counts only if the loop counts
 //!      nothing at all, because -O0 code reads its plain variables in this way;

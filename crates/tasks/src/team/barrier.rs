@@ -3,8 +3,8 @@
 //! **Barrier.** A barrier is passed when all members have arrived and no task of the team is left. Each slot counts the tasks made and the
 //! tasks ended there. Only the slot's own thread writes these two words, and they only grow. A thread that checks adds up the *ended* words
 //! first, then the *made* words. At any moment at most as many tasks have ended as were made. So if the sums are equal, no task was left at
-//! the moment between the two passes; and as all members had arrived, no thread could make another. Two kinds of threads check: the member
-//! that arrives last, and a thread that has just run out of tasks. Both have a full fence before the check, so the last of them sees
+//! the moment between the two additions; and as all members had arrived, no thread could make another. Two kinds of threads check: the
+//! member that arrives last, and a thread that has just run out of tasks. Both have a full fence before the check, so the last of them sees
 //! everything.
 //!
 //! **Cancellation.** The member that cancels a region is at no barrier. So the barrier that the others come to next cannot be passed before

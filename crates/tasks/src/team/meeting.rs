@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 /// Words that members write when they arrive at a barrier.
 pub(super) struct Meeting {
     pub arrived: AtomicU32,
-    /// Generation of the next barrier. A thread raises this word to win the right to end the present barrier.
+    /// Generation of the next barrier. A thread raises this word to win the right to end the current barrier.
     pub passing: AtomicU32,
     /// Number of members that stay at a region's end that is no barrier.
     pub staying: AtomicU32,
