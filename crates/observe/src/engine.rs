@@ -203,7 +203,7 @@ impl Engine for Observing {
         self.asked.hidden = match target {
             Target::Launch(launches) => launches.first().and_then(|launch| launch.command.first()),
             Target::Attach(_) => None,
-            Target::Machine => bail!("threads are observed of a program, a process or a control group"),
+            Target::Machine => bail!("cannot observe the whole machine: name a program, a process or a control group"),
         }
         .and_then(|program| why_hidden_from_perf(program));
         self.observer = Some(self.asked.load(&mut self.passed_over)?);

@@ -105,7 +105,7 @@ impl Engine for Overlapping {
     /// If the user names a backend, it has to work here. Otherwise the best one that works is chosen.
     fn probe(&mut self, target: &Target) -> Result<()> {
         if !matches!(target, Target::Launch(_)) {
-            bail!("tasks are taken over of a program that cox starts");
+            bail!("overlap needs a program that cox starts: the tasks of a running program cannot be taken over");
         }
         let (source, passed_over) = match self.backend {
             Backend::Auto => Source::best()?,

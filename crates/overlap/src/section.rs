@@ -89,14 +89,14 @@ fn complaints(counted: &Counted) -> Vec<String> {
             "cox-observe, which had the eBPF programs, ended before the program: from then on it ran as under libgomp",
         ),
         (sums.reasons.unseen, "without standbys: eBPF did not see the program's first thread block"),
-        (sums.reasons.unshared, "some teams have more queues than eBPF looks at: their tasks may have waited"),
+        (sums.reasons.unshared, "some teams have more queues than eBPF can see: their tasks may have waited longer"),
         (
             sums.reasons.impossible,
-            "a process has written impossible numbers to the page that it shares with cox: nothing of what it says of itself is counted",
+            "a process has written impossible numbers to the page that it shares with cox: none of the numbers in that page is counted",
         ),
         (
             sums.reasons.shared_numbers,
-            "two tasks were given the same thread number, rather than let them wait for one another",
+            "two tasks were given the same thread number, because waiting for a free one took too long",
         ),
     ];
     all.extend(reasons.into_iter().filter(|(count, _)| *count > 0).map(|(_, why)| why.to_owned()));
@@ -113,7 +113,7 @@ fn complaints(counted: &Counted) -> Vec<String> {
 fn not_made(sums: &Sums) -> Option<String> {
     let at_limit = (sums.reasons.at_limit > 0).then(|| {
         format!(
-            "a process has at most {STANDBYS_AT_MOST}, which were all blocked or at work ({} times)",
+            "a process may have at most {STANDBYS_AT_MOST}, and all of them were blocked or at work ({} times)",
             sums.reasons.at_limit
         )
     });
