@@ -135,9 +135,9 @@ impl Observer for RemoteObserver {
     }
 }
 
-/// Tries both kinds of programs in one helper process: first those that observe, then those that ring doorbells. One
-/// process is enough and uses only one session of the user, with its memory. The inner result tells whether the helper
-/// can ring doorbells.
+/// Tries both kinds of programs in one helper process: first those that observe, then those that ring doorbells. A
+/// second process would count as another session of the user and take more memory. The inner result tells whether the
+/// helper can ring doorbells.
 ///
 /// # Errors
 /// Same as [`RemoteObserver::new`], when the helper cannot observe. In that case, doorbells are not tried.

@@ -64,8 +64,8 @@ fn close_all_but_the_standard_ones() -> io::Result<()> {
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Does the remaining steps. Afterwards the process has no rights beyond its user's except CAP_BPF and CAP_PERFMON, and
-/// it ends when cox ends.
+/// Drops all remaining privileges. Afterwards the process has no rights beyond its user's except CAP_BPF and
+/// CAP_PERFMON, and it ends when cox ends.
 ///
 /// # Errors
 /// Names the first step that the kernel refused.

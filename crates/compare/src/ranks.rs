@@ -39,7 +39,7 @@ fn doubled_ranks(pooled: &[f64]) -> Vec<usize> {
     pooled.iter().map(rank).collect()
 }
 
-/// Confidence limits from the pairwise differences of two groups, by order statistic.
+/// Cumulative distribution of the number of pairwise differences below the true difference, for two group sizes.
 #[derive(Clone, Debug)]
 pub struct Reach {
     /// Element n: the probability that at most n of the differences are below the true difference.
@@ -67,8 +67,7 @@ impl Reach {
     /// the true difference with at most the probability `missed`; `None` if even the whole range misses it more often.
     pub fn left_out(&self, missed: f64) -> Option<usize> {
         let within = |chance: &&f64| 2.0 * **chance <= missed * (1.0 + 1e-9);
-        // If n is the largest rejected count, the interval starts at the difference after n others, so n + 1 values
-        // pass.
+        // The counts 0..=n are rejected. Their number, n + 1, is the first count that is not rejected.
         Some(self.at_most.iter().take_while(within).count()).filter(|out| *out > 0)
     }
 

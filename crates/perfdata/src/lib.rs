@@ -1,5 +1,5 @@
-//! Reads recordings of `perf sched record`, and the text of `perf script` about them, as scheduler events and as
-//! trace events.
+//! Reads recordings of `perf sched record` and the text of `perf script` about them, and converts the scheduler events
+//! to cox's trace events ([`wire::Moment`]).
 //!
 //! 1. [`read`] looks at the first bytes and then reads a file in perf's file mode, a file in its pipe mode, or text.
 //! 2. `tracing` finds the tracepoint formats in the recording; `format` gives the position of each field. The code

@@ -126,8 +126,9 @@ fn state(stretch: &Stretch) -> u32 {
     }
 }
 
-/// Position of each life: tasks are processes, ordered by process id; threads are the lives of a process, ordered by
-/// start time.
+/// Position of each life in the trace. A life is one thread from its creation to its end; an id that is reused has
+/// several lives. Tasks are processes, ordered by process id. The threads of a task are the lives of its process,
+/// ordered by start time.
 struct Rows {
     /// Task and thread number of each life, counted from one.
     place: BTreeMap<u32, (usize, usize)>,

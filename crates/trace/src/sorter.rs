@@ -1,7 +1,7 @@
 //! Sorts more items than fit in memory. Sorted runs go to an unnamed temporary file and are merged when they are read.
 //!
-//! Trace events arrive nearly in order: each CPU's events are in order. Stretches are reported at their end, but needed
-//! in order of their start.
+//! Trace events arrive nearly in order: each CPU's events are in order. A stretch, in which a thread has one state, is
+//! reported at its end, but stretches are needed in order of their start.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -72,8 +72,8 @@ impl Add for ThrottleCounts {
 }
 
 impl Sum for ThrottleCounts {
-    /// Levels of one lineage may be throttled at the same time. Their sum is an upper bound; the [`most_throttled`]
-    /// level alone is a lower bound.
+    /// Adds up the counts of several levels. Levels of one lineage may be throttled at the same time. Their sum is
+    /// therefore an upper bound; the [`most_throttled`] level alone is a lower bound.
     fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
         counts.fold(Self::default(), Add::add)
     }

@@ -25,7 +25,7 @@ const PRIORITY: i32 = 120;
 /// `TRACE_FLAG_HARDIRQ`: the wake-up came from an interrupt, not from a thread.
 const BY_INTERRUPT: u32 = 8;
 
-/// Waker id for a wake-up by an unknown thread.
+/// Waker id for an unknown waker that is a thread, not an interrupt.
 const NOBODY: u32 = u32::MAX;
 
 /// The bundles that are being filled, one per CPU.

@@ -1,8 +1,8 @@
 //! Derives intervals of spinning from samples. A series of samples with the same result counts as an interval, from the
 //! first to the last.
 //!
-//! The samples of a stretch arrive before the stretch itself, which is reported when it ends. Until then, a series
-//! takes as much memory as one sample.
+//! A stretch is an interval in which a thread has one state. It is reported when it ends, so its samples arrive
+//! earlier. Until then, a series takes as much memory as one sample.
 
 use std::collections::{HashMap, VecDeque};
 
