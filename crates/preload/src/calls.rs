@@ -1,11 +1,11 @@
-//! The functions of libgomp's that are called here, or interposed.
+//! The functions of libgomp that this library calls or interposes.
 
 use std::ffi::CStr;
 
-/// Declares [`Call`] and [`NAMES`]: a row for each function.
+/// Declares [`Call`] and [`NAMES`] with one row per function.
 macro_rules! calls {
     ($($call:ident = $name:literal,)*) => {
-        /// A function of libgomp's.
+        /// A function of libgomp.
         #[derive(Clone, Copy)]
         #[repr(usize)]
         #[allow(missing_docs)]
@@ -13,7 +13,7 @@ macro_rules! calls {
             $($call,)*
         }
 
-        /// Names of functions, by [`Call`].
+        /// Names of the functions, in the order of [`Call`].
         pub const NAMES: [&CStr; [$(Call::$call,)*].len()] = [$($name,)*];
     };
 }

@@ -1,28 +1,28 @@
-//! What is done about one library's spinning; `throttle` does it.
+//! State of the spin throttle of one OpenMP library; `throttle` implements it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// One library's cure.
+/// State of one library's spin throttle.
 pub struct Cure(pub AtomicU32);
 
-/// Nothing is done.
+/// The throttle is not active.
 pub const IDLE: u32 = 0;
 
-/// There is a helper.
+/// The throttle has a helper thread.
 pub const BEGUN: u32 = 1;
 
-/// It cannot be done in this program.
+/// The throttle cannot work in this program.
 pub const IMPOSSIBLE: u32 = 2;
 
 impl Cure {
-    /// Nothing has been done.
+    /// Creates an inactive throttle.
     pub const fn new() -> Cure {
         Cure(AtomicU32::new(IDLE))
     }
 
-    /// In a forked child: the helper is not here. What cannot be done cannot be done here either.
+    /// Resets the state in a forked child, which has no helper thread. An impossible throttle stays impossible.
     pub fn forget(&self) {
-        // The result says whether there was one, which nobody wants to know.
+        // The result, whether there was a helper, does not matter.
         let _ = self.0.compare_exchange(BEGUN, IDLE, Ordering::Relaxed, Ordering::Relaxed);
     }
 }

@@ -1,20 +1,18 @@
-//! libgomp's barriers, as gcc calls them: at the end of regions, loops and sections, or by themselves.
+//! Barriers of libgomp, as gcc calls them: at the end of regions, loops and sections, and explicit ones.
 //!
-//! At the end of a region there is no call: threads return from the region's function into libgomp, which
-//! keeps all but the first in the barrier until the next region. So the function is wrapped. A thread counts
-//! as *in a barrier* from its return until it begins its share of the next region; the first thread,
-//! until all have returned: the last of them says so in the first's slot, since that thread may have no CPU to
-//! say it.
+//! The end of a region has no call: threads return from the region's function into libgomp, which keeps all but the first thread in the barrier until
+//! the next region. Therefore this module wraps the region's function. A thread counts as *in a barrier* from its return until it begins its share of
+//! the next region. The first thread counts as in a barrier until all have returned. The last of them clears the flag in the first thread's slot,
+//! because the first thread may have no CPU to do so.
 //!
-//! A *phase* begins with a region, and behind each barrier within it. So whoever waits is let go exactly when
-//! another thread of its team has begun more phases; the end of a region begins none: the others wait on while
-//! the first thread works alone.
+//! A *phase* begins with a region, and after each barrier within the region. A waiting thread is thus released exactly when another thread of its
+//! team has begun more phases. The end of a region does not begin a phase: the other threads continue to wait while the first thread works alone.
 //!
-//! Teams of one thread meet nobody: they are not counted, or phases of threads could not be compared.
+//! Teams of one thread never wait at a barrier. Their phases are not counted, since otherwise the phases of different threads could not be compared.
 //!
-//! A thread in a barrier may run tasks there. That cannot be told from here: a program that makes tasks is
-//! marked, and its flags say little. Where tasks are ours (`overlap`), threads are in barriers of ours, and nothing is noted: overlap and
-//! packing are not for one program.
+//! A thread in a barrier may run tasks, which cannot be detected here. Therefore a program that creates tasks is marked, and its flags mean little.
+//! If `overlap` runs the tasks, threads wait in the barriers of `overlap`, and nothing is recorded: overlap and packing cannot be combined in one
+//! program.
 
 use std::ffi::{c_long, c_uint, c_void};
 use std::mem::{offset_of, transmute};
@@ -32,33 +30,34 @@ use crate::overlap::{self, Inner, cancelling};
 use crate::real::{Library, Work, library, real};
 use crate::throttle;
 
-/// What each thread of a team needs to begin its share: on one cache line, since each has to fetch it from the first thread.
+/// What each thread of a team needs to begin its share of a region. It is on one cache line, because each thread has to fetch it from the first
+/// thread.
 #[repr(C, align(64))]
 struct Region<'a> {
-    /// The first word of the program's data: GOMP_parallel_reductions looks at it.
+    /// The first word of the program's data, which GOMP_parallel_reductions reads.
     first_word: usize,
     work: Work,
     data: *mut c_void,
     library: &'static Library,
-    /// The phase that it is.
+    /// Number of the phase that the region is.
     phases: u64,
-    /// The slot of the thread that began it.
+    /// Slot of the thread that began the region.
     first: Option<&'static Slot>,
-    /// Whose tasks are ours.
+    /// The team that runs the region's tasks, if `overlap` does.
     tasks: Option<&'static Team>,
-    /// If these take part in its reductions; its cells are written before there are other threads.
+    /// The group for tasks that take part in the region's reductions; its cells are written before other threads exist.
     group: Option<&'a Group>,
     returned: Returned,
 }
 
-// The line ends where the other begins.
+// The read-only line ends where the written one begins.
 const _: () = assert!(offset_of!(Region<'_>, returned) == 64);
 
-/// Threads that have returned from their share: on a cache line that is written, unlike the others.
+/// Number of threads that have returned from their share; on a cache line of its own, because it is written.
 #[repr(align(64))]
 struct Returned(AtomicU32);
 
-/// What libgomp calls instead of the region's function, in each thread.
+/// The function that libgomp calls in each thread, instead of the region's function.
 unsafe extern "C-unwind" fn share(region: *mut c_void) {
     // SAFETY: `around` passes a Region that lives until all threads have come to the region's end.
     let region: &Region<'_> = unsafe { &*region.cast() };
@@ -77,12 +76,12 @@ unsafe extern "C-unwind" fn share(region: *mut c_void) {
     let Some(slot) = slot else { return };
     memory::arrive(slot);
     if region.returned.0.fetch_add(1, Ordering::AcqRel) + 1 == team as u32 {
-        // The region ends now, and lives until this thread has come to its barrier.
+        // The region ends now, and its memory is valid until this thread has reached the barrier.
         region.first.into_iter().for_each(memory::let_go);
     }
 }
 
-/// A thread's first share.
+/// Called at a thread's first share of a region.
 #[cold]
 fn enlist(slot: &Slot) {
     slot.role.store(ROLE_TEAM, Ordering::Relaxed);
@@ -92,8 +91,8 @@ fn enlist(slot: &Slot) {
     }
 }
 
-/// A parallel construct: `go` calls the real function with what it shall call in each thread. Without a library
-/// the region is done by one thread, `alone` is the answer.
+/// Runs a parallel construct: `go` calls the real function with the function that each thread has to call. Without a library, one thread runs the
+/// region, and `alone` is the result.
 #[inline]
 unsafe fn around<R>(
     call: Call,
@@ -132,14 +131,13 @@ unsafe fn around<R>(
     result
 }
 
-/// Defines parallel constructs: the number of threads that they ask for, their further arguments, and what they
-/// return.
+/// Defines parallel constructs: the number of threads that they request, their further arguments, and their result.
 macro_rules! parallel {
     ($($name:ident = $call:ident ($threads:ident: c_uint, $($argument:ident: $type:ty),*) $(-> $result:ty = $alone:expr)?;)*) => { $(
-        /// gcc's parallel construct of this name, noted.
+        /// Wrapper of gcc's parallel construct of this name, which records the barrier.
         ///
         /// # Safety
-        /// As the real one's.
+        /// As for the real function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(work: Work, data: *mut c_void, $threads: c_uint, $($argument: $type),*) $(-> $result)? {
             // SAFETY: the caller's promise, passed on; the real function of this name has this type.
@@ -176,25 +174,25 @@ parallel! {
 }
 
 arch::with_caller! {
-    /// An explicit barrier, noted.
+    /// Explicit barrier; recorded.
     GOMP_barrier => barrier;
-    /// An explicit barrier that may be cancelled, noted.
+    /// Explicit barrier that may be cancelled; recorded.
     GOMP_barrier_cancel => barrier_cancel;
-    /// The barrier behind a loop, noted.
+    /// Barrier at the end of a loop; recorded.
     GOMP_loop_end => loop_end;
-    /// The barrier behind a loop that may be cancelled, noted.
+    /// Barrier at the end of a loop that may be cancelled; recorded.
     GOMP_loop_end_cancel => loop_end_cancel;
-    /// The barrier behind sections, noted.
+    /// Barrier at the end of sections; recorded.
     GOMP_sections_end => sections_end;
-    /// The barrier behind sections that may be cancelled, noted.
+    /// Barrier at the end of sections that may be cancelled; recorded.
     GOMP_sections_end_cancel => sections_end_cancel;
-    /// The barrier of those that wait for a single's result, noted.
+    /// Barrier of the threads that wait for the result of a single construct; recorded.
     GOMP_single_copy_start => single_copy_start;
-    /// The same barrier, of the thread that has computed the result, noted.
+    /// The same barrier, for the thread that has computed the result; recorded.
     GOMP_single_copy_end => single_copy_end;
 }
 
-/// A barrier called from `caller`: `go` calls the real function, and says whether that was in a barrier.
+/// Runs a barrier called from `caller`: `go` calls the real function, and returns whether that call waited in a barrier.
 #[inline]
 fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(*mut c_void) -> (R, bool)) -> R {
     let Some((library, real)) = real(call, caller) else { return alone };
@@ -212,8 +210,8 @@ fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(*mut c_void) -> 
     result
 }
 
-/// Defines what functions that have a barrier do, given their argument, if they have one, and their caller. Where
-/// tasks are ours it is what `ours` says, and the real function is not called if that has a result.
+/// Defines functions that contain a barrier, with their argument, if any, and their caller. If `overlap` runs the tasks, `ours` is called, and the
+/// real function only if `ours` returns `None`.
 macro_rules! meeting {
     ($($name:ident = $call:ident -> $result:ty = $alone:expr, $was_in_barrier:expr, ours $ours:expr;)*) => { $(
         extern "C-unwind" fn $name(argument: *mut c_void, caller: usize) -> $result {
@@ -252,19 +250,19 @@ meeting! {
         ours |all, worker| end(all, Call::SectionsEndNowait, || worker.barrier());
     sections_end_cancel = SectionsEndCancel -> bool = false, |_| true,
         ours |all, worker| end(all, Call::SectionsEndNowait, || worker.barrier_or_cancel());
-    // Null: this thread computes the result, and comes to the barrier with it.
+    // A null result means that this thread computes the value and comes to the barrier with it.
     single_copy_start = SingleCopyStart -> *mut c_void = null_mut(), |result| !result.is_null(), ours |_, _| None;
     single_copy_end = SingleCopyEnd -> () = (), |()| true, ours |_, _| None;
 }
 
-/// Whether a barrier of ours is enough. Where constructs may be cancelled libgomp's has to follow: a barrier is the end of a loop, too, whose
-/// iterations are divided beforehand, and libgomp forgets there that the loop was cancelled.
+/// Returns whether the barrier of `overlap` suffices. If constructs may be cancelled, libgomp's barrier has to follow: a barrier also ends a loop
+/// whose iterations are divided in advance, and only there libgomp resets the loop's cancellation.
 fn is_enough(library: &Library) -> bool {
     !cancelling::is_allowed(library)
 }
 
-/// The end of a construct whose tasks are ours: libgomp's without a barrier, and then ours. Where the construct may have been
-/// cancelled ours comes first, and libgomp's whole end behind it, at which nobody waits for tasks any more.
+/// Ends a construct whose tasks `overlap` runs: libgomp's end without a barrier comes first, then the barrier of `overlap`. If the construct may have
+/// been cancelled, the barrier comes first, then libgomp's whole end, at which no thread waits for tasks any more.
 fn end<R>(library: &Library, without_barrier: Call, barrier: impl FnOnce() -> R) -> Option<R> {
     if !is_enough(library) {
         barrier();

@@ -1,30 +1,28 @@
-//! `libcox_preload.so`: a guest inside a program, brought there by LD_PRELOAD.
+//! `libcox_preload.so`: a library that LD_PRELOAD loads into a program.
 //!
-//! It says which threads wait at barriers, and how many barriers each has passed, in memory that cox reads
-//! without a system call ([`wire::guest`]). And when cox packs the program onto fewer CPUs than its libgomp
-//! has counted at its start, it makes libgomp's threads sleep at barriers instead of spinning for
-//! milliseconds.
+//! It publishes which threads wait at barriers, and how many barriers each thread has passed, in shared memory that cox reads without a system call
+//! ([`wire::guest`]). If cox packs the program onto fewer CPUs than libgomp counted at its start, the library makes libgomp's threads sleep at
+//! barriers instead of spinning for milliseconds.
 //!
 //! - `memory`: the shared memory, and each thread's slot in it.
-//! - `real`: the functions of the program's own libraries behind those that are interposed here; `calls`: which; `object`: where they lie.
-//! - `caller`: doors that need assembly.
-//! - `gomp`, `pthread`, `ompt`: barriers of libgomp, of POSIX threads, of libomp; `ways`: what else libgomp is called for.
-//! - `throttle`, `cure`: what is done about libgomp's spinning.
-//! - `overlap`: tasks in the place of libgomp's, where cox asks for that.
-//! - `load`, `start`: what has to be done and read before the program runs; `thread`: threads of our own.
+//! - `real`: the functions of the program's own libraries that are interposed here; `calls`: their names; `object`: the address ranges of loaded
+//!   objects.
+//! - `caller`: entry points that need assembly.
+//! - `gomp`, `pthread`, `ompt`: barriers of libgomp, of POSIX threads, of libomp; `ways`: the other functions of libgomp.
+//! - `throttle`, `cure`: the throttle of libgomp's spinning.
+//! - `overlap`: runs tasks instead of libgomp, if cox asks for it.
+//! - `load`, `start`: what has to be done and read before the program runs; `thread`: threads of this library.
 //!
-//! House rules of a guest:
+//! Rules for code in this library:
 //!
-//! 1. **Silent.** Nothing is printed, no descriptor stays open, nothing at all is made in a program that
-//!    never comes to a barrier.
-//! 2. **Dispensable.** Whatever fails, the program runs as it would without us.
-//! 3. **Thin.** No allocation, lock or system call at a barrier, apart from each thread's first. Overlap is no guest's
-//!    work any more: it takes a part of the runtime over.
-//! 4. **C only at the doors.** Only the interposed functions are visible; nothing unwinds out of our own
-//!    code, and what unwinds through it (pthread_exit in a region) is let through.
+//! 1. **Silent.** It prints nothing and keeps no descriptor open. In a program that never comes to a barrier, it creates nothing at all.
+//! 2. **Optional.** If anything fails, the program runs as it would without the library.
+//! 3. **Thin.** No allocation, lock or system call at a barrier, except at each thread's first one. This rule does not apply to `overlap`, which
+//!    replaces a part of the runtime.
+//! 4. **C only at the entry points.** Only the interposed functions are visible. No panic leaves the library, and an unwinding that passes through it
+//!    (pthread_exit in a region) is not stopped.
 //!
-//! It needs the glibc that it was built with, or a later one; built on Debian 12 or anything newer, glibc
-//! 2.34. A test holds that.
+//! It needs the glibc with which it was built, or a later one; built on Debian 12 or anything newer, glibc 2.34. A test checks that.
 
 mod calls;
 mod cure;

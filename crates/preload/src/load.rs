@@ -1,10 +1,10 @@
-//! What is done before the program runs.
+//! What the library does before the program runs.
 
 use std::ffi::{CStr, c_char};
 
 use crate::{memory, overlap, real, start};
 
-/// Run by the dynamic loader before main: one thread, so the environment may be read and changed.
+/// Run by the dynamic loader before main: the process has one thread, so the environment may be read and changed.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = at_load;
@@ -16,10 +16,10 @@ extern "C" fn at_load() {
     leave_children_alone();
 }
 
-/// Holds our path when the program's children shall not have us.
+/// Names our library file, if the program's children must not load it.
 const ALONE: &CStr = c"COX_PRELOAD_ALONE";
 
-/// A variable of the environment. Only while there is one thread.
+/// Returns an environment variable. Only valid while the process has one thread.
 fn variable(name: &CStr) -> Option<&'static [u8]> {
     // SAFETY: the name is a C string; at load nobody changes the environment meanwhile, and values stay where
     // they are.
@@ -28,7 +28,7 @@ fn variable(name: &CStr) -> Option<&'static [u8]> {
     (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_bytes())
 }
 
-/// Where cox was told to leave child processes alone: takes our path out of LD_PRELOAD.
+/// Removes our library from LD_PRELOAD, if cox was told to exclude child processes.
 fn leave_children_alone() {
     let Some(own) = variable(ALONE) else { return };
     // SAFETY: C strings; one thread.
@@ -48,8 +48,8 @@ fn leave_children_alone() {
     unsafe { libc::unsetenv(ALONE.as_ptr()) };
 }
 
-/// Takes the word `own` out of the list in `bytes[..length]`, which colons or blanks divide, and ends it with
-/// a NUL; its new length.
+/// Removes the word `own` from the list in `bytes[..length]`, whose words are separated by colons or blanks, and terminates the list with a NUL.
+/// Returns the new length.
 fn without(bytes: &mut [u8], length: usize, own: &[u8]) -> usize {
     let divides = |byte: u8| byte == b':' || byte == b' ';
     let (mut read, mut written) = (0, 0);
@@ -69,7 +69,7 @@ fn without(bytes: &mut [u8], length: usize, own: &[u8]) -> usize {
     written
 }
 
-/// After fork, in the child: what the parent's other threads did for it is not here.
+/// Called in the child after fork: threads that worked for the parent do not exist here.
 fn forked() {
     real::forget_cures();
     overlap::forked();

@@ -1,22 +1,20 @@
 //! The shared memory, and each thread's slot in it.
 //!
-//! It is made when a thread first comes to a barrier:
+//! The memory is created when a thread first comes to a barrier:
 //!
-//! 1. A memfd, at its full size, its pages reserved so that no later write can fail, sealed against
-//!    shrinking so that no reader can fault.
-//! 2. Mapped; cox's page of it read-only.
-//! 3. The header, with the magic last.
-//! 4. Its descriptor closed: programs count on their numbers. cox finds the mapping by its name in
-//!    /proc/PID/maps and opens it through /proc/PID/map_files. Only root may do that; so in programs of other users
-//!    a descriptor is kept that is close-on-exec and has a number nobody counts on, and cox opens it through
-//!    /proc/PID/fd. A program that closes it, or puts something else in its place, is not read by its user.
+//! 1. Create a memfd at its full size. Reserve its pages, so that no later write can fail, and seal it against shrinking, so that no reader can
+//!    fault.
+//! 2. Map it; the page that cox writes is mapped read-only.
+//! 3. Write the header, the magic last.
+//! 4. Close the descriptor, because programs rely on descriptor numbers. cox finds the mapping by its name in /proc/PID/maps and opens it through
+//!    /proc/PID/map_files. Only root may do that. Therefore, in programs of other users, the library keeps a close-on-exec descriptor with a number
+//!    on which no program relies, and cox opens it through /proc/PID/fd. If a program closes or replaces that descriptor, cox cannot read the memory
+//!    without root privileges.
 //!
-//! Turned down: a socket whose path and nonce the environment brings. cox attaches to programs that no
-//! session has started, and must find their memory too; a file or a socket would have to be cleaned up
-//! after a SIGKILL; and a connection is a descriptor, which programs close and reuse.
+//! Rejected: a socket whose path and nonce are in the environment. cox attaches to programs that no session has started, and must find their memory
+//! too. A file or a socket would have to be cleaned up after a SIGKILL. A connection is a descriptor, which programs close and reuse.
 //!
-//! A forked child has no business with its parent's memory: a handler unmaps it, and the child's next barrier
-//! makes another.
+//! A forked child must not use its parent's memory: a handler unmaps it, and the child creates its own at its next barrier.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -30,7 +28,7 @@ use wire::guest::{
 
 use crate::start;
 
-/// Where the memory is mapped; null until it is there.
+/// Address of the mapping; null before it exists.
 static BASE: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 static MAKING: AtomicU32 = AtomicU32::new(NOT_YET);
 const NOT_YET: u32 = 0;
@@ -38,27 +36,27 @@ const BEING_MADE: u32 = 1;
 const THERE: u32 = 2;
 const IMPOSSIBLE: u32 = 3;
 
-/// The descriptor that is kept, none below 0; and its file, by device and number.
+/// The descriptor that is kept, or a negative value; and its file, by device and inode number.
 static KEPT: AtomicI32 = AtomicI32::new(-1);
 static KEPT_FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// Notices the end of threads; made once, children inherit it.
+/// Key that detects the end of threads; created once, and inherited by children.
 static KEY: AtomicU32 = AtomicU32::new(0);
 static HAS_HANDLERS: AtomicBool = AtomicBool::new(false);
 
-/// What else a forked child has to forget.
+/// Function that resets the other modules in a forked child.
 static FORKED: OnceLock<fn()> = OnceLock::new();
 
-/// How often a thread lets others go first while one of them makes the memory.
+/// How often a thread yields while another one creates the memory.
 const PATIENCE: u32 = 1000;
 
 thread_local! {
-    /// This thread's slot; null: it has not asked; [`NOWHERE`]: there is none for it.
+    /// This thread's slot. Null if it has not requested one; [`NOWHERE`] if there is none for it.
     static SLOT: Cell<*const Slot> = const { Cell::new(ptr::null()) };
 }
 const NOWHERE: *const Slot = ptr::without_provenance(1);
 
-/// The header, if the memory is there.
+/// Returns the header, if the memory exists.
 #[inline]
 pub fn guest() -> Option<&'static Guest> {
     let base = BASE.load(Ordering::Acquire);
@@ -67,7 +65,7 @@ pub fn guest() -> Option<&'static Guest> {
     (!base.is_null()).then(|| unsafe { &*base.cast() })
 }
 
-/// What cox wants, if the memory is there.
+/// Returns cox's orders, if the memory exists.
 #[inline]
 pub fn orders() -> Option<&'static Orders> {
     let base = BASE.load(Ordering::Acquire);
@@ -75,8 +73,8 @@ pub fn orders() -> Option<&'static Orders> {
     (!base.is_null()).then(|| unsafe { &*base.add(ORDERS_AT).cast() })
 }
 
-/// The calling thread's slot; the first call makes the memory and takes a slot. `None` when there are no more,
-/// or the memory cannot be had.
+/// Returns the calling thread's slot. The first call creates the memory and takes a slot. `None` if all slots are taken, or the memory cannot be
+/// created.
 #[inline]
 pub fn here() -> Option<&'static Slot> {
     let slot = SLOT.get();
@@ -87,20 +85,20 @@ pub fn here() -> Option<&'static Slot> {
     (slot != NOWHERE).then(|| unsafe { &*slot })
 }
 
-/// The thread comes to a barrier.
+/// Records that the thread has arrived at a barrier.
 #[inline]
 pub fn arrive(slot: &Slot) {
     slot.in_barrier.store(1, Ordering::Relaxed);
 }
 
-/// The thread has passed a barrier.
+/// Records that the thread has passed a barrier.
 #[inline]
 pub fn leave(slot: &Slot) {
     next_phase(slot);
     let_go(slot);
 }
 
-/// The thread begins a phase, which lets go whoever waits for that. How many it has begun.
+/// Begins a phase of the thread, which releases the threads that wait for it. Returns the number of phases begun.
 #[inline]
 pub fn next_phase(slot: &Slot) -> u64 {
     let phases = slot.phases.load(Ordering::Relaxed).wrapping_add(1);
@@ -108,13 +106,13 @@ pub fn next_phase(slot: &Slot) -> u64 {
     phases
 }
 
-/// The thread waits no more.
+/// Records that the thread does not wait any more.
 #[inline]
 pub fn let_go(slot: &Slot) {
     slot.in_barrier.store(0, Ordering::Release);
 }
 
-/// The thread begins its share of a region, which is the team's phase of this number.
+/// Begins the thread's share of a region, which is phase `phases` of the team.
 #[inline]
 pub fn begin_share(slot: &Slot, phases: u64) {
     if slot.phases.load(Ordering::Relaxed) < phases {
@@ -123,7 +121,7 @@ pub fn begin_share(slot: &Slot, phases: u64) {
     let_go(slot);
 }
 
-/// Notes that the program uses something.
+/// Records that the program uses a feature.
 #[inline]
 pub fn note_seen(what: u32) {
     if let Some(guest) = guest().filter(|guest| guest.seen.load(Ordering::Relaxed) & what == 0) {
@@ -131,11 +129,11 @@ pub fn note_seen(what: u32) {
     }
 }
 
-/// Whatever happens in here, the program finds its errno as it was.
+/// Guard that restores the program's errno.
 pub struct Errno(i32);
 
 impl Errno {
-    /// Until the result is dropped.
+    /// Saves errno until the result is dropped.
     pub fn keep() -> Errno {
         // SAFETY: the calling thread's own.
         Errno(unsafe { *libc::__errno_location() })
@@ -149,7 +147,7 @@ impl Drop for Errno {
     }
 }
 
-/// Has `forked` called in children of fork, as far as there is memory that they inherit: it has to be async-signal-safe.
+/// Sets the function that is called in forked children that inherit the memory. It has to be async-signal-safe.
 pub fn when_forked(forked: fn()) {
     let _ = FORKED.set(forked);
 }
@@ -177,13 +175,13 @@ fn take_slot() -> Option<&'static Slot> {
     Some(slot)
 }
 
-/// The next number; beyond the table the count goes on, but never round to 0 again.
+/// Returns the next number. Beyond the table the count continues, but it never wraps around to 0.
 fn next(given: &AtomicU32) -> u32 {
     if given.load(Ordering::Relaxed) > u32::MAX / 2 { u32::MAX } else { given.fetch_add(1, Ordering::Relaxed) }
 }
 
-/// The memory, made if need be. `None`: it cannot be had, or somebody takes too long to make it; the next
-/// barrier asks again.
+/// Returns the memory, which is created if needed. `None` if it cannot be created, or if another thread takes too long to create it; in that case the
+/// next barrier tries again.
 fn made() -> Option<*mut u8> {
     for _ in 0..PATIENCE {
         match MAKING.compare_exchange(NOT_YET, BEING_MADE, Ordering::Acquire, Ordering::Acquire) {
@@ -223,7 +221,7 @@ fn make() -> Option<*mut u8> {
     // SAFETY: a C string.
     let mut fd = unsafe { libc::memfd_create(NAME.as_ptr(), flags | libc::MFD_NOEXEC_SEAL) };
     if fd < 0 {
-        // Linux before 6.3 does not know the last flag.
+        // Linux before 6.3 rejects the last flag.
         // SAFETY: as above.
         fd = unsafe { libc::memfd_create(NAME.as_ptr(), flags) };
     }
@@ -239,7 +237,7 @@ fn make() -> Option<*mut u8> {
     base
 }
 
-/// Keeps another descriptor of the memory where cox may not open the mapping.
+/// Keeps a second descriptor of the memory if cox may not open the mapping.
 fn keep(fd: i32) {
     // SAFETY: no arguments, cannot fail.
     let is_root = unsafe { libc::geteuid() } == 0;
@@ -252,7 +250,7 @@ fn keep(fd: i32) {
     KEPT.store(kept, Ordering::Relaxed);
 }
 
-/// The file behind a descriptor, by device and number, if there is one.
+/// Returns the file of a descriptor, by device and inode number.
 fn file(fd: i32) -> Option<[u64; 2]> {
     // SAFETY: all zero is a value of this type.
     let mut status: libc::stat = unsafe { std::mem::zeroed() };
@@ -296,7 +294,7 @@ fn map(fd: i32) -> Option<*mut u8> {
     Some(base)
 }
 
-/// Called with what [`take_slot`] gave, at the end of its thread.
+/// Called at the end of a thread, with the slot that [`take_slot`] set.
 unsafe extern "C" fn thread_ends(slot: *mut c_void) {
     SLOT.set(NOWHERE);
     // SAFETY: only slots are given, and the table is still mapped: a forked child clears what it inherits.
@@ -307,7 +305,7 @@ unsafe extern "C" fn thread_ends(slot: *mut c_void) {
     slot.ended.store(1, Ordering::Release);
 }
 
-/// In a forked child, whose only thread is the one that forked.
+/// Called in a forked child, whose only thread is the one that forked.
 unsafe extern "C" fn in_child() {
     let base = BASE.swap(ptr::null_mut(), Ordering::Relaxed);
     if !base.is_null() {
@@ -315,7 +313,7 @@ unsafe extern "C" fn in_child() {
         unsafe { libc::munmap(base.cast(), BYTES) };
     }
     let kept = KEPT.swap(-1, Ordering::Relaxed);
-    // The program may have closed it, and have something else there.
+    // The program may have closed the descriptor and reused its number.
     if kept >= 0 && file(kept) == Some(KEPT_FILE.each_ref().map(|word| word.load(Ordering::Relaxed))) {
         // SAFETY: the parent's memory's, which this process has no use for.
         unsafe { libc::close(kept) };

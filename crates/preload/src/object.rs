@@ -3,24 +3,24 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-/// A loaded object that holds some code.
+/// A loaded object that contains a given address.
 pub struct Object {
-    /// Where it begins.
+    /// Start address.
     pub start: usize,
-    /// … and ends.
+    /// End address (excluded).
     pub end: usize,
     name: *const libc::c_char,
-    /// The address that was looked for.
+    /// The address that was looked up.
     address: usize,
 }
 
 impl Object {
-    /// Whether an address lies in it.
+    /// Returns whether the object contains an address.
     pub fn contains(&self, address: usize) -> bool {
         (self.start..self.end).contains(&address)
     }
 
-    /// Another reference to it.
+    /// Returns another handle of the object.
     pub fn handle(&self) -> Option<*mut c_void> {
         // SAFETY: the loader's own name of an object that is loaded; empty for the program itself, which null
         // stands for.
@@ -31,7 +31,7 @@ impl Object {
     }
 }
 
-/// The loaded object that holds an address.
+/// Returns the loaded object that contains an address.
 pub fn object_of(address: usize) -> Option<Object> {
     let mut object = Object { start: 0, end: 0, name: ptr::null(), address };
     // SAFETY: the callback takes what is passed here, and only while this call lasts.
@@ -39,7 +39,7 @@ pub fn object_of(address: usize) -> Option<Object> {
     (found != 0).then_some(object)
 }
 
-/// Stops at the object that holds the address.
+/// Stops the iteration at the object that contains the address.
 unsafe extern "C" fn holds(info: *mut libc::dl_phdr_info, _: usize, object: *mut c_void) -> c_int {
     // SAFETY: `object_of` passes an Object of its own, the loader a valid description.
     let (info, object) = unsafe { (&*info, &mut *object.cast::<Object>()) };

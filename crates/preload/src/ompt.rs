@@ -1,5 +1,5 @@
-//! libomp's barriers, as it tells them itself to a tool (OMPT, OpenMP 5.2 chapter 19). Types and numbers are
-//! those of the specification: there is no header to build against where libomp is not installed.
+//! Barriers of libomp, which reports them to a tool (OMPT, OpenMP 5.2 chapter 19). Types and numbers are those of the specification, because there is
+//! no header to build against if libomp is not installed.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -10,23 +10,23 @@ use wire::guest::{LIBOMP, TASKS};
 
 use crate::memory::{self, note_seen};
 
-/// ompt_callbacks_t.
+/// Values of ompt_callbacks_t.
 const PARALLEL_BEGIN: c_int = 3;
 const TASK_CREATE: c_int = 5;
 const IMPLICIT_TASK: c_int = 7;
 const SYNC_REGION_WAIT: c_int = 16;
-/// ompt_scope_endpoint_t.
+/// Values of ompt_scope_endpoint_t.
 const BEGIN: c_int = 1;
 const END: c_int = 2;
-/// ompt_sync_region_t: barriers within a region …
+/// Values of ompt_sync_region_t for barriers within a region.
 const BARRIER: c_int = 1;
 const BARRIER_EXPLICIT: c_int = 3;
 const BARRIER_IMPLEMENTATION: c_int = 4;
 const BARRIER_OF_WORKSHARE: c_int = 8;
-/// … and at its end: OpenMP 5.0 has the first of these for both.
+/// Values of ompt_sync_region_t for barriers at the end of a region; OpenMP 5.0 uses the first one for both kinds.
 const BARRIER_IMPLICIT: c_int = 2;
 const BARRIER_OF_REGION: c_int = 9;
-/// ompt_task_flag_t.
+/// Values of ompt_task_flag_t.
 const INITIAL: c_int = 1;
 const EXPLICIT: c_int = 4;
 
@@ -49,7 +49,7 @@ static TOOL: Tool = Tool { initialize, finalize, data: UnsafeCell::new(0) };
 
 type StartTool = unsafe extern "C" fn(c_uint, *const c_char) -> *const Tool;
 
-/// Asked by an OpenMP runtime that begins: are you a tool? Only when there is no other: a runtime takes one.
+/// Called by an OpenMP runtime that starts, to find a tool. A runtime accepts one tool only, so this function returns one only if there is no other.
 ///
 /// # Safety
 /// Called by a runtime, with its version as a C string.
@@ -95,7 +95,8 @@ unsafe extern "C" fn initialize(look_up: LookUp, _: c_int, _: *mut Data) -> c_in
 
 unsafe extern "C" fn finalize(_: *mut Data) {}
 
-/// A region's word is the phase that it is, as in `gomp`; 0: a team of one thread, which meets nobody.
+/// Called at the begin of a region. The region's word is set to the number of its phase, as in `gomp`, or to 0 for a team of one thread, which never
+/// waits at a barrier.
 unsafe extern "C" fn parallel_begin(
     _task: *mut Data,
     _frame: *const c_void,
@@ -146,7 +147,7 @@ unsafe extern "C" fn sync_region_wait(
     match endpoint {
         // SAFETY: null or a region's word.
         BEGIN if unsafe { region.as_ref() } != Some(&0) => memory::arrive(slot),
-        // Unless its beginning was none of ours.
+        // Does nothing if the begin of the barrier was not recorded.
         END if slot.in_barrier.load(Ordering::Relaxed) == 0 => {}
         END if ends_region => memory::let_go(slot),
         END => memory::leave(slot),

@@ -13,10 +13,10 @@ type Wait = unsafe extern "C-unwind" fn(*mut pthread_barrier_t) -> c_int;
 
 static REAL: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// pthread_barrier_wait(3), noted.
+/// Wrapper of pthread_barrier_wait(3), which records the barrier.
 ///
 /// # Safety
-/// As the real one's.
+/// As for the real function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int {
     let Some(real) = real() else { return libc::EINVAL };

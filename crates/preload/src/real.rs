@@ -1,10 +1,9 @@
-//! The functions of the program's own OpenMP library, behind those that we interpose.
+//! The functions of the program's own OpenMP library that this library interposes.
 //!
-//! A program linked to libgomp has it in the global scope: the next function of the name is the one that all
-//! callers would have reached without us. Where libgomp came by dlopen(3) with a module (Python), it is in
-//! that module's scope only, and there may be several, each with its own teams and thread numbers; a call
-//! must reach the one that its caller is linked to. The caller is known: by the address of the region
-//! function, which the compiler puts into the same object, or else by the return address (`caller`).
+//! A program linked to libgomp has it in the global scope: the next function of the same name is the one that all callers would have reached without
+//! interposition. If dlopen(3) loaded libgomp with a module (Python), it is in that module's scope only. There may then be several libraries, each
+//! with its own teams and thread numbers, and a call must reach the one that its caller is linked to. The caller is identified by the address of the
+//! region function, which the compiler puts into the same object, or else by the return address (`caller`).
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
@@ -16,13 +15,12 @@ use crate::object::object_of;
 
 /// An OpenMP library with libgomp's functions.
 pub struct Library {
-    /// Where to look names up; null while this place is free.
+    /// Handle for looking up names; null while this entry is free.
     handle: AtomicPtr<c_void>,
     calls: [AtomicPtr<c_void>; NAMES.len()],
-    /// It is libomp, which has functions of these names for programs that gcc has built, and tells its
-    /// barriers itself.
+    /// Not 0 for libomp, which has functions with these names for programs built by gcc, and reports its barriers itself.
     tells_itself: AtomicU32,
-    /// What is done about its spinning.
+    /// State of the library's spin throttle.
     pub cure: Cure,
 }
 
@@ -36,7 +34,7 @@ impl Library {
         }
     }
 
-    /// One of its functions; null when it has none of this name.
+    /// Returns one of the library's functions; null if it has none of this name.
     #[inline]
     pub fn get(&self, call: Call) -> *mut c_void {
         let known = self.calls[call as usize].load(Ordering::Relaxed);
@@ -51,13 +49,13 @@ impl Library {
         found
     }
 
-    /// Threads of the team that the calling thread works in.
+    /// Returns the number of threads in the calling thread's team.
     #[inline]
     pub fn team_size(&self) -> c_int {
         self.number(Call::GetNumThreads).max(1)
     }
 
-    /// What a function of OpenMP's without arguments says; 0 if it is not there.
+    /// Returns the result of an OpenMP function without arguments; 0 if it does not exist.
     #[inline]
     pub fn number(&self, call: Call) -> c_int {
         // SAFETY: null or the function of this name; callers name those of this type only.
@@ -66,7 +64,7 @@ impl Library {
         number.map_or(0, |number| unsafe { number() })
     }
 
-    /// What a function of OpenMP's says about a level; -1 if it is not there.
+    /// Returns the result of an OpenMP function for a level; -1 if it does not exist.
     pub fn number_at(&self, call: Call, level: c_int) -> c_int {
         // SAFETY: null or the function of this name; callers name those of this type only.
         let number: Option<unsafe extern "C" fn(c_int) -> c_int> = unsafe { std::mem::transmute(self.get(call)) };
@@ -74,7 +72,7 @@ impl Library {
         number.map_or(-1, |number| unsafe { number(level) })
     }
 
-    /// Calls a function of OpenMP's that sets an integer, if it is there.
+    /// Calls an OpenMP function that sets an integer, if it exists.
     pub fn set(&self, call: Call, value: c_int) {
         // SAFETY: null or the function of this name; callers name those of this type only.
         let set: Option<unsafe extern "C" fn(c_int)> = unsafe { std::mem::transmute(self.get(call)) };
@@ -82,7 +80,7 @@ impl Library {
         set.into_iter().for_each(|set| unsafe { set(value) });
     }
 
-    /// Calls a function of libgomp's without arguments and result, if it is there.
+    /// Calls a function of libgomp without arguments and result, if it exists.
     #[inline]
     pub fn tell(&self, call: Call) {
         // SAFETY: null or the function of this name; callers name those of this type only.
@@ -91,13 +89,13 @@ impl Library {
         tell.into_iter().for_each(|tell| unsafe { tell() });
     }
 
-    /// GOMP_parallel itself, if it is there.
+    /// Returns GOMP_parallel itself, if it exists.
     pub fn parallel(&self) -> Option<unsafe extern "C-unwind" fn(Work, *mut c_void, c_uint, c_uint)> {
         // SAFETY: null or the function of this name, which has this type.
         unsafe { std::mem::transmute(self.get(Call::Parallel)) }
     }
 
-    /// Whether it tells its barriers itself, by OMPT.
+    /// Returns whether the library reports its barriers itself, through OMPT.
     #[inline]
     pub fn tells_itself(&self) -> bool {
         self.tells_itself.load(Ordering::Relaxed) != 0
@@ -113,26 +111,26 @@ impl Library {
     }
 }
 
-/// What a thread of a team does.
+/// Function that each thread of a team runs.
 pub type Work = unsafe extern "C-unwind" fn(*mut c_void);
 
-/// The one in the global scope.
+/// The library in the global scope.
 static GLOBAL: Library = Library::new();
-/// The others, once they are known.
+/// The other libraries, once they are known.
 static OTHERS: [Library; MAX_OTHERS] = [const { Library::new() }; MAX_OTHERS];
 const MAX_OTHERS: usize = 8;
 
-/// Which of them is in use; the first call decides. A global libgomp that came after the first call is for new
-/// callers only: those that have called before are bound to theirs.
+/// Which libraries are in use; the first call decides. A global libgomp that is loaded after the first call is only used by new callers: earlier
+/// callers are bound to their library.
 static SCOPE: AtomicU32 = AtomicU32::new(UNDECIDED);
 const UNDECIDED: u32 = 0;
 const BEING_DECIDED: u32 = 1;
 const ALL_GLOBAL: u32 = 2;
 const BY_CALLER: u32 = 3;
 
-/// Objects that call, and the library of each: 0: GLOBAL, else its place in OTHERS plus one.
+/// An object that calls libgomp, and the number of its library: 0 for GLOBAL, else its index in OTHERS plus one.
 struct Caller {
-    /// 0 while this place is free; written last.
+    /// 0 while this entry is free; written last.
     end: AtomicUsize,
     start: AtomicUsize,
     library: AtomicU32,
@@ -141,22 +139,21 @@ const MAX_CALLERS: usize = 64;
 static CALLERS: [Caller; MAX_CALLERS] =
     [const { Caller { end: AtomicUsize::new(0), start: AtomicUsize::new(0), library: AtomicU32::new(0) } };
         MAX_CALLERS];
-/// Held while a caller or a library is entered.
+/// Lock: held while a caller or a library is entered.
 static ENTERING: AtomicU32 = AtomicU32::new(0);
 
-/// The library that a call from this address of code is meant for. `None`: there is no such library, and the
-/// caller is bound to us by a weak reference.
+/// Returns the library for a call from this code address. `None` if there is none, and the caller is bound to us by a weak reference.
 #[inline]
 pub fn library(caller: usize) -> Option<&'static Library> {
     if SCOPE.load(Ordering::Acquire) == ALL_GLOBAL { Some(&GLOBAL) } else { find(caller) }
 }
 
-/// Whether all callers have the same library, from now on.
+/// Returns whether all callers have the same library, from now on.
 pub fn is_one_for_all() -> bool {
     SCOPE.load(Ordering::Acquire) == ALL_GLOBAL
 }
 
-/// The library that a call from there is meant for, and its function.
+/// Returns the library for a call from this address, and its function.
 #[inline]
 pub fn real(call: Call, caller: usize) -> Option<(&'static Library, *mut c_void)> {
     let library = library(caller)?;
@@ -164,8 +161,8 @@ pub fn real(call: Call, caller: usize) -> Option<(&'static Library, *mut c_void)
     (!real.is_null()).then_some((library, real))
 }
 
-/// A function of the one library that is known, where the caller does not say which is meant: a call at the end of a function
-/// is a jump, whose return address is not the caller's. Null: none is known, or several.
+/// Returns a function of the only known library, for a call whose caller is unknown: a call at the end of a function is a jump, and its return
+/// address is not the caller's. Null if no library or several libraries are known.
 pub fn only(call: Call) -> *mut c_void {
     let known = |library: &&Library| !library.handle.load(Ordering::Relaxed).is_null();
     let mut all = std::iter::once(&GLOBAL).chain(&OTHERS).filter(known);
@@ -175,7 +172,7 @@ pub fn only(call: Call) -> *mut c_void {
     }
 }
 
-/// After fork, in the child: helpers of the parent are not here.
+/// Called in the child after fork: the parent's helper threads do not exist here.
 pub fn forget_cures() {
     GLOBAL.cure.forget();
     OTHERS.iter().for_each(|library| library.cure.forget());
@@ -213,7 +210,7 @@ fn by_number(number: u32) -> &'static Library {
     }
 }
 
-/// Finds a new caller's library. Under ENTERING.
+/// Finds the library of a new caller. The caller holds ENTERING.
 fn enter(caller: usize) -> Option<&'static Library> {
     let first = SCOPE.swap(BEING_DECIDED, Ordering::Relaxed) == UNDECIDED;
     // SAFETY: a C string; the answer is the next object's function of this name.
@@ -229,7 +226,7 @@ fn enter(caller: usize) -> Option<&'static Library> {
     SCOPE.store(BY_CALLER, Ordering::Release);
     let object = object_of(caller)?;
     let number = if is_global { 0 } else { other(object.handle()?)? };
-    // Beyond the table callers are looked up each time: slow, and right.
+    // If the table is full, callers are looked up at each call: slow, but correct.
     if let Some(free) = CALLERS.iter().find(|known| known.end.load(Ordering::Relaxed) == 0) {
         free.start.store(object.start, Ordering::Relaxed);
         free.library.store(number, Ordering::Relaxed);
@@ -238,14 +235,15 @@ fn enter(caller: usize) -> Option<&'static Library> {
     Some(by_number(number))
 }
 
-/// The number of the library that an object is linked to; `handle` is the object's, and is closed.
+/// Returns the number of the library to which an object is linked; `handle` is the object's, and is closed.
 fn other(handle: *mut c_void) -> Option<u32> {
     // SAFETY: a handle of dlopen's and a C string.
     let barrier = unsafe { libc::dlsym(handle, NAMES[Call::Barrier as usize].as_ptr()) };
     // SAFETY: opened by `Object::handle`, not used after this.
     unsafe { libc::dlclose(handle) };
     let library = object_of(barrier as usize)?;
-    // The program itself, which a call at the end of another object's function returns to, has no library: it finds us.
+    // A call at the end of another object's function returns into the program itself. If the program has no library, the lookup finds our own
+    // function.
     if library.contains(other as *const () as usize) {
         return None;
     }
@@ -254,7 +252,7 @@ fn other(handle: *mut c_void) -> Option<u32> {
         return Some(known as u32 + 1);
     }
     let free = OTHERS.iter().position(|other| other.handle.load(Ordering::Relaxed).is_null())?;
-    // Stays open: its functions are called from here on.
+    // The handle stays open, because the library's functions are called from now on.
     OTHERS[free].begin(library.handle()?);
     Some(free as u32 + 1)
 }

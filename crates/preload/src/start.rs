@@ -1,16 +1,16 @@
-//! What only the program's beginning tells.
+//! Values that can only be read when the program starts.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-/// CPUs that the program might use at its start: what a libgomp linked to it has counted.
+/// Number of CPUs that the program was allowed on at its start, which is what libgomp counts.
 static CPUS: AtomicU32 = AtomicU32::new(0);
-/// Stack size that the environment asks for libgomp's threads; 0: the default.
+/// Stack size from the environment for libgomp's threads; 0 for the default.
 static STACK_BYTES: AtomicUsize = AtomicUsize::new(0);
-/// libgomp prints a line for each thread of a new team.
+/// True if libgomp prints a line for each thread of a new team.
 static SHOWS_TEAMS: AtomicBool = AtomicBool::new(false);
 
-/// Notes what the environment and the kernel say now. Before the program runs.
+/// Records the values of the environment and the kernel. Called before the program runs.
 pub fn note(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     CPUS.store(allowed_cpus(), Ordering::Relaxed);
     let stack = variable(c"OMP_STACKSIZE").or_else(|| variable(c"GOMP_STACKSIZE"));
@@ -20,30 +20,30 @@ pub fn note(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     SHOWS_TEAMS.store(shows, Ordering::Relaxed);
 }
 
-/// CPUs allowed when the program began; 0: unknown.
+/// Returns the number of CPUs allowed at the program's start; 0 if unknown.
 pub fn cpus() -> u32 {
     CPUS.load(Ordering::Relaxed)
 }
 
-/// Stack size of libgomp's threads, if the environment gives one.
+/// Returns the stack size of libgomp's threads in bytes, if the environment sets one.
 pub fn gomp_stack_bytes() -> Option<usize> {
     Some(STACK_BYTES.load(Ordering::Relaxed)).filter(|bytes| *bytes != 0)
 }
 
-/// Whether a new team of libgomp's would show in the program's output.
+/// Returns whether a new team of libgomp would be visible in the program's output.
 pub fn teams_show() -> bool {
     SHOWS_TEAMS.load(Ordering::Relaxed)
 }
 
 fn allowed_cpus() -> u32 {
-    // 8192 CPUs: more than any kernel has been built for.
+    // Room for 8192 CPUs, more than any kernel has been built for.
     let mut mask = [0u64; 128];
     // SAFETY: the kernel writes at most so many bytes, and says how many.
     let bytes = unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) };
     if bytes < 0 { 0 } else { mask.iter().map(|word| word.count_ones()).sum() }
 }
 
-/// A stack size as OpenMP writes it: a number of KiB, or of the unit B, K, M or G behind it. 0: not one.
+/// Parses a stack size in OpenMP's format: a number of KiB, or a number with the unit B, K, M or G. Returns 0 if it is invalid.
 fn stack_bytes(text: &[u8]) -> usize {
     let text = text.trim_ascii();
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();

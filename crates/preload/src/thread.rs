@@ -1,4 +1,4 @@
-//! Threads of the library's own.
+//! Threads of this library.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -8,21 +8,21 @@ use libc::pthread_attr_t;
 
 use crate::start;
 
-/// What libgomp makes its threads with, as far as the environment says.
+/// Returns the thread attributes that libgomp uses, as far as the environment determines them.
 pub fn gomp_attributes() -> pthread_attr_t {
     let mut attributes = MaybeUninit::uninit();
     // SAFETY: a place for the attributes, initialised before they are used.
     unsafe {
         libc::pthread_attr_init(attributes.as_mut_ptr());
         if let Some(bytes) = start::gomp_stack_bytes() {
-            // A size that is refused here is refused to libgomp, which then takes the default.
+            // If setting the size fails here, it also fails in libgomp, which then uses the default.
             libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), bytes);
         }
         attributes.assume_init()
     }
 }
 
-/// Starts a detached thread that no signal of the program's reaches. An error is what pthread_create(3) says.
+/// Starts a detached thread that blocks all signals. Returns the error code of pthread_create(3).
 pub fn start(
     attributes: Option<&pthread_attr_t>,
     run: extern "C" fn(*mut c_void) -> *mut c_void,

@@ -1,23 +1,22 @@
-//! What is done about libgomp's spinning.
+//! Throttle of libgomp's spinning.
 //!
-//! libgomp counts the CPUs once, when it is loaded. A waiting thread spins for milliseconds, unless libgomp
-//! manages more threads than it has counted CPUs; then it sleeps almost at once (libgomp, config/linux/wait.h,
-//! `do_spin`). A program that is packed onto fewer CPUs later goes on spinning, each time in the way of a
-//! thread that works.
+//! libgomp counts the CPUs once, when it is loaded. A waiting thread spins for milliseconds, unless libgomp manages more threads than the CPUs it
+//! counted; in that case the thread sleeps almost at once (libgomp, config/linux/wait.h, `do_spin`). If a program is packed onto fewer CPUs later,
+//! its threads continue to spin, and each one takes a CPU from a thread that works.
 //!
-//! So the library is given threads to manage: a helper thread begins a team of its own, of one thread more than
-//! there were CPUs, and lets it sleep. All teams of a library count (libgomp, team.c,
-//! `gomp_managed_threads`); when the helper ends, its pool is freed and the count is as before.
+//! Therefore this module gives the library more threads to manage: a helper thread begins a team of its own, with one thread more than there were
+//! CPUs, and lets the team sleep. All teams of a library count (libgomp, team.c, `gomp_managed_threads`). When the helper ends, its thread pool is
+//! freed and the count is as before.
 //!
-//! 1. At a barrier or region a thread sees cox's orders: fewer CPUs now than at the start, and than threads.
-//! 2. It starts the helper, with all signals blocked.
-//! 3. libgomp ends the program when it cannot create a thread. So the helper first creates as many by itself.
-//! 4. The team is there: throttled, until cox takes its orders back, no longer renews them (it was killed),
-//!    or the program's teams are small enough.
+//! 1. At a barrier or region, a thread sees cox's orders: fewer CPUs now than at the start, and fewer than threads.
+//! 2. The thread starts the helper, with all signals blocked.
+//! 3. libgomp aborts the program if it cannot create a thread. So the helper first creates the same number of threads as a test.
+//! 4. The team exists, and spinning is throttled, until cox withdraws its orders, stops renewing them (cox was killed), or the program's teams are
+//!    small enough.
 //!
-//! *Turned down:* the variables themselves (hidden symbols of a stripped library); fewer threads for the team
-//! (the program's own ones are not ours to count exactly, and a team that begins or ends would matter); asking
-//! whether cox is alive by its process id (wrong in a container).
+//! *Rejected:* changing the variables themselves (hidden symbols of a stripped library); using fewer threads for the team (the program's own threads
+//! cannot be counted exactly, and a team that begins or ends would change the result); checking by process id whether cox is alive (wrong in a
+//! container).
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -29,24 +28,24 @@ use crate::cure::{BEGUN, IDLE, IMPOSSIBLE};
 use crate::real::Library;
 use crate::{memory, start, thread};
 
-/// The longest time between two looks of the helper at whether it is still wanted.
+/// Longest time between two checks by which the helper decides whether it is still needed.
 const LOOK_NS: u64 = 500_000_000;
-/// Most threads of the helper's team.
+/// Largest number of threads in the helper's team.
 const MAX_TEAM: usize = 1024;
-/// The rehearsal creates so many more: the program may create some meanwhile.
+/// Number of additional threads in the test, because the program may create some at the same time.
 const SPARE: usize = 8;
 
-/// What the threads of the helper's team know.
+/// Data shared by the threads of the helper's team.
 struct Hold {
     library: &'static Library,
-    /// The team's size if all is well.
+    /// Intended size of the team.
     team: c_int,
     helper: libc::pthread_t,
     held: AtomicU32,
     over: AtomicU32,
 }
 
-/// To be called where threads of `library` meet: begins its cure when it is wanted.
+/// Starts the throttle of `library` if cox's orders ask for it. To be called where threads of the library meet.
 #[inline]
 pub fn look(library: &'static Library) {
     if memory::orders().is_some_and(|orders| orders.cpus_now.load(Ordering::Relaxed) != 0) {
@@ -73,12 +72,12 @@ fn give_up(library: &Library) {
     library.cure.0.store(IMPOSSIBLE, Ordering::Release);
 }
 
-/// How long the cure is wanted for certain; `None`: it is not.
+/// Returns for how long the throttle is needed according to the present orders; `None` if it is not needed.
 fn time_left_ns() -> Option<u64> {
     let (guest, orders) = (memory::guest()?, memory::orders()?);
     let cpus_now = orders.cpus_now.load(Ordering::Relaxed);
     let crew = guest.crew.load(Ordering::Relaxed);
-    // With more threads than it has counted CPUs libgomp does not spin.
+    // With more threads than the CPUs it counted, libgomp does not spin.
     let spins = crew > cpus_now && crew <= start::cpus();
     if cpus_now == 0 || cpus_now >= start::cpus() || !spins {
         return None;
@@ -92,16 +91,16 @@ fn say(cure: u32) {
     }
 }
 
-/// The helper.
+/// The helper thread.
 extern "C" fn help(library: *mut c_void) -> *mut c_void {
     // SAFETY: `begin` passes a library, which is static.
     let library: &'static Library = unsafe { &*library.cast() };
-    // Before it creates any thread: those are known by their creator.
+    // The helper is registered before it creates threads, because cox identifies those by their creator.
     let Some(place) = enlist() else {
         give_up(library);
         return ptr::null_mut();
     };
-    // Threads inherit it.
+    // The helper's threads inherit the name.
     // SAFETY: a C string.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"cox-throttle".as_ptr()) };
     let team = start::cpus() as usize + 1;
@@ -124,12 +123,11 @@ extern "C" fn help(library: *mut c_void) -> *mut c_void {
         library.cure.0.store(IDLE, Ordering::Release);
     }
     place.store(0, Ordering::Relaxed);
-    // With this thread its pool of threads ends.
+    // When this thread ends, libgomp frees its thread pool.
     ptr::null_mut()
 }
 
-/// Says that the calling thread is no work of the program's, and where that is said. `None`: there are as many
-/// helpers as can be said.
+/// Registers the calling thread as a helper, which does no work of the program. Returns the entry; `None` if all entries are taken.
 fn enlist() -> Option<&'static AtomicU32> {
     // SAFETY: no arguments, cannot fail.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
@@ -137,11 +135,11 @@ fn enlist() -> Option<&'static AtomicU32> {
     places.find(|place| place.compare_exchange(0, tid, Ordering::Release, Ordering::Relaxed).is_ok())
 }
 
-/// What each thread of the helper's team does: sleeps.
+/// Function of each thread in the helper's team: sleeps until the throttle ends.
 unsafe extern "C-unwind" fn hold_up(hold: *mut c_void) {
     // SAFETY: as passed by `help`.
     let hold: &Hold = unsafe { &*hold.cast() };
-    // Fewer where OMP_THREAD_LIMIT or OMP_DYNAMIC do not allow more: all see the same.
+    // OMP_THREAD_LIMIT or OMP_DYNAMIC can make the team smaller; all threads see the same size.
     if hold.library.team_size() < hold.team {
         return;
     }
@@ -156,7 +154,7 @@ unsafe extern "C-unwind" fn hold_up(hold: *mut c_void) {
     say(THROTTLED);
     while let (Some(left_ns), Some(orders)) = (time_left_ns(), memory::orders()) {
         let cpus_now = orders.cpus_now.load(Ordering::Relaxed);
-        // cox wakes whoever sleeps on its word when it changes it: not a private futex.
+        // cox wakes the futex when it changes the word, so it is not a private one.
         sleep_on(&orders.cpus_now, cpus_now, Some(left_ns.min(LOOK_NS)), 0);
     }
     say(AS_IT_WAS);
@@ -167,7 +165,7 @@ unsafe extern "C-unwind" fn hold_up(hold: *mut c_void) {
     };
 }
 
-/// Until the word is not `value`, somebody wakes, the time is up, or for no reason.
+/// Sleeps until the word is not `value`, a wake-up, a timeout, or a spurious wake-up.
 fn sleep_on(word: &AtomicU32, value: u32, at_most_ns: Option<u64>, private: c_int) {
     let time = at_most_ns.map(|ns| libc::timespec {
         tv_sec: (ns / 1_000_000_000) as libc::time_t,
@@ -178,7 +176,7 @@ fn sleep_on(word: &AtomicU32, value: u32, at_most_ns: Option<u64>, private: c_in
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | private, value, time) };
 }
 
-/// Whether so many threads can be created now: all of them at once, with stacks as libgomp's.
+/// Tests whether that many threads can exist at the same time, with the same stacks as libgomp's.
 fn rehearse(threads: usize) -> bool {
     let mut created = [0; MAX_TEAM + SPARE];
     let go = AtomicU32::new(0);

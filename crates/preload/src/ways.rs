@@ -1,4 +1,4 @@
-//! What gcc calls about tasks, work that is shared, and threads: whether it goes to libgomp, or to `overlap` where tasks are ours.
+//! Dispatch of gcc's calls about tasks, worksharing and threads: to `overlap` if it runs the tasks, otherwise to libgomp.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -13,174 +13,174 @@ use crate::real::{is_one_for_all, only, real};
 
 arch::ours_or_by_way_of! {
     at tasks::worker::TEAM_AT;
-    /// A task, noted.
+    /// Creates a task, and records that the program has tasks.
     GOMP_task => doors::task, else task;
-    /// A loop divided into tasks, noted.
+    /// Divides a loop into tasks, and records that the program has tasks.
     GOMP_taskloop => doors::taskloop, else taskloop;
-    /// The same over unsigned long long, noted.
+    /// Divides a loop over unsigned long long into tasks, and records that the program has tasks.
     GOMP_taskloop_ull => doors::taskloop_ull, else taskloop_ull;
-    /// Waits for a task's children.
+    /// Waits for the task's children.
     GOMP_taskwait => doors::taskwait, else taskwait;
-    /// Waits for some of them.
+    /// Waits for the children that the dependences name.
     GOMP_taskwait_depend => doors::taskwait_depend, else taskwait_depend;
-    /// Has later tasks wait for some of them.
+    /// Makes later tasks wait for the children that the dependences name.
     GOMP_taskwait_depend_nowait => doors::taskwait_depend_nowait, else taskwait_depend_nowait;
-    /// Lets other tasks go first.
+    /// Lets other tasks run first.
     GOMP_taskyield => doors::taskyield, else taskyield;
     /// Begins a taskgroup.
     GOMP_taskgroup_start => doors::taskgroup_start, else taskgroup_start;
     /// Waits for a taskgroup.
     GOMP_taskgroup_end => doors::taskgroup_end, else taskgroup_end;
-    /// Begins reductions of a taskgroup.
+    /// Registers the reductions of a taskgroup.
     GOMP_taskgroup_reduction_register => doors::taskgroup_reduction_register, else reduction_register;
-    /// Finds a task's copies.
+    /// Finds the task's copies of reduction variables.
     GOMP_task_reduction_remap => doors::task_reduction_remap, else reduction_remap;
-    /// Whether tasks are done at once.
+    /// Returns whether tasks run immediately, because the task is below a final one.
     omp_in_final => doors::in_final, else in_final;
-    /// Fortran's name of the question, whose arguments are given by reference; so are the following.
+    /// Fortran's name of the function. Here and below, Fortran passes arguments by reference.
     omp_in_final_ => doors::in_final, else in_final_fortran;
 }
 
 arch::by_place! {
-    /// Number of the calling thread in its team.
+    /// Returns the number of the calling thread in its team.
     omp_get_thread_num => THREAD_NUM;
-    /// Fortran's name of the question.
+    /// Fortran's name of the function.
     omp_get_thread_num_ => THREAD_NUM;
 }
 
 arch::by_way_of! {
-    /// Ends them.
+    /// Ends the reductions of a taskgroup.
     GOMP_taskgroup_reduction_unregister => reduction_unregister;
     /// Fulfils a task's event.
     omp_fulfill_event => fulfill_event;
-    /// The same, called by Fortran: the event is passed by value there too.
+    /// Fortran's name of the function; the event is passed by value there, too.
     omp_fulfill_event_ => fulfill_event_fortran;
     /// Cancels a construct.
     GOMP_cancel => cancel;
-    /// Whether one was cancelled.
+    /// Returns whether the construct was cancelled.
     GOMP_cancellation_point => cancellation_point;
-    /// Begins a loop, and reductions that tasks take part in, if there are any; so do the following.
+    /// Begins a loop, and registers the reductions in which tasks take part, if any; so do the functions below.
     GOMP_loop_start => loop_start;
-    /// An ordered one.
+    /// Begins an ordered loop.
     GOMP_loop_ordered_start => loop_ordered_start;
-    /// One whose iterations wait for each other.
+    /// Begins a loop whose iterations wait for one another.
     GOMP_loop_doacross_start => loop_doacross_start;
-    /// A loop over unsigned long long.
+    /// Begins a loop over unsigned long long.
     GOMP_loop_ull_start => loop_ull_start;
-    /// An ordered one.
+    /// Begins an ordered loop over unsigned long long.
     GOMP_loop_ull_ordered_start => loop_ull_ordered_start;
-    /// One whose iterations wait for each other.
+    /// Begins a loop over unsigned long long whose iterations wait for one another.
     GOMP_loop_ull_doacross_start => loop_ull_doacross_start;
-    /// Sections.
+    /// Begins sections.
     GOMP_sections2_start => sections_start;
-    /// A scope.
+    /// Begins a scope.
     GOMP_scope_start => scope_start;
-    /// Ends these reductions.
+    /// Ends the reductions of such a construct.
     GOMP_workshare_task_reduction_unregister => workshare_unregister;
-    /// A target region.
+    /// Runs a target region.
     GOMP_target_ext => target;
     /// Copies variables to a device or back.
     GOMP_target_update_ext => target_update;
-    /// Gives a device variables, or takes them away.
+    /// Maps variables to a device, or unmaps them.
     GOMP_target_enter_exit_data => target_enter_exit_data;
-    /// Threads of the team.
+    /// Returns the number of threads in the team.
     omp_get_num_threads => num_threads;
-    /// Regions around.
+    /// Returns the number of enclosing regions.
     omp_get_level => level;
-    /// Those of more than one thread.
+    /// Returns the number of enclosing regions with more than one thread.
     omp_get_active_level => active_level;
-    /// Threads of one of them.
+    /// Returns the number of threads of an enclosing region.
     omp_get_team_size => team_size;
-    /// Number of the thread in one of them.
+    /// Returns the number of the thread, or of its ancestor, in an enclosing region.
     omp_get_ancestor_thread_num => ancestor_thread_num;
-    /// Whether there is one of more than one thread.
+    /// Returns whether an enclosing region has more than one thread.
     omp_in_parallel => in_parallel;
-    /// Threads of the team.
+    /// Fortran's name of `omp_get_num_threads`.
     omp_get_num_threads_ => num_threads_fortran;
-    /// Regions around.
+    /// Fortran's name of `omp_get_level`.
     omp_get_level_ => level_fortran;
-    /// Those of more than one thread.
+    /// Fortran's name of `omp_get_active_level`.
     omp_get_active_level_ => active_level_fortran;
-    /// Threads of one of them.
+    /// Fortran's name of `omp_get_team_size`.
     omp_get_team_size_ => team_size_fortran;
-    /// The same, where integers have eight bytes.
+    /// Fortran's name of `omp_get_team_size` with eight-byte integers.
     omp_get_team_size_8_ => team_size_fortran_8;
-    /// Number of the thread in one of them.
+    /// Fortran's name of `omp_get_ancestor_thread_num`.
     omp_get_ancestor_thread_num_ => ancestor_thread_num_fortran;
-    /// The same, where integers have eight bytes.
+    /// Fortran's name of `omp_get_ancestor_thread_num` with eight-byte integers.
     omp_get_ancestor_thread_num_8_ => ancestor_thread_num_fortran_8;
-    /// Whether there is one of more than one thread.
+    /// Fortran's name of `omp_in_parallel`.
     omp_in_parallel_ => in_parallel_fortran;
-    /// Threads of all regions around.
+    /// Returns the limit of the number of threads in all enclosing regions.
     omp_get_thread_limit => thread_limit;
-    /// The same, called by Fortran.
+    /// Fortran's name of the function above.
     omp_get_thread_limit_ => thread_limit_fortran;
-    /// Number of the league's team.
+    /// Returns the number of the team in its league.
     omp_get_team_num => team_num;
-    /// The same, called by Fortran.
+    /// Fortran's name of the function above.
     omp_get_team_num_ => team_num_fortran;
-    /// Teams of the league.
+    /// Returns the number of teams in the league.
     omp_get_num_teams => num_teams;
-    /// The same, called by Fortran.
+    /// Fortran's name of the function above.
     omp_get_num_teams_ => num_teams_fortran;
     /// Sets the number of threads of regions.
     omp_set_num_threads => set_num_threads;
-    /// Fortran's name of it.
+    /// Fortran's name of the function above.
     omp_set_num_threads_ => set_num_threads_fortran;
-    /// The same, where integers have eight bytes.
+    /// Fortran's name with eight-byte integers.
     omp_set_num_threads_8_ => set_num_threads_fortran_8;
-    /// Sets whether there may be fewer.
+    /// Sets whether regions may have fewer threads than requested.
     omp_set_dynamic => set_dynamic;
-    /// Fortran's name of it.
+    /// Fortran's name of the function above.
     omp_set_dynamic_ => set_dynamic_fortran;
-    /// The same, where integers have eight bytes.
+    /// Fortran's name with eight-byte integers.
     omp_set_dynamic_8_ => set_dynamic_fortran_8;
-    /// Sets whether regions may be within each other.
+    /// Sets whether regions may be nested.
     omp_set_nested => set_nested;
-    /// Fortran's name of it.
+    /// Fortran's name of the function above.
     omp_set_nested_ => set_nested_fortran;
-    /// The same, where integers have eight bytes.
+    /// Fortran's name with eight-byte integers.
     omp_set_nested_8_ => set_nested_fortran_8;
-    /// Sets how many may.
+    /// Sets the largest number of nested active regions.
     omp_set_max_active_levels => set_max_active_levels;
-    /// Fortran's name of it.
+    /// Fortran's name of the function above.
     omp_set_max_active_levels_ => set_max_active_levels_fortran;
-    /// The same, where integers have eight bytes.
+    /// Fortran's name with eight-byte integers.
     omp_set_max_active_levels_8_ => set_max_active_levels_fortran_8;
     /// Sets how loops with `schedule(runtime)` are divided.
     omp_set_schedule => set_schedule;
-    /// Fortran's name of it.
+    /// Fortran's name of the function above.
     omp_set_schedule_ => set_schedule_fortran;
-    /// The same, where integers have eight bytes.
+    /// Fortran's name with eight-byte integers.
     omp_set_schedule_8_ => set_schedule_fortran_8;
     /// Sets the default device.
     omp_set_default_device => set_default_device;
-    /// Fortran's name of it.
+    /// Fortran's name of the function above.
     omp_set_default_device_ => set_default_device_fortran;
-    /// The same, where integers have eight bytes.
+    /// Fortran's name with eight-byte integers.
     omp_set_default_device_8_ => set_default_device_fortran_8;
     /// Sets the default allocator.
     omp_set_default_allocator => set_default_allocator;
-    /// Fortran's name of it.
+    /// Fortran's name of the function above.
     omp_set_default_allocator_ => set_default_allocator_fortran;
     /// Takes a nestable lock.
     omp_set_nest_lock => set_nest_lock;
-    /// Fortran's name of it.
+    /// Fortran's name of the function above.
     omp_set_nest_lock_ => set_nest_lock_fortran;
-    /// Takes one if that is possible.
+    /// Takes a nestable lock if that is possible without waiting.
     omp_test_nest_lock => test_nest_lock;
-    /// Fortran's name of it.
+    /// Fortran's name of the function above.
     omp_test_nest_lock_ => test_nest_lock_fortran;
-    /// Whether more regions may be within those around.
+    /// Returns whether more regions may be nested inside the enclosing ones.
     omp_get_nested => nested;
-    /// Fortran's name of it.
+    /// Fortran's name of the function above.
     omp_get_nested_ => nested_fortran;
 }
 
-/// libgomp's function for a call from there.
+/// Returns libgomp's function for a call from the address `caller`.
 fn libgomps(call: Call, caller: usize) -> *mut c_void {
     let real = real(call, caller).map_or_else(|| only(call), |(_, real)| real);
-    // Where no library is known, no task has been made.
+    // If no library is known, no task has been created.
     if real.is_null() { nothing as *mut c_void } else { real }
 }
 
@@ -188,12 +188,12 @@ extern "C" fn nothing() -> usize {
     0
 }
 
-/// Defines what says where to go on with a task whose function is `work`, and which is not ours.
+/// Defines functions that return the target of a call that creates tasks with the function `work`, if libgomp runs the tasks.
 macro_rules! tasks {
     ($($name:ident = $call:ident;)*) => { $(
         extern "C" fn $name(work: usize, _: usize) -> *mut c_void {
             note_seen(TASKS);
-            // Without a library the loader would have ended the program here.
+            // Without interposition, the loader would have ended a program without the library here.
             real(Call::$call, work).map_or(libc::abort as *mut c_void, |(_, real)| real)
         }
     )* };
@@ -205,7 +205,7 @@ tasks! {
     taskloop_ull = TaskloopUll;
 }
 
-/// Defines what says where to go on with a call about tasks that are not ours.
+/// Defines functions that return the target of a call about tasks, if libgomp runs the tasks.
 macro_rules! about_tasks {
     ($($name:ident = $call:ident;)*) => { $(
         extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
@@ -227,7 +227,7 @@ about_tasks! {
     in_final_fortran = InFinalFortran;
 }
 
-/// Where to go on with the end of reductions: those of a region within a task of ours are libgomp's.
+/// Returns the target of the end of reductions. In a region within one of our tasks, reductions may be libgomp's.
 extern "C" fn reduction_unregister(block: *mut usize, caller: usize) -> *mut c_void {
     if overlap::here().is_some() && doors::is_registered_here(block) {
         return doors::taskgroup_reduction_unregister as *mut c_void;
@@ -235,8 +235,8 @@ extern "C" fn reduction_unregister(block: *mut usize, caller: usize) -> *mut c_v
     libgomps(Call::TaskgroupReductionUnregister, caller)
 }
 
-/// Defines what says where to go on with a construct that our tasks take part in, or that is one of them: libgomp's function, where tasks
-/// are ours by way of one of ours.
+/// Defines functions that return the target of a construct in which our tasks take part, or that is a task itself: libgomp's function. If `overlap`
+/// runs the tasks, one of our functions is called first.
 macro_rules! beside_tasks {
     ($($name:ident = $call:ident or $ours:expr;)*) => { $(
         extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
@@ -268,7 +268,7 @@ beside_tasks! {
     target_enter_exit_data = TargetEnterExitData or targets::mapping;
 }
 
-/// Defines what says where to go on with a call that sets a control variable: libgomp's function, in tasks of ours by way of [`icvs::set`].
+/// Defines functions that return the target of a call that sets a control variable: libgomp's function; in our tasks [`icvs::set`], which calls it.
 macro_rules! sets_icvs {
     ($($name:ident = $call:ident;)*) => { $(
         extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
@@ -310,8 +310,8 @@ sets_icvs! {
     set_default_allocator_fortran = SetDefaultAllocatorFortran;
 }
 
-/// Defines what says where to go on with a call for a nestable lock: libgomp's function, or in tasks of ours one that uses libgomp's for the simple
-/// lock inside.
+/// Defines functions that return the target of a call for a nestable lock: libgomp's function; in our tasks, one of our functions, which calls
+/// libgomp's for the simple lock inside.
 macro_rules! nest_locks {
     ($($name:ident = $call:ident or $ours:path, with $simple:ident;)*) => { $(
         extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
@@ -332,7 +332,7 @@ nest_locks! {
     test_nest_lock_fortran = TestNestLockFortran or locks::test_fortran, with TestLock;
 }
 
-/// Where to go on with a cancel construct.
+/// Returns the target of a cancel construct.
 extern "C" fn cancel(_: usize, caller: usize) -> *mut c_void {
     let known = real(Call::Cancel, caller);
     let real = known.map_or_else(|| only(Call::Cancel), |(_, real)| real);
@@ -343,7 +343,7 @@ extern "C" fn cancel(_: usize, caller: usize) -> *mut c_void {
     if real.is_null() { nothing as *mut c_void } else { real }
 }
 
-/// Where to go on with a cancellation point.
+/// Returns the target of a cancellation point.
 extern "C" fn cancellation_point(which: usize, caller: usize) -> *mut c_void {
     if overlap::here().is_some() && cancelling::is_of_taskgroup(which as c_int) {
         return cancelling::taskgroup_cancellation_point as *mut c_void;
@@ -351,7 +351,7 @@ extern "C" fn cancellation_point(which: usize, caller: usize) -> *mut c_void {
     libgomps(Call::CancellationPoint, caller)
 }
 
-/// Defines what says where to go on with a task's event: ours are told by their names, in any thread.
+/// Defines functions that return the target of a call about a task's event. The value of the event identifies our events, in any thread.
 macro_rules! about_events {
     ($($name:ident = $call:ident;)*) => { $(
         extern "C" fn $name(event: usize, caller: usize) -> *mut c_void {
@@ -368,8 +368,8 @@ about_events! {
     fulfill_event_fortran = FulfillEventFortran;
 }
 
-/// Defines what says where to go on with a question about the thread: its number is ours to give where standbys may run tasks, all else only on
-/// these, and in regions within regions. What is ours may ask libgomp's function `$of`.
+/// Defines functions that return the target of a query about the calling thread. If standbys may run tasks, we answer the query for the thread
+/// number, and the other queries on standbys and in nested regions. Our functions may call libgomp's function `$of`.
 macro_rules! about_the_thread {
     ($($name:ident = $call:ident or $ours:expr, of $of:ident, $where:expr;)*) => { $(
         extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
@@ -383,7 +383,7 @@ macro_rules! about_the_thread {
     )* };
 }
 
-/// Whether a thread may have a number of ours in the innermost region.
+/// Returns whether the thread may have a number of ours in the innermost region.
 fn is_numbered(worker: &Worker) -> bool {
     worker.team().is_some() || identity::has_own_levels(worker)
 }
@@ -416,7 +416,7 @@ about_the_thread! {
     nested_fortran = GetNestedFortran or identity::nested, of GetMaxActiveLevels, identity::has_own_levels;
 }
 
-/// Where the question goes that programs ask in every task: to who finds out where to, until that is the same for all who ask.
+/// Target of `omp_get_thread_num`, which programs call in every task: first a resolver, replaced once every caller gets the same answer.
 static THREAD_NUM: AtomicPtr<c_void> = AtomicPtr::new(first_thread_num as *mut c_void);
 
 arch::by_way_of_inside!(first_thread_num => thread_num);

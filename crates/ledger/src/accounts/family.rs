@@ -5,7 +5,6 @@
 //!
 //! With several programs, a process belongs to the program whose root is its nearest ancestor, itself included. A process without known ancestors
 //! belongs to the first program without a root, else to the first program; no thread's time is dropped.
-//! root, else to the first program: no thread's time is dropped.
 
 use std::collections::{BTreeMap, HashMap};
 

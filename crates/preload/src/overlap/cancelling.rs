@@ -1,10 +1,10 @@
 //! Cancellation, where the user allows it (`OMP_CANCELLATION`).
 //!
-//! - A taskgroup's is ours alone: libgomp knows of no tasks.
-//! - A region's is libgomp's and ours: it says at cancellation points what was cancelled, and we let threads go that wait at our
-//!   barriers, and begin no task any more. libgomp is told first: who is let go by us may ask it.
-//! - A loop's, or that of sections, is libgomp's alone. It forgets it at its own barrier behind the construct, which for a static loop is an
-//!   explicit one: that one is met too, behind ours, when all have come and no task is left.
+//! - Cancellation of a taskgroup is handled here alone, because libgomp does not know our tasks.
+//! - Cancellation of a region is handled by both. At cancellation points, libgomp tells what was cancelled. We release the threads that wait at our
+//!   barriers, and start no more tasks. libgomp is told first, because a released thread may ask it.
+//! - Cancellation of a loop or of sections is handled by libgomp alone. libgomp resets it at its own barrier after the construct; for a static loop,
+//!   that is an explicit barrier. Therefore the threads also pass libgomp's barrier, after ours, when all have arrived and no task is left.
 
 use std::ffi::c_int;
 use std::mem::transmute;
@@ -18,7 +18,7 @@ use crate::real::Library;
 const PARALLEL: c_int = 1;
 const TASKGROUP: c_int = 8;
 
-/// A cancel construct, whose if clause is true if `does`; else it is a cancellation point.
+/// Runs a cancel construct. `does` is the value of its if clause; if false, it is a cancellation point.
 pub unsafe extern "C-unwind" fn cancel(which: c_int, does: bool) -> bool {
     let Some(worker) = here() else { return false };
     if which & TASKGROUP != 0 {
@@ -36,17 +36,17 @@ pub unsafe extern "C-unwind" fn cancel(which: c_int, does: bool) -> bool {
     cancelled
 }
 
-/// Whether the tasks of the innermost taskgroup are to end where they are.
+/// Returns whether the innermost taskgroup was cancelled, so that its tasks have to end now.
 pub extern "C-unwind" fn taskgroup_cancellation_point(_: c_int) -> bool {
     here().is_some_and(|worker| worker.is_cancelled())
 }
 
-/// Whether this is about a taskgroup.
+/// Returns whether the construct is a taskgroup.
 pub fn is_of_taskgroup(which: c_int) -> bool {
     which & TASKGROUP != 0
 }
 
-/// Whether constructs can be cancelled in this program.
+/// Returns whether constructs can be cancelled in this program.
 pub fn is_allowed(library: &Library) -> bool {
     library.number(Call::GetCancellation) != 0
 }

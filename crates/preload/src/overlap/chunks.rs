@@ -1,18 +1,17 @@
 //! How a taskloop is divided: OpenMP 5.2, section 12.6. Pure.
 
-/// How many tasks, or of which size.
+/// How a taskloop is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Division {
-    /// So many tasks (`num_tasks`), of sizes that differ by one iteration at most.
+    /// A number of tasks (`num_tasks`), whose sizes differ by at most one iteration.
     Tasks(u64),
-    /// At least so many iterations in each, and less than twice as many (`grainsize`).
+    /// A least number of iterations per task; each task has less than twice as many (`grainsize`).
     Grain(u64),
-    /// Exactly so many, but for the last (`grainsize(strict: …)`).
+    /// An exact number of iterations per task, except for the last one (`grainsize(strict: …)`).
     StrictGrain(u64),
 }
 
-/// The number of iterations in each task, for a loop of `n`, in order: `(tasks, iterations in each)` of the first and of the
-/// rest.
+/// Divides a loop of `n` iterations. Returns `(number of tasks, iterations in each)` for the first tasks and for the remaining ones.
 pub fn divide(n: u64, division: Division) -> [(u64, u64); 2] {
     if n == 0 {
         return [(0, 0); 2];

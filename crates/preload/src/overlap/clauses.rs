@@ -1,9 +1,8 @@
-//! How gcc describes a task's dependences.
+//! gcc's description of a task's dependences: an array of words in one of two forms (libgomp, task.c, at `GOMP_task`).
 //!
-//! An array of words (libgomp, task.c, at `GOMP_task`): either the number of addresses, how many of these are `out` or
-//! `inout`, and the addresses, of which those come first and `in` follows; or 0, the number of all, of `out` and `inout`, of
-//! `mutexinoutset`, of `in`, and the addresses in this order, followed by addresses of depend objects, each
-//! of which is an address and its kind.
+//! - Short form: the number of addresses; how many of them are `out` or `inout`; then the addresses, first `out` and `inout`, then `in`.
+//! - Long form: 0; the number of all addresses, of `out` and `inout`, of `mutexinoutset`, and of `in`; then the addresses in this order, followed by
+//!   addresses of depend objects, each of which contains an address and its kind.
 
 use tasks::depend::{Access, Kind};
 
@@ -27,7 +26,7 @@ impl Clauses {
         unsafe { *self.0.add(at) }
     }
 
-    /// What the task accesses.
+    /// Returns the task's accesses.
     pub fn accesses(self) -> impl Iterator<Item = Access> + Clone {
         let short = self.word(0);
         let long = short == 0;

@@ -1,7 +1,6 @@
-//! What the compiler calls: gcc's entries for tasks, in the place of libgomp's.
+//! gcc's entry points for tasks, which replace those of libgomp.
 //!
-//! Each is reached by a jump from the interposed function (`ways`), with all arguments as the program gave them, and only in
-//! a region whose tasks are ours.
+//! The interposed functions (`ways`) jump to them with the program's arguments, and only in a region whose tasks `overlap` runs.
 
 use std::ffi::{c_int, c_long, c_uint, c_ulong, c_ulonglong, c_void};
 use std::mem::MaybeUninit;
@@ -33,7 +32,7 @@ const STRICT: c_uint = 1 << 14;
 
 type Copy = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
 
-/// A task.
+/// Creates a task.
 #[allow(clippy::too_many_arguments, reason = "the compiler's")]
 pub unsafe extern "C-unwind" fn task(
     work: Work,
@@ -65,14 +64,14 @@ pub unsafe extern "C-unwind" fn task(
         is_final: flags & FINAL != 0,
         priority: if flags & PRIORITY != 0 { allowed_priority(priority) } else { 0 },
         accesses,
-        // Before gcc 11 there is no such argument, nor the flag.
+        // Before gcc 11 there is neither such an argument nor the flag.
         event: (flags & DETACH != 0).then_some(event),
     };
     // SAFETY: as the compiler describes it.
     unsafe { make(worker, new) };
 }
 
-/// Makes a task; without memory for it, does its work here and now.
+/// Creates a task; if there is no memory for it, runs its function at once.
 unsafe fn make<A: Iterator<Item = tasks::depend::Access> + Clone>(worker: &Worker, new: New<A>) {
     let lacking = Lacking {
         work: new.work,
@@ -89,11 +88,11 @@ unsafe fn make<A: Iterator<Item = tasks::depend::Access> + Clone>(worker: &Worke
     }
 }
 
-/// A task that there is no memory for.
+/// A task for which there is no memory.
 struct Lacking {
     work: Work,
     data: *mut c_void,
-    /// How many bytes of what alignment are copied, and by what.
+    /// Function that copies the task's data, with their size in bytes and their alignment.
     copy: Option<(Copy, usize, usize)>,
     first_words: Option<[usize; 2]>,
     has_event: bool,
@@ -103,7 +102,7 @@ impl Lacking {
     #[cold]
     #[inline(never)]
     unsafe fn go(self, worker: &Worker) {
-        // Whatever it may depend on has been made by the same task.
+        // All tasks that it may depend on were created by the same task.
         worker.wait_for_children();
         let mut room = Room([MaybeUninit::uninit(); STACK_BYTES]);
         let data = match self.copy {
@@ -128,7 +127,7 @@ impl Lacking {
     }
 }
 
-/// What a task that is done at once for want of memory may have copied.
+/// Largest data of a task that runs at once because of missing memory.
 const STACK_BYTES: usize = 4096;
 
 #[repr(align(256))]
@@ -140,7 +139,7 @@ fn without_memory() -> ! {
     std::process::abort()
 }
 
-/// Defines both kinds of loops in tasks: of a number type, with what counts their iterations.
+/// Defines the taskloops of both number types, with the function that counts their iterations.
 macro_rules! loops {
     ($($(#[$doc:meta])* $name:ident($number:ty) by $count:path;)*) => { $(
         $(#[$doc])*
@@ -166,20 +165,20 @@ macro_rules! loops {
 }
 
 loops! {
-    /// A loop in tasks, over long.
+    /// Divides a loop over long into tasks.
     taskloop(c_long) by signed;
-    /// A loop in tasks, over unsigned long long.
+    /// Divides a loop over unsigned long long into tasks.
     taskloop_ull(c_ulonglong) by unsigned;
 }
 
-/// Iterations of a loop whose step says where it goes.
+/// Returns the number of iterations of a loop whose direction is the sign of its step.
 fn signed(start: c_long, end: c_long, step: c_long, _: c_uint) -> u64 {
     let span = if step > 0 { end.wrapping_sub(start) } else { start.wrapping_sub(end) };
     let runs = if step > 0 { start < end } else { start > end };
     if runs { (span as u64).div_ceil(step.unsigned_abs()) } else { 0 }
 }
 
-/// … whose flags say it.
+/// Returns the number of iterations of a loop whose direction is in its flags.
 fn unsigned(start: c_ulonglong, end: c_ulonglong, step: c_ulonglong, flags: c_uint) -> u64 {
     if flags & UP != 0 {
         if start < end { (end - start).div_ceil(step) } else { 0 }
@@ -190,7 +189,7 @@ fn unsigned(start: c_ulonglong, end: c_ulonglong, step: c_ulonglong, flags: c_ui
     }
 }
 
-/// What both kinds of loops have.
+/// Arguments that both kinds of loops have.
 struct Loop {
     work: Work,
     data: *mut c_void,
@@ -216,7 +215,7 @@ impl Loop {
         let grouped = self.flags & NOGROUP == 0;
         let reduces = grouped && self.flags & REDUCTION != 0;
         if reduces && n == 0 {
-            // The compiler looks there for copies.
+            // The compiler's code looks for the copies there.
             // SAFETY: as in `reductions`.
             unsafe { *self.reductions().add(2) = 0 };
             return;
@@ -252,7 +251,7 @@ impl Loop {
         }
     }
 
-    /// A task for each part.
+    /// Creates one task for each part.
     unsafe fn make_each(&self, worker: &Worker, start: u64, step: u64, sizes: [(u64, u64); 2]) {
         let mut first = start;
         for (count, iterations) in sizes {
@@ -278,10 +277,10 @@ impl Loop {
         }
     }
 
-    /// The block of its reductions, whose address lies behind the two bounds.
+    /// Returns the block of the loop's reductions, whose address follows the two bounds.
     ///
     /// # Safety
-    /// There are reductions.
+    /// The loop has reductions.
     unsafe fn reductions(&self) -> *mut usize {
         // SAFETY: the caller's promise; three words are at the beginning of the data.
         unsafe { *self.data.cast::<*mut usize>().add(2) }
@@ -306,29 +305,28 @@ pub unsafe extern "C-unwind" fn taskgroup_reduction_register(data: *mut usize) {
     }
 }
 
-/// Tasks of this group use copies that belong to members of the team.
+/// Makes the group's tasks use copies that belong to members of the team.
 pub fn leave_to_members(worker: &Worker, group: &Group) {
     group.is_for_members.set(true);
     worker.team().inspect(|team| team.need_members());
 }
 
-/// Whether the copies of this block are [`taskgroup_reduction_register`]'s.
+/// Returns whether [`taskgroup_reduction_register`] created the copies of this block.
 pub fn is_registered_here(data: *mut usize) -> bool {
     // SAFETY: the compiler's block, registered before.
     unsafe { Block::new(data) }.is_some_and(Block::is_ours)
 }
 
-/// Ends them: the copies have been combined.
+/// Ends the reductions of a taskgroup: the copies have been combined.
 pub unsafe extern "C-unwind" fn taskgroup_reduction_unregister(data: *mut usize) {
     // SAFETY: the compiler's block, registered before.
     unsafe { Block::new(data) }.into_iter().for_each(Block::unregister);
 }
 
-/// Puts in the place of `count` addresses those of this thread's copies, and behind them, for the first `originals`, those of the
-/// variables.
+/// Replaces `count` addresses by those of this thread's copies. Appends, for the first `originals` of them, the addresses of the variables.
 pub unsafe extern "C-unwind" fn task_reduction_remap(count: usize, originals: usize, addresses: *mut usize) {
     let Some(worker) = here() else { return };
-    // A number is held until the task ends: the copies are used until then.
+    // The thread number is held until the task ends, because the copies are used until then.
     let by_number = || worker.thread_number().unwrap_or(0);
     let whose = |by_place: bool| if by_place { worker.member() } else { None }.unwrap_or_else(by_number) as usize;
     // SAFETY: the innermost group lasts until its end, and has the compiler's block.
@@ -337,7 +335,7 @@ pub unsafe extern "C-unwind" fn task_reduction_remap(count: usize, originals: us
         // SAFETY: the compiler's array: `count` addresses, and room for `originals` behind.
         let address = unsafe { &mut *addresses.add(at) };
         let Some((copy, variable)) = block.and_then(|block| block.find(*address, whose)) else {
-            // A program that gcc does not make.
+            // gcc does not create such a program.
             std::process::abort();
         };
         *address = copy;
@@ -353,19 +351,19 @@ pub extern "C-unwind" fn taskwait() {
     here().into_iter().for_each(Worker::wait_for_children);
 }
 
-/// Waits for those children that the clauses name.
+/// Waits for the children that the dependences name.
 pub unsafe extern "C-unwind" fn taskwait_depend(depend: *const usize) {
     // SAFETY: the caller's promise.
     unsafe { depend_on(depend, true) };
 }
 
-/// Has later children wait for those that the clauses name.
+/// Makes later children wait for those that the dependences name.
 pub unsafe extern "C-unwind" fn taskwait_depend_nowait(depend: *const usize) {
     // SAFETY: the caller's promise.
     unsafe { depend_on(depend, false) };
 }
 
-/// A task that does nothing, when all that it depends on has been done.
+/// Creates an empty task that depends on the given accesses.
 unsafe fn depend_on(depend: *const usize, at_once: bool) {
     unsafe extern "C-unwind" fn nothing(_: *mut c_void) {}
     let Some(worker) = here() else { return };
@@ -387,7 +385,7 @@ unsafe fn depend_on(depend: *const usize, at_once: bool) {
     unsafe { make(worker, new) };
 }
 
-/// Lets another task go first.
+/// Lets another task run first.
 pub extern "C-unwind" fn taskyield() {
     here().into_iter().for_each(Worker::give_way);
 }
@@ -418,13 +416,13 @@ pub extern "C-unwind" fn taskgroup_end() {
     }
 }
 
-/// Fulfils an event of ours.
+/// Fulfils one of our events.
 pub unsafe extern "C-unwind" fn fulfill_event(event: usize) {
     // SAFETY: as the program says: the name of an event that it was given, and is one of ours.
     unsafe { tasks::fulfilling::fulfil(event) };
 }
 
-/// Whether tasks are done at once here, because they are below a final one.
+/// Returns whether tasks run immediately here, because they are below a final one.
 pub extern "C" fn in_final() -> c_int {
     here().is_some_and(Worker::is_final).into()
 }

@@ -1,53 +1,54 @@
-//! Which regions have never had tasks: at their end nobody needs to wait in our barrier for tasks that others may still make. libgomp's barrier is
-//! behind it, and two in a row cost a region without tasks half as much again.
+//! Regions that have never had tasks. At the end of such a region, no thread needs to wait in our barrier for tasks that others may still create.
+//! libgomp's barrier follows anyway, and two barriers in a row cost a region without tasks half as much again.
 //!
-//! It is learned by function. One that has had a task once, or has never run, has the barrier. Where one makes its first task later than
-//! that, the members that have come to the end before sleep in libgomp's barrier, once, and standbys do what they would have done. So this
-//! is for when there are standbys that can do it all ([`Team::is_served`](tasks::team::Team::is_served)), and not for members that wait in a
-//! loop there: these would have the CPUs. Should cox end in that one region, its maker does what is left alone.
+//! The module remembers which functions had tasks. A region has our barrier if its function has had a task before, or has never run. If a function
+//! creates its first task later, the team's members that have reached the end already sleep in libgomp's barrier, once, and standbys do the work that
+//! these members would have done. Therefore the rule applies only if standbys can do all of it ([`Team::is_served`](tasks::team::Team::is_served)),
+//! and not if members spin in libgomp's barrier, since they would occupy the CPUs. If cox ends during that one region, the task's creator does the
+//! remaining work alone.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::real::Work;
 
-/// Functions that are remembered. Two at one place displace each other, which costs barriers.
+/// Number of remembered functions. Two functions with the same entry displace each other, which only costs barriers.
 const PLACES: usize = 512;
-/// Flag beside a function's address, which has room for it: addresses of programs have 47 bits.
+/// Flag beside a function's address, which leaves room for it: addresses in programs have 47 bits.
 const HAD_TASKS: usize = 1;
 
-/// The user wants threads that wait to do so in a loop.
+/// True if the user wants waiting threads to spin.
 static WAITS_IN_LOOPS: AtomicBool = AtomicBool::new(false);
 
 static FUNCTIONS: [AtomicUsize; PLACES] = [const { AtomicUsize::new(0) }; PLACES];
 
-/// Before the program runs.
+/// Reads the settings; called before the program runs.
 pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     let is_active =
         variable(c"OMP_WAIT_POLICY").is_some_and(|policy| policy.trim_ascii().eq_ignore_ascii_case(b"active"));
-    // Without a policy libgomp loops for some milliseconds; for how long may be asked for.
+    // Without a policy, libgomp spins for some milliseconds; GOMP_SPINCOUNT sets the duration.
     WAITS_IN_LOOPS.store(is_active || variable(c"GOMP_SPINCOUNT").is_some(), Ordering::Relaxed);
 }
 
-/// Whether members that are let go soon sleep.
+/// Returns whether released members sleep soon.
 pub fn are_worth_it() -> bool {
     !WAITS_IN_LOOPS.load(Ordering::Relaxed)
 }
 
-/// Where a function is remembered, and how without tasks.
+/// Returns the entry of a function, and its value for a function without tasks.
 fn place(work: Work) -> (&'static AtomicUsize, usize) {
     let address = work as usize;
     // Compilers align functions to 16 bytes.
     (&FUNCTIONS[(address >> 4) % PLACES], address << 1)
 }
 
-/// Whether regions of this function have been there, and none has had a task.
+/// Returns whether regions of this function have run, and none has had a task.
 pub fn has_never_had_tasks(work: Work) -> bool {
     let (place, without) = place(work);
     place.load(Ordering::Relaxed) == without
 }
 
-/// A region of this function is over.
+/// Records a finished region of this function.
 pub fn note(work: Work, had_tasks: bool) {
     let (place, without) = place(work);
     let known = place.load(Ordering::Relaxed);

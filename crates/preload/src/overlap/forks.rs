@@ -1,8 +1,8 @@
-//! fork(2) while standbys are at work: the child has the thread that forks, and a copy of all that the others have in hand.
+//! fork(2) while standbys work: the child has only the thread that forks, and copies of all data that other threads were using.
 //!
-//! 1. Before: all locks are taken that standbys take, so that nobody is in the middle of something.
-//! 2. Behind, in both: they are given back.
-//! 3. In the child, before that, teams are forgotten: those in use are of regions that are not the child's.
+//! 1. Before the fork, take all locks that standbys take, so that no other thread is inside a critical section.
+//! 2. After it, release them in the parent and in the child.
+//! 3. In the child, before that, forget the teams: those in use belong to regions that the child does not run.
 
 use std::cell::UnsafeCell;
 use std::sync::MutexGuard;
@@ -12,7 +12,7 @@ use tasks::forking::Held;
 
 use super::{here, standbys, teams};
 
-/// What the thread that forks holds meanwhile.
+/// Locks that the forking thread holds during the fork.
 struct All {
     teams: MutexGuard<'static, teams::Teams>,
     _bells: MutexGuard<'static, Vec<Bell>>,
@@ -21,12 +21,12 @@ struct All {
 
 struct Place(UnsafeCell<Option<All>>);
 
-// SAFETY: only who has all the locks looks at it.
+// SAFETY: accessed only by a thread that holds all the locks.
 unsafe impl Sync for Place {}
 
 static HELD: Place = Place(UnsafeCell::new(None));
 
-/// Before there are standbys.
+/// Registers the handlers; called before standbys exist.
 pub fn begin() {
     // SAFETY: functions that stay, as this library does.
     unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };

@@ -1,4 +1,4 @@
-//! The calling thread's worker, where two instructions find it, at every task and every question about one.
+//! The calling thread's worker, stored where two instructions find it, because every task and every query about a task needs it.
 
 use std::ptr;
 
@@ -6,25 +6,25 @@ use tasks::worker::Worker;
 
 arch::own_word!();
 
-/// Null: it has none yet.
+/// Returns the calling thread's worker; null if it has none yet.
 #[inline]
 pub fn get() -> *const Worker {
     ptr::with_exposed_provenance(word())
 }
 
-/// Makes it the calling thread's; null: it has none.
+/// Sets the calling thread's worker; null removes it.
 pub fn set(worker: *const Worker) {
     set_word(worker.expose_provenance());
 }
 
-/// The calling thread's worker, if it is in a region whose tasks are ours.
+/// Returns the calling thread's worker, if the thread is in a region whose tasks `overlap` runs.
 #[inline]
 pub fn here() -> Option<&'static Worker> {
     // SAFETY: null, or this thread's, which is there until the thread ends.
     unsafe { get().as_ref() }.filter(|worker| worker.team().is_some())
 }
 
-/// The calling thread's worker, wherever it is.
+/// Returns the calling thread's worker, inside and outside of such regions.
 #[inline]
 pub fn anywhere() -> Option<&'static Worker> {
     // SAFETY: as above.

@@ -1,7 +1,7 @@
-//! Control variables of tasks (`tasks::icv`), as they are read and written in libgomp.
+//! Control variables of tasks (`tasks::icv`): how they are read from libgomp and written to it.
 //!
-//! The program's calls go to libgomp's functions, which know what values mean. Where the task is ours, it is told behind the call. So Fortran's
-//! functions need no reading of their arguments.
+//! The program's calls go to libgomp's functions, which interpret the values. If the task is ours, the task's variables are updated after the call.
+//! Therefore the arguments of the Fortran functions need not be parsed.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute;
@@ -19,33 +19,33 @@ use crate::real::Library;
 /// Kinds of schedules (omp.h).
 const STATIC: c_int = 1;
 const AUTO: c_int = 4;
-/// Flag of a schedule's kind: iterations in order.
+/// Flag of a schedule's kind: iterations run in order.
 const MONOTONIC: c_int = c_int::MIN;
 
-/// No device was ever chosen: to ask for the default one makes a libgomp from gcc 13 on load what drives devices.
+/// Value for "no device was ever chosen". To query the default device makes a libgomp from gcc 13 on load its device plug-ins.
 const NEVER_CHOSEN: c_int = c_int::MIN;
 static IS_DEVICE_CHOSEN: AtomicBool = AtomicBool::new(false);
-/// What it was before.
+/// The default device before the program first chose one.
 static FIRST_DEVICE: AtomicI32 = AtomicI32::new(0);
 
-/// Before the program runs.
+/// Sets up the access to libgomp; called before the program runs.
 pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     icv::begin(Runtime { read, write });
-    // A list: another number for each level of regions, which libgomp sets by itself.
+    // A list has a number for each nesting level, which libgomp sets by itself.
     if variable(c"OMP_NUM_THREADS").is_some_and(|value| value.contains(&b',')) {
         icv::will_be_set();
     }
 }
 
-/// The team's region is of this library.
+/// Records that the team's region belongs to this library.
 pub fn are_of(team: &Team, library: &'static Library) {
     team.made_by(ptr::from_ref(library).cast_mut().cast());
 }
 
-/// Calls what sets a variable, with its arguments, of which there are two at most.
+/// Calls a function that sets a variable, with its arguments; there are at most two.
 ///
 /// # Safety
-/// As the function's, which was [told](super::goes_on_to).
+/// As for the function that was passed to [`goes_on_to`](super::goes_on_to).
 pub unsafe extern "C" fn set(first: usize, second: usize) {
     // SAFETY: set by the door for this call. More arguments than a function has are not looked at.
     let real: unsafe extern "C" fn(usize, usize) = unsafe { transmute(beyond()) };
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn set(first: usize, second: usize) {
     }
 }
 
-/// The program is about to choose a device for the first time, perhaps.
+/// Records the default device before the program may first choose one.
 pub fn note_device(library: &Library) {
     if !IS_DEVICE_CHOSEN.load(Ordering::Acquire) {
         FIRST_DEVICE.store(library.number(Call::GetDefaultDevice), Ordering::Relaxed);
@@ -102,7 +102,7 @@ fn write(runtime: *mut c_void, values: &Values) {
     if let Some(set) = schedule {
         let (kind, chunk) = values.schedule;
         if kind & !MONOTONIC == AUTO {
-            // An automatic one leaves the chunk size alone; static ones take any.
+            // An automatic schedule does not change the chunk size, so it is set with a static schedule first.
             // SAFETY: it may be called anywhere.
             unsafe { set(STATIC, chunk) };
         }

@@ -1,13 +1,13 @@
-//! Nestable locks, which a task owns (OpenMP 5.2, chapter 18.9) and not the thread that runs it.
+//! Nestable locks, which are owned by a task (OpenMP 5.2, chapter 18.9) and not by the thread that runs it.
 //!
-//! libgomp takes the present implicit task for the owner, whatever task of ours runs in it. So here the owner is entered in the program's
-//! lock, as libgomp does it (config/linux/lock.c) and with its own simple lock inside: threads outside of our regions may use the same lock. To unset a
-//! lock libgomp does not ask for the owner.
+//! libgomp takes the present implicit task as the owner, even if one of our tasks runs in it. Therefore this module writes the owner into the
+//! program's lock itself, in the way of libgomp (config/linux/lock.c) and with libgomp's simple lock inside, because threads outside our regions may
+//! use the same lock. libgomp does not check the owner when it unsets a lock.
 //!
-//! A task that waits for a lock blocks its thread, and standbys run others, as with a simple lock. If the owner cannot go on before the waiting
-//! task has ended, since it is its parent and waits for it, both wait for ever, as with libgomp.
+//! A task that waits for a lock blocks its thread, and standbys run other tasks, as with a simple lock. If the owner cannot continue before the
+//! waiting task has ended, because it is the parent and waits for that task, both wait for ever, as with libgomp.
 //!
-//! This is the lock of programs that gcc 4.4 or a later one has built. Earlier ones have a smaller lock, and no tasks.
+//! The layout is that of programs built by gcc 4.4 or later. Earlier versions have a smaller lock, and no tasks.
 
 use std::ffi::c_int;
 use std::mem::transmute;
@@ -19,25 +19,25 @@ use super::here::here;
 /// libgomp's lock (`omp_nest_lock_t`).
 #[repr(C)]
 pub struct NestLock {
-    /// The simple one inside.
+    /// The simple lock inside.
     lock: c_int,
     count: c_int,
-    /// 0: nobody.
+    /// The owning task; 0 if there is none.
     owner: AtomicUsize,
 }
 
-/// The present task.
+/// Returns the present task, as an owner.
 fn me() -> usize {
     here().map_or(0, tasks::worker::Worker::present)
 }
 
-/// Takes a lock, once more if the task has it.
+/// Takes a lock; if the task has it already, increments its count.
 ///
 /// # Safety
-/// The program's lock, and `omp_set_lock` was [told](super::goes_on_to).
+/// `lock` is the program's lock, and `omp_set_lock` was passed to [`goes_on_to`](super::goes_on_to).
 pub unsafe extern "C" fn set(lock: *mut NestLock) {
     let me = me();
-    // SAFETY: the caller's promise. Others may write the owner, which is another's then, before and behind.
+    // SAFETY: the caller's promise. Other threads may write the owner at the same time, but never the present task.
     if unsafe { &(*lock).owner }.load(Ordering::Relaxed) != me {
         // SAFETY: as above; the function has this type.
         unsafe {
@@ -50,10 +50,10 @@ pub unsafe extern "C" fn set(lock: *mut NestLock) {
     unsafe { (*lock).count += 1 };
 }
 
-/// Takes a lock if it is free or the task's: how often it has it, or 0.
+/// Takes a lock if it is free or owned by the task. Returns the new count, or 0 if another task owns the lock.
 ///
 /// # Safety
-/// The program's lock, and `omp_test_lock` was [told](super::goes_on_to).
+/// `lock` is the program's lock, and `omp_test_lock` was passed to [`goes_on_to`](super::goes_on_to).
 pub unsafe extern "C" fn test(lock: *mut NestLock) -> c_int {
     let me = me();
     // SAFETY: as in `set`.
@@ -74,19 +74,19 @@ pub unsafe extern "C" fn test(lock: *mut NestLock) -> c_int {
     }
 }
 
-/// The same for Fortran, whose variable has the lock's address.
+/// Fortran form of [`set`]: the program's variable contains the address of the lock.
 ///
 /// # Safety
-/// As [`set`].
+/// As for [`set`].
 pub unsafe extern "C" fn set_fortran(lock: *const *mut NestLock) {
     // SAFETY: the caller's promise.
     unsafe { set(*lock) };
 }
 
-/// The same for Fortran.
+/// Fortran form of [`test`].
 ///
 /// # Safety
-/// As [`test`].
+/// As for [`test`].
 pub unsafe extern "C" fn test_fortran(lock: *const *mut NestLock) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { test(*lock) }

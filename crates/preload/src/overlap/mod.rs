@@ -1,23 +1,23 @@
-//! Overlap: the program's OpenMP tasks are run by `tasks` instead of libgomp.
+//! Overlap: `tasks` runs the program's OpenMP tasks instead of libgomp.
 //!
-//! libgomp keeps its teams, its thread numbers, loops, sections, locks and criticals. Tasks are ours, and with them every
-//! barrier, since a thread that waits inside libgomp could not run them: the end of a region is awaited in the wrapper of the
-//! region's function (`gomp`), before the thread returns into libgomp; loops and sections end by libgomp's call without a
-//! barrier, and then ours. So when threads come to a barrier of libgomp's, all have come already, and no task is left. There are two exceptions:
-//! where a single's result is copied they wait in libgomp, and the compiler has a barrier of ours follow; and at the end of regions
-//! that have never had tasks (`ends`).
+//! libgomp keeps its teams, thread numbers, loops, sections, locks and criticals. Tasks are ours, and so is every barrier, because a thread that
+//! waits inside libgomp could not run our tasks. The wrapper of a region's function (`gomp`) waits for the end of the region before the thread
+//! returns into libgomp. Loops and sections end with libgomp's call without a barrier, followed by our barrier. Thus, when threads come to a barrier
+//! of libgomp, all of them have passed ours, and no task is left. There are two exceptions. Where a single's result is copied, the threads wait in
+//! libgomp, and the compiler adds a barrier of ours after it. At the end of regions that have never had tasks, our barrier is left out (`ends`).
 //!
-//! What is outside of regions is libgomp's alone: there, tasks are done at once anyway. So is a region of one thread, unless there are
-//! standbys, and but for the outermost.
+//! Code outside of regions is left to libgomp, where tasks run immediately. The same holds for a region of one thread, unless it is an outermost one
+//! and there are standbys.
 //!
-//! - this file, `wanted`: whether it is done at all; `here`, `workers`: each thread's worker; `beyond`: libgomp's own function.
-//! - `teams`: of regions; `standbys`: threads beside them, that work while members are blocked; `forks`: a child has none.
-//! - `doors`: what the compiler calls; `identity`: what a task hears that asks who runs it; `nested`: regions within regions.
+//! - this file, `wanted`: whether overlap is active; `here`, `workers`: each thread's worker; `beyond`: libgomp's function for a call.
+//! - `teams`: the teams of regions; `standbys`: additional threads, which work while members are blocked; `forks`: fork(2), whose child has no
+//!   standbys.
+//! - `doors`: entry points that the compiler's code calls; `identity`: a task's queries about its thread; `nested`: nested regions.
 //! - `clauses`: the compiler's description of a task.
-//! - `ends`: regions at whose end nobody needs to wait for tasks; `cancelling`: of regions and taskgroups.
-//! - `icvs`: control variables, of which each task has its own; `locks`: nestable locks, which tasks own.
-//! - `targets`: constructs that may run on another device, and are tasks too.
-//! - `chunks`: taskloop; `reductions`: of tasks; `shares`: loops, sections and scopes that tasks take part in the reduction of.
+//! - `ends`: regions whose end needs no barrier for tasks; `cancelling`: cancellation of regions and taskgroups.
+//! - `icvs`: control variables, of which each task has its own; `locks`: nestable locks, which are owned by tasks.
+//! - `targets`: target constructs, which may run on another device, and are tasks too.
+//! - `chunks`: taskloop; `reductions`: reductions of tasks; `shares`: loops, sections and scopes with reductions in which tasks take part.
 
 mod beyond;
 pub mod cancelling;
@@ -58,16 +58,16 @@ pub use here::{anywhere, here};
 pub use nested::Inner;
 pub use wanted::is_wanted;
 
-/// Says that tasks are ours, and how blocked threads are noticed. `off`: they are not; `on,PATH,NONCE`: as the session there says.
+/// Activates overlap, and says how blocked threads are noticed. `off`: they are not noticed; `on,PATH,NONCE`: as the session at PATH decides.
 const VARIABLE: &CStr = c"COX_OVERLAP";
 
-/// Where the session is.
+/// Path and nonce of the session.
 static SESSION: std::sync::OnceLock<(Vec<u8>, [u8; 16])> = std::sync::OnceLock::new();
 static CONNECTED: Once = Once::new();
-/// The highest priority of a task that the user allows (`OMP_MAX_TASK_PRIORITY`).
+/// Highest task priority that the user allows (`OMP_MAX_TASK_PRIORITY`).
 static HIGHEST_PRIORITY: AtomicI32 = AtomicI32::new(0);
 
-/// Before the program runs.
+/// Reads the settings; called before the program runs.
 pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     let Some(value) = variable(VARIABLE) else { return };
     let session = value.strip_prefix(b"on,").and_then(signal::connect::parse);
@@ -84,29 +84,29 @@ pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     }
 }
 
-/// After fork, in the child: threads and doorbells are the parent's.
+/// Resets the state in a forked child: threads and doorbells belong to the parent.
 pub fn forked() {
     standbys::forked();
 }
 
-/// Whether it will not change any more if standbys may run tasks.
+/// Returns whether it is final if standbys may run tasks.
 pub fn is_decided() -> bool {
     !is_wanted() || CONNECTED.is_completed()
 }
 
-/// What a priority that the program asks for counts as.
+/// Returns the priority that a requested one counts as.
 fn allowed_priority(priority: c_int) -> c_int {
     priority.min(HIGHEST_PRIORITY.load(Ordering::Relaxed))
 }
 
-/// Before the first region whose tasks are ours.
+/// Connects to the session; called before the first region whose tasks are ours.
 #[cold]
 fn connect(library: &Library) {
     let Some((path, nonce)) = SESSION.get() else { return };
-    // Without a session tasks are ours nonetheless, and blocked threads go unnoticed, as with libgomp.
+    // Without a session, we run the tasks nevertheless, and blocked threads go unnoticed, as with libgomp.
     let session = match signal::connect::connect(path, *nonce) {
         Ok(session) => session,
-        // The session has had enough, and says so itself.
+        // The session has reached its limit, and reports that itself.
         Err(why) if why.kind() == ErrorKind::UnexpectedEof => return,
         Err(why) => {
             return standbys::say(format!("cox: no overlap: no doorbells from cox: {why}\n").as_bytes());
@@ -116,20 +116,20 @@ fn connect(library: &Library) {
     let is_seen = || match session.how {
         How::Sentinels => true,
         How::Records | How::Leader => signal::enlist(),
-        // Whether BPF knows a thread of ours when it blocks is tried, not assumed.
+        // Whether BPF knows our threads when they block is tested, not assumed.
         How::Bpf => signal::enlist() && signal::seen().is_some_and(signal::has_blocked),
     };
     let why = if identity::has_own_thread_data() {
         Some(&counts.thread_data)
     } else if library.number(Call::GetNumProcs) as u32 != signal::cpus() {
-        // Threads are bound to places: standbys would inherit the place of the one that makes them.
+        // Threads are bound to places: a standby would inherit the place of the thread that creates it.
         Some(&counts.bound)
     } else {
         (!is_seen()).then_some(&counts.unseen)
     };
     if let Some(why) = why {
         why.store(1, Ordering::Relaxed);
-        // Its threads count for nobody; the session stays open for as long as the program runs.
+        // The session does not count this program's threads; the connection stays open as long as the program runs.
         std::mem::forget(session);
         signal::end();
         return;
@@ -137,11 +137,11 @@ fn connect(library: &Library) {
     standbys::begin(session);
 }
 
-/// A team for a region of this function that asks for so many threads, 0: as many as there may be. `None`: its tasks are libgomp's. `inner`: it is
-/// within another region.
+/// Returns a team for a region of the function `work` that requests `threads` threads; 0 stands for as many as allowed. `None` if libgomp runs its
+/// tasks. `inner` is given for a nested region.
 ///
 /// # Safety
-/// `inner` stays until the region is over.
+/// `inner` stays valid until the region is over.
 pub unsafe fn team(
     library: &'static Library,
     work: Work,
@@ -162,23 +162,23 @@ pub unsafe fn team(
     Some(unsafe { teams::take(library, threads, has_none, inner) })
 }
 
-/// The region of this function is over.
+/// Records that the region of this function is over, and releases its team.
 pub fn put_back(team: &'static Team, work: Work) {
     ends::note(work, team.has_tasks());
     team.release();
 }
 
-/// The group of a region whose block of reductions this is: libgomp has one of its own for them, in which our tasks are not.
+/// Returns the group for a region with the given block of reductions. libgomp has a group of its own for them, which does not contain our tasks.
 pub fn group(reductions: *mut usize) -> Group {
-    // SAFETY: there is none around.
+    // SAFETY: there is no enclosing group.
     let group = unsafe { Group::new(ptr::null()) };
     group.kept.set(reductions);
     group.is_for_members.set(true);
     group
 }
 
-/// A thread's share of a region: with our tasks in it, if the region has a team of ours and more threads than one. `group` is one
-/// for all threads, if tasks take part in the region's reductions.
+/// Runs a thread's share of a region. If the region has a team of ours and more than one thread, our tasks run in it. `group` is a group for all
+/// threads, if tasks take part in the region's reductions.
 #[inline]
 pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Library, size: c_int, work: impl FnOnce()) {
     if !is_wanted() {
@@ -186,12 +186,13 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
     }
     let Some(worker) = worker() else { return work() };
     let around = team.and_then(Team::around);
-    // A thread alone does its tasks at once, as with libgomp, unless there are standbys to do others while it is blocked.
+    // A thread alone runs its tasks immediately, as with libgomp, unless standbys can run other tasks while it is blocked.
     let serves = |team: &&Team| size > 1 || (signal::is_live() && team.around().is_none());
     let Some(team) = team.filter(|team| serves(team) && size as u32 <= team.seats()) else {
-        // A region within one of ours is not ours for that. libgomp may run its tasks at its end only: they, too, must find us aside.
+        // This region is not ours, even if an enclosing one is. libgomp may run its tasks only at its end, so they have to run while the worker is
+        // aside, too.
         let before = worker.step_aside();
-        // SAFETY: it stays until the region is over.
+        // SAFETY: `around` stays valid until the region is over.
         unsafe { worker.is_within(around) };
         nested::begin_share(library, around);
         work();
@@ -202,12 +203,12 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
         return;
     };
     team.has_members(size as u32);
-    // SAFETY: a leaked team; libgomp gives each thread of a region another number.
+    // SAFETY: a leaked team; libgomp gives each thread of a region a different number.
     let before = unsafe { worker.enter(team, library.number(Call::GetThreadNum) as u32) };
-    // SAFETY: it stays until the region is over.
+    // SAFETY: `around` stays valid until the region is over.
     unsafe { worker.is_within(around) };
     nested::begin_share(library, around);
-    // SAFETY: it lives until all threads have come to the region's end.
+    // SAFETY: the group lives until all threads have reached the region's end.
     group.into_iter().for_each(|group| unsafe { worker.begin_group(group) });
     if group.is_some() {
         team.need_members();

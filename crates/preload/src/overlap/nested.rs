@@ -1,8 +1,8 @@
-//! Regions within regions, where standbys may run the tasks that begin them.
+//! Nested regions, where standbys may run the tasks that begin them.
 //!
-//! libgomp knows of no region on a standby. A region that a task begins there is libgomp's outermost one: with a whole team, whatever is around it,
-//! and other answers about levels. So what is around each inner region is noted when it begins ([`Nesting`]). It says how many
-//! threads the region may have, and what its threads are told (`identity`).
+//! libgomp does not know any region on a standby. If a task begins a region there, libgomp treats it as an outermost region, with a whole team and
+//! wrong answers about levels. Therefore the enclosing regions of each inner region are recorded when it begins ([`Nesting`]). They determine how
+//! many threads the region may have, and how its threads' queries are answered (`identity`).
 
 use std::ffi::{CStr, c_int, c_uint};
 use std::sync::OnceLock;
@@ -18,18 +18,18 @@ use super::wanted::is_wanted;
 use crate::calls::Call;
 use crate::real::Library;
 
-/// Threads of regions that ask for no number, by level, if the user gives several (`OMP_NUM_THREADS=4,2`).
+/// Numbers of threads by nesting level, for regions that do not request a number, if the user gives several (`OMP_NUM_THREADS=4,2`).
 static BY_LEVEL: OnceLock<Vec<c_int>> = OnceLock::new();
 
-/// Before the program runs.
+/// Reads the settings; called before the program runs.
 pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     let list = variable(c"OMP_NUM_THREADS").and_then(|value| std::str::from_utf8(value).ok());
     let numbers = list.and_then(|list| list.split(',').map(|number| number.trim().parse().ok()).collect());
     numbers.filter(|numbers: &Vec<c_int>| numbers.len() > 1).into_iter().for_each(|numbers| _ = BY_LEVEL.set(numbers));
 }
 
-/// A thread's share of a region begins that has this around it. libgomp has given it the number of threads for the level that it counts, which
-/// is another one if it does not know of all levels.
+/// Begins a thread's share of a region with the enclosing regions `around`. libgomp has set the number of threads for its own level, which is wrong
+/// if it does not know all levels.
 #[inline]
 pub fn begin_share(library: &Library, around: Option<&Nesting>) {
     if let (Some(around), Some(by_level)) = (around.filter(|around| around.hidden() > 0), BY_LEVEL.get()) {
@@ -38,15 +38,16 @@ pub fn begin_share(library: &Library, around: Option<&Nesting>) {
     }
 }
 
-/// A region within another one.
+/// A nested region.
 pub struct Inner {
     nesting: Nesting,
-    /// Threads that count against the limit of the outermost region, beside the one that begins it.
+    /// Number of threads that count against the limit of the outermost region, without the thread that begins the nested one.
     taken: u32,
 }
 
 impl Inner {
-    /// What is around a region that the calling thread is about to begin. `None`: nothing, or there are no standbys, and libgomp knows.
+    /// Returns the enclosing regions of a region that the calling thread is about to begin. `None` if there are none, or no standbys exist and
+    /// libgomp's answers are right.
     #[inline]
     pub fn begin(library: &Library) -> Option<Inner> {
         if !is_wanted() || !signal::was_ever_live() {
@@ -75,13 +76,13 @@ impl Inner {
         Some(Inner { nesting: Nesting::of(worker, levels, threads)?, taken: 0 })
     }
 
-    /// What is around it.
+    /// Returns the enclosing regions.
     pub fn nesting(&self) -> &Nesting {
         &self.nesting
     }
 
-    /// How many threads it may ask for, if the program asks for so many, 0: for none in particular. As libgomp does it
-    /// (`gomp_resolve_num_threads`), which on a standby does not know what is around, and of the limit only knows its own part.
+    /// Returns how many threads the region may request if the program requests `threads`; 0 stands for no particular number. Computed as in libgomp
+    /// (`gomp_resolve_num_threads`), which on a standby does not know the enclosing regions, and of the limit only its own part.
     #[cold]
     pub fn threads_allowed(&mut self, library: &Library, threads: c_uint) -> c_uint {
         let active = self.nesting.levels().iter().filter(|level| level.size() > 1).count();
@@ -102,7 +103,7 @@ impl Inner {
         self.taken + 1
     }
 
-    /// It is over.
+    /// Ends the region.
     pub fn end(self) {
         if self.taken > 0 {
             self.nesting.outermost().common.taken_inside.fetch_sub(self.taken, Ordering::AcqRel);
@@ -111,7 +112,7 @@ impl Inner {
     }
 }
 
-/// An outermost region is about to begin.
+/// Records the limits for an outermost region that is about to begin.
 pub fn begin_outermost(library: &Library, team: &Team) {
     let common = &team.common;
     let [number, size] = &common.league;
@@ -124,7 +125,7 @@ pub fn begin_outermost(library: &Library, team: &Team) {
         (size, library.number(Call::GetNumTeams).max(1) as u32),
     ];
     for (word, value) in words {
-        // All threads of the team look at the line.
+        // The store is avoided if possible, because all threads of the team read the cache line.
         if word.load(Ordering::Relaxed) != value {
             word.store(value, Ordering::Relaxed);
         }

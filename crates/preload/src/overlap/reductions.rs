@@ -1,38 +1,39 @@
-//! Task reductions: each thread of the team adds up in a copy of its own, in memory that belongs to a taskgroup.
+//! Task reductions: each thread of the team accumulates in a copy of its own, in memory that belongs to a taskgroup.
 //!
-//! gcc describes the variables in blocks of words (libgomp, task.c, at `gomp_reduction_register`): how many there are, how many
-//! bytes one thread's copies take, their alignment, an allocator, the next block; then two words for the runtime, and for each
-//! variable its address, its offset in a thread's copies, and a word for the runtime. At the end the compiler's code
-//! combines as many copies as the team has members, one thread's after the other's.
+//! gcc describes the variables in blocks of words (libgomp, task.c, at `gomp_reduction_register`): the number of variables, the size in bytes of one
+//! thread's copies, their alignment, an allocator, the next block; then two words for the runtime; and for each variable its address, its offset in a
+//! thread's copies, and a word for the runtime. At the end, the compiler's code combines as many copies as the team has members, one thread's after
+//! the other's.
 //!
-//! **Whose copy a task uses.** A copy must never have two users at a time.
+//! **Which copy a task uses.** A copy must never have two users at the same time.
 //!
-//! 1. In `parallel`, loops, sections and scopes (`reduction(task, …)`) every member sets its copy to the initial value when it begins the
-//!    construct. So a task may only use the copy of a member that has begun it. Only members run such tasks, once they have begun the
-//!    construct (`Group::is_for_members`), and each uses its own copy: that of its place in the team.
-//! 2. In a taskgroup the first task that uses a copy sets its value, so it could be anybody's. If a member has begun the group, rule 1 holds all
-//!    the same: a thread number can, at worst, be given to two tasks at a time.
-//! 3. If a standby has begun the taskgroup, it has no place among the copies. Tasks then use the copies of the thread numbers that they hold.
+//! 1. In `parallel`, loops, sections and scopes (`reduction(task, …)`), every member initializes its copy when it begins the construct. So a task may
+//!    only use the copy of a member that has begun the construct. Only members run such tasks, after they have begun the construct
+//!    (`Group::is_for_members`), and each uses its own copy: that of its place in the team.
+//! 2. In a taskgroup, the first task that uses a copy initializes it, so the copy could belong to any thread. If a member has begun the group, rule 1
+//!    applies nevertheless: a thread number can, in the worst case, be given to two tasks at the same time.
+//! 3. If a standby has begun the taskgroup, the standby has no place among the copies. Tasks then use the copies of the thread numbers that they
+//!    hold.
 
 use std::ffi::c_void;
 use std::ptr;
 
-/// Words of a block.
+/// Indexes of words in a block.
 const VARIABLES: usize = 0;
 const BYTES: usize = 1;
-/// Given as an alignment, left as where the copies begin.
+/// Before registration the alignment, afterwards the address of the copies.
 const COPIES: usize = 2;
 const NEXT: usize = 4;
 /// Not 0 in the first block of a registration.
 const FIRST: usize = 5;
-/// What it is in ours: copies are used by place in the team (libgomp's are, too, where it has an address) or by thread number.
+/// Values of `FIRST` in our blocks: copies are used by place in the team (as are libgomp's, which has an address here) or by thread number.
 const OURS_BY_PLACE: usize = 1;
 const OURS_BY_NUMBER: usize = 2;
 const END: usize = 6;
 const ENTRIES: usize = 7;
 const WORDS_OF_ENTRY: usize = 3;
 
-/// A block of the compiler's.
+/// A block of words that the compiler allocated.
 #[derive(Clone, Copy)]
 pub struct Block(*mut usize);
 
@@ -58,28 +59,28 @@ impl Block {
         unsafe { Block::new(self.get(NEXT) as *mut usize) }
     }
 
-    /// The last of those that follow, or this one.
+    /// Returns the last block of the chain that begins here.
     pub fn last(self) -> Block {
         self.chain().last().unwrap_or(self)
     }
 
-    /// Behind this block, which is the last of its registration, come those of the groups around.
+    /// Appends the blocks of the enclosing groups to this block, which is the last of its registration.
     pub fn goes_on(self, around: *mut usize) {
         self.set(NEXT, around as usize);
     }
 
-    /// Whether [`register`](Block::register) has made its copies: libgomp has an address where we have a mark.
+    /// Returns whether [`register`](Block::register) allocated its copies: libgomp stores an address where we store a mark.
     pub fn is_ours(self) -> bool {
         matches!(self.get(FIRST), OURS_BY_PLACE | OURS_BY_NUMBER)
     }
 
-    /// This block, and those that follow.
+    /// Returns this block and those that follow.
     fn chain(self) -> impl Iterator<Item = Block> {
         std::iter::successors(Some(self), |block| block.next())
     }
 
-    /// Makes the copies of so many threads, all zero, in this block and those that follow; `around` are the blocks
-    /// of the groups around. Tasks use them by place in the team, or by number. `false`: there is no memory.
+    /// Allocates the copies of `threads` threads, all zero, in this block and those that follow; `around` are the blocks of the enclosing groups.
+    /// Tasks use them by place in the team, or by thread number. Returns false if there is no memory.
     pub fn register(self, around: *mut usize, threads: usize, by_place: bool) -> bool {
         let first = if by_place { OURS_BY_PLACE } else { OURS_BY_NUMBER };
         let mut block = self;
@@ -116,8 +117,8 @@ impl Block {
         }
     }
 
-    /// The copy of a variable that a task uses, and the variable itself; `address` is that of the variable or of anybody's copy. `whose` is
-    /// asked for the copy's number: by place in the team, or, if false, by thread number.
+    /// Returns the address of the copy that a task uses, and that of the variable. `address` is the address of the variable or of any thread's copy.
+    /// `whose` returns the number of the copy: if called with true by place in the team, otherwise by thread number.
     pub fn find(self, address: usize, whose: impl Fn(bool) -> usize) -> Option<(usize, usize)> {
         let entries = |block: Block| {
             (0..block.get(VARIABLES)).map(move |at| {
@@ -127,7 +128,7 @@ impl Block {
         };
         let mut by_place = true;
         self.chain().find_map(|block| {
-            // The others of a registration have none.
+            // The other blocks of a registration contain 0.
             match block.get(FIRST) {
                 0 => {}
                 first => by_place = first != OURS_BY_NUMBER,

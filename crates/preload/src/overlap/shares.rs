@@ -1,13 +1,13 @@
-//! Loops, sections and scopes that tasks take part in the reduction of (`reduction(task, …)`).
+//! Loops, sections and scopes with reductions in which tasks take part (`reduction(task, …)`).
 //!
-//! libgomp shares the iterations out, and makes the copies: one set for the team, whose place each thread finds in its own block
-//! (`reductions`). To that it has every thread begin a taskgroup. So we let it, and each thread begins one of ours besides, for our
-//! tasks are in no group of libgomp's. The compiler then has a barrier, in which all tasks end; one thread combines the
-//! copies; and all come to [`workshare_task_reduction_unregister`], with another barrier, ours: libgomp is told that the construct was
-//! cancelled, and has none.
+//! libgomp divides the iterations, and allocates the copies: one set for the team, whose address each thread finds in its own block (`reductions`).
+//! For that, libgomp makes every thread begin a taskgroup. We let it do so, and each thread begins a group of ours in addition, because libgomp's
+//! groups do not contain our tasks. The compiler adds a barrier, in which all tasks end, and one thread combines the copies. Then all threads come to
+//! [`workshare_task_reduction_unregister`], which contains another barrier, ours. libgomp is told that the construct was cancelled, and therefore has
+//! no barrier.
 //!
-//! In a region that was cancelled libgomp would let each thread go by itself, with the copies or the block that others, who come to the
-//! construct later, or tasks still use. Ours meet there as ever: it is the region's last barrier.
+//! In a cancelled region, libgomp would let each thread leave separately, with copies or blocks that tasks, or threads that reach the construct
+//! later, still use. Our threads meet as usual: it is the region's last barrier.
 
 use std::ffi::{c_long, c_uint, c_ulonglong, c_void};
 use std::mem::transmute;
@@ -20,13 +20,13 @@ use super::doors::{self, taskgroup_end};
 use super::here::here;
 use super::reductions::Block;
 
-/// What is known of a construct before libgomp has entered its reductions.
+/// Data of a construct that libgomp needs to register its reductions.
 struct Begun {
     block: *mut usize,
     last: Block,
 }
 
-/// `None`: there are no reductions.
+/// Returns the data of the construct; `None` if it has no reductions.
 fn begin(block: *mut usize) -> Option<Begun> {
     // SAFETY: the compiler's, or null.
     let last = unsafe { Block::new(block) }?.last();
@@ -34,7 +34,7 @@ fn begin(block: *mut usize) -> Option<Begun> {
 }
 
 impl Begun {
-    /// libgomp has entered them: they are those of a group of ours.
+    /// Begins a group of ours with the reductions that libgomp has registered.
     fn register(self) {
         doors::begin_group(Group::implied);
         // SAFETY: begun above, and not over before the construct.
@@ -45,7 +45,7 @@ impl Begun {
     }
 }
 
-/// Defines the beginnings of such constructs, all arguments as libgomp's.
+/// Defines the functions that begin such constructs, with the arguments of libgomp's.
 macro_rules! shares {
     ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) reduces $block:ident $(-> $result:ty)?;)*) => { $(
         $(#[$doc])*
@@ -64,25 +64,25 @@ macro_rules! shares {
 }
 
 shares! {
-    /// A loop over long.
+    /// Begins a loop over long.
     loop_start(start: c_long, end: c_long, step: c_long, schedule: c_long, chunk: c_long, first: *mut c_long,
         last: *mut c_long, block: *mut usize, memory: *mut *mut c_void) reduces block -> bool;
-    /// A loop over unsigned long long.
+    /// Begins a loop over unsigned long long.
     loop_ull_start(up: bool, start: c_ulonglong, end: c_ulonglong, step: c_ulonglong, schedule: c_long,
         chunk: c_ulonglong, first: *mut c_ulonglong, last: *mut c_ulonglong, block: *mut usize,
         memory: *mut *mut c_void) reduces block -> bool;
-    /// A loop over either, whose iterations wait for each other; `counts` and the others are of its number type.
+    /// Begins a loop whose iterations wait for one another; the number type of `counts` and the others is either of the two.
     loop_doacross_start(dimensions: c_uint, counts: *mut c_void, schedule: c_long, chunk: c_ulonglong,
         first: *mut c_void, last: *mut c_void, block: *mut usize, memory: *mut *mut c_void) reduces block -> bool;
-    /// Sections.
+    /// Begins sections.
     sections_start(count: c_uint, block: *mut usize, memory: *mut *mut c_void) reduces block -> c_uint;
-    /// A scope.
+    /// Begins a scope.
     scope_start(block: *mut usize) reduces block;
 }
 
-/// Ends reductions of such a construct.
+/// Ends the reductions of such a construct.
 pub unsafe extern "C-unwind" fn workshare_task_reduction_unregister(_: bool) {
-    // Read before tasks are run at the barrier, which may begin such constructs in regions of their own.
+    // Read before the barrier, because tasks that run there may begin such constructs in regions of their own.
     let real = beyond();
     taskgroup_end();
     here().into_iter().for_each(Worker::barrier);

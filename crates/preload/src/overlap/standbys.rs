@@ -1,13 +1,13 @@
-//! Standby workers: threads of ours that run the program's tasks while its own threads are blocked.
+//! Standby workers: threads of this library that run the program's tasks while the program's own threads are blocked.
 //!
-//! Each is in one of three places:
+//! Each standby is in one of three states:
 //!
-//! 1. *Parked* at a doorbell (`signal`): the next to be rung.
-//! 2. *At work*: a guest in a team of the program's, until there is no task left, or other threads want its CPU and the next task would keep it.
-//! 3. *Dormant*: there was no bell for it. It takes one that is free when nobody is parked any more.
+//! 1. *Parked* at a doorbell (`signal`): the next one to be rung.
+//! 2. *Working*: it helps in a team of the program, until there is no task left, or other threads want its CPU and the next task would keep it.
+//! 3. *Dormant*: there was no free bell. It takes a free bell when no standby is parked any more.
 //!
-//! Who is rung gives its bell away, and before it begins it sees to it that somebody is parked: wakes a dormant one, else makes one.
-//! So there are as many as have ever been blocked in tasks at the same time, and one more.
+//! A standby that is rung gives its bell back, and before it works it makes sure that another standby is parked: it wakes a dormant one, or else
+//! creates one. So there is one standby more than the largest number of tasks that were blocked at the same time.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -27,20 +27,20 @@ use super::teams;
 use super::workers::spare_worker;
 use crate::{start, thread};
 
-/// Bells that nobody is at, those with high numbers first.
+/// Free bells, those with high numbers first.
 static BELLS_FREE: Mutex<Vec<Bell>> = Mutex::new(Vec::new());
-/// Dormant standbys wait here for a bell.
+/// Wakes dormant standbys when a bell is free.
 static BELL_IS_FREE: Condvar = Condvar::new();
-/// The session's socket, which stays open.
+/// The connection to the session, which stays open.
 static SESSION: AtomicI32 = AtomicI32::new(-1);
 static STANDBYS: AtomicU32 = AtomicU32::new(0);
 static DORMANT: AtomicU32 = AtomicU32::new(0);
-/// When each bell was rung by BPF, as far as was heard.
+/// When BPF last rang each bell, as far as the standby noticed it.
 static HEARD_NS: [AtomicU64; BELLS] = [const { AtomicU64::new(0) }; BELLS];
-/// Signals that the program blocks, as its thread had it that began.
+/// Signal mask of the thread that began overlap.
 static MASK: OnceLock<libc::sigset_t> = OnceLock::new();
 
-/// Takes what the session gives, and makes as many standbys as there are CPUs: so many may have to be rung at once.
+/// Stores the session's data, and creates as many standbys as there are CPUs, because that many may have to be rung at once.
 pub fn begin(session: Session) {
     let cpus = start::cpus().clamp(1, BELLS as u32);
     SESSION.store(keep(session.socket), Ordering::Release);
@@ -64,7 +64,7 @@ pub fn begin(session: Session) {
     }
 }
 
-/// Whether there are any that may be rung.
+/// Returns whether there are standbys that may be rung.
 pub fn are_there() -> bool {
     signal::is_live() && STANDBYS.load(Ordering::Relaxed) > 0
 }
@@ -75,7 +75,7 @@ fn make_or_count(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut
     }
 }
 
-/// One could not be made; why, as an errno. `None`: there are as many as there may be.
+/// Counts a thread that could not be created, with the error as an errno. `None`: the largest number is reached.
 fn count_failed(why: Option<c_int>) {
     let counts = &signal::said().counts.0;
     match why {
@@ -85,7 +85,7 @@ fn count_failed(why: Option<c_int>) {
     counts.failed.fetch_add(1, Ordering::Relaxed);
 }
 
-/// CPUs that this process may use, as it has told its session.
+/// Returns the CPUs that this process may use, as it has told its session.
 fn allowed_cpus() -> impl Iterator<Item = usize> {
     let words = signal::said().allowed.iter().map(|word| word.load(Ordering::Relaxed)).enumerate();
     words.flat_map(|(at, word)| (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| at * 64 + bit))
@@ -105,7 +105,7 @@ extern "C" fn lead(_: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// After fork, in the child: they are the parent's.
+/// Resets the state in a forked child: the threads belong to the parent.
 pub fn forked() {
     signal::forked();
     STANDBYS.store(0, Ordering::Relaxed);
@@ -129,7 +129,7 @@ fn make() {
     }
 }
 
-/// A thread as libgomp would make it, but that it takes no signals of the program's at first.
+/// Creates a thread in the way of libgomp, except that it blocks all signals at first.
 fn create(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) -> Result<(), c_int> {
     let mut attributes = thread::gomp_attributes();
     let created = thread::start(Some(&attributes), work, argument);
@@ -147,7 +147,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         alarm();
         return ptr::null_mut();
     };
-    // Only BPF tells which tasks block.
+    // Only BPF detects which tasks block.
     let mut manners = (signal::how() == How::Bpf).then(Manners::back).flatten();
     let own_blocks = signal::own_blocks();
     let session = SESSION.load(Ordering::Acquire) as c_int;
@@ -185,7 +185,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     }
 }
 
-/// Nobody counts any more: what is left is done by the program's own threads.
+/// Ends overlap: the program's own threads do the remaining work.
 fn end(why: &[u8]) {
     let was_live = signal::end();
     alarm();
@@ -200,12 +200,12 @@ fn lost() {
 
 /// What a standby has done since it was rung.
 struct Helped<'s> {
-    /// The bell that was rung.
+    /// Number of the bell.
     bell: u32,
-    /// Where the kernel counts the standby's blocks, and how many there were before the present task.
+    /// The kernel's counter of the standby's blocks, and its value before the present task.
     blocks: Option<&'static AtomicU32>,
     before: u32,
-    /// How it is scheduled; `None`: as usual, whatever its tasks wait for.
+    /// The standby's scheduling; `None` if its scheduling does not depend on what its tasks wait for.
     manners: Option<&'s mut Manners>,
     ran: u64,
     is_crowded: bool,
@@ -250,8 +250,8 @@ impl Helped<'_> {
     }
 }
 
-/// Tasks take the signals that the program's threads take. From the thread's birth on, as libgomp's do, which sleep as well: to change the mask
-/// for each ring would cost two system calls.
+/// Sets the program's signal mask, so that tasks receive the signals that the program's threads receive. It is set once at the start, as for
+/// libgomp's threads, which sleep as well: to change the mask at each ring would cost two system calls.
 fn take_signals() {
     // SAFETY: a mask that was read; the one before is not wanted.
     MASK.get().into_iter().for_each(|mask| unsafe {
@@ -259,7 +259,7 @@ fn take_signals() {
     });
 }
 
-/// Members that have left their work to standbys take it up again.
+/// Makes members that left their work to standbys resume it.
 fn alarm() {
     let mut at = 0;
     while let Some(team) = teams::known(at) {
@@ -268,17 +268,17 @@ fn alarm() {
     }
 }
 
-/// Says a line to the user.
+/// Prints a line for the user.
 pub fn say(line: &[u8]) {
     // SAFETY: so many bytes. Nothing can be done where they cannot be written.
     unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
 }
 
-/// The first task behind a ring begins.
+/// Records the delay from BPF's ring to the first task.
 fn heard(bell: u32) {
     let Some(seen) = seen() else { return };
     let rung_ns = seen.rung_ns[bell as usize].load(Ordering::Relaxed);
-    // Rung from within the program: BPF's ring is none, or an earlier one.
+    // The bell was rung from within the program: BPF has not rung it, or earlier.
     if HEARD_NS[bell as usize].swap(rung_ns, Ordering::Relaxed) == rung_ns {
         return;
     }
@@ -287,14 +287,14 @@ fn heard(bell: u32) {
     signal::said().heard.0[class.min(DELAYS - 1)].fetch_add(1, Ordering::Relaxed);
 }
 
-/// The lock on bells that nobody is at.
+/// Returns the lock on the free bells.
 pub fn hold() -> MutexGuard<'static, Vec<Bell>> {
     BELLS_FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn take_bell() -> Bell {
     let free = hold().pop();
-    // Who wakes it goes to work, and is in more of a hurry.
+    // The thread that wakes this one goes to work, which is more urgent.
     free.unwrap_or_else(|| slices::wake_behind(wait_for_bell))
 }
 
@@ -314,7 +314,7 @@ fn give_bell_back(bell: Bell) {
     hold().push(bell);
 }
 
-/// Who is dormant stays so while others are parked: to wake one costs as much as to ring.
+/// Makes sure that a standby is parked. A dormant standby is not woken while another one is parked, because that costs as much as a ring.
 fn see_to_it_that_one_is_parked() {
     if signal::said().parked.0.load(Ordering::Acquire) != 0 {
         return;
@@ -323,7 +323,7 @@ fn see_to_it_that_one_is_parked() {
     if free.is_empty() {
         return;
     }
-    // Looked at under the lock: who is not counted yet sees the bell.
+    // Read under the lock: a standby that is not counted yet will see the bell.
     let is_dormant = DORMANT.load(Ordering::Acquire) != 0;
     drop(free);
     if is_dormant {

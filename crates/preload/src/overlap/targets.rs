@@ -1,9 +1,9 @@
-//! Target constructs: libgomp runs them, and we order them among our tasks.
+//! Target constructs: libgomp runs them, and this module orders them among our tasks.
 //!
-//! A target construct is a task. libgomp would wait for what it depends on, and defer it where the program says `nowait`, among tasks of
-//! its own: it knows none of ours, and our taskwaits, taskgroups and barriers know none of libgomp's. So here each is done at once, when
-//! all that it depends on has been done. Without a device it is the calling thread that runs it, outside of any region:
-//! there, tasks are libgomp's, which does them at once.
+//! A target construct is a task. libgomp would wait for its dependences, and with `nowait` defer it among libgomp's own tasks. But libgomp does not
+//! know our tasks, and our taskwaits, taskgroups and barriers do not know libgomp's. Therefore each construct runs immediately, as soon as everything
+//! it depends on is done. Without a device, the calling thread runs it, outside of any region; there, tasks belong to libgomp, which runs them
+//! immediately.
 
 use std::ffi::{c_int, c_uint, c_ushort, c_void};
 use std::mem::transmute;
@@ -15,7 +15,7 @@ use super::here::here;
 
 /// The task may be deferred (gomp-constants.h).
 const NOWAIT: c_uint = 1;
-/// The kind of a variable that the construct has a copy of, in the lower byte; the upper one is the binary logarithm of its alignment.
+/// Kind of a variable of which the construct has a copy, in the lower byte. The upper byte is the binary logarithm of its alignment.
 const FIRSTPRIVATE: c_ushort = 12;
 
 type Target = unsafe extern "C-unwind" fn(
@@ -32,7 +32,7 @@ type Target = unsafe extern "C-unwind" fn(
 type Mapping =
     unsafe extern "C-unwind" fn(c_int, usize, *mut *mut c_void, *mut usize, *mut c_ushort, c_uint, *const usize);
 
-/// A target region.
+/// Runs a target region.
 #[allow(clippy::too_many_arguments, reason = "the compiler's")]
 pub unsafe extern "C-unwind" fn target(
     device: c_int,
@@ -47,7 +47,7 @@ pub unsafe extern "C-unwind" fn target(
 ) {
     // SAFETY: libgomp's function, set by the door for this call.
     let real: Target = unsafe { transmute(beyond()) };
-    // Copies are of the values that the construct finds, not of those that it has waited for.
+    // The copies contain the values from before the construct waits for its dependences.
     // SAFETY: the compiler's three arrays.
     let copies = (!depend.is_null()).then(|| unsafe { copy_firstprivate(count, addresses, sizes, kinds) });
     // SAFETY: the compiler's arguments.
@@ -58,7 +58,7 @@ pub unsafe extern "C-unwind" fn target(
     drop(copies);
 }
 
-/// Copies between the host and a device: `target update`, and `target enter data` and `target exit data`.
+/// Runs `target update`, `target enter data` and `target exit data`, which copy between the host and a device.
 pub unsafe extern "C-unwind" fn mapping(
     device: c_int,
     count: usize,
@@ -84,7 +84,7 @@ unsafe fn wait_for(depend: *const usize) {
     }
 }
 
-/// Calls what may run the program's code outside of the region that the thread is in.
+/// Calls a function that may run the program's code outside of the thread's region.
 fn aside(call: impl FnOnce()) {
     let Some(worker) = here() else { return call() };
     let before = worker.step_aside();
@@ -92,7 +92,7 @@ fn aside(call: impl FnOnce()) {
     worker.come_back(before);
 }
 
-/// Copies what the construct has copies of and enters the copies' addresses; they are there until the result goes.
+/// Copies the construct's firstprivate variables and enters the addresses of the copies, which live as long as the result.
 ///
 /// # Safety
 /// The compiler's arrays of `count` elements.

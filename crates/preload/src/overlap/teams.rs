@@ -1,4 +1,4 @@
-//! Teams of regions whose tasks are ours.
+//! Teams of regions whose tasks `overlap` runs.
 
 use std::ffi::c_uint;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use super::nested::{self, Inner};
 use super::workers::worker;
 use crate::real::Library;
 
-/// All that were ever made.
+/// All teams that were ever created.
 pub struct Teams {
     all: Vec<&'static Team>,
 }
@@ -18,23 +18,23 @@ pub struct Teams {
 static TEAMS: Mutex<Teams> = Mutex::new(Teams { all: Vec::new() });
 
 impl Teams {
-    /// There are none. They stay where they are: somebody may be in a region.
+    /// Forgets all teams. Their memory is not freed, because a thread may be in a region.
     pub fn forget(&mut self) {
         self.all.clear();
     }
 }
 
-/// The lock on all of them.
+/// Returns the lock on the list of teams.
 pub fn hold() -> MutexGuard<'static, Teams> {
     TEAMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A team for a region of at most so many threads, which probably `has_none` of tasks.
+/// Returns a team for a region of at most `threads` threads. `has_none`: the region probably has no tasks.
 ///
 /// # Safety
-/// `inner` stays until the region is over.
+/// `inner` stays valid until the region is over.
 pub unsafe fn take(library: &'static Library, threads: c_uint, has_none: bool, inner: Option<&Inner>) -> &'static Team {
-    // That of this thread's last region, without asking anybody, if it does.
+    // The team of this thread's last region is taken without a lock, if it fits.
     let worker = worker();
     let last = worker.and_then(|worker| worker.last_team.get());
     let team = last.filter(|team| team.seats() == threads && team.claim()).unwrap_or_else(|| {
@@ -52,13 +52,13 @@ pub unsafe fn take(library: &'static Library, threads: c_uint, has_none: bool, i
     team
 }
 
-/// The smallest one with so many seats that no region has, or a new one.
+/// Returns the smallest unused team with enough seats, or a new one.
 fn find(threads: c_uint) -> &'static Team {
     let mut teams = hold();
     loop {
         let fits = teams.all.iter().copied().filter(|team| team.seats() >= threads && !team.is_in_use());
         let Some(smallest) = fits.min_by_key(|team| team.seats()) else { break };
-        // Its last thread may have been faster.
+        // A thread whose last team this is may have claimed it first.
         if smallest.claim() {
             return smallest;
         }
@@ -69,7 +69,7 @@ fn find(threads: c_uint) -> &'static Team {
     team
 }
 
-/// The teams there are, by number from 0; they stay.
+/// Returns a team by its number, from 0; teams are never freed.
 pub fn known(number: usize) -> Option<&'static Team> {
     hold().all.get(number).copied()
 }

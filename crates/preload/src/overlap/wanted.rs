@@ -1,16 +1,16 @@
-//! Whether tasks are ours.
+//! Whether overlap is active.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static WANTED: AtomicBool = AtomicBool::new(false);
 
-/// Whether tasks are ours in regions that begin now.
+/// Returns whether `overlap` runs the tasks of regions that begin now.
 #[inline]
 pub fn is_wanted() -> bool {
     WANTED.load(Ordering::Relaxed)
 }
 
-/// They are, from now on.
+/// Activates overlap from now on.
 pub fn want() {
     WANTED.store(true, Ordering::Relaxed);
 }

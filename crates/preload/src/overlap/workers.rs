@@ -1,4 +1,4 @@
-//! Workers are made when their threads first need them, and end with them.
+//! Workers: each is created when its thread first needs it, and ends with the thread.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -9,10 +9,10 @@ use tasks::worker::Worker;
 
 use super::here;
 
-/// Ends workers with their threads.
+/// Key that ends workers with their threads.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
-/// Before there are any. Returns whether there can be some.
+/// Creates the key; called before any worker exists. Returns whether workers can be created.
 pub fn at_load() -> bool {
     let mut key = 0;
     // SAFETY: a place for the key, and a function that takes what is given below.
@@ -21,12 +21,12 @@ pub fn at_load() -> bool {
     is_made
 }
 
-/// The calling thread's, which is made now if it is not there. `None`: there are too many threads.
+/// Returns the calling thread's worker, which is created if needed. `None` if there are too many threads.
 pub fn worker() -> Option<&'static Worker> {
     worker_in(|new| Some(Box::new(new)))
 }
 
-/// The same for a thread that can be done without: `None`, too, if there is no memory.
+/// Returns the worker of a thread that is not indispensable; `None` also if there is no memory.
 pub fn spare_worker() -> Option<&'static Worker> {
     worker_in(|new| boxed(|| new))
 }
