@@ -41,7 +41,7 @@ char *app_step_mark(const struct app *app, uint64_t step)
 
 void app_wait_for_steps(const struct app *app, uint64_t step)
 {
-    // The last to have it was the step that is waited for.
+    // The mark was last used by the step to wait for.
     char *mark = app_step_mark(app, step);
     if (mark == NULL)
         return;

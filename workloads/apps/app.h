@@ -15,26 +15,26 @@ struct app {
     struct truth truth;
     uint64_t threads;
     uint64_t every;         // steps from one snapshot to the next; 0: none
-    uint64_t work;          // what it means is the application's
+    uint64_t work;          // unit depends on the application
     bool verify;
     const char *folder;
     bool direct;
     uint64_t buffers;
-    uint64_t ahead;         // steps whose tasks may exist at a time; 0: all
-    char *step_marks;       // one of each, for depend clauses
+    uint64_t ahead;         // steps whose tasks may exist at the same time; 0: all
+    char *step_marks;       // one per step in flight, for depend clauses
     uint64_t rank_count, rank;
     const char *peer;
     uint64_t patience_ns;
     bool ordered, in_task, yields;
 
     uint64_t begin_ns, begin_cpu_ns;
-    uint64_t elapsed_ns, cpu_ns;    // of the measured phase; CPU time is that of the whole process
+    uint64_t elapsed_ns, cpu_ns;    // of the measured phase; CPU time of the whole process
     uint64_t checksum;
 };
 
 enum { APP_MAX_BUFFERS = 4096, APP_MAX_AHEAD = 100000 };
 
-// Rows of the option table of every application, and the values they begin with.
+// Option table rows that all applications share, and the default values.
 #define APP_DEFAULTS {.buffers = 16, .ahead = 8, .rank_count = 1, .patience_ns = 30 * NS_PER_SECOND}
 #define APP_BASE_OPTIONS(app)                                                                      \
     {"threads", OPTION_COUNT, &(app)->threads, 1, 4096, NULL, "N",                                 \
@@ -47,7 +47,7 @@ enum { APP_MAX_BUFFERS = 4096, APP_MAX_AHEAD = 100000 };
      "O_DIRECT: past the page cache, so that transfers block", NULL},                              \
     {"buffers", OPTION_COUNT, &(app)->buffers, 1, APP_MAX_BUFFERS, NULL, "N",                      \
      "staging buffers between memory and file (16)", NULL}
-// … of those that can be two ranks.
+// Additional rows for applications that support two ranks.
 #define APP_OPTIONS(app)                                                                           \
     APP_BASE_OPTIONS(app),                                                                         \
     {"ahead", OPTION_COUNT, &(app)->ahead, 0, APP_MAX_AHEAD, NULL, "N",                            \
@@ -66,29 +66,29 @@ enum { APP_MAX_BUFFERS = 4096, APP_MAX_AHEAD = 100000 };
     {"yield", OPTION_FLAG, &(app)->yields, 0, 0, NULL, NULL,                                       \
      "with --in-task: taskyield in between", NULL}
 
-// program_start, refuses options that do not go together, prepares the team.
+// Calls program_start, rejects contradictory options, prepares the team.
 void app_start(struct app *app, const struct program *program, int argc, char **argv);
 
-// What both ranks must agree on, as one number.
+// Combines the parameters on which both ranks must agree into one number.
 uint64_t app_problem(const uint64_t *values, size_t count);
 
-// With `channels` to the other rank, if there is one. Refuses a rank whose `problem` is another.
+// Opens `channels` to the other rank, if there is one. Rejects a rank with another `problem`.
 void app_connect(const struct app *app, struct ranks *ranks, size_t channels, uint64_t problem);
 
-// A program has to bound how far it runs ahead itself: libgomp does not count tasks that wait for others,
-// and for each new one walks through all that exist with the same mark.
+// The program itself must bound how many steps are in flight: libgomp does not limit the tasks that wait for
+// dependences, and for each new task it walks through all existing ones with the same mark.
 //
-// What a task depends on that is done when all of the step is; NULL without a bound.
+// app_step_mark: the mark of a step, on which its last task depends; NULL without a bound.
 char *app_step_mark(const struct app *app, uint64_t step);
-// Before the tasks of the step are created: waits until there are none of the step `ahead` before it.
+// Call before creating the tasks of a step: waits until all tasks of the step `ahead` steps earlier are done.
 void app_wait_for_steps(const struct app *app, uint64_t step);
 
-// Around what is measured.
+// The measured phase begins and ends.
 void app_phase_begin(struct app *app);
 void app_phase_end(struct app *app);
 
-// The sum over the ranks becomes the checksum; then the report and the truth: the last statement of
-// every main. `storage` may be NULL. Destroys both.
+// The last statement of every main: sums the checksum over the ranks, prints the report and writes the
+// truth. `storage` may be NULL. Destroys `ranks` and `storage`.
 int app_end(struct app *app, const struct program *program, struct ranks *ranks,
             struct storage *storage, uint64_t own_checksum, const char *format, ...)
     __attribute__((format(printf, 6, 7)));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Memory-bound blocks: each is a table that fits a CPU's own cache, and is walked through in scattered
-// order many times; some are written to a file by tasks that block. See --help.
+// Memory-bound blocks: each is a table that fits into a CPU's own cache and is traversed many times in
+// scattered order; some are written to a file by tasks that block. See --help.
 //
-// Blocks have nothing to do with each other but for where they are computed: table `block % tables`, whose
-// mark keeps them in order. A block that is to be written is copied into a staging buffer, so that its
-// table is free before the disk is. Two threads on one CPU walk through two tables, which do not fit its
+// Blocks are independent, except that each is computed in table `block % tables`, whose mark orders the
+// blocks of that table. A block that is to be written is copied into a staging buffer, so that its table is
+// free before the write has finished. Two threads on one CPU traverse two tables, which do not fit into its
 // cache together.
 #include <inttypes.h>
 #include <stdlib.h>
@@ -35,15 +35,15 @@ static bool is_written(const struct blocks *blocks, size_t block)
     return blocks->app.every != 0 && (block + 1) % blocks->app.every == 0;
 }
 
-// Where each value goes depends on another one somewhere in the table. The order is a congruential sequence
-// of full period: it needs no memory of its own and cannot be foreseen by what fetches lines ahead.
+// Each value depends on another one at a scattered place in the table. The order is a linear congruential
+// sequence of full period: it needs no memory, and a hardware prefetcher cannot predict it.
 static void walk(double *table, uint64_t values, uint64_t pass)
 {
     uint64_t there = pass % values;
     for (uint64_t here = 0; here < values; here++) {
         there = (there * 1664525 + 1013904223) & (values - 1);
         double mean = 0.5 * (table[here] + table[there]);
-        // The logistic map: it stays within [0, 1], and forgets nothing.
+        // The logistic map: it stays within [0, 1], and small differences grow instead of dying out.
         table[here] = 4 * mean * (1 - mean);
     }
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The arithmetic that `--work` repeats, for both applications.
+// The arithmetic that `--work` repeats, in all applications.
 #ifndef COX_WORKLOADS_APPS_DAMPED_H
 #define COX_WORKLOADS_APPS_DAMPED_H
 
 #include <stdint.h>
 
-// What a value can be above its range, or below, by damping.
+// Damping lets a value leave its range by at most this much.
 #define DAMPING 0.01
 
-// The solution x of x = value - DAMPING x³, by `repeats` steps towards it, each of which needs the one
-// before: nothing can be left out, and nothing gets out of hand however many they are.
+// Solves x = value - DAMPING x³ for x by `repeats` fixed-point iterations. Each needs the one before, so the
+// compiler cannot skip any, and the result stays bounded for any number of repeats.
 static inline double damped(double value, uint64_t repeats)
 {
     double solution = value;

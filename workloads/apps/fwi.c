@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A mock-up of full-waveform inversion: a field forward in time, whose snapshots go to a file, and then
-// on while the snapshots come back in reverse order and are correlated with it. OpenMP tasks that block in
-// transfers and messages. See --help.
+// A mock-up of full-waveform inversion: a field moves forward in time, and its snapshots are written to a
+// file. The field then moves on, while the snapshots are read in reverse order and correlated with it. The
+// OpenMP tasks block in file transfers and messages. See --help.
 //
-// A step has two halves, velocity and stress. What a task waits for:
+// A step has two halves, velocity and stress. Dependences of the tasks:
 //
-// - A slice of a volume depends on itself and, in the other volume, on the same slice and the two beside
-//   it. No half waits for another, nor the way back for the way forward.
-// - A message depends on the slice at the border that it is read from, or on the mark of the other rank's
-//   slice that it is written into.
-// - A snapshot of a slice is copied into a staging buffer by one task, which depends on the slice, and
-//   written by another, so that the field goes on without the disk. On the way back one task reads into a
-//   staging buffer, as early as the buffer is free, and another, which depends on the slice, correlates.
-//   The buffer's mark keeps all of them in order, also the reading behind the writing: a slot has one
-//   buffer.
+// - A slice of a volume depends on itself and, in the other volume, on the same slice and its two
+//   neighbours. There is no barrier between halves, nor between the way forward and the way back.
+// - A message depends on the border slice from which it is sent, or on the mark of the other rank's slice
+//   into which it is received.
+// - A snapshot of a slice takes two tasks: one depends on the slice and copies it into a staging buffer,
+//   the other writes the buffer, so that the field does not wait for the disk. On the way back one task
+//   reads into a staging buffer as soon as the buffer is free, and another, which depends on the slice,
+//   correlates. The buffer's mark orders all of these tasks, including the read after the write, because
+//   a slot always uses the same buffer.
 //
-// Messages of a half go down (from rank 0 to rank 1), then up, and in both ranks are created in this order:
-// with --ordered the first that is not done is the next in both, so one thread in each is enough. Without
-// it, receives may block all threads; a runtime that runs other tasks in the meantime gets out of that.
+// The messages of a half go down (from rank 0 to rank 1), then up, and both ranks create them in this order.
+// With --ordered, both ranks also transfer them in this order, so one thread per rank is enough. Without it,
+// receives may block all threads, which is a deadlock unless the runtime runs other tasks meanwhile.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,15 +35,15 @@ struct fwi {
     struct storage storage;
     struct wave wave;
     uint64_t steps;             // in each direction
-    char *marks[VOLUMES];       // of slices, as wave_slice counts them, for depend clauses
+    char *marks[VOLUMES];       // of slices, by the index of wave_slice, for depend clauses
     char *image_marks;
-    char *nothing;              // two of each slice, where a task has no transfer
+    char *nothing;              // two dummy marks per slice, for tasks without a transfer
 };
 
-// What a task with transfers does before it computes.
+// Transfers that a task does before it computes.
 struct transfers {
     bool receives, writes;
-    size_t slot;    // of the snapshot that it writes
+    size_t slot;    // slot of the snapshot that it writes
 };
 
 static enum volume volume_of(uint64_t half)
@@ -51,8 +51,8 @@ static enum volume volume_of(uint64_t half)
     return half % VOLUMES;
 }
 
-// Steps on the way back are numbered on: step S + i meets the snapshot that step S - 1 - i has left. As the
-// number of steps done when it was taken.
+// Steps on the way back continue the numbering: step S + i uses the snapshot that step S - 1 - i has left.
+// Returns the number of steps that were done when that snapshot was taken.
 static uint64_t snapshot_met(const struct fwi *fwi, uint64_t step)
 {
     return step < fwi->steps ? step + 1 : 2 * fwi->steps - step;
@@ -75,7 +75,7 @@ static void stage(struct fwi *fwi, size_t slice, size_t slot)
     storage_note(&fwi->storage, slot);
 }
 
-// The slice at the border to the other rank, and the other rank's beyond it.
+// The slice at the border to the other rank, and the other rank's slice beyond it.
 static size_t border_slice(const struct fwi *fwi)
 {
     return ranks_has_next(&fwi->ranks) ? fwi->wave.slices : 1;
@@ -109,7 +109,7 @@ static void create_send(struct fwi *fwi, enum volume volume)
     ranks_send(&fwi->ranks, volume, wave_slice(&fwi->wave, volume, slice), fwi->wave.slice_values);
 }
 
-// The other rank waits for what is computed here: before what it does not wait for, as messages are.
+// Priority 1, like messages, for updates for which the other rank waits.
 static int is_awaited(const struct fwi *fwi, size_t slice)
 {
     return fwi->ranks.count > 1 && slice == border_slice(fwi);
@@ -164,7 +164,7 @@ static void create_updates(struct fwi *fwi, uint64_t half)
     for (size_t slice = 1; slice <= fwi->wave.slices; slice++) {
         struct transfers transfers = {
             .receives = fwi->ranks.count > 1 && half > 0 && slice == border_slice(fwi),
-            // The stress of the step before, which it still is.
+            // The stress still has its value of the step before.
             .writes = volume == VELOCITY && steps_done <= fwi->steps && has_snapshot(fwi, steps_done),
         };
         if (transfers.writes)
@@ -176,15 +176,15 @@ static void create_updates(struct fwi *fwi, uint64_t half)
     }
 }
 
-// After the last half there is nobody who needs them.
+// No rank needs messages after the last half.
 static void create_messages(struct fwi *fwi, uint64_t half, uint64_t last_half)
 {
     bool upper = ranks_has_next(&fwi->ranks);
     if (fwi->ranks.count == 1)
         return;
     if (fwi->app.in_task) {
-        // What the other rank sent of the half before was received by the updates of this one. The lower
-        // rank sends after it has received, therefore a half later.
+        // This half's updates receive what the other rank sent in the half before. The lower rank sends
+        // after it has received, therefore half a step later.
         if (upper && half < last_half)
             create_send(fwi, volume_of(half));
         if (!upper && half > 0)
@@ -250,7 +250,7 @@ static void create_step(struct fwi *fwi, uint64_t step)
         create_correlation(fwi, met);
     else if (!fwi->app.in_task)
         create_snapshot(fwi, met);
-    // Else the next step writes it.
+    // With --in-task, the next step writes the snapshot.
 }
 
 static void create_end_of_step(struct fwi *fwi, uint64_t step)
@@ -282,7 +282,7 @@ static void run(struct fwi *fwi)
     app_phase_end(&fwi->app);
 }
 
-// All steps without tasks; each snapshot must be the state of its step.
+// Repeats all steps without tasks; each snapshot must equal the state of its step.
 static void verify(struct fwi *fwi)
 {
     const struct wave *wave = &fwi->wave;

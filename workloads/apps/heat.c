@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Heat in a plate by Gauss-Seidel: OpenMP tasks in a wavefront, with checkpoints to a file and messages to
-// another process that block the threads they run on. See --help.
+// Heat in a plate by the Gauss-Seidel method: OpenMP tasks in a wavefront, with checkpoints to a file and
+// messages to another process, both of which block the threads. See --help.
 //
-// What a task waits for:
+// Dependences of the tasks:
 //
 // - A block depends on itself and its four neighbours. Tasks are created in the order of a sequential
-//   program, so the neighbours above and to the left are of the same step, the others of the one before.
-//   No step waits for another: the wavefronts of several are under way at once.
-// - A message depends on the row of blocks at the border that it is read from, or on the mark of the frame
-//   that it is written into, which the blocks at the border depend on too.
-// - A checkpoint is a task for each block, not for each row of blocks: a row would depend on all of its
-//   blocks, and hold up the wavefront until they all are of the same step. Its state is that of exactly
-//   one step because it depends on the block. It is copied into a staging buffer by one task and written
-//   by another, so that the next update of the block waits for the copy, not for the disk.
+//   program, so the neighbours above and to the left are of the same step, the others of the step before.
+//   There is no barrier between steps: the wavefronts of several steps are in flight at the same time.
+// - A message depends on the border row of blocks from which it is sent, or on the mark of the frame into
+//   which it is received. The blocks at the border depend on that mark, too.
+// - A checkpoint is one task per block, not per row of blocks: a row would depend on all its blocks and
+//   delay the wavefront until all of them are of the same step. A checkpoint depends on its block, so it
+//   has the state of exactly one step. One task copies the block into a staging buffer and another writes
+//   the buffer, so the next update of the block waits for the copy, not for the disk.
 //
-// Both ranks create their messages in one order, all downward ones of a step, then all upward ones, and
-// with --ordered that is the order in which they are done: the first one that is not done is the next in
-// both ranks, so one thread in each is enough. Without it, receives may block every thread of both while
-// what they wait for has not been sent; a runtime that runs other tasks in the meantime gets out of that.
+// Both ranks create their messages in the same order: all downward ones of a step, then all upward ones.
+// With --ordered, both also transfer them in this order, so one thread per rank is enough. Without it,
+// receives may block all threads of both ranks before the messages are sent, which is a deadlock unless the
+// runtime runs other tasks meanwhile.
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -35,16 +35,16 @@ struct heat {
     struct plate plate;
     uint64_t steps;
     char *marks;      // of blocks and of the frame around them, for depend clauses
-    char *nothing;    // two of each block, where a task has no transfer
+    char *nothing;    // two dummy marks per block, for tasks without a transfer
 };
 
-// What a task with transfers does before it computes.
+// Transfers that a task does before it computes.
 struct transfers {
     bool receives, writes;
-    size_t slot;    // of the checkpoint that it writes
+    size_t slot;    // slot of the checkpoint that it writes
 };
 
-// Rows and columns begin with 1, the frame is 0 and last + 1.
+// Rows and columns begin with 1; the frame is 0 and last + 1.
 static char *mark_of(const struct heat *heat, size_t row, size_t column)
 {
     return &heat->marks[row * (heat->plate.columns + 2) + column];
@@ -86,7 +86,7 @@ static void send_border(struct heat *heat, size_t column)
     ranks_send(&heat->ranks, column, border, heat->plate.block);
 }
 
-// The row of blocks at the border to the other rank, and the frame beyond it, as marks count them.
+// The row of blocks at the border to the other rank, and the frame beyond it, as indices of marks.
 static size_t border_row(const struct heat *heat)
 {
     return ranks_has_next(&heat->ranks) ? heat->plate.rows : 1;
@@ -131,7 +131,7 @@ static void create_checkpoint(struct heat *heat, uint64_t steps_done)
         }
 }
 
-// The other rank waits for what is computed here: before what it does not wait for, as messages are.
+// Priority 1, like messages, for updates for which the other rank waits.
 static int is_awaited(const struct heat *heat, size_t row)
 {
     return heat->ranks.count > 1 && row + 1 == border_row(heat);
@@ -161,8 +161,8 @@ static void transfer_and_relax(struct heat *heat, size_t row, size_t column,
     plate_relax(&heat->plate, row, column);
 }
 
-// The layout that the paper advises against: transfers and then computation in one task. The checkpoint
-// is that of the step before, which the block still is.
+// The layout that the paper advises against: transfers and then computation in one task. The block still
+// has its value of the step before, of which this is the checkpoint.
 static void create_update_with(struct heat *heat, size_t row, size_t column,
                                struct transfers transfers)
 {
@@ -194,8 +194,8 @@ static void create_updates(struct heat *heat, uint64_t step, bool receives)
         }
 }
 
-// The lower rank needs what the upper has computed in the same step, the upper what the lower has computed
-// in the step before.
+// The lower rank needs the upper rank's result of the same step, the upper rank needs the lower rank's
+// result of the step before.
 static void create_step(struct heat *heat, uint64_t step)
 {
     bool receives = ranks_has_previous(&heat->ranks) || (ranks_has_next(&heat->ranks) && step > 0);
@@ -204,12 +204,12 @@ static void create_step(struct heat *heat, uint64_t step)
     create_updates(heat, step, receives);
     if (ranks_has_next(&heat->ranks) || (ranks_has_previous(&heat->ranks) && step + 1 < heat->steps))
         create_sends(heat);
-    // With --in-task the next step writes it, if there is one.
+    // With --in-task the next step, if there is one, writes the checkpoint.
     if (is_checkpoint(heat, step + 1) && !(heat->app.in_task && step + 1 < heat->steps))
         create_checkpoint(heat, step + 1);
 }
 
-// The last block of a step is done when all of it are.
+// The last block of a step depends on all others, so it is done when the step is done.
 static void create_end_of_step(struct heat *heat, uint64_t step)
 {
     char *mark = app_step_mark(&heat->app, step);
@@ -239,7 +239,7 @@ static void run(struct heat *heat)
     app_phase_end(&heat->app);
 }
 
-// All steps without blocks and tasks; each checkpoint must be the state of its step.
+// Repeats all steps without blocks and tasks; each checkpoint must equal the state of its step.
 static void verify(struct heat *heat)
 {
     const struct plate *plate = &heat->plate;

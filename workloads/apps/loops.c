@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Short parallel loops, with output in tasks between them: a solver whose loops take 100 us and less, and
-// whose state is packed and written, block by block, by tasks that block. See --help.
+// Short parallel loops with output in tasks between them: a solver whose loops take 100 us or less, and whose
+// state is packed and written, block by block, by tasks that block. See --help.
 //
-// All is one parallel region. After the loops of a step one thread makes the tasks of the output, and all
-// of the team do them before the next loop begins: a packing task fills a staging buffer, and a writing
-// task behind it empties it. The same number of threads serves the loops and the output.
+// Everything is one parallel region. After the loops of a step, one thread creates the output tasks, and the
+// team runs all of them before the next loop begins: a packing task fills a staging buffer, and then a
+// writing task writes it. The same number of threads runs the loops and the output.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +17,11 @@
 struct loops {
     struct app app;
     struct storage storage;
-    uint64_t steps, count;        // of loops in each step
-    uint64_t size, blocks;        // values of the ring, blocks that are written
+    uint64_t steps, count;        // loops in each step
+    uint64_t size, blocks;        // values of the ring, blocks of the output
     uint64_t loop_work;
     double *states[2];
-    double *packed;               // of the last step
+    double *packed;               // output of the last step
 };
 
 static size_t block_values(const struct loops *loops)
@@ -39,7 +39,7 @@ static size_t slot_of(const struct loops *loops, uint64_t step, size_t block)
     return step / loops->app.every * loops->blocks + block;
 }
 
-// After so many loops in all the state is in one or the other.
+// Each loop swaps the two states, so the number of loops decides which one is current.
 static double *state_after(const struct loops *loops, uint64_t step)
 {
     return loops->states[(step + 1) * loops->count % 2];
@@ -65,7 +65,7 @@ static void pack_and_stage(struct loops *loops, uint64_t step, size_t block, siz
     storage_note(&loops->storage, slot);
 }
 
-// All of it is packed after each step, so that the work does not depend on how much is written.
+// The whole state is packed after each step, so that the work does not depend on how much is written.
 static void create_output(struct loops *loops, uint64_t step)
 {
     for (size_t block = 0; block < loops->blocks; block++) {

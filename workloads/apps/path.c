@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A critical path: a simulation whose steps follow each other, and analyses of its states beside it, some
-// of which are written to a file by tasks that block. See --help.
+// A critical path: a simulation whose steps depend on each other, and analyses of its states, some of which
+// are written to a file by tasks that block. See --help.
 //
-// A state is in one of `--states` places, and the next is computed from it: tasks with a priority, one
-// after the other. Each state has analyses, which nobody waits for but the step that wants its place. The
-// path is nearly as long as all work on two CPUs, so that what holds up a step holds up the program.
+// A state is stored in one of `--states` places, and the next state is computed from it: a chain of tasks
+// with
+// a priority. Only the step that reuses a state's place waits for the analyses of that state. On two CPUs the
+// chain takes nearly as long as all the work, so a delayed step delays the program.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,15 +19,15 @@
 struct path {
     struct app app;
     struct storage storage;
-    uint64_t steps, values;     // of a state
+    uint64_t steps, values;     // values of a state
     uint64_t places, parts;     // analyses of each state
-    uint64_t percent;           // work of a step, of that of its analyses
+    uint64_t percent;           // work of a step, in percent of its analyses' work
     double *states;
     char *marks;                // of places, for depend clauses
     uint64_t *digests;          // of analyses
 };
 
-// After `step` steps.
+// The state after `step` steps.
 static double *state_after(const struct path *path, uint64_t step)
 {
     return &path->states[step % path->places * path->values];
@@ -47,7 +48,7 @@ static uint64_t step_work(const struct path *path)
     return path->app.work * path->parts * path->percent / 100;
 }
 
-// The part decides which values are seen together.
+// `part` decides which pairs of values are combined.
 static uint64_t analyse(const struct path *path, const double *state, size_t part, double *result)
 {
     size_t apart = (part + 1) % path->values;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Phases with barriers: in each, tasks compute the next state of a ring block by block, and other tasks
-// write the present one to a file, which blocks. See --help.
+// write the present state to a file, which blocks. See --help.
 //
-// All threads make tasks, of their share of the blocks, and meet at a barrier that waits for all tasks. A
-// phase only reads the state that it writes to the file, so nothing in it depends on anything else in it,
-// and tasks have no depend clauses: they would not hold between tasks of different threads.
+// All threads create tasks for their share of the blocks, and meet at a barrier that waits for all tasks. A
+// phase only reads the present state, so its tasks are independent. They have no depend clauses, which would
+// not apply between tasks of different threads anyway.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 struct phases {
     struct app app;
     struct storage storage;
-    uint64_t count;               // of phases
+    uint64_t count;               // number of phases
     uint64_t blocks, values;      // of each block
     double *states[2];
 };
@@ -79,7 +79,7 @@ static void run(struct phases *phases)
     app_phase_end(&phases->app);
 }
 
-// All phases in plain loops; each state that was written must be that of its phase.
+// Repeats all phases in plain loops; each state that was written must equal the state of its phase.
 static void verify(struct phases *phases)
 {
     size_t size = ring_size(phases);

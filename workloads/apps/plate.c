@@ -10,15 +10,15 @@
 #include "fail.h"
 #include "numbers.h"
 
-// The frame and the cells begin with values that look random: with a cold plate and a warm edge, most
-// cells would be denormal for a long time, whose arithmetic is a hundred times slower.
+// The frame and the cells start with pseudorandom values. With a cold plate and a warm edge, most cells would
+// be denormal for a long time, and arithmetic on denormals is a hundred times slower.
 static double first_value(size_t size, size_t row, size_t column)
 {
     struct random_sequence sequence = random_numbered(row * (size + 2) + column);
     return random_unit(&sequence);
 }
 
-// The mean of the neighbours, less what a cell radiates.
+// The mean of the four neighbours, damped.
 static inline double relaxed(const double *cell, size_t pitch, uint64_t work)
 {
     return damped(0.25 * ((*(cell - pitch) + cell[pitch]) + (cell[-1] + cell[1])), work);
@@ -42,7 +42,7 @@ void plate_destroy(struct plate *plate)
     free(plate->cells);
 }
 
-// Rows of cells are counted from the frame above, row 0.
+// Rows of cells are counted from the upper frame, which is row 0.
 static double *cells_at(const struct plate *plate, size_t cell_row, size_t column)
 {
     return &plate->cells[cell_row * plate->pitch + 1 + column * plate->block];

@@ -18,7 +18,7 @@
 #include "clocks.h"
 #include "fail.h"
 
-// The first message on each connection, so that strangers and other problems are refused.
+// The first message on each connection. It identifies this program and the problem.
 struct hello {
     uint64_t magic, problem, channel;
 };
@@ -42,7 +42,7 @@ static struct addrinfo *address_of(const char *peer, bool listens)
     return found;
 }
 
-// Messages are short and waited for: they go at once. A send that takes too long ends.
+// Disables Nagle's algorithm, because messages are short and awaited, and limits the time of a send.
 static void prepare(int fd, uint64_t patience_ns)
 {
     int yes = 1;
@@ -75,7 +75,7 @@ static void send_all(int fd, const void *data, size_t bytes)
     }
 }
 
-// Until so many bytes are there. Whoever waits is woken once, when all have come, and not for each packet.
+// Waits until `bytes` bytes have arrived. The thread is woken once, not for each packet.
 static void wait_for_bytes(const struct ranks *ranks, int fd, size_t bytes)
 {
     int wanted = bytes < INT_MAX ? (int)bytes : INT_MAX;
@@ -95,9 +95,9 @@ static void wait_for_bytes(const struct ranks *ranks, int fd, size_t bytes)
 static void receive_all(const struct ranks *ranks, int fd, void *data, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {
-        // A receive would not wait for all: what has come, it takes, and then waits for as much as the whole.
+        // Wait for the whole rest first: a blocking recv could take a part, and then wait for as many bytes again.
         wait_for_bytes(ranks, fd, bytes - done);
-        // Without waiting once more: a wake-up may be for less than was asked for.
+        // This must not block: poll may return before all bytes have arrived.
         ssize_t length = recv(fd, (char *)data + done, bytes - done, MSG_DONTWAIT);
         if (length < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
@@ -184,7 +184,7 @@ void ranks_connect(struct ranks *ranks, const char *peer, uint64_t patience_ns, 
         accept_all(ranks, peer, problem);
     else
         connect_all(ranks, peer, problem);
-    // Both are there before either begins.
+    // Both ranks are connected before either starts.
     if (ranks_sum(ranks, 1) != 2)
         check_failed("the other rank counts differently");
 }

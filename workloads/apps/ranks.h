@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Two processes that share the work, and blocking messages between them: by TCP (ranks.c), or by MPI
-// (ranks_mpi.c), whose libraries wait in loops, as a program that may choose neither.
+// (ranks_mpi.c), whose libraries wait in loops.
 //
-// By TCP there is one connection per channel, and a channel has at most one sender and one receiver at a
-// time in each rank: tasks that use one depend on its mark. So any number of receives may block at once
-// and none of them takes another's message, without tags, demultiplexing or locks. The two directions
-// of a connection have nothing to do with each other.
+// With TCP there is one connection per channel, and in each rank a channel has at most one sender and one
+// receiver at a time: the tasks that use it depend on its mark. So any number of receives may block at the
+// same
+// time and none takes another's message, without tags, demultiplexing or locks. The two directions of a
+// connection are independent.
 //
-// Whether receives that block can block all threads of both ranks for ever depends on the order of
-// the tasks: `ranks_mark` has one mark for all when they shall be one after the other.
+// Whether blocking receives can deadlock both ranks depends on the order of the tasks: if the messages must
+// be ordered, `ranks_mark` returns the same mark for all of them.
 #ifndef COX_WORKLOADS_APPS_RANKS_H
 #define COX_WORKLOADS_APPS_RANKS_H
 
@@ -20,19 +21,18 @@
 struct ranks {
     uint64_t count, rank;
     size_t channels;
-    uint64_t patience_ns;    // for a message
-    int *connections;    // of each channel; NULL when there is one rank
-    char *marks;         // [0] all, then two of each channel, for depend clauses
+    uint64_t patience_ns;    // time limit of a message
+    int *connections;    // one per channel; NULL if there is one rank
+    char *marks;         // [0] for all channels, then two per channel, for depend clauses
     _Atomic uint64_t messages;
 };
 
-// Where a launcher tells a process who it is, sets both and says which launcher; NULL: options tell. The
-// first call of all.
+// If a launcher (MPI) has started this process, sets `count` and `rank` and returns the launcher's name;
+// otherwise returns NULL, and options give them. Must be the first call.
 const char *ranks_join(uint64_t *count, uint64_t *rank);
 
-// For two ranks. `peer` is HOST:PORT; rank 0 listens there until rank 1 comes, which tries again for as
-// long as `patience_ns`. The same time is the longest a message may take. `problem` must be the same
-// number in both.
+// Connects two ranks. `peer` is HOST:PORT: rank 0 listens there, and rank 1 retries until `patience_ns` has
+// passed. The same time limits each message. `problem` must be the same number in both ranks.
 void ranks_connect(struct ranks *ranks, const char *peer, uint64_t patience_ns, size_t channels,
                    uint64_t problem);
 void ranks_destroy(struct ranks *ranks);
@@ -47,17 +47,17 @@ static inline bool ranks_has_previous(const struct ranks *ranks)
     return ranks->rank > 0;
 }
 
-// What a task that sends or receives on this channel depends on.
+// The mark on which a task that sends or receives on this channel depends.
 static inline char *ranks_mark(const struct ranks *ranks, size_t channel, bool sends, bool ordered)
 {
     return &ranks->marks[ordered ? 0 : 1 + 2 * channel + sends];
 }
 
-// Block until all values are with the kernel, or there.
+// Block until all values are handed to the kernel, or have arrived.
 void ranks_send(struct ranks *ranks, size_t channel, const double *values, size_t count);
 void ranks_receive(struct ranks *ranks, size_t channel, double *values, size_t count);
 
-// The sum over all ranks of `own`, in all ranks: waits for the other one. Outside the tasks.
+// Returns the sum of `own` over all ranks, in all ranks; waits for the other rank. Not for use in tasks.
 uint64_t ranks_sum(struct ranks *ranks, uint64_t own);
 
 #endif

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The same messages by MPI: a channel is a tag. A receive that waits does so in the library's loop, on a CPU.
+// The same messages by MPI: a channel is a tag. A waiting receive spins in the library's loop and occupies a
+// CPU.
 #include "ranks.h"
 
 #include <limits.h>
 #include <stdlib.h>
 
-// The C++ bindings of old libraries are not C.
+// Old libraries' C++ bindings do not compile as C.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -13,7 +14,7 @@
 #include "array.h"
 #include "fail.h"
 
-// Behind all channels' tags: what is not a task's.
+// A tag beyond those of the channels, for messages outside the tasks.
 enum { TAG_SUM = 32000 };
 
 static int to_int(size_t count)
@@ -31,7 +32,7 @@ static int other(const struct ranks *ranks)
 const char *ranks_join(uint64_t *count, uint64_t *rank)
 {
     int given, size, number;
-    // Tasks of any thread send and receive.
+    // Any thread may send and receive, because tasks run on any thread.
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &given) != MPI_SUCCESS)
         check_failed("MPI cannot be initialised");
     if (given < MPI_THREAD_MULTIPLE)
@@ -49,7 +50,7 @@ void ranks_connect(struct ranks *ranks, const char *peer, uint64_t patience_ns, 
                    uint64_t problem)
 {
     (void)peer;
-    // A blocking call of MPI ends when the message is there.
+    // A blocking MPI call has no time limit.
     (void)patience_ns;
     if (channels >= TAG_SUM)
         bad_input("%zu channels are too many", channels);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Values on a ring, each relaxed towards its two neighbours: the field of the programs of one process.
+// Values on a ring, each relaxed towards its two neighbours: the field of the single-process programs.
 #ifndef COX_WORKLOADS_APPS_RING_H
 #define COX_WORKLOADS_APPS_RING_H
 
@@ -8,10 +8,10 @@
 
 #include "damped.h"
 
-// `rings` of so many values, all with the same ones that look random; free() takes them.
+// Creates `rings` rings of `count` values, all with the same pseudorandom values. Release with free().
 double *ring_create(size_t rings, size_t count);
 
-// The value at `at` of the next step.
+// Returns the value at `at` after the next step.
 static inline double ring_relaxed(const double *values, size_t count, size_t at, uint64_t work)
 {
     double before = values[at != 0 ? at - 1 : count - 1];
@@ -19,7 +19,7 @@ static inline double ring_relaxed(const double *values, size_t count, size_t at,
     return damped(0.5 * (before + behind), work);
 }
 
-// `from` and what is before `to`.
+// Relaxes the values from `from` up to, but not including, `to`.
 static inline void ring_relax(const double *old, double *new, size_t count, size_t from, size_t to,
                               uint64_t work)
 {
@@ -27,7 +27,7 @@ static inline void ring_relax(const double *old, double *new, size_t count, size
         new[at] = ring_relaxed(old, count, at, work);
 }
 
-// Exit 1 when a value is out of its range.
+// Exit 1 if a value is out of range.
 uint64_t ring_checksum(const double *values, size_t count);
 
 #endif

@@ -12,7 +12,7 @@
 #include "numbers.h"
 #include "scratch.h"
 
-// What O_DIRECT demands of addresses, offsets and lengths at most.
+// The largest alignment that O_DIRECT requires of addresses, offsets and lengths.
 enum { ALIGNMENT = 4096 };
 
 void storage_create(struct storage *storage, const char *folder, bool direct, size_t slots,
@@ -63,9 +63,8 @@ char *storage_mark(const struct storage *storage, size_t slot)
     return &storage->marks[slot % storage->buffers];
 }
 
-// The number of the slot is part of it: slots with the same values cannot stand for each other. Several
-// digests side by side: the steps of one wait for each other, and it would cost more than computing the
-// values did.
+// The slot number is part of the digest, so that slots with the same values cannot be mixed up. Four digests
+// are computed in parallel: a single chain of dependent steps would cost more than computing the values.
 static uint64_t digest_of(const struct storage *storage, size_t slot)
 {
     enum { LANES = 4 };
@@ -95,7 +94,7 @@ void storage_expect(const struct storage *storage, size_t slot)
         check_failed("slot %zu of the snapshots is not what it should be", slot);
 }
 
-// So many slots in either direction, none of them beyond the last buffer.
+// Transfers `count` consecutive slots, which must not extend beyond the last buffer.
 static void transfer(const struct storage *storage, size_t slot, size_t count, bool out)
 {
     unsigned char *buffer = buffer_of(storage, slot);
@@ -135,7 +134,7 @@ void storage_fetch(struct storage *storage, size_t slot)
     atomic_fetch_add_explicit(&storage->read, storage->slot_bytes, memory_order_relaxed);
 }
 
-// As many at once as there are buffers: it shall not take as long as the writing did.
+// Reads as many slots at once as there are buffers, so that checking is faster than writing was.
 void storage_check(const struct storage *storage)
 {
     for (size_t first = 0; first < storage->slots; first += storage->buffers) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Snapshots in a file of equal slots, each written once from a staging buffer, and read back.
+// Snapshots in a file of equal slots. Each slot is written once from a staging buffer, and read back.
 //
-// A buffer has no lock: which buffer a slot goes through is fixed (slot modulo buffers), and tasks that
-// use one depend on its mark. A buffer that is still being written so delays the tasks that want it, and
-// never a thread.
+// Buffers have no locks: a slot always uses the same buffer (slot modulo buffers), and tasks that use a
+// buffer
+// depend on its mark. So a buffer that is still being written delays the tasks that need it, but no thread.
 #ifndef COX_WORKLOADS_APPS_STORAGE_H
 #define COX_WORKLOADS_APPS_STORAGE_H
 
@@ -15,32 +15,32 @@
 struct storage {
     int fd;
     size_t values;         // doubles in a slot
-    size_t slot_bytes;     // whole blocks of the disk
+    size_t slot_bytes;     // rounded up to whole disk blocks
     size_t slots, buffers;
     unsigned char *staging;
     char *marks;           // one per buffer, for depend clauses
-    uint64_t *digests;     // of each slot, when it was staged
+    uint64_t *digests;     // one per slot, computed when it was staged
     _Atomic uint64_t written, read;    // bytes in the measured phase
 };
 
-// Exit 77 when the file system refuses O_DIRECT.
+// Exit 77 if the file system refuses O_DIRECT.
 void storage_create(struct storage *storage, const char *folder, bool direct, size_t slots,
                     size_t values, size_t buffers);
 void storage_destroy(struct storage *storage);
 
-// Where the values of the slot are put before storage_keep and are found after storage_fetch.
+// The buffer of a slot: fill it before storage_keep; storage_fetch fills it.
 double *storage_buffer(const struct storage *storage, size_t slot);
 char *storage_mark(const struct storage *storage, size_t slot);
 
-// Remembers the digest of what is in the buffer of the slot.
+// Stores the digest of the slot's buffer.
 void storage_note(struct storage *storage, size_t slot);
-// Exit 1 unless what is in the buffer of the slot is what was noted.
+// Exit 1 unless the digest of the slot's buffer is the stored one.
 void storage_expect(const struct storage *storage, size_t slot);
-// Blocks until the buffer is written.
+// Writes the buffer; blocks until it is written.
 void storage_keep(struct storage *storage, size_t slot);
-// Blocks until the slot is read into its buffer; exit 1 when it is not what was noted.
+// Reads the slot into its buffer and blocks meanwhile; exit 1 if the digest is not the stored one.
 void storage_fetch(struct storage *storage, size_t slot);
-// The same without counting: after the measured phase. All slots, or one.
+// The same for all slots, or for one, without counting bytes: after the measured phase.
 void storage_check(const struct storage *storage);
 void storage_read_back(const struct storage *storage, size_t slot);
 

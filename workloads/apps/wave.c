@@ -10,15 +10,15 @@
 #include "fail.h"
 #include "numbers.h"
 
-// A volume grows by the other, and by the difference of the other to its neighbours. With L from -12 to 0
-// the waves of a leapfrog scheme stay bounded if stress.same + stress.difference L is positive and its
-// product with velocity.difference L is above -4: here it is at least 0 and -1.2.
+// A volume changes by the other volume, and by the difference of that to its neighbours. With L between -12
+// and 0, the waves of a leapfrog scheme stay bounded if stress.same + stress.difference L is positive and its
+// product with velocity.difference L is above -4: here they are at least 0 and -1.2.
 static const struct {
     double same, difference;
 } growth[VOLUMES] = {[VELOCITY] = {0, 0.5}, [STRESS] = {0.4, 0.4 / 12}};
 
-// Values that look random: in a field that is zero but for a source most values would be denormal for
-// a long time, whose arithmetic is a hundred times slower.
+// Pseudorandom values. In a field that is zero except for a source, most values would be denormal for a
+// long time, and arithmetic on denormals is a hundred times slower.
 static double first_value(struct extent extent, enum volume volume, size_t y, size_t z, size_t x)
 {
     if (y == 0 || y > extent.y || z == 0 || z > extent.z || x == 0 || x > extent.x)

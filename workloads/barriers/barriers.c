@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// N threads that work and meet at a barrier, round after round. See --help.
+// N threads work and wait for each other at a barrier, round after round. See --help.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "truth.h"
 #include "work.h"
 
-// What one thread leaves behind before it arrives, read by the last one to arrive.
+// Result that a thread leaves before it arrives; the last thread to arrive reads it.
 struct round_result {
     uint64_t rounds_done;
     uint64_t value;
@@ -36,10 +36,10 @@ struct worker {
 struct run {
     struct barrier barrier;
     size_t threads;
-    uint64_t rounds;               // 0: until `deadline_ns`
+    uint64_t rounds;               // 0: run until `deadline_ns`
     uint64_t deadline_ns;
     bool measure;                  // read clocks around every wait
-    // Written by the last to arrive before it releases the barrier, read by all after it.
+    // Written by the last thread to arrive before it releases the barrier, read by all threads after it.
     bool finished;
     uint64_t rounds_done;
     uint64_t checksum;
@@ -48,7 +48,7 @@ struct run {
 
 static const char *const wait_names[] = {"futex", "spin", "yield", "spin-futex", NULL};
 
-// Runs in the last thread to arrive: all others have arrived and nobody can have left.
+// Runs in the last thread to arrive: all others have arrived, and none can have left.
 static void complete_round(struct run *run)
 {
     uint64_t round = run->rounds_done++;
@@ -82,7 +82,7 @@ static void work_and_meet(struct worker *me)
             if (run->measure)
                 me->wait_cpu_ns += thread_cpu_ns() - begin_ns;
         }
-        // Stays as it is until this thread arrives again.
+        // `finished` does not change until this thread arrives again.
         if (run->finished)
             return;
     }
@@ -132,7 +132,8 @@ static void check_all(const struct run *run)
     }
 }
 
-// A lower bound: no schedule can beat the longest thread, nor all the work on the allowed CPUs.
+// A lower bound: no schedule can be faster than the busiest thread, nor than all the work on the allowed
+// CPUs.
 static uint64_t ideal_ns(const struct run *run, double iterations_per_us, size_t cpus)
 {
     uint64_t longest = 0, sum = 0;
@@ -240,7 +241,7 @@ int main(int argc, char **argv)
         run.barrier.spin_limit =
             (uint64_t)((double)spin_ns / NS_PER_US * barrier_loads_per_us(!no_pause));
 
-    // Now: a packer may narrow this thread's mask while it runs.
+    // Read the affinity mask now: a packer may narrow it while the program runs.
     static struct cpu_list allowed;
     cpu_list_allowed(&allowed);
     uint64_t begin_ns = monotonic_ns();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// OpenMP tasks that are blocked most of the time, in one region that is the program's first. See --help.
+// OpenMP tasks that are blocked most of the time, in the program's first and only parallel region. See
+// --help.
 //
-// What is measured begins before that region and ends behind it: a runtime that needs time to get ready spends it there.
+// The measured time begins before that region and ends after it, so it includes the start of the runtime.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -26,14 +27,14 @@
 enum { ALIGNMENT = 4096, MESSAGE = 512, SLOT = SQUEEZE_MAX + ALIGNMENT };
 
 struct blocked {
-    uint64_t lanes, items, buffers;    // items are dealt out to lanes in turns
+    uint64_t lanes, items, buffers;    // items are assigned to lanes in turn
     uint64_t sleep_ns, work_ns, pace_ns;
     double iterations_per_us;
     uint64_t iterations;
     const char *folder;
-    uint64_t *results;                 // of each item
-    uint64_t *values;                  // what is in each buffer
-    char *marks;                       // of buffers, for depend clauses
+    uint64_t *results;                 // result of each item
+    uint64_t *values;                  // content of each buffer
+    char *marks;                       // one per buffer, for depend clauses
 };
 
 static struct blocked blocked = {.lanes = 16, .items = 4000, .buffers = 2, .pace_ns = 2400 * NS_PER_US,
@@ -50,7 +51,7 @@ static uint64_t work_on(uint64_t seed)
     return calibrated_work(seed, blocked.iterations, &none);
 }
 
-// Which buffer an item goes through: each lane has some of its own.
+// The buffer of an item: each lane has several of its own.
 static uint64_t buffer_of(uint64_t item)
 {
     uint64_t lane = item % blocked.lanes, turn = item / blocked.lanes;
@@ -65,7 +66,7 @@ static void expect_results(void)
             check_failed("item %" PRIu64 " has another result", item);
 }
 
-// pipeline: three tasks for each item, of which the first and the last sleep.
+// pipeline: three tasks per item; the first and the last sleep.
 
 static void nothing(void)
 {
@@ -90,7 +91,7 @@ static void make_pipeline(void)
     }
 }
 
-// sleepers: a task for each item, which sleeps and then computes.
+// sleepers: one task per item, which sleeps and then computes.
 
 static void make_sleepers(void)
 {
@@ -104,12 +105,12 @@ static void make_sleepers(void)
     }
 }
 
-// fifos: a task for each item, which reads a message of its lane's pipe and then computes.
+// fifos: two tasks per item: one reads a message from its lane's pipe, the other computes.
 
 static int (*pipes)[2];
 static pid_t feeder;
 
-// Writes a message to each pipe, a pause, and so on: another process.
+// Runs in another process: writes a message to each pipe, pauses, and repeats.
 static _Noreturn void feed(int begins)
 {
     char message[MESSAGE] = {0}, first;
@@ -190,7 +191,7 @@ static void end_fifos(void)
     free(pipes);
 }
 
-// compress: three tasks for each item, which read a block past the page cache, compress it, write it past the page cache.
+// compress: three tasks per item: read a block with O_DIRECT, compress it, write it with O_DIRECT.
 
 static int input, output;
 static uint8_t *raw, *squeezed;
@@ -206,7 +207,7 @@ static uint8_t *squeezed_in(uint64_t at)
     return squeezed + at * SLOT;
 }
 
-// Text of a kind: words of a small vocabulary, in an order that belongs to the item.
+// Text-like data: words of a small vocabulary in a pseudorandom order that depends on the item.
 static void fill(uint8_t *block, uint64_t item)
 {
     struct random_sequence sequence = random_numbered(item);
@@ -261,7 +262,7 @@ static void prepare_compress(void)
     for (uint64_t item = 0; item < blocked.items; item++) {
         fill(raw, item);
         write_block(input, raw, SQUEEZE_MAX, item * SQUEEZE_MAX);
-        // Blocks that a file system has only promised are given out when they are first written.
+        // Write the output now, so that the file system has allocated its blocks before the measurement.
         write_block(output, squeezed, SLOT, item * SLOT);
     }
     if (fsync(input) != 0 || fsync(output) != 0)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Two kinds of items follow each other: a byte n < 128 and n + 1 literal bytes; a byte 128 + n, a distance of
-// two bytes (less one), and a copy of n + 4 bytes from there.
+// Format: two kinds of items. A byte n < 128 is followed by n + 1 literal bytes. A byte 128 + n is followed
+// by a
+// two-byte distance (minus one), and stands for a copy of n + 4 bytes from that distance.
 #include "squeeze.h"
 
 #include <string.h>
@@ -80,7 +81,7 @@ size_t unsqueeze(const uint8_t *in, size_t bytes, uint8_t *out, size_t room)
         at += 2;
         if (distance > to || length > room - to)
             return 0;
-        // Byte by byte: a copy may reach into itself.
+        // Copy byte by byte: source and destination may overlap.
         for (size_t i = 0; i < length; i++, to++)
             out[to] = out[to - distance];
     }
