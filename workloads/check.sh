@@ -12,16 +12,16 @@ pass() { passed=$((passed + 1)); }
 fail() { failed=$((failed + 1)); echo "FAILED: $*"; }
 skip() { skipped=$((skipped + 1)); echo "skipped: $*"; }
 
-# Whether the program was built; some are not for some sanitizers.
+# Returns whether the program was built; some programs do not support some sanitizers.
 built() { [ -x "$bin/$1" ]; }
 
-# run PROGRAM ARGS… : its exit code in $code, its output in $scratch/out and $scratch/err.
+# run PROGRAM ARGS…: sets $code to the exit code; output goes to $scratch/out and $scratch/err.
 run() {
     timeout 20 "$bin/$1" "${@:2}" >"$scratch/out" 2>"$scratch/err"
     code=$?
 }
 
-# Runs with --truth; it must succeed and write one JSON object that names the program.
+# works PROGRAM ARGS…: runs with --truth; the program must succeed and write one JSON object that names it.
 works() {
     built "$1" || return 0
     rm -f "$scratch/truth"
@@ -48,8 +48,8 @@ assert truth["program"] == sys.argv[2]
 timed = [thread for thread in truth.get("threads", []) if "wall_ns" in thread]
 assert all(thread["tid"] > 0 for thread in truth.get("threads", []))
 assert all(0 <= thread["cpu_ns"] <= thread["wall_ns"] * 1.01 + 1e6 for thread in timed)
-# Of all together: the kernel takes time that a hypervisor stole out of CPU time, and may notice it
-# late, so that a thread of some microseconds has had none.
+# Check the sum over all threads: the kernel subtracts hypervisor steal from CPU time, sometimes late,
+# so a thread that runs for a few microseconds may have a CPU time of 0.
 assert not timed or sum(thread["cpu_ns"] for thread in timed) > 0
 ' "$scratch/truth" "$1" 2>"$scratch/err"
     else
@@ -57,7 +57,7 @@ assert not timed or sum(thread["cpu_ns"] for thread in timed) > 0
     fi
 }
 
-# refuses CODE PROGRAM ARGS… : that exit code, one line on stderr, nothing on stdout.
+# refuses CODE PROGRAM ARGS…: the program must end with CODE, print one line on stderr and nothing on stdout.
 refuses() {
     local wanted=$1
     shift
@@ -74,7 +74,7 @@ refuses() {
     fi
 }
 
-# equal WHAT A B
+# equal WHAT A B: fails unless A and B are the same text.
 equal() {
     if [ "$2" = "$3" ]; then pass; else fail "$1: '$2' is not '$3'"; fi
 }
@@ -128,7 +128,7 @@ refuses 2 barriers --rounds 5 --seconds 1
 refuses 2 barriers --working-set 1T
 refuses 2 barriers --imbalance -1
 
-# mandelbrot: one checksum whatever the schedule and the team
+# mandelbrot: the checksum is the same for every schedule and team size.
 checksum_line() { grep -o 'checksum 0x[0-9a-f]*, verified' "$scratch/out"; }
 if built mandelbrot; then
     picture="mandelbrot --size 64 --steps 4"
@@ -157,13 +157,13 @@ works imbalance --threads 2 --factor 3 --seconds 0.1
 works imbalance --threads 3 --rounds 20 --slow-thread 0 --work-us 100
 refuses 2 imbalance --threads 2 --slow-thread 2
 
-# taskcost: every row does what it says
+# taskcost: every row works.
 for row in by-one by-all depend-1 depend-2 depend-3 if-0 taskwait taskgroup tree loop grain barrier region for single; do
     works taskcost --row $row --threads 2 --count 200 --repeats 2 --grain-us 1
 done
 refuses 2 taskcost --row nothing
 
-# blocked: every kind, with teams of all sizes, also where there are more buffers than items
+# blocked: every kind, with several team sizes, and with more buffers than items.
 for threads in 1 2 5; do
     for kind in pipeline sleepers fifos; do
         works blocked --kind $kind --threads $threads --items 50 --lanes 4 --sleep-us 100 --work-us 20 --pace-us 50
@@ -175,7 +175,7 @@ works blocked --kind fifos --items 3 --lanes 7 --buffers 3 --pace-us 10
 refuses 2 blocked --kind nothing
 refuses 2 blocked --kind compress --folder /no/such/directory
 
-# firsttask: on one CPU, beside another
+# firsttask: on one CPU, with another CPU for the eventfd.
 allowed=$(taskset -cp $$ | sed 's/.*: //')
 if [[ $allowed == 0[,-]* ]]; then
     refuses 2 firsttask --count 20
@@ -187,7 +187,7 @@ else
     skip "firsttask: CPUs 0 and 1 are not both allowed"
 fi
 
-# regions: with a signal too, before which it says nothing but its process
+# regions: also with a signal, before which the program prints only its process ID.
 works regions --threads 2 --regions 50 --region-us 100
 works regions --threads 1 --regions 3
 refuses 2 regions --regions 0
@@ -212,7 +212,7 @@ first_cpu=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
 works hog --threads 3 --seconds 0.05 --cpu "$first_cpu"
 for list in 4000 x 0- 0,0 3-1 ,; do refuses 2 hog --cpu $list; done
 
-# pingpong: the live counter ends at the number of round trips
+# pingpong: at the end, the live counter equals the number of round trips.
 works pingpong --rounds 2000
 works pingpong --seconds 0.05 --threads
 works pingpong --rounds 200 --no-pin
@@ -222,7 +222,7 @@ refuses 2 pingpong --cpu 0 --no-pin
 refuses 2 pingpong --counter /no/such/directory/counter
 refuses 2 pingpong --counter /dev/null
 
-# storm: the same bytes in every run
+# storm: the output is the same in every run.
 works storm --threads 500
 works storm --processes 200
 works storm --sleepers 100 --seconds 0.1
@@ -235,7 +235,7 @@ equal "output of storm" "$(cat "$scratch/out")" "$(cat "$scratch/first")"
 equal "lines of storm" "$(wc -l <"$scratch/out")" 5
 refuses 2 storm
 
-# A daemon outlives the program, and does not hold its output.
+# A daemon outlives the program, and does not keep the program's output open.
 run storm --daemonise --seconds 1 --truth "$scratch/truth"
 daemon=$(grep -o '"daemon_pid":[0-9]*' "$scratch/truth" | cut -d: -f2)
 equal "name of the daemon left behind" "$(cat "/proc/$daemon/comm")" storm-daemon
@@ -260,7 +260,7 @@ else
     skip "known-write and known-fault in memory: /dev/shm is no tmpfs"
 fi
 
-# kernels: one checksum whatever the number of threads, the same in the truth, which has them all
+# kernels: the checksum is the same for any number of threads and equals the truth's, which lists all threads.
 kernel_checksum() { grep -o '^checksum 0x[0-9a-f]\{16\}$' "$scratch/out"; }
 check_kernel() {
     local kernel=kernel-$1 reference
@@ -288,7 +288,7 @@ check_kernel options --size 1000 --steps 3
 check_kernel raytrace --size 40 --steps 2 --spheres 10
 check_kernel swaptions --size 5 --steps 301
 check_kernel water --size 5 --steps 3
-# More threads than items, and as many as there may be.
+# More threads than items, and the maximum number of threads.
 works kernel-lu --size 2 --steps 2 --threads 3
 works kernel-fft --size 2 --threads 3
 works kernel-water --size 4 --steps 2 --threads 64
@@ -298,13 +298,13 @@ works kernel-mg --size 4 --steps 5 --threads 4
 refuses 2 kernel-fft --size 48
 refuses 2 kernel-mg --size 48
 
-# applications: one checksum however tasks are laid out, however many threads, buffers and ranks
+# applications: the checksum is the same for any layout of tasks and any number of threads, buffers and ranks.
 unused_port() {
     local port
     while port=$((20000 + RANDOM % 10000)) && (exec 3<>/dev/tcp/127.0.0.1/$port) 2>/dev/null; do :; done
     echo $port
 }
-# two_ranks PROGRAM ARGS… : as run, rank 0's; rank 1 must agree.
+# two_ranks PROGRAM ARGS…: like run, for rank 0; rank 1 must have the same checksum.
 two_ranks() {
     local together="--ranks 2 --patience 10 --peer 127.0.0.1:$(unused_port)" other
     timeout 20 "$bin/$1" "${@:2}" $together --rank 1 >"$scratch/rank-1" 2>&1 &
@@ -313,9 +313,9 @@ two_ranks() {
     wait $other || fail "rank 1 of $*: $(cat "$scratch/rank-1")"
     equal "both ranks of $*" "$(grep '^checksum' "$scratch/rank-1")" "$(grep '^checksum' "$scratch/out")"
 }
-# The same over MPI, where that was built. Ranks may print in any order, and the same.
+# The same over MPI, if it was built. Both ranks print the same, in any order.
 mpiexec=${MPIEXEC:-mpiexec}
-# Open MPI wants to be told that root may, and that there may be more ranks than cores. Others do not read these.
+# Open MPI needs permission to run as root and with more ranks than cores. Other MPIs ignore these variables.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 over_mpi() {
     local app=$1-mpi expected=$2
@@ -364,7 +364,7 @@ refuses 2 heat --size 100 --block 64
 refuses 2 heat --size 64 --block 64 --ranks 2 --peer 127.0.0.1:1
 refuses 2 fwi --ny 1 --ranks 2 --peer 127.0.0.1:1
 
-# programs of one process: one checksum however many threads and buffers, whatever is written
+# programs with one process: the checksum is the same for any number of threads and buffers and any output.
 check_program() {
     local program=$1 reference
     built "$program" || return 0
@@ -392,7 +392,7 @@ refuses 2 loops --size 100 --blocks 16
 refuses 2 blocks --values 100
 refuses 2 path --states 1
 
-# Output that cannot be written is said.
+# Output errors are reported.
 run hog --seconds 0.01 --truth /dev/full
 equal "exit code with a full disk for the truth" $code 1
 equal "what is said about it" "$(cut -d: -f 1-2 "$scratch/err")" \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Memory of a program that cannot go on without it.
+// Memory allocation for programs that cannot continue without the memory.
 #ifndef COX_WORKLOADS_ARRAY_H
 #define COX_WORKLOADS_ARRAY_H
 
@@ -7,8 +7,8 @@
 
 enum { CACHE_LINE = 64 };
 
-// `count` items, at least one, zeroed; free() takes it. `alignment` is a power of two. Ends the program
-// when there is not enough memory.
+// Returns an array of `count` items, zeroed, with room for at least one item; release it with free().
+// `alignment` is a power of two. Ends the program if there is not enough memory.
 void *zeroed_array(size_t alignment, size_t count, size_t bytes_each);
 
 #endif

@@ -79,9 +79,11 @@ static uint64_t read_voluntary_switches(void)
 
 struct thread_instant thread_meter_read(const struct thread_meter *meter)
 {
-    // The values cannot be read at once. When the run delay is the same before and after, the
-    // thread did not wait for a CPU in between, so they belong to one moment. A thread that is
-    // preempted again and again still gets its last reading.
+    // The values cannot be read at the same time. If the run delay is the same before and after, the thread
+    // did
+    // not wait for a CPU in between, so the values belong together. A thread that is preempted again and
+    // again
+    // gets the values of its last try.
     enum { MAX_TRIES = 16 };
     struct thread_instant now = {.voluntary_switches = read_voluntary_switches()};
     uint64_t delay_after_ns = read_run_delay_ns(meter);
@@ -108,6 +110,6 @@ struct thread_span span_between(struct thread_instant begin, struct thread_insta
 uint64_t span_blocked_ns(struct thread_span span)
 {
     uint64_t used_ns = span.cpu_ns + span.run_delay_ns;
-    // The clocks tick apart by some ten ns: a span without any blocking may come out below zero.
+    // The clocks differ by some ten ns: without any blocking, the difference may be negative.
     return span.wall_ns > used_ns ? span.wall_ns - used_ns : 0;
 }

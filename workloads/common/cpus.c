@@ -7,7 +7,7 @@
 
 #include "fail.h"
 
-// A CPU number at `*text`, which is moved behind it.
+// Reads a CPU number at `*text`, and moves `*text` behind it.
 static bool parse_cpu(const char **text, unsigned *cpu)
 {
     if (!isdigit((unsigned char)**text))

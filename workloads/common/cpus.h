@@ -13,10 +13,11 @@ struct cpu_list {
     unsigned cpus[MAX_CPUS];
 };
 
-// Reads "0-3,8" into `list` in the order given; false when the text is not such a list.
+// Reads a list such as "0-3,8" into `list`, in the given order. Returns false if the text is not a valid
+// list.
 bool cpu_list_parse(struct cpu_list *list, const char *text);
 
-// The CPUs this process may run on, lowest first.
+// Stores the CPUs that this process may use, in ascending order.
 void cpu_list_allowed(struct cpu_list *list);
 
 bool cpu_list_contains(const struct cpu_list *list, unsigned cpu);

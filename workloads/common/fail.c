@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// One write call, so that lines of several threads or processes do not mix.
+// Uses one write call, so that lines of several threads or processes do not mix.
 static void print_line(const char *prefix, const char *format, va_list arguments,
                        const char *suffix)
 {
@@ -17,7 +17,7 @@ static void print_line(const char *prefix, const char *format, va_list arguments
     int length = snprintf(line, sizeof line, "%s: %s%s%s\n", program_invocation_short_name, prefix,
                           text, suffix);
     if (write(STDERR_FILENO, line, (size_t)length) < 0) {
-        // Nobody is listening: the exit code still tells.
+        // stderr cannot be written: the exit code still reports the failure.
         return;
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What the kernel did with each thread of a group between two moments, however the group is made.
+// Measures what each thread of a group used between two moments, with OpenMP and with pthreads.
 #ifndef COX_WORKLOADS_MEMBERS_H
 #define COX_WORKLOADS_MEMBERS_H
 
@@ -18,16 +18,16 @@ struct team_member {
 
 struct team {
     size_t size;
-    struct team_member *members;    // by thread number; NULL when no truth is wanted
+    struct team_member *members;    // by thread number; NULL if no truth is wanted
 };
 
 void team_allocate(struct team *team, size_t size);
 
-// Both are called by the thread that they are about.
+// Each thread calls both for itself.
 void member_begin(struct team_member *me);
 void member_end(struct team_member *me);
 
-// Writes the member "threads": tid, cpu_ns, wall_ns, run_delay_ns of each, by thread number.
+// Writes the JSON member "threads": tid, cpu_ns, wall_ns and run_delay_ns of each, by thread number.
 void team_truth(struct truth *truth, const struct team *team);
 // Frees the members.
 void team_destroy(struct team *team);

@@ -50,7 +50,7 @@ static void print_help(const struct program *program)
            "77 not possible on this machine.\n");
 }
 
-// A whole number with nothing behind it but, if allowed, a size suffix.
+// Parses a whole number, optionally followed by a size suffix, with nothing after it.
 static bool parse_whole(const char *text, bool size_suffix, uint64_t *value)
 {
     if (!isdigit((unsigned char)text[0]))
@@ -77,7 +77,7 @@ static bool parse_whole(const char *text, bool size_suffix, uint64_t *value)
 
 static bool parse_number(const char *text, double *value)
 {
-    // strtod would also take blanks, signs, "inf", "nan" and hexadecimal.
+    // strtod would also accept blanks, signs, "inf", "nan" and hexadecimal numbers.
     if (strspn(text, "0123456789.eE+-") != strlen(text) || !isdigit((unsigned char)text[0]))
         return false;
     char *end;
@@ -165,7 +165,7 @@ static void set_option(const struct option_spec *option, const char *text)
 
 static void refuse(int reason, char **argv)
 {
-    // getopt has moved behind the argument at fault, unless it stands in one word of short options.
+    // getopt has advanced past the wrong argument, unless it is within a word of short options.
     const char *argument = argv[optind - 1];
     if (reason == ':')
         bad_input("option '%s' needs a value", argument);
@@ -192,7 +192,7 @@ void program_start(const struct program *program, int argc, char **argv, struct 
     const char *truth_path = NULL;
     opterr = 0;
     int found;
-    // ":" first: a missing value is told apart from an unknown option.
+    // The leading ":" makes getopt distinguish a missing value from an unknown option.
     while ((found = getopt_long(argc, argv, ":", longs, NULL)) != -1) {
         if (found == ':' || found == '?')
             refuse(found, argv);

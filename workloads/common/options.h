@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Long options from a table: one table gives parsing, range checks, one-line errors and --help.
+// Long options from a table, which defines parsing, range checks, one-line errors and --help.
 // Every program also has --truth FILE and --help.
 #ifndef COX_WORKLOADS_OPTIONS_H
 #define COX_WORKLOADS_OPTIONS_H
@@ -43,10 +43,11 @@ struct program {
     size_t option_count;
 };
 
-// Parses everything and opens the truth. Prints --help and exits 0, or refuses and exits 2.
+// Parses the options and opens the truth. Prints --help and exits with 0, or prints an error and exits with
+// 2.
 void program_start(const struct program *program, int argc, char **argv, struct truth *truth);
 
-// Flushes stdout and tells whether that worked: the last statement of every main.
+// Flushes stdout and ends the program if that fails: the last statement of every main.
 int program_end(void);
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))

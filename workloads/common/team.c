@@ -10,9 +10,9 @@
 
 size_t team_prepare(size_t threads)
 {
-    // A team that shrinks with the load of the machine could not be compared with anything.
+    // A team whose size depends on the machine's load would not give comparable results.
     omp_set_dynamic(0);
-    // libgomp's own default is dynamic,1, which is the worst of all for cheap iterations.
+    // libgomp's default is dynamic,1, the worst schedule for cheap iterations.
     if (getenv("OMP_SCHEDULE") == NULL)
         omp_set_schedule(omp_sched_static, 0);
     if (threads != 0)

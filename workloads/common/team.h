@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What the kernel did with each thread of an OpenMP team between two moments (needs -fopenmp).
+// Measures what each thread of an OpenMP team used between two moments (needs -fopenmp).
 #ifndef COX_WORKLOADS_TEAM_H
 #define COX_WORKLOADS_TEAM_H
 
@@ -7,17 +7,20 @@
 
 #include "members.h"
 
-// Fixes the team size, `threads`, or what OMP_NUM_THREADS or the machine says when 0, and makes
-// static the schedule of schedule(runtime) loops unless OMP_SCHEDULE names one. Returns the size.
-// Call before anything else that is OpenMP.
+// Fixes the team size to `threads`; 0 means the value of OMP_NUM_THREADS or the machine's default. Makes
+// static
+// the schedule of schedule(runtime) loops, unless OMP_SCHEDULE is set. Returns the size. Call before any
+// other
+// use of OpenMP.
 size_t team_prepare(size_t threads);
 
-// Both do nothing unless `wanted`. Each starts one parallel region.
+// team_begin does nothing unless `wanted`, and team_end then does nothing either. Each starts a parallel
+// region.
 void team_begin(struct team *team, bool wanted);
-// Exit 1 when the runtime gave a thread number to another thread in the meantime.
+// Exit 1 if the runtime has given a thread number to another thread in between.
 void team_end(struct team *team);
 
-// The schedule that schedule(runtime) loops use, as OMP_SCHEDULE writes it.
+// Writes the schedule of schedule(runtime) loops in the form of OMP_SCHEDULE.
 void runtime_schedule_text(char *text, size_t bytes);
 
 #endif

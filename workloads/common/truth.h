@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The truth file: one JSON object in which a program says what it knows about itself.
-// The file is opened before anything runs, so that a bad path is refused early.
+// The truth file: one JSON object in which a program reports what it knows about its own run.
+// The file is opened before anything runs, so that an invalid path is rejected early.
 #ifndef COX_WORKLOADS_TRUTH_H
 #define COX_WORKLOADS_TRUTH_H
 
@@ -12,12 +12,12 @@
 #include "clocks.h"
 
 struct truth {
-    FILE *file;           // NULL when no truth was asked for
+    FILE *file;           // NULL if no truth was requested
     const char *path;
     bool needs_comma;
 };
 
-// `path` NULL: no truth; "-": stdout. Refuses a file that cannot be written.
+// `path` is NULL for no truth, or "-" for stdout. Rejects a file that cannot be written.
 void truth_open(struct truth *truth, const char *path);
 
 static inline bool truth_wanted(const struct truth *truth)
@@ -25,7 +25,7 @@ static inline bool truth_wanted(const struct truth *truth)
     return truth->file != NULL;
 }
 
-// All of the following do nothing when no truth is wanted.
+// All of the following functions do nothing if no truth is wanted.
 void truth_begin(struct truth *truth, const char *program);
 void truth_u64(struct truth *truth, const char *key, uint64_t value);
 void truth_double(struct truth *truth, const char *key, double value);
@@ -39,9 +39,9 @@ void truth_array_begin(struct truth *truth, const char *key);
 void truth_array_end(struct truth *truth);
 void truth_object_begin(struct truth *truth);
 void truth_object_end(struct truth *truth);
-// The members tid, cpu_ns, wall_ns and run_delay_ns of a thread.
+// Writes the members tid, cpu_ns, wall_ns and run_delay_ns of a thread.
 void truth_thread_span(struct truth *truth, pid_t tid, struct thread_span span);
-// Closes the object and the file; exit 1 when it could not be written whole.
+// Closes the object and the file. Exit 1 if it could not be written completely.
 void truth_end(struct truth *truth);
 
 #endif

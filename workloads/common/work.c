@@ -47,8 +47,8 @@ __attribute__((noinline)) uint64_t calibrated_work(uint64_t seed, uint64_t itera
     if (set->cells == NULL) {
         for (uint64_t i = 0; i < iterations; i++) {
             value = value * STEP_MULTIPLIER + STEP_INCREMENT;
-            // Keeps the compiler from merging or unrolling steps: a step must cost the same in
-            // every build.
+            // Prevents the compiler from merging or unrolling steps: a step must cost the same in every
+            // build.
             __asm__ volatile("" : "+r"(value));
         }
         return value;
@@ -67,7 +67,7 @@ __attribute__((noinline)) uint64_t calibrated_work(uint64_t seed, uint64_t itera
 
 struct work_answer work_answer_for(uint64_t iterations)
 {
-    // Square and multiply on affine maps: `power` is 2^k steps, `all` the steps collected so far.
+    // Exponentiation by squaring, for affine maps: `power` is 2^k steps, `all` the steps collected so far.
     struct work_answer all = {1, 0};
     struct work_answer power = {STEP_MULTIPLIER, STEP_INCREMENT};
     for (uint64_t rest = iterations; rest != 0; rest >>= 1) {
@@ -86,8 +86,9 @@ double work_calibrate(struct working_set *set)
     enum { TRIALS = 5 };
     const uint64_t trial_ns = 4 * NS_PER_MS;
     double best_per_us = 0;
-    // First find a number of iterations that lasts long enough, then repeat it; finding it also
-    // walks through the working set and warms the caches.
+    // First find a number of iterations that takes long enough, then repeat it. The search also walks through
+    // the
+    // working set and warms the caches.
     uint64_t iterations = 10000, used_ns = 0;
     for (int trial = 0; trial < TRIALS;) {
         uint64_t begin_ns = thread_cpu_ns();

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// How long a CPU is left alone when its thread blocks while a task is ready; in turns with waking a thread by an eventfd. See --help.
+// Measures how long a CPU stays idle when its thread blocks while a task is ready, and, in turns, how long it
+// takes
+// to wake a thread by an eventfd. See --help.
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,12 +19,12 @@
 
 enum { WARM_UP = 50 };
 
-// A thread on another CPU, that sleeps until its eventfd is written.
+// A thread on another CPU that sleeps until its eventfd is written.
 struct sleeper {
     unsigned cpu;
     int rung, heard;    // eventfds: to it, and back
     _Alignas(CACHE_LINE) _Atomic uint64_t awake_ns;
-    _Atomic uint64_t pause_ns;    // before it writes back
+    _Atomic uint64_t pause_ns;    // time from its wake-up to its answer
 };
 
 static void raise_event(int fd)
@@ -54,10 +56,10 @@ static void *sleep_and_wake(void *argument)
     return NULL;
 }
 
-// From before the write to the first instruction behind the other thread's read.
+// Returns the time from before the write until the other thread's read has returned.
 static uint64_t by_eventfd(struct sleeper *sleeper, uint64_t pause_ns)
 {
-    // Both have been asleep for as long.
+    // Sleep first, so that the other thread has slept for as long as in by_task.
     sleep_for_ns(pause_ns);
     atomic_store(&sleeper->pause_ns, 0);
     uint64_t begin_ns = monotonic_ns();
@@ -66,8 +68,10 @@ static uint64_t by_eventfd(struct sleeper *sleeper, uint64_t pause_ns)
     return atomic_load(&sleeper->awake_ns) - begin_ns;
 }
 
-// From before this thread blocks to the first instruction of the task that was ready. It blocks in read(), because a sleep begins with
-// setting a timer, which alone takes as long as a wake-up on some virtual machines.
+// Returns the time from before this thread blocks to the first instruction of the task that was ready. The
+// thread
+// blocks in read(), because a sleep would first set a timer, which takes as long as a wake-up on some virtual
+// machines.
 static uint64_t by_task(struct sleeper *sleeper, uint64_t pause_ns)
 {
     uint64_t first_ns = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Threads that burn CPU time and do nothing else.
+// Threads that use CPU time and do nothing else.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct burner {
     bool measure;
     const struct cpu_list *cpus;     // empty: not pinned
     uint64_t deadline_ns;
-    uint64_t slice_iterations;       // between two looks at the clock
+    uint64_t slice_iterations;       // between two readings of the clock
     struct work_answer answer;
     pid_t tid;
     uint64_t slices;
@@ -99,7 +99,8 @@ int main(int argc, char **argv)
     if (burners == NULL || others == NULL)
         system_failed("allocate %" PRIu64 " threads", threads);
 
-    // No calibration: it would burn on a CPU outside the list. About a millisecond anywhere.
+    // Do not calibrate, because that would use a CPU outside the list. This takes about a millisecond
+    // anywhere.
     const uint64_t slice_iterations = 500000;
     uint64_t begin_ns = monotonic_ns();
     for (size_t i = 0; i < threads; i++)

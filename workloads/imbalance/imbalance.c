@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Static OpenMP loops in which one thread has more to do than the others. See --help.
+// Static OpenMP loops in which one thread has more work than the others. See --help.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "work.h"
 
 struct share {
-    // Written by its own thread in every loop: no line shared with another thread.
+    // Each thread writes its own share in every loop: no false sharing.
     _Alignas(64) uint64_t iterations;
     struct work_answer answer;
     uint64_t loops_done;
@@ -131,7 +131,7 @@ int main(int argc, char **argv)
     team_end(&team);
     check_shares(shares, threads, loops);
 
-    // (1 − mean/max) · P/(P−1) of the work asked for.
+    // (1 − mean/max) · P/(P−1), computed from the requested work.
     double mean_share = ((double)(threads - 1) + factor) / (double)threads;
     double lib_percent =
         100 * (1 - mean_share / factor) * (double)threads / (double)(threads - 1);

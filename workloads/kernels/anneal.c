@@ -18,15 +18,15 @@ struct place {
 };
 
 struct element {
-    _Atomic uint32_t owner;    // thread + 1 that has claimed it, or 0
-    struct place place;        // changed and read only by the owner
+    _Atomic uint32_t owner;    // number + 1 of the thread that has claimed it, or 0
+    struct place place;        // only the owner may read or change it
     uint32_t neighbours[WIRES];
 };
 
-// What one thread did.
+// Results of one thread.
 struct tally {
     _Alignas(64) int64_t cost_change;
-    uint64_t accepted, refused, given_up;    // given up: an element was claimed by another thread
+    uint64_t accepted, refused, given_up;    // given_up: another thread had claimed an element
 };
 
 struct run {
@@ -37,7 +37,7 @@ struct run {
     struct crew_barrier barrier;
 };
 
-// Elements claimed for one move: two, and the neighbours of both.
+// The elements claimed for one move: two, and the neighbours of both.
 struct claim {
     uint32_t owner;
     unsigned count;
@@ -46,8 +46,9 @@ struct claim {
 
 static const double first_temperature = 3, last_temperature = 0.1;
 
-// A torus whose elements are numbered at random, and placed at random: wiring as irregular in memory
-// as a real netlist, with a good placement to be found.
+// A torus whose elements have random numbers and random places: the wiring is as irregular in memory as a
+// real
+// netlist, but a good placement exists.
 static void make_netlist(struct run *run)
 {
     uint32_t *shuffled = kernel_array(run->count, sizeof *shuffled);
@@ -76,7 +77,7 @@ static int64_t wire_length(struct place a, struct place b)
     return abs(a.x - b.x) + abs(a.y - b.y);
 }
 
-// Each wire counts twice, once at either end.
+// Each wire counts twice, once at each end.
 static int64_t placement_cost(const struct run *run)
 {
     int64_t cost = 0;
@@ -90,13 +91,13 @@ static int64_t placement_cost(const struct run *run)
 static bool claim_element(struct claim *claim, struct element *element)
 {
     uint32_t found = 0;
-    // Acquire: the place is as the last owner left it.
+    // Acquire: this thread sees the place that the last owner stored.
     if (atomic_compare_exchange_strong_explicit(&element->owner, &found, claim->owner,
                                                 memory_order_acquire, memory_order_relaxed)) {
         claim->claimed[claim->count++] = element;
         return true;
     }
-    return found == claim->owner;    // a neighbour of both
+    return found == claim->owner;    // already claimed by this move: a neighbour of both
 }
 
 static void release_all(struct claim *claim)
@@ -105,7 +106,7 @@ static void release_all(struct claim *claim)
         atomic_store_explicit(&claim->claimed[--claim->count]->owner, 0, memory_order_release);
 }
 
-// Never waits: a thread that lost its CPU with claims in hand stops nobody else.
+// Never waits: a preempted thread that holds claims does not block others.
 static bool claim_with_neighbours(struct run *run, struct claim *claim, struct element *element)
 {
     if (!claim_element(claim, element))
@@ -116,8 +117,8 @@ static bool claim_with_neighbours(struct run *run, struct claim *claim, struct e
     return true;
 }
 
-// How much longer the wires of `moved` get at the place of `other`, which goes the other way; a wire
-// between the two keeps its length.
+// Returns by how much the wires of `moved` get longer if it swaps places with `other`. A wire between the two
+// keeps its length.
 static int64_t change_of(const struct run *run, const struct element *moved,
                          const struct element *other)
 {
@@ -196,7 +197,7 @@ static void check_costs(const struct run *run, int64_t first_cost)
     if (cost != expected)
         check_failed("the placement costs %" PRId64 ", by the accepted moves %" PRId64, cost,
                      expected);
-    // A few moves may all be for the worse.
+    // With few moves, all of them may increase the cost.
     if (tried >= run->count && cost >= first_cost)
         check_failed("the cost went from %" PRId64 " to %" PRId64, first_cost, cost);
     if (tried != run->steps * run->moves)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Bodies that attract each other, by a tree: coarse phases between pthread barriers. See --help.
+// Bodies that attract each other, by an octree: coarse phases between pthread barriers. See --help.
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,16 +19,16 @@ struct run {
     uint64_t steps;
     struct body *bodies;
     struct octree tree;
-    struct bounds *bounds;      // of the bodies in each thread's zone
-    uint32_t *order;            // bodies as the last walk of the tree met them: neighbours are close
-    uint64_t *cost_before;      // cost of all bodies before this place of the order
+    struct bounds *bounds;      // bounds of the bodies in each thread's zone
+    uint32_t *order;            // bodies in the order of the last tree walk: neighbours are close
+    uint64_t *cost_before;      // total cost of the bodies before this position of the order
     struct crew_barrier barrier;
 };
 
 static const double step_length = 2e-3, openness = 0.7;
 
-// Two clumps that move towards each other, dense in the middle, so that equal numbers of bodies are
-// not equal work.
+// Two clumps that move towards each other and are dense in the middle, so that equal numbers of bodies are
+// unequal work.
 static void place_bodies(struct run *run)
 {
     for (size_t i = 0; i < run->body_count; i++) {
@@ -51,7 +51,7 @@ static void place_bodies(struct run *run)
     run->cost_before[run->body_count] = run->body_count;
 }
 
-// First place of the order with at least this much cost before it.
+// Returns the first position of the order with at least this much cost before it.
 static size_t place_of_cost(const struct run *run, uint64_t cost)
 {
     size_t low = 0, high = run->body_count;
@@ -65,7 +65,7 @@ static size_t place_of_cost(const struct run *run, uint64_t cost)
     return low;
 }
 
-// Parts of the order that cost the same.
+// Returns the thread's part of the order. All parts have the same cost.
 static struct share zone_of(const struct run *run, size_t thread)
 {
     uint64_t all = run->cost_before[run->body_count];
@@ -88,7 +88,8 @@ static void note_bounds(struct run *run, size_t thread)
     }
 }
 
-// A cube around all bodies, the same in every thread: least and greatest depend on no order.
+// Returns a cube around all bodies. Minimum and maximum do not depend on the order, so all threads get the
+// same.
 static struct cube cube_around_all(const struct run *run)
 {
     struct cube cube = {.half = 0};
@@ -122,7 +123,7 @@ static void attract_bodies(struct run *run, struct share zone, struct cube cube)
         octree_attract(&run->tree, cube, openness, run->order[i]);
 }
 
-// The costs are those of the step before, as in a program that cannot know them beforehand.
+// The costs are those of the step before, because the costs of the next step are not known in advance.
 static void walk_tree(struct run *run)
 {
     octree_summarise(&run->tree, run->order);
@@ -157,7 +158,7 @@ static void all_steps(void *work, size_t thread)
         one_step(run, thread);
 }
 
-// The acceleration of the last step by all pairs, at the positions before the move.
+// Computes the acceleration of the last step over all pairs, at the positions before the move.
 static void direct_acceleration(const struct run *run, size_t of, double acceleration[AXES])
 {
     const struct body *body = &run->bodies[of];

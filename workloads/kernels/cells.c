@@ -7,7 +7,7 @@
 
 static const double relaxation = 1.2;
 
-// Gauss-Jordan without exchange of rows: the diagonal is the greatest of its row.
+// Gauss-Jordan elimination without pivoting: the diagonal has the largest value of each row.
 static void invert_coupling(struct cells *cells)
 {
     double work[CELL_PARTS][2 * CELL_PARTS] = {0};
@@ -53,7 +53,7 @@ void cells_destroy(struct cells *cells)
     free(cells->right);
 }
 
-// Of the first unknown of the cell.
+// Returns the index of the cell's first unknown.
 static size_t index_of(const struct cells *cells, size_t i, size_t j, size_t k)
 {
     size_t pitch = cells->size + 2;

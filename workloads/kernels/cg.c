@@ -10,9 +10,9 @@
 
 enum {
     BLOCK_ROWS = 128,        // rows whose partial sum is one number
-    DIAGONALS = 6,           // pairs of off-diagonal values in a row
+    DIAGONALS = 6,           // pairs of off-diagonal values per row
     ROW_VALUES = 2 * DIAGONALS + 1,
-    ITERATIONS = 25,         // of a solve
+    ITERATIONS = 25,         // per solve
     LOOPS_OF_ITERATION = 3,
     LOOPS_OF_SOLVE = 2,
 };
@@ -20,17 +20,18 @@ enum {
 struct run {
     size_t rows, blocks;
     uint64_t steps;
-    uint32_t *columns;       // ROW_VALUES of each row
+    uint32_t *columns;       // ROW_VALUES per row
     double *values;
     double *right, *solution, *residual, *direction, *product;
-    // Partial sums of the blocks. Each is read in full by every thread after the barrier that ends the
-    // loop that wrote it, and written again only behind a later barrier.
+    // Partial sums of the blocks. All threads read them after the barrier of the loop that wrote them, and
+    // they are
+    // written again only after a later barrier.
     double *direction_product, *residual_squared, *solution_squared;
     uint64_t checksum;       // of all residuals
 };
 
-// Symmetric, as both ends of a pair of rows use the same value; positive definite, as the diagonal is
-// greater than the other values of its row together.
+// The matrix is symmetric, because both rows of a pair use the same value, and positive definite, because the
+// diagonal exceeds the sum of the other values in its row.
 static void make_matrix(struct run *run)
 {
     struct random_sequence sequence = random_numbered(0);
@@ -70,7 +71,7 @@ static struct share rows_of(const struct run *run, size_t block)
     return (struct share){block * BLOCK_ROWS, end < run->rows ? end : run->rows};
 }
 
-// Every thread adds the same numbers in the same order, so that no result depends on the team.
+// Every thread adds the same numbers in the same order, so the result does not depend on the team.
 static double sum_of_blocks(const struct run *run, const double *partial)
 {
     double sum = 0;
@@ -79,8 +80,9 @@ static double sum_of_blocks(const struct run *run, const double *partial)
     return sum;
 }
 
-// The loops below are orphaned: they share the blocks among the team that calls them, and end with
-// the team's implicit barrier.
+// The loops below are orphaned worksharing loops: they divide the blocks among the calling team, and end with
+// its
+// implicit barrier.
 static void start_solve(struct run *run)
 {
 #pragma omp for schedule(static)
@@ -137,8 +139,8 @@ static void turn(struct run *run, double factor)
     }
 }
 
-// The next right side is the solution at length 1 with a little of a constant, so that no solve
-// begins with its own answer.
+// The next right side is the normalised solution plus a small constant, so that no solve starts with its own
+// solution.
 static void next_right_side(struct run *run)
 {
     double scale = 1 / sqrt(sum_of_blocks(run, run->solution_squared));
@@ -169,7 +171,7 @@ static void all_solves(void *work)
     for (uint64_t step = 0; step < run->steps; step++) {
 #pragma omp parallel
         {
-            // The right side of the last solve stays, for the check.
+            // The right side of the last solve is kept for the check.
             if (step > 0)
                 next_right_side(run);
             solve(run);

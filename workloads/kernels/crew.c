@@ -58,7 +58,7 @@ void crew_barrier_create(struct crew_barrier *barrier, size_t threads)
 void crew_barrier_wait(struct crew_barrier *barrier)
 {
     int result = pthread_barrier_wait(&barrier->barrier);
-    // One thread of each round gets this value, and the next round cannot end without it.
+    // One thread of each round gets this value, and the next round cannot end without that thread.
     if (result == PTHREAD_BARRIER_SERIAL_THREAD) {
         barrier->passed++;
         return;

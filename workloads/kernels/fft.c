@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A field that evolves in Fourier space and is transformed back every step: few, coarse OpenMP loops.
+// A field that evolves in Fourier space and is transformed back in every step: few, coarse OpenMP loops.
 // See --help.
 #include <inttypes.h>
 #include <math.h>
@@ -15,13 +15,13 @@ enum { LOOPS_OF_STEP = 4 };
 struct run {
     struct plan plan;
     uint64_t steps;
-    struct complex_number *phases;      // what a step turns a frequency by, per axis
-    struct complex_number *spectrum;    // evolves from step to step; transposed
+    struct complex_number *phases;      // factors by which a step rotates the frequencies of an axis
+    struct complex_number *spectrum;    // evolves from step to step; stored transposed
     struct complex_number *scratch;
-    struct complex_number *field;       // of the last step
+    struct complex_number *field;       // field of the last step
 };
 
-// Turns every frequency, and copies it for the transform, which works in place.
+// Rotates every frequency, and copies it for the transform, which works in place.
 static void evolve(struct run *run)
 {
     const size_t size = run->plan.size;
@@ -53,7 +53,7 @@ static struct complex_number first_value(size_t index)
     return (struct complex_number){re - 0.5, random_unit(&sequence) - 0.5};
 }
 
-// A frequency of one axis: upper indices are the negative ones.
+// Returns the frequency of an index on one axis: the upper indices are the negative frequencies.
 static double frequency_at(size_t index, size_t size)
 {
     return index <= size / 2 ? (double)index : (double)index - (double)size;
@@ -80,7 +80,7 @@ static struct complex_number root_of(const struct plan *plan, size_t turns)
     return unit_at(-2 * M_PI * (double)(turns % plan->size) / (double)plan->size);
 }
 
-// One row, forward, against the sum that defines the transform.
+// Compares a forward transform of one row with the sum that defines it.
 static void check_row(const struct plan *plan)
 {
     struct complex_number *row = kernel_array(plan->size, sizeof *row);
@@ -101,7 +101,7 @@ static void check_row(const struct plan *plan)
         check_failed("a transformed row is off by %.1e", error);
 }
 
-// One value of the last field against the sum over all frequencies.
+// Compares one value of the last field with the sum over all frequencies.
 static void check_value(const struct run *run, size_t x, size_t y)
 {
     const size_t size = run->plan.size;
@@ -122,8 +122,8 @@ static void check_value(const struct run *run, size_t x, size_t y)
         check_failed("the last field is off by %.1e at %zu,%zu", error, x, y);
 }
 
-// Transforms the last field forward, turns every frequency back by all steps at once, and transforms
-// that into what must be the first field.
+// Transforms the last field forward, rotates every frequency back by all steps at once, and transforms the
+// result back: it must be the first field.
 static void check_by_inverse(struct run *run)
 {
     const size_t size = run->plan.size;

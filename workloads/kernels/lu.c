@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Sweeps of successive over-relaxation, pipelined over the threads by flags that the program itself
-// spins on. See --help.
+// Sweeps of successive over-relaxation (SOR), pipelined over the threads by flags on which the program itself
+// spins. See --help.
 #include <inttypes.h>
 #include <math.h>
 #include <omp.h>
@@ -15,7 +15,9 @@
 
 enum { BARRIERS_OF_STEP = 4 };
 
-// "A plane is finished that the neighbour has not taken up yet." Lowered at the end of every sweep.
+// Raised: a plane is finished, and the neighbouring thread has not yet taken it. All flags are down at the
+// end of
+// every sweep.
 struct flag {
     _Alignas(64) _Atomic int raised;
 };
@@ -24,12 +26,13 @@ struct run {
     struct cells cells;
     uint64_t steps;
     double *plane_residual;   // squared
-    struct flag *flags;       // flag i is between the threads i and i + 1
+    struct flag *flags;       // flag i is between threads i and i + 1
     double first_residual, last_residual;
 };
 
-// Functions of their own, so that samples of the instruction pointer can name the waiting. No pause,
-// no yield, no system call: this is the point of the program.
+// A separate function, so that samples of the instruction pointer can identify waiting. It deliberately has
+// no
+// pause instruction, no yield and no system call.
 __attribute__((noinline)) static void spin_until(const struct flag *flag, int raised)
 {
     while (atomic_load(&flag->raised) != raised) {
@@ -48,9 +51,10 @@ static void hand_on_plane(struct flag *flag)
     atomic_store(&flag->raised, 1);
 }
 
-// Upwards every cell needs the new values of those before it in all three directions. A plane is
-// worked on from the first rows to the last, thread after thread, while those in front are on the
-// planes behind it: a thread is at most one plane ahead of the next one.
+// In an upward sweep, every cell needs the new values of the cells before it in all three directions. Within
+// a
+// plane, the threads work one after the other, from the first rows to the last, while the earlier threads
+// already work on the next planes: a thread is at most one plane ahead of the next one.
 static void sweep_up(struct run *run, size_t thread, size_t threads, struct share rows)
 {
     for (size_t k = 1; k <= run->cells.size; k++) {
@@ -64,7 +68,7 @@ static void sweep_up(struct run *run, size_t thread, size_t threads, struct shar
     }
 }
 
-// The same from the last cell to the first.
+// The same in the opposite direction.
 static void sweep_down(struct run *run, size_t thread, size_t threads, struct share rows)
 {
     for (size_t k = run->cells.size; k >= 1; k--) {
@@ -78,7 +82,8 @@ static void sweep_down(struct run *run, size_t thread, size_t threads, struct sh
     }
 }
 
-// Orphaned: shares the planes among the team that calls it, and ends with its implicit barrier.
+// An orphaned worksharing loop: divides the planes among the calling team, and ends with its implicit
+// barrier.
 static void find_residuals(struct run *run)
 {
 #pragma omp for schedule(static)
@@ -91,7 +96,7 @@ static void find_residuals(struct run *run)
     }
 }
 
-// Plane by plane in order, whatever the team.
+// Adds plane by plane in order, so the result does not depend on the team.
 static double residual_norm(const struct run *run)
 {
     double squared = 0;
@@ -144,7 +149,7 @@ static uint64_t digest_of(const struct run *run)
     return digest_doubles(digest, run->cells.values, run->cells.value_count);
 }
 
-// The same sweeps in one thread, outside of any team.
+// Repeats the sweeps in one thread, outside of any team.
 static void check_sequentially(const struct run *run)
 {
     struct run reference;
@@ -162,7 +167,7 @@ static void check_sequentially(const struct run *run)
 
 int main(int argc, char **argv)
 {
-    // Cells of all steps up to which the sequential reference costs a small part of a second.
+    // Below this number of cells times steps, the sequential reference takes a small fraction of a second.
     const uint64_t small_work = 200000;
     struct kernel kernel = {0};
     uint64_t size = 48, steps = 200;

@@ -26,7 +26,7 @@ void meeting_destroy(struct meeting *meeting)
     pthread_mutex_destroy(&meeting->lock);
 }
 
-// A function of its own, so that samples of the instruction pointer can name the waiting.
+// A separate function, so that samples of the instruction pointer can identify waiting.
 __attribute__((noinline)) static bool spin_for_others(const struct meeting *meeting, uint64_t round)
 {
     for (uint64_t load = 0; load < meeting->spin_limit; load++) {
@@ -56,7 +56,7 @@ void meeting_wait(struct meeting *meeting)
     if (last) {
         meeting->arrived = 0;
         atomic_store_explicit(&meeting->rounds, round + 1, memory_order_release);
-        // Nobody can be lost: who wants to sleep looks at the round again under the lock.
+        // No wake-up is lost: a thread checks the round again under the lock before it sleeps.
         pthread_cond_broadcast(&meeting->all_here);
     }
     crew_unlock(&meeting->lock);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A barrier as programs write it themselves: spin for a while, then sleep on a condition variable.
+// A barrier as many programs implement it: spin for a while, then sleep on a condition variable.
 #ifndef COX_WORKLOADS_MEETING_H
 #define COX_WORKLOADS_MEETING_H
 
@@ -11,16 +11,16 @@ struct meeting {
     pthread_mutex_t lock;
     pthread_cond_t all_here;
     uint32_t threads;
-    uint32_t arrived;       // under the lock
+    uint32_t arrived;       // protected by the lock
     uint64_t spin_limit;    // loads before a thread sleeps
-    // How often all had met. Changes under the lock, is loaded without by those who spin.
+    // Number of completed rounds. Changed under the lock; spinning threads read it without the lock.
     _Alignas(64) _Atomic uint64_t rounds;
 };
 
 void meeting_create(struct meeting *meeting, uint32_t threads, uint64_t spin_limit);
 void meeting_destroy(struct meeting *meeting);
 
-// Returns when all threads have called it as often as the caller.
+// Returns when all threads have called it as often as the caller has.
 void meeting_wait(struct meeting *meeting);
 
 #endif

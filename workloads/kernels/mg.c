@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Multigrid on a cube: OpenMP loops over grids from fine to coarse and back, so that phases are long
-// and short in turn. See --help.
+// Multigrid on a cube: OpenMP loops over grids from fine to coarse and back, so that long and short phases
+// alternate. See --help.
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,11 +15,11 @@ enum { CHARGES = 20 };
 struct run {
     struct multigrid grid;
     uint64_t steps, cycles;
-    double norm;             // of the residual of the last step
+    double norm;             // residual norm of the last step
     uint64_t checksum;
 };
 
-// Charges at places that belong to the step, as many positive as negative.
+// Places charges at positions that depend on the step, as many positive as negative ones.
 static void place_charges(struct run *run, uint64_t step)
 {
     struct level *finest = &run->grid.levels[0];
@@ -44,7 +44,7 @@ static void all_steps(void *work)
             multigrid_cycle(&run->grid);
         multigrid_residual(&run->grid, finest);
         run->norm = multigrid_norm(&run->grid, finest->residual);
-        // Any cycle that does its work takes away far more than three quarters of the residual.
+        // Any working cycle reduces the residual by far more than three quarters.
         if (!(run->norm <= before * pow(0.25, (double)run->cycles)))
             check_failed("%" PRIu64 " cycles took the residual from %g to %g", run->cycles, before,
                          run->norm);
@@ -52,7 +52,7 @@ static void all_steps(void *work)
     }
 }
 
-// In one thread and in another form: the sum of differences to the neighbours.
+// Recomputes the residual in one thread and by another formula: the sum of differences to the neighbours.
 static void check_residual(const struct run *run)
 {
     const struct level *finest = &run->grid.levels[0];

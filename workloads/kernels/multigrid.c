@@ -40,8 +40,9 @@ static double neighbour_sum(const struct level *level, size_t point)
     return at[-1] + at[1] + *(at - pitch) + at[pitch] + *(at - plane) + at[plane];
 }
 
-// Points of one colour of a chessboard have neighbours of the other colour only: within a colour the
-// order, and so the team, makes no difference.
+// As on a chessboard, points of one colour only have neighbours of the other colour. So the order within a
+// colour,
+// and with it the team, does not affect the result.
 static void smooth_colour(struct multigrid *grid, struct level *level, size_t colour)
 {
     grid->loops++;
@@ -78,7 +79,7 @@ void multigrid_residual(struct multigrid *grid, struct level *level)
             }
 }
 
-// Mean of the 27 points around a fine point, each direction weighted 1/4, 1/2, 1/4.
+// Returns the mean of the 27 points around a fine point, weighted 1/4, 1/2, 1/4 in each direction.
 static double weighted_mean(const struct level *fine, size_t i, size_t j, size_t k)
 {
     static const double weights[3] = {0.25, 0.5, 0.25};
@@ -91,7 +92,7 @@ static double weighted_mean(const struct level *fine, size_t i, size_t j, size_t
     return sum;
 }
 
-// The coarse grid's question is what the fine one has not answered; its first guess is 0.
+// The right side of the coarse grid is the residual of the fine one; its initial solution is 0.
 static void restrict_residual(struct multigrid *grid, const struct level *fine, struct level *coarse)
 {
     grid->loops++;
@@ -105,7 +106,7 @@ static void restrict_residual(struct multigrid *grid, const struct level *fine, 
             }
 }
 
-// Mean of the eight coarse points around a fine one, some of which are the same.
+// Returns the mean of the eight coarse points around a fine one; some of them may coincide.
 static double interpolated(const struct level *coarse, size_t i, size_t j, size_t k)
 {
     double sum = 0;
@@ -155,7 +156,7 @@ void multigrid_clear(struct multigrid *grid)
             }
 }
 
-// Planes are added up in order, so that the sum does not depend on the team.
+// Planes are added in order, so the sum does not depend on the team.
 double multigrid_norm(struct multigrid *grid, const double *values)
 {
     const struct level *finest = &grid->levels[0];

@@ -7,10 +7,10 @@
 #include "crew.h"
 #include "fail.h"
 
-// Halving a cube more often than a double has bits cannot part two bodies.
+// Halving a cube more often than this cannot separate two bodies, given the precision of a double.
 enum { DEPTH_LIMIT = 50 };
 
-// Keeps close encounters from throwing bodies out.
+// Softens the attraction, so that close encounters do not throw bodies out.
 static const double softening_squared = 1e-4;
 
 void octree_create(struct octree *tree, struct body *bodies, size_t body_count)
@@ -58,7 +58,7 @@ static void enter_octant(struct cube *cube, int octant)
         cube->middle[axis] += octant >> axis & 1 ? cube->half : -cube->half;
 }
 
-// A cell with one body in it; nobody else knows the cell yet.
+// Makes a cell with one body in it. No other thread knows the cell yet.
 static int32_t new_cell(struct octree *tree, struct cube cube, int32_t body_child)
 {
     uint32_t index = atomic_fetch_add(&tree->cells_used, 1);
@@ -72,8 +72,9 @@ static int32_t new_cell(struct octree *tree, struct cube cube, int32_t body_chil
     return (int32_t)index;
 }
 
-// Puts the body into an empty place, or a cell in place of the body that is there; nothing when
-// another thread changed the place in the meantime. Returns what is there now.
+// If the place is as `seen`: puts the body into an empty place, or a cell in place of another body. If
+// another
+// thread has changed the place, does nothing. Returns the content of the place.
 static int32_t change_child(struct octree *tree, int32_t cell, int octant, struct cube octant_cube,
                             int32_t seen, int32_t body_child)
 {
@@ -83,7 +84,7 @@ static int32_t change_child(struct octree *tree, int32_t cell, int octant, struc
     int32_t now = atomic_load_explicit(place, memory_order_relaxed);
     if (now == seen) {
         now = seen == 0 ? body_child : new_cell(tree, octant_cube, seen);
-        // Release: who sees the cell without the lock also sees what is in it.
+        // Release: a thread that sees the cell without the lock also sees its content.
         atomic_store_explicit(place, now, memory_order_release);
     }
     crew_unlock(lock);
@@ -97,7 +98,7 @@ void octree_insert(struct octree *tree, struct cube cube, uint32_t body)
         int octant = octant_of(cube.middle, tree->bodies[body].position);
         enter_octant(&cube, octant);
         int32_t child = atomic_load_explicit(&tree->cells[cell].child[octant], memory_order_acquire);
-        // At most three turns: nothing becomes a body, a body a cell, and a cell stays.
+        // At most three iterations: an empty place becomes a body, a body becomes a cell, and a cell stays.
         while (child <= 0) {
             child = change_child(tree, cell, octant, cube, child, body_child);
             if (child == body_child)
@@ -175,7 +176,7 @@ static double squared_distance(const double a[AXES], const double b[AXES])
     return sum;
 }
 
-// `limit` is the squared distance from which on a cell of this size counts as one point.
+// `limit` is the squared distance beyond which a cell of this size counts as one point.
 static void attract_by_cell(struct octree *tree, int32_t index, double limit, uint32_t body)
 {
     const struct cell *cell = &tree->cells[index];

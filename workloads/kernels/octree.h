@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// An octree over bodies that many threads fill at once. Where a body ends up depends on its position
-// only, so that the tree, and everything computed by walking it in the order of the children, is the
-// same whatever the threads did.
+// An octree over bodies, filled by many threads at once. The place of a body depends only on its position, so
+// the
+// tree, and everything computed by walking it in the order of the children, is the same for any number of
+// threads.
 #ifndef COX_WORKLOADS_OCTREE_H
 #define COX_WORKLOADS_OCTREE_H
 
@@ -14,17 +15,17 @@ enum { AXES = 3, OCTANTS = 8, OCTREE_LOCKS = 256, OCTREE_ROOT = 1 };
 
 struct body {
     double position[AXES], velocity[AXES], acceleration[AXES];
-    uint64_t cost;    // interactions of the last force computation
+    uint64_t cost;    // number of interactions in the last force computation
 };
 
-// A child is 0 (nothing), a cell (its index) or a body (−1 − its index).
+// A child is 0 (empty), a cell (its index) or a body (−1 − its index).
 struct cell {
     _Atomic int32_t child[OCTANTS];
     double mass;
-    double centre[AXES];    // of mass
+    double centre[AXES];    // centre of mass
 };
 
-// A cube, by its middle.
+// A cube, given by its centre and half its edge.
 struct cube {
     double middle[AXES];
     double half;
@@ -42,21 +43,23 @@ struct octree {
 void octree_create(struct octree *tree, struct body *bodies, size_t body_count);
 void octree_destroy(struct octree *tree);
 
-// Leaves the root, empty.
+// Removes everything except the root, which is then empty.
 void octree_clear(struct octree *tree);
 
-// Hangs a body below the root, which is `cube`. Any number of threads at once.
+// Inserts a body. `cube` is the cube of the root. Any number of threads may call this at the same time.
 void octree_insert(struct octree *tree, struct cube cube, uint32_t body);
 
-// Mass and centre of mass of every cell; each body has mass 1/body_count. Writes all bodies into
-// `order` as a walk of the tree meets them. One thread, when all others are done inserting.
+// Computes mass and centre of mass of every cell; each body has mass 1/body_count. Writes all bodies into
+// `order`
+// in the order of the tree walk. Call it in one thread, when all others have finished inserting.
 void octree_summarise(struct octree *tree, uint32_t *order);
 
-// Adds up what the bodies do to the body: cells that look smaller than `openness` (edge ÷ distance)
-// count as one point. Sets acceleration and cost.
+// Sums the attraction of all other bodies on one body: a cell whose edge ÷ distance is below `openness`
+// counts as
+// one point. Sets the body's acceleration and cost.
 void octree_attract(struct octree *tree, struct cube cube, double openness, uint32_t body);
 
-// Acceleration by a unit mass at distance vector `offset`, softened.
+// Returns the factor that, multiplied by the vector `offset` to a unit mass, gives the softened acceleration.
 double octree_pull(const double offset[AXES]);
 
 #endif

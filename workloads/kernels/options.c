@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Prices of options by Black and Scholes: no synchronisation but the join. See --help.
+// Option prices by the Black-Scholes formula: no synchronisation except the join. See --help.
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "fail.h"
 #include "kernel.h"
 
-// Of one European call and put.
+// Parameters of a European call and put.
 struct contract {
     double spot, strike, rate, volatility, years;
 };
@@ -21,7 +21,7 @@ struct run {
     size_t threads, count;
     uint64_t steps;
     struct contract *contracts;
-    struct prices *prices;    // of the last step
+    struct prices *prices;    // prices of the last step
     struct digest {
         _Alignas(64) uint64_t sum;
     } *digests;
@@ -38,7 +38,7 @@ static struct prices price(const struct contract *contract)
     double discounted = contract->strike * exp(-contract->rate * contract->years);
     double upper = log(contract->spot / discounted) / spread + spread / 2;
     double lower = upper - spread;
-    // Both by their own formula, so that their parity is something to check.
+    // Each is computed by its own formula, so that put-call parity is a check.
     return (struct prices){
         .call = contract->spot * normal_distribution(upper) -
                 discounted * normal_distribution(lower),
@@ -59,7 +59,8 @@ static struct contract draw_contract(uint64_t number)
     return contract;
 }
 
-// The market of a step: all spots a little higher, step by step, so that no step repeats another.
+// Returns the contract at a step: all spot prices rise a little from step to step, so no step repeats
+// another.
 static struct contract contract_at(const struct run *run, size_t number, uint64_t step)
 {
     struct contract contract = run->contracts[number];
@@ -84,7 +85,8 @@ static void all_steps(void *work, size_t thread)
 
 static void check_prices(const struct run *run)
 {
-    // Spot 42, strike 40, 10 %, volatility 20 %, half a year: known to four places since long.
+    // A known example with prices to four digits: spot 42, strike 40, 10 %, volatility 20 %, half a
+    // year.
     const struct contract known = {42, 40, 0.1, 0.2, 0.5};
     struct prices found = price(&known);
     if (!(fabs(found.call - 4.7594) < 1e-4 && fabs(found.put - 0.8086) < 1e-4))

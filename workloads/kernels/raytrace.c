@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Rays among spheres: tiles from one shared counter, no barrier. See --help.
+// Ray tracing of spheres: tiles from one shared counter, no barrier. See --help.
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -27,21 +27,21 @@ struct sphere {
 };
 
 struct hit {
-    double distance;              // INFINITY: nothing
+    double distance;              // INFINITY: no hit
     struct vector at, normal;
     double brightness, mirror;
 };
 
 struct tally {
     _Alignas(64) uint64_t rendered;
-    uint64_t digest;              // sum over tiles: in any order
+    uint64_t digest;              // sum over tiles, so that their order does not matter
 };
 
 struct run {
     size_t image_edge, tiles, sphere_count;
     uint64_t frames;
     struct sphere *spheres;
-    uint8_t *image;               // of the last frame
+    uint8_t *image;               // the last frame
     _Atomic uint64_t next_tile;   // counts through all frames
     struct tally *tallies;
 };
@@ -75,7 +75,7 @@ static void make_scene(struct run *run)
     }
 }
 
-// Distance to the first point of the sphere in front of the ray.
+// Returns the distance to the first point of the sphere in front of the ray, or INFINITY.
 static double sphere_distance(const struct sphere *sphere, const struct ray *ray)
 {
     struct vector to_centre = scaled_sum(sphere->centre, -1, ray->from);
@@ -85,7 +85,7 @@ static double sphere_distance(const struct sphere *sphere, const struct ray *ray
     if (squared < 0)
         return INFINITY;
     double half = sqrt(squared);
-    // A ray that starts on a sphere does not meet it again at once.
+    // Ignores hits at distance 0: a ray that starts on a sphere must not hit the same point again.
     if (nearest - half > 1e-6)
         return nearest - half;
     return nearest + half > 1e-6 ? nearest + half : INFINITY;
@@ -152,7 +152,7 @@ static double light_along(const struct run *run, struct ray ray)
     return light;
 }
 
-// The eye goes once around the scene in all frames.
+// The viewpoint moves once around the scene over all frames.
 __attribute__((noinline)) static uint8_t pixel_light(const struct run *run, uint64_t frame, size_t x,
                                                      size_t y)
 {
@@ -170,8 +170,9 @@ __attribute__((noinline)) static uint8_t pixel_light(const struct run *run, uint
     return (uint8_t)(255 * fmin(light, 1));
 }
 
-// Returns a digest of the tile's pixels and its number, which tells the frame too. `image` is NULL
-// for frames of which only the digest is kept.
+// Returns a digest of the tile's pixels and its number, which identifies the frame, too. `image` is NULL if
+// only
+// the digest is needed.
 static uint64_t render_tile(const struct run *run, uint8_t *image, uint64_t number)
 {
     const size_t edge = run->image_edge, tiles_in_row = (edge + TILE - 1) / TILE;
@@ -201,7 +202,7 @@ static void all_tiles(void *work, size_t thread)
     }
 }
 
-// The last frame again, by one thread, and every tile of every frame once.
+// Renders the last frame again in one thread, and checks that every tile of every frame was rendered once.
 static void check_frames(const struct run *run, size_t threads)
 {
     size_t pixels = run->image_edge * run->image_edge;

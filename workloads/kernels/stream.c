@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Clusters a stream of points, chunk by chunk: very many short phases between barriers that spin,
-// then sleep. See --help.
+// Clusters a stream of points, chunk by chunk: very many short phases between barriers that spin and then
+// sleep.
+// See --help.
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -12,39 +13,40 @@
 
 enum {
     AXES = 16,
-    SOURCES = 12,           // places that points come from
+    SOURCES = 12,           // places around which points are drawn
     CENTRE_LIMIT = 64,
-    SPREAD = 150,           // of the points around their place
-    RANGE = 1000,           // of the places
+    SPREAD = 150,           // spread of the points around their place
+    RANGE = 1000,           // range of the places
 };
 
-// What an open centre costs, in squared distance: more than the points of one place would save by a
-// second centre, less than those of another place by one of their own.
+// Cost of an open centre, as a squared distance. A second centre for the points of one place saves less than
+// this;
+// a centre for the points of another place saves more.
 static const int64_t centre_cost = INT64_C(60) * RANGE * RANGE;
 
 struct point {
-    int32_t at[AXES];       // whole numbers: sums are the same in any order
-    uint32_t weight;        // points of earlier chunks that it stands for, and itself
+    int32_t at[AXES];       // integers, so that sums are the same in any order
+    uint32_t weight;        // number of points that it represents: itself, and points of earlier chunks
     uint32_t centre;        // index into the table of centres
-    int64_t cost;           // weight × squared distance from it
-    int64_t offered;        // the same from the candidate
+    int64_t cost;           // weight × squared distance from its centre
+    int64_t offered;        // weight × squared distance from the candidate
 };
 
-// What one thread finds out about a candidate.
+// Results of one thread for a candidate.
 struct offer {
-    _Alignas(64) int64_t saved;          // by points that the candidate is closer to
-    int64_t stranded[CENTRE_LIMIT];      // what closing a centre costs its other points
+    _Alignas(64) int64_t saved;          // saving by points that are closer to the candidate
+    int64_t stranded[CENTRE_LIMIT];      // cost of moving a centre's other points to the candidate
 };
 
 struct run {
     size_t threads, count, centre_count;
     uint64_t chunks, candidates;
     struct point *points;
-    size_t centres[CENTRE_LIMIT];        // points that are centres
+    size_t centres[CENTRE_LIMIT];        // indices of the points that are centres
     bool closing[CENTRE_LIMIT];
     bool accepted;
     struct offer *offers;
-    int64_t cost;                        // of all points and centres, by the decisions made
+    int64_t cost;                        // of all points and centres, updated by each decision
     uint64_t checksum;
     struct meeting meeting;
 };
@@ -69,8 +71,7 @@ static void draw_point(struct point *point, uint64_t number)
     point->weight = 1;
 }
 
-// Keeps the centres of the last chunk, each with the weight of its points, as the first points of
-// this one, and begins with the first of them, or of all, as the only centre.
+// Keeps the centres of the last chunk, each with the weight of its points, as the first points of this chunk.
 static void keep_centres(struct run *run)
 {
     struct point kept[CENTRE_LIMIT];
@@ -99,7 +100,7 @@ static void begin_chunk(struct run *run, uint64_t chunk)
     }
 }
 
-// Each thread on its own points: what it would save to open a centre at the candidate.
+// Each thread computes for its own points what a centre at the candidate would save.
 static void weigh_candidate(struct run *run, size_t thread, const struct point *candidate)
 {
     struct offer *mine = &run->offers[thread];
@@ -117,8 +118,9 @@ static void weigh_candidate(struct run *run, size_t thread, const struct point *
     }
 }
 
-// One thread: opens the candidate if that saves more than it costs, with every centre closed whose
-// other points lose less by going to the candidate than the centre costs.
+// Runs in one thread: opens the candidate if that saves more than it costs. It also closes every centre whose
+// other
+// points lose less by moving to the candidate than the centre costs.
 static void decide(struct run *run)
 {
     int64_t gain = -centre_cost;
@@ -140,8 +142,9 @@ static void decide(struct run *run)
         run->cost -= gain;
 }
 
-// Each thread on its own points, after the decision. Centres get new numbers: those that stay in
-// their order, then the candidate.
+// Each thread updates its own points after the decision. Centres are renumbered: the remaining ones in their
+// order,
+// then the candidate.
 static void reassign(struct run *run, size_t thread)
 {
     uint32_t renumbered[CENTRE_LIMIT], stay = 0;
@@ -159,7 +162,7 @@ static void reassign(struct run *run, size_t thread)
     }
 }
 
-// One thread, after all have reassigned their points.
+// Runs in one thread, after all threads have reassigned their points.
 static void change_centres(struct run *run, size_t candidate)
 {
     size_t stay = 0;
@@ -186,7 +189,7 @@ static void try_candidate(struct run *run, size_t thread, size_t candidate)
     meeting_wait(&run->meeting);
 }
 
-// Every decision was made on exact sums, so the cost must be exactly what the points say.
+// All decisions used exact sums, so the cost must equal the sum over the points exactly.
 static void check_chunk(struct run *run)
 {
     int64_t cost = (int64_t)run->centre_count * centre_cost;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Swaptions by random paths of the interest rate: a static partition, and no synchronisation but the
-// join. See --help.
+// Swaptions by random paths of the interest rate: a static partition, and no synchronisation except the join.
+// See --help.
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,10 +11,10 @@
 
 enum { STEPS_PER_YEAR = 12, EXPIRY_YEARS = 3, SWAP_YEARS = 5, SWAPTION_LIMIT = 256 };
 
-// Vasicek's model of the short rate: it returns to a mean, and its bonds have a closed form.
+// Vasicek's model of the short rate: the rate reverts to a mean, and bonds have a closed-form price.
 static const double first_rate = 0.03, mean_rate = 0.045, speed = 0.4, volatility = 0.012;
 
-// Values are added up as whole numbers of this, so that their sum is the same in any order.
+// Values are added as integer multiples of this, so the sum is the same in any order.
 static const double value_unit = 1e-12;
 
 // Sums over the paths of one swaption, in units.
@@ -28,11 +28,11 @@ struct thread_sums {
 
 struct run {
     size_t threads, swaptions;
-    uint64_t paths;                 // of each swaption
+    uint64_t paths;                 // per swaption
     struct thread_sums *sums;
 };
 
-// What a bond that pays 1 after `years` costs while the short rate is `rate`.
+// Returns the price of a bond that pays 1 after `years`, at the short rate `rate`.
 static double bond_price(double rate, double years)
 {
     double reach = (1 - exp(-speed * years)) / speed;
@@ -47,7 +47,7 @@ static double fixed_rate_of(size_t swaption)
     return 0.02 + 0.04 * (double)(swaption % 16) / 16;
 }
 
-// Value of paying `fixed_rate` a year and receiving what the market pays.
+// Returns the value of a swap that pays `fixed_rate` per year and receives the market rate.
 static double swap_value(double rate, double fixed_rate)
 {
     double value = 1 - bond_price(rate, SWAP_YEARS);
@@ -56,7 +56,7 @@ static double swap_value(double rate, double fixed_rate)
     return value;
 }
 
-// Two independent normal numbers by the method of Box and Muller.
+// Draws two independent normal numbers by the Box-Muller method.
 static void normal_pair(struct random_sequence *sequence, double pair[2])
 {
     double radius = sqrt(-2 * log(1 - random_unit(sequence)));
@@ -65,7 +65,7 @@ static void normal_pair(struct random_sequence *sequence, double pair[2])
     pair[1] = radius * sin(angle);
 }
 
-// The numbers drawn belong to the path, not to the thread.
+// The random numbers depend on the path, not on the thread.
 static struct sums one_path(size_t swaption, uint64_t path_number)
 {
     struct random_sequence sequence = random_numbered(path_number);
@@ -114,7 +114,7 @@ static struct sums sums_of(const struct run *run, size_t swaption)
     return all;
 }
 
-// The short rate at expiry at which the swap is worth nothing.
+// Returns the short rate at expiry at which the swap has the value 0.
 static double rate_of_worthless_swap(double fixed_rate)
 {
     double low = -1, high = 1;
@@ -133,7 +133,8 @@ static double normal_distribution(double x)
     return 0.5 * erfc(-x * M_SQRT1_2);
 }
 
-// Price today of the right to sell at expiry, for `strike`, a bond that pays 1 `years` later.
+// Returns today's price of a put on a bond: at expiry, the right to sell for `strike` a bond that pays 1
+// `years` later.
 static double bond_put(double strike, double years)
 {
     double spread = volatility / speed * (1 - exp(-speed * years)) *
@@ -144,8 +145,9 @@ static double bond_put(double strike, double years)
     return paid * normal_distribution(spread - upper) - sold * normal_distribution(-upper);
 }
 
-// Exact: all bonds of the swap fall and rise together with the one rate, so that the right to the
-// swap is the sum of rights to its bonds (Jamshidian).
+// Returns the exact price. All bonds of the swap rise and fall together with the single rate, so an option on
+// the
+// swap is the sum of options on its bonds (Jamshidian).
 static double payer_price(double fixed_rate)
 {
     double rate = rate_of_worthless_swap(fixed_rate);
@@ -164,8 +166,9 @@ static double forward_swap_value(double fixed_rate)
     return value;
 }
 
-// The mean of a sum in units against its exact value, within six standard errors and a little for
-// the steps of a path. `deviation` is an upper bound of that of one path.
+// Compares the mean of a sum with its exact value: they may differ by six standard errors and a small
+// tolerance for
+// the time step. `deviation` is an upper bound of a single path's standard deviation.
 static void check_mean(const char *what, int64_t sum, double paths, double exact, double deviation)
 {
     double mean = (double)sum * value_unit / paths;

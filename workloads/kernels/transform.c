@@ -6,7 +6,7 @@
 
 #include "kernel.h"
 
-enum { TILE = 16 };    // of a transposition: two of them fit into the first cache
+enum { TILE = 16 };    // edge of a tile for transposition: two tiles fit into the first-level cache
 
 struct complex_number unit_at(double angle)
 {

@@ -12,11 +12,11 @@ struct complex_number {
 
 enum direction { FORWARD, INVERSE };
 
-// Tables for rows of one length, a power of two.
+// Tables for rows of one length, which must be a power of two.
 struct plan {
     size_t size;
     struct complex_number *roots;    // exp(−2πi·k/size), k < size/2
-    uint32_t *reversed;              // each index with its bits in reverse
+    uint32_t *reversed;              // each index with its bits reversed
 };
 
 static inline struct complex_number multiply(struct complex_number a, struct complex_number b)
@@ -24,16 +24,16 @@ static inline struct complex_number multiply(struct complex_number a, struct com
     return (struct complex_number){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
-// At this angle on the circle of radius 1.
+// Returns the complex number with absolute value 1 at this angle.
 struct complex_number unit_at(double angle);
 
 void plan_create(struct plan *plan, size_t size);
 void plan_destroy(struct plan *plan);
 
-// In place; neither direction divides by the size.
+// Transforms a row in place; neither direction divides by the size.
 void transform_row(const struct plan *plan, struct complex_number *row, enum direction direction);
 
-// Both axes, in three loops; uses up `from`. The result is transposed and lies in `to`.
+// Transforms both axes, in three loops. Overwrites `from`; the transposed result is in `to`.
 void transform_square(const struct plan *plan, struct complex_number *from,
                       struct complex_number *to, enum direction direction);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Rays through a volume: tiles in queues with locks, work stealing, a barrier per frame. See --help.
+// Volume rendering: tiles in locked queues, work stealing, a barrier per frame. See --help.
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 
 enum { TILE = 8, BLOBS = 12 };
 
-// A thread takes its own tiles from the front; others, who have none left, take from the back.
+// A thread takes its own tiles from the front. Threads without tiles steal from the back.
 struct queue {
     _Alignas(64) pthread_mutex_t lock;
     size_t begin, end;    // tile numbers
@@ -20,7 +20,7 @@ struct queue {
 
 struct tally {
     _Alignas(64) uint64_t rendered, stolen;
-    uint64_t digest;      // sum over tiles: in any order
+    uint64_t digest;      // sum over tiles, so that their order does not matter
 };
 
 struct run {
@@ -28,14 +28,15 @@ struct run {
     uint64_t frames;
     uint8_t *volume;
     uint8_t *image;
-    // Two sets, used in turn: a thread fills its queue for the next frame while others still steal
-    // from those of this one.
+    // Two sets that alternate: a thread fills its queue for the next frame while others still steal from the
+    // queues
+    // of the present frame.
     struct queue *queues[2];
     struct tally *tallies;
     struct crew_barrier barrier;
 };
 
-// Where the rays of a frame come from and go to; the volume is the cube from −1 to 1.
+// The axes of a frame's view; the volume is the cube from −1 to 1.
 struct view {
     float right[3], down[3], forward[3];
 };
@@ -71,7 +72,7 @@ static struct view view_of_frame(const struct run *run, uint64_t frame)
     return (struct view){{c, 0, s}, {0.3f * s, 0.95f, -0.3f * c}, {-0.95f * s, 0.3f, 0.95f * c}};
 }
 
-// Density between the eight voxels around a place, 0 to 1.
+// Returns the density at a place, interpolated between the eight voxels around it, from 0 to 1.
 static float density_at(const struct run *run, const float at[3])
 {
     const size_t edge = run->volume_edge, steps[3] = {1, edge, edge * edge};
@@ -99,7 +100,7 @@ static float density_at(const struct run *run, const float at[3])
     return sum / 255;
 }
 
-// Adds up light from front to back, until what lies behind can hardly be seen: rays differ in cost.
+// Adds up light from front to back until the rest is nearly hidden, so the cost differs between rays.
 __attribute__((noinline)) static uint8_t cast_ray(const struct run *run, const struct view *view,
                                                   size_t x, size_t y)
 {
@@ -146,7 +147,7 @@ static bool take_tile(struct queue *queue, bool from_back, size_t *tile)
     return any;
 }
 
-// From the own queue, or from the first of the others that still has one.
+// Takes a tile from the thread's own queue, or from the first other queue that has one.
 static bool next_tile(struct run *run, struct queue *queues, size_t thread, size_t *tile)
 {
     for (size_t i = 0; i < run->threads; i++) {
@@ -185,7 +186,7 @@ static void all_frames(void *work, size_t thread)
     }
 }
 
-// The last frame again, by one thread, and every tile of every frame once.
+// Renders the last frame again in one thread, and checks that every tile of every frame was rendered once.
 static void check_frames(const struct run *run)
 {
     size_t pixels = run->image_edge * run->image_edge;

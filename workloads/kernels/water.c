@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Molecules in a box, all pairs: a lock per molecule and a few barriers per step. See --help.
+// Molecules in a box, all pairs: a lock per molecule and two barriers per step. See --help.
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,22 +10,23 @@
 
 enum { AXES = 3 };
 
-// Forces and energies are added up as whole numbers of this, so that their sum is the same in any
-// order, and action and reaction cancel to the last bit.
+// Forces and energies are added as integer multiples of this, so the sum is the same in any order, and action
+// and
+// reaction cancel exactly.
 static const double unit = 0x1p-32;
 
 static const double step_length = 2e-3, spacing = 1.2, first_speed = 0.7;
 
 struct molecule {
-    pthread_mutex_t lock;             // of `force`
+    pthread_mutex_t lock;             // protects `force`
     int64_t force[AXES];              // in units
     double position[AXES], velocity[AXES];
 };
 
-// What one thread has added up by itself.
+// Sums that one thread has collected by itself.
 struct worker {
     _Alignas(64) int64_t (*force)[AXES];
-    int64_t potential;                // of its pairs, in units
+    int64_t potential;                // of the thread's pairs, in units
 };
 
 struct run {
@@ -38,7 +39,7 @@ struct run {
     double first_energy, last_energy;
 };
 
-// A grid, with random velocities whose sum is zero.
+// Places the molecules on a grid, with random velocities whose sum is zero.
 static void place_molecules(struct run *run, size_t edge)
 {
     double sum[AXES] = {0};
@@ -58,7 +59,7 @@ static void place_molecules(struct run *run, size_t edge)
             run->molecules[i].velocity[axis] -= sum[axis] / (double)run->count;
 }
 
-// To the nearest image of the other molecule; positions stay within the box.
+// Returns the offset to the nearest periodic image of the other molecule. Positions stay within the box.
 static double nearest(double offset, double box)
 {
     if (offset > box / 2)
@@ -66,7 +67,7 @@ static double nearest(double offset, double box)
     return offset < -box / 2 ? offset + box : offset;
 }
 
-// The 6-12 potential of Lennard and Jones, shifted to vanish at the cutoff, half the box.
+// Adds the Lennard-Jones 6-12 potential of a pair, shifted to vanish at the cutoff, which is half the box.
 static void one_pair(const struct run *run, struct worker *worker, size_t a, size_t b)
 {
     double offset[AXES], squared = 0;
@@ -89,8 +90,9 @@ static void one_pair(const struct run *run, struct worker *worker, size_t a, siz
     }
 }
 
-// Every molecule meets the half of all others that follows it, so that each has as much to do; with
-// an even number the opposite one is met from one side only.
+// Every molecule is paired with the half of the other molecules that follow it, so that all have the same
+// number of
+// pairs. With an even number of molecules, only one of two opposite molecules counts their pair.
 static void own_pairs(const struct run *run, struct worker *worker, struct share mine)
 {
     for (size_t a = mine.begin; a < mine.end; a++) {
@@ -102,8 +104,9 @@ static void own_pairs(const struct run *run, struct worker *worker, struct share
     }
 }
 
-// Adds what the thread found to what others have, beginning with its own molecules, so that not all
-// threads want the same locks at once.
+// Adds the thread's forces to the molecules, beginning with the thread's own ones, so that threads do not
+// contend
+// for the same locks at the same time.
 static void add_forces(struct run *run, struct worker *worker, struct share mine)
 {
     for (size_t i = 0; i < run->count; i++) {
@@ -177,7 +180,7 @@ static void all_steps(void *work, size_t thread)
     }
 }
 
-// The last forces again, by one thread over all pairs.
+// Recomputes the last forces in one thread, over all pairs.
 static void check_forces(const struct run *run)
 {
     struct worker all = {.force = kernel_array(run->count, sizeof *all.force)};

@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     struct truth truth;
     program_start(&program, argc, argv, &truth);
     uint64_t count = round_count(&rounds);
-    // The parent's account and then one per child, filled in by the child itself.
+    // The parent's account, followed by one per child, which the child itself fills in.
     struct account *accounts = shared_memory((count + 1) * sizeof *accounts);
     struct thread_meter meter;
     thread_meter_open(&meter);

@@ -22,7 +22,7 @@ struct toucher {
     struct account account;
 };
 
-// The first word of each page; the rest of the page stays zero.
+// Returns the first word of a page; the rest of the page is zero.
 static uint64_t page_mark(uint64_t page)
 {
     return (page + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -56,7 +56,7 @@ static uint64_t pages_present(const struct toucher *me, void *mapping)
     return count;
 }
 
-// A fresh mapping with no page in memory.
+// Makes a new mapping of which no page is in memory.
 static unsigned char *map_absent(const struct toucher *me)
 {
     size_t bytes = me->pages * me->page_bytes;
@@ -65,7 +65,7 @@ static unsigned char *map_absent(const struct toucher *me)
     void *mapping = mmap(NULL, bytes, PROT_READ, MAP_SHARED, me->fd, 0);
     if (mapping == MAP_FAILED)
         system_failed("map the temporary file");
-    // Without this the kernel reads neighbours ahead, and most touches would not block.
+    // Without this, the kernel reads neighbouring pages ahead, and most touches would not block.
     if (madvise(mapping, bytes, MADV_RANDOM) != 0)
         system_failed("switch read-ahead off");
     uint64_t present = pages_present(me, mapping);

@@ -13,7 +13,7 @@
 #include "scratch.h"
 #include "task.h"
 
-// Seen by both processes.
+// Memory that both processes share.
 struct shared {
     struct account holding, idle;
     bool locked;              // written only under the lock
@@ -65,7 +65,8 @@ static void hold_again_and_again(const struct contest *contest)
     account_open(&shared->holding, "sleep");
     account_open(&shared->idle, "pipe");
     thread_meter_open(&meter);
-    // Locks belong to open file descriptions: one inherited by fork would be the waiter's own.
+    // Locks belong to open file descriptions: with an inherited descriptor, both processes would have the
+    // same lock.
     int fd = scratch_reopen(contest->file_fd, O_RDWR);
     if (fd < 0)
         system_failed("open the lock file again");
@@ -138,7 +139,7 @@ int main(int argc, char **argv)
     if (pipe(contest.locked_pipe) != 0 || pipe(contest.next_pipe) != 0)
         system_failed("make a pipe");
     pid_t holder = start_process();
-    // Each keeps only its own ends: when one process dies, the other reads an end of file.
+    // Each process keeps only its own ends: if one dies, the other reads an end of file.
     close(contest.locked_pipe[holder == 0 ? 0 : 1]);
     close(contest.next_pipe[holder == 0 ? 1 : 0]);
     if (holder == 0)

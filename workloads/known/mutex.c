@@ -43,7 +43,7 @@ static void *member_main(void *argument)
     name_thread(name);
     account_open(&me->account, "futex");
     thread_meter_open(&meter);
-    // The wait for the others to start is part of the answer too.
+    // The wait for the other threads to start is part of the answer, too.
     struct thread_instant begin = thread_meter_read(&meter);
     pthread_barrier_wait(&convoy->start);
     account_add(&me->account, begin, thread_meter_read(&meter), 1);

@@ -102,7 +102,7 @@ int main(int argc, char **argv)
     struct truth truth;
     program_start(&program, argc, argv, &truth);
     struct channel channel = protocol == PROTOCOL_TCP ? connected_tcp() : connected_udp();
-    // A datagram may be dropped: then fail instead of waiting for ever.
+    // A datagram may be lost: then fail instead of waiting forever.
     const struct timeval patience = {.tv_sec = (time_t)(rounds.each_ns / NS_PER_SECOND) + 10};
     if (setsockopt(channel.receive_fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0)
         system_failed("set the receive time-out");

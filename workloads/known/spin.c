@@ -12,10 +12,10 @@
 struct spinner {
     atomic_bool flag;
     struct account account;
-    uint64_t seen_ns;    // when it saw the flag
+    uint64_t seen_ns;    // time when it saw the flag
 };
 
-// A function of its own, so that samples of the instruction pointer can name the spinning.
+// A separate function, so that samples of the instruction pointer can identify spinning.
 __attribute__((noinline)) static void spin_until(const atomic_bool *flag)
 {
     while (!atomic_load_explicit(flag, memory_order_acquire))

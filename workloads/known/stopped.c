@@ -11,7 +11,7 @@
 #include "pair.h"
 #include "task.h"
 
-// Filled in by the child.
+// The child fills this in.
 struct stopper {
     struct account account;
     uint64_t wall_ns;
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
     thread_meter_close(&meter);
     if (stopper->account.tid != child || stopper->account.calls != count)
         check_failed("the child did not report %" PRIu64 " stops", count);
-    // Compared by wall time: a stopping child may still be waiting for a CPU when it is seen.
+    // Compare wall times: when the parent sees the child stopped, the child may still be waiting for a CPU.
     if (stopper->wall_ns < held_ns)
         check_failed("the child took %" PRIu64 " ns, but was seen stopped for %" PRIu64 " ns",
                      stopper->wall_ns, held_ns);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A thread that blocks in writes past the page cache.
+// A thread that blocks in writes with O_DIRECT.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,14 +13,14 @@
 #include "scratch.h"
 #include "task.h"
 
-// What O_DIRECT demands of addresses and lengths at most.
+// The largest alignment that O_DIRECT requires of addresses and lengths.
 enum { ALIGNMENT = 4096 };
 
 struct writer {
     int fd;
     uint64_t duration_ns;
     uint64_t block_bytes;
-    uint64_t blocks;             // the file is this long; then writing starts over
+    uint64_t blocks;             // length of the file; then writing starts over
     uint64_t writes;
     struct account account;
 };
@@ -33,7 +33,7 @@ static unsigned char *new_block(uint64_t bytes)
     return block;
 }
 
-// Every block holds the number of the write that made it, over and over.
+// Fills a block with repetitions of the number of the write.
 static void fill_block(unsigned char *block, uint64_t bytes, uint64_t number)
 {
     for (size_t at = 0; at < bytes; at += sizeof number)
@@ -67,14 +67,14 @@ static void *writer_main(void *argument)
     return NULL;
 }
 
-// Reads the file back, past the page cache as well, and returns the number of reads.
+// Reads the file back with O_DIRECT, and returns the number of reads.
 static uint64_t check_file(const struct writer *writer)
 {
     const uint64_t bytes = writer->block_bytes;
     unsigned char *block = new_block(bytes), *expected = new_block(bytes);
     uint64_t filled = writer->writes < writer->blocks ? writer->writes : writer->blocks;
     for (uint64_t at = 0; at < filled; at++) {
-        // The last write that went to this place.
+        // The last write to this place.
         uint64_t number = (writer->writes - 1 - at) / writer->blocks * writer->blocks + at;
         fill_block(expected, bytes, number);
         if (pread(writer->fd, block, bytes, (off_t)(at * bytes)) != (ssize_t)bytes)

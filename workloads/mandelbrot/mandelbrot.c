@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Three parallel loops over the pixels of the Mandelbrot set per time step, whose load imbalance
-// stays constant, rises and falls over the steps. See --help.
+// Three parallel loops over the pixels of the Mandelbrot set per time step. Over the steps, the load
+// imbalance of
+// one stays constant, of one rises and of one falls. See --help.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "team.h"
 #include "truth.h"
 
-// A square part of the complex plane.
+// A square in the complex plane.
 struct view {
     double centre_re, centre_im;
     double half_width;
@@ -28,10 +29,13 @@ struct picture {
     unsigned iteration_limit;
 };
 
-// `imbalance` 0 looks inside the main cardioid: every pixel takes all iterations. 1 looks at the
-// upper edge of the set from further away: the rows above the set cost nearly nothing, so that equal
-// blocks of rows are unequal work for any number of threads. With two or four threads and static
-// blocks the load imbalance (LIB) is 0 at 0, about a fifth to a quarter at 0.5, over 3/4 at 1.
+// With `imbalance` 0, the view is inside the main cardioid: every pixel takes all iterations. With 1, it
+// shows the
+// upper edge of the set from further away: the rows above the set cost nearly nothing, so equal blocks of
+// rows are
+// unequal work for any number of threads. With two or four threads and static blocks, the load imbalance
+// (LIB) is 0
+// at 0, about a fifth to a quarter at 0.5, over 3/4 at 1.
 static struct view view_for(double imbalance)
 {
     const struct view balanced = {-0.2, 0.0, 0.2};
@@ -55,7 +59,7 @@ static struct view view_at(enum loop_kind loop, long step, long steps)
     }
 }
 
-// Iterations until the orbit of the pixel leaves the circle of radius 2, or the limit.
+// Returns the number of iterations until the pixel's orbit leaves the circle of radius 2, or the limit.
 __attribute__((noinline)) static unsigned pixel_iterations(const struct picture *picture,
                                                            struct view view, long pixel)
 {
@@ -73,8 +77,9 @@ __attribute__((noinline)) static unsigned pixel_iterations(const struct picture 
     return count;
 }
 
-// Depends on pixel and count, and their sum on no order: a pixel left out, done twice or done for
-// another changes it.
+// The digest depends on pixel and count, and the sum of digests does not depend on their order. A pixel that
+// is
+// omitted, counted twice or computed for another one changes the sum.
 static uint64_t pixel_digest(long pixel, unsigned count)
 {
     uint64_t mixed = ((uint64_t)pixel << 32 | count) * UINT64_C(0x9e3779b97f4a7c15);
@@ -112,7 +117,7 @@ static uint64_t falling_loop(const struct picture *picture, struct view view)
     return checksum;
 }
 
-// Three functions, so that tools which name loops by their code can tell the loops apart.
+// Three separate functions, so that tools that identify loops by their code can distinguish them.
 static uint64_t (*const loop_bodies[LOOP_COUNT])(const struct picture *, struct view) = {
     constant_loop, rising_loop, falling_loop};
 
@@ -124,7 +129,7 @@ static uint64_t serial_loop(const struct picture *picture, struct view view)
     return checksum;
 }
 
-// Checksums of all steps of one loop; the multiplication makes the order of the steps count.
+// Combines the checksums of a loop's steps; because of the multiplication, the order of the steps matters.
 static uint64_t add_step(uint64_t checksum, uint64_t step_checksum)
 {
     return checksum * UINT64_C(0x100000001b3) + step_checksum;
@@ -145,7 +150,7 @@ static void verify(const struct picture *picture, const uint64_t checksums[LOOP_
 
 int main(int argc, char **argv)
 {
-    // Pixels of all loops and steps up to which the serial reference costs well under a second.
+    // Up to this number of pixels in all loops and steps, the serial reference takes well under a second.
     const uint64_t small_pixels = 3 * 128 * 128 * 10;
     uint64_t size = 512, steps = 10, iteration_limit = 200, threads = 0;
     bool verify_given = false, no_verify = false;

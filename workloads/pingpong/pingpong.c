@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// One byte to and fro over two pipes between two processes or threads: two context switches per
-// round trip, hardly anything else. See --help.
+// One byte back and forth over two pipes between two processes or threads: two context switches per round
+// trip and
+// hardly anything else. See --help.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -28,13 +29,13 @@ struct side {
 struct game {
     int ping_pipe[2], pong_pipe[2];
     bool measure;
-    uint64_t rounds;            // 0: until `duration_ns` has passed
+    uint64_t rounds;            // 0: run until `duration_ns` has passed
     uint64_t duration_ns;
     _Atomic uint64_t *live_counter;
-    struct side *sides;         // [0] serves, [1] returns; shared between the processes
+    struct side *sides;         // [0] sends the ping, [1] the pong; shared between the processes
 };
 
-// False at the end of the file.
+// Returns false at the end of the file.
 static bool receive(int fd, unsigned char *byte)
 {
     ssize_t length = read(fd, byte, 1);
@@ -51,7 +52,7 @@ static void send_byte(int fd, unsigned char byte)
 
 static void serve_all(const struct game *game, struct side *me)
 {
-    // Asking for the time at every round trip would cost 1 % of it.
+    // Reading the clock in every round trip would take 1 % of its time.
     const uint64_t clock_every = 64;
     uint64_t deadline_ns = monotonic_ns() + game->duration_ns;
     uint64_t done = 0;
@@ -65,7 +66,7 @@ static void serve_all(const struct game *game, struct side *me)
             check_failed("round trip %" PRIu64 " brought back byte %u instead of %u", done, pong,
                          (unsigned char)~ping);
         done++;
-        // This thread is the only writer: a plain store is enough, and it is one instruction.
+        // This thread is the only writer, so a plain store, a single instruction, is enough.
         atomic_store_explicit(game->live_counter, done, memory_order_relaxed);
     }
     me->round_trips = done;
@@ -77,7 +78,7 @@ static void return_all(const struct game *game, struct side *me)
     while (receive(game->ping_pipe[0], &byte)) {
         if (byte != (unsigned char)me->round_trips)
             check_failed("round trip %" PRIu64 " received byte %u", me->round_trips, byte);
-        // Before the reply: the other side may look as soon as it has the byte.
+        // Increment before the reply: the other side may read the counter as soon as it has the byte.
         me->round_trips++;
         send_byte(game->pong_pipe[1], (unsigned char)~byte);
     }
@@ -142,7 +143,7 @@ static uint64_t play_as_processes(const struct game *game)
     return elapsed_ns;
 }
 
-// A u64 at offset 0 of the file, starting at 0; private memory when nobody asked for a file.
+// Maps a u64 at offset 0 of the file and sets it to 0; without a file, uses anonymous memory.
 static _Atomic uint64_t *map_counter(const char *path)
 {
     if (path == NULL)
@@ -237,7 +238,7 @@ int main(int argc, char **argv)
     };
     if (pipe2(game.ping_pipe, O_CLOEXEC) != 0 || pipe2(game.pong_pipe, O_CLOEXEC) != 0)
         system_failed("make a pipe");
-    // A side that ended shows as a failed write, with a reason, instead of a silent death.
+    // If one side has ended, the other's write fails with an error message instead of killing it silently.
     signal(SIGPIPE, SIG_IGN);
     if (!cpu_given)
         cpu_list_allowed(&cpus);

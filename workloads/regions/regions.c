@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Short OpenMP parallel regions, one after the other, of which a marked part is timed. See --help.
+// Short OpenMP parallel regions, one after the other; a marked part of them is timed. See --help.
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "work.h"
 
 struct share {
-    // Written by its own thread in every region: no line shared with another thread.
+    // Each thread writes its own share in every region: no false sharing.
     _Alignas(64) uint64_t regions_done;
     uint64_t wrong_results;
     uint64_t sum_of_results;
@@ -23,7 +23,7 @@ struct share {
 struct crowd {
     struct share *shares;
     size_t threads;
-    uint64_t iterations;    // of each thread in each region
+    uint64_t iterations;    // per thread and region
     struct work_answer answer;
 };
 
@@ -48,7 +48,7 @@ static void one_region(const struct crowd *crowd, uint64_t number)
     }
 }
 
-// Works, unmeasured, until SIGUSR1 comes: by then somebody may have changed where the threads run.
+// Runs untimed regions until SIGUSR1 arrives. By then, a packer may have changed the threads' CPUs.
 static uint64_t work_until_asked(const struct crowd *crowd)
 {
     struct sigaction action = {.sa_handler = begin_now, .sa_flags = SA_RESTART};

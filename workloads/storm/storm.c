@@ -14,10 +14,10 @@
 #include "truth.h"
 #include "work.h"
 
-// A few microseconds.
+// SHORT_ITERATIONS take a few microseconds.
 enum { SHORT_ITERATIONS = 3000, SMALL_STACK_BYTES = 65536, EXIT_AFTER_EXEC = 7 };
 
-// Prints a line at once: one that is still in the buffer at a fork could be written twice.
+// Prints a line and flushes it: a line that is still buffered at a fork could be written twice.
 static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
 {
     va_list arguments;
@@ -76,7 +76,7 @@ static uint64_t thread_storm(uint64_t count, uint64_t at_once)
     return checksum;
 }
 
-// An exit code that its parent can predict.
+// Returns an exit code that the parent can predict.
 static int short_exit_code(uint64_t number)
 {
     return (int)(short_answer(number) % 251);
@@ -136,12 +136,13 @@ static void sleep_together(uint64_t count, uint64_t duration_ns)
     free(sleepers);
 }
 
-// Leaves a process behind that this one is not the parent of, in a session of its own, as daemons
-// do. Its standard streams go to /dev/null: whoever reads our output need not wait for it.
+// Leaves a process behind that is not a child of this one and has its own session, as daemons do. Its
+// standard
+// streams are /dev/null, so that a reader of our output need not wait for it.
 static pid_t leave_daemon(uint64_t duration_ns)
 {
     pid_t *daemon_pid = shared_memory(sizeof *daemon_pid);
-    // Plain forks: start_process would let the daemon die with its parent.
+    // Plain forks: with start_process the daemon would die with its parent.
     pid_t middle = fork();
     if (middle < 0)
         system_failed("fork");
@@ -178,7 +179,7 @@ static void *exec_thread_main(void *argument)
     system_failed("exec");
 }
 
-// The kernel ends all other threads and gives the caller the leader's thread id.
+// The kernel ends all other threads, and the caller gets the leader's thread ID.
 static _Noreturn void exec_in_thread(void)
 {
     join_thread(start_thread(exec_thread_main, NULL, 0));

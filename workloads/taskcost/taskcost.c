@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What OpenMP tasks and barriers themselves cost: constructs with nearly no work in them, timed one by one. See --help.
+// What OpenMP tasks and barriers themselves cost: constructs with nearly no work, timed. See --help.
 #include <inttypes.h>
 #include <omp.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 enum { CELLS = 1024 };
 
-// What a task leaves behind, so that a lost one is noticed: a line of each thread's own.
+// The number of tasks that a thread has run, to detect lost tasks. Each thread has a cache line of its own.
 struct trace {
     _Alignas(64) uint64_t tasks;
 };
@@ -36,12 +36,12 @@ static void one(void)
 static void one_grain(uint64_t seed)
 {
     struct working_set none = {0};
-    // The answer decides nothing, but it cannot be left out.
+    // Using the result prevents the compiler from removing the work.
     if (calibrated_work(seed, bench.grain, &none) != seed)
         one();
 }
 
-// By one thread; the others help.
+// One thread creates the tasks; the others help to run them.
 static void by_one(uint64_t count)
 {
 #pragma omp parallel
@@ -52,7 +52,7 @@ static void by_one(uint64_t count)
     }
 }
 
-// By all threads.
+// All threads create tasks.
 static void by_all(uint64_t count)
 {
 #pragma omp parallel
@@ -128,7 +128,7 @@ static void grouped(uint64_t count)
     }
 }
 
-// A binary tree of `count` tasks, each waiting for its two.
+// A binary tree of `count` tasks, each of which waits for its two children.
 static void branch(uint64_t count)
 {
     one();
@@ -258,7 +258,7 @@ int main(int argc, char **argv)
 
     struct team team;
     team_begin(&team, truth_wanted(&truth));
-    // A first one for threads and memory to be there.
+    // A warm-up, which starts the threads and allocates memory.
     rows[row](count);
     double best_ns = 0;
     uint64_t all_ns = 0;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// The first line of /sys/devices/system/cpu/cpu0/cache/indexN/FILE.
+// Reads the first line of /sys/devices/system/cpu/cpu0/cache/indexN/FILE.
 static bool read_attribute(unsigned index, const char *file, char *line, int bytes)
 {
     char path[96];
@@ -42,7 +42,7 @@ uint64_t last_level_cache_bytes(void)
                              read_attribute(index, "size", size, sizeof size);
          index++) {
         if (type[0] == 'I' || strtoul(level, NULL, 10) < highest_level)
-            continue;    // instruction cache, or nearer to the core
+            continue;    // instruction cache, or closer to the core
         highest_level = strtoul(level, NULL, 10);
         bytes = parse_size(size);
     }

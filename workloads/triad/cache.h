@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-// Bytes of the last-level data cache of CPU 0; 32 MiB where the kernel does not say.
+// Returns the size of CPU 0's last-level data cache in bytes, or 32 MiB if the kernel does not report it.
 uint64_t last_level_cache_bytes(void);
 
 #endif

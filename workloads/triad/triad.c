@@ -18,7 +18,7 @@ struct arrays {
     long count;
 };
 
-// Small whole numbers: the result is exact in double, whatever the order.
+// Small integers: the result is exact in double, in any order.
 static double b_value(long i)
 {
     return (double)(i % 1021);
@@ -43,7 +43,7 @@ static double *map_array(long count)
     return memory;
 }
 
-// With the schedule of the triad itself, so that the first touch puts pages where they are used.
+// Uses the schedule of the triad itself, so that the first touch places pages where they are used.
 static void fill(const struct arrays *arrays)
 {
     double *a = arrays->a, *b = arrays->b, *c = arrays->c;
@@ -74,7 +74,7 @@ static void check(const struct arrays *arrays, double scalar)
     }
 }
 
-// Four times the last-level cache, as STREAM asks, but never more than 3/16 of memory for all.
+// Four times the last-level cache, as STREAM requires, but for all three arrays at most 3/16 of memory.
 static uint64_t default_bytes(void)
 {
     uint64_t wanted = 4 * last_level_cache_bytes();
