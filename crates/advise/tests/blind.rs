@@ -1,4 +1,4 @@
-//! Backends that see less: the family is still told where the waiting alone shows it, and no more.
+//! Backends that see less: the kind of situation is still named if the waiting alone shows it, and nothing more is claimed.
 
 mod staged;
 

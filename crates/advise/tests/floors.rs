@@ -1,4 +1,4 @@
-//! No bound is printed that the account does not carry: waits that nothing observed ends stay.
+//! No forecast exceeds what the account supports: waits that no observed thread or resource ends are fixed.
 
 mod staged;
 

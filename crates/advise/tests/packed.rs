@@ -1,4 +1,4 @@
-//! A program that cox packs: its masks are cox's, on CPUs that its user named, and cox's threads are there too.
+//! A program that cox packs: cox has set its affinity masks, on CPUs that its user chose, and cox's own threads run beside it.
 
 mod staged;
 

@@ -1,4 +1,4 @@
-//! What holds for every account, also for impossible ones.
+//! Properties that hold for every account, even for impossible ones.
 
 mod staged;
 

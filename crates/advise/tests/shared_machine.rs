@@ -1,4 +1,4 @@
-//! Beside other programs: what they took is theirs until they stop, and no other step may promise it.
+//! Programs beside other programs: only a step that stops the others may promise the CPU time that they took.
 
 mod staged;
 

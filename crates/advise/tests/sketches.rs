@@ -1,4 +1,4 @@
-//! What an account says of a program that is to run on fewer CPUs.
+//! Sketches for the forecast: what an account shows of a program that would run on fewer CPUs.
 
 mod staged;
 

@@ -1,4 +1,4 @@
-//! `cox advise` on real programs, and on what `cox run` wrote.
+//! `cox advise` on real programs, and on reports of `cox run`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! Programs side by side: what was staged is what is said.
+//! Co-run programs: the report shows what the test staged.
 
 use std::fs;
 use std::io;

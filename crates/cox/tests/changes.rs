@@ -1,4 +1,4 @@
-//! `cox changes`, on journals as a dead session leaves them.
+//! `cox changes` on journals as a dead session leaves them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;

@@ -1,5 +1,4 @@
-//! `cox run --repeat` and `cox compare` from the command line: real runs, and reports made from a real one
-//! with other numbers.
+//! `cox run --repeat` and `cox compare` from the command line: real runs, and copies of a real report with other numbers.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

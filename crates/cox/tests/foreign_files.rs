@@ -1,9 +1,10 @@
-//! Whatever stands in a place that cox writes to, and was not made by cox, is as it was afterwards: folders, links, FIFOs, sockets and other users' files,
-//! in every output, state folder and temporary folder. `cox-observe` is not among those who write: it opens no file but /dev/null and /proc's.
+//! cox leaves foreign files alone. Whatever exists at a path to which cox writes, and was not made by cox, is unchanged afterwards: folders, links,
+//! FIFOs, sockets and other users' files, in every output, state folder and temporary folder. `cox-observe` is not tested, because it writes no
+//! files: it opens only /dev/null and files of /proc.
 //!
-//! cox runs as a user without rights in a folder that everybody may write to, as /tmp is. Only an output that is this user's own regular file is
-//! replaced, and no case here is one. Where nothing is in the way each output is written, or its other cases would show nothing. Traces of a run need
-//! eBPF: the user has `cox-observe`.
+//! cox runs as a user without privileges in a folder to which every user may write, like /tmp. cox replaces an output only if it is a regular file of
+//! the same user; no case here is one. If no foreign file exists, each output is written; otherwise its cases would prove nothing. Traces of a run
+//! need eBPF, so the user has `cox-observe`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

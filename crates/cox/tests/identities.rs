@@ -1,4 +1,4 @@
-//! What must add up in every account, on programs nobody wrote for this purpose.
+//! Sums that must hold in every account, tested on programs that were not written for this purpose.
 
 use std::fs;
 use std::path::Path;

@@ -1,11 +1,10 @@
 //! Programs that spend a known time in a known state, under `cox run`.
 //!
-//! What each thread says it spent is in its truth (see workloads/README.md), and it rests on the kernel's
-//! run delay. That begins when a woken thread is put on a run queue; cox ends *blocked* some microseconds
-//! before, when the waker calls. So blocks have to be long for 2 % to mean anything, and the disk is made
-//! slow where it is too fast for that.
+//! Each thread reports how long it was in which state (the truth, see workloads/README.md), based on the kernel's run delay. That delay begins when a
+//! woken thread is put on a run queue, whereas cox ends *blocked* some microseconds earlier, when the waker calls. Therefore blocks have to be long,
+//! so that a tolerance of 2 % is meaningful, and a fast disk is slowed down.
 //!
-//! All on one CPU: [`testkit::measured::ONE_CPU`] says why.
+//! All tests use one CPU: see [`testkit::measured::ONE_CPU`] for the reason.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,5 +1,5 @@
-//! Programs that wait for what nobody here can make faster: a user at a terminal, a timer, a FIFO and a socket whose
-//! other end is not observed. No report promises them anything.
+//! Programs that wait for events which no measure can speed up: a user at a terminal, a timer, a FIFO and a socket whose other end is not observed.
+//! No report promises such a program a gain.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! The account against what others know: the kernel's own clocks, and what a program counted itself.
+//! Compares the account with independent sources: the kernel's own clocks, and a program's own counts.
 
 use std::path::PathBuf;
 use std::process::Command;

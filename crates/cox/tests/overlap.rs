@@ -1,4 +1,4 @@
-//! `cox run --overlap`: tasks that block, under doorbells and without them.
+//! `cox run --overlap`: tasks that block, with and without doorbells.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

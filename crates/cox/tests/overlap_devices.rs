@@ -1,4 +1,4 @@
-//! `cox run --overlap`: tasks held by files and mapped pages of a slow disk, by sleep, and more at a time than there are doorbells.
+//! `cox run --overlap`: tasks blocked by files and mapped pages of a slow disk, or by sleep, and more blocked tasks than doorbells.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

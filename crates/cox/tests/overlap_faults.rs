@@ -1,4 +1,4 @@
-//! `cox run --overlap` of programs that lack something: they go on, at worst as under libgomp, and it is said.
+//! `cox run --overlap` of programs that lack a prerequisite: they continue, in the worst case as with libgomp alone, and cox reports it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

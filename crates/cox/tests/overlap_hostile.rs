@@ -1,4 +1,4 @@
-//! `cox run --overlap` of several processes, one of which writes nonsense over all that the session has given it: it reaches nobody else.
+//! `cox run --overlap` of several processes, one of which overwrites all memory that the session gave it: no other process is affected.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

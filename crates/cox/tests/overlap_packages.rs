@@ -1,4 +1,4 @@
-//! `cox run --overlap` of programs that Debian ships: what they write is what they write alone.
+//! `cox run --overlap` of programs from Debian packages: their output is the same as without cox.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! `cox run --overlap`: what regions and reductions mean where standbys run tasks, in a program's first region.
+//! `cox run --overlap`: semantics of regions and reductions when standbys run tasks, in a program's first region.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

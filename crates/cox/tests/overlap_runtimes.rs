@@ -1,4 +1,4 @@
-//! `cox run --overlap` on programs by where their OpenMP runtime comes from: taken over, or untouched with the reason in one line.
+//! `cox run --overlap` on programs with different OpenMP runtimes: cox takes their tasks over, or leaves them alone with the reason in one line.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! `cox pack` on real programs: they end as without it, whoever is killed, and every mask comes back.
+//! `cox pack` on real programs: they end as without it, whichever process is killed, and every affinity mask is restored.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

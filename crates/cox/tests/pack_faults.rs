@@ -1,5 +1,4 @@
-//! What may befall `cox pack` and the program that it packs: whatever it is, the program goes on, and every
-//! mask is what it would be without cox.
+//! Faults of `cox pack` and of the packed program: in each case the program continues, and every affinity mask is what it would be without cox.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! Packing whose journal or undoing fails: every mask is back, or the exit code is not 0 and what is left is named.
+//! Packing whose journal or restoring fails: every mask is restored, or the exit code is not 0 and the rest is named.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! `cox run --html` and `cox report --html`: the page's figures against the account, and the page in a browser.
+//! `cox run --html` and `cox report --html`: compares the page's figures with the account, and loads the page in a browser.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

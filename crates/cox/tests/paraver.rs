@@ -1,4 +1,4 @@
-//! Views for Paraver refer to what the trace declares, and so does the trace.
+//! Views for Paraver, and the trace itself, refer only to types and values that the trace declares.
 
 use std::collections::BTreeMap;
 use std::fs;

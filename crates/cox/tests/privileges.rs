@@ -1,4 +1,4 @@
-//! An ordinary user's cox with `cox-observe`, the program that may load eBPF programs: it sees all of the user's and nothing of others.
+//! cox of an ordinary user with `cox-observe`, the helper that may load eBPF programs: it sees all of the user's threads and nothing of other users.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

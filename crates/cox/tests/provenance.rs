@@ -1,4 +1,4 @@
-//! Reports say where, when and of what they were taken, and traces keep it.
+//! Reports contain where, when and of which program they were taken, and traces keep it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! `cox report` on recordings of perf, in all forms that perf writes: they tell the same.
+//! `cox report` on recordings in all formats of perf: the reports are equal.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! `cox report` on recordings of perf: against what perf itself says of the same file.
+//! `cox report` on recordings of perf, compared with perf's own output for the same file.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,5 +1,4 @@
-//! Watching what runs already: `--pid` and `--cgroup` leave it alone, and know from the start what
-//! their sleeping threads are blocked for.
+//! Attaching to running programs: `--pid` and `--cgroup` do not disturb them, and know from the start why their sleeping threads are blocked.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

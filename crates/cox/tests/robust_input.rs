@@ -1,5 +1,5 @@
-//! What goes in and out: the program's streams and surroundings are those it would have without cox,
-//! and every kind of bad input ends with one clear line and the right exit code.
+//! Input and output: the program's streams and environment are the same as without cox, and every kind of bad input ends with one clear line and the
+//! right exit code.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,5 +1,4 @@
-//! Signals reach the program as without cox, whoever sends them; cox's own violent end leaves the
-//! program alone and nothing in the kernel.
+//! Signals reach the program as without cox, whoever sends them. If cox is killed, the program continues, and nothing remains in the kernel.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,5 +1,5 @@
-//! Many threads and processes, exec in a thread, daemons, several cox: the program does not notice,
-//! and no thread is lost uncounted.
+//! Many threads and processes, exec in a thread, daemons, several instances of cox: the program is not affected, and no thread is lost without being
+//! counted.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,8 +1,7 @@
-//! An ordinary user's cox: no eBPF, but the same account with what is missing said.
+//! cox of an ordinary user: without eBPF, cox still makes an account, and the report says what is missing.
 //!
-//! kernel.perf_event_paranoid is set for these tests and put back. At 2, the kernel's default, a user
-//! may have perf records of his own threads; at 3, kernels with Debian's patch refuse them, the
-//! others treat it as 2.
+//! The tests set kernel.perf_event_paranoid and restore it. At 2, the kernel's default, users may have perf records of their own threads. At 3,
+//! kernels with Debian's patch refuse them; other kernels treat 3 like 2.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! `cox run --pack-cpus`: observing and packing in one session, each with its section.
+//! `cox run --pack-cpus`: observing and packing in one session, with a section of the report for each.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! Traces say what accounts say: read by Perfetto's own classes, by an independent reader of Paraver's files, and by `cox report`.
+//! Traces contain the same as accounts: read by Perfetto's own classes, by an independent reader of Paraver's files, and by `cox report`.
 
 use std::collections::BTreeMap;
 use std::fs;

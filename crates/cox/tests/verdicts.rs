@@ -1,4 +1,4 @@
-//! The verdict is right on staged situations: real programs that lose their time for a known reason.
+//! Verdicts on staged situations: real programs that lose their time for a known reason.
 
 use std::path::Path;
 

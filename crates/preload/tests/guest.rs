@@ -1,4 +1,4 @@
-//! The preload library inside programs: it counts their barriers, and nobody notices.
+//! The preload library inside programs: it counts their barriers, and the programs are not affected.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

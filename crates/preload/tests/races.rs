@@ -1,5 +1,5 @@
-//! The library's doors among threads, for the thread sanitizer (`make tsan`), which wants all code to be built for it, and the runtime in the
-//! program: so here the library is a part of the test, beside a runtime of POSIX threads in the place of libgomp.
+//! The library's entry points under the thread sanitizer (`make tsan`). The sanitizer requires that all code is built for it, and that the program
+//! contains its runtime. Therefore the library is a part of the test, with a runtime made of POSIX threads instead of libgomp.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

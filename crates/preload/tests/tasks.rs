@@ -1,4 +1,4 @@
-//! OpenMP's promises about tasks, under libgomp and under our own tasks.
+//! OpenMP's guarantees about tasks, with libgomp and with our own tasks.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! Staged situations: accounts as the observer would hand them over, from the shares of each thread's life.
+//! Staged situations: accounts as an observer would deliver them, built from the shares of each thread's life.
 #![allow(dead_code, reason = "each test file uses its own part of the stage")]
 
 use advise::Facts;

@@ -1,4 +1,4 @@
-//! `cox run --overlap=bpf` of an ordinary user: `cox-observe` has the programs that ring.
+//! `cox run --overlap=bpf` of an ordinary user: `cox-observe` loads the programs that ring the doorbells.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};

@@ -1,4 +1,4 @@
-//! Programs with the preload library inside.
+//! Programs with the preload library loaded.
 
 use std::fs;
 use std::path::{Path, PathBuf};
