@@ -70,7 +70,7 @@ unsafe extern "C-unwind" fn share(region: *mut c_void) {
         memory::begin_share(slot, region.phases);
     }
     overlap::share(region.tasks, region.group, region.library, team, || {
-        // SAFETY: the program's function with its data.
+        // SAFETY: the program's function is called with its own data.
         unsafe { work(data) };
     });
     let Some(slot) = slot else { return };
@@ -103,7 +103,7 @@ unsafe fn around<R>(
     go: impl FnOnce(*mut c_void, Work, *mut c_void, c_uint) -> R,
 ) -> R {
     let Some((library, real)) = real(call, work as usize) else {
-        // SAFETY: the program's function with its data.
+        // SAFETY: the program's function is called with its own data.
         unsafe { work(data) };
         return alone;
     };
@@ -115,11 +115,10 @@ unsafe fn around<R>(
     let first = memory::here();
     throttle::look(library);
     let phases = first.map_or(0, |slot| slot.phases.load(Ordering::Relaxed).wrapping_add(1));
-    // SAFETY: the compiler passes at least a word of data where libgomp looks at it, else a null pointer or
-    // whatever the program's function wants.
+    // SAFETY: if libgomp reads the data, the compiler passes at least one word; otherwise null or any pointer for the program's function.
     let first_word = if matches!(call, Call::ParallelReductions) { unsafe { *data.cast() } } else { 0 };
     let returned = Returned(AtomicU32::new(0));
-    // SAFETY: it is ended behind the region.
+    // SAFETY: `inner` is ended after the region.
     let tasks = unsafe { overlap::team(library, work, threads, inner.as_ref()) };
     let group = (first_word != 0).then(|| overlap::group(first_word as *mut usize));
     let group = group.as_ref();
@@ -223,8 +222,8 @@ macro_rules! meeting {
             }
             meet(Call::$call, caller, $alone, |real| {
                 type Real = unsafe extern "C-unwind" fn(*mut c_void) -> $result;
-                // SAFETY: the real function of this name, called as the program called us: it has this type,
-                // or else no argument and does not look at ours.
+                // SAFETY: the real function of this name, called with the program's arguments: it has this type, or it has no argument and ignores
+                // ours.
                 let result = unsafe { transmute::<*mut c_void, Real>(real)(argument) };
                 let was_in_barrier: fn(&$result) -> bool = $was_in_barrier;
                 let was_in_barrier = was_in_barrier(&result);

@@ -21,22 +21,21 @@ const ALONE: &CStr = c"COX_PRELOAD_ALONE";
 
 /// Returns an environment variable. Only valid while the process has one thread.
 fn variable(name: &CStr) -> Option<&'static [u8]> {
-    // SAFETY: the name is a C string; at load nobody changes the environment meanwhile, and values stay where
-    // they are.
+    // SAFETY: the name is a C string. At load no other thread changes the environment, and the values stay at their addresses.
     let value = unsafe { libc::getenv(name.as_ptr()) };
-    // SAFETY: getenv gives a C string or nothing.
+    // SAFETY: getenv returns a C string or null.
     (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_bytes())
 }
 
 /// Removes our library from LD_PRELOAD, if cox was told to exclude child processes.
 fn leave_children_alone() {
     let Some(own) = variable(ALONE) else { return };
-    // SAFETY: C strings; one thread.
+    // SAFETY: the arguments are C strings; the process has one thread.
     let list: *mut c_char = unsafe { libc::getenv(c"LD_PRELOAD".as_ptr()) };
     if !list.is_null() {
-        // SAFETY: a C string of the environment, which is the process's own to write. It only gets shorter.
+        // SAFETY: a C string of the environment, which the process may change. It only becomes shorter.
         let length = unsafe { libc::strlen(list) };
-        // SAFETY: so many bytes are there, and nobody else looks at them at load.
+        // SAFETY: the string has that many bytes, and no other code accesses it at load.
         let bytes = unsafe { std::slice::from_raw_parts_mut(list.cast::<u8>(), length + 1) };
         let left = without(bytes, length, own);
         if left == 0 {
@@ -44,7 +43,7 @@ fn leave_children_alone() {
             unsafe { libc::unsetenv(c"LD_PRELOAD".as_ptr()) };
         }
     }
-    // SAFETY: a C string; one thread.
+    // SAFETY: the argument is a C string; the process has one thread.
     unsafe { libc::unsetenv(ALONE.as_ptr()) };
 }
 

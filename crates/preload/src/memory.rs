@@ -60,8 +60,8 @@ const NOWHERE: *const Slot = ptr::without_provenance(1);
 #[inline]
 pub fn guest() -> Option<&'static Guest> {
     let base = BASE.load(Ordering::Acquire);
-    // SAFETY: the memory begins with it, is aligned to pages, and stays mapped as long as BASE says so; it is
-    // unmapped in a forked child only, which has one thread, that is in fork.
+    // SAFETY: the memory begins with the header, is aligned to pages, and stays mapped as long as BASE is set. It is only unmapped in a forked child,
+    // whose single thread is inside fork.
     (!base.is_null()).then(|| unsafe { &*base.cast() })
 }
 
@@ -135,14 +135,14 @@ pub struct Errno(i32);
 impl Errno {
     /// Saves errno until the result is dropped.
     pub fn keep() -> Errno {
-        // SAFETY: the calling thread's own.
+        // SAFETY: errno belongs to the calling thread.
         Errno(unsafe { *libc::__errno_location() })
     }
 }
 
 impl Drop for Errno {
     fn drop(&mut self) {
-        // SAFETY: the calling thread's own.
+        // SAFETY: errno belongs to the calling thread.
         unsafe { *libc::__errno_location() = self.0 }
     }
 }
@@ -156,20 +156,20 @@ pub fn when_forked(forked: fn()) {
 fn take_slot() -> Option<&'static Slot> {
     let _errno = Errno::keep();
     let base = made()?;
-    // SAFETY: `made` gives the mapped memory.
+    // SAFETY: `made` returns the mapped memory.
     let guest: &'static Guest = unsafe { &*base.cast() };
     let number = next(&guest.given);
     if number >= SLOTS as u32 {
         SLOT.set(NOWHERE);
         return None;
     }
-    // SAFETY: within the table.
+    // SAFETY: the index is within the table.
     let slot: &'static Slot = unsafe { &*base.add(SLOTS_AT).cast::<Slot>().add(number as usize) };
     SLOT.set(slot);
-    // SAFETY: the key exists once the memory does. Without the end of the thread being noted its slot is stale
-    // once it is gone: a later thread of the same id has a later slot.
+    // SAFETY: the key exists if the memory exists. If this call fails, the slot becomes stale after the thread has ended: a later thread of the same
+    // id has a later slot.
     unsafe { libc::pthread_setspecific(KEY.load(Ordering::Acquire), ptr::from_ref(slot).cast()) };
-    // SAFETY: no arguments, cannot fail.
+    // SAFETY: the function takes no arguments and cannot fail.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) };
     slot.tid.store(tid as u32, Ordering::Release);
     Some(slot)
@@ -196,7 +196,7 @@ fn made() -> Option<*mut u8> {
                 SLOT.set(NOWHERE);
                 return None;
             }
-            // SAFETY: no arguments.
+            // SAFETY: the function takes no arguments.
             Err(_) => unsafe { libc::sched_yield() },
         };
     }
@@ -206,19 +206,19 @@ fn made() -> Option<*mut u8> {
 fn make() -> Option<*mut u8> {
     if !HAS_HANDLERS.load(Ordering::Relaxed) {
         let mut key = 0;
-        // SAFETY: a place for the key, and a function that takes what pthread_setspecific was given.
+        // SAFETY: the pointer to the key is valid, and the function accepts the values passed to pthread_setspecific.
         if unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } != 0 {
             return None;
         }
         KEY.store(key, Ordering::Release);
-        // SAFETY: the handler makes async-signal-safe calls and changes our own words only.
+        // SAFETY: the handler makes async-signal-safe calls and only changes our own variables.
         if unsafe { libc::pthread_atfork(None, None, Some(in_child)) } != 0 {
             return None;
         }
         HAS_HANDLERS.store(true, Ordering::Relaxed);
     }
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: a C string.
+    // SAFETY: the argument is a C string.
     let mut fd = unsafe { libc::memfd_create(NAME.as_ptr(), flags | libc::MFD_NOEXEC_SEAL) };
     if fd < 0 {
         // Linux before 6.3 rejects the last flag.
@@ -239,10 +239,10 @@ fn make() -> Option<*mut u8> {
 
 /// Keeps a second descriptor of the memory if cox may not open the mapping.
 fn keep(fd: i32) {
-    // SAFETY: no arguments, cannot fail.
+    // SAFETY: the function takes no arguments and cannot fail.
     let is_root = unsafe { libc::geteuid() } == 0;
     let Some(file) = file(fd).filter(|_| !is_root) else { return };
-    // SAFETY: a plain call on our own descriptor. Beyond the program's limit it fails, and none is kept.
+    // SAFETY: a plain call on our own descriptor. Beyond the program's limit it fails, and no descriptor is kept.
     let kept = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, KEPT_FROM) };
     for (word, value) in KEPT_FILE.iter().zip(file) {
         word.store(value, Ordering::Relaxed);
@@ -252,9 +252,9 @@ fn keep(fd: i32) {
 
 /// Returns the file of a descriptor, by device and inode number.
 fn file(fd: i32) -> Option<[u64; 2]> {
-    // SAFETY: all zero is a value of this type.
+    // SAFETY: all zero is a valid value of this type.
     let mut status: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: a place for what is known of it.
+    // SAFETY: the pointer to the result is valid.
     (unsafe { libc::fstat(fd, &raw mut status) } == 0).then_some([status.st_dev, status.st_ino])
 }
 
@@ -278,7 +278,7 @@ fn map(fd: i32) -> Option<*mut u8> {
     let base = base.cast::<u8>();
     // SAFETY: a page of the new mapping.
     if unsafe { libc::mprotect(base.add(ORDERS_AT).cast(), PAGE, libc::PROT_READ) } != 0 {
-        // SAFETY: the new mapping, which nobody knows yet.
+        // SAFETY: the new mapping, which no other code uses yet.
         unsafe { libc::munmap(base.cast(), BYTES) };
         return None;
     }
@@ -287,7 +287,7 @@ fn map(fd: i32) -> Option<*mut u8> {
     guest.version.store(VERSION, Ordering::Relaxed);
     guest.bytes.store(BYTES as u32, Ordering::Relaxed);
     guest.slots.store(SLOTS as u32, Ordering::Relaxed);
-    // SAFETY: no arguments, cannot fail.
+    // SAFETY: the function takes no arguments and cannot fail.
     guest.pid.store(unsafe { libc::getpid() } as u32, Ordering::Relaxed);
     guest.cpus_at_start.store(start::cpus(), Ordering::Relaxed);
     guest.magic.store(MAGIC, Ordering::Release);
@@ -297,7 +297,7 @@ fn map(fd: i32) -> Option<*mut u8> {
 /// Called at the end of a thread, with the slot that [`take_slot`] set.
 unsafe extern "C" fn thread_ends(slot: *mut c_void) {
     SLOT.set(NOWHERE);
-    // SAFETY: only slots are given, and the table is still mapped: a forked child clears what it inherits.
+    // SAFETY: the value is always a slot, and the table is still mapped: a forked child clears the inherited value.
     let slot: &Slot = unsafe { &*slot.cast() };
     if let Some(guest) = guest().filter(|_| slot.role.load(Ordering::Relaxed) == ROLE_TEAM) {
         guest.crew.fetch_sub(1, Ordering::Relaxed);
@@ -309,13 +309,13 @@ unsafe extern "C" fn thread_ends(slot: *mut c_void) {
 unsafe extern "C" fn in_child() {
     let base = BASE.swap(ptr::null_mut(), Ordering::Relaxed);
     if !base.is_null() {
-        // SAFETY: the parent's memory; no other thread of this process knows it, and this one forgets it now.
+        // SAFETY: the parent's memory, which no other thread of this process uses; this thread clears its pointer now.
         unsafe { libc::munmap(base.cast(), BYTES) };
     }
     let kept = KEPT.swap(-1, Ordering::Relaxed);
     // The program may have closed the descriptor and reused its number.
     if kept >= 0 && file(kept) == Some(KEPT_FILE.each_ref().map(|word| word.load(Ordering::Relaxed))) {
-        // SAFETY: the parent's memory's, which this process has no use for.
+        // SAFETY: the descriptor of the parent's memory, which this process does not use.
         unsafe { libc::close(kept) };
     }
     SLOT.set(ptr::null());

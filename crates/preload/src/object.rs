@@ -22,10 +22,9 @@ impl Object {
 
     /// Returns another handle of the object.
     pub fn handle(&self) -> Option<*mut c_void> {
-        // SAFETY: the loader's own name of an object that is loaded; empty for the program itself, which null
-        // stands for.
+        // SAFETY: the loader's own name of a loaded object. It is empty for the program itself, for which null stands.
         let name = if unsafe { *self.name } == 0 { ptr::null() } else { self.name };
-        // SAFETY: nothing is loaded that is not there already.
+        // SAFETY: RTLD_NOLOAD loads nothing.
         let handle = unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
         (!handle.is_null()).then_some(handle)
     }
@@ -34,16 +33,16 @@ impl Object {
 /// Returns the loaded object that contains an address.
 pub fn object_of(address: usize) -> Option<Object> {
     let mut object = Object { start: 0, end: 0, name: ptr::null(), address };
-    // SAFETY: the callback takes what is passed here, and only while this call lasts.
+    // SAFETY: the callback gets the pointer passed here, and only during this call.
     let found = unsafe { libc::dl_iterate_phdr(Some(holds), (&raw mut object).cast()) };
     (found != 0).then_some(object)
 }
 
 /// Stops the iteration at the object that contains the address.
 unsafe extern "C" fn holds(info: *mut libc::dl_phdr_info, _: usize, object: *mut c_void) -> c_int {
-    // SAFETY: `object_of` passes an Object of its own, the loader a valid description.
+    // SAFETY: `object_of` passes its own Object, and the loader a valid description.
     let (info, object) = unsafe { (&*info, &mut *object.cast::<Object>()) };
-    // SAFETY: so many program headers are there.
+    // SAFETY: the object has that many program headers.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {
         let start = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);

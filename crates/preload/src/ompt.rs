@@ -42,7 +42,7 @@ pub struct Tool {
     finalize: unsafe extern "C" fn(*mut Data),
     data: UnsafeCell<Data>,
 }
-// SAFETY: the runtime alone uses its data; we do not.
+// SAFETY: only the runtime uses the data.
 unsafe impl Sync for Tool {}
 
 static TOOL: Tool = Tool { initialize, finalize, data: UnsafeCell::new(0) };
@@ -55,8 +55,7 @@ type StartTool = unsafe extern "C" fn(c_uint, *const c_char) -> *const Tool;
 /// Called by a runtime, with its version as a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ompt_start_tool(version: c_uint, runtime: *const c_char) -> *const Tool {
-    // SAFETY: a C string; the answer is the next object's function of this name, or libomp's own, which goes on
-    // looking.
+    // SAFETY: a C string; the result is the next object's function of this name, or libomp's own, which continues the search.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"ompt_start_tool".as_ptr()) };
     // SAFETY: null or a function of this name, which has this type.
     if let Some(next) = unsafe { transmute::<*mut c_void, Option<StartTool>>(next) } {
@@ -70,14 +69,14 @@ pub unsafe extern "C" fn ompt_start_tool(version: c_uint, runtime: *const c_char
 }
 
 fn is_set(name: &CStr) -> bool {
-    // SAFETY: a C string. The runtime itself reads its environment at this moment.
+    // SAFETY: a C string. The runtime itself reads the environment at this time, too.
     let value = unsafe { libc::getenv(name.as_ptr()) };
-    // SAFETY: getenv gives a C string or nothing.
+    // SAFETY: getenv returns a C string or null.
     !value.is_null() && unsafe { *value } != 0
 }
 
 unsafe extern "C" fn initialize(look_up: LookUp, _: c_int, _: *mut Data) -> c_int {
-    // SAFETY: a C string.
+    // SAFETY: the argument is a C string.
     let set = unsafe { look_up(c"ompt_set_callback".as_ptr()) };
     // SAFETY: null or the function of this name, which has this type.
     let Some(set) = (unsafe { transmute::<*mut c_void, Option<SetCallback>>(set) }) else { return 0 };
@@ -87,7 +86,7 @@ unsafe extern "C" fn initialize(look_up: LookUp, _: c_int, _: *mut Data) -> c_in
         (IMPLICIT_TASK, implicit_task as *const c_void),
         (SYNC_REGION_WAIT, sync_region_wait as *const c_void),
     ] {
-        // SAFETY: each callback has the type of its event. A runtime without an event says so, and we see less.
+        // SAFETY: each callback has the type of its event. A runtime without the event returns an error, and we see less.
         unsafe { set(event, callback) };
     }
     1
@@ -107,7 +106,7 @@ unsafe extern "C" fn parallel_begin(
 ) {
     if let Some(slot) = memory::here() {
         note_seen(LIBOMP);
-        // SAFETY: the region's word for its tool, which we are.
+        // SAFETY: the word of the region that is reserved for the tool.
         unsafe { *region = slot.phases.load(Ordering::Relaxed).wrapping_add(1) };
     }
 }

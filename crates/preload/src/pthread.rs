@@ -37,7 +37,7 @@ pub unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barri
 fn real() -> Option<Wait> {
     let mut real = REAL.load(Ordering::Relaxed);
     if real.is_null() {
-        // SAFETY: a C string; the answer is the next library's function of this name.
+        // SAFETY: a C string; the result is the next library's function of this name.
         real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_barrier_wait".as_ptr()) }.cast();
         REAL.store(real, Ordering::Relaxed);
     }

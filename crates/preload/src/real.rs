@@ -43,7 +43,7 @@ impl Library {
 
     #[cold]
     fn look_up(&self, call: Call) -> *mut c_void {
-        // SAFETY: a handle of dlopen's or RTLD_NEXT, and a C string.
+        // SAFETY: a handle from dlopen or RTLD_NEXT, and a C string.
         let found = unsafe { libc::dlsym(self.handle.load(Ordering::Acquire), NAMES[call as usize].as_ptr()) };
         self.calls[call as usize].store(found, Ordering::Relaxed);
         found
@@ -58,34 +58,34 @@ impl Library {
     /// Returns the result of an OpenMP function without arguments; 0 if it does not exist.
     #[inline]
     pub fn number(&self, call: Call) -> c_int {
-        // SAFETY: null or the function of this name; callers name those of this type only.
+        // SAFETY: null or the function of this name; callers pass only functions of this type.
         let number: Option<unsafe extern "C" fn() -> c_int> = unsafe { std::mem::transmute(self.get(call)) };
-        // SAFETY: it may be called anywhere.
+        // SAFETY: the function may be called anywhere.
         number.map_or(0, |number| unsafe { number() })
     }
 
     /// Returns the result of an OpenMP function for a level; -1 if it does not exist.
     pub fn number_at(&self, call: Call, level: c_int) -> c_int {
-        // SAFETY: null or the function of this name; callers name those of this type only.
+        // SAFETY: null or the function of this name; callers pass only functions of this type.
         let number: Option<unsafe extern "C" fn(c_int) -> c_int> = unsafe { std::mem::transmute(self.get(call)) };
-        // SAFETY: it may be called anywhere.
+        // SAFETY: the function may be called anywhere.
         number.map_or(-1, |number| unsafe { number(level) })
     }
 
     /// Calls an OpenMP function that sets an integer, if it exists.
     pub fn set(&self, call: Call, value: c_int) {
-        // SAFETY: null or the function of this name; callers name those of this type only.
+        // SAFETY: null or the function of this name; callers pass only functions of this type.
         let set: Option<unsafe extern "C" fn(c_int)> = unsafe { std::mem::transmute(self.get(call)) };
-        // SAFETY: it may be called anywhere.
+        // SAFETY: the function may be called anywhere.
         set.into_iter().for_each(|set| unsafe { set(value) });
     }
 
     /// Calls a function of libgomp without arguments and result, if it exists.
     #[inline]
     pub fn tell(&self, call: Call) {
-        // SAFETY: null or the function of this name; callers name those of this type only.
+        // SAFETY: null or the function of this name; callers pass only functions of this type.
         let tell: Option<unsafe extern "C-unwind" fn()> = unsafe { std::mem::transmute(self.get(call)) };
-        // SAFETY: called where the program calls one that does more.
+        // SAFETY: called at a point where the program calls a function that includes this one.
         tell.into_iter().for_each(|tell| unsafe { tell() });
     }
 
@@ -185,7 +185,7 @@ fn find(caller: usize) -> Option<&'static Library> {
         return Some(known);
     }
     while ENTERING.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        // SAFETY: no arguments.
+        // SAFETY: the function takes no arguments.
         unsafe { libc::sched_yield() };
     }
     let found = known_caller(caller).or_else(|| enter(caller));
@@ -213,7 +213,7 @@ fn by_number(number: u32) -> &'static Library {
 /// Finds the library of a new caller. The caller holds ENTERING.
 fn enter(caller: usize) -> Option<&'static Library> {
     let first = SCOPE.swap(BEING_DECIDED, Ordering::Relaxed) == UNDECIDED;
-    // SAFETY: a C string; the answer is the next object's function of this name.
+    // SAFETY: a C string; the result is the next object's function of this name.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, NAMES[Call::Barrier as usize].as_ptr()) };
     let is_global = !next.is_null();
     if is_global && GLOBAL.handle.load(Ordering::Relaxed).is_null() {
@@ -237,7 +237,7 @@ fn enter(caller: usize) -> Option<&'static Library> {
 
 /// Returns the number of the library to which an object is linked; `handle` is the object's, and is closed.
 fn other(handle: *mut c_void) -> Option<u32> {
-    // SAFETY: a handle of dlopen's and a C string.
+    // SAFETY: a handle from dlopen, and a C string.
     let barrier = unsafe { libc::dlsym(handle, NAMES[Call::Barrier as usize].as_ptr()) };
     // SAFETY: opened by `Object::handle`, not used after this.
     unsafe { libc::dlclose(handle) };

@@ -38,7 +38,7 @@ pub fn teams_show() -> bool {
 fn allowed_cpus() -> u32 {
     // Room for 8192 CPUs, more than any kernel has been built for.
     let mut mask = [0u64; 128];
-    // SAFETY: the kernel writes at most so many bytes, and says how many.
+    // SAFETY: the kernel writes at most the given number of bytes, and returns how many.
     let bytes = unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) };
     if bytes < 0 { 0 } else { mask.iter().map(|word| word.count_ones()).sum() }
 }

@@ -11,7 +11,7 @@ use crate::start;
 /// Returns the thread attributes that libgomp uses, as far as the environment determines them.
 pub fn gomp_attributes() -> pthread_attr_t {
     let mut attributes = MaybeUninit::uninit();
-    // SAFETY: a place for the attributes, initialised before they are used.
+    // SAFETY: the pointer to the attributes is valid; they are initialised before they are used.
     unsafe {
         libc::pthread_attr_init(attributes.as_mut_ptr());
         if let Some(bytes) = start::gomp_stack_bytes() {
@@ -30,7 +30,7 @@ pub fn start(
 ) -> Result<(), c_int> {
     let attributes = attributes.map_or(ptr::null(), ptr::from_ref);
     let (mut thread, mut all, mut before) = (0, MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: places for the masks and the thread; the mask of the calling thread, which the new one inherits, is put back.
+    // SAFETY: the pointers are valid; the calling thread's mask, which the new thread inherits, is restored.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());

@@ -32,7 +32,7 @@ use crate::{memory, start, thread};
 const LOOK_NS: u64 = 500_000_000;
 /// Largest number of threads in the helper's team.
 const MAX_TEAM: usize = 1024;
-/// Number of additional threads in the test, because the program may create some at the same time.
+/// Number of additional threads that `rehearse` creates, because the program may create some at the same time.
 const SPARE: usize = 8;
 
 /// Data shared by the threads of the helper's team.
@@ -101,14 +101,14 @@ extern "C" fn help(library: *mut c_void) -> *mut c_void {
         return ptr::null_mut();
     };
     // The helper's threads inherit the name.
-    // SAFETY: a C string.
+    // SAFETY: the argument is a C string.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"cox-throttle".as_ptr()) };
     let team = start::cpus() as usize + 1;
     let parallel = library.parallel().filter(|_| team <= MAX_TEAM && !start::teams_show() && rehearse(team));
     let hold = Hold {
         library,
         team: team as c_int,
-        // SAFETY: no arguments.
+        // SAFETY: the function takes no arguments.
         helper: unsafe { libc::pthread_self() },
         held: AtomicU32::new(0),
         over: AtomicU32::new(0),
@@ -129,7 +129,7 @@ extern "C" fn help(library: *mut c_void) -> *mut c_void {
 
 /// Registers the calling thread as a helper, which does no work of the program. Returns the entry; `None` if all entries are taken.
 fn enlist() -> Option<&'static AtomicU32> {
-    // SAFETY: no arguments, cannot fail.
+    // SAFETY: the function takes no arguments and cannot fail.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
     let mut places = memory::guest()?.helpers.iter();
     places.find(|place| place.compare_exchange(0, tid, Ordering::Release, Ordering::Relaxed).is_ok())
@@ -143,7 +143,7 @@ unsafe extern "C-unwind" fn hold_up(hold: *mut c_void) {
     if hold.library.team_size() < hold.team {
         return;
     }
-    // SAFETY: no arguments.
+    // SAFETY: the function takes no arguments.
     if unsafe { libc::pthread_self() } != hold.helper {
         while hold.over.load(Ordering::Acquire) == 0 {
             sleep_on(&hold.over, 0, None, libc::FUTEX_PRIVATE_FLAG);
@@ -159,7 +159,7 @@ unsafe extern "C-unwind" fn hold_up(hold: *mut c_void) {
     }
     say(AS_IT_WAS);
     hold.over.store(1, Ordering::Release);
-    // SAFETY: a word of our own.
+    // SAFETY: the word is our own.
     unsafe {
         libc::syscall(libc::SYS_futex, hold.over.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, c_int::MAX)
     };
@@ -172,7 +172,7 @@ fn sleep_on(word: &AtomicU32, value: u32, at_most_ns: Option<u64>, private: c_in
         tv_nsec: (ns % 1_000_000_000) as libc::c_long,
     });
     let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: a word that stays where it is while we sleep, and a time or none.
+    // SAFETY: the word stays valid during the sleep; the time is valid or null.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | private, value, time) };
 }
 
@@ -191,7 +191,7 @@ fn rehearse(threads: usize) -> bool {
         count += 1;
     }
     go.store(1, Ordering::Release);
-    // SAFETY: a word of our own; threads that were created and are joined once.
+    // SAFETY: the word is our own; the threads were created above and are joined once.
     unsafe {
         libc::syscall(libc::SYS_futex, go.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, c_int::MAX);
         for thread in &created[..count] {

@@ -51,15 +51,15 @@ pub struct Sketch {
 /// Results of the simulator for one possible length of phases. Each is a time relative to the ideal time on the CPUs that the program would have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Simulated {
-    /// Restricted by taskset.
+    /// The program restricted by taskset.
     pub taskset: f64,
-    /// Packed.
+    /// The program packed.
     pub packed: f64,
-    /// With as many threads as CPUs.
+    /// The program with as many threads as CPUs.
     pub fewer_threads: f64,
-    /// With passive waiting.
+    /// The program with passive waiting.
     pub passive: f64,
-    /// Scheduled by the kernel on the CPUs that the run had.
+    /// The program scheduled by the kernel on the CPUs that the run had.
     pub as_it_ran: f64,
 }
 

@@ -1,7 +1,7 @@
 //! Cancellation, where the user allows it (`OMP_CANCELLATION`).
 //!
 //! - Cancellation of a taskgroup is handled here alone, because libgomp does not know our tasks.
-//! - Cancellation of a region is handled by both. At cancellation points, libgomp tells what was cancelled. We release the threads that wait at our
+//! - Cancellation of a region is handled by libgomp and here. At cancellation points, libgomp tells what was cancelled. We release the threads that wait at our
 //!   barriers, and start no more tasks. libgomp is told first, because a released thread may ask it.
 //! - Cancellation of a loop or of sections is handled by libgomp alone. libgomp resets it at its own barrier after the construct; for a static loop,
 //!   that is an explicit barrier. Therefore the threads also pass libgomp's barrier, after ours, when all have arrived and no task is left.
@@ -22,7 +22,7 @@ const TASKGROUP: c_int = 8;
 pub unsafe extern "C-unwind" fn cancel(which: c_int, does: bool) -> bool {
     let Some(worker) = here() else { return false };
     if which & TASKGROUP != 0 {
-        // SAFETY: the innermost group lasts until its end.
+        // SAFETY: the innermost group is valid until it ends.
         let group = if does { unsafe { worker.group().as_ref() } } else { None };
         group.inspect(|group| group.cancel());
         return does || worker.is_cancelled();

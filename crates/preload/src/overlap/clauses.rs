@@ -22,7 +22,7 @@ impl Clauses {
     }
 
     fn word(self, at: usize) -> usize {
-        // SAFETY: the creator's promise; the array is as long as its first words say.
+        // SAFETY: the promise of `new`; the array is as long as its first words state.
         unsafe { *self.0.add(at) }
     }
 

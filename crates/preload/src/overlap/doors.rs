@@ -48,7 +48,7 @@ pub unsafe extern "C-unwind" fn task(
 ) {
     let Some(worker) = here() else { return };
     if copy.is_none() && flags & (FINAL | DEPEND | DETACH) == 0 && (!deferrable || worker.has_enough()) {
-        // SAFETY: as the compiler describes it.
+        // SAFETY: the arguments are as the compiler describes them.
         return unsafe { worker.do_at_once(work, data) };
     }
     // SAFETY: the compiler's array, if it says that there is one.
@@ -67,7 +67,7 @@ pub unsafe extern "C-unwind" fn task(
         // Before gcc 11 there is neither such an argument nor the flag.
         event: (flags & DETACH != 0).then_some(event),
     };
-    // SAFETY: as the compiler describes it.
+    // SAFETY: the arguments are as the compiler describes them.
     unsafe { make(worker, new) };
 }
 
@@ -109,7 +109,7 @@ impl Lacking {
             None => self.data,
             Some((copy, bytes, align)) if bytes <= STACK_BYTES && align <= align_of::<Room>() => {
                 let to = room.0.as_mut_ptr().cast();
-                // SAFETY: as the compiler describes it: so many bytes, aligned as it wants them.
+                // SAFETY: the buffer has the size and alignment that the compiler requires.
                 unsafe { copy(to, self.data) };
                 to
             }
@@ -158,7 +158,7 @@ macro_rules! loops {
             step: $number,
         ) {
             let call = Loop { work, data, copy, bytes, align, flags, tasks, priority };
-            // SAFETY: the compiler's arguments.
+            // SAFETY: the arguments are the compiler's.
             unsafe { call.go(start as u64, step as u64, $count(start, end, step, flags)) };
         }
     )* };
@@ -210,7 +210,7 @@ impl Loop {
             _ if self.tasks == 0 => Division::Tasks(worker.team().map_or(1, |team| team.size()).into()),
             _ => Division::Tasks(self.tasks),
         };
-        // SAFETY: the group around lasts longer.
+        // SAFETY: the enclosing group lives longer.
         let group = unsafe { Group::new(worker.group()) };
         let grouped = self.flags & NOGROUP == 0;
         let reduces = grouped && self.flags & REDUCTION != 0;
@@ -221,7 +221,7 @@ impl Loop {
             return;
         }
         if grouped {
-            // SAFETY: ended below, before it goes.
+            // SAFETY: the group is ended below, before it is dropped.
             unsafe { worker.begin_group(&group) };
         }
         if reduces {
@@ -240,7 +240,7 @@ impl Loop {
                 step,
                 sizes,
             };
-            // SAFETY: as the compiler describes it; data begins with a part's bounds.
+            // SAFETY: the arguments are as the compiler describes them; the data begin with a part's bounds.
             unsafe { worker.make_parts(&parts) };
         } else {
             // SAFETY: as above.
@@ -270,7 +270,7 @@ impl Loop {
                     accesses: NONE,
                     event: None,
                 };
-                // SAFETY: as the compiler describes it; data begins with the chunk's bounds.
+                // SAFETY: the arguments are as the compiler describes them; the data begin with the chunk's bounds.
                 unsafe { make(worker, new) };
                 first = end;
             }
@@ -290,7 +290,7 @@ impl Loop {
 /// Begins reductions in the present taskgroup.
 pub unsafe extern "C-unwind" fn taskgroup_reduction_register(data: *mut usize) {
     let Some(worker) = here() else { return };
-    // SAFETY: the innermost group lasts until its end.
+    // SAFETY: the innermost group is valid until it ends.
     let Some(group) = (unsafe { worker.group().as_ref() }) else { return };
     let threads = worker.team().map_or(1, |team| team.size()) as usize;
     let by_place = worker.member().is_some();
@@ -313,13 +313,13 @@ pub fn leave_to_members(worker: &Worker, group: &Group) {
 
 /// Returns whether [`taskgroup_reduction_register`] created the copies of this block.
 pub fn is_registered_here(data: *mut usize) -> bool {
-    // SAFETY: the compiler's block, registered before.
+    // SAFETY: the compiler's block, which has been registered.
     unsafe { Block::new(data) }.is_some_and(Block::is_ours)
 }
 
 /// Ends the reductions of a taskgroup: the copies have been combined.
 pub unsafe extern "C-unwind" fn taskgroup_reduction_unregister(data: *mut usize) {
-    // SAFETY: the compiler's block, registered before.
+    // SAFETY: the compiler's block, which has been registered.
     unsafe { Block::new(data) }.into_iter().for_each(Block::unregister);
 }
 
@@ -332,7 +332,7 @@ pub unsafe extern "C-unwind" fn task_reduction_remap(count: usize, originals: us
     // SAFETY: the innermost group lasts until its end, and has the compiler's block.
     let block = unsafe { worker.group().as_ref().and_then(|group| Block::new(group.kept.get())) };
     for at in 0..count {
-        // SAFETY: the compiler's array: `count` addresses, and room for `originals` behind.
+        // SAFETY: the compiler's array: `count` addresses, followed by space for `originals`.
         let address = unsafe { &mut *addresses.add(at) };
         let Some((copy, variable)) = block.and_then(|block| block.find(*address, whose)) else {
             // gcc does not create such a program.
@@ -381,7 +381,7 @@ unsafe fn depend_on(depend: *const usize, at_once: bool) {
         accesses: Some(unsafe { Clauses::new(depend) }.accesses()),
         event: None,
     };
-    // SAFETY: a body that takes nothing.
+    // SAFETY: the function takes no data.
     unsafe { make(worker, new) };
 }
 
@@ -398,7 +398,7 @@ pub extern "C-unwind" fn taskgroup_start() {
 /// Begins a group that [`taskgroup_end`] ends.
 pub fn begin_group(new: unsafe fn(*const Group) -> Group) {
     if let Some(worker) = here() {
-        // SAFETY: the group around lasts longer.
+        // SAFETY: the enclosing group lives longer.
         let group = Box::into_raw(Box::new(unsafe { new(worker.group()) }));
         // SAFETY: freed by `taskgroup_end`, which gcc calls for each.
         unsafe { worker.begin_group(&*group) };
@@ -411,14 +411,14 @@ pub extern "C-unwind" fn taskgroup_end() {
     let group = worker.group().cast_mut();
     worker.end_group();
     if !group.is_null() {
-        // SAFETY: made by `taskgroup_start`: groups end in the reverse order, and all its tasks have ended.
+        // SAFETY: created by `taskgroup_start`: groups end in the reverse order, and all tasks of this one have ended.
         drop(unsafe { Box::from_raw(group) });
     }
 }
 
 /// Fulfils one of our events.
 pub unsafe extern "C-unwind" fn fulfill_event(event: usize) {
-    // SAFETY: as the program says: the name of an event that it was given, and is one of ours.
+    // SAFETY: the program passes the value of an event that it was given, and that is one of ours.
     unsafe { tasks::fulfilling::fulfil(event) };
 }
 

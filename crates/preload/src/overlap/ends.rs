@@ -69,7 +69,7 @@ mod tests {
 
     /// Functions of these addresses; nobody calls them.
     fn function(address: usize) -> Work {
-        // SAFETY: not null, and of the size of a function's address.
+        // SAFETY: not null, and as large as a function's address.
         unsafe { std::mem::transmute::<usize, Work>(address) }
     }
 

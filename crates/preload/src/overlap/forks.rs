@@ -28,13 +28,13 @@ static HELD: Place = Place(UnsafeCell::new(None));
 
 /// Registers the handlers; called before standbys exist.
 pub fn begin() {
-    // SAFETY: functions that stay, as this library does.
+    // SAFETY: the functions stay loaded, because this library does.
     unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
 }
 
 unsafe extern "C" fn before() {
     let all = All { _bells: standbys::hold(), teams: teams::hold(), _tasks: tasks::forking::hold() };
-    // SAFETY: this thread has all the locks.
+    // SAFETY: this thread holds all the locks.
     unsafe { *HELD.0.get() = Some(all) };
 }
 
@@ -47,7 +47,7 @@ unsafe extern "C" fn in_child() {
     // SAFETY: as above.
     if let Some(mut all) = unsafe { (*HELD.0.get()).take() } {
         all.teams.forget();
-        // SAFETY: null, or this thread's, which is there until it ends.
+        // SAFETY: null or this thread's worker, which lives until the thread ends.
         unsafe { here::get().as_ref() }.into_iter().for_each(|worker| worker.last_team.set(None));
     }
 }

@@ -20,7 +20,7 @@ pub fn set(worker: *const Worker) {
 /// Returns the calling thread's worker, if the thread is in a region whose tasks `overlap` runs.
 #[inline]
 pub fn here() -> Option<&'static Worker> {
-    // SAFETY: null, or this thread's, which is there until the thread ends.
+    // SAFETY: null or this thread's worker, which lives until the thread ends.
     unsafe { get().as_ref() }.filter(|worker| worker.team().is_some())
 }
 

@@ -47,7 +47,7 @@ pub fn are_of(team: &Team, library: &'static Library) {
 /// # Safety
 /// As for the function that was passed to [`goes_on_to`](super::goes_on_to).
 pub unsafe extern "C" fn set(first: usize, second: usize) {
-    // SAFETY: set by the door for this call. More arguments than a function has are not looked at.
+    // SAFETY: set by the dispatch function for this call. A function ignores arguments beyond its own.
     let real: unsafe extern "C" fn(usize, usize) = unsafe { transmute(beyond()) };
     // SAFETY: the caller's promise.
     let call = || unsafe { real(first, second) };
@@ -79,15 +79,15 @@ fn read(runtime: *mut c_void) -> Values {
     // SAFETY: null, or the function of this name, which has this type.
     let schedule: Option<unsafe extern "C" fn(*mut c_int, *mut c_int)> =
         unsafe { transmute(library.get(Call::GetSchedule)) };
-    // SAFETY: two places.
+    // SAFETY: both pointers are valid.
     schedule.into_iter().for_each(|get| unsafe { get(&raw mut values.schedule.0, &raw mut values.schedule.1) });
     if IS_DEVICE_CHOSEN.load(Ordering::Acquire) {
         values.device = library.number(Call::GetDefaultDevice);
     }
-    // SAFETY: as above; libgomp has it from gcc 10 on.
+    // SAFETY: as above; libgomp has the function since gcc 10.
     let allocator: Option<unsafe extern "C" fn() -> usize> =
         unsafe { transmute(library.get(Call::GetDefaultAllocator)) };
-    // SAFETY: no arguments.
+    // SAFETY: the function takes no arguments.
     values.allocator = allocator.map_or(0, |get| unsafe { get() });
     values
 }
@@ -103,7 +103,7 @@ fn write(runtime: *mut c_void, values: &Values) {
         let (kind, chunk) = values.schedule;
         if kind & !MONOTONIC == AUTO {
             // An automatic schedule does not change the chunk size, so it is set with a static schedule first.
-            // SAFETY: it may be called anywhere.
+            // SAFETY: the function may be called anywhere.
             unsafe { set(STATIC, chunk) };
         }
         // SAFETY: as above.
@@ -116,6 +116,6 @@ fn write(runtime: *mut c_void, values: &Values) {
     }
     // SAFETY: as in `read`.
     let allocator: Option<unsafe extern "C" fn(usize)> = unsafe { transmute(library.get(Call::SetDefaultAllocator)) };
-    // SAFETY: an allocator that was the default one.
+    // SAFETY: the value was the default allocator before.
     allocator.into_iter().for_each(|set| unsafe { set(values.allocator) });
 }

@@ -189,12 +189,12 @@ by_reference! {
 
 /// Returns whether the program, or a library of its own, has thread-local data, such as `threadprivate` variables.
 pub fn has_own_thread_data() -> bool {
-    // SAFETY: calls the function below with each object, now.
+    // SAFETY: the function below is called for each object during this call.
     unsafe { libc::dl_iterate_phdr(Some(has_thread_data), std::ptr::null_mut()) != 0 }
 }
 
 unsafe extern "C" fn has_thread_data(object: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
-    // SAFETY: as the dynamic loader describes it.
+    // SAFETY: the dynamic loader passes a valid description.
     let (name, headers) = unsafe {
         let object = &*object;
         let name = if object.dlpi_name.is_null() { c"" } else { CStr::from_ptr(object.dlpi_name) };

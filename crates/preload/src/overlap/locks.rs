@@ -46,7 +46,7 @@ pub unsafe extern "C" fn set(lock: *mut NestLock) {
             (*lock).owner.store(me, Ordering::Relaxed);
         }
     }
-    // SAFETY: the lock is this task's.
+    // SAFETY: this task owns the lock.
     unsafe { (*lock).count += 1 };
 }
 
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn test(lock: *mut NestLock) -> c_int {
             (*lock).owner.store(me, Ordering::Relaxed);
         }
     }
-    // SAFETY: the lock is this task's.
+    // SAFETY: this task owns the lock.
     unsafe {
         (*lock).count += 1;
         (*lock).count

@@ -45,7 +45,7 @@ impl Block {
     }
 
     fn get(self, word: usize) -> usize {
-        // SAFETY: `new`'s promise; a block has as many words as it says.
+        // SAFETY: the promise of `new`; a block has as many words as it states.
         unsafe { *self.0.add(word) }
     }
 
@@ -55,7 +55,7 @@ impl Block {
     }
 
     fn next(self) -> Option<Block> {
-        // SAFETY: the block says where the next is.
+        // SAFETY: the block contains the address of the next one.
         unsafe { Block::new(self.get(NEXT) as *mut usize) }
     }
 
@@ -88,11 +88,11 @@ impl Block {
             let bytes = block.get(BYTES) * threads;
             let align = block.get(COPIES).max(align_of::<usize>());
             let mut copies = ptr::null_mut::<c_void>();
-            // SAFETY: a place for the address; an alignment that is a power of two, as the compiler gives them.
+            // SAFETY: the pointer to the address is valid; the compiler's alignment is a power of two.
             if unsafe { libc::posix_memalign(&raw mut copies, align, bytes.max(1)) } != 0 {
                 return false;
             }
-            // SAFETY: so many bytes were just allocated.
+            // SAFETY: that many bytes were just allocated.
             unsafe { copies.cast::<u8>().write_bytes(0, bytes) };
             block.set(COPIES, copies as usize);
             block.set(END, copies as usize + bytes);

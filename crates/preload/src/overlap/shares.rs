@@ -28,7 +28,7 @@ struct Begun {
 
 /// Returns the data of the construct; `None` if it has no reductions.
 fn begin(block: *mut usize) -> Option<Begun> {
-    // SAFETY: the compiler's, or null.
+    // SAFETY: the compiler's block, or null.
     let last = unsafe { Block::new(block) }?.last();
     Some(Begun { block, last })
 }
@@ -37,7 +37,7 @@ impl Begun {
     /// Begins a group of ours with the reductions that libgomp has registered.
     fn register(self) {
         doors::begin_group(Group::implied);
-        // SAFETY: begun above, and not over before the construct.
+        // SAFETY: the group was begun above, and lasts as long as the construct.
         if let Some((worker, group)) = here().and_then(|worker| Some((worker, unsafe { worker.group().as_ref() }?))) {
             self.last.goes_on(group.kept.replace(self.block));
             doors::leave_to_members(worker, group);
@@ -55,7 +55,7 @@ macro_rules! shares {
             // SAFETY: libgomp's function of this name, which has this type.
             let real = unsafe { transmute::<*mut c_void, Real>(beyond()) };
             let begun = begin($block);
-            // SAFETY: called as the program has called us.
+            // SAFETY: called with the program's own arguments.
             let result = unsafe { real($($argument),*) };
             begun.into_iter().for_each(Begun::register);
             result
@@ -80,13 +80,13 @@ shares! {
     scope_start(block: *mut usize) reduces block;
 }
 
-/// Ends the reductions of such a construct.
+/// Ends a construct whose reductions tasks take part in.
 pub unsafe extern "C-unwind" fn workshare_task_reduction_unregister(_: bool) {
     // Read before the barrier, because tasks that run there may begin such constructs in regions of their own.
     let real = beyond();
     taskgroup_end();
     here().into_iter().for_each(Worker::barrier);
     type Real = unsafe extern "C-unwind" fn(bool);
-    // SAFETY: libgomp's function of this name, which has this type; nobody uses the copies any more.
+    // SAFETY: libgomp's function of this name, which has this type; no thread uses the copies any more.
     unsafe { transmute::<*mut c_void, Real>(real)(true) };
 }

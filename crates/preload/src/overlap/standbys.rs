@@ -46,7 +46,7 @@ pub fn begin(session: Session) {
     SESSION.store(keep(session.socket), Ordering::Release);
     signal::bell::when_lost(lost);
     let mut mask = MaybeUninit::uninit();
-    // SAFETY: a place for the mask, which is only read.
+    // SAFETY: the pointer to the mask is valid; the mask is only read.
     let mask = unsafe {
         libc::sigemptyset(mask.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), mask.as_mut_ptr());
@@ -92,14 +92,14 @@ fn allowed_cpus() -> impl Iterator<Item = usize> {
 }
 
 extern "C" fn stand(cpu: *mut c_void) -> *mut c_void {
-    // SAFETY: a C string.
+    // SAFETY: the argument is a C string.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"cox-sentinel".as_ptr()) };
     signal::sentinel::stand(cpu.addr());
     ptr::null_mut()
 }
 
 extern "C" fn lead(_: *mut c_void) -> *mut c_void {
-    // SAFETY: a C string.
+    // SAFETY: the argument is a C string.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"cox-leader".as_ptr()) };
     signal::leader::lead();
     ptr::null_mut()
@@ -133,13 +133,13 @@ fn make() {
 fn create(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) -> Result<(), c_int> {
     let mut attributes = thread::gomp_attributes();
     let created = thread::start(Some(&attributes), work, argument);
-    // SAFETY: valid until here.
+    // SAFETY: the attributes are valid until here.
     unsafe { libc::pthread_attr_destroy(&raw mut attributes) };
     created
 }
 
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
-    // SAFETY: a C string.
+    // SAFETY: the argument is a C string.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"cox-standby".as_ptr()) };
     take_signals();
     let Some(worker) = spare_worker() else {
@@ -253,7 +253,7 @@ impl Helped<'_> {
 /// Sets the program's signal mask, so that tasks receive the signals that the program's threads receive. It is set once at the start, as for
 /// libgomp's threads, which sleep as well: to change the mask at each ring would cost two system calls.
 fn take_signals() {
-    // SAFETY: a mask that was read; the one before is not wanted.
+    // SAFETY: the mask was read before; the previous mask is not needed.
     MASK.get().into_iter().for_each(|mask| unsafe {
         libc::pthread_sigmask(libc::SIG_SETMASK, mask, ptr::null_mut());
     });
@@ -270,7 +270,7 @@ fn alarm() {
 
 /// Prints a line for the user.
 pub fn say(line: &[u8]) {
-    // SAFETY: so many bytes. Nothing can be done where they cannot be written.
+    // SAFETY: the slice is valid. A failed write is ignored, because it cannot be reported.
     unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
 }
 

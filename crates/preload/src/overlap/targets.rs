@@ -45,12 +45,12 @@ pub unsafe extern "C-unwind" fn target(
     depend: *const usize,
     arguments: *mut *mut c_void,
 ) {
-    // SAFETY: libgomp's function, set by the door for this call.
+    // SAFETY: libgomp's function, set by the dispatch function for this call.
     let real: Target = unsafe { transmute(beyond()) };
     // The copies contain the values from before the construct waits for its dependences.
     // SAFETY: the compiler's three arrays.
     let copies = (!depend.is_null()).then(|| unsafe { copy_firstprivate(count, addresses, sizes, kinds) });
-    // SAFETY: the compiler's arguments.
+    // SAFETY: the arguments are the compiler's.
     unsafe {
         wait_for(depend);
         aside(|| real(device, work, count, addresses, sizes, kinds, flags & !NOWAIT, ptr::null(), arguments));
@@ -70,7 +70,7 @@ pub unsafe extern "C-unwind" fn mapping(
 ) {
     // SAFETY: as above.
     let real: Mapping = unsafe { transmute(beyond()) };
-    // SAFETY: the compiler's arguments.
+    // SAFETY: the arguments are the compiler's.
     unsafe {
         wait_for(depend);
         real(device, count, addresses, sizes, kinds, flags & !NOWAIT, ptr::null());
@@ -112,9 +112,9 @@ unsafe fn copy_firstprivate(
         let align = 1usize << (kind >> 8);
         let mut room = vec![0u8; bytes + align];
         let shift = room.as_ptr().align_offset(align);
-        // SAFETY: there are `align` more bytes than are copied, of which the shift takes less.
+        // SAFETY: the buffer has `align` more bytes than are copied, and the shift is smaller.
         let copy = unsafe { room.as_mut_ptr().add(shift) };
-        // SAFETY: the variable has so many bytes.
+        // SAFETY: the variable has that many bytes.
         unsafe { ptr::copy_nonoverlapping(address.cast::<u8>(), copy, bytes) };
         *address = copy.cast();
         copies.push(room);

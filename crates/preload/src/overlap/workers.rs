@@ -15,7 +15,7 @@ static KEY: AtomicU32 = AtomicU32::new(0);
 /// Creates the key; called before any worker exists. Returns whether workers can be created.
 pub fn at_load() -> bool {
     let mut key = 0;
-    // SAFETY: a place for the key, and a function that takes what is given below.
+    // SAFETY: the pointer to the key is valid, and the function accepts the values set below.
     let is_made = unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0;
     KEY.store(key, Ordering::Relaxed);
     is_made
@@ -35,17 +35,17 @@ fn worker_in(room: impl FnOnce(Worker) -> Option<Box<Worker>>) -> Option<&'stati
     let mut worker = here::get();
     if worker.is_null() {
         let new = Box::into_raw(room(Worker::new()?)?);
-        // SAFETY: the key was made before anything was wanted.
+        // SAFETY: the key was created before overlap was activated.
         unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), new.cast()) };
         here::set(new);
         worker = new;
     }
-    // SAFETY: this thread's, which is there until the thread ends.
+    // SAFETY: the worker belongs to this thread, and lives until the thread ends.
     unsafe { worker.as_ref() }
 }
 
 unsafe extern "C" fn thread_ends(worker: *mut c_void) {
     here::set(ptr::null());
-    // SAFETY: made above, and the thread that had it is at its end.
+    // SAFETY: created above, and its thread is ending.
     drop(unsafe { Box::from_raw(worker.cast::<Worker>()) });
 }
