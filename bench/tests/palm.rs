@@ -1,4 +1,4 @@
-//! `cox-bench pack palm`: the program's exit code, what packing did, and masks that come back when it is killed.
+//! `cox-bench pack palm`: the exit code, what packing did, and that the affinity masks are restored when cox-bench is killed.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

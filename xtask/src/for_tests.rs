@@ -1,10 +1,10 @@
-//! What is compiled for tests only.
+//! Recognises code that is compiled for tests only.
 
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Meta, Token};
 
-/// Whether an item with these attributes is a test, or compiled for tests only.
+/// Returns whether an item with these attributes is a test or is compiled for tests only.
 pub fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::Path(path) => path.is_ident("test"),
@@ -13,7 +13,7 @@ pub fn is_for_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Whether a condition holds in tests only.
+/// Returns whether a `cfg` condition holds in tests only.
 fn only_in_tests(condition: &Meta) -> bool {
     let Meta::List(list) = condition else { return condition.path().is_ident("test") };
     let parts = Punctuated::<Meta, Token![,]>::parse_terminated.parse2(list.tokens.clone());

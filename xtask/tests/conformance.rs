@@ -1,4 +1,4 @@
-//! `cargo xtask conformance` finds what is different and what hangs; and a part of libgomp's tests is the same under cox.
+//! `cargo xtask conformance` reports programs that behave differently under cox or hang, and part of libgomp's tests passes under cox.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

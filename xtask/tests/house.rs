@@ -1,4 +1,4 @@
-//! The checks on this very workspace, so that `cargo test` catches what `make lint` would.
+//! Runs the house checks on this workspace, so that `cargo test` finds what `make lint` would find.
 
 use xtask::{arrows, circles, lines, rooms, words, workspace};
 

@@ -1,4 +1,4 @@
-//! Test programs end with all that they started, wherever they were started.
+//! `cargo xtask supervise` kills every process that a test program leaves behind, also one in another session.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,27 +1,26 @@
-//! Reads a printed report back and adds it up. Used by tests on random accounts, on real runs, and on
-//! every example in docs/: an example whose arithmetic does not close is a defect.
+//! Parses a printed report and checks its arithmetic. Used by tests with random accounts, with real runs, and with every example in docs/: an example
+//! whose numbers do not add up is a defect.
 //!
-//! What must close, exactly as printed:
-//!  1. the percentages of the states are 100.0 together, and a state's parts are its percentage;
+//! These sums must match exactly as printed:
+//!  1. the percentages of the states add up to 100.0, and a state's parts add up to its percentage;
 //!  2. in each row, `work + spin + wake-delay + preempted + blocked + unknown = wall`;
-//!  3. the rows' wall times are the thread-seconds, and their work is the percentage that did work
-//!     (within the rounding of the printed numbers);
-//!  4. each CPU's percentages are 100.0 together.
+//!  3. the rows' wall times add up to the thread time, and their work to the percentage of work (within the rounding of the printed numbers);
+//!  4. each CPU's percentages add up to 100.0.
 
 use unicode_width::UnicodeWidthStr;
 
-/// How much of a report was found and added up.
+/// How much of a report was found and checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Added {
-    /// Blocks of states.
+    /// Number of blocks of states.
     pub programs: usize,
-    /// Rows of thread or program tables.
+    /// Number of rows in thread or program tables.
     pub rows: usize,
-    /// Rows of the CPU table.
+    /// Number of rows in the CPU table.
     pub cpus: usize,
 }
 
-/// Adds up a report without colour. The error lists what does not close.
+/// Checks a report without colour. The error lists the sums that do not match.
 pub fn audit(report: &str) -> Result<Added, Vec<String>> {
     let lines: Vec<&str> = report.lines().collect();
     let mut faults = Vec::new();
@@ -36,7 +35,7 @@ pub fn audit(report: &str) -> Result<Added, Vec<String>> {
     if faults.is_empty() { Ok(added) } else { Err(faults) }
 }
 
-/// The reports among the fenced blocks of a Markdown text: from a line that begins with `cox: `.
+/// Returns the reports in the fenced blocks of a Markdown text. A report begins with a line that starts with `cox: `.
 pub fn reports_in_markdown(text: &str) -> Vec<String> {
     let mut reports = Vec::new();
     let mut report: Option<Vec<&str>> = None;
@@ -56,9 +55,9 @@ pub fn reports_in_markdown(text: &str) -> Vec<String> {
 
 /// A block of states.
 struct States {
-    /// In thread-seconds, and half a printed step.
+    /// Thread time, s, and half of the last printed digit's unit.
     thread_seconds: (f64, f64),
-    /// Tenths of a percent.
+    /// Share of work, in tenths of a percent.
     work: Option<u64>,
 }
 
@@ -92,7 +91,7 @@ fn states(lines: &[&str], faults: &mut Vec<String>) -> Vec<States> {
     blocks
 }
 
-/// The lines `43.4 %  label    detail`, details joined over continuation lines.
+/// Returns the lines of the form `43.4 %  label    detail`, with the detail joined over continuation lines.
 fn shares(lines: &[&str]) -> Vec<(u64, String, String)> {
     let mut shares: Vec<(u64, String, String)> = Vec::new();
     for line in lines {
@@ -103,7 +102,7 @@ fn shares(lines: &[&str]) -> Vec<(u64, String, String)> {
                 let (label, detail) = rest.split_once("    ").unwrap_or((rest, ""));
                 shares.push((share, label.to_owned(), detail.trim_start().to_owned()));
             }
-            // A continuation stands far to the right; anything else ends the block.
+            // A continuation line is indented far to the right; any other line ends the block.
             None if indent > 20 && !shares.is_empty() => {
                 if let Some((_, _, detail)) = shares.last_mut() {
                     detail.push(' ');
@@ -116,7 +115,7 @@ fn shares(lines: &[&str]) -> Vec<(u64, String, String)> {
     shares
 }
 
-/// Parts with percentages are the whole state; parts "of it" are within it.
+/// Checks that parts with percentages add up to the whole state, and that parts "of it" do not exceed it.
 fn check_parts(share: u64, detail: &str, faults: &mut Vec<String>) {
     let (parts, of_it) = detail.split_once("of it ").unwrap_or((detail, ""));
     let sum = |text: &str| percentages(text).into_iter().reduce(|sum, part| sum + part);
@@ -128,20 +127,20 @@ fn check_parts(share: u64, detail: &str, faults: &mut Vec<String>) {
     }
 }
 
-/// All numbers before a percent sign, in tenths.
+/// Returns all numbers before a percent sign, in tenths of a percent.
 fn percentages(text: &str) -> Vec<u64> {
     let before = text.split(" %").collect::<Vec<_>>();
     let numbers = before.iter().take(before.len().saturating_sub(1));
     numbers.filter_map(|text| text.rsplit(' ').next().and_then(tenths)).collect()
 }
 
-/// `43.4` → 434.
+/// Converts `43.4` to 434.
 fn tenths(number: &str) -> Option<u64> {
     let (whole, tenth) = number.split_once('.')?;
     (tenth.len() == 1).then(|| format!("{whole}{tenth}").parse().ok()).flatten()
 }
 
-/// What a table of threads or programs adds up to.
+/// Totals of a table of threads or programs.
 struct Sum {
     rows: usize,
     wall_s: f64,
@@ -156,7 +155,7 @@ fn tables(lines: &[&str], faults: &mut Vec<String>) -> Vec<Sum> {
     for (at, line) in lines.iter().enumerate() {
         let headings = headings(line);
         let is_table = headings.first().is_some_and(|(name, _)| {
-            // Of several programs, each table says whose it is: `A: thread`.
+            // If there are several programs, each table's heading names its program: `A: thread`.
             ["thread", "program"].contains(&name.split_once(": ").map_or(name.as_str(), |(_, what)| what))
         });
         let Some((_, wall_end)) = headings.iter().find(|(name, _)| name == "wall").filter(|_| is_table) else {
@@ -194,7 +193,7 @@ fn compare(states: &States, table: &Sum, faults: &mut Vec<String>) {
         faults.push(format!("rows have {:.3} thread-seconds, the states {thread_seconds}", table.wall_s));
     }
     let Some(work) = states.work.filter(|_| thread_seconds > 0.0) else { return };
-    // A tenth of a percent of rounding above, and up to two steps in each row below.
+    // The share is rounded to a tenth of a percent, and each row may be off by up to two units of its last digit.
     let tolerance = 0.15 + 100.0 * (2.0 * rows * table.step_s + half_step) / thread_seconds;
     let percent = 100.0 * table.work_s / table.wall_s.max(1e-9);
     if (percent - work as f64 / 10.0).abs() > tolerance {
@@ -230,7 +229,7 @@ fn cpus(lines: &[&str], faults: &mut Vec<String>) -> usize {
     rows
 }
 
-/// Headings, which stand two or more spaces apart, with the column where each ends.
+/// Returns the headings, which are separated by two or more spaces, with the column where each ends.
 fn headings(line: &str) -> Vec<(String, usize)> {
     let mut headings = Vec::new();
     let mut at = 0;
@@ -244,7 +243,7 @@ fn headings(line: &str) -> Vec<(String, usize)> {
     headings
 }
 
-/// The text of the right-aligned cell that ends at column `end`.
+/// Returns the text of the right-aligned cell that ends at column `end`.
 fn cell(row: &str, end: usize) -> Option<&str> {
     let mut used = 0;
     let mut cut = row.len();
@@ -259,7 +258,7 @@ fn cell(row: &str, end: usize) -> Option<&str> {
     (used == end && !last.trim().is_empty()).then(|| last.trim())
 }
 
-/// A printed time.
+/// A printed time, as a multiple of its last digit's unit.
 struct Time {
     steps: u64,
     step_s: f64,

@@ -1,10 +1,11 @@
-//! Pages in headless Chromium.
+//! Tests of HTML pages in headless Chromium.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// A probe: what is cut off without a sign. What scrolls has a shadow at its edge, what is too long ends in dots.
+/// A probe that finds content that is cut off without an indication. A scrollable box must have a shadow at its edge, and a text that is too long
+/// must end in an ellipsis.
 pub const CUT: &str = r##"
 const name = (e) => `${e.tagName}.${e.getAttribute("class") ?? ""}: ${e.textContent.trim().slice(0, 40)}`;
 const looked = () => {
@@ -33,21 +34,21 @@ const looked = () => {
 requestAnimationFrame(() => requestAnimationFrame(looked));
 "##;
 
-/// What the page in `page` says about itself in a window `width` pixels wide: `probe` is a script that ends with a call of
-/// `answer` with values. Nothing may be on the console, also when the page is opened as it is.
+/// Opens the page in a window that is `width` pixels wide, and returns what `probe` found: a script that ends with a call of `answer` with values.
+/// The browser's console must stay empty, also when the page is opened without the probe.
 ///
-/// Chromium writes the page once its virtual clock has run out. That clock does not wait for pictures, which a busy machine makes late, and jumps
-/// where no timer is due: timers keep it from jumping, and a browser that ended before the page's first pictures is started again.
+/// Chromium dumps the page when its virtual time is over. The virtual clock does not wait for frames, which are late on a busy machine, and it jumps
+/// ahead when no timer is due. Timers prevent the jumps, and if the browser ends before the page's first frames, it is started again.
 pub fn asked(folder: &Path, page: &str, probe: &str, width: u32) -> Vec<String> {
     let probe = format!(
         "<script>const answer = (...values) => parent.postMessage(values.join('|'), '*');\n{probe}</script></body>"
     );
-    // A page that needs no script allows none, the probe neither.
+    // A page that needs no script forbids all scripts, which would include the probe.
     let allowed =
         page.replace("style-src 'unsafe-inline'\"", "style-src 'unsafe-inline'; script-src 'unsafe-inline'\"");
     fs::write(folder.join("plain.html"), page).unwrap();
     fs::write(folder.join("probed.html"), allowed.replace("</body>", &probe)).unwrap();
-    // Windows are never as narrow as telephones; frames can be.
+    // A browser window cannot be as narrow as a telephone, but a frame can.
     let frame = format!(
         "<!doctype html><body><script>addEventListener('message', (event) => document.body.dataset.said = event.data);\
          setInterval(() => document.body.offsetWidth, 1)</script>\
@@ -57,7 +58,7 @@ pub fn asked(folder: &Path, page: &str, probe: &str, width: u32) -> Vec<String> 
     (0..5).find_map(|_| opened(folder)).expect("the page answers in one of five browsers")
 }
 
-/// What the page answered; `None` if the browser ended before it had made its pictures.
+/// Returns the page's answer, or `None` if the browser ended before it had drawn the page's first frames.
 fn opened(folder: &Path) -> Option<Vec<String>> {
     let mut browser = Command::new("timeout");
     browser.args(["120", "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]);

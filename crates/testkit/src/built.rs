@@ -1,4 +1,4 @@
-//! Where this workspace's programs are built.
+//! Paths of this workspace's programs.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,42 +16,42 @@ macro_rules! here {
     };
 }
 
-/// Where cargo and make build.
+/// The build folder of cargo and make.
 pub const TARGET: &str = here!("target");
 
-/// The command under test, of the same build as the tests.
+/// The cox under test, of the same build type as the tests.
 pub const COX: &str = if cfg!(debug_assertions) { here!("target/debug/cox") } else { here!("target/release/cox") };
 
-/// The program that has the rights for eBPF, of the same build.
+/// The cox-observe under test, of the same build type as the tests.
 pub const COX_OBSERVE: &str =
     if cfg!(debug_assertions) { here!("target/debug/cox-observe") } else { here!("target/release/cox-observe") };
 
-/// The package whose tests run the command: sources of test programs are below it.
+/// The package with the sources of test programs.
 pub const PACKAGE: &str = here!("crates/cox");
 
-/// Pages that are installed with the command.
+/// The folder of the pages that are installed with cox.
 pub const DOCS: &str = here!("docs");
 
-/// Where tests put what need not survive them.
+/// Returns the folder for tests' temporary files.
 ///
 /// # Panics
-/// When it cannot be made.
+/// When the folder cannot be created.
 #[must_use]
 pub fn temporary() -> PathBuf {
     let folder = Path::new(TARGET).join("tmp");
     std::fs::create_dir_all(&folder).expect("create target/tmp");
-    // Without `..`: messages name it as the kernel does.
+    // A path without `..`, so that it equals the path in messages, which comes from the kernel.
     folder.canonicalize().expect("target/tmp")
 }
 
-/// The release build of cox where there is one: a debug build's own work is slow.
+/// Returns the release build of cox if it exists, because a debug build is slow.
 #[must_use]
 pub fn fast_cox() -> PathBuf {
     let release = Path::new(TARGET).join("release/cox");
     if release.exists() { release } else { COX.into() }
 }
 
-/// Where the preload library was built; if it was not, says that `test` is skipped.
+/// Returns the path of the preload library. If it has not been built, skips `test`.
 #[must_use]
 pub fn preload_library(test: &str) -> Option<PathBuf> {
     let folder = Path::new(COX).parent().expect("a folder");
@@ -63,7 +63,7 @@ pub fn preload_library(test: &str) -> Option<PathBuf> {
     library
 }
 
-/// A workload's path; builds the workloads if need be.
+/// Returns the path of a workload. Builds the workloads if necessary.
 ///
 /// # Panics
 /// When they cannot be built.
@@ -78,7 +78,7 @@ pub fn workload(name: &str) -> String {
     format!("{TARGET}/workloads/{name}")
 }
 
-/// The command without what a surrounding `make -j` hands down: a job server that is not open here.
+/// Removes the variables of a surrounding `make -j` from a command: its job server is not open here.
 pub fn without_make(command: &mut Command) -> &mut Command {
     ["MAKEFLAGS", "MFLAGS", "MAKELEVEL"]
         .map(OsStr::new)
@@ -86,10 +86,11 @@ pub fn without_make(command: &mut Command) -> &mut Command {
         .fold(command, |command, name| command.env_remove(name))
 }
 
-/// The machine to oneself as far as the other measuring tests of this workspace go, also those of other test programs.
+/// Takes a lock so that no other measuring test of this workspace runs at the same time, in any test program. Hold the returned file while the test
+/// runs.
 ///
 /// # Panics
-/// When the lock cannot be had.
+/// When the lock cannot be taken.
 #[must_use]
 pub fn turn() -> File {
     let turn = File::create(temporary().join("turn")).expect("create the lock file");

@@ -1,8 +1,8 @@
-//! What happens to bytes.
+//! Random changes to bytes.
 
 use crate::{NUMBERS, Random};
 
-/// Changes some: bits and bytes, numbers, pieces that are missing or come twice, an end that is cut off.
+/// Changes some bytes: flips bits, replaces bytes and numbers, removes or repeats pieces, or cuts off the end.
 pub fn change(bytes: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..=random.below(6) {
         let at = random.below(bytes.len());

@@ -1,4 +1,4 @@
-//! An installation as `make install` makes it, and an ordinary user of it: `cox` without capabilities, `cox-observe` with.
+//! An installation as `make install` makes it, with an ordinary user: `cox` has no capabilities, `cox-observe` has them.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -12,16 +12,16 @@ use crate::built::{COX, COX_OBSERVE, without_make};
 use crate::skip::{Need, is_root, skip};
 pub use crate::user::as_user;
 
-/// A user and a group that nobody has.
+/// An ID that no user and no group has.
 pub const USER: u32 = 12345;
 
-/// An installation, with a folder of the user's in it.
+/// A temporary installation, including a folder for the user.
 pub struct Installed {
     folder: TempDir,
 }
 
 impl Installed {
-    /// Copies what was built; `None`, and a line that names the test, where that cannot be.
+    /// Copies the programs that were built. If that is not possible here, skips `test` and returns `None`.
     pub fn new(test: &str) -> Option<Installed> {
         let refuse = |why: &str| {
             skip(test, Need::Capabilities, why);
@@ -33,7 +33,7 @@ impl Installed {
         if Command::new("setcap").arg("-h").output().is_err() {
             return refuse("needs setcap (libcap2-bin)");
         }
-        // File capabilities count where set-user-id does.
+        // File capabilities need a file system without nosuid.
         let counts = |place: &&str| statvfs(*place).is_ok_and(|stat| !stat.f_flag.contains(StatVfsMountFlags::NOSUID));
         let Some(place) = ["/var/tmp", "/tmp"].into_iter().find(counts) else {
             return refuse("/var/tmp and /tmp are mounted nosuid");
@@ -53,38 +53,39 @@ impl Installed {
         Some(installed)
     }
 
-    /// A copy of a program, for everybody, below the installation.
+    /// Copies a program into the installation, executable for all users. Returns the copy's path.
     pub fn give(&self, from: &Path, to: &str) -> String {
         let place = self.path(to);
         fs::create_dir_all(place.parent().unwrap()).unwrap();
-        // By another process: a child that another test's thread makes meanwhile would have the file open to write, and nobody could execute it.
+        // Copy in another process: if this process had the file open for writing, a child forked meanwhile by another test's thread would inherit the
+        // descriptor, and the file could not be executed (ETXTBSY).
         let copied = Command::new("cp").arg("--").arg(from).arg(&place).status().unwrap();
         assert!(copied.success(), "{}", from.display());
         fs::set_permissions(&place, Permissions::from_mode(0o755)).unwrap();
         place.into_os_string().into_string().unwrap()
     }
 
-    /// A file of the installation.
+    /// Returns the path of a file in the installation.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The user's own folder.
+    /// Returns the user's folder.
     pub fn own(&self) -> PathBuf {
         self.path("own")
     }
 
-    /// The command, without capabilities.
+    /// Returns the path of cox, which has no capabilities.
     pub fn cox(&self) -> String {
         self.path("bin/cox").into_os_string().into_string().unwrap()
     }
 
-    /// The program that has them.
+    /// Returns the path of cox-observe, which has capabilities.
     pub fn helper(&self) -> PathBuf {
         self.path("libexec/coxswain/cox-observe")
     }
 
-    /// A command of the user's, in the folder that they own.
+    /// Returns a command that the user runs in the user's folder.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("setpriv");
         command.args(as_user(USER)).args(words).current_dir(self.own()).stdin(Stdio::null());
@@ -92,7 +93,7 @@ impl Installed {
         command
     }
 
-    /// What the user's cox wrote to a file of theirs.
+    /// Reads a file in the user's folder.
     pub fn read(&self, name: &str) -> Vec<u8> {
         fs::read(self.own().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }

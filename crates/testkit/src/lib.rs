@@ -1,18 +1,19 @@
-//! What tests share; nothing but tests uses it.
+//! Helpers that only tests use.
 //!
-//! - [`skip`]: tests that cannot run on this machine, and machines that promised they can.
-//! - [`random`]: numbers, the same each time. [`bytes`], [`text`], [`moments`], [`perf`]: what is changed by them at random. Bytes reach the decoders;
-//!   what is behind them is reached by changing what was meant before it is encoded. [`moments`] and [`perf`] also make the recordings that are changed.
-//! - [`memory`]: how much of it something took.
-//! - [`audit`]: reads a printed report back and adds it up.
+//! - [`skip`]: tests that cannot run on this machine, and machines that must not skip them.
+//! - [`random`]: reproducible pseudorandom numbers. [`bytes`], [`text`], [`moments`] and [`perf`] use them to change inputs. Changed bytes test the
+//!   decoders; changes before the encoding test the code behind the decoders. [`moments`] and [`perf`] also make the recordings.
+//! - [`memory`]: how much memory some work takes.
+//! - [`audit`]: parses a printed report and checks its arithmetic.
 //!
-//! With the feature `programs`, for tests that run what this workspace builds:
+//! With the feature `programs`, for tests that run this workspace's programs:
 //!
-//! - `built`: where it is. `run`: commands with and without cox. `terminal`: … on a terminal.
-//! - `measured`: a program's account. `recorded`: … by perf. `traced`: … and its traces. `staged`: a situation, and the verdict.
-//! - `packed`: `cox pack`. `overlapped`: `cox run --overlap`.
-//! - `user`, `installed`, `container`: as other users, with an installation, inside containers.
-//! - `schema`: documents as `cox schema` says. `browser`: pages in one.
+//! - `built`: paths of the programs. `run`: runs commands with and without cox. `terminal`: runs commands on a terminal.
+//! - `measured`: runs a program and returns its account. `recorded`: records it with perf. `traced`: also writes its traces. `staged`: stages a
+//!   situation and returns the verdict.
+//! - `packed`: runs `cox pack`. `overlapped`: runs `cox run --overlap`.
+//! - `user`, `installed`, `container`: run commands as other users, with an installation, and inside containers.
+//! - `schema`: checks documents against `cox schema`. `browser`: opens pages in a browser.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -56,7 +57,7 @@ pub mod user;
 
 pub use random::Random;
 
-/// Numbers at which lengths, times and ids go wrong.
+/// Boundary values for lengths, times and IDs.
 pub const NUMBERS: [u64; 20] = [
     0,
     1,
@@ -80,19 +81,19 @@ pub const NUMBERS: [u64; 20] = [
     u64::MAX,
 ];
 
-/// How often what depends on the order in which threads meet is repeated: `few` times, or `COX_TEST_TIMES` as often (`make soak`).
+/// Returns how often a test whose result depends on thread interleaving is repeated: `few` times, or `COX_TEST_TIMES` times as often (`make soak`).
 #[must_use]
 pub fn repeated(few: usize) -> usize {
     few * number("COX_TEST_TIMES").and_then(|times| usize::try_from(times).ok()).unwrap_or(1)
 }
 
-/// How many inputs a test is to try: `COX_FUZZ_TIMES` (`make fuzz`), or so many.
+/// Returns how many inputs a test tries: `COX_FUZZ_TIMES` (`make fuzz`), or `few`.
 #[must_use]
 pub fn times(few: u64) -> u64 {
     number("COX_FUZZ_TIMES").unwrap_or(few)
 }
 
-/// With which number it is to begin: `COX_FUZZ_SEED`, or 0.
+/// Returns the number of a test's first input: `COX_FUZZ_SEED`, or 0.
 #[must_use]
 pub fn seed() -> u64 {
     number("COX_FUZZ_SEED").unwrap_or(0)

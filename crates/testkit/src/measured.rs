@@ -1,6 +1,6 @@
-//! Running a program under `cox run`, for tests that compare its account with what else is known.
+//! Runs a program under `cox run`, for tests that compare its account with other measurements.
 //!
-//! Measuring tests take turns, also across test binaries: each holds a lock while it runs.
+//! Measuring tests run one after the other, also across test programs: each holds a lock while it runs.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
@@ -18,32 +18,30 @@ use tempfile::TempDir;
 use crate::built::{COX, TARGET, temporary, turn, without_make, workload};
 use crate::skip::is_root;
 
-/// Variables of a test program that runs once more for another user: a folder of theirs, with workloads in it, and the words that start their cox,
-/// one on a line.
+/// Environment variables of a test program that runs again for another user: that user's folder, which contains the workloads, and …
 pub const FOLDER: &str = "COX_TEST_FOLDER";
-/// See [`FOLDER`].
+/// … the words that start that user's cox, one per line.
 pub const COMMAND: &str = "COX_TEST_COMMAND";
 
-/// On how many CPUs the kernel's run delay means what cox calls waiting for a CPU. On more,
+/// The number of CPUs on which the kernel's run delay has the same meaning as cox's time waiting for a CPU. On more CPUs they differ:
 ///
-/// - a thread woken on another, idle CPU is put on a run queue there, when that CPU has come out of
-///   idleness and taken the interrupt: 20 to 60 us in a virtual machine, which are waiting to cox and
-///   nothing to the kernel;
-/// - since Linux 6.12 a thread that blocks may stay on its run queue for a while (delayed dequeue), and
-///   when the load balancer moves it, all its sleep from there on is run delay to the kernel.
+/// - A thread that is woken on another, idle CPU is put on that CPU's run queue only when the CPU has left idle and handled the interrupt. This takes
+///   20 to 60 us in a virtual machine; cox counts it as waiting, the kernel does not.
+/// - Since Linux 6.12 a blocked thread may stay on its run queue for a while (delayed dequeue). If the load balancer then moves the thread, the
+///   kernel counts the rest of its sleep as run delay.
 pub const ONE_CPU: usize = 1;
 
-/// The machine to oneself, as far as other tests of this kind go, and a folder that goes away.
+/// A measuring test's lock and its temporary folder.
 pub struct Bench {
     folder: TempDir,
     _turn: File,
 }
 
-/// What `cox run` said about a program that exited with 0.
+/// The output of `cox run` for a program that exited with 0.
 pub struct Seen {
-    /// The JSON, as it came.
+    /// The JSON, unparsed.
     pub json: Value,
-    /// The same, read.
+    /// The JSON, parsed.
     pub document: Document,
     /// The report on stderr.
     pub report: String,
@@ -51,13 +49,13 @@ pub struct Seen {
     pub stdout: String,
 }
 
-/// Waits for its turn; `None`, and a line that names the test, where the machine cannot run it.
+/// Waits for the lock. If the machine cannot run the test, skips it and returns `None`.
 pub fn bench(test: &str) -> Option<Bench> {
     if !is_root(test) {
         return None;
     }
     let turn = turn();
-    // Builds all of them.
+    // Builds all workloads.
     let _ = workload("");
     let folder = match std::env::var_os(FOLDER) {
         None => TempDir::new_in(temporary()),
@@ -65,7 +63,7 @@ pub fn bench(test: &str) -> Option<Bench> {
     };
     let folder = folder.expect("create a folder");
     if std::env::var_os(FOLDER).is_some() {
-        // The umask had a word in it.
+        // Set the permissions again, because the umask has restricted them.
         fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("chmod");
     }
     Some(Bench { folder, _turn: turn })
@@ -77,12 +75,11 @@ impl Bench {
         self.folder.path()
     }
 
-    /// Runs a program under cox. `within`: a command line that starts cox, for what cox and the program
-    /// shall both be in; may be empty.
+    /// Runs a program under cox. `within` is a command line that starts cox, to put cox and the program into some environment; it may be empty.
     pub fn watch<S: AsRef<OsStr>>(&self, within: &[String], program: &[S]) -> Seen {
         let json = self.folder().join("cox.json");
         let cox = std::env::var(COMMAND).unwrap_or_else(|_| COX.to_owned());
-        // What hangs shall fail: cox hands the signal down.
+        // A time limit makes a hanging test fail; cox forwards the signal to the program.
         let mut command = Command::new("timeout");
         command.args(["--foreground", "120"]).args(within).args(cox.split('\n'));
         command.args(["run", "--backend", "bpf", "--json"]).arg(&json).arg("--").args(program);
@@ -98,12 +95,12 @@ impl Bench {
         Seen { json, document, report, stdout }
     }
 
-    /// Runs a workload under cox and returns the truth it wrote.
+    /// Runs a workload under cox. Also returns the truth that the workload wrote.
     pub fn watch_workload(&self, within: &[String], name: &str, arguments: &[&str]) -> (Seen, Value) {
         self.watch_workload_in(within, &[], name, arguments)
     }
 
-    /// … `inside` of what another command makes, which cox starts.
+    /// Same as [`Bench::watch_workload`], but cox starts the command `inside`, which starts the workload.
     pub fn watch_workload_in(
         &self,
         within: &[String],
@@ -122,7 +119,7 @@ impl Bench {
     }
 }
 
-/// A command line that starts another one on the first `count` CPUs; empty where there are no more.
+/// Returns a command line that starts another one on the first `count` CPUs, or nothing if there are no more CPUs than that.
 pub fn on_cpus(count: usize) -> Vec<String> {
     let allowed = rustix::thread::sched_getaffinity(None).expect("sched_getaffinity");
     let cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
@@ -131,19 +128,19 @@ pub fn on_cpus(count: usize) -> Vec<String> {
 }
 
 impl Seen {
-    /// All threads of all processes.
+    /// Returns all threads of all processes.
     pub fn threads(&self) -> impl Iterator<Item = &Thread> {
         self.document.account.programs.iter().flat_map(|p| &p.processes).flat_map(|p| &p.threads)
     }
 
-    /// The thread with this tid, as it knows it itself.
+    /// Returns the thread with this thread ID, as the thread itself sees it.
     pub fn thread(&self, tid: u64) -> &Thread {
         let own = |thread: &&Thread| u64::from(thread.inner_tid.unwrap_or(thread.tid)) == tid;
         self.threads().find(own).unwrap_or_else(|| panic!("no thread {tid}"))
     }
 
-    /// What must hold after every run: nothing lost, and no thread's time unknown. Every thread was born
-    /// under cox, so 0.1 % of its wall is the most that may be.
+    /// Returns violations of what must hold after every run: no events were lost, and no thread's time is unknown. Since every thread started under
+    /// cox, at most 0.1 % of its wall time may be unknown.
     pub fn faults(&self) -> Vec<String> {
         let account = &self.document.account;
         let mut faults = Vec::new();
@@ -163,19 +160,18 @@ impl Seen {
     }
 }
 
-/// A number of a truth.
+/// Returns a number in a truth.
 pub fn number(truth: &Value, key: &str) -> u64 {
     truth[key].as_u64().unwrap_or_else(|| panic!("no {key} in {truth}"))
 }
 
-/// The thread objects of a truth.
+/// Returns the threads in a truth.
 pub fn threads_of(truth: &Value) -> &[Value] {
     truth["threads"].as_array().expect("threads in the truth")
 }
 
-/// Fails when `attempt` finds faults. Where the hypervisor takes a CPU away, clocks that are read one after
-/// another disagree, and an attempt with faults is repeated, after a pause in which its other guests may calm down; on a
-/// machine that is left alone the first counts.
+/// Fails if `attempt` finds faults. If the hypervisor took a CPU meanwhile (steal), clocks that are read one after the other disagree: then the
+/// attempt is repeated after a pause, up to eight times. Without steal, the first attempt counts.
 pub fn assert_undisturbed(mut attempt: impl FnMut() -> Vec<String>) {
     for _ in 0..8 {
         let before = stolen_ticks();
@@ -190,19 +186,19 @@ pub fn assert_undisturbed(mut attempt: impl FnMut() -> Vec<String>) {
     assert_none(&attempt());
 }
 
-/// Ticks in which the hypervisor ran something else, over all CPUs: proc_stat(5), the eighth number.
+/// Returns the ticks of hypervisor steal over all CPUs: the eighth number in /proc/stat.
 fn stolen_ticks() -> u64 {
     let stat = fs::read_to_string("/proc/stat").expect("read /proc/stat");
     let ticks = stat.split_whitespace().nth(8).and_then(|ticks| ticks.parse().ok());
     ticks.expect("a number in /proc/stat")
 }
 
-/// For how long the hypervisor has run something else, over all CPUs.
+/// Returns the hypervisor steal over all CPUs.
 pub fn stolen() -> Duration {
     Duration::from_secs(stolen_ticks()) / rustix::param::clock_ticks_per_second() as u32
 }
 
-/// Fails with all faults at once.
+/// Fails if there are faults, and prints all of them.
 pub fn assert_none(faults: &[String]) {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }

@@ -1,35 +1,35 @@
-//! How much memory something takes: an allocator that counts, by thread.
+//! Measures how much memory some work takes, with an allocator that counts per thread.
 //!
-//! What C libraries allocate does not come by here; [`peak_kib`] knows of that too.
+//! Memory that C libraries allocate is not counted here, but [`peak_kib`] includes it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// Bytes that this thread has allocated and not freed. Below 0 where it frees what others have allocated.
+    /// Bytes that this thread has allocated and not freed. Negative if the thread frees memory that other threads allocated.
     static LIVE: Cell<isize> = const { Cell::new(0) };
-    /// The most there were since somebody asked.
+    /// High-water mark of `LIVE` since the last call of [`most`].
     static MOST: Cell<isize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, which counts. For `#[global_allocator]`.
+/// The system's allocator with counting, for `#[global_allocator]`.
 #[derive(Debug)]
 pub struct Counting;
 
 fn count(bytes: isize) {
-    // A thread's cells are gone before its last memory is.
+    // A thread's cells are destroyed before its last memory is freed; that is not counted.
     let _ = LIVE.try_with(|live| {
         live.set(live.get() + bytes);
         let _ = MOST.try_with(|most| most.set(most.get().max(live.get())));
     });
 }
 
-// SAFETY: every call goes to the system's allocator as it came; counting allocates nothing, since the cells are constants at first and need no
-// destructor.
+// SAFETY: every call is passed to the system's allocator unchanged. Counting does not allocate, because the cells are initialised with constants and
+// need no destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: what the caller promises is what is asked for.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.alloc(layout) }
     }
 
@@ -52,7 +52,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Does something, and says how many bytes it had at most at one time on this thread: 0 where [`Counting`] is not the allocator.
+/// Does `work`. Also returns the peak number of bytes that this thread had allocated during it, or 0 if [`Counting`] is not the allocator.
 pub fn most<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = LIVE.get();
     MOST.set(before);
@@ -60,7 +60,8 @@ pub fn most<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (done, usize::try_from(MOST.get() - before).unwrap_or(0))
 }
 
-/// The most memory that this process ever had, KiB; 0 where the kernel does not say. Read here and not by `machine`: this crate is below it.
+/// Returns this process's peak memory in KiB, or 0 if the kernel does not report it. This does not use the crate `machine`, so that it works without
+/// the feature `programs`.
 #[must_use]
 pub fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,11 +1,12 @@
-//! Moments that are made by hand, and what happens to them.
+//! Trace events made by hand, and random changes to them.
 
 use wire::{Cause, Left, Migration, Moment, What};
 
 use crate::Random;
 use crate::text::change_order;
 
-/// Something of every kind, of three threads from `first` on, which is their process, and of a stranger, 7. One in nine says that three were lost.
+/// Returns trace events of every kind for three threads of one process, whose IDs begin with `first`, and for an untracked thread, 7. One in nine
+/// says that three events were lost.
 #[must_use]
 pub fn some(count: u64, first: u32) -> Vec<Moment> {
     let moment = |n: u64| {
@@ -37,7 +38,7 @@ pub fn some(count: u64, first: u32) -> Vec<Moment> {
     (0..count).map(moment).collect()
 }
 
-/// Changes fields of some, their order, and how many there are.
+/// Changes fields of some events, their order and their number.
 pub fn change(moments: &mut Vec<Moment>, random: &mut Random) {
     for _ in 0..=random.below(6) {
         if random.one_in(3) {

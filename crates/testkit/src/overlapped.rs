@@ -1,4 +1,4 @@
-//! Programs of this folder under `cox run --overlap`.
+//! Runs test programs under `cox run --overlap`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,34 +10,34 @@ use tempfile::TempDir;
 use crate::built::PACKAGE;
 use crate::run::{COX, path, preload_library, root_with_two_cpus, turn};
 
-/// Ways to notice that a thread is blocked.
+/// The options for the ways in which cox can notice blocked threads.
 pub const WAYS: [&str; 4] = ["--overlap=bpf", "--overlap=perf", "--overlap=standby-idle", "--overlap=leader"];
-/// As OMP_NUM_THREADS has them.
+/// Values of OMP_NUM_THREADS.
 pub const THREADS: [&str; 4] = ["1", "2", "3", "8"];
 
-/// Every number of threads with every way; the leader, which is there for comparison, with two.
+/// Returns every number of threads with every way; the leader, which is only for comparison, with two threads only.
 pub fn threads_and_ways() -> impl Iterator<Item = (&'static str, &'static str)> {
     let all = THREADS.into_iter().flat_map(|threads| WAYS.map(|way| (threads, way)));
     all.filter(|(threads, way)| *threads == "2" || *way != "--overlap=leader")
 }
 
-/// [`repeated`](crate::repeated), as an argument of a program.
+/// Returns [`repeated`](crate::repeated) as an argument of a program.
 pub fn rounds(few: usize) -> String {
     crate::repeated(few).to_string()
 }
 
-/// What a test of these needs: two CPUs, root, the library, and the program.
+/// The environment of an overlap test: two CPUs, root, the library and the program.
 pub struct Place {
-    /// For files; it goes away.
+    /// Temporary folder.
     pub folder: TempDir,
     /// The preload library.
     pub library: PathBuf,
-    /// The program, compiled.
+    /// The compiled program.
     pub program: PathBuf,
     _turn: fs::File,
 }
 
-/// The program is a file of `programs`, or beside this crate.
+/// Compiles a program whose source is in the package's folder. If the machine cannot run the test, skips it and returns `None`.
 pub fn with_program(test: &str, source: &str, flags: &[&str]) -> Option<Place> {
     root_with_two_cpus(test)?;
     let library = preload_library(test)?;
@@ -51,14 +51,14 @@ pub fn with_program(test: &str, source: &str, flags: &[&str]) -> Option<Place> {
 }
 
 impl Place {
-    /// The program under cox, with so many threads; `how`: the option.
+    /// Returns a command that runs the program under cox with `threads` threads. `how` is the overlap option.
     pub fn cox(&self, how: &str, arguments: &[&str], threads: &str) -> Command {
         let mut command = self.cox_of(how, &self.program);
         command.args(arguments).env("OMP_NUM_THREADS", threads);
         command
     }
 
-    /// … of another program.
+    /// Returns a command that runs another program under cox.
     pub fn cox_of(&self, how: &str, program: &Path) -> Command {
         let mut command = Command::new(COX);
         command.args(["run", "-q", "--json", &path(&self.folder, "report.json"), how, "--"]).arg(program);
@@ -66,24 +66,24 @@ impl Place {
         command
     }
 
-    /// … to its end.
+    /// Runs the program under cox to its end.
     pub fn run(&self, how: &str, arguments: &[&str], threads: &str) -> Output {
         self.cox(how, arguments, threads).output().unwrap()
     }
 
-    /// The section on overlap.
+    /// Returns the report's section on overlap.
     pub fn report(&self) -> Value {
         let text = fs::read_to_string(path(&self.folder, "report.json")).unwrap();
         serde_json::from_str::<Value>(&text).unwrap()["overlap"].clone()
     }
 }
 
-/// A figure of the section.
+/// Returns a number in the section.
 pub fn number(report: &Value, name: &str) -> u64 {
     report[name].as_u64().unwrap_or_else(|| panic!("{name} of {report}"))
 }
 
-/// What the section complains about, in one text.
+/// Returns the problems in the section, as one text.
 pub fn complaints(report: &Value) -> String {
     report["complaints"].to_string()
 }

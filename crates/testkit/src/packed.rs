@@ -1,4 +1,4 @@
-//! Starting `cox pack` on programs, and looking at their masks.
+//! Starts `cox pack` on programs, and reads their affinity masks.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -14,22 +14,22 @@ use tempfile::TempDir;
 
 use crate::run::{COX, Ran, fast_cox, innermost, path, root_with_two_cpus, run, wait_for, workload};
 
-/// A folder for the journals of one test, so that tests do not meet.
+/// A folder for the journals of one test, so that tests do not see each other's journals.
 pub struct Place(pub TempDir);
 
 impl Place {
-    /// A new one.
+    /// Makes a new folder.
     #[allow(clippy::new_without_default, reason = "it makes a folder")]
     pub fn new() -> Place {
         Place(TempDir::new().unwrap())
     }
 
-    /// Where the journals are.
+    /// Returns the folder of the journals.
     pub fn folder(&self) -> PathBuf {
         self.0.path().join("changes")
     }
 
-    /// `cox VERB ARGUMENTS`.
+    /// Returns the command `cox VERB ARGUMENTS`.
     pub fn verb(&self, verb: &str, arguments: &[&str]) -> Command {
         self.command(COX, verb, arguments)
     }
@@ -40,22 +40,22 @@ impl Place {
         command
     }
 
-    /// `cox pack ARGUMENTS`.
+    /// Returns the command `cox pack ARGUMENTS`.
     pub fn cox(&self, arguments: &[&str]) -> Command {
         self.verb("pack", arguments)
     }
 
-    /// … by the release build where there is one: what takes its time in a debug build is nobody's promise.
+    /// Returns the command `cox pack ARGUMENTS` with the release build if it exists. For tests of how long cox takes: a debug build may be slow.
     pub fn fast_cox(&self, arguments: &[&str]) -> Command {
         self.command(fast_cox(), "pack", arguments)
     }
 
-    /// `cox pack ARGUMENTS`, to its end.
+    /// Runs `cox pack ARGUMENTS` to its end.
     pub fn pack(&self, arguments: &[&str]) -> Ran {
         run(&mut self.cox(arguments))
     }
 
-    /// With its report.
+    /// Runs `cox pack ARGUMENTS` to its end. Also returns its report.
     pub fn packed(&self, arguments: &[&str]) -> (Ran, Value) {
         let json = path(&self.0, "report.json");
         let all: Vec<&str> = ["-q", "--json", &json].iter().chain(arguments).copied().collect();
@@ -64,30 +64,30 @@ impl Place {
         (ran, report)
     }
 
-    /// How many journals there are.
+    /// Returns the number of journals.
     pub fn journals(&self) -> usize {
         let Ok(files) = fs::read_dir(self.folder()) else { return 0 };
         files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|e| e == "journal")).count()
     }
 }
 
-/// A program that goes on until it is ended with the test.
+/// A running program, which is killed when the value is dropped, and its process ID.
 pub struct Runs(pub Child, u32);
 
 impl Runs {
-    /// Any program.
+    /// Starts any program.
     pub fn start(arguments: &[&str]) -> Runs {
         let child = Command::new(arguments[0]).args(&arguments[1..]).stdout(Stdio::piped()).spawn().unwrap();
         let pid = child.id();
         Runs(child, pid)
     }
 
-    /// Three threads that wait for one another in loops.
+    /// Starts three threads that spin while they wait for each other.
     pub fn spinning(rounds: &str) -> Runs {
         Runs::spinning_inside(&[], rounds)
     }
 
-    /// … inside of what another command makes.
+    /// Same as [`Runs::spinning`], but the command `inside` starts the program.
     pub fn spinning_inside(inside: &[&str], rounds: &str) -> Runs {
         let program = workload("barriers");
         let fixed = ["--threads", "3", "--work-us", "300", "--wait", "spin", "--iterations-per-us", "300", "--rounds"];
@@ -97,24 +97,24 @@ impl Runs {
         runs
     }
 
-    /// Until it has so many threads.
+    /// Waits until the program has `count` threads.
     pub fn wait_for_threads(&self, count: usize) {
         wait_for("all threads", || (self.masks().len() == count).then_some(()));
     }
 
-    /// Its process, as an argument.
+    /// Returns the process ID as an argument.
     pub fn pid(&self) -> String {
         self.1.to_string()
     }
 
-    /// The mask of each thread.
+    /// Returns the affinity mask of each thread.
     pub fn masks(&self) -> BTreeMap<u32, CpuSet> {
         let root = Root::live();
         let threads = Task::process(&root, self.1).threads().unwrap_or_default();
         threads.into_iter().filter_map(|tid| Some((tid, allowed_cpus(&root, Who::Task(tid)).ok()?))).collect()
     }
 
-    /// Whether all masks are those from before.
+    /// Returns whether all masks equal those from before.
     pub fn is_as(&self, before: &BTreeMap<u32, CpuSet>) -> bool {
         self.masks() == *before
     }
@@ -122,13 +122,13 @@ impl Runs {
 
 impl Drop for Runs {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The program may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Which CPUs this process may use and, as a list, two of them.
+/// Returns the CPUs that this process may use, and two of them as a list. If the machine cannot run the test, skips it and returns `None`.
 pub fn two_cpus(test: &str) -> Option<(CpuSet, String)> {
     let allowed = root_with_two_cpus(test)?;
     let two: CpuSet = allowed.iter().take(2).collect();

@@ -1,4 +1,4 @@
-//! Recordings as perf writes them, made by hand; and what happens to their records.
+//! perf recordings made by hand, and random changes to their records.
 
 use std::io;
 
@@ -14,7 +14,7 @@ const COMMON: &str = "format:\n\tfield:unsigned short common_type;\toffset:0;\ts
     \tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n\
     \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n";
 
-/// Names, numbers and fields of events; the number of a recorded event is its place in this list, from 100 on.
+/// Names and fields of events. The ID of an event is 100 plus its index.
 const EVENTS: [(&str, &str); 5] = [
     (
         "sched_switch",
@@ -44,7 +44,7 @@ const EVENTS: [(&str, &str); 5] = [
     ),
 ];
 
-/// What perf copies from tracefs.
+/// Returns the data that perf copies from tracefs.
 pub fn tracing_data() -> Vec<u8> {
     let mut blob = b"\x17\x08\x44tracing0.6\0\0\x08\0\x10\0\0".to_vec();
     for (name, text) in [("header_page", "page"), ("header_event", "event")] {
@@ -70,7 +70,7 @@ fn text_with_length(blob: &mut Vec<u8>, text: &str) {
     blob.extend(text.bytes());
 }
 
-/// A record.
+/// Returns a record.
 pub fn record(kind: u32, flags: u16, body: &[u8]) -> Vec<u8> {
     let mut record = kind.to_le_bytes().to_vec();
     record.extend(flags.to_le_bytes());
@@ -89,7 +89,7 @@ fn attr(event: usize) -> Vec<u8> {
     attr
 }
 
-/// The event's ids: one per CPU.
+/// Returns the IDs of an event: one per CPU.
 fn ids(event: usize) -> [u64; 2] {
     [1000 + event as u64 * 2, 1001 + event as u64 * 2]
 }
@@ -100,7 +100,7 @@ fn comm(name: &str) -> [u8; 16] {
     comm
 }
 
-/// A sample of the n-th event.
+/// Returns a sample of the event with this index.
 pub fn sample(event: usize, t_ns: u64, cpu: u32, tid: u32, fields: &[u8]) -> Vec<u8> {
     let mut payload = (100 + event as u16).to_le_bytes().to_vec();
     payload.extend([0; 6]);
@@ -109,7 +109,7 @@ pub fn sample(event: usize, t_ns: u64, cpu: u32, tid: u32, fields: &[u8]) -> Vec
     for word in [ids(event)[cpu as usize % 2], 0xffff, u64::from(tid) << 32 | u64::from(tid), t_ns, cpu.into(), 1] {
         body.extend(word.to_le_bytes());
     }
-    // Sizes of payloads are such that records stay aligned.
+    // The payload's size is padded so that records stay aligned.
     let padding = (8 - (payload.len() + 4) % 8) % 8;
     payload.extend(vec![0; padding]);
     body.extend((payload.len() as u32).to_le_bytes());
@@ -117,7 +117,7 @@ pub fn sample(event: usize, t_ns: u64, cpu: u32, tid: u32, fields: &[u8]) -> Vec
     record(9, 0, &body)
 }
 
-/// A switch.
+/// Returns a context switch.
 pub fn switch(t_ns: u64, cpu: u32, prev: u32, state: u64, next: u32) -> Vec<u8> {
     let mut fields = comm(&format!("t{prev}")).to_vec();
     fields.extend(prev.to_le_bytes());
@@ -129,7 +129,7 @@ pub fn switch(t_ns: u64, cpu: u32, prev: u32, state: u64, next: u32) -> Vec<u8> 
     sample(0, t_ns, cpu, prev, &fields)
 }
 
-/// A waking.
+/// Returns a wake-up.
 pub fn waking(t_ns: u64, cpu: u32, waker: u32, tid: u32) -> Vec<u8> {
     let mut fields = comm(&format!("t{tid}")).to_vec();
     fields.extend(tid.to_le_bytes());
@@ -141,7 +141,7 @@ fn stamp(event: usize, t_ns: u64, cpu: u32, tid: u32) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// A name.
+/// Returns a record that names a thread; `exec` means that an exec changed the name.
 pub fn named(t_ns: u64, pid: u32, tid: u32, name: &str, exec: bool) -> Vec<u8> {
     let mut body: Vec<u8> = [pid, tid].iter().flat_map(|id| id.to_le_bytes()).collect();
     body.extend(comm(name));
@@ -149,7 +149,7 @@ pub fn named(t_ns: u64, pid: u32, tid: u32, name: &str, exec: bool) -> Vec<u8> {
     record(3, if exec { 1 << 13 } else { 0 }, &body)
 }
 
-/// A birth.
+/// Returns a record of a new thread.
 pub fn fork(t_ns: u64, ids: [u32; 4]) -> Vec<u8> {
     let mut body: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
     body.extend(t_ns.to_le_bytes());
@@ -157,26 +157,26 @@ pub fn fork(t_ns: u64, ids: [u32; 4]) -> Vec<u8> {
     record(7, 0, &body)
 }
 
-/// Events that found no room.
+/// Returns a record of events that were lost because the buffer was full.
 pub fn lost(t_ns: u64, count: u64) -> Vec<u8> {
     let mut body: Vec<u8> = [1000, count].iter().flat_map(|word| word.to_le_bytes()).collect();
     body.extend(stamp(0, t_ns, 0, 1));
     record(2, 0, &body)
 }
 
-/// What perf says at its end of one event on one CPU; it has no time.
+/// Returns a record of lost samples of one event on one CPU, which perf writes at its end; it has no time.
 pub fn lost_samples(count: u64, flags: u16) -> Vec<u8> {
     let mut body = count.to_le_bytes().to_vec();
     body.extend(stamp(0, 0, 0, 0));
     record(13, flags, &body)
 }
 
-/// The mark of a round.
+/// Returns the record that marks the end of a round.
 pub fn mark() -> Vec<u8> {
     record(68, 0, &[])
 }
 
-/// What happened on two CPUs, each CPU's buffer after the other's.
+/// Returns the records of a short history on two CPUs, where each CPU's buffer follows the other's.
 pub fn story() -> Vec<Vec<u8>> {
     let mut fork_fields = vec![0; 4];
     fork_fields.extend(10u32.to_le_bytes());
@@ -213,10 +213,10 @@ pub fn story() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Times of the story's events, as they have to come.
+/// Times of the story's events in sorted order.
 pub const TIMES: [u64; 15] = [0, 0, 1000, 1100, 1200, 1250, 1290, 1300, 1400, 1401, 1450, 1500, 1510, 1600, 1700];
 
-/// In file mode.
+/// Returns a recording in file mode.
 pub fn file_mode(records: &[Vec<u8>]) -> Vec<u8> {
     let data = records.concat();
     let attrs_at = 104;
@@ -242,7 +242,7 @@ pub fn file_mode(records: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// In pipe mode.
+/// Returns a recording in pipe mode.
 pub fn pipe_mode(records: &[Vec<u8>]) -> Vec<u8> {
     let mut file = b"PERFILE2".to_vec();
     file.extend(16u64.to_le_bytes());
@@ -259,10 +259,10 @@ pub fn pipe_mode(records: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// One stream through records of `piece` bytes each, in either form.
+/// Compresses the records as one stream and returns it as records of `piece` bytes each, in the form of `kind`.
 ///
 /// # Errors
-/// When the library fails.
+/// When the compression fails.
 pub fn compressed(records: &[Vec<u8>], kind: u32, piece: usize) -> io::Result<Vec<Vec<u8>>> {
     let packed = zstd::encode_all(&records.concat()[..], 1)?;
     let pieces = packed.chunks(piece).map(|piece| {
@@ -277,7 +277,7 @@ pub fn compressed(records: &[Vec<u8>], kind: u32, piece: usize) -> io::Result<Ve
     Ok(pieces.collect())
 }
 
-/// What `perf script` prints of something like it, by several versions of perf.
+/// Output of `perf script` for a similar recording, in the formats of several versions of perf.
 pub const SCRIPT: &str = "\
     perf 17772 [000] 61240.175844:       sched:sched_waking: comm=migration/0 pid=18 prio=0 target_cpu=000
     perf 17772/17773 [000] 61240.175849: sched:sched_switch: prev_comm=perf prev_pid=17772 prev_prio=120 prev_state=D ==> next_comm=a b next_pid=18 next_prio=0
@@ -287,7 +287,7 @@ pub const SCRIPT: &str = "\
     a b    18 [001] 61240.175873: sched:sched_migrate_task: comm=a b pid=18 prio=120 orig_cpu=0 dest_cpu=1
 ";
 
-/// Changes records: numbers in them, their order, how many there are. They stay whole, but for what their contents say.
+/// Changes records: numbers in them, their order and their number. The structure of records stays valid, except for what their contents say.
 pub fn change(records: &mut Vec<Vec<u8>>, random: &mut Random) {
     for _ in 0..=random.below(6) {
         if random.one_in(3) {
@@ -296,7 +296,7 @@ pub fn change(records: &mut Vec<Vec<u8>>, random: &mut Random) {
         }
         let which = random.below(records.len());
         let Some(body) = records.get_mut(which).and_then(|record| record.get_mut(8..)) else { continue };
-        // Numbers lie at multiples of four.
+        // Numbers are aligned to four bytes.
         let at = random.below(body.len() / 4) * 4;
         let width = if random.one_in(2) { 4 } else { 8 };
         let number = random.nasty().to_le_bytes();

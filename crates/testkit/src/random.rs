@@ -1,34 +1,34 @@
-//! Numbers that look random, the same each time.
+//! Reproducible pseudorandom numbers.
 
 use crate::NUMBERS;
 
-/// The generator, with what tests want of it.
+/// The generator, with methods for tests.
 #[derive(Clone, Debug)]
 pub struct Random(random::Random);
 
 impl Random {
-    /// A sequence that is determined by `seed`.
+    /// Makes a sequence that depends only on `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Random {
         Random(random::Random::new(seed))
     }
 
-    /// Any number.
+    /// Returns any number.
     pub fn number(&mut self) -> u64 {
         self.0.number()
     }
 
-    /// A number below `limit`; 0 where there is none.
+    /// Returns a number below `limit`, or 0 if `limit` is 0.
     pub fn below(&mut self, limit: usize) -> usize {
         (self.number() % limit.max(1) as u64) as usize
     }
 
-    /// Whether one of `many` throws falls to this one.
+    /// Returns true with a probability of one in `many`.
     pub fn one_in(&mut self, many: usize) -> bool {
         self.below(many) == 0
     }
 
-    /// A number at which something may go wrong, or any of some bits.
+    /// Returns a boundary value, a number near one, or a random number with a random number of bits.
     pub fn nasty(&mut self) -> u64 {
         match self.below(4) {
             0 => self.number() >> self.below(64),

@@ -1,6 +1,6 @@
-//! Running programs with and without cox, for tests of what trips tools that follow programs.
+//! Runs programs with and without cox, for tests of cases that are difficult for tools that follow programs.
 //!
-//! Nothing here waits for ever: what has not ended after [`PATIENCE`] is killed and fails the test.
+//! Nothing here waits forever: a process that has not ended after [`PATIENCE`] is killed and fails the test.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -26,29 +26,29 @@ pub use crate::skip::is_root;
 use crate::skip::{Need, has};
 pub use crate::user::{NOBODY, as_user};
 
-/// Far more than anything here takes; a test that hits it hangs.
+/// Time limit, far longer than anything here takes: a test that reaches it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How a command went.
+/// The results of a command.
 #[derive(Debug)]
 pub struct Ran {
-    /// Exit code as a shell has it: 128 + n for signal n.
+    /// Exit code as a shell reports it: 128 + n for signal n.
     pub code: i32,
-    /// Its standard output.
+    /// Standard output.
     pub stdout: Vec<u8>,
-    /// Its standard error.
+    /// Standard error.
     pub stderr: String,
-    /// From before its start to after its end.
+    /// Wall time from before the start to after the end.
     pub wall: Duration,
 }
 
 impl Ran {
-    /// Standard output as text.
+    /// Returns the standard output as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// That a program did the same in another run.
+    /// Asserts that exit code and output equal those of another run.
     pub fn assert_same_as(&self, other: &Ran) {
         assert_eq!(self.code, other.code, "exit codes; stderr: {}", self.stderr);
         assert_eq!(self.text(), other.text(), "standard output");
@@ -56,7 +56,7 @@ impl Ran {
     }
 }
 
-/// Runs a command to its end, with its output in files so that nobody blocks on a pipe.
+/// Runs a command to its end. Its output goes to files, so that no process blocks on a pipe.
 pub fn run(command: &mut Command) -> Ran {
     let (mut stdout, mut stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
     command.stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
@@ -67,7 +67,7 @@ pub fn run(command: &mut Command) -> Ran {
     Ran { code: shell_code(status), stdout: all_of(&mut stdout), stderr: text_of(&mut stderr), wall }
 }
 
-/// Waits for the end of a child.
+/// Waits for a child to end.
 pub fn end_of(child: &mut Child) -> ExitStatus {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -82,7 +82,7 @@ pub fn end_of(child: &mut Child) -> ExitStatus {
     }
 }
 
-/// Exit code as a shell has it.
+/// Returns the exit code as a shell reports it.
 pub fn shell_code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap())
 }
@@ -98,7 +98,7 @@ fn text_of(file: &mut File) -> String {
     String::from_utf8_lossy(&all_of(file)).into_owned()
 }
 
-/// `cox run OPTIONS -- PROGRAM`, or the program alone with `None`.
+/// Returns the command `cox run OPTIONS -- PROGRAM`, or the program alone if `options` is `None`.
 pub fn command<S: AsRef<OsStr>>(options: Option<&[&str]>, program: &[S]) -> Command {
     let mut words: Vec<&OsStr> = Vec::new();
     if let Some(options) = options {
@@ -112,8 +112,7 @@ pub fn command<S: AsRef<OsStr>>(options: Option<&[&str]>, program: &[S]) -> Comm
     command
 }
 
-/// A program with and without cox (`-q` and `options`): everything it shows is the same. Returns
-/// the run under cox.
+/// Runs a program with and without cox (with `-q` and `options`), and asserts that exit code and output are the same. Returns the run under cox.
 pub fn both_ways<S: AsRef<OsStr>>(options: &[&str], program: &[S]) -> Ran {
     let plain = run(&mut command(None, program));
     let observed = run(&mut command(Some(&[&["-q"], options].concat()), program));
@@ -121,7 +120,7 @@ pub fn both_ways<S: AsRef<OsStr>>(options: &[&str], program: &[S]) -> Ran {
     observed
 }
 
-/// Looks again and again until `what` has a value.
+/// Polls until `what` returns a value.
 pub fn wait_for<T>(subject: &str, mut what: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -138,49 +137,48 @@ pub fn send(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap_or_else(|error| panic!("kill {pid}: {error}"));
 }
 
-/// The state letter of a process; `None` when it is gone or a zombie.
+/// Returns the state letter of a process, or `None` if it has ended or is a zombie.
 pub fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next().filter(|state| !"ZX".contains(*state))
 }
 
-/// The children of a process.
+/// Returns the children of a process.
 pub fn children(pid: u32) -> Vec<u32> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
-/// The process, as seen here, of a program that was started inside of what `inside` makes (nothing, or a container): the command has
-/// become its parent.
+/// Returns the process ID, as seen here, of a program that was started by the command `inside` (nothing, or a container's). The process `started`
+/// runs that command, so it is the program's parent.
 pub fn innermost(started: u32, inside: &[&str]) -> u32 {
     if inside.is_empty() {
         return started;
     }
-    // Between fork and exec it is still the command.
+    // Between fork and exec the child still has the command's name.
     let is_program =
         |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() != inside[0]);
     wait_for("the program inside", || children(started).first().copied().filter(is_program))
 }
 
-/// Says something past the harness, which keeps to itself what a passing test prints.
+/// Prints a line to stderr, past the test harness, which hides the output of passing tests.
 pub fn say(line: &str) {
     std::io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
-/// A folder that everybody can enter and that goes away.
+/// Makes a temporary folder that all users can enter.
 pub fn open_folder() -> TempDir {
     let folder = TempDir::new().unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     folder
 }
 
-/// A file in a folder, as text.
+/// Returns the path of a file in a folder, as text.
 pub fn path(folder: &TempDir, name: &str) -> String {
     folder.path().join(name).into_os_string().into_string().unwrap()
 }
 
-/// The CPUs that this process may use, where it is root and they are two or more; else says that the test is
-/// skipped.
+/// Returns the CPUs that this process may use. If it is not root or has fewer than two CPUs, skips the test and returns `None`.
 pub fn root_with_two_cpus(test: &str) -> Option<CpuSet> {
     if !is_root(test) {
         return None;
@@ -189,93 +187,93 @@ pub fn root_with_two_cpus(test: &str) -> Option<CpuSet> {
     has(allowed.len() >= 2, test, Need::Cpus, "needs two CPUs").then_some(allowed)
 }
 
-/// The part of the JSON that these tests look at.
+/// The part of the JSON that these tests use.
 #[derive(Debug, Deserialize)]
 pub struct Account {
-    /// How it was observed.
+    /// The backend.
     pub backend: String,
-    /// Scheduler events seen.
+    /// Number of scheduler events.
     pub events: u64,
-    /// What was lost.
+    /// Losses.
     pub lost: Lost,
-    /// One.
+    /// The programs; one in these tests.
     pub programs: Vec<Program>,
 }
 
-/// The loss counters that stand for threads.
+/// The counters of lost threads.
 #[derive(Debug, Deserialize)]
 pub struct Lost {
-    /// Threads that could not be followed.
+    /// Number of threads that could not be tracked.
     pub members: u64,
-    /// Threads whose final clocks were lost.
+    /// Number of threads whose final clocks were lost.
     pub finals: u64,
 }
 
-/// A program.
+/// A program in the account.
 #[derive(Debug, Deserialize)]
 pub struct Program {
-    /// Its wall time.
+    /// Wall time of the program.
     pub wall_ns: u64,
-    /// Its processes.
+    /// The program's processes.
     pub processes: Vec<Process>,
 }
 
-/// A process.
+/// A process in the account.
 #[derive(Debug, Deserialize)]
 pub struct Process {
-    /// Its id.
+    /// Process ID.
     pub pid: u32,
-    /// Its name.
+    /// Name of the process.
     pub comm: String,
-    /// Its threads.
+    /// The process's threads.
     pub threads: Vec<Thread>,
 }
 
-/// A thread.
+/// A thread in the account.
 #[derive(Debug, Deserialize)]
 pub struct Thread {
-    /// Its id.
+    /// Thread ID.
     pub tid: u32,
-    /// Its name.
+    /// Name of the thread.
     pub comm: String,
-    /// Still there at the end.
+    /// True if the thread still existed at the end.
     pub alive: bool,
-    /// From birth to end.
+    /// Time from birth to end.
     pub wall_ns: u64,
-    /// On a CPU.
+    /// Time on a CPU.
     pub run_ns: u64,
-    /// Woken to running.
+    /// Time from waking to running.
     pub wake_delay_ns: u64,
-    /// Preempted to running.
+    /// Time from preemption to running.
     pub preempt_wait_ns: u64,
-    /// Blocked.
+    /// Time blocked.
     pub blocked_ns: u64,
-    /// The same by cause.
+    /// Time blocked, by cause.
     pub blocked_by: std::collections::BTreeMap<String, u64>,
-    /// Not known.
+    /// Time in an unknown state.
     pub unknown_ns: u64,
-    /// Contradictions.
+    /// Number of contradictory events.
     pub impossible: u64,
 }
 
 impl Account {
-    /// Reads what `--json` wrote.
+    /// Reads the file that `--json` wrote.
     pub fn read(file: impl AsRef<Path>) -> Account {
         let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.as_ref().display()));
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.as_ref().display()))
     }
 
-    /// All threads.
+    /// Returns all threads.
     pub fn threads(&self) -> impl Iterator<Item = &Thread> {
         self.programs.iter().flat_map(|program| &program.processes).flat_map(|process| &process.threads)
     }
 
-    /// Threads that existed as far as cox knows: those it lists and those it says it lost.
+    /// Returns the number of threads of which cox knew: those in the account and those that it reports as lost.
     pub fn threads_counted(&self) -> u64 {
         self.threads().count() as u64 + self.lost.finals + self.lost.members
     }
 
-    /// That each thread's states sum to its wall time within 0.1 % or 1 µs, and nothing contradicts.
+    /// Asserts that each thread's states add up to its wall time within 0.1 % or 1 µs, and that no event was contradictory.
     pub fn assert_sums(&self) {
         for thread in self.threads() {
             let states =
@@ -288,7 +286,7 @@ impl Account {
     }
 }
 
-/// What a process holds in the kernel's BPF: ids of programs, links and maps.
+/// The kernel's BPF objects that a process holds: IDs of programs, links and maps.
 #[derive(Debug, Default)]
 pub struct BpfIds {
     programs: BTreeSet<u32>,
@@ -297,14 +295,14 @@ pub struct BpfIds {
 }
 
 impl BpfIds {
-    /// By the descriptors of process `pid`.
+    /// Returns the objects that process `pid` holds, by its descriptors.
     pub fn held_by(pid: u32) -> BpfIds {
         let mut ids = BpfIds::default();
         let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else { return ids };
         for descriptor in descriptors.flatten() {
             let text = fs::read_to_string(descriptor.path()).unwrap_or_default();
             let of = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u32>().ok());
-            // A link's descriptor names its program too.
+            // A link's descriptor also contains its program's ID.
             ids.links.extend(of("link_id:"));
             ids.programs.extend(of("prog_id:"));
             ids.maps.extend(of("map_id:"));
@@ -312,17 +310,17 @@ impl BpfIds {
         ids
     }
 
-    /// How many there are.
+    /// Returns the number of objects.
     pub fn count(&self) -> usize {
         self.programs.len() + self.links.len() + self.maps.len()
     }
 
-    /// Whether programs have been attached.
+    /// Returns whether programs are attached.
     pub fn has_links(&self) -> bool {
         !self.links.is_empty()
     }
 
-    /// Those that the kernel still has. Ids are not used twice.
+    /// Returns the objects that still exist in the kernel. IDs are not reused.
     pub fn left(&self) -> BpfIds {
         BpfIds {
             programs: ProgInfoIter::default().map(|p| p.id).filter(|id| self.programs.contains(id)).collect(),
@@ -331,7 +329,7 @@ impl BpfIds {
         }
     }
 
-    /// That the kernel drops all of them; it does so a little after their holder's end.
+    /// Asserts that the kernel frees all objects. It does so shortly after their holder has ended.
     pub fn assert_dropped(&self) {
         wait_for("the kernel drops BPF programs, links and maps", || (self.left().count() == 0).then_some(()));
     }

@@ -1,4 +1,4 @@
-//! Whether a document is as `cox schema` says.
+//! Checks documents against the schema that `cox schema` prints.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::built::COX;
 
-/// Checks a document against what `cox schema` prints.
+/// Checks a document against the schema, and adds what does not follow it to `faults`.
 pub fn follows_schema(document: &Value, faults: &mut Vec<String>) {
     let output = Command::new(COX).arg("schema").output().expect("start cox");
     let schema: Value = serde_json::from_slice(&output.stdout).expect("a schema in JSON");
@@ -15,8 +15,7 @@ pub fn follows_schema(document: &Value, faults: &mut Vec<String>) {
     }
 }
 
-/// The part of JSON Schema that `cox schema` uses. A keyword it does not know is a fault: nothing goes
-/// unchecked.
+/// Implements the part of JSON Schema that `cox schema` uses. Unknown keywords are faults, so nothing remains unchecked.
 fn follows(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
     let nothing = Map::new();
     let keywords = schema.as_object().ok_or("a schema that is no object")?;
@@ -38,7 +37,7 @@ fn follows(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
             "enum" => rules().any(|one| value == one),
             "oneOf" => fitting() == 1,
             "anyOf" => fitting() > 0,
-            // These two say nothing about what is no number.
+            // These two keywords apply to numbers only.
             "minimum" => value.as_f64().is_none_or(|value| rule.as_f64().is_some_and(|least| value >= least)),
             "maximum" => value.as_f64().is_none_or(|value| rule.as_f64().is_some_and(|most| value <= most)),
             "required" => rules().all(|name| name.as_str().is_some_and(|name| value.get(name).is_some())),

@@ -1,10 +1,10 @@
-//! Tests that cannot run on this machine.
+//! Skips tests that cannot run on this machine.
 //!
-//! Such a test writes one line, `skipped: NAME: REASON`, and ends without a failure. The line goes past the test harness, which hides what a passing
-//! test prints: to standard error, and to the end of the file that `COX_TEST_SKIPPED` names.
+//! A skipped test writes one line, `skipped: NAME: REASON`, and does not fail. The test harness hides the output of passing tests, so the line goes
+//! directly to standard error, and to the end of the file in `COX_TEST_SKIPPED`.
 //!
-//! A skip is not a pass. `COX_TEST_REQUIRE` lists what this machine has ([`Need::word`], with commas between); a test that is skipped because one of
-//! these is missing fails instead. `all` requires everything.
+//! A skip is not a pass. `COX_TEST_REQUIRE` lists what this machine has ([`Need::word`], separated by commas): a test that would be skipped because
+//! one of these is missing fails instead. `all` requires everything.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -14,7 +14,7 @@ use std::path::Path;
 /// What a test needs that a machine may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// The user root.
+    /// Root privileges.
     Root,
     /// eBPF: a kernel that loads cox's programs.
     Bpf,
@@ -30,9 +30,9 @@ pub enum Need {
     SlowDisk,
     /// File capabilities: setcap(8), and a place that is not mounted nosuid.
     Capabilities,
-    /// A machine that nobody else uses while the test measures.
+    /// A machine that is otherwise idle while the test measures.
     Quiet,
-    /// Chromium.
+    /// The browser Chromium.
     Browser,
     /// An MPI library with its compiler and launcher.
     Mpi,
@@ -42,14 +42,14 @@ pub enum Need {
     LibgompTests,
     /// Python 3, and Perfetto's classes for it (`make python-packages`).
     Python,
-    /// Another program of a Debian package.
+    /// A program from another Debian package.
     Programs,
-    /// Something of this workspace that `make test` builds before.
+    /// A file of this workspace that `make test` builds beforehand.
     Built,
 }
 
 impl Need {
-    /// All of them.
+    /// All needs.
     pub const ALL: [Need; 16] = [
         Need::Root,
         Need::Bpf,
@@ -69,7 +69,7 @@ impl Need {
         Need::Built,
     ];
 
-    /// Its word in `COX_TEST_REQUIRE`.
+    /// Returns the word for it in `COX_TEST_REQUIRE`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -93,16 +93,16 @@ impl Need {
     }
 }
 
-/// Says that `test` does not run, and why.
+/// Prints that `test` is skipped, and why.
 ///
 /// # Panics
-/// Where the machine was said to have what the test needs; where `COX_TEST_REQUIRE` has a word that is none of these.
+/// When `COX_TEST_REQUIRE` requires the need, or contains an unknown word.
 pub fn skip(test: &str, need: Need, reason: impl fmt::Display) {
     let line = line(test, need, &reason.to_string(), &std::env::var("COX_TEST_REQUIRE").unwrap_or_default());
     write(&line);
 }
 
-/// Whether `has`; if not, `test` is skipped.
+/// Returns `has`. If it is false, skips `test`.
 #[must_use]
 pub fn has(has: bool, test: &str, need: Need, reason: impl fmt::Display) -> bool {
     if !has {
@@ -111,13 +111,13 @@ pub fn has(has: bool, test: &str, need: Need, reason: impl fmt::Display) -> bool
     has
 }
 
-/// Whether this is root; if not, `test` is skipped.
+/// Returns whether this process is root. If not, skips `test`.
 #[must_use]
 pub fn is_root(test: &str) -> bool {
     has(rustix::process::geteuid().is_root(), test, Need::Root, "needs root")
 }
 
-/// Whether `program` is on PATH; if not, `test` is skipped.
+/// Returns whether `program` is on PATH. If not, skips `test`.
 #[must_use]
 pub fn installed(test: &str, need: Need, program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -125,7 +125,7 @@ pub fn installed(test: &str, need: Need, program: &str) -> bool {
     has(found, test, need, format_args!("needs {program}"))
 }
 
-/// Hands on what tests of another process wrote about what they skipped, each line with `more` at its end.
+/// Prints the skip lines of another process's tests again, with `more` appended to each.
 pub fn hand_on(stderr: &str, more: &str) {
     stderr.lines().filter(|line| line.starts_with("skipped: ")).for_each(|line| write(&format!("{line}{more}\n")));
 }
@@ -141,10 +141,10 @@ fn line(test: &str, need: Need, reason: &str, required: &str) -> String {
 }
 
 fn write(line: &str) {
-    // What one write(2) brings stays together, whoever else writes.
+    // A single write(2) keeps the line together, even if other processes write at the same time.
     let _ = std::io::stderr().write_all(line.as_bytes());
     let Some(file) = std::env::var_os("COX_TEST_SKIPPED") else { return };
-    // Another user's test may not write here: then standard error has to do.
+    // A test that runs as another user may not be permitted to write the file; standard error must then suffice.
     let opened = OpenOptions::new().append(true).open(Path::new(&file));
     let _ = opened.and_then(|mut file| file.write_all(line.as_bytes()));
 }

@@ -1,4 +1,4 @@
-//! A terminal with a command on it, as a user has one.
+//! Runs a command on a pseudo terminal, as a user would.
 
 use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
@@ -10,12 +10,12 @@ use std::thread;
 
 use crate::run::{end_of, shell_code, wait_for};
 
-/// What the key sends.
+/// Byte that the key Ctrl-C sends.
 pub const CTRL_C: u8 = 3;
-/// What the key sends.
+/// Byte that the key Ctrl-Z sends.
 pub const CTRL_Z: u8 = 26;
 
-/// A pseudo terminal, the command whose controlling terminal it is, and what it shows.
+/// A pseudo terminal, the command that it controls, and its output.
 pub struct Terminal {
     keyboard: File,
     command: Child,
@@ -23,7 +23,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Starts a command in a session of its own on a new terminal.
+    /// Starts a command in a new session on a new terminal.
     pub fn start(words: &[&str]) -> Terminal {
         let (master, name) = open_master();
         let slave = OpenOptions::new().read(true).write(true).open(name).unwrap();
@@ -38,7 +38,7 @@ impl Terminal {
         let keyboard = File::from(master);
         let screen = Arc::new(Mutex::new(Vec::new()));
         let (mut shown, written) = (keyboard.try_clone().unwrap(), Arc::clone(&screen));
-        // Ends with an error when nobody has the terminal open any more.
+        // The read fails when no process has the terminal open any more; the thread then ends.
         thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(n @ 1..) = shown.read(&mut bytes) {
@@ -48,38 +48,38 @@ impl Terminal {
         Terminal { keyboard, command, screen }
     }
 
-    /// The command's process id.
+    /// Returns the command's process ID.
     pub fn pid(&self) -> u32 {
         self.command.id()
     }
 
-    /// Press a key.
+    /// Presses a key.
     pub fn press(&mut self, key: u8) {
         self.keyboard.write_all(&[key]).unwrap();
     }
 
-    /// What has been shown so far.
+    /// Returns the output so far.
     pub fn screen(&self) -> String {
         String::from_utf8_lossy(&self.screen.lock().unwrap()).into_owned()
     }
 
-    /// Waits until a text is shown.
+    /// Waits until the output contains a text.
     pub fn wait_for(&self, text: &str) {
         wait_for(&format!("{text:?} on the terminal"), || self.screen().contains(text).then_some(()));
     }
 
-    /// Waits for the end of the command: its exit code, as a shell has it.
+    /// Waits for the end of the command. Returns its exit code as a shell reports it.
     pub fn end(&mut self) -> i32 {
         shell_code(end_of(&mut self.command))
     }
 }
 
-/// A new pseudo terminal: our side of it, and the other side's path.
+/// Opens a new pseudo terminal. Returns its master side, and the path of its slave side.
 fn open_master() -> (OwnedFd, String) {
     // SAFETY: takes no pointers; the kernel returns a new descriptor or -1.
     let fd = unsafe { libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC) };
     assert!(fd >= 0, "{}", std::io::Error::last_os_error());
-    // SAFETY: a descriptor that the kernel has just given us.
+    // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
     let master = unsafe { OwnedFd::from_raw_fd(fd) };
     let mut name = [0; 64];
     // SAFETY: `master` is open, and `name` is valid for writes of its length.

@@ -1,16 +1,16 @@
-//! What happens to numbers and lines of a text, which stays one.
+//! Random changes to the numbers and lines of a text, which stays valid text.
 
 use std::collections::BTreeSet;
 
 use crate::Random;
 
-/// Puts other numbers in the place of some of the `numbers` of a text.
+/// Replaces some numbers of a text by other numbers.
 pub fn change_numbers(text: &mut String, random: &mut Random) {
     let numbers: Vec<std::ops::Range<usize>> = numbers(text);
     if numbers.is_empty() {
         return;
     }
-    // From the end: what was found before it stays where it is.
+    // Replace from the end, so that the ranges before it stay valid.
     let chosen: BTreeSet<usize> = (0..=random.below(4)).map(|_| random.below(numbers.len())).collect();
     for at in chosen.into_iter().rev() {
         let range = numbers[at].clone();
@@ -19,7 +19,7 @@ pub fn change_numbers(text: &mut String, random: &mut Random) {
             0 => format!("-{}", random.nasty()),
             1 => format!("{}.{}", random.nasty(), random.nasty()),
             2 => format!("{}e{}", random.below(10), random.below(310)),
-            // As long as it was, so that as many others as possible can be changed too, and a narrow field can hold it.
+            // Of the same length or shorter, so that the new number fits into a narrow field.
             3 | 4 => {
                 let new = random.nasty().to_string();
                 new[..new.len().min(old.len())].to_owned()
@@ -45,7 +45,7 @@ fn numbers(text: &str) -> Vec<std::ops::Range<usize>> {
     ranges
 }
 
-/// Puts lines in another order, twice, or leaves them out.
+/// Swaps, repeats or removes lines.
 pub fn change_lines(text: &mut String, random: &mut Random) {
     let mut lines: Vec<&str> = text.lines().collect();
     for _ in 0..=random.below(3) {
@@ -54,7 +54,7 @@ pub fn change_lines(text: &mut String, random: &mut Random) {
     *text = lines.iter().flat_map(|line| [*line, "\n"]).collect();
 }
 
-/// Exchanges two items, copies one to another place, or drops one.
+/// Swaps two items, copies one to another position, or removes one.
 pub(crate) fn change_order<T: Clone>(items: &mut Vec<T>, random: &mut Random) {
     if items.is_empty() {
         return;

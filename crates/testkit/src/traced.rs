@@ -1,4 +1,4 @@
-//! Runs with all traces, and what readers of each add up.
+//! Runs with all traces, and the sums that readers of each trace compute.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::built::{PACKAGE, TARGET};
 use crate::measured::{Bench, assert_none};
 use crate::skip::{Need, skip};
 
-/// A thread's times: run, wake delay, preempt wait, blocked; and blocked by cause.
+/// A thread's times by state, and its blocked time by cause.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sums {
     /// Run, wake delay, preempt wait, blocked; ns.
@@ -23,15 +23,15 @@ pub struct Sums {
     pub blocked_by: BTreeMap<String, u64>,
 }
 
-/// What a run left behind.
+/// The output of a run.
 pub struct Traced {
-    /// Its JSON.
+    /// The parsed JSON.
     pub document: Document,
-    /// Its report on stderr.
+    /// The report on stderr.
     pub report: String,
-    /// The trace for Perfetto.
+    /// Path of the trace for Perfetto.
     pub perfetto: PathBuf,
-    /// Paraver's files, without their endings.
+    /// Path of Paraver's files, without their extensions.
     pub paraver: PathBuf,
 }
 
@@ -47,7 +47,7 @@ pub fn trace(bench: &Bench, options: &[&str], program: &[&str]) -> Traced {
     Traced { document, report: report_in(&output.stderr), perfetto: at("cox.pftrace"), paraver: at("cox") }
 }
 
-/// Runs a command, which must succeed.
+/// Runs a command, and asserts that it succeeds.
 pub fn succeeded(command: &mut Command) -> Output {
     let output = command.output().expect("start");
     let text = String::from_utf8_lossy(&output.stderr);
@@ -55,24 +55,24 @@ pub fn succeeded(command: &mut Command) -> Output {
     output
 }
 
-/// From where the report begins.
+/// Returns the text from the beginning of the report on.
 pub fn report_in(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text).into_owned();
     text.find("cox: ").map(|at| text[at..].to_owned()).expect("a report")
 }
 
-/// A workload's path.
+/// Returns the path of a workload.
 pub fn workload(name: &str) -> String {
     Path::new(TARGET).join("workloads").join(name).display().to_string()
 }
 
 impl Traced {
-    /// All threads.
+    /// Returns all threads.
     pub fn threads(&self) -> impl Iterator<Item = &Thread> {
         ledger::summary::threads(&self.document.account)
     }
 
-    /// What the account says, by thread id. Ids that were used twice in one run are left out.
+    /// Returns the sums of the account, by thread ID. IDs that were reused within the run are omitted.
     pub fn account(&self) -> BTreeMap<u32, Sums> {
         let mut all: BTreeMap<u32, Vec<Sums>> = BTreeMap::new();
         for thread in self.threads() {
@@ -86,7 +86,7 @@ impl Traced {
     }
 }
 
-/// Where two sources disagree by more than a thousandth of a thread's time.
+/// Returns where two sources differ by more than a thousandth of a thread's time.
 pub fn differences(source: &str, account: &BTreeMap<u32, Sums>, told: &BTreeMap<u32, Sums>) -> Vec<String> {
     let mut faults = Vec::new();
     for (tid, expected) in account {
@@ -105,9 +105,8 @@ pub fn differences(source: &str, account: &BTreeMap<u32, Sums>, told: &BTreeMap<
     faults
 }
 
-/// The sums that Perfetto's classes give; `None`: they are not there.
+/// Computes the sums with Perfetto's classes. If they are not installed, skips the test and returns `None`.
 pub fn by_perfetto(test: &str, trace: &Path) -> Option<(BTreeMap<u32, Sums>, Value)> {
-    // Perfetto's classes.
     let classes = Path::new(TARGET).join("python");
     if !classes.join("perfetto").is_dir() {
         skip(test, Need::Python, "needs Perfetto's protobuf classes (make python-packages)");
@@ -127,7 +126,7 @@ pub fn by_perfetto(test: &str, trace: &Path) -> Option<(BTreeMap<u32, Sums>, Val
     Some((threads, told))
 }
 
-/// The same from slices on threads' tracks.
+/// Returns the same sums, computed from the slices on the threads' tracks.
 pub fn by_slices(told: &Value) -> BTreeMap<u32, Sums> {
     let threads = told["slices"].as_object().expect("slices").iter().map(|(tid, slices)| {
         let mut sums = Sums::default();
@@ -151,12 +150,12 @@ pub fn by_slices(told: &Value) -> BTreeMap<u32, Sums> {
     threads.collect()
 }
 
-/// The sums that Paraver's files give, read by what the manual says of the format.
+/// Computes the sums from Paraver's files, which are parsed as the format's manual specifies.
 pub fn by_paraver(prefix: &Path) -> BTreeMap<u32, Sums> {
     let read = |ending: &str| fs::read_to_string(prefix.with_extension(ending)).expect("read");
     let (prv, pcf, row) = (read("prv"), read("pcf"), read("row"));
     let header = prv.lines().next().expect("a header");
-    // Threads of each task.
+    // Number of threads of each task.
     let tasks = header.rsplit_once('(').expect("tasks").1.trim_end_matches(')');
     let tasks: Vec<usize> =
         tasks.split(',').map(|task| task.split_once(':').expect("a node").0.parse().expect("threads")).collect();
@@ -200,7 +199,7 @@ pub fn by_paraver(prefix: &Path) -> BTreeMap<u32, Sums> {
     sums
 }
 
-/// All sources agree, and nothing was lost.
+/// Asserts that all sources agree and no event was lost.
 pub fn agree(test: &str, traced: &Traced) {
     let account = traced.account();
     assert!(!account.is_empty());

@@ -1,4 +1,4 @@
-//! A control group of one test, with a limit.
+//! A control group with a limit, for one test.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -7,30 +7,30 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Requests per second to a slow disk, each way.
+/// Requests per second to the slow disk, for reads and for writes.
 const REQUESTS: u32 = 400;
 
-/// The kernel's own default.
+/// The kernel's default period of a CPU quota, us.
 const PERIOD_US: u32 = 100_000;
 
-/// A group's last member is gone a moment after it has been waited for.
+/// Time limit for removing the group: its last process leaves it shortly after it has been reaped.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// A control group; removed at the end.
+/// A control group, removed when the value is dropped.
 pub struct Group {
     folder: PathBuf,
     tasks: &'static str,
 }
 
 impl Group {
-    /// Members have `cpus` CPUs' worth of time.
+    /// Makes a group whose processes share the CPU time of `cpus` CPUs.
     pub fn with_quota(cpus: f64) -> Result<Group, String> {
         let quota_us = (cpus * f64::from(PERIOD_US)).round();
         let version_1 = [("cpu.cfs_period_us", PERIOD_US.to_string()), ("cpu.cfs_quota_us", quota_us.to_string())];
         Group::limited("cpu", &version_1, &[("cpu.max", format!("{quota_us} {PERIOD_US}"))])
     }
 
-    /// The disk that `folder` is on serves few requests of members.
+    /// Makes a group for whose processes the disk of `folder` is slow.
     pub fn with_slow_disk(folder: &Path) -> Result<Group, String> {
         let disk = disk_of(folder)?;
         let limit = format!("{disk} {REQUESTS}");
@@ -39,7 +39,7 @@ impl Group {
         Group::limited("blkio", &version_1, &[("io.max", format!("{disk} riops={REQUESTS} wiops={REQUESTS}"))])
     }
 
-    /// A new group with limits: where the controller has a hierarchy of version 1 those, else the others.
+    /// Makes a group with limits: those of cgroup version 1 if the controller has a version 1 hierarchy, otherwise those of version 2.
     fn limited(controller: &str, version_1: &[(&str, String)], version_2: &[(&str, String)]) -> Result<Group, String> {
         let root = Path::new("/sys/fs/cgroup");
         let own = root.join(controller);
@@ -50,7 +50,7 @@ impl Group {
         let group = Group { folder, tasks };
         for (file, limit) in limits {
             let path = group.folder.join(file);
-            // Not created where it is missing: then the controller is not there.
+            // The file is not created: if it is missing, the controller is missing.
             let opened = OpenOptions::new().write(true).open(&path);
             let written = opened.and_then(|mut opened| opened.write_all(limit.as_bytes()));
             written.map_err(|error| format!("{}: {error}", path.display()))?;
@@ -58,7 +58,7 @@ impl Group {
         Ok(group)
     }
 
-    /// Who writes a process id here has that process join.
+    /// Returns the file to which a process ID is written to put that process into the group.
     pub fn tasks(&self) -> PathBuf {
         self.folder.join(self.tasks)
     }
@@ -69,7 +69,7 @@ impl Drop for Group {
         let begin = Instant::now();
         while let Err(error) = fs::remove_dir(&self.folder) {
             if begin.elapsed() > LINGER {
-                // The test's own result matters more than a group that stays.
+                // A remaining group must not fail the test.
                 eprintln!("{}: {error}", self.folder.display());
                 return;
             }
@@ -78,7 +78,7 @@ impl Drop for Group {
     }
 }
 
-/// `major:minor` of the disk below a folder; limits are for disks, not for their partitions.
+/// Returns `major:minor` of the disk that contains a folder. Limits apply to disks, not to partitions.
 fn disk_of(folder: &Path) -> Result<String, String> {
     let device = fs::metadata(folder).map_err(|error| format!("{}: {error}", folder.display()))?.dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));

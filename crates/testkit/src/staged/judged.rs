@@ -1,4 +1,4 @@
-//! What cox said, and what must hold for everything it says.
+//! cox's output for a staged situation, and the checks that every output must pass.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use serde_json::Value;
 use super::situation::{QUIET, Situation};
 use crate::built::DOCS;
 
-/// The JSON of a run.
+/// The parsed JSON of a run.
 pub struct Judged {
     document: Document,
     figures: Value,
 }
 
 impl Judged {
-    /// Reads what `--json` wrote.
+    /// Parses the JSON that `--json` wrote.
     pub fn read(text: &str) -> Judged {
         let json: Value = serde_json::from_str(text).expect("JSON");
         let document = serde_json::from_str(text).expect("a document");
@@ -28,32 +28,31 @@ impl Judged {
         &self.document.verdict[0]
     }
 
-    /// The name of the situation that costs most.
+    /// Returns the name of the situation that costs most.
     pub fn headline(&self) -> String {
         self.verdict().headline.name().to_owned()
     }
 
-    /// The sentences, with what to try.
+    /// Returns the sentences with their next steps.
     pub fn sentences(&self) -> &[Sentence] {
         &self.verdict().sentences
     }
 
-    /// Everything there is to try.
+    /// Returns all next steps.
     pub fn steps(&self) -> impl Iterator<Item = &NextStep> {
         self.sentences().iter().flat_map(|sentence| &sentence.next)
     }
 
-    /// One figure.
+    /// Returns one figure.
     pub fn figure(&self, name: &str) -> f64 {
         self.figures[name].as_f64().unwrap_or_else(|| panic!("no {name} in {}", self.figures))
     }
 
-    /// What that is not part of the situation disturbed the run so much that the verdict may rightly be
-    /// about it.
+    /// Returns what disturbed the run so much, from outside of the situation, that the verdict may rightly be about the disturbance.
     pub fn disturbance(&self, situation: &Situation) -> Option<String> {
         let others = if situation.hogs { self.waited_for_strangers("hog") } else { self.used_by_others() };
         let stolen = self.figure("steal_ns") / self.figure("run_ns").max(1.0);
-        // Programs that others have pushed out of memory have to be read again.
+        // If other programs have evicted the program's pages, they have to be read again.
         let read = self.figure("blocked_by.disk") / self.figure("thread_ns").max(1.0);
         if others > QUIET {
             Some(format!("others ({:.0} %)", others * 100.0))
@@ -66,21 +65,21 @@ impl Judged {
         }
     }
 
-    /// Part of the CPUs that others used.
+    /// Returns the share of CPU time that other programs used.
     pub fn used_by_others(&self) -> f64 {
         let cpus = &self.document.account.cpus;
         let window: u64 = cpus.len() as u64 * self.document.account.window_ns;
         cpus.iter().map(|cpu| cpu.busy_others_ns).sum::<u64>() as f64 / window.max(1) as f64
     }
 
-    /// Part of thread time that was waited behind others than the program of this name.
+    /// Returns the share of thread time spent waiting while other programs had the CPU, except the program named `hog`.
     fn waited_for_strangers(&self, hog: &str) -> f64 {
         let others = self.document.account.took_cpu.iter().filter(|taker| taker.kind == ledger::TakerKind::Other);
         others.filter(|taker| taker.comm != hog).map(|taker| taker.wait_ns).sum::<u64>() as f64
             / self.figure("thread_ns").max(1.0)
     }
 
-    /// For people.
+    /// Returns a summary for people.
     pub fn summary(&self) -> String {
         let share = |name: &str| self.figure(name) / self.figure("thread_ns").max(1.0) * 100.0;
         let mut text = format!(
@@ -102,7 +101,7 @@ impl Judged {
         text
     }
 
-    /// Fails unless the headline is one of `right` and everything said is in order.
+    /// Asserts that the headline is one of `right`, and that all sentences and steps are consistent.
     pub fn assert(&self, right: &[&str]) {
         assert!(right.contains(&self.headline().as_str()), "{right:?} expected\n{}", self.summary());
         let nothing = self.headline() == "nothing_to_gain";
@@ -117,7 +116,7 @@ impl Judged {
         }
     }
 
-    /// What a sentence rests on is in the same JSON.
+    /// Asserts that a sentence's evidence is in the same JSON.
     fn assert_evidence(&self, sentence: &Sentence) {
         assert!(!sentence.evidence.is_empty(), "no evidence: {}", sentence.text);
         for evidence in &sentence.evidence {
@@ -125,7 +124,7 @@ impl Judged {
         }
     }
 
-    /// A range is in order, has its page, and promises no more than the work on all CPUs allows.
+    /// Asserts that a forecast's range is in order and has a page, and that it does not promise more than the work on all CPUs allows.
     fn assert_forecast(&self, step: &NextStep) {
         let page = Path::new(DOCS).join(format!("advice/{}.md", step.topic));
         assert!(page.is_file(), "no {}", step.topic);

@@ -1,8 +1,7 @@
-//! A staged situation under `cox run`, measured when nobody else uses the machine.
+//! Stages a situation under `cox run`, and measures it when the machine is otherwise idle.
 //!
-//! On a machine that others use as well another verdict is right: they take the CPUs, or the hypervisor
-//! does. So the program and cox run ahead of everybody else, and a run that others were busy beside is
-//! measured again when the machine has become quiet.
+//! If other programs use the machine, another verdict is right, because they or the hypervisor take the CPUs. So the program and cox run at a higher
+//! priority than all others, and a run that was disturbed is repeated when the machine is quiet.
 
 mod group;
 mod judged;
@@ -24,32 +23,31 @@ use crate::measured::{Bench, bench};
 use crate::skip::{Need, skip};
 use situation::QUIET;
 
-/// Runs of one situation.
+/// Maximum number of runs of one situation.
 const RUNS: usize = 5;
 
-/// What all situations together may wait for the machine to become quiet.
+/// Total time that all situations together may wait for the machine to become quiet.
 static PATIENCE: Mutex<Duration> = Mutex::new(Duration::from_secs(25));
 
-/// The machine is looked at for this long to see whether it is quiet.
+/// Time for which the machine is observed to find out whether it is quiet.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Starts a command line in a session of its own, ahead of all others: the kernel shares CPUs among
-/// sessions first (autogroups) and only then among the threads of one. `$0`: the list of a control
-/// group's tasks to join, or nothing.
+/// Starts a command line in a new session and with a higher priority than all others. The session has its own autogroup: the kernel first shares the
+/// CPUs among autogroups, then among the threads of each. `$0` is a control group's file of tasks to join, or empty.
 const AHEAD: &str = "test -z \"$0\" || echo $$ > \"$0\" || exit 125
     { echo -15 > /proc/self/autogroup; } 2>/dev/null
     exec nice -n -15 \"$@\"";
 
-/// The machine to itself, for one test; `None`, and a line that says why, where the test cannot be run.
+/// The measuring lock for a test that stages situations.
 pub struct Stage {
     bench: Bench,
     test: String,
-    /// CPUs of the machine, all of which the test may use.
+    /// Number of CPUs of the machine; the test may use all of them.
     pub cpus: usize,
 }
 
 impl Stage {
-    /// Waits for its turn.
+    /// Waits for the lock. If the machine cannot run the test, skips it and returns `None`.
     pub fn set(test: &str) -> Option<Stage> {
         let allowed = rustix::thread::sched_getaffinity(None).expect("sched_getaffinity").count() as usize;
         let online = cpus_online();
@@ -64,19 +62,18 @@ impl Stage {
         Some(Stage { bench: bench(test)?, test: test.to_owned(), cpus: allowed })
     }
 
-    /// A folder that goes away.
+    /// Returns the temporary folder.
     pub fn folder(&self) -> &Path {
         self.bench.folder()
     }
 
-    /// A part of the test does not run.
+    /// Prints that a part of the test is skipped.
     pub fn skip(&self, need: Need, reason: &str) {
         skip(&self.test, need, reason);
     }
 
-    /// What cox says about a situation in which `right` would be the headline. A verdict that is right in
-    /// spite of a busy machine stands; a wrong one counts only when the machine was quiet. `None` when it
-    /// never was.
+    /// Runs a situation for which the headline should be one of `right`, and returns cox's output. A right verdict counts even if the machine was
+    /// busy; a wrong one counts only if the machine was quiet. Returns `None` if the machine never became quiet.
     pub fn judge(&self, situation: &Situation, right: &[&str]) -> Option<Judged> {
         let mut disturbed = Vec::new();
         for _ in 0..RUNS {
@@ -113,13 +110,13 @@ impl Stage {
     }
 }
 
-/// The path of a workload of this name, else the word itself.
+/// Returns the path of the workload with this name, or the word itself if there is none.
 fn workload(word: &str) -> String {
     let path = Path::new(TARGET).join("workloads").join(word);
     if word.contains('/') || !path.is_file() { word.to_owned() } else { path.display().to_string() }
 }
 
-/// A command that runs ahead of everybody else.
+/// Returns a command with a higher priority than all others.
 fn ahead(group: Option<&Group>, words: &[String]) -> Command {
     let mut command = Command::new("setsid");
     let tasks = group.map_or(String::new(), |group| group.tasks().display().to_string());
@@ -131,7 +128,7 @@ fn ahead(group: Option<&Group>, words: &[String]) -> Command {
     command
 }
 
-/// A thread on each CPU, with the same right to it as the program.
+/// One thread per CPU, with the same priority as the program.
 struct Hogs(Child);
 
 impl Hogs {
@@ -146,7 +143,7 @@ impl Hogs {
 impl Drop for Hogs {
     fn drop(&mut self) {
         let pid = rustix::process::Pid::from_child(&self.0);
-        // The session's leader is timeout, which hands the signal down.
+        // The session's leader is timeout, which forwards the signal.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         self.0.wait().expect("wait for hog");
     }
@@ -161,7 +158,7 @@ fn cpus_online() -> usize {
     list.trim().split(',').map(range).sum()
 }
 
-/// Waits until the machine is quiet; false when patience has run out.
+/// Waits until the machine is quiet. Returns false if the waiting time is used up.
 fn wait_for_quiet() -> bool {
     let mut patience = PATIENCE.lock().expect("a test that waits does not panic");
     let begin = Instant::now();
@@ -178,7 +175,7 @@ fn wait_for_quiet() -> bool {
     false
 }
 
-/// Clock ticks that the CPUs were busy, and that they had.
+/// Returns the busy ticks and the total ticks of all CPUs.
 fn busy_and_all() -> (u64, u64) {
     let stat = fs::read_to_string("/proc/stat").expect("read /proc/stat");
     let ticks: Vec<u64> = stat
