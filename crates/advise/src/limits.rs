@@ -63,8 +63,8 @@ fn losses(picture: &Picture, limits: &mut Limits) {
         // The figures of co-runners come from the trace, so gaps in the trace affect them.
         let but = if picture.account.beside.is_some() { ", but what is said of programs side by side" } else { "" };
         let text = format!(
-            "The trace has gaps: {} of what happened found no room. These figures have none, they are kept elsewhere{but}.",
-            counted(lost.moments, "moment")
+            "The trace has gaps: the buffer had no space for {}. These figures have none, they are kept elsewhere{but}.",
+            counted(lost.moments, "trace event")
         );
         limits.say(say(picture, text, &[Figure::Whole(Whole::LostEvents)]), Confidence::High);
     }

@@ -46,7 +46,7 @@ struct Thread {
     implied: bool,
     /// True after the thread's exit; a last switch-out may follow.
     exited: bool,
-    /// The CPU on which it runs, if the switch-in was seen.
+    /// The CPU on which the thread runs, if the switch-in was seen.
     on: Option<u16>,
     /// Number that distinguishes threads with the same id.
     life: u32,

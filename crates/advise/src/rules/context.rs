@@ -63,8 +63,7 @@ pub(crate) fn bound(picture: &Picture) -> Sentence {
         return say(picture, text, &figures);
     }
     if !picture.sees.spin {
-        let text =
-            format!("If all of the run time was work, that needs {ideal} on {cpus}; spinning would be part of it.");
+        let text = format!("If all run time was work, the work needs {ideal} on {cpus}; this includes any spinning.");
         return say(picture, text, &figures);
     }
     let alone = picture.work_bound().max(1.0);

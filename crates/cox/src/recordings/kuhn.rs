@@ -41,7 +41,7 @@ impl Theirs {
     }
 }
 
-/// Waits of runnable threads during which the thread was migrated.
+/// Sum of the waits of runnable threads during which the thread was migrated.
 #[derive(Default)]
 struct Moved {
     /// Times of migrations whose wait has not ended yet, by thread.
