@@ -1,15 +1,13 @@
-//! The part of a run's wall time that no evidence allows to promise away.
+//! Lower bounds of a run's wall time, below which no forecast may go.
 //!
-//! A wait is *removable* if the account shows what ends it and that this is inside the program or a known
-//! resource of the machine: another observed thread, a CPU, storage, a page, a file lock. All other waits are
-//! *fixed*: timers, terminals, sockets and pipes whose other end was not observed, stopped threads, waits whose
-//! cause the backend does not see, and unknown time. Two lower bounds of the wall time follow:
+//! A wait is *removable* if the account shows what ends it, and that is inside the program or a known resource of the machine: another observed
+//! thread, a CPU, storage, a page, a file lock. All other waits are *fixed*: timers, terminals, sockets and pipes whose other end was not observed,
+//! stopped threads, waits whose cause the backend does not see, and unknown time. Two lower bounds of the wall time follow:
 //!
-//! - **Nobody active.** While no observed thread runs, waits for a CPU or waits for such a resource, every chain
-//!   of threads that wait for one another ends at a fixed wait. Sums cannot say when threads were active at the
-//!   same time, so `wall − Σ active` is the least that this time can have been.
-//! - **One after another.** A thread that carries the program has its fixed waits in its own order, besides its
-//!   work: they cannot become shorter by anything that other threads do.
+//! - **Inactive time.** While no observed thread runs, waits for a CPU or waits for such a resource, every chain of threads that wait for one another
+//!   ends at a fixed wait. The sums do not show which threads were active at the same time, so this time is at least `wall − Σ active`.
+//! - **Sequential time.** A thread that carries the program has its fixed waits one after another, in addition to its work. Nothing that other
+//!   threads do can shorten them.
 
 use std::collections::BTreeSet;
 

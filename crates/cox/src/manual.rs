@@ -192,7 +192,7 @@ fn write_with_subcommands(command: &Command, path: &str, folder: &Path) -> io::R
     file.flush()
 }
 
-/// Returns the page of the command that is reached by the words of `path`, which is empty for cox itself.
+/// Returns the page of the command with the name `path`: words separated by blanks, or empty for cox itself.
 fn page(command: &Command, path: &str) -> io::Result<Vec<u8>> {
     let man = Man::new(command.clone());
     let mut out = Vec::new();

@@ -46,7 +46,7 @@ impl Outputs {
     /// Returns a recorder of scheduling events if one is needed: for traces, and for the figures of co-run programs.
     ///
     /// # Errors
-    /// If the buffer cannot be allocated.
+    /// If the temporary file cannot be created.
     pub fn recorder(&self, options: &cli::Run) -> Result<Option<Recorder>> {
         let records = self.traces.are_wanted() || !options.also.is_empty();
         records.then(|| Recorder::new(&self.traces.folder(), options.room.trace_buffer)).transpose()

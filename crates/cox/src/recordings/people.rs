@@ -12,7 +12,7 @@ use wire::layout::comm_text;
 /// perf cuts a name with its ids to this length.
 const LONGEST: usize = 31;
 
-/// A thread.
+/// A thread as perf knows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Person {
     pid: i32,

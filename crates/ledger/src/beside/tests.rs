@@ -1,4 +1,4 @@
-//! Two programs on two CPUs, moment by moment.
+//! Two programs on two CPUs, event by event.
 
 use super::*;
 use wire::Migration;

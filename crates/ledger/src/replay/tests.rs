@@ -1,4 +1,4 @@
-//! Lives told event by event, and what `Replay` makes of them.
+//! Threads described event by event, and the clocks that `Replay` computes from the events.
 
 use super::*;
 use wire::{Cause, Migration};

@@ -1,4 +1,4 @@
-//! Each figure over threads whose parts tell themselves apart.
+//! Each figure, over threads whose values differ in every part.
 
 use super::*;
 use crate::account::{Lost, OwnCost, TookCpu};

@@ -16,7 +16,7 @@ const INOUTSET: usize = 5;
 
 impl Clauses {
     /// # Safety
-    /// The compiler's array, which stays as long as this is used.
+    /// `array` is the compiler's, and stays valid as long as the result is used.
     pub unsafe fn new(array: *const usize) -> Clauses {
         Clauses(array)
     }

@@ -39,7 +39,7 @@ pub struct Block(*mut usize);
 
 impl Block {
     /// # Safety
-    /// The compiler's block, or null; it and those that follow stay as long as this is used.
+    /// `block` is the compiler's, or null; it and those that follow stay valid as long as the result is used.
     pub unsafe fn new(block: *mut usize) -> Option<Block> {
         (!block.is_null()).then_some(Block(block))
     }

@@ -95,7 +95,7 @@ fn aside(call: impl FnOnce()) {
 /// Copies the construct's firstprivate variables and enters the addresses of the copies, which live as long as the result.
 ///
 /// # Safety
-/// The compiler's arrays of `count` elements.
+/// The arrays are the compiler's, and have `count` elements.
 unsafe fn copy_firstprivate(
     count: usize,
     addresses: *mut *mut c_void,
